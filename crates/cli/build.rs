@@ -1,9 +1,8 @@
-//! Tells the program what it was built of: its version, and the commit.
+//! Sets the version and the commit that the program was built from.
 //!
-//! The commit is what `FULMAR_COMMIT` says, for whoever builds from an archive; else, of an optimised
-//! build, what git says of this work tree, with `-dirty` where files differ from it; else nothing. An
-//! archive that lies in somebody else's work tree is not of their commit. What is built again and
-//! again for tests is of none: a commit alone would link it again.
+//! The commit is `FULMAR_COMMIT`, for builds from an archive. Otherwise optimized builds use `git
+//! describe` of this work tree, with `-dirty` if files differ from it. An archive unpacked inside
+//! another work tree has no commit. Test builds have none either: each commit would relink them.
 
 use std::env;
 use std::path::Path;
@@ -14,12 +13,12 @@ fn main() {
     let given = env::var(COMMIT).ok().or_else(commit).unwrap_or_default();
     let commit = given.lines().next().unwrap_or_default().trim();
     let version = env!("CARGO_PKG_VERSION");
-    let told = if commit.is_empty() { String::new() } else { format!(" ({commit})") };
+    let suffix = if commit.is_empty() { String::new() } else { format!(" ({commit})") };
     println!("cargo::rustc-env={COMMIT}={commit}");
-    println!("cargo::rustc-env=FULMAR_VERSION={version}{told}");
+    println!("cargo::rustc-env=FULMAR_VERSION={version}{suffix}");
 }
 
-/// Of the work tree that this file belongs to; `None` without git, or if it belongs to none.
+/// The commit of the work tree that contains this file. `None` without git or a work tree.
 fn commit() -> Option<String> {
     if env::var("PROFILE").is_ok_and(|it| it != "release") {
         return None;
@@ -29,13 +28,13 @@ fn commit() -> Option<String> {
     let moved = moved.filter_map(|name| git(&["rev-parse", "--git-path", name]));
     let paths = moved.chain(SOURCES.iter().map(|&path| path.to_owned()));
     for path in paths.filter(|path| Path::new(path).exists()) {
-        println!("cargo::rerun-if-changed={path}"); // one that is missing would be changed for ever
+        println!("cargo::rerun-if-changed={path}"); // a missing file would always count as changed
     }
-    // As many digits in every clone, and no tags, which not every clone has.
+    // The same number of digits in every clone, and no tags, which some clones lack.
     git(&["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"])
 }
 
-/// What git prints here, if it has no complaint.
+/// The output of git, if it succeeds.
 fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").arg("--no-optional-locks").args(arguments).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
@@ -43,5 +42,5 @@ fn git(arguments: &[&str]) -> Option<String> {
 }
 
 const COMMIT: &str = "FULMAR_COMMIT";
-/// Of what the program is made, seen from here: whatever changes there builds it again anyway.
+/// The sources of the program. A change there causes a rebuild anyway.
 const SOURCES: &[&str] = &["..", "../../bench/peers", "../../Cargo.toml", "../../Cargo.lock"];

@@ -1,7 +1,7 @@
-//! Counts of the same process in the same stretch: ours, and those of `strace -f -c`.
+//! The counters agree with `strace -f -c` and with the ledger.
 //!
-//! strace slows what it watches, and changes no count; so it can stand beside the counter in the
-//! kernel. It cannot beside our own tracing, which is held against the kernel's counter instead.
+//! strace slows a process down but changes no count. It can run together with the eBPF counter, but
+//! not with ptrace, which is compared with the eBPF counter instead.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,8 +13,10 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use fulmar_audit::report::Group;
-use fulmar_audit::{AuditError, Backend, Counter, Counts, Method, Refusal};
+use fulmar_audit::report::CallGroup;
+use fulmar_audit::{
+    AuditError, BackendChoice, CallCounts, Counter, CountingBackend, KernelRefusal,
+};
 use fulmar_tests::curl;
 use fulmar_tests::http::Client;
 use fulmar_tests::load::{Nginx, bound, read_request};
@@ -22,24 +24,23 @@ use fulmar_tests::process::{Process, Serve, eventually, is_asleep, peer, run, te
 use fulmar_tests::tree::Tree;
 use rustix::process::Signal;
 
-/// Calls, and how many of them failed, by name.
-type Table = BTreeMap<String, (u64, u64)>;
+/// Calls and failures by name.
+type CallTable = BTreeMap<String, (u64, u64)>;
 
-/// What a process did between two moments in which it did nothing: by our counter in the kernel,
-/// which must agree with strace. `None` where the machine lets nobody count.
-fn counted(pid: u32, work: impl FnOnce()) -> Option<Counts> {
-    let counter = match Counter::join(pid, Method::Kernel) {
+/// The calls of a process from one idle state to the next, by the eBPF counter, which must agree
+/// with strace. `None` if the machine permits no eBPF.
+fn counted(pid: u32, work: impl FnOnce()) -> Option<CallCounts> {
+    let counter = match Counter::join(pid, BackendChoice::Kernel) {
         Ok(counter) => counter,
-        Err(AuditError::Refused(Refusal::Privileges)) => return None,
+        Err(AuditError::Refused(KernelRefusal::Privileges)) => return None,
         Err(error) => panic!("{error}"),
     };
     let (counts, around, theirs) = straced(&counter, work);
     assert_eq!(counts.lost, 0, "{counts:?}");
     let ours = table(&counts);
-    // Who is attached to wakes up for it, one thread later than the other, and some wake up by
-    // themselves now and then. Of what that makes, strace sees a part. All other calls are the same on
-    // both sides.
-    let of = |table: &Table, name| table.get(name).copied().unwrap_or_default();
+    // Attaching wakes threads up, at different times for both tools, and some wake up by
+    // themselves. strace sees a part of the calls of that. All other calls are equal on both sides.
+    let of = |table: &CallTable, name| table.get(name).copied().unwrap_or_default();
     let names: BTreeSet<_> = [&ours, &theirs].iter().flat_map(|it| it.keys()).collect();
     for name in names {
         let [our, woken, their] = [&ours, &around, &theirs].map(|it| of(it, name));
@@ -51,9 +52,8 @@ fn counted(pid: u32, work: impl FnOnce()) -> Option<Counts> {
     Some(counts)
 }
 
-/// What our counter saw of the work, what it saw while strace came and went, and what strace saw of
-/// both.
-fn straced(counter: &Counter, work: impl FnOnce()) -> (Counts, Table, Table) {
+/// Our counts of the work, our counts while strace was attached, and strace's table of both.
+fn straced(counter: &Counter, work: impl FnOnce()) -> (CallCounts, CallTable, CallTable) {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let summary = dir.path().join("summary");
     let mut strace = peer("strace");
@@ -76,8 +76,8 @@ fn straced(counter: &Counter, work: impl FnOnce()) -> (Counts, Table, Table) {
     (after.minus(&before), around, theirs)
 }
 
-/// The counts once they have stopped growing: who waits for work does nothing.
-fn quiet(counter: &Counter) -> Counts {
+/// The counts once they have stopped growing: a waiting process makes no calls.
+fn quiet(counter: &Counter) -> CallCounts {
     let mut last = counter.snapshot().expect("counts");
     eventually("it is quiet", || {
         thread::park_timeout(Duration::from_millis(100));
@@ -89,16 +89,16 @@ fn quiet(counter: &Counter) -> Counts {
     last
 }
 
-fn table(counts: &Counts) -> Table {
-    let row = |(name, tally): (&String, &fulmar_audit::Tally)| {
+fn table(counts: &CallCounts) -> CallTable {
+    let row = |(name, tally): (&String, &fulmar_audit::CallTally)| {
         (name.clone(), (tally.count, tally.failed()))
     };
     counts.calls.iter().map(row).collect()
 }
 
-/// The table of strace: a name, calls, and errors if there were any.
-fn read(summary: &str) -> Table {
-    let mut table = Table::new();
+/// Parses the table of strace: name, calls, and errors if any.
+fn read(summary: &str) -> CallTable {
+    let mut table = CallTable::new();
     for line in summary.lines() {
         let cells: Vec<_> = line.split_whitespace().collect();
         let number = |at: usize| cells.get(at).map_or(Some(0), |cell| cell.parse::<u64>().ok());
@@ -111,7 +111,7 @@ fn read(summary: &str) -> Table {
     table
 }
 
-/// The requests of each run, on one connection that is there before and after.
+/// Requests of each run. Their connection exists before and after the run.
 const REQUESTS: u64 = 1_000;
 
 fn request(client: &mut Client) {
@@ -121,7 +121,7 @@ fn request(client: &mut Client) {
 }
 
 #[test]
-fn with_strace_about_nginx() {
+fn counts_of_nginx_agree_with_strace() {
     let nginx = Nginx::start();
     let mut client = Client::connect(nginx.address);
     client.get("/");
@@ -133,7 +133,7 @@ fn with_strace_about_nginx() {
 }
 
 #[test]
-fn with_strace_about_haproxy() {
+fn counts_of_haproxy_agree_with_strace() {
     let (nginx, (_holder, address)) = (Nginx::start(), bound());
     let dir = tempfile::tempdir().expect("a temporary directory");
     let file = dir.path().join("haproxy.cfg");
@@ -153,7 +153,7 @@ fn with_strace_about_haproxy() {
 }
 
 #[test]
-fn with_strace_and_the_ledger_about_fulmar() {
+fn counts_of_fulmar_agree_with_strace_and_the_ledger() {
     let tree = Tree::new();
     tree.file("index.html", "a page\n");
     let serve = Serve::start(&tree.root(), &["--test-endpoints"]);
@@ -167,14 +167,14 @@ fn with_strace_and_the_ledger_about_fulmar() {
     }) else {
         return;
     };
-    let ledger = later.expect("it was asked").since(&earlier);
+    let ledger = later.expect("the ledger was requested").since(&earlier);
     for (kernel, ours) in [("recvfrom", "recv"), ("sendto", "send")] {
         assert_eq!(counts.calls[kernel].count, ledger.of(ours), "{kernel}: {counts:?}");
         assert_eq!(counts.calls[kernel].count, REQUESTS + 1);
     }
 }
 
-/// The server of the benchmarks, and where it listens.
+/// The server of the benchmarks, and its address.
 fn libmicrohttpd(dir: &Path) -> (Process, SocketAddr) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench/peers/libmicrohttpd.c");
     let program = dir.join("libmicrohttpd");
@@ -188,7 +188,7 @@ fn libmicrohttpd(dir: &Path) -> (Process, SocketAddr) {
 }
 
 #[test]
-fn with_strace_about_libmicrohttpd() {
+fn counts_of_libmicrohttpd_agree_with_strace() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (server, address) = libmicrohttpd(dir.path());
     let mut client = Client::connect(address);
@@ -198,20 +198,20 @@ fn with_strace_about_libmicrohttpd() {
     }) else {
         return;
     };
-    assert_eq!(Group::Send.count(&counts), REQUESTS, "{counts:?}");
+    assert_eq!(CallGroup::Send.count(&counts), REQUESTS, "{counts:?}");
     assert!(counts.calls["recvfrom"].count >= REQUESTS, "{counts:?}");
 }
 
-/// What one thread of fulmar's makes of requests of all kinds, by its ledger and in the kernel.
+/// The calls of one thread of fulmar for requests of all kinds: the ledger against eBPF.
 #[test]
-fn with_the_ledger_call_by_call_and_the_others_are_known() {
+fn counts_agree_with_the_ledger_call_by_call() {
     let tree = Tree::new();
     tree.file("index.html", "a page\n");
     tree.file("large", "l".repeat(300_000));
     let serve = Serve::start(&tree.root(), &["--test-endpoints", "--driver", "epoll"]);
-    let counter = match Counter::join(serve.process.id(), Method::Kernel) {
+    let counter = match Counter::join(serve.process.id(), BackendChoice::Kernel) {
         Ok(counter) => counter,
-        Err(AuditError::Refused(Refusal::Privileges)) => return,
+        Err(AuditError::Refused(KernelRefusal::Privileges)) => return,
         Err(error) => panic!("{error}"),
     };
     let mut client = Client::connect(serve.address);
@@ -224,7 +224,7 @@ fn with_the_ledger_call_by_call_and_the_others_are_known() {
         assert_eq!(client.get("/large").body.len(), 300_000);
         assert_eq!(Client::connect(serve.address).get("/").status, 200);
     }
-    quiet(&counter); // the last client has gone
+    quiet(&counter); // the last client has closed
     let later = client.ledger();
     let counts = quiet(&counter).minus(&before);
     let ledger = later.since(&earlier);
@@ -234,11 +234,11 @@ fn with_the_ledger_call_by_call_and_the_others_are_known() {
     }
     for (name, tally) in &counts.calls {
         let entered = by_ledger.remove(in_the_kernel(name)).unwrap_or(0);
-        // The ledger was asked between the receive of the first question and the send of its
-        // answer, and so with the last.
+        // The first ledger request was counted between its receive and its send, and so was the
+        // last.
         let asked = u64::from(["recvfrom", "sendto", "epoll_wait"].contains(&&name[..]));
         let outside =
-            tally.count.checked_sub(entered).expect("nothing is entered that was not called");
+            tally.count.checked_sub(entered).expect("the ledger has no more calls than the kernel");
         let own = match &name[..] {
             "epoll_wait" => asked..=asked + 20, // it sleeps again, and may wake up by itself
             _ => asked..=asked,
@@ -250,7 +250,7 @@ fn with_the_ledger_call_by_call_and_the_others_are_known() {
     assert!(counts.calls["accept4"].count >= 100 && counts.calls["sendfile"].count >= 100);
 }
 
-/// The kernel's name of what the ledger calls otherwise (docs/ledger.md).
+/// The kernel's name of a call that has another name in the ledger (docs/ledger.md).
 fn in_the_kernel(name: &str) -> &str {
     match name {
         "recv" => "recvfrom",
@@ -261,11 +261,11 @@ fn in_the_kernel(name: &str) -> &str {
     }
 }
 
-/// What libraries call by themselves, outside of the ledger (docs/ledger.md): the allocator, threads.
+/// Calls of libraries outside the ledger (docs/ledger.md): the allocator, threads.
 const OUTSIDE: &[&str] = &["brk", "mmap", "munmap", "mremap", "mprotect", "madvise", "futex"];
 
-/// A server that answers the first request when it is told to, and the last one never, so that its
-/// client is there, waiting, before and after.
+/// A server that responds to the first request on command, and never to the last one, so that its
+/// client waits before and after.
 struct Gated {
     url: String,
     open: mpsc::Sender<()>,
@@ -279,7 +279,7 @@ impl Gated {
         let (open, opened) = mpsc::channel::<()>();
         let (reached, last) = mpsc::channel();
         thread::spawn(move || {
-            let (stream, _) = listener.accept().expect("the client comes");
+            let (stream, _) = listener.accept().expect("the client connects");
             let mut stream = BufReader::new(stream);
             for at in 0..=REQUESTS {
                 read_request(&mut stream).expect("a request");
@@ -301,7 +301,7 @@ impl Gated {
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 #[test]
-fn with_strace_about_a_client_of_libcurl() {
+fn counts_of_a_libcurl_client_agree_with_strace() {
     let gated = Gated::start();
     let mut command = curl::plain();
     command.args(["-s", "-o", "/dev/null", &format!("{}[0-{REQUESTS}]", gated.url)]);
@@ -317,34 +317,36 @@ fn with_strace_about_a_client_of_libcurl() {
     assert!(count("recvfrom") >= REQUESTS && count("poll") >= REQUESTS, "{counts:?}");
 }
 
-/// A program whose calls are always the same: threads, children, errors, and a signal.
+/// A program with the same calls in every run: threads, children, errors and a signal.
 const SCRIPT: &str = "trap 'x=1' USR1; for i in 1 2 3; do (cd /nowhere); kill -USR1 $$; done; \
                       setsid sh -c 'read line' </dev/null; echo said >/dev/null; exit 3";
 
-fn whole(method: Method) -> Counts {
+fn whole(method: BackendChoice) -> CallCounts {
     let mut command = Command::new("/bin/dash");
     command.args(["-c", SCRIPT]).env_clear().stderr(std::process::Stdio::null());
     let counter = Counter::start(command, method).expect("it starts");
     let end = counter.wait(Some(fulmar_tests::process::PATIENCE)).expect("it ends");
-    assert!(matches!(end, Some(fulmar_audit::End::Ended(status)) if status.code() == Some(3)));
+    assert!(
+        matches!(end, Some(fulmar_audit::CounterEnd::Ended(status)) if status.code() == Some(3))
+    );
     counter.snapshot().expect("counts")
 }
 
 #[test]
-fn of_both_counters_about_the_same_work() {
-    let traced = whole(Method::Trace);
-    assert_eq!((traced.backend, traced.lost), (Backend::Ptrace, 0), "{traced:?}");
+fn both_counters_agree_about_the_same_work() {
+    let traced = whole(BackendChoice::Trace);
+    assert_eq!((traced.backend, traced.lost), (CountingBackend::Ptrace, 0), "{traced:?}");
     assert!(traced.calls["execve"].count >= 2 && traced.calls["chdir"].failed() == 3, "{traced:?}");
-    let counter = whole(Method::Best);
-    if counter.backend == Backend::Ebpf {
+    let counter = whole(BackendChoice::Best);
+    if counter.backend == CountingBackend::Ebpf {
         assert_eq!(counter.calls, traced.calls);
         assert_eq!((counter.threads, counter.processes), (traced.threads, traced.processes));
     }
 }
 
-/// `strace -f -c` of the whole program: from its `execve` on, and what it leaves.
+/// `strace -f -c` of a whole program, from its `execve` on, with its descendants.
 #[test]
-fn with_strace_about_a_program_from_its_first_call() {
+fn counts_from_the_first_call_agree_with_strace() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let summary = dir.path().join("summary");
     let mut strace = peer("strace");
@@ -355,9 +357,9 @@ fn with_strace_about_a_program_from_its_first_call() {
     if said.contains("not permitted") {
         return;
     }
-    let counts = whole(Method::Best);
-    // Returning from a signal has no result of its own. strace shows what it finds instead.
-    let without = |mut table: Table| {
+    let counts = whole(BackendChoice::Best);
+    // `rt_sigreturn` has no result of its own. strace shows a register instead.
+    let without = |mut table: CallTable| {
         table.entry("rt_sigreturn".into()).or_default().1 = 0;
         table
     };

@@ -1,4 +1,4 @@
-//! `fulmar audit` as people and builds meet it: tables, records, budgets, messages, exit statuses.
+//! `fulmar audit` on the command line: tables, records, budgets, messages, exit statuses.
 
 use std::fs;
 use std::path::Path;
@@ -10,17 +10,16 @@ use fulmar_tests::tree::Tree;
 use rustix::process::Signal;
 use serde_json::Value;
 
-/// `fulmar audit` with these arguments, run to its end.
+/// Runs `fulmar audit` with these arguments.
 fn audit(arguments: &[&str]) -> Ended {
     Process::start(Command::new(fulmar()).arg("audit").args(arguments)).wait()
 }
 
-/// What it says of `fulmar serve`, which listens on a socket of its own, under 200 requests on one
-/// connection.
+/// Audits `fulmar serve` on a Unix socket under 200 requests on one connection.
 fn of_serve(tree: &Tree, arguments: &[&str]) -> Ended {
     let (root, socket) = (tree.root(), tree.root().join(".socket"));
     let (root, socket) = (root.display().to_string(), socket.display().to_string());
-    let _ = fs::remove_file(&socket); // of the run before
+    let _ = fs::remove_file(&socket); // from the previous run
     let listen = format!("unix:{socket}");
     let load = ["--load", "http://localhost/a.txt", "--unix-socket", &socket, "-c", "1"];
     let program = ["--", fulmar().to_str().expect("UTF-8"), "serve", &root, "--driver", "epoll"];
@@ -51,7 +50,7 @@ fn a_server_is_counted_request_by_request() {
     let json: Value = serde_json::from_str(&ended.stdout).expect("one object");
     let calls = |name: &str| json["calls"][name]["calls"].as_u64().unwrap_or(0);
     assert_eq!((&json["unit"]["noun"], &json["unit"]["count"]), (&"request".into(), &200.into()));
-    // Once a second the server opens the file again, to see whether it is the same.
+    // Once a second the server opens the file again to check for changes.
     let opened = calls("openat2");
     let seconds = json["elapsed_s"].as_f64().expect("a number");
     assert!(opened as f64 <= seconds + 1.0, "the file is known: {json}");
@@ -66,12 +65,12 @@ fn a_server_is_counted_request_by_request() {
 }
 
 #[test]
-fn a_table_is_for_people_and_a_record_is_kept() {
+fn a_table_is_printed_and_a_record_is_written() {
     let tree = tree();
     let record = file(&tree, "kept.txt", "");
     let ended = of_serve(&tree, &["--record", &record]);
     assert_eq!(status(&ended), Some(0), "{ended:?}");
-    for part in ["200 requests answered over 1 connection, 20 before", "per request", "by group"] {
+    for part in ["200 requests answered over 1 connection, after 20", "per request", "by group"] {
         assert!(ended.stdout.contains(part), "{part}: {}", ended.stdout);
     }
     let text = fs::read_to_string(&record).expect("it was written");
@@ -93,12 +92,12 @@ fn a_budget_fails_a_build() {
     let tight = file(&tree, "tight.toml", "send = 0.75\nall = 4");
     let ended = of_serve(&tree, &["--budget", &tight]);
     assert_eq!(status(&ended), Some(1), "{ended:?}");
-    let complaint = "send: 1.0000, and 0.75 is allowed: 0.2500 too many";
+    let complaint = "send: 1.0000 exceeds 0.75 by 0.2500";
     assert!(ended.stderr.contains(complaint) && !ended.stderr.contains("all:"), "{ended:?}");
 }
 
 #[test]
-fn two_programs_stand_side_by_side() {
+fn two_programs_are_compared() {
     let tree = tree();
     let root = tree.root().display().to_string();
     let serve =
@@ -125,7 +124,7 @@ fn without_a_load_all_is_counted_until_the_end() {
 }
 
 #[test]
-fn clock_reads_are_told_apart_from_calls() {
+fn clock_reads_are_no_system_calls() {
     let line = "import time\nfor _ in range(1000): time.time()";
     let ended = audit(&["--clock", "--per", "1000", "--json", "--", "python3", "-I", "-c", line]);
     assert_eq!(status(&ended), Some(0), "{ended:?}");
@@ -137,7 +136,7 @@ fn clock_reads_are_told_apart_from_calls() {
 }
 
 #[test]
-fn a_running_program_is_joined_and_left_alone() {
+fn a_running_program_is_attached_and_left_running() {
     let nginx = Nginx::start();
     let pid = nginx.process.id().to_string();
     let url = nginx.url();
@@ -151,27 +150,27 @@ fn a_running_program_is_joined_and_left_alone() {
 }
 
 #[test]
-fn what_cannot_be_counted_is_said() {
+fn failures_to_count_are_reported() {
     let taken = scripted(|_| Ok(()));
-    let socket = tree().root().join("nobody").display().to_string();
+    let socket = tree().root().join("unused").display().to_string();
     let ends = ["--load", "http://h/", "--unix-socket", &socket, "--start-timeout", "60s"];
-    let nobody = ["--load", "http://h/", "--unix-socket", &socket, "--start-timeout", "200ms"];
+    let unused = ["--load", "http://h/", "--unix-socket", &socket, "--start-timeout", "200ms"];
     let cases: &[(&[&str], &[&str], i32, &str)] = &[
         (&[], &["/nonexistent"], 3, "/nonexistent: No such file"),
         (&[], &["/tmp"], 3, "/tmp: is a directory"),
-        (&[], &[""], 2, "this one is empty"),
-        (&ends, &["sh", "-c", "exit 7"], 3, "ended before it listened on"),
-        (&nobody, &["sh", "-c", "exec tail -f /dev/null"], 3, "does not listen on"),
-        (&["--load", &taken], &["true"], 3, "somebody listens there already"),
+        (&[], &[""], 2, "name of the command is empty"),
+        (&ends, &["sh", "-c", "exit 7"], 3, "exited before it listened on"),
+        (&unused, &["sh", "-c", "exec tail -f /dev/null"], 3, "did not listen on"),
+        (&["--load", &taken], &["true"], 3, "address already in use"),
         (&["--per", "accept"], &["true"], 3, "accepted no connection"),
-        (&["--per", "request"], &["true"], 2, "counted by --load"),
+        (&["--per", "request"], &["true"], 2, "needs --load"),
         (&["--per", "0"], &["true"], 2, "a number above 0"),
         (&["--budget", "/nonexistent"], &["true"], 2, "/nonexistent: No such file"),
         (&["--compare", "/nonexistent"], &["true"], 2, "/nonexistent: No such file"),
-        (&["--budget", "/dev/zero"], &["true"], 2, "/dev/zero: it is longer than any"),
-        (&["--compare", "/dev/null"], &["true"], 2, "it is no record"),
-        (&["--compare", "/dev/zero"], &["true"], 2, "/dev/zero: it is longer than any"),
-        (&["--compare"], &["true"], 2, "with what?"),
+        (&["--budget", "/dev/zero"], &["true"], 2, "/dev/zero: too long"),
+        (&["--compare", "/dev/null"], &["true"], 2, "not a record"),
+        (&["--compare", "/dev/zero"], &["true"], 2, "/dev/zero: too long"),
+        (&["--compare"], &["true"], 2, "needs a FILE"),
         (&["--compare-load", "http://h/"], &["true"], 2, "--load"),
         (&["-c", "4"], &["true"], 2, "--load"),
         (&["--load", "ftp://h/"], &["true"], 2, "ftp://h/"),
@@ -184,12 +183,12 @@ fn what_cannot_be_counted_is_said() {
     }
     let ended = audit(&["--pid", "4294967295"]);
     assert_eq!(status(&ended), Some(3), "{ended:?}");
-    assert!(ended.stderr.contains("no process has the number"), "{ended:?}");
+    assert!(ended.stderr.contains("no such process"), "{ended:?}");
     assert_eq!(status(&audit(&[])), Some(2));
 }
 
 #[test]
-fn counts_that_cannot_be_kept_are_told_all_the_same() {
+fn counts_are_printed_if_the_record_cannot_be_written() {
     for options in [&["--record", "/dev/full"][..], &["--json", "--record", "/nonexistent/a"]] {
         let ended = audit(&[options, &["--", "true"]].concat());
         assert_eq!(status(&ended), Some(3), "{ended:?}");
@@ -204,20 +203,20 @@ fn counts_that_cannot_be_kept_are_told_all_the_same() {
 }
 
 #[test]
-fn what_a_command_that_fails_has_done_is_told_and_not_kept() {
+fn counts_of_a_failed_command_are_printed_and_not_recorded() {
     let tree = tree();
     let record = tree.root().join("counts.txt").display().to_string();
     let ended = audit(&["--record", &record, "--per", "accept", "--", "sh", "-c", "exit 7"]);
     assert_eq!(status(&ended), Some(3), "{ended:?}");
-    assert!(ended.stderr.contains("it failed: exit status: 7"), "{ended:?}");
+    assert!(ended.stderr.contains("exited with exit status: 7"), "{ended:?}");
     assert!(ended.stdout.contains("execve"), "{ended:?}");
     assert!(!Path::new(&record).exists());
 }
 
-/// It ends, and loads nothing.
+/// A program that exits at once and loads no library.
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn clock_reads_that_nobody_counts_are_not_known_and_that_is_said() {
+fn uncounted_clock_reads_are_reported() {
     let tree = tree();
     let source = "void _start(void) { __asm__(\"mov $60, %eax; xor %edi, %edi; syscall\"); }";
     let source = file(&tree, "bare.c", source);
@@ -225,12 +224,12 @@ fn clock_reads_that_nobody_counts_are_not_known_and_that_is_said() {
     run(peer("cc").args(["-static", "-nostdlib", "-o", &bare, &source]));
     let ended = audit(&["--clock", "--", &bare]);
     assert_eq!(status(&ended), Some(0), "{ended:?}");
-    assert!(ended.stderr.contains("clock reads are not known"), "{ended:?}");
+    assert!(ended.stderr.contains("clock reads were not counted"), "{ended:?}");
     assert!(!ended.stdout.contains("clock reads"), "{ended:?}");
 }
 
 #[test]
-fn an_interrupt_ends_the_program_and_tells_what_was_counted() {
+fn an_interrupt_stops_the_program_and_prints_the_counts() {
     let mut command = Command::new(fulmar());
     command.args(["audit", "--", "sh", "-c", "echo begun; exec tail -f /dev/null"]);
     let mut process = Process::start(&mut command);
@@ -242,7 +241,7 @@ fn an_interrupt_ends_the_program_and_tells_what_was_counted() {
 }
 
 #[test]
-fn a_daemon_is_followed_and_ended() {
+fn a_daemon_is_followed_and_stopped() {
     let tree = tree();
     let socket = tree.root().join("d.sock").display().to_string();
     let root = tree.root().display().to_string();

@@ -1,11 +1,11 @@
-//! What goes wrong while a program is counted: what it is called, and with which exit status.
+//! Failures while a program is counted: messages and exit statuses.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use fulmar_audit::{Counter, Counts, End, Method};
+use fulmar_audit::{BackendChoice, CallCounts, Counter, CounterEnd};
 use fulmar_tests::load::Nginx;
 use fulmar_tests::process::{
     Ended, PATIENCE, Process, Serve, eventually, fulmar, is_asleep, peer, run,
@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 
-const METHODS: [Method; 2] = [Method::Best, Method::Trace];
+const METHODS: [BackendChoice; 2] = [BackendChoice::Best, BackendChoice::Trace];
 
 fn audit(arguments: &[&str]) -> Command {
     let mut command = Command::new(fulmar());
@@ -32,11 +32,11 @@ fn json(ended: &Ended) -> Value {
     serde_json::from_str(&ended.stdout).unwrap_or_else(|e| panic!("{e}: {ended:?}"))
 }
 
-/// Calls by numbers of another table: seen, and not to be entered.
+/// Calls with numbers of another table, which cannot be counted by name.
 const STRANGE: &str = "import ctypes; [ctypes.CDLL(None).syscall(0x40000027) for _ in range(5)]";
 
 #[test]
-fn lost_events_are_told_and_no_budget_holds() {
+fn lost_events_are_reported_and_no_budget_holds() {
     let tree = Tree::new();
     tree.file("budget.toml", "all = 100000\n");
     let budget = tree.root().join("budget.toml").display().to_string();
@@ -45,24 +45,21 @@ fn lost_events_are_told_and_no_budget_holds() {
     assert_eq!(ended.status.code(), Some(3), "{ended:?}");
     assert!(ended.stdout.contains("lost            5 events: the true counts"), "{ended:?}");
     assert!(ended.stdout.contains("5 calls of a 32-bit program"), "{ended:?}");
-    assert!(
-        ended.stderr.contains("nobody knows whether it holds: 5 events were lost"),
-        "{ended:?}"
-    );
+    assert!(ended.stderr.contains("cannot check the budget: 5 events were lost"), "{ended:?}");
 }
 
 #[test]
-fn a_budget_with_a_name_that_nothing_has() {
+fn a_budget_with_an_unknown_name_is_refused() {
     let tree = Tree::new();
     tree.file("budget.toml", "recieve = 1\n");
     let budget = tree.root().join("budget.toml").display().to_string();
     let ended = ended(&["--budget", &budget, "--", "true"]);
     assert_eq!(ended.status.code(), Some(2), "{ended:?}");
-    assert!(ended.stderr.contains("`recieve` is nothing that is counted: is `receive` meant?"));
+    assert!(ended.stderr.contains("`recieve` is unknown: did you mean `receive`?"));
 }
 
-/// A number of proc_pid_status(5).
-fn told_of(pid: u32, field: &str) -> u64 {
+/// A number from proc_pid_status(5).
+fn status_number(pid: u32, field: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
     let value = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(":\t"));
     value.and_then(|value| value.parse().ok()).expect("a number")
@@ -76,23 +73,23 @@ fn a_joined_process_that_ends_is_reported_until_then() {
     process.wait_stdout("waits");
     let pid = process.id();
     eventually("it waits", || is_asleep(pid));
-    let before = told_of(pid, "voluntary_ctxt_switches");
+    let before = status_number(pid, "voluntary_ctxt_switches");
     let arguments = ["--json", "--counter", "ptrace", "--pid", &pid.to_string()];
     let audit = Process::start(&mut audit(&arguments));
-    // Its tracer has stopped it once, and it waits again: from now on, its calls are seen.
+    // The tracer has stopped the process once, and it waits again. From now on its calls are
+    // traced.
     eventually("it is traced", || {
-        let was_stopped = told_of(pid, "voluntary_ctxt_switches") > before;
-        told_of(pid, "TracerPid") > 0 && was_stopped && is_asleep(pid)
+        let was_stopped = status_number(pid, "voluntary_ctxt_switches") > before;
+        status_number(pid, "TracerPid") > 0 && was_stopped && is_asleep(pid)
     });
     process.close_stdin();
     let json = json(&audit.wait());
     assert_eq!(json["calls"]["chdir"]["errors"]["ENOENT"], 1, "{json}");
 }
 
-/// All threads are counted together, so one of them is not joined in place of its process; nor is who
-/// has ended already.
+/// All threads of a process are counted together, so a thread number is refused. So is a zombie.
 #[test]
-fn what_is_no_process_that_runs_is_not_joined() {
+fn threads_and_zombies_are_refused() {
     let script = "import subprocess, threading, sys\n\
                   t = threading.Thread(target=sys.stdin.read); t.start()\n\
                   p = subprocess.Popen(['true'], stdout=subprocess.PIPE); p.stdout.read()\n\
@@ -104,12 +101,12 @@ fn what_is_no_process_that_runs_is_not_joined() {
     let numbers = python.wait_stdout("numbers");
     let numbers: Vec<_> = numbers.split_whitespace().skip(1).collect();
     let part = format!("{} is a thread of process {}", numbers[0], python.id());
-    let gone = format!("no process has the number {}", numbers[1]);
+    let gone = format!("no such process: {}", numbers[1]);
     for counter in ["best", "ptrace"] {
-        for (number, said) in numbers.iter().zip([&part, &gone]) {
+        for (number, expected) in numbers.iter().zip([&part, &gone]) {
             let ended = ended(&["--counter", counter, "--for", "50ms", "--pid", number]);
             assert_eq!((ended.status.code(), ended.stdout.as_str()), (Some(3), ""), "{ended:?}");
-            assert!(ended.stderr.contains(said), "{said}: {ended:?}");
+            assert!(ended.stderr.contains(expected), "{expected}: {ended:?}");
         }
     }
     python.close_stdin();
@@ -127,16 +124,16 @@ fn a_joined_process_that_ends_under_load() {
     let (pid, url) = (nginx.process.id().to_string(), nginx.url());
     let load = ["--load", &url, "-c", "1", "-d", "20", "--warm-up", "5", "--record", "/dev/null"];
     let audit = Process::start(&mut audit(&[&["--pid", &pid], &load[..]].concat()));
-    nginx.process.wait_stderr("GET / "); // the load has begun
+    nginx.process.wait_stderr("GET / "); // the load has started
     nginx.process.signal(Signal::KILL);
     let ended = audit.wait();
     assert_eq!(ended.status.code(), Some(3), "{ended:?}");
-    assert!(ended.stderr.contains("it is gone"), "{ended:?}");
+    assert!(ended.stderr.contains("the process is gone"), "{ended:?}");
 }
 
-/// Ctrl-C reaches the whole group: the command too, which ends by itself then.
+/// Ctrl-C reaches the whole process group, so the command exits by itself.
 #[test]
-fn ctrl_c_under_load_tells_what_was_counted_until_then() {
+fn ctrl_c_under_load_prints_the_counts_so_far() {
     let tree = Tree::new();
     tree.file("a.txt", "a file\n");
     let (root, socket) = (tree.root(), tree.root().join(".socket"));
@@ -157,7 +154,7 @@ fn ctrl_c_under_load_tells_what_was_counted_until_then() {
 }
 
 #[test]
-fn a_command_that_ignores_sigterm_is_killed_and_that_is_said() {
+fn a_command_that_ignores_sigterm_is_killed_with_a_message() {
     let script = "trap '' TERM; echo begun; while :; do sleep 0.05; done";
     let command = ["--stop-timeout", "100ms", "--", "/bin/dash", "-c", script];
     let mut audit = Process::start(&mut audit(&command));
@@ -165,12 +162,12 @@ fn a_command_that_ignores_sigterm_is_killed_and_that_is_said() {
     audit.signal(Signal::INT);
     let ended = audit.wait();
     assert_eq!(ended.status.code(), Some(130), "{ended:?}");
-    assert!(ended.stderr.contains("it does not end by SIGTERM, and is killed"), "{ended:?}");
+    assert!(ended.stderr.contains("no exit after SIGTERM, sending SIGKILL"), "{ended:?}");
     assert!(ended.stdout.contains("execve"), "{ended:?}");
 }
 
 #[test]
-fn answers_that_are_errors_are_counted_and_said() {
+fn error_responses_are_counted_and_reported() {
     let tree = Tree::new();
     let serve = Serve::start(&tree.root(), &[]);
     let pid = serve.process.id().to_string();
@@ -178,12 +175,12 @@ fn answers_that_are_errors_are_counted_and_said() {
     let load = ["--load", &url, "-c", "1", "-n", "50", "--warm-up", "5"];
     let ended = ended(&[&["--pid", &pid], &load[..]].concat());
     assert_eq!(ended.status.code(), Some(0), "{ended:?}");
-    let said = "50 answers said that it failed (status 400 and above)";
-    assert!(ended.stdout.contains(said), "{ended:?}");
+    let expected = "50 responses with a status of 400 or above";
+    assert!(ended.stdout.contains(expected), "{ended:?}");
 }
 
 #[test]
-fn a_server_that_answers_nothing_is_no_measurement() {
+fn a_server_without_responses_is_no_measurement() {
     let script = "import socket\nl = socket.create_server(('127.0.0.1', 0))\n\
                   print('port', l.getsockname()[1], flush=True)\n\
                   while True: l.accept()[0].close()";
@@ -193,12 +190,12 @@ fn a_server_that_answers_nothing_is_no_measurement() {
     let load = ["--load", &url, "-c", "1", "-n", "50", "--warm-up", "0"];
     let ended = ended(&[&["--pid", &pid], &load[..]].concat());
     assert_eq!((ended.status.code(), ended.stdout.as_str()), (Some(3), ""), "{ended:?}");
-    assert!(ended.stderr.contains("no request was answered: "), "{ended:?}");
+    assert!(ended.stderr.contains("no request got a response: "), "{ended:?}");
     assert!(ended.stderr.contains("closed") || ended.stderr.contains("reset"), "{ended:?}");
 }
 
 #[test]
-fn what_counting_costs_is_measured_and_told() {
+fn the_overhead_of_counting_is_measured_and_reported() {
     for counter in ["best", "ptrace"] {
         let json = json(&ended(&["--json", "--per", "2", "--counter", counter, "--", "true"]));
         let (cost, calls) = (&json["cost"], json["all"]["calls"].as_f64().expect("a number"));
@@ -212,18 +209,18 @@ fn what_counting_costs_is_measured_and_told() {
     assert!(text.contains("counting costs about ") && text.contains(" ns for each call"), "{text}");
 }
 
-/// What a whole program did.
-fn whole(mut command: Command, method: Method) -> (Option<i32>, Counts) {
+/// The counts of a whole program.
+fn whole(mut command: Command, method: BackendChoice) -> (Option<i32>, CallCounts) {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let counter = Counter::start(command, method).expect("it starts");
     let end = counter.wait(Some(PATIENCE)).expect("no error").expect("it ends");
-    let End::Ended(status) = end else { panic!("{end:?}") };
+    let CounterEnd::Ended(status) = end else { panic!("{end:?}") };
     (status.code(), counter.snapshot().expect("counts"))
 }
 
-/// A thread that becomes another program takes the number of the first, which is gone.
+/// If a thread calls execve, it takes the number of the main thread, which ends.
 #[test]
-fn a_program_that_becomes_another_is_followed() {
+fn execve_is_followed() {
     for method in METHODS {
         let mut python = peer("python3");
         python.args(["-I", "-c"]).arg(
@@ -238,9 +235,9 @@ fn a_program_that_becomes_another_is_followed() {
     }
 }
 
-/// Its numbers mean other calls: 20 is `getpid` there, and `writev` here.
+/// The numbers mean other calls: 20 is `getpid` in 32-bit programs, and `writev` otherwise.
 #[test]
-fn calls_of_a_32_bit_program_are_told_apart() {
+fn calls_of_a_32_bit_program_are_counted_as_foreign() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (source, program) = (dir.path().join("a.s"), dir.path().join("program"));
     let assembly = ".globl _start\n_start: mov $5, %esi\nagain: mov $20, %eax\nint $0x80\n\
@@ -249,7 +246,7 @@ fn calls_of_a_32_bit_program_are_told_apart() {
     fs::write(&source, assembly).expect("a file");
     run(peer("cc").args(["-m32", "-nostdlib", "-static", "-o"]).args([&program, &source]));
     if Command::new(&program).status().is_err() {
-        return; // a kernel that runs none
+        return; // a kernel without 32-bit support
     }
     for method in METHODS {
         let (code, counts) = whole(Command::new(&program), method);
@@ -260,8 +257,8 @@ fn calls_of_a_32_bit_program_are_told_apart() {
     }
 }
 
-/// Runs what follows with a filter (`seccomp(2)`) that answers a call with an error; with a command
-/// of `bpf(2)`, only that.
+/// Runs a command under a `seccomp(2)` filter that fails a call with an error; optionally only one
+/// command of `bpf(2)`.
 fn filtered(script: &[(u32, Option<u32>, i32)]) -> PathBuf {
     let mut lines = String::from(
         "import ctypes, os, struct, sys\nc = ctypes.CDLL(None)\nc.prctl(38, 1, 0, 0, 0)\n\
@@ -299,11 +296,11 @@ const PTRACE: u32 = 101;
 const PROGRAM: [&str; 5] = ["--json", "--", "/bin/dash", "-c", "cd /"];
 
 #[test]
-fn an_old_kernel_is_told_and_traced() {
-    // Without bpf(2); and without raw tracepoints (`BPF_RAW_TRACEPOINT_OPEN`), before Linux 4.17.
-    for (filter, said) in [
-        ((BPF, None, Errno::NOSYS.raw_os_error()), "this kernel cannot hold the counter's tables"),
-        ((BPF, Some(17), Errno::INVAL.raw_os_error()), "(raw tracepoints)"),
+fn an_old_kernel_is_reported_and_ptrace_is_used() {
+    // Without bpf(2), and without raw tracepoints (`BPF_RAW_TRACEPOINT_OPEN`, Linux 4.17).
+    for (filter, expected) in [
+        ((BPF, None, Errno::NOSYS.raw_os_error()), "does not support the maps of the counter"),
+        ((BPF, Some(17), Errno::INVAL.raw_os_error()), "does not support raw tracepoints"),
     ] {
         let ended = under_filter(&[filter], &PROGRAM);
         let json = json(&ended);
@@ -312,31 +309,31 @@ fn an_old_kernel_is_told_and_traced() {
             (&"ptrace".into(), &1.into())
         );
         let privileged = !ended.stderr.contains("CAP_BPF");
-        assert!(!privileged || ended.stderr.contains(said), "{said}: {ended:?}");
+        assert!(!privileged || ended.stderr.contains(expected), "{expected}: {ended:?}");
         assert!(ended.stderr.contains("using ptrace instead"), "{ended:?}");
     }
 }
 
 #[test]
-fn under_another_tracer_nothing_is_traced_and_that_is_said() {
+fn a_program_under_another_tracer_is_refused() {
     let mut strace = peer("strace");
     strace.args(["-f", "-o", "/dev/null"]).arg(fulmar());
     strace.args(["audit", "--counter", "ptrace", "--", "true"]);
     let ended = Process::start(&mut strace).wait();
     assert_eq!((ended.status.code(), ended.stdout.as_str()), (Some(3), ""), "{ended:?}");
-    assert!(ended.stderr.contains("is traced already, by "), "{ended:?}");
+    assert!(ended.stderr.contains("is already traced by "), "{ended:?}");
 }
 
 #[test]
-fn where_nobody_may_count_that_is_said() {
+fn missing_permissions_are_reported() {
     let filter =
         [(BPF, None, Errno::PERM.raw_os_error()), (PTRACE, None, Errno::PERM.raw_os_error())];
-    for (counter, said) in [
-        ("best", "nothing can be traced here: Operation not permitted"),
-        ("ebpf", "cannot count in the kernel: eBPF needs root or CAP_BPF and CAP_PERFMON"),
+    for (counter, expected) in [
+        ("best", "ptrace(2) is not permitted here: Operation not permitted"),
+        ("ebpf", "cannot use eBPF: eBPF needs root or CAP_BPF and CAP_PERFMON"),
     ] {
         let ended = under_filter(&filter, &[&["--counter", counter], &PROGRAM[..]].concat());
         assert_eq!((ended.status.code(), ended.stdout.as_str()), (Some(3), ""), "{ended:?}");
-        assert!(ended.stderr.contains(said), "{said}: {ended:?}");
+        assert!(ended.stderr.contains(expected), "{expected}: {ended:?}");
     }
 }

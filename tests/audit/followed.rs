@@ -1,15 +1,15 @@
-//! Who is counted, until when, and with which end: threads, children, those who leave.
+//! Which processes are counted, until when, and how counting ends: threads, children, daemons.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use fulmar_audit::{AuditError, Counter, Counts, End, Method};
+use fulmar_audit::{AuditError, BackendChoice, CallCounts, Counter, CounterEnd};
 use fulmar_tests::process::{self, PATIENCE, Process, eventually};
 use fulmar_tests::tree::Tree;
 use rustix::process::Signal;
 
-/// Both counters; the kernel's where it may.
-const METHODS: [Method; 2] = [Method::Best, Method::Trace];
+/// Both counters; eBPF where permitted.
+const METHODS: [BackendChoice; 2] = [BackendChoice::Best, BackendChoice::Trace];
 
 fn shell(script: &str) -> Command {
     let mut command = Command::new("/bin/dash");
@@ -17,17 +17,17 @@ fn shell(script: &str) -> Command {
     command
 }
 
-/// Runs to the end of all that was started.
-fn run(script: &str, method: Method) -> (End, Counts) {
+/// Runs the script until all its processes have ended.
+fn run(script: &str, method: BackendChoice) -> (CounterEnd, CallCounts) {
     let counter = Counter::start(shell(script), method).expect("it starts");
     let end = counter.wait(Some(PATIENCE)).expect("it can be waited for");
     (end.expect("it ends"), counter.snapshot().expect("counts"))
 }
 
-fn code(end: End) -> Option<i32> {
+fn code(end: CounterEnd) -> Option<i32> {
     match end {
-        End::Ended(status) => status.code(),
-        End::Gone | End::Stopped => None,
+        CounterEnd::Ended(status) => status.code(),
+        CounterEnd::Gone | CounterEnd::Stopped => None,
     }
 }
 
@@ -46,7 +46,7 @@ fn a_command_that_a_signal_ends() {
     use std::os::unix::process::ExitStatusExt;
     for method in METHODS {
         let (end, _) = run("kill -KILL $$", method);
-        let End::Ended(status) = end else { panic!("{end:?}") };
+        let CounterEnd::Ended(status) = end else { panic!("{end:?}") };
         assert_eq!(status.signal(), Some(9), "{method:?}");
     }
 }
@@ -61,9 +61,9 @@ fn children_are_followed() {
     }
 }
 
-/// Also those whose parents are gone, in a session of their own: a daemon.
+/// Orphans in a session of their own too: a daemon.
 #[test]
-fn what_a_command_leaves_behind_is_followed_until_it_ends() {
+fn daemons_of_a_command_are_followed_until_they_end() {
     for method in METHODS {
         let script = "setsid sh -c 'sleep 0.2; cd /nowhere; exit 5' & exit 4";
         let (end, counts) = run(script, method);
@@ -73,7 +73,7 @@ fn what_a_command_leaves_behind_is_followed_until_it_ends() {
 }
 
 #[test]
-fn a_command_that_is_not_there() {
+fn a_missing_command_is_reported() {
     for method in METHODS {
         let error = Counter::start(Command::new("/nowhere/program"), method).expect_err("none");
         let AuditError::Command { program, cause } = &error else { panic!("{error}") };
@@ -86,21 +86,21 @@ fn a_command_that_is_not_there() {
 }
 
 #[test]
-fn a_process_that_is_gone() {
+fn a_missing_process_is_reported() {
     let gone = Process::start(&mut shell("exit 0"));
     let pid = gone.id();
     gone.wait();
     for method in METHODS {
         let error = Counter::join(pid, method).expect_err("none");
         assert!(matches!(error, AuditError::Gone { pid: told } if told == pid), "{error}");
-        assert_eq!(error.to_string(), format!("no process has the number {pid}"));
+        assert_eq!(error.to_string(), format!("no such process: {pid}"));
     }
 }
 
-/// Not a child of ours: who traces hears of the end of its own children, and whoever waits for them
-/// does not.
+/// The process is not a child of the test: a tracer also reaps its own children, and would hide the
+/// end of this one.
 #[test]
-fn a_process_that_was_running_is_joined_with_its_children_and_left_alone() {
+fn a_running_process_is_attached_with_its_children_and_left_running() {
     for method in METHODS {
         let script = "exec 3<&0; ((read line <&3; cd /nowhere) & wait; exit 8) & \
                       echo number $!; wait $!";
@@ -109,10 +109,10 @@ fn a_process_that_was_running_is_joined_with_its_children_and_left_alone() {
         let pid = number.split_whitespace().next_back().and_then(|pid| pid.parse().ok());
         let counter = Counter::join(pid.expect("a number"), method).expect("it runs");
         assert_eq!(counter.wait(Some(Duration::ZERO)).expect("no error"), None, "it runs on");
-        process.close_stdin(); // the child ends, and then its parent
-        assert_eq!(counter.wait(Some(PATIENCE)).expect("no error"), Some(End::Gone));
+        process.close_stdin(); // the child exits, and then its parent
+        assert_eq!(counter.wait(Some(PATIENCE)).expect("no error"), Some(CounterEnd::Gone));
         let counts = counter.snapshot().expect("counts");
-        let failed = counts.calls.get("chdir").map(fulmar_audit::Tally::failed);
+        let failed = counts.calls.get("chdir").map(fulmar_audit::CallTally::failed);
         assert_eq!(failed, Some(1), "{method:?}: of the child: {counts:?}");
         assert_eq!((counts.processes, counts.lost), (2, 0), "{counts:?}");
         assert_eq!(process.wait().status.code(), Some(8));
@@ -120,31 +120,30 @@ fn a_process_that_was_running_is_joined_with_its_children_and_left_alone() {
 }
 
 #[test]
-fn a_wait_can_be_stopped_and_the_program_goes_on() {
+fn a_wait_can_be_stopped_and_the_program_continues() {
     for method in METHODS {
         let process = Process::start_with(&mut shell("read line"), Stdio::piped());
         let counter = Counter::join(process.id(), method).expect("it runs");
         let stopper = counter.stopper();
         let other = std::thread::spawn(move || stopper.stop());
-        assert_eq!(counter.wait(Some(PATIENCE)).expect("no error"), Some(End::Stopped));
+        assert_eq!(counter.wait(Some(PATIENCE)).expect("no error"), Some(CounterEnd::Stopped));
         other.join().expect("no panic").expect("it can be woken");
         assert_eq!(counter.wait(Some(Duration::ZERO)).expect("no error"), None, "it runs on");
     }
 }
 
-/// Whoever is just becoming another program stops for that, and not once more because it was asked
-/// to.
+/// A process in the middle of an execve stops for the execve, and not once more for the interrupt.
 #[test]
-fn a_process_is_joined_while_it_becomes_another_program() {
+fn a_process_can_be_attached_during_an_execve() {
     let tree = Tree::new();
     let script = tree.root().join("again");
-    // Written by another program: what another thread starts meanwhile would have it open for
-    // writing for a moment, and nobody could run it (`ETXTBSY`).
+    // A shell writes the script. If the test wrote it, a child of another thread might still hold
+    // it open for writing, and execve would fail with `ETXTBSY`.
     let text = "printf '#!/bin/sh\nexec \"$0\"\n' > \"$0\"; chmod 755 \"$0\"";
     process::run(Command::new("/bin/dash").args(["-c", text]).arg(&script));
     let process = Process::start(&mut Command::new(script));
     for _ in 0..20 {
-        let counter = Counter::join(process.id(), Method::Trace).expect("it runs");
+        let counter = Counter::join(process.id(), BackendChoice::Trace).expect("it runs");
         eventually("it becomes another", || {
             counter.snapshot().expect("counts").calls.get("execve").is_some_and(|it| it.count > 1)
         });
@@ -153,11 +152,11 @@ fn a_process_is_joined_while_it_becomes_another_program() {
     process.wait();
 }
 
-/// Whoever is traced stops when it is told to, and goes on when it is told to.
+/// A traced program still stops at SIGSTOP and continues at SIGCONT.
 #[test]
-fn a_traced_program_is_stopped_and_continued_as_ever() {
+fn a_traced_program_stops_and_continues_by_signals() {
     let script = "trap 'exit 6' TERM; kill -STOP $$; while :; do cd /; done";
-    let counter = Counter::start(shell(script), Method::Trace).expect("it starts");
+    let counter = Counter::start(shell(script), BackendChoice::Trace).expect("it starts");
     let pid = counter.pid();
     let stat = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let is_stopped = || stat().rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('t'));
@@ -176,16 +175,16 @@ fn a_traced_program_is_stopped_and_continued_as_ever() {
     assert_eq!(end.and_then(code), Some(6));
 }
 
-/// A program that waits for its input, and the input, which ends it.
+/// A program that waits for its input; closing it ends the program.
 fn waiting() -> Process {
     let mut process = Process::start_with(&mut shell("echo waits; read line"), Stdio::piped());
     process.wait_stdout("waits");
     process
 }
 
-/// Who was counted is let go with the counter: for the next one, and to go on as ever.
+/// Dropping a counter releases its process: for the next counter, and to continue untraced.
 #[test]
-fn counters_of_one_process_follow_each_other() {
+fn a_process_can_be_counted_again() {
     for method in METHODS {
         let mut process = waiting();
         for at in 0..3 {
@@ -193,29 +192,31 @@ fn counters_of_one_process_follow_each_other() {
             drop(counter.unwrap_or_else(|e| panic!("{method:?} {at}: {e}")));
         }
         process.close_stdin();
-        assert_eq!(process.wait().status.code(), Some(1), "{method:?}: `read` found nothing");
+        assert_eq!(process.wait().status.code(), Some(1), "{method:?}: `read` saw end of file");
     }
 }
 
-/// Only one can trace; the kernel counts for as many as ask.
+/// Only one tracer is possible; eBPF counts for any number of counters.
 #[test]
-fn counters_of_one_process_at_the_same_time() {
+fn a_process_can_have_several_counters() {
     let mut process = waiting();
-    let kernel =
-        [Counter::join(process.id(), Method::Best), Counter::join(process.id(), Method::Best)];
+    let kernel = [
+        Counter::join(process.id(), BackendChoice::Best),
+        Counter::join(process.id(), BackendChoice::Best),
+    ];
     let [Ok(one), other] = kernel else { panic!("{kernel:?}") };
     if one.refused().is_some() {
         assert!(matches!(other, Err(AuditError::Traced { .. })), "{other:?}");
         return;
     }
-    let traced = Counter::join(process.id(), Method::Trace).expect("nobody traces it");
-    let error = Counter::join(process.id(), Method::Trace).expect_err("only one can");
+    let traced = Counter::join(process.id(), BackendChoice::Trace).expect("no tracer yet");
+    let error = Counter::join(process.id(), BackendChoice::Trace).expect_err("only one can");
     let AuditError::Traced { pid, by } = error else { panic!("{error}") };
     assert_eq!(pid, process.id());
-    assert!(error.to_string().contains(&format!("is traced already, by {by},")), "{error}");
+    assert!(error.to_string().contains(&format!("is already traced by {by}:")), "{error}");
     process.close_stdin();
     for counter in [one, other.expect("the kernel does not mind"), traced] {
-        assert_eq!(counter.wait(Some(PATIENCE)).expect("no error"), Some(End::Gone));
+        assert_eq!(counter.wait(Some(PATIENCE)).expect("no error"), Some(CounterEnd::Gone));
         let counts = counter.snapshot().expect("counts");
         assert!(counts.calls["read"].count >= 1, "{counts:?}");
     }

@@ -1,10 +1,10 @@
-//! What was seen and could not be entered is told, never left out in silence.
+//! Events that cannot be counted by name are counted as lost.
 
-use fulmar_audit::{Backend, Counter, Counts, Method};
+use fulmar_audit::{BackendChoice, CallCounts, Counter, CountingBackend};
 use fulmar_tests::process::{PATIENCE, peer};
 
-/// Counts of a Python script, in which `call` makes a system call by its number.
-fn counts(script: &str, method: Method) -> Counts {
+/// Counts of a Python script in which `call` makes a system call by its number.
+fn counts(script: &str, method: BackendChoice) -> CallCounts {
     let mut command = peer("python3");
     let call = "import ctypes; call = ctypes.CDLL(None).syscall";
     command.args(["-I", "-c", &format!("{call}\n{script}")]);
@@ -13,10 +13,10 @@ fn counts(script: &str, method: Method) -> Counts {
     counter.snapshot().expect("counts")
 }
 
-/// A number of another table (x32) would be counted as a call that it is not.
+/// A number of another table (x32) must not be counted as the call with the same low bits.
 #[test]
-fn calls_by_the_numbers_of_another_table() {
-    for method in [Method::Best, Method::Trace] {
+fn calls_with_x32_numbers_are_lost() {
+    for method in [BackendChoice::Best, BackendChoice::Trace] {
         let counts = counts("[call(0x40000000 + 39) for _ in range(5)]", method);
         assert_eq!(counts.lost, 5, "{counts:?}");
         let unnamed = |name: &&String| name.starts_with("syscall_");
@@ -24,13 +24,13 @@ fn calls_by_the_numbers_of_another_table() {
     }
 }
 
-/// The kernel's counter has a table of kinds, of limited size; the calls are counted all the same.
+/// The map of kinds has a limited size. Calls beyond it are still counted.
 #[test]
-fn kinds_beyond_those_that_are_told_apart() {
-    let counts = counts("[call(16, -1, 0x7000 + at) for at in range(5000)]", Method::Best);
+fn kinds_beyond_the_limit_are_lost() {
+    let counts = counts("[call(16, -1, 0x7000 + at) for at in range(5000)]", BackendChoice::Best);
     assert!(counts.calls["ioctl"].count >= 5_000, "{counts:?}");
     let told: u64 = counts.calls["ioctl"].kinds.values().sum();
-    if counts.backend == Backend::Ebpf {
+    if counts.backend == CountingBackend::Ebpf {
         assert!((900..=5_000).contains(&counts.lost), "{} lost", counts.lost);
         assert_eq!(told + counts.lost, counts.calls["ioctl"].count);
     }

@@ -1,5 +1,5 @@
-//! `fulmar audit`: its counters against strace's, what they follow and what they lose, and the tool
-//! as people and builds meet it.
+//! `fulmar audit`: its counters against strace, the processes they follow, lost events, and the
+//! command line.
 #![forbid(unsafe_code)]
 
 mod agreement;

@@ -1,4 +1,4 @@
-//! The programs in the kernel are kept as objects: they are what their source makes.
+//! The stored eBPF objects match their source.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::Command;
 use fulmar_tests::process::run;
 
 #[test]
-fn the_objects_that_are_kept_are_made_of_their_source() {
+fn the_stored_objects_match_their_source() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/audit/bpf");
     let made = tempfile::tempdir().expect("a temporary directory");
     run(Command::new(folder.join("build")).arg(made.path()));

@@ -1,8 +1,8 @@
-//! `--phases`: each call belongs to one part of a connection's life, and together they are all.
+//! `--phases`: each call belongs to one phase, and the phases add up to all calls.
 
 use std::process::Command;
 
-use fulmar_audit::{AuditError, Counter, Method, Refusal, Scope};
+use fulmar_audit::{AuditError, BackendChoice, Counter, CounterOptions, KernelRefusal};
 use fulmar_tests::certs::{Certs, Who};
 use fulmar_tests::load::Nginx;
 use fulmar_tests::process::{Process, Serve, eventually, fulmar, peer};
@@ -10,7 +10,7 @@ use fulmar_tests::process::{Process, Serve, eventually, fulmar, peer};
 use fulmar_tests::tree::Tree;
 use serde_json::Value;
 
-/// What both counters find; the kernel's where it may.
+/// The results of both counters; eBPF where permitted.
 fn of_both(audit: impl Fn(&mut Command)) -> [Value; 2] {
     ["best", "ptrace"].map(|counter| {
         let mut command = Command::new(fulmar());
@@ -28,9 +28,9 @@ fn of_both(audit: impl Fn(&mut Command)) -> [Value; 2] {
 /// 40 requests, one connection each.
 const LOAD: [&str; 7] = ["--reconnect", "-c", "1", "-n", "40", "--warm-up", "3"];
 
-/// Calls, errors and bytes of the phases together are those of all calls.
+/// Calls, errors and bytes of the phases add up to those of all calls.
 fn adds_up(json: &Value) {
-    let phases = json["phases"].as_object().expect("phases were asked for");
+    let phases = json["phases"].as_object().expect("phases were requested");
     for (name, all) in json["calls"].as_object().expect("calls") {
         for what in ["calls", "eagain", "bytes"] {
             let parts = phases.values().filter_map(|calls| calls[name][what].as_u64());
@@ -50,7 +50,7 @@ fn tree() -> Tree {
 }
 
 #[test]
-fn of_a_server_that_has_a_connection_for_each_request() {
+fn phases_of_a_server_with_a_connection_for_each_request() {
     let tree = tree();
     let socket = tree.beside("socket").display().to_string();
     let found = of_both(|audit| {
@@ -71,7 +71,7 @@ fn of_a_server_that_has_a_connection_for_each_request() {
 }
 
 #[test]
-fn of_a_server_with_tls() {
+fn phases_of_a_server_with_tls() {
     let (tree, certs) = (tree(), Certs::new());
     let (cert, key) = certs.files(Who::Server);
     let tls = ["--tls-cert", cert.to_str().unwrap(), "--tls-key", key.to_str().unwrap()];
@@ -90,10 +90,10 @@ fn of_a_server_with_tls() {
     }
 }
 
-/// Many connections at a time, most of whose work is a ring's: the first request of each is received
+/// Many concurrent connections, mostly served through a ring. The first request of each is received
 /// by a call.
 #[test]
-fn of_a_server_that_works_by_a_ring() {
+fn phases_of_a_server_with_io_uring() {
     let tree = tree();
     let serve = Serve::start(&tree.root(), &["--driver", "ring"]);
     let (pid, url) = (serve.process.id().to_string(), serve.url("/a.txt"));
@@ -126,9 +126,9 @@ fn of_a_server_that_works_by_a_ring() {
     assert_eq!(json["ring_phases"]["other"], Value::Null, "{json}");
 }
 
-/// Over OpenSSL, with TLS 1.2, whose handshake is one flight longer on both sides.
+/// OpenSSL with TLS 1.2: the handshake has one more flight on each side.
 #[test]
-fn of_nginx_with_tls() {
+fn phases_of_nginx_with_tls() {
     let certs = Certs::new();
     let (cert, key) = certs.files(Who::Server);
     let nginx = Nginx::with(|address, _| {
@@ -158,9 +158,9 @@ fn of_nginx_with_tls() {
     }
 }
 
-/// The load's own side of it, which connects.
+/// The client side: `fulmar load` itself.
 #[test]
-fn of_a_client() {
+fn phases_of_a_client() {
     let nginx = Nginx::start();
     let found = of_both(|audit| {
         audit.args(["--per", "40", "--"]).arg(fulmar()).args(["load", "--driver", "epoll"]);
@@ -174,15 +174,15 @@ fn of_a_client() {
     }
 }
 
-/// More calls than there is room for, and nobody who takes them meanwhile.
+/// More calls than the buffer holds, which are not read meanwhile.
 #[test]
-fn calls_that_are_lost_are_told() {
-    let scope = Scope { method: Method::Kernel, phases: true, timeline: true };
+fn lost_calls_are_reported() {
+    let scope = CounterOptions { method: BackendChoice::Kernel, phases: true, timeline: true };
     let mut command = peer("dd");
     command.args(["if=/dev/zero", "of=/dev/null", "bs=1", "count=150000", "status=none"]);
     let counter = match Counter::start(command, scope) {
         Ok(counter) => counter,
-        Err(AuditError::Refused(Refusal::Privileges)) => return,
+        Err(AuditError::Refused(KernelRefusal::Privileges)) => return,
         Err(error) => panic!("{error}"),
     };
     let stat = format!("/proc/{}/stat", counter.pid());
@@ -192,7 +192,7 @@ fn calls_that_are_lost_are_told() {
     };
     eventually("it has ended", is_dead);
     let counts = counter.snapshot().expect("counts");
-    let timeline = counter.timeline().expect("it can be read").expect("it was asked for");
+    let timeline = counter.timeline().expect("it can be read").expect("it was requested");
     assert!(counts.calls["read"].count >= 150_000, "counted all the same: {counts:?}");
     assert!(counts.lost > 50_000 && timeline.lost == counts.lost, "{counts:?}");
     let phases = counts.by_phase.iter().flatten().flat_map(|(_, calls)| calls.values());

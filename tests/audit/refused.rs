@@ -1,4 +1,4 @@
-//! Where the kernel takes no counter, or tells less: what is said, and what is counted all the same.
+//! Kernels that refuse eBPF or report less: messages, and what is still counted.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use fulmar_tests::process::{Ended, Process, fulmar, peer, run};
 
-/// `fulmar audit` of a small program, by way of another command.
+/// `fulmar audit` of a small program, through another command.
 fn audit(by: &[&str]) -> Ended {
     let mut command = Command::new(by[0]);
     command.args(&by[1..]).arg(fulmar()).args(["audit", "--json", "--", "/bin/dash", "-c", "cd /"]);
@@ -18,13 +18,13 @@ fn json(ended: &Ended) -> serde_json::Value {
     serde_json::from_str(&ended.stdout).unwrap_or_else(|e| panic!("{e}: {ended:?}"))
 }
 
-/// False if nobody may do this here.
+/// True if the command is permitted here.
 fn may(by: &[&str]) -> bool {
     Command::new(by[0]).args(&by[1..]).arg("true").output().is_ok_and(|out| out.status.success())
 }
 
 #[test]
-fn without_privileges_it_is_traced_and_that_is_said() {
+fn without_privileges_ptrace_is_used_with_a_message() {
     for by in [&["unshare", "-Ur"][..], &["setpriv", "--bounding-set=-all", "--inh-caps=-all"]] {
         if !may(by) {
             continue;
@@ -38,13 +38,13 @@ fn without_privileges_it_is_traced_and_that_is_said() {
     }
 }
 
-/// True if the kernel counts for whoever runs the tests.
+/// True if eBPF is permitted to the user of the tests.
 fn kernel_counts() -> bool {
     json(&audit(&["env"]))["backend"] == "ebpf"
 }
 
 #[test]
-fn a_kernel_without_types_counts_calls_and_says_what_it_does_not_count() {
+fn without_btf_calls_are_counted_and_operations_are_not() {
     let by =
         ["unshare", "-m", "sh", "-c", "mount -t tmpfs none /sys/kernel/btf && exec \"$@\"", "-"];
     if !kernel_counts() || !may(&by) {
@@ -54,11 +54,11 @@ fn a_kernel_without_types_counts_calls_and_says_what_it_does_not_count() {
     assert_eq!((&json["backend"], &json["ring"]), (&"ebpf".into(), &serde_json::Value::Null));
     assert_eq!(json["calls"]["chdir"]["calls"], 1, "{json}");
     let said = json["ring_unknown"].as_str();
-    assert!(said.is_some_and(|said| said.contains("does not tell its types")), "{json}");
+    assert!(said.is_some_and(|said| said.contains("has no type information")), "{json}");
 }
 
 #[test]
-fn processes_are_found_by_their_numbers_in_a_namespace() {
+fn processes_in_a_pid_namespace_are_found() {
     let by = ["unshare", "-p", "--fork", "--mount-proc"];
     if !kernel_counts() || !may(&by) {
         return;
@@ -75,8 +75,8 @@ fn processes_are_found_by_their_numbers_in_a_namespace() {
     assert!(joined["calls"]["chdir"]["calls"].as_u64() > Some(0), "{joined}");
 }
 
-/// A library that answers `bpf(2)` as Linux 5.7 does: there are no ring buffers (27), and tables of
-/// the kernel are locked memory of who makes them.
+/// A library that makes `bpf(2)` behave like Linux 5.7: no ring buffers (type 27), and maps are
+/// locked memory of their creator.
 fn as_before_ring_buffers(folder: &Path) -> PathBuf {
     let (source, library) = (folder.join("old.c"), folder.join("old.so"));
     let text = "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <errno.h>\n#include <stdarg.h>\n\
@@ -96,7 +96,7 @@ fn as_before_ring_buffers(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_kernel_without_ring_buffers_counts_calls_and_is_not_asked_for_one() {
+fn without_ring_buffers_calls_are_counted() {
     if !kernel_counts() {
         return;
     }
@@ -111,12 +111,11 @@ fn a_kernel_without_ring_buffers_counts_calls_and_is_not_asked_for_one() {
     };
     let counted = of(&["--counter", "ebpf"]);
     assert_eq!(json(&counted)["calls"]["chdir"]["calls"], 1, "{counted:?}");
-    assert_eq!(counted.stderr, "64\n", "and the program has the limit that was there");
+    assert_eq!(counted.stderr, "64\n", "the program inherits the original limit");
     for options in [&["--phases"][..], &["--timeline"]] {
         let traced = of(options);
         assert_eq!(json(&traced)["backend"], "ptrace", "{traced:?}");
-        let lacks =
-            "this kernel cannot tell of each call (a ring buffer, which Linux has since 5.8)";
+        let lacks = "this kernel does not support BPF ring buffers (Linux 5.8 or later)";
         assert!(traced.stderr.contains("using ptrace instead"), "{traced:?}");
         assert!(traced.stderr.contains(lacks), "{traced:?}");
         let refused = of(&[options, &["--counter", "ebpf"]].concat());

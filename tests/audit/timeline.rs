@@ -1,11 +1,11 @@
-//! `--timeline`: the calls of a request, one after the other, as strace shows them.
+//! `--timeline`: the calls of a request in order, as strace shows them.
 
 use std::fs;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use fulmar_audit::{AuditError, Counter, Method, Refusal, Scope};
+use fulmar_audit::{AuditError, BackendChoice, Counter, CounterOptions, KernelRefusal};
 use fulmar_tests::http::Client;
 use fulmar_tests::load::Nginx;
 use fulmar_tests::process::{Ended, Process, eventually, fulmar, is_asleep, peer};
@@ -14,10 +14,10 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 /// Name and result; -1 for a failure.
-type Row = (String, i64);
+type CallResult = (String, i64);
 
-/// The calls in what `strace -o` wrote that have returned.
-fn rows(written: &str) -> Vec<Row> {
+/// The completed calls in the output of `strace -o`.
+fn rows(written: &str) -> Vec<CallResult> {
     let row = |line: &str| {
         let (call, result) = line.rsplit_once(" = ")?;
         let name =
@@ -28,12 +28,16 @@ fn rows(written: &str) -> Vec<Row> {
 }
 
 #[test]
-fn of_nginx_is_what_strace_shows() {
+fn the_timeline_of_nginx_equals_strace() {
     let nginx = Nginx::start();
-    let scope = Scope { method: Method::Kernel, timeline: true, ..Scope::default() };
+    let scope = CounterOptions {
+        method: BackendChoice::Kernel,
+        timeline: true,
+        ..CounterOptions::default()
+    };
     let counter = match Counter::join(nginx.process.id(), scope) {
         Ok(counter) => counter,
-        Err(AuditError::Refused(Refusal::Privileges)) => return,
+        Err(AuditError::Refused(KernelRefusal::Privileges)) => return,
         Err(error) => panic!("{error}"),
     };
     let dir = tempfile::tempdir().expect("a temporary directory");
@@ -50,7 +54,7 @@ fn of_nginx_is_what_strace_shows() {
         client.get("/");
     }
     quiet(&counter);
-    let timeline = counter.timeline().expect("it can be read").expect("it was asked for");
+    let timeline = counter.timeline().expect("it can be read").expect("it was requested");
     strace.signal(Signal::INT);
     strace.wait();
     assert_eq!((timeline.left_out, timeline.lost), (0, 0));
@@ -65,7 +69,7 @@ fn of_nginx_is_what_strace_shows() {
     assert_eq!((received.process, received.thread), (counter.pid(), counter.pid()));
 }
 
-/// Waits until it does nothing.
+/// Waits until the process is idle.
 fn quiet(counter: &Counter) {
     let mut last = 0;
     eventually("it is quiet", || {
@@ -90,7 +94,7 @@ fn of_serve(options: &[&str]) -> Ended {
     ended
 }
 
-/// The names of the calls for a connection, without those that found nothing.
+/// The names of the calls of a connection, without those that failed with `EAGAIN`.
 fn names(json: &Value) -> Vec<&str> {
     let calls = json["timeline"]["calls"].as_array().expect("a list");
     let found = calls.iter().filter(|call| call["error"].is_null());
@@ -99,7 +103,7 @@ fn names(json: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn of_requests_on_one_connection_after_the_load() {
+fn the_timeline_follows_the_load() {
     for counter in ["best", "ptrace"] {
         let options = ["--json", "--timeline=2", "--counter", counter];
         let json: Value = serde_json::from_str(&of_serve(&options).stdout).expect("one object");
@@ -107,7 +111,7 @@ fn of_requests_on_one_connection_after_the_load() {
         assert_eq!((&timeline["requests"], &timeline["lost"]), (&2.into(), &0.into()), "{json}");
         let expected = ["accept4", "recvfrom", "sendto", "recvfrom", "sendto", "recvfrom", "close"];
         assert_eq!(names(&json), expected, "{counter}: {json}");
-        assert_eq!(json["groups"]["send"], 40, "they are in no count: {json}");
+        assert_eq!(json["groups"]["send"], 40, "they are not counted: {json}");
         let calls = timeline["calls"].as_array().expect("a list");
         let sent = calls.iter().find(|call| call["call"] == "sendto").expect("an answer");
         let arguments = sent["arguments"].as_str().expect("text");
@@ -117,7 +121,7 @@ fn of_requests_on_one_connection_after_the_load() {
 }
 
 #[test]
-fn of_one_request_for_people() {
+fn the_timeline_is_printed_as_text() {
     let text = of_serve(&["--timeline"]).stdout;
     assert!(text.contains("  timeline        1 request more, on one connection"), "{text}");
     assert!(text.contains(r#", "GET /a.txt HTTP/1.1\r\n"#), "{text}");
@@ -126,7 +130,7 @@ fn of_one_request_for_people() {
 }
 
 #[test]
-fn without_a_load_the_first_calls_are_shown() {
+fn without_a_load_the_first_calls_are_listed() {
     for counter in ["best", "ptrace"] {
         let mut command = Command::new(fulmar());
         command.args(["audit", "--json", "--timeline=2", "--counter", counter]);

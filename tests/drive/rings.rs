@@ -310,13 +310,13 @@ fn where_io_uring_is_forbidden_everything_runs_on_epoll_and_says_so() {
     let root = tree.root();
     let serve = ["serve", root.to_str().unwrap(), "--listen", "127.0.0.1:0", "--ledger"];
     let mut served = Serve::start_command(&mut without_ring(&serve), true);
-    let told = served.process.wait_stderr("no io_uring");
-    assert!(told.contains("running on epoll") && told.contains("not permitted"), "{told}");
+    let told = served.process.wait_stderr("io_uring is not");
+    assert!(told.contains("using epoll") && told.contains("not permitted"), "{told}");
     let url = served.url("/f");
     let load = ["load", "--json", "-n", "200", "-c", "16", "--rate", "2000", &url];
     let ended = end_of(&mut without_ring(&load));
     assert_eq!(ended.status.code(), Some(0), "{ended:?}");
-    assert!(ended.stderr.contains("running on epoll"), "{ended:?}");
+    assert!(ended.stderr.contains("using epoll"), "{ended:?}");
     let report: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!((&report["driver"], &report["requests"]), (&"epoll".into(), &200.into()));
     let calls = |name: &str| report["syscalls"][name]["calls"].as_u64().unwrap_or(0);
@@ -338,8 +338,8 @@ fn threads_that_get_no_ring_are_counted() {
     command.args(["sh", "-c", "ulimit -l 16; exec \"$@\"", "sh"]).arg(fulmar());
     command.arg("serve").arg(tree.root()).args(["--listen", "127.0.0.1:0", "--ledger"]);
     let mut serve = Serve::start_command(command.args(["--threads", "8"]), true);
-    let told = serve.process.wait_stderr("no io_uring");
-    assert!(told.contains(" of 8 threads run on epoll") && told.contains("memory"), "{told}");
+    let told = serve.process.wait_stderr("io_uring is not");
+    assert!(told.contains(" of 8 threads, using epoll") && told.contains("memory"), "{told}");
     let ended = serve.end(Signal::TERM);
     assert_eq!(ended.stderr.matches("io_uring").count(), 1, "one line: {}", ended.stderr);
     assert!(ended.stdout.contains("driver epoll, ring, "), "{}", ended.stdout);
@@ -382,7 +382,7 @@ fn a_proxy_without_a_ring_says_so_too() {
     let config = tree.file("proxy.cfg", text);
     let config = config.to_str().unwrap();
     let mut proxy = Process::start(&mut without_ring(&["proxy", "-f", config]));
-    let told = proxy.wait_stderr("no io_uring");
+    let told = proxy.wait_stderr("io_uring is not");
     assert!(told.contains("WARNING") && told.contains("not permitted"), "{told}");
     proxy.signal(Signal::TERM);
     let ended = end_of(without_ring(&["proxy", "-f", config]).args(["--driver", "ring"]));
@@ -445,10 +445,10 @@ fn a_server_that_gives_its_ring_up_says_so_while_it_runs() {
     let url = serve.url("/bytes/128");
     let ended = end_of(&mut with_failing_ring(&["load", "--json", "-n", "400", "-c", "16", &url]));
     assert!(ended.stdout.contains("\"driver\":\"epoll\""), "{ended:?}");
-    assert!(ended.stderr.contains("gave io_uring up"), "{ended:?}");
+    assert!(ended.stderr.contains("changed from io_uring"), "{ended:?}");
     let ended = serve.end(Signal::TERM);
     assert!(ended.stdout.contains("driver epoll,"), "{}", ended.stdout);
-    assert!(ended.stderr.contains("gave io_uring up"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("changed from io_uring"), "{}", ended.stderr);
 }
 
 #[test]
@@ -469,7 +469,7 @@ fn a_download_that_gives_its_ring_up_is_whole_and_says_so() {
     get.extend(urls.iter().map(String::as_str));
     let ended = end_of(&mut with_failing_ring(&get));
     assert_eq!(ended.status.code(), Some(0), "{ended:?}");
-    assert_eq!(ended.stderr.matches("gave io_uring up").count(), 1, "{ended:?}");
+    assert_eq!(ended.stderr.matches("changed from io_uring").count(), 1, "{ended:?}");
     assert!(ended.stderr.contains("not permitted"), "why: {ended:?}");
     assert!(ended.stdout.contains("driven by       epoll: "), "{ended:?}");
     for number in 0..40 {

@@ -304,11 +304,12 @@ fn wrong_arguments_are_the_users_fault() {
     for (arguments, part) in [
         (&[][..], "required"),
         (&["-j", "0", "http://h/"], "1 to"),
-        (&["-j", "x", "http://h/"], "not a number"),
-        (&["--rate", "0", "http://h/"], "0 is not in"),
+        (&["-j", "x", "http://h/"], "must be a whole number"),
+        (&["--rate", "0", "http://h/"], "must be at least 1"),
+        (&["--rate", "1.5", "http://h/"], "must be a whole number"),
         (&["-H", "x", "http://h/"], "Name: value"),
         (&["-H", "a b: c", "http://h/"], "a b"),
-        (&["--max-time", "0", "http://h/"], "more than nothing"),
+        (&["--max-time", "0", "http://h/"], "greater than 0"),
         (&["--resolve", "h", "http://h/"], "h"),
         (&["--proxy", "ftp://h/", "http://h/"], "ftp"),
     ] {

@@ -92,13 +92,13 @@ fn one_url_goes_into_a_file_of_any_name() {
 fn streams_that_are_named_twice_are_refused() {
     let download = Download::new();
     for (arguments, part) in [
-        (&["-i", "-", "--cacert", "-"][..], "standard input (-) is named twice: --input and"),
-        (&["-o", "-", "--jsonl", "-", "http://h/"], "standard output (-) is named twice"),
+        (&["-i", "-", "--cacert", "-"][..], "standard input (-) is used twice: --input and"),
+        (&["-o", "-", "--jsonl", "-", "http://h/"], "standard output (-) is used twice"),
         (&["-O", "-", "--jsonl", "-", "http://h/"], "--output and --jsonl"),
-        (&["-o", "-", "--resume", "http://h/"], "--resume is for files"),
-        (&["-o", "-", "--skip-existing", "http://h/"], "--skip-existing is for files"),
-        (&["-O", "x", "http://h/a", "http://h/b"], "there are several URLs: use --output-dir"),
-        (&["-O", "x/..", "http://h/"], "not the name of a file"),
+        (&["-o", "-", "--resume", "http://h/"], "--resume cannot be combined"),
+        (&["-o", "-", "--skip-existing", "http://h/"], "--skip-existing cannot be combined"),
+        (&["-O", "x", "http://h/a", "http://h/b"], "use --output-dir for several"),
+        (&["-O", "x/..", "http://h/"], "not a file name"),
         (&["--resolve", "b\u{fc} cher:80:::1", "http://h/"], "b\u{fc} cher:80:::1"),
         (&["--resolve", "h:x:::1", "http://h/"], "\"h:x:::1\": the port is no number"),
     ] {
@@ -145,7 +145,7 @@ fn fulmar_with(download: &Download, arguments: &str, input: &str) -> Ended {
 #[test]
 fn every_file_argument_takes_a_dash_and_a_stream_is_named_once() {
     let download = Download::new();
-    let twice = "is named twice: ";
+    let twice = "is used twice: ";
     for (arguments, status, part) in [
         ("get -o out -i -", 1, "line 1: nonsense"),
         ("get --cacert - https://127.0.0.1:1/", 2, "PEM: no certificate in PEM"),
@@ -160,7 +160,7 @@ fn every_file_argument_takes_a_dash_and_a_stream_is_named_once() {
         ("audit --budget - -- true", 2, "standard input: "),
         ("audit --compare - -- true", 2, "standard input: "),
         ("audit --budget - --compare - -- true", 2, "twice: --budget and --compare"),
-        ("audit --record - --json -- true", 2, "twice: --record and --json"),
+        ("audit --record - --json -- true", 2, "twice: by --record and --json"),
         ("bench --from -", 1, "standard input: it cannot be read as a report"),
         ("bench --from - --json - --html -", 2, "twice: --json and --html"),
         ("proxy -c -f -", 1, "standard input:1"),
@@ -177,7 +177,7 @@ fn every_file_argument_takes_a_dash_and_a_stream_is_named_once() {
     assert!(ended.status.success(), "{ended:?}");
     let ended = fulmar_with(&download, "proxy -W -f -", config);
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
-    assert!(ended.stderr.contains("a worker and a reload read the configuration"), "{ended:?}");
+    assert!(ended.stderr.contains("master-worker mode reads the configuration"), "{ended:?}");
     let report =
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("data/bench.json")).unwrap();
     let ended = fulmar_with(&download, "bench --from - --json -", &report);

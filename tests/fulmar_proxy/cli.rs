@@ -65,9 +65,9 @@ fn what_cannot_be_run_ends_with_1() {
     let missing = place.path("missing.cfg");
     for (arguments, why) in [
         (vec!["-f", missing.to_str().unwrap()], "missing.cfg"),
-        (vec![], "no configuration"),
+        (vec![], "missing configuration"),
         (vec!["-f"], "-f needs"),
-        (vec!["-z"], "no such flag"),
+        (vec!["-z"], "unknown option -z"),
         (vec!["-C", "/nowhere/at/all", "-f", "x"], "/nowhere/at/all"),
     ] {
         let ended = run(&arguments);

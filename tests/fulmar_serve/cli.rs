@@ -236,6 +236,9 @@ fn help_fits() {
         }
         assert!(ended.stdout.contains("Exit status"), "{}", ended.stdout);
     }
+    let version = end_of(&["serve", "--version"]);
+    assert_eq!(version.status.code(), Some(0), "{version:?}");
+    assert!(version.stdout.contains(env!("CARGO_PKG_VERSION")), "{version:?}");
     let help = end_of(&["serve", "-h"]).stdout;
     for flag in ["--listen", "--list", "--threads", "--access-log", "--ledger", "--drain-timeout"] {
         assert!(help.contains(flag), "{flag}");

@@ -120,7 +120,7 @@ fn running_out_of_descriptors_costs_no_time_and_is_recovered_from() {
     assert_eq!(last.read_reply().unwrap().body, b"inside");
     let ended = serve.end(Signal::TERM);
     assert_eq!(ended.status.code(), Some(0));
-    assert!(ended.stderr.contains("descriptors or memory ran out"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("descriptors or memory were exhausted"), "{}", ended.stderr);
 }
 
 /// Who keeps a connection and asks nothing makes room for who asks.

@@ -57,7 +57,7 @@ fn bad_values_are_named() {
         (&["--header", "nonsense"], 2, "Name: value"),
         (&["--header", "Bad Name: x"], 2, "Bad Name"),
         (&["--header", "X-Two: a\r\nX-Three: b"], 2, "X-Two"),
-        (&["--header", "content-length: 3"], 2, "Content-Length is the server's"),
+        (&["--header", "content-length: 3"], 2, "Content-Length is set by the server"),
         (&["--cors", "example.com"], 2, "https://example.com"),
         (&["--cors", "https://example.com/"], 2, "without a path"),
         (&["--auth", "ann:"], 2, "USER:PASSWORD"),
@@ -65,18 +65,18 @@ fn bad_values_are_named() {
         (&["--auth", "ann:$secret"], 2, "htpasswd -B"),
         (&["--auth", "/nowhere/users"], 1, "/nowhere/users"),
         (&["--auth", users], 1, "line 1"),
-        (&["--listen", "unix:"], 2, "a path follows"),
+        (&["--listen", "unix:"], 2, "missing path after"),
         (&["--listen", "https://127.0.0.1:0"], 2, "127.0.0.1:8080"),
         (&["--metrics", "9100"], 2, "127.0.0.1:8080"),
-        (&["--tls-cert", cert], 2, "each --tls-cert needs its --tls-key"),
-        (&["--tls-key", key], 2, "each --tls-cert needs its --tls-key"),
+        (&["--tls-cert", cert], 2, "each --tls-cert needs a --tls-key"),
+        (&["--tls-key", key], 2, "each --tls-cert needs a --tls-key"),
         (&["--tls-client-ca", cert], 2, "--tls-cert"),
         (&["--tls-cert", "/nowhere/cert", "--tls-key", key], 1, "/nowhere/cert"),
         (&["--tls-cert", cert, "--tls-key", cert], 1, cert),
         (&["--accept-proxy", "10.0.0.0/33"], 2, "no network"),
         (&["--max-connections-per-address", "0"], 2, "--max-connections-per-address"),
         (&["--min-rate", "-1"], 2, "-1"),
-        (&["--upload-max", "0"], 2, "more than nothing"),
+        (&["--upload-max", "0"], 2, "greater than 0"),
     ];
     for (arguments, status, why) in cases {
         let all = [&["serve", root][..], arguments].concat();
@@ -238,6 +238,17 @@ fn high_costs_are_taken_and_warned_of() {
 }
 
 #[test]
+fn unhashed_passwords_in_a_file_cause_a_warning() {
+    let tree = site();
+    let users = tree.beside("users");
+    fs::write(&users, "root:x:0:0:root:/root:/bin/bash\nann:y:1:1::/:/bin/sh\n").unwrap();
+    let serve = Serve::start(&tree.root(), &["--auth", users.to_str().unwrap()]);
+    let stderr = serve.end(Signal::TERM).stderr;
+    assert!(stderr.contains("the password of user 'ann' is not hashed"), "{stderr}");
+    assert!(stderr.contains("others not hashed: 1"), "{stderr}");
+}
+
+#[test]
 fn passwords_in_the_clear_are_warned_of() {
     let tree = site();
     let certs = Certs::new();
@@ -248,10 +259,10 @@ fn passwords_in_the_clear_are_warned_of() {
         let mut command = Command::new(fulmar());
         Serve::start_command(command.args(&listen).args(more), true).end(Signal::TERM).stderr
     };
-    assert!(start(&["0.0.0.0:0"]).contains("in the clear"));
+    assert!(start(&["0.0.0.0:0"]).contains("unencrypted"));
     let tls = ["--tls-cert", cert.to_str().unwrap(), "--tls-key", key.to_str().unwrap()];
     assert_eq!(start(&[&["0.0.0.0:0"], &tls[..]].concat()), "");
-    assert!(start(&[&["http://0.0.0.0:0"], &tls[..]].concat()).contains("in the clear"));
+    assert!(start(&[&["http://0.0.0.0:0"], &tls[..]].concat()).contains("unencrypted"));
 }
 
 #[test]
@@ -321,7 +332,7 @@ fn files_may_be_put_where_that_is_allowed() {
     let mut open = Command::new(fulmar());
     open.arg("serve").arg(tree.root()).args(["--listen", "0.0.0.0:0", "--upload"]);
     let ended = Serve::start_command(&mut open, true).end(Signal::TERM);
-    assert!(ended.stderr.contains("anybody who reaches this machine"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("uploads are not restricted"), "{}", ended.stderr);
 }
 
 #[test]
@@ -433,11 +444,11 @@ fn a_renewed_certificate_is_read_at_sighup() {
     assert!(curl_fails(&arguments), "it is for another name");
     put(Who::Server);
     serve.process.signal(Signal::HUP);
-    serve.process.wait_stderr("certificates were read anew");
+    serve.process.wait_stderr("certificates reloaded");
     assert_eq!(curl(&arguments), "inside");
     fs::write(&names[0], "nonsense").unwrap();
     serve.process.signal(Signal::HUP);
-    serve.process.wait_stderr("certificates stay as they were");
+    serve.process.wait_stderr("keeping the old certificates");
     assert_eq!(curl(&arguments), "inside");
     assert_eq!(serve.end(Signal::TERM).status.code(), Some(0));
 }

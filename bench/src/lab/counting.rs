@@ -5,7 +5,7 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
-use fulmar_audit::{AuditError, Counter, Counts, Method, Tally};
+use fulmar_audit::{AuditError, BackendChoice, CallCounts, CallTally, Counter};
 use fulmar_sys as sys;
 
 use crate::Error;
@@ -72,7 +72,7 @@ pub(crate) fn count(
     work: impl FnOnce() -> Result<(), Error>,
 ) -> Result<Result<Count, String>, Error> {
     let begin = || {
-        let counter = Counter::join(pid, Method::Best)?;
+        let counter = Counter::join(pid, BackendChoice::Best)?;
         let before = counter.snapshot()?;
         Ok((counter, before))
     };
@@ -97,7 +97,7 @@ pub(crate) fn count(
 }
 
 /// The counts, once they do not grow any more.
-fn resting(counter: &Counter) -> Result<Counts, AuditError> {
+fn resting(counter: &Counter) -> Result<CallCounts, AuditError> {
     let (mut counts, end) = (counter.snapshot()?, sys::now() + REST_TIMEOUT);
     loop {
         thread::park_timeout(REST);
@@ -110,7 +110,7 @@ fn resting(counter: &Counter) -> Result<Counts, AuditError> {
 }
 
 #[allow(clippy::cast_precision_loss, reason = "counts of a run of seconds")]
-fn by_name(tallies: &BTreeMap<String, Tally>) -> BTreeMap<String, Call> {
+fn by_name(tallies: &BTreeMap<String, CallTally>) -> BTreeMap<String, Call> {
     let calls = tallies.iter().map(|(name, tally)| {
         let eagain = tally.errors.get(&sys::errno::EAGAIN).copied().unwrap_or(0);
         (name.clone(), Call { calls: tally.count as f64, eagain: eagain as f64 })
@@ -140,10 +140,10 @@ mod tests {
 
     #[test]
     fn operations_of_a_ring_are_no_calls_but_may_be_in_vain() {
-        let tally = |count, eagain| Tally {
+        let tally = |count, eagain| CallTally {
             count,
             errors: [(sys::errno::EAGAIN, eagain)].into(),
-            ..Tally::default()
+            ..CallTally::default()
         };
         let calls =
             [("io_uring_enter".to_owned(), tally(3, 0)), ("sendto".to_owned(), tally(2, 1))];

@@ -1,20 +1,19 @@
-/* The counter in the kernel: system calls of the watched tasks, by number, and their errors.
+/* The eBPF counter: system calls of the watched tasks by number, and their errors.
  *
- * Three raw tracepoints do it: `sched_process_fork` and `sched_process_exit` keep the set of
- * watched tasks, `sys_exit` counts. Nothing depends on the layout of a kernel structure except
- * `struct pt_regs` of x86-64, which is what ptrace(2) shows too, so no BTF of the kernel is needed.
- * A task is known by the address of its task_struct: that needs no layout either, holds in every
- * pid namespace, and is inherited at the fork, before the child runs.
+ * It uses three raw tracepoints: `sched_process_fork` and `sched_process_exit` maintain the set of
+ * watched tasks, `sys_exit` counts. The only kernel structure with a fixed layout is
+ * `struct pt_regs` of x86-64, which ptrace(2) exposes too, so the kernel's BTF is not needed. The
+ * address of its task_struct identifies a task: it is valid in every pid namespace, and known at
+ * the fork, before the child runs.
  *
- * Two more programs count the operations of io_uring as they are submitted, and their results. They
- * do read a kernel structure, so they are loaded only where the kernel has BTF, which says where the
- * field is.
+ * Two more programs count the submitted operations of io_uring, and their results. They read a
+ * kernel structure, so they are loaded only if the kernel has BTF, which contains the offset of the
+ * field.
  *
- * Where somebody wants each call and not only their number, another object does that too (each.h):
- * this file, compiled with EACH.
+ * A second object also sends an event for each call (each.h): this file, compiled with EACH.
  *
- * Programs on tracepoints run with preemption disabled, so a CPU's own entry needs no atomic step.
- * Built by ./build; the objects are kept, so that building fulmar takes no clang.
+ * Tracepoint programs run with preemption disabled, so per-CPU entries need no atomic operations.
+ * Built by ./build. The objects are in the repository, so that building fulmar needs no clang.
  */
 #include <linux/bpf.h>
 
@@ -43,19 +42,19 @@ static long HELPER(read_kernel)(void *to, u32 size, const void *from) =
 static long HELPER(read_user)(void *to, u32 size, const void *from) =
 	(void *)BPF_FUNC_probe_read_user;
 
-/* The pid namespace of whoever reads the counts, whose numbers are in `seeds`. 0, 0 for the first
- * namespace, which has a number for every process. */
+/* The pid namespace of the process that reads the counts: the numbers in `seeds` belong to it. 0, 0
+ * for the first namespace, which has a number for every process. */
 const volatile u64 namespace_dev = 0;
 const volatile u64 namespace_ino = 0;
 
-/* What is known of a task. */
+/* The state of a task. */
 enum state {
 	AWAITS_EXEC, /* its first counted call is the execve that succeeds */
 	BORN,	     /* watched, but has not returned from a call yet */
 	SEEN,	     /* watched, and its process is in `processes` */
 };
 
-/* What becomes of whom user space knows by number. */
+/* How to treat a number from user space. */
 enum seed {
 	SEED_PROCESS = 0, /* key: its process number. Its threads are watched from now on. */
 	SEED_PARENT = 1,  /* key: its thread number. Its children are watched from execve on. */
@@ -68,13 +67,13 @@ struct tally {
 
 /* Places in `totals`. */
 enum total {
-	LOST_TASKS,    /* no room in `tasks` or `processes`: somebody is not followed */
-	LOST_FAILURES, /* no room in `failures`: an error has no number */
-	LOST_KINDS,    /* no room in `kinds`: a call is of no kind */
-	FOREIGN,       /* calls of 32-bit programs and x32, whose numbers mean something else */
-	THREADS,       /* tasks that were ever seen */
-	PROCESSES,     /* processes that were ever seen */
-	LOST_EVENTS,   /* no room in `events`: a call is counted, and not told */
+	LOST_TASKS,    /* `tasks` or `processes` is full: a task is not followed */
+	LOST_FAILURES, /* `failures` is full: an error is not counted */
+	LOST_KINDS,    /* `kinds` is full: a call has no kind */
+	FOREIGN,       /* calls of 32-bit programs and x32, which have other numbers */
+	THREADS,       /* tasks seen so far */
+	PROCESSES,     /* processes seen so far */
+	LOST_EVENTS,   /* `events` is full: a call is counted without an event */
 	TOTALS,
 };
 
@@ -95,7 +94,7 @@ struct {
 struct {
 	NUMBER(type, BPF_MAP_TYPE_HASH);
 	TYPE(key, u32);	  /* its number in the first namespace */
-	TYPE(value, u32); /* its tasks that were seen and live */
+	TYPE(value, u32); /* its live tasks that were seen */
 	NUMBER(max_entries, 32768);
 } processes SECTION(".maps");
 
@@ -124,7 +123,7 @@ struct {
 	NUMBER(max_entries, 4096);
 } failures SECTION(".maps");
 
-/* What an argument asks for is counted, too, for calls where that says whether they were needed. */
+/* An argument is counted too if it shows whether the call was necessary. */
 enum shape {
 	NO_QUESTION,
 	VALUE,	   /* kind: the argument */
@@ -177,7 +176,7 @@ static void count_key(void *map, const void *key, u32 lost)
 		count_total(lost);
 }
 
-/* The numbers of the current process and thread as user space knows them; 0 if it knows none. */
+/* The numbers of the current process and thread in the namespace of user space; 0 if none. */
 static struct bpf_pidns_info known_as(void)
 {
 	u64 both = current_pid_tgid();
@@ -192,14 +191,14 @@ static u64 seed_of_process(u32 process)
 	return (u64)SEED_PROCESS << 32 | process;
 }
 
-/* True if user space has named the current process. */
+/* True if the current process is a seed. */
 static int is_seed(void)
 {
 	u64 key = seed_of_process(known_as().tgid);
 	return map_lookup(&seeds, &key) != 0;
 }
 
-/* True if user space has named the current thread as one that starts those to be watched. */
+/* True if children of the current thread are to be watched. */
 static int is_parent(void)
 {
 	u64 key = (u64)SEED_PARENT << 32 | known_as().pid;
@@ -212,7 +211,7 @@ static void remember(u64 task, u32 state)
 		count_total(LOST_TASKS);
 }
 
-/* The current task is watched, and is so for the first time. */
+/* Counts the current task when it is seen for the first time. */
 static void see(u64 task)
 {
 	u32 process = current_pid_tgid() >> 32, one = 1;
@@ -228,7 +227,7 @@ static void see(u64 task)
 	remember(task, SEEN);
 }
 
-/* The current task ends, and was seen. */
+/* The current task ends after it was seen. */
 static void leave_process(void)
 {
 	u32 process = current_pid_tgid() >> 32;
@@ -239,12 +238,12 @@ static void leave_process(void)
 		map_delete(&processes, &process);
 }
 
-/* Of struct pt_regs of x86-64, in bytes. */
+/* Offsets in struct pt_regs of x86-64, in bytes. */
 #define ORIG_AX 120
 #define CODE_SEGMENT 136
 #define USER_CODE_32 0x23
 
-/* Of struct pt_regs: %rdi, %rsi, %rdx, %r10, %r8, %r9, which a call leaves as they were. */
+/* Arguments in struct pt_regs: %rdi, %rsi, %rdx, %r10, %r8, %r9. A call does not change them. */
 static u64 argument(const char *registers, u32 which)
 {
 	u64 offsets = 112ull | 104ull << 8 | 96ull << 16 | 56ull << 24 | 72ull << 32 | 64ull << 40;
@@ -253,7 +252,7 @@ static u64 argument(const char *registers, u32 which)
 	return value;
 }
 
-/* An operation of a ring. What is read of it is found by its name in the BTF of the kernel. */
+/* An operation of a ring. The kernel's BTF has the offsets of the fields that are read. */
 struct io_kiocb {
 	u8 opcode;
 #ifdef EACH
@@ -264,18 +263,17 @@ struct io_kiocb {
 #endif
 } __attribute__((preserve_access_index));
 
-/* An opcode that nothing has. An operation that repeats itself (multishot) tells its results without
- * its request, all but the last. */
+/* An unused opcode. The results of a multishot operation except the last have no request. */
 #define OPCODE_UNTOLD 255
 
 #ifdef EACH
 #include "each.h"
 #else
-/* Nobody wants each call. */
+/* No events. */
 #define forget_start(task) ((void)0)
-#define tell_call(registers, call, result) ((void)0)
-#define tell_submitted(request, opcode) ((void)0)
-#define tell_result(ring, request, opcode, user_data, result) ((void)0)
+#define emit_call(registers, call, result) ((void)0)
+#define emit_submitted(request, opcode) ((void)0)
+#define emit_result(ring, request, opcode, user_data, result) ((void)0)
 #define forget_operation(ring, request, user_data) ((void)0)
 #endif
 
@@ -304,7 +302,7 @@ int on_end(void *context)
 	if (state)
 		map_delete(&tasks, &task);
 	forget_start(task);
-	/* Its number may be somebody else's soon. */
+	/* Its number may be reused soon. */
 	struct bpf_pidns_info names = known_as();
 	u64 key = seed_of_process(names.tgid);
 	if (names.pid == names.tgid)
@@ -312,7 +310,7 @@ int on_end(void *context)
 	return 0;
 }
 
-/* What an execve(2) into a 32-bit program is called when it returns, whoever made it. */
+/* The number of an execve(2) of a 32-bit program when it returns, whatever the caller is. */
 #define NR_EXECVE_32 11
 
 #define NR_RT_SIGRETURN 15
@@ -370,8 +368,8 @@ static void count_kind(const char *registers, u32 call)
 
 static void count_call(const char *registers, u32 call, long result)
 {
-	/* Returning from a signal restores the registers, also the one with the number of the
-	 * call: then there is none, and no result. */
+	/* Returning from a signal restores the registers, including the one with the number
+	 * of the call. So there is no number and no result. */
 	if (call == (u32)-1 && result != -ENOSYS) {
 		call = NR_RT_SIGRETURN;
 		result = 0;
@@ -388,7 +386,7 @@ static void count_call(const char *registers, u32 call, long result)
 	if (result < 0 && result >= -ERRNO_MAX)
 		count_key(&failures, &failure, LOST_FAILURES);
 	count_kind(registers, call);
-	tell_call(registers, call, result);
+	emit_call(registers, call, result);
 }
 
 /* raw_tp: struct pt_regs *registers, long result */
@@ -416,7 +414,7 @@ int on_return(struct bpf_raw_tracepoint_args *context)
 		return 0;
 	if (state != SEEN)
 		see(task);
-	/* The child comes out of the call that made it, too: one call, and it was the parent's. */
+	/* The child returns from the call that created it, too. It counts once, for the parent. */
 	if (state == BORN && makes_tasks(call) && result == 0)
 		return 0;
 	if (native)
@@ -435,10 +433,10 @@ struct io_uring_cqe {
 	u32 flags;
 };
 
-#define CQE_NOTIFIES (1u << 3) /* of a buffer, not of a result */
+#define CQE_NOTIFIES (1u << 3) /* a buffer notification, not a result */
 
-/* True in a task of a watched process: also in the kernel threads that work for its ring, which
- * no fork announces. */
+/* True in a task of a watched process, including the kernel threads of its ring, which have no
+ * fork event. */
 static int in_watched_process(void)
 {
 	u32 process = current_pid_tgid() >> 32;
@@ -456,16 +454,16 @@ int on_submit(u64 *context)
 	struct tally *tally = map_lookup(&operations, &opcode);
 	if (tally)
 		tally->count += 1;
-	tell_submitted(request, opcode);
+	emit_submitted(request, opcode);
 	return 0;
 }
 
 static void count_result(u64 ring, const struct io_kiocb *request, u64 user_data, s32 result,
 			 u32 flags)
 {
-	(void)ring, (void)user_data; /* which operation it was matters only where each is wanted */
+	(void)ring, (void)user_data; /* used only with events */
 	if (!in_watched_process()) {
-		/* Of a ring that is closed, its operations are ended by a thread of the kernel. */
+		/* A kernel thread ends the operations of a closed ring. */
 		forget_operation(ring, (u64)request, user_data);
 		return;
 	}
@@ -482,10 +480,10 @@ static void count_result(u64 ring, const struct io_kiocb *request, u64 user_data
 		tally->bytes += result;
 	if (result < 0 && result >= -ERRNO_MAX)
 		count_key(&failures, &failure, LOST_FAILURES);
-	tell_result(ring, (u64)request, opcode, user_data, result);
+	emit_result(ring, (u64)request, opcode, user_data, result);
 }
 
-/* Of the two that follow, the verifier takes the one that fits the kernel. */
+/* The verifier accepts the one of the next two programs that matches the kernel. */
 
 /* tp_btf: void *ring, void *request, struct io_uring_cqe *completion */
 SECTION("tp_btf/io_uring_complete")

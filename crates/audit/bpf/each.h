@@ -1,8 +1,7 @@
-/* Each call and each operation of a ring, one by one: what phases and timelines are made of.
+/* An event for each call and each operation of a ring: the input of phases and timelines.
  *
- * A part of audit.bpf.c, for those who want more than its counts. Each return, and each result of an
- * operation, fills an event in a ring buffer (Linux 5.8), with the beginning of what lies in the
- * memory of the program.
+ * A part of audit.bpf.c. Each return, and each result of an operation, writes an event to a ring
+ * buffer (Linux 5.8), with the first bytes of the program's data.
  */
 
 static long HELPER(read_user_string)(void *to, u32 size, const void *from) =
@@ -12,13 +11,13 @@ static void *HELPER(ring_reserve)(void *ring, u64 size, u64 flags) =
 	(void *)BPF_FUNC_ringbuf_reserve;
 static void HELPER(ring_submit)(void *event, u64 flags) = (void *)BPF_FUNC_ringbuf_submit;
 
-/* Where what a call was given, or gave, lies in the memory of the program. */
+/* Where the input or output data of a call are in the memory of the program. */
 enum look {
 	NOWHERE,
-	DATA,	 /* an argument points to as many bytes as the result says */
-	VECTOR,	 /* to an array of iovec; the first of them is looked at */
+	DATA,	 /* an argument points to data; the result is their length */
+	VECTOR,	 /* to an array of iovec; only the first is read */
 	MESSAGE, /* to a msghdr, which points to such an array */
-	LETTERS, /* to an array of mmsghdr; the first of them is looked at */
+	LETTERS, /* to an array of mmsghdr; only the first is read */
 	PATH,	 /* to a string */
 };
 
@@ -31,20 +30,20 @@ struct {
 
 #define MEMORY 64
 
-/* A call that returned, or an operation that was done. */
+/* A completed call or operation. */
 struct event {
-	u64 start; /* ns of CLOCK_MONOTONIC; 0 if it began before anybody looked */
+	u64 start; /* ns of CLOCK_MONOTONIC; 0 if it began before counting did */
 	u64 end;
-	u32 process; /* as user space knows them */
+	u32 process; /* numbers in the namespace of user space */
 	u32 thread;
 	u32 call; /* as the key of `looks`; REPEATED is added to that */
-	u32 size; /* so many bytes of `memory` are there */
+	u32 size; /* valid bytes of `memory` */
 	s64 result;
 	u64 arguments[6]; /* of an operation as in `struct submitted` */
 	u8 memory[MEMORY];
 };
 
-/* Of an event: one of several results of an operation. */
+/* Flag of an event: one of several results of an operation. */
 #define REPEATED 0x1000
 
 struct {
@@ -52,7 +51,7 @@ struct {
 	NUMBER(max_entries, 1 << 25); /* 200,000 calls: all of a busy program's in a tenth of a second */
 } events SECTION(".maps");
 
-/* When the call that a watched task is in began. */
+/* Start time of the current call of each watched task. */
 struct {
 	NUMBER(type, BPF_MAP_TYPE_HASH);
 	TYPE(key, u64); /* as in `tasks` */
@@ -60,8 +59,8 @@ struct {
 	NUMBER(max_entries, 32768);
 } starts SECTION(".maps");
 
-/* Which operation a result belongs to: 0 and the address of its request; of those that repeat
- * themselves, which are told without, the address of the ring and what the program calls them. */
+/* Identifies the operation of a result: 0 and the address of its request; or, for multishot
+ * results, which come without the request, the address of the ring and the user data. */
 struct operation {
 	u64 ring;
 	u64 name;
@@ -94,13 +93,13 @@ int on_enter(void *context)
 {
 	(void)context;
 	u64 task = current_task(), start = now();
-	/* Without room it is not known when the call began, which is told as such. */
+	/* If the map is full, the event has no start time. */
 	if (map_lookup(&tasks, &task))
 		map_update(&starts, &task, &start, BPF_ANY);
 	return 0;
 }
 
-/* What an iovec, or the first of several, says: where, and how many bytes. */
+/* The address and length in the first iovec. */
 static u64 first_of(u64 vector, u64 *size)
 {
 	u64 first[2] = {0, 0};
@@ -113,7 +112,7 @@ static u64 first_of(u64 vector, u64 *size)
 #define MSGHDR_IOV 16
 #define MMSGHDR_LEN 56
 
-/* Of the program's memory, as much as there is room for. */
+/* Reads the program's data, as far as they fit. */
 static void look(struct event *event, long result)
 {
 	u32 call = event->call & ~REPEATED;
@@ -124,7 +123,7 @@ static void look(struct event *event, long result)
 	u64 address = which == 0 ? event->arguments[0] : event->arguments[1];
 	if (shape == PATH) {
 		long size = read_user_string(event->memory, MEMORY, (const void *)address);
-		event->size = size > 0 ? size - 1 : 0; /* without its end */
+		event->size = size > 0 ? size - 1 : 0; /* without the terminating 0 */
 		return;
 	}
 	if (result <= 0)
@@ -164,13 +163,13 @@ static struct event *new_event(u32 call, long result)
 	return event;
 }
 
-/* Whoever reads them looks again by itself: waking it would cost more than the rest. */
-static void tell(struct event *event)
+/* The reader polls: waking it would cost more than the rest. */
+static void emit(struct event *event)
 {
 	ring_submit(event, BPF_RB_NO_WAKEUP);
 }
 
-static void tell_call(const char *registers, u32 call, long result)
+static void emit_call(const char *registers, u32 call, long result)
 {
 	u64 task = current_task();
 	u64 *start = map_lookup(&starts, &task);
@@ -182,10 +181,10 @@ static void tell_call(const char *registers, u32 call, long result)
 	for (u32 which = 0; which < 6; which++)
 		event->arguments[which] = argument(registers, which);
 	look(event, result);
-	tell(event);
+	emit(event);
 }
 
-/* What a program asks of a ring: struct io_uring_sqe of <linux/io_uring.h>. */
+/* A submission queue entry: struct io_uring_sqe of <linux/io_uring.h>. */
 struct entry {
 	u8 opcode;
 	u8 flags;
@@ -203,7 +202,7 @@ struct entry {
 
 #define ENTRY_SKIPS_SUCCESS (1u << 6)
 
-/* Where these entries are, by names of the kernel's own. */
+/* The location of these entries, by the kernel's field names. */
 struct io_ring_ctx {
 	u32 flags;
 	u32 *sq_array;
@@ -215,7 +214,7 @@ struct io_ring_ctx {
 #define RING_ENTRIES_ARE_LONG (1u << 10)
 #define RING_WITHOUT_ARRAY (1u << 16)
 
-/* The entry that a request has just been made of. */
+/* The entry of the latest request. */
 static void read_entry(const struct io_ring_ctx *ring, struct entry *entry)
 {
 	u32 flags = 0, head = 0, length = 0;
@@ -268,7 +267,7 @@ static void fill(struct event *event, const struct submitted *submitted)
 		event->arguments[which] = submitted->arguments[which];
 }
 
-static void tell_submitted(const struct io_kiocb *request, u32 opcode)
+static void emit_submitted(const struct io_kiocb *request, u32 opcode)
 {
 	const struct io_ring_ctx *ring = 0;
 	struct entry entry = {};
@@ -277,7 +276,7 @@ static void tell_submitted(const struct io_kiocb *request, u32 opcode)
 	read_kernel(&user_data, sizeof(user_data), &request->cqe.user_data);
 	read_entry(ring, &entry);
 	struct submitted submitted = {.start = now(), .opcode = opcode, .arguments = {-1}};
-	/* Otherwise entries are not where they are looked for, and nothing is known of this one. */
+	/* Otherwise the location of the entries is unknown, and so is this one. */
 	int found = entry.opcode == opcode && entry.user_data == user_data;
 	if (found) {
 		submitted.arguments[0] = entry.descriptor;
@@ -289,12 +288,12 @@ static void tell_submitted(const struct io_kiocb *request, u32 opcode)
 		submitted.arguments[5] = (u64)ring;
 		submitted.repeats = repeats(&entry) != 0;
 	}
-	/* Of a success nobody will be told; of a failure, without its beginning. */
+	/* A success will have no completion; a failure will have one without a start time. */
 	if (found && entry.flags & ENTRY_SKIPS_SUCCESS) {
 		struct event *event = new_event(CALLS + opcode, 0);
 		if (event) {
 			fill(event, &submitted);
-			tell(event);
+			emit(event);
 		}
 		return;
 	}
@@ -306,7 +305,7 @@ static void tell_submitted(const struct io_kiocb *request, u32 opcode)
 		count_total(LOST_EVENTS);
 }
 
-/* The request is done, and its memory will be another's. */
+/* The request is complete, and its memory will be reused. */
 static void forget_operation(u64 ring, u64 request, u64 user_data)
 {
 	struct operation key = {ring, user_data}, plain = {0, request};
@@ -318,7 +317,7 @@ static void forget_operation(u64 ring, u64 request, u64 user_data)
 	map_delete(&under_way, &plain);
 }
 
-static void tell_result(u64 ring, u64 request, u32 opcode, u64 user_data, s32 result)
+static void emit_result(u64 ring, u64 request, u32 opcode, u64 user_data, s32 result)
 {
 	struct operation key = {ring, user_data}, plain = {0, request};
 	struct submitted *submitted = map_lookup(&under_way, request ? &plain : &key);
@@ -331,7 +330,7 @@ static void tell_result(u64 ring, u64 request, u32 opcode, u64 user_data, s32 re
 		if (submitted)
 			fill(event, submitted);
 		look(event, result);
-		tell(event);
+		emit(event);
 	}
 	if (request)
 		forget_operation(ring, request, user_data);

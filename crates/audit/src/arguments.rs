@@ -1,15 +1,15 @@
-//! The arguments of a call as strace writes them, for the calls that matter to whoever watches a
-//! program at its work. Of others the number of the descriptor is all that is shown.
+//! Formats the arguments of a call as strace does, for the calls of network programs. Other calls
+//! show `...`.
 
 use std::fmt::Write as _;
 
 use syscalls::Sysno;
 
-use crate::event::{Event, Look, look, low};
+use crate::event::{CallEvent, DataLocation, look, low};
 use crate::kinds;
 use crate::operation::Operation;
 
-/// What an argument is, in the order of the call's own.
+/// The kind of an argument, in the order of the call's parameters.
 #[derive(Clone, Copy, Debug)]
 enum Shape {
     /// A descriptor, or another `int`.
@@ -18,24 +18,24 @@ enum Shape {
     Number,
     /// `AT_FDCWD` or a descriptor.
     Folder,
-    /// What was looked at of the program's memory.
+    /// A pointer to memory of the program. The memory was read.
     Memory,
-    /// An address: something is there, or nothing.
+    /// A pointer to memory that is not read: an address or NULL.
     Address,
-    /// Numbers that have names, alone.
+    /// A number with a name, without combinations.
     Named(&'static [(i32, &'static str)]),
-    /// Bits that have names.
+    /// A set of named bits.
     Flags(&'static [(i32, &'static str)]),
     /// A number in octal.
     Mode,
-    /// The argument by which [`kinds`] tells calls apart; of two, both.
+    /// The argument that selects the call's kind ([`kinds`]). If two do, both.
     Kind,
-    /// Belongs to the one before.
+    /// Already covered by the previous argument.
     Skip,
 }
 
-/// What stands between the brackets.
-pub(crate) fn text(event: &Event) -> String {
+/// The argument list between the parentheses.
+pub(crate) fn text(event: &CallEvent) -> String {
     if let Some(operation) = event.operation() {
         return of_operation(event, &operation);
     }
@@ -61,15 +61,15 @@ pub(crate) fn text(event: &Event) -> String {
     parts.join(", ")
 }
 
-/// Of an operation whose data are looked at: the descriptor, the data, their length and the flags; of
-/// others the descriptor. One of the ring's own table stands in brackets.
-fn of_operation(event: &Event, operation: &Operation) -> String {
+/// Formats an operation with data: descriptor, data, length and flags. Other operations
+/// show only the descriptor. A registered descriptor of the ring is in brackets.
+fn of_operation(event: &CallEvent, operation: &Operation) -> String {
     let descriptor = match operation.is_registered {
         true => format!("[{}]", operation.descriptor),
         false => operation.descriptor.to_string(),
     };
     match look(event.call) {
-        Some(Look::Path(_)) => {
+        Some(DataLocation::Path(_)) => {
             let folder = match operation.descriptor {
                 libc::AT_FDCWD => "AT_FDCWD".to_owned(),
                 _ => descriptor,
@@ -85,9 +85,9 @@ fn of_operation(event: &Event, operation: &Operation) -> String {
     }
 }
 
-/// The beginning of data or a path; an address if there were no data.
-fn memory(event: &Event, value: u64) -> String {
-    let is_path = matches!(look(event.call), Some(Look::Path(_)));
+/// The first bytes of data or of a path; the address if no data were read.
+fn memory(event: &CallEvent, value: u64) -> String {
+    let is_path = matches!(look(event.call), Some(DataLocation::Path(_)));
     if event.memory.is_empty() && !is_path {
         return address(value);
     }
@@ -108,7 +108,7 @@ fn address(value: u64) -> String {
     if value == 0 { "NULL".to_owned() } else { format!("{value:#x}") }
 }
 
-fn kind(event: &Event, value: u64) -> String {
+fn kind(event: &CallEvent, value: u64) -> String {
     match kinds::kind(event.call, &event.arguments) {
         Some(kind) => kinds::name(event.call, kind),
         None => low(value).to_string(),
@@ -136,7 +136,7 @@ fn flags(value: i32, names: &[(i32, &str)]) -> String {
     }
 }
 
-/// As many bytes as strace shows.
+/// strace shows as many bytes.
 const SHOWN: usize = 32;
 
 use Shape::{Address, Flags, Folder, Int, Kind, Memory, Mode, Named, Number, Skip};
@@ -237,11 +237,11 @@ mod tests {
         let memory = memory[..memory.len().min(64)].to_vec();
         let call = call as u32;
         let (start, process) = (None, 1);
-        text(&Event { start, end: 0, process, thread: 1, call, result, arguments, memory })
+        text(&CallEvent { start, end: 0, process, thread: 1, call, result, arguments, memory })
     }
 
     #[test]
-    fn arguments_are_written_as_strace_does() {
+    fn arguments_are_formatted_like_strace() {
         let none = u64::from(u32::MAX); // -1
         let folder = u64::from(libc::AT_FDCWD.cast_unsigned());
         let long = [b'a'; 64];
@@ -303,10 +303,10 @@ mod tests {
     }
 
     #[test]
-    fn what_a_ring_is_asked_for_is_written_like_a_call() {
+    fn ring_operations_are_formatted_like_calls() {
         let shown = |opcode: u32, arguments: [u64; 6], result: i64, memory: &[u8]| {
             let (call, memory) = (1_024 + opcode, memory.to_vec());
-            text(&Event {
+            text(&CallEvent {
                 start: None,
                 end: 0,
                 process: 1,

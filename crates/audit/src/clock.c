@@ -1,6 +1,6 @@
 /* Counts the clock reads of the program that it is loaded into (ld.so(8), LD_PRELOAD): those that
- * the C library answers from the vdso(7), without a system call. Compiled when it is needed, by the
- * compiler of the machine. */
+ * the C library makes through the vdso(7), without a system call. Compiled when needed, by the
+ * machine's C compiler. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -12,13 +12,13 @@
 #include <unistd.h>
 
 struct counts {
-	uint64_t programs; /* into which this was loaded */
+	uint64_t programs; /* that loaded this library */
 	uint64_t reads;
 };
 
 static struct counts own, *counts = &own;
 
-/* Clocks that the vdso knows: not those of processor time, which take a system call. */
+/* Clocks of the vDSO. Clocks of processor time need a system call. */
 static int is_in_vdso(clockid_t clock)
 {
 	const unsigned known = 1u << CLOCK_REALTIME | 1u << CLOCK_MONOTONIC |

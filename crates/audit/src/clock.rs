@@ -1,5 +1,5 @@
-//! Clock reads that the kernel never sees (`vdso(7)`): counted by a small library that the program
-//! loads before its own (`clock.c`).
+//! Clock reads through the vDSO (`vdso(7)`), which are no system calls. A small preloaded library
+//! (`clock.c`) counts them.
 
 use std::ffi::OsString;
 use std::fs;
@@ -11,19 +11,18 @@ use tempfile::TempDir;
 
 use crate::error::AuditError;
 
-/// The library, ready for one command, and the file that it counts in.
+/// The compiled library for one command, and the file with its counts.
 #[derive(Debug)]
-pub struct Clock {
+pub struct ClockShim {
     folder: TempDir,
 }
 
-impl Clock {
-    /// Has the machine's C compiler make the library, and the command load it. What the command
-    /// starts loads it too; a program that is linked statically does not, nor does one with more
-    /// rights than its caller.
+impl ClockShim {
+    /// Compiles the library with the machine's C compiler and preloads it into the command and its
+    /// children. Statically linked programs and programs with elevated rights do not load it.
     ///
     /// # Errors
-    /// `Clock` if there is no compiler or no room.
+    /// `ClockShim` if there is no compiler or no disk space.
     pub fn prepare(command: &mut Command) -> Result<Self, AuditError> {
         let this = Self { folder: tempfile::tempdir().map_err(AuditError::Clock)? };
         this.build().map_err(AuditError::Clock)?;
@@ -36,7 +35,7 @@ impl Clock {
         Ok(this)
     }
 
-    /// How often the clock was read so far. `None` if no program has loaded the library.
+    /// Clock reads so far. `None` if no program has loaded the library.
     pub(crate) fn reads(&self) -> Option<u64> {
         let bytes = fs::read(self.counts()).ok()?;
         let (programs, reads) = bytes.split_first_chunk()?;
@@ -72,5 +71,5 @@ fn named(error: &io::Error) -> io::Error {
 }
 
 const SOURCE: &str = include_str!("clock.c");
-/// Of its `struct counts`.
+/// Size of `struct counts`.
 const COUNTS_SIZE: usize = 16;

@@ -1,10 +1,11 @@
-//! What counting costs whom it counts: measured on this machine, while nobody is counted.
+//! Measures on this machine how much counting slows a program down, while nothing is being counted.
 //!
-//! In the kernel: a thread of ours makes the cheapest call there is, again and again, with no
-//! counter, beside one, and under one; and if operations of io_uring were counted, the same with the
-//! cheapest of these. The fastest round of each is taken, as what else a machine does only makes
-//! rounds slower. By tracing, which nobody can do to a thread of its own: a shell makes a call again
-//! and again, and is slower by what tracing costs.
+//! eBPF: a thread makes the cheapest system call repeatedly: without a counter, while another
+//! thread is counted, and while being counted itself. If operations of io_uring were counted, the
+//! same is done with the cheapest operation. The fastest round of each counts, because other load
+//! only makes rounds slower.
+//!
+//! ptrace: a thread cannot trace itself, so a shell makes a call repeatedly, traced and untraced.
 
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -13,46 +14,48 @@ use std::time::Duration;
 
 use fulmar_sys as sys;
 
-use crate::counter::{Counter, Method, Scope};
-use crate::counts::{Backend, Counts};
+use crate::counter::{BackendChoice, Counter, CounterOptions};
+use crate::counts::{CallCounts, CountingBackend};
 use crate::error::AuditError;
 use crate::kernel::{Extent, Kernel, Seed};
 
-/// What counting adds to the time of a call.
+/// The overhead of counting, for each call.
 ///
 /// ```no_run
-/// use fulmar_audit::{Backend, Cost, Counts, Scope};
-/// let counts = Counts::none(Backend::Ebpf);
-/// let cost = Cost::measure(&counts, Scope::default()).expect("the kernel lets us count");
+/// use fulmar_audit::{CountingBackend, Cost, CallCounts, CounterOptions};
+/// let counts = CallCounts::none(CountingBackend::Ebpf);
+/// let cost = Cost::measure(&counts, CounterOptions::default()).expect("counting is permitted");
 /// println!("{} ns for each call", cost.call.as_nanos());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
-    /// To each call that is counted.
+    /// Added to each counted call.
     pub call: Duration,
-    /// To each operation of io_uring that is counted. `None` if there were none, or it cannot be
-    /// measured.
+    /// Added to each counted operation of io_uring. `None` without such operations, or if it cannot
+    /// be measured.
     pub operation: Option<Duration>,
-    /// To each call of all other programs on the machine: none by tracing.
+    /// Added to each call of every other program on the machine. Zero with ptrace.
     pub other_call: Duration,
 }
 
 impl Cost {
-    /// Measures it for what made these counts, while nobody else counts, with all that the scope asks
-    /// for: some hundredths of a second. `None` if it cannot be measured: the kernel refuses, or there
-    /// is no shell to trace.
-    pub fn measure(counts: &Counts, scope: Scope) -> Option<Self> {
+    /// Measures the cost for the backend of these counts and for everything the scope enables;
+    /// takes some hundredths of a second. Nothing else may be counted meanwhile. `None` if it
+    /// cannot be measured: the kernel refuses, or no shell can be traced.
+    pub fn measure(counts: &CallCounts, scope: CounterOptions) -> Option<Self> {
         match counts.backend {
-            Backend::Ebpf => {
+            CountingBackend::Ebpf => {
                 let operations = counts.ring.as_ref().is_some_and(|ring| !ring.is_empty());
                 in_the_kernel(scope, if operations { Operations::new() } else { None })
             }
-            Backend::Ptrace => by_tracing(Scope { method: Method::Trace, ..scope }).ok(),
+            CountingBackend::Ptrace => {
+                by_tracing(CounterOptions { method: BackendChoice::Trace, ..scope }).ok()
+            }
         }
     }
 }
 
-fn in_the_kernel(scope: Scope, mut operations: Option<Operations>) -> Option<Cost> {
+fn in_the_kernel(scope: CounterOptions, mut operations: Option<Operations>) -> Option<Cost> {
     let bare = fastest_round();
     let bare_operations = operations.as_mut().map(Operations::fastest_round);
     let extent = Extent { rings: operations.is_some(), ..Extent::default() };
@@ -62,7 +65,7 @@ fn in_the_kernel(scope: Scope, mut operations: Option<Operations>) -> Option<Cos
     let under = fastest_round();
     let under_operations = operations.as_mut().map(Operations::fastest_round);
     drop(kernel);
-    // Once more: a machine that was busy then makes counting look cheap.
+    // Measure once more: if the machine was busy the first time, counting would look cheap.
     let bare = bare.min(fastest_round());
     let bare_operations = bare_operations.min(operations.as_mut().map(Operations::fastest_round));
     let each = |round: Duration, bare| round.saturating_sub(bare) / ROUND;
@@ -75,11 +78,11 @@ fn in_the_kernel(scope: Scope, mut operations: Option<Operations>) -> Option<Cos
     })
 }
 
-/// [`ROUND`] calls without anything between them.
+/// The time of [`ROUND`] calls in a row.
 fn fastest_round() -> Duration {
     fastest(|| {
         for _ in 0..ROUND {
-            let _ = sys::user(); // it always succeeds
+            let _ = sys::user(); // never fails
         }
     })
 }
@@ -93,7 +96,7 @@ fn fastest(mut round: impl FnMut()) -> Duration {
     (0..ROUNDS).map(&mut timed).min().expect("there is a round")
 }
 
-/// The cheapest operations of io_uring: sends of nothing, as many as a ring takes at a time.
+/// The cheapest operations of io_uring: empty sends, as many at a time as a ring holds.
 struct Operations {
     ring: sys::Ring,
     socket: UnixStream,
@@ -101,13 +104,13 @@ struct Operations {
 }
 
 impl Operations {
-    /// `None` if there is no ring to be had.
+    /// `None` if no ring can be created.
     fn new() -> Option<Self> {
         let (socket, _other) = UnixStream::pair().ok()?;
         Some(Self { ring: sys::Ring::new().ok()?, socket, _other })
     }
 
-    /// [`ROUND`] operations, and one call for each list of them.
+    /// The time of [`ROUND`] operations, with one system call for each batch.
     fn fastest_round(&mut self) -> Duration {
         let Self { ring, socket, .. } = self;
         fastest(|| {
@@ -122,7 +125,7 @@ impl Operations {
     }
 }
 
-fn by_tracing(scope: Scope) -> Result<Cost, AuditError> {
+fn by_tracing(scope: CounterOptions) -> Result<Cost, AuditError> {
     let (mut bare, mut traced, mut calls) = (Duration::MAX, Duration::MAX, 0);
     for _ in 0..SHELLS {
         let begin = sys::now();
@@ -139,7 +142,7 @@ fn by_tracing(scope: Scope) -> Result<Cost, AuditError> {
     Ok(Cost { call, operation: None, other_call: Duration::ZERO })
 }
 
-/// A signal that is none, to itself: a call that a shell makes without starting another program.
+/// A shell that sends itself signal 0: a system call that starts no other program.
 fn shell() -> Command {
     let script = format!("i=0; while [ $i -lt {SHELL_CALLS} ]; do kill -0 $$; i=$((i+1)); done");
     let mut shell = Command::new("/bin/sh");
@@ -148,12 +151,11 @@ fn shell() -> Command {
     shell
 }
 
-/// Some tenths of a millisecond: shorter than a time slice, so that some rounds have it to
-/// themselves.
+/// Some tenths of a millisecond. Shorter than a time slice, so that some rounds run undisturbed.
 const ROUND: u32 = 2_000;
 const ROUNDS: u32 = 7;
-/// More than a shell makes to begin and to end.
+/// More calls than a shell makes to start and to exit.
 const SHELL_CALLS: u32 = 500;
 const SHELLS: u32 = 3;
-/// Long enough for any machine; whatever then runs on ends by itself.
+/// Long enough for any machine. A shell that runs longer ends by itself.
 const SHELL_TIME_MAX: Duration = Duration::from_secs(10);

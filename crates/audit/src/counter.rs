@@ -1,4 +1,4 @@
-//! A counter: starts a program or joins a process, counts until all has ended.
+//! A counter starts a program or attaches to a process, and counts until all processes have ended.
 
 use std::fmt;
 use std::io;
@@ -8,25 +8,25 @@ use std::time::{Duration, Instant};
 
 use fulmar_sys as sys;
 
-use crate::clock::Clock;
-use crate::counts::Counts;
-use crate::error::{AuditError, Refusal};
-use crate::feed::Feed;
+use crate::clock::ClockShim;
+use crate::counts::CallCounts;
+use crate::error::{AuditError, KernelRefusal};
+use crate::feed::EventFeed;
 use crate::kernel::{Extent, Kernel};
 use crate::timeline::Timeline;
 use crate::tracer::Tracer;
-use crate::watch::{Watch, joinable};
+use crate::watch::{KernelWatch, joinable};
 
-/// Counts what a program asks of the kernel, with all threads and processes that come of it.
+/// Counts the system calls of a program, with all its threads and descendants.
 ///
-/// The calling process adopts what the program leaves behind (daemons); so a program that audits
-/// two commands does so one after the other.
+/// The calling process adopts orphaned descendants (daemons). So audit two commands one after the
+/// other.
 ///
 /// ```no_run
 /// use std::process::Command;
-/// use fulmar_audit::{Counter, Method};
+/// use fulmar_audit::{Counter, BackendChoice};
 ///
-/// let counter = Counter::start(Command::new("true"), Method::Best)?;
+/// let counter = Counter::start(Command::new("true"), BackendChoice::Best)?;
 /// counter.wait(None)?;
 /// println!("{} calls", counter.snapshot()?.total());
 /// # Ok::<(), fulmar_audit::AuditError>(())
@@ -34,79 +34,82 @@ use crate::watch::{Watch, joinable};
 pub struct Counter {
     backend: Counting,
     pid: u32,
-    /// Started by us, so it is ours to end.
+    /// This process started it and may end it.
     is_ours: bool,
     began: Instant,
-    refused: Option<Refusal>,
-    clock: Option<Clock>,
+    refused: Option<KernelRefusal>,
+    clock: Option<ClockShim>,
 }
 
 enum Counting {
-    Kernel(Box<Watch>),
+    Kernel(Box<KernelWatch>),
     Trace(Tracer),
 }
 
-/// Who is to count.
+/// Which backend counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Method {
-    /// The kernel; if it will not, tracing.
+pub enum BackendChoice {
+    /// eBPF; ptrace if the kernel refuses eBPF.
     #[default]
     Best,
-    /// The kernel or nobody.
+    /// Only eBPF.
     Kernel,
-    /// Tracing, even if the kernel would.
+    /// Only ptrace.
     Trace,
 }
 
-/// What a counter is to find out, beside how often each call is made, and by whom.
+/// What to count, and with which backend.
 ///
-/// Phases and timelines are made of each call, which costs more than counting them; what is told
-/// of calls is taken by [`Counter::wait`] and [`Counter::snapshot`], so one of them is to be called
-/// ten times a second or more, or some is lost.
+/// Phases and timelines need an event for each call, which costs more than counting.
+/// [`Counter::wait`] and [`Counter::snapshot`] read these events. Call one of them at least ten
+/// times a second, or events are lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Scope {
-    /// Who is to count.
-    pub method: Method,
-    /// Calls by the part of a connection's life that they belong to: [`Counts::by_phase`].
+pub struct CounterOptions {
+    /// Which backend counts.
+    pub method: BackendChoice,
+    /// Group calls by the phase of their connection: [`CallCounts::by_phase`].
     pub phases: bool,
-    /// Calls one after the other: [`Counter::timeline`].
+    /// Record each call: [`Counter::timeline`].
     pub timeline: bool,
 }
 
-impl From<Method> for Scope {
-    fn from(method: Method) -> Self {
+impl From<BackendChoice> for CounterOptions {
+    fn from(method: BackendChoice) -> Self {
         Self { method, ..Self::default() }
     }
 }
 
-/// Why there is nothing left to wait for.
+/// Why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// The command and everything that it left behind have ended; how the command did.
+pub enum CounterEnd {
+    /// The command and all processes it left behind have ended; the status of the command.
     Ended(ExitStatus),
-    /// The process that was joined has ended; how is known to its parent.
+    /// The process that the counter attached to has ended. Only its parent gets its status.
     Gone,
-    /// [`Stopper::stop`] was called.
+    /// [`CounterStopper::stop`] was called.
     Stopped,
 }
 
-/// Ends [`Counter::wait`] from elsewhere.
+/// Ends [`Counter::wait`] from another thread.
 #[derive(Clone, Debug)]
-pub struct Stopper(pub(crate) Arc<sys::Wakeup>);
+pub struct CounterStopper(pub(crate) Arc<sys::Wakeup>);
 
 impl Counter {
-    /// Starts the command; its `execve` is the first call that is counted.
+    /// Starts the command. Its `execve` is the first counted call.
     ///
     /// # Errors
-    /// `Command` if it cannot be started, `Refused` if the method allows the kernel only.
-    pub fn start(mut command: Command, scope: impl Into<Scope>) -> Result<Self, AuditError> {
+    /// `Command` if it cannot be started, `Refused` if only eBPF is allowed and refused.
+    pub fn start(
+        mut command: Command,
+        scope: impl Into<CounterOptions>,
+    ) -> Result<Self, AuditError> {
         let scope = scope.into();
         sys::adopt_orphans().map_err(AuditError::Wait)?;
         let (kernel, refused) = scope.choose()?;
         let began = sys::now();
         let (backend, pid) = match kernel {
             Some(kernel) => {
-                let (watch, pid) = Watch::start(kernel, &mut command)?;
+                let (watch, pid) = KernelWatch::start(kernel, &mut command)?;
                 (Counting::Kernel(watch.into()), pid)
             }
             None => {
@@ -117,54 +120,53 @@ impl Counter {
         Ok(Self { backend, pid, is_ours: true, began, refused, clock: None })
     }
 
-    /// Joins a process that runs, with all its threads and descendants.
+    /// Attaches to a running process, with all its threads and descendants.
     ///
     /// # Errors
-    /// `Gone` if there is none, `PartOf` if that is a thread's number, `Process` if it cannot be
-    /// watched, `Refused` if the method allows the kernel only.
-    pub fn join(pid: u32, scope: impl Into<Scope>) -> Result<Self, AuditError> {
+    /// `Gone` if there is none, `PartOf` for the number of a thread, `Process` if it cannot be
+    /// watched, `Refused` if only eBPF is allowed and refused.
+    pub fn join(pid: u32, scope: impl Into<CounterOptions>) -> Result<Self, AuditError> {
         let scope = scope.into();
         joinable(pid)?;
         let (kernel, refused) = scope.choose()?;
         let began = sys::now();
         let backend = match kernel {
-            Some(kernel) => Counting::Kernel(Watch::join(kernel, pid)?.into()),
+            Some(kernel) => Counting::Kernel(KernelWatch::join(kernel, pid)?.into()),
             None => Counting::Trace(Tracer::join(pid, scope.feed())?),
         };
         Ok(Self { backend, pid, is_ours: false, began, refused, clock: None })
     }
 
-    /// Counts clock reads too, by the library that the command was started with.
+    /// Counts clock reads too, with the library that was preloaded into the command.
     #[must_use]
-    pub fn with_clock(mut self, clock: Clock) -> Self {
+    pub fn with_clock(mut self, clock: ClockShim) -> Self {
         self.clock = Some(clock);
         self
     }
 
-    /// The number of the command or of the process that was joined.
+    /// The process number of the command, or of the process that the counter attached to.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     ///
     /// # Errors
-    /// `Read` if the kernel does not hand out the counts.
-    pub fn snapshot(&self) -> Result<Counts, AuditError> {
+    /// `Read` if the maps of the kernel cannot be read.
+    pub fn snapshot(&self) -> Result<CallCounts, AuditError> {
         let mut counts = match &self.backend {
             Counting::Kernel(watch) => watch.snapshot()?,
             Counting::Trace(tracer) => tracer.snapshot(),
         };
-        counts.clock_reads = self.clock.as_ref().and_then(Clock::reads);
+        counts.clock_reads = self.clock.as_ref().and_then(ClockShim::reads);
         counts.elapsed = sys::now().saturating_duration_since(self.began);
         Ok(counts)
     }
 
-    /// Begins the timeline anew: what was called so far is forgotten. It begins by itself when
-    /// counting does.
+    /// Clears the timeline and starts a new one. The first one starts together with counting.
     ///
     /// # Errors
-    /// `Read` if the kernel does not hand out what was lost.
+    /// `Read` if the maps of the kernel cannot be read.
     pub fn record(&self) -> Result<(), AuditError> {
         match &self.backend {
             Counting::Kernel(watch) => watch.record()?,
@@ -173,7 +175,7 @@ impl Counter {
         Ok(())
     }
 
-    /// The timeline so far. `None` if nobody asked for one.
+    /// The timeline so far. `None` if none was requested.
     ///
     /// # Errors
     /// `Read` as above.
@@ -184,22 +186,22 @@ impl Counter {
         }
     }
 
-    /// Waits until there is nothing left to count, for at most `timeout`: `None` after that.
+    /// Waits until nothing is left to count, for at most `timeout`. `None` on timeout.
     ///
     /// # Errors
-    /// `Wait` if the system does not tell.
-    pub fn wait(&self, timeout: Option<Duration>) -> Result<Option<End>, AuditError> {
+    /// `Wait` if waiting fails.
+    pub fn wait(&self, timeout: Option<Duration>) -> Result<Option<CounterEnd>, AuditError> {
         match &self.backend {
             Counting::Kernel(watch) => watch.wait(timeout),
             Counting::Trace(tracer) => tracer.wait(timeout),
         }
     }
 
-    /// Sends a signal to the command, and to those that it left behind; to a process that was joined
-    /// nothing is sent. Who has ended meanwhile does not hear it.
+    /// Sends a signal to the command and to its adopted descendants. A process that the counter
+    /// attached to gets no signal. Processes that have ended are skipped.
     ///
     /// # Errors
-    /// `Wait` if the system sends none.
+    /// `Wait` if a signal cannot be sent.
     pub fn signal(&self, signal: i32) -> Result<(), AuditError> {
         let ours = match &self.backend {
             _ if !self.is_ours => Vec::new(),
@@ -217,32 +219,34 @@ impl Counter {
         Ok(())
     }
 
-    /// What ends a wait from another thread.
-    pub fn stopper(&self) -> Stopper {
+    /// A handle that ends a wait from another thread.
+    pub fn stopper(&self) -> CounterStopper {
         match &self.backend {
             Counting::Kernel(watch) => watch.stopper(),
             Counting::Trace(tracer) => tracer.stopper(),
         }
     }
 
-    /// Why the kernel does not count. `None` if it does.
-    pub fn refused(&self) -> Option<&Refusal> {
+    /// Why eBPF is not used. `None` if it is.
+    pub fn refused(&self) -> Option<&KernelRefusal> {
         self.refused.as_ref()
     }
 }
 
-impl Scope {
-    pub(crate) fn feed(self) -> Option<Feed> {
-        Feed::new(self.phases, self.timeline)
+impl CounterOptions {
+    pub(crate) fn feed(self) -> Option<EventFeed> {
+        EventFeed::new(self.phases, self.timeline)
     }
 
-    fn choose(self) -> Result<(Option<Kernel>, Option<Refusal>), AuditError> {
-        if self.method == Method::Trace {
-            return Ok((None, Some(Refusal::Asked)));
+    fn choose(self) -> Result<(Option<Kernel>, Option<KernelRefusal>), AuditError> {
+        if self.method == BackendChoice::Trace {
+            return Ok((None, Some(KernelRefusal::Requested)));
         }
         match Kernel::load(self.feed(), Extent::default()) {
             Ok(kernel) => Ok((Some(kernel), None)),
-            Err(refusal) if self.method == Method::Kernel => Err(AuditError::Refused(refusal)),
+            Err(refusal) if self.method == BackendChoice::Kernel => {
+                Err(AuditError::Refused(refusal))
+            }
             Err(refusal) => Ok((None, Some(refusal))),
         }
     }
@@ -254,11 +258,11 @@ impl fmt::Debug for Counter {
     }
 }
 
-impl Stopper {
-    /// The next wait, or the one that is going on, ends with [`End::Stopped`].
+impl CounterStopper {
+    /// Ends the current or the next wait with [`CounterEnd::Stopped`].
     ///
     /// # Errors
-    /// As `eventfd(2)` says of writing.
+    /// Errors of writing to an `eventfd(2)`.
     pub fn stop(&self) -> io::Result<()> {
         self.0.wake()
     }

@@ -1,66 +1,64 @@
-//! What was counted: calls by name, errors by number, bytes. Every counter fills it, every report
-//! reads it.
+//! What was counted: calls by name, errors by number, bytes. Counters fill it and reports read it.
 //!
-//! Counts only grow while a program runs, so a stretch of it (without its start, say) is the
+//! Counts only grow while a program runs. So an interval (for example, without the start) is the
 //! difference of two snapshots.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What the watched processes asked of the kernel, from the first moment or in a stretch.
+/// System calls of the watched processes, since the start or in an interval.
 ///
 /// ```
-/// use fulmar_audit::{Backend, Counts, Tally};
-/// let mut counts = Counts::none(Backend::Ebpf);
+/// use fulmar_audit::{CountingBackend, CallCounts, CallTally};
+/// let mut counts = CallCounts::none(CountingBackend::Ebpf);
 /// counts.calls.insert("recvfrom".into(), Tally { count: 3, bytes: 80, ..Tally::default() });
 /// let earlier = counts.clone();
 /// counts.calls.get_mut("recvfrom").unwrap().count = 5;
-/// let stretch = counts.minus(&earlier);
-/// assert_eq!(stretch.calls["recvfrom"].count, 2);
-/// assert_eq!(stretch.total(), 2);
+/// let interval = counts.minus(&earlier);
+/// assert_eq!(interval.calls["recvfrom"].count, 2);
+/// assert_eq!(interval.total(), 2);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Counts {
-    /// Calls that returned, by the kernel's name: `epoll_wait`. A number that has no name (a newer
-    /// kernel's) is `syscall_N`. Calls that never return (`exit`, `exit_group`) and those still
-    /// waiting at the end are in no count, as in `strace -c`.
-    pub calls: BTreeMap<String, Tally>,
-    /// Operations of io_uring, by the name of the opcode: `recv`. `None` where the kernel does not
-    /// tell; then `ring_why` says so. A result of an operation that repeats itself (multishot) is
-    /// not told with its name: it is entered as `(repeated)`, and was submitted once.
-    pub ring: Option<BTreeMap<String, Tally>>,
+pub struct CallCounts {
+    /// Calls that returned, by the kernel's name: `epoll_wait`. A number without a name (from a
+    /// newer kernel) is `syscall_N`. Calls that never return (`exit`, `exit_group`) and those still
+    /// blocked at the end are not counted, as in `strace -c`.
+    pub calls: BTreeMap<String, CallTally>,
+    /// Operations of io_uring, by the name of the opcode: `recv`. `None` if the kernel does not
+    /// report them; `ring_why` has the reason. The kernel reports repeated (multishot) results
+    /// without a name: they are entered as `(repeated)`, and the operation was submitted once.
+    pub ring: Option<BTreeMap<String, CallTally>>,
     /// Why operations of io_uring, or only their results, were not counted: one sentence. Empty if
-    /// they were.
+    /// they were counted.
     pub ring_why: String,
-    /// Clock reads that need no system call (`vdso(7)`). `None` if nobody asked for them, or no
-    /// program loaded what counts them.
+    /// Clock reads without a system call (`vdso(7)`). `None` if they were not counted, or no
+    /// program loaded the counting library.
     pub clock_reads: Option<u64>,
-    /// What was seen and could not be entered. Counts are exact if this is zero.
+    /// Events that could not be counted. If zero, the counts are exact.
     pub lost: u64,
-    /// How many of these were calls of 32-bit programs, and of others whose numbers of calls mean
-    /// something else (x32).
+    /// How many of these were calls of 32-bit programs, or used another numbering of calls (x32).
     pub foreign: u64,
-    /// Threads that were ever watched.
+    /// Number of threads watched so far.
     pub threads: u64,
-    /// Processes that were ever watched.
+    /// Number of processes watched so far.
     pub processes: u64,
-    /// From the first moment to the snapshot, or between two of them.
+    /// From the start of counting to the snapshot, or between two snapshots.
     pub elapsed: Duration,
-    /// Who counted.
-    pub backend: Backend,
-    /// The same calls by what the program was doing. `None` if nobody asked for it.
+    /// Which backend counted.
+    pub backend: CountingBackend,
+    /// The same calls by the phase of their connection. `None` if phases were not requested.
     pub by_phase: Option<ByPhase>,
-    /// The same of operations of io_uring, once they are done. `None` if nobody asked for it, or the
-    /// kernel does not tell.
+    /// Completed operations of io_uring by the phase of their connection. `None` if phases were not
+    /// requested, or the kernel does not report operations.
     pub ring_by_phase: Option<ByPhase>,
 }
 
-/// Calls, or operations, by the part of a connection's life that they belong to, and by name.
-pub type ByPhase = BTreeMap<Phase, BTreeMap<String, Tally>>;
+/// Calls, or operations, by the phase of their connection, then by name.
+pub type ByPhase = BTreeMap<ConnectionPhase, BTreeMap<String, CallTally>>;
 
-impl Counts {
-    /// Nothing was counted yet.
-    pub fn none(backend: Backend) -> Self {
+impl CallCounts {
+    /// Empty counts.
+    pub fn none(backend: CountingBackend) -> Self {
         Self {
             calls: BTreeMap::new(),
             ring: None,
@@ -77,30 +75,30 @@ impl Counts {
         }
     }
 
-    /// All calls together.
+    /// The sum of all calls.
     pub fn total(&self) -> u64 {
         self.calls.values().map(|tally| tally.count).sum()
     }
 
-    /// All calls that failed with this number of `errno(3)`.
+    /// All calls that failed with this `errno(3)`.
     pub fn failed_with(&self, errno: i32) -> u64 {
         self.calls.values().filter_map(|tally| tally.errors.get(&errno)).sum()
     }
 
-    /// The stretch since an earlier snapshot of the same counter: what did not grow is left out.
-    /// Threads and processes are not subtracted; they were there.
+    /// The counts since an earlier snapshot of the same counter. Entries that did not grow are left
+    /// out. Threads and processes are not subtracted: they still existed.
     #[must_use]
     pub fn minus(&self, earlier: &Self) -> Self {
         let none = BTreeMap::new();
         let ring = self.ring.as_ref();
-        // They stand in memory that the program can write to, which promises nothing.
+        // The count is in memory that the program can write to, so it may decrease.
         let reads = |now: u64| now.saturating_sub(earlier.clock_reads.unwrap_or(0));
         Self {
             calls: minus(&self.calls, &earlier.calls),
             ring: ring.map(|ring| minus(ring, earlier.ring.as_ref().unwrap_or(&none))),
             ring_why: self.ring_why.clone(),
             clock_reads: self.clock_reads.map(reads),
-            // What a phase was not told of in time may have come since.
+            // Phases may have received events since that were late at the earlier snapshot.
             lost: self.lost.saturating_sub(earlier.lost),
             foreign: self.foreign - earlier.foreign,
             threads: self.threads,
@@ -115,7 +113,7 @@ impl Counts {
         }
     }
 
-    /// Both together: two programs, or two stretches of one.
+    /// The sum of both: of two programs, or of two intervals of one.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         let mut sum = self.clone();
@@ -139,7 +137,7 @@ impl Counts {
 
 fn phases_minus(now: Option<&ByPhase>, earlier: Option<&ByPhase>) -> Option<ByPhase> {
     let none = BTreeMap::new();
-    let since = |(phase, calls): (&Phase, &BTreeMap<_, _>)| {
+    let since = |(phase, calls): (&ConnectionPhase, &BTreeMap<_, _>)| {
         let before = earlier.and_then(|phases| phases.get(phase));
         (*phase, minus(calls, before.unwrap_or(&none)))
     };
@@ -152,23 +150,23 @@ fn phases_plus(sum: &mut Option<ByPhase>, other: Option<&ByPhase>) {
     }
 }
 
-/// One system call, or one operation: how often, how it failed, what it moved.
+/// One system call, or one operation: number of calls, errors, bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Calls that returned, whatever their result.
+pub struct CallTally {
+    /// Calls that returned, with any result.
     pub count: u64,
-    /// How many of them failed, by `errno(3)`. Numbers from 512 on are the kernel's own: calls
-    /// that a signal interrupted and that it makes again.
+    /// How many of them failed, by `errno(3)`. Numbers from 512 on are internal to the kernel:
+    /// calls that a signal interrupted and that the kernel restarts.
     pub errors: BTreeMap<i32, u64>,
-    /// Bytes that it moved: the sum of its results, where these are bytes. Otherwise 0.
+    /// Bytes transferred: the sum of the results if they are byte counts, otherwise 0.
     pub bytes: u64,
-    /// How many of them, by what an argument asked for: `ADD`, `MOD` and `DEL` of `epoll_ctl`. Each
-    /// call is of one kind. Empty where the counter does not look at arguments.
+    /// How many of them, by an argument: `ADD`, `MOD` and `DEL` of `epoll_ctl`. Each call has one
+    /// kind. Empty if the counter does not read this call's arguments.
     pub kinds: BTreeMap<String, u64>,
 }
 
-impl Tally {
-    /// How many failed.
+impl CallTally {
+    /// The number of failed calls.
     pub fn failed(&self) -> u64 {
         self.errors.values().sum()
     }
@@ -198,16 +196,16 @@ impl Tally {
     }
 }
 
-/// Who counts.
+/// The mechanism that counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Backend {
-    /// A program in the kernel: exact, and hardly felt.
+pub enum CountingBackend {
+    /// A program in the kernel: exact, with little overhead.
     Ebpf,
-    /// `ptrace(2)`: exact, and two stops for each call.
+    /// `ptrace(2)`: exact, with two stops for each call.
     Ptrace,
 }
 
-impl Backend {
+impl CountingBackend {
     /// Its name in reports and records.
     pub fn name(self) -> &'static str {
         match self {
@@ -216,7 +214,7 @@ impl Backend {
         }
     }
 
-    /// The one of this name.
+    /// The backend with this name.
     pub fn named(name: &str) -> Option<Self> {
         [Self::Ebpf, Self::Ptrace].into_iter().find(|backend| backend.name() == name)
     }
@@ -224,24 +222,24 @@ impl Backend {
 
 /// What a program was doing for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Phase {
-    /// Until the connection was there: `accept4` and what it takes to prepare its socket.
+pub enum ConnectionPhase {
+    /// Accepting a connection: `accept4` and the preparation of its socket.
     Accept,
-    /// The same for a connection that it begins: `socket`, `connect`.
+    /// Opening a connection: `socket`, `connect`.
     Connect,
-    /// The handshake of TLS.
+    /// The TLS handshake.
     Tls,
-    /// From the first byte of a request until an answer has begun.
+    /// From the first byte of a request to the first bytes of the response.
     Head,
-    /// What follows a head, until the next request.
+    /// The rest of the response, up to the next request; and the body of a request.
     Body,
-    /// The end of the connection.
+    /// Closing the connection.
     Close,
-    /// What belongs to no connection: waiting, logs, the clock.
+    /// Outside any connection: waiting, logs, the clock.
     Other,
 }
 
-impl Phase {
+impl ConnectionPhase {
     /// In the order of a connection's life.
     pub const ALL: [Self; 7] =
         [Self::Accept, Self::Connect, Self::Tls, Self::Head, Self::Body, Self::Close, Self::Other];
@@ -261,24 +259,24 @@ impl Phase {
 }
 
 fn minus(
-    now: &BTreeMap<String, Tally>,
-    earlier: &BTreeMap<String, Tally>,
-) -> BTreeMap<String, Tally> {
-    let none = Tally::default();
-    let since = |(name, tally): (&String, &Tally)| {
+    now: &BTreeMap<String, CallTally>,
+    earlier: &BTreeMap<String, CallTally>,
+) -> BTreeMap<String, CallTally> {
+    let none = CallTally::default();
+    let since = |(name, tally): (&String, &CallTally)| {
         (name.clone(), tally.minus(earlier.get(name).unwrap_or(&none)))
     };
     now.iter().map(since).filter(|(_, tally)| !tally.is_empty()).collect()
 }
 
-/// What grew, and by how much.
+/// The entries that grew, with their growth.
 fn since<K: Clone + Ord>(now: &BTreeMap<K, u64>, earlier: &BTreeMap<K, u64>) -> BTreeMap<K, u64> {
     let grown =
         |(key, now): (&K, &u64)| (key.clone(), now - earlier.get(key).copied().unwrap_or(0));
     now.iter().map(grown).filter(|(_, count)| *count > 0).collect()
 }
 
-fn add(sum: &mut BTreeMap<String, Tally>, other: &BTreeMap<String, Tally>) {
+fn add(sum: &mut BTreeMap<String, CallTally>, other: &BTreeMap<String, CallTally>) {
     for (name, tally) in other {
         sum.entry(name.clone()).or_default().add(tally);
     }
@@ -291,14 +289,14 @@ mod tests {
     /// Name, calls, and how many of them failed, by number.
     type Row<'a> = (&'a str, u64, &'a [(i32, u64)]);
 
-    fn counts(calls: &[Row<'_>]) -> Counts {
-        let tally = |count, errors: &[(i32, u64)]| Tally {
+    fn counts(calls: &[Row<'_>]) -> CallCounts {
+        let tally = |count, errors: &[(i32, u64)]| CallTally {
             count,
             errors: errors.iter().copied().collect(),
             bytes: count * 10,
             kinds: [("any".to_owned(), count)].into(),
         };
-        let mut counts = Counts::none(Backend::Ebpf);
+        let mut counts = CallCounts::none(CountingBackend::Ebpf);
         let entry = |(name, count, errors): &Row<'_>| ((*name).to_owned(), tally(*count, errors));
         counts.calls = calls.iter().map(entry).collect();
         counts
@@ -308,20 +306,20 @@ mod tests {
     fn a_difference_leaves_out_what_did_not_grow() {
         let before = counts(&[("read", 3, &[(11, 1)]), ("open", 2, &[])]);
         let after = counts(&[("read", 5, &[(11, 1), (4, 2)]), ("open", 2, &[]), ("write", 1, &[])]);
-        let stretch = after.minus(&before);
-        assert_eq!(stretch, counts(&[("read", 2, &[(4, 2)]), ("write", 1, &[])]));
-        assert_eq!((stretch.total(), stretch.failed_with(4), stretch.failed_with(11)), (3, 2, 0));
+        let interval = after.minus(&before);
+        assert_eq!(interval, counts(&[("read", 2, &[(4, 2)]), ("write", 1, &[])]));
+        assert_eq!((interval.total(), interval.failed_with(4), interval.failed_with(11)), (3, 2, 0));
     }
 
     #[test]
     fn a_sum_less_one_part_is_the_other() {
         let mut one = counts(&[("read", 3, &[(11, 1)])]);
-        one.by_phase = Some(BTreeMap::from([(Phase::Head, one.calls.clone())]));
+        one.by_phase = Some(BTreeMap::from([(ConnectionPhase::Head, one.calls.clone())]));
         one.ring_by_phase = one.by_phase.clone();
         one.ring = Some(one.calls.clone());
         one.clock_reads = Some(4);
         let mut other = counts(&[("read", 1, &[]), ("write", 7, &[(32, 7)])]);
-        other.by_phase = Some(BTreeMap::from([(Phase::Body, other.calls.clone())]));
+        other.by_phase = Some(BTreeMap::from([(ConnectionPhase::Body, other.calls.clone())]));
         other.ring_by_phase = other.by_phase.clone();
         other.ring = Some(BTreeMap::new());
         other.clock_reads = Some(0);
@@ -333,9 +331,9 @@ mod tests {
 
     #[test]
     fn backends_are_known_by_their_names() {
-        for backend in [Backend::Ebpf, Backend::Ptrace] {
-            assert_eq!(Backend::named(backend.name()), Some(backend));
+        for backend in [CountingBackend::Ebpf, CountingBackend::Ptrace] {
+            assert_eq!(CountingBackend::named(backend.name()), Some(backend));
         }
-        assert_eq!(Backend::named("strace"), None);
+        assert_eq!(CountingBackend::named("strace"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Why nothing is counted, or not in the kernel.
+//! Why nothing is counted, or why eBPF is not used.
 
 use std::fmt;
 use std::io;
@@ -7,50 +7,50 @@ use std::io;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum AuditError {
-    /// The command cannot be started.
+    /// The command could not be started.
     Command {
         /// Its program.
         program: String,
-        /// What the system says.
+        /// The error of the operating system.
         cause: io::Error,
     },
-    /// There is no such process, or none any more.
+    /// There is no such process.
     Gone {
-        /// Its number.
+        /// The process number.
         pid: u32,
     },
     /// The process cannot be watched.
     Process {
-        /// Its number.
+        /// The process number.
         pid: u32,
-        /// What the system says.
+        /// The error of the operating system.
         cause: io::Error,
     },
-    /// That is the number of one thread, and all threads of a process are counted together.
+    /// The number is that of a thread. All threads of a process are counted together.
     PartOf {
-        /// Its number.
+        /// The thread number.
         thread: u32,
-        /// The number of its process.
+        /// The number of the thread's process.
         process: u32,
     },
-    /// Somebody traces the process already, which only one can.
+    /// Another process already traces it. Only one can.
     Traced {
-        /// Its number.
+        /// The process number.
         pid: u32,
-        /// The thread that traces it.
+        /// The tracing thread.
         by: u32,
     },
-    /// The counter in the kernel cannot be had.
-    Refused(Refusal),
-    /// Nobody is traced here either: a filter forbids `ptrace(2)`.
+    /// The kernel refuses the eBPF counter.
+    Refused(KernelRefusal),
+    /// `ptrace(2)` is not permitted here, for example by a container's seccomp filter.
     Untraceable(io::Error),
-    /// The library that counts clock reads cannot be made.
+    /// The library that counts clock reads could not be built.
     Clock(io::Error),
-    /// The counts cannot be read.
+    /// The counts could not be read.
     Read(String),
     /// Waiting for the watched processes failed.
     Wait(io::Error),
-    /// A thread to trace from could not be had.
+    /// The tracing thread could not be started.
     Thread(io::Error),
 }
 
@@ -58,32 +58,32 @@ impl fmt::Display for AuditError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Command { program, cause } => write!(f, "{program}: {cause}"),
-            Self::Gone { pid } => write!(f, "no process has the number {pid}"),
+            Self::Gone { pid } => write!(f, "no such process: {pid}"),
             Self::Process { pid, cause } => {
-                write!(f, "process {pid} cannot be watched: {cause}")?;
+                write!(f, "cannot watch process {pid}: {cause}")?;
                 if cause.kind() == io::ErrorKind::PermissionDenied {
-                    f.write_str("; root may, or its owner")?;
+                    f.write_str("; run as root or as the owner of the process")?;
                 }
                 Ok(())
             }
             Self::PartOf { thread, process } => write!(
                 f,
                 "{thread} is a thread of process {process}, whose threads are counted together: \
-                 join {process}"
+                 use --pid {process}"
             ),
             Self::Traced { pid, by } => write!(
                 f,
-                "process {pid} is traced already, by {by}, and only one can: end that, or have it \
+                "process {pid} is already traced by {by}: end that tracer, or count with \
                  counted in the kernel"
             ),
             Self::Untraceable(cause) => write!(
                 f,
-                "nothing can be traced here: {cause}; does a container's filter forbid ptrace(2)?"
+                "ptrace(2) is not permitted here: {cause} (a container's seccomp filter?)"
             ),
-            Self::Refused(refusal) => write!(f, "cannot count in the kernel: {refusal}"),
-            Self::Clock(cause) => write!(f, "clock reads cannot be counted: {cause}"),
-            Self::Read(why) => write!(f, "the counts cannot be read: {why}"),
-            Self::Thread(cause) => write!(f, "no thread to trace from: {cause}"),
+            Self::Refused(refusal) => write!(f, "cannot use eBPF: {refusal}"),
+            Self::Clock(cause) => write!(f, "cannot count clock reads: {cause}"),
+            Self::Read(why) => write!(f, "cannot read the counts: {why}"),
+            Self::Thread(cause) => write!(f, "cannot start the tracing thread: {cause}"),
             Self::Wait(cause) => write!(f, "waiting for the program failed: {cause}"),
         }
     }
@@ -91,32 +91,32 @@ impl fmt::Display for AuditError {
 
 impl std::error::Error for AuditError {}
 
-/// Why the kernel takes no counter from us.
+/// Why the eBPF counter cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Refusal {
-    /// `bpf(2)` is for those with privileges.
+pub enum KernelRefusal {
+    /// `bpf(2)` needs privileges that are missing.
     Privileges,
-    /// The kernel lacks something: an old one, or one built without it.
+    /// The kernel is too old or was built without the feature.
     Kernel {
-        /// What was tried.
+        /// The missing ability.
         what: &'static str,
-        /// What came of it.
+        /// The error of the operating system.
         why: String,
     },
-    /// The counter reads registers, and knows those of x86-64 only.
+    /// The eBPF counter reads registers, and supports only those of x86-64.
     Machine,
-    /// The caller asked for tracing.
-    Asked,
+    /// The caller chose ptrace.
+    Requested,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for KernelRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Privileges => f.write_str("eBPF needs root or CAP_BPF and CAP_PERFMON"),
-            Self::Kernel { what, why } => write!(f, "this kernel cannot {what}: {why}"),
+            Self::Kernel { what, why } => write!(f, "this kernel does not support {what}: {why}"),
             Self::Machine => f.write_str("the eBPF counter is for x86-64 only"),
-            Self::Asked => f.write_str("tracing was asked for"),
+            Self::Requested => f.write_str("ptrace was requested"),
         }
     }
 }

@@ -1,48 +1,48 @@
-//! One call that returned, or one operation of io_uring that was done, with all that is known of it:
-//! what phases and timelines are made of.
+//! One completed call, or one completed operation of io_uring, with everything known about it: the
+//! input of phases and timelines.
 //!
-//! Both counters make these of calls, the kernel's of operations too. What lies in the memory of the
-//! program is looked at as the call returns, and only the beginning of it.
+//! Both counters produce events of calls; the kernel's counter also produces events of operations.
+//! The first bytes of the program's data are read when the call returns.
 
 use syscalls::Sysno;
 
 use crate::operation::{self, Operation};
 
-/// A call that returned. Times are nanoseconds of a clock that every event has in common.
+/// A call that returned. Times are nanoseconds of one clock for all events.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Event {
-    /// `None` if it began before anybody looked.
+pub(crate) struct CallEvent {
+    /// `None` if the call began before counting did.
     pub(crate) start: Option<u64>,
     pub(crate) end: u64,
     pub(crate) process: u32,
     pub(crate) thread: u32,
-    /// Its number. Numbers from [`operation::FIRST`] on are operations.
+    /// The call number. Numbers from [`operation::FIRST`] on are operations.
     pub(crate) call: u32,
-    /// An error number less than zero.
+    /// The result; negative error numbers for failures.
     pub(crate) result: i64,
-    /// Of an operation, what [`Operation`] reads.
+    /// For an operation: the fields that [`Operation`] reads.
     pub(crate) arguments: [u64; 6],
-    /// What [`LOOKS`] says, as far as there was room.
+    /// The data at the location in [`LOOKS`], up to [`MEMORY`] bytes.
     pub(crate) memory: Vec<u8>,
 }
 
-/// Where what a call was given, or gave, lies in the memory of the program.
+/// Where the input or output data of a call are in the memory of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
-    /// This argument points to as many bytes as the result says.
+pub(crate) enum DataLocation {
+    /// The argument points to data. The result is their length.
     Data(u8),
-    /// This argument points to an array of `iovec`, of which the first is looked at.
+    /// The argument points to an array of `iovec`. Only the first is read.
     Vector(u8),
-    /// This argument points to a `msghdr`, which points to such an array.
+    /// The argument points to a `msghdr`, which points to such an array.
     Message(u8),
-    /// This argument points to an array of `mmsghdr`, of which the first is looked at.
+    /// The argument points to an array of `mmsghdr`. Only the first is read.
     Letters(u8),
-    /// This argument points to a string.
+    /// The argument points to a string.
     Path(u8),
 }
 
-impl Look {
-    /// As in `looks` of the program in the kernel.
+impl DataLocation {
+    /// The encoding of `looks` in the eBPF program.
     pub(crate) fn packed(self) -> u32 {
         let [shape, which] = match self {
             Self::Data(which) => [1, which],
@@ -54,8 +54,8 @@ impl Look {
         u32::from_le_bytes([shape, which, 0, 0])
     }
 
-    /// The same as the program in the kernel does, of memory that `read` reads: from an address
-    /// so many bytes, or fewer if there are no more.
+    /// Reads the data as the eBPF program does. `read` returns up to the given number of bytes of
+    /// memory from an address.
     pub(crate) fn at(
         self,
         arguments: &[u64; 6],
@@ -91,10 +91,10 @@ impl Look {
     }
 }
 
-impl Event {
-    /// What the program in the kernel wrote: `struct event`. `None` if it is none.
+impl CallEvent {
+    /// Decodes `struct event` as written by the eBPF program. `None` if it is incomplete.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
-        let mut fields = Fields(bytes);
+        let mut fields = WordReader(bytes);
         let [start, end] = [fields.u64()?, fields.u64()?];
         let [process, thread, call, size] =
             [fields.u32()?, fields.u32()?, fields.u32()?, fields.u32()?];
@@ -106,20 +106,21 @@ impl Event {
         let memory = fields.0.get(..MEMORY.min(usize::try_from(size).ok()?))?.to_vec();
         let start = (start > 0).then_some(start);
         let event = Self { start, end, process, thread, call, result, arguments, memory };
-        // Whatever lies where the program would have had it, it is not what was received.
+        // The ring chose another buffer, so the bytes at the program's address are not the received
+        // ones.
         let is_elsewhere = event.operation().is_some_and(|operation| operation.chooses_buffer);
         Some(if is_elsewhere { Self { memory: Vec::new(), ..event } } else { event })
     }
 
-    /// The operation that it is, if it is no call.
+    /// The operation, if this event is one.
     pub(crate) fn operation(&self) -> Option<Operation> {
         Operation::of(self.call, &self.arguments)
     }
 
-    /// How many bytes it moved; of messages that were counted, as many as were looked at.
+    /// How many bytes were transferred. For a batch of messages: the bytes that were read.
     pub(crate) fn size(&self) -> u64 {
         match look(self.call) {
-            Some(Look::Letters(_)) => self.memory.len() as u64,
+            Some(DataLocation::Letters(_)) => self.memory.len() as u64,
             _ => u64::try_from(self.result).unwrap_or(0),
         }
     }
@@ -129,26 +130,26 @@ impl Event {
         low(self.arguments[usize::from(which)])
     }
 
-    /// The result as a descriptor. `None` if it failed.
+    /// The result as a descriptor. `None` if the call failed.
     pub(crate) fn returned_descriptor(&self) -> Option<i32> {
         i32::try_from(self.result).ok().filter(|descriptor| *descriptor >= 0)
     }
 }
 
-/// Where to look for this call or operation.
-pub(crate) fn look(call: u32) -> Option<Look> {
+/// Where the data of this call or operation are.
+pub(crate) fn look(call: u32) -> Option<DataLocation> {
     looks().find(|(number, _)| *number == call).map(|(_, look)| look)
 }
 
-/// Of all that are looked at, by number.
-pub(crate) fn looks() -> impl Iterator<Item = (u32, Look)> {
+/// The locations of all data that are read, by call or operation.
+pub(crate) fn looks() -> impl Iterator<Item = (u32, DataLocation)> {
     let operations = operation::LOOKS.iter();
     let operations = operations.map(|(opcode, look)| (operation::FIRST + *opcode, *look));
     LOOKS.iter().map(|(call, look)| (*call as u32, *look)).chain(operations)
 }
 
 /// The lower half of a register, as an `int`.
-#[expect(clippy::cast_possible_truncation, reason = "the kernel takes no more of it")]
+#[expect(clippy::cast_possible_truncation, reason = "the kernel reads only these bits")]
 pub(crate) fn low(register: u64) -> i32 {
     register as i32
 }
@@ -157,10 +158,10 @@ fn within(size: u64) -> usize {
     usize::try_from(size).map_or(MEMORY, |size| size.min(MEMORY))
 }
 
-/// Words of the machine's order, one after the other.
-struct Fields<'b>(&'b [u8]);
+/// Decodes integers in native byte order.
+struct WordReader<'b>(&'b [u8]);
 
-impl Fields<'_> {
+impl WordReader<'_> {
     fn u32(&mut self) -> Option<u32> {
         let (word, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
@@ -174,40 +175,40 @@ impl Fields<'_> {
     }
 }
 
-/// The calls whose data say what a connection is at, and those that name a file. `execve` is not
-/// among them: when it returns, its arguments are gone.
-const LOOKS: &[(Sysno, Look)] = &[
-    (Sysno::read, Look::Data(1)),
-    (Sysno::recvfrom, Look::Data(1)),
-    (Sysno::pread64, Look::Data(1)),
-    (Sysno::write, Look::Data(1)),
-    (Sysno::sendto, Look::Data(1)),
-    (Sysno::pwrite64, Look::Data(1)),
-    (Sysno::readv, Look::Vector(1)),
-    (Sysno::writev, Look::Vector(1)),
-    (Sysno::recvmsg, Look::Message(1)),
-    (Sysno::sendmsg, Look::Message(1)),
-    (Sysno::recvmmsg, Look::Letters(1)),
-    (Sysno::sendmmsg, Look::Letters(1)),
-    (Sysno::preadv2, Look::Vector(1)),
-    (Sysno::pwritev2, Look::Vector(1)),
+/// The calls with data that show the state of a connection, and those that name a file. `execve` is
+/// missing: its arguments no longer exist when it returns.
+const LOOKS: &[(Sysno, DataLocation)] = &[
+    (Sysno::read, DataLocation::Data(1)),
+    (Sysno::recvfrom, DataLocation::Data(1)),
+    (Sysno::pread64, DataLocation::Data(1)),
+    (Sysno::write, DataLocation::Data(1)),
+    (Sysno::sendto, DataLocation::Data(1)),
+    (Sysno::pwrite64, DataLocation::Data(1)),
+    (Sysno::readv, DataLocation::Vector(1)),
+    (Sysno::writev, DataLocation::Vector(1)),
+    (Sysno::recvmsg, DataLocation::Message(1)),
+    (Sysno::sendmsg, DataLocation::Message(1)),
+    (Sysno::recvmmsg, DataLocation::Letters(1)),
+    (Sysno::sendmmsg, DataLocation::Letters(1)),
+    (Sysno::preadv2, DataLocation::Vector(1)),
+    (Sysno::pwritev2, DataLocation::Vector(1)),
     #[cfg(target_arch = "x86_64")]
-    (Sysno::open, Look::Path(0)),
+    (Sysno::open, DataLocation::Path(0)),
     #[cfg(target_arch = "x86_64")]
-    (Sysno::stat, Look::Path(0)),
+    (Sysno::stat, DataLocation::Path(0)),
     #[cfg(target_arch = "x86_64")]
-    (Sysno::access, Look::Path(0)),
-    (Sysno::chdir, Look::Path(0)),
-    (Sysno::openat, Look::Path(1)),
-    (Sysno::openat2, Look::Path(1)),
+    (Sysno::access, DataLocation::Path(0)),
+    (Sysno::chdir, DataLocation::Path(0)),
+    (Sysno::openat, DataLocation::Path(1)),
+    (Sysno::openat2, DataLocation::Path(1)),
     #[cfg(target_arch = "x86_64")]
-    (Sysno::newfstatat, Look::Path(1)),
-    (Sysno::statx, Look::Path(1)),
+    (Sysno::newfstatat, DataLocation::Path(1)),
+    (Sysno::statx, DataLocation::Path(1)),
 ];
 
-/// `MEMORY` of the program in the kernel.
+/// `MEMORY` in the eBPF program.
 const MEMORY: usize = 64;
-/// Of `struct msghdr`, `struct mmsghdr` and `struct iovec`, on machines of 64 bits.
+/// Offsets in `struct msghdr`, `struct mmsghdr` and `struct iovec` on 64-bit machines.
 const MSGHDR_IOV: u64 = 16;
 const MMSGHDR_LEN: u64 = 56;
 const IOVEC_LEN: u64 = 8;
@@ -216,7 +217,7 @@ const IOVEC_LEN: u64 = 8;
 mod tests {
     use super::*;
 
-    /// As the program writes it.
+    /// An event in the encoding of the eBPF program.
     fn written(memory: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
         for word in [5_u64, 9] {
@@ -236,44 +237,44 @@ mod tests {
     }
 
     #[test]
-    fn events_are_read_as_they_were_written() {
+    fn events_decode_as_encoded() {
         let bytes = written(b"HTTP");
-        let event = Event::read(&bytes).unwrap();
+        let event = CallEvent::read(&bytes).unwrap();
         assert_eq!((event.start, event.end, event.process, event.thread), (Some(5), 9, 70, 71));
         assert_eq!((event.call, event.result), (Sysno::sendto as u32, -11));
         assert_eq!((event.arguments, &event.memory[..]), ([1, 2, 3, 4, 5, 6], &b"HTTP"[..]));
         assert_eq!((event.descriptor(2), event.returned_descriptor()), (3, None));
         for cut in 0..88 {
-            assert_eq!(Event::read(&bytes[..cut]), None, "{cut} bytes");
+            assert_eq!(CallEvent::read(&bytes[..cut]), None, "{cut} bytes");
         }
     }
 
     #[test]
-    fn memory_is_looked_at_where_the_arguments_point() {
+    fn data_are_read_where_the_arguments_point() {
         let mut memory = vec![0; 300];
         let mut put = |at: usize, bytes: &[u8]| memory[at..at + bytes.len()].copy_from_slice(bytes);
         put(8, &100_u64.to_ne_bytes()); // an iovec at 8: seven bytes at 100
         put(16, &7_u64.to_ne_bytes());
         put(40, &8_u64.to_ne_bytes()); // a msghdr at 24
-        put(80, &3_u32.to_ne_bytes()); // of a mmsghdr at 24, which has moved three bytes
+        put(80, &3_u32.to_ne_bytes()); // msg_len of the mmsghdr at 24: three bytes were moved
         put(100, b"HTTP/1.1 200 OK\0");
         put(120, &[b'x'; 100]);
         let read = |at: u64, size: usize| {
             let at = usize::try_from(at).unwrap().min(memory.len());
             memory[at..memory.len().min(at + size)].to_vec()
         };
-        let cases: &[(Look, u64, i64, &[u8])] = &[
-            (Look::Data(1), 100, 4, b"HTTP"),
-            (Look::Data(1), 120, 90, &[b'x'; MEMORY]),
-            (Look::Data(1), 100, -11, b""),
-            (Look::Vector(1), 8, 200, b"HTTP/1."),
-            (Look::Vector(1), 8, 2, b"HT"),
-            (Look::Message(1), 24, 200, b"HTTP/1."),
-            (Look::Letters(1), 24, 2, b"HTT"),
-            (Look::Letters(1), 24, 0, b""),
-            (Look::Path(1), 100, -2, b"HTTP/1.1 200 OK"),
-            (Look::Path(1), 290, 0, b""),
-            (Look::Vector(1), 9_000, 5, b""),
+        let cases: &[(DataLocation, u64, i64, &[u8])] = &[
+            (DataLocation::Data(1), 100, 4, b"HTTP"),
+            (DataLocation::Data(1), 120, 90, &[b'x'; MEMORY]),
+            (DataLocation::Data(1), 100, -11, b""),
+            (DataLocation::Vector(1), 8, 200, b"HTTP/1."),
+            (DataLocation::Vector(1), 8, 2, b"HT"),
+            (DataLocation::Message(1), 24, 200, b"HTTP/1."),
+            (DataLocation::Letters(1), 24, 2, b"HTT"),
+            (DataLocation::Letters(1), 24, 0, b""),
+            (DataLocation::Path(1), 100, -2, b"HTTP/1.1 200 OK"),
+            (DataLocation::Path(1), 290, 0, b""),
+            (DataLocation::Vector(1), 9_000, 5, b""),
         ];
         for (look, argument, result, expected) in cases {
             let found = look.at(&[0, *argument, 0, 0, 0, 0], *result, read);

@@ -1,41 +1,41 @@
-//! What becomes of each call, and each operation of io_uring, that a counter tells of: a place in its
-//! connection's life, a line in a timeline.
+//! Processes each event of a counter: assigns calls and io_uring operations to phases, and appends
+//! them to the timeline.
 
 use std::collections::HashMap;
 
-use crate::counts::{ByPhase, Phase, Tally};
-use crate::event::Event;
+use crate::counts::{ByPhase, CallTally, ConnectionPhase};
+use crate::event::CallEvent;
 use crate::operation::UNTOLD;
-use crate::phases::Connections;
+use crate::phases::TrackedConnections;
 use crate::timeline::Timeline;
-use crate::tracer::Entry;
+use crate::tracer::CallTotals;
 
-/// Takes the calls in the order in which they returned.
+/// Takes the events in the order in which the calls returned.
 #[derive(Debug, Default)]
-pub(crate) struct Feed {
+pub(crate) struct EventFeed {
     phases: Option<Phases>,
     recording: Option<Recording>,
 }
 
-/// Calls by the part of a connection's life that they belong to.
+/// Calls by the phase of their connection.
 #[derive(Debug, Default)]
 struct Phases {
-    connections: Connections,
-    calls: HashMap<(Phase, u32), Entry>,
-    /// Operations of io_uring by their opcodes, entered as they are done.
-    operations: HashMap<(Phase, u32), Entry>,
+    connections: TrackedConnections,
+    calls: HashMap<(ConnectionPhase, u32), CallTotals>,
+    /// Operations of io_uring by opcode, counted when they complete.
+    operations: HashMap<(ConnectionPhase, u32), CallTotals>,
 }
 
-/// Calls one after the other.
+/// The recorded calls, in order.
 #[derive(Debug, Default)]
 struct Recording {
-    calls: Vec<Event>,
-    /// Those that came when it was full.
+    calls: Vec<CallEvent>,
+    /// Calls that came when the recording was full.
     left_out: u64,
 }
 
-impl Feed {
-    /// For phases, for a timeline, or for both. `None` for neither: then nobody needs the calls.
+impl EventFeed {
+    /// For phases, for a timeline, or for both. `None` for neither: no events are needed.
     pub(crate) fn new(phases: bool, timeline: bool) -> Option<Self> {
         (phases || timeline).then(|| Self {
             phases: phases.then(Phases::default),
@@ -43,8 +43,8 @@ impl Feed {
         })
     }
 
-    /// A call returned, or an operation was done.
-    pub(crate) fn enter(&mut self, event: Event) {
+    /// Adds a completed call or operation.
+    pub(crate) fn enter(&mut self, event: CallEvent) {
         if let Some(phases) = &mut self.phases {
             phases.enter(&event);
         }
@@ -55,42 +55,43 @@ impl Feed {
         }
     }
 
-    /// Forgets the timeline so far.
+    /// Clears the timeline.
     pub(crate) fn record(&mut self) {
         if let Some(recording) = &mut self.recording {
             *recording = Recording::default();
         }
     }
 
-    /// What was recorded, if that was asked for; so many events never came here.
+    /// The recording, if one was requested. `lost` is the number of lost events.
     pub(crate) fn timeline(&self, lost: u64) -> Option<Timeline> {
         let Recording { calls, left_out } = self.recording.as_ref()?;
         Some(Timeline::of(calls, *left_out, lost))
     }
 
-    /// Calls by phase and name, if that was asked for.
+    /// Calls by phase and name, if phases were requested.
     pub(crate) fn by_phase(&self) -> Option<ByPhase> {
-        Some(by_phase(&self.phases.as_ref()?.calls, Entry::call))
+        Some(by_phase(&self.phases.as_ref()?.calls, CallTotals::call))
     }
 
-    /// The same of operations.
+    /// The same for operations.
     pub(crate) fn ring_by_phase(&self) -> Option<ByPhase> {
-        Some(by_phase(&self.phases.as_ref()?.operations, Entry::operation))
+        Some(by_phase(&self.phases.as_ref()?.operations, CallTotals::operation))
     }
 
-    /// How many calls are in a phase.
+    /// The number of calls that have a phase.
     pub(crate) fn phased(&self) -> u64 {
-        self.phases.as_ref().map_or(0, |phases| phases.calls.values().map(Entry::count).sum())
+        self.phases.as_ref().map_or(0, |phases| phases.calls.values().map(CallTotals::count).sum())
     }
 
-    /// What phases do not tell, when so many events never came here. Nothing if nobody asked.
+    /// The number of events missing from the phases, given the number of lost events. 0 if phases
+    /// were not requested.
     pub(crate) fn lost(&self, events: u64) -> u64 {
         self.phases.as_ref().map_or(0, |phases| phases.connections.lost + events)
     }
 }
 
 impl Phases {
-    fn enter(&mut self, event: &Event) {
+    fn enter(&mut self, event: &CallEvent) {
         let phase = self.connections.phase(event);
         let Some(operation) = event.operation() else {
             let entry = self.calls.entry((phase, event.call)).or_default();
@@ -98,18 +99,18 @@ impl Phases {
         };
         let opcode = if operation.is_repeated { UNTOLD } else { operation.opcode };
         let entry = self.operations.entry((phase, opcode)).or_default();
-        // One that was asked for before anybody looked is in no count; its result is.
+        // An operation submitted before counting began is not counted, but its result is.
         let is_counted = operation.is_repeated || event.start.is_some();
         entry.complete(is_counted, event.result);
-        if operation.chooses_buffer && event.result > 0 && phase != Phase::Other {
+        if operation.chooses_buffer && event.result > 0 && phase != ConnectionPhase::Other {
             entry.unseen();
         }
     }
 }
 
 fn by_phase(
-    entries: &HashMap<(Phase, u32), Entry>,
-    tally: impl Fn(&Entry, u32) -> (String, Tally),
+    entries: &HashMap<(ConnectionPhase, u32), CallTotals>,
+    tally: impl Fn(&CallTotals, u32) -> (String, CallTally),
 ) -> ByPhase {
     let mut by_phase = ByPhase::new();
     for ((phase, number), entry) in entries {
@@ -118,37 +119,37 @@ fn by_phase(
     by_phase
 }
 
-/// More than anybody reads; some megabytes.
+/// More than a person reads; some megabytes.
 const RECORDED_MAX: usize = 10_000;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn done(call: u32, start: Option<u64>, result: i64) -> Event {
+    fn done(call: u32, start: Option<u64>, result: i64) -> CallEvent {
         let (arguments, memory) = ([7, 0, 0, 0, 0, 1], Vec::new());
-        Event { start, end: 9, process: 1, thread: 1, call, result, arguments, memory }
+        CallEvent { start, end: 9, process: 1, thread: 1, call, result, arguments, memory }
     }
 
-    /// As in the table of operations: those that were asked for before are in no count.
+    /// As in the table of operations, operations submitted before counting began are not counted.
     #[test]
-    fn operations_are_counted_once_they_are_done() {
-        let mut feed = Feed::new(true, false).expect("phases");
+    fn operations_are_counted_when_they_complete() {
+        let mut feed = EventFeed::new(true, false).expect("phases");
         feed.enter(done(1_024 + 27, Some(1), 40));
         feed.enter(done(1_024 + 27, None, -104));
         feed.enter(done(0x1000 + 1_024 + 13, Some(1), 8));
         let by_phase = feed.ring_by_phase().expect("phases");
-        let recv = &by_phase[&Phase::Other]["recv"];
+        let recv = &by_phase[&ConnectionPhase::Other]["recv"];
         assert_eq!((recv.count, recv.bytes, recv.errors[&104]), (1, 40, 1));
-        let accepted = &by_phase[&Phase::Accept]["(repeated)"];
+        let accepted = &by_phase[&ConnectionPhase::Accept]["(repeated)"];
         assert_eq!((accepted.count, accepted.bytes), (1, 0));
         assert_eq!(feed.by_phase(), Some(ByPhase::new()));
     }
 
     /// Flag 32 of an entry: the ring chooses the buffer.
     #[test]
-    fn what_is_received_into_a_buffer_of_the_rings_own_is_told_as_unseen() {
-        let mut feed = Feed::new(true, false).expect("phases");
+    fn data_in_ring_buffers_are_counted_as_unseen() {
+        let mut feed = EventFeed::new(true, false).expect("phases");
         feed.enter(done(0x1000 + 1_024 + 13, Some(1), 7));
         for result in [40, 0] {
             let mut received = done(1_024 + 27, Some(1), result);
@@ -157,6 +158,9 @@ mod tests {
         }
         let by_phase = feed.ring_by_phase().expect("phases");
         let unseen = |phase| by_phase[&phase]["recv"].kinds.get("unseen").copied();
-        assert_eq!((unseen(Phase::Head), unseen(Phase::Close)), (Some(1), None));
+        assert_eq!(
+            (unseen(ConnectionPhase::Head), unseen(ConnectionPhase::Close)),
+            (Some(1), None)
+        );
     }
 }

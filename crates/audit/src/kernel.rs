@@ -1,6 +1,6 @@
-//! The counter in the kernel: loads `bpf/audit.bpf.c`, tells it whom to watch, reads its maps.
+//! The eBPF counter: loads `bpf/audit.bpf.c`, selects the processes to watch, and reads its maps.
 //!
-//! What is counted and how tasks are followed is written there.
+//! The C source describes what is counted and how tasks are followed.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -14,10 +14,10 @@ use aya::programs::{BtfTracePoint, Program, ProgramError, RawTracePoint};
 use aya::{Btf, Ebpf, EbpfError, EbpfLoader, include_bytes_aligned};
 use fulmar_sys as sys;
 
-use crate::counts::{Backend, Counts, Tally};
-use crate::error::{AuditError, Refusal};
-use crate::event::{self, Event};
-use crate::feed::Feed;
+use crate::counts::{CallCounts, CallTally, CountingBackend};
+use crate::error::{AuditError, KernelRefusal};
+use crate::event::{self, CallEvent};
+use crate::feed::EventFeed;
 use crate::timeline::Timeline;
 use crate::{kinds, names, operation};
 
@@ -31,49 +31,50 @@ pub(crate) struct Kernel {
     kinds: PerCpuHashMap<MapData, u64, u64>,
     operations: PerCpuArray<MapData, [u64; 2]>,
     totals: PerCpuArray<MapData, u64>,
-    /// Each call, if somebody wants it.
-    told: Option<Told>,
-    ring: Ring,
-    /// Our numbers of processes are not those of the first namespace.
+    /// The event of each call, if phases or a timeline were requested.
+    told: Option<EventStream>,
+    ring: RingSupport,
+    /// This process is in a nested pid namespace, so its process numbers differ from the kernel's.
     in_namespace: bool,
-    /// Last, so that the programs go first.
+    /// Declared last, so that the maps are closed first.
     _programs: Ebpf,
 }
 
-/// How much is to be counted.
+/// Limits of the counter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
-    /// Tasks that are followed at a time; more are told as lost.
+    /// Tasks followed at a time. Tasks beyond it are counted as lost.
     pub(crate) tasks_max: u32,
-    /// Operations of io_uring too. Reading the kernel's types for them takes the longest.
+    /// Whether to count operations of io_uring. Loading the kernel's types for them takes the
+    /// longest.
     pub(crate) rings: bool,
-    /// So many calls that were told are taken at a time.
+    /// Events read at a time.
     pub(crate) drained_max: usize,
 }
 
-/// How much the kernel tells of io_uring.
-enum Ring {
-    /// Which operations, and what came of them.
+/// How much the kernel reports of io_uring.
+enum RingSupport {
+    /// Operations and their results.
     Results,
-    /// Which operations; why not their results.
+    /// Operations only; why not their results.
     Operations(String),
-    /// Nothing; why.
+    /// Nothing; the reason.
     Nothing(String),
 }
 
-/// Calls one by one, and what is made of them.
-struct Told {
+/// The stream of events and their consumer.
+struct EventStream {
     events: RingBuf<MapData>,
-    feed: Feed,
-    /// Events that were lost before the timeline began.
+    feed: EventFeed,
+    /// Events lost before the timeline began.
     lost_before: u64,
     /// As [`Extent::drained_max`].
     drained_max: usize,
-    /// There were more events than were taken the last time.
+    /// The last read left events in the buffer.
     is_behind: bool,
 }
 
-/// Whom the program looks for, by number, until it knows their tasks.
+/// Which processes to watch. The eBPF program resolves the number to a task.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Seed {
     /// The threads of this process, from now on.
@@ -89,15 +90,15 @@ impl Default for Extent {
 }
 
 impl Kernel {
-    /// Loads and attaches: from here on every system call on the machine passes by the counter,
-    /// which counts nobody's before it is told of a seed. A feed is told of each call.
-    pub(crate) fn load(feed: Option<Feed>, extent: Extent) -> Result<Self, Refusal> {
+    /// Loads the programs and attaches them. From then on every system call on the machine runs the
+    /// counter, which counts only tasks of a seed. The feed receives each event.
+    pub(crate) fn load(feed: Option<EventFeed>, extent: Extent) -> Result<Self, KernelRefusal> {
         if !cfg!(target_arch = "x86_64") {
-            return Err(Refusal::Machine);
+            return Err(KernelRefusal::Machine);
         }
         let types = match extent.rings {
-            true => Btf::from_sys_fs().map_err(|_| "this kernel does not tell its types (BTF)"),
-            false => Err("nobody asked"),
+            true => Btf::from_sys_fs().map_err(|_| "this kernel has no type information (BTF)"),
+            false => Err("not requested"),
         };
         let (device, inode) = namespace();
         let object = if feed.is_some() { EACH } else { OBJECT };
@@ -114,11 +115,12 @@ impl Kernel {
         for (program, tracepoint, doing) in starts.chain(&TRACEPOINTS) {
             attach(&mut programs, program, tracepoint).map_err(|e| refusal(doing, &e))?;
         }
-        let told =
-            feed.map(|feed| Told::new(&mut programs, feed, extent.drained_max)).transpose()?;
+        let told = feed
+            .map(|feed| EventStream::new(&mut programs, feed, extent.drained_max))
+            .transpose()?;
         let ring = match &types {
             Ok(types) => attach_ring(&mut programs, types),
-            Err(why) => Ring::Nothing((*why).to_owned()),
+            Err(why) => RingSupport::Nothing((*why).to_owned()),
         };
         Ok(Self {
             seeds: map(&mut programs, "seeds")?,
@@ -136,18 +138,18 @@ impl Kernel {
         })
     }
 
-    /// Watches whom the seed names.
+    /// Starts watching what the seed names.
     pub(crate) fn plant(&mut self, seed: Seed) -> Result<(), AuditError> {
         self.seeds.insert(seed.key(), 0, 0).map_err(unreadable)
     }
 
-    /// Looks for them no longer; those who were found are watched on.
+    /// Stops looking for the seed. Tasks found so far are still watched.
     pub(crate) fn lift(&mut self, seed: Seed) -> Result<(), AuditError> {
         self.seeds.remove(&seed.key()).map_err(unreadable)
     }
 
-    /// True if a task of this process is watched and lives; also if that is not for us to know, in
-    /// a namespace of our own.
+    /// True if a task of this process is watched and alive. In a nested pid namespace it is always
+    /// true, because the numbers are unknown there.
     pub(crate) fn watches(&self, pid: u32) -> Result<bool, AuditError> {
         if self.in_namespace {
             return Ok(true);
@@ -170,12 +172,12 @@ impl Kernel {
         Ok(false)
     }
 
-    /// Takes what was told of calls, so that there is room for others. True if that is wanted.
+    /// Reads pending events, so that the buffer has room. True if events are used at all.
     pub(crate) fn drain(&mut self) -> bool {
-        self.told.as_mut().map(Told::drain).is_some()
+        self.told.as_mut().map(EventStream::drain).is_some()
     }
 
-    /// Begins the timeline anew.
+    /// Restarts the timeline.
     pub(crate) fn record(&mut self) -> Result<(), AuditError> {
         let lost = self.total(LOST_EVENTS)?;
         if let Some(told) = &mut self.told {
@@ -186,7 +188,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// The timeline so far, if one was asked for.
+    /// The timeline so far, if one was requested.
     pub(crate) fn timeline(&mut self) -> Result<Option<Timeline>, AuditError> {
         let lost = self.total(LOST_EVENTS)?;
         Ok(self.told.as_mut().and_then(|told| {
@@ -199,15 +201,15 @@ impl Kernel {
         self.totals.get(&which, 0).map(|values| sum(&values)).map_err(unreadable)
     }
 
-    /// What was counted so far. The time is the caller's to tell.
-    pub(crate) fn snapshot(&mut self) -> Result<Counts, AuditError> {
+    /// The counts so far. The caller sets the elapsed time.
+    pub(crate) fn snapshot(&mut self) -> Result<CallCounts, AuditError> {
         self.drain();
-        let mut counts = Counts::none(Backend::Ebpf);
+        let mut counts = CallCounts::none(CountingBackend::Ebpf);
         counts.calls = self.calls().map_err(unreadable)?;
-        if !matches!(self.ring, Ring::Nothing(_)) {
+        if !matches!(self.ring, RingSupport::Nothing(_)) {
             counts.ring = Some(self.operations().map_err(unreadable)?);
         }
-        if let Ring::Operations(why) | Ring::Nothing(why) = &self.ring {
+        if let RingSupport::Operations(why) | RingSupport::Nothing(why) = &self.ring {
             counts.ring_why.clone_from(why);
         }
         counts.lost = LOST.into_iter().map(|which| self.total(which)).sum::<Result<u64, _>>()?;
@@ -222,7 +224,7 @@ impl Kernel {
         Ok(counts)
     }
 
-    fn calls(&self) -> Result<BTreeMap<String, Tally>, MapError> {
+    fn calls(&self) -> Result<BTreeMap<String, CallTally>, MapError> {
         let mut calls = tallies(&self.calls, names::call, names::moves_bytes)?;
         for (number, errno, count) in self.failures()? {
             let tally = calls.get_mut(&names::call(number));
@@ -241,7 +243,7 @@ impl Kernel {
         Ok(calls)
     }
 
-    fn operations(&self) -> Result<BTreeMap<String, Tally>, MapError> {
+    fn operations(&self) -> Result<BTreeMap<String, CallTally>, MapError> {
         let mut operations = tallies(&self.operations, names::operation, names::operates_on_bytes)?;
         for (number, errno, count) in self.failures()? {
             let Some(opcode) = number.checked_sub(operation::FIRST) else { continue };
@@ -252,7 +254,7 @@ impl Kernel {
         Ok(operations)
     }
 
-    /// Of calls by their numbers, and of operations behind them: the error, and how often.
+    /// Failures: the number of the call (operations follow the calls), the error, and how often.
     fn failures(&self) -> Result<Vec<(u32, i32, u64)>, MapError> {
         let each = self.failures.iter().map(|entry| {
             let (key, values) = entry?;
@@ -263,8 +265,12 @@ impl Kernel {
     }
 }
 
-impl Told {
-    fn new(programs: &mut Ebpf, feed: Feed, drained_max: usize) -> Result<Self, Refusal> {
+impl EventStream {
+    fn new(
+        programs: &mut Ebpf,
+        feed: EventFeed,
+        drained_max: usize,
+    ) -> Result<Self, KernelRefusal> {
         look(programs).map_err(|e| refusal(TABLES, &e))?;
         let events = map(programs, EVENTS)?;
         Ok(Self { events, feed, lost_before: 0, drained_max, is_behind: false })
@@ -276,13 +282,14 @@ impl Told {
                 self.is_behind = false;
                 return;
             };
-            self.feed.enter(Event::read(&bytes).expect("the program writes whole events"));
+            self.feed
+                .enter(CallEvent::read(&bytes).expect("the eBPF program writes complete events"));
         }
         self.is_behind = true;
     }
 
-    /// What phases do not tell of so many calls, when there was no room for so many events: these,
-    /// and what a program that calls faster than is taken has put into the buffer meanwhile.
+    /// The number of events missing from the phases, given the number of calls and of lost events.
+    /// It includes events still in the buffer, if the program calls faster than they are read.
     fn lost(&self, calls: u64, events: u64) -> u64 {
         let untaken = match self.is_behind {
             true => calls.saturating_sub(self.feed.phased() + events),
@@ -293,7 +300,7 @@ impl Told {
 }
 
 impl Seed {
-    /// As in `enum seed` of the program.
+    /// `enum seed` of the eBPF program.
     fn key(self) -> u64 {
         match self {
             Self::Process(pid) => u64::from(pid),
@@ -302,23 +309,23 @@ impl Seed {
     }
 }
 
-/// Before Linux 5.11 tables of the kernel are locked memory of who makes them, and the usual limit is
-/// less than they take: it is raised as far as we may. What is started later has the limit that was
-/// there.
+/// Before Linux 5.11 maps are locked memory of their creator, and need more than the usual limit.
+/// So the limit is raised as far as permitted while loading, and restored afterwards for child
+/// processes.
 fn with_locked_memory<T>(load: impl FnOnce() -> T) -> T {
     let before = sys::locked_memory();
     if let Ok((_, hard)) = before {
         let raised = sys::allow_locked_memory(u64::MAX, u64::MAX);
-        let _ = raised.or_else(|_| sys::allow_locked_memory(hard, hard)); // it may be enough as it is
+        let _ = raised.or_else(|_| sys::allow_locked_memory(hard, hard)); // may suffice
     }
     let loaded = load();
     if let Ok((soft, hard)) = before {
-        let _ = sys::allow_locked_memory(soft, hard); // to less, which everybody may
+        let _ = sys::allow_locked_memory(soft, hard); // lowering needs no privilege
     }
     loaded
 }
 
-/// Of which calls an argument is looked at.
+/// Selects the arguments that are counted.
 fn ask(programs: &mut Ebpf) -> Result<(), MapError> {
     let map = programs.map_mut("questions").expect("the object has a map of this name");
     let mut questions: Array<&mut MapData, u32> = map.try_into()?;
@@ -327,7 +334,7 @@ fn ask(programs: &mut Ebpf) -> Result<(), MapError> {
         .try_for_each(|(call, question)| questions.set(*call as u32, question.packed(), 0))
 }
 
-/// Which calls and operations point to what is looked at.
+/// Selects the data that are read.
 fn look(programs: &mut Ebpf) -> Result<(), MapError> {
     let map = programs.map_mut("looks").expect("the object has a map of this name");
     let mut looks: Array<&mut MapData, u32> = map.try_into()?;
@@ -340,22 +347,22 @@ fn attach(programs: &mut Ebpf, program: &str, tracepoint: &str) -> Result<(), Pr
     program.attach(tracepoint).map(drop)
 }
 
-/// An operation is counted as it is submitted, and its result when it completes. How a kernel tells
-/// of that has changed: the verifier takes the program that fits.
-fn attach_ring(programs: &mut Ebpf, types: &Btf) -> Ring {
+/// An operation is counted when it is submitted, and its result when it completes. The tracepoint
+/// differs between kernels: the verifier accepts the matching program.
+fn attach_ring(programs: &mut Ebpf, types: &Btf) -> RingSupport {
     let mut attach = |program: &str, tracepoint: &str| -> Result<(), ProgramError> {
         let program: &mut BtfTracePoint = named(programs, program).try_into()?;
         program.load(tracepoint, types)?;
         program.attach().map(drop)
     };
-    let why = |e: &ProgramError| format!("this kernel does not tell of them: {}", root(e));
+    let why = |e: &ProgramError| format!("this kernel does not report them: {}", root(e));
     if let Err(e) = attach("on_submit", "io_uring_submit_req") {
-        return Ring::Nothing(why(&e));
+        return RingSupport::Nothing(why(&e));
     }
     let mut complete = |program| attach(program, "io_uring_complete");
     match complete("on_complete").or_else(|_| complete("on_complete_by_value")) {
-        Ok(()) => Ring::Results,
-        Err(e) => Ring::Operations(why(&e)),
+        Ok(()) => RingSupport::Results,
+        Err(e) => RingSupport::Operations(why(&e)),
     }
 }
 
@@ -363,17 +370,20 @@ fn named<'a>(programs: &'a mut Ebpf, name: &str) -> &'a mut Program {
     programs.program_mut(name).expect("the object has a program of this name")
 }
 
-fn map<M: TryFrom<Map, Error = MapError>>(programs: &mut Ebpf, name: &str) -> Result<M, Refusal> {
+fn map<M: TryFrom<Map, Error = MapError>>(
+    programs: &mut Ebpf,
+    name: &str,
+) -> Result<M, KernelRefusal> {
     let map = programs.take_map(name).expect("the object has a map of this name");
     M::try_from(map).map_err(|e| refusal(TABLES, &e))
 }
 
-/// What was counted by number, by name: `struct tally` of the program.
+/// Converts the kernel's tallies (`struct tally`) by number to tallies by name.
 fn tallies(
     counted: &PerCpuArray<MapData, [u64; 2]>,
     name: impl Fn(u32) -> String,
     moves_bytes: impl Fn(&str) -> bool,
-) -> Result<BTreeMap<String, Tally>, MapError> {
+) -> Result<BTreeMap<String, CallTally>, MapError> {
     let mut tallies = BTreeMap::new();
     for (number, values) in iter::zip(0_u32.., counted.iter()) {
         let values = values?;
@@ -381,7 +391,7 @@ fn tallies(
         if count > 0 {
             let name = name(number);
             let bytes = if moves_bytes(&name) { bytes } else { 0 };
-            tallies.insert(name, Tally { count, bytes, ..Tally::default() });
+            tallies.insert(name, CallTally { count, bytes, ..CallTally::default() });
         }
     }
     Ok(tallies)
@@ -391,14 +401,15 @@ fn sum(values: &PerCpuValues<u64>) -> u64 {
     values.iter().sum()
 }
 
-/// Device and inode of our pid namespace, for a program that is to know our numbers; zeros in the
-/// first namespace, whose numbers it knows anyway, and where there is no telling.
+/// Device and inode of this process's pid namespace, which the eBPF program needs to translate
+/// numbers. Zeros in the first namespace, which needs no translation, and if `/proc` does not show
+/// it.
 fn namespace() -> (u64, u64) {
     let found = fs::metadata("/proc/self/ns/pid").map(|info| (info.dev(), info.ino()));
     found.ok().filter(|(_, inode)| *inode != FIRST_NAMESPACE).unwrap_or((0, 0))
 }
 
-/// What a kernel cannot do that does not take the object.
+/// What the kernel lacks if it rejects the object.
 fn lacking(error: &EbpfError) -> &'static str {
     match error {
         EbpfError::MapError(MapError::CreateError { name, .. }) if name == EVENTS => RING_BUFFER,
@@ -406,19 +417,18 @@ fn lacking(error: &EbpfError) -> &'static str {
     }
 }
 
-/// Without privileges the first call fails, whatever the kernel could do. A program that the
-/// kernel does not understand is `EACCES`, which is another matter.
-fn refusal(what: &'static str, error: &(dyn Error + 'static)) -> Refusal {
+/// Without privileges the first call fails. A program that the verifier rejects gives `EACCES`,
+/// which is a different failure.
+fn refusal(what: &'static str, error: &(dyn Error + 'static)) -> KernelRefusal {
     let root = root(error);
     let number = root.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error);
     match number {
-        Some(sys::errno::EPERM) => Refusal::Privileges,
-        _ => Refusal::Kernel { what, why: told(error) },
+        Some(sys::errno::EPERM) => KernelRefusal::Privileges,
+        _ => KernelRefusal::Kernel { what, why: told(error) },
     }
 }
 
-/// What was tried and what the system said, on one line: of a program that was refused, the
-/// verifier says much more.
+/// The chain of errors on one line. Only the first line of each: the verifier's log is long.
 fn told(mut error: &(dyn Error + 'static)) -> String {
     let line = |error: &dyn Error| error.to_string().lines().next().unwrap_or_default().to_owned();
     let mut text = line(error);
@@ -429,7 +439,7 @@ fn told(mut error: &(dyn Error + 'static)) -> String {
     text
 }
 
-/// What lies at the bottom of an error: what the system said.
+/// The root cause: the error of the operating system.
 fn root<'e>(mut error: &'e (dyn Error + 'static)) -> &'e (dyn Error + 'static) {
     while let Some(source) = error.source() {
         error = source;
@@ -442,28 +452,28 @@ fn unreadable(error: MapError) -> AuditError {
 }
 
 static OBJECT: &[u8] = include_bytes_aligned!("../bpf/audit.bpf.o");
-/// The same, and tells of each call.
+/// The same, and sends an event for each call.
 static EACH: &[u8] = include_bytes_aligned!("../bpf/each.bpf.o");
 
-/// Those who follow tasks come first, so that no task is counted before it can be followed.
+/// The tracepoints that follow tasks come first, so that no task is counted before it can be
+/// followed.
 const TRACEPOINTS: [(&str, &str, &str); 3] = [
-    ("on_fork", "sched_process_fork", "tell of new processes (raw tracepoints)"),
-    ("on_end", "sched_process_exit", "tell of ended processes (raw tracepoints)"),
-    ("on_return", "sys_exit", "tell of system calls (raw tracepoints)"),
+    ("on_fork", "sched_process_fork", "raw tracepoints (sched_process_fork)"),
+    ("on_end", "sched_process_exit", "raw tracepoints (sched_process_exit)"),
+    ("on_return", "sys_exit", "raw tracepoints (sys_exit)"),
 ];
 
-/// Room in `tasks`, which is made when the counter is loaded: a megabyte.
+/// Capacity of the `tasks` map, which is allocated at load: one megabyte.
 const TASKS_MAX: u32 = 32_768;
 
-/// Only where each call is wanted.
-const STARTS: (&str, &str, &str) =
-    ("on_enter", "sys_enter", "tell of system calls that begin (raw tracepoints)");
+/// Attached only if events are requested.
+const STARTS: (&str, &str, &str) = ("on_enter", "sys_enter", "raw tracepoints (sys_enter)");
 
-/// What a kernel cannot do that does not take the object's maps.
-const TABLES: &str = "hold the counter's tables";
-/// Calls are handed out through it, one by one.
+/// Missing support for the maps of the object.
+const TABLES: &str = "the maps of the counter";
+/// The ring buffer of events.
 const EVENTS: &str = "events";
-const RING_BUFFER: &str = "tell of each call (a ring buffer, which Linux has since 5.8)";
+const RING_BUFFER: &str = "BPF ring buffers (Linux 5.8 or later)";
 
 /// `enum state` of the program.
 const AWAITS_EXEC: u32 = 0;
@@ -475,7 +485,7 @@ const THREADS: u32 = 4;
 const PROCESSES: u32 = 5;
 const LOST_EVENTS: u32 = 6;
 
-/// More than there is room for; a program that calls faster than that is taken leaves us time.
+/// More events than the buffer holds. If a program calls faster, the reader still returns.
 const DRAINED_MAX: usize = 1 << 18;
 /// `PROC_PID_INIT_INO` of the kernel: the inode of the pid namespace that holds all others.
 const FIRST_NAMESPACE: u64 = 0xefff_fffc;

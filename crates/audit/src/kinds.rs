@@ -1,22 +1,22 @@
-//! What an argument asked for, where that says whether the call was needed at all.
+//! Classifies calls by an argument that shows whether the call was necessary.
 
 use syscalls::Sysno;
 
-/// How a kind, a number, comes of the arguments of a call.
+/// How the arguments of a call determine its kind, which is a number.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Question {
-    /// It is an argument.
+pub(crate) enum KindRule {
+    /// The value of an argument.
     Value(u8),
-    /// It is two arguments.
+    /// The values of two arguments.
     Pair(u8, u8),
-    /// It says how long an argument, in milliseconds, lets a call wait.
+    /// Whether the call may block, by a timeout argument in milliseconds.
     Millis(u8),
-    /// It says how long what an argument points to, a `timespec`, lets a call wait.
+    /// Whether the call may block, by an argument that points to a `timespec`.
     Timespec(u8),
 }
 
-impl Question {
-    /// As in `questions` of the program in the kernel.
+impl KindRule {
+    /// The encoding of `questions` in the eBPF program.
     pub(crate) fn packed(self) -> u32 {
         let [shape, first, second] = match self {
             Self::Value(which) => [1, which, 0],
@@ -27,7 +27,7 @@ impl Question {
         u32::from_le_bytes([shape, first, second, 0])
     }
 
-    /// The kind. `None` where memory of the program would have to be read.
+    /// The kind. `None` if memory of the program would have to be read.
     fn answer(self, arguments: &[u64; 6]) -> Option<u32> {
         let low = |which: u8, mask: u64| {
             u32::try_from(arguments[usize::from(which)] & mask).expect("masked")
@@ -38,23 +38,23 @@ impl Question {
             Self::Millis(which) => Some(match low(which, 0xffff_ffff) {
                 0 => NOT,
                 1..0x8000_0000 => A_TIME,
-                _ => FOREVER, // less than zero, as an int
+                _ => FOREVER, // negative as an int
             }),
             Self::Timespec(which) => (arguments[usize::from(which)] == 0).then_some(FOREVER),
         }
     }
 }
 
-/// The kind of an operation of io_uring that received into a buffer which the ring chose: what came is
-/// not looked at.
+/// The kind of an io_uring operation that received into a buffer chosen by the ring: its data were
+/// not read.
 pub(crate) const UNSEEN: &str = "unseen";
 
-/// The kind of a call with these arguments. `None` if it has none, or it cannot be known.
+/// The kind of a call with these arguments. `None` if it has none, or it is unknown.
 pub(crate) fn kind(number: u32, arguments: &[u64; 6]) -> Option<u32> {
     QUESTIONS.iter().find(|(call, _)| *call as u32 == number)?.1.answer(arguments)
 }
 
-/// The name of a kind of this call, without blanks.
+/// The name of a kind of this call. It has no spaces.
 pub(crate) fn name(number: u32, kind: u32) -> String {
     let named = |table: &[(u32, &str)]| {
         let found = table.iter().find(|(number, _)| *number == kind);
@@ -72,22 +72,22 @@ pub(crate) fn name(number: u32, kind: u32) -> String {
     known.unwrap_or_else(|| format!("{kind:#x}"))
 }
 
-/// The calls of which an argument is looked at. `ppoll` and `select` are not among them: they write
-/// to their timeouts, so that it is too late when they return.
-pub(crate) const QUESTIONS: &[(Sysno, Question)] = &[
-    (Sysno::epoll_ctl, Question::Value(1)),
-    (Sysno::fcntl, Question::Value(1)),
-    (Sysno::ioctl, Question::Value(1)),
-    (Sysno::setsockopt, Question::Pair(1, 2)),
+/// The arguments that are counted, by call. `ppoll` and `select` are missing: they overwrite their
+/// timeouts before they return.
+pub(crate) const QUESTIONS: &[(Sysno, KindRule)] = &[
+    (Sysno::epoll_ctl, KindRule::Value(1)),
+    (Sysno::fcntl, KindRule::Value(1)),
+    (Sysno::ioctl, KindRule::Value(1)),
+    (Sysno::setsockopt, KindRule::Pair(1, 2)),
     #[cfg(target_arch = "x86_64")]
-    (Sysno::epoll_wait, Question::Millis(3)),
-    (Sysno::epoll_pwait, Question::Millis(3)),
-    (Sysno::epoll_pwait2, Question::Timespec(3)),
+    (Sysno::epoll_wait, KindRule::Millis(3)),
+    (Sysno::epoll_pwait, KindRule::Millis(3)),
+    (Sysno::epoll_pwait2, KindRule::Timespec(3)),
     #[cfg(target_arch = "x86_64")]
-    (Sysno::poll, Question::Millis(2)),
+    (Sysno::poll, KindRule::Millis(2)),
 ];
 
-/// `enum wait` of the program in the kernel.
+/// `enum wait` of the eBPF program.
 const NOT: u32 = 0;
 const A_TIME: u32 = 1;
 const FOREVER: u32 = 2;
@@ -139,8 +139,8 @@ mod tests {
     }
 
     #[test]
-    fn arguments_tell_kinds() {
-        let for_ever = u64::from(u32::MAX); // -1
+    fn kinds_follow_from_arguments() {
+        let infinite = u64::from(u32::MAX); // -1
         let table: &[(Sysno, [u64; 6], Option<&str>)] = &[
             (Sysno::epoll_ctl, [4, 3, 9, 0, 0, 0], Some("MOD")),
             (Sysno::fcntl, [4, 4, 0x800, 0, 0, 0], Some("F_SETFL")),
@@ -150,7 +150,7 @@ mod tests {
             (Sysno::setsockopt, [4, 41, 26, 0, 0, 0], Some("IPV6_V6ONLY")),
             (Sysno::setsockopt, [4, 41, 99, 0, 0, 0], Some("41:99")),
             (Sysno::epoll_pwait, [4, 0, 64, 0, 0, 0], Some("zero")),
-            (Sysno::epoll_pwait, [4, 0, 64, for_ever, 0, 0], Some("forever")),
+            (Sysno::epoll_pwait, [4, 0, 64, infinite, 0, 0], Some("forever")),
             (Sysno::epoll_pwait, [4, 0, 64, 250, 0, 0], Some("timed")),
             (Sysno::epoll_pwait2, [4, 0, 64, 0, 0, 0], Some("forever")),
             (Sysno::epoll_pwait2, [4, 0, 64, 0x7fff_0000, 0, 0], None),

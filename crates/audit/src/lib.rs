@@ -1,18 +1,20 @@
-//! Counts the system calls of any program: in the kernel where it may, by tracing where it may not.
+//! Counts the system calls of any program: with eBPF where the kernel permits it, otherwise with
+//! `ptrace(2)`.
 //!
-//! A [`Counter`] watches processes and fills [`Counts`]; everything that is printed, kept or
-//! compared is made of these ([`report`]). What a call is worth to the program is not known here.
+//! A [`Counter`] watches processes and fills [`CallCounts`]. [`report`] prints, stores and compares
+//! them. This crate counts; it does not judge what a call is worth to the program.
 #![forbid(unsafe_code)]
 
 mod counter;
 
 mod arguments;
 mod clock;
+mod connection_actions;
 mod cost;
 mod counts;
-mod deeds;
 mod error;
 mod event;
+mod event_builder;
 mod feed;
 mod kernel;
 mod kinds;
@@ -20,7 +22,6 @@ mod names;
 mod operation;
 mod phases;
 mod records;
-mod teller;
 mod timeline;
 mod tracer;
 mod tracing;
@@ -28,9 +29,9 @@ mod watch;
 
 pub mod report;
 
-pub use clock::Clock;
+pub use clock::ClockShim;
 pub use cost::Cost;
-pub use counter::{Counter, End, Method, Scope, Stopper};
-pub use counts::{Backend, ByPhase, Counts, Phase, Tally};
-pub use error::{AuditError, Refusal};
+pub use counter::{BackendChoice, Counter, CounterEnd, CounterOptions, CounterStopper};
+pub use counts::{ByPhase, CallCounts, CallTally, ConnectionPhase, CountingBackend};
+pub use error::{AuditError, KernelRefusal};
 pub use timeline::{TimedCall, Timeline};

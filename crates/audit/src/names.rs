@@ -1,32 +1,32 @@
-//! Names of calls and operations by their numbers, and what their results tell.
+//! Names of calls and operations by number, and the meaning of their results.
 
 use syscalls::Sysno;
 
 use crate::operation::UNTOLD;
 
-/// The kernel's name of a call, as strace writes it.
+/// The kernel's name of a call, as strace prints it.
 pub(crate) fn call(number: u32) -> String {
     let known = usize::try_from(number).ok().and_then(Sysno::new);
     known.map_or_else(|| format!("syscall_{number}"), |call| call.name().to_owned())
 }
 
-/// Starts another program.
+/// The number of `execve`.
 pub(crate) fn execve() -> u32 {
     Sysno::execve as u32
 }
 
-/// Returns from a signal: its result is whatever the signal came in between.
+/// True for `rt_sigreturn`. Its result is a register of the interrupted code.
 pub(crate) fn is_signal_return(number: u32) -> bool {
     number == Sysno::rt_sigreturn as u32
 }
 
-/// The number of `errno(3)` that a result is, if it is one.
+/// The `errno(3)` of a result, if it is one.
 pub(crate) fn error(result: i64) -> Option<i32> {
     let failed = (ERROR_MIN..0).contains(&result);
     failed.then(|| i32::try_from(-result).expect("up to 4095"))
 }
 
-/// True if the call's result is a number of bytes that it moved.
+/// True if the result of the call is a number of transferred bytes.
 pub(crate) fn moves_bytes(call: &str) -> bool {
     BYTE_MOVERS.contains(&call)
 }
@@ -40,19 +40,19 @@ pub(crate) fn operation(opcode: u32) -> String {
     known.map_or_else(|| format!("operation_{opcode}"), |name| (*name).to_owned())
 }
 
-/// True if the operation's result is a number of bytes that it moved.
+/// True if the result of the operation is a number of transferred bytes.
 pub(crate) fn operates_on_bytes(operation: &str) -> bool {
     OPERATIONS_ON_BYTES.contains(&operation)
 }
 
-/// Results of operations that repeat themselves (multishot), of which is not told what they were:
-/// the operation has been counted when it was submitted.
+/// Repeated (multishot) results, for which the kernel does not report the operation. The operation
+/// was counted when it was submitted.
 pub(crate) const REPEATED: &str = "(repeated)";
 
 /// Results from here to -1 are errors (`syscalls(2)`); other negative ones are addresses.
 const ERROR_MIN: i64 = -4095;
 
-/// `recvmmsg` and `sendmmsg` are not among them: they tell messages.
+/// `recvmmsg` and `sendmmsg` are missing: they return a number of messages.
 const BYTE_MOVERS: &[&str] = &[
     "read",
     "write",
@@ -94,7 +94,7 @@ const OPERATIONS_ON_BYTES: &[&str] = &[
     "writev_fixed",
 ];
 
-/// `enum io_uring_op` of `<linux/io_uring.h>`, in its order, which never changes.
+/// `enum io_uring_op` of `<linux/io_uring.h>`. Its order never changes.
 const OPERATIONS: &[&str] = &[
     "nop",
     "readv",

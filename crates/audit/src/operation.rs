@@ -1,35 +1,35 @@
-//! An operation of io_uring as an event tells of it: which one, and what the program asked for.
+//! An operation of io_uring, decoded from an event.
 //!
-//! What it asked for is the entry of the ring's queue (`struct io_uring_sqe` of io_uring_enter(2)).
+//! The fields are those of its submission queue entry (`struct io_uring_sqe` of io_uring_enter(2)).
 
-use crate::event::{Look, low};
+use crate::event::{DataLocation, low};
 
-/// One operation, or one of several results of one.
+/// One operation, or one result of a multishot operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Operation {
-    /// What the program in the kernel does not know is [`UNTOLD`].
+    /// [`UNTOLD`] if the eBPF program does not know it.
     pub(crate) opcode: u32,
-    /// A result of an operation that repeats itself (multishot), and not its last.
+    /// A result of a multishot operation other than its last.
     pub(crate) is_repeated: bool,
-    /// The descriptor, unless it is one of the ring's own table.
+    /// The descriptor, or an index in the ring's table.
     pub(crate) descriptor: i32,
     pub(crate) length: u32,
-    /// Those of the operation: `MSG_PEEK` of a receive.
+    /// The flags of the operation, for example `MSG_PEEK`.
     pub(crate) flags: i32,
     pub(crate) offset: u64,
-    /// A place in the ring's table, or 0: one more than it, or [`ANY_PLACE`]; of a splice the
-    /// descriptor that it reads.
+    /// For a registered descriptor to install or close: its index plus one, or [`ANY_PLACE`], or 0.
+    /// For a splice: the descriptor to read.
     pub(crate) place: u32,
-    /// The descriptor is one of the ring's own table.
+    /// The descriptor is an index in the ring's table.
     pub(crate) is_registered: bool,
-    /// The ring chooses the buffer: what the program says of one is not used.
+    /// The ring chooses the buffer: the entry's buffer address is not used.
     pub(crate) chooses_buffer: bool,
-    /// Which ring: not 0, and its own while it lives.
+    /// The ring: not 0, and unique while the ring exists.
     pub(crate) ring: u64,
 }
 
 impl Operation {
-    /// Of the number and the arguments of an event, if that is an operation.
+    /// Decodes the number and the arguments of an event. `None` if it is a call.
     pub(crate) fn of(call: u32, arguments: &[u64; 6]) -> Option<Self> {
         let opcode = (call & !REPEATED).checked_sub(FIRST)?;
         let [descriptor, _, length, offset, place, ring] = *arguments;
@@ -48,24 +48,23 @@ impl Operation {
     }
 }
 
-/// Numbers of calls end before it, and those of operations begin: `CALLS` of the program in the
-/// kernel.
+/// The first number of an operation; calls have lower ones. `CALLS` in the eBPF program.
 pub(crate) const FIRST: u32 = 1024;
-/// An opcode that nothing has: `OPCODE_UNTOLD` of the program.
+/// An unused opcode: `OPCODE_UNTOLD` in the eBPF program.
 pub(crate) const UNTOLD: u32 = 255;
-/// The kernel chooses the place, and its result says which.
+/// The kernel chooses the index, and returns it.
 pub(crate) const ANY_PLACE: u32 = u32::MAX;
 
-/// As in the program.
+/// As in the eBPF program.
 const REPEATED: u32 = 0x1000;
 /// `IOSQE_FIXED_FILE`.
 const FIXED_FILE: u64 = 1;
 /// `IOSQE_BUFFER_SELECT`.
 const BUFFER_SELECT: u64 = 1 << 5;
-/// An argument of an operation that was asked for before anybody looked.
+/// An argument of an operation that was submitted before counting began.
 const NOT_KNOWN: u64 = u64::MAX;
 
-/// `enum io_uring_op` of `<linux/io_uring.h>`, as far as somebody asks for it.
+/// The values of `enum io_uring_op` in `<linux/io_uring.h>` that this crate uses.
 pub(crate) mod opcode {
     pub(crate) const READV: u32 = 1;
     pub(crate) const WRITEV: u32 = 2;
@@ -98,22 +97,22 @@ pub(crate) mod opcode {
     pub(crate) const WRITEV_FIXED: u32 = 61;
 }
 
-/// The operations whose data say what a connection is at, and those that name a file.
-pub(crate) const LOOKS: &[(u32, Look)] = &[
-    (opcode::READV, Look::Vector(1)),
-    (opcode::WRITEV, Look::Vector(1)),
-    (opcode::READ_FIXED, Look::Data(1)),
-    (opcode::WRITE_FIXED, Look::Data(1)),
-    (opcode::SENDMSG, Look::Message(1)),
-    (opcode::RECVMSG, Look::Message(1)),
-    (opcode::OPENAT, Look::Path(1)),
-    (opcode::READ, Look::Data(1)),
-    (opcode::WRITE, Look::Data(1)),
-    (opcode::SEND, Look::Data(1)),
-    (opcode::RECV, Look::Data(1)),
-    (opcode::OPENAT2, Look::Path(1)),
-    (opcode::SEND_ZC, Look::Data(1)),
-    (opcode::SENDMSG_ZC, Look::Message(1)),
-    (opcode::READV_FIXED, Look::Vector(1)),
-    (opcode::WRITEV_FIXED, Look::Vector(1)),
+/// The operations with data that show the state of a connection, and those that name a file.
+pub(crate) const LOOKS: &[(u32, DataLocation)] = &[
+    (opcode::READV, DataLocation::Vector(1)),
+    (opcode::WRITEV, DataLocation::Vector(1)),
+    (opcode::READ_FIXED, DataLocation::Data(1)),
+    (opcode::WRITE_FIXED, DataLocation::Data(1)),
+    (opcode::SENDMSG, DataLocation::Message(1)),
+    (opcode::RECVMSG, DataLocation::Message(1)),
+    (opcode::OPENAT, DataLocation::Path(1)),
+    (opcode::READ, DataLocation::Data(1)),
+    (opcode::WRITE, DataLocation::Data(1)),
+    (opcode::SEND, DataLocation::Data(1)),
+    (opcode::RECV, DataLocation::Data(1)),
+    (opcode::OPENAT2, DataLocation::Path(1)),
+    (opcode::SEND_ZC, DataLocation::Data(1)),
+    (opcode::SENDMSG_ZC, DataLocation::Message(1)),
+    (opcode::READV_FIXED, DataLocation::Vector(1)),
+    (opcode::WRITEV_FIXED, DataLocation::Vector(1)),
 ];

@@ -1,289 +1,311 @@
-//! To which part of a connection's life a call belongs: what its socket tells.
+//! Assigns each call to a phase of its connection, by the data on the socket.
 //!
-//! A connection begins with the call that returns its descriptor and ends with the one that closes
-//! it. In between, what is sent and received says where it is: whoever asks (the client, whichever
-//! side we are) sends a handshake or a request, the other side answers, and the next request ends
-//! the answer.
+//! A connection begins with the call that returns its descriptor and ends with the call that closes
+//! it. In between, the first bytes of the data determine its stage: the client (this process or the
+//! peer) sends a handshake or a request, the server responds, and the next request ends the
+//! response.
 //!
 //! ```text
-//! Unconnected ─▶ Fresh ─▶ Asked ─▶ Answered ─▶ Closing
-//!                  │        ▲  ▲______│
-//!                  └▶ Handshake ─▶ Secured ─▶ Asked
+//! Unconnected ─▶ Fresh ─▶ Requested ─▶ Responding ─▶ Closing
+//!                  │          ▲  ▲_________│
+//!                  └▶ Handshake ─▶ Secured ─▶ Requested
 //! ```
 //!
 //! Pure: events go in, in the order in which the calls returned.
 
 use std::collections::HashMap;
 
-use crate::counts::Phase;
-use crate::deeds::{Act, Deed, Name};
-use crate::event::Event;
-use crate::records::{Progress, Records, is_alert, is_handshake};
+use crate::connection_actions::{ConnectionAction, SocketKey, SocketUse};
+use crate::counts::ConnectionPhase;
+use crate::event::CallEvent;
+use crate::records::{HandshakeProgress, TlsRecords, is_alert, is_handshake};
 
 /// The connections of the watched processes.
 #[derive(Debug, Default)]
-pub(crate) struct Connections {
-    known: HashMap<Name, Connection>,
-    /// Connections that there was no room for; their calls are [`Phase::Other`].
+pub(crate) struct TrackedConnections {
+    known: HashMap<SocketKey, TrackedConnection>,
+    /// Connections beyond the limit. Their calls are [`ConnectionPhase::Other`].
     pub(crate) lost: u64,
 }
 
 #[derive(Debug)]
-struct Connection {
-    /// When the call returned that made it.
+struct TrackedConnection {
+    /// When the call that created it returned.
     since: u64,
-    /// The process connected, and so it asks. Otherwise it was connected to.
-    asks: bool,
-    stage: Stage,
-    /// What is sent and received cannot be read.
+    /// The process opened the connection, so it sends the requests. Otherwise it accepted it.
+    is_client: bool,
+    stage: ConnectionStage,
+    /// The data are encrypted.
     is_encrypted: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Stage {
+enum ConnectionStage {
     /// A socket that is not connected yet.
     Unconnected,
     /// Nothing was sent or received.
     Fresh,
-    /// The side that asks has begun a handshake.
-    Handshake(Records),
-    /// The handshake is done, and nothing was asked.
+    /// The client has begun a handshake.
+    Handshake(TlsRecords),
+    /// The handshake is complete; no request yet.
     Secured,
-    /// A request has begun, and no answer; one that brings a body has a method that does.
-    Asked { body: bool },
-    /// An answer has begun.
-    Answered,
-    /// Nothing more will come.
+    /// A request has begun, and no response. `body`: its method usually has a body.
+    Requested { body: bool },
+    /// A response has begun.
+    Responding,
+    /// The connection is ending.
     Closing,
 }
 
-impl Connections {
-    /// The part of its connection's life that a call or an operation belongs to.
-    pub(crate) fn phase(&mut self, event: &Event) -> Phase {
-        let Some(deed) = Deed::of(event) else { return Phase::Other };
+impl TrackedConnections {
+    /// The phase of the connection that a call or an operation belongs to.
+    pub(crate) fn phase(&mut self, event: &CallEvent) -> ConnectionPhase {
+        let Some(deed) = ConnectionAction::of(event) else { return ConnectionPhase::Other };
         match deed {
-            Deed::Accept(new) => {
+            ConnectionAction::Accept(new) => {
                 if let Some(name) = new {
-                    self.begin(name, event, false, Stage::Fresh);
+                    self.begin(name, event, false, ConnectionStage::Fresh);
                 }
-                Phase::Accept
+                ConnectionPhase::Accept
             }
-            Deed::Stream(new) => {
-                self.begin(new, event, true, Stage::Unconnected);
-                Phase::Connect
+            ConnectionAction::Stream(new) => {
+                self.begin(new, event, true, ConnectionStage::Unconnected);
+                ConnectionPhase::Connect
             }
-            Deed::Forget(name) => {
+            ConnectionAction::Forget(name) => {
                 self.known.remove(&name);
-                Phase::Other
+                ConnectionPhase::Other
             }
-            Deed::Close(name) => self.close(name, event),
-            Deed::CloseAll { process, from, to } => self.close_all(process, from, to),
-            Deed::Pour { from, to } => {
-                let source = self.known.get_mut(&from).map(|known| known.pour(false, event));
-                let sink = self.known.get_mut(&to).map(|known| known.pour(true, event));
-                sink.or(source).unwrap_or(Phase::Other)
+            ConnectionAction::Close(name) => self.close(name, event),
+            ConnectionAction::CloseAll { process, from, to } => self.close_all(process, from, to),
+            ConnectionAction::Pour { from, to } => {
+                let source = self.known.get_mut(&from).map(|known| known.relay(false, event));
+                let sink = self.known.get_mut(&to).map(|known| known.relay(true, event));
+                sink.or(source).unwrap_or(ConnectionPhase::Other)
             }
-            Deed::Act(name, act) => {
-                self.known.get_mut(&name).map_or(Phase::Other, |known| known.act(act, event))
-            }
+            ConnectionAction::Use(name, act) => self
+                .known
+                .get_mut(&name)
+                .map_or(ConnectionPhase::Other, |known| known.act(act, event)),
         }
     }
 
-    fn begin(&mut self, name: Name, event: &Event, asks: bool, stage: Stage) {
+    fn begin(
+        &mut self,
+        name: SocketKey,
+        event: &CallEvent,
+        is_client: bool,
+        stage: ConnectionStage,
+    ) {
         if self.known.len() >= CONNECTIONS_MAX && !self.known.contains_key(&name) {
             self.lost += 1;
             return;
         }
-        let connection = Connection { since: event.end, asks, stage, is_encrypted: false };
+        let connection =
+            TrackedConnection { since: event.end, is_client, stage, is_encrypted: false };
         self.known.insert(name, connection);
     }
 
-    fn close(&mut self, name: Name, event: &Event) -> Phase {
-        let Some(known) = self.known.get(&name) else { return Phase::Other };
-        // Another thread may have been given the number while this one was on its way out of the
-        // call that set it free.
+    fn close(&mut self, name: SocketKey, event: &CallEvent) -> ConnectionPhase {
+        let Some(known) = self.known.get(&name) else { return ConnectionPhase::Other };
+        // While this thread was still returning from `close`, another one may have received the
+        // same descriptor number.
         if event.start.is_none_or(|start| start >= known.since) {
             self.known.remove(&name);
         }
-        Phase::Close
+        ConnectionPhase::Close
     }
 
-    fn close_all(&mut self, process: u32, from: i32, to: i32) -> Phase {
+    fn close_all(&mut self, process: u32, from: i32, to: i32) -> ConnectionPhase {
         let before = self.known.len();
         self.known.retain(|name, _| {
             name.process != process || name.table != 0 || !(from..=to).contains(&name.number)
         });
-        if self.known.len() < before { Phase::Close } else { Phase::Other }
+        if self.known.len() < before { ConnectionPhase::Close } else { ConnectionPhase::Other }
     }
 }
 
-impl Connection {
-    fn act(&mut self, act: Act, event: &Event) -> Phase {
+impl TrackedConnection {
+    fn act(&mut self, act: SocketUse, event: &CallEvent) -> ConnectionPhase {
         match act {
-            Act::Connect => {
-                self.stage = Stage::Fresh;
-                Phase::Connect
+            SocketUse::Connect => {
+                self.stage = ConnectionStage::Fresh;
+                ConnectionPhase::Connect
             }
-            Act::Shutdown => self.end(),
-            Act::Receive { flags } => self.receive(flags, event),
-            Act::Send if self.asks => self.request(event),
-            Act::Send => self.answer(event),
-            Act::Encrypt => self.leave_to_kernel(),
-            Act::Touch => self.touch(),
+            SocketUse::Shutdown => self.end(),
+            SocketUse::Receive { flags } => self.receive(flags, event),
+            SocketUse::Send if self.is_client => self.request(event),
+            SocketUse::Send => self.response(event),
+            SocketUse::Encrypt => self.start_kernel_tls(),
+            SocketUse::Touch => self.touch(),
         }
     }
 
-    fn end(&mut self) -> Phase {
-        self.stage = Stage::Closing;
-        Phase::Close
+    fn end(&mut self) -> ConnectionPhase {
+        self.stage = ConnectionStage::Closing;
+        ConnectionPhase::Close
     }
 
-    fn receive(&mut self, flags: i32, event: &Event) -> Phase {
+    fn receive(&mut self, flags: i32, event: &CallEvent) -> ConnectionPhase {
         if flags & libc::MSG_ERRQUEUE != 0 {
-            return self.touch(); // what became of sends; nothing is received
+            return self.touch(); // completion of sends; nothing is received
         }
         if flags & libc::MSG_PEEK != 0 {
             return match self.stage {
-                Stage::Fresh if is_handshake(&event.memory) => Phase::Tls,
-                _ => self.attempt(!self.asks), // the same bytes are received once more
+                ConnectionStage::Fresh if is_handshake(&event.memory) => ConnectionPhase::Tls,
+                _ => self.attempt(!self.is_client), // the same bytes are received again later
             };
         }
         match (event.result, event.size()) {
             (0.., 0) => self.end(),
-            _ if self.asks => self.answer(event),
+            _ if self.is_client => self.response(event),
             _ => self.request(event),
         }
     }
 
-    /// What goes from who asks to who answers.
-    fn request(&mut self, event: &Event) -> Phase {
+    /// Data from the client to the server.
+    fn request(&mut self, event: &CallEvent) -> ConnectionPhase {
         let Some(size) = self.moved(event) else { return self.failed(true, event) };
-        if let Stage::Unconnected | Stage::Fresh = self.stage
+        if let ConnectionStage::Unconnected | ConnectionStage::Fresh = self.stage
             && is_handshake(&event.memory)
         {
-            self.stage = Stage::Handshake(Records::default());
+            self.stage = ConnectionStage::Handshake(TlsRecords::default());
             self.is_encrypted = true;
         }
         match &mut self.stage {
-            Stage::Handshake(records) => match records.take(size, &event.memory) {
-                Progress::Handshake => Phase::Tls,
-                Progress::Done => {
-                    self.stage = Stage::Secured;
-                    Phase::Tls
+            ConnectionStage::Handshake(records) => match records.take(size, &event.memory) {
+                HandshakeProgress::Handshake => ConnectionPhase::Tls,
+                HandshakeProgress::Done => {
+                    self.stage = ConnectionStage::Secured;
+                    ConnectionPhase::Tls
                 }
-                Progress::DoneAndMore => {
-                    self.stage = Stage::Asked { body: false };
-                    Phase::Tls
+                HandshakeProgress::DoneAndMore => {
+                    self.stage = ConnectionStage::Requested { body: false };
+                    ConnectionPhase::Tls
                 }
-                Progress::Data => self.ask(event),
+                HandshakeProgress::Data => self.begin_request(event),
             },
-            Stage::Asked { body: true } => Phase::Body,
-            Stage::Asked { body: false } => Phase::Head,
-            Stage::Closing => Phase::Close,
-            Stage::Unconnected | Stage::Fresh | Stage::Secured | Stage::Answered => self.ask(event),
+            ConnectionStage::Requested { body: true } => ConnectionPhase::Body,
+            ConnectionStage::Requested { body: false } => ConnectionPhase::Head,
+            ConnectionStage::Closing => ConnectionPhase::Close,
+            ConnectionStage::Unconnected
+            | ConnectionStage::Fresh
+            | ConnectionStage::Secured
+            | ConnectionStage::Responding => self.begin_request(event),
         }
     }
 
-    /// A request begins.
-    fn ask(&mut self, event: &Event) -> Phase {
+    /// A request begins_response.
+    fn begin_request(&mut self, event: &CallEvent) -> ConnectionPhase {
         let body = !self.is_encrypted && WITH_BODY.iter().any(|m| event.memory.starts_with(m));
-        self.stage = Stage::Asked { body };
-        Phase::Head
+        self.stage = ConnectionStage::Requested { body };
+        ConnectionPhase::Head
     }
 
-    /// What goes from who answers to who asks.
-    fn answer(&mut self, event: &Event) -> Phase {
+    /// Data from the server to the client.
+    fn response(&mut self, event: &CallEvent) -> ConnectionPhase {
         if self.moved(event).is_none() {
             return self.failed(false, event);
         }
-        let begins = !self.is_encrypted && event.memory.starts_with(ANSWER);
+        let begins_response = !self.is_encrypted && event.memory.starts_with(RESPONSE_START);
         match self.stage {
-            Stage::Handshake(_) | Stage::Secured => Phase::Tls,
-            Stage::Closing => Phase::Close,
-            Stage::Asked { .. } if begins && event.memory.get(ANSWER.len() + 2) == Some(&b'1') => {
-                Phase::Head // an interim answer (RFC 9110 §15.2): the true one follows
+            ConnectionStage::Handshake(_) | ConnectionStage::Secured => ConnectionPhase::Tls,
+            ConnectionStage::Closing => ConnectionPhase::Close,
+            ConnectionStage::Requested { .. }
+                if begins_response && event.memory.get(RESPONSE_START.len() + 2) == Some(&b'1') =>
+            {
+                ConnectionPhase::Head // an interim response (RFC 9110 §15.2); the final one follows
             }
-            Stage::Answered if !begins => Phase::Body,
-            Stage::Unconnected | Stage::Fresh | Stage::Asked { .. } | Stage::Answered => {
-                self.stage = Stage::Answered;
-                Phase::Head
+            ConnectionStage::Responding if !begins_response => ConnectionPhase::Body,
+            ConnectionStage::Unconnected
+            | ConnectionStage::Fresh
+            | ConnectionStage::Requested { .. }
+            | ConnectionStage::Responding => {
+                self.stage = ConnectionStage::Responding;
+                ConnectionPhase::Head
             }
         }
     }
 
-    /// Bytes from a file or a pipe: they are in the middle of what they belong to.
-    fn pour(&mut self, sends: bool, event: &Event) -> Phase {
+    /// Bytes from a file or a pipe: part of a body.
+    fn relay(&mut self, sends: bool, event: &CallEvent) -> ConnectionPhase {
         match self.stage {
-            Stage::Closing => Phase::Close,
-            Stage::Asked { .. } if sends != self.asks && event.result > 0 => {
-                self.stage = Stage::Answered;
-                Phase::Body
+            ConnectionStage::Closing => ConnectionPhase::Close,
+            ConnectionStage::Requested { .. } if sends != self.is_client && event.result > 0 => {
+                self.stage = ConnectionStage::Responding;
+                ConnectionPhase::Body
             }
-            _ => Phase::Body,
+            _ => ConnectionPhase::Body,
         }
     }
 
-    /// So many bytes; `None` if there were none, or if they say that no more follow.
-    fn moved(&mut self, event: &Event) -> Option<u64> {
+    /// The number of bytes. `None` if none were moved; an alert also ends the connection.
+    fn moved(&mut self, event: &CallEvent) -> Option<u64> {
         let size = Some(event.size()).filter(|size| *size > 0)?;
         if self.is_encrypted && is_alert(&event.memory) {
-            self.stage = Stage::Closing;
+            self.stage = ConnectionStage::Closing;
         }
         Some(size)
     }
 
-    /// Nothing was there to receive, or no room to send.
-    fn failed(&mut self, request: bool, event: &Event) -> Phase {
+    /// A send or receive that moved nothing, or failed.
+    fn failed(&mut self, request: bool, event: &CallEvent) -> ConnectionPhase {
         match event.result {
             0.. => self.attempt(request),
             negative => match i32::try_from(negative.unsigned_abs()) {
                 Ok(libc::EAGAIN | libc::EINTR | FIRST_RESTART..) => self.attempt(request),
-                Ok(libc::ECANCELED | libc::ENOBUFS) => self.attempt(request), // of a ring
+                Ok(libc::ECANCELED | libc::ENOBUFS) => self.attempt(request), // of io_uring
                 _ => self.end(),
             },
         }
     }
 
-    /// It belongs to what would have been received or sent.
-    fn attempt(&self, request: bool) -> Phase {
+    /// The phase that a successful send or receive would have had.
+    fn attempt(&self, request: bool) -> ConnectionPhase {
         match (self.stage, request) {
-            (Stage::Handshake(_), _) | (Stage::Secured, false) => Phase::Tls,
-            (Stage::Asked { body: true }, true) | (Stage::Answered, false) => Phase::Body,
-            (Stage::Closing, _) => Phase::Close,
-            _ => Phase::Head,
+            (ConnectionStage::Handshake(_), _) | (ConnectionStage::Secured, false) => {
+                ConnectionPhase::Tls
+            }
+            (ConnectionStage::Requested { body: true }, true)
+            | (ConnectionStage::Responding, false) => ConnectionPhase::Body,
+            (ConnectionStage::Closing, _) => ConnectionPhase::Close,
+            _ => ConnectionPhase::Head,
         }
     }
 
     /// From here on the kernel encrypts, and the program sends and receives plain text.
-    fn leave_to_kernel(&mut self) -> Phase {
+    fn start_kernel_tls(&mut self) -> ConnectionPhase {
         self.is_encrypted = false;
-        if let Stage::Handshake(_) = self.stage {
-            self.stage = Stage::Secured;
+        if let ConnectionStage::Handshake(_) = self.stage {
+            self.stage = ConnectionStage::Secured;
         }
-        Phase::Tls
+        ConnectionPhase::Tls
     }
 
-    /// What is neither sent nor received belongs to where the connection is.
-    fn touch(&self) -> Phase {
+    /// A call without data has the phase of its connection.
+    fn touch(&self) -> ConnectionPhase {
         match self.stage {
-            Stage::Unconnected => Phase::Connect,
-            Stage::Fresh if self.asks => Phase::Connect,
-            Stage::Fresh => Phase::Accept,
-            Stage::Handshake(_) | Stage::Secured => Phase::Tls,
-            Stage::Asked { body: false } => Phase::Head,
-            Stage::Asked { body: true } | Stage::Answered => Phase::Body,
-            Stage::Closing => Phase::Close,
+            ConnectionStage::Unconnected => ConnectionPhase::Connect,
+            ConnectionStage::Fresh if self.is_client => ConnectionPhase::Connect,
+            ConnectionStage::Fresh => ConnectionPhase::Accept,
+            ConnectionStage::Handshake(_) | ConnectionStage::Secured => ConnectionPhase::Tls,
+            ConnectionStage::Requested { body: false } => ConnectionPhase::Head,
+            ConnectionStage::Requested { body: true } | ConnectionStage::Responding => {
+                ConnectionPhase::Body
+            }
+            ConnectionStage::Closing => ConnectionPhase::Close,
         }
     }
 }
 
-/// What an answer begins with, up to the minor version (RFC 9112 §4).
-const ANSWER: &[u8] = b"HTTP/1.";
+/// The first bytes of a response, up to the minor version (RFC 9112 §4).
+const RESPONSE_START: &[u8] = b"HTTP/1.";
 /// Methods of requests that have a body.
 const WITH_BODY: [&[u8]; 3] = [b"POST ", b"PUT ", b"PATCH "];
-/// From here on an error says that the call is made again after a signal (linux/errno.h).
+/// From here on, an error number means that the kernel restarts the call after a signal
+/// (linux/errno.h).
 const FIRST_RESTART: i32 = 512;
-/// As many as the kernel's own table of tasks holds; some megabytes.
+/// The capacity of the kernel's table of tasks; some megabytes.
 const CONNECTIONS_MAX: usize = 65_536;
 
 #[cfg(test)]
@@ -293,11 +315,11 @@ mod tests {
 
     use super::*;
 
-    /// A call of process 1 with these arguments; times pass by themselves.
-    fn call(call: Sysno, arguments: &[u64], result: i64, memory: &[u8]) -> Event {
+    /// A call of process 1 with these arguments and no times.
+    fn call(call: Sysno, arguments: &[u64], result: i64, memory: &[u8]) -> CallEvent {
         let mut all = [0; 6];
         all[..arguments.len()].copy_from_slice(arguments);
-        Event {
+        CallEvent {
             start: None,
             end: 0,
             process: 1,
@@ -309,37 +331,37 @@ mod tests {
         }
     }
 
-    fn moves(number: Sysno, bytes: &[u8]) -> Event {
+    fn moves(number: Sysno, bytes: &[u8]) -> CallEvent {
         call(number, &[7], i64::try_from(bytes.len()).unwrap(), bytes)
     }
 
-    fn received(bytes: &[u8]) -> Event {
+    fn received(bytes: &[u8]) -> CallEvent {
         moves(Sysno::recvfrom, bytes)
     }
 
-    fn sent(bytes: &[u8]) -> Event {
+    fn sent(bytes: &[u8]) -> CallEvent {
         moves(Sysno::sendto, bytes)
     }
 
-    fn accepted() -> Event {
+    fn accepted() -> CallEvent {
         call(Sysno::accept4, &[3], 7, b"")
     }
 
-    fn closed() -> Event {
+    fn closed() -> CallEvent {
         call(Sysno::close, &[7], 0, b"")
     }
 
-    fn fails(number: Sysno, errno: i64) -> Event {
+    fn fails(number: Sysno, errno: i64) -> CallEvent {
         call(number, &[7], -errno, b"")
     }
 
-    fn watched() -> Event {
+    fn watched() -> CallEvent {
         call(Sysno::epoll_ctl, &[4, 1, 7], 0, b"")
     }
 
-    /// The phases of these calls, by their names.
-    fn phases(events: &[Event]) -> String {
-        let mut connections = Connections::default();
+    /// The names of the phases of these calls.
+    fn phases(events: &[CallEvent]) -> String {
+        let mut connections = TrackedConnections::default();
         let names: Vec<_> = events.iter().map(|event| connections.phase(event).name()).collect();
         names.join(" ")
     }
@@ -354,9 +376,9 @@ mod tests {
     const OK: &[u8] = b"HTTP/1.1 200 OK\r\n\r\n";
 
     #[test]
-    fn a_server_accepts_answers_and_closes() {
+    fn a_server_accepts_responds_and_closes() {
         let file = call(Sysno::openat, &[0, 0], 8, b"a.txt");
-        let pour = call(Sysno::sendfile, &[7, 8], 4_000, b"");
+        let relay = call(Sysno::sendfile, &[7, 8], 4_000, b"");
         let wait = call(Sysno::epoll_wait, &[4], 1, b"");
         let end = call(Sysno::recvfrom, &[7], 0, b"");
         let events = [
@@ -367,14 +389,14 @@ mod tests {
             received(GET),
             file,
             sent(OK),
-            pour,
+            relay,
             sent(b"the rest"),
             fails(Sysno::recvfrom, 11),
             received(GET),
             sent(OK),
             end,
             closed(),
-            received(GET), // no connection of this name is left
+            received(GET), // this descriptor is no longer a connection
         ];
         assert_eq!(
             phases(&events),
@@ -383,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_connects_asks_and_reads() {
+    fn a_client_connects_requests_and_reads() {
         let events = [
             call(Sysno::socket, &[2, 0x801], 7, b""),
             call(Sysno::setsockopt, &[7, 6, 1], 0, b""),
@@ -406,13 +428,13 @@ mod tests {
     }
 
     #[test]
-    fn several_answers_to_what_came_in_one_piece_have_a_head_each() {
+    fn each_response_to_pipelined_requests_has_a_head() {
         let events = [accepted(), received(GET), sent(OK), sent(b"body"), sent(OK)];
         assert_eq!(phases(&events), "accept head head body head");
     }
 
     #[test]
-    fn what_is_peeked_at_is_received_once_more() {
+    fn peeked_data_are_received_again() {
         let hello = record(22, 40);
         let peek = |bytes: &[u8]| call(Sysno::recvfrom, &[7, 0, 64, 2], 1, bytes);
         let events = [accepted(), peek(b"\x16"), received(&hello), received(&record(23, 40))];
@@ -459,7 +481,7 @@ mod tests {
         assert_eq!(phases(&events), "accept tls tls tls tls head head close close");
     }
 
-    /// As OpenSSL does: first the five bytes that say how long a record is.
+    /// As OpenSSL does: first the five bytes with the length of the record.
     #[test]
     fn a_handshake_in_pieces() {
         let pieces = |record: Vec<u8>| {
@@ -474,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn with_tls_in_the_kernel_text_is_plain_again() {
+    fn kernel_tls_shows_plain_text() {
         let events = [
             accepted(),
             received(&record(22, 200)),
@@ -488,10 +510,10 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_may_be_worked_on_by_a_ring() {
+    fn io_uring_operations_have_phases() {
         let done = |opcode: u32, memory: &[u8], result: i64| {
             let event = call(Sysno::read, &[7, 0, 0, 0, 0, 0x9000], result, memory);
-            Event { call: 1_024 + opcode, ..event }
+            CallEvent { call: 1_024 + opcode, ..event }
         };
         let accept = done(13, b"", 7);
         let (recv, send) = (done(27, GET, 18), done(26, OK, 19));
@@ -503,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_in_arrays_are_messages() {
+    fn batched_messages_have_phases() {
         let several = |number, memory: &[u8], messages| call(number, &[7], messages, memory);
         let get = several(Sysno::recvmmsg, GET, 2);
         let [ok, body] = [OK, b"and more"].map(|data| several(Sysno::sendmmsg, data, 3));
@@ -513,22 +535,22 @@ mod tests {
     }
 
     #[test]
-    fn what_became_of_sends_is_no_end() {
+    fn reading_the_error_queue_is_no_close() {
         let flags = libc::MSG_ERRQUEUE.cast_unsigned().into();
-        let told = call(Sysno::recvmsg, &[7, 0, flags], 0, b"");
-        let events = [accepted(), received(GET), sent(OK), told, received(GET), sent(OK)];
+        let completion = call(Sysno::recvmsg, &[7, 0, flags], 0, b"");
+        let events = [accepted(), received(GET), sent(OK), completion, received(GET), sent(OK)];
         assert_eq!(phases(&events), "accept head head body head head");
     }
 
     #[test]
-    fn connections_may_be_closed_together() {
+    fn close_range_closes_connections() {
         let all = |from| call(Sysno::close_range, &[from, 9, 0], 0, b"");
         let events = [accepted(), received(GET), all(8), all(3), received(GET)];
         assert_eq!(phases(&events), "accept head other close other");
     }
 
     #[test]
-    fn what_is_no_stream_is_no_connection() {
+    fn only_stream_sockets_become_connections() {
         let datagram = call(Sysno::socket, &[2, 2], 7, b"");
         let events = [datagram, call(Sysno::connect, &[7], 0, b""), sent(GET), closed()];
         assert_eq!(phases(&events), "other other other other");
@@ -540,17 +562,17 @@ mod tests {
     }
 
     #[test]
-    fn a_close_that_is_told_late_ends_nobody_else() {
-        let accept = Event { end: 100, ..accepted() };
-        let late = Event { start: Some(90), end: 110, ..closed() };
-        let closed = Event { start: Some(120), end: 130, ..closed() };
+    fn a_late_close_event_ends_no_newer_connection() {
+        let accept = CallEvent { end: 100, ..accepted() };
+        let late = CallEvent { start: Some(90), end: 110, ..closed() };
+        let closed = CallEvent { start: Some(120), end: 130, ..closed() };
         let events = [accept, late, received(GET), closed, received(GET)];
         assert_eq!(phases(&events), "accept close head close other");
     }
 
     proptest! {
         #[test]
-        fn whatever_is_called_belongs_to_some_phase(
+        fn every_event_has_a_phase(
             calls in proptest::collection::vec(
                 (
                     prop_oneof![0..460_u32, 1_024..1_100_u32, 0x1400..0x1440_u32],
@@ -561,11 +583,11 @@ mod tests {
                 0..60,
             )
         ) {
-            let mut connections = Connections::default();
+            let mut connections = TrackedConnections::default();
             for (number, arguments, result, memory) in calls {
                 let event = call(Sysno::read, &arguments, result, &memory);
-                let event = Event { call: number, ..event };
-                prop_assert!(Phase::ALL.contains(&connections.phase(&event)));
+                let event = CallEvent { call: number, ..event };
+                prop_assert!(ConnectionPhase::ALL.contains(&connections.phase(&event)));
                 prop_assert!(connections.known.len() <= 100);
             }
         }
@@ -573,7 +595,7 @@ mod tests {
 
     #[test]
     fn connections_are_bounded() {
-        let mut connections = Connections::default();
+        let mut connections = TrackedConnections::default();
         for descriptor in 0..i64::try_from(CONNECTIONS_MAX).unwrap() + 5 {
             connections.phase(&call(Sysno::accept4, &[3], descriptor, b""));
         }

@@ -1,46 +1,51 @@
-//! Where the handshake of TLS ends, by the headers of its records (RFC 8446 §5.1, RFC 5246 §6.2.1).
+//! Finds the end of a TLS handshake by the record headers (RFC 8446 §5.1, RFC 5246 §6.2.1).
 //!
-//! Pure. Only what the side sends that asks is looked at, and only the beginning of what a call
-//! moved: what lies behind is taken to end with a record.
+//! Pure. Only records from the client are examined, and only the first bytes of each call. The
+//! bytes after these are assumed to end with a record.
 
-/// The records of the side that asks, until its part of the handshake is done.
+/// The client's records until its part of the handshake is complete.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Records {
-    /// So many bytes of a record are still to come.
+pub(crate) struct TlsRecords {
+    /// Bytes of the current record still to come.
     left: u64,
-    /// How many there were.
+    /// Number of records so far.
     count: u32,
     /// The content type of the last one.
     last: u8,
-    /// It was the last of the handshake.
+    /// The last record completed the handshake.
     is_finished: bool,
 }
 
-/// What a call brought.
+/// What the bytes of a call contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
-    /// Records of the handshake, and others follow.
+pub(crate) enum HandshakeProgress {
+    /// Part of the handshake, which is not complete.
     Handshake,
     /// The end of the handshake.
     Done,
-    /// That, and the beginning of a request.
+    /// The end of the handshake, and the beginning of a request.
     DoneAndMore,
-    /// The beginning of a request: the handshake was done before.
+    /// The beginning of a request; the handshake was already complete.
     Data,
 }
 
-impl Records {
-    /// So many bytes more, of which the first are given.
+impl TlsRecords {
+    /// Takes `size` more bytes, of which the first are given.
     ///
-    /// TLS 1.3 hides the last record of the handshake as data: the first such record is it. Before,
-    /// it is a record of the handshake that follows others: then the first with data brings data.
-    pub(crate) fn take(&mut self, size: u64, bytes: &[u8]) -> Progress {
+    /// TLS 1.3 sends the last record of the handshake as application data, so the first such record
+    /// ends it. In TLS 1.2 the last one is a handshake record that follows others; the first
+    /// application data after it is a request.
+    pub(crate) fn take(&mut self, size: u64, bytes: &[u8]) -> HandshakeProgress {
         let mut at = self.left;
         while at < size {
             let header = header(bytes, at);
             let is_data = header.is_some_and(|(kind, _)| kind == APPLICATION_DATA);
             if self.is_finished || (is_data && self.last == HANDSHAKE && self.count > 1) {
-                return if at == 0 { Progress::Data } else { Progress::DoneAndMore };
+                return if at == 0 {
+                    HandshakeProgress::Data
+                } else {
+                    HandshakeProgress::DoneAndMore
+                };
             }
             let Some((kind, length)) = header else {
                 at = size;
@@ -52,22 +57,26 @@ impl Records {
             at += HEADER_SIZE + length;
         }
         self.left = at - size;
-        if self.is_finished && self.left == 0 { Progress::Done } else { Progress::Handshake }
+        if self.is_finished && self.left == 0 {
+            HandshakeProgress::Done
+        } else {
+            HandshakeProgress::Handshake
+        }
     }
 }
 
-/// True if a handshake begins with these bytes, of which one is enough: no method begins so.
+/// True if these bytes begin a handshake. One byte is enough: no method starts with it.
 pub(crate) fn is_handshake(bytes: &[u8]) -> bool {
     matches!(bytes, [HANDSHAKE] | [HANDSHAKE, 3, ..])
 }
 
-/// True if these bytes are an alert, which ends a connection. TLS 1.3 hides alerts as data; they are
-/// known by their length: two bytes, a type and a tag of 16 bytes.
+/// True if these bytes are an alert, which ends a connection. TLS 1.3 sends alerts as application
+/// data; they are recognized by their length: two bytes, a type and a tag of 16 bytes.
 pub(crate) fn is_alert(bytes: &[u8]) -> bool {
     matches!(bytes, [ALERT, 3, ..] | [APPLICATION_DATA, 3, _, 0, 19, ..])
 }
 
-/// The content type and the length of the record that begins there.
+/// The content type and the length of the record at this offset.
 fn header(bytes: &[u8], at: u64) -> Option<(u8, u64)> {
     match bytes.get(usize::try_from(at).ok()?..)? {
         [kind, 3, _, high, low, ..] => Some((*kind, u64::from(u16::from_be_bytes([*high, *low])))),
@@ -90,10 +99,10 @@ mod tests {
         bytes
     }
 
-    /// What is found in the flights of a client, in pieces of at most so many bytes.
-    fn taken(flights: &[Vec<u8>], piece: usize) -> Progress {
-        let mut records = Records::default();
-        let mut last = Progress::Handshake;
+    /// The result for a client's flights, split into pieces of at most `piece` bytes.
+    fn taken(flights: &[Vec<u8>], piece: usize) -> HandshakeProgress {
+        let mut records = TlsRecords::default();
+        let mut last = HandshakeProgress::Handshake;
         for bytes in flights.iter().flat_map(|flight| flight.chunks(piece)) {
             last = records.take(bytes.len() as u64, &bytes[..bytes.len().min(64)]);
         }
@@ -102,21 +111,28 @@ mod tests {
 
     const CHANGE: u8 = 20;
 
-    /// The kinds of the records of a client, by flights, and what its last one brings.
-    const FLIGHTS: &[(&[&[u8]], Progress)] = &[
-        (&[&[HANDSHAKE]], Progress::Handshake),
-        (&[&[HANDSHAKE], &[CHANGE, APPLICATION_DATA]], Progress::Done), // 1.3
-        (&[&[HANDSHAKE], &[APPLICATION_DATA]], Progress::Done),
-        (&[&[HANDSHAKE], &[CHANGE, APPLICATION_DATA, APPLICATION_DATA]], Progress::DoneAndMore),
-        (&[&[HANDSHAKE], &[APPLICATION_DATA], &[APPLICATION_DATA]], Progress::Data),
-        (&[&[HANDSHAKE], &[HANDSHAKE, CHANGE, HANDSHAKE]], Progress::Handshake), // 1.2
-        (&[&[HANDSHAKE], &[HANDSHAKE, CHANGE, HANDSHAKE], &[APPLICATION_DATA]], Progress::Data),
-        (&[&[HANDSHAKE], &[CHANGE, HANDSHAKE], &[APPLICATION_DATA]], Progress::Data), // resumed
-        (&[&[HANDSHAKE], &[CHANGE, HANDSHAKE, APPLICATION_DATA]], Progress::DoneAndMore),
+    /// The record types of a client by flight, and the result for the last flight.
+    const FLIGHTS: &[(&[&[u8]], HandshakeProgress)] = &[
+        (&[&[HANDSHAKE]], HandshakeProgress::Handshake),
+        (&[&[HANDSHAKE], &[CHANGE, APPLICATION_DATA]], HandshakeProgress::Done), // 1.3
+        (&[&[HANDSHAKE], &[APPLICATION_DATA]], HandshakeProgress::Done),
+        (
+            &[&[HANDSHAKE], &[CHANGE, APPLICATION_DATA, APPLICATION_DATA]],
+            HandshakeProgress::DoneAndMore,
+        ),
+        (&[&[HANDSHAKE], &[APPLICATION_DATA], &[APPLICATION_DATA]], HandshakeProgress::Data),
+        (&[&[HANDSHAKE], &[HANDSHAKE, CHANGE, HANDSHAKE]], HandshakeProgress::Handshake), // 1.2
+        (
+            &[&[HANDSHAKE], &[HANDSHAKE, CHANGE, HANDSHAKE], &[APPLICATION_DATA]],
+            HandshakeProgress::Data,
+        ),
+        // resumed
+        (&[&[HANDSHAKE], &[CHANGE, HANDSHAKE], &[APPLICATION_DATA]], HandshakeProgress::Data),
+        (&[&[HANDSHAKE], &[CHANGE, HANDSHAKE, APPLICATION_DATA]], HandshakeProgress::DoneAndMore),
     ];
 
     #[test]
-    fn handshakes_end_where_they_end() {
+    fn the_end_of_each_handshake_is_found() {
         for (kinds, expected) in FLIGHTS {
             let flight =
                 |kinds: &&[u8]| kinds.iter().flat_map(|kind| record(*kind, 16)).collect::<Vec<_>>();
@@ -125,33 +141,33 @@ mod tests {
         }
     }
 
-    /// Each record's header, and then what follows it, by calls of their own.
+    /// Each record's header and its body in separate calls.
     #[test]
     fn records_may_come_in_pieces() {
-        let mut records = Records::default();
+        let mut records = TlsRecords::default();
         for (kind, progress) in [
-            (HANDSHAKE, Progress::Handshake),
-            (CHANGE, Progress::Handshake),
-            (APPLICATION_DATA, Progress::Done),
+            (HANDSHAKE, HandshakeProgress::Handshake),
+            (CHANGE, HandshakeProgress::Handshake),
+            (APPLICATION_DATA, HandshakeProgress::Done),
         ] {
             let bytes = record(kind, 200);
-            assert_eq!(records.take(5, &bytes[..5]), Progress::Handshake);
-            assert_eq!(records.take(120, &bytes[5..69]), Progress::Handshake);
+            assert_eq!(records.take(5, &bytes[..5]), HandshakeProgress::Handshake);
+            assert_eq!(records.take(120, &bytes[5..69]), HandshakeProgress::Handshake);
             assert_eq!(records.take(80, &bytes[125..189]), progress);
         }
     }
 
     #[test]
-    fn what_is_behind_what_was_looked_at_ends_with_a_record() {
-        let mut records = Records::default();
-        assert_eq!(records.take(205, &record(HANDSHAKE, 200)[..64]), Progress::Handshake);
+    fn unread_bytes_are_assumed_to_end_with_a_record() {
+        let mut records = TlsRecords::default();
+        assert_eq!(records.take(205, &record(HANDSHAKE, 200)[..64]), HandshakeProgress::Handshake);
         let long = record(HANDSHAKE, 130);
-        assert_eq!(records.take(135 + 6 + 45, &long[..64]), Progress::Handshake);
-        assert_eq!(records.take(45, &record(APPLICATION_DATA, 40)), Progress::Data);
+        assert_eq!(records.take(135 + 6 + 45, &long[..64]), HandshakeProgress::Handshake);
+        assert_eq!(records.take(45, &record(APPLICATION_DATA, 40)), HandshakeProgress::Data);
     }
 
     #[test]
-    fn alerts_are_known_in_both_versions() {
+    fn alerts_of_both_versions_are_recognized() {
         assert!(is_alert(&record(ALERT, 26)) && is_alert(&record(APPLICATION_DATA, 19)));
         assert!(!is_alert(&record(APPLICATION_DATA, 20)) && !is_alert(b"\x15") && !is_alert(b""));
         assert!(is_handshake(&record(HANDSHAKE, 1)) && !is_handshake(b"GET / HTTP/1.1"));

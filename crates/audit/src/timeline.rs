@@ -1,53 +1,53 @@
-//! Calls, and operations of io_uring, one after the other, as `strace -f -r -T` shows them.
+//! A sequence of calls and io_uring operations, as `strace -f -r -T` shows it.
 
 use crate::arguments;
-use crate::event::Event;
+use crate::event::CallEvent;
 use crate::names;
 
-/// What was called, in the order in which it began.
+/// Calls and operations in the order in which they began.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Timeline {
-    /// Requests that were made meanwhile, on one connection. `None` if nobody made any for it.
+    /// Requests made meanwhile, on one connection. `None` without a load.
     pub requests: Option<u64>,
     /// The calls that returned.
     pub calls: Vec<TimedCall>,
-    /// Calls that came later, for which there was no room.
+    /// Number of later calls that did not fit.
     pub left_out: u64,
-    /// Events that were lost: calls that are missing, nobody knows where.
+    /// Events that were lost: some calls are missing at unknown places.
     pub lost: u64,
 }
 
 /// A call with its times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimedCall {
-    /// Nanoseconds since the first return. Below zero for a call that somebody was in by then;
-    /// `None` if it began before anybody looked.
+    /// Nanoseconds since the first return; negative for a call that had begun before. `None` if the
+    /// call began before counting did.
     pub at_ns: Option<i64>,
-    /// Nanoseconds from its beginning to its return. `None` as above.
+    /// Nanoseconds from the beginning of the call to its return. `None` as above.
     pub took_ns: Option<i64>,
-    /// Who called.
+    /// The calling process.
     pub process: u32,
-    /// Which of its threads.
+    /// The calling thread.
     pub thread: u32,
-    /// The kernel's name of the call; of an operation of io_uring `io_uring:` and its name.
+    /// The kernel's name of the call; for an io_uring operation `io_uring:` and its name.
     pub name: String,
-    /// What it was given, as strace writes it: `7, "GET / HTTP/1.1\r\n"..., 1024, 0`.
+    /// The arguments as strace formats them: `7, "GET / HTTP/1.1\r\n"..., 1024, 0`.
     pub arguments: String,
-    /// What it returned; an error less than zero ([`TimedCall::error`]).
+    /// The result; negative for an error ([`TimedCall::error`]).
     pub result: i64,
 }
 
 impl Timeline {
-    /// Time begins with the first return: who was waiting then had begun before.
-    pub(crate) fn of(events: &[Event], left_out: u64, lost: u64) -> Self {
+    /// Time starts with the first return, so calls that were blocked then have negative times.
+    pub(crate) fn of(events: &[CallEvent], left_out: u64, lost: u64) -> Self {
         let zero = events.iter().map(|event| event.end).min().unwrap_or(0);
         let mut sorted: Vec<_> = events.iter().collect();
-        sorted.sort_by_key(|event| event.start.unwrap_or(0)); // stable: then as they returned
+        sorted.sort_by_key(|event| event.start.unwrap_or(0)); // stable: ties in order of return
         let calls = sorted.into_iter().map(|event| TimedCall::of(event, zero)).collect();
         Self { requests: None, calls, left_out, lost }
     }
 
-    /// The first so many calls only; the others are left out.
+    /// Keeps the first `calls` calls and counts the others as left out.
     pub fn truncate(&mut self, calls: usize) {
         self.left_out += self.calls.len().saturating_sub(calls) as u64;
         self.calls.truncate(calls);
@@ -55,12 +55,12 @@ impl Timeline {
 }
 
 impl TimedCall {
-    /// Why it failed: `errno(3)`. `None` if it did not.
+    /// The error as `errno(3)`. `None` on success.
     pub fn error(&self) -> Option<i32> {
         names::error(self.result)
     }
 
-    fn of(event: &Event, zero: u64) -> Self {
+    fn of(event: &CallEvent, zero: u64) -> Self {
         Self {
             at_ns: event.start.map(|start| since(zero, start)),
             took_ns: event.start.map(|start| since(start, event.end)),
@@ -86,18 +86,27 @@ mod tests {
 
     use super::*;
 
-    fn event(call: Sysno, start: Option<u64>, end: u64, result: i64) -> Event {
+    fn event(call: Sysno, start: Option<u64>, end: u64, result: i64) -> CallEvent {
         let (arguments, memory) = ([7, 0, 0, 0, 0, 0], Vec::new());
-        Event { start, end, process: 1, thread: 2, call: call as u32, result, arguments, memory }
+        CallEvent {
+            start,
+            end,
+            process: 1,
+            thread: 2,
+            call: call as u32,
+            result,
+            arguments,
+            memory,
+        }
     }
 
     #[test]
-    fn calls_stand_in_the_order_in_which_they_began() {
+    fn calls_are_ordered_by_their_start() {
         let events = [
             event(Sysno::epoll_wait, None, 9_000, 1),
             event(Sysno::close, Some(11_500), 12_000, -9),
             event(Sysno::futex, Some(2_000), 12_500, 0),
-            Event { call: 1_024 + 27, ..event(Sysno::read, Some(12_000), 13_000, 5) },
+            CallEvent { call: 1_024 + 27, ..event(Sysno::read, Some(12_000), 13_000, 5) },
         ];
         let mut timeline = Timeline::of(&events, 1, 2);
         let row = |call: &TimedCall| (call.name.clone(), call.at_ns, call.took_ns, call.result);

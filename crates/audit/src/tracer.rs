@@ -1,7 +1,7 @@
-//! The counter that takes no privileges: `ptrace(2)`, two stops for each call.
+//! The counter that needs no privileges: `ptrace(2)`, with two stops for each call.
 //!
-//! `seccomp(2)` would not make it cheaper: it can leave calls out, and all are wanted, with their
-//! results. What is traced belongs to the thread that traces, so that is one of our own.
+//! `seccomp(2)` would not make it cheaper: it can skip calls, but all calls and their results are
+//! needed. Only the thread that traces a process can control it, so a separate thread traces.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -16,45 +16,45 @@ use std::time::Duration;
 
 use fulmar_sys as sys;
 
-use crate::counter::{End, Stopper};
-use crate::counts::{Backend, Counts, Tally};
+use crate::counter::{CounterEnd, CounterStopper};
+use crate::counts::{CallCounts, CallTally, CountingBackend};
 use crate::error::AuditError;
-use crate::feed::Feed;
+use crate::feed::EventFeed;
 use crate::timeline::Timeline;
 use crate::tracing::{self, Tracing};
 use crate::watch::{children, locked, tracer_of};
 use crate::{kinds, names};
 
-/// Processes that a thread of ours traces, until they end or this is dropped.
+/// Processes traced by a separate thread, until they end or this is dropped.
 pub(crate) struct Tracer {
-    /// The number of that thread.
+    /// The number of the tracing thread.
     thread: u32,
-    /// It is to leave.
+    /// Requests the tracing thread to exit.
     leave: Arc<AtomicBool>,
-    book: Arc<Mutex<Book>>,
-    /// Readable once the end is in the book.
+    book: Arc<Mutex<TraceState>>,
+    /// Readable when `end` is set.
     ended: Arc<sys::Wakeup>,
     stop: Arc<sys::Wakeup>,
 }
 
-/// What the tracing thread writes, and others read.
+/// State that the tracing thread writes and other threads read.
 #[derive(Default)]
-pub(crate) struct Book {
-    calls: HashMap<u32, Entry>,
+pub(crate) struct TraceState {
+    calls: HashMap<u32, CallTotals>,
     pub(crate) lost: u64,
-    /// Of these, calls by numbers that mean something else.
+    /// How many of the lost calls used another numbering of calls.
     pub(crate) foreign: u64,
     pub(crate) threads: u64,
     pub(crate) processes: u64,
-    /// There is nothing left to trace, or no tracing any more.
-    pub(crate) end: Option<Result<End, io::ErrorKind>>,
-    /// Each call, if somebody wants it.
-    pub(crate) feed: Option<Feed>,
+    /// Why tracing ended; `None` while it runs.
+    pub(crate) end: Option<Result<CounterEnd, io::ErrorKind>>,
+    /// Receives each event, if phases or a timeline were requested.
+    pub(crate) feed: Option<EventFeed>,
 }
 
-/// What is added up of a call.
+/// The totals of one call.
 #[derive(Debug, Default)]
-pub(crate) struct Entry {
+pub(crate) struct CallTotals {
     count: u64,
     bytes: u64,
     errors: HashMap<i32, u64>,
@@ -62,44 +62,44 @@ pub(crate) struct Entry {
 }
 
 impl Tracer {
-    /// Starts the command, traced; its process number.
+    /// Starts the command under ptrace; returns its process number.
     pub(crate) fn start(
         mut command: Command,
-        feed: Option<Feed>,
+        feed: Option<EventFeed>,
     ) -> Result<(Self, u32), AuditError> {
         Self::begin(feed, move |book, ended| tracing::start(&mut command, book, ended))
     }
 
     /// Traces a running process and its descendants.
-    pub(crate) fn join(pid: u32, feed: Option<Feed>) -> Result<Self, AuditError> {
+    pub(crate) fn join(pid: u32, feed: Option<EventFeed>) -> Result<Self, AuditError> {
         let begun = Self::begin(feed, move |book, ended| tracing::join(pid, book, ended));
         begun.map(|(tracer, _)| tracer)
     }
 
     fn begin(
-        feed: Option<Feed>,
-        begin: impl FnOnce(Arc<Mutex<Book>>, Arc<sys::Wakeup>) -> Result<Tracing, AuditError>
+        feed: Option<EventFeed>,
+        begin: impl FnOnce(Arc<Mutex<TraceState>>, Arc<sys::Wakeup>) -> Result<Tracing, AuditError>
         + Send
         + 'static,
     ) -> Result<(Self, u32), AuditError> {
         let wakeup = || sys::Wakeup::new().map(Arc::new).map_err(AuditError::Wait);
         let (ended, stop) = (wakeup()?, wakeup()?);
-        let book = Arc::new(Mutex::new(Book { feed, ..Book::default() }));
+        let book = Arc::new(Mutex::new(TraceState { feed, ..TraceState::default() }));
         let leave = Arc::default();
         let (book_there, ended_there) = (Arc::clone(&book), Arc::clone(&ended));
         let leave_there = Arc::clone(&leave);
-        let (tell, begun) = mpsc::channel();
+        let (started, begun) = mpsc::channel();
         let body = move || {
             let begun = sys::thread_number()
                 .map_err(AuditError::Wait)
                 .and_then(|thread| Ok((thread, begin(book_there, ended_there)?)));
             match begun {
                 Ok((thread, mut tracing)) => {
-                    let _ = tell.send(Ok((thread, tracing.subject()))); // who waits for it is there
+                    let _ = started.send(Ok((thread, tracing.subject())));
                     tracing.run(&leave_there);
                 }
                 Err(e) => {
-                    let _ = tell.send(Err(e));
+                    let _ = started.send(Err(e));
                 }
             }
         };
@@ -109,10 +109,10 @@ impl Tracer {
         Ok((Self { thread, leave, book, ended, stop }, pid))
     }
 
-    pub(crate) fn snapshot(&self) -> Counts {
+    pub(crate) fn snapshot(&self) -> CallCounts {
         let book = locked(&self.book);
-        let mut counts = Counts::none(Backend::Ptrace);
-        counts.ring_why = "tracing does not see them".to_owned();
+        let mut counts = CallCounts::none(CountingBackend::Ptrace);
+        counts.ring_why = "ptrace does not see them".to_owned();
         counts.calls = book.calls.iter().map(|(number, entry)| entry.call(*number)).collect();
         counts.lost = book.lost;
         counts.foreign = book.foreign;
@@ -125,7 +125,7 @@ impl Tracer {
         counts
     }
 
-    /// The traced processes among our children: the command, and whom it left behind.
+    /// The traced processes among this process's children: the command and its adopted descendants.
     pub(crate) fn children(&self) -> Vec<u32> {
         let mut children = children(std::process::id());
         children.retain(|child| tracer_of(*child) == Some(self.thread));
@@ -139,17 +139,17 @@ impl Tracer {
         }
     }
 
-    /// As [`Counter::timeline`](crate::Counter::timeline). Nothing is lost by tracing.
+    /// As [`Counter::timeline`](crate::Counter::timeline). ptrace loses no events.
     pub(crate) fn timeline(&self) -> Option<Timeline> {
         locked(&self.book).feed.as_ref()?.timeline(0)
     }
 
-    pub(crate) fn stopper(&self) -> Stopper {
-        Stopper(Arc::clone(&self.stop))
+    pub(crate) fn stopper(&self) -> CounterStopper {
+        CounterStopper(Arc::clone(&self.stop))
     }
 
     /// As [`Counter::wait`](crate::Counter::wait).
-    pub(crate) fn wait(&self, timeout: Option<Duration>) -> Result<Option<End>, AuditError> {
+    pub(crate) fn wait(&self, timeout: Option<Duration>) -> Result<Option<CounterEnd>, AuditError> {
         let until = timeout.map(|timeout| sys::now() + timeout);
         loop {
             if let Some(end) = locked(&self.book).end {
@@ -164,7 +164,7 @@ impl Tracer {
             }
             if entries[0].events().is_readable() {
                 self.stop.drain().map_err(AuditError::Wait)?;
-                return Ok(Some(End::Stopped));
+                return Ok(Some(CounterEnd::Stopped));
             }
             if left.is_some_and(|left| left.is_zero()) {
                 return Ok(None);
@@ -174,27 +174,27 @@ impl Tracer {
 }
 
 impl Drop for Tracer {
-    /// With the thread that traces them, whom it traced are let go, and go on (`ptrace(2)`); only
-    /// then can somebody else trace them. So its end is waited for.
+    /// The kernel releases traced processes when the tracing thread exits (`ptrace(2)`). Only then
+    /// can another tracer attach, so this waits for the exit.
     fn drop(&mut self) {
         self.leave.store(true, Ordering::Release);
         let thread = format!("/proc/self/task/{}", self.thread);
         let until = sys::now() + LEAVE_TIME_MAX;
         while Path::new(&thread).exists() && sys::now() < until {
-            let _ = sys::interrupt_wait(self.thread); // it has ended meanwhile
-            thread::park_timeout(LEAVE_LOOK);
+            let _ = sys::interrupt_wait(self.thread); // fails if it has exited
+            thread::park_timeout(LEAVE_POLL);
         }
     }
 }
 
-impl Book {
-    /// A call returned whose number means something else.
+impl TraceState {
+    /// Counts a call with another numbering.
     pub(crate) fn enter_foreign(&mut self) {
         self.lost += 1;
         self.foreign += 1;
     }
 
-    /// A call returned.
+    /// Counts a call that returned.
     pub(crate) fn enter(&mut self, number: u32, arguments: &[u64; 6], result: i64) {
         let entry = self.calls.entry(number).or_default();
         entry.enter(number, result);
@@ -204,8 +204,8 @@ impl Book {
     }
 }
 
-impl Entry {
-    /// One more, with this result.
+impl CallTotals {
+    /// Adds one call with this result.
     pub(crate) fn enter(&mut self, number: u32, result: i64) {
         self.count += 1;
         if result >= 0 || !names::is_signal_return(number) {
@@ -220,13 +220,13 @@ impl Entry {
         }
     }
 
-    /// An operation was done, and is one more, or only its result is.
+    /// Adds a completed operation; only its result if the operation is not counted.
     pub(crate) fn complete(&mut self, is_counted: bool, result: i64) {
         self.count += u64::from(is_counted);
         self.conclude(result);
     }
 
-    /// What one of the operations received was not looked at.
+    /// Counts an operation with received data that were not read.
     pub(crate) fn unseen(&mut self) {
         *self.kinds.entry(UNSEEN).or_default() += 1;
     }
@@ -235,32 +235,32 @@ impl Entry {
         self.count
     }
 
-    /// The name of the operation, and the sum.
-    pub(crate) fn operation(&self, opcode: u32) -> (String, Tally) {
+    /// The name and the tally of the operation.
+    pub(crate) fn operation(&self, opcode: u32) -> (String, CallTally) {
         let name = names::operation(opcode);
         let kinds = self.kinds.values().map(|count| (kinds::UNSEEN.to_owned(), *count)).collect();
         let tally = self.tally(names::operates_on_bytes(&name), kinds);
         (name, tally)
     }
 
-    /// The name of the call, and the sum.
-    pub(crate) fn call(&self, number: u32) -> (String, Tally) {
+    /// The name and the tally of the call.
+    pub(crate) fn call(&self, number: u32) -> (String, CallTally) {
         let name = names::call(number);
         let kind = |(kind, count): (&u32, &u64)| (kinds::name(number, *kind), *count);
         let tally = self.tally(names::moves_bytes(&name), self.kinds.iter().map(kind).collect());
         (name, tally)
     }
 
-    fn tally(&self, moves_bytes: bool, kinds: BTreeMap<String, u64>) -> Tally {
+    fn tally(&self, moves_bytes: bool, kinds: BTreeMap<String, u64>) -> CallTally {
         let bytes = if moves_bytes { self.bytes } else { 0 };
         let errors = self.errors.iter().map(|(errno, count)| (*errno, *count)).collect();
-        Tally { count: self.count, errors, bytes, kinds }
+        CallTally { count: self.count, errors, bytes, kinds }
     }
 }
 
-/// Between two looks whether the tracing thread has ended.
-const LEAVE_LOOK: Duration = Duration::from_millis(1);
-/// It has nothing to wait for by then; a machine that is that slow does not wait for us either.
+/// Interval of the checks whether the tracing thread has exited.
+const LEAVE_POLL: Duration = Duration::from_millis(1);
+/// Long enough for any machine: the thread exits almost at once.
 const LEAVE_TIME_MAX: Duration = Duration::from_secs(5);
 /// The only kind of an operation.
 const UNSEEN: u32 = 0;

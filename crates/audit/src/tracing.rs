@@ -1,4 +1,4 @@
-//! The thread that traces: who stops, why, and how it goes on (`ptrace(2)`).
+//! The tracing thread: handles the stops of traced threads and resumes them (`ptrace(2)`).
 //!
 //! ```text
 //! seize ─▶ Paused ─▶ Call (enter) ─▶ Call (return: counted) ─▶ Call (enter) ─▶ … ─▶ Exited
@@ -6,7 +6,7 @@
 //!                      └─▶ Executed
 //! ```
 //!
-//! Between these, signals are passed on, and who is stopped by one stays so until it is continued.
+//! Signals in between are delivered. A thread stopped by a signal stays stopped until `SIGCONT`.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -20,58 +20,58 @@ use std::sync::{Arc, Mutex};
 use fulmar_sys as sys;
 use sys::{CallStop, Traced, TracedState};
 
-use crate::counter::End;
+use crate::counter::CounterEnd;
 use crate::error::AuditError;
-use crate::teller::Teller;
-use crate::tracer::Book;
-use crate::watch::{children_of_thread, locked, threads, tracer_of, unstartable, unwatchable};
+use crate::event_builder::EventBuilder;
+use crate::tracer::TraceState;
+use crate::watch::{children_of_thread, locked, spawn_error, threads, tracer_of, watch_error};
 use crate::{names, operation};
 
-/// What one thread traces.
+/// The processes and threads that one thread traces.
 pub(crate) struct Tracing {
-    subject: Subject,
-    threads: HashMap<u32, Thread>,
-    /// Seized, and not paused yet. From its pause on, what it makes is traced; what it has made
-    /// before is looked for then.
+    subject: TraceTarget,
+    threads: HashMap<u32, ThreadState>,
+    /// Threads that were seized but have not stopped yet. After its first stop, a thread's new
+    /// children are traced automatically; its existing ones are looked up then.
     seized: HashSet<u32>,
-    book: Arc<Mutex<Book>>,
-    /// What is told of calls one by one. `None` if nobody wants it.
-    teller: Option<Teller>,
-    /// Woken once the end is in the book.
+    book: Arc<Mutex<TraceState>>,
+    /// Builds events. `None` if no events are needed.
+    teller: Option<EventBuilder>,
+    /// Woken when the end is recorded.
     ended: Arc<sys::Wakeup>,
 }
 
-/// With whom it began.
-enum Subject {
-    /// A child of ours; how it ended.
+/// What tracing started with.
+enum TraceTarget {
+    /// A command that this process started; its status once it has ended.
     Command { pid: u32, status: Option<ExitStatus> },
-    /// Somebody else's process.
+    /// An existing process.
     Joined { pid: u32 },
 }
 
 /// What a traced thread is doing.
 #[derive(Clone, Copy)]
-enum Thread {
-    /// Its own business.
+enum ThreadState {
+    /// Running outside system calls.
     Runs,
-    /// A system call: its number, its arguments, and when it began if anybody wants that.
+    /// In a system call: its number, its arguments, and its start time if events are needed.
     Calls(u32, [u64; 6], Option<u64>),
-    /// A call whose number means something else (a 32-bit program's, x32).
+    /// In a call with another numbering (32-bit program, x32).
     CallsForeign,
 }
 
-/// Starts a program and traces it from its first instruction; the `execve` that brought it there
-/// has returned by then and is entered.
+/// Starts a program and traces it from its first instruction. The `execve` has returned by then and
+/// is counted.
 ///
-/// A program that asks to be traced is not seized, and stops mean less to it. So it is let go at
-/// its first instruction, to stop as by a signal, seized, and continued.
+/// `PTRACE_TRACEME` does not seize the program, and its stops carry less information. So the
+/// program is released at its first instruction with `SIGSTOP`, then seized and continued.
 pub(crate) fn start(
     command: &mut Command,
-    book: Arc<Mutex<Book>>,
+    book: Arc<Mutex<TraceState>>,
     ended: Arc<sys::Wakeup>,
 ) -> Result<Tracing, AuditError> {
     may_trace()?;
-    let mut child = sys::spawn_traced(command).map_err(|cause| unstarted(command, cause))?;
+    let mut child = sys::spawn_traced(command).map_err(|cause| start_error(command, cause))?;
     let pid = child.id();
     let prepare = || {
         await_stop(|state| matches!(state, TracedState::Signal(_)))?;
@@ -83,53 +83,54 @@ pub(crate) fn start(
         sys::resume(pid, 0)
     };
     prepare().map_err(|cause| {
-        let _ = child.kill().and_then(|()| child.wait()); // it stands, and would for ever
+        let _ = child.kill().and_then(|()| child.wait()); // otherwise it stays stopped
         AuditError::Process { pid, cause }
     })?;
-    let mut tracing = Tracing::new(Subject::Command { pid, status: None }, book, ended);
+    let mut tracing = Tracing::new(TraceTarget::Command { pid, status: None }, book, ended);
     tracing.enter(pid, names::execve(), &[0; 6], None, 0);
-    tracing.meet(pid);
+    tracing.register(pid);
     locked(&tracing.book).processes += 1;
     Ok(tracing)
 }
 
-/// Who traces us, and with us all that we start, leaves nothing for us to trace.
-fn unstarted(command: &Command, cause: io::Error) -> AuditError {
+/// If this process is itself traced, with all its children, they cannot be traced again.
+fn start_error(command: &Command, cause: io::Error) -> AuditError {
     let pid = std::process::id();
     match tracer_of(pid) {
         Some(by) if cause.raw_os_error() == Some(sys::errno::EPERM) => {
             AuditError::Traced { pid, by }
         }
-        _ => unstartable(command, cause),
+        _ => spawn_error(command, cause),
     }
 }
 
-/// Traces the threads of a running process, and of its descendants: all stood for a moment when this
+/// Traces the threads of a running process and of its descendants. Each has stopped once when this
 /// returns.
 pub(crate) fn join(
     pid: u32,
-    book: Arc<Mutex<Book>>,
+    book: Arc<Mutex<TraceState>>,
     ended: Arc<sys::Wakeup>,
 ) -> Result<Tracing, AuditError> {
     may_trace()?;
-    let mut tracing = Tracing::new(Subject::Joined { pid }, book, ended);
+    let mut tracing = Tracing::new(TraceTarget::Joined { pid }, book, ended);
     match tracing.seize(pid) {
         Ok(true) => {}
         Ok(false) => return Err(AuditError::Gone { pid }),
-        Err(cause) => return Err(unwatchable(pid, cause)),
+        Err(cause) => return Err(watch_error(pid, cause)),
     }
     while !tracing.seized.is_empty() {
         match sys::wait_traced() {
-            Ok(Some(traced)) => tracing.go_on(traced),
+            Ok(Some(traced)) => tracing.handle_stop(traced),
             Ok(None) => break,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(cause) => return Err(unwatchable(pid, cause)),
+            Err(cause) => return Err(watch_error(pid, cause)),
         }
     }
     Ok(tracing)
 }
 
-/// Asks of ourselves what only a tracer is told: `ESRCH` (`ptrace(2)`), unless nobody may ask.
+/// Fails if `ptrace(2)` is not permitted. A request that only a tracer may make fails with `ESRCH`
+/// where it is.
 fn may_trace() -> Result<(), AuditError> {
     match sys::event_thread(std::process::id()) {
         Err(e) if e.raw_os_error() != Some(sys::errno::ESRCH) => Err(AuditError::Untraceable(e)),
@@ -138,36 +139,36 @@ fn may_trace() -> Result<(), AuditError> {
 }
 
 impl Tracing {
-    fn new(subject: Subject, book: Arc<Mutex<Book>>, ended: Arc<sys::Wakeup>) -> Self {
-        let teller = locked(&book).feed.as_ref().map(|_| Teller::default());
+    fn new(subject: TraceTarget, book: Arc<Mutex<TraceState>>, ended: Arc<sys::Wakeup>) -> Self {
+        let teller = locked(&book).feed.as_ref().map(|_| EventBuilder::default());
         let (threads, seized) = (HashMap::new(), HashSet::new());
         Self { subject, threads, seized, book, teller, ended }
     }
 
-    /// The process that tracing began with.
+    /// The process that tracing started with.
     pub(crate) fn subject(&self) -> u32 {
         match self.subject {
-            Subject::Command { pid, .. } | Subject::Joined { pid } => pid,
+            TraceTarget::Command { pid, .. } | TraceTarget::Joined { pid } => pid,
         }
     }
 
-    /// Until nobody is left, or we are to `leave`.
+    /// Runs until no traced process is left, or `leave` is set.
     pub(crate) fn run(&mut self, leave: &AtomicBool) {
         let end = loop {
             if leave.load(Ordering::Acquire) {
                 return;
             }
             match sys::wait_traced() {
-                Ok(Some(traced)) => self.go_on(traced),
+                Ok(Some(traced)) => self.handle_stop(traced),
                 Ok(None) => break Ok(self.end()),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => break Err(e.kind()),
             }
         };
-        self.tell(end);
+        self.finish(end);
     }
 
-    /// Seizes all threads of a process, also those that it makes meanwhile. False if it is gone.
+    /// Seizes all threads of a process, also those created meanwhile. False if it has ended.
     fn seize(&mut self, process: u32) -> io::Result<bool> {
         let mut any = false;
         loop {
@@ -182,14 +183,14 @@ impl Tracing {
                     Ok(()) => {
                         any = true;
                         self.seized.insert(thread);
-                        self.meet(thread);
+                        self.register(thread);
                     }
                     Err(_) if has_ended(thread) => {
-                        self.threads.insert(thread, Thread::Runs); // not to be tried again
+                        self.threads.insert(thread, ThreadState::Runs); // do not try again
                     }
-                    // Made by one that we had seized, and so traced already.
+                    // Created by a seized thread, and so traced already.
                     Err(e) if e.raw_os_error() == Some(sys::errno::EPERM) && any => {
-                        self.meet(thread);
+                        self.register(thread);
                     }
                     Err(e) => return Err(e),
                 }
@@ -197,32 +198,32 @@ impl Tracing {
         }
     }
 
-    /// A thread stands: perhaps for the first time.
+    /// A thread stopped, possibly for the first time.
     fn pause(&mut self, thread: u32) {
-        self.meet(thread);
+        self.register(thread);
         if self.seized.remove(&thread) {
             for child in children_of_thread(thread) {
                 if self.threads.contains_key(&child) {
                     continue;
                 }
                 if self.seize(child).is_err() {
-                    locked(&self.book).lost += 1; // somebody is not followed
+                    locked(&self.book).lost += 1; // this child is not followed
                 }
             }
         }
     }
 
-    /// A thread is known from now on, if it was not.
-    fn meet(&mut self, thread: u32) {
+    /// Registers a thread if it is new.
+    fn register(&mut self, thread: u32) {
         if let Entry::Vacant(unknown) = self.threads.entry(thread) {
-            unknown.insert(Thread::Runs);
+            unknown.insert(ThreadState::Runs);
             locked(&self.book).threads += 1;
         }
     }
 
-    fn go_on(&mut self, traced: Traced) {
+    fn handle_stop(&mut self, traced: Traced) {
         let Traced { thread, state } = traced;
-        let seen = match state {
+        let handled = match state {
             TracedState::Exited(status) => return self.leave(thread, status << 8),
             TracedState::Killed(signal) => return self.leave(thread, signal),
             TracedState::Call => self.call(thread),
@@ -233,15 +234,15 @@ impl Tracing {
             }
             _ => Ok(()),
         };
-        // Whatever a seized thread stops for first takes the place of the stop that was asked for.
+        // The first stop of a seized thread replaces the stop requested by `interrupt_thread`.
         self.pause(thread);
-        let going = seen.and_then(|()| match state {
+        let resumed = handled.and_then(|()| match state {
             TracedState::Stopped(_) => sys::leave_stopped(thread),
             TracedState::Signal(signal) => sys::resume(thread, signal),
             _ => sys::resume(thread, 0),
         });
-        // Whoever was killed while it stood is heard of once more.
-        if going.is_err_and(|e| e.raw_os_error() != Some(sys::errno::ESRCH)) {
+        // A thread killed while it was stopped is reported once more.
+        if resumed.is_err_and(|e| e.raw_os_error() != Some(sys::errno::ESRCH)) {
             locked(&self.book).lost += 1;
         }
     }
@@ -251,23 +252,25 @@ impl Tracing {
             Some(CallStop::Enter { number, arguments, native }) => {
                 let is_known = |number: &u32| *number < operation::FIRST && native;
                 let known = u32::try_from(number).ok().filter(is_known);
-                let start = self.teller.as_ref().map(Teller::now);
-                let calls = |number| Thread::Calls(number, arguments, start);
-                self.threads.insert(thread, known.map_or(Thread::CallsForeign, calls));
+                let start = self.teller.as_ref().map(EventBuilder::now);
+                let calls = |number| ThreadState::Calls(number, arguments, start);
+                self.threads.insert(thread, known.map_or(ThreadState::CallsForeign, calls));
             }
-            Some(CallStop::Return { result }) => match self.threads.insert(thread, Thread::Runs) {
-                Some(Thread::Calls(number, arguments, start)) => {
-                    self.enter(thread, number, &arguments, start, result);
+            Some(CallStop::Return { result }) => {
+                match self.threads.insert(thread, ThreadState::Runs) {
+                    Some(ThreadState::Calls(number, arguments, start)) => {
+                        self.enter(thread, number, &arguments, start, result);
+                    }
+                    Some(ThreadState::CallsForeign) => locked(&self.book).enter_foreign(),
+                    Some(ThreadState::Runs) | None => locked(&self.book).lost += 1,
                 }
-                Some(Thread::CallsForeign) => locked(&self.book).enter_foreign(),
-                Some(Thread::Runs) | None => locked(&self.book).lost += 1,
-            },
+            }
             None => {}
         }
         Ok(())
     }
 
-    /// A call returned.
+    /// Counts a call that returned.
     fn enter(
         &mut self,
         thread: u32,
@@ -283,7 +286,7 @@ impl Tracing {
         }
     }
 
-    /// Of several threads, the one that becomes another program takes the number of the first.
+    /// When one of several threads calls execve, it takes the number of the main thread.
     fn execute(&mut self, thread: u32) -> io::Result<()> {
         let former = sys::event_thread(thread)?;
         if let Some(doing) = self.threads.remove(&former) {
@@ -295,43 +298,44 @@ impl Tracing {
         Ok(())
     }
 
-    /// A thread is gone; if it was the last of its process, with this status, as `wait(2)` has it.
+    /// A thread has ended. If it was the last of its process, `status` is the process's, as in
+    /// `wait(2)`.
     fn leave(&mut self, thread: u32, status: i32) {
         self.threads.remove(&thread);
         self.seized.remove(&thread);
         match &mut self.subject {
-            Subject::Command { pid, status: of_command } if *pid == thread => {
+            TraceTarget::Command { pid, status: of_command } if *pid == thread => {
                 *of_command = Some(ExitStatus::from_raw(status));
             }
-            Subject::Joined { pid } if *pid == thread => self.tell(Ok(End::Gone)),
+            TraceTarget::Joined { pid } if *pid == thread => self.finish(Ok(CounterEnd::Gone)),
             _ => {}
         }
     }
 
-    fn end(&self) -> End {
+    fn end(&self) -> CounterEnd {
         match self.subject {
-            Subject::Command { status: Some(status), .. } => End::Ended(status),
-            _ => End::Gone,
+            TraceTarget::Command { status: Some(status), .. } => CounterEnd::Ended(status),
+            _ => CounterEnd::Gone,
         }
     }
 
-    fn tell(&self, end: Result<End, io::ErrorKind>) {
+    fn finish(&self, end: Result<CounterEnd, io::ErrorKind>) {
         locked(&self.book).end.get_or_insert(end);
-        let _ = self.ended.wake(); // it is readable, or can be no more so
+        let _ = self.ended.wake(); // fails only if it is readable already
     }
 }
 
-/// True of those that nobody has heard of yet, too (`proc(5)`: state Z).
+/// True also for zombies (`proc(5)`: state Z).
 fn has_ended(thread: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{thread}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
 
-/// Waits for the only thread that is traced yet.
-fn await_stop(is_it: impl Fn(TracedState) -> bool) -> io::Result<()> {
+/// Waits for a stop of the only traced thread.
+fn await_stop(is_expected: impl Fn(TracedState) -> bool) -> io::Result<()> {
     loop {
         match sys::wait_traced()? {
-            Some(traced) if is_it(traced.state) => return Ok(()),
+            Some(traced) if is_expected(traced.state) => return Ok(()),
             Some(Traced { state: TracedState::Exited(_) | TracedState::Killed(_), .. }) | None => {
                 return Err(io::Error::from_raw_os_error(sys::errno::ESRCH));
             }

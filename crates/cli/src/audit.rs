@@ -1,56 +1,56 @@
-//! `fulmar audit`: counts the system calls of a program, under a load, and says what they are for.
+//! `fulmar audit`: counts the system calls of a program, optionally under a load.
 
 mod arguments;
-mod door;
+mod endpoint;
 mod measure;
+mod print;
 mod program;
-mod tell;
 
 use std::fmt::Display;
 use std::path::Path;
 use std::process::ExitCode;
 
-use fulmar_audit::report::{Budget, Excess, Run};
+use fulmar_audit::report::{AuditRun, Budget, Excess};
 
-pub(crate) use arguments::Arguments;
+pub(crate) use arguments::AuditArguments;
 
 use crate::files::{self, InputFile, OutputFile};
-use crate::output::{Failure, complain};
+use crate::output::{Failure, warn};
 use crate::signals::INTERRUPTED;
-use arguments::Asked;
-use measure::{Bell, Measured};
+use arguments::AuditPlan;
+use measure::{InterruptFlag, MeasuredRun};
 
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: &AuditArguments) -> Result<ExitCode, Failure> {
     match audit(arguments) {
         Err(Failure::Message(message)) => {
-            complain(&message);
+            warn(&message);
             Ok(ExitCode::from(NOT_MEASURED))
         }
         done => done,
     }
 }
 
-fn audit(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let asked = arguments.asked()?;
-    check_streams(arguments, &asked)?;
+fn audit(arguments: &AuditArguments) -> Result<ExitCode, Failure> {
+    let plan = arguments.plan()?;
+    check_streams(arguments, &plan)?;
     let budget = arguments.budget.as_ref().map(|file| read(file, Budget::parse)).transpose()?;
-    let kept = asked.kept.as_ref().map(|file| read(file, Run::read)).transpose()?;
-    let bell = Bell::hang()?;
-    let Measured { run: this, mut failure } = measure::run(&asked.this, &asked, &bell)?;
-    let other = match (&asked.other, kept) {
-        (Some(other), _) if failure.is_none() && !bell.has_rung() => {
-            let other = measure::run(other, &asked, &bell)?;
+    let stored = plan.stored.as_ref().map(|file| read(file, AuditRun::read)).transpose()?;
+    let interrupt = InterruptFlag::install()?;
+    let MeasuredRun { run: this, mut failure } = measure::run(&plan.this, &plan, &interrupt)?;
+    let other = match (&plan.other, stored) {
+        (Some(other), _) if failure.is_none() && !interrupt.is_raised() => {
+            let other = measure::run(other, &plan, &interrupt)?;
             failure = other.failure;
             Some(other.run)
         }
-        (_, kept) => kept,
+        (_, stored) => stored,
     };
     let recorded = arguments.record.as_ref().filter(|_| failure.is_none());
     let recorded = recorded.map(|file| file.write(this.record().as_bytes()));
     let exceeded = budget.as_ref().map(|budget| budget.exceeded(&this));
-    tell::print(arguments, &asked, &this, other.as_ref(), exceeded.as_deref())?;
-    recorded.transpose()?; // not before: what was counted is worth something without its record
-    if bell.has_rung() {
+    print::print(arguments, &plan, &this, other.as_ref(), exceeded.as_deref())?;
+    recorded.transpose()?; // after printing: the report is useful without its record
+    if interrupt.is_raised() {
         return Ok(ExitCode::from(INTERRUPTED));
     }
     if let Some(failure) = failure {
@@ -62,28 +62,29 @@ fn audit(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
 }
 
-/// No stream is used twice.
-fn check_streams(arguments: &Arguments, asked: &Asked) -> Result<(), Failure> {
-    let inputs = [("--budget", &arguments.budget), ("--compare", &asked.kept)];
+/// Standard output is used only once.
+fn check_streams(arguments: &AuditArguments, plan: &AuditPlan) -> Result<(), Failure> {
+    let inputs = [("--budget", &arguments.budget), ("--compare", &plan.stored)];
     files::check_inputs(inputs.map(|(name, file)| (name, file.as_ref())))?;
     match arguments.record {
         Some(OutputFile::Stdout) if arguments.json => {
-            let message = "standard output is named twice: --record and --json; use a file for one";
+            let message =
+                "standard output is used twice: by --record and --json; use a file for one of them";
             Err(Failure::Usage(message.to_owned()))
         }
         _ => Ok(()),
     }
 }
 
-/// Says what exceeds a budget, or that nobody knows whether it holds.
+/// Reports the exceeded lines of a budget. Fails if some lines could not be checked.
 fn judge(
     path: &Path,
     budget: &Budget,
     exceeded: &[Excess],
-    run: &Run,
+    run: &AuditRun,
 ) -> Result<ExitCode, Failure> {
     for line in exceeded {
-        complain(&format!("{}: {line}", path.display()));
+        warn(&format!("{}: {line}", path.display()));
     }
     if !exceeded.is_empty() {
         return Ok(ExitCode::from(EXCEEDED));
@@ -91,17 +92,17 @@ fn judge(
     match budget.uncounted(run).first() {
         Some(name) => Err(Failure::new(
             path.display(),
-            format!("nobody knows whether `{name}` holds: this counter does not count it"),
+            format!("cannot check `{name}`: this backend does not count it"),
         )),
         None if run.counts.lost > 0 => Err(Failure::new(
             path.display(),
-            format!("nobody knows whether it holds: {} events were lost", run.counts.lost),
+            format!("cannot check the budget: {} events were lost", run.counts.lost),
         )),
         None => Ok(ExitCode::SUCCESS),
     }
 }
 
-/// A budget or a record: what is wrong with one is wrong with the command line.
+/// Reads a budget or a record. An invalid one is a usage error.
 fn read<T, E: Display>(
     file: &InputFile,
     parse: impl FnOnce(&str) -> Result<T, E>,
@@ -110,15 +111,15 @@ fn read<T, E: Display>(
     let bytes = file.try_read_at_most(FILE_SIZE_MAX + 1).map_err(|error| wrong(&error))?;
     let text = String::from_utf8(bytes).map_err(|error| wrong(&error))?;
     if text.len() as u64 > FILE_SIZE_MAX {
-        return Err(wrong(&"it is longer than any record or budget"));
+        return Err(wrong(&"too long for a record or budget (at most 1 MiB)"));
     }
     parse(&text).map_err(|error| wrong(&error))
 }
 
-/// As much as a record may have; no budget comes near it.
+/// The size limit of a record; budgets are shorter.
 const FILE_SIZE_MAX: u64 = 1 << 20;
 
-/// A budget does not hold.
+/// A budget is exceeded.
 const EXCEEDED: u8 = 1;
-/// Nothing was measured, or not what was asked for.
+/// Nothing was measured, or not everything requested.
 const NOT_MEASURED: u8 = 3;

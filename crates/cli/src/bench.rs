@@ -9,17 +9,17 @@ use clap::Args;
 
 use crate::output::Failure;
 
-/// Measure fulmar beside its peers.
+/// Benchmark fulmar and its peers (runs the program fulmar-bench).
 #[derive(Debug, Args)]
-#[command(disable_help_flag = true)]
-pub(crate) struct Arguments {
-    /// Passed on; `fulmar bench --help` lists them
+#[command(disable_help_flag = true, disable_version_flag = true)]
+pub(crate) struct BenchArguments {
+    /// Arguments of fulmar-bench; `fulmar bench --help` lists them
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     words: Vec<OsString>,
 }
 
 /// Replaces this process by `fulmar-bench`.
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: &BenchArguments) -> Result<ExitCode, Failure> {
     let program = find().ok_or_else(|| Failure::Message(MISSING.to_owned()))?;
     let error = Command::new(&program).args(&arguments.words).exec();
     Err(Failure::new(program.display(), error))

@@ -1,4 +1,4 @@
-//! File arguments: `-` is standard input or standard output, in every tool.
+//! File arguments. In every tool `-` is standard input or standard output.
 
 use std::ffi::OsString;
 use std::fs;
@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use fulmar_tls::Pem;
 
-use crate::output::{Failure, say};
+use crate::output::{Failure, print_stdout};
 
-/// A file that is read.
+/// A file to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum InputFile {
     /// `-`
@@ -18,7 +18,7 @@ pub(crate) enum InputFile {
     Path(PathBuf),
 }
 
-/// A file that is written.
+/// A file to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OutputFile {
     /// `-`
@@ -28,17 +28,17 @@ pub(crate) enum OutputFile {
 }
 
 impl InputFile {
-    /// All of it.
+    /// Reads the whole file.
     pub(crate) fn read(&self) -> Result<Vec<u8>, Failure> {
         self.read_at_most(u64::MAX)
     }
 
-    /// Its first bytes, at most so many.
+    /// Reads at most `size_max` bytes.
     pub(crate) fn read_at_most(&self, size_max: u64) -> Result<Vec<u8>, Failure> {
         self.try_read_at_most(size_max).map_err(|error| Failure::new(self.name().display(), error))
     }
 
-    /// As [`InputFile::read_at_most`], with the error as it is.
+    /// The same as [`InputFile::read_at_most`], with an `io::Error`.
     pub(crate) fn try_read_at_most(&self, size_max: u64) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         match self {
@@ -50,7 +50,7 @@ impl InputFile {
         Ok(bytes)
     }
 
-    /// A certificate or a key: standard input is read now, a file when it is used.
+    /// A certificate or a key. Standard input is read now, a file when it is used.
     pub(crate) fn pem(&self) -> Result<Pem, Failure> {
         match self {
             Self::Stdin => Ok(Pem::Bytes(self.read()?.into())),
@@ -58,7 +58,7 @@ impl InputFile {
         }
     }
 
-    /// Its name, for messages.
+    /// The name in messages.
     pub(crate) fn name(&self) -> &Path {
         match self {
             Self::Stdin => Path::new("standard input"),
@@ -68,7 +68,7 @@ impl InputFile {
 }
 
 impl OutputFile {
-    /// Its name, for messages.
+    /// The name in messages.
     pub(crate) fn name(&self) -> &Path {
         match self {
             Self::Stdout => Path::new("standard output"),
@@ -76,10 +76,10 @@ impl OutputFile {
         }
     }
 
-    /// Writes it, in place of what it held.
+    /// Replaces the contents.
     pub(crate) fn write(&self, bytes: &[u8]) -> Result<(), Failure> {
         match self {
-            Self::Stdout => say(&String::from_utf8_lossy(bytes)),
+            Self::Stdout => print_stdout(&String::from_utf8_lossy(bytes)),
             Self::Path(path) => fs::File::create(path)
                 .and_then(|mut file| file.write_all(bytes))
                 .map_err(|error| Failure::new(path.display(), error)),
@@ -118,7 +118,7 @@ pub(crate) fn check_outputs<'a>(
 fn only_one<'a>(stream: &str, mut names: impl Iterator<Item = &'a str>) -> Result<(), Failure> {
     match (names.next(), names.next()) {
         (Some(first), Some(second)) => Err(Failure::Usage(format!(
-            "{stream} (-) is named twice: {first} and {second}; use a file for one of them"
+            "{stream} (-) is used twice: {first} and {second}; use a file for one of them"
         ))),
         _ => Ok(()),
     }
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stream_is_named_once() {
+    fn a_stream_is_used_once() {
         let (stdin, path) = (InputFile::Stdin, InputFile::Path("-/".into()));
         let of = |text: &str| InputFile::from(OsString::from(text));
         assert_eq!((of("-"), of("-/")), (stdin.clone(), path.clone()));
@@ -137,7 +137,7 @@ mod tests {
         assert!(check(Some(&stdin), Some(&path)).is_ok());
         assert!(check(Some(&path), Some(&path)).is_ok());
         let Err(Failure::Usage(text)) = check(Some(&stdin), Some(&stdin)) else { panic!("twice") };
-        assert!(text.starts_with("standard input (-) is named twice: -a and -b"), "{text}");
+        assert!(text.starts_with("standard input (-) is used twice: -a and -b"), "{text}");
         let stdout = OutputFile::Stdout;
         let twice = [("-a", Some(&stdout)), ("-b", None), ("-c", Some(&stdout))];
         assert!(matches!(check_outputs(twice), Err(Failure::Usage(_))));

@@ -14,61 +14,61 @@ use fulmar_fetch::{
 use indicatif::{DecimalBytes, HumanDuration};
 
 use crate::files::{self, InputFile, OutputFile};
-use crate::output::{Failure, complain, say, say_beside};
+use crate::output::{Failure, print_stderr, print_stdout, warn};
 use crate::signals::{self, INTERRUPTED};
 use crate::terminal_line::TerminalLine;
-use crate::{descriptors, durations, fields, loops, table};
+use crate::{descriptors, durations, fields, loops, numbers, table};
 
-/// Fetch many URLs into files.
+/// Download many URLs into files.
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
-pub(crate) struct Arguments {
-    /// What to fetch
+pub(crate) struct GetArguments {
+    /// URLs to fetch
     #[arg(value_name = "URL", required_unless_present = "input")]
     urls: Vec<String>,
 
-    /// A list of URLs, each with a name and a checksum if there are any; `-` is standard input
+    /// Read a list of URLs, with optional file names and checksums (see below); `-`: standard input
     #[arg(short, long, value_name = "FILE")]
     input: Option<InputFile>,
 
-    /// Directory for the files, made if it does not exist; `-` is standard output
+    /// Directory for the files, created if missing; `-`: standard output
     #[arg(short, long, value_name = "DIR", default_value = ".")]
     output_dir: OutputFile,
 
-    /// File for the only URL; `-` is standard output
+    /// File for a single URL; `-`: standard output
     #[arg(short = 'O', long, value_name = "FILE",
           conflicts_with_all = ["output_dir", "input", "mirror"])]
     output: Option<OutputFile>,
 
-    /// Store HOST/PATH instead of the last part of the path
+    /// Name files HOST/PATH instead of the last component of the path
     #[arg(short, long)]
     mirror: bool,
 
-    /// Connections in all
+    /// Maximum number of connections
     #[arg(short = 'j', long, value_name = "N", default_value_t = 64, value_parser = count)]
     connections: usize,
 
-    /// Connections to one host
+    /// Maximum number of connections to one host
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = count)]
     per_host: usize,
 
-    /// Requests a second to one host
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Maximum number of requests per second to one host, a whole number
+    #[arg(long, value_name = "N", value_parser = numbers::within(1..=u32::MAX))]
     rate: Option<u32>,
 
-    /// How often a URL is tried again
+    /// Number of retries for each URL
     #[arg(long, value_name = "N", default_value_t = 3)]
     retry: u32,
 
-    /// Keep the beginning of a file that was cut off, and go on with it
+    /// Keep partial files of failed transfers, and resume them
     #[arg(long)]
     resume: bool,
 
-    /// Leave out files that exist; those with a checksum in the list are verified
+    /// Skip existing files; those with a checksum in the list are verified
     #[arg(long)]
     skip_existing: bool,
 
-    /// Do not wait until files are on the disk (fsync) before they count as done
+    /// Do not flush files to the disk (fsync) before they count as finished
     #[arg(long)]
     no_sync: bool,
 
@@ -77,35 +77,35 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
 
-    /// A header field, `Name: value`; may be given several times
+    /// Add a header field, `Name: value`; repeatable
     #[arg(short = 'H', long = "header", value_name = "FIELD", value_parser = fields::parse)]
     headers: Vec<(String, String)>,
 
-    /// Addresses of a host, instead of asking for them; may be given several times
+    /// Use these addresses for a host instead of DNS; repeatable
     #[arg(long, value_name = "HOST:PORT:ADDR[,ADDR]")]
     resolve: Vec<String>,
 
-    /// The proxy: http://, socks5:// or socks5h://; empty for none, whatever the environment says
+    /// Proxy URL: http://, socks5:// or socks5h://; empty: no proxy, ignoring the environment
     #[arg(long, value_name = "URL")]
     proxy: Option<String>,
 
-    /// Trust the certificates in this file, in PEM, and no others; `-` is standard input
+    /// Trust only the CA certificates in FILE (PEM); `-`: standard input
     #[arg(long, value_name = "FILE")]
     cacert: Option<InputFile>,
 
-    /// Do not verify who answers to https
+    /// Do not verify server certificates
     #[arg(short = 'k', long, conflicts_with = "cacert")]
     insecure: bool,
 
-    /// For a connection to stand
+    /// Connect timeout, including the TLS handshake
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = durations::parse)]
     connect_timeout: Duration,
 
-    /// For a server that says nothing
+    /// Timeout without received data
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = durations::parse)]
     stall_timeout: Duration,
 
-    /// For one attempt to fetch a file, from when its connection is there
+    /// Timeout for each attempt, from the established connection to the end of the file
     #[arg(long, value_name = "TIME", value_parser = durations::parse)]
     max_time: Option<Duration>,
 
@@ -113,14 +113,14 @@ pub(crate) struct Arguments {
     #[arg(long = "http0.9")]
     http09: bool,
 
-    /// Append a line of JSON for each URL; `-` is standard output
+    /// Append a line of JSON for each URL to FILE; `-`: standard output
     #[arg(long, value_name = "FILE")]
     jsonl: Option<OutputFile>,
 
     #[command(flatten)]
     loops: loops::LoopArguments,
 
-    /// Print the system calls per file, and what drove the loop
+    /// Print system calls per file and statistics of the event loop
     #[arg(long)]
     ledger: bool,
 
@@ -129,26 +129,26 @@ pub(crate) struct Arguments {
     quiet: bool,
 }
 
-/// What the main thread hears of.
-enum News {
+/// Messages to the main thread.
+enum GetMessage {
     Interrupt,
 }
 
-pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: GetArguments) -> Result<ExitCode, Failure> {
     let options = options(&arguments)?;
     let (sender, news) = mpsc::channel();
-    // Nobody listens any more: the end is near.
-    signals::watch(move |_| drop(sender.send(News::Interrupt)))
-        .map_err(|error| Failure::new("cannot wait for signals", error))?;
+    // Sending fails only while the process exits.
+    signals::watch(move |_| drop(sender.send(GetMessage::Interrupt)))
+        .map_err(|error| Failure::new("cannot install signal handlers", error))?;
     let shown = TerminalLine::new(options.watched);
-    let on_fault = complaints(&arguments, &shown);
+    let on_fault = failure_printer(&arguments, &shown);
     let running = fulmar_fetch::start(options, on_fault).map_err(failure)?;
     let began = [running.driven().clone()];
-    loops::tell(&began);
+    loops::warn_without_ring(&began);
     watch(&running, &news, &shown);
     let report = running.finish().map_err(failure)?;
-    loops::tell_loss(&began, [&report.driven]);
-    report.trouble.iter().for_each(|trouble| complain(trouble));
+    loops::warn_ring_lost(&began, [&report.driven]);
+    report.trouble.iter().for_each(|trouble| warn(trouble));
     print(&arguments, &report)?;
     Ok(match &report {
         report if report.stopped => ExitCode::from(INTERRUPTED),
@@ -157,8 +157,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Checks that no stream is used twice, and returns where files go.
-fn output(arguments: &Arguments) -> Result<Output, Failure> {
+/// Checks that no stream is used twice, and returns the destination of files.
+fn output(arguments: &GetArguments) -> Result<Output, Failure> {
     let inputs = [("--input", &arguments.input), ("--cacert", &arguments.cacert)];
     files::check_inputs(inputs.map(|(name, file)| (name, file.as_ref())))?;
     let dir = Some(&arguments.output_dir);
@@ -170,11 +170,11 @@ fn output(arguments: &Arguments) -> Result<Output, Failure> {
     files::check_outputs(outputs)?;
     let output = match (&arguments.output, &arguments.output_dir) {
         (Some(OutputFile::Path(_)), _) if arguments.urls.len() > 1 => {
-            let message = "--output names one file, and there are several URLs: use --output-dir";
+            let message = "--output needs a single URL; use --output-dir for several";
             return Err(Failure::Usage(message.to_owned()));
         }
         (Some(OutputFile::Path(path)), _) if path.file_name().is_none() => {
-            let message = format!("--output {}: not the name of a file", path.display());
+            let message = format!("--output {}: not a file name", path.display());
             return Err(Failure::Usage(message));
         }
         (Some(OutputFile::Path(path)), _) => Output::File(path.clone()),
@@ -189,13 +189,13 @@ fn output(arguments: &Arguments) -> Result<Output, Failure> {
     ];
     match set.iter().find(|(_, is_set)| *is_set && output == Output::Stdout) {
         Some((name, _)) => {
-            Err(Failure::Usage(format!("{name} is for files, and the output is standard output")))
+            Err(Failure::Usage(format!("{name} cannot be combined with standard output")))
         }
         None => Ok(output),
     }
 }
 
-fn options(arguments: &Arguments) -> Result<Options, Failure> {
+fn options(arguments: &GetArguments) -> Result<Options, Failure> {
     let output = output(arguments)?;
     let list = arguments.input.clone().map(|list| match list {
         InputFile::Stdin => Source::Stdin,
@@ -213,9 +213,9 @@ fn options(arguments: &Arguments) -> Result<Options, Failure> {
         Some(file @ InputFile::Stdin) => Trust::Pem(file.read()?),
     };
     let budget = descriptors::for_connections(1)?;
-    let budget = budget.shared(3); // each may have a file of its own, in a directory of its own
+    let budget = budget.shared(3); // a connection, its file and the file's directory
     let (connections, message) = budget.fit(arguments.connections);
-    message.iter().for_each(|message| complain(message));
+    message.iter().for_each(|message| warn(message));
     Ok(Options {
         urls: arguments.urls.clone(),
         list,
@@ -257,22 +257,25 @@ fn failure(error: FetchError) -> Failure {
     }
 }
 
-/// Each failure as a line above the progress.
-fn complaints(arguments: &Arguments, shown: &TerminalLine) -> impl FnMut(&str) + Send + 'static {
+/// Prints each failure above the progress line.
+fn failure_printer(
+    arguments: &GetArguments,
+    shown: &TerminalLine,
+) -> impl FnMut(&str) + Send + 'static {
     let (quiet, shown) = (arguments.quiet, shown.clone());
     move |message| {
         if !quiet {
-            shown.suspend(|| complain(message));
+            shown.suspend(|| warn(message));
         }
     }
 }
 
-/// Until it has ended.
-fn watch(running: &Running, news: &mpsc::Receiver<News>, shown: &TerminalLine) {
+/// Shows progress until the run has ended.
+fn watch(running: &Running, news: &mpsc::Receiver<GetMessage>, shown: &TerminalLine) {
     let mut before = Progress::default();
     while !running.is_finished() {
         match news.recv_timeout(TICK) {
-            Ok(News::Interrupt) => running.stopper().stop(),
+            Ok(GetMessage::Interrupt) => running.stopper().stop(),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
         }
         let progress = running.progress();
@@ -284,13 +287,13 @@ fn watch(running: &Running, news: &mpsc::Receiver<News>, shown: &TerminalLine) {
     shown.set(String::new());
 }
 
-/// The columns that a line of progress may have: `^C`, which a terminal prints where the cursor
-/// is, stays on the same line and is removed with it.
+/// The maximum width of the progress line. It leaves room for the `^C` that a terminal prints at
+/// the cursor, so that it is erased with the line.
 fn width() -> usize {
     usize::from(Term::stderr().size().1).saturating_sub(4)
 }
 
-/// What fits of a line of progress, the most important figures first.
+/// The progress line: as many figures as fit, the most important first.
 fn line(before: &Progress, now: &Progress, width: usize) -> String {
     let mut line = String::new();
     for part in parts(before, now) {
@@ -310,7 +313,7 @@ fn parts(before: &Progress, now: &Progress) -> Vec<String> {
     let speed = u64::try_from(speed).unwrap_or(u64::MAX);
     let mut parts = Vec::new();
     let share = now.share.filter(|share| *share > 0.0);
-    #[expect(clippy::cast_precision_loss, reason = "a figure to look at")]
+    #[expect(clippy::cast_precision_loss, reason = "for display")]
     let share = match now.bytes_left.map(|left| (now.bytes as f64, left as f64)) {
         Some((bytes, left)) if bytes > 0.0 => Some(bytes / (bytes + left)),
         _ => share,
@@ -318,7 +321,7 @@ fn parts(before: &Progress, now: &Progress) -> Vec<String> {
     parts.extend(share.map(|share| format!("{:.0} %", share * 100.0)));
     parts.push(match now.bytes_left {
         Some(left) if left > 0 => {
-            let size = now.bytes.saturating_add(left); // lengths come from servers
+            let size = now.bytes.saturating_add(left); // lengths from servers may be huge
             format!("{} of {}", DecimalBytes(now.bytes), DecimalBytes(size))
         }
         _ => DecimalBytes(now.bytes).to_string(),
@@ -341,17 +344,17 @@ fn parts(before: &Progress, now: &Progress) -> Vec<String> {
     parts
 }
 
-/// To standard output, or to standard error if that has files or records.
-fn print(arguments: &Arguments, report: &Report) -> Result<(), Failure> {
+/// Prints the summary. If standard output carries files or records, it goes to standard error.
+fn print(arguments: &GetArguments, report: &Report) -> Result<(), Failure> {
     let named = [Some(&arguments.output_dir), arguments.output.as_ref(), arguments.jsonl.as_ref()];
     let is_taken = named.into_iter().flatten().any(|file| *file == OutputFile::Stdout);
-    let say = if is_taken { say_beside } else { say };
+    let print = if is_taken { print_stderr } else { print_stdout };
     if !arguments.quiet {
-        say(&report.text())?;
+        print(&report.text())?;
     }
     if arguments.ledger {
         let files = report.tally.over();
-        say(&format!(
+        print(&format!(
             "\nsystem calls\n{}\n  driven by       {}: {} turns, {:.1} events per turn\n",
             table::of(&report.ledger, files, "per file"),
             report.driven,
@@ -363,22 +366,19 @@ fn print(arguments: &Arguments, report: &Report) -> Result<(), Failure> {
 }
 
 fn count(text: &str) -> Result<usize, String> {
-    let number: usize = text.parse().map_err(|_| format!("{text:?} is not a number"))?;
-    match number {
-        1..=COUNT_MAX => Ok(number),
-        _ => Err(format!("must be 1 to {COUNT_MAX}")),
-    }
+    let number = numbers::within(1..=COUNT_MAX)(text)?;
+    Ok(usize::try_from(number).expect("32 bits"))
 }
 
-/// Seconds; a longer time left means nothing.
+/// In seconds. A longer estimate is not shown.
 const LEFT_MAX: f64 = 1e7;
 const TICK: Duration = Duration::from_millis(50);
 /// More than any machine has descriptors for.
-const COUNT_MAX: usize = 1_000_000;
+const COUNT_MAX: u32 = 1_000_000;
 const HELP: &str = "\
-A line of a list is `URL [NAME [CHECKSUM]]`, with tabs between, or blanks if it has no tab; a name
-that is `-` is none; a checksum is md5:, sha1:, sha256: or sha512: and hexadecimal digits. Nothing
-that exists is overwritten, unless an earlier run left it cut short or its checksum is wrong.
+Each line of a list is `URL [NAME [CHECKSUM]]`, separated by tabs, or by spaces if the line has no
+tab. NAME `-`: no name. CHECKSUM: md5:, sha1:, sha256: or sha512: and hexadecimal digits. Existing
+files are not overwritten, unless an earlier run left them incomplete or the checksum is wrong.
 
-Exit status: 0 if every URL has its file; 1 if one failed; 2 if the command line is wrong; 130
-after SIGINT or SIGTERM: the same command goes on from there. A second signal ends it at once.";
+Exit status: 0 if every URL has its file; 1 if a URL failed; 2 if the command line is invalid; 130
+after SIGINT or SIGTERM: the same command resumes the run. A second signal exits at once.";

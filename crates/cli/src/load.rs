@@ -15,26 +15,26 @@ use fulmar_serve::endpoints::Endpoints;
 use fulmar_server::{Calls, Limits};
 use fulmar_sys as sys;
 
-use crate::output::{Failure, say};
+use crate::output::{Failure, print_stdout};
 use crate::signals::{self, INTERRUPTED};
 use crate::{loops, table};
-use traffic::Traffic;
+use traffic::TrafficArguments;
 
-/// Load a server, and say what limits it.
+/// Generate HTTP load and report what limits it.
 #[derive(Debug, Args)]
 #[command(after_help = HELP, mut_arg("duration", |arg| arg.default_value("10s")))]
-pub(crate) struct Arguments {
-    /// What to request; without one, an embedded server on loopback
+pub(crate) struct LoadArguments {
+    /// URLs to request [default: an embedded server on loopback]
     #[arg(value_name = "URL")]
     urls: Vec<String>,
 
     #[command(flatten)]
-    traffic: Traffic,
+    traffic: TrafficArguments,
 
     #[command(flatten)]
     loops: loops::LoopArguments,
 
-    /// Print the system calls per request, and what drove the loop
+    /// Print system calls per request and statistics of the event loop
     #[arg(long)]
     ledger: bool,
 
@@ -43,35 +43,35 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// What the main thread hears of.
-enum News {
+/// Messages to the main thread.
+enum LoadMessage {
     Interrupt,
 }
 
-pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: LoadArguments) -> Result<ExitCode, Failure> {
     let traffic = &arguments.traffic;
     let mut options = traffic.options(&arguments.urls, Options::default().until)?;
     options.loop_options = arguments.loops.options()?;
     let embedded = match options.urls.is_empty() {
-        true => Some(Embedded::start(&mut options)?),
+        true => Some(EmbeddedServer::start(&mut options)?),
         false => None,
     };
     options.check().map_err(|error| Failure::Usage(error.to_string()))?;
     traffic::fit(&mut options, embedded.is_some())?;
     let (sender, news) = mpsc::channel();
-    // Nobody listens any more: the end is near.
-    signals::watch(move |_| drop(sender.send(News::Interrupt)))
-        .map_err(|error| Failure::new("cannot wait for signals", error))?;
+    // Sending fails only while the process exits.
+    signals::watch(move |_| drop(sender.send(LoadMessage::Interrupt)))
+        .map_err(|error| Failure::new("cannot install signal handlers", error))?;
     let running = fulmar_load::start(&options).map_err(|error| traffic::failure(&error))?;
     let mut began = running.driven().to_vec();
     began.extend(embedded.iter().flat_map(|embedded| embedded.0.driven().to_vec()));
-    loops::tell(&began);
+    loops::warn_without_ring(&began);
     let interrupted = watch(&running, &news, &options);
     let mut report = running.finish().map_err(|error| traffic::failure(&error))?;
     report.connections.asked = traffic.connections;
     report.without_descriptor += traffic.connections - options.connections;
-    let served = embedded.map(Embedded::finish).transpose()?;
-    loops::tell_loss(&began, report.driven.iter().chain(served.iter().map(|it| &it.driven)));
+    let served = embedded.map(EmbeddedServer::finish).transpose()?;
+    loops::warn_ring_lost(&began, report.driven.iter().chain(served.iter().map(|it| &it.driven)));
     print(&arguments, &report, served.as_ref())?;
     Ok(match interrupted {
         true => ExitCode::from(INTERRUPTED),
@@ -80,14 +80,18 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Until it has ended; draws a line meanwhile if somebody sees it. True if it was interrupted.
-fn watch(running: &fulmar_load::Running, news: &mpsc::Receiver<News>, options: &Options) -> bool {
+/// Shows progress on a terminal until the run has ended. True if it was interrupted.
+fn watch(
+    running: &fulmar_load::Running,
+    news: &mpsc::Receiver<LoadMessage>,
+    options: &Options,
+) -> bool {
     let drawing = io::stderr().is_terminal();
     let mut before = Progress::default();
     let mut interrupted = false;
     while !running.is_finished() {
         match news.recv_timeout(TICK) {
-            Ok(News::Interrupt) => {
+            Ok(LoadMessage::Interrupt) => {
                 interrupted = true;
                 running.stopper().stop();
             }
@@ -100,7 +104,7 @@ fn watch(running: &fulmar_load::Running, news: &mpsc::Receiver<News>, options: &
         }
     }
     if drawing {
-        let _ = write!(io::stderr(), "\r\x1b[K"); // a line that cannot be cleared harms nobody
+        let _ = write!(io::stderr(), "\r\x1b[K"); // not important
     }
     interrupted
 }
@@ -114,28 +118,29 @@ fn draw(before: &Progress, now: &Progress, options: &Options) {
     };
     let _ = write!(
         io::stderr(),
-        "\r\x1b[K{:.0} s of {until}: {} requests, {per_second} per second, {} connections, {} errors",
+        "\r\x1b[K{:.0} s of {until}: {} requests, {per_second} per second, {} connections, \
+         {} errors",
         now.elapsed.as_secs_f64(),
         now.requests,
         now.connections,
         now.errors,
-    ); // progress that cannot be shown harms nobody
+    ); // not important
 }
 
 fn print(
-    arguments: &Arguments,
+    arguments: &LoadArguments,
     report: &Report,
     served: Option<&Outcome<u64>>,
 ) -> Result<(), Failure> {
     if arguments.json {
-        return say(&(report.json() + "\n"));
+        return print_stdout(&(report.json() + "\n"));
     }
-    say(&report.text())?;
+    print_stdout(&report.text())?;
     if arguments.ledger {
-        say(&format!("\nsystem calls of the load\n{}", report.ledger_text()))?;
+        print_stdout(&format!("\nsystem calls of the load\n{}", report.ledger_text()))?;
         if let Some(outcome) = served {
             let (stats, requests) = (outcome.usage.stats, outcome.report);
-            say(&format!(
+            print_stdout(&format!(
                 "\nsystem calls of the embedded server\n{}\n  driven by       {}: {} turns, \
                  {:.1} events per turn\n",
                 table::of(&outcome.usage.ledger, requests, "per request"),
@@ -148,10 +153,10 @@ fn print(
     Ok(())
 }
 
-/// A server in this process, for a first look without another machine.
-struct Embedded(Running<u64>);
+/// A server in this process, for a first try without another machine.
+struct EmbeddedServer(Running<u64>);
 
-impl Embedded {
+impl EmbeddedServer {
     fn start(options: &mut Options) -> Result<Self, Failure> {
         let (ours, its) = share_cpus();
         let host = Host::new(move |_| {
@@ -179,8 +184,8 @@ impl Embedded {
     }
 }
 
-/// Processors for the load, which its threads inherit, and one for the embedded server: where
-/// there are several, neither waits for the other's.
+/// The processors for the load, and one for the embedded server. With several processors, neither
+/// competes with the other.
 fn share_cpus() -> (Option<Vec<usize>>, Option<Vec<usize>>) {
     match sys::allowed_cpus() {
         Ok(mut cpus) if cpus.len() > 1 => {
@@ -194,6 +199,6 @@ fn share_cpus() -> (Option<Vec<usize>>, Option<Vec<usize>>) {
 const TICK: Duration = Duration::from_millis(50);
 const REDRAW: Duration = Duration::from_millis(500);
 const HELP: &str = "\
-Exit status: 0 when the load is done, whatever was answered; 1 if nothing was answered, every
-connection was lost or something could not be had; 2 if the command line is wrong; 130 after SIGINT
-or SIGTERM, with the report of what was done. A second signal ends it at once.";
+Exit status: 0 if the load is complete, with any response status; 1 if no request got a response,
+every connection was lost, or another error occurred; 2 if the command line is invalid; 130 after
+SIGINT or SIGTERM, with the report so far. A second signal exits at once.";

@@ -1,70 +1,70 @@
-//! Flags about how event loops work.
+//! Options of event loops.
 
 use std::collections::BTreeSet;
 
 use clap::Args;
 use fulmar_host::{Driven, Driver, LoopOptions, Spin};
 
-use crate::output::{Failure, complain};
+use crate::output::{Failure, warn};
 
-/// How event loops work.
+/// Options of event loops.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct LoopArguments {
-    /// What does the system calls: `epoll` (a call for each), `ring` (io_uring, one for a list of
-    /// them; `ring:N`: of N or more), or `auto` [default: auto, or $FULMAR_DRIVER]
+    /// I/O driver: `epoll`, `ring` (io_uring; `ring:N`: only for batches of N or more calls), or
+    /// `auto` [default: auto, or $FULMAR_DRIVER]
     #[arg(long, value_name = "DRIVER")]
     driver: Option<Driver>,
 
-    /// Poll before sleeping: `off`, `auto`, or for at most so many microseconds
+    /// Busy-poll before sleeping: `off`, `auto`, or a maximum in microseconds
     /// [default: off, or $FULMAR_SPIN]
     #[arg(long, value_name = "SPIN")]
     spin: Option<Spin>,
 }
 
 impl LoopArguments {
-    /// What was asked for here, or else in the environment.
+    /// The options from the command line, or else from the environment.
     pub(crate) fn options(self) -> Result<LoopOptions, Failure> {
         LoopOptions::chosen(self.driver, self.spin).map_err(Failure::Message)
     }
 }
 
-/// Says why there is no ring, if there would have been one.
-pub(crate) fn tell(driven: &[Driven]) {
-    if let Some(text) = absence(driven) {
-        complain(&text);
+/// Warns if io_uring was requested or automatic but is not available.
+pub(crate) fn warn_without_ring(driven: &[Driven]) {
+    if let Some(text) = missing_ring(driven) {
+        warn(&text);
     }
 }
 
-/// Why there is no ring in some loops of this program, if there would have been one.
-pub(crate) fn absence(driven: &[Driven]) -> Option<String> {
+/// Why some threads run without io_uring, if they should use it.
+pub(crate) fn missing_ring(driven: &[Driven]) -> Option<String> {
     let mut reasons = driven.iter().filter_map(|driven| driven.without_ring.as_ref());
     let (why, others) = (reasons.next()?, reasons.count());
     let (without, all) = (others + 1, driven.len());
     Some(match without == all {
-        true => format!("running on epoll, there is no io_uring: {why}"),
+        true => format!("io_uring is not available, using epoll: {why}"),
         false => {
-            format!("{without} of {all} threads run on epoll, there is no io_uring for them: {why}")
+            format!("io_uring is not available to {without} of {all} threads, using epoll: {why}")
         }
     })
 }
 
-/// Says why a thread that began with a ring has ended without one, if one has.
-pub(crate) fn tell_loss<'d>(began: &[Driven], ended: impl IntoIterator<Item = &'d Driven>) {
-    if let Some(text) = loss(began, ended) {
-        complain(&text);
+/// Warns if a thread has changed from io_uring to epoll.
+pub(crate) fn warn_ring_lost<'d>(began: &[Driven], ended: impl IntoIterator<Item = &'d Driven>) {
+    if let Some(text) = lost_ring(began, ended) {
+        warn(&text);
     }
 }
 
-/// Why a thread that began with a ring has ended without one, if one has.
-fn loss<'d>(began: &[Driven], ended: impl IntoIterator<Item = &'d Driven>) -> Option<String> {
+/// Why a thread has changed from io_uring to epoll, if one has.
+fn lost_ring<'d>(began: &[Driven], ended: impl IntoIterator<Item = &'d Driven>) -> Option<String> {
     let reason = |(began, ended): (&Driven, &'d Driven)| {
         ended.without_ring.as_ref().filter(|_| began.without_ring.is_none())
     };
     let why = began.iter().zip(ended).find_map(reason)?;
-    Some(format!("a thread gave io_uring up and went on with epoll: {why}"))
+    Some(format!("a thread has changed from io_uring to epoll: {why}"))
 }
 
-/// What drove several loops: mostly there is one.
+/// The names of the drivers of all threads; usually there is only one.
 pub(crate) fn names<'d>(driven: impl Iterator<Item = &'d Driven>) -> String {
     let all: BTreeSet<_> = driven.map(Driven::to_string).collect();
     Vec::from_iter(all).join(", ")
@@ -84,22 +84,22 @@ mod tests {
     }
 
     #[test]
-    fn who_has_no_ring_is_counted() {
+    fn threads_without_io_uring_are_counted() {
         let (none, one, all) = ([None; 3], [None, Some("full"), None], [Some("forbidden"); 3]);
-        let told = |reasons| absence(&driven(reasons));
-        assert_eq!(told(&none), None);
-        let some = "1 of 3 threads run on epoll, there is no io_uring for them: full";
-        assert_eq!(told(&one), Some(some.to_owned()));
-        let nobody = "running on epoll, there is no io_uring: forbidden";
-        assert_eq!(told(&all), Some(nobody.to_owned()));
+        let message = |reasons| missing_ring(&driven(reasons));
+        assert_eq!(message(&none), None);
+        let some = "io_uring is not available to 1 of 3 threads, using epoll: full";
+        assert_eq!(message(&one), Some(some.to_owned()));
+        let every = "io_uring is not available, using epoll: forbidden";
+        assert_eq!(message(&all), Some(every.to_owned()));
         assert_eq!(names(driven(&one).iter()), "epoll, ring");
     }
 
     #[test]
-    fn only_who_had_a_ring_can_give_it_up() {
+    fn only_a_thread_with_io_uring_can_lose_it() {
         let began = driven(&[Some("full"), None]);
-        assert_eq!(loss(&began, &driven(&[Some("full"), None])), None);
-        let text = loss(&began, &driven(&[Some("full"), Some("broken")])).unwrap();
-        assert!(text.contains("gave io_uring up") && text.ends_with(": broken"), "{text}");
+        assert_eq!(lost_ring(&began, &driven(&[Some("full"), None])), None);
+        let text = lost_ring(&began, &driven(&[Some("full"), Some("broken")])).unwrap();
+        assert!(text.contains("changed from io_uring") && text.ends_with(": broken"), "{text}");
     }
 }

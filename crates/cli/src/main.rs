@@ -1,4 +1,4 @@
-//! `fulmar`: one binary, a tool each subcommand.
+//! `fulmar`: one binary with a subcommand for each tool.
 #![forbid(unsafe_code)]
 
 mod audit;
@@ -25,10 +25,11 @@ use clap::{Parser, Subcommand};
 
 use crate::output::Failure;
 
-/// An engine that moves HTTP with hardly a system call, and counts every one.
+/// Fast HTTP tools built on one engine, which counts every system call it makes.
 #[derive(Debug, Parser)]
-#[command(name = "fulmar", version = env!("FULMAR_VERSION"), after_help = EXIT_STATUS)]
-struct Arguments {
+#[command(name = "fulmar", version = env!("FULMAR_VERSION"), after_help = EXIT_STATUS,
+          propagate_version = true)]
+struct CommandLine {
     #[command(subcommand)]
     tool: Tool,
 }
@@ -36,55 +37,55 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Tool {
     /// Fetch many URLs into files.
-    Get(get::Arguments),
-    /// Serve the files of a directory.
-    Serve(serve::Arguments),
-    /// Load a server, and say what limits it.
-    Load(load::Arguments),
-    /// Count the system calls of a program.
-    Audit(Box<audit::Arguments>),
-    /// Balance load as a haproxy.cfg says.
-    Proxy(proxy::Listed),
-    /// Measure fulmar beside its peers (runs the program fulmar-bench).
-    Bench(bench::Arguments),
+    Get(get::GetArguments),
+    /// Serve files over HTTP.
+    Serve(serve::ServeArguments),
+    /// Generate HTTP load and report what limits it.
+    Load(load::LoadArguments),
+    /// Count the system calls of any program.
+    Audit(Box<audit::AuditArguments>),
+    /// Run an HAProxy-compatible load balancer from a haproxy.cfg.
+    Proxy(proxy::ProxyEntry),
+    /// Benchmark fulmar and its peers (runs the program fulmar-bench).
+    Bench(bench::BenchArguments),
 }
 
 fn main() -> ExitCode {
     if let Err(error) = signals::survive_file_limit() {
-        output::complain(&format!("cannot handle SIGXFSZ: {error}"));
+        output::warn(&format!("cannot handle SIGXFSZ: {error}"));
         return ExitCode::FAILURE;
     }
-    if let Some(given) = proxy::asked() {
+    if let Some(given) = proxy::arguments_of_proxy() {
         return proxy::run(given);
     }
-    let result = match Arguments::parse().tool {
+    let result = match CommandLine::parse().tool {
         Tool::Get(arguments) => get::run(arguments),
         Tool::Serve(arguments) => serve::run(arguments),
         Tool::Load(arguments) => load::run(arguments),
         Tool::Audit(arguments) => audit::run(&arguments),
         Tool::Bench(arguments) => bench::run(&arguments),
-        Tool::Proxy(proxy::Listed {}) => return proxy::run(Vec::new()), // seen before
+        Tool::Proxy(proxy::ProxyEntry {}) => return proxy::run(Vec::new()), // handled above
     };
     match result {
         Ok(status) => status,
-        Err(Failure::ReaderGone) => ExitCode::SUCCESS, // `| head` has seen enough
+        Err(Failure::ReaderGone) => ExitCode::SUCCESS, // for example `| head`
         Err(Failure::Message(message)) => {
-            output::complain(&message);
+            output::warn(&message);
             ExitCode::FAILURE
         }
         Err(Failure::Usage(message)) => {
-            output::complain(&message);
+            output::warn(&message);
             ExitCode::from(USAGE)
         }
     }
 }
 
-/// As clap ends.
+/// The status of clap.
 const USAGE: u8 = 2;
 const EXIT_STATUS: &str = "\
 Exit status:
-  0    done
-  1    it could not be done; a message says why
-  2    the command line is wrong
-  130  interrupted; what was done is reported
-audit and proxy have others, too: see their help.";
+  0    success
+  1    failure, with a message on standard error
+  2    invalid command line
+  130  interrupted; the results so far are reported
+audit and proxy have further statuses: see their help.";

@@ -1,28 +1,28 @@
-//! Talking to people and pipes.
+//! Standard output and standard error.
 
 use std::fmt::Display;
 use std::io::{self, Write};
 
-/// Why a tool ends early.
+/// Why a tool exits early.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Whoever read our output has gone: nothing is wrong.
+    /// The reader of standard output has closed the pipe, which is no error.
     ReaderGone,
-    /// For standard error.
+    /// An error for standard error.
     Message(String),
-    /// For standard error: the command line is wrong.
+    /// A usage error for standard error: the command line is invalid.
     Usage(String),
 }
 
 impl Failure {
-    /// What was being done, and what came in the way.
+    /// An operation and why it failed.
     pub(crate) fn new(doing: impl Display, why: impl Display) -> Self {
         Self::Message(format!("{doing}: {why}"))
     }
 }
 
-/// Writes to standard output; a reader that has gone is told apart from a disk that is full.
-pub(crate) fn say(text: &str) -> Result<(), Failure> {
+/// Writes to standard output. A closed pipe is not an error, a full disk is.
+pub(crate) fn print_stdout(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(()),
@@ -31,19 +31,19 @@ pub(crate) fn say(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Writes to standard error, where standard output carries something else. An error is ignored:
-/// without standard error nothing can be reported.
-pub(crate) fn say_beside(text: &str) -> Result<(), Failure> {
+/// Writes to standard error, if standard output carries other data. Errors are ignored, because
+/// they cannot be reported.
+pub(crate) fn print_stderr(text: &str) -> Result<(), Failure> {
     let _ = io::stderr().lock().write_all(text.as_bytes());
     Ok(())
 }
 
-/// Writes a line to standard error; if that is gone too, there is nobody to tell.
-pub(crate) fn complain(message: &str) {
+/// Writes a message to standard error. Errors are ignored.
+pub(crate) fn warn(message: &str) {
     let _ = writeln!(io::stderr(), "fulmar: {}", printable(message));
 }
 
-/// What others have written may be quoted in it, and a terminal obeys control characters.
+/// Messages may quote input, so control characters are replaced.
 fn printable(message: &str) -> String {
     let shown = |c: char| if c.is_control() && c != '\n' { char::REPLACEMENT_CHARACTER } else { c };
     message.chars().map(shown).collect()
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_would_obey_is_not_printed() {
+    fn control_characters_are_replaced() {
         assert_eq!(printable("a\x1b[31m\0\u{9b}b\nc é"), "a\u{fffd}[31m\u{fffd}\u{fffd}b\nc é");
     }
 }

@@ -7,12 +7,12 @@ mod messages;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use arguments::{Arguments, Request};
+use arguments::{ProxyArguments, ProxyRequest};
 use messages::Messages;
 
-/// What follows `fulmar proxy`, if that is what was asked for. Clap's flags have two dashes or one
-/// letter, and these have not: so this tool reads its own. `fulmar help proxy` is `fulmar proxy -h`.
-pub(crate) fn asked() -> Option<Vec<OsString>> {
+/// The arguments after `fulmar proxy`, if that is the command. HAProxy's flags such as `-sf` do not
+/// fit clap, so this tool has its own parser. `fulmar help proxy` is `fulmar proxy -h`.
+pub(crate) fn arguments_of_proxy() -> Option<Vec<OsString>> {
     let mut words: Vec<_> = std::env::args_os().skip(1).collect();
     if words == ["help", "proxy"] {
         return Some(vec!["-h".into()]);
@@ -20,16 +20,16 @@ pub(crate) fn asked() -> Option<Vec<OsString>> {
     (words.first()? == "proxy").then(|| words.split_off(1))
 }
 
-/// For the list of tools in `fulmar --help`.
+/// The entry in the list of `fulmar --help`.
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
-pub(crate) struct Listed {}
+pub(crate) struct ProxyEntry {}
 
 pub(crate) fn run(given: Vec<OsString>) -> ExitCode {
-    match Arguments::parse(&given) {
-        Ok(Request::Help) => say(&arguments::help()),
-        Ok(Request::Version { long }) => say(&messages::version(long)),
-        Ok(Request::Run(arguments)) => life::begin(*arguments, given),
+    match ProxyArguments::parse(&given) {
+        Ok(ProxyRequest::Help) => print(&arguments::help()),
+        Ok(ProxyRequest::Version { long }) => print(&messages::version(long)),
+        Ok(ProxyRequest::Run(arguments)) => life::begin(*arguments, given),
         Err(why) => {
             Messages::default().alert(&why);
             eprint!("{}", arguments::help());
@@ -38,8 +38,8 @@ pub(crate) fn run(given: Vec<OsString>) -> ExitCode {
     }
 }
 
-fn say(text: &str) -> ExitCode {
-    match crate::output::say(text) {
+fn print(text: &str) -> ExitCode {
+    match crate::output::print_stdout(text) {
         Ok(()) | Err(crate::output::Failure::ReaderGone) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }

@@ -1,4 +1,4 @@
-//! `fulmar serve`: arguments, messages, the end.
+//! `fulmar serve`: starts the server, and reports when it ends.
 
 mod arguments;
 mod fields;
@@ -18,37 +18,37 @@ use fulmar_server::{Calls, Limits};
 use fulmar_sys as sys;
 use fulmar_web::cors::Cors;
 
-pub(crate) use arguments::Arguments;
+pub(crate) use arguments::ServeArguments;
 
-use crate::output::{Failure, complain, say};
+use crate::output::{Failure, print_stdout, warn};
 use crate::signals::{self, INTERRUPTED, Interrupt};
 use crate::{descriptors, loops};
-use listen::Doors;
-use watch::{FailureLog, Log, Reload};
+use listen::Listeners;
+use watch::{FailureLog, LogFile, Reload};
 
-pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: ServeArguments) -> Result<ExitCode, Failure> {
     let limits = limits(&arguments)?;
-    let doors = Doors::new(&arguments)?;
-    let log = Log::open(&arguments)?;
-    let metrics = arguments.watching.metrics.as_ref().map(|_| Metrics::new());
+    let listeners = Listeners::new(&arguments)?;
+    let log = LogFile::open(&arguments)?;
+    let metrics = arguments.logging.metrics.as_ref().map(|_| Metrics::new());
     let host = host(&arguments, limits, log.as_ref(), metrics.as_ref())?;
-    let host = doors.listens().into_iter().fold(host, Host::listen);
+    let host = listeners.listens().into_iter().fold(host, Host::listen);
     let (sender, interrupts) = mpsc::channel();
     let stopper = host.stopper();
     signals::watch(move |interrupt| {
-        let _ = sender.send(interrupt); // nobody listens any more: the end is near
+        let _ = sender.send(interrupt); // fails only while the process exits
         stopper.stop();
     })
-    .map_err(|error| Failure::new("cannot wait for signals", error))?;
-    Reload::new(log, doors.tls()).watch()?;
-    let shown = metrics.map(|metrics| watch::show(&arguments, metrics)).transpose()?;
+    .map_err(|error| Failure::new("cannot install signal handlers", error))?;
+    Reload::new(log, listeners.tls()).watch()?;
+    let shown = metrics.map(|metrics| watch::serve_metrics(&arguments, metrics)).transpose()?;
     let running = host.start().map_err(failure)?;
-    greet(&arguments, &doors, &running, shown.as_ref())?;
+    greet(&arguments, &listeners, &running, shown.as_ref())?;
     let began = running.driven().to_vec();
-    loops::tell(&began);
+    loops::warn_without_ring(&began);
     let outcomes = running.join().map_err(failure)?;
     drop(shown);
-    loops::tell_loss(&began, outcomes.iter().map(|outcome| &outcome.driven));
+    loops::warn_ring_lost(&began, outcomes.iter().map(|outcome| &outcome.driven));
     report::print(&arguments, &outcomes)?;
     Ok(match interrupts.try_recv() {
         Ok(Interrupt::Interrupt) => ExitCode::from(INTERRUPTED),
@@ -60,62 +60,62 @@ fn failure(error: fulmar_host::Error) -> Failure {
     Failure::Message(error.to_string())
 }
 
-fn limits(arguments: &Arguments) -> Result<Limits, Failure> {
+fn limits(arguments: &ServeArguments) -> Result<Limits, Failure> {
     let threads = usize::from(arguments.threads);
-    let asked = &arguments.limits;
+    let requested = &arguments.limits;
     let budget = descriptors::for_connections(threads)?;
-    // What is remembered of files keeps descriptors too.
+    // The cache of files needs descriptors too.
     let files = threads * Options::default().entries_max;
     let all = budget.connections();
     let budget = budget.within(all.saturating_sub(files).max(all / 2));
     let fits = budget.connections();
-    let (connections, message) = match asked.max_connections {
+    let (connections, message) = match requested.max_connections {
         Some(wanted) => budget.fit(usize::try_from(wanted).unwrap_or(usize::MAX)),
         None => (fits, budget.warning()),
     };
-    message.iter().for_each(|message| complain(message));
+    message.iter().for_each(|message| warn(message));
     let usual = Limits::default();
-    let each = asked.max_connections_per_address;
+    let each = requested.max_connections_per_address;
     let each = each.map(|n| usize::try_from(n).unwrap_or(usize::MAX).div_ceil(threads));
     Ok(Limits {
         connections_max: connections.div_ceil(threads),
         address_connections_max: each.unwrap_or(usual.address_connections_max),
         loopback_connections_max: each.unwrap_or(usual.loopback_connections_max),
-        response_buffer_max: usize::try_from(asked.response_buffer).unwrap_or(usize::MAX),
-        idle_timeout: asked.idle_timeout,
-        head_timeout: asked.head_timeout,
-        body_timeout: asked.body_timeout,
-        send_timeout: asked.send_timeout,
-        drain_timeout: asked.drain_timeout,
-        rate_min: usual.rate_min.filter(|_| asked.min_rate > 0).map(|mut rate| {
-            rate.bytes_per_second = asked.min_rate;
+        response_buffer_max: usize::try_from(requested.response_buffer).unwrap_or(usize::MAX),
+        idle_timeout: requested.idle_timeout,
+        head_timeout: requested.head_timeout,
+        body_timeout: requested.body_timeout,
+        send_timeout: requested.send_timeout,
+        drain_timeout: requested.drain_timeout,
+        rate_min: usual.rate_min.filter(|_| requested.min_rate > 0).map(|mut rate| {
+            rate.bytes_per_second = requested.min_rate;
             rate
         }),
         ..usual
     })
 }
 
-/// What runs; where it listens is still to be said.
+/// The host, without its listeners.
 fn host(
-    arguments: &Arguments,
+    arguments: &ServeArguments,
     limits: Limits,
-    log: Option<&Log>,
+    log: Option<&LogFile>,
     metrics: Option<&Metrics>,
 ) -> Result<Host<Calls<Files>, u64>, Failure> {
     let files = files(arguments)?;
-    let fields = fields::of(&arguments.answers.headers)?;
-    let tells_ids = arguments.answers.request_ids;
+    let fields = fields::of(&arguments.content.headers)?;
+    let sends_ids = arguments.content.request_ids;
     let (log, metrics, shown) = (log.cloned(), metrics.cloned(), metrics.cloned());
     let host = Host::new(move |_| {
         let mut calls = Calls::new(Files::open(&files)?, sys::now(), sys::wall_clock)
             .with_fields(fields.clone())
             .with_observer(FailureLog);
-        if tells_ids {
+        if sends_ids {
             calls = calls.with_request_ids();
         }
         if let Some(log) = &log {
             let observer = AccessLog::new(log.output.clone(), log.format);
-            calls = calls.with_observer(observer.on_trouble(|news| complain(&news.to_string())));
+            calls = calls.with_observer(observer.on_trouble(|news| warn(&news.to_string())));
         }
         if let Some(metrics) = &metrics {
             calls = calls.with_observer(metrics.observer());
@@ -139,24 +139,24 @@ fn host(
     }))
 }
 
-fn files(arguments: &Arguments) -> Result<FilesOptions, Failure> {
-    let (dir, answers) = (&arguments.dir, &arguments.answers);
+fn files(arguments: &ServeArguments) -> Result<FilesOptions, Failure> {
+    let (dir, content) = (&arguments.dir, &arguments.content);
     std::fs::read_dir(dir).map_err(|error| Failure::new(dir.display(), error))?;
-    let origins = answers.cors.iter().map(String::as_str);
+    let origins = content.cors.iter().map(String::as_str);
     let cors = match origins.clone().any(|origin| origin == "*") {
-        _ if answers.cors.is_empty() => None,
+        _ if content.cors.is_empty() => None,
         true => Some(Cors::any()),
         false => Some(Cors::only(origins).map_err(|error| usage("--cors", error))?),
     };
-    let methods = if answers.upload { "GET, HEAD, PUT" } else { "GET, HEAD" };
-    users::warn(arguments);
+    let methods = if content.upload { "GET, HEAD, PUT" } else { "GET, HEAD" };
+    users::warn_if_insecure(arguments);
     let site = Options {
-        hidden: answers.hidden,
-        list: answers.list,
-        precompressed: answers.precompressed,
-        on_outdated: answers.precompressed.then(outdated_hook),
-        single_page: answers.spa,
-        upload: answers.upload.then_some(UploadOptions { size_max: answers.upload_max }),
+        hidden: content.hidden,
+        list: content.list,
+        precompressed: content.precompressed,
+        on_outdated: content.precompressed.then(outdated_hook),
+        single_page: content.spa,
+        upload: content.upload.then_some(UploadOptions { size_max: content.upload_max }),
         ..Options::default()
     };
     warn_without_index(dir, &site)?;
@@ -169,7 +169,7 @@ fn files(arguments: &Arguments) -> Result<FilesOptions, Failure> {
     })
 }
 
-/// Warns if the page for all names does not exist. It may be built later.
+/// Warns if the page for unknown names does not exist. It may be created later.
 fn warn_without_index(dir: &Path, options: &Options) -> Result<(), Failure> {
     if !options.single_page {
         return Ok(());
@@ -177,21 +177,21 @@ fn warn_without_index(dir: &Path, options: &Options) -> Result<(), Failure> {
     let site = Site::open(dir, options.clone());
     if !site.map_err(|error| Failure::new(dir.display(), error))?.has_index() {
         let dir = dir.display();
-        complain(&format!(
-            "{dir} has no index.html for --spa: unknown names get 404 until there is one"
+        warn(&format!(
+            "{dir} has no index.html for --spa: unknown names get status 404 until it exists"
         ));
     }
     Ok(())
 }
 
-/// Warns of the first compressed file that is older than its original: where one is, all may be.
+/// Warns once if a compressed file is older than its original.
 fn outdated_hook() -> OutdatedHook {
     let first = Once::new();
     OutdatedHook::new(move |name| {
         first.call_once(|| {
-            complain(&format!(
-                "'{}' is older than the file that it was compressed from, and is sent all the \
-                 same; compress it again if that file has changed (further ones are not reported)",
+            warn(&format!(
+                "'{}' is older than the original file, and is sent nevertheless; compress it again \
+                 if the original has changed (further files are not reported)",
                 name.escape_ascii()
             ));
         });
@@ -202,23 +202,23 @@ fn usage(flag: &str, error: impl std::fmt::Display) -> Failure {
     Failure::Usage(format!("{flag}: {error}"))
 }
 
-/// One line for each place where it listens.
+/// Prints a line for each listener.
 fn greet(
-    arguments: &Arguments,
-    doors: &Doors,
+    arguments: &ServeArguments,
+    listeners: &Listeners,
     running: &Running<u64>,
     shown: Option<&Running<()>>,
 ) -> Result<(), Failure> {
     let mut text = String::new();
-    for url in doors.urls(running.addresses()) {
+    for url in listeners.urls(running.addresses()) {
         text += &format!("serving {} on {url}\n", arguments.dir.display());
     }
     for address in shown.iter().flat_map(|shown| shown.addresses()) {
         text += &format!("metrics on {}\n", listen::url(address, false, "metrics"));
     }
     if watch::logs_to_stdout(arguments) {
-        text.lines().for_each(complain);
+        text.lines().for_each(warn);
         return Ok(());
     }
-    say(&text)
+    print_stdout(&text)
 }

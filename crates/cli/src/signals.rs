@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM as calls.
+//! Signal handlers as callbacks.
 
 use std::io;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::thread;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
-/// Somebody wants us to end.
+/// A request to exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Interrupt {
     /// SIGINT: Ctrl-C.
@@ -17,8 +17,7 @@ pub(crate) enum Interrupt {
     Terminate,
 }
 
-/// Calls `act` at a signal from now on, on a thread of its own; a second signal ends the process at
-/// once, whatever it is waiting for.
+/// Calls `act` on a separate thread at SIGINT or SIGTERM. A second signal ends the process at once.
 pub(crate) fn watch(act: impl Fn(Interrupt) + Send + 'static) -> io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let body = move || {
@@ -33,19 +32,19 @@ pub(crate) fn watch(act: impl Fn(Interrupt) + Send + 'static) -> io::Result<()> 
     thread::Builder::new().name("signals".into()).spawn(body).map(drop)
 }
 
-/// Calls `act` at each SIGHUP from now on, on a thread of its own.
+/// Calls `act` on a separate thread at each SIGHUP.
 pub(crate) fn on_hangup(act: impl Fn() + Send + 'static) -> io::Result<()> {
     let mut signals = Signals::new([SIGHUP])?;
     let body = move || signals.forever().for_each(|_| act());
     thread::Builder::new().name("hang-ups".into()).spawn(body).map(drop)
 }
 
-/// A write beyond the limit on a file's size (`ulimit -f`) is an error from now on, as on a disk
-/// that is full, and does not kill us. Programs that we start have it as usual.
+/// Makes a write beyond the file size limit (`ulimit -f`) fail with an error instead of killing the
+/// process. Child processes keep the default.
 pub(crate) fn survive_file_limit() -> io::Result<()> {
-    let nobody_asks = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(SIGXFSZ, nobody_asks).map(drop)
+    let unused = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGXFSZ, unused).map(drop)
 }
 
-/// The status of a tool that was interrupted.
+/// The exit status of an interrupted tool.
 pub(crate) const INTERRUPTED: u8 = 130;

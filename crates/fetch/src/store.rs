@@ -1,8 +1,8 @@
 //! The output directory: where names lie, and whether something is there already.
 //!
 //! A directory below it is opened once and stays open; links are never followed. Asking whether a
-//! name is taken costs no system call as long as a filter of fixed size knows that it is not: it has
-//! been told what was there at the start, and every name since.
+//! name is taken costs no system call as long as a filter of fixed size knows that it is not: it
+//! has been told what was there at the start, and every name since.
 
 use std::ffi::CString;
 use std::fmt;

@@ -151,11 +151,11 @@ impl File {
     }
 }
 
-/// The tag is made of inode, length and time of change in nanoseconds, and the coding: the same file
-/// copied to another machine has another one.
+/// The tag is made of inode, length and time of change in nanoseconds, and the coding: the same
+/// file copied to another machine has another one.
 ///
-/// A time in the future would have to be replaced by that of the message in each of them
-/// (RFC 9110 §8.8.2.1); it is left out.
+/// A time in the future would have to be replaced by that of the message in each of them (RFC 9110
+/// §8.8.2.1); it is left out.
 pub(crate) fn validators_of(info: &FileInfo, coding: Option<Coding>, unix_now: i64) -> Validators {
     let (seconds, nanos) = info.modified;
     let modified = i128::from(seconds) * 1_000_000_000 + i128::from(nanos);

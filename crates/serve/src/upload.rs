@@ -1,9 +1,9 @@
 //! Files that clients put into the directory (RFC 9110 §9.3.4).
 //!
 //! A file appears when it is complete, all at once, and replaces what had its name; until then it
-//! has no name, and a client that goes away leaves nothing ([`Temporary`]). No directory is made and
-//! no link is followed or replaced. What may be read may not be read half: whoever has the old file
-//! open keeps it.
+//! has no name, and a client that goes away leaves nothing ([`Temporary`]). No directory is made
+//! and no link is followed or replaced. What may be read may not be read half: whoever has the old
+//! file open keeps it.
 //!
 //! Preconditions are held against what is there when the head arrives, and again when the file is
 //! complete; between that look and the new name lies one system call, in which another program may

@@ -81,6 +81,14 @@ impl Htpasswd {
         })
     }
 
+    /// Users whose passwords are not hashed.
+    pub fn plain_users(&self) -> impl Iterator<Item = &str> {
+        self.users.iter().filter_map(|(user, password)| match password {
+            Password::Plain(_) => Some(&**user),
+            Password::Bcrypt { .. } => None,
+        })
+    }
+
     fn salted(&self, password: &str) -> [u8; 32] {
         Sha256::new().chain_update(self.salt).chain_update(password).finalize().into()
     }

@@ -1,12 +1,13 @@
-//! How many calls a unit may cost, kept in a file: for builds that fail when the count rises.
+//! The maximum number of calls per unit, kept in a file: fails a build when the count rises.
 //!
-//! A budget is TOML, `name = maximum` for each unit. A name is a group ([`Group`]), a class of
-//! waste ([`Class`]), `all`, `eagain`, or a system call; a group goes before a call of its name.
+//! A budget is TOML: lines `name = maximum`, per unit. A name is a group ([`CallGroup`]), a class
+//! of waste ([`Class`]), `all`, `eagain`, or a system call. If a group and a call have the same
+//! name, it means the group.
 
 use std::fmt;
 
-use super::group::Group;
-use super::run::Run;
+use super::group::CallGroup;
+use super::run::AuditRun;
 use super::waste::Class;
 
 /// The most that each unit may cost.
@@ -15,29 +16,29 @@ use super::waste::Class;
 /// use fulmar_audit::report::Budget;
 /// assert!(Budget::parse("all = 3.1\nrecvfrom = 1.01\nwait = 1").is_ok());
 /// let error = Budget::parse("epoll_weit = 1").unwrap_err();
-/// assert_eq!(error.to_string(), "`epoll_weit` is nothing that is counted: is `epoll_wait` meant?");
+/// assert_eq!(error.to_string(), "`epoll_weit` is unknown: did you mean `epoll_wait`?");
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-pub struct Budget(Vec<(Subject, f64)>);
+pub struct Budget(Vec<(BudgetKey, f64)>);
 
-/// What a line of a budget is about.
+/// What a line of a budget limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Subject {
+enum BudgetKey {
     All,
     Eagain,
-    Group(Group),
+    Group(CallGroup),
     Waste(Class),
     Call(String),
 }
 
-/// A line of a budget that does not hold.
+/// An exceeded line of a budget.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Excess {
-    /// What there was too much of.
+    /// What exceeded its maximum.
     pub name: String,
-    /// The most that was allowed, for each unit.
+    /// The maximum for each unit.
     pub maximum: f64,
-    /// What there was, for each unit.
+    /// The count for each unit.
     pub found: f64,
 }
 
@@ -45,29 +46,29 @@ pub struct Excess {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BudgetError {
-    /// It is no TOML: what the reader says, with the place.
+    /// Not TOML: the parser's message with the line.
     Syntax(String),
-    /// A name that nothing has.
+    /// An unknown name.
     Unknown {
         /// The name.
         name: String,
-        /// A name that is like it.
+        /// The most similar name.
         nearest: Option<String>,
     },
-    /// A maximum that is no number from 0 up.
+    /// A maximum that is not a number of at least 0.
     Maximum {
-        /// Of this name.
+        /// The name on that line.
         name: String,
     },
-    /// It says nothing, so nothing can exceed it.
+    /// It has no lines.
     Empty,
 }
 
 impl Budget {
-    /// Reads it.
+    /// Parses a budget.
     ///
     /// # Errors
-    /// The variant says what is wrong, and with which line.
+    /// The variant is the cause, with the name or the line.
     pub fn parse(text: &str) -> Result<Self, BudgetError> {
         let table: toml::Table =
             text.parse().map_err(|error: toml::de::Error| syntax(&error.to_string()))?;
@@ -79,8 +80,8 @@ impl Budget {
         }
     }
 
-    /// What exceeds it in a run, in the order of the file's names.
-    pub fn exceeded(&self, run: &Run) -> Vec<Excess> {
+    /// The lines that a run exceeds, in the order of their names.
+    pub fn exceeded(&self, run: &AuditRun) -> Vec<Excess> {
         let held = self.0.iter().map(|(subject, maximum)| Excess {
             name: subject.name().to_owned(),
             maximum: *maximum,
@@ -89,17 +90,17 @@ impl Budget {
         held.filter(|line| line.found > line.maximum + TOLERANCE).collect()
     }
 
-    /// What it names that was not counted in this run, so that nobody knows whether it holds.
-    pub fn uncounted(&self, run: &Run) -> Vec<&str> {
-        let is_unknown = |subject: &&Subject| match subject {
-            Subject::Waste(class) => class.found(&run.counts).is_none(),
+    /// The names that were not counted in this run, so that it is unknown whether they hold.
+    pub fn uncounted(&self, run: &AuditRun) -> Vec<&str> {
+        let is_unknown = |subject: &&BudgetKey| match subject {
+            BudgetKey::Waste(class) => class.found(&run.counts).is_none(),
             _ => false,
         };
-        self.0.iter().map(|(subject, _)| subject).filter(is_unknown).map(Subject::name).collect()
+        self.0.iter().map(|(subject, _)| subject).filter(is_unknown).map(BudgetKey::name).collect()
     }
 }
 
-impl Subject {
+impl BudgetKey {
     fn name(&self) -> &str {
         match self {
             Self::All => ALL,
@@ -110,7 +111,7 @@ impl Subject {
         }
     }
 
-    fn count(&self, run: &Run) -> u64 {
+    fn count(&self, run: &AuditRun) -> u64 {
         match self {
             Self::All => run.counts.total(),
             Self::Eagain => run.eagain(),
@@ -121,14 +122,16 @@ impl Subject {
     }
 }
 
-fn subject(name: &str) -> Result<Subject, BudgetError> {
+fn subject(name: &str) -> Result<BudgetKey, BudgetError> {
     let known = match name {
-        ALL => Some(Subject::All),
-        EAGAIN => Some(Subject::Eagain),
-        name => Group::named(name)
-            .map(Subject::Group)
-            .or_else(|| Class::named(name).map(Subject::Waste))
-            .or_else(|| names().any(|known| known == name).then(|| Subject::Call(name.to_owned()))),
+        ALL => Some(BudgetKey::All),
+        EAGAIN => Some(BudgetKey::Eagain),
+        name => CallGroup::named(name)
+            .map(BudgetKey::Group)
+            .or_else(|| Class::named(name).map(BudgetKey::Waste))
+            .or_else(|| {
+                names().any(|known| known == name).then(|| BudgetKey::Call(name.to_owned()))
+            }),
     };
     known.ok_or_else(|| BudgetError::Unknown { name: name.to_owned(), nearest: nearest(name) })
 }
@@ -143,14 +146,14 @@ fn maximum(name: &str, value: &toml::Value) -> Result<f64, BudgetError> {
     sound.ok_or_else(|| BudgetError::Maximum { name: name.to_owned() })
 }
 
-/// The kernel's names of its calls.
+/// The names of all system calls.
 fn names() -> impl Iterator<Item = &'static str> {
     syscalls::Sysno::iter().map(|call| call.name())
 }
 
-/// The name that is most like it, if one is.
+/// The most similar name, if one is similar.
 fn nearest(name: &str) -> Option<String> {
-    let groups = Group::ALL.into_iter().map(Group::name);
+    let groups = CallGroup::ALL.into_iter().map(CallGroup::name);
     let classes = Class::ALL.into_iter().map(Class::name);
     let known = [ALL, EAGAIN].into_iter().chain(groups).chain(classes).chain(names());
     let (likeness, near) = known
@@ -159,7 +162,7 @@ fn nearest(name: &str) -> Option<String> {
     (likeness >= LIKE).then(|| near.to_owned())
 }
 
-/// The reader's message on one line: what, and where.
+/// The parser's message and line number on one line.
 fn syntax(message: &str) -> BudgetError {
     let lines = message.lines().map(str::trim).filter(|line| {
         let frame = line.starts_with('|') || line.split_once(" |").is_some_and(is_number);
@@ -175,7 +178,7 @@ fn is_number((before, _): (&str, &str)) -> bool {
 impl fmt::Display for Excess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, maximum, found } = self;
-        write!(f, "{name}: {found:.4}, and {maximum} is allowed: {:.4} too many", found - maximum)
+        write!(f, "{name}: {found:.4} exceeds {maximum} by {:.4}", found - maximum)
     }
 }
 
@@ -184,13 +187,18 @@ impl fmt::Display for BudgetError {
         match self {
             Self::Syntax(message) => write!(f, "{message}"),
             Self::Unknown { name, nearest: Some(near) } => {
-                write!(f, "`{name}` is nothing that is counted: is `{near}` meant?")
+                write!(f, "`{name}` is unknown: did you mean `{near}`?")
             }
             Self::Unknown { name, nearest: None } => {
-                write!(f, "`{name}` is nothing that is counted: neither a group, nor a system call")
+                write!(
+                    f,
+                    "`{name}` is unknown: neither a group, a class of waste, nor a system call"
+                )
             }
-            Self::Maximum { name } => write!(f, "`{name}`: a maximum is a number from 0 up"),
-            Self::Empty => f.write_str("it allows everything: write lines like `all = 3.1`"),
+            Self::Maximum { name } => {
+                write!(f, "`{name}`: the maximum must be a number of at least 0")
+            }
+            Self::Empty => f.write_str("no limits: add lines like `all = 3.1`"),
         }
     }
 }
@@ -199,9 +207,9 @@ impl std::error::Error for BudgetError {}
 
 const ALL: &str = "all";
 const EAGAIN: &str = "eagain";
-/// A quotient of whole numbers is no decimal fraction exactly.
+/// Rounding error of quotients.
 const TOLERANCE: f64 = 1e-9;
-/// From here on a name is like another (Jaro and Winkler; 1 is equal).
+/// Names are similar from here on (Jaro-Winkler; 1 is equal).
 const LIKE: f64 = 0.85;
 
 #[cfg(test)]
@@ -210,21 +218,18 @@ mod tests {
     use crate::report::run::tests::{fail, run};
 
     #[test]
-    fn what_exceeds_is_named_with_how_much() {
+    fn exceeded_lines_are_reported_with_the_excess() {
         let mut run = run(1_000, &[("recvfrom", 1_990), ("accept4", 10), ("accept", 5)]);
         fail(&mut run.counts, "recvfrom", libc::EAGAIN, 990);
         let cases: &[(&str, &[&str])] = &[
             ("all = 2.005", &[]),
-            ("all = 2", &["all: 2.0050, and 2 is allowed: 0.0050 too many"]),
+            ("all = 2", &["all: 2.0050 exceeds 2 by 0.0050"]),
             ("accept = 0.015\naccept4 = 0.01", &[]),
-            ("accept = 0.01", &["accept: 0.0150, and 0.01 is allowed: 0.0050 too many"]),
+            ("accept = 0.01", &["accept: 0.0150 exceeds 0.01 by 0.0050"]),
             ("eagain = 0.99\neagain-reads = 0.99", &[]),
             (
                 "wait = 0\neagain = 0\nrecvfrom = 1",
-                &[
-                    "eagain: 0.9900, and 0 is allowed: 0.9900 too many",
-                    "recvfrom: 1.9900, and 1 is allowed: 0.9900 too many",
-                ],
+                &["eagain: 0.9900 exceeds 0 by 0.9900", "recvfrom: 1.9900 exceeds 1 by 0.9900"],
             ),
         ];
         for (text, complaints) in cases {
@@ -235,18 +240,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn faulty_budgets_are_refused() {
         for (text, message) in [
-            ("", "it allows everything: write lines like `all = 3.1`"),
-            ("reciev = 1", "`reciev` is nothing that is counted: is `receive` meant?"),
-            ("epoll_clt = 1", "`epoll_clt` is nothing that is counted: is `epoll_ctl` meant?"),
-            ("zero_waits = 1", "`zero_waits` is nothing that is counted: is `zero-waits` meant?"),
-            ("qq = 1", "`qq` is nothing that is counted: neither a group, nor a system call"),
-            ("all = -1", "`all`: a maximum is a number from 0 up"),
-            ("all = nan", "`all`: a maximum is a number from 0 up"),
-            ("all = \"3\"", "`all`: a maximum is a number from 0 up"),
-            ("all = 99999999999999", "`all`: a maximum is a number from 0 up"),
-            ("[calls]\nread = 1", "`calls` is nothing that is counted: is `all` meant?"),
+            ("", "no limits: add lines like `all = 3.1`"),
+            ("reciev = 1", "`reciev` is unknown: did you mean `receive`?"),
+            ("epoll_clt = 1", "`epoll_clt` is unknown: did you mean `epoll_ctl`?"),
+            ("zero_waits = 1", "`zero_waits` is unknown: did you mean `zero-waits`?"),
+            ("qq = 1", "`qq` is unknown: neither a group, a class of waste, nor a system call"),
+            ("all = -1", "`all`: the maximum must be a number of at least 0"),
+            ("all = nan", "`all`: the maximum must be a number of at least 0"),
+            ("all = \"3\"", "`all`: the maximum must be a number of at least 0"),
+            ("all = 99999999999999", "`all`: the maximum must be a number of at least 0"),
+            ("[calls]\nread = 1", "`calls` is unknown: did you mean `all`?"),
         ] {
             assert_eq!(Budget::parse(text).unwrap_err().to_string(), message, "{text}");
         }
@@ -259,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_counted_is_said() {
+    fn uncounted_names_are_reported() {
         let mut run = run(1_000, &[("epoll_wait", 10)]);
         let budget = Budget::parse("all = 5\nclock-reads = 1\nzero-waits = 0").unwrap();
         assert_eq!(budget.uncounted(&run), ["clock-reads", "zero-waits"]);
@@ -270,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_never_waits_waits_in_vain_never() {
+    fn a_program_without_waits_has_no_zero_waits() {
         let budget = Budget::parse("zero-waits = 0").unwrap();
         for calls in [&[("read", 10)][..], &[("io_uring_enter", 10)]] {
             let run = run(1_000, calls);

@@ -1,45 +1,45 @@
-//! Two runs side by side, with what the second does differently.
+//! Compares two runs side by side.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::group::Group;
-use super::run::Run;
-use super::table::{Table, field, share};
-use crate::counts::{ByPhase, Counts, Phase};
+use super::group::CallGroup;
+use super::run::AuditRun;
+use super::table::{TextTable, field, share};
+use crate::counts::{ByPhase, CallCounts, ConnectionPhase};
 use crate::names::REPEATED;
 
 /// Two runs of the same unit.
 #[derive(Clone, Copy, Debug)]
-pub struct Comparison<'r> {
-    first: &'r Run,
-    second: &'r Run,
+pub struct RunComparison<'r> {
+    first: &'r AuditRun,
+    second: &'r AuditRun,
 }
 
-/// Why two runs cannot be held side by side: the nouns of their units.
+/// Why two runs cannot be compared: the nouns of their units.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Incomparable {
     first: Option<String>,
     second: Option<String>,
 }
 
-/// Something that both were counted for.
+/// One compared figure.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Row {
+pub(crate) struct ComparisonRow {
     pub(crate) name: String,
-    /// For each unit.
+    /// The first run's figure for each unit.
     pub(crate) first: f64,
-    /// For each unit.
+    /// The second run's figure for each unit.
     pub(crate) second: f64,
 }
 
-impl<'r> Comparison<'r> {
-    /// The first is what the second is measured by.
+impl<'r> RunComparison<'r> {
+    /// Compares the second run with the first.
     ///
     /// # Errors
-    /// What they were divided by is not the same.
-    pub fn new(first: &'r Run, second: &'r Run) -> Result<Self, Incomparable> {
-        let noun = |run: &Run| run.unit.as_ref().map(|unit| unit.noun().to_owned());
+    /// The units differ.
+    pub fn new(first: &'r AuditRun, second: &'r AuditRun) -> Result<Self, Incomparable> {
+        let noun = |run: &AuditRun| run.unit.as_ref().map(|unit| unit.noun().to_owned());
         let (one, other) = (noun(first), noun(second));
         if one != other {
             return Err(Incomparable { first: one, second: other });
@@ -47,23 +47,22 @@ impl<'r> Comparison<'r> {
         Ok(Self { first, second })
     }
 
-    /// For people: a table, the busiest calls first; it ends with a line feed.
+    /// A table for people, the most frequent calls first. It ends with a line feed.
     pub fn text(&self) -> String {
         let (first, second) = self.headings();
         let noun = match &self.first.unit {
             Some(unit) => format!("per {}", unit.noun()),
             None => "in total".to_owned(),
         };
-        let mut table = Table::new(["system call", &first, &second, "difference"]);
+        let mut table = TextTable::new(["system call", &first, &second, "difference"]);
         for row in self.calls() {
             table.row(row.cells());
         }
         table.row(self.all().cells());
-        let mut groups = Table::new(["by group", &first, &second, "difference"]);
+        let mut groups = TextTable::new(["by group", &first, &second, "difference"]);
         self.groups().iter().for_each(|row| groups.row(row.cells()));
         let mut text = format!("{}\n{}\n\n", self.first.command, self.second.command);
-        text +=
-            &field("calls", &format!("{noun}; the difference is what {second} makes of {first}'s"));
+        text += &field("calls", &format!("{noun}; difference: {second} relative to {first}"));
         text.push('\n');
         text += &table.text();
         text.push('\n');
@@ -73,7 +72,7 @@ impl<'r> Comparison<'r> {
         let more = [("beside", self.others()), ("while", by_call), ("while, by ring", by_ring)];
         for (heading, rows) in more {
             if !rows.is_empty() {
-                let mut table = Table::new([heading, &first, &second, "difference"]);
+                let mut table = TextTable::new([heading, &first, &second, "difference"]);
                 rows.iter().for_each(|row| table.row(row.cells()));
                 text.push('\n');
                 text += &table.text();
@@ -82,38 +81,38 @@ impl<'r> Comparison<'r> {
         text
     }
 
-    /// What the second is measured by.
-    pub(crate) fn first(&self) -> &'r Run {
+    /// The run that the second is compared with.
+    pub(crate) fn first(&self) -> &'r AuditRun {
         self.first
     }
 
-    /// All calls together.
-    pub(crate) fn all(&self) -> Row {
-        self.row("all", Counts::total)
+    /// The sum of all calls.
+    pub(crate) fn all(&self) -> ComparisonRow {
+        self.row("all", CallCounts::total)
     }
 
-    /// Calls, the busiest of either first.
-    pub(crate) fn calls(&self) -> Vec<Row> {
+    /// Calls, the most frequent of either run first.
+    pub(crate) fn calls(&self) -> Vec<ComparisonRow> {
         let each = [self.first, self.second].into_iter();
         let names: BTreeSet<&String> = each.flat_map(|run| run.counts.calls.keys()).collect();
-        let count = |counts: &Counts, name: &str| counts.calls.get(name).map_or(0, |t| t.count);
+        let count = |counts: &CallCounts, name: &str| counts.calls.get(name).map_or(0, |t| t.count);
         let row = |name: &String| self.row(name, |counts| count(counts, name));
         let mut rows: Vec<_> = names.into_iter().map(row).collect();
-        let weight = |row: &Row| row.first.max(row.second);
+        let weight = |row: &ComparisonRow| row.first.max(row.second);
         rows.sort_by(|a, b| weight(b).total_cmp(&weight(a))); // stable: then by name
         rows
     }
 
-    /// By what they do: there a `writev` stands beside a `sendto`.
-    fn groups(&self) -> Vec<Row> {
-        let row = |group: Group| self.row(group.name(), |counts| group.count(counts));
-        let rows = Group::ALL.into_iter().map(row);
-        rows.filter(Row::has_any).collect()
+    /// Counts by group, so that a `writev` compares with a `sendto`.
+    fn groups(&self) -> Vec<ComparisonRow> {
+        let row = |group: CallGroup| self.row(group.name(), |counts| group.count(counts));
+        let rows = CallGroup::ALL.into_iter().map(row);
+        rows.filter(ComparisonRow::has_any).collect()
     }
 
-    /// What is no system call of its own: what had nothing to do, clock reads, a ring's operations.
-    pub(crate) fn others(&self) -> Vec<Row> {
-        let ring = |counts: &Counts| {
+    /// Figures that are no separate system calls: `EAGAIN`, clock reads, a ring's operations.
+    pub(crate) fn others(&self) -> Vec<ComparisonRow> {
+        let ring = |counts: &CallCounts| {
             let asked = counts.ring.iter().flatten().filter(|(name, _)| *name != REPEATED);
             asked.map(|(_, tally)| tally.count).sum()
         };
@@ -122,23 +121,23 @@ impl<'r> Comparison<'r> {
             self.row("clock reads", |counts| counts.clock_reads.unwrap_or(0)),
             self.row("ring operations", ring),
         ];
-        rows.into_iter().filter(Row::has_any).collect()
+        rows.into_iter().filter(ComparisonRow::has_any).collect()
     }
 
-    /// By what they were doing, where that is known of both.
-    fn phases(&self, of: impl Fn(&Counts) -> Option<&ByPhase>) -> Vec<Row> {
+    /// Counts by phase, if both runs have phases.
+    fn phases(&self, of: impl Fn(&CallCounts) -> Option<&ByPhase>) -> Vec<ComparisonRow> {
         if [self.first, self.second].iter().any(|run| of(&run.counts).is_none()) {
             return Vec::new();
         }
-        let count = |counts: &Counts, phase: Phase| {
+        let count = |counts: &CallCounts, phase: ConnectionPhase| {
             let done = of(counts).and_then(|phases| phases.get(&phase));
             done.into_iter().flatten().map(|(_, tally)| tally.count).sum()
         };
-        let row = |phase: Phase| self.row(phase.name(), |counts| count(counts, phase));
-        Phase::ALL.into_iter().map(row).filter(Row::has_any).collect()
+        let row = |phase: ConnectionPhase| self.row(phase.name(), |counts| count(counts, phase));
+        ConnectionPhase::ALL.into_iter().map(row).filter(ComparisonRow::has_any).collect()
     }
 
-    /// The two commands' names, which are different.
+    /// Two different headings: the names of the commands.
     fn headings(&self) -> (String, String) {
         match (self.first.name(), self.second.name()) {
             (first, second) if first == second => ("first".into(), "second".into()),
@@ -146,8 +145,8 @@ impl<'r> Comparison<'r> {
         }
     }
 
-    fn row(&self, name: &str, count: impl Fn(&Counts) -> u64) -> Row {
-        Row {
+    fn row(&self, name: &str, count: impl Fn(&CallCounts) -> u64) -> ComparisonRow {
+        ComparisonRow {
             name: name.to_owned(),
             first: self.first.share(count(&self.first.counts)),
             second: self.second.share(count(&self.second.counts)),
@@ -155,7 +154,7 @@ impl<'r> Comparison<'r> {
     }
 }
 
-impl Row {
+impl ComparisonRow {
     fn has_any(&self) -> bool {
         self.first > 0.0 || self.second > 0.0
     }
@@ -165,7 +164,7 @@ impl Row {
         [self.name.clone(), shown(self.first), shown(self.second), self.difference()]
     }
 
-    /// `-16.6 %`, or a word where that says nothing.
+    /// The change in percent, or a word where a percentage means nothing.
     pub(crate) fn difference(&self) -> String {
         let percent = (self.second - self.first) / self.first * 100.0;
         match (self.first > 0.0, self.second > 0.0) {
@@ -181,12 +180,12 @@ impl Row {
 
 impl fmt::Display for Incomparable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let said = |noun: &Option<String>| match noun {
+        let label = |noun: &Option<String>| match noun {
             Some(noun) => format!("per {noun}"),
             None => "in total".to_owned(),
         };
-        let (first, second) = (said(&self.first), said(&self.second));
-        write!(f, "one counts {first} and the other {second}; choose the same with --per")
+        let (first, second) = (label(&self.first), label(&self.second));
+        write!(f, "the first run counts {first}, the second {second}: use the same --per")
     }
 }
 
@@ -196,11 +195,11 @@ impl std::error::Error for Incomparable {}
 mod tests {
     use super::*;
     use crate::report::run::tests::{fail, run};
-    use crate::report::unit::Unit;
+    use crate::report::unit::CountUnit;
 
-    /// The table of the commit that fused epoll's events (HAProxy, 2013), as two runs.
+    /// The counts before and after HAProxy's commit that fused epoll events (2013).
     #[test]
-    fn a_reference_table_comes_out_again() {
+    fn a_reference_table_is_reproduced() {
         let mut before =
             run(10_000, &[("epoll_wait", 60_000), ("recvfrom", 50_004), ("close", 20_005)]);
         let mut after =
@@ -210,16 +209,16 @@ mod tests {
         fail(&mut after.counts, "recvfrom", libc::EAGAIN, 10_013);
         for run in [&mut before, &mut after] {
             let calls = run.counts.calls.clone().into_iter().filter(|(name, _)| name == "close");
-            run.counts.by_phase = Some([(Phase::Close, calls.collect())].into());
+            run.counts.by_phase = Some([(ConnectionPhase::Close, calls.collect())].into());
         }
-        let text = Comparison::new(&before, &after).unwrap().text();
+        let text = RunComparison::new(&before, &after).unwrap().text();
         assert_eq!(
             text,
             "\
 server --port 1
 /usr/sbin/haproxy -f h.cfg
 
-  calls           per request; the difference is what haproxy makes of server's
+  calls           per request; difference: haproxy relative to server
 
   system call       server   haproxy  difference
   epoll_wait        6.0000    5.0012     -16.6 %
@@ -244,7 +243,7 @@ server --port 1
     }
 
     #[test]
-    fn differences_say_something() {
+    fn differences_are_percentages_or_words() {
         for (first, second, text) in [
             (0.0, 0.0, ""),
             (0.0, 1.0, "new"),
@@ -254,14 +253,14 @@ server --port 1
             (2.0, 3.0, "+50.0 %"),
             (1.0, 20.0, "x20"),
         ] {
-            assert_eq!(Row { name: String::new(), first, second }.difference(), text);
+            assert_eq!(ComparisonRow { name: String::new(), first, second }.difference(), text);
         }
     }
 
     #[test]
     fn runs_of_one_program_have_different_headings() {
         let (one, other) = (run(10, &[("read", 10)]), run(20, &[("read", 40)]));
-        let text = Comparison::new(&one, &other).unwrap().text();
+        let text = RunComparison::new(&one, &other).unwrap().text();
         assert!(text.contains("    first    second  difference"), "{text}");
         assert!(text.contains("read              1.0000    2.0000    +100.0 %"), "{text}");
     }
@@ -269,13 +268,13 @@ server --port 1
     #[test]
     fn different_units_are_not_compared() {
         let (one, mut other) = (run(10, &[]), run(20, &[]));
-        other.unit = Unit::new("accept", 20);
-        let error = Comparison::new(&one, &other).unwrap_err();
+        other.unit = CountUnit::new("accept", 20);
+        let error = RunComparison::new(&one, &other).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "one counts per request and the other per accept; choose the same with --per"
+            "the first run counts per request, the second per accept: use the same --per"
         );
         other.unit = None;
-        assert!(Comparison::new(&one, &other).unwrap_err().to_string().contains("in total"));
+        assert!(RunComparison::new(&one, &other).unwrap_err().to_string().contains("in total"));
     }
 }

@@ -18,7 +18,7 @@ names! {
     ETIMEDOUT ECONNREFUSED EHOSTDOWN EHOSTUNREACH EALREADY EINPROGRESS ESTALE EDQUOT ECANCELED
 }
 
-/// What the kernel gives to itself: a call that it makes again after a signal (linux/errno.h).
+/// Internal error numbers: the kernel restarts the call after a signal (linux/errno.h).
 const RESTARTS: &[(i32, &str)] = &[
     (512, "ERESTARTSYS"),
     (513, "ERESTARTNOINTR"),
@@ -26,13 +26,13 @@ const RESTARTS: &[(i32, &str)] = &[
     (516, "ERESTART_RESTARTBLOCK"),
 ];
 
-/// Its name; of one that has none here, `E` and the number.
+/// The name of an error; `E` and the number if it has none here.
 pub(crate) fn name(errno: i32) -> Cow<'static, str> {
     let known = all().find(|(number, _)| *number == errno);
     known.map_or_else(|| format!("E{errno}").into(), |(_, name)| name.into())
 }
 
-/// The number of a name that [`name`] gives.
+/// The inverse of [`name`].
 pub(crate) fn number(name: &str) -> Option<i32> {
     let known = all().find(|(_, known)| *known == name);
     known.map(|(number, _)| number).or_else(|| {
@@ -41,7 +41,7 @@ pub(crate) fn number(name: &str) -> Option<i32> {
     })
 }
 
-/// Calls that had nothing to do answer this.
+/// The error of calls that had nothing to do.
 pub(crate) const EAGAIN: i32 = libc::EAGAIN;
 
 fn all() -> impl Iterator<Item = (i32, &'static str)> {

@@ -1,15 +1,15 @@
-//! Calls that do the same thing, whatever they are called.
+//! Groups of calls with the same purpose.
 
-use crate::counts::Counts;
+use crate::counts::CallCounts;
 
-/// What a call does for a program that moves bytes between sockets. Each call is in one group, so
-/// the groups of a run add up to all of its calls. A group that is named as a call holds that call
-/// and its variants only.
+/// The purpose of a call in a program that moves bytes between sockets. Each call is in one group,
+/// so the groups of a run add up to all of its calls. A group with the name of a call contains only
+/// that call and its variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Group {
+pub enum CallGroup {
     /// Waits until something is ready; submits to a ring and reaps from it.
     Wait,
-    /// Says what to wait for: `epoll_ctl`.
+    /// Changes what to wait for: `epoll_ctl`.
     Watch,
     /// `accept4` and `accept`.
     Accept,
@@ -19,27 +19,27 @@ pub enum Group {
     Receive,
     /// Writes.
     Send,
-    /// Moves bytes without showing them: `splice`, `tee`, `vmsplice`.
+    /// Moves bytes without copying them to the program: `splice`, `tee`, `vmsplice`.
     Splice,
     /// `close` and `close_range`.
     Close,
-    /// Makes, names, ends and sets up descriptors: `socket`, `shutdown`, `setsockopt`, `fcntl`.
+    /// Creates, configures and shuts down descriptors: `socket`, `shutdown`, `setsockopt`, `fcntl`.
     Sockets,
-    /// Opens, looks at and moves about in files.
+    /// Opens, examines and changes files.
     Files,
-    /// Asks for memory and gives it back.
+    /// Allocates and frees memory.
     Memory,
-    /// Waits for threads, starts and ends them.
+    /// Starts, ends and waits for threads.
     Threads,
-    /// Signals, and what is to happen at one.
+    /// Sends signals and configures their handling.
     Signals,
-    /// Asks what time it is, and sleeps until one.
+    /// Reads the clock and sleeps.
     Clock,
     /// Everything else.
     Other,
 }
 
-impl Group {
+impl CallGroup {
     /// In the order of a connection's life.
     pub const ALL: [Self; 15] = [
         Self::Wait,
@@ -80,7 +80,7 @@ impl Group {
         }
     }
 
-    /// The one of this name.
+    /// The group with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|group| group.name() == name)
     }
@@ -91,8 +91,8 @@ impl Group {
         member.unwrap_or(Self::Other)
     }
 
-    /// How often its calls were made.
-    pub fn count(self, counts: &Counts) -> u64 {
+    /// The number of calls in this group.
+    pub fn count(self, counts: &CallCounts) -> u64 {
         let ours = counts.calls.iter().filter(|(name, _)| Self::of(name) == self);
         ours.map(|(_, tally)| tally.count).sum()
     }
@@ -102,10 +102,10 @@ impl Group {
     }
 }
 
-/// Whose calls are not `other`.
-const MEMBERS: &[(Group, &[&str])] = &[
+/// The calls of each group except `other`.
+const MEMBERS: &[(CallGroup, &[&str])] = &[
     (
-        Group::Wait,
+        CallGroup::Wait,
         &[
             "epoll_wait",
             "epoll_pwait",
@@ -119,24 +119,24 @@ const MEMBERS: &[(Group, &[&str])] = &[
             "io_pgetevents",
         ],
     ),
-    (Group::Watch, &["epoll_ctl", "epoll_create", "epoll_create1"]),
-    (Group::Accept, &["accept", "accept4"]),
-    (Group::Connect, &["connect"]),
+    (CallGroup::Watch, &["epoll_ctl", "epoll_create", "epoll_create1"]),
+    (CallGroup::Accept, &["accept", "accept4"]),
+    (CallGroup::Connect, &["connect"]),
     (
-        Group::Receive,
+        CallGroup::Receive,
         &["read", "readv", "preadv", "preadv2", "pread64", "recvfrom", "recvmsg", "recvmmsg"],
     ),
     (
-        Group::Send,
+        CallGroup::Send,
         &[
             "write", "writev", "pwrite64", "pwritev", "pwritev2", "sendto", "sendmsg", "sendmmsg",
             "sendfile",
         ],
     ),
-    (Group::Splice, &["splice", "tee", "vmsplice"]),
-    (Group::Close, &["close", "close_range"]),
+    (CallGroup::Splice, &["splice", "tee", "vmsplice"]),
+    (CallGroup::Close, &["close", "close_range"]),
     (
-        Group::Sockets,
+        CallGroup::Sockets,
         &[
             "socket",
             "socketpair",
@@ -163,7 +163,7 @@ const MEMBERS: &[(Group, &[&str])] = &[
         ],
     ),
     (
-        Group::Files,
+        CallGroup::Files,
         &[
             "open",
             "openat",
@@ -198,9 +198,9 @@ const MEMBERS: &[(Group, &[&str])] = &[
             "fstatfs",
         ],
     ),
-    (Group::Memory, &["mmap", "munmap", "mremap", "mprotect", "madvise", "brk"]),
+    (CallGroup::Memory, &["mmap", "munmap", "mremap", "mprotect", "madvise", "brk"]),
     (
-        Group::Threads,
+        CallGroup::Threads,
         &[
             "futex",
             "clone",
@@ -217,7 +217,7 @@ const MEMBERS: &[(Group, &[&str])] = &[
         ],
     ),
     (
-        Group::Signals,
+        CallGroup::Signals,
         &[
             "rt_sigaction",
             "rt_sigprocmask",
@@ -234,7 +234,7 @@ const MEMBERS: &[(Group, &[&str])] = &[
         ],
     ),
     (
-        Group::Clock,
+        CallGroup::Clock,
         &["clock_gettime", "clock_getres", "gettimeofday", "time", "clock_nanosleep", "nanosleep"],
     ),
 ];
@@ -249,29 +249,32 @@ mod tests {
     #[test]
     fn every_call_is_in_one_group() {
         let mut seen = BTreeSet::new();
-        for group in Group::ALL {
-            assert_eq!(Group::named(group.name()), Some(group));
+        for group in CallGroup::ALL {
+            assert_eq!(CallGroup::named(group.name()), Some(group));
             for call in group.members() {
                 assert!(seen.insert(*call), "{call} is in two groups");
-                assert_eq!(Group::of(call), group);
+                assert_eq!(CallGroup::of(call), group);
             }
         }
-        assert_eq!((Group::of("getpid"), Group::named("accept4")), (Group::Other, None));
+        assert_eq!(
+            (CallGroup::of("getpid"), CallGroup::named("accept4")),
+            (CallGroup::Other, None)
+        );
     }
 
     #[test]
-    fn a_name_that_a_group_and_a_call_share_means_that_call() {
-        for group in Group::ALL {
-            let namesake = Group::of(group.name());
-            assert!(namesake == group || namesake == Group::Other, "{}", group.name());
+    fn a_group_named_like_a_call_contains_that_call() {
+        for group in CallGroup::ALL {
+            let namesake = CallGroup::of(group.name());
+            assert!(namesake == group || namesake == CallGroup::Other, "{}", group.name());
         }
     }
 
     #[test]
     fn groups_add_up_to_all_calls() {
         let counts = counts(&[("recvfrom", 7), ("accept", 1), ("accept4", 2), ("getpid", 4)]);
-        let sums: Vec<_> = Group::ALL.iter().map(|group| group.count(&counts)).collect();
+        let sums: Vec<_> = CallGroup::ALL.iter().map(|group| group.count(&counts)).collect();
         assert_eq!(sums.iter().sum::<u64>(), counts.total());
-        assert_eq!((Group::Accept.count(&counts), Group::Receive.count(&counts)), (3, 7));
+        assert_eq!((CallGroup::Accept.count(&counts), CallGroup::Receive.count(&counts)), (3, 7));
     }
 }

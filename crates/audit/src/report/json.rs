@@ -1,4 +1,4 @@
-//! A run for machines. The form is stable: fields are added, never renamed or removed.
+//! A run as JSON. The format is stable: fields are added, never renamed or removed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,83 +6,83 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::budget::Excess;
-use super::compare::{Comparison, Row};
+use super::compare::{ComparisonRow, RunComparison};
 use super::errno;
-use super::run::Run;
+use super::run::AuditRun;
 use super::waste::wastes;
 use crate::cost::Cost;
-use crate::counts::{ByPhase, Tally};
+use crate::counts::{ByPhase, CallTally};
 use crate::timeline::{TimedCall, Timeline};
 
-/// Everything that an audit found.
+/// The result of an audit.
 #[derive(Clone, Debug, Serialize)]
-struct Report {
-    /// The form of this object: 1.
+struct JsonReport {
+    /// The version of this format: 1.
     format: u32,
-    /// The program.
+    /// The measured program.
     #[serde(flatten)]
     run: Figures,
-    /// What it was compared with; then also `difference`.
+    /// The program it was compared with; then `difference` is set as well.
     compared_with: Option<Figures>,
-    /// By call, what the program makes of what the other made, for each unit.
+    /// By call: this program and the other, for each unit.
     difference: Option<BTreeMap<String, Difference>>,
-    /// What exceeded the budget; `null` if there was none.
+    /// The exceeded lines of the budget; `null` without a budget.
     exceeded: Option<Vec<Over>>,
 }
 
-/// What was found of one program.
+/// The figures of one program.
 #[derive(Clone, Debug, Serialize)]
 struct Figures {
-    /// The command, as it was given.
+    /// The command line.
     command: String,
-    /// Who counted: `ebpf` or `ptrace`.
+    /// The backend: `ebpf` or `ptrace`.
     backend: &'static str,
-    /// What counts were divided by.
+    /// The unit that counts are divided by.
     unit: Option<Divisor>,
     /// System calls by name.
-    calls: BTreeMap<String, Calls>,
-    /// All of them.
-    all: Calls,
-    /// How often they were made, by what they do.
+    calls: BTreeMap<String, JsonCalls>,
+    /// The sum of all calls.
+    all: JsonCalls,
+    /// The number of calls by group.
     groups: BTreeMap<&'static str, u64>,
     /// Operations of io_uring by name; `null` if they were not counted.
-    ring: Option<BTreeMap<String, Calls>>,
-    /// Why they were not; `null` if they were.
+    ring: Option<BTreeMap<String, JsonCalls>>,
+    /// Why operations were not counted; `null` if they were.
     ring_unknown: Option<String>,
-    /// Clock reads that were no system calls; `null` if they were not counted.
+    /// Clock reads without a system call; `null` if they were not counted.
     clock_reads: Option<u64>,
-    /// By what the program was doing, if it was asked for: system calls by name.
-    phases: Option<BTreeMap<&'static str, BTreeMap<String, Calls>>>,
-    /// The same of operations of io_uring; `null` if they were not counted.
-    ring_phases: Option<BTreeMap<&'static str, BTreeMap<String, Calls>>>,
-    /// Events that were lost: the counts are exact if there are none.
+    /// System calls by phase and name, if requested.
+    phases: Option<BTreeMap<&'static str, BTreeMap<String, JsonCalls>>>,
+    /// Operations of io_uring by phase and name; `null` if they were not counted.
+    ring_phases: Option<BTreeMap<&'static str, BTreeMap<String, JsonCalls>>>,
+    /// Events that were lost. If 0, the counts are exact.
     lost: u64,
     /// How many of them were calls of 32-bit programs.
     foreign: u64,
-    /// Processes that were watched.
+    /// Number of watched processes.
     processes: u64,
-    /// Their threads.
+    /// Number of watched threads.
     threads: u64,
-    /// How long counting took.
+    /// Duration of counting in seconds.
     elapsed_s: f64,
-    /// What counting cost; `null` if that was not measured.
+    /// The overhead of counting; `null` if it was not measured.
     cost: Option<Price>,
-    /// What could be saved, the worst first.
+    /// Avoidable calls, the most first.
     waste: Vec<Saved>,
-    /// What the load brought; `null` without one.
-    load: Option<Answers>,
-    /// What was called, one after the other, if it was asked for.
+    /// The result of the load; `null` without one.
+    load: Option<JsonLoad>,
+    /// Each call in order, if requested.
     timeline: Option<Sequence>,
 }
 
 /// A timeline.
 #[derive(Clone, Debug, Serialize)]
 struct Sequence {
-    /// Requests that were made meanwhile; `null` without a load.
+    /// Requests made meanwhile; `null` without a load.
     requests: Option<u64>,
-    /// In the order in which they began.
+    /// The calls in the order in which they began.
     calls: Vec<Called>,
-    /// Calls that followed, for which there was no room.
+    /// Number of later calls that did not fit.
     left_out: u64,
     /// Events that were lost.
     lost: u64,
@@ -91,47 +91,47 @@ struct Sequence {
 /// A call of a timeline.
 #[derive(Clone, Debug, Serialize)]
 struct Called {
-    /// Since the first return; `null` if it began before anybody looked.
+    /// Microseconds since the first return; `null` if the call began before counting did.
     at_us: Option<f64>,
-    /// How long it took; `null` as above.
+    /// Duration in microseconds; `null` as above.
     took_us: Option<f64>,
-    /// Who called.
+    /// The calling process.
     process: u32,
-    /// Which of its threads.
+    /// The calling thread.
     thread: u32,
     /// Its name.
     call: String,
-    /// What it was given.
+    /// The arguments.
     arguments: String,
-    /// What it returned; -1 if it failed.
+    /// The result; -1 on failure.
     result: i64,
-    /// Why it failed; `null` if it did not.
+    /// The error; `null` on success.
     error: Option<String>,
 }
 
-/// What counts were divided by.
+/// The unit that counts are divided by.
 #[derive(Clone, Debug, Serialize)]
 struct Divisor {
     /// `request`, `accept`, `connect` or `item`.
     noun: String,
-    /// How many there were.
+    /// The number of units.
     count: u64,
 }
 
 /// A system call or an operation.
 #[derive(Clone, Debug, Serialize)]
-struct Calls {
-    /// How often.
+struct JsonCalls {
+    /// Number of calls.
     calls: u64,
     /// For each unit; `null` without one.
     per_unit: Option<f64>,
-    /// How often it had nothing to do.
+    /// How often it failed with `EAGAIN`.
     eagain: u64,
-    /// How often it failed, by error, those with nothing to do among them.
+    /// Failures by error, including `EAGAIN`.
     errors: BTreeMap<String, u64>,
-    /// Bytes that it moved.
+    /// Bytes transferred.
     bytes: u64,
-    /// How often, by an argument; empty where arguments were not looked at.
+    /// Number of calls by an argument; empty where arguments are not read.
     kinds: BTreeMap<String, u64>,
 }
 
@@ -140,79 +140,83 @@ struct Calls {
 struct Saved {
     /// Its name.
     class: &'static str,
-    /// So many calls.
+    /// Number of calls.
     calls: u64,
     /// For each unit; `null` without one.
     per_unit: Option<f64>,
-    /// True if arguments told, false if the number of calls suggests it.
+    /// True if it follows from arguments; false if it is estimated from the number of calls.
     exact: bool,
     /// What to do instead.
     advice: &'static str,
 }
 
-/// What a load brought.
+/// The result of a load.
 #[derive(Clone, Debug, Serialize)]
-struct Answers {
-    /// What was requested.
+struct JsonLoad {
+    /// The requested URL.
     url: String,
-    /// Connections that were held at one time.
+    /// Concurrent connections.
     connections: u32,
-    /// Requests that were answered.
+    /// Requests with a response.
     requests: u64,
-    /// What failed, by kind.
+    /// Errors by kind.
     errors: BTreeMap<String, u64>,
-    /// Answers of status 400 and above.
+    /// Responses with a status of 400 or above.
     refused: u64,
-    /// Requests before, which are in no count.
+    /// Requests before counting began.
     warm_up: u64,
 }
 
-/// What counting cost.
+/// The overhead of counting.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Price {
-    /// Each call that was counted.
+    /// For each counted call.
     call_ns: f64,
-    /// Each operation of io_uring; `null` if there were none.
+    /// For each operation of io_uring; `null` without operations.
     operation_ns: Option<f64>,
-    /// Each call of other programs.
+    /// For each call of other programs.
     other_call_ns: f64,
-    /// The calls and operations of a unit; `null` without one.
+    /// For all calls and operations of a unit; `null` without a unit.
     per_unit_us: Option<f64>,
 }
 
-/// A call of two programs.
+/// One call in two programs.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Difference {
-    /// Of this program, for each unit.
+    /// This program, for each unit.
     this: f64,
-    /// Of the other.
+    /// The other program, for each unit.
     other: f64,
     /// `this - other`.
     change: f64,
 }
 
-/// A line of a budget that does not hold.
+/// An exceeded line of the budget.
 #[derive(Clone, Debug, Serialize)]
 struct Over {
-    /// What there was too much of.
+    /// What exceeded its maximum.
     name: String,
-    /// The most that was allowed for each unit.
+    /// The maximum for each unit.
     maximum: f64,
-    /// What there was for each unit.
+    /// The count for each unit.
     found: f64,
 }
 
-impl Run {
-    /// One JSON object on one line: what was counted, what another program made of the same (the
-    /// first of a comparison whose second this is), and what exceeded a budget.
-    pub fn json(&self, compared: Option<&Comparison<'_>>, exceeded: Option<&[Excess]>) -> String {
-        let report = Report::new(self, compared, exceeded);
+impl AuditRun {
+    /// One JSON object on one line: the run, the run it is compared with (the first of the
+    /// comparison), and the exceeded lines of a budget.
+    pub fn json(
+        &self,
+        compared: Option<&RunComparison<'_>>,
+        exceeded: Option<&[Excess]>,
+    ) -> String {
+        let report = JsonReport::new(self, compared, exceeded);
         serde_json::to_string(&report).expect("strings and numbers")
     }
 }
 
-impl Report {
-    fn new(run: &Run, other: Option<&Comparison<'_>>, exceeded: Option<&[Excess]>) -> Self {
+impl JsonReport {
+    fn new(run: &AuditRun, other: Option<&RunComparison<'_>>, exceeded: Option<&[Excess]>) -> Self {
         Self {
             format: 1,
             run: Figures::new(run),
@@ -227,15 +231,15 @@ impl Report {
 }
 
 impl Figures {
-    fn new(run: &Run) -> Self {
+    fn new(run: &AuditRun) -> Self {
         let counts = &run.counts;
-        let calls = |calls: &BTreeMap<String, Tally>| -> BTreeMap<String, Calls> {
-            calls.iter().map(|(name, tally)| (name.clone(), Calls::new(run, tally))).collect()
+        let calls = |calls: &BTreeMap<String, CallTally>| -> BTreeMap<String, JsonCalls> {
+            calls.iter().map(|(name, tally)| (name.clone(), JsonCalls::new(run, tally))).collect()
         };
         let by_phase = |phases: &ByPhase| -> BTreeMap<_, _> {
             phases.iter().map(|(phase, each)| (phase.name(), calls(each))).collect()
         };
-        let mut all = Tally::default();
+        let mut all = CallTally::default();
         counts.calls.values().for_each(|tally| all.add(tally));
         Self {
             command: run.command.clone(),
@@ -245,7 +249,7 @@ impl Figures {
                 .as_ref()
                 .map(|unit| Divisor { noun: unit.noun().to_owned(), count: unit.count() }),
             calls: calls(&counts.calls),
-            all: Calls::new(run, &all),
+            all: JsonCalls::new(run, &all),
             groups: run.groups().into_iter().map(|(group, n)| (group.name(), n)).collect(),
             ring: counts.ring.as_ref().map(calls),
             ring_unknown: Some(counts.ring_why.clone()).filter(|why| !why.is_empty()),
@@ -268,7 +272,7 @@ impl Figures {
                     advice: waste.class.advice(),
                 })
                 .collect(),
-            load: run.load.as_ref().map(|load| Answers {
+            load: run.load.as_ref().map(|load| JsonLoad {
                 url: load.url.clone(),
                 connections: load.connections,
                 requests: load.requests,
@@ -281,8 +285,8 @@ impl Figures {
     }
 }
 
-impl Calls {
-    fn new(run: &Run, tally: &Tally) -> Self {
+impl JsonCalls {
+    fn new(run: &AuditRun, tally: &CallTally) -> Self {
         let named = |(errno, n): (&i32, &u64)| (errno::name(*errno).into_owned(), *n);
         Self {
             calls: tally.count,
@@ -296,7 +300,7 @@ impl Calls {
 }
 
 impl Price {
-    fn new(run: &Run, Cost { call, operation, other_call }: Cost) -> Self {
+    fn new(run: &AuditRun, Cost { call, operation, other_call }: Cost) -> Self {
         let ns = |time: Duration| round(time.as_secs_f64() * 1e9);
         Self {
             call_ns: ns(call),
@@ -316,7 +320,7 @@ impl Sequence {
 }
 
 impl Called {
-    #[expect(clippy::cast_precision_loss, reason = "a figure to look at")]
+    #[expect(clippy::cast_precision_loss, reason = "for display")]
     fn new(call: &TimedCall) -> Self {
         let micros = |nanos: i64| nanos as f64 / 1e3;
         let error = call.error().map(|errno| errno::name(errno).into_owned());
@@ -334,7 +338,7 @@ impl Called {
 }
 
 impl Difference {
-    fn new(row: &Row) -> Self {
+    fn new(row: &ComparisonRow) -> Self {
         let (this, other) = (round(row.second), round(row.first));
         Self { this, other, change: round(this - other) }
     }
@@ -346,11 +350,11 @@ impl Over {
     }
 }
 
-fn per_unit(run: &Run, count: u64) -> Option<f64> {
+fn per_unit(run: &AuditRun, count: u64) -> Option<f64> {
     run.unit.as_ref().map(|unit| round(unit.share(count)))
 }
 
-/// Six decimals: what is below is no figure.
+/// Rounds to six decimals.
 fn round(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }
@@ -361,24 +365,25 @@ mod tests {
 
     use super::*;
     use crate::report::budget::Budget;
-    use crate::report::run::Load;
+    use crate::report::run::LoadSummary;
     use crate::report::run::tests::{fail, run};
 
-    /// Of each of two programs.
-    const FIGURES: &str = "all backend calls clock_reads command cost elapsed_s foreign groups load \
-                           lost phases processes ring ring_phases ring_unknown threads timeline unit waste";
+    /// The keys of the figures of each program.
+    const FIGURES: &str = "all backend calls clock_reads command cost elapsed_s foreign \
+                           groups load lost phases processes ring ring_phases ring_unknown \
+                           threads timeline unit waste";
 
     fn keys(value: &Value) -> Vec<&str> {
         value.as_object().unwrap().keys().map(String::as_str).collect()
     }
 
     #[test]
-    fn the_json_form_is_the_documented_one() {
+    fn the_json_format_is_the_documented_one() {
         let (mut this, other) = (run(1_000, &[("read", 2_000)]), run(500, &[("read", 1_500)]));
         fail(&mut this.counts, "read", libc::EAGAIN, 1_000);
         this.counts.ring =
-            Some([("recv".to_owned(), Tally { count: 5, ..Tally::default() })].into());
-        this.load = Some(Load {
+            Some([("recv".to_owned(), CallTally { count: 5, ..CallTally::default() })].into());
+        this.load = Some(LoadSummary {
             url: "http://127.0.0.1/".into(),
             connections: 4,
             requests: 1_000,
@@ -394,7 +399,7 @@ mod tests {
         let call = TimedCall { at_ns, took_ns, process, thread, name, arguments, result };
         this.timeline = Some(Timeline { calls: vec![call], ..Timeline::default() });
         let exceeded = Budget::parse("all = 1.5").unwrap().exceeded(&this);
-        let comparison = Comparison::new(&other, &this).unwrap();
+        let comparison = RunComparison::new(&other, &this).unwrap();
         let json = this.json(Some(&comparison), Some(&exceeded));
         let value: Value = serde_json::from_str(&json).unwrap();
         let figures = FIGURES.split(' ').collect::<Vec<_>>();
@@ -432,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_asked_for_is_null() {
+    fn unrequested_parts_are_null() {
         let mut run = run(1, &[("read", 2)]);
         run.unit = None;
         let value = serde_json::from_str::<Value>(&run.json(None, None)).unwrap();

@@ -1,9 +1,8 @@
-//! What is said about counts: shares, tables, records, budgets, advice.
+//! Reports on counts: per unit, as tables, records, budgets and advice.
 //!
-//! Everything here is pure: counts go in, text and numbers come out. A [`Run`] is one program
-//! under one load. It is shown ([`Run::text`]), kept ([`Run::record`], [`Run::read`]), held
-//! beside another ([`Comparison`]) and held against a [`Budget`]. The modules stand in reading
-//! order.
+//! Everything here is pure: counts go in, text and numbers come out. A [`AuditRun`] is one program
+//! under one load. It can be printed ([`AuditRun::text`]), stored ([`AuditRun::record`],
+//! [`AuditRun::read`]), compared ([`RunComparison`]) and checked against a [`Budget`].
 
 mod errno;
 mod group;
@@ -22,9 +21,9 @@ mod table;
 mod text;
 
 pub use budget::{Budget, BudgetError, Excess};
-pub use compare::{Comparison, Incomparable};
-pub use group::Group;
+pub use compare::{Incomparable, RunComparison};
+pub use group::CallGroup;
 pub use record::RecordError;
-pub use run::{Load, Run};
-pub use unit::{Per, Unit, UnitError};
+pub use run::{AuditRun, LoadSummary};
+pub use unit::{CountUnit, Per, UnitError};
 pub use waste::{Class, Waste, wastes};

@@ -1,6 +1,6 @@
-//! A run as text that can be kept beside the source: no times, no process numbers, sorted.
+//! A run as text that can be kept in a repository: sorted, without times and process numbers.
 //!
-//! The first line names the format. Then come lines of a word and what it is about:
+//! The first line names the format. Each following line is a keyword and its values:
 //!
 //! ```text
 //! fulmar audit record 1
@@ -19,32 +19,32 @@ use std::fmt;
 use std::fmt::Write as _;
 
 use super::errno;
-use super::run::Run;
-use super::unit::Unit;
-use crate::counts::{Backend, ByPhase, Counts, Phase, Tally};
+use super::run::AuditRun;
+use super::unit::CountUnit;
+use crate::counts::{ByPhase, CallCounts, CallTally, ConnectionPhase, CountingBackend};
 
-/// What is wrong with a record.
+/// Why a text is no valid record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecordError {
-    /// The first line does not name a format: it is something else.
+    /// The first line does not name the format.
     NoRecord,
-    /// It is a record of a format that we do not read.
+    /// The version of the format is not supported.
     Format,
-    /// It is longer than any record.
+    /// It is longer than the limit.
     TooLong,
-    /// This line (from 1) is not one of a record.
+    /// This line (from 1) is invalid.
     Line(usize),
-    /// This line says what an earlier one has said.
+    /// This line repeats an earlier one.
     Twice(usize),
-    /// Such a line is missing.
+    /// A required line is missing.
     Missing(&'static str),
 }
 
-impl Run {
-    /// The run as a record; it ends with a line feed.
+impl AuditRun {
+    /// The run as a record. It ends with a line feed.
     ///
-    /// Time and load are left out: they are different every time.
+    /// Time and load are left out, because they differ each time.
     pub fn record(&self) -> String {
         let counts = &self.counts;
         let mut text = format!("{FORMAT}{VERSION}\ncommand {}\n", self.command);
@@ -78,10 +78,10 @@ impl Run {
         text
     }
 
-    /// Reads a record.
+    /// Parses a record.
     ///
     /// # Errors
-    /// The variant says what is wrong with it, and where.
+    /// The variant is the cause, with the line.
     pub fn read(text: &str) -> Result<Self, RecordError> {
         if text.len() > SIZE_MAX {
             return Err(RecordError::TooLong);
@@ -91,7 +91,7 @@ impl Run {
         if format.ok_or(RecordError::NoRecord)? != VERSION {
             return Err(RecordError::Format);
         }
-        let mut draft = Draft::default();
+        let mut draft = RecordParser::default();
         for (line, number) in lines.filter(|(line, _)| !line.is_empty()) {
             let new = draft.take(line).ok_or(RecordError::Line(number))?;
             if !new {
@@ -102,7 +102,7 @@ impl Run {
     }
 }
 
-fn tallies(text: &mut String, what: &str, calls: &BTreeMap<String, Tally>) {
+fn tallies(text: &mut String, what: &str, calls: &BTreeMap<String, CallTally>) {
     for (name, tally) in calls {
         let _ = write!(text, "{what} {name} {}", tally.count);
         for (errno, count) in &tally.errors {
@@ -124,34 +124,34 @@ fn line(text: &mut String, line: fmt::Arguments<'_>) {
 
 /// A record that is being read.
 #[derive(Default)]
-struct Draft {
+struct RecordParser {
     command: Option<String>,
-    unit: Option<Unit>,
-    backend: Option<Backend>,
+    unit: Option<CountUnit>,
+    backend: Option<CountingBackend>,
     processes: Option<u64>,
     threads: Option<u64>,
     lost: Option<u64>,
     foreign: Option<u64>,
     clock_reads: Option<u64>,
-    calls: BTreeMap<String, Tally>,
-    ring: Option<BTreeMap<String, Tally>>,
+    calls: BTreeMap<String, CallTally>,
+    ring: Option<BTreeMap<String, CallTally>>,
     ring_why: Option<String>,
     by_phase: Option<ByPhase>,
     ring_by_phase: Option<ByPhase>,
 }
 
-impl Draft {
-    /// Enters a line; `None` if it is none of a record, false if it was there before.
+impl RecordParser {
+    /// Parses a line. `None` if it is invalid, false if it repeats an earlier one.
     fn take(&mut self, line: &str) -> Option<bool> {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         match word {
             "command" => Some(set(&mut self.command, rest.to_owned())),
             "unit" => {
                 let (noun, count) = rest.split_once(' ')?;
-                let unit = Unit::new(noun, number(count)?).filter(|u| u.noun() == noun)?;
+                let unit = CountUnit::new(noun, number(count)?).filter(|u| u.noun() == noun)?;
                 Some(set(&mut self.unit, unit))
             }
-            "backend" => Some(set(&mut self.backend, Backend::named(rest)?)),
+            "backend" => Some(set(&mut self.backend, CountingBackend::named(rest)?)),
             "processes" => Some(set(&mut self.processes, number(rest)?)),
             "threads" => Some(set(&mut self.threads, number(rest)?)),
             "lost" => Some(set(&mut self.lost, number(rest)?)),
@@ -167,9 +167,9 @@ impl Draft {
         }
     }
 
-    fn finish(self) -> Result<Run, RecordError> {
+    fn finish(self) -> Result<AuditRun, RecordError> {
         let backend = self.backend.ok_or(RecordError::Missing("backend"))?;
-        let counts = Counts {
+        let counts = CallCounts {
             calls: self.calls,
             ring: self.ring,
             ring_why: self.ring_why.unwrap_or_default(),
@@ -180,30 +180,30 @@ impl Draft {
             processes: self.processes.ok_or(RecordError::Missing("processes"))?,
             by_phase: self.by_phase,
             ring_by_phase: self.ring_by_phase,
-            ..Counts::none(backend)
+            ..CallCounts::none(backend)
         };
         let command = self.command.ok_or(RecordError::Missing("command"))?;
-        Ok(Run { command, unit: self.unit, counts, load: None, cost: None, timeline: None })
+        Ok(AuditRun { command, unit: self.unit, counts, load: None, cost: None, timeline: None })
     }
 }
 
-/// True if it was not there before.
+/// Sets a value. False if it was set already.
 fn set<T>(place: &mut Option<T>, value: T) -> bool {
     place.replace(value).is_none()
 }
 
-/// A phase, and what was done in it.
+/// Parses a phase and a tally within it.
 fn enter_phase(phases: &mut Option<ByPhase>, rest: &str) -> Option<bool> {
     let (name, rest) = rest.split_once(' ')?;
-    let phase = Phase::ALL.into_iter().find(|phase| phase.name() == name)?;
+    let phase = ConnectionPhase::ALL.into_iter().find(|phase| phase.name() == name)?;
     enter(phases.get_or_insert_default().entry(phase).or_default(), rest)
 }
 
 /// `NAME COUNT`, then `WHAT=COUNT` for errors, kinds and bytes.
-fn enter(calls: &mut BTreeMap<String, Tally>, rest: &str) -> Option<bool> {
+fn enter(calls: &mut BTreeMap<String, CallTally>, rest: &str) -> Option<bool> {
     let mut words = rest.split(' ');
     let name = words.next().filter(|name| !name.is_empty())?;
-    let mut tally = Tally { count: number(words.next()?)?, ..Tally::default() };
+    let mut tally = CallTally { count: number(words.next()?)?, ..CallTally::default() };
     for word in words {
         let (what, count) = word.rsplit_once('=')?;
         let count = number(count)?;
@@ -223,7 +223,7 @@ fn enter(calls: &mut BTreeMap<String, Tally>, rest: &str) -> Option<bool> {
     Some(calls.insert(name.to_owned(), tally).is_none())
 }
 
-/// A count that sums do not overflow with, however many lines there are.
+/// Parses a count. It is bounded so that sums cannot overflow.
 fn number(text: &str) -> Option<u64> {
     text.parse().ok().filter(|number| *number <= NUMBER_MAX)
 }
@@ -232,15 +232,15 @@ impl fmt::Display for RecordError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoRecord => {
-                write!(f, "it is no record: the first line of one is `{FORMAT}{VERSION}`")
+                write!(f, "not a record: the first line must be `{FORMAT}{VERSION}`")
             }
             Self::Format => {
-                write!(f, "a record of another format; this is read: `{FORMAT}{VERSION}`")
+                write!(f, "unsupported record version: expected `{FORMAT}{VERSION}`")
             }
-            Self::TooLong => write!(f, "it is no record: longer than {SIZE_MAX} bytes"),
-            Self::Line(line) => write!(f, "line {line} is not one of a record"),
-            Self::Twice(line) => write!(f, "line {line} says what an earlier line has said"),
-            Self::Missing(what) => write!(f, "the line `{what}` is missing"),
+            Self::TooLong => write!(f, "not a record: longer than {SIZE_MAX} bytes"),
+            Self::Line(line) => write!(f, "line {line} is invalid"),
+            Self::Twice(line) => write!(f, "line {line} repeats an earlier line"),
+            Self::Missing(what) => write!(f, "line `{what}` is missing"),
         }
     }
 }
@@ -250,9 +250,9 @@ impl std::error::Error for RecordError {}
 const FORMAT: &str = "fulmar audit record ";
 const VERSION: &str = "1";
 const BYTES: &str = "bytes";
-/// Kinds have no capitals of their own, so they are told apart from errors.
+/// Prefix of kinds, which distinguishes them from errors.
 const KIND: &str = "kind:";
-/// Some 400 system calls with all that can be said of each come to less.
+/// Some 400 system calls with all their fields are shorter.
 const SIZE_MAX: usize = 1 << 20;
 /// Years of calls, or 280 terabytes. A record has fewer than 65,536 numbers.
 const NUMBER_MAX: u64 = 1 << 48;
@@ -283,7 +283,7 @@ phase head recvfrom 1000
 ring-phase head recv 7 bytes=70
 ";
 
-    fn sample() -> Run {
+    fn sample() -> AuditRun {
         let mut run = run(1_000, &[("accept4", 12), ("recvfrom", 1_000), ("epoll_ctl", 5)]);
         let counts = &mut run.counts;
         fail(counts, "accept4", libc::EAGAIN, 2);
@@ -294,28 +294,28 @@ ring-phase head recv 7 bytes=70
             [("ADD".to_owned(), 3), ("DEL".to_owned(), 2)].into();
         (counts.processes, counts.threads, counts.lost, counts.foreign) = (2, 3, 2, 1);
         counts.clock_reads = Some(7);
-        let tally = |count, bytes| Tally { count, bytes, ..Tally::default() };
+        let tally = |count, bytes| CallTally { count, bytes, ..CallTally::default() };
         counts.ring = Some([("recv".to_owned(), tally(4, 9))].into());
         let calls = [("recvfrom".to_owned(), tally(1_000, 0))].into();
-        counts.by_phase = Some([(Phase::Head, calls)].into());
+        counts.by_phase = Some([(ConnectionPhase::Head, calls)].into());
         let done = [("recv".to_owned(), tally(7, 70))].into();
-        counts.ring_by_phase = Some([(Phase::Head, done)].into());
+        counts.ring_by_phase = Some([(ConnectionPhase::Head, done)].into());
         run
     }
 
     #[test]
-    fn a_record_is_sorted_text_and_reads_back() {
+    fn a_record_is_sorted_text_and_parses_back() {
         assert_eq!(sample().record(), TEXT);
-        assert_eq!(Run::read(TEXT), Ok(sample()));
+        assert_eq!(AuditRun::read(TEXT), Ok(sample()));
         let mut other = sample();
         other.unit = None;
-        other.counts.ring_why = "results are not told".into();
-        assert_eq!(Run::read(&other.record()), Ok(other.clone()));
+        other.counts.ring_why = "results are not reported".into();
+        assert_eq!(AuditRun::read(&other.record()), Ok(other.clone()));
         other.counts.ring = None;
         other.counts.ring_why = "the kernel is older than 6.0".into();
         other.counts.clock_reads = None;
         (other.counts.by_phase, other.counts.ring_by_phase) = (None, None);
-        assert_eq!(Run::read(&other.record()), Ok(other));
+        assert_eq!(AuditRun::read(&other.record()), Ok(other));
     }
 
     #[test]
@@ -326,7 +326,7 @@ ring-phase head recv 7 bytes=70
     }
 
     #[test]
-    fn what_is_no_record_is_said() {
+    fn invalid_records_are_refused() {
         let after = |line: &str| format!("{TEXT}{line}\n");
         let twice = |line: &str| (after(line), RecordError::Twice(17));
         let bad = |line: &str| (after(line), RecordError::Line(17));
@@ -359,30 +359,37 @@ ring-phase head recv 7 bytes=70
             bad("ring-unknown"),
             bad("elapsed 4"),
         ] {
-            assert_eq!(Run::read(&text), Err(error), "{}", &text[..text.len().min(2_000)]);
+            assert_eq!(AuditRun::read(&text), Err(error), "{}", &text[..text.len().min(2_000)]);
         }
     }
 
     proptest! {
         #[test]
-        fn any_text_is_a_record_or_an_error(text in "(fulmar audit record 1\n)?(call|unit|lost|foreign|ring|[a-z ]*)[ -~\n]{0,200}") {
-            if let Ok(run) = Run::read(&text) {
+        fn any_text_is_a_record_or_an_error(
+            text in "(fulmar audit record 1\n)?(call|unit|lost|foreign|ring|[a-z ]*)[ -~\n]{0,200}"
+        ) {
+            if let Ok(run) = AuditRun::read(&text) {
                 prop_assert!(run.text().ends_with('\n'));
-                prop_assert_eq!(Run::read(&run.record()), Ok(run));
+                prop_assert_eq!(AuditRun::read(&run.record()), Ok(run));
             }
         }
 
         #[test]
-        fn any_counts_read_back(
-            calls in proptest::collection::btree_map("[a-z_0-9]{1,20}", (1..NUMBER_MAX, 1..4_096_i32, 0..NUMBER_MAX), 0..20),
+        fn any_counts_parse_back(
+            calls in proptest::collection::btree_map(
+                "[a-z_0-9]{1,20}",
+                (1..NUMBER_MAX, 1..4_096_i32, 0..NUMBER_MAX),
+                0..20,
+            ),
             lost in 0..NUMBER_MAX,
         ) {
             let mut run = run(1, &[]);
             run.counts.lost = lost;
             run.counts.calls = calls.into_iter().map(|(name, (count, errno, bytes))| {
-                (name, Tally { count, bytes, errors: [(errno, count)].into(), ..Tally::default() })
+                let errors = [(errno, count)].into();
+                (name, CallTally { count, bytes, errors, ..CallTally::default() })
             }).collect();
-            prop_assert_eq!(Run::read(&run.record()), Ok(run));
+            prop_assert_eq!(AuditRun::read(&run.record()), Ok(run));
         }
     }
 }

@@ -5,71 +5,72 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::errno::EAGAIN;
-use super::group::Group;
-use super::unit::Unit;
+use super::group::CallGroup;
+use super::unit::CountUnit;
 use crate::cost::Cost;
-use crate::counts::{Counts, Tally};
+use crate::counts::{CallCounts, CallTally};
 use crate::timeline::Timeline;
 
-/// One program under one load: what every report is made of.
+/// One program under one load: the input of every report.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Run {
-    /// The command, as it was given: one line.
+pub struct AuditRun {
+    /// The command line, on one line.
     pub command: String,
-    /// What its counts are divided by; `None`: nothing, they stand for themselves.
-    pub unit: Option<Unit>,
-    /// What was counted.
-    pub counts: Counts,
-    /// The load that it was under, if we made it. Not kept in records.
-    pub load: Option<Load>,
-    /// What counting cost, if that was measured. Not kept in records.
+    /// The unit that counts are divided by. `None`: totals.
+    pub unit: Option<CountUnit>,
+    /// The counts.
+    pub counts: CallCounts,
+    /// The load, if this process made it. Not stored in records.
+    pub load: Option<LoadSummary>,
+    /// The overhead of counting, if it was measured. Not stored in records.
     pub cost: Option<Cost>,
-    /// What it called, one after the other, if that was asked for. Not kept in records.
+    /// Each call in order, if it was requested. Not stored in records.
     pub timeline: Option<Timeline>,
 }
 
-/// What a load brought.
+/// The result of a load.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Load {
-    /// What was requested.
+pub struct LoadSummary {
+    /// The requested URL.
     pub url: String,
-    /// Connections that were held at one time.
+    /// Concurrent connections.
     pub connections: u32,
-    /// Requests that were answered.
+    /// Requests with a response.
     pub requests: u64,
-    /// Requests and connects that failed, by kind.
+    /// Failed requests and connects, by kind.
     pub errors: Vec<(String, u64)>,
-    /// Answers that were no success (400 and above).
+    /// Responses with a status of 400 or above.
     pub refused: u64,
-    /// Requests that were answered before, so that the program was warm. They are in no count.
+    /// Requests before counting began, to warm up the program.
     pub warm_up: u64,
 }
 
-impl Run {
-    /// A command line as one line of text, quoted where a shell would need it.
+impl AuditRun {
+    /// A command line on one line, quoted where a shell would need it.
     pub fn command_of<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
         words.into_iter().map(quoted).collect::<Vec<_>>().join(" ")
     }
 
-    /// The command's first word, without its folder: a heading.
+    /// The command's first word without its directory: a heading.
     pub fn name(&self) -> &str {
         let word = self.command.split(' ').next().unwrap_or_default();
         let name = word.rsplit('/').next().unwrap_or(word);
         if name.is_empty() { "program" } else { name }
     }
 
-    /// The share of one unit; without a unit, the count itself.
-    #[expect(clippy::cast_precision_loss, reason = "a figure to look at")]
+    /// The count for each unit; without a unit, the count itself.
+    #[expect(clippy::cast_precision_loss, reason = "for display")]
     pub fn share(&self, count: u64) -> f64 {
         self.unit.as_ref().map_or(count as f64, |unit| unit.share(count))
     }
 
-    /// Calls that had nothing to do: they answered `EAGAIN`.
+    /// Calls that failed with `EAGAIN`.
     pub fn eagain(&self) -> u64 {
         self.counts.failed_with(EAGAIN)
     }
 
-    /// Microseconds that counting cost for each unit. `None` without a unit, or if it was not measured.
+    /// The overhead of counting for each unit in microseconds. `None` without a unit, or if it was
+    /// not measured.
     pub fn cost_per_unit_us(&self) -> Option<f64> {
         let (unit, cost) = (self.unit.as_ref()?, self.cost?);
         let operations = self.counts.ring.iter().flatten().map(|(_, tally)| tally.count).sum();
@@ -78,15 +79,15 @@ impl Run {
         Some(per_unit(self.counts.total(), cost.call) + of_operations)
     }
 
-    /// Calls by what they do, those that were made, in the order of [`Group::ALL`].
-    pub fn groups(&self) -> Vec<(Group, u64)> {
-        let each = Group::ALL.into_iter().map(|group| (group, group.count(&self.counts)));
+    /// Non-zero groups, in the order of [`CallGroup::ALL`].
+    pub fn groups(&self) -> Vec<(CallGroup, u64)> {
+        let each = CallGroup::ALL.into_iter().map(|group| (group, group.count(&self.counts)));
         each.filter(|(_, count)| *count > 0).collect()
     }
 }
 
 /// Calls or operations, the most frequent first.
-pub(crate) fn by_frequency(calls: &BTreeMap<String, Tally>) -> Vec<(&str, &Tally)> {
+pub(crate) fn by_frequency(calls: &BTreeMap<String, CallTally>) -> Vec<(&str, &CallTally)> {
     let mut calls: Vec<_> = calls.iter().map(|(name, tally)| (&name[..], tally)).collect();
     calls.sort_by_key(|(_, tally)| Reverse(tally.count)); // stable: then by name
     calls
@@ -111,26 +112,26 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::counts::Backend;
+    use crate::counts::CountingBackend;
 
-    /// Calls and how often.
-    pub(crate) fn counts(calls: &[(&str, u64)]) -> Counts {
-        let mut counts = Counts::none(Backend::Ebpf);
-        let tally = |count| Tally { count, ..Tally::default() };
+    /// Counts with these calls.
+    pub(crate) fn counts(calls: &[(&str, u64)]) -> CallCounts {
+        let mut counts = CallCounts::none(CountingBackend::Ebpf);
+        let tally = |count| CallTally { count, ..CallTally::default() };
         counts.calls = calls.iter().map(|(name, n)| ((*name).to_owned(), tally(*n))).collect();
         counts
     }
 
-    /// Has so many of these calls fail.
-    pub(crate) fn fail(counts: &mut Counts, call: &str, errno: i32, times: u64) {
+    /// Makes `times` of these calls fail.
+    pub(crate) fn fail(counts: &mut CallCounts, call: &str, errno: i32, times: u64) {
         counts.calls.get_mut(call).unwrap().errors.insert(errno, times);
     }
 
-    /// A server that answered `requests`.
-    pub(crate) fn run(requests: u64, calls: &[(&str, u64)]) -> Run {
-        Run {
+    /// A server with this number of requests.
+    pub(crate) fn run(requests: u64, calls: &[(&str, u64)]) -> AuditRun {
+        AuditRun {
             command: "server --port 1".into(),
-            unit: Unit::new("request", requests),
+            unit: CountUnit::new("request", requests),
             counts: counts(calls),
             load: None,
             cost: None,
@@ -146,7 +147,7 @@ pub(crate) mod tests {
             (&["a", "b\nc\u{7f}"], "a 'b\\nc\\u{7f}'"),
         ];
         for (words, text) in cases {
-            assert_eq!(Run::command_of(words.iter().copied()), *text);
+            assert_eq!(AuditRun::command_of(words.iter().copied()), *text);
         }
     }
 

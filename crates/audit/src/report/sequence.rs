@@ -1,4 +1,4 @@
-//! A timeline for people: a line for each call, as strace writes it.
+//! A timeline as text: one line for each call, in strace's format.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use super::errno;
 use super::table::{counted, field};
 use crate::timeline::{TimedCall, Timeline};
 
-/// All of it; it ends with a line feed.
+/// The whole timeline. It ends with a line feed.
 pub(crate) fn text(timeline: &Timeline) -> String {
     let Timeline { requests, calls, left_out, lost } = timeline;
     let about = match requests {
@@ -19,15 +19,15 @@ pub(crate) fn text(timeline: &Timeline) -> String {
     line(&mut text, ["at", "took", "thread"], "call");
     for call in calls {
         let thread = call.thread.to_string();
-        let said = format!("{}({}) = {}", call.name, call.arguments, result(call));
-        line(&mut text, [&micros(call.at_ns), &micros(call.took_ns), &thread], &said);
+        let call_text = format!("{}({}) = {}", call.name, call.arguments, result(call));
+        line(&mut text, [&micros(call.at_ns), &micros(call.took_ns), &thread], &call_text);
     }
     if *left_out > 0 {
         text += &field("left out", &format!("{} that followed", counted(*left_out, "call")));
     }
     if *lost > 0 {
         let lost = counted(*lost, "event");
-        text += &field("lost", &format!("{lost}: calls are missing here, nobody knows where"));
+        text += &field("lost", &format!("{lost}: calls are missing at unknown places"));
     }
     text
 }
@@ -37,7 +37,7 @@ fn line(text: &mut String, [at, took, thread]: [&str; 3], call: &str) {
         .expect("a string takes everything");
 }
 
-/// Of nanoseconds. A call that began before anybody looked has no times.
+/// Nanoseconds as microseconds. Empty for a call that began before counting did.
 fn micros(nanos: Option<i64>) -> String {
     let Some(nanos) = nanos else { return "-".to_owned() };
     let sign = if nanos < 0 { "-" } else { "" };
@@ -53,7 +53,7 @@ fn result(call: &TimedCall) -> String {
     }
 }
 
-/// No call moves more bytes; what is greater is an address.
+/// No call moves more bytes. Greater values are addresses.
 const NUMBER_MAX: i64 = 0x7fff_ffff;
 
 #[cfg(test)]

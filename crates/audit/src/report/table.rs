@@ -2,26 +2,26 @@
 
 use std::fmt::Write as _;
 
-/// Columns that line up: the first to the left, the others to the right, each as wide as its
-/// widest cell. Columns that are empty everywhere are left out.
+/// Aligned columns: the first to the left, the others to the right. Each is as wide as its widest
+/// cell. Empty columns are left out.
 #[derive(Debug, Default)]
-pub(crate) struct Table {
+pub(crate) struct TextTable {
     rows: Vec<Vec<String>>,
 }
 
-impl Table {
-    /// With these headings.
+impl TextTable {
+    /// A table with these headings.
     pub(crate) fn new<const N: usize>(headings: [&str; N]) -> Self {
         Self { rows: vec![headings.map(str::to_owned).to_vec()] }
     }
 
-    /// One more row; it has as many cells as there are headings.
+    /// Adds a row. It has as many cells as there are headings.
     pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
         assert_eq!(self.rows[0].len(), N, "a row has a cell for each heading");
         self.rows.push(cells.to_vec());
     }
 
-    /// As text: lines that end without blanks.
+    /// The table as text, without trailing spaces.
     pub(crate) fn text(&self) -> String {
         let wide = |at: usize| self.rows.iter().map(|row| row[at].chars().count()).max();
         let used = |at: usize| self.rows[1..].iter().any(|row| !row[at].is_empty());
@@ -41,7 +41,7 @@ impl Table {
     }
 }
 
-/// A name and what is said of it, with further lines below.
+/// A name with a value. Further lines of the value are indented.
 pub(crate) fn field(name: &str, value: &str) -> String {
     let mut text = String::new();
     for (at, line) in wrapped(value, LINE_WIDTH - FIELD_WIDTH - INDENT.len()).iter().enumerate() {
@@ -52,7 +52,7 @@ pub(crate) fn field(name: &str, value: &str) -> String {
     text
 }
 
-/// Words in lines of at most so many characters; a longer word has a line of its own.
+/// Wraps words into lines of at most `width` characters. A longer word has its own line.
 pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ').filter(|word| !word.is_empty()) {
@@ -80,12 +80,12 @@ pub(crate) fn grouped(n: u64) -> String {
     out
 }
 
-/// The same; nothing for none.
+/// The same; empty for 0.
 pub(crate) fn unless_zero(n: u64) -> String {
     if n == 0 { String::new() } else { grouped(n) }
 }
 
-/// A share of one: `1.0064`.
+/// A count for each unit: `1.0064`.
 pub(crate) fn share(value: f64) -> String {
     format!("{value:.4}")
 }
@@ -97,13 +97,13 @@ pub(crate) fn counted(n: u64, what: &str) -> String {
 
 const INDENT: &str = "  ";
 const GAP: &str = "  ";
-/// The longest name that is usual: `epoll_create1`.
+/// The longest usual name: `epoll_create1`.
 const NAME_WIDTH: usize = 14;
-/// So that tables of different runs look alike.
+/// Fixed, so that tables of different runs have the same width.
 const CELL_WIDTH: usize = 8;
-/// Where what is said of a name begins.
+/// The column of values.
 const FIELD_WIDTH: usize = 16;
-/// What a terminal shows beside a margin.
+/// A terminal's width less a margin.
 const LINE_WIDTH: usize = 96;
 
 #[cfg(test)]
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn columns_line_up_and_empty_ones_are_left_out() {
-        let mut table = Table::new(["call", "calls", "EAGAIN", "bytes"]);
+        let mut table = TextTable::new(["call", "calls", "EAGAIN", "bytes"]);
         table.row([
             "a_name_that_is_long".into(),
             "1,234,567,890".into(),

@@ -1,18 +1,18 @@
-//! A run for people: the table, and what to do about it.
+//! A run as text: tables and advice.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::errno;
-use super::run::{Load, Run, by_frequency};
+use super::run::{AuditRun, LoadSummary, by_frequency};
 use super::sequence;
-use super::table::{Table, counted, field, grouped, share, unless_zero, wrapped};
+use super::table::{TextTable, counted, field, grouped, share, unless_zero, wrapped};
 use super::waste::{Waste, wastes};
-use crate::counts::{Backend, Counts, Phase, Tally};
+use crate::counts::{CallCounts, CallTally, ConnectionPhase, CountingBackend};
 use crate::kinds::UNSEEN;
 
-impl Run {
-    /// For people: what was counted, by call, and what is wasted; it ends with a line feed.
+impl AuditRun {
+    /// The counts by call, and avoidable calls. It ends with a line feed.
     pub fn text(&self) -> String {
         let mut text = format!("{}\n", self.command);
         if let Some(load) = &self.load {
@@ -36,7 +36,7 @@ impl Run {
         text
     }
 
-    /// What counting cost, if that was measured.
+    /// The overhead of counting, if it was measured.
     fn cost(&self) -> String {
         let Some(cost) = self.cost else { return String::new() };
         let ns = |time: Duration| grouped(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
@@ -53,9 +53,9 @@ impl Run {
         wrapped(&text, COST_WIDTH).join("\n") + "\n"
     }
 
-    /// System calls, and below them what a ring was asked to do.
+    /// System calls, and below them the operations of a ring.
     fn calls(&self) -> String {
-        let mut all = Tally::default();
+        let mut all = CallTally::default();
         self.counts.calls.values().for_each(|tally| all.add(tally));
         let calls = by_frequency(&self.counts.calls).into_iter().chain([("all", &all)]);
         let mut text = self.table("system call", calls);
@@ -69,18 +69,18 @@ impl Run {
     fn table<'t>(
         &self,
         what: &str,
-        rows: impl IntoIterator<Item = (&'t str, &'t Tally)>,
+        rows: impl IntoIterator<Item = (&'t str, &'t CallTally)>,
     ) -> String {
         let per = self.unit.as_ref().map_or(String::new(), |unit| format!("per {}", unit.noun()));
         let mut table =
-            Table::new([what, &per, "per 10,000", "in total", "EAGAIN", "errors", "bytes"]);
+            TextTable::new([what, &per, "per 10,000", "in total", "EAGAIN", "errors", "bytes"]);
         for (name, tally) in rows {
             table.row(self.cells(name, tally));
         }
         table.text()
     }
 
-    fn cells(&self, name: &str, tally: &Tally) -> [String; 7] {
+    fn cells(&self, name: &str, tally: &CallTally) -> [String; 7] {
         let eagain = tally.errors.get(&errno::EAGAIN).copied().unwrap_or(0);
         let per = |scale: f64, decimals: usize| match &self.unit {
             Some(unit) => format!("{:.decimals$}", unit.share(tally.count) * scale),
@@ -97,7 +97,7 @@ impl Run {
         ]
     }
 
-    /// What stands below the table, each on a line of its own.
+    /// The lines below the table.
     fn below(&self) -> String {
         let counts = &self.counts;
         let each = self.unit.as_ref().map_or(String::new(), |unit| format!(" per {}", unit.noun()));
@@ -129,8 +129,8 @@ impl Run {
             text += &field("io_uring", &format!("{what} counted: {}", counts.ring_why));
         }
         if let Some(reads) = counts.clock_reads {
-            let said = format!("{}{each}, without a system call (vdso)", amount(reads));
-            text += &field("clock reads", &said);
+            let line = format!("{}{each}, without a system call (vdso)", amount(reads));
+            text += &field("clock reads", &line);
         }
         if counts.lost > 0 {
             let lost = counted(counts.lost, "event");
@@ -139,13 +139,13 @@ impl Run {
                 foreign => format!("; {} of a 32-bit program", counted(foreign, "call")),
             };
             let what = if counts.by_phase.is_some() { ", or those of phases," } else { "" };
-            let said = format!("{lost}: the true counts{what} are higher by so much{foreign}");
-            text += &field("lost", &said);
+            let line = format!("{lost}: the true counts{what} are higher by as many{foreign}");
+            text += &field("lost", &line);
         }
         text
     }
 
-    /// Calls by what the program was doing.
+    /// Calls by phase.
     fn phases(&self) -> Option<String> {
         let phases = self.counts.by_phase.as_ref()?;
         let shown = |count: u64| match &self.unit {
@@ -162,14 +162,14 @@ impl Run {
             text += &format!("\n{}", row("while", &per, "its operations of io_uring"));
             phases.iter().for_each(|(phase, done)| text += &rows(*phase, done, &shown));
         }
-        let doubts = doubts(&self.counts);
-        if !doubts.is_empty() {
-            text += &format!("\n{doubts}");
+        let limits = limits(&self.counts);
+        if !limits.is_empty() {
+            text += &format!("\n{limits}");
         }
         Some(text)
     }
 
-    /// What is wasted, and what to do instead.
+    /// Avoidable calls, and advice.
     fn advice(&self) -> String {
         let found = wastes(self);
         if found.is_empty() {
@@ -187,8 +187,8 @@ impl Run {
             Some(unit) => format!("{} per {}", share(unit.share(waste.count)), unit.noun()),
             None => grouped(waste.count),
         };
-        let doubt = if waste.exact { "" } else { ", going by the number of calls" };
-        let mut text = format!("  {:<18}{amount}{doubt}\n", waste.class.name());
+        let estimate = if waste.exact { "" } else { ", estimated from the number of calls" };
+        let mut text = format!("  {:<18}{amount}{estimate}\n", waste.class.name());
         for line in wrapped(waste.class.advice(), ADVICE_WIDTH) {
             text += &format!("    {line}\n");
         }
@@ -196,11 +196,11 @@ impl Run {
     }
 }
 
-impl Load {
+impl LoadSummary {
     fn sentences(&self) -> String {
         let Self { url, connections, requests, errors, refused, warm_up } = self;
         let mut text = format!(
-            "{} answered over {}, {} before to warm up: {url}\n",
+            "{} answered over {}, after {} to warm up: {url}\n",
             counted(*requests, "request"),
             counted((*connections).into(), "connection"),
             grouped(*warm_up),
@@ -211,19 +211,16 @@ impl Load {
             text += &format!("errors of the load: {}\n", errors.join(", "));
         }
         if *refused > 0 {
-            text += &format!(
-                "{} said that it failed (status 400 and above)\n",
-                counted(*refused, "answer")
-            );
+            text += &format!("{} with a status of 400 or above\n", counted(*refused, "response"));
         }
         text
     }
 }
 
-fn counter(counts: &Counts) -> String {
+fn counter(counts: &CallCounts) -> String {
     let how = match counts.backend {
-        Backend::Ebpf => "in the kernel (ebpf)",
-        Backend::Ptrace => "by tracing (ptrace)",
+        CountingBackend::Ebpf => "in the kernel (ebpf)",
+        CountingBackend::Ptrace => "by tracing (ptrace)",
     };
     let (processes, threads) = (counts.processes, counts.threads);
     let processes = if processes == 1 {
@@ -240,13 +237,17 @@ fn counter(counts: &Counts) -> String {
 }
 
 /// `recvfrom EAGAIN 12`.
-fn errors(name: &str, tally: &Tally) -> Vec<String> {
+fn errors(name: &str, tally: &CallTally) -> Vec<String> {
     let each = tally.errors.iter();
     each.map(|(errno, n)| format!("{name} {} {}", errno::name(*errno), grouped(*n))).collect()
 }
 
-/// What was done in a phase, the most frequent first.
-fn rows(phase: Phase, done: &BTreeMap<String, Tally>, shown: &impl Fn(u64) -> String) -> String {
+/// The calls of a phase, the most frequent first.
+fn rows(
+    phase: ConnectionPhase,
+    done: &BTreeMap<String, CallTally>,
+    shown: &impl Fn(u64) -> String,
+) -> String {
     let mut sorted: Vec<_> = done.iter().map(|(name, tally)| (name, tally.count)).collect();
     sorted.sort_by_key(|(_, count)| std::cmp::Reverse(*count)); // stable: then by name
     let sum = |done: &[(&String, u64)]| shown(done.iter().map(|(_, count)| count).sum());
@@ -264,45 +265,45 @@ fn rows(phase: Phase, done: &BTreeMap<String, Tally>, shown: &impl Fn(u64) -> St
     text
 }
 
-/// What phases cannot tell of these calls, each on a line of its own.
-fn doubts(counts: &Counts) -> String {
+/// The limits of phases for these counts, one line each.
+fn limits(counts: &CallCounts) -> String {
     let by_phase = || counts.by_phase.iter().chain(&counts.ring_by_phase).flatten();
     let mut text = String::new();
-    if by_phase().any(|(phase, _)| *phase == Phase::Tls) {
+    if by_phase().any(|(phase, _)| *phase == ConnectionPhase::Tls) {
         text += &field(
             "encrypted",
-            "what is sent first after a handshake is a head, and the rest a body: tickets too, if \
-             the request came before them",
+            "the first data after a handshake count as a head, the rest as a body; session \
+             tickets too, if the request came before them",
         );
     }
     let all = by_phase().flat_map(|(_, done)| done.values());
     let unseen: u64 = all.filter_map(|tally| tally.kinds.get(UNSEEN)).sum();
     if unseen > 0 {
         let results = counted(unseen, "result");
-        let said = format!("{results} in buffers that a ring chose: taken for heads, or bodies");
-        text += &field("not looked at", &said);
+        let line = format!("{results} in buffers that a ring chose: counted as heads or bodies");
+        text += &field("not examined", &line);
     }
-    let others = by_phase().filter(|(phase, _)| **phase == Phase::Other);
+    let others = by_phase().filter(|(phase, _)| **phase == ConnectionPhase::Other);
     let others = others.flat_map(|(_, done)| done);
     let of_sockets = others.filter(|(name, _)| OF_SOCKETS.contains(&name.as_str()));
-    let strange: u64 = of_sockets.map(|(_, tally)| tally.count).sum();
-    if strange > 0 {
-        let calls = counted(strange, "call");
-        let said = format!(
-            "{calls} on sockets are `other`: of datagrams, or of connections that were there \
-             before, or that the process was given"
+    let unassigned: u64 = of_sockets.map(|(_, tally)| tally.count).sum();
+    if unassigned > 0 {
+        let calls = counted(unassigned, "call");
+        let line = format!(
+            "{calls} on sockets count as `other`: datagrams, connections that existed before, and \
+             connections that the process inherited"
         );
-        text += &field("not followed", &said);
+        text += &field("not followed", &line);
     }
     text
 }
 
-/// A phase, how often, and what.
+/// A row: the phase, its sum, its calls.
 fn row(name: &str, all: &str, calls: &str) -> String {
     format!("  {name:<14}  {all:>11}  {calls}\n")
 }
 
-/// Calls, and operations of io_uring, that only sockets know.
+/// Calls and operations that only sockets have.
 const OF_SOCKETS: &[&str] = &[
     "recvfrom",
     "recvmsg",
@@ -317,11 +318,11 @@ const OF_SOCKETS: &[&str] = &[
     "sendmsg_zc",
 ];
 const ADVICE_WIDTH: usize = 92;
-/// What counting costs stands on one line, unless there is a ring.
+/// The overhead fits on one line, unless there is a ring.
 const COST_WIDTH: usize = 100;
-/// As many calls of a phase are named: there are more only where a program starts and ends.
+/// The calls named for each phase. Only programs that start and end have more.
 const PHASE_CALLS: usize = 12;
-/// What a line has room for behind a phase.
+/// The width of the column of calls.
 const PHASE_WIDTH: usize = 65;
 
 #[cfg(test)]
@@ -331,7 +332,7 @@ mod tests {
     use crate::report::run::tests::{fail, run};
 
     #[test]
-    fn the_report_for_people() {
+    fn the_text_report() {
         let mut run = run(10_000, &[("recvfrom", 20_000), ("accept4", 66), ("epoll_wait", 1_893)]);
         let counts = &mut run.counts;
         fail(counts, "recvfrom", libc::EAGAIN, 10_000);
@@ -343,14 +344,18 @@ mod tests {
         counts.clock_reads = Some(1_893);
         (counts.lost, counts.foreign) = (3, 2);
         counts.elapsed = Duration::from_millis(1_230);
-        let send =
-            Tally { count: 3, bytes: 90, errors: [(libc::EPIPE, 1)].into(), ..Tally::default() };
+        let send = CallTally {
+            count: 3,
+            bytes: 90,
+            errors: [(libc::EPIPE, 1)].into(),
+            ..CallTally::default()
+        };
         counts.ring = Some([("send".to_owned(), send)].into());
-        counts.ring_why = "the kernel does not tell".into();
+        counts.ring_why = "the kernel does not report them".into();
         let nanos = Duration::from_nanos;
         let operation = Some(nanos(1_000));
         run.cost = Some(Cost { call: nanos(105), operation, other_call: nanos(20) });
-        run.load = Some(Load {
+        run.load = Some(LoadSummary {
             url: "http://127.0.0.1:80/".into(),
             connections: 64,
             requests: 10_000,
@@ -362,9 +367,9 @@ mod tests {
             run.text(),
             "\
 server --port 1
-10,000 requests answered over 64 connections, 1,000 before to warm up: http://127.0.0.1:80/
+10,000 requests answered over 64 connections, after 1,000 to warm up: http://127.0.0.1:80/
 errors of the load: timeout: 1,000
-1 answer said that it failed (status 400 and above)
+1 response with a status of 400 or above
 counted in the kernel (ebpf): 1 process, 2 threads, 1.2 s
 counting costs about 105 ns for each call, 1,000 ns for each operation of io_uring, 0.23 us per
 request; 20 ns for each of other programs
@@ -382,14 +387,14 @@ request; 20 ns for each of other programs
   errors          accept4 EAGAIN 2, recvfrom EAGAIN 10,000, recvfrom ECONNRESET 1, io_uring send
                   EPIPE 1
   by argument     epoll_wait timed 0.1893
-  io_uring        results not counted: the kernel does not tell
+  io_uring        results not counted: the kernel does not report them
   clock reads     0.1893 per request, without a system call (vdso)
-  lost            3 events: the true counts are higher by so much; 2 calls of a 32-bit program
+  lost            3 events: the true counts are higher by as many; 2 calls of a 32-bit program
 
   could be saved
   eagain-reads      1.0000 per request
-    Reads that found nothing. Read when an event told of something, and stop at a read that did
-    not fill its buffer: the socket is empty.
+    Reads that found no data. Read after an event only, and stop after a read that did not fill
+    its buffer: the socket is empty.
 "
         );
     }
@@ -398,16 +403,18 @@ request; 20 ns for each of other programs
     fn without_a_unit_there_are_totals_only() {
         let mut run = run(1, &[("read", 3_000), ("epoll_ctl", 400)]);
         run.unit = None;
-        run.counts.backend = Backend::Ptrace;
-        run.counts.ring_why = "the kernel does not tell".into();
+        run.counts.backend = CountingBackend::Ptrace;
+        run.counts.ring_why = "the kernel does not report them".into();
         let call = Duration::from_micros(4);
         run.cost = Some(Cost { call, operation: None, other_call: Duration::ZERO });
         let tally = run.counts.calls["read"].clone();
         let many = (0..14).map(|at| (format!("call{at:02}"), tally.clone())).collect();
         let body = [("read".to_owned(), tally)].into();
-        run.counts.by_phase = Some([(Phase::Body, body), (Phase::Other, many)].into());
-        let recv = Tally { count: 1_200, ..Tally::default() };
-        run.counts.ring_by_phase = Some([(Phase::Head, [("recv".to_owned(), recv)].into())].into());
+        run.counts.by_phase =
+            Some([(ConnectionPhase::Body, body), (ConnectionPhase::Other, many)].into());
+        let recv = CallTally { count: 1_200, ..CallTally::default() };
+        run.counts.ring_by_phase =
+            Some([(ConnectionPhase::Head, [("recv".to_owned(), recv)].into())].into());
         assert_eq!(
             run.text(),
             "\
@@ -422,7 +429,7 @@ counting costs about 4,000 ns for each call
 
   by group        watch 400, receive 3,000
   errors          none
-  io_uring        not counted: the kernel does not tell
+  io_uring        not counted: the kernel does not report them
 
   while              in total  its calls
   body                  3,000  read 3,000
@@ -434,7 +441,7 @@ counting costs about 4,000 ns for each call
   head                  1,200  recv 1,200
 
   could be saved
-  watch-churn       400, going by the number of calls
+  watch-churn       400, estimated from the number of calls
     epoll_ctl beyond one for each connection. Register once, for reading, and wait for room to
     write only after EAGAIN; close(2) removes a registration by itself.
 "
@@ -442,25 +449,28 @@ counting costs about 4,000 ns for each call
     }
 
     #[test]
-    fn what_phases_cannot_tell_is_said() {
-        let phases = |name: &str, tally: Tally| -> BTreeMap<_, _> {
-            [(Phase::Other, [(name.to_owned(), tally)].into())].into()
+    fn the_limits_of_phases_are_reported() {
+        let phases = |name: &str, tally: CallTally| -> BTreeMap<_, _> {
+            [(ConnectionPhase::Other, [(name.to_owned(), tally)].into())].into()
         };
         let mut counts = run(1, &[]).counts;
-        counts.by_phase = Some(phases("epoll_wait", Tally { count: 7, ..Tally::default() }));
-        assert_eq!(doubts(&counts), "");
-        counts.by_phase = Some(phases("recvfrom", Tally { count: 3, ..Tally::default() }));
+        counts.by_phase =
+            Some(phases("epoll_wait", CallTally { count: 7, ..CallTally::default() }));
+        assert_eq!(limits(&counts), "");
+        counts.by_phase = Some(phases("recvfrom", CallTally { count: 3, ..CallTally::default() }));
         let kinds = [(UNSEEN.to_owned(), 2)].into();
-        let recv = Tally { count: 2, kinds, ..Tally::default() };
-        counts.ring_by_phase = Some([(Phase::Head, [("recv".to_owned(), recv)].into())].into());
-        counts.by_phase.as_mut().unwrap().insert(Phase::Tls, BTreeMap::new());
+        let recv = CallTally { count: 2, kinds, ..CallTally::default() };
+        counts.ring_by_phase =
+            Some([(ConnectionPhase::Head, [("recv".to_owned(), recv)].into())].into());
+        counts.by_phase.as_mut().unwrap().insert(ConnectionPhase::Tls, BTreeMap::new());
         assert_eq!(
-            doubts(&counts),
-            "  encrypted       what is sent first after a handshake is a head, and the rest a body: tickets
-                  too, if the request came before them
-  not looked at   2 results in buffers that a ring chose: taken for heads, or bodies
-  not followed    3 calls on sockets are `other`: of datagrams, or of connections that were
-                  there before, or that the process was given
+            limits(&counts),
+            "\
+  encrypted       the first data after a handshake count as a head, the rest as a body; session
+                  tickets too, if the request came before them
+  not examined    2 results in buffers that a ring chose: counted as heads or bodies
+  not followed    3 calls on sockets count as `other`: datagrams, connections that existed before,
+                  and connections that the process inherited
 "
         );
     }

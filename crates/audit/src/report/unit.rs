@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use crate::counts::{Counts, Tally};
+use crate::counts::{CallCounts, CallTally};
 
-/// What a report is asked to divide by.
+/// The requested unit of a report.
 ///
 /// ```
 /// use fulmar_audit::report::Per;
@@ -14,13 +14,13 @@ use crate::counts::{Counts, Tally};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Per {
-    /// Each connection that was accepted.
+    /// Accepted connections.
     Accept,
-    /// Each connection that was begun.
+    /// Opened connections.
     Connect,
-    /// Each request that was answered: whoever made the load knows how many.
+    /// Requests with a response. Only the load generator knows their number.
     Request,
-    /// Whoever asks knows how often the program did its work.
+    /// A given number, for example how often the program did its work.
     Number(u64),
 }
 
@@ -40,37 +40,37 @@ impl std::str::FromStr for Per {
     }
 }
 
-/// What counts are divided by: a noun, and how many of it there were. Never none.
+/// What counts are divided by: a noun and a number, which is at least 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unit {
+pub struct CountUnit {
     noun: String,
     count: u64,
 }
 
-/// Why counts cannot be divided as asked.
+/// Why counts cannot be divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UnitError {
-    /// Nobody counted requests.
+    /// There is no load, so the number of requests is unknown.
     NoLoad,
-    /// It never happened.
+    /// Its number is 0.
     None(Per),
 }
 
-impl Unit {
-    /// So many of these. `None` if there are none: then nothing can be divided.
+impl CountUnit {
+    /// `None` if `count` is 0.
     ///
-    /// The noun is one word; what it is made of beside letters is left out.
+    /// The noun is one word: characters other than letters are removed.
     pub fn new(noun: &str, count: u64) -> Option<Self> {
         let noun: String = noun.chars().filter(char::is_ascii_alphabetic).collect();
         (count > 0 && !noun.is_empty()).then_some(Self { noun, count })
     }
 
-    /// What `per` comes to in these counts; `requests` is what the load says.
+    /// The unit `per` in these counts; `requests` is the number from the load.
     ///
     /// # Errors
-    /// There is nothing to divide by.
-    pub fn of(per: Per, counts: &Counts, requests: Option<u64>) -> Result<Self, UnitError> {
+    /// The number of units is unknown or 0.
+    pub fn of(per: Per, counts: &CallCounts, requests: Option<u64>) -> Result<Self, UnitError> {
         let (noun, count) = match per {
             Per::Accept => ("accept", accepted(counts)),
             Per::Connect => ("connect", connected(counts)),
@@ -80,18 +80,18 @@ impl Unit {
         Self::new(noun, count).ok_or(UnitError::None(per))
     }
 
-    /// One of it: `request`.
+    /// The singular: `request`.
     pub fn noun(&self) -> &str {
         &self.noun
     }
 
-    /// How many there were.
+    /// The number of units.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The share of each.
-    #[expect(clippy::cast_precision_loss, reason = "a figure to look at")]
+    /// The count for each unit.
+    #[expect(clippy::cast_precision_loss, reason = "for display")]
     pub fn share(&self, count: u64) -> f64 {
         count as f64 / self.count as f64
     }
@@ -101,27 +101,28 @@ impl fmt::Display for UnitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NoLoad => {
-                "requests are only known to `--load`; use `--per accept`, `--per connect` or a number"
+                "the number of requests is known only with `--load`; use `--per accept`, \
+                 `--per connect` or a number"
             }
-            Self::None(Per::Accept) => "the program accepted no connection to divide by",
-            Self::None(Per::Connect) => "the program began no connection to divide by",
-            Self::None(Per::Request) => "no request was answered to divide by",
-            Self::None(Per::Number(_)) => "nothing can be divided by 0",
+            Self::None(Per::Accept) => "cannot divide: the program accepted no connection",
+            Self::None(Per::Connect) => "cannot divide: the program opened no connection",
+            Self::None(Per::Request) => "cannot divide: no request got a response",
+            Self::None(Per::Number(_)) => "cannot divide by 0",
         })
     }
 }
 
 impl std::error::Error for UnitError {}
 
-/// Connections that were accepted, by calls or by a ring.
-pub(crate) fn accepted(counts: &Counts) -> u64 {
-    let done = |tally: &Tally| tally.count.saturating_sub(tally.failed());
+/// Accepted connections, by calls or by a ring.
+pub(crate) fn accepted(counts: &CallCounts) -> u64 {
+    let done = |tally: &CallTally| tally.count.saturating_sub(tally.failed());
     named(counts, &["accept", "accept4"], &["accept"]).map(done).sum()
 }
 
-/// Connections that were begun: a connect that goes on in the background (`EINPROGRESS`) is one.
-pub(crate) fn connected(counts: &Counts) -> u64 {
-    let begun = |tally: &Tally| {
+/// Opened connections. A connect in progress (`EINPROGRESS`) counts.
+pub(crate) fn connected(counts: &CallCounts) -> u64 {
+    let begun = |tally: &CallTally| {
         let waits = tally.errors.get(&libc::EINPROGRESS).copied().unwrap_or(0);
         tally.count.saturating_sub(tally.failed()) + waits
     };
@@ -129,10 +130,10 @@ pub(crate) fn connected(counts: &Counts) -> u64 {
 }
 
 fn named<'c>(
-    counts: &'c Counts,
+    counts: &'c CallCounts,
     calls: &'c [&str],
     operations: &'c [&str],
-) -> impl Iterator<Item = &'c Tally> {
+) -> impl Iterator<Item = &'c CallTally> {
     let ring = counts.ring.iter().flat_map(|ring| operations.iter().filter_map(|op| ring.get(*op)));
     calls.iter().filter_map(|call| counts.calls.get(*call)).chain(ring)
 }
@@ -154,21 +155,22 @@ mod tests {
             (Per::Request, Some(20), "request", 20),
             (Per::Number(4), Some(20), "item", 4),
         ] {
-            let unit = Unit::of(per, &counts, requests).unwrap();
+            let unit = CountUnit::of(per, &counts, requests).unwrap();
             assert_eq!((unit.noun(), unit.count()), (noun, count));
         }
-        assert!((Unit::new("request", 20).unwrap().share(40) - 2.0).abs() < 1e-9);
+        assert!((CountUnit::new("request", 20).unwrap().share(40) - 2.0).abs() < 1e-9);
     }
 
     #[test]
     fn operations_of_a_ring_are_counted_too() {
         let mut counts = counts(&[("accept4", 1)]);
-        counts.ring = Some([("accept".to_owned(), Tally { count: 3, ..Tally::default() })].into());
+        counts.ring =
+            Some([("accept".to_owned(), CallTally { count: 3, ..CallTally::default() })].into());
         assert_eq!((accepted(&counts), connected(&counts)), (4, 0));
     }
 
     #[test]
-    fn nothing_is_divided_by_nothing() {
+    fn division_by_zero_is_refused() {
         let counts = counts(&[("read", 1)]);
         for (per, requests, error) in [
             (Per::Accept, None, UnitError::None(Per::Accept)),
@@ -176,9 +178,9 @@ mod tests {
             (Per::Request, None, UnitError::NoLoad),
             (Per::Request, Some(0), UnitError::None(Per::Request)),
         ] {
-            assert_eq!(Unit::of(per, &counts, requests), Err(error));
+            assert_eq!(CountUnit::of(per, &counts, requests), Err(error));
         }
-        assert_eq!((Unit::new("", 3), Unit::new("request", 0)), (None, None));
+        assert_eq!((CountUnit::new("", 3), CountUnit::new("request", 0)), (None, None));
         assert!("-1".parse::<Per>().is_err() && "requests".parse::<Per>().is_err());
     }
 }

@@ -1,59 +1,59 @@
-//! Calls that a program could do without, and how.
+//! Avoidable calls, and how to avoid them.
 //!
-//! Each class is a pure function of the counts. Where a counter tells calls apart by their
-//! arguments ([`Tally::kinds`]) a class is exact; otherwise it goes by how often the call was made,
-//! and says so.
+//! Each class is a pure function of the counts. If the counter has read the arguments
+//! ([`CallTally::kinds`]) a class is exact. Otherwise it is estimated from the number of calls, and
+//! marked so.
 
 use super::errno::EAGAIN;
-use super::group::Group;
-use super::run::Run;
+use super::group::CallGroup;
+use super::run::AuditRun;
 use super::unit::{accepted, connected};
-use crate::counts::{Counts, Tally};
+use crate::counts::{CallCounts, CallTally};
 
-/// A way of making more calls than the work needs.
+/// A pattern of avoidable calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
-    /// Reads that found nothing.
+    /// Reads that failed with `EAGAIN`.
     EagainReads,
-    /// Accepts that found nobody.
+    /// Accepts that failed with `EAGAIN`.
     EagainAccepts,
-    /// Changes of what is waited for, beyond one for each connection.
+    /// `epoll_ctl` calls beyond one for each connection.
     WatchChurn,
-    /// Waits that are told not to wait.
+    /// Waits with a timeout of 0.
     ZeroWaits,
     /// `poll` in a program that waits with epoll.
     PollAfterEpoll,
-    /// Options that are set again on a socket that has them.
+    /// Options set again on the same socket.
     RepeatedOptions,
     /// `fcntl` to make a descriptor non-blocking.
     FcntlNonblock,
     /// `rt_sigaction`, mostly in pairs: ignore and restore.
     SignalPairs,
-    /// Looks at files by their names or descriptors.
+    /// Examines files by name or descriptor.
     FileLooks,
     /// System calls that read the clock.
     ClockCalls,
-    /// More than one clock read for each unit, without a system call.
+    /// At least one clock read for each unit, without a system call.
     ClockReads,
 }
 
-/// What a class comes to in a run.
+/// The size of a class in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waste {
-    /// What was wasted.
+    /// The class.
     pub class: Class,
-    /// So many calls.
+    /// The number of calls.
     pub count: u64,
-    /// True if arguments told; false if it is what the number of calls suggests.
+    /// True if it follows from arguments; false if it is estimated from the number of calls.
     pub exact: bool,
 }
 
-/// What a run wastes, as far as it matters: the worst first.
+/// The avoidable calls of a run above a threshold, the most first.
 ///
-/// What matters is a hundredth of a call for each unit or more. Without a unit, it is a hundredth
-/// of all calls. Unless requests are divided by, beginning and end are counted too: then it is also
-/// more than a program makes for these.
-pub fn wastes(run: &Run) -> Vec<Waste> {
+/// The threshold is 0.01 calls for each unit, or 1 % of all calls without a unit. Unless the unit
+/// is a request, start and exit of the program are counted too. Then the calls must also exceed
+/// what a program makes for these.
+pub fn wastes(run: &AuditRun) -> Vec<Waste> {
     let matters = |waste: &Waste| match &run.unit {
         Some(unit) => {
             (unit.noun() == "request" || waste.count >= COUNT_MIN)
@@ -105,28 +105,28 @@ impl Class {
         Self::ALL.into_iter().find(|class| class.name() == name)
     }
 
-    /// What to do instead: sentences.
+    /// Advice, in sentences.
     pub fn advice(self) -> &'static str {
         match self {
             Self::EagainReads => {
-                "Reads that found nothing. Read when an event told of something, and stop at a read \
+                "Reads that found no data. Read after an event only, and stop after a read \
                  that did not fill its buffer: the socket is empty."
             }
             Self::EagainAccepts => {
-                "Accepts that found nobody. Accept once for each event of a level-triggered \
-                 listener: it tells again if there are more."
+                "Accepts that found no connection. Accept once for each event of a level-triggered \
+                 listener: it reports again if there are more."
             }
             Self::WatchChurn => {
-                "epoll_ctl beyond one for each connection. Register once, for reading, and wait for \
-                 room to write only after EAGAIN; close(2) removes a registration by itself."
+                "epoll_ctl beyond one for each connection. Register once, for reading, and wait \
+                 for room to write only after EAGAIN; close(2) removes a registration by itself."
             }
             Self::ZeroWaits => {
-                "Waits with a timeout of 0. Do what is at hand and then wait once, until the next \
-                 deadline: what is ready is told by that wait too."
+                "Waits with a timeout of 0. Handle all pending events and then wait once, until \
+                 the next deadline: that wait also returns what is ready now."
             }
             Self::PollAfterEpoll => {
-                "poll(2) beside epoll. The event has already said that the socket is ready; try the \
-                 call, and register the descriptor if it says EAGAIN."
+                "poll(2) beside epoll. The event already reports that the socket is ready; try the \
+                 call, and register the descriptor after EAGAIN."
             }
             Self::RepeatedOptions => {
                 "Options set again on the same socket. TCP_NODELAY is set once, or inherited from \
@@ -141,27 +141,27 @@ impl Class {
                  ignore it once, at the start."
             }
             Self::FileLooks => {
-                "Looks at files. Where they are the same again and again, keep the descriptor and \
-                 what fstat(2) said for as long as an answer may be old, and let inotify(7) or a \
-                 second do the rest."
+                "Calls that examine files. If they are the same files each time, cache the \
+                 descriptor and the result of fstat(2) for as long as a response may be stale, and \
+                 invalidate it with inotify(7) or a timeout."
             }
             Self::ClockCalls => {
                 "The clock read by a system call. clock_gettime(2) needs none for CLOCK_MONOTONIC \
                  and CLOCK_REALTIME where the clock source allows it (vdso(7)); for clocks of \
-                 processor time it always does."
+                 processor time it always needs one."
             }
             Self::ClockReads => {
                 "The clock read once for each unit, or more often. Read it once after a wait, and \
-                 use that time for everything that the wait led to."
+                 use that time for all events of that wait."
             }
         }
     }
 
-    /// What it comes to; `None` if these counts do not tell.
-    pub fn found(self, counts: &Counts) -> Option<Waste> {
+    /// The size of this class. `None` if it does not follow from these counts.
+    pub fn found(self, counts: &CallCounts) -> Option<Waste> {
         let (count, exact) = match self {
-            Self::EagainReads => (eagain(counts, Group::Receive), true),
-            Self::EagainAccepts => (eagain(counts, Group::Accept), true),
+            Self::EagainReads => (eagain(counts, CallGroup::Receive), true),
+            Self::EagainAccepts => (eagain(counts, CallGroup::Accept), true),
             Self::WatchChurn => watch_churn(counts),
             Self::ZeroWaits => (zero_waits(counts)?, true),
             Self::PollAfterEpoll => (poll_after_epoll(counts), true),
@@ -175,20 +175,20 @@ impl Class {
         Some(Waste { class: self, count, exact })
     }
 
-    /// So many for each unit matter.
+    /// The threshold for each unit.
     fn share_min(self) -> f64 {
         if self == Self::ClockReads { 1.0 } else { 0.01 }
     }
 }
 
-fn eagain(counts: &Counts, group: Group) -> u64 {
-    let ours = counts.calls.iter().filter(|(name, _)| Group::of(name) == group);
+fn eagain(counts: &CallCounts, group: CallGroup) -> u64 {
+    let ours = counts.calls.iter().filter(|(name, _)| CallGroup::of(name) == group);
     ours.filter_map(|(_, tally)| tally.errors.get(&EAGAIN)).sum()
 }
 
-/// A connection is registered once. Changes and removals are known as such or, without arguments,
-/// are what exceeds the connections.
-fn watch_churn(counts: &Counts) -> (u64, bool) {
+/// A connection needs one registration. Changes and removals are known from arguments, or else are
+/// the calls that exceed the connections.
+fn watch_churn(counts: &CallCounts) -> (u64, bool) {
     match counts.calls.get("epoll_ctl") {
         Some(tally) if !tally.kinds.is_empty() => (kinds(tally, &["MOD", "DEL"]), true),
         Some(tally) => (tally.count.saturating_sub(accepted(counts) + connected(counts)), false),
@@ -196,31 +196,32 @@ fn watch_churn(counts: &Counts) -> (u64, bool) {
     }
 }
 
-/// Polls beside epoll are in a class of their own. `None` if there are waits, and of none is known
-/// how long they were to be.
-fn zero_waits(counts: &Counts) -> Option<u64> {
-    let is_wait = |name: &str| Group::of(name) == Group::Wait && name != "io_uring_enter";
+/// Polls beside epoll are in a class of their own. `None` if there are waits, but all timeouts are
+/// unknown.
+fn zero_waits(counts: &CallCounts) -> Option<u64> {
+    let is_wait = |name: &str| CallGroup::of(name) == CallGroup::Wait && name != "io_uring_enter";
     let is_beside = |name: &str| poll_after_epoll(counts) > 0 && POLLS.contains(&name);
     let waits = counts.calls.iter().filter(|(name, _)| is_wait(name) && !is_beside(name));
     let waits: Vec<_> = waits.map(|(_, tally)| tally).collect();
-    let is_told = waits.is_empty() || waits.iter().any(|tally| !tally.kinds.is_empty());
-    is_told.then(|| waits.iter().map(|tally| kinds(tally, &["zero"])).sum())
+    let is_known = waits.is_empty() || waits.iter().any(|tally| !tally.kinds.is_empty());
+    is_known.then(|| waits.iter().map(|tally| kinds(tally, &["zero"])).sum())
 }
 
-/// Polls of no time ask about what a wait has told of, each about one of its events. Others wait
-/// themselves: of a program that hardly does so with epoll they are the usual way.
-fn poll_after_epoll(counts: &Counts) -> u64 {
+/// A poll without a timeout checks one event of an epoll wait. Polls with a timeout wait by
+/// themselves; a program that hardly uses epoll usually waits that way.
+fn poll_after_epoll(counts: &CallCounts) -> u64 {
     let waits = sum(counts, &["epoll_wait", "epoll_pwait", "epoll_pwait2"]);
     let polls = POLLS.iter().filter_map(|poll| counts.calls.get(*poll));
-    let asking = polls.map(|tally| kinds(tally, &["zero"])).sum();
-    let waiting = sum(counts, POLLS).saturating_sub(asking);
+    let checking = polls.map(|tally| kinds(tally, &["zero"])).sum();
+    let waiting = sum(counts, POLLS).saturating_sub(checking);
     let beside =
         |polls: u64, most: u64| if waits.saturating_mul(most) >= polls { polls } else { 0 };
-    beside(asking, ASKING_MAX) + beside(waiting, WAITING_MAX)
+    beside(checking, CHECKING_MAX) + beside(waiting, WAITING_MAX)
 }
 
-/// Each option once for each socket. Without arguments, [`OPTIONS_USUAL`] of them may be different.
-fn repeated_options(counts: &Counts) -> (u64, bool) {
+/// Each option once for each socket. Without arguments, [`OPTIONS_USUAL`] options are assumed to
+/// differ.
+fn repeated_options(counts: &CallCounts) -> (u64, bool) {
     let Some(tally) = counts.calls.get("setsockopt") else { return (0, true) };
     let sockets = accepted(counts) + sum(counts, &["socket"]);
     if tally.kinds.is_empty() {
@@ -229,7 +230,7 @@ fn repeated_options(counts: &Counts) -> (u64, bool) {
     (tally.kinds.values().map(|count| count.saturating_sub(sockets)).sum(), true)
 }
 
-fn fcntl_nonblock(counts: &Counts) -> (u64, bool) {
+fn fcntl_nonblock(counts: &CallCounts) -> (u64, bool) {
     let ioctl = counts.calls.get("ioctl").map_or(0, |tally| kinds(tally, &["FIONBIO"]));
     match counts.calls.get("fcntl") {
         Some(tally) if tally.kinds.is_empty() => (tally.count + ioctl, false),
@@ -238,35 +239,35 @@ fn fcntl_nonblock(counts: &Counts) -> (u64, bool) {
     }
 }
 
-fn sum(counts: &Counts, calls: &[&str]) -> u64 {
+fn sum(counts: &CallCounts, calls: &[&str]) -> u64 {
     calls.iter().filter_map(|call| counts.calls.get(*call)).map(|tally| tally.count).sum()
 }
 
-fn kinds(tally: &Tally, names: &[&str]) -> u64 {
+fn kinds(tally: &CallTally, names: &[&str]) -> u64 {
     names.iter().filter_map(|name| tally.kinds.get(*name)).sum()
 }
 
 const POLLS: &[&str] = &["poll", "ppoll", "select", "pselect6"];
-/// Polls of no time beside one wait, at most: it tells of some hundred events, seldom of more, and
-/// some ask twice about each.
-const ASKING_MAX: u64 = 4_096;
-/// Other polls beside one wait, at most.
+/// The most polls without a timeout for each wait. A wait returns some hundred events, seldom more,
+/// and some programs poll twice for each.
+const CHECKING_MAX: u64 = 4_096;
+/// The most other polls for each wait.
 const WAITING_MAX: u64 = 100;
 const LOOKS: &[&str] =
     &["stat", "lstat", "fstat", "newfstatat", "statx", "access", "faccessat", "faccessat2"];
 const CLOCK: &[&str] = &["clock_gettime", "gettimeofday", "time"];
-/// Programs that begin and end make fewer of any class.
+/// Programs make fewer of any class to start and to exit.
 const COUNT_MIN: u64 = 100;
-/// As many different options a server may set on a socket before it counts as a habit.
+/// As many different options are usual on a server's socket.
 const OPTIONS_USUAL: u64 = 4;
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::report::run::tests::{fail, run};
-    use crate::report::unit::Unit;
+    use crate::report::unit::CountUnit;
 
-    /// Calls that waste, of 1,000 requests on 10 connections, and what they come to.
+    /// Avoidable calls of 1,000 requests on 10 connections, and the size of the class.
     type Case<'a> = (Class, &'a [(&'a str, u64)], u64, bool);
 
     #[test]
@@ -282,7 +283,9 @@ mod tests {
         ];
         for (class, calls, count, exact) in cases {
             let mut run = run(1_000, calls);
-            run.counts.calls.insert("accept4".into(), Tally { count: 10, ..Tally::default() });
+            run.counts
+                .calls
+                .insert("accept4".into(), CallTally { count: 10, ..CallTally::default() });
             let found = [Waste { class: *class, count: *count, exact: *exact }];
             assert_eq!(wastes(&run), found, "{class:?}");
         }
@@ -296,12 +299,12 @@ mod tests {
         fail(&mut run.counts, "recvfrom", libc::ECONNRESET, 3);
         fail(&mut run.counts, "read", EAGAIN, 5);
         fail(&mut run.counts, "accept4", EAGAIN, 10);
-        fail(&mut run.counts, "sendto", EAGAIN, 9); // a full socket is nobody's fault
+        fail(&mut run.counts, "sendto", EAGAIN, 9); // a full socket is not avoidable
         let found: Vec<_> = wastes(&run).into_iter().map(|w| (w.class, w.count)).collect();
         assert_eq!(found, [(Class::EagainReads, 995), (Class::EagainAccepts, 10)]);
     }
 
-    /// A call with its arguments, and the class it is looked at for.
+    /// A call with its arguments, and the class that reads them.
     #[test]
     fn arguments_make_a_class_exact() {
         for (class, call, kinds, count) in [
@@ -320,22 +323,22 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_now_and_then_is_no_waste() {
+    fn rare_calls_are_no_waste() {
         let mut run = run(1_000, &[("rt_sigaction", 9), ("newfstatat", 9), ("read", 9_000)]);
         run.counts.clock_reads = Some(999);
         assert_eq!(wastes(&run), []);
         run.counts.clock_reads = Some(1_000);
         run.counts.calls.get_mut("newfstatat").unwrap().count = 10;
-        let classes = |run: &Run| wastes(run).iter().map(|w| w.class).collect::<Vec<_>>();
+        let classes = |run: &AuditRun| wastes(run).iter().map(|w| w.class).collect::<Vec<_>>();
         assert_eq!(classes(&run), [Class::ClockReads, Class::FileLooks]);
-        run.unit = Unit::new("item", 1_000);
+        run.unit = CountUnit::new("item", 1_000);
         assert_eq!(classes(&run), [Class::ClockReads], "fewer than to begin and to end");
         run.unit = None;
         assert_eq!(classes(&run), [Class::ClockReads], "less than a hundred, and a hundredth");
     }
 
     #[test]
-    fn a_poll_of_no_time_beside_epoll_is_counted_once() {
+    fn a_zero_poll_beside_epoll_is_counted_once() {
         let mut run = run(1_000, &[("epoll_wait", 1_000), ("poll", 2_000)]);
         let zeros = [("zero".to_owned(), 2_000)].into();
         run.counts.calls.get_mut("poll").unwrap().kinds = zeros;
@@ -347,9 +350,9 @@ mod tests {
         assert_eq!(wastes(&run), [Waste { class: Class::ZeroWaits, ..poll }]);
     }
 
-    /// As many as there are events, of which a busy machine has many in a wait.
+    /// There may be one for each event, and a wait on a busy machine returns many events.
     #[test]
-    fn polls_of_no_time_are_beside_epoll_however_many_events_a_wait_tells_of() {
+    fn zero_polls_are_beside_epoll_for_any_number_of_events() {
         for waits in [1, 10, 2_000] {
             let mut run = run(1_000, &[("epoll_wait", waits), ("poll", 2_100)]);
             let poll = run.counts.calls.get_mut("poll").unwrap();
@@ -372,7 +375,11 @@ mod tests {
         for class in Class::ALL {
             assert_eq!(Class::named(class.name()), Some(class));
             assert!(class.advice().ends_with('.'));
-            assert_eq!(Group::named(class.name()), None, "a budget would not know which is meant");
+            assert_eq!(
+                CallGroup::named(class.name()),
+                None,
+                "a budget would not know which is meant"
+            );
         }
     }
 }

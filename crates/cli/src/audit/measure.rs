@@ -1,4 +1,4 @@
-//! Puts a program through what is to be counted.
+//! Runs a program, with or without a load, while it is counted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,175 +6,189 @@ use std::thread;
 use std::time::Duration;
 
 use fulmar_audit::Cost;
-use fulmar_audit::report::{Load, Run, Unit};
-use fulmar_audit::{Counts, Timeline};
+use fulmar_audit::report::{AuditRun, CountUnit, LoadSummary};
+use fulmar_audit::{CallCounts, Timeline};
 use fulmar_load::{Options, Report, Until};
 use fulmar_sys as sys;
 
-use super::arguments::{Asked, Subject, Who};
-use super::door::Door;
-use super::program::Program;
+use super::arguments::{AuditPlan, AuditSubject, AuditedProgram};
+use super::endpoint::LoadEndpoint;
+use super::program::RunningProgram;
 use crate::load::traffic;
-use crate::output::{Failure, complain};
+use crate::output::{Failure, warn};
 use crate::signals;
 
-/// Rings when somebody wants us to end.
+/// Set by SIGINT and SIGTERM.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Bell(Arc<AtomicBool>);
+pub(crate) struct InterruptFlag(Arc<AtomicBool>);
 
-impl Bell {
-    /// Rings from now on at SIGINT and SIGTERM.
-    pub(crate) fn hang() -> Result<Self, Failure> {
-        let bell = Self::default();
-        let rope = Arc::clone(&bell.0);
+impl InterruptFlag {
+    /// Installs the signal handlers.
+    pub(crate) fn install() -> Result<Self, Failure> {
+        let interrupt = Self::default();
+        let rope = Arc::clone(&interrupt.0);
         signals::watch(move |_| rope.store(true, Ordering::Release))
-            .map_err(|error| Failure::new("cannot wait for signals", error))?;
-        Ok(bell)
+            .map_err(|error| Failure::new("cannot install signal handlers", error))?;
+        Ok(interrupt)
     }
 
-    /// True once it has rung.
-    pub(crate) fn has_rung(&self) -> bool {
+    /// True once a signal has arrived.
+    pub(crate) fn is_raised(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 
-    /// True if it has rung, or does so in a moment: Ctrl-C reaches the program too, which may be
-    /// faster at ending than we are at hearing of it.
-    fn rings(&self) -> bool {
-        let until = sys::now() + HEARING_TIME_MAX;
-        while !self.has_rung() && sys::now() < until {
+    /// True if a signal has arrived, or arrives soon: Ctrl-C also reaches the program, which may
+    /// exit before this process handles the signal.
+    fn will_be_raised(&self) -> bool {
+        let until = sys::now() + EXIT_DELAY_MAX;
+        while !self.is_raised() && sys::now() < until {
             thread::park_timeout(TICK);
         }
-        self.has_rung()
+        self.is_raised()
     }
 }
 
-/// What was found of a program.
-pub(crate) struct Measured {
-    pub(crate) run: Run,
-    /// It ended by itself, and badly: it has done something else than it should.
+/// The result of a program.
+pub(crate) struct MeasuredRun {
+    pub(crate) run: AuditRun,
+    /// The program failed by itself.
     pub(crate) failure: Option<Failure>,
 }
 
-/// Starts a program, counts, and ends it.
-pub(crate) fn run(subject: &Subject, asked: &Asked, bell: &Bell) -> Result<Measured, Failure> {
-    let Counted { command, counts, load, timeline, failure } = match &subject.load {
-        Some(options) => under_load(subject, options, asked, bell)?,
-        None => by_itself(subject, asked, bell)?,
+/// Starts a program, counts, and stops it.
+pub(crate) fn run(
+    subject: &AuditSubject,
+    plan: &AuditPlan,
+    interrupt: &InterruptFlag,
+) -> Result<MeasuredRun, Failure> {
+    let RawCounts { command, counts, load, timeline, failure } = match &subject.load {
+        Some(options) => under_load(subject, options, plan, interrupt)?,
+        None => by_itself(subject, plan, interrupt)?,
     };
     let requests = load.as_ref().map(|load| load.requests);
-    let unit = match asked.per.map(|per| Unit::of(per, &counts, requests)).transpose() {
+    let unit = match plan.per.map(|per| CountUnit::of(per, &counts, requests)).transpose() {
         Ok(unit) => unit,
-        Err(_) if bell.has_rung() || failure.is_some() => None, // too early to have any
+        // interrupted or failed before the first unit
+        Err(_) if interrupt.is_raised() || failure.is_some() => None,
         Err(error) => return Err(Failure::new(&command, error)),
     };
-    let cost = Cost::measure(&counts, asked.scope); // now that nobody counts
-    if asked.clock && counts.clock_reads.is_none() {
-        complain(&format!(
-            "{command}: clock reads are not known: it has not loaded what counts them, as a \
+    let cost = Cost::measure(&counts, plan.scope); // nothing is being counted now
+    if plan.clock && counts.clock_reads.is_none() {
+        warn(&format!(
+            "{command}: clock reads were not counted: the program did not load the library, as a \
              program that is linked statically loads nothing"
         ));
     }
-    Ok(Measured { run: Run { command, unit, counts, load, cost, timeline }, failure })
+    Ok(MeasuredRun { run: AuditRun { command, unit, counts, load, cost, timeline }, failure })
 }
 
-/// The same, before it is divided.
-struct Counted {
+/// The counts before they are divided by a unit.
+struct RawCounts {
     command: String,
-    counts: Counts,
-    load: Option<Load>,
+    counts: CallCounts,
+    load: Option<LoadSummary>,
     timeline: Option<Timeline>,
     failure: Option<Failure>,
 }
 
-/// All that it does until it ends, or the time has come.
-fn by_itself(subject: &Subject, asked: &Asked, bell: &Bell) -> Result<Counted, Failure> {
-    let mut program = Program::new(&subject.who, asked)?;
-    let end = asked.at_most.map(|at_most| sys::now() + at_most);
+/// Counts without a load until the program exits or the time is over.
+fn by_itself(
+    subject: &AuditSubject,
+    plan: &AuditPlan,
+    interrupt: &InterruptFlag,
+) -> Result<RawCounts, Failure> {
+    let mut program = RunningProgram::new(&subject.program, plan)?;
+    let end = plan.at_most.map(|at_most| sys::now() + at_most);
     while !program.wait(TICK)? {
-        if bell.has_rung() || end.is_some_and(|end| sys::now() >= end) {
+        if interrupt.is_raised() || end.is_some_and(|end| sys::now() >= end) {
             break;
         }
     }
     let counts = program.snapshot()?;
     let mut timeline = program.timeline()?;
     if let Some(timeline) = &mut timeline {
-        timeline.truncate(usize::try_from(asked.timeline).unwrap_or(usize::MAX));
+        timeline.truncate(usize::try_from(plan.timeline).unwrap_or(usize::MAX));
     }
     let (command, status) = (program.command.clone(), program.status());
     program.stop()?;
-    let failed = status.filter(|status| !status.success() && !bell.rings());
-    let failure = failed.map(|status| Failure::new(&command, format!("it failed: {status}")));
-    Ok(Counted { command, counts, load: None, timeline, failure })
+    let failed = status.filter(|status| !status.success() && !interrupt.will_be_raised());
+    let failure = failed.map(|status| Failure::new(&command, format!("exited with {status}")));
+    Ok(RawCounts { command, counts, load: None, timeline, failure })
 }
 
-/// What a load makes it do, from a quiet moment to the next.
+/// Counts under a load, from one idle state to the next.
 fn under_load(
-    subject: &Subject,
+    subject: &AuditSubject,
     options: &Options,
-    asked: &Asked,
-    bell: &Bell,
-) -> Result<Counted, Failure> {
-    let doors = Door::all(options)?;
-    let starts = matches!(subject.who, Who::Command(_));
-    if let Some(door) = doors.iter().find(|door| starts && door.is_open()) {
+    plan: &AuditPlan,
+    interrupt: &InterruptFlag,
+) -> Result<RawCounts, Failure> {
+    let endpoints = LoadEndpoint::all(options)?;
+    let starts = matches!(subject.program, AuditedProgram::Command(_));
+    if let Some(endpoint) = endpoints.iter().find(|endpoint| starts && endpoint.is_open()) {
         let why =
-            "somebody listens there already, and would have the load: end it, or use another port";
-        return Err(Failure::new(door, why));
+            "address already in use: stop the process that listens there, or use another port";
+        return Err(Failure::new(endpoint, why));
     }
-    let mut program = Program::new(&subject.who, asked)?;
-    listens(&mut program, &doors, asked, bell)?;
+    let mut program = RunningProgram::new(&subject.program, plan)?;
+    await_listeners(&mut program, &endpoints, plan, interrupt)?;
     let mut options = options.clone();
-    traffic::fit(&mut options, false)?; // not before: the program would inherit the limit
-    let warm_up = warm_up(&mut program, &options, asked.warm_up, bell)?;
+    // After the start, because the program would inherit the raised limit.
+    traffic::fit(&mut options, false)?;
+    let warm_up = warm_up(&mut program, &options, plan.warm_up, interrupt)?;
     let before = program.settled()?;
-    let report = load(&mut program, &options, None, bell)?;
+    let report = load(&mut program, &options, None, interrupt)?;
     let counts = program.settled()?.minus(&before);
-    if report.requests == 0 && !bell.has_rung() {
-        return Err(Failure::new(&program.command, unanswered(&report)));
+    if report.requests == 0 && !interrupt.is_raised() {
+        return Err(Failure::new(&program.command, no_response(&report)));
     }
-    let timeline = match asked.timeline {
-        1.. if !bell.has_rung() => timeline(&mut program, &options, asked.timeline, bell)?,
+    let timeline = match plan.timeline {
+        1.. if !interrupt.is_raised() => {
+            timeline(&mut program, &options, plan.timeline, interrupt)?
+        }
         _ => None,
     };
     let command = program.command.clone();
     program.stop()?;
-    let load = Some(brought(&report, warm_up));
-    Ok(Counted { command, counts, load, timeline, failure: None })
+    let load = Some(summary(&report, warm_up));
+    Ok(RawCounts { command, counts, load, timeline, failure: None })
 }
 
-/// What some requests more make it do, one after the other on one connection.
+/// Records the calls of further requests on one connection.
 fn timeline(
-    program: &mut Program,
+    program: &mut RunningProgram,
     options: &Options,
     requests: u64,
-    bell: &Bell,
+    interrupt: &InterruptFlag,
 ) -> Result<Option<Timeline>, Failure> {
     let until = Until::Requests(requests);
     let options = Options { until, connections: 1, threads: 1, ..options.clone() };
     program.record()?;
-    let report = load(program, &options, None, bell)?;
+    let report = load(program, &options, None, interrupt)?;
     program.settled()?;
     let timeline = program.timeline()?;
     Ok(timeline.map(|timeline| Timeline { requests: Some(report.requests), ..timeline }))
 }
 
-/// Waits until it listens everywhere.
-fn listens(
-    program: &mut Program,
-    doors: &[Door],
-    asked: &Asked,
-    bell: &Bell,
+/// Waits until the program await_listeners on all endpoints.
+fn await_listeners(
+    program: &mut RunningProgram,
+    endpoints: &[LoadEndpoint],
+    plan: &AuditPlan,
+    interrupt: &InterruptFlag,
 ) -> Result<(), Failure> {
-    let deadline = sys::now() + asked.start_timeout;
-    for door in doors {
-        while !door.is_open() {
+    let deadline = sys::now() + plan.start_timeout;
+    for endpoint in endpoints {
+        while !endpoint.is_open() {
             let command = &program.command;
             let why = match program.ending() {
-                Some(how) => format!("it ended before it listened on {door}: {how}"),
-                None if bell.has_rung() => format!("interrupted before it listened on {door}"),
+                Some(how) => format!("exited before it listened on {endpoint}: {how}"),
+                None if interrupt.is_raised() => {
+                    format!("interrupted before it listened on {endpoint}")
+                }
                 None if sys::now() >= deadline => {
-                    let waited = asked.start_timeout.as_secs_f64();
-                    format!("it does not listen on {door} within {waited} s (--start-timeout)")
+                    let waited = plan.start_timeout.as_secs_f64();
+                    format!("did not listen on {endpoint} within {waited} s (--start-timeout)")
                 }
                 None => {
                     program.wait(TICK)?;
@@ -187,14 +201,14 @@ fn listens(
     Ok(())
 }
 
-/// So many requests that are in no count; how many were answered.
+/// Sends requests before counting starts; returns how many got a response.
 fn warm_up(
-    program: &mut Program,
+    program: &mut RunningProgram,
     options: &Options,
     requests: u64,
-    bell: &Bell,
+    interrupt: &InterruptFlag,
 ) -> Result<u64, Failure> {
-    if requests == 0 || bell.has_rung() {
+    if requests == 0 || interrupt.is_raised() {
         return Ok(0);
     }
     let few = u32::try_from(requests).unwrap_or(u32::MAX).max(options.threads);
@@ -203,55 +217,53 @@ fn warm_up(
         connections: options.connections.min(few),
         ..options.clone()
     };
-    Ok(load(program, &options, Some(WARM_UP_TIME_MAX), bell)?.requests)
+    Ok(load(program, &options, Some(WARM_UP_TIME_MAX), interrupt)?.requests)
 }
 
-/// Loads the program until the load is done, the time has come, or somebody wants us to end.
+/// Loads the program until the load is complete, the time is over, or a signal arrives.
 fn load(
-    program: &mut Program,
+    program: &mut RunningProgram,
     options: &Options,
     at_most: Option<Duration>,
-    bell: &Bell,
+    interrupt: &InterruptFlag,
 ) -> Result<Report, Failure> {
     let running = fulmar_load::start(options).map_err(|error| traffic::failure(&error))?;
     let end = at_most.map(|at_most| sys::now() + at_most);
     while !running.is_finished() {
         let ended = program.wait(TICK)?;
-        if ended || bell.has_rung() || end.is_some_and(|end| sys::now() >= end) {
+        if ended || interrupt.is_raised() || end.is_some_and(|end| sys::now() >= end) {
             running.stopper().stop();
             break;
         }
     }
     let report = running.finish();
     if report.is_err() {
-        program.wait(HEARING_TIME_MAX)?; // perhaps its end, which is heard of after its sockets'
+        program.wait(EXIT_DELAY_MAX)?; // its exit is reported after its sockets close
     }
-    if let Some(how) = program.ending().filter(|_| !bell.rings()) {
-        let why = format!("it ended while it was under load: {how}");
+    if let Some(how) = program.ending().filter(|_| !interrupt.will_be_raised()) {
+        let why = format!("exited under load: {how}");
         return Err(Failure::new(&program.command, why));
     }
     let report = report.map_err(|error| traffic::failure(&error))?;
     if report.lost {
-        complain(
-            "the load lost the program: at the end no connection was left, and connects failed",
-        );
+        warn("all connections of the load were lost, and new ones failed");
     }
     Ok(report)
 }
 
-/// What came instead of answers, the most frequent first.
-fn unanswered(report: &Report) -> String {
+/// The errors instead of responses, the most frequent first.
+fn no_response(report: &Report) -> String {
     let mut errors: Vec<_> = report.errors.iter().filter(|(_, count)| **count > 0).collect();
     errors.sort_by_key(|(_, count)| std::cmp::Reverse(**count)); // stable: then by name
     let errors: Vec<_> = errors.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
-    let errors = if errors.is_empty() { "nothing came".to_owned() } else { errors.join(", ") };
-    format!("no request was answered: {errors}")
+    let errors = if errors.is_empty() { "no errors either".to_owned() } else { errors.join(", ") };
+    format!("no request got a response: {errors}")
 }
 
-fn brought(report: &Report, warm_up: u64) -> Load {
+fn summary(report: &Report, warm_up: u64) -> LoadSummary {
     let errors = report.errors.iter().map(|(kind, count)| ((*kind).to_owned(), *count));
     let refused = report.status.iter().filter(|(status, _)| **status >= 400);
-    Load {
+    LoadSummary {
         url: report.url.clone(),
         connections: report.connections.held,
         requests: report.requests,
@@ -261,9 +273,9 @@ fn brought(report: &Report, warm_up: u64) -> Load {
     }
 }
 
-/// Between two looks at what may have happened.
+/// Poll interval.
 const TICK: Duration = Duration::from_millis(10);
-/// As long as a thread of ours may take to run on a machine that is very busy, or a process to end.
-const HEARING_TIME_MAX: Duration = Duration::from_millis(500);
-/// A program that is slow is warm after this.
+/// Scheduling delay of a thread, or of an exiting process, on a very busy machine.
+const EXIT_DELAY_MAX: Duration = Duration::from_millis(500);
+/// Even a slow program is warm after this time.
 const WARM_UP_TIME_MAX: Duration = Duration::from_secs(5);

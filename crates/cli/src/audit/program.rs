@@ -1,47 +1,49 @@
-//! The program that is counted: started, waited for, ended.
+//! Starts, waits for and stops the counted program.
 
 use std::ffi::OsString;
 use std::io;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use fulmar_audit::report::Run;
-use fulmar_audit::{AuditError, Clock, Counter, Counts, End, Refusal, Timeline};
+use fulmar_audit::report::AuditRun;
+use fulmar_audit::{
+    AuditError, CallCounts, ClockShim, Counter, CounterEnd, KernelRefusal, Timeline,
+};
 use signal_hook::consts::{SIGKILL, SIGTERM};
 
-use super::arguments::{Asked, Who};
-use crate::output::{Failure, complain};
+use super::arguments::{AuditPlan, AuditedProgram};
+use crate::output::{Failure, warn};
 
-/// A program with its counter. What we have started ends with this, at the latest.
+/// A program with its counter. A command started here is killed on drop at the latest.
 #[derive(Debug)]
-pub(crate) struct Program {
+pub(crate) struct RunningProgram {
     counter: Counter,
-    /// For people.
+    /// The command line, for messages.
     pub(crate) command: String,
     is_ours: bool,
-    /// How long an orderly end may take.
+    /// Timeout from SIGTERM to SIGKILL.
     stop_timeout: Duration,
-    end: Option<End>,
+    end: Option<CounterEnd>,
 }
 
-impl Program {
-    /// Starts or joins it, and says so if the kernel does not count. What it prints goes to
-    /// standard error: standard output is for the report.
-    pub(crate) fn new(who: &Who, asked: &Asked) -> Result<Self, Failure> {
-        let (counter, command) = match who {
-            Who::Command(words) => (start(words, asked)?, line(words)),
-            Who::Process(pid) => {
-                (Counter::join(*pid, asked.scope).map_err(failure)?, command_of(*pid))
+impl RunningProgram {
+    /// Starts the command or attaches to the process. Warns if eBPF is not used. The program's
+    /// output goes to standard error, because standard output is for the report.
+    pub(crate) fn new(program: &AuditedProgram, plan: &AuditPlan) -> Result<Self, Failure> {
+        let (counter, command) = match program {
+            AuditedProgram::Command(words) => (start(words, plan)?, line(words)),
+            AuditedProgram::Process(pid) => {
+                (Counter::join(*pid, plan.scope).map_err(failure)?, command_of(*pid))
             }
         };
-        if let Some(why) = counter.refused().filter(|why| **why != Refusal::Asked) {
-            complain(&format!("{why}; using ptrace instead (same counts, slower program)"));
+        if let Some(why) = counter.refused().filter(|why| **why != KernelRefusal::Requested) {
+            warn(&format!("{why}; using ptrace instead (same counts, slower program)"));
         }
-        let is_ours = matches!(who, Who::Command(_));
-        Ok(Self { counter, command, is_ours, stop_timeout: asked.stop_timeout, end: None })
+        let is_ours = matches!(program, AuditedProgram::Command(_));
+        Ok(Self { counter, command, is_ours, stop_timeout: plan.stop_timeout, end: None })
     }
 
-    /// Waits for its end, for at most `timeout`. True if it has ended.
+    /// Waits for the exit, for at most `timeout`. True if the program has ended.
     pub(crate) fn wait(&mut self, timeout: Duration) -> Result<bool, Failure> {
         if self.end.is_none() {
             self.end = self.counter.wait(Some(timeout)).map_err(failure)?;
@@ -49,55 +51,57 @@ impl Program {
         Ok(self.end.is_some())
     }
 
-    /// What was counted so far.
-    pub(crate) fn snapshot(&self) -> Result<Counts, Failure> {
+    /// The counts so far.
+    pub(crate) fn snapshot(&self) -> Result<CallCounts, Failure> {
         self.counter.snapshot().map_err(failure)
     }
 
-    /// Begins the timeline anew.
+    /// Restarts the timeline.
     pub(crate) fn record(&self) -> Result<(), Failure> {
         self.counter.record().map_err(failure)
     }
 
-    /// What was called since then, if that was asked for.
+    /// The timeline since then, if it was requested.
     pub(crate) fn timeline(&self) -> Result<Option<Timeline>, Failure> {
         self.counter.timeline().map_err(failure)
     }
 
-    /// What was counted when nothing more happens: a connection that was closed is closed by the
-    /// other end too, a moment later. A program that is kept from running is not quiet; one that
-    /// never is, is not waited for.
-    pub(crate) fn settled(&mut self) -> Result<Counts, Failure> {
+    /// The counts once the program is idle: after the client closes, the program still closes its
+    /// end. A runnable or traced program is not idle. Gives up after two seconds.
+    pub(crate) fn settled(&mut self) -> Result<CallCounts, Failure> {
         let mut before = self.snapshot()?;
         let mut quiet = 0;
-        for _ in 0..SETTLE_LOOKS_MAX {
-            let ended = self.wait(SETTLE_LOOK)?;
+        for _ in 0..SETTLE_POLLS_MAX {
+            let ended = self.wait(SETTLE_POLL)?;
             let now = self.snapshot()?;
-            let is_quiet = now.total() == before.total() && rests(self.counter.pid());
+            let is_quiet = now.total() == before.total() && is_idle(self.counter.pid());
             quiet = if is_quiet { quiet + 1 } else { 0 };
             before = now;
-            if quiet >= SETTLE_LOOKS || ended {
+            if quiet >= SETTLE_POLLS || ended {
                 break;
             }
         }
         Ok(before)
     }
 
-    /// How it ended, if it has and we have started it.
+    /// The exit status, if this process started the program and it has ended.
     pub(crate) fn status(&self) -> Option<ExitStatus> {
         match self.end {
-            Some(End::Ended(status)) => Some(status),
+            Some(CounterEnd::Ended(status)) => Some(status),
             _ => None,
         }
     }
 
-    /// How it ended, for people.
+    /// The exit status as text. `None` while it runs.
     pub(crate) fn ending(&self) -> Option<String> {
         self.end?;
-        Some(self.status().map_or_else(|| "it is gone".to_owned(), |status| status.to_string()))
+        Some(
+            self.status()
+                .map_or_else(|| "the process is gone".to_owned(), |status| status.to_string()),
+        )
     }
 
-    /// Ends it, if it is ours: first it is asked to.
+    /// Stops a started command with SIGTERM, and with SIGKILL after the timeout.
     pub(crate) fn stop(mut self) -> Result<(), Failure> {
         if !self.is_ours || self.end.is_some() {
             return Ok(());
@@ -106,14 +110,14 @@ impl Program {
         if self.wait(self.stop_timeout)? {
             return Ok(());
         }
-        complain(&format!("{}: it does not end by SIGTERM, and is killed", self.command));
+        warn(&format!("{}: no exit after SIGTERM, sending SIGKILL", self.command));
         if self.kill()? {
             return Ok(());
         }
-        Err(Failure::new(&self.command, "it can neither be ended nor killed"))
+        Err(Failure::new(&self.command, "no exit after SIGKILL"))
     }
 
-    /// Kills it and then what it leaves behind. True if all have ended.
+    /// Kills the program and then its adopted descendants. True if all have ended.
     fn kill(&mut self) -> Result<bool, Failure> {
         for _ in 0..KILLS_MAX {
             self.counter.signal(SIGKILL).map_err(failure)?;
@@ -125,21 +129,21 @@ impl Program {
     }
 }
 
-impl Drop for Program {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         if self.is_ours && self.end.is_none() {
-            let _ = self.kill(); // something else has failed, which is what is told
+            let _ = self.kill(); // another failure is reported already
         }
     }
 }
 
-fn start(words: &[OsString], asked: &Asked) -> Result<Counter, Failure> {
+fn start(words: &[OsString], plan: &AuditPlan) -> Result<Counter, Failure> {
     let (program, arguments) = words.split_first().expect("a command has a word");
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::from(io::stderr()));
-    let clock = asked.clock.then(|| Clock::prepare(&mut command));
+    let clock = plan.clock.then(|| ClockShim::prepare(&mut command));
     let clock = clock.transpose().map_err(failure)?;
-    let counter = Counter::start(command, asked.scope).map_err(failure)?;
+    let counter = Counter::start(command, plan.scope).map_err(failure)?;
     Ok(match clock {
         Some(clock) => counter.with_clock(clock),
         None => counter,
@@ -148,22 +152,22 @@ fn start(words: &[OsString], asked: &Asked) -> Result<Counter, Failure> {
 
 fn line(words: &[OsString]) -> String {
     let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
-    Run::command_of(words.iter().map(AsRef::as_ref))
+    AuditRun::command_of(words.iter().map(AsRef::as_ref))
 }
 
-/// The command line of a process (proc(5)); one that hides it is known by its number.
+/// The command line of a process (proc(5)); its number if the command line is empty.
 fn command_of(pid: u32) -> String {
     let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let words = String::from_utf8_lossy(&words);
     match words.trim_end_matches('\0') {
         "" => format!("process {pid}"),
-        words => Run::command_of(words.split('\0')),
+        words => AuditRun::command_of(words.split('\0')),
     }
 }
 
-/// True if no thread of a process has anything to do (`R` and `D` of proc_pid_stat(5)), or is held by
-/// its tracer (`t`). Who is not there any more has nothing to do.
-fn rests(pid: u32) -> bool {
+/// True if no thread of a process is runnable or in disk sleep (`R` and `D` of proc_pid_stat(5)),
+/// or stopped by its tracer (`t`); also if the process is gone.
+fn is_idle(pid: u32) -> bool {
     let has_work = |thread: std::fs::DirEntry| {
         let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
         stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['R', 'D', 't']))
@@ -176,12 +180,12 @@ fn failure(error: AuditError) -> Failure {
     Failure::Message(error.to_string())
 }
 
-/// Between two looks at a program that may still be busy.
-const SETTLE_LOOK: Duration = Duration::from_millis(20);
-/// As many looks without a call make it quiet.
-const SETTLE_LOOKS: u32 = 3;
-/// Two seconds; then the program has a clock of its own.
-const SETTLE_LOOKS_MAX: u32 = 100;
+/// Poll interval of a busy program.
+const SETTLE_POLL: Duration = Duration::from_millis(20);
+/// A program is idle after as many polls without a call.
+const SETTLE_POLLS: u32 = 3;
+/// Two seconds; a program still busy then has periodic work.
+const SETTLE_POLLS_MAX: u32 = 100;
 const KILL_TIME: Duration = Duration::from_secs(1);
-/// Each generation that is killed may leave another.
+/// Each killed generation may leave another one.
 const KILLS_MAX: u32 = 10;

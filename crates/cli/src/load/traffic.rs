@@ -1,4 +1,4 @@
-//! The options that shape a load: those of every tool that makes one.
+//! The options of a load, shared by all tools that generate one.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,91 +9,91 @@ use fulmar_load::tls::{ClientOptions, Identity, Roots, Verify};
 use fulmar_load::{LoadError, Options, Sources, Until};
 
 use crate::files::{self, InputFile};
-use crate::output::{Failure, complain};
+use crate::output::{Failure, warn};
 use crate::{descriptors, durations, fields, numbers};
 
-/// What a load is like; where it goes is not among it.
+/// The options of a load, except its URLs.
 #[derive(Debug, Args)]
-pub(crate) struct Traffic {
-    /// Connections in all
+pub(crate) struct TrafficArguments {
+    /// Number of connections
     #[arg(short, long, value_name = "N", default_value_t = 64,
           value_parser = numbers::parse::<u32>)]
     pub(crate) connections: u32,
 
-    /// How long: 10, 500ms, 2m
+    /// Duration: 10, 500ms, 2m
     #[arg(short, long, value_name = "TIME", value_parser = durations::parse)]
     pub(crate) duration: Option<Duration>,
 
-    /// How many requests, instead of how long
+    /// Number of requests, instead of a duration
     #[arg(short = 'n', long, value_name = "N", conflicts_with = "duration",
           value_parser = numbers::parse::<u64>)]
     pub(crate) requests: Option<u64>,
 
-    /// Threads, which share the connections
+    /// Number of threads, which share the connections
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = numbers::parse::<u32>)]
     pub(crate) threads: u32,
 
-    /// Requests per second in all, at planned times: an open loop, whose latency counts from the
-    /// planned time
+    /// Total requests per second at scheduled times (open loop); latency is measured from the
+    /// scheduled time
     #[arg(short = 'R', long, value_name = "N", value_parser = numbers::parse::<u64>)]
     pub(crate) rate: Option<u64>,
 
-    /// Requests outstanding on one connection
+    /// Number of outstanding requests on each connection
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = numbers::parse::<u32>)]
     pub(crate) pipelining: u32,
 
-    /// The method
+    /// Request method
     #[arg(short, long, value_name = "METHOD", default_value = "GET")]
     pub(crate) method: String,
 
-    /// A header field, `Name: value`; may be given several times
+    /// Add a header field, `Name: value`; repeatable
     #[arg(short = 'H', long = "header", value_name = "FIELD", value_parser = fields::parse)]
     pub(crate) headers: Vec<(String, String)>,
 
-    /// The body of every request; `@FILE` reads it from a file, `@-` from standard input
+    /// Request body; `@FILE`: read it from a file, `@-`: from standard input
     #[arg(long, value_name = "TEXT")]
     pub(crate) body: Option<String>,
 
-    /// A new connection for every request
+    /// Open a new connection for each request
     #[arg(long)]
     pub(crate) reconnect: bool,
 
-    /// Source addresses: 127.0.0.2-127.0.0.9, 10.1.0.0/24, or several with commas. Each has its
-    /// own 28,000 ports towards a server
+    /// Source addresses: 127.0.0.2-127.0.0.9, 10.1.0.0/24, or a list with commas. Each address has
+    /// 28,000 ports for connections to a server
     #[arg(long, value_name = "ADDR-RANGE")]
     pub(crate) bind: Option<Sources>,
 
-    /// Do not check the server's certificate
+    /// Do not verify server certificates
     #[arg(short = 'k', long)]
     pub(crate) insecure: bool,
 
-    /// Trust the certificates in FILE (PEM), and no others; `-` is standard input
+    /// Trust only the CA certificates in FILE (PEM); `-`: standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) cacert: Option<InputFile>,
 
-    /// The name asked for in TLS, and looked for in the certificate, instead of the URL's host
+    /// Server name for SNI and certificate verification, instead of the URL's host
     #[arg(long, value_name = "NAME")]
     pub(crate) sni: Option<String>,
 
-    /// A client certificate (PEM), for servers that ask for one
+    /// Client certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "key")]
     pub(crate) cert: Option<InputFile>,
 
-    /// Its private key (PEM)
+    /// Private key of the client certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "cert")]
     pub(crate) key: Option<InputFile>,
 
-    /// Connect to this Unix socket, whatever the URL's host
+    /// Connect to this Unix socket instead of the URL's host
     #[arg(long, value_name = "PATH", conflicts_with = "bind")]
     pub(crate) unix_socket: Option<PathBuf>,
 
-    /// Timeout for connecting, for the TLS handshake, and for each complete response
+    /// Timeout for the connect, for the TLS handshake, and for each complete response
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = durations::parse)]
     pub(crate) timeout: Duration,
 }
 
-impl Traffic {
-    /// The load on these URLs. Without a number of requests or a time it ends as `usual` says.
+impl TrafficArguments {
+    /// The load on these URLs. `usual` is the end without a number of requests or a duration.
     pub(crate) fn options(&self, urls: &[String], usual: Until) -> Result<Options, Failure> {
         let body_file = self.body.as_deref().and_then(|text| text.strip_prefix('@'));
         let body_file = body_file.map(|path| InputFile::from(OsString::from(path)));
@@ -153,7 +153,7 @@ impl Traffic {
     }
 }
 
-/// Why there was no load: what it was asked for makes no sense, or something came in the way.
+/// Converts an error. Invalid options are usage errors.
 pub(crate) fn failure(error: &LoadError) -> Failure {
     let message = error.to_string();
     match error {
@@ -165,14 +165,15 @@ pub(crate) fn failure(error: &LoadError) -> Failure {
     }
 }
 
-/// As many connections as there are descriptors; an embedded server needs one for each too.
+/// Reduces the connections to the descriptor limit. An embedded server needs a descriptor for each
+/// too.
 pub(crate) fn fit(options: &mut Options, embedded: bool) -> Result<(), Failure> {
     let threads = usize::try_from(options.threads).unwrap_or(usize::MAX);
     let budget = descriptors::for_connections(threads)?;
     let budget = budget.shared(if embedded { 2 } else { 1 });
     let wanted = usize::try_from(options.connections).unwrap_or(usize::MAX);
     let (fits, message) = budget.fit(wanted);
-    message.iter().for_each(|message| complain(message));
+    message.iter().for_each(|message| warn(message));
     options.connections = u32::try_from(fits).unwrap_or(u32::MAX);
     Ok(())
 }

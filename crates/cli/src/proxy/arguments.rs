@@ -1,5 +1,5 @@
-//! The command line of `fulmar proxy`: that of HAProxy (its management guide, §3), and some flags
-//! of its own.
+//! The command line of `fulmar proxy`: HAProxy's (management guide, §3), with a few additional
+//! flags.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -8,18 +8,18 @@ use std::str::FromStr;
 use fulmar_haproxy::Leniency;
 use fulmar_host::{Driver, Spin};
 
-/// What is asked for.
+/// The parsed command line.
 #[derive(Debug)]
-pub(super) enum Request {
+pub(super) enum ProxyRequest {
     Help,
     Version { long: bool },
-    Run(Box<Arguments>),
+    Run(Box<ProxyArguments>),
 }
 
-/// The command line.
+/// The options of a run.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Arguments {
-    /// `-f`, and what follows `--`.
+pub(super) struct ProxyArguments {
+    /// `-f`, and all words after `--`.
     pub(super) files: Vec<PathBuf>,
     /// `-c`.
     pub(super) checks_only: bool,
@@ -27,24 +27,24 @@ pub(super) struct Arguments {
     pub(super) folder: Option<PathBuf>,
     /// `-D`.
     pub(super) daemon: bool,
-    /// `-db`, `-d`: whatever else is said, in the foreground.
+    /// `-db`, `-d`: stay in the foreground, overriding other options.
     pub(super) foreground: bool,
     /// `-W`.
     pub(super) master: bool,
-    /// `-Ws`: with news for a service manager, in the foreground.
+    /// `-Ws`: notify the service manager, in the foreground.
     pub(super) notifies: bool,
     /// `-p`.
     pub(super) pidfile: Option<PathBuf>,
     /// `-q`.
     pub(super) quiet: bool,
-    /// `-V`: though the configuration says otherwise.
+    /// `-V`: overrides `quiet` in the configuration.
     pub(super) verbose: bool,
     /// `-n`.
     pub(super) connections_max: Option<usize>,
-    /// `-N`: of frontends that say nothing themselves.
+    /// `-N`: for frontends without `maxconn`.
     pub(super) frontend_connections_max: Option<usize>,
     /// `-sf` or `-st`.
-    pub(super) previous: Previous,
+    pub(super) previous: PreviousProcesses,
     /// `-x`.
     pub(super) socket: Option<PathBuf>,
     /// `-dS`.
@@ -59,36 +59,38 @@ pub(super) struct Arguments {
     pub(super) driver: Option<Driver>,
     /// `--spin`.
     pub(super) spin: Option<Spin>,
-    /// What was asked for and is not there, in words: somebody may count on it.
+    /// Unsupported options with the reason. They cause warnings, because a script may rely on them.
     pub(super) ignored: Vec<String>,
 }
 
-/// Processes that this one takes the place of.
+/// Processes that this one replaces.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Previous {
+pub(super) struct PreviousProcesses {
     pub(super) pids: Vec<u32>,
-    /// `-st`: they are not waited for.
+    /// `-st`: they exit at once.
     pub(super) at_once: bool,
 }
 
-impl Arguments {
-    /// Reads it.
+impl ProxyArguments {
+    /// Parses the words.
     ///
     /// # Errors
-    /// What is wrong with it.
-    pub(super) fn parse(given: &[OsString]) -> Result<Request, String> {
+    /// A message about the first invalid word.
+    pub(super) fn parse(given: &[OsString]) -> Result<ProxyRequest, String> {
         let mut words = given.iter().map(OsString::as_os_str).peekable();
         let mut these = Self::default();
         while let Some(word) = words.next() {
             let Some(flag) = word.to_str().filter(|text| text.starts_with('-')) else {
-                return Err(format!("{}: files follow -f, or --", word.display()));
+                return Err(format!(
+                    "{}: unexpected argument; configuration files need -f or --",
+                    word.display()
+                ));
             };
-            let mut value =
-                |what: &str| words.next().ok_or_else(|| format!("{flag} needs {what} after it"));
+            let mut value = |what: &str| words.next().ok_or_else(|| format!("{flag} needs {what}"));
             match flag {
-                "-h" | "--help" => return Ok(Request::Help),
-                "-v" | "--version" => return Ok(Request::Version { long: false }),
-                "-vv" => return Ok(Request::Version { long: true }),
+                "-h" | "--help" => return Ok(ProxyRequest::Help),
+                "-v" | "--version" => return Ok(ProxyRequest::Version { long: false }),
+                "-vv" => return Ok(ProxyRequest::Version { long: true }),
                 "--" => {
                     these.files.extend(words.by_ref().map(PathBuf::from));
                 }
@@ -118,29 +120,27 @@ impl Arguments {
                 "-N" => these.frontend_connections_max = Some(number(flag, value("a number")?)?),
                 "-S" => {
                     let socket = value("an address")?.display();
-                    let why = "there is no socket of the master: nobody listens there";
+                    let why = "the master socket is not supported";
                     these.ignored.push(format!("-S {socket}: {why}"));
                 }
                 "-m" => {
                     let most = number(flag, value("a number")?)?;
-                    let why = "memory is not limited; a service manager can limit it";
+                    let why = "memory limits are not supported; set one in the service manager";
                     these.ignored.push(format!("-m {most}: {why}"));
                 }
                 "-L" => {
-                    value("a name")?; // of a peer, and there are no peers
+                    value("a name")?; // the name of a peer; peers are not supported
                 }
                 "-cc" => {
-                    return Err("-cc: conditions cannot be asked for here; an .if of a \
-                                configuration answers them"
-                        .to_owned());
+                    return Err("-cc: not supported; use .if in the configuration".to_owned());
                 }
                 other => these.switch(other)?,
             }
         }
         if these.files.is_empty() {
-            return Err("no configuration: -f FILE says which".to_owned());
+            return Err("missing configuration: use -f FILE".to_owned());
         }
-        Ok(Request::Run(Box::new(these)))
+        Ok(ProxyRequest::Run(Box::new(these)))
     }
 
     /// A flag without a value.
@@ -160,9 +160,9 @@ impl Arguments {
             "-de" | "-dp" | "-dG" | "-dR" | "-dD" => {}
             _ if flag.starts_with("-dM") => {}
             _ if DUMPS.iter().any(|dump| flag.starts_with(dump)) => {
-                return Err(format!("{flag}: what HAProxy would print of itself is not there"));
+                return Err(format!("{flag}: dumps are not supported"));
             }
-            _ => return Err(format!("{flag}: there is no such flag")),
+            _ => return Err(format!("unknown option {flag}")),
         }
         Ok(())
     }
@@ -173,24 +173,24 @@ fn pid(word: &OsStr) -> Option<u32> {
 }
 
 fn text<'a>(flag: &str, word: &'a OsStr) -> Result<&'a str, String> {
-    word.to_str().ok_or_else(|| format!("{flag}: {}: this is no text", word.display()))
+    word.to_str().ok_or_else(|| format!("{flag}: {}: not valid UTF-8", word.display()))
 }
 
 fn number(flag: &str, word: &OsStr) -> Result<usize, String> {
-    text(flag, word)?.parse().map_err(|_| format!("{flag}: {}: this is no number", word.display()))
+    text(flag, word)?.parse().map_err(|_| format!("{flag}: {}: not a number", word.display()))
 }
 
 fn choice<T: FromStr<Err = String>>(flag: &str, word: &OsStr) -> Result<T, String> {
     text(flag, word)?.parse().map_err(|wrong| format!("{flag}: {wrong}"))
 }
 
-/// A flag, what follows it, and what it does.
-struct Flag(&'static str, &'static str, &'static str);
+/// A flag, its value, and its description.
+struct ProxyFlag(&'static str, &'static str, &'static str);
 
-/// All flags, as they are explained.
+/// The help text.
 pub(super) fn help() -> String {
     let mut text = String::from(HEAD);
-    for Flag(name, value, what) in FLAGS {
+    for ProxyFlag(name, value, what) in FLAGS {
         let flag = format!("{name} {value}");
         text += &format!("  {flag:<18} {what}\n");
     }
@@ -198,130 +198,130 @@ pub(super) fn help() -> String {
 }
 
 const HEAD: &str = "\
-A load balancer that reads an everyday haproxy.cfg
+An HAProxy-compatible load balancer
 
 Usage: fulmar proxy [FLAGS] -f FILE [-f FILE|DIR]...
        fulmar proxy [FLAGS] -- FILE...
 
 ";
 
-const FLAGS: &[Flag] = &[
-    Flag(
-        "-f",
-        "FILE|DIR",
-        "Read this configuration; several are read as one, a directory's *.cfg in order",
+const FLAGS: &[ProxyFlag] = &[
+    ProxyFlag("-f", "FILE|DIR", "Configuration file, or a directory with *.cfg files; repeatable"),
+    ProxyFlag("--", "FILE...", "Treat all following words as configuration files"),
+    ProxyFlag("-c", "", "Check the configuration and exit"),
+    ProxyFlag("-C", "DIR", "Change to this directory before reading files"),
+    ProxyFlag("-D", "", "Run as a daemon; the command exits once the daemon serves"),
+    ProxyFlag("-db", "", "Stay in the foreground, overriding the configuration"),
+    ProxyFlag("-d", "", "The same as -db"),
+    ProxyFlag("-W", "", "Master-worker mode; SIGUSR2 and SIGHUP reload the configuration"),
+    ProxyFlag(
+        "-Ws",
+        "",
+        "Master-worker mode in the foreground, with systemd notification (sd_notify)",
     ),
-    Flag("--", "FILE...", "Everything after it is a configuration"),
-    Flag("-c", "", "Check the configuration, say whether it is valid, and end"),
-    Flag("-C", "DIR", "Change to this directory first"),
-    Flag("-D", "", "Work in the background; the command ends when it serves"),
-    Flag("-db", "", "Stay in the foreground, whatever the configuration says"),
-    Flag("-d", "", "The same"),
-    Flag("-W", "", "Run a master that looks after a worker, and reloads at SIGUSR2 and SIGHUP"),
-    Flag("-Ws", "", "The same in the foreground, with news for systemd (sd_notify)"),
-    Flag("-p", "FILE", "Write the number of the process there, with -D or -W"),
-    Flag("-q", "", "Say nothing"),
-    Flag("-V", "", "Say everything, though the configuration wants it quiet"),
-    Flag("-n", "N", "Connections of clients at a time, whatever the configuration says"),
-    Flag(
+    ProxyFlag("-p", "FILE", "Write the process number to FILE, with -D or -W"),
+    ProxyFlag("-q", "", "Quiet: print no messages"),
+    ProxyFlag("-V", "", "Verbose, overriding `quiet` in the configuration"),
+    ProxyFlag("-n", "N", "Maximum number of client connections, overriding the configuration"),
+    ProxyFlag(
         "-sf",
         "PID...",
-        "Take the listeners over from these processes, which end with their last client",
+        "Take over the listeners of these processes; they exit after their last connection",
     ),
-    Flag("-st", "PID...", "The same, but they end at once"),
-    Flag("-x", "SOCKET", "Take the listeners over from the process at this stats socket"),
-    Flag("-dr", "", "Servers whose names have no address are down, not an error"),
-    Flag("-dS", "", "No bodies pass through pipes (splice(2))"),
-    Flag("-dV", "", "Believe servers' certificates"),
-    Flag("-dW", "", "Warnings are errors"),
-    Flag(
+    ProxyFlag("-st", "PID...", "The same, but they exit at once"),
+    ProxyFlag("-x", "SOCKET", "Take over the listeners of the process with this stats socket"),
+    ProxyFlag(
+        "-dr",
+        "",
+        "Mark servers as down if their names cannot be resolved, instead of failing",
+    ),
+    ProxyFlag("-dS", "", "Disable splice(2)"),
+    ProxyFlag("-dV", "", "Do not verify server certificates"),
+    ProxyFlag("-dW", "", "Treat warnings as errors"),
+    ProxyFlag(
         "--lenient",
         "LIST",
-        "Have what is not supported be a warning: keywords, sections, names, all",
+        "Ignore unsupported items with a warning: keywords, sections, names, all",
     ),
-    Flag(
-        "--driver",
-        "DRIVER",
-        "What does the system calls: epoll, ring (io_uring), ring:N or auto (default)",
-    ),
-    Flag(
+    ProxyFlag("--driver", "DRIVER", "I/O driver: epoll, ring (io_uring), ring:N or auto (default)"),
+    ProxyFlag(
         "--spin",
         "SPIN",
-        "Poll before sleeping: off (default), auto, or for so many microseconds",
+        "Busy-poll before sleeping: off (default), auto, or a maximum in microseconds",
     ),
-    Flag("-N", "N", "Connections of each frontend that has no maxconn"),
-    Flag("-S", "BIND", "Left out with a warning: there is no socket of the master"),
-    Flag("-m", "N", "Left out with a warning: memory is not limited"),
-    Flag("-L", "NAME", "Accepted, without effect: there are no peers"),
-    Flag("-dM", "", "Accepted, without effect; so are -de, -dp, -dG, -dR, -dD"),
-    Flag("-v", "", "Print the version"),
-    Flag("-vv", "", "Print the version, and what is built in"),
-    Flag("-h", "", "Print this"),
+    ProxyFlag("-N", "N", "Maximum number of connections of frontends without maxconn"),
+    ProxyFlag("-S", "BIND", "Ignored with a warning: the master socket is not supported"),
+    ProxyFlag("-m", "N", "Ignored with a warning: memory limits are not supported"),
+    ProxyFlag("-L", "NAME", "Ignored: peers are not supported"),
+    ProxyFlag("-dM", "", "Ignored, like -de, -dp, -dG, -dR and -dD"),
+    ProxyFlag("-v", "", "Print the version"),
+    ProxyFlag("-vv", "", "Print the version and the supported features"),
+    ProxyFlag("-h", "", "Print this help"),
 ];
 
 const TAIL: &str = "
 Signals:
-  SIGUSR1          nobody new; ends with the last client
-  SIGTERM, SIGINT  ends at once
-  SIGHUP           says how servers are; a master reloads
-  SIGUSR2          a master reloads
-  SIGTTOU          nobody is accepted, until SIGTTIN
+  SIGUSR1          stop accepting; exit after the last connection
+  SIGTERM, SIGINT  exit at once
+  SIGHUP           print the state of servers; reload (master)
+  SIGUSR2          reload (master)
+  SIGTTOU          pause accepting until SIGTTIN
 
 Exit status:
-  0    ended as it was asked to, or the configuration is valid
-  1    it could not begin; messages say why
-  128+N  ended by signal N
+  0      regular exit, or the configuration is valid
+  1      failure at start, with messages
+  128+N  terminated by signal N
 ";
 
-/// Lists of keywords, of libraries, of lines.
+/// Dumps of keywords, libraries and configuration lines.
 const DUMPS: &[&str] = &["-dK", "-dL", "-dC"];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> Result<Arguments, String> {
+    fn parse(line: &str) -> Result<ProxyArguments, String> {
         let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
-        match Arguments::parse(&words)? {
-            Request::Run(arguments) => Ok(*arguments),
-            Request::Help | Request::Version { .. } => Err("no run".into()),
+        match ProxyArguments::parse(&words)? {
+            ProxyRequest::Run(arguments) => Ok(*arguments),
+            ProxyRequest::Help | ProxyRequest::Version { .. } => Err("no run".into()),
         }
     }
 
     #[test]
-    fn pids_follow_until_something_else_does() {
+    fn pids_end_at_the_next_flag() {
         let these = parse("-f a.cfg -sf 12 34 -D -p x.pid -- b.cfg -c").unwrap();
-        assert_eq!(these.previous, Previous { pids: vec![12, 34], at_once: false });
+        assert_eq!(these.previous, PreviousProcesses { pids: vec![12, 34], at_once: false });
         assert_eq!(these.files, ["a.cfg", "b.cfg", "-c"].map(PathBuf::from));
         assert!(these.daemon && !these.checks_only);
         let these = parse("-st 5 -f a").unwrap();
-        assert_eq!(these.previous, Previous { pids: vec![5], at_once: true });
-        assert_eq!(parse("-f a -sf").unwrap().previous, Previous::default());
+        assert_eq!(these.previous, PreviousProcesses { pids: vec![5], at_once: true });
+        assert_eq!(parse("-f a -sf").unwrap().previous, PreviousProcesses::default());
     }
 
     #[test]
-    fn systemd_is_told_from_the_foreground() {
+    fn ws_notifies_systemd_in_the_foreground() {
         let these = parse("-Ws -f a -p b").unwrap();
         assert!(these.master && these.notifies && these.foreground);
     }
 
     #[test]
-    fn flags_without_a_meaning_are_taken() {
+    fn flags_without_effect_are_accepted() {
         let these = parse("-de -dp -dS -dG -dR -dD -dMno-merge -L me -m 5 -N 3 -S x -f a").unwrap();
         assert_eq!((these.files, these.frontend_connections_max), (vec!["a".into()], Some(3)));
         assert_eq!(these.ignored.len(), 2);
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn invalid_command_lines_are_refused() {
         for (line, why) in [
-            ("", "no configuration"),
+            ("", "missing configuration"),
             ("-f", "-f needs"),
-            ("a.cfg", "files follow -f"),
-            ("-z -f a", "-z: there is no such flag"),
-            ("-dKall -f a", "-dKall: what HAProxy would print"),
-            ("-cc x -f a", "-cc: conditions"),
-            ("-n x -f a", "-n: x: this is no number"),
+            ("a.cfg", "need -f"),
+            ("-z -f a", "unknown option -z"),
+            ("-dKall -f a", "-dKall: dumps"),
+            ("-cc x -f a", "-cc: not supported"),
+            ("-n x -f a", "-n: x: not a number"),
             ("--driver uring -f a", "--driver: `uring` is no driver"),
             ("--spin on -f a", "--spin: `on` is no time"),
             ("--lenient what -f a", "what: not one of"),
@@ -332,8 +332,8 @@ mod tests {
     }
 
     #[test]
-    fn every_flag_of_the_help_is_one() {
-        for Flag(name, value, _) in FLAGS {
+    fn every_flag_in_the_help_is_accepted() {
+        for ProxyFlag(name, value, _) in FLAGS {
             let value = match *value {
                 "" => "",
                 "N" | "PID..." => "7",

@@ -1,4 +1,4 @@
-//! The life of the process: from the configuration to the end.
+//! Runs the proxy process, from reading the configuration to the exit.
 
 use std::ffi::OsString;
 use std::io;
@@ -12,39 +12,40 @@ use fulmar_host::LoopOptions;
 use fulmar_sys as sys;
 use signal_hook::consts::{SIGTERM, SIGUSR1};
 
-use super::arguments::Arguments;
+use super::arguments::ProxyArguments;
 use super::messages::{self, Messages};
 use crate::files::InputFile;
 use crate::loops;
 
-/// Why it ends with status 1: what is to be said has been said.
+/// Exit with status 1. The messages are printed already.
 struct Failed;
 
-pub(super) fn begin(arguments: Arguments, given: Vec<OsString>) -> ExitCode {
+pub(super) fn begin(arguments: ProxyArguments, given: Vec<OsString>) -> ExitCode {
     match run(arguments, given) {
         Ok(status) => ExitCode::from(status),
         Err(Failed) => ExitCode::FAILURE,
     }
 }
 
-fn run(arguments: Arguments, given: Vec<OsString>) -> Result<u8, Failed> {
+fn run(arguments: ProxyArguments, given: Vec<OsString>) -> Result<u8, Failed> {
     let messages = Messages { quiet: arguments.quiet && !arguments.verbose };
     let failed = |text: String| {
         messages.alert(&text);
         Failed
     };
-    let start =
-        std::env::current_dir().map_err(|error| failed(format!("no directory: {error}")))?;
+    let start = std::env::current_dir()
+        .map_err(|error| failed(format!("cannot get the current directory: {error}")))?;
     if let Some(folder) = &arguments.folder {
         std::env::set_current_dir(folder).map_err(|error| {
             failed(format!("Could not change to directory {} : {error}", folder.display()))
         })?;
     }
-    let link = Link::from_environment().map_err(|error| failed(format!("no master: {error}")))?;
-    // A first worker reads what its master has just read, and said everything about.
-    let heard = link.as_ref().is_some_and(|link| link.before.is_none());
-    let config = read(&arguments, Messages { quiet: messages.quiet || heard })?;
-    if !heard {
+    let link = Link::from_environment()
+        .map_err(|error| failed(format!("cannot reach the master: {error}")))?;
+    // The master has already printed all messages about the configuration of its first worker.
+    let is_first_worker = link.as_ref().is_some_and(|link| link.before.is_none());
+    let config = read(&arguments, Messages { quiet: messages.quiet || is_first_worker })?;
+    if !is_first_worker {
         arguments.ignored.iter().for_each(|what| messages.warning(what));
     }
     if arguments.checks_only {
@@ -62,19 +63,19 @@ fn run(arguments: Arguments, given: Vec<OsString>) -> Result<u8, Failed> {
     let is_master = arguments.master || config.global.master_worker;
     let is_daemon = !arguments.foreground && (arguments.daemon || config.global.daemon);
     if is_master && arguments.files.iter().any(|path| path.as_os_str() == "-") {
-        let why = "a worker and a reload read the configuration again, which standard input (-f -) \
-                   cannot give: use a file";
+        let why = "master-worker mode reads the configuration again, so it cannot be standard \
+                   input (-f -): use a file";
         return Err(failed(why.to_owned()));
     }
     if let Some(link) = link {
-        return serve(arguments, config, Begun::Worker { link, is_daemon }, messages);
+        return serve(arguments, config, StartNotice::Worker { link, is_daemon }, messages);
     }
     let mut waiting = None;
     if is_daemon {
         match fulmar_gateway::background() {
             Ok(Background::Front(status)) => return Ok(status),
             Ok(Background::Back(front)) => waiting = Some(front),
-            Err(error) => return Err(failed(format!("cannot go into the background: {error}"))),
+            Err(error) => return Err(failed(format!("cannot run as a daemon: {error}"))),
         }
     }
     let pidfile = arguments.pidfile.as_ref().or(config.global.pidfile.as_ref());
@@ -84,18 +85,18 @@ fn run(arguments: Arguments, given: Vec<OsString>) -> Result<u8, Failed> {
         })?;
     }
     if !is_master {
-        return serve(arguments, config, Begun::Alone(waiting), messages);
+        return serve(arguments, config, StartNotice::Alone(waiting), messages);
     }
     let mut master = master(&arguments, given, start, waiting).map_err(failed)?;
     master.outlives_workers = config.global.outlives_workers;
-    master.run().map_err(|error| failed(format!("cannot look after a worker: {error}")))
+    master.run().map_err(|error| failed(format!("master failed: {error}")))
 }
 
-/// The configuration, after everything was said about it.
-fn read(arguments: &Arguments, messages: Messages) -> Result<Config, Failed> {
+/// Reads the configuration and prints its messages.
+fn read(arguments: &ProxyArguments, messages: Messages) -> Result<Config, Failed> {
     let mut sources = Vec::new();
     if arguments.files.iter().filter(|path| path.as_os_str() == "-").count() > 1 {
-        messages.alert("standard input (-) is named twice: -f and -f; use a file for one of them");
+        messages.alert("standard input (-) is used twice: -f and -f; use a file for one of them");
         return Err(Failed);
     }
     for path in &arguments.files {
@@ -132,23 +133,23 @@ fn read(arguments: &Arguments, messages: Messages) -> Result<Config, Failed> {
     Ok(config)
 }
 
-/// `-f -`: the configuration comes from standard input.
+/// `-f -`: the configuration from standard input.
 fn stdin(file: &InputFile, messages: Messages) -> Result<String, Failed> {
     let text = file.read().ok().and_then(|bytes| String::from_utf8(bytes).ok());
     text.ok_or_else(|| {
-        messages.alert("standard input: cannot be read as text");
+        messages.alert("standard input: not readable as UTF-8");
         Failed
     })
 }
 
-/// `-N`: as if every frontend that says nothing said `maxconn`.
+/// `-N`: sets `maxconn` of every frontend without it.
 fn limit_frontends(config: &mut Config, most: usize) {
     for frontend in &mut config.frontends {
         Arc::make_mut(frontend).connections_max.get_or_insert(most);
     }
 }
 
-/// `-dV`: as if every server said `verify none`.
+/// `-dV`: sets `verify none` for every server.
 fn trust_servers(config: &mut Config) {
     for backend in &mut config.backends {
         for server in &mut Arc::make_mut(backend).servers {
@@ -160,12 +161,13 @@ fn trust_servers(config: &mut Config) {
 }
 
 fn master(
-    arguments: &Arguments,
+    arguments: &ProxyArguments,
     given: Vec<OsString>,
     folder: PathBuf,
     waiting: Option<Waiting>,
 ) -> Result<Master, String> {
-    let program = std::env::current_exe().map_err(|error| format!("no program: {error}"))?;
+    let program = std::env::current_exe()
+        .map_err(|error| format!("cannot find the path of this program: {error}"))?;
     let arguments_of_worker = std::iter::once(OsString::from("proxy")).chain(given).collect();
     Ok(Master {
         program,
@@ -178,16 +180,16 @@ fn master(
     })
 }
 
-/// Who is to know that it serves.
-enum Begun {
-    /// Whoever waits in the foreground, if somebody does.
+/// The process to notify at the start.
+enum StartNotice {
+    /// The foreground process of a daemon, if any.
     Alone(Option<Waiting>),
     /// A master.
     Worker { link: Link, is_daemon: bool },
 }
 
-impl Begun {
-    /// The worker before, to take over from.
+impl StartNotice {
+    /// The previous worker. Its listeners are taken over.
     fn before(&self) -> Option<u32> {
         match self {
             Self::Alone(_) => None,
@@ -195,12 +197,12 @@ impl Begun {
         }
     }
 
-    /// It serves.
-    fn tell(self) -> io::Result<()> {
+    /// Notifies that this process serves.
+    fn send(self) -> io::Result<()> {
         match self {
             Self::Alone(None) => Ok(()),
             Self::Alone(Some(waiting)) => waiting.dismiss(),
-            // Its master is gone: nobody would ever tell this process to end.
+            // If the master is gone, this process could never be stopped, so it exits.
             Self::Worker { link, is_daemon } => {
                 link.ready(|| std::process::exit(1))?;
                 if is_daemon { fulmar_gateway::leave_terminal() } else { Ok(()) }
@@ -209,18 +211,18 @@ impl Begun {
     }
 }
 
-/// The process that works.
+/// Runs a worker, or the only process.
 fn serve(
-    arguments: Arguments,
+    arguments: ProxyArguments,
     config: Config,
-    begun: Begun,
+    notice: StartNotice,
     messages: Messages,
 ) -> Result<u8, Failed> {
     let failed = |error: fulmar_gateway::Error| {
         messages.alert(&error.to_string());
         Failed
     };
-    let pids = match begun.before() {
+    let pids = match notice.before() {
         Some(before) => vec![before],
         None => arguments.previous.pids.clone(),
     };
@@ -239,16 +241,16 @@ fn serve(
     let live = Arc::clone(gateway.live());
     gateway.watch_signals(move |line| messages.warning(line)).map_err(failed)?;
     let running = gateway.start().map_err(failed)?;
-    if let Some(text) = loops::absence(running.driven()) {
+    if let Some(text) = loops::missing_ring(running.driven()) {
         messages.warning(&text);
     }
     let signal = if arguments.previous.at_once { SIGTERM } else { SIGUSR1 };
     fulmar_gateway::signal_all(&pids, signal);
-    if let Err(error) = begun.tell() {
-        messages.warning(&format!("whoever started this process cannot be told: {error}"));
+    if let Err(error) = notice.send() {
+        messages.warning(&format!("cannot notify the starting process: {error}"));
     }
-    sys::trim_memory(); // what only the start needed: the text of the configuration,
-    sys::release_code(); // and what has read it
+    sys::trim_memory(); // memory used only at start: the text of the configuration
+    sys::release_code(); // and the code of its parser
     running.join().map_err(|error| failed(error.into()))?;
     fulmar_gateway::farewell(&live, |line| messages.warning(line));
     Ok(0)

@@ -1,9 +1,9 @@
-//! What is said on standard error, as HAProxy words it.
+//! Messages on standard error in HAProxy's format.
 
 use fulmar_gateway::Told;
 use fulmar_haproxy::Diagnostic;
 
-/// Says it, or not (`-q`).
+/// Prints messages unless `-q` is given.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Messages {
     pub(super) quiet: bool,
@@ -32,7 +32,7 @@ impl Messages {
     }
 }
 
-/// One message.
+/// Prints one message.
 pub(super) fn tell(told: Told, text: &str) {
     let label = match told {
         Told::Notice => "[NOTICE]",
@@ -42,7 +42,7 @@ pub(super) fn tell(told: Told, text: &str) {
     line(&format!("{label:<10} ({}) : {text}", std::process::id()));
 }
 
-/// If standard error is gone, there is nobody to tell.
+/// Prints a line. Errors are ignored.
 fn line(text: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "{text}");
@@ -53,8 +53,11 @@ pub(super) fn version(long: bool) -> String {
     if !long {
         return short;
     }
-    format!("{short}Reads configurations of HAProxy {LIKE}.\nTLS: rustls, TLS 1.2 and 1.3.\n")
+    format!(
+        "{short}Supports configurations of HAProxy {HAPROXY_VERSION}.\n\
+         TLS: rustls, TLS 1.2 and 1.3.\n"
+    )
 }
 
-/// The version of HAProxy whose manual is followed.
-const LIKE: &str = "2.6";
+/// The supported version of HAProxy's configuration language.
+const HAPROXY_VERSION: &str = "2.6";

@@ -6,25 +6,25 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use fulmar_semantics::proxy_protocol::TrustedSources;
 
-use super::listen::Place;
+use super::listen::ListenAddress;
 use crate::files::{InputFile, OutputFile};
 use crate::loops;
 use crate::{durations, fields, sizes};
 
-/// Serve the files of a directory.
+/// Serve the files of a directory over HTTP.
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
-pub(crate) struct Arguments {
-    /// The directory
+pub(crate) struct ServeArguments {
+    /// Directory to serve
     #[arg(default_value = ".")]
     pub(super) dir: PathBuf,
 
-    /// Where to listen: an address and a port, or unix:PATH; may be given several times. Port 0
-    /// asks for a free one, which is printed
+    /// Listen address: ADDRESS:PORT or unix:PATH; repeatable. Port 0 selects a free port, which is
+    /// printed
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
-    pub(super) listen: Vec<Place>,
+    pub(super) listen: Vec<ListenAddress>,
 
-    /// Threads, each with a listener of its own (SO_REUSEPORT)
+    /// Number of threads, each with its own listener (SO_REUSEPORT)
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) threads: u16,
@@ -32,169 +32,170 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     pub(super) loops: loops::LoopArguments,
 
-    /// Take the listeners over from the process that answers at PATH, and answer the next one there
+    /// Take over the listeners of the running process through the Unix socket PATH, and hand them
+    /// over to the next process there
     #[arg(long, value_name = "PATH")]
     pub(super) hand_over: Option<PathBuf>,
 
-    /// Answer /bytes/N, /stream/CHUNK, /delay/MS, /status/CODE, /echo, /idle and /.ledger
+    /// Provide /bytes/N, /stream/CHUNK, /delay/MS, /status/CODE, /echo, /idle and /.ledger
     #[arg(long)]
     pub(super) test_endpoints: bool,
 
     #[command(flatten)]
-    pub(super) answers: Answers,
+    pub(super) content: ContentArguments,
 
     #[command(flatten)]
-    pub(super) clients: Clients,
+    pub(super) access: AccessArguments,
 
     #[command(flatten)]
-    pub(super) watching: Watching,
+    pub(super) logging: LoggingArguments,
 
     #[command(flatten)]
-    pub(super) limits: Limits,
+    pub(super) limits: LimitArguments,
 }
 
-/// What is answered.
+/// Content options.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "What is answered")]
-pub(super) struct Answers {
-    /// List directories that have no index.html
+#[command(next_help_heading = "Content")]
+pub(super) struct ContentArguments {
+    /// List directories without index.html
     #[arg(long)]
     pub(super) list: bool,
 
-    /// Serve and list names that begin with a dot
+    /// Serve and list names that start with a dot
     #[arg(long)]
     pub(super) hidden: bool,
 
-    /// Send NAME.br, NAME.zst or NAME.gz for NAME to clients that take it
+    /// Send NAME.br, NAME.zst or NAME.gz instead of NAME to clients that accept the coding
     #[arg(long)]
     pub(super) precompressed: bool,
 
-    /// Answer with the root's index.html where there is no such name, if it has no extension
+    /// Send the root's index.html for unknown names without an extension (single-page application)
     #[arg(long)]
     pub(super) spa: bool,
 
-    /// Let clients put files into directories that are there, and replace files (PUT)
+    /// Accept uploads: PUT creates and replaces files in existing directories
     #[arg(long)]
     pub(super) upload: bool,
 
-    /// Bytes of one such file, at most: 512, 64K, 10M, 1G
+    /// Maximum size of an uploaded file: 512, 64K, 10M, 1G
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = sizes::parse)]
     pub(super) upload_max: u64,
 
-    /// A field of every answer, `Name: value`; may be given several times
+    /// Add a header field to every response, `Name: value`; repeatable
     #[arg(long = "header", value_name = "FIELD", value_parser = fields::parse)]
     pub(super) headers: Vec<(String, String)>,
 
-    /// Let pages of ORIGIN read the answers; `*` for all. May be given several times
+    /// Allow cross-origin requests (CORS) from ORIGIN; `*`: from all; repeatable
     #[arg(long, value_name = "ORIGIN")]
     pub(super) cors: Vec<String>,
 
-    /// Tell every request its identifier in X-Request-Id
+    /// Send a request identifier in X-Request-Id with every response
     #[arg(long)]
     pub(super) request_ids: bool,
 }
 
-/// Who may ask, and how.
+/// Access control options.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Who may ask")]
-pub(super) struct Clients {
-    /// Speak TLS with this certificate (PEM, with those that vouch for it); may be given several
-    /// times, each with its key: clients are shown the one for the name that they ask for
+#[command(next_help_heading = "Access control")]
+pub(super) struct AccessArguments {
+    /// TLS certificate with its chain (PEM); repeatable, each with a --tls-key. SNI selects the
+    /// certificate
     #[arg(long, value_name = "FILE")]
     pub(super) tls_cert: Vec<InputFile>,
 
-    /// The private key of the certificate in the same place (PEM)
+    /// Private key of the certificate at the same position (PEM)
     #[arg(long, value_name = "FILE")]
     pub(super) tls_key: Vec<InputFile>,
 
-    /// Let in only clients that show a certificate which one of these authorities vouches for (PEM)
+    /// Require client certificates issued by one of these CAs (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(super) tls_client_ca: Vec<InputFile>,
 
-    /// Ask for a user and a password (Basic): these, or those of a file made by htpasswd
+    /// Require HTTP Basic authentication: one user, or the users of a file written by htpasswd
     #[arg(long, value_name = "USER:PASSWORD|FILE")]
     pub(super) auth: Option<String>,
 
-    /// Let in only these networks, and believe their PROXY header about who asks: 10.0.0.0/8,::1
+    /// Accept connections only from these networks, with a PROXY protocol header: 10.0.0.0/8,::1
     #[arg(long, value_name = "NETWORKS")]
     pub(super) accept_proxy: Option<TrustedSources>,
 }
 
-/// What is told of it.
+/// Logging and metrics options.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "What is told of it")]
-pub(super) struct Watching {
-    /// Append a line for each answer to FILE; `-` is standard output
+#[command(next_help_heading = "Logging and metrics")]
+pub(super) struct LoggingArguments {
+    /// Append a line for each response to FILE; `-`: standard output
     #[arg(long, value_name = "FILE")]
     pub(super) access_log: Option<OutputFile>,
 
-    /// How the lines of the access log look
-    #[arg(long, value_enum, default_value_t = LogFormat::Combined)]
-    pub(super) log_format: LogFormat,
+    /// Format of the access log
+    #[arg(long, value_enum, default_value_t = AccessLogFormat::Combined)]
+    pub(super) log_format: AccessLogFormat,
 
-    /// Show figures for Prometheus at /metrics, on a listener of their own
+    /// Serve Prometheus metrics at /metrics on a separate listener
     #[arg(long, value_name = "ADDR")]
-    pub(super) metrics: Option<Place>,
+    pub(super) metrics: Option<ListenAddress>,
 
-    /// Print the system calls per request at the end
+    /// Print system calls per request at the end
     #[arg(long)]
     pub(super) ledger: bool,
 }
 
-/// What clients are allowed.
+/// Limits of clients.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Limits")]
-pub(super) struct Limits {
-    /// Connections at a time; beyond it clients wait. As many as there are descriptors by default
+pub(super) struct LimitArguments {
+    /// Maximum number of connections; further clients wait [default: by the descriptor limit]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) max_connections: Option<u32>,
 
-    /// Of them, from one IPv4 address or one /64 of IPv6; one more is closed. 1024 for each thread
-    /// by default, and no limit for this machine itself
+    /// Maximum number of connections from one IPv4 address or IPv6 /64; further ones are closed
+    /// [default: 1024 for each thread; loopback: no limit]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) max_connections_per_address: Option<u32>,
 
-    /// Responses queued in memory for a client that does not read: no further request of its
-    /// connection is parsed beyond this size. 8K, 64K, 1M
+    /// Maximum size of responses queued for a client that does not read; beyond it, no further
+    /// request of the connection is parsed: 8K, 64K, 1M
     #[arg(long, value_name = "SIZE", default_value = "32K", value_parser = sizes::parse)]
     pub(super) response_buffer: u64,
 
-    /// Bytes per second that a client has to send or take, over 30 s; 0: it may be as slow as it likes
+    /// Minimum rate of a client in bytes per second, sent or received, over 30 s; 0: no minimum
     #[arg(long, value_name = "N", default_value_t = 250)]
     pub(super) min_rate: u32,
 
-    /// Close a connection that has no request for so long
+    /// Timeout of connections without a request
     #[arg(long, value_name = "TIME", default_value = "75s", value_parser = durations::parse)]
     pub(super) idle_timeout: Duration,
 
-    /// From the first byte of a request's head to its last
+    /// Timeout for a request head, from its first byte to its last
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = durations::parse)]
     pub(super) head_timeout: Duration,
 
-    /// Between two bytes of a request's body
+    /// Timeout between received bytes of a request body
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = durations::parse)]
     pub(super) body_timeout: Duration,
 
-    /// Between two bytes that the client takes
+    /// Timeout between sent bytes of a response
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = durations::parse)]
     pub(super) send_timeout: Duration,
 
-    /// From SIGTERM or SIGINT to the end of connections that are still busy
+    /// Timeout for busy connections after SIGTERM or SIGINT
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = durations::parse)]
     pub(super) drain_timeout: Duration,
 }
 
-/// How lines look.
+/// Format of the access log.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub(super) enum LogFormat {
-    /// As Apache and nginx write it
+pub(super) enum AccessLogFormat {
+    /// combined log format of Apache and nginx
     Combined,
-    /// An object a line
+    /// one JSON object per line
     Json,
 }
 
 const HELP: &str = "\
-SIGHUP reads certificates anew and reopens the access log, where there are any.
+SIGHUP reloads certificates and reopens the access log.
 
-Exit status: 0 after SIGTERM, 130 after SIGINT, 1 if it could not serve, 2 if the command line is
-wrong. A second signal ends it at once.";
+Exit status: 0 after SIGTERM, 130 after SIGINT, 1 on failure, 2 if the command line is invalid. A
+second signal exits at once.";

@@ -1,20 +1,21 @@
-//! Fields of every answer, checked before anything is answered.
+//! Header fields for every response, checked at start.
 
 use crate::output::Failure;
 use fulmar_proto::HeaderBuf;
 
-/// They, ready to be sent.
+/// The checked fields.
 pub(super) fn of(fields: &[(String, String)]) -> Result<HeaderBuf, Failure> {
     let mut checked = HeaderBuf::new();
     for (name, value) in fields {
-        if let Some(ours) = OURS.iter().find(|ours| ours.eq_ignore_ascii_case(name)) {
-            let message = format!("{ours} is the server's to say; leave it out");
+        if let Some(reserved) = RESERVED.iter().find(|reserved| reserved.eq_ignore_ascii_case(name))
+        {
+            let message = format!("{reserved} is set by the server; remove it");
             return Err(super::usage("--header", message));
         }
         checked.push(name, value.as_bytes()).map_err(|_| {
             let message = format!(
-                "{name:?}: {value:?} is no field; a name is made of letters, digits and -, and \
-                 neither has control characters"
+                "invalid field {name:?}: {value:?}; a name consists of letters, digits and -, and \
+                 control characters are not allowed"
             );
             super::usage("--header", message)
         })?;
@@ -22,8 +23,8 @@ pub(super) fn of(fields: &[(String, String)]) -> Result<HeaderBuf, Failure> {
     Ok(checked)
 }
 
-/// What depends on the answer or on the connection: said once more, it would contradict it.
-const OURS: &[&str] = &[
+/// Fields that the server sets for each response or connection.
+const RESERVED: &[&str] = &[
     "Accept-Ranges",
     "Access-Control-Allow-Origin",
     "Allow",

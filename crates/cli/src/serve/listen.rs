@@ -1,4 +1,4 @@
-//! Where it listens, and what lies below each connection: a PROXY header, TLS.
+//! Listeners, and the layers below each connection: PROXY header, TLS.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,29 +10,29 @@ use fulmar_semantics::proxy_protocol::{ProxyProtocol, TrustedSources};
 use fulmar_server::Layers;
 use fulmar_tls::{ClientAuth, Identity, ServerOptions, ServerTls};
 
-use super::arguments::{Arguments, Clients};
+use super::arguments::{AccessArguments, ServeArguments};
 use super::usage;
 use crate::files::{self, InputFile};
 use crate::output::Failure;
 
-/// Where to listen, as it is written: `ADDR`, `http://ADDR` or `unix:PATH`.
+/// A listen address: `ADDR`, `http://ADDR` or `unix:PATH`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// An address, without TLS even if there is a certificate.
+pub(super) enum ListenAddress {
+    /// An address without TLS, even with a certificate.
     Plain(SocketAddr),
-    /// An address; with TLS if there is a certificate.
+    /// An address; with TLS if a certificate is given.
     Usual(SocketAddr),
-    /// A Unix socket, without TLS: who can reach it is on this machine.
+    /// A Unix socket, without TLS: its clients are on this machine.
     Unix(PathBuf),
 }
 
-impl FromStr for Place {
+impl FromStr for ListenAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         if let Some(path) = text.strip_prefix("unix:") {
             return match path {
-                "" => Err("a path follows unix:".into()),
+                "" => Err("missing path after unix:".into()),
                 path => Ok(Self::Unix(path.into())),
             };
         }
@@ -41,13 +41,13 @@ impl FromStr for Place {
             None => (text, Self::Usual),
         };
         rest.parse().map(make).map_err(|_| {
-            "an address and a port as numbers, such as 127.0.0.1:8080 or [::]:8080, or unix:PATH"
+            "expected a numeric ADDRESS:PORT such as 127.0.0.1:8080 or [::]:8080, or unix:PATH"
                 .into()
         })
     }
 }
 
-impl Place {
+impl ListenAddress {
     pub(super) fn listen(&self) -> Listen {
         match self {
             Self::Plain(address) | Self::Usual(address) => Listen::tcp(*address),
@@ -55,7 +55,7 @@ impl Place {
         }
     }
 
-    /// Whoever listens on the way to it reads everything, if there is no TLS.
+    /// True if other machines can connect, so that traffic without TLS can be read on the network.
     pub(super) fn is_public(&self) -> bool {
         match self {
             Self::Plain(address) | Self::Usual(address) => !address.ip().is_loopback(),
@@ -64,22 +64,22 @@ impl Place {
     }
 }
 
-/// All places, and what is needed there.
+/// All listen addresses with their layers.
 #[derive(Debug)]
-pub(super) struct Doors {
-    places: Vec<Place>,
+pub(super) struct Listeners {
+    places: Vec<ListenAddress>,
     tls: Option<ServerTls>,
     proxies: Option<TrustedSources>,
 }
 
-impl Doors {
+impl Listeners {
     /// Reads certificates and keys.
-    pub(super) fn new(arguments: &Arguments) -> Result<Self, Failure> {
-        let clients = &arguments.clients;
+    pub(super) fn new(arguments: &ServeArguments) -> Result<Self, Failure> {
+        let access = &arguments.access;
         Ok(Self {
             places: arguments.listen.clone(),
-            tls: tls(clients)?,
-            proxies: clients.accept_proxy.clone(),
+            tls: tls(access)?,
+            proxies: access.accept_proxy.clone(),
         })
     }
 
@@ -87,13 +87,13 @@ impl Doors {
         self.tls.clone()
     }
 
-    /// With TLS or without, as each place wants it.
-    fn tls_of(&self, place: &Place) -> Option<&ServerTls> {
-        self.tls.as_ref().filter(|_| matches!(place, Place::Usual(_)))
+    /// The TLS options of an address, if it uses TLS.
+    fn tls_of(&self, place: &ListenAddress) -> Option<&ServerTls> {
+        self.tls.as_ref().filter(|_| matches!(place, ListenAddress::Usual(_)))
     }
 
     pub(super) fn listens(&self) -> Vec<Listen> {
-        let listen = |place: &Place| match self.layers(self.tls_of(place)) {
+        let listen = |place: &ListenAddress| match self.layers(self.tls_of(place)) {
             Some(layers) => place.listen().layers(layers),
             None => place.listen(),
         };
@@ -111,21 +111,21 @@ impl Doors {
             match &proxies {
                 None => session(),
                 Some(trusted) if !trusted.allows(peer.ip()) => None,
-                // Without randomness there is no session, and no connection either.
+                // Without random bytes no session can be created, so the connection is closed.
                 Some(_) if tls.is_some() => Some(Box::new(ProxyProtocol::new(Some(session()?)))),
                 Some(_) => Some(Box::new(ProxyProtocol::new(None))),
             }
         }))
     }
 
-    /// As people write them, once it is known where it listens.
+    /// The URLs of the listeners, with their actual ports.
     pub(super) fn urls(&self, addresses: &[Address]) -> Vec<String> {
         let url = |(place, address)| url(address, self.tls_of(place).is_some(), "");
         self.places.iter().zip(addresses).map(url).collect()
     }
 }
 
-/// Of a listener, and what is found there.
+/// The URL of a path on a listener.
 pub(super) fn url(address: &Address, tls: bool, path: &str) -> String {
     match address {
         Address::Tcp(address) if tls => format!("https://{address}/{path}"),
@@ -134,12 +134,12 @@ pub(super) fn url(address: &Address, tls: bool, path: &str) -> String {
     }
 }
 
-fn tls(clients: &Clients) -> Result<Option<ServerTls>, Failure> {
-    let (certs, keys) = (&clients.tls_cert, &clients.tls_key);
+fn tls(access: &AccessArguments) -> Result<Option<ServerTls>, Failure> {
+    let (certs, keys) = (&access.tls_cert, &access.tls_key);
     if certs.len() != keys.len() {
         let (certs, keys) = (certs.len(), keys.len());
         let message = format!(
-            "{certs} certificates and {keys} keys: each --tls-cert needs its --tls-key, in the \
+            "{certs} certificates and {keys} keys: each --tls-cert needs a --tls-key, in the \
              same order"
         );
         return Err(usage("--tls-cert", message));
@@ -147,15 +147,15 @@ fn tls(clients: &Clients) -> Result<Option<ServerTls>, Failure> {
     if certs.is_empty() {
         return Ok(None);
     }
-    let users = clients.auth.as_deref().filter(|auth| *auth == "-").map(|_| InputFile::Stdin);
+    let users = access.auth.as_deref().filter(|auth| *auth == "-").map(|_| InputFile::Stdin);
     let inputs =
-        [("--tls-cert", certs), ("--tls-key", keys), ("--tls-client-ca", &clients.tls_client_ca)];
+        [("--tls-cert", certs), ("--tls-key", keys), ("--tls-client-ca", &access.tls_client_ca)];
     let inputs =
         inputs.iter().flat_map(|(name, files)| files.iter().map(|file| (*name, Some(file))));
     files::check_inputs(inputs.chain([("--auth", users.as_ref())]))?;
-    let authorities = clients.tls_client_ca.iter().map(InputFile::pem);
+    let authorities = access.tls_client_ca.iter().map(InputFile::pem);
     let authorities = authorities.collect::<Result<Vec<_>, _>>()?;
-    let client_auth = match clients.tls_client_ca.is_empty() {
+    let client_auth = match access.tls_client_ca.is_empty() {
         true => ClientAuth::None,
         false => ClientAuth::Required(authorities.into()),
     };
@@ -171,14 +171,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_addresses_or_paths() {
+    fn listen_placesare_numeric_or_paths() {
         let address: SocketAddr = "[::1]:80".parse().unwrap();
-        assert_eq!("[::1]:80".parse(), Ok(Place::Usual(address)));
-        assert_eq!("http://[::1]:80".parse(), Ok(Place::Plain(address)));
-        assert_eq!("http://[::1]:80/".parse(), Ok(Place::Plain(address)));
-        assert_eq!("unix:./a:1".parse(), Ok(Place::Unix("./a:1".into())));
+        assert_eq!("[::1]:80".parse(), Ok(ListenAddress::Usual(address)));
+        assert_eq!("http://[::1]:80".parse(), Ok(ListenAddress::Plain(address)));
+        assert_eq!("http://[::1]:80/".parse(), Ok(ListenAddress::Plain(address)));
+        assert_eq!("unix:./a:1".parse(), Ok(ListenAddress::Unix("./a:1".into())));
         for bad in ["", "80", "localhost:80", "https://[::1]:80", "unix:", "127.0.0.1:65536"] {
-            assert!(bad.parse::<Place>().is_err(), "{bad}");
+            assert!(bad.parse::<ListenAddress>().is_err(), "{bad}");
         }
     }
 }

@@ -1,27 +1,29 @@
-//! What there is to say at the end.
+//! The report at the end.
 
 use fulmar_host::{Outcome, Usage};
 
-use super::arguments::Arguments;
+use super::arguments::ServeArguments;
 use super::watch::logs_to_stdout;
-use crate::output::{Failure, complain, say};
+use crate::output::{Failure, print_stdout, warn};
 use crate::{loops, table};
 
-pub(super) fn print(arguments: &Arguments, outcomes: &[Outcome<u64>]) -> Result<(), Failure> {
+pub(super) fn print(arguments: &ServeArguments, outcomes: &[Outcome<u64>]) -> Result<(), Failure> {
     let requests: u64 = outcomes.iter().map(|outcome| outcome.report).sum();
     let usage: Usage = outcomes.iter().map(|outcome| outcome.usage).sum();
     if usage.accept_failures > 0 {
         let times = usage.accept_failures;
-        complain(&format!("descriptors or memory ran out {times} times; clients waited"));
+        warn(&format!(
+            "file descriptors or memory were exhausted {times} times; clients had to wait"
+        ));
     }
     if usage.stats.refused > 0 {
         let times = usage.stats.refused;
-        complain(&format!(
-            "nobody could be accepted {times} times: a filter of system calls forbids it, or another \
-             process has ended the listening of a socket that it shares with us"
+        warn(&format!(
+            "accept failed {times} times: a seccomp filter forbids it, or another process has shut \
+             down a shared listening socket"
         ));
     }
-    if !arguments.watching.ledger {
+    if !arguments.logging.ledger {
         return Ok(());
     }
     let stats = usage.stats;
@@ -34,8 +36,8 @@ pub(super) fn print(arguments: &Arguments, outcomes: &[Outcome<u64>]) -> Result<
         table::of(&usage.ledger, requests, "per request")
     );
     if logs_to_stdout(arguments) {
-        complain(&text);
+        warn(&text);
         return Ok(());
     }
-    say(&text)
+    print_stdout(&text)
 }

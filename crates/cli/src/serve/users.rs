@@ -1,4 +1,4 @@
-//! Who may ask: `--auth`.
+//! Users and passwords: `--auth`.
 
 use std::ffi::OsString;
 
@@ -6,15 +6,15 @@ use fulmar_semantics::auth::{Gate, GateOptions};
 use fulmar_web::auth::{Guard, secret};
 use fulmar_web::htpasswd::{COST_WARN, Htpasswd};
 
-use super::arguments::Arguments;
-use super::listen::Place;
+use super::arguments::ServeArguments;
+use super::listen::ListenAddress;
 use super::usage;
 use crate::files::InputFile;
-use crate::output::{Failure, complain};
+use crate::output::{Failure, warn};
 
-/// What lets them in; `None` if anybody may ask.
-pub(super) fn guard(arguments: &Arguments) -> Result<Option<Guard>, Failure> {
-    let Some(auth) = &arguments.clients.auth else { return Ok(None) };
+/// The guard; `None` without `--auth`.
+pub(super) fn guard(arguments: &ServeArguments) -> Result<Option<Guard>, Failure> {
+    let Some(auth) = &arguments.access.auth else { return Ok(None) };
     let users = match auth.split_once(':') {
         Some((user, password)) => one(user, password)?,
         None => file(auth)?,
@@ -25,22 +25,22 @@ pub(super) fn guard(arguments: &Arguments) -> Result<Option<Guard>, Failure> {
     Guard::new(gate).map(Some).map_err(no_random)
 }
 
-/// Tells of what is probably not meant, where others than this machine can connect.
-pub(super) fn warn(arguments: &Arguments) {
-    let clients = &arguments.clients;
-    let has_tls = !clients.tls_cert.is_empty();
-    let is_clear = |place: &Place| !(has_tls && matches!(place, Place::Usual(_)));
+/// Warns about insecure options if other machines can connect.
+pub(super) fn warn_if_insecure(arguments: &ServeArguments) {
+    let access = &arguments.access;
+    let has_tls = !access.tls_cert.is_empty();
+    let is_clear = |place: &ListenAddress| !(has_tls && matches!(place, ListenAddress::Usual(_)));
     let mut public = arguments.listen.iter().filter(|place| place.is_public());
-    if clients.auth.is_some() && public.clone().any(is_clear) {
-        complain(
-            "passwords travel in the clear: whoever is on the way from clients to this machine \
-             reads them; use --tls-cert, or listen on 127.0.0.1 behind a proxy that speaks TLS",
+    if access.auth.is_some() && public.clone().any(is_clear) {
+        warn(
+            "passwords are sent unencrypted and can be read on the network; use --tls-cert, or \
+             listen on 127.0.0.1 behind a proxy with TLS",
         );
     }
-    let knows_users = clients.auth.is_some() || !clients.tls_client_ca.is_empty();
-    if arguments.answers.upload && !knows_users && public.next().is_some() {
-        complain(
-            "anybody who reaches this machine may put files here and replace others; use --auth or \
+    let has_access_control = access.auth.is_some() || !access.tls_client_ca.is_empty();
+    if arguments.content.upload && !has_access_control && public.next().is_some() {
+        warn(
+            "uploads are not restricted: any client can create and replace files; use --auth or \
              --tls-client-ca",
         );
     }
@@ -48,11 +48,11 @@ pub(super) fn warn(arguments: &Arguments) {
 
 fn one(user: &str, password: &str) -> Result<Htpasswd, Failure> {
     if user.is_empty() || password.is_empty() {
-        return Err(usage("--auth", "write USER:PASSWORD, neither of them empty, or a FILE"));
+        return Err(usage("--auth", "expected USER:PASSWORD, both not empty, or a FILE"));
     }
     if user.starts_with('#') || password.starts_with(['$', '{']) {
-        let why = "a user that begins with # and a password that begins with $ or { have to stand \
-                   in a file, the password hashed by `htpasswd -B`";
+        let why = "a user starting with # or a password starting with $ or { must be in a file, \
+                   with the password hashed by `htpasswd -B`";
         return Err(usage("--auth", why));
     }
     Htpasswd::parse(&format!("{user}:{password}")).map_err(|error| usage("--auth", error))
@@ -64,17 +64,24 @@ fn file(path: &str) -> Result<Htpasswd, Failure> {
         .map_err(|error| Failure::new(format!("{path}: cannot read users and passwords"), error))?;
     let users = Htpasswd::parse(&text).map_err(|error| Failure::new(path, error))?;
     if let Some((user, cost)) = users.slow_users().max_by_key(|(_, cost)| *cost) {
-        complain(&format!(
-            "{path}: bcrypt cost {cost} of user '{user}' is above {COST_WARN}: each login takes \
-             about {} s of a processor; use htpasswd -B -C 10",
+        warn(&format!(
+            "{path}: bcrypt cost {cost} of user '{user}' exceeds {COST_WARN}: each login takes \
+             about {} s of CPU time; use htpasswd -B -C 10",
             1_u32 << (cost - COST_WARN)
         ));
     }
+    if let Some(user) = users.plain_users().next() {
+        let others = users.plain_users().count() - 1;
+        warn(&format!(
+            "{path}: the password of user '{user}' is not hashed (others not hashed: {others}); \
+             expected lines USER:HASH, as written by htpasswd -B"
+        ));
+    }
     match users.is_empty() {
-        true => Err(Failure::new(path, "there is no user in it, so nobody could ask")),
+        true => Err(Failure::new(path, "no users in the file")),
         false => Ok(users),
     }
 }
 
-/// What browsers show.
+/// The realm that browsers show.
 const REALM: &str = "fulmar serve";

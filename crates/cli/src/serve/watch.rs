@@ -1,4 +1,4 @@
-//! What is told of it: the access log, figures, and what SIGHUP does to files.
+//! The access log, metrics, and reload at SIGHUP.
 
 use std::fmt::Write;
 use std::io;
@@ -12,27 +12,27 @@ use fulmar_server::{Calls, HandlerFailure, Limits, Observer};
 use fulmar_sys as sys;
 use fulmar_tls::ServerTls;
 
-use super::arguments::{Arguments, LogFormat};
+use super::arguments::{AccessLogFormat, ServeArguments};
 use super::failure;
 use crate::files::OutputFile;
-use crate::output::{Failure, complain};
+use crate::output::{Failure, warn};
 use crate::signals;
 
-/// The access log of all threads.
+/// The access log, shared by all threads.
 #[derive(Clone, Debug)]
-pub(super) struct Log {
+pub(super) struct LogFile {
     pub(super) output: Output,
     pub(super) format: Format,
     file: OutputFile,
 }
 
-impl Log {
-    pub(super) fn open(arguments: &Arguments) -> Result<Option<Self>, Failure> {
-        let Some(file) = &arguments.watching.access_log else { return Ok(None) };
+impl LogFile {
+    pub(super) fn open(arguments: &ServeArguments) -> Result<Option<Self>, Failure> {
+        let Some(file) = &arguments.logging.access_log else { return Ok(None) };
         let fd = open(file).map_err(|error| Failure::new(file.name().display(), error))?;
-        let format = match arguments.watching.log_format {
-            LogFormat::Combined => Format::Combined,
-            LogFormat::Json => Format::Json,
+        let format = match arguments.logging.log_format {
+            AccessLogFormat::Combined => Format::Combined,
+            AccessLogFormat::Json => Format::Json,
         };
         Ok(Some(Self { output: Output::new(fd), format, file: file.clone() }))
     }
@@ -45,12 +45,12 @@ fn open(file: &OutputFile) -> io::Result<OwnedFd> {
     }
 }
 
-/// Then people are talked to on the other stream.
-pub(super) fn logs_to_stdout(arguments: &Arguments) -> bool {
-    arguments.watching.access_log == Some(OutputFile::Stdout)
+/// If true, messages go to standard error.
+pub(super) fn logs_to_stdout(arguments: &ServeArguments) -> bool {
+    arguments.logging.access_log == Some(OutputFile::Stdout)
 }
 
-/// Prints on standard error why this program responded with 500 or cut a request off.
+/// Prints on standard error why a request got status 500 or was aborted.
 #[derive(Debug)]
 pub(super) struct FailureLog;
 
@@ -60,16 +60,16 @@ impl Observer for FailureLog {
     }
 
     fn handler_failed(&mut self, _: Instant, _: &Clock, failure: &HandlerFailure<'_>) {
-        complain(&describe(failure));
+        warn(&describe(failure));
     }
 }
 
-/// Which request of which client failed, as far as it is known, and why.
+/// The failed request and its client, if known, and the cause.
 fn describe(failure: &HandlerFailure<'_>) -> String {
     let mut text = String::new();
-    if let Some((id, asked)) = &failure.request {
-        let method = String::from_utf8_lossy(asked.method);
-        let target = String::from_utf8_lossy(asked.target);
+    if let Some((id, request)) = &failure.request {
+        let method = String::from_utf8_lossy(request.method);
+        let target = String::from_utf8_lossy(request.target);
         let _ = match (&*method, &*target) {
             ("", _) => write!(text, "request {id}"),
             (method, target) => write!(text, "{method} {target} (request {id})"),
@@ -83,51 +83,54 @@ fn describe(failure: &HandlerFailure<'_>) -> String {
     text + ": " + &failure.error.to_string()
 }
 
-/// What may change while it serves.
+/// The files that SIGHUP reloads.
 #[derive(Debug)]
 pub(super) struct Reload {
-    log: Option<Log>,
+    log: Option<LogFile>,
     tls: Option<ServerTls>,
 }
 
 impl Reload {
-    pub(super) fn new(log: Option<Log>, tls: Option<ServerTls>) -> Self {
+    pub(super) fn new(log: Option<LogFile>, tls: Option<ServerTls>) -> Self {
         Self { log: log.filter(|log| log.file != OutputFile::Stdout), tls }
     }
 
-    /// Does it at every SIGHUP; where nothing may change, the signal ends the process as usual.
+    /// Reloads at every SIGHUP. Without files to reload, the signal ends the process as usual.
     pub(super) fn watch(self) -> Result<(), Failure> {
         if self.log.is_none() && self.tls.is_none() {
             return Ok(());
         }
         signals::on_hangup(move || self.reload())
-            .map_err(|error| Failure::new("cannot wait for signals", error))
+            .map_err(|error| Failure::new("cannot install signal handlers", error))
     }
 
     fn reload(&self) {
-        if let Some(Log { output, file, .. }) = &self.log {
+        if let Some(LogFile { output, file, .. }) = &self.log {
             match open(file) {
                 Ok(fd) => output.reopen(fd),
-                Err(error) => complain(&format!(
-                    "{}: {error}; the access log goes on where it was",
+                Err(error) => warn(&format!(
+                    "{}: {error}; still writing to the old access log",
                     file.name().display()
                 )),
             }
         }
         if let Some(tls) = &self.tls {
             match tls.reload() {
-                Ok(()) => complain("certificates were read anew"),
-                Err(error) => complain(&format!("{error}; certificates stay as they were")),
+                Ok(()) => warn("certificates reloaded"),
+                Err(error) => warn(&format!("{error}; keeping the old certificates")),
             }
         }
     }
 }
 
-/// Shows figures on a listener and a thread of their own, so that they are seen also when
-/// everything else is busy, and by nobody who only reaches the files.
-pub(super) fn show(arguments: &Arguments, metrics: Metrics) -> Result<Running<()>, Failure> {
-    let place = arguments.watching.metrics.as_ref().expect("there are figures to be shown");
-    let limits = Limits { connections_max: READERS_MAX, ..Limits::default() };
+/// Serves metrics on a separate listener and thread: they are available if all other threads are
+/// busy, and not through the listener of the files.
+pub(super) fn serve_metrics(
+    arguments: &ServeArguments,
+    metrics: Metrics,
+) -> Result<Running<()>, Failure> {
+    let place = arguments.logging.metrics.as_ref().expect("--metrics is given");
+    let limits = Limits { connections_max: METRICS_CONNECTIONS_MAX, ..Limits::default() };
     let calls = move || Calls::new(metrics.page(), sys::now(), sys::wall_clock);
     Host::new(move |_| Ok(calls().with_observer(FailureLog)))
         .listen(place.listen())
@@ -136,8 +139,8 @@ pub(super) fn show(arguments: &Arguments, metrics: Metrics) -> Result<Running<()
         .map_err(failure)
 }
 
-/// Who reads figures has one connection.
-const READERS_MAX: usize = 16;
+/// Connections of metrics clients.
+const METRICS_CONNECTIONS_MAX: usize = 16;
 
 #[cfg(test)]
 mod tests {
@@ -149,12 +152,12 @@ mod tests {
     #[test]
     fn failures_name_request_client_and_cause() {
         let error = HandlerError::Misuse(Misuse::BadHead);
-        let asked = Asked { method: b"GET", target: b"/a", ..Asked::default() };
+        let request = Asked { method: b"GET", target: b"/a", ..Asked::default() };
         let id = RequestId { server: 1, number: 2 };
         let peer = Some(([192, 0, 2, 7], 80).into());
         let line = |request, peer| describe(&HandlerFailure { error: &error, peer, request });
         assert_eq!(
-            line(Some((id, asked)), peer),
+            line(Some((id, request)), peer),
             format!("GET /a (request {id}) from 192.0.2.7:80: {error}")
         );
         let kept_nothing = Some((id, Asked::default()));
