@@ -312,8 +312,8 @@ fn whom_nobody_vouches_for_is_not_loaded() {
     let ca = certs.ca().display().to_string();
     for (who, part) in [
         (Who::Stranger, "certificate issuer is unknown (no trusted CA)"),
-        (Who::OtherHost, "the certificate is not for localhost but for"),
-        (Who::Expired, "the certificate has expired"),
+        (Who::OtherHost, ", not for localhost"),
+        (Who::Expired, "certificate has expired"),
     ] {
         let server = Https::start(&certs, who);
         let url = server.url("/bytes/1");

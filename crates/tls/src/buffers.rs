@@ -1,25 +1,26 @@
-//! Memory of the thread, lent to one session at a time: an idle session has none.
+//! Per-thread buffers. Sessions of a thread borrow them one at a time, so an idle session holds no
+//! buffer.
 
 use std::cell::RefCell;
 
 use bytes::{Bytes, BytesMut};
 use fulmar_proto::{Block, Segment, Transmit};
 
-/// What a thread's sessions share.
+/// Buffers shared by all sessions of a thread.
 #[derive(Debug)]
 pub(crate) struct Buffers {
-    /// Plaintext on its way into a record.
+    /// Plaintext that is about to be encrypted.
     plain: Vec<u8>,
-    /// Ciphertext is written here and cut off.
+    /// Ciphertext is written here and split off.
     pub(crate) sealed: Block,
 }
 
-/// Lends them.
+/// Calls `use_it` with the thread's buffers.
 pub(crate) fn with<R>(use_it: impl FnOnce(&mut Buffers) -> R) -> R {
     BUFFERS.with_borrow_mut(use_it)
 }
 
-/// The first bytes of a transmit as one run, at most `max`, and none of a file.
+/// The first bytes of a transmit in one buffer, at most `max` bytes, without those of files.
 pub(crate) fn flatten(transmit: Transmit<'_>, max: usize) -> Vec<u8> {
     let mut plain = with(|buffers| std::mem::take(&mut buffers.plain));
     plain.clear();
@@ -31,13 +32,14 @@ pub(crate) fn flatten(transmit: Transmit<'_>, max: usize) -> Vec<u8> {
     plain
 }
 
-/// Gives back what [`flatten`] lent.
+/// Returns the buffer of [`flatten`] to the thread.
 pub(crate) fn give(plain: Vec<u8>) {
     with(|buffers| buffers.plain = plain);
 }
 
-/// Cuts off what `write` produces, about `guess` bytes; with too little room it says how much it
-/// needs, or that it cannot.
+/// Lets `write` write into the block and splits off the result. `guess` is the expected size in
+/// bytes. If the buffer is too small, `write` returns the size it needs, or `None` if it cannot
+/// write at all.
 pub(crate) fn append(
     block: &mut Block,
     guess: usize,
@@ -70,5 +72,6 @@ thread_local!(static BUFFERS: RefCell<Buffers> = RefCell::new(Buffers {
     sealed: Block::new(SEALED_BLOCK_SIZE),
 }));
 
-/// Many small records, or all that may be sealed ahead, share one allocation.
+/// Size of a block: many small records, or all records that may be sealed ahead, share one
+/// allocation.
 const SEALED_BLOCK_SIZE: usize = 256 * 1024;

@@ -1,5 +1,5 @@
-//! Which certificate a client is shown: by the name that it asks for (RFC 6066 §3), compared with
-//! the names in the certificates as clients compare them (RFC 9525 §6.3).
+//! Selects a server certificate by the requested server name (SNI, RFC 6066 §3). Names are matched
+//! as in RFC 9525 §6.3.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -12,25 +12,25 @@ use rustls::sign::CertifiedKey;
 use rustls::{Error, InconsistentKeys};
 use webpki::EndEntityCert;
 
-use crate::error::{ConfigError, Flaw};
+use crate::error::{ConfigError, ConfigErrorKind};
 use crate::options::{Identity, UnknownNames};
 use crate::pem;
 
-/// The certificates of a server, by name.
+/// The certificates of a server, indexed by name.
 #[derive(Debug)]
 pub(crate) struct Certificates {
     all: Vec<Arc<CertifiedKey>>,
     exact: ByName,
-    wild: ByName, // what stands behind `*.`
+    wild: ByName, // the part behind `*.`
     except: ByName,
     unknown: UnknownNames,
 }
 
-/// Several for a name, in their order: of different kinds of keys.
+/// Certificates for a name in configured order, for example one for each type of key.
 type ByName = HashMap<Box<str>, Vec<Arc<CertifiedKey>>>;
 
 impl Certificates {
-    /// Reads them.
+    /// Reads and parses all identities.
     pub(crate) fn read(
         identities: &[Identity],
         unknown: UnknownNames,
@@ -42,28 +42,28 @@ impl Certificates {
             these.add(identity, provider)?;
         }
         match these.all.is_empty() {
-            true => Err(ConfigError::of_options(Flaw::NoIdentity)),
+            true => Err(ConfigError::of_options(ConfigErrorKind::NoIdentity)),
             false => Ok(these),
         }
     }
 
     fn add(&mut self, identity: &Identity, provider: &CryptoProvider) -> Result<(), ConfigError> {
         let (chain, key) = pem::identity(identity)?;
-        let bad_cert = |flaw| ConfigError::new(&identity.cert, flaw);
-        let bad_key = |error| ConfigError::new(&identity.key, Flaw::Unfit(error));
+        let bad_cert = |kind| ConfigError::new(&identity.cert, kind);
+        let bad_key = |error| ConfigError::new(&identity.key, ConfigErrorKind::Rustls(error));
         let names = names(&chain[0]).map_err(bad_cert)?;
-        if !is_chain(&chain) {
-            return Err(ConfigError::new(&identity.cert, Flaw::NoChain));
+        if !is_complete(&chain) {
+            return Err(ConfigError::new(&identity.cert, ConfigErrorKind::IncompleteChain));
         }
         let key = provider.key_provider.load_private_key(key).map_err(bad_key)?;
         let pair = CertifiedKey::new(chain, key);
         match pair.keys_match() {
             Ok(()) | Err(Error::InconsistentKeys(InconsistentKeys::Unknown)) => {}
             Err(Error::InconsistentKeys(_)) => {
-                let flaw = Flaw::OtherKey(identity.cert.clone());
-                return Err(ConfigError::new(&identity.key, flaw));
+                let kind = ConfigErrorKind::KeyMismatch(identity.cert.clone());
+                return Err(ConfigError::new(&identity.key, kind));
             }
-            Err(error) => return Err(bad_cert(Flaw::Unfit(error))),
+            Err(error) => return Err(bad_cert(ConfigErrorKind::Rustls(error))),
         }
         let pair = Arc::new(pair);
         for name in &identity.names {
@@ -71,9 +71,9 @@ impl Certificates {
                 self.except.entry(name.into()).or_default().push(pair.clone());
             }
         }
-        let said: Vec<String> =
+        let configured: Vec<String> =
             identity.names.iter().filter(|name| !name.starts_with('!')).cloned().collect();
-        for name in if said.is_empty() { names } else { said } {
+        for name in if configured.is_empty() { names } else { configured } {
             let (by_name, name) = match name.strip_prefix("*.") {
                 Some(rest) => (&mut self.wild, rest),
                 None => (&mut self.exact, &name[..]),
@@ -84,9 +84,10 @@ impl Certificates {
         Ok(())
     }
 
-    /// Those that are for `name`, which is in lower case.
+    /// The certificates for `name`, which is in lower case.
     fn of(&self, name: &str) -> Vec<&Arc<CertifiedKey>> {
-        let wild = || self.wild.get(name.split_once('.')?.1); // one label, and not more
+        // A wildcard matches exactly one label.
+        let wild = || self.wild.get(name.split_once('.')?.1);
         let found = self.exact.get(name).or_else(wild).into_iter().flatten();
         let except = self.except.get(name).map_or(&[][..], Vec::as_slice);
         found.filter(|pair| !except.iter().any(|it| Arc::ptr_eq(it, pair))).collect()
@@ -102,19 +103,19 @@ impl ResolvesServerCert for Certificates {
             (_, UnknownNames::Refused) => None,
         };
         let name = name.map(Box::from);
-        let heard = if found.is_some() { Hello::Heard(name) } else { Hello::Refused(name) };
-        HEARD.with_borrow_mut(|last| *last = heard);
+        let result = if found.is_some() { Hello::Accepted(name) } else { Hello::Refused(name) };
+        LAST_HELLO.with_borrow_mut(|last| *last = result);
         let found = found?;
         let schemes = hello.signature_schemes();
         let fits = |pair: &&Arc<CertifiedKey>| pair.key.choose_scheme(schemes).is_some();
-        // If none fits, the handshake says so.
+        // If none fits, the handshake fails and reports it.
         found.iter().copied().find(fits).or_else(|| found.first().copied()).cloned()
     }
 }
 
-/// True if the first stands alone, or one of the others is its issuer's: more of them, as
-/// authorities hand out that vouch for each other, are the clients' business.
-fn is_chain(chain: &[CertificateDer<'_>]) -> bool {
+/// True if the chain has a single certificate, or if one of the others is the issuer of the first.
+/// Additional cross-signed certificates are allowed: clients ignore them if they do not need them.
+fn is_complete(chain: &[CertificateDer<'_>]) -> bool {
     let parsed: Vec<_> = chain.iter().map(EndEntityCert::try_from).collect();
     match &parsed[..] {
         [Ok(own), others @ ..] if !others.is_empty() => others
@@ -125,31 +126,31 @@ fn is_chain(chain: &[CertificateDer<'_>]) -> bool {
 }
 
 /// The names of a certificate, in lower case.
-fn names(der: &CertificateDer<'_>) -> Result<Vec<String>, Flaw> {
+fn names(der: &CertificateDer<'_>) -> Result<Vec<String>, ConfigErrorKind> {
     match EndEntityCert::try_from(der) {
         Ok(cert) => Ok(cert.valid_dns_names().map(str::to_ascii_lowercase).collect()),
-        // It has a word of its own for what is malformed.
-        Err(webpki::Error::UnsupportedCertVersion) => Err(Flaw::CertificateVersion),
-        Err(_) => Err(Flaw::Unfit(rustls::CertificateError::BadEncoding.into())),
+        // webpki has an error of its own for malformed certificates.
+        Err(webpki::Error::UnsupportedCertVersion) => Err(ConfigErrorKind::CertificateVersion),
+        Err(_) => Err(ConfigErrorKind::Rustls(rustls::CertificateError::BadEncoding.into())),
     }
 }
 
-/// What a client has said first.
+/// The result of certificate selection for a ClientHello.
 #[derive(Debug, Default)]
 pub(crate) enum Hello {
-    /// Nothing yet.
+    /// No ClientHello was received yet.
     #[default]
     Awaited,
-    /// The name that it asks for, if any.
-    Heard(Option<Box<str>>),
-    /// The same, and there is no certificate for it.
+    /// The requested server name, if any.
+    Accepted(Option<Box<str>>),
+    /// The requested server name, if any. No certificate matches it.
     Refused(Option<Box<str>>),
 }
 
-/// What the thread's session has heard in this step. rustls tells the name only to who chooses a
-/// certificate, who does not know for which session.
-pub(crate) fn take_heard() -> Hello {
-    HEARD.with_borrow_mut(std::mem::take)
+/// Takes the result of the last certificate selection on this thread. rustls passes the server name
+/// only to the certificate resolver, which does not know the session.
+pub(crate) fn take_hello() -> Hello {
+    LAST_HELLO.with_borrow_mut(std::mem::take)
 }
 
-thread_local!(static HEARD: RefCell<Hello> = RefCell::default());
+thread_local!(static LAST_HELLO: RefCell<Hello> = RefCell::default());

@@ -1,4 +1,4 @@
-//! A client's side of TLS: built once, shared by all connections that may share it.
+//! Client-side TLS configuration: built once, shared by many connections.
 
 use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::ServerName;
 
 use crate::ciphers;
-use crate::error::{ConfigError, Flaw, TlsError};
+use crate::error::{ConfigError, ConfigErrorKind, TlsError};
 use crate::keylog::KeyLogFile;
 use crate::options::{ClientOptions, Verify};
 use crate::pem;
@@ -19,16 +19,15 @@ use crate::roots::Trusted;
 use crate::session::ClientSession;
 use crate::verify::Verifier;
 
-/// How a client speaks TLS. Cheap to clone; clones share what can be resumed.
+/// Client-side TLS configuration. Cheap to clone; clones share the sessions that can be resumed.
 ///
-/// Two are equal if one is a clone of the other. Equal options are not enough: the files they
-/// name may have changed in between, and a connection that was made on one's terms must not be
-/// used on the other's.
+/// Two values are equal if one is a clone of the other. Equal options are not enough: the files may
+/// have changed in between, and a connection with one configuration must not be reused for another.
 #[derive(Clone, Debug)]
-pub struct ClientTls(Arc<Shared>);
+pub struct ClientTls(Arc<ClientShared>);
 
 #[derive(Debug)]
-struct Shared {
+struct ClientShared {
     options: ClientOptions,
     config: Arc<rustls::ClientConfig>,
 }
@@ -37,21 +36,21 @@ impl ClientTls {
     /// Reads the files that the options name.
     ///
     /// # Errors
-    /// One cannot be read or used; the error says which, and why.
+    /// A file cannot be read or used; the error contains its path and the cause.
     pub fn new(options: ClientOptions) -> Result<Self, ConfigError> {
         let versions = options.version_min.up_to(options.version_max);
         let provider = Arc::new(ciphers::provider(&options.ciphers, &versions)?);
         let verifier = Arc::new(verifier(&options, &provider)?);
         let builder = rustls::ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&versions)
-            .map_err(|error| ConfigError::of_options(Flaw::Unfit(error)))?
-            .dangerous() // rustls calls every verifier but its own so
+            .map_err(|error| ConfigError::of_options(ConfigErrorKind::Rustls(error)))?
+            .dangerous() // rustls's name for every custom verifier
             .with_custom_certificate_verifier(verifier);
         let mut config = match &options.identity {
             None => builder.with_no_client_auth(),
             Some(identity) => {
                 let (chain, key) = pem::identity(identity)?;
-                let unfit = |error| ConfigError::new(&identity.key, Flaw::Unfit(error));
+                let unfit = |error| ConfigError::new(&identity.key, ConfigErrorKind::Rustls(error));
                 builder.with_client_auth_cert(chain, key).map_err(unfit)?
             }
         };
@@ -62,22 +61,22 @@ impl ClientTls {
         };
         if let Some(path) = &options.key_log {
             let file = KeyLogFile::open(path);
-            let flaw = |error| ConfigError::new(&path.as_path().into(), Flaw::Io(error));
-            let file = file.map_err(flaw)?;
+            let kind = |error| ConfigError::new(&path.as_path().into(), ConfigErrorKind::Io(error));
+            let file = file.map_err(kind)?;
             config.key_log = Arc::new(file);
         }
-        Ok(Self(Arc::new(Shared { options, config: Arc::new(config) })))
+        Ok(Self(Arc::new(ClientShared { options, config: Arc::new(config) })))
     }
 
-    /// What it was built from.
+    /// The options it was built from.
     pub fn options(&self) -> &ClientOptions {
         &self.0.options
     }
 
-    /// A session with `host`: a name, or an address with or without brackets.
+    /// Starts a session with `host`: a DNS name, or an IP address with or without brackets.
     ///
     /// # Errors
-    /// The host is neither, or randomness ran out.
+    /// The host is neither, or the system has no randomness.
     pub fn session(&self, host: &str) -> Result<ClientSession, TlsError> {
         let name = self.0.options.server_name.as_deref().unwrap_or(host);
         ClientSession::client(self.0.config.clone(), server_name(name)?)
@@ -98,7 +97,8 @@ impl Hash for ClientTls {
     }
 }
 
-/// A name as certificates have it: no trailing dot (RFC 6066 §3), no brackets around an address.
+/// The server name for certificates: without trailing dot (RFC 6066 §3), and without brackets
+/// around an address.
 fn server_name(host: &str) -> Result<ServerName<'static>, TlsError> {
     let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
     if let Ok(address) = bare.parse::<IpAddr>() {
@@ -137,13 +137,14 @@ fn chain_verifier(
     let mut builder =
         WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone());
     if !options.revoked.is_empty() {
-        // A list says nothing about those whom it does not cover.
+        // Certificates that no list covers count as not revoked.
         builder = builder.allow_unknown_revocation_status().only_check_end_entity_revocation();
         for path in &options.revoked {
             builder = builder.with_crls(pem::revocations(&path.as_path().into())?);
         }
     }
-    let verifier = builder.build().map_err(|error| ConfigError::of_options(Flaw::Roots(error)))?;
+    let verifier =
+        builder.build().map_err(|error| ConfigError::of_options(ConfigErrorKind::Roots(error)))?;
     Ok(verifier)
 }
 
@@ -152,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_as_certificates_have_them() {
+    fn server_names_are_normalized() {
         for (host, name) in [
             ("example.com", "example.com"),
             ("example.com.", "example.com"),

@@ -1,4 +1,4 @@
-//! What goes wrong: with a session, and with what one is made from.
+//! Errors of sessions and of configurations.
 
 use std::error::Error;
 use std::fmt;
@@ -12,21 +12,21 @@ use rustls::{
 
 use crate::options::Pem;
 
-/// Why a session failed. It is what a [`fulmar_proto::LayerError`] of this crate holds.
+/// Why a session failed: the error inside a [`fulmar_proto::LayerError`] of this crate.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// The host is neither a name that certificates can have nor an address.
+    /// The host is neither a DNS name nor an IP address.
     BadServerName,
-    /// The certificate's time is over.
+    /// The certificate has expired.
     Expired,
-    /// The certificate's time has not come.
+    /// The certificate is not valid yet.
     NotYetValid,
-    /// The certificate is somebody else's.
+    /// The certificate does not match the host.
     WrongHost {
-        /// Whom we asked for.
+        /// The requested host.
         expected: String,
-        /// Whose it is.
+        /// The names in the certificate.
         presented: Vec<String>,
     },
     /// No trusted certificate issued this one: it is self-signed, its CA is not trusted, or the
@@ -39,44 +39,45 @@ pub enum TlsError {
     CertificateVersion,
     /// The certificate has been revoked.
     Revoked,
-    /// The certificate, or the handshake, was not signed by whom it says.
+    /// The signature of the certificate or of the handshake is invalid.
     BadSignature,
-    /// The certificate is for another use than this.
+    /// The certificate is for another purpose (extended key usage).
     WrongPurpose,
-    /// The certificate's authority may not vouch for this name.
+    /// The name constraints of the issuer do not permit this name (RFC 5280 §4.2.1.10).
     NameConstraint,
-    /// The certificate is malformed, or wrong in another way.
+    /// The certificate is malformed, or invalid for another reason.
     BadCertificate(CertificateError),
-    /// The key is none of those that were pinned.
+    /// The public key matches no pin.
     PinMismatch,
-    /// The client showed no certificate, and must.
+    /// The client sent no certificate, but one is required.
     NoCertificate,
-    /// The client asked for a server of this name, or of none, and there is no such.
+    /// No certificate for the server name in the ClientHello, or the ClientHello has no server
+    /// name.
     UnknownName(Option<String>),
-    /// The peer gave up, and says why (RFC 8446 §6.2).
+    /// The peer sent a fatal alert (RFC 8446 §6.2).
     Alert(AlertDescription),
-    /// The peer speaks no version that is allowed here.
+    /// The peer supports no TLS version that is allowed here.
     NoCommonVersion,
-    /// No cipher suite, group or signature that both allow.
+    /// No cipher suite, group or signature algorithm in common.
     NoCommonCipher,
-    /// No protocol that both speak (RFC 7301).
+    /// No application protocol in common (RFC 7301).
     NoCommonProtocol,
-    /// What the peer speaks is not TLS.
+    /// The received bytes are not TLS.
     NotTls,
-    /// The client's first words are longer than those of any client.
+    /// The ClientHello is too large.
     HelloTooLarge,
-    /// The peer makes work without saying anything: changes of keys, empty records, warnings,
-    /// wishes to begin anew.
+    /// Too many records without application data: key updates, empty records, warning alerts,
+    /// renegotiation requests.
     Flood,
-    /// The connection ended before the handshake did.
+    /// The connection was closed during the handshake.
     HandshakeEof,
-    /// The connection ended without a word (close_notify): somebody may have cut it.
+    /// The connection was closed without close_notify: an attacker may have truncated the data.
     Truncated,
-    /// A record was not encrypted with the keys agreed on, or was tampered with.
+    /// A record cannot be decrypted: wrong keys, or modified bytes.
     BadRecord,
-    /// As much has been sent as the keys allow, and this version cannot change them.
+    /// The encryption limit of the keys is reached, and this TLS version cannot change them.
     KeysExhausted,
-    /// The peer broke the protocol in another way, or we cannot go on; rustls says how.
+    /// The peer violated the protocol in another way, or a local failure; rustls has the details.
     Protocol(rustls::Error),
 }
 
@@ -157,23 +158,23 @@ impl fmt::Display for TlsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::WrongHost { expected, presented } if presented.is_empty() => {
-                return write!(f, "the certificate is not for {expected}: it names nobody");
+                return write!(f, "certificate for {expected} has no subject alternative names");
             }
             Self::WrongHost { expected, presented } => {
-                let presented = presented.join(", ");
-                return write!(f, "the certificate is not for {expected} but for {presented}");
+                let names = presented.join(", ");
+                return write!(f, "certificate is for {names}, not for {expected}");
             }
             Self::BadCertificate(error) => {
-                return write!(f, "the certificate is not valid: {error}");
+                return write!(f, "certificate is invalid: {error}");
             }
             Self::UnknownName(Some(name)) => {
-                return write!(f, "the client asks for {name}, and no certificate is for it");
+                return write!(f, "no certificate for server name {name} (SNI)");
             }
-            Self::Alert(alert) => return write!(f, "the peer gave up the handshake: {alert:?}"),
-            Self::Protocol(error) => return write!(f, "TLS failed: {error}"),
-            Self::BadServerName => "the host is no name that a certificate can have",
-            Self::Expired => "the certificate has expired",
-            Self::NotYetValid => "the certificate is not valid yet",
+            Self::Alert(alert) => return write!(f, "peer sent TLS alert {alert:?}"),
+            Self::Protocol(error) => return write!(f, "TLS error: {error}"),
+            Self::BadServerName => "invalid host name: neither a DNS name nor an IP address",
+            Self::Expired => "certificate has expired",
+            Self::NotYetValid => "certificate is not yet valid",
             Self::UnknownIssuer => "certificate issuer is unknown (no trusted CA)",
             Self::AuthorityAsServer => {
                 "self-signed certificate, or a CA's own (basicConstraints CA:TRUE), which is not \
@@ -181,30 +182,32 @@ impl fmt::Display for TlsError {
                  issued with CA:FALSE"
             }
             Self::CertificateVersion => OLD_VERSION,
-            Self::Revoked => "the certificate has been revoked",
-            Self::BadSignature => "a signature is wrong",
-            Self::WrongPurpose => "the certificate is for another purpose",
-            Self::NameConstraint => "the authority may not vouch for this name",
-            Self::PinMismatch => "the key is none of those that were pinned",
-            Self::NoCertificate => "a certificate is asked for, and none was shown",
-            Self::UnknownName(None) => "the client does not say for which name it asks",
-            Self::NoCommonVersion => "no common version of TLS",
-            Self::NoCommonCipher => "no common cipher suite, group or signature",
-            Self::NoCommonProtocol => "no common protocol (ALPN)",
-            Self::NotTls => "what the peer speaks is not TLS",
-            Self::HelloTooLarge => "the client's first message is too large",
-            Self::Flood => "the peer sends too much that says nothing",
-            Self::HandshakeEof => "the connection ended during the TLS handshake",
-            Self::Truncated => "the connection ended without close_notify: it may have been cut",
-            Self::BadRecord => "a record cannot be decrypted",
-            Self::KeysExhausted => "as much has been sent as the keys allow",
+            Self::Revoked => "certificate has been revoked",
+            Self::BadSignature => "invalid signature in the certificate or handshake",
+            Self::WrongPurpose => "certificate is for another purpose (extended key usage)",
+            Self::NameConstraint => {
+                "certificate issuer is not permitted for this name (name constraints)"
+            }
+            Self::PinMismatch => "public key does not match any pinned key",
+            Self::NoCertificate => "client sent no certificate, but one is required",
+            Self::UnknownName(None) => "client sent no server name (SNI)",
+            Self::NoCommonVersion => "no TLS version in common",
+            Self::NoCommonCipher => "no cipher suite, group or signature algorithm in common",
+            Self::NoCommonProtocol => "no application protocol in common (ALPN)",
+            Self::NotTls => "peer does not use TLS on this port",
+            Self::HelloTooLarge => "ClientHello is too large (over 16 KB)",
+            Self::Flood => "too many non-data TLS records",
+            Self::HandshakeEof => "connection closed during the TLS handshake",
+            Self::Truncated => "connection closed without TLS close_notify: data may be truncated",
+            Self::BadRecord => "TLS record cannot be decrypted",
+            Self::KeysExhausted => "TLS keys have reached their encryption limit",
         })
     }
 }
 
 impl Error for TlsError {}
 
-/// What a verifier says through rustls about a pin.
+/// The error of a verifier about a pin, passed through rustls.
 #[derive(Debug)]
 pub(crate) struct PinMismatch;
 
@@ -216,16 +219,16 @@ impl fmt::Display for PinMismatch {
 
 impl Error for PinMismatch {}
 
-/// What is wrong with the options or with a file that they name.
+/// An error in the options, or in a file that they name.
 #[derive(Debug)]
 pub struct ConfigError {
     pem: Option<Pem>,
-    flaw: Flaw,
+    kind: ConfigErrorKind,
 }
 
-/// What it is.
+/// The cause of a [`ConfigError`].
 #[derive(Debug)]
-pub(crate) enum Flaw {
+pub(crate) enum ConfigErrorKind {
     Io(io::Error),
     Pem(rustls::pki_types::pem::Error),
     Key(rustls::pki_types::pem::Error),
@@ -234,25 +237,25 @@ pub(crate) enum Flaw {
     NoCertificate,
     NoRevocationList,
     NoIdentity,
-    NoSuchCipher { name: String, known: Vec<&'static str> },
+    UnknownCipher { name: String, known: Vec<&'static str> },
     NoCipherForVersions,
     NoVersion,
-    OtherKey(Pem),
-    NoChain,
+    KeyMismatch(Pem),
+    IncompleteChain,
     Roots(VerifierBuilderError),
-    Unfit(rustls::Error),
+    Rustls(rustls::Error),
 }
 
 impl ConfigError {
-    pub(crate) fn new(pem: &Pem, flaw: Flaw) -> Self {
-        Self { pem: Some(pem.clone()), flaw }
+    pub(crate) fn new(pem: &Pem, kind: ConfigErrorKind) -> Self {
+        Self { pem: Some(pem.clone()), kind }
     }
 
-    pub(crate) fn of_options(flaw: Flaw) -> Self {
-        Self { pem: None, flaw }
+    pub(crate) fn of_options(kind: ConfigErrorKind) -> Self {
+        Self { pem: None, kind }
     }
 
-    /// The file that is wrong, if one is.
+    /// The file with the error, if it is in a file.
     pub fn path(&self) -> Option<&Path> {
         self.pem.as_ref()?.path()
     }
@@ -264,47 +267,59 @@ impl fmt::Display for ConfigError {
             Some(pem) => write!(f, "{pem}: ")?,
             None => f.write_str("TLS: ")?,
         }
-        match &self.flaw {
-            Flaw::Io(error) => error.fmt(f),
-            Flaw::Pem(error) => write!(f, "not in PEM: {error}"),
-            Flaw::Key(error) => write!(f, "no private key in PEM, unencrypted: {error}"),
-            Flaw::RootDer => f.write_str("a trusted certificate in DER cannot be parsed"),
-            Flaw::CertificateVersion => f.write_str(OLD_VERSION),
-            Flaw::NoCertificate => f.write_str("no certificate in PEM"),
-            Flaw::NoRevocationList => f.write_str("no revocation list in PEM"),
-            Flaw::NoIdentity => f.write_str("a server needs a certificate and its key"),
-            Flaw::NoSuchCipher { name, known } => {
-                write!(f, "no cipher suite {name}; there are {}", known.join(", "))
+        match &self.kind {
+            ConfigErrorKind::Io(error) => error.fmt(f),
+            ConfigErrorKind::Pem(error) => write!(f, "invalid PEM: {error}"),
+            ConfigErrorKind::Key(error) => {
+                write!(f, "no private key in PEM (must be unencrypted): {error}")
             }
-            Flaw::NoCipherForVersions => {
-                f.write_str("none of the cipher suites is of a version that is allowed")
+            ConfigErrorKind::RootDer => {
+                f.write_str("a trusted certificate in DER cannot be parsed")
             }
-            Flaw::NoVersion => f.write_str("the oldest version allowed is newer than the newest"),
-            Flaw::OtherKey(cert) => write!(f, "not the key of the certificate in {cert}"),
-            Flaw::NoChain => f.write_str("none of the certificates after the first vouches for it"),
-            Flaw::Roots(error) => error.fmt(f),
-            Flaw::Unfit(error) => error.fmt(f),
+            ConfigErrorKind::CertificateVersion => f.write_str(OLD_VERSION),
+            ConfigErrorKind::NoCertificate => f.write_str("no certificate in PEM"),
+            ConfigErrorKind::NoRevocationList => f.write_str("no revocation list in PEM"),
+            ConfigErrorKind::NoIdentity => {
+                f.write_str("a server needs a certificate and its private key")
+            }
+            ConfigErrorKind::UnknownCipher { name, known } => {
+                write!(f, "unknown cipher suite {name}; known: {}", known.join(", "))
+            }
+            ConfigErrorKind::NoCipherForVersions => {
+                f.write_str("no cipher suite of an allowed TLS version")
+            }
+            ConfigErrorKind::NoVersion => {
+                f.write_str("minimum TLS version is newer than the maximum")
+            }
+            ConfigErrorKind::KeyMismatch(cert) => {
+                write!(f, "private key does not match the certificate in {cert}")
+            }
+            ConfigErrorKind::IncompleteChain => {
+                f.write_str("incomplete chain: no other certificate issued the first one")
+            }
+            ConfigErrorKind::Roots(error) => error.fmt(f),
+            ConfigErrorKind::Rustls(error) => error.fmt(f),
         }
     }
 }
 
 impl Error for ConfigError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match &self.flaw {
-            Flaw::Io(error) => Some(error),
-            Flaw::Pem(error) | Flaw::Key(error) => Some(error),
-            Flaw::Roots(error) => Some(error),
-            Flaw::Unfit(error) => Some(error),
-            Flaw::RootDer
-            | Flaw::CertificateVersion
-            | Flaw::NoCertificate
-            | Flaw::NoRevocationList
-            | Flaw::NoIdentity
-            | Flaw::NoSuchCipher { .. }
-            | Flaw::NoCipherForVersions
-            | Flaw::NoVersion
-            | Flaw::OtherKey(_)
-            | Flaw::NoChain => None,
+        match &self.kind {
+            ConfigErrorKind::Io(error) => Some(error),
+            ConfigErrorKind::Pem(error) | ConfigErrorKind::Key(error) => Some(error),
+            ConfigErrorKind::Roots(error) => Some(error),
+            ConfigErrorKind::Rustls(error) => Some(error),
+            ConfigErrorKind::RootDer
+            | ConfigErrorKind::CertificateVersion
+            | ConfigErrorKind::NoCertificate
+            | ConfigErrorKind::NoRevocationList
+            | ConfigErrorKind::NoIdentity
+            | ConfigErrorKind::UnknownCipher { .. }
+            | ConfigErrorKind::NoCipherForVersions
+            | ConfigErrorKind::NoVersion
+            | ConfigErrorKind::KeyMismatch(_)
+            | ConfigErrorKind::IncompleteChain => None,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a handshake has agreed on.
+//! The parameters that a handshake negotiated.
 
 use std::any::Any;
 
@@ -9,25 +9,25 @@ use crate::ciphers;
 use crate::options::Version;
 use crate::session::{ClientSession, ServerSession};
 
-/// What a handshake has agreed on: a view of the session.
+/// The parameters that a handshake negotiated: a view of the session.
 #[derive(Clone, Copy, Debug)]
 pub struct Info<'a> {
-    /// The version.
+    /// The TLS version.
     pub version: Version,
-    /// The name of the cipher suite, as IANA lists it.
+    /// The name of the cipher suite in the IANA registry.
     pub cipher: &'static str,
-    /// The protocol, if one was negotiated (RFC 7301).
+    /// The application protocol, if one was negotiated (RFC 7301).
     pub alpn: Option<&'a [u8]>,
-    /// The name that the client asked for (RFC 6066 §3); `None` on a client, who knows it.
+    /// The server name requested by the client (RFC 6066 §3); `None` on the client side.
     pub server_name: Option<&'a str>,
-    /// True if an earlier session was resumed, without certificates being sent.
+    /// True if an earlier session was resumed, without certificates.
     pub resumed: bool,
     certificates: &'a [CertificateDer<'static>],
 }
 
 impl<'a> Info<'a> {
-    /// Of a layer, as a handler of connections is told of it; `None` if it is not TLS, or does
-    /// not stand yet.
+    /// Of a layer, as passed to a connection handler; `None` if it is not TLS, or if the handshake
+    /// is not complete.
     pub fn of(layer: &'a dyn Any) -> Option<Self> {
         match (layer.downcast_ref::<ClientSession>(), layer.downcast_ref::<ServerSession>()) {
             (Some(session), _) => session.info(),
@@ -48,8 +48,8 @@ impl<'a> Info<'a> {
         })
     }
 
-    /// The peer's certificates in DER, its own first; a resumed session has those of the first.
-    /// They were verified, unless a client was told not to. A client that showed none has none.
+    /// The peer's certificates in DER, its own first. A resumed session has those of the first
+    /// handshake. They were verified, unless verification is disabled. Empty if a client sent none.
     pub fn certificates(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
         self.certificates.iter().map(|certificate| &certificate[..])
     }

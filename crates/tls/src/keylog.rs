@@ -1,4 +1,4 @@
-//! The keys of sessions, written for tools that read traffic (NSS Key Log Format).
+//! Session keys, written for tools that decrypt traffic (NSS Key Log Format).
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use rustls::KeyLog;
 
-/// A file of keys; more are appended.
+/// A key log file; lines are appended.
 #[derive(Debug)]
 pub(crate) struct KeyLogFile(Mutex<File>);
 
@@ -27,17 +27,17 @@ impl KeyLog for KeyLogFile {
         for bytes in [client_random, secret] {
             line.push(' ');
             for byte in bytes {
-                write!(line, "{byte:02x}").expect("a String takes everything");
+                write!(line, "{byte:02x}").expect("writing to a String cannot fail");
             }
         }
         line.push('\n');
         if let Ok(mut file) = self.0.lock() {
-            // There is nobody to tell, and the connection is none the worse for it.
+            // A write error cannot be reported here and does not affect the connection.
             let _ = file.write_all(line.as_bytes());
         }
     }
 }
 
-/// `chmod(2)`: who has the keys has the traffic.
+/// File mode (`chmod(2)`): the keys decrypt the traffic, so only the owner may read them.
 #[cfg(unix)]
 const OWNER_ONLY: u32 = 0o600;

@@ -1,9 +1,8 @@
-//! TLS between a socket and its connection, without I/O: rustls, and what is decided around it.
+//! TLS as a layer between a socket and its connection (rustls), without I/O.
 //!
-//! A [`ClientTls`] or [`ServerTls`] is built once from files and options; it makes a session for
-//! each connection, which is a [`fulmar_proto::Layer`]. Making one reads files; a session does
-//! nothing but reckon. rustls asks the system for the date (certificates expire) and for
-//! randomness.
+//! A [`ClientTls`] or [`ServerTls`] is built once from files and options. It makes a session, which
+//! is a [`fulmar_proto::Layer`], for each connection. Only building reads files. In sessions,
+//! rustls reads the date (certificates expire) and randomness from the system.
 //!
 //! A client:
 //!
@@ -17,8 +16,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A server with two certificates, of which each client is shown the one that it asks for by
-//! name. [`ServerTls::reload`] reads them again while it serves:
+//! A server with two certificates: the server name that the client requests (SNI) selects one.
+//! [`ServerTls::reload`] reads the files again while the server runs:
 //!
 //! ```
 //! use fulmar_tls::{Identity, ServerOptions, ServerTls};
@@ -38,10 +37,10 @@
 //!     ..ServerOptions::default()
 //! })?;
 //! let accepted = tls.session()?; // a layer for the connection, on any thread
-//! assert!(accepted.info().is_none()); // nobody has said anything so far
+//! assert!(accepted.info().is_none()); // no handshake yet
 //!
 //! std::fs::write(dir.join("org.key"), "")?;
-//! let error = tls.reload().unwrap_err(); // what was good is still served
+//! let error = tls.reload().unwrap_err(); // the previous certificates stay in use
 //! assert!(error.to_string().contains("org.key: no private key in PEM"));
 //! # std::fs::remove_dir_all(dir)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -79,4 +78,4 @@ pub use pin::{Pin, PinError};
 pub use roots::Roots;
 pub use server::ServerTls;
 pub use session::{ClientSession, ServerSession, Session};
-pub use side::{ServerEnd, Side, Status};
+pub use side::{ProcessStatus, ServerSide, TlsSide};

@@ -1,4 +1,4 @@
-//! What may be chosen. The defaults are what a careful client wants.
+//! Options of clients and servers. The defaults are secure.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -7,39 +7,39 @@ use bytes::Bytes;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ProtocolVersion, SupportedProtocolVersion};
 
-use crate::error::{ConfigError, Flaw};
+use crate::error::{ConfigError, ConfigErrorKind};
 use crate::pin::Pin;
 use crate::roots::Roots;
 
-/// What a client asks of TLS.
+/// TLS options of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ClientOptions {
-    /// The certificates that are trusted.
+    /// The trusted certificates.
     pub roots: Roots,
-    /// Whether it is checked.
+    /// How the server's certificate is verified.
     pub verify: Verify,
-    /// Certificates that have been revoked: lists in PEM (RFC 5280 §5). Without one nobody is
-    /// asked.
+    /// Files of certificate revocation lists in PEM (RFC 5280 §5). Without one, revocation is not
+    /// checked.
     pub revoked: Vec<PathBuf>,
-    /// If not empty, the server's key must be one of these, whoever vouches for it.
+    /// If not empty, the server's public key must match one of these pins, whichever CA issued the
+    /// certificate.
     pub pins: Vec<Pin>,
-    /// Who we are, for servers that ask.
+    /// The client certificate, for servers that request one.
     pub identity: Option<Identity>,
-    /// The oldest version that is spoken.
+    /// Minimum TLS version.
     pub version_min: Version,
-    /// The newest.
+    /// Maximum TLS version.
     pub version_max: Version,
-    /// The cipher suites that are offered, as IANA names them, the preferred one first; none: all
-    /// there are.
+    /// Cipher suites by IANA name, in order of preference. Empty: all supported suites.
     pub ciphers: Vec<String>,
-    /// Protocols offered, the preferred one first (RFC 7301); none: nothing is said about it.
+    /// Application protocols by preference (RFC 7301). Empty: the extension is not sent.
     pub alpn: Vec<Vec<u8>>,
-    /// The name asked for and checked, instead of the host's.
+    /// The server name to request and to verify, instead of the host.
     pub server_name: Option<String>,
-    /// Sessions that may be resumed, by servers; 0: every handshake is a full one.
+    /// Maximum number of servers with sessions kept for resumption. 0: every handshake is a full
+    /// one.
     pub resumption_len: usize,
-    /// Where the keys of every session are written, in the format of `SSLKEYLOGFILE`: whoever
-    /// reads it can read the traffic.
+    /// Key log file in the format of `SSLKEYLOGFILE`. Its readers can decrypt the traffic.
     pub key_log: Option<PathBuf>,
 }
 
@@ -62,76 +62,76 @@ impl Default for ClientOptions {
     }
 }
 
-/// Whether a server's certificate is checked.
+/// How a server's certificate is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verify {
-    /// Its names, its dates, and who vouches for it.
+    /// Chain, dates and host name.
     Full,
-    /// Its dates, and who vouches for it: anybody whom that authority knows may be at the other
-    /// end. For authorities that know nobody else, as HAProxy's `verify required` without a name.
+    /// Chain and dates, but not the host name: any server with a certificate of a trusted CA is
+    /// accepted. For private CAs; equals HAProxy's `verify required` without a name.
     Chain,
-    /// Not at all: anybody may be at the other end. Pins count all the same.
+    /// Not at all: any server is accepted. Pins are still checked.
     Nothing,
 }
 
-/// A certificate and its key, in PEM.
+/// A certificate and its private key, in PEM.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
-    /// The certificate, then those that vouch for it.
+    /// The certificate, followed by the intermediate certificates.
     pub cert: Pem,
-    /// Its private key, not encrypted.
+    /// The private key, not encrypted.
     pub key: Pem,
-    /// The names it is shown for, in lower case, if not those in it: `*.` stands for any label, and
-    /// `!` before a name makes it one that it is not shown for.
+    /// Server names that select this certificate, in lower case; empty: the names in the
+    /// certificate. `*.` matches any one label. A name with the prefix `!` is excluded.
     pub names: Vec<String>,
 }
 
 impl Identity {
-    /// Of two files.
+    /// From two files.
     pub fn files(cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         Self::new(Pem::File(cert.into()), Pem::File(key.into()))
     }
 
-    /// For the names that are in it.
+    /// For the names in the certificate.
     pub fn new(cert: Pem, key: Pem) -> Self {
         Self { cert, key, names: Vec::new() }
     }
 }
 
-/// Where something in PEM is (RFC 7468).
+/// The location of PEM data (RFC 7468).
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Pem {
-    /// In a file, which is read when TLS is set up, and again when a server reloads.
+    /// A file. It is read when TLS is configured, and again on reload.
     File(PathBuf),
-    /// In a file, and this is what stood there: it is not read again.
+    /// A file that was already read, with its content. It is not read again.
     Read(PathBuf, Bytes),
-    /// Here.
+    /// Data in memory.
     Bytes(Bytes),
 }
 
 impl Pem {
-    /// A file as it is now, for whoever cannot read it later or shall not see what becomes of it.
+    /// Reads a file now, so that later changes or missing permissions do not matter.
     ///
     /// # Errors
-    /// It cannot be read; the error names it.
+    /// The file cannot be read; the error contains its path.
     pub fn read(path: impl Into<PathBuf>) -> Result<Self, ConfigError> {
         let path = path.into();
         let bytes = Self::File(path.clone()).bytes()?;
         Ok(Self::Read(path, bytes))
     }
 
-    /// What stands there.
+    /// The PEM data.
     pub(crate) fn bytes(&self) -> Result<Bytes, ConfigError> {
         match self {
             Self::Bytes(bytes) | Self::Read(_, bytes) => Ok(bytes.clone()),
             Self::File(path) => match std::fs::read(path) {
                 Ok(bytes) => Ok(bytes.into()),
-                Err(error) => Err(ConfigError::new(self, Flaw::Io(error))),
+                Err(error) => Err(ConfigError::new(self, ConfigErrorKind::Io(error))),
             },
         }
     }
 
-    /// The file that it is in.
+    /// The path of the file, if it is one.
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
             Self::File(path) | Self::Read(path, _) => Some(path),
@@ -152,7 +152,7 @@ impl From<&Path> for Pem {
     }
 }
 
-/// For messages: never the content, which may be a key.
+/// For messages: without the content, which may be a key.
 impl fmt::Display for Pem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -168,14 +168,14 @@ impl fmt::Debug for Pem {
     }
 }
 
-/// What a server offers.
+/// TLS options of a server.
 ///
 /// ```
 /// use fulmar_tls::{ClientAuth, Identity, ServerOptions, Version};
 ///
 /// let options = ServerOptions {
 ///     identities: vec![
-///         Identity::files("example.com.pem", "example.com.key"), // whoever asks for nobody we know
+///         Identity::files("example.com.pem", "example.com.key"), // default
 ///         Identity::files("example.org.pem", "example.org.key"),
 ///     ],
 ///     version_min: Version::Tls13,
@@ -186,31 +186,31 @@ impl fmt::Debug for Pem {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ServerOptions {
-    /// Who it is; at least one. Clients are shown the first whose certificate has the name that
-    /// they ask for, a name of its own before a wildcard, and whose kind of key they can check.
+    /// Certificates, at least one. The first one that matches the requested server name and has a
+    /// key type that the client supports is used. An exact name precedes a wildcard.
     pub identities: Vec<Identity>,
-    /// What becomes of those who ask for no name, or for one that no certificate has.
+    /// What to do if the client requests no server name, or one that no certificate matches.
     pub unknown_names: UnknownNames,
-    /// Whether clients show who they are.
+    /// Whether client certificates are requested.
     pub client_auth: ClientAuth,
-    /// The oldest version that is spoken.
+    /// Minimum TLS version.
     pub version_min: Version,
-    /// The newest.
+    /// Maximum TLS version.
     pub version_max: Version,
-    /// The cipher suites that may be used, as IANA names them, the preferred one first. None:
-    /// all there are, and clients choose, who know what is fast for them.
+    /// Cipher suites by IANA name, in the server's order of preference. Empty: all supported
+    /// suites, in the client's order, because clients know which suite is fast for them.
     pub ciphers: Vec<String>,
-    /// Protocols spoken, the preferred one first (RFC 7301).
+    /// Application protocols by preference (RFC 7301).
     pub alpn: Vec<Vec<u8>>,
-    /// Tickets given to a client with each handshake, with which it resumes the session later
-    /// (RFC 8446 §4.6.1; TLS 1.2 has one, RFC 5077); 0: every handshake is a full one.
+    /// Session tickets sent with each handshake, for resumption (RFC 8446 §4.6.1; TLS 1.2 has one,
+    /// RFC 5077). 0: every handshake is a full one.
     ///
-    /// A ticket is good for one connection (RFC 8446 §C.4), which is given another: with 1, a
-    /// client has as many as it had connections. More are for clients who open more of them than
-    /// before. With keys on P-256 a ticket costs as much as a resumed handshake saves.
+    /// A ticket is used once (RFC 8446 §C.4) and replaced by a new one. With 1, a client has as
+    /// many tickets as it had connections; more tickets help clients that open more connections
+    /// later. With P-256 keys a ticket costs as much as a resumed handshake saves.
     pub tickets: usize,
-    /// The size of a record on the wire at most, for small clients; `None`: 16 KB and what
-    /// encryption adds.
+    /// Maximum size of a record on the wire in bytes, for small clients. `None`: 16 KB plus the
+    /// overhead of encryption.
     pub record_size_max: Option<usize>,
 }
 
@@ -236,34 +236,34 @@ impl From<Identity> for ServerOptions {
     }
 }
 
-/// What becomes of clients who ask for no name, as those do who know an address only, or for one
-/// that no certificate has.
+/// What to do if the client requests no server name (clients that know only an IP address), or one
+/// that no certificate matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum UnknownNames {
-    /// They are shown the first identity, and judge for themselves.
+    /// Use the first identity; the client decides whether to accept it.
     First,
-    /// They are refused.
+    /// Reject the handshake.
     Refused,
 }
 
-/// Whether clients show who they are.
+/// Whether client certificates are requested.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ClientAuth {
-    /// Nobody is asked.
+    /// No certificate is requested.
     None,
-    /// All are asked. Who shows nothing is let in, who shows something wrong is not.
+    /// A certificate is requested. Clients without one are accepted; an invalid one is rejected.
     Optional(Authorities),
-    /// Nobody else is let in.
+    /// A valid certificate is required.
     Required(Authorities),
 }
 
-/// Who vouches for clients.
+/// The CAs that issue client certificates.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Authorities {
-    /// Their certificates, at least one.
+    /// The CA certificates, at least one.
     pub roots: Vec<Pem>,
-    /// Clients' certificates that have been revoked: lists (RFC 5280 §5). An authority without a
-    /// list is believed.
+    /// Certificate revocation lists (RFC 5280 §5). Certificates of a CA without a list count as not
+    /// revoked.
     pub revoked: Vec<Pem>,
 }
 
@@ -273,7 +273,7 @@ impl From<Vec<Pem>> for Authorities {
     }
 }
 
-/// A version of TLS.
+/// A TLS version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Version {
     /// RFC 5246.
@@ -283,7 +283,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// As people write it.
+    /// The usual name, such as "TLS 1.3".
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Tls12 => "TLS 1.2",
@@ -299,7 +299,7 @@ impl Version {
         }
     }
 
-    /// From this one to another; none if they are the wrong way round.
+    /// All versions from this one to `max`; empty if `max` is older.
     pub(crate) fn up_to(self, max: Self) -> Vec<&'static SupportedProtocolVersion> {
         let spoken = [(Self::Tls13, &TLS13), (Self::Tls12, &TLS12)];
         let wanted = spoken.into_iter().filter(|(version, _)| (self..=max).contains(version));

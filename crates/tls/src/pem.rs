@@ -1,36 +1,36 @@
-//! What is in PEM (RFC 7468): read, and named by what is wrong with it.
+//! PEM files (RFC 7468): parses them, and reports errors with the file.
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 
-use crate::error::{ConfigError, Flaw};
+use crate::error::{ConfigError, ConfigErrorKind};
 use crate::options::{Identity, Pem};
 
-/// The certificates in it, at least one.
+/// The certificates in `pem`, at least one.
 pub(crate) fn certificates(pem: &Pem) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
-    objects(pem, Flaw::NoCertificate)
+    objects(pem, ConfigErrorKind::NoCertificate)
 }
 
-/// The revocation lists in it, at least one.
+/// The revocation lists in `pem`, at least one.
 pub(crate) fn revocations(
     pem: &Pem,
 ) -> Result<Vec<CertificateRevocationListDer<'static>>, ConfigError> {
-    objects(pem, Flaw::NoRevocationList)
+    objects(pem, ConfigErrorKind::NoRevocationList)
 }
 
-/// A certificate with those that vouch for it, and its key.
+/// The certificate chain and the private key of an identity.
 pub(crate) fn identity(
     identity: &Identity,
 ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), ConfigError> {
     let chain = certificates(&identity.cert)?;
     let bytes = identity.key.bytes()?;
     let key = PrivateKeyDer::from_pem_slice(&bytes);
-    Ok((chain, key.map_err(|error| ConfigError::new(&identity.key, Flaw::Key(error)))?))
+    Ok((chain, key.map_err(|error| ConfigError::new(&identity.key, ConfigErrorKind::Key(error)))?))
 }
 
-fn objects<T: PemObject>(pem: &Pem, none: Flaw) -> Result<Vec<T>, ConfigError> {
+fn objects<T: PemObject>(pem: &Pem, none: ConfigErrorKind) -> Result<Vec<T>, ConfigError> {
     let bytes = pem.bytes()?;
     let all: Result<Vec<_>, _> = T::pem_slice_iter(&bytes).collect();
-    let all = all.map_err(|error| ConfigError::new(pem, Flaw::Pem(error)))?;
+    let all = all.map_err(|error| ConfigError::new(pem, ConfigErrorKind::Pem(error)))?;
     if all.is_empty() { Err(ConfigError::new(pem, none)) } else { Ok(all) }
 }

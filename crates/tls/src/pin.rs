@@ -1,4 +1,4 @@
-//! Keys by their fingerprints (RFC 7469 §2.4), as `curl --pinnedpubkey` writes them.
+//! Fingerprints of public keys (RFC 7469 §2.4), in the format of `curl --pinnedpubkey`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,7 +18,7 @@ use base64::engine::general_purpose::STANDARD;
 pub struct Pin(pub [u8; 32]);
 
 impl Pin {
-    /// Of a key.
+    /// The pin of a public key in DER.
     pub(crate) fn of(public_key: &[u8]) -> Self {
         let hash = digest::digest(&digest::SHA256, public_key);
         Self(hash.as_ref().try_into().expect("SHA-256 has 32 bytes"))
@@ -41,13 +41,13 @@ impl fmt::Display for Pin {
     }
 }
 
-/// The text is no pin.
+/// The text is not a valid pin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PinError;
 
 impl fmt::Display for PinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a pin is {PREFIX} and the SHA-256 of the public key, in base64")
+        write!(f, "invalid pin: expected {PREFIX} and the SHA-256 of the public key in base64")
     }
 }
 

@@ -1,4 +1,4 @@
-//! Trust anchors: which certificates are trusted, and where they are read from.
+//! Trust anchors: the trusted certificates and their sources.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -10,16 +10,16 @@ use rustls::{CertificateError, Error, RootCertStore};
 use webpki::{EndEntityCert, KeyUsage};
 
 use crate::ciphers::Algorithms;
-use crate::error::{ConfigError, Flaw};
+use crate::error::{ConfigError, ConfigErrorKind};
 use crate::options::Pem;
 use crate::pem;
 
-/// The certificates that a client trusts: those of the platform, its own, or both.
+/// The certificates that a client trusts: those of the platform, additional ones, or both.
 ///
 /// A server's certificate is accepted if a trusted certificate issued it, directly or through
 /// intermediates that the server sends. It is accepted too if it is itself a trusted certificate,
-/// whatever its basicConstraints: `openssl req -x509` makes such ones. Names and dates are
-/// checked in any case.
+/// whatever its basicConstraints: `openssl req -x509` creates such certificates. Names and dates
+/// are always checked.
 ///
 /// ```
 /// use fulmar_tls::{ClientOptions, ClientTls, Roots};
@@ -38,7 +38,7 @@ pub struct Roots {
     own: Vec<RootSource>,
 }
 
-/// A source of one or several certificates.
+/// A source of one or more certificates.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum RootSource {
     Pem(Pem),
@@ -47,8 +47,7 @@ enum RootSource {
 
 impl Roots {
     /// The certificates that the system trusts (`SSL_CERT_FILE` and `SSL_CERT_DIR` replace them).
-    /// Where the system has none, as in small containers, those that Mozilla trusted when this
-    /// crate was built.
+    /// If the system has none, as in small containers, Mozilla's list from the time of the build.
     pub fn platform() -> Self {
         Self { platform: true, own: Vec::new() }
     }
@@ -58,13 +57,13 @@ impl Roots {
         Self { platform: false, own: Vec::new() }
     }
 
-    /// Adds the certificates in a file, in PEM: one or several.
+    /// Adds the certificates in a PEM file.
     #[must_use]
     pub fn file(self, path: impl Into<PathBuf>) -> Self {
         self.and(RootSource::Pem(Pem::File(path.into())))
     }
 
-    /// Adds certificates in PEM from memory: one or several.
+    /// Adds certificates in PEM from memory.
     #[must_use]
     pub fn pem(self, bytes: impl Into<Bytes>) -> Self {
         self.and(RootSource::Pem(Pem::Bytes(bytes.into())))
@@ -84,8 +83,8 @@ impl Roots {
     /// Reads and parses all of them.
     ///
     /// # Errors
-    /// One of its own cannot be read or parsed. Unusable ones of the platform are skipped, as in
-    /// other TLS libraries: such lists are long.
+    /// An additional certificate cannot be read or parsed. Unusable certificates of the platform
+    /// are skipped, as in other TLS libraries: such lists are long.
     pub(crate) fn read(&self) -> Result<Anchors, ConfigError> {
         let mut anchors = Anchors::default();
         if self.platform {
@@ -96,7 +95,7 @@ impl Roots {
                 RootSource::Pem(pem) => anchors.add_pem(pem)?,
                 RootSource::Der(der) => {
                     let added = anchors.add(CertificateDer::from(der.to_vec()));
-                    added.map_err(|_| ConfigError::of_options(Flaw::RootDer))?;
+                    added.map_err(|_| ConfigError::of_options(ConfigErrorKind::RootDer))?;
                 }
             }
         }
@@ -113,7 +112,7 @@ impl Default for Roots {
 /// Trust anchors, read and parsed.
 #[derive(Debug)]
 pub(crate) struct Anchors {
-    /// What webpki needs of them: names and keys.
+    /// The names and keys that webpki needs.
     pub(crate) store: RootCertStore,
     /// SHA-256 of each certificate.
     trusted: Trusted,
@@ -129,7 +128,8 @@ impl Anchors {
     /// Adds the certificates of a file or of memory.
     pub(crate) fn add_pem(&mut self, pem: &Pem) -> Result<(), ConfigError> {
         for certificate in pem::certificates(pem)? {
-            self.add(certificate).map_err(|error| ConfigError::new(pem, Flaw::Unfit(error)))?;
+            self.add(certificate)
+                .map_err(|error| ConfigError::new(pem, ConfigErrorKind::Rustls(error)))?;
         }
         Ok(())
     }
@@ -150,7 +150,7 @@ impl Anchors {
         }
     }
 
-    /// Both halves.
+    /// Splits into both parts.
     pub(crate) fn into_parts(self) -> (RootCertStore, Trusted) {
         (self.store, self.trusted)
     }
@@ -161,10 +161,10 @@ impl Anchors {
 pub(crate) struct Trusted(HashSet<[u8; 32]>);
 
 impl Trusted {
-    /// True if a peer may show `certificate` although its chain was refused with `error`: it is a
-    /// trust anchor itself and valid now. The caller still has to check its names.
+    /// True if `certificate` may be accepted although its chain was rejected with `error`: it is a
+    /// trust anchor itself and valid now. The caller still has to check the name.
     ///
-    /// webpki refuses such a certificate if its issuer is unknown or if it is a CA's
+    /// webpki rejects such a certificate if its issuer is unknown or if it is a CA's
     /// (basicConstraints). OpenSSL (`X509_V_FLAG_PARTIAL_CHAIN`) and curl accept it.
     pub(crate) fn accepts(
         &self,
@@ -177,8 +177,8 @@ impl Trusted {
             return false;
         }
         let Ok(parsed) = EndEntityCert::try_from(certificate) else { return false };
-        // Without any anchor: webpki looks at the dates first, then at basicConstraints, then for
-        // an issuer. So with these two errors the dates are valid.
+        // Verified without any anchor: webpki checks the dates first, then basicConstraints, then
+        // the issuer. So with these two errors the dates are valid.
         let alone = parsed.verify_for_usage(algorithms, &[], &[], now, usage, None, None);
         matches!(
             alone,

@@ -1,4 +1,4 @@
-//! A server's side of TLS: set up once, shared by all threads, set up anew while it serves.
+//! Server-side TLS configuration: shared by all threads, and reloaded at run time.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -9,35 +9,34 @@ use rustls::server::{NoServerSessionStorage, ProducesTickets, WebPkiClientVerifi
 
 use crate::certificates::Certificates;
 use crate::ciphers;
-use crate::error::{ConfigError, Flaw, TlsError};
+use crate::error::{ConfigError, ConfigErrorKind, TlsError};
 use crate::options::{Authorities, ClientAuth, ServerOptions};
 use crate::pem;
 use crate::roots::Anchors;
 use crate::session::ServerSession;
 use crate::verify::ClientVerifier;
 
-/// How a server speaks TLS. Cheap to clone; clones share everything, so that whoever reloads one
-/// reloads all.
+/// Server-side TLS configuration. Cheap to clone; a reload of one clone applies to all.
 ///
 /// ```no_run
 /// use fulmar_tls::{Identity, ServerTls};
 ///
 /// let tls = ServerTls::new(Identity::files("example.com.pem", "example.com.key").into())?;
-/// let session = tls.session()?; // for each connection that is accepted, on any thread
-/// tls.reload()?; // the certificate was renewed
+/// let session = tls.session()?; // for each accepted connection, on any thread
+/// tls.reload()?; // after the certificate was renewed
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct ServerTls(Arc<Shared>);
+pub struct ServerTls(Arc<ServerShared>);
 
 #[derive(Debug)]
-struct Shared {
-    state: RwLock<State>,
-    changing: Mutex<()>, // held while files are read, which sessions do not wait for
+struct ServerShared {
+    state: RwLock<ActiveConfig>,
+    changing: Mutex<()>, // held while files are read; sessions do not wait for it
 }
 
 #[derive(Debug)]
-struct State {
+struct ActiveConfig {
     options: ServerOptions,
     config: Arc<ServerConfig>,
 }
@@ -46,38 +45,38 @@ impl ServerTls {
     /// Reads the files that the options name.
     ///
     /// # Errors
-    /// One cannot be read or used, or the options contradict each other; the error says which,
-    /// and why.
+    /// A file cannot be read or used, or the options contradict each other. The error contains the
+    /// file and the cause.
     pub fn new(options: ServerOptions) -> Result<Self, ConfigError> {
         let config = Arc::new(config(&options, None)?);
-        let state = RwLock::new(State { options, config });
-        Ok(Self(Arc::new(Shared { state, changing: Mutex::new(()) })))
+        let state = RwLock::new(ActiveConfig { options, config });
+        Ok(Self(Arc::new(ServerShared { state, changing: Mutex::new(()) })))
     }
 
-    /// What it was built from.
+    /// The current options.
     pub fn options(&self) -> ServerOptions {
         self.read(|state| state.options.clone())
     }
 
-    /// Reads all files anew. Who connects from now on meets what they hold now; sessions in being
-    /// go on as they began.
+    /// Reads all files again. New connections use the new configuration; existing sessions are not
+    /// affected.
     ///
-    /// Tickets stay good, so that a renewed certificate does not bring everybody back with a full
-    /// handshake: who resumes has seen one of our certificates, and is asked for a name that must
-    /// still be served. Only where clients show certificates are tickets void: a resumed
-    /// session is not verified again, and its authority may be one that was taken away.
+    /// Tickets stay valid, so a renewed certificate does not force full handshakes. A client that
+    /// resumes a session has verified an earlier certificate, and the server name it requests must
+    /// still have a certificate. If client certificates are requested, all tickets become invalid:
+    /// a resumed session is not verified again, and its CA may have been removed.
     ///
     /// # Errors
-    /// As of [`ServerTls::new`]; then all is as it was.
+    /// See [`ServerTls::new`]; the previous configuration stays in use.
     pub fn reload(&self) -> Result<(), ConfigError> {
         let _one_at_a_time = self.0.changing.lock().unwrap_or_else(PoisonError::into_inner);
         self.change(self.options())
     }
 
-    /// As [`ServerTls::reload`], with other options.
+    /// Like [`ServerTls::reload`], with other options.
     ///
     /// # Errors
-    /// As of [`ServerTls::new`]; then all is as it was.
+    /// See [`ServerTls::new`]; the previous configuration stays in use.
     pub fn replace(&self, options: ServerOptions) -> Result<(), ConfigError> {
         let _one_at_a_time = self.0.changing.lock().unwrap_or_else(PoisonError::into_inner);
         self.change(options)
@@ -90,33 +89,34 @@ impl ServerTls {
         });
         let config = Arc::new(config(&options, before.as_deref())?);
         let mut state = self.0.state.write().unwrap_or_else(PoisonError::into_inner);
-        *state = State { options, config };
+        *state = ActiveConfig { options, config };
         Ok(())
     }
 
-    /// A session for a connection that was accepted.
+    /// Starts a session for an accepted connection.
     ///
     /// # Errors
-    /// Randomness ran out.
+    /// The system has no randomness.
     pub fn session(&self) -> Result<ServerSession, TlsError> {
         ServerSession::server(self.read(|state| state.config.clone()))
     }
 
-    /// Nobody panics with the lock in hand, and the state is whole at every moment.
-    fn read<R>(&self, look: impl FnOnce(&State) -> R) -> R {
+    /// No code panics while it holds the lock, and the state is always complete, so poisoning is
+    /// ignored.
+    fn read<R>(&self, look: impl FnOnce(&ActiveConfig) -> R) -> R {
         look(&self.0.state.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// What rustls needs to know. Tickets that `before` gave are good here too.
+/// The rustls configuration. It accepts the tickets of `before`.
 fn config(
     options: &ServerOptions,
     before: Option<&ServerConfig>,
 ) -> Result<ServerConfig, ConfigError> {
-    let unusable = |error| ConfigError::of_options(Flaw::Unfit(error));
+    let unusable = |error| ConfigError::of_options(ConfigErrorKind::Rustls(error));
     let versions = options.version_min.up_to(options.version_max);
     if versions.is_empty() {
-        return Err(ConfigError::of_options(Flaw::NoVersion));
+        return Err(ConfigError::of_options(ConfigErrorKind::NoVersion));
     }
     let provider = Arc::new(ciphers::provider(&options.ciphers, &versions)?);
     let certificates = Certificates::read(&options.identities, options.unknown_names, &provider)?;
@@ -129,17 +129,17 @@ fn config(
     config.ignore_client_order = !options.ciphers.is_empty();
     config.max_fragment_size = options.record_size_max;
     config.send_tls13_tickets = options.tickets;
-    config.max_tls13_tickets = options.tickets; // who asks for fewer has fewer (RFC 9149)
-    // Sessions are kept by the clients: no memory here, and any thread resumes them.
+    config.max_tls13_tickets = options.tickets; // a client may request fewer (RFC 9149)
+    // Sessions are stored by the clients (tickets): no memory here, and any thread can resume them.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     if options.tickets > 0 {
         config.ticketer = ticketer(before).map_err(unusable)?;
     }
-    config.max_early_data_size = 0; // anybody may say it again
+    config.max_early_data_size = 0; // early data can be replayed
     Ok(config)
 }
 
-/// Its keys change every six hours, and are forgotten six hours later.
+/// The ticket keys change every six hours, and expire six hours later.
 fn ticketer(before: Option<&ServerConfig>) -> Result<Arc<dyn ProducesTickets>, rustls::Error> {
     match before {
         Some(before) if before.ticketer.enabled() => Ok(before.ticketer.clone()),
@@ -167,12 +167,13 @@ fn verifier(
         builder = builder.allow_unauthenticated();
     }
     if !revoked.is_empty() {
-        // A list says nothing about those whom it does not cover.
+        // Certificates that no list covers count as not revoked.
         builder = builder.allow_unknown_revocation_status().only_check_end_entity_revocation();
         for pem in revoked {
             builder = builder.with_crls(pem::revocations(pem)?);
         }
     }
-    let chain = builder.build().map_err(|error| ConfigError::of_options(Flaw::Roots(error)))?;
+    let chain =
+        builder.build().map_err(|error| ConfigError::of_options(ConfigErrorKind::Roots(error)))?;
     Ok(Arc::new(ClientVerifier { chain, trusted, provider }))
 }

@@ -1,8 +1,9 @@
-//! One connection's TLS (RFC 8446, RFC 5246): records in, plaintext out, and back.
+//! The TLS session of one connection (RFC 8446, RFC 5246): decrypts received records, encrypts sent
+//! data.
 //!
-//! Ciphertext that is not yet a whole record stays in the [`Input`], plaintext that the connection
-//! does not take is kept by who owns both: an idle session holds no buffer. Whoever may read a
-//! session's memory may read its keys, so nothing of it is shown.
+//! An incomplete record stays in the [`Input`], and the caller owns the decrypted bytes: an idle
+//! session holds no buffer. The memory of a session contains its keys, so `Debug` does not print
+//! it.
 
 use std::any::Any;
 use std::fmt;
@@ -20,45 +21,44 @@ use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, EncryptErr
 use crate::buffers::{self, append};
 use crate::error::TlsError;
 use crate::info::Info;
-use crate::side::{ServerEnd, Side};
+use crate::side::{ServerSide, TlsSide};
 
-/// The end that asks for TLS.
+/// The client side of a session.
 pub type ClientSession = Session<UnbufferedClientConnection>;
 
-/// The end that is asked.
-pub type ServerSession = Session<ServerEnd>;
+/// The server side of a session.
+pub type ServerSession = Session<ServerSide>;
 
-/// One connection's TLS, of either side.
+/// The TLS session of one connection, client or server side.
 pub struct Session<S> {
     tls: S,
     outbox: Outbox,   // ciphertext
-    queue_max: usize, // no more of it is sealed ahead of the socket than about this
-    stage: Stage,
-    /// Whole records at the front of the input belong to a handshake message whose end has not
-    /// come. rustls counts on seeing them again with whatever it is asked next, so nothing is
-    /// sealed meanwhile.
+    queue_max: usize, // about this many bytes are sealed ahead of the socket
+    stage: SessionStage,
+    /// The input begins with complete records of an incomplete handshake message. rustls expects
+    /// them again in the next call, so nothing is sealed until the message is complete.
     incomplete: bool,
-    peer: Peer,
-    /// Bytes that have been opened since the last that held something for the connection.
-    silent: usize,
+    peer: PeerState,
+    /// Bytes opened since the last application data.
+    non_data: usize,
 }
 
-/// How far we are.
+/// The state of the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum SessionStage {
     Handshake,
     Open,
-    /// We have said that nothing more comes.
+    /// close_notify was queued; no more data is sent.
     Finished,
-    /// It failed; the alert that the peer deserves, if any, is in the outbox.
+    /// The session failed. The alert for the peer, if any, is in the outbox.
     Failed,
 }
 
-/// What the peer has said about its end.
+/// The state of the peer's sending direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Peer {
+enum PeerState {
     Open,
-    /// It has sent close_notify, and nobody has been told.
+    /// The peer sent close_notify; the connection has not been notified yet.
     Ending,
     Ended,
 }
@@ -69,140 +69,148 @@ impl ClientSession {
         name: ServerName<'static>,
     ) -> Result<Self, TlsError> {
         let mut session = Self::new(UnbufferedClientConnection::new(config, name)?);
-        session.speak()?; // the ClientHello
+        session.queue_pending()?; // the ClientHello
         Ok(session)
     }
 }
 
 impl ServerSession {
     pub(crate) fn server(config: Arc<rustls::ServerConfig>) -> Result<Self, TlsError> {
-        Ok(Self::new(ServerEnd::new(UnbufferedServerConnection::new(config)?)))
+        Ok(Self::new(ServerSide::new(UnbufferedServerConnection::new(config)?)))
     }
 }
 
-impl<S: Side> Session<S> {
+impl<S: TlsSide> Session<S> {
     fn new(tls: S) -> Self {
         let outbox = Outbox::default();
-        let (queue_max, stage, peer) = (QUEUE_MAX, Stage::Handshake, Peer::Open);
-        Self { tls, outbox, queue_max, stage, incomplete: false, peer, silent: 0 }
+        let (queue_max, stage, peer) = (QUEUE_MAX, SessionStage::Handshake, PeerState::Open);
+        Self { tls, outbox, queue_max, stage, incomplete: false, peer, non_data: 0 }
     }
 
-    /// What was agreed; `None` before the handshake is complete.
+    /// The negotiated parameters; `None` before the handshake is complete.
     pub fn info(&self) -> Option<Info<'_>> {
-        let state = (self.stage != Stage::Handshake).then(|| self.tls.common())?;
+        let state = (self.stage != SessionStage::Handshake).then(|| self.tls.common())?;
         Info::of_state(state, self.tls.server_name())
     }
 
-    /// One step with what arrived: consumes it, and says what came of it.
-    fn step(&mut self, input: &mut Input<'_>, above: &mut BytesMut) -> Result<Came, TlsError> {
+    /// Processes one step of the input, and consumes what it used.
+    fn step(
+        &mut self,
+        input: &mut Input<'_>,
+        above: &mut BytesMut,
+    ) -> Result<StepResult, TlsError> {
         let status = self.tls.process(input.bytes_mut());
         let mut discard = status.discard;
-        let came = match status.state {
+        let result = match status.state {
             Ok(ConnectionState::ReadTraffic(mut traffic)) => match traffic.next_record() {
                 Some(Ok(record)) => {
                     discard += record.discard;
                     above.extend_from_slice(record.payload);
-                    Ok(Came::Plaintext)
+                    Ok(StepResult::Plaintext)
                 }
                 Some(Err(error)) => Err(error),
-                None => Ok(Came::Progress),
+                None => Ok(StepResult::Progress),
             },
             Ok(ConnectionState::EncodeTlsData(data)) => {
                 self.outbox.push(encode(data));
-                Ok(Came::Progress)
+                Ok(StepResult::Progress)
             }
             Ok(ConnectionState::TransmitTlsData(data)) => {
-                data.done(); // it is in the outbox, in front of all that follows
-                Ok(Came::Progress)
+                data.done(); // it is in the outbox, in front of all later records
+                Ok(StepResult::Progress)
             }
             Ok(ConnectionState::PeerClosed) => {
-                self.peer = Peer::Ending;
-                Ok(Came::Progress)
+                self.peer = PeerState::Ending;
+                Ok(StepResult::Progress)
             }
-            Ok(_) => Ok(Came::Nothing),
+            Ok(_) => Ok(StepResult::Nothing),
             Err(error) => Err(error),
         };
         input.skip(discard);
-        if self.stage == Stage::Handshake {
-            self.tls.hear()?;
+        if self.stage == SessionStage::Handshake {
+            self.tls.after_step()?;
         }
-        let came = came?;
-        self.note_silence(came, discard)?;
-        Ok(came)
+        let result = result?;
+        self.count_non_data(result, discard)?;
+        Ok(result)
     }
 
-    /// rustls counts what says nothing, but not if it takes turns.
-    fn note_silence(&mut self, came: Came, opened: usize) -> Result<(), TlsError> {
-        self.silent = match (came, self.stage) {
-            (Came::Plaintext, _) | (_, Stage::Handshake) => 0,
-            _ => self.silent + opened,
+    /// Limits the total of non-data records. rustls counts each type alone, so alternating types
+    /// would never reach its limits.
+    fn count_non_data(&mut self, result: StepResult, opened: usize) -> Result<(), TlsError> {
+        self.non_data = match (result, self.stage) {
+            (StepResult::Plaintext, _) | (_, SessionStage::Handshake) => 0,
+            _ => self.non_data + opened,
         };
-        if self.silent > SILENT_SIZE_MAX { Err(TlsError::Flood) } else { Ok(()) }
+        if self.non_data > NON_DATA_SIZE_MAX { Err(TlsError::Flood) } else { Ok(()) }
     }
 
-    /// As [`Layer::open`], with the error named.
+    /// Like [`Layer::open`], but with a typed error.
     fn poll_open(
         &mut self,
         input: &mut Input<'_>,
         above: &mut BytesMut,
     ) -> Result<Opened, TlsError> {
         loop {
-            let came =
-                if self.peer == Peer::Open { self.step(input, above)? } else { Came::Nothing };
-            if self.stage == Stage::Handshake
-                && came != Came::Progress
+            let result = if self.peer == PeerState::Open {
+                self.step(input, above)?
+            } else {
+                StepResult::Nothing
+            };
+            if self.stage == SessionStage::Handshake
+                && result != StepResult::Progress
                 && !self.tls.common().is_handshaking()
             {
-                self.stage = Stage::Open;
+                self.stage = SessionStage::Open;
                 return Ok(Opened::Established);
             }
-            match came {
-                Came::Progress => {}
-                Came::Plaintext => return Ok(Opened::Some),
-                Came::Nothing => return self.poll_end(input),
+            match result {
+                StepResult::Progress => {}
+                StepResult::Plaintext => return Ok(Opened::Some),
+                StepResult::Nothing => return self.poll_end(input),
             }
         }
     }
 
-    /// Nothing more can be opened: is this the end?
+    /// Nothing more can be opened: checks whether the input has ended.
     fn poll_end(&mut self, input: &mut Input<'_>) -> Result<Opened, TlsError> {
         match self.peer {
-            Peer::Open if !input.has_eof() => {
+            PeerState::Open if !input.has_eof() => {
                 self.incomplete = begins_with_record(input.bytes());
-                if self.stage == Stage::Handshake && input.len() > self.tls.unread_max() {
+                if self.stage == SessionStage::Handshake && input.len() > self.tls.unread_max() {
                     self.outbox.push(Segment::from(&ILLEGAL_PARAMETER[..]));
                     return Err(TlsError::HelloTooLarge);
                 }
                 Ok(Opened::Blocked)
             }
-            Peer::Open if self.stage == Stage::Handshake => Err(TlsError::HandshakeEof),
-            Peer::Open => {
+            PeerState::Open if self.stage == SessionStage::Handshake => Err(TlsError::HandshakeEof),
+            PeerState::Open => {
                 input.clear();
-                self.peer = Peer::Ended;
+                self.peer = PeerState::Ended;
                 Ok(Opened::Truncated(TlsError::Truncated.into()))
             }
-            Peer::Ending => {
-                self.peer = Peer::Ended;
+            PeerState::Ending => {
+                self.peer = PeerState::Ended;
                 Ok(Opened::Ended)
             }
-            Peer::Ended => {
-                input.clear(); // what follows the end is ignored (RFC 8446 §6.1)
+            PeerState::Ended => {
+                input.clear(); // data after close_notify is ignored (RFC 8446 §6.1)
                 Ok(Opened::Blocked)
             }
         }
     }
 
-    /// Queues whatever rustls has to say of its own accord, without new input.
-    fn speak(&mut self) -> Result<(), TlsError> {
+    /// Queues the messages that rustls sends without new input.
+    fn queue_pending(&mut self) -> Result<(), TlsError> {
         let mut nothing = BytesMut::new();
         let mut input = Input::all(&mut nothing, false);
-        while self.step(&mut input, &mut BytesMut::new())? == Came::Progress {}
+        while self.step(&mut input, &mut BytesMut::new())? == StepResult::Progress {}
         Ok(())
     }
 
-    /// No more after this: queues the alert that the peer deserves.
+    /// Ends the session, and queues the alert for the peer.
     fn fail(&mut self) {
-        self.stage = Stage::Failed;
+        self.stage = SessionStage::Failed;
         while self.tls.common().wants_write() {
             match self.tls.process(&mut []).state {
                 Ok(ConnectionState::EncodeTlsData(data)) => self.outbox.push(encode(data)),
@@ -216,8 +224,8 @@ impl<S: Side> Session<S> {
         error.into()
     }
 
-    /// Room for so many bytes of plaintext. A head that waits for its body takes none of it, so
-    /// that large bodies are cut as files are read.
+    /// Bytes of plaintext that may be sealed now. A queued head of less than one record does not
+    /// count, so that large bodies are split at the same offsets as reads of files.
     fn room(&self) -> usize {
         let queued = usize::try_from(self.outbox.size()).unwrap_or(usize::MAX);
         match self.queue_max.saturating_sub(queued) {
@@ -232,7 +240,7 @@ impl<S: Side> Session<S> {
         self.write(size, |traffic, out| traffic.encrypt(plain, out))
     }
 
-    /// Runs `call` in the state in which application data may be written.
+    /// Runs `call` in the state in which rustls accepts application data.
     fn write(
         &mut self,
         size: usize,
@@ -253,15 +261,15 @@ impl<S: Side> Session<S> {
                 }
                 ConnectionState::EncodeTlsData(data) => self.outbox.push(encode(data)),
                 ConnectionState::TransmitTlsData(data) => data.done(),
-                ConnectionState::PeerClosed => self.peer = Peer::Ending,
-                _ => return Err(TlsError::KeysExhausted), // it has closed of its own accord
+                ConnectionState::PeerClosed => self.peer = PeerState::Ending,
+                _ => return Err(TlsError::KeysExhausted), // rustls has closed the session
             }
         }
     }
 
     fn poll_seal(&mut self, transmit: Transmit<'_>) -> Result<Sealed, TlsError> {
         let room = self.room();
-        if self.stage != Stage::Open || self.incomplete || room == 0 {
+        if self.stage != SessionStage::Open || self.incomplete || room == 0 {
             return Ok(Sealed::Bytes(0));
         }
         let n = match (transmit.inline, transmit.segments.first()) {
@@ -274,7 +282,8 @@ impl<S: Side> Session<S> {
                 self.encrypt(&bytes[..n])?;
                 n
             }
-            // A record at a time, each in memory of its own: it is free when its record has left.
+            // One record at a time, each in its own buffer: the buffer is freed when its record was
+            // sent.
             (inline, _) if inline.len() >= RECORD_SIZE => {
                 self.encrypt(&inline[..RECORD_SIZE])?;
                 RECORD_SIZE
@@ -292,9 +301,9 @@ impl<S: Side> Session<S> {
     }
 }
 
-impl<S: Side> Layer for Session<S> {
+impl<S: TlsSide> Layer for Session<S> {
     fn open(&mut self, input: &mut Input<'_>, above: &mut BytesMut) -> Result<Opened, LayerError> {
-        if self.stage == Stage::Failed {
+        if self.stage == SessionStage::Failed {
             input.clear();
             return Ok(Opened::Blocked);
         }
@@ -314,12 +323,12 @@ impl<S: Side> Layer for Session<S> {
     }
 
     fn finish(&mut self) {
-        if self.stage != Stage::Open {
+        if self.stage != SessionStage::Open {
             return;
         }
-        self.stage = Stage::Finished;
+        self.stage = SessionStage::Finished;
         if !self.incomplete {
-            // Only a session whose keys are used up cannot say it, and it has said so before.
+            // The only error is exhausted keys, which was reported before.
             let _ = self.write(RECORD_OVERHEAD, |traffic, out| traffic.queue_close_notify(out));
         }
     }
@@ -332,7 +341,7 @@ impl<S: Side> Layer for Session<S> {
         self.outbox.sent(bytes);
     }
 
-    /// A record at least: without one, nothing could be sent.
+    /// The minimum is one record: with less, nothing could be sent.
     fn set_queue_max(&mut self, bytes: usize) {
         self.queue_max = bytes.max(RECORD_SIZE);
     }
@@ -342,7 +351,7 @@ impl<S: Side> Layer for Session<S> {
     }
 }
 
-impl<S: Side> fmt::Debug for Session<S> {
+impl<S: TlsSide> fmt::Debug for Session<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session")
             .field("stage", &self.stage)
@@ -352,12 +361,12 @@ impl<S: Side> fmt::Debug for Session<S> {
     }
 }
 
-/// What one step led to.
+/// The result of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Came {
-    /// Bytes for the connection.
+enum StepResult {
+    /// Application data for the connection.
     Plaintext,
-    /// Something; there may be more.
+    /// The state changed; call again.
     Progress,
     Nothing,
 }
@@ -373,7 +382,7 @@ fn encode<D>(mut data: EncodeTlsData<'_, D>) -> Segment {
     Segment::Bytes(encoded.expect("it is encoded once"))
 }
 
-/// True if a whole record (RFC 8446 §5.1) lies in front.
+/// True if `bytes` begins with a complete record (RFC 8446 §5.1).
 fn begins_with_record(bytes: &[u8]) -> bool {
     match bytes {
         [_, _, _, high, low, rest @ ..] => {
@@ -383,17 +392,18 @@ fn begins_with_record(bytes: &[u8]) -> bool {
     }
 }
 
-/// The most plaintext that a record holds (RFC 8446 §5.1).
+/// Maximum plaintext of a record (RFC 8446 §5.1).
 const RECORD_SIZE: usize = 16 * 1024;
-/// Header, nonce, tag, content type and slack: what a record adds.
+/// Maximum overhead of a record: header, nonce, tag, content type and slack.
 const RECORD_OVERHEAD: usize = 64;
-/// Ciphertext that waits for the socket, and a record more, unless somebody sets another limit.
+/// Default limit of queued ciphertext in bytes; it is exceeded by one record at most.
 const QUEUE_MAX: usize = 128 * 1024;
-/// What says nothing is tickets, changes of keys and padding: no peer sends more of it at a time.
-const SILENT_SIZE_MAX: usize = 32 * 1024;
-/// A fatal alert before anything is encrypted (RFC 8446 §6).
+/// Maximum bytes of tickets, key updates and padding without application data in between. No known
+/// peer sends more.
+const NON_DATA_SIZE_MAX: usize = 32 * 1024;
+/// A fatal unencrypted alert (RFC 8446 §6).
 const ILLEGAL_PARAMETER: [u8; 7] = [21, 3, 3, 0, 2, 2, 47];
-/// Most flights of a handshake are shorter.
+/// Expected size of a handshake flight in bytes.
 const FLIGHT_SIZE: usize = 2048;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Which end of TLS: rustls has a type for each, and no trait for what they share.
+//! The two sides of TLS. rustls has one type for each side, but no trait for the common functions.
 
 use std::fmt;
 
@@ -10,43 +10,43 @@ use rustls::unbuffered::UnbufferedStatus;
 use crate::certificates::{self, Hello};
 use crate::error::TlsError;
 
-/// An end of TLS, as rustls keeps it.
-pub trait Side: Send + Sized + 'static {
-    /// What rustls knows about this end only.
+/// One side of TLS, implemented by rustls.
+pub trait TlsSide: Send + Sized + 'static {
+    /// Data that rustls has for this side only.
     type Data;
 
-    /// Processes records; see rustls.
-    fn process<'c, 'i>(&'c mut self, input: &'i mut [u8]) -> Status<'c, 'i, Self>;
+    /// Processes records (see rustls).
+    fn process<'c, 'i>(&'c mut self, input: &'i mut [u8]) -> ProcessStatus<'c, 'i, Self>;
 
-    /// What both ends have.
+    /// State that both sides have.
     fn common(&self) -> &CommonState;
 
-    /// Takes what a step of the handshake has told besides.
+    /// Called after each step of the handshake.
     ///
     /// # Errors
-    /// It says better than rustls why the handshake failed.
-    fn hear(&mut self) -> Result<(), TlsError> {
+    /// The handshake failed, with a more precise cause than the error of rustls.
+    fn after_step(&mut self) -> Result<(), TlsError> {
         Ok(())
     }
 
-    /// How much of an unfinished handshake message is kept for the peer.
+    /// Maximum size in bytes of an incomplete handshake message.
     fn unread_max(&self) -> usize {
-        usize::MAX // rustls has a limit for every message
+        usize::MAX // rustls limits every message
     }
 
-    /// The name that the client has asked for, on a server.
+    /// The server name requested by the client (server side only).
     fn server_name(&self) -> Option<&str> {
         None
     }
 }
 
-/// What came of it.
-pub type Status<'c, 'i, S> = UnbufferedStatus<'c, 'i, <S as Side>::Data>;
+/// The result of [`TlsSide::process`].
+pub type ProcessStatus<'c, 'i, S> = UnbufferedStatus<'c, 'i, <S as TlsSide>::Data>;
 
-impl Side for UnbufferedClientConnection {
+impl TlsSide for UnbufferedClientConnection {
     type Data = ClientConnectionData;
 
-    fn process<'c, 'i>(&'c mut self, input: &'i mut [u8]) -> Status<'c, 'i, Self> {
+    fn process<'c, 'i>(&'c mut self, input: &'i mut [u8]) -> ProcessStatus<'c, 'i, Self> {
         self.process_tls_records(input)
     }
 
@@ -55,22 +55,22 @@ impl Side for UnbufferedClientConnection {
     }
 }
 
-/// A server's end: rustls's, and what its client has said first.
-pub struct ServerEnd {
+/// The server side: the rustls connection, and the result of certificate selection.
+pub struct ServerSide {
     tls: UnbufferedServerConnection,
     hello: Hello,
 }
 
-impl ServerEnd {
+impl ServerSide {
     pub(crate) fn new(tls: UnbufferedServerConnection) -> Self {
         Self { tls, hello: Hello::Awaited }
     }
 }
 
-impl Side for ServerEnd {
+impl TlsSide for ServerSide {
     type Data = ServerConnectionData;
 
-    fn process<'c, 'i>(&'c mut self, input: &'i mut [u8]) -> Status<'c, 'i, Self> {
+    fn process<'c, 'i>(&'c mut self, input: &'i mut [u8]) -> ProcessStatus<'c, 'i, Self> {
         self.tls.process_tls_records(input)
     }
 
@@ -78,12 +78,12 @@ impl Side for ServerEnd {
         &self.tls
     }
 
-    fn hear(&mut self) -> Result<(), TlsError> {
-        match certificates::take_heard() {
+    fn after_step(&mut self) -> Result<(), TlsError> {
+        match certificates::take_hello() {
             Hello::Awaited => Ok(()),
             Hello::Refused(name) => Err(TlsError::UnknownName(name.map(String::from))),
-            heard @ Hello::Heard(_) => {
-                self.hello = heard;
+            hello @ Hello::Accepted(_) => {
+                self.hello = hello;
                 Ok(())
             }
         }
@@ -98,18 +98,18 @@ impl Side for ServerEnd {
 
     fn server_name(&self) -> Option<&str> {
         match &self.hello {
-            Hello::Heard(name) => name.as_deref(),
+            Hello::Accepted(name) => name.as_deref(),
             _ => None,
         }
     }
 }
 
-impl fmt::Debug for ServerEnd {
+impl fmt::Debug for ServerSide {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerEnd").field("hello", &self.hello).finish_non_exhaustive()
+        f.debug_struct("ServerSide").field("hello", &self.hello).finish_non_exhaustive()
     }
 }
 
-/// The largest hellos that clients send have 2 KB, with a key for post-quantum exchange; each
-/// connection of somebody who sends one without an end costs so much until the deadline.
+/// Maximum size in bytes of a ClientHello. Clients send up to 2 KB, including a post-quantum key
+/// share. A connection with an endless ClientHello uses this much memory until its deadline.
 const HELLO_SIZE_MAX: usize = 16 * 1024;

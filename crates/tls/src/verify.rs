@@ -1,4 +1,4 @@
-//! Verifying the peer's certificate: its chain (webpki) unless verification is off, then the pins.
+//! Certificate verification: the chain is verified by webpki (unless disabled), then the pins.
 //!
 //! A certificate that is itself a trust anchor needs no chain: see [`Trusted`].
 
@@ -18,20 +18,21 @@ use crate::error::PinMismatch;
 use crate::pin::Pin;
 use crate::roots::Trusted;
 
-/// A client's: verifies the certificate with `chain`, if there is one, then compares the key with
-/// the pins. The signature of the handshake is verified in any case.
+/// Verifies server certificates for a client: the chain with `chain`, if there is one, then the key
+/// with the pins. The handshake signature is always verified.
 #[derive(Debug)]
 pub(crate) struct Verifier {
     pub(crate) chain: Option<Arc<dyn ServerCertVerifier>>,
     pub(crate) trusted: Trusted,
-    /// Whose name is in the certificate does not matter.
+    /// Skip the host name check.
     pub(crate) any_name: bool,
     pub(crate) pins: Vec<Pin>,
     pub(crate) provider: Arc<CryptoProvider>,
 }
 
 impl Verifier {
-    /// The chain was refused with `error`: verifies a certificate that is itself trusted.
+    /// Called when the chain was rejected with `error`: accepts a certificate that is itself
+    /// trusted.
     fn verify_trusted(
         &self,
         certificate: &CertificateDer<'_>,
@@ -63,7 +64,7 @@ impl ServerCertVerifier for Verifier {
                 .map(drop)
                 .or_else(|error| self.verify_trusted(certificate, error, server_name, now));
             match verified {
-                // The name is looked at last: everything else is as it should be.
+                // webpki checks the name last: all other checks have passed.
                 Err(Error::InvalidCertificate(
                     CertificateError::NotValidForName
                     | CertificateError::NotValidForNameContext { .. },
@@ -106,7 +107,7 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// A server's: verifies the certificates of clients with `chain`.
+/// Verifies client certificates for a server.
 #[derive(Debug)]
 pub(crate) struct ClientVerifier {
     pub(crate) chain: Arc<dyn ClientCertVerifier>,

@@ -1,7 +1,7 @@
-//! The fuzz targets on records and changes with a seed: what every test run can afford of fuzzing.
+//! Runs the fuzz targets for records and modified bytes with a fixed seed.
 
 #[path = "../../../fuzz/src/tls.rs"]
-#[allow(unreachable_pub, reason = "a crate of its own elsewhere")]
+#[allow(unreachable_pub, reason = "a separate crate in fuzz")]
 mod fuzz;
 
 #[path = "../../../fuzz/src/mutate.rs"]
@@ -11,12 +11,12 @@ mod mutate;
 use mutate::Random;
 
 #[test]
-fn an_honest_wire_carries_every_byte() {
+fn unmodified_records_deliver_every_byte() {
     fuzz::wire(b"");
 }
 
 #[test]
-fn records_of_any_bytes_are_refused() {
+fn random_records_are_rejected() {
     let mut random = Random(SEED);
     for round in 0..2_000_usize {
         let mut data = vec![random.next().to_le_bytes()[0]];
@@ -28,7 +28,7 @@ fn records_of_any_bytes_are_refused() {
 }
 
 #[test]
-fn changed_bytes_are_never_delivered() {
+fn modified_bytes_are_never_delivered() {
     let mut random = Random(SEED);
     for round in 0..150 {
         let [low, high, mask, ..] = random.next().to_le_bytes();

@@ -1,4 +1,4 @@
-//! What takes hours between real peers, or peers that mean harm.
+//! Cases that take hours between real peers, and malicious peers.
 
 use aws_lc_rs::aead;
 use rustls::client::ClientConnectionData;
@@ -11,7 +11,7 @@ use super::*;
 use crate::roots::Trusted;
 use crate::verify::Verifier;
 
-/// Keys may seal so many records: the real limit takes hours to reach.
+/// Maximum number of records per key. The real limit takes hours to reach.
 const LIMIT: u64 = 20;
 
 fn limited(common: &CipherSuiteCommon) -> CipherSuiteCommon {
@@ -44,7 +44,7 @@ fn tls12() -> SupportedCipherSuite {
     }
 }
 
-/// Two ends that stand.
+/// A client and a server with a finished handshake.
 fn pair(suite: SupportedCipherSuite) -> (ClientSession, ServerSession) {
     let provider = provided::default_provider();
     let provider = Arc::new(CryptoProvider { cipher_suites: vec![suite], ..provider });
@@ -99,7 +99,7 @@ fn carry(
 }
 
 #[test]
-fn worn_keys_are_changed_where_the_version_can() {
+fn tls13_updates_exhausted_keys() {
     let (mut client, mut server) = pair(tls13());
     let mut above = BytesMut::new();
     for n in 0..10 * LIMIT {
@@ -114,7 +114,7 @@ fn worn_keys_are_changed_where_the_version_can() {
 }
 
 #[test]
-fn worn_keys_end_the_connection_where_it_cannot() {
+fn exhausted_keys_end_a_tls12_connection() {
     let (mut client, mut server) = pair(tls12());
     let mut above = BytesMut::new();
     let mut sealed = 0;
@@ -128,10 +128,10 @@ fn worn_keys_end_the_connection_where_it_cannot() {
     };
     assert_eq!(error.downcast_ref(), Some(&TlsError::KeysExhausted));
     carry(&mut client, &mut server, &mut above).unwrap();
-    assert_eq!(above.len() as u64, sealed * 4, "what was sealed is good");
+    assert_eq!(above.len() as u64, sealed * 4, "all sealed records can be decrypted");
 }
 
-/// A client with its keys in hand.
+/// A client's traffic keys.
 struct Keys {
     sealing: aead::LessSafeKey,
     iv: [u8; 12],
@@ -140,7 +140,9 @@ struct Keys {
 
 impl Keys {
     fn new((count, secrets): (u64, ConnectionTrafficSecrets)) -> Self {
-        let ConnectionTrafficSecrets::Aes128Gcm { key, iv } = secrets else { panic!("as asked") };
+        let ConnectionTrafficSecrets::Aes128Gcm { key, iv } = secrets else {
+            panic!("the only cipher suite offered")
+        };
         let key = aead::UnboundKey::new(&aead::AES_128_GCM, key.as_ref()).unwrap();
         let iv = iv.as_ref().try_into().unwrap();
         Self { sealing: aead::LessSafeKey::new(key), iv, count }
@@ -162,7 +164,7 @@ impl Keys {
     }
 }
 
-/// What a server says to records, one at a time, and how many bytes it has opened until then.
+/// Feeds records to the server, one at a time. Returns its error and the number of bytes consumed.
 fn opened(server: &mut ServerSession, records: impl Iterator<Item = Vec<u8>>) -> (TlsError, usize) {
     let mut above = BytesMut::new();
     let mut taken = 0;
@@ -170,7 +172,7 @@ fn opened(server: &mut ServerSession, records: impl Iterator<Item = Vec<u8>>) ->
         taken += record.len();
         let mut wire = BytesMut::from(&record[..]);
         match server.open(&mut Input::all(&mut wire, false), &mut above) {
-            Ok(Opened::Blocked) => assert!(taken < 1_000_000, "it goes on for ever"),
+            Ok(Opened::Blocked) => assert!(taken < 1_000_000, "no limit was reached"),
             Ok(opened) => panic!("{opened:?}"),
             Err(error) => {
                 assert!(above.is_empty());
@@ -178,13 +180,13 @@ fn opened(server: &mut ServerSession, records: impl Iterator<Item = Vec<u8>>) ->
             }
         }
         let queued = server.outbox.size();
-        assert_eq!(queued, 0, "nothing is answered before there is something to say");
+        assert_eq!(queued, 0, "no response to non-data records");
     }
-    panic!("there are no more records")
+    panic!("the records were all accepted")
 }
 
-/// A server that stands, and its client's keys.
-fn harmed() -> (ServerSession, Keys, KernelConnection<ClientConnectionData>) {
+/// A server with a finished handshake, and the traffic keys of its client.
+fn server_and_client_keys() -> (ServerSession, Keys, KernelConnection<ClientConnectionData>) {
     let (client, server) = pair(tls13());
     let (secrets, kernel) = client.tls.dangerous_into_kernel_connection().unwrap();
     (server, Keys::new(secrets.tx), kernel)
@@ -193,12 +195,12 @@ fn harmed() -> (ServerSession, Keys, KernelConnection<ClientConnectionData>) {
 const DATA: u8 = 23;
 const HANDSHAKE: u8 = 22;
 const ALERT: u8 = 21;
-/// RFC 8446 §4.6.3: update_requested, so that the server has work and an answer.
+/// RFC 8446 §4.6.3: update_requested, so the server must reply.
 const KEY_UPDATE: [u8; 5] = [24, 0, 0, 1, 1];
 
 #[test]
-fn empty_records_are_few() {
-    let (mut server, mut keys, _) = harmed();
+fn empty_records_are_limited() {
+    let (mut server, mut keys, _) = server_and_client_keys();
     let endless = std::iter::from_fn(|| Some(keys.seal(b"", DATA)));
     let (error, size) = opened(&mut server, endless);
     assert_eq!(error, TlsError::Flood);
@@ -206,8 +208,8 @@ fn empty_records_are_few() {
 }
 
 #[test]
-fn changes_of_keys_are_few() {
-    let (mut server, mut keys, mut kernel) = harmed();
+fn key_updates_are_limited() {
+    let (mut server, mut keys, mut kernel) = server_and_client_keys();
     let endless = std::iter::from_fn(|| {
         let record = keys.seal(&KEY_UPDATE, HANDSHAKE);
         keys = Keys::new(kernel.update_tx_secret().unwrap());
@@ -218,10 +220,10 @@ fn changes_of_keys_are_few() {
     assert!(size < 2_000, "{size}");
 }
 
-/// Each begins the count of the other anew.
+/// Each record type resets the counter that rustls has for the other.
 #[test]
-fn empty_records_between_changes_of_keys_are_bounded() {
-    let (mut server, mut keys, mut kernel) = harmed();
+fn alternating_key_updates_and_empty_records_are_limited() {
+    let (mut server, mut keys, mut kernel) = server_and_client_keys();
     let endless = std::iter::from_fn(|| {
         let update = keys.seal(&KEY_UPDATE, HANDSHAKE);
         keys = Keys::new(kernel.update_tx_secret().unwrap());
@@ -229,17 +231,17 @@ fn empty_records_between_changes_of_keys_are_bounded() {
     });
     let (error, size) = opened(&mut server, endless);
     assert_eq!(error, TlsError::Flood);
-    assert!((SILENT_SIZE_MAX..SILENT_SIZE_MAX + 100).contains(&size), "{size}");
+    assert!((NON_DATA_SIZE_MAX..NON_DATA_SIZE_MAX + 100).contains(&size), "{size}");
 }
 
 #[test]
-fn a_warning_is_an_error_where_there_are_none() {
-    let (mut server, mut keys, _) = harmed();
+fn warning_alerts_are_limited() {
+    let (mut server, mut keys, _) = server_and_client_keys();
     let unrecognized_name = [1, 112];
     let endless = std::iter::from_fn(|| Some(keys.seal(&unrecognized_name, ALERT)));
     let (_, size) = opened(&mut server, endless);
     assert!(size < 100, "{size}");
-    let (mut server, mut keys, _) = harmed();
+    let (mut server, mut keys, _) = server_and_client_keys();
     let user_canceled = [1, 90];
     let endless = std::iter::from_fn(|| Some(keys.seal(&user_canceled, ALERT)));
     let (error, size) = opened(&mut server, endless);
@@ -248,10 +250,10 @@ fn a_warning_is_an_error_where_there_are_none() {
 }
 
 #[test]
-fn what_says_something_begins_the_count_anew() {
-    let (mut server, mut keys, mut kernel) = harmed();
+fn application_data_resets_the_non_data_count() {
+    let (mut server, mut keys, mut kernel) = server_and_client_keys();
     let mut above = BytesMut::new();
-    let rounds = 2 * SILENT_SIZE_MAX / 50;
+    let rounds = 2 * NON_DATA_SIZE_MAX / 50;
     for _ in 0..rounds {
         let update = keys.seal(&KEY_UPDATE, HANDSHAKE);
         keys = Keys::new(kernel.update_tx_secret().unwrap());
