@@ -100,7 +100,7 @@ fn streams_that_are_named_twice_are_refused() {
         (&["-O", "x", "http://h/a", "http://h/b"], "use --output-dir for several"),
         (&["-O", "x/..", "http://h/"], "not a file name"),
         (&["--resolve", "b\u{fc} cher:80:::1", "http://h/"], "b\u{fc} cher:80:::1"),
-        (&["--resolve", "h:x:::1", "http://h/"], "\"h:x:::1\": the port is no number"),
+        (&["--resolve", "h:x:::1", "http://h/"], "\"h:x:::1\": invalid port"),
     ] {
         let ended = get(&download, arguments);
         assert_eq!(ended.status.code(), Some(2), "{arguments:?}: {ended:?}");

@@ -1,4 +1,4 @@
-//! Answers, for as long as they hold.
+//! Cache of lookup results.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -7,23 +7,23 @@ use std::time::{Duration, Instant};
 
 use fulmar_engine::ResolveError;
 
-/// What a name came to; shared by all who asked.
-pub(crate) type Addresses = Result<Arc<[IpAddr]>, ResolveError>;
+/// The result of a lookup, shared by all waiters.
+pub(crate) type ResolvedAddresses = Result<Arc<[IpAddr]>, ResolveError>;
 
-/// Answers by name. Never more than its bound: when it is full, what has expired goes, and if
-/// that is not enough the oldest eighth, so that the search for them is paid by many inserts.
+/// Results by name. A full cache drops expired entries. If none has expired, it drops the oldest
+/// eighth, so that the cost of the search is spread over many inserts.
 #[derive(Debug)]
 pub(crate) struct Cache {
-    entries: HashMap<Box<str>, Entry>,
+    entries: HashMap<Box<str>, CacheEntry>,
     len_max: usize,
     inserts: u64,
 }
 
 #[derive(Debug)]
-struct Entry {
-    addresses: Addresses,
+struct CacheEntry {
+    addresses: ResolvedAddresses,
     expires: Instant,
-    born: u64, // the how-manieth insert
+    sequence: u64, // sequence number of the insert
 }
 
 impl Cache {
@@ -31,7 +31,7 @@ impl Cache {
         Self { entries: HashMap::new(), len_max, inserts: 0 }
     }
 
-    pub(crate) fn get(&self, now: Instant, name: &str) -> Option<Addresses> {
+    pub(crate) fn get(&self, now: Instant, name: &str) -> Option<ResolvedAddresses> {
         let entry = self.entries.get(name).filter(|entry| now < entry.expires)?;
         Some(entry.addresses.clone())
     }
@@ -40,7 +40,7 @@ impl Cache {
         &mut self,
         now: Instant,
         name: Box<str>,
-        answer: &Addresses,
+        answer: &ResolvedAddresses,
         ttl: Duration,
     ) {
         if self.entries.len() >= self.len_max && !self.entries.contains_key(&name) {
@@ -48,7 +48,11 @@ impl Cache {
         }
         if self.entries.len() < self.len_max || self.entries.contains_key(&name) {
             self.inserts += 1;
-            let entry = Entry { addresses: answer.clone(), expires: now + ttl, born: self.inserts };
+            let entry = CacheEntry {
+                addresses: answer.clone(),
+                expires: now + ttl,
+                sequence: self.inserts,
+            };
             self.entries.insert(name, entry);
         }
     }
@@ -58,10 +62,10 @@ impl Cache {
         if self.entries.len() < self.len_max || self.len_max == 0 {
             return;
         }
-        let mut births: Vec<u64> = self.entries.values().map(|entry| entry.born).collect();
-        let (_, newest_to_go, _) = births.select_nth_unstable(self.len_max / 8);
-        let newest_to_go = *newest_to_go;
-        self.entries.retain(|_, entry| entry.born > newest_to_go);
+        let mut sequences: Vec<u64> = self.entries.values().map(|entry| entry.sequence).collect();
+        let (_, newest_dropped, _) = sequences.select_nth_unstable(self.len_max / 8);
+        let newest_dropped = *newest_dropped;
+        self.entries.retain(|_, entry| entry.sequence > newest_dropped);
     }
 }
 
@@ -69,17 +73,17 @@ impl Cache {
 mod tests {
     use super::*;
 
-    #[expect(clippy::disallowed_methods, reason = "a test needs some moment to start from")]
+    #[expect(clippy::disallowed_methods, reason = "tests need a start time")]
     fn start() -> Instant {
         Instant::now()
     }
 
-    fn answer() -> Addresses {
+    fn answer() -> ResolvedAddresses {
         Ok(Arc::from([IpAddr::from([192, 0, 2, 1])]))
     }
 
     #[test]
-    fn answers_hold_until_they_expire() {
+    fn results_are_cached_until_they_expire() {
         let now = start();
         let second = Duration::from_secs(1);
         let mut cache = Cache::new(8);
@@ -91,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_cache_drops_what_expired_and_then_the_oldest() {
+    fn a_full_cache_drops_expired_then_oldest_entries() {
         let now = start();
         let second = Duration::from_secs(1);
         let mut cache = Cache::new(16);
@@ -101,17 +105,17 @@ mod tests {
         }
         let later = now + second;
         cache.insert(later, "one".into(), &answer(), second);
-        assert_eq!(cache.entries.len(), 9, "the expired are gone");
+        assert_eq!(cache.entries.len(), 9, "expired entries are dropped");
         for n in 0..10_000 {
             cache.insert(later, format!("more{n}").into(), &answer(), second);
             assert!(cache.entries.len() <= 16);
         }
-        assert_eq!(cache.get(later, "long0"), None, "the oldest are gone");
+        assert_eq!(cache.get(later, "long0"), None, "oldest entries are dropped");
         assert_eq!(cache.get(later, "more9999"), Some(answer()));
     }
 
     #[test]
-    fn a_cache_of_nothing_keeps_nothing() {
+    fn a_cache_of_size_zero_is_empty() {
         let now = start();
         let mut cache = Cache::new(0);
         cache.insert(now, "a".into(), &answer(), Duration::from_secs(1));

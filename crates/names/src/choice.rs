@@ -1,14 +1,14 @@
-//! Which addresses of an answer are told, and in which order (RFC 8305 §4).
+//! Selects and orders the addresses of a result (RFC 8305 §4).
 //!
-//! Addresses of one family stay as the server sent them. Sorting them by what this machine can
-//! reach (RFC 6724) would ask the kernel for each; trying the first ones soon tells as much.
+//! Addresses of one family keep the order of the reply. Sorting by reachability (RFC 6724) needs a
+//! system call for each address; connection attempts find out as well.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::options::Family;
 
-/// The addresses to try, best first: each once, IPv6 and IPv4 by turns and otherwise as they
-/// came, and no more than anybody would try.
+/// The addresses to try, best first: without duplicates, IPv6 and IPv4 alternating, otherwise in
+/// their order, and at most [`ADDRESSES_MAX`].
 pub(crate) fn choose(found: &[IpAddr], family: Family, public_only: bool) -> Vec<IpAddr> {
     let mut v6 = Vec::new();
     let mut v4 = Vec::new();
@@ -30,12 +30,12 @@ pub(crate) fn choose(found: &[IpAddr], family: Family, public_only: bool) -> Vec
     by_turns.take(ADDRESSES_MAX).copied().collect()
 }
 
-/// What `localhost` means.
+/// The addresses of `localhost`.
 pub(crate) const LOOPBACK: [IpAddr; 2] =
     [IpAddr::V6(Ipv6Addr::LOCALHOST), IpAddr::V4(Ipv4Addr::LOCALHOST)];
 
-/// Addresses that mean this machine, its network or nobody in particular (RFC 6890), also inside
-/// the IPv6 forms that carry an IPv4 address.
+/// True for addresses of this machine, its network or no host (RFC 6890), also inside IPv6
+/// addresses that carry an IPv4 address.
 fn is_private(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => is_private_v4(v4),
@@ -73,7 +73,7 @@ fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
-/// Addresses of one answer: beyond so many attempts nobody waits.
+/// Maximum number of addresses of a result.
 pub(crate) const ADDRESSES_MAX: usize = 64;
 
 #[cfg(test)]
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn families_take_turns_and_ipv6_begins() {
+    fn families_alternate_and_ipv6_is_first() {
         for (family, found, expected) in [
             (Family::Any, "1.0.0.1 1.0.0.2 2::1 2::2", "2::1 1.0.0.1 2::2 1.0.0.2"),
             (Family::Any, "1.0.0.1 1.0.0.2 1.0.0.3 2::1", "2::1 1.0.0.1 1.0.0.2 1.0.0.3"),
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_answer_is_cut_and_keeps_both_families() {
+    fn a_long_result_is_truncated_with_both_families() {
         let v4 = (0..1000_u32).map(|n| IpAddr::V4(Ipv4Addr::from(0x0100_0000 + n)));
         let v6 = (0..1000_u32).map(|n| IpAddr::V6(Ipv6Addr::from(u128::from(n) + (2 << 112))));
         let all: Vec<_> = v4.chain(v6).collect();

@@ -1,11 +1,11 @@
-//! Which texts are names that can be asked for (RFC 1035 §2.3.4), and which never are.
+//! Normalizes host names (RFC 1035 §2.3.4), and recognizes special ones.
 
 use fulmar_engine::ResolveError;
 
-/// Writes `name` in small letters, as it is compared, to `out`.
+/// Writes `name` in lower case to `out`.
 ///
-/// Letters, digits, hyphens and underscores; a final dot means that no search list applies.
-/// Names in other scripts come in their ASCII form (RFC 5890).
+/// Allowed are letters, digits, hyphens and underscores. A final dot disables the search list.
+/// Names in other scripts must be in ASCII form (RFC 5890).
 pub(crate) fn normalize(name: &str, out: &mut String) -> Result<(), ResolveError> {
     out.clear();
     let labels = name.strip_suffix('.').unwrap_or(name);
@@ -21,12 +21,12 @@ pub(crate) fn normalize(name: &str, out: &mut String) -> Result<(), ResolveError
     Ok(())
 }
 
-/// `localhost` and what is below it: loopback, and no question for a server (RFC 6761 §6.3).
+/// `localhost` and its subdomains resolve to loopback, without a query (RFC 6761 §6.3).
 pub(crate) fn is_localhost(normal: &str) -> bool {
     is_below(normal, "localhost")
 }
 
-/// `onion` names live elsewhere, and asking for one would tell (RFC 7686 §2).
+/// `onion` names are not in DNS, and a query would reveal them (RFC 7686 §2).
 pub(crate) fn is_onion(normal: &str) -> bool {
     is_below(normal, "onion")
 }
@@ -38,7 +38,7 @@ fn is_below(normal: &str, domain: &str) -> bool {
 
 /// RFC 1035 §2.3.4.
 const LABEL_LEN_MAX: usize = 63;
-/// 255 octets, less the first length and the root.
+/// 255 octets, minus the first length octet and the root.
 const NAME_LEN_MAX: usize = 253;
 
 #[cfg(test)]
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_compared_in_small_letters() {
+    fn names_are_normalized_to_lower_case() {
         for (name, expected) in [
             ("a", "a"),
             ("WWW.Example.COM", "www.example.com"),
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_no_names() {
+    fn invalid_names_are_rejected() {
         let long_label = "a".repeat(64);
         let long_name = "ab.".repeat(84) + "ab";
         for name in [

@@ -1,10 +1,10 @@
-//! Names to addresses (RFC 1034, RFC 1035), driven by fulmar's loop.
+//! Name resolution (RFC 1034, RFC 1035), driven by fulmar's event loop.
 //!
-//! [`Names`] is the [`Resolver`](fulmar_drive::Resolver) of a reactor: it answers an engine's
-//! `Action::Resolve` from what was given ([`Overrides`]), from its cache, from the hosts file, or
-//! by asking the name servers through c-ares, whose sockets are watched in our loop. Nothing blocks
-//! but reading the hosts file and `resolv.conf`, and there is no thread. c-ares makes system calls
-//! of its own, which are in nobody's ledger; an answer from the cache makes none.
+//! [`Names`] is the [`Resolver`](fulmar_drive::Resolver) of a reactor. It resolves an engine's
+//! `Action::Resolve` from the configured [`Overrides`], its cache, the hosts file, or the name
+//! servers. c-ares sends the queries; the event loop watches its sockets. Only reading the hosts
+//! file and `resolv.conf` blocks, and there is no thread. The ledger does not count the system
+//! calls of c-ares; a cache hit makes none.
 //!
 //! ```
 //! use fulmar_names::{Names, Options, Overrides};

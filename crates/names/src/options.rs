@@ -1,4 +1,4 @@
-//! How names are resolved.
+//! Options of name resolution.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -6,33 +6,33 @@ use std::time::Duration;
 
 use crate::overrides::Overrides;
 
-/// How names are resolved; the default is what the machine is set up for.
+/// Options of name resolution. The default uses the system's configuration.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Who is asked, in this order; none: those of `resolv.conf`.
+    /// Name servers, in order of preference. Empty: those in `resolv.conf`.
     pub servers: Vec<SocketAddr>,
-    /// Where the machine's servers and search list stand; looked at again when it changes.
+    /// The file with the name servers and the search list. It is read again when it changes.
     pub resolv_conf: PathBuf,
-    /// Where addresses stand that need no server (hosts(5)).
+    /// The file of static addresses (hosts(5)).
     pub hosts: PathBuf,
-    /// How long a server has for its first try; later ones get longer. This and `tries` take the
-    /// place of what `resolv.conf` says.
+    /// Timeout of the first try of a server; later tries have longer timeouts. This and `tries`
+    /// replace the values in `resolv.conf`.
     pub try_timeout: Duration,
-    /// How often each server is asked.
+    /// Number of tries for each server.
     pub tries: u32,
-    /// How long a lookup takes at most, whatever the servers do; an hour is the longest.
+    /// Maximum time of a lookup; at most one hour.
     pub deadline: Duration,
-    /// How long IPv4 addresses wait for IPv6 ones (RFC 8305 §3). The other way round they wait
-    /// until the deadline, since IPv6 alone often leads nowhere.
+    /// How long a lookup with IPv4 addresses waits for IPv6 addresses (RFC 8305 §3). With only IPv6
+    /// addresses it waits until the deadline, because IPv6 alone often has no route.
     pub resolution_delay: Duration,
-    /// Which addresses are wanted.
+    /// The address families to resolve.
     pub family: Family,
-    /// Leave out addresses that are not of the public internet, so that a name of somebody else's
-    /// cannot lead to this machine or its neighbours (DNS rebinding). Overrides are exempt.
+    /// Drop addresses that are not public, so that a foreign name cannot resolve to this machine or
+    /// its network (DNS rebinding). Overrides are exempt.
     pub public_only: bool,
-    /// What is known better than the servers know it.
+    /// Addresses that replace the results of the name servers.
     pub overrides: Overrides,
-    /// Names whose answers are kept.
+    /// Maximum number of names in the cache.
     pub cache_len_max: usize,
 }
 
@@ -54,10 +54,10 @@ impl Default for Options {
     }
 }
 
-/// Which addresses are wanted.
+/// The address families to resolve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Family {
-    /// Both, IPv6 first and by turns.
+    /// Both, alternating, IPv6 first.
     #[default]
     Any,
     /// IPv4 only.

@@ -1,4 +1,4 @@
-//! Addresses that the user knows better than the name servers: curl's `--resolve`.
+//! Static addresses that replace the results of name servers: curl's `--resolve`.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -8,29 +8,28 @@ use fulmar_engine::ResolveError;
 
 use crate::hostname;
 
-/// Addresses of hosts, given as `host:port:address[,address]...`; the host `*` means every one.
+/// Addresses of hosts, as `host:port:address[,address]...`; the host `*` matches every host.
 ///
-/// A lookup asks for a name and has no port. So [`Names`](crate::Names) takes an override for all
-/// ports of its host; who connects to several and wants curl's exact rule asks
-/// [`Overrides::find`] with the port, before it asks for the name.
+/// A lookup has no port, so [`Names`](crate::Names) applies an override to all ports of its host.
+/// For curl's exact rule, call [`Overrides::find`] with the port before the lookup.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
-    entries: Vec<Entry>,
+    entries: Vec<OverrideEntry>,
 }
 
 #[derive(Clone, Debug)]
-struct Entry {
-    host: Box<str>, // normal, without a final dot; or `*`
+struct OverrideEntry {
+    host: Box<str>, // normalized, without a final dot; or `*`
     port: u16,
     addresses: Arc<[IpAddr]>,
 }
 
 impl Overrides {
-    /// Adds `host:port:address[,address]...`, in place of what was said of that host and port.
-    /// IPv6 addresses may stand in brackets.
+    /// Adds `host:port:address[,address]...`, replacing an earlier entry for the same host and
+    /// port. IPv6 addresses may be in brackets.
     ///
     /// # Errors
-    /// The variant says which part is wrong.
+    /// The variant names the invalid part.
     pub fn add(&mut self, text: &str) -> Result<(), OverrideError> {
         let mut parts = text.splitn(3, ':');
         let (Some(host), Some(port), Some(addresses)) = (parts.next(), parts.next(), parts.next())
@@ -47,15 +46,15 @@ impl Overrides {
         let addresses: Arc<[IpAddr]> = parsed.ok_or(OverrideError::Address)?.into();
         let host: Box<str> = name.strip_suffix('.').unwrap_or(&name).into();
         self.entries.retain(|entry| entry.host != host || entry.port != port);
-        self.entries.push(Entry { host, port, addresses });
+        self.entries.push(OverrideEntry { host, port, addresses });
         Ok(())
     }
 
-    /// What was said of `host`: at `port`, or at any. What was said last counts; what was said of
-    /// every host counts last.
+    /// The addresses for `host` at `port`, or at any port. The entry added last wins; entries for
+    /// `*` are used only if the host has none.
     pub fn find(&self, host: &str, port: Option<u16>) -> Option<&Arc<[IpAddr]>> {
         let host = host.strip_suffix('.').unwrap_or(host);
-        let fits = |entry: &&Entry| port.is_none_or(|port| entry.port == port);
+        let fits = |entry: &&OverrideEntry| port.is_none_or(|port| entry.port == port);
         let mut latest = self.entries.iter().rev().filter(fits);
         let exact = latest.clone().find(|entry| entry.host.eq_ignore_ascii_case(host));
         exact.or_else(|| latest.find(|entry| &*entry.host == "*")).map(|entry| &entry.addresses)
@@ -67,27 +66,27 @@ fn address(text: &str) -> Option<IpAddr> {
     bare.unwrap_or(text).parse().ok()
 }
 
-/// What is wrong with an override.
+/// The invalid part of an override.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OverrideError {
     /// Not three parts.
     Incomplete,
-    /// The first part is no name.
+    /// The host is invalid.
     Host(ResolveError),
-    /// The second part is no port.
+    /// The port is invalid.
     Port,
-    /// The third part is no list of addresses.
+    /// The address list is invalid.
     Address,
 }
 
 impl fmt::Display for OverrideError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Incomplete => "not host:port:address[,address]...",
-            Self::Host(_) => "the host is neither a host name nor *",
-            Self::Port => "the port is no number from 1 to 65535",
-            Self::Address => "not an IP address, or several with commas between",
+            Self::Incomplete => "expected host:port:address[,address]...",
+            Self::Host(_) => "invalid host: neither a host name nor '*'",
+            Self::Port => "invalid port: not a number from 1 to 65535",
+            Self::Address => "invalid address: expected IP addresses separated by commas",
         })
     }
 }
@@ -127,14 +126,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_last_counts() {
+    fn the_last_override_wins() {
         let overrides = of(&["a:80:192.0.2.1", "a:80:192.0.2.2"]);
         assert_eq!(found(&overrides, "a", Some(80)), "192.0.2.2");
         assert_eq!(overrides.entries.len(), 1);
     }
 
     #[test]
-    fn wrong_overrides_say_what_is_wrong() {
+    fn invalid_overrides_name_the_invalid_part() {
         for (text, error) in [
             ("", OverrideError::Incomplete),
             ("a:80", OverrideError::Incomplete),

@@ -1,25 +1,25 @@
-//! What a name server's reply says of the name that was asked for (RFC 1034 §4.3.2, §5.3.3).
+//! Parses the reply of a name server (RFC 1034 §4.3.2, §5.3.3).
 
 use std::net::IpAddr;
 
 use c_ares::{DnsRecord, DnsSection, Error, TypedRr};
 use fulmar_engine::ResolveError;
 
-/// The addresses of one kind, as one reply tells them.
+/// The addresses of one record type in a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
-    /// The name that has them: of the search list, the one that exists.
+pub(crate) struct FoundAddresses {
+    /// The name with these addresses; with a search list, the name that exists.
     pub(crate) name: Box<str>,
     pub(crate) addresses: Vec<IpAddr>,
-    /// Seconds for which all of it holds.
+    /// The minimum TTL of all records used, in seconds.
     pub(crate) ttl: u32,
 }
 
-/// What one query came to.
-pub(crate) type Reply = Result<Found, ResolveError>;
+/// The result of one query.
+pub(crate) type Reply = Result<FoundAddresses, ResolveError>;
 
-/// Reads the answer section: from the question along the aliases to the addresses. c-ares has
-/// checked that the reply belongs to the query; records of other names are not ours to believe.
+/// Reads the answer section: follows the aliases from the query name to the addresses. c-ares has
+/// checked that the reply belongs to the query. Records of other names are ignored.
 pub(crate) fn read(record: &DnsRecord) -> Reply {
     let (question, ..) = record.query_get(0).map_err(|_| ResolveError::ServerFailed)?;
     let answer = || record.rrs(DnsSection::Answer).map(|rr| rr.as_typed());
@@ -44,15 +44,19 @@ pub(crate) fn read(record: &DnsRecord) -> Reply {
             if addresses.is_empty() {
                 return Err(ResolveError::NoAddress);
             }
-            return Ok(Found { name: question.to_ascii_lowercase().into(), addresses, ttl });
+            return Ok(FoundAddresses {
+                name: question.to_ascii_lowercase().into(),
+                addresses,
+                ttl,
+            });
         };
         ttl = ttl.min(alias.ttl());
         name = alias.cname();
     }
-    Err(ResolveError::ServerFailed) // a loop, or as good as one
+    Err(ResolveError::ServerFailed) // an alias loop, or too many aliases
 }
 
-/// What an error of c-ares means; `None`: we gave the query up ourselves.
+/// Maps an error of c-ares; `None` if the query was cancelled.
 pub(crate) fn meaning(error: Error) -> Option<ResolveError> {
     Some(match error {
         Error::ECANCELLED | Error::EDESTRUCTION => return None,
@@ -66,7 +70,7 @@ pub(crate) fn meaning(error: Error) -> Option<ResolveError> {
     })
 }
 
-/// Aliases that lead to a name; resolvers follow 8 to 16.
+/// Maximum number of aliases for a name; resolvers follow 8 to 16.
 const ALIASES_MAX: usize = 16;
 
 #[cfg(test)]
@@ -75,7 +79,7 @@ mod tests {
 
     use super::*;
 
-    /// A reply to the question for the A records of `a.example`: `owner ttl address-or-alias`.
+    /// A reply to the query for the A records of `a.example`: `owner ttl address-or-alias`.
     fn reply(records: &[(&str, u32, &str)]) -> DnsRecord {
         let flags = DnsFlags::QR;
         let mut reply = DnsRecord::new(1, flags, DnsOpcode::Query, DnsRcode::NoError).unwrap();
@@ -120,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_other_names_are_not_believed() {
+    fn addresses_of_other_names_are_ignored() {
         for records in [
             &[][..],
             &[("bank.example", 60, "192.0.2.66")],
@@ -132,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn alias_loops_and_chains_without_end_are_failures() {
+    fn alias_loops_and_long_chains_are_failures() {
         let around = [("a.example", 60, "b.example"), ("b.example", 60, "a.example")];
         assert_eq!(read(&reply(&around)), Err(ResolveError::ServerFailed));
         let itself = [("a.example", 60, "a.example"), ("a.example", 60, "192.0.2.1")];

@@ -1,7 +1,6 @@
-//! The name servers and the hosts file, as c-ares asks them.
+//! Queries to the name servers and lookups in the hosts file, through c-ares.
 //!
-//! c-ares is told what is ready and what time it is; what it says comes by callbacks, which only
-//! write it down.
+//! c-ares receives readiness and time. Its callbacks only append to [`CallbackQueue`].
 
 use std::net::IpAddr;
 use std::os::fd::RawFd;
@@ -16,69 +15,69 @@ use fulmar_drive::{Interest, Ready};
 use fulmar_engine::ResolveError;
 
 use crate::options::{Family, Options};
-use crate::question::Kind;
+use crate::question::AddressKind;
 use crate::reply::{self, Reply};
 
-/// What c-ares has said and nobody has read yet.
+/// Results of c-ares callbacks that were not processed yet.
 #[derive(Debug, Default)]
-pub(crate) struct Said {
-    /// Of a socket: what to wait for, or nothing, just before it is closed.
+pub(crate) struct CallbackEvents {
+    /// The interest in a socket; no interest precedes its close.
     pub(crate) sockets: Vec<(RawFd, Interest)>,
-    /// To a question, of one kind.
-    pub(crate) replies: Vec<(u64, Kind, Reply)>,
+    /// Replies: the question, the record type, and the result.
+    pub(crate) replies: Vec<(u64, AddressKind, Reply)>,
 }
 
-/// Where callbacks write. It is only locked for as long as that takes, and by one thread.
+/// Queue that the callbacks write to. It has one thread, which locks it only for each access.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Notes(Arc<Mutex<Said>>);
+pub(crate) struct CallbackQueue(Arc<Mutex<CallbackEvents>>);
 
-impl Notes {
-    pub(crate) fn take(&self) -> Said {
+impl CallbackQueue {
+    pub(crate) fn take(&self) -> CallbackEvents {
         self.with(std::mem::take)
     }
 
-    fn with<R>(&self, act: impl FnOnce(&mut Said) -> R) -> R {
+    fn with<R>(&self, act: impl FnOnce(&mut CallbackEvents) -> R) -> R {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// The servers and files that one state of `resolv.conf` names.
+/// The name servers and files of one version of `resolv.conf`.
 #[derive(Debug)]
 pub(crate) struct Servers {
     channel: Channel,
     hosts: Channel, // never opens a socket
-    notes: Notes,
+    callbacks: CallbackQueue,
 }
 
 impl Servers {
-    /// Reads `resolv.conf`; nothing is asked yet.
-    pub(crate) fn open(options: &Options, notes: &Notes) -> Result<Self, ResolveError> {
+    /// Reads `resolv.conf`. No query is sent yet.
+    pub(crate) fn open(options: &Options, callbacks: &CallbackQueue) -> Result<Self, ResolveError> {
         let open = || -> c_ares::Result<Self> {
             let hosts = Channel::with_options(settings(options, "f")?)?;
             let mut settings = settings(options, "b")?;
-            let sockets = notes.clone();
+            let sockets = callbacks.clone();
             settings.set_socket_state_callback(move |socket, read, write| {
-                sockets.with(|said| {
-                    said.sockets.push((socket, Interest { read, write, hangup: false }))
+                sockets.with(|events| {
+                    events.sockets.push((socket, Interest { read, write, hangup: false }))
                 });
             });
             let mut channel = Channel::with_options(settings)?;
             if !options.servers.is_empty() {
                 channel.set_servers(options.servers.iter().map(ToString::to_string))?;
             }
-            Ok(Self { channel, hosts, notes: notes.clone() })
+            Ok(Self { channel, hosts, callbacks: callbacks.clone() })
         };
         open().map_err(|error| reply::meaning(error).unwrap_or(ResolveError::ServerFailed))
     }
 
-    /// The addresses in the hosts file.
+    /// Looks up `name` in the hosts file.
     pub(crate) fn hosts(&mut self, name: &str, family: Family) -> Vec<IpAddr> {
         let family = match family {
             Family::Any => AddressFamily::UNSPEC,
             Family::V4 => AddressFamily::INET,
             Family::V6 => AddressFamily::INET6,
         };
-        let flags = AddrInfoFlags::NOSORT; // sorting asks the kernel for each address
+        let flags = AddrInfoFlags::NOSORT; // sorting needs a system call for each address
         let hints = AddrInfoHints { flags, family: Some(family), ..AddrInfoHints::default() };
         let found = Arc::new(Mutex::new(Vec::new()));
         let write = Arc::clone(&found);
@@ -92,17 +91,18 @@ impl Servers {
         std::mem::take(&mut *found.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Asks for one kind of address; the reply is noted, perhaps at once.
-    pub(crate) fn ask(&mut self, question: u64, kind: Kind, name: &str) {
-        let notes = self.notes.clone();
-        let note = move |reply| notes.with(|said| said.replies.push((question, kind, reply)));
+    /// Starts a query for one record type. The reply may be queued at once.
+    pub(crate) fn start_query(&mut self, question: u64, kind: AddressKind, name: &str) {
+        let callbacks = self.callbacks.clone();
+        let note =
+            move |reply| callbacks.with(|events| events.replies.push((question, kind, reply)));
         let query = match query(name, kind) {
             Ok(query) => query,
             Err(error) => {
                 return note(Err(reply::meaning(error).unwrap_or(ResolveError::ServerFailed)));
             }
         };
-        // What is returned has been told to the callback, too.
+        // The callback receives the same result.
         let _ = self.channel.search_dnsrec(&query, move |result| match result.map(reply::read) {
             Ok(reply) => note(reply),
             Err(error) => {
@@ -117,7 +117,7 @@ impl Servers {
         let mut events = FdEventFlags::empty();
         events.set(FdEventFlags::READ, ready.read || ready.hangup || ready.failed);
         events.set(FdEventFlags::WRITE, ready.write);
-        // Fails only for want of memory; the deadline of the lookup holds all the same.
+        // Fails only without memory; the deadline of the lookup still applies.
         let _ = self.channel.process_fds(&[FdEvents::new(socket, events)], ProcessFlags::empty());
     }
 
@@ -125,19 +125,19 @@ impl Servers {
         let _ = self.channel.process_fds(&[], ProcessFlags::empty()); // as above
     }
 
-    /// In how long [`Servers::handle_timeout`] is due.
+    /// The time until [`Servers::handle_timeout`] must be called.
     pub(crate) fn timeout(&self) -> Option<Duration> {
         self.channel.timeout(None)
     }
 
-    /// Gives up everything that was asked; its sockets are closed.
+    /// Cancels all queries; c-ares closes its sockets.
     pub(crate) fn cancel(&mut self) {
         if self.channel.queue_active_queries() > 0 {
             self.channel.cancel();
         }
     }
 
-    /// True if one more question may be asked now.
+    /// True if one more question may be sent now.
     pub(crate) fn has_room(&self) -> bool {
         self.channel.queue_active_queries() + 2 <= QUERIES_MAX
     }
@@ -152,17 +152,17 @@ fn settings(options: &Options, lookups: &str) -> c_ares::Result<c_ares::Options>
         .set_timeout(options.try_timeout)
         .set_tries(options.tries)
         .set_udp_max_queries(Some(PORT_QUERIES_MAX))
-        .set_query_cache_max_ttl(0) // ours knows the time that the loop knows
+        .set_query_cache_max_ttl(0) // `Cache` uses the time of the event loop
         .set_resolvconf_path(&path(&options.resolv_conf)?)?
         .set_hosts_path(&path(&options.hosts)?)?
         .set_lookups(lookups)?;
     Ok(settings)
 }
 
-fn query(name: &str, kind: Kind) -> c_ares::Result<DnsRecord> {
+fn query(name: &str, kind: AddressKind) -> c_ares::Result<DnsRecord> {
     let kind = match kind {
-        Kind::A => DnsRecordType::A,
-        Kind::Aaaa => DnsRecordType::AAAA,
+        AddressKind::A => DnsRecordType::A,
+        AddressKind::Aaaa => DnsRecordType::AAAA,
     };
     let mut query = DnsRecord::new(0, DnsFlags::RD, DnsOpcode::Query, DnsRcode::NoError)?;
     query.query_add(name, kind, DnsCls::IN)?;
@@ -172,9 +172,9 @@ fn query(name: &str, kind: Kind) -> c_ares::Result<DnsRecord> {
     Ok(query)
 }
 
-/// Queries under way at once: a server that gets a thousand at a stroke drops most.
+/// Maximum number of concurrent queries: servers drop most of a larger burst.
 const QUERIES_MAX: usize = 512;
-/// Queries from one port of ours, until another is taken: whoever forges replies has to find it.
+/// Maximum number of queries from one local port; a random port makes forged replies harder.
 const PORT_QUERIES_MAX: u32 = 100;
-/// Replies that are not fragmented on the way (RFC 9715 §3.1).
+/// Maximum size of a reply that is not fragmented on the way (RFC 9715 §3.1).
 const DATAGRAM_SIZE_MAX: u16 = 1232;

@@ -1,43 +1,44 @@
-//! What the loop has to know about c-ares's sockets.
+//! Changes of c-ares's sockets for the event loop.
 
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
 
 use fulmar_drive::{Interest, Watch};
 
-/// Turns the notes that c-ares makes during one call, in their order, into what is news.
+/// Reduces the socket notes of one c-ares call to their net effect.
 ///
-/// A socket that was opened and closed within the call is none; a number that was closed and
-/// opened again is another socket.
+/// A socket that was opened and closed within the call is omitted. A number that was closed and
+/// opened again is a new socket.
 #[derive(Debug, Default)]
-pub(crate) struct Sockets {
-    told: Vec<(RawFd, Interest)>, // a few: they are searched
-    news: VecDeque<Watch>,
+pub(crate) struct SocketChanges {
+    reported: Vec<(RawFd, Interest)>, // few entries: linear search
+    changes: VecDeque<Watch>,
 }
 
-impl Sockets {
-    /// `interest` in nothing means that the socket is about to be closed.
+impl SocketChanges {
+    /// No interest means that the socket is about to be closed.
     pub(crate) fn note(&mut self, socket: RawFd, interest: Interest) {
-        let is_same = |news: &Watch| matches!(news, Watch::For { socket: s, .. } if *s == socket);
-        self.news.retain(|news| !is_same(news));
+        let is_same =
+            |changes: &Watch| matches!(changes, Watch::For { socket: s, .. } if *s == socket);
+        self.changes.retain(|changes| !is_same(changes));
         if interest != Interest::default() {
-            self.news.push_back(Watch::For { socket, interest });
-        } else if let Some(at) = self.told.iter().position(|told| told.0 == socket) {
-            self.told.swap_remove(at);
-            self.news.push_back(Watch::Closed { socket });
+            self.changes.push_back(Watch::For { socket, interest });
+        } else if let Some(at) = self.reported.iter().position(|reported| reported.0 == socket) {
+            self.reported.swap_remove(at);
+            self.changes.push_back(Watch::Closed { socket });
         }
     }
 
     pub(crate) fn poll(&mut self) -> Option<Watch> {
         loop {
-            let news = self.news.pop_front()?;
-            let Watch::For { socket, interest } = news else { return Some(news) };
-            match self.told.iter_mut().find(|told| told.0 == socket) {
-                Some(told) if told.1 == interest => continue,
-                Some(told) => told.1 = interest,
-                None => self.told.push((socket, interest)),
+            let changes = self.changes.pop_front()?;
+            let Watch::For { socket, interest } = changes else { return Some(changes) };
+            match self.reported.iter_mut().find(|reported| reported.0 == socket) {
+                Some(reported) if reported.1 == interest => continue,
+                Some(reported) => reported.1 = interest,
+                None => self.reported.push((socket, interest)),
             }
-            return Some(news);
+            return Some(changes);
         }
     }
 }
@@ -50,22 +51,25 @@ mod tests {
     const READ: Interest = Interest { read: true, write: false, hangup: false };
     const BOTH: Interest = Interest { read: true, write: true, hangup: false };
 
-    fn news(sockets: &mut Sockets, notes: &[(RawFd, Interest)]) -> Vec<Watch> {
+    fn changes(sockets: &mut SocketChanges, notes: &[(RawFd, Interest)]) -> Vec<Watch> {
         notes.iter().for_each(|(socket, interest)| sockets.note(*socket, *interest));
         std::iter::from_fn(|| sockets.poll()).collect()
     }
 
     #[test]
-    fn only_the_net_effect_is_told() {
+    fn only_the_net_effect_is_reported() {
         let open = |socket, interest| Watch::For { socket, interest };
         let closed = |socket| Watch::Closed { socket };
-        let mut sockets = Sockets::default();
-        assert_eq!(news(&mut sockets, &[(5, BOTH), (5, READ)]), [open(5, READ)]);
-        assert_eq!(news(&mut sockets, &[(5, BOTH), (5, READ)]), []);
-        assert_eq!(news(&mut sockets, &[(5, BOTH)]), [open(5, BOTH)]);
-        assert_eq!(news(&mut sockets, &[(6, READ), (6, NONE)]), []);
-        assert_eq!(news(&mut sockets, &[(5, NONE), (5, BOTH)]), [closed(5), open(5, BOTH)]);
-        assert_eq!(news(&mut sockets, &[(5, READ), (5, NONE), (5, READ), (5, NONE)]), [closed(5)]);
-        assert_eq!(news(&mut sockets, &[(5, NONE)]), [], "never told, never closed");
+        let mut sockets = SocketChanges::default();
+        assert_eq!(changes(&mut sockets, &[(5, BOTH), (5, READ)]), [open(5, READ)]);
+        assert_eq!(changes(&mut sockets, &[(5, BOTH), (5, READ)]), []);
+        assert_eq!(changes(&mut sockets, &[(5, BOTH)]), [open(5, BOTH)]);
+        assert_eq!(changes(&mut sockets, &[(6, READ), (6, NONE)]), []);
+        assert_eq!(changes(&mut sockets, &[(5, NONE), (5, BOTH)]), [closed(5), open(5, BOTH)]);
+        assert_eq!(
+            changes(&mut sockets, &[(5, READ), (5, NONE), (5, READ), (5, NONE)]),
+            [closed(5)]
+        );
+        assert_eq!(changes(&mut sockets, &[(5, NONE)]), [], "not reported, so not closed");
     }
 }
