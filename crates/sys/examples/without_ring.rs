@@ -1,14 +1,14 @@
-//! Runs a command where io_uring is forbidden, as many containers have it:
+//! Runs a command without io_uring, as in many containers:
 //!
 //! ```sh
 //! without_ring COMMAND [ARGUMENT...]
 //! without_ring --beyond ENTRIES COMMAND [ARGUMENT...]
 //! ```
 //!
-//! A filter of system calls (`seccomp(2)`) answers `io_uring_setup(2)` with `EPERM`, in this process
-//! and in what it becomes. With `--beyond` it answers `io_uring_enter(2)` so, where that is asked
-//! for more entries: a ring begins to work there, and fails later. `epoll_pwait2(2)` is forbidden in
-//! any case, as by filters that are older than that call.
+//! A system call filter (`seccomp(2)`) makes `io_uring_setup(2)` fail with `EPERM`, in this process
+//! and in the program it executes. With `--beyond`, `io_uring_enter(2)` fails instead if it submits
+//! more than ENTRIES entries: the ring works first and fails later. `epoll_pwait2(2)` always fails,
+//! as under filters that are older than this call.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
@@ -22,7 +22,7 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     if let Err(error) = forbid(entries) {
-        eprintln!("no filter of system calls: {error}");
+        eprintln!("system call filter cannot be installed: {error}");
         return ExitCode::FAILURE;
     }
     let error = Command::new(&program).args(words).exec();
@@ -39,7 +39,7 @@ fn forbid(beyond: Option<u32>) -> std::io::Result<()> {
     let exact = u32::try_from(libc::SYS_epoll_pwait2).expect("a small number");
     let denied = libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs();
     let step = |code: u32, k: u32, jt: u8, jf: u8| libc::sock_filter {
-        code: u16::try_from(code).expect("a code has 16 bits"),
+        code: u16::try_from(code).expect("BPF codes have 16 bits"),
         jt,
         jf,
         k,
@@ -49,7 +49,7 @@ fn forbid(beyond: Option<u32>) -> std::io::Result<()> {
         step(load, NUMBER, 0, 0),
         step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, exact, 3, 0),
         step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, call, 0, 3),
-        step(load, SECOND_ARGUMENT, 0, 0), // of io_uring_enter: how many entries
+        step(load, SECOND_ARGUMENT, 0, 0), // of io_uring_enter: the number of entries
         step(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, entries_max.map_or(0, |n| n + 1), 0, 1),
         step(libc::BPF_RET | libc::BPF_K, denied, 0, 0),
         step(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0, 0),
@@ -67,7 +67,7 @@ fn forbid(beyond: Option<u32>) -> std::io::Result<()> {
     }
 }
 
-/// Where `seccomp_data` has the number of the call.
+/// Offset of the system call number in `seccomp_data`.
 const NUMBER: u32 = 0;
-/// And the lower half of its second argument, where the lower half comes first.
+/// Offset of the lower half of the second argument in `seccomp_data`.
 const SECOND_ARGUMENT: u32 = if cfg!(target_endian = "little") { 24 } else { 28 };

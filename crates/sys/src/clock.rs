@@ -1,17 +1,17 @@
-//! The clock: one place reads it, so that reads can be counted.
+//! Clock reads. All of them are here, so that the ledger can count them.
 
 use std::time::{Instant, SystemTime};
 
 use crate::ledger;
 
-/// The monotonic clock. Entered in the ledger as a clock read.
-#[expect(clippy::disallowed_methods, reason = "this is where the clock is read")]
+/// The monotonic clock. The ledger counts it as a clock read.
+#[expect(clippy::disallowed_methods, reason = "the only place that reads the clock")]
 pub fn now() -> Instant {
     ledger::enter_clock_read();
     Instant::now()
 }
 
-/// The time of day. Entered in the ledger as a clock read.
+/// The time of day. The ledger counts it as a clock read.
 pub fn wall_clock() -> SystemTime {
     ledger::enter_clock_read();
     SystemTime::now()

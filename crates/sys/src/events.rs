@@ -4,27 +4,27 @@ use std::ops::BitOr;
 
 use crate::platform::{EDGE, RDHUP};
 
-/// Which readiness to report, or which was reported.
+/// A set of events: those to report, or those reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Events(u32);
 
 impl Events {
-    /// Nothing: the descriptor stays registered and is not reported, but for errors.
+    /// No events: the descriptor stays registered, and only errors are reported.
     pub const NONE: Self = Self(0);
-    /// The same, and errors are reported once, where they can be (`EPOLLET`): for what rests, whose
-    /// errors nobody ends by hearing of them.
+    /// No events, and errors are reported only once where possible (`EPOLLET`): for descriptors
+    /// that are not read until later.
     pub const MUTE: Self = Self(EDGE);
-    /// Level-triggered readability: for listeners and foreign descriptors.
+    /// Level-triggered readability: for listeners and descriptors of other libraries.
     pub const READABLE: Self = Self(libc::POLLIN as u32);
-    /// Level-triggered room to write: for foreign descriptors.
+    /// Level-triggered writability: for descriptors of other libraries.
     pub const WRITABLE: Self = Self(libc::POLLOUT as u32);
-    /// Everything about a stream socket, edge-triggered.
+    /// All events of a stream socket, edge-triggered.
     pub const EDGES: Self =
         Self((libc::POLLIN | libc::POLLPRI | libc::POLLOUT | RDHUP) as u32 | EDGE);
-    /// The same without room to write, which a new connection has: it would be told at once.
+    /// All events without writability, which a new connection would report at once.
     pub const EDGES_IN: Self = Self((libc::POLLIN | libc::POLLPRI | RDHUP) as u32 | EDGE);
-    /// The peer's end of its side, also while nothing is read; nothing where `poll(2)` cannot
-    /// tell that.
+    /// The peer has shut down its side; reported also while nothing is read. Empty if `poll(2)`
+    /// does not support it.
     pub const HANGUP: Self = Self(RDHUP as u32);
 
     /// True if nothing was reported.
@@ -32,39 +32,39 @@ impl Events {
         self.0 == 0
     }
 
-    /// There is something to read: bytes, a connection, the peer's end, or an error.
+    /// True for data, a connection to accept, the peer's end of stream, or an error.
     pub fn is_readable(self) -> bool {
         self.has(libc::POLLIN) || self.is_hangup()
     }
 
-    /// There is room to write.
+    /// True if the send buffer has room.
     pub fn is_writable(self) -> bool {
         self.has(libc::POLLOUT)
     }
 
-    /// The peer has closed its side, or the socket failed.
+    /// True if the peer has shut down its side, or the socket failed.
     pub fn is_hangup(self) -> bool {
         self.has(RDHUP | libc::POLLHUP | libc::POLLERR)
     }
 
-    /// Urgent data have arrived; a receive stops in front of them (tcp(7)).
+    /// True for urgent data; a receive stops before them (tcp(7)).
     pub fn is_urgent(self) -> bool {
         self.has(libc::POLLPRI)
     }
 
-    /// The peer has closed its side, and nothing else is special: all that it said before has
-    /// arrived, and a receive that falls short has all of it.
+    /// True if the peer has shut down its side and no other event is set: all its data have
+    /// arrived, so a short receive returns the rest.
     pub fn is_ended(self) -> bool {
         let special = libc::POLLPRI | libc::POLLHUP | libc::POLLERR;
         RDHUP != 0 && self.has(RDHUP) && !self.has(special)
     }
 
-    /// Both directions are gone.
+    /// True if both directions are closed.
     pub fn is_dead(self) -> bool {
         self.has(libc::POLLHUP | libc::POLLERR)
     }
 
-    /// Of `poll(2)`, or of `epoll(7)`, whose bits are the same.
+    /// From the bits of `poll(2)` or `epoll(7)`, which are the same.
     pub(crate) fn from_bits(bits: u32) -> Self {
         Self(bits)
     }

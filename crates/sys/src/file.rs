@@ -1,4 +1,4 @@
-//! Files: opened so that a name never leads out of a directory.
+//! Files: names are resolved without leaving a directory.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -9,46 +9,46 @@ use std::path::Path;
 use crate::ledger::syscall;
 use crate::platform::{device, modified_nanos};
 
-/// What a name stands for.
+/// The type of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
-    /// Bytes at rest.
+    /// A regular file.
     Regular,
     /// A directory.
     Directory,
-    /// A symbolic link; only [`stat_link`] meets one.
+    /// A symbolic link; returned only by [`stat_link`].
     Link,
-    /// A pipe, a device, a socket.
+    /// A pipe, a device, or a socket.
     Other,
 }
 
-/// What `fstat(2)` says of an open file.
+/// The result of `fstat(2)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileInfo {
-    /// What it is.
+    /// The file type.
     pub kind: FileKind,
     /// Its length in bytes.
     pub len: u64,
-    /// When it was last changed: seconds since 1970, and nanoseconds.
+    /// The time of the last modification: seconds since 1970, and nanoseconds.
     pub modified: (i64, u32),
-    /// Which file it is on its device.
+    /// The inode number on its device.
     pub inode: u64,
-    /// Which device.
+    /// The device number.
     pub device: u64,
 }
 
-/// `openat(2)` with `O_NOFOLLOW`, for reading: one component of a name, which is no link.
+/// `openat(2)` with `O_NOFOLLOW`, for reading: one component of a name, not a link.
 ///
 /// # Errors
-/// `ELOOP` when it is a symbolic link; otherwise as the manual page says.
+/// `ELOOP` if it is a symbolic link; otherwise see the manual page.
 pub fn open_step(dir: BorrowedFd<'_>, component: &CStr) -> io::Result<OwnedFd> {
     open_at(dir.as_raw_fd(), component, READ | libc::O_NOFOLLOW)
 }
 
-/// `openat(2)` with `O_DIRECTORY`: any directory, as the user names it.
+/// `openat(2)` with `O_DIRECTORY`: any directory given by the user.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn open_dir(path: &Path) -> io::Result<OwnedFd> {
     open_at(libc::AT_FDCWD, &c_path(path)?, READ | libc::O_DIRECTORY)
 }
@@ -56,42 +56,42 @@ pub fn open_dir(path: &Path) -> io::Result<OwnedFd> {
 /// `openat(2)`: any file, for reading.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn open_read(path: &Path) -> io::Result<OwnedFd> {
     open_at(libc::AT_FDCWD, &c_path(path)?, READ)
 }
 
-/// `openat(2)` for appending; the file is made if there is none.
+/// `openat(2)` for appending; creates the file if it does not exist.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn open_log(path: &Path) -> io::Result<OwnedFd> {
     let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_CLOEXEC;
     open_at(libc::AT_FDCWD, &c_path(path)?, flags)
 }
 
-/// `openat(2)` with `O_CREAT` and `O_EXCL`, for writing: a file that was not there, and no link.
+/// `openat(2)` with `O_CREAT` and `O_EXCL`, for writing: a new file.
 ///
 /// # Errors
-/// `EEXIST` when the name is taken; otherwise as the manual page says.
+/// `EEXIST` if the name exists; otherwise see the manual page.
 pub fn create_new(dir: BorrowedFd<'_>, component: &CStr) -> io::Result<OwnedFd> {
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
     open_at(dir.as_raw_fd(), component, flags)
 }
 
-/// `openat(2)` with `O_NOFOLLOW`, for reading and writing: a file that is there, and no link.
+/// `openat(2)` with `O_NOFOLLOW`, for reading and writing: an existing file, not a link.
 ///
 /// # Errors
-/// `ELOOP` when it is a symbolic link; otherwise as the manual page says.
+/// `ELOOP` if it is a symbolic link; otherwise see the manual page.
 pub fn open_write(dir: BorrowedFd<'_>, component: &CStr) -> io::Result<OwnedFd> {
     let flags = libc::O_RDWR | libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
     open_at(dir.as_raw_fd(), component, flags)
 }
 
-/// `linkat(2)`: a second name for a file, which must not be taken.
+/// `linkat(2)`: a second name for a file; the name must not exist.
 ///
 /// # Errors
-/// `EEXIST` when the new name is taken; otherwise as the manual page says.
+/// `EEXIST` if the new name exists; otherwise see the manual page.
 pub fn link(
     (from_dir, from): (BorrowedFd<'_>, &CStr),
     (to_dir, to): (BorrowedFd<'_>, &CStr),
@@ -102,10 +102,10 @@ pub fn link(
     syscall!(linkat, result).map(drop)
 }
 
-/// `unlinkat(2)`: a name of a file, no directory, is removed.
+/// `unlinkat(2)`: removes a name of a file (not a directory).
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn unlink_at(dir: BorrowedFd<'_>, component: &CStr) -> io::Result<()> {
     // SAFETY: the name ends with a zero byte; the call only reads it.
     let result = unsafe { libc::unlinkat(dir.as_raw_fd(), component.as_ptr(), 0) };
@@ -115,7 +115,7 @@ pub fn unlink_at(dir: BorrowedFd<'_>, component: &CStr) -> io::Result<()> {
 /// `mkdirat(2)`.
 ///
 /// # Errors
-/// `EEXIST` when the name is taken, by whatever it is; otherwise as the manual page says.
+/// `EEXIST` if the name exists; otherwise see the manual page.
 pub fn make_dir(dir: BorrowedFd<'_>, component: &CStr) -> io::Result<()> {
     // SAFETY: the name ends with a zero byte; the call only reads it.
     let result = unsafe { libc::mkdirat(dir.as_raw_fd(), component.as_ptr(), DIR_MODE) };
@@ -125,27 +125,27 @@ pub fn make_dir(dir: BorrowedFd<'_>, component: &CStr) -> io::Result<()> {
 /// `ftruncate(2)`.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn truncate(fd: BorrowedFd<'_>, len: u64) -> io::Result<()> {
     let len = libc::off_t::try_from(len).map_err(|_| io::ErrorKind::InvalidInput)?;
     // SAFETY: ftruncate(2) takes no pointers.
     syscall!(ftruncate, unsafe { libc::ftruncate(fd.as_raw_fd(), len) }).map(drop)
 }
 
-/// `fsync(2)`: everything that was written to the file, or to the directory, is on the disk.
+/// `fsync(2)`: writes all data of the file or directory to the disk.
 ///
 /// # Errors
-/// `EIO`, `ENOSPC`, `EDQUOT`: something written earlier is not and will not be; `EINVAL`, `EROFS`:
-/// there is nothing to sync. Otherwise as the manual page says.
+/// `EIO`, `ENOSPC`, `EDQUOT`: data written earlier is lost; `EINVAL`, `EROFS`: the file cannot be
+/// synced. Otherwise see the manual page.
 pub fn fsync(fd: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: fsync(2) takes no pointers.
     syscall!(fsync, unsafe { libc::fsync(fd.as_raw_fd()) }).map(drop)
 }
 
-/// `flock(2)` with `LOCK_EX` and `LOCK_NB`: nobody else can lock the file until it is closed.
+/// `flock(2)` with `LOCK_EX` and `LOCK_NB`: an exclusive lock until the file is closed.
 ///
 /// # Errors
-/// `EWOULDBLOCK` when somebody else has.
+/// `EWOULDBLOCK` if the file is locked already.
 pub fn lock(fd: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: flock(2) takes no pointers.
     let result = unsafe { libc::flock(fd.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
@@ -155,7 +155,7 @@ pub fn lock(fd: BorrowedFd<'_>) -> io::Result<()> {
 /// `fstat(2)`.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn fstat(fd: BorrowedFd<'_>) -> io::Result<FileInfo> {
     // SAFETY: `stat` is plain data; all-zero is a valid value of it.
     let mut stat: libc::stat = unsafe { std::mem::zeroed() };
@@ -165,10 +165,10 @@ pub fn fstat(fd: BorrowedFd<'_>) -> io::Result<FileInfo> {
     Ok(file_info(&stat))
 }
 
-/// `fstatat(2)` with `AT_SYMLINK_NOFOLLOW`: a link is described itself, not what it points to.
+/// `fstatat(2)` with `AT_SYMLINK_NOFOLLOW`: describes a link itself, not its target.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn stat_link(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<FileInfo> {
     // SAFETY: `stat` is plain data; all-zero is a valid value of it.
     let mut stat: libc::stat = unsafe { std::mem::zeroed() };
@@ -198,7 +198,7 @@ fn file_info(stat: &libc::stat) -> FileInfo {
 /// `pread(2)`; 0 at the end of the file.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn pread(fd: BorrowedFd<'_>, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let offset = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
     // SAFETY: `buffer` is live for its length, which is what the kernel may write.
@@ -210,7 +210,7 @@ pub fn pread(fd: BorrowedFd<'_>, buffer: &mut [u8], offset: u64) -> io::Result<u
 /// `pwrite(2)`.
 ///
 /// # Errors
-/// As the manual page says; `ENOSPC` on a full disk.
+/// See the manual page; `ENOSPC` on a full disk.
 pub fn pwrite(fd: BorrowedFd<'_>, bytes: &[u8], offset: u64) -> io::Result<usize> {
     let offset = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
     let (at, len) = (bytes.as_ptr(), bytes.len());
@@ -219,10 +219,10 @@ pub fn pwrite(fd: BorrowedFd<'_>, bytes: &[u8], offset: u64) -> io::Result<usize
     Ok(syscall!(pwrite64, result)?.unsigned_abs())
 }
 
-/// `read(2)`; 0 at the end. Waits where the descriptor may wait.
+/// `read(2)`; 0 at the end of the file. Waits if the descriptor is blocking.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn read(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
     let (at, len) = (buffer.as_mut_ptr(), buffer.len());
     // SAFETY: `buffer` is live for its length, which is what the kernel may write.
@@ -233,7 +233,7 @@ pub fn read(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
 /// `write(2)`.
 ///
 /// # Errors
-/// As the manual page says; `ENOSPC` on a full disk.
+/// See the manual page; `ENOSPC` on a full disk.
 pub fn write(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     // SAFETY: `bytes` is live for its length; the call only reads it.
     let result = unsafe { libc::write(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) };
@@ -241,10 +241,10 @@ pub fn write(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
 }
 
 fn open_at(dir: libc::c_int, name: &CStr, flags: libc::c_int) -> io::Result<OwnedFd> {
-    // SAFETY: `name` ends with a zero byte; the call only reads it. The mode is used for a
-    // file that is made.
+    // SAFETY: `name` ends with a zero byte; the call only reads it. The mode applies only to
+    // created files.
     let fd = syscall!(openat, unsafe { libc::openat(dir, name.as_ptr(), flags, FILE_MODE) })?;
-    // SAFETY: the call returned a new descriptor that nobody else owns.
+    // SAFETY: the call returned a new descriptor without another owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -252,7 +252,7 @@ fn c_path(path: &Path) -> io::Result<CString> {
     CString::new(path.as_os_str().as_bytes()).map_err(|_| io::ErrorKind::InvalidInput.into())
 }
 
-/// Never blocks on a pipe, never becomes the controlling terminal.
+/// Open flags for reading: never block on a pipe, never get a controlling terminal.
 pub(crate) const READ: libc::c_int =
     libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY;
 const FILE_MODE: libc::c_uint = 0o644;
@@ -280,13 +280,13 @@ mod tests {
     }
 
     #[test]
-    fn boot_id_is_a_uuid_and_stays() {
+    fn boot_id_is_a_constant_uuid() {
         let id = boot_id().unwrap();
         assert!(id.len() == 36 && id == boot_id().unwrap(), "{id:?}");
     }
 
     #[test]
-    fn a_new_name_never_replaces() {
+    fn a_new_name_never_replaces_a_file() {
         let place = tempfile::tempdir().unwrap();
         let dir = open_dir(place.path()).unwrap();
         let dir = dir.as_fd();
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_directory_is_not_read() {
+    fn reading_a_file_as_directory_fails() {
         let file = open_read(Path::new("/dev/null")).unwrap();
         let error = read_dir(file.as_fd(), &mut Vec::new()).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::ENOTDIR));

@@ -1,4 +1,4 @@
-//! Sockets that somebody else made: left open by who started this process, or about to be shared.
+//! Sockets of other processes: inherited from the parent process, or shared with other processes.
 
 use std::ffi::OsStr;
 use std::io;
@@ -10,54 +10,55 @@ use std::path::PathBuf;
 use crate::ledger::syscall;
 use crate::socket::len_of;
 
-/// `fcntl(2)`, `F_GETFD` and `F_SETFD`: takes over a descriptor that who started this process left
-/// open for it. From now on it is closed on `execve(2)`, so it can be taken over once.
+/// `fcntl(2)`, `F_GETFD` and `F_SETFD`: takes over a descriptor inherited from the parent process.
+/// It gets close-on-exec, so it can be taken over only once.
 ///
 /// # Errors
-/// `EBADF` if nothing is open under this number; `InvalidInput` if it is a standard stream, or was
-/// taken over already, or was opened by this process.
+/// `EBADF` if the number is not open. `InvalidInput` if it is a standard stream, was taken over
+/// before, or was opened by this process.
 pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
     if number <= libc::STDERR_FILENO {
-        let why = "the standard streams are not handed over";
+        let why = "standard streams cannot be inherited";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }
     // SAFETY: the command takes no pointers.
     let flags = syscall!(fcntl, unsafe { libc::fcntl(number, libc::F_GETFD) })?;
     if flags & libc::FD_CLOEXEC != 0 {
-        let why = format!("descriptor {number} has an owner in this process already");
+        let why = format!("descriptor {number} is already owned by this process");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }
     let flags = flags | libc::FD_CLOEXEC;
     // SAFETY: the command takes no pointers.
     syscall!(fcntl, unsafe { libc::fcntl(number, libc::F_SETFD, flags) })?;
-    // SAFETY: it is open, and was not opened here: what this process opens, in Rust, is closed on
-    // execve from its beginning, and what is taken over here is from then on. So it has no owner.
+    // SAFETY: it is open, and this process did not open it. Rust opens files with close-on-exec,
+    // and inherited descriptors get that flag here. So it has no owner.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Removes variables from the environment, if that is safe: no other thread may be reading it. So
-/// nothing is done, and false returned, if there is one, or if `/proc` does not tell.
+/// Removes environment variables, if no other thread can read them. Returns false and does nothing
+/// if there is another thread, or no `/proc`.
 pub fn forget_environment(names: &[&str]) -> bool {
-    let alone = is_alone();
+    let alone = is_single_threaded();
     if alone {
         for name in names {
-            // SAFETY: this is the only thread, so nobody reads or writes the environment now.
+            // SAFETY: this is the only thread, so the environment is not accessed concurrently.
             unsafe { std::env::remove_var(name) };
         }
     }
     alone
 }
 
-/// True if this process has no other thread, as far as `/proc` tells.
-pub(crate) fn is_alone() -> bool {
-    // A directory's links are its parent's, its own and those of its entries: one a thread.
+/// True if this process has a single thread, according to `/proc`.
+pub(crate) fn is_single_threaded() -> bool {
+    // The link count of a directory: its parent's link, its own, and one for each subdirectory
+    // (thread).
     std::fs::metadata("/proc/self/task").is_ok_and(|tasks| tasks.nlink() == 3)
 }
 
-/// `getsockopt(2)`, `SO_ACCEPTCONN`: true if it listens.
+/// `getsockopt(2)`, `SO_ACCEPTCONN`: true if the socket listens.
 ///
 /// # Errors
-/// As the manual page says; `ENOTSOCK` if it is no socket.
+/// See the manual page; `ENOTSOCK` if it is not a socket.
 pub fn accepts(fd: BorrowedFd<'_>) -> io::Result<bool> {
     let mut listens: libc::c_int = 0;
     let mut len = len_of::<libc::c_int>();
@@ -75,10 +76,10 @@ pub fn accepts(fd: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(listens != 0)
 }
 
-/// `ioctl(2)`, `FIONBIO`: calls on this open file do not wait, in whatever process.
+/// `ioctl(2)`, `FIONBIO`: makes the open file non-blocking, in all processes that share it.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
     let mut on: libc::c_int = 1;
     // SAFETY: `on` is a live int, which is what FIONBIO reads.
@@ -86,10 +87,10 @@ pub fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
     syscall!(ioctl, result).map(drop)
 }
 
-/// `getsockname(2)` of a Unix socket: its path, or its abstract name after an `@`.
+/// `getsockname(2)` of a Unix socket: its path, or `@` and its abstract name.
 ///
 /// # Errors
-/// As the manual page says; `Unsupported` if it is no Unix socket, or has no name.
+/// See the manual page; `Unsupported` if it is not a Unix socket, or has no name.
 pub fn local_path(fd: BorrowedFd<'_>) -> io::Result<PathBuf> {
     // SAFETY: sockaddr_un is plain data; all-zero is a valid value of it.
     let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
@@ -103,7 +104,7 @@ pub fn local_path(fd: BorrowedFd<'_>) -> io::Result<PathBuf> {
     let bytes = address.sun_path.iter().take(name_len).map(|byte| *byte as u8);
     let mut name: Vec<u8> = bytes.collect();
     if i32::from(address.sun_family) != libc::AF_UNIX || name.is_empty() {
-        return Err(io::Error::new(io::ErrorKind::Unsupported, "a socket without a path"));
+        return Err(io::Error::new(io::ErrorKind::Unsupported, "not a Unix socket with a name"));
     }
     match name[0] {
         0 => name[0] = b'@',
@@ -112,7 +113,7 @@ pub fn local_path(fd: BorrowedFd<'_>) -> io::Result<PathBuf> {
     Ok(PathBuf::from(OsStr::from_bytes(&name)))
 }
 
-/// `geteuid(2)`: the user as whom this process acts.
+/// `geteuid(2)`: the effective user of this process.
 ///
 /// # Errors
 /// None: it always succeeds.

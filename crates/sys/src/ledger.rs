@@ -1,18 +1,18 @@
-//! System calls made by this thread, by name; counted where the call is made.
+//! The ledger: counts the system calls of each thread by name, where they are made.
 //!
-//! Libraries' own calls (the allocator's `mmap`, a thread's start) are outside the ledger.
+//! Calls made by libraries (the allocator's `mmap`, thread creation) are not counted.
 
 use std::fmt;
 use std::ops::{Add, Sub};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How often a system call was made, and how often it had nothing to do.
+/// Counts of one system call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// Calls, whatever their result.
+    /// Number of calls, whatever their result.
     pub calls: u64,
-    /// Those that answered `EAGAIN`: calls that need not have been made.
+    /// Number of calls that returned `EAGAIN`: avoidable calls.
     pub eagain: u64,
 }
 
@@ -20,15 +20,15 @@ macro_rules! names {
     ($(#[$about:meta])* $type:ident: $($name:ident),* $(,)?) => {
         $(#[$about])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        #[expect(missing_docs, reason = "each is named for its manual page")]
-        #[expect(non_camel_case_types, reason = "the kernel's names")]
+        #[expect(missing_docs, reason = "each has the name of its manual page")]
+        #[expect(non_camel_case_types, reason = "names of system calls")]
         pub enum $type { $($name),* }
 
         impl $type {
-            /// Every one of them, in the order in which reports show them.
+            /// All of them, in the order of reports.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
-            /// The kernel's name for it.
+            /// The kernel's name.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$name => stringify!($name)),* }
             }
@@ -37,8 +37,8 @@ macro_rules! names {
 }
 
 names!(
-    /// A system call that we make. `epoll_wait_empty` is an `epoll_wait` of who polls
-    /// instead of sleeping, that found nothing: what polling costs has a line of its own.
+    /// A system call of this crate. `epoll_wait_empty` is an `epoll_wait` for busy polling that
+    /// found nothing: the cost of polling has its own count.
     Call:
     accept4,
     accept,
@@ -118,11 +118,11 @@ names!(
 );
 
 names!(
-    /// What an `io_uring_enter(2)` is asked to do: no system call, and work like one.
+    /// An operation of `io_uring_enter(2)`: not a system call, but with similar work.
     Operation: accept, recv, send, close
 );
 
-/// What one thread, or several, asked of the kernel.
+/// The system calls of one or more threads.
 ///
 /// ```
 /// use fulmar_sys::{Call, Ledger};
@@ -140,55 +140,55 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Nothing counted.
+    /// No calls.
     pub const ZERO: Self = Self {
         counts: [Count { calls: 0, eagain: 0 }; LEN],
         operations: [Count { calls: 0, eagain: 0 }; OPERATIONS_LEN],
         clock_reads: 0,
     };
 
-    /// What the calling thread has done since it began.
+    /// The counts of the calling thread since its start.
     pub fn here() -> Self {
         BOOK.with(|book| book.read())
     }
 
-    /// The count of one call.
+    /// The count of one system call.
     pub fn count(&self, call: Call) -> Count {
         self.counts[call as usize]
     }
 
-    /// The calls that were made at all, with their counts.
+    /// All system calls with a count above zero.
     pub fn iter(&self) -> impl Iterator<Item = (Call, Count)> {
         Call::ALL.iter().map(|call| (*call, self.count(*call))).filter(|(_, c)| c.calls > 0)
     }
 
-    /// The count of one operation inside `io_uring_enter(2)`; none of them is a call.
+    /// The count of one operation inside `io_uring_enter(2)`; operations are not calls.
     pub fn operation(&self, operation: Operation) -> Count {
         self.operations[operation as usize]
     }
 
-    /// The operations inside `io_uring_enter(2)` that there were at all, with their counts.
+    /// All operations inside `io_uring_enter(2)` with a count above zero.
     pub fn operations(&self) -> impl Iterator<Item = (Operation, Count)> {
         let all = Operation::ALL.iter().map(|it| (*it, self.operation(*it)));
         all.filter(|(_, count)| count.calls > 0)
     }
 
-    /// All operations inside `io_uring_enter(2)` together.
+    /// The sum of all operations inside `io_uring_enter(2)`.
     pub fn operations_total(&self) -> u64 {
         self.operations.iter().map(|count| count.calls).sum()
     }
 
-    /// All calls together.
+    /// The sum of all calls.
     pub fn total(&self) -> u64 {
         self.counts.iter().map(|count| count.calls).sum()
     }
 
-    /// All calls, and operations inside them, that answered `EAGAIN`.
+    /// The number of calls, and operations inside them, that returned `EAGAIN`.
     pub fn eagain(&self) -> u64 {
         self.counts.iter().chain(&self.operations).map(|count| count.eagain).sum()
     }
 
-    /// How often the clock was read. On Linux that is no system call (`vdso(7)`), but not free.
+    /// The number of clock reads. On Linux they are no system calls (`vdso(7)`), but have a cost.
     pub fn clock_reads(&self) -> u64 {
         self.clock_reads
     }
@@ -233,7 +233,7 @@ impl Add for Ledger {
     }
 }
 
-/// The ledger of one thread, for all others: it is read as it stands, and outlives its thread.
+/// The ledger of one thread, readable by other threads. It outlives its thread.
 ///
 /// ```
 /// use fulmar_sys::{Call, ThreadLedger};
@@ -249,12 +249,12 @@ impl Add for Ledger {
 pub struct ThreadLedger(Arc<Book>);
 
 impl ThreadLedger {
-    /// That of the calling thread.
+    /// The ledger of the calling thread.
     pub fn here() -> Self {
         Self(BOOK.with(Arc::clone))
     }
 
-    /// What its thread has done so far.
+    /// The counts so far.
     pub fn read(&self) -> Ledger {
         self.0.read()
     }
@@ -266,8 +266,8 @@ impl fmt::Debug for ThreadLedger {
     }
 }
 
-/// The ledger of a thread while it is being written. Only its thread writes, so no write needs to
-/// be one step with its read.
+/// The counters of a thread. Only its thread writes, so increments need no atomic
+/// read-modify-write.
 struct Book {
     counts: [Entry; LEN],
     operations: [Entry; OPERATIONS_LEN],
@@ -318,13 +318,13 @@ fn increase(counter: &AtomicU64) {
 
 thread_local!(static BOOK: Arc<Book> = Arc::new(Book::new()));
 
-/// Enters a call and whether it had nothing to do. A thread whose memory is being taken down
-/// enters nothing any more.
+/// Counts a call, and whether it returned `EAGAIN`. During the destruction of thread-local storage
+/// nothing is counted.
 pub(crate) fn enter(call: Call, eagain: bool) {
     let _ = BOOK.try_with(|book| book.counts[call as usize].add(eagain));
 }
 
-/// Enters an operation that an `io_uring_enter(2)` has done.
+/// Counts an operation completed by `io_uring_enter(2)`.
 #[cfg(target_os = "linux")]
 pub(crate) fn enter_operation(operation: Operation, eagain: bool) {
     let _ = BOOK.try_with(|book| book.operations[operation as usize].add(eagain));
@@ -337,7 +337,7 @@ pub(crate) fn enter_clock_read() {
 const LEN: usize = Call::ALL.len();
 const OPERATIONS_LEN: usize = Operation::ALL.len();
 
-/// Makes a call, enters it, and turns -1 into the error it stands for.
+/// Makes a call, counts it, and converts -1 into the error.
 macro_rules! syscall {
     ($name:ident, $call:expr) => {{
         let result = $call;

@@ -1,11 +1,13 @@
-//! A function for each system call, and nothing else: the only unsafe code, the only place that counts.
+//! One function for each system call. This crate has the only unsafe code, and the only place that
+//! counts calls.
 //!
-//! Every function makes the call that its first line names, and says so where there are others; all
-//! are entered in the [`Ledger`] of their thread. Nothing here knows HTTP, an engine or a policy.
+//! Every function makes the call in the first line of its documentation, and documents others. All
+//! calls are counted in the [`Ledger`] of their thread. This crate contains no HTTP, no engine and
+//! no policy.
 //!
-//! What is the same everywhere stands in the modules of this folder. What is not stands in a
-//! folder of its system, `linux` or `bsd` (FreeBSD, NetBSD, macOS), under the same names: one of
-//! them is compiled as `platform`. A call that a system lacks answers `Unsupported` there.
+//! The modules of this folder are the same on all systems. The folders `linux` and `bsd` (FreeBSD,
+//! NetBSD, macOS) have the same names for what differs; one of them is compiled as `platform`. A
+//! call that a system lacks returns `Unsupported`.
 
 pub mod ledger;
 
@@ -66,7 +68,7 @@ pub use unix::{
     unix_socket, unlink,
 };
 
-/// Numbers of errors that are told apart (`errno(3)`), which differ from system to system.
+/// The error numbers that callers distinguish (`errno(3)`); they differ between systems.
 pub mod errno {
     pub use libc::{
         EAGAIN, ECHILD, ECONNABORTED, ECONNRESET, EHOSTDOWN, EHOSTUNREACH, EINTR, EIO, EMFILE,
@@ -75,13 +77,13 @@ pub mod errno {
     };
 }
 
-/// Numbers of signals that are sent (`signal(7)`).
+/// The signal numbers that are sent (`signal(7)`).
 pub mod signals {
     pub use libc::{SIGCONT, SIGSTOP, SIGTERM};
 }
 
-/// There is no such call on this platform, and nothing that would do as well.
+/// The error of a call that this platform lacks, without a replacement.
 pub(crate) fn unsupported(call: &str) -> std::io::Error {
-    let text = format!("{call}: not on this platform");
+    let text = format!("{call} is not supported on this platform");
     std::io::Error::new(std::io::ErrorKind::Unsupported, text)
 }

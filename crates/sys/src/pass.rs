@@ -1,4 +1,4 @@
-//! Descriptors passed to another process over a Unix socket (`unix(7)`, `SCM_RIGHTS`).
+//! Passing descriptors to another process over a Unix socket (`unix(7)`, `SCM_RIGHTS`).
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -8,10 +8,10 @@ use crate::ledger::syscall;
 use crate::platform::{NO_SIGNAL, RECEIVE_CLOSED_ON_EXEC};
 use crate::process::close_on_exec;
 
-/// `sendmsg(2)`: bytes, of which there must be some, and a descriptor that travels with the first.
+/// `sendmsg(2)`: sends bytes (at least one), with a descriptor attached to the first byte.
 ///
 /// # Errors
-/// As the manual page says; `EPIPE` if the peer is gone.
+/// See the manual page; `EPIPE` if the peer has closed the connection.
 pub fn send_passing(fd: BorrowedFd<'_>, bytes: &[u8], passed: BorrowedFd<'_>) -> io::Result<usize> {
     let mut control = Control::empty();
     let mut vector =
@@ -29,7 +29,7 @@ pub fn send_passing(fd: BorrowedFd<'_>, bytes: &[u8], passed: BorrowedFd<'_>) ->
             cmsg_type: libc::SCM_RIGHTS,
         });
     }
-    // SAFETY: the data of a message begin behind its header, within the control buffer.
+    // SAFETY: the data of a message follow its header, within the control buffer.
     let data = unsafe { libc::CMSG_DATA(header) }.cast::<RawFd>();
     // SAFETY: there is room for one descriptor; the buffer need not be aligned for it.
     unsafe { data.write_unaligned(passed.as_raw_fd()) };
@@ -38,11 +38,12 @@ pub fn send_passing(fd: BorrowedFd<'_>, bytes: &[u8], passed: BorrowedFd<'_>) ->
     Ok(syscall!(sendmsg, result)?.unsigned_abs())
 }
 
-/// `recvmsg(2)`: bytes into `buffer`, and the descriptor that came with the first of them, if one
-/// did; 0 bytes at the end. More than one descriptor do not fit, and the kernel closes the rest.
+/// `recvmsg(2)`: receives bytes into `buffer`, and the descriptor attached to the first of them, if
+/// there is one; 0 bytes at the end. The buffer has room for one descriptor; the kernel closes the
+/// others.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn receive_passed(
     fd: BorrowedFd<'_>,
     buffer: &mut [u8],
@@ -59,19 +60,20 @@ pub fn receive_passed(
     if header.is_null() {
         return Ok((n, None));
     }
-    // SAFETY: a header that is not null lies in the control buffer, whole.
-    let told = unsafe { header.read() };
+    // SAFETY: a header that is not null is completely inside the control buffer.
+    let received = unsafe { header.read() };
     // SAFETY: CMSG_LEN computes from its argument only.
     let len = unsafe { libc::CMSG_LEN(RIGHTS_LEN) };
-    let is_rights = told.cmsg_level == libc::SOL_SOCKET && told.cmsg_type == libc::SCM_RIGHTS;
-    if !is_rights || told.cmsg_len < len as _ {
+    let is_rights =
+        received.cmsg_level == libc::SOL_SOCKET && received.cmsg_type == libc::SCM_RIGHTS;
+    if !is_rights || received.cmsg_len < len as _ {
         return Ok((n, None));
     }
-    // SAFETY: the data of a message begin behind its header, within the control buffer.
+    // SAFETY: the data of a message follow its header, within the control buffer.
     let data = unsafe { libc::CMSG_DATA(header) }.cast::<RawFd>();
-    // SAFETY: the length says that a descriptor is there; it need not be aligned.
+    // SAFETY: the length covers one descriptor, which need not be aligned.
     let passed = unsafe { data.read_unaligned() };
-    // SAFETY: the kernel has made a new descriptor for us, which nobody else owns.
+    // SAFETY: the kernel has created a new descriptor without another owner.
     let passed = unsafe { OwnedFd::from_raw_fd(passed) };
     if RECEIVE_CLOSED_ON_EXEC == 0 {
         close_on_exec(&passed)?;
@@ -79,7 +81,7 @@ pub fn receive_passed(
     Ok((n, Some(passed)))
 }
 
-/// Room for a header and one descriptor.
+/// Space for a header and one descriptor.
 #[repr(C)]
 union Control {
     bytes: [MaybeUninit<u8>; CONTROL_SIZE],
@@ -92,10 +94,7 @@ impl Control {
     }
 
     /// A message of these bytes and this control buffer; both must outlive it.
-    #[allow(
-        clippy::cast_possible_truncation,
-        reason = "some systems count some bytes with 32 bits"
-    )]
+    #[allow(clippy::cast_possible_truncation, reason = "some systems have 32-bit lengths")]
     fn message(&mut self, vector: &mut libc::iovec) -> libc::msghdr {
         // SAFETY: msghdr is plain data; all-zero is a valid value of it.
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -122,7 +121,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     #[test]
-    fn a_descriptor_arrives_with_its_bytes_and_opens_the_same_file() {
+    fn a_passed_descriptor_refers_to_the_same_file() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (mut reader, mut writer) = UnixStream::pair().unwrap();
         assert_eq!(send_passing(ours.as_fd(), b"one", reader.as_fd()).unwrap(), 3);
@@ -130,29 +129,29 @@ mod tests {
         let mut buffer = [0; 16];
         let (n, passed) = receive_passed(theirs.as_fd(), &mut buffer).unwrap();
         assert_eq!(&buffer[..n], b"one");
-        let mut passed = UnixStream::from(passed.expect("it travelled with the bytes"));
+        let mut passed = UnixStream::from(passed.expect("it was sent with the bytes"));
         writer.write_all(b"x").unwrap();
         passed.read_exact(&mut buffer[..1]).unwrap();
         assert_eq!(buffer[0], b'x');
         reader.set_nonblocking(true).unwrap();
-        assert!(reader.read(&mut buffer).is_err(), "it was read on the other descriptor");
+        assert!(reader.read(&mut buffer).is_err(), "the other descriptor has read the bytes");
         let (n, none) = receive_passed(theirs.as_fd(), &mut buffer).unwrap();
         assert_eq!((&buffer[..n], none.is_none()), (&b"two"[..], true));
         drop(ours);
         assert_eq!(receive_passed(theirs.as_fd(), &mut buffer).unwrap().0, 0);
     }
 
-    /// In a header's padding there is room for a second one.
+    /// The padding of a header has room for a second descriptor.
     #[cfg(target_os = "linux")]
     #[test]
-    fn of_several_descriptors_one_is_taken_and_none_is_left_open() {
+    fn only_the_first_of_several_descriptors_is_kept() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let ((near, _near_end), (other, mut other_end)) =
             (UnixStream::pair().unwrap(), UnixStream::pair().unwrap());
         let words = |low: i32, high: i32| {
             u64::from_ne_bytes([low.to_ne_bytes(), high.to_ne_bytes()].concat().try_into().unwrap())
         };
-        // The length of all: a header of 16 bytes, and two descriptors.
+        // The total length: a header of 16 bytes, and two descriptors.
         let rights = words(libc::SOL_SOCKET, libc::SCM_RIGHTS);
         let mut control = [24, rights, words(near.as_raw_fd(), other.as_raw_fd())];
         let mut vector = libc::iovec { iov_base: c"x".as_ptr().cast_mut().cast(), iov_len: 1 };
@@ -167,6 +166,6 @@ mod tests {
         assert!(n == 1 && passed.is_some());
         drop((near, other, passed));
         other_end.set_nonblocking(true).unwrap();
-        assert_eq!(other_end.read(&mut [0]).expect("nobody has the other end"), 0);
+        assert_eq!(other_end.read(&mut [0]).expect("the other end is closed"), 0);
     }
 }

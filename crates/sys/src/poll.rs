@@ -1,4 +1,4 @@
-//! `poll(2)`: once over many descriptors, or over a set of them again and again.
+//! `poll(2)`: for an array of descriptors, or for a set that is waited on repeatedly.
 
 use std::fmt;
 use std::io;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::events::Events;
 use crate::ledger::syscall;
 
-/// One descriptor that is asked about.
+/// A descriptor for [`poll`].
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct PollEntry<'fd> {
@@ -18,18 +18,18 @@ pub struct PollEntry<'fd> {
 }
 
 impl<'fd> PollEntry<'fd> {
-    /// To ask whether `fd` can be read from, written to, or has ended.
+    /// Waits until `fd` is readable, writable, or closed by the peer.
     pub fn new(fd: BorrowedFd<'fd>) -> Self {
         let wanted = Events::READABLE | Events::WRITABLE | Events::HANGUP;
         Self { entry: entry(fd.as_raw_fd(), wanted), fd: PhantomData }
     }
 
-    /// To ask whether `fd` can be read from, or has ended.
+    /// Waits until `fd` is readable, or closed by the peer.
     pub fn reading(fd: BorrowedFd<'fd>) -> Self {
         Self { entry: entry(fd.as_raw_fd(), Events::READABLE), fd: PhantomData }
     }
 
-    /// What it is ready for.
+    /// The readiness.
     pub fn events(&self) -> Events {
         reported(&self.entry)
     }
@@ -41,19 +41,19 @@ impl fmt::Debug for PollEntry<'_> {
     }
 }
 
-/// `poll(2)` without waiting: asks about all `entries`.
+/// `poll(2)` with a timeout of 0.
 ///
 /// # Errors
-/// As the manual page says; `EINVAL` if there are more than the process may have descriptors.
+/// See the manual page; `EINVAL` if there are more entries than the limit of open descriptors.
 pub fn poll_now(entries: &mut [PollEntry<'_>]) -> io::Result<()> {
     poll_for(entries, 0)
 }
 
-/// `poll(2)`: waits until one of `entries` is ready, for at most `timeout` in whole milliseconds
-/// (rounded up), or for as long as it takes.
+/// `poll(2)`: waits until one of `entries` is ready, for at most `timeout` (rounded up to
+/// milliseconds), or indefinitely without one.
 ///
 /// # Errors
-/// As the manual page says; `EINTR` after a signal.
+/// See the manual page; `EINTR` after a signal.
 pub fn poll(entries: &mut [PollEntry<'_>], timeout: Option<Duration>) -> io::Result<()> {
     poll_for(entries, timeout.map_or(-1, millis))
 }
@@ -65,47 +65,46 @@ fn poll_for(entries: &mut [PollEntry<'_>], timeout: libc::c_int) -> io::Result<(
     syscall!(poll, result).map(drop)
 }
 
-/// Descriptors that are waited for, by their places in a list. Who adds one removes it before it
-/// is closed: its number may mean something else afterwards.
+/// A set of descriptors, identified by their position. A descriptor must be removed before it is
+/// closed, because its number can be reused.
 #[derive(Default)]
 pub struct PollSet {
     entries: Vec<libc::pollfd>,
 }
 
 impl PollSet {
-    /// How many there are.
+    /// The number of descriptors.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// True if there are none.
+    /// True if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Adds a descriptor in the last place.
+    /// Appends a descriptor.
     pub fn push(&mut self, fd: BorrowedFd<'_>, wanted: Events) {
         self.entries.push(entry(fd.as_raw_fd(), wanted));
     }
 
-    /// Waits for something else from now on. Errors, and the end of both sides, are told even if
-    /// nothing is wanted.
+    /// Changes the events of a descriptor. Errors and hang-ups are always reported.
     pub fn set(&mut self, at: usize, wanted: Events) {
         self.entries[at].events = bits(wanted);
         self.entries[at].fd = self.descriptor(at);
     }
 
-    /// Waits for nothing, not even for errors, until something is [`set`](Self::set) again.
+    /// Waits for no event, not even errors, until [`set`](Self::set) is called.
     pub fn mute(&mut self, at: usize) {
-        self.entries[at].fd = !self.descriptor(at); // which poll(2) ignores
+        self.entries[at].fd = !self.descriptor(at); // negative numbers are ignored by poll(2)
     }
 
-    /// Removes the descriptor at a place, which the last one takes.
+    /// Removes a descriptor; the last one moves to its position.
     pub fn swap_remove(&mut self, at: usize) {
         self.entries.swap_remove(at);
     }
 
-    /// The descriptor at a place.
+    /// The descriptor at a position.
     pub fn descriptor(&self, at: usize) -> RawFd {
         match self.entries[at].fd {
             muted @ ..0 => !muted,
@@ -113,16 +112,16 @@ impl PollSet {
         }
     }
 
-    /// What the last wait reported of a place.
+    /// The events that the last wait reported for a position.
     pub fn events(&self, at: usize) -> Events {
         reported(&self.entries[at])
     }
 
-    /// `poll(2)`: how many descriptors are ready. Without `timeout` it waits for as long as it
-    /// takes; a timeout is rounded up to milliseconds.
+    /// `poll(2)`: returns the number of ready descriptors. Without `timeout` it waits indefinitely;
+    /// a timeout is rounded up to milliseconds.
     ///
     /// # Errors
-    /// As the manual page says; `EINTR` after a signal.
+    /// See the manual page; `EINTR` after a signal.
     pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
         let len = libc::nfds_t::try_from(self.entries.len()).map_err(io::Error::other)?;
         let ms = timeout.map_or(-1, millis);
@@ -142,7 +141,7 @@ fn entry(fd: RawFd, wanted: Events) -> libc::pollfd {
     libc::pollfd { fd, events: bits(wanted), revents: 0 }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "bits of poll(2) are a short's")]
+#[expect(clippy::cast_possible_truncation, reason = "the bits of poll(2) are a short")]
 fn bits(wanted: Events) -> libc::c_short {
     wanted.bits() as libc::c_short
 }
@@ -151,7 +150,7 @@ fn reported(entry: &libc::pollfd) -> Events {
     Events::from_bits(u32::from(entry.revents.cast_unsigned()))
 }
 
-/// Rounded up: waking a millisecond early would only mean another wait.
+/// Rounded up: after an early return the caller would only wait again.
 pub(crate) fn millis(timeout: Duration) -> libc::c_int {
     let millis = timeout.as_secs().saturating_mul(1_000);
     let rest = timeout.subsec_nanos().div_ceil(1_000_000);
@@ -164,7 +163,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     #[test]
-    fn a_set_tells_what_is_wanted_of_it() {
+    fn a_set_reports_the_requested_events() {
         let (reader, writer) = crate::pipe().unwrap();
         let mut set = PollSet::default();
         set.push(reader.as_fd(), Events::READABLE);
@@ -174,15 +173,15 @@ mod tests {
         assert_eq!(set.wait(None).unwrap(), 1);
         assert!(set.events(1).is_writable() && set.events(0).is_empty());
         crate::write(writer.as_fd(), b"x").unwrap();
-        set.swap_remove(0); // the last takes its place
+        set.swap_remove(0); // the last one moves to position 0
         assert_eq!((set.len(), set.descriptor(0)), (1, writer.as_raw_fd()));
         drop(reader);
         assert_eq!(set.wait(None).unwrap(), 1);
-        assert!(set.events(0).is_dead(), "told even if nobody asks");
+        assert!(set.events(0).is_dead(), "always reported");
     }
 
     #[test]
-    fn a_wait_is_not_shorter_than_its_timeout() {
+    fn a_wait_lasts_at_least_its_timeout() {
         assert_eq!(millis(Duration::ZERO), 0);
         assert_eq!(millis(Duration::from_nanos(1)), 1);
         assert_eq!(millis(Duration::from_micros(20_001)), 21);

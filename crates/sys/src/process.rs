@@ -1,4 +1,4 @@
-//! This process and its threads: limits, processor time.
+//! This process and its threads: limits and CPU time.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use crate::ledger::syscall;
 
-/// Processor time spent.
+/// CPU time used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTimes {
-    /// In our own code and libraries.
+    /// Time in user mode.
     pub user: Duration,
-    /// In the kernel on our behalf.
+    /// Time in the kernel.
     pub system: Duration,
 }
 
 impl CpuTimes {
-    /// Both together.
+    /// The sum of both.
     pub fn total(self) -> Duration {
         self.user + self.system
     }
@@ -25,24 +25,24 @@ impl CpuTimes {
 /// The limit on open descriptors, `RLIMIT_NOFILE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptors {
-    /// What the process had.
+    /// The previous soft limit.
     pub before: u64,
-    /// What it has now.
+    /// The current soft limit.
     pub now: u64,
-    /// What it could be given without privileges.
+    /// The hard limit.
     pub hard: u64,
 }
 
 /// `getrusage(2)` of the whole process.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn process_cpu() -> io::Result<CpuTimes> {
     usage(libc::RUSAGE_SELF)
 }
 
-/// `sched_yield(2)`: whoever else wants this core has it first. It never fails where there are
-/// threads at all.
+/// `sched_yield(2)`: lets other threads run on this core first. It never fails on systems with
+/// threads.
 pub fn sched_yield() {
     // SAFETY: sched_yield(2) takes no arguments.
     let _ = syscall!(sched_yield, unsafe { libc::sched_yield() });
@@ -66,20 +66,20 @@ fn duration(time: libc::timeval) -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), micros * 1_000)
 }
 
-/// `pthread_sigmask(3)`: neither `SIGPIPE` nor `SIGXFSZ` is delivered to the calling thread from now on,
-/// nor to those that it starts. A send to a connection that is gone only fails then, also by
-/// `sendfile(2)` and `splice(2)`, which cannot be asked not to raise the one; and so does a write
-/// beyond the limit on a file's size (`RLIMIT_FSIZE`), where the other comes from.
+/// `pthread_sigmask(3)`: blocks `SIGPIPE` and `SIGXFSZ` in the calling thread, and in the threads
+/// it starts. A send on a closed connection then only returns an error, also with `sendfile(2)` and
+/// `splice(2)`, which have no flag for it. The same applies to a write beyond the limit of the file
+/// size (`RLIMIT_FSIZE`).
 ///
 /// # Errors
-/// As the manual page says: none with these arguments.
+/// See the manual page: none with these arguments.
 pub fn block_write_signals() -> io::Result<()> {
     let mut set = no_signals();
     for signal in [libc::SIGPIPE, libc::SIGXFSZ] {
         // SAFETY: `set` is live; the call writes to it.
         unsafe { libc::sigaddset(&raw mut set, signal) };
     }
-    // SAFETY: `set` is live, and the call only reads it; the old mask is not asked for.
+    // SAFETY: `set` is live, and the call only reads it; the old mask is not requested.
     match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) } {
         0 => syscall!(rt_sigprocmask, 0).map(drop),
         number => Err(io::Error::from_raw_os_error(number)),
@@ -94,19 +94,19 @@ fn no_signals() -> libc::sigset_t {
     set
 }
 
-/// `fcntl(2)`, `F_DUPFD_CLOEXEC`: a descriptor of our own for what a library has open under a
-/// number, so that it can be watched until we are done with it, whenever the library closes its.
+/// `fcntl(2)`, `F_DUPFD_CLOEXEC`: duplicates a descriptor of another library. The copy can be
+/// watched even after the library has closed its own.
 ///
 /// # Errors
-/// As the manual page says: `EBADF` if the number is not open, `EMFILE`.
+/// See the manual page: `EBADF` if the number is not open, `EMFILE`.
 pub fn duplicate(number: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: the command takes no pointers; what is open under the number stays as it is.
+    // SAFETY: the command takes no pointers and does not change the original descriptor.
     let fd = syscall!(fcntl, unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0) })?;
-    // SAFETY: the call returned a new descriptor that nobody else owns.
+    // SAFETY: the call returned a new descriptor without another owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// `fcntl(2)`, `F_SETFD`: for systems whose calls do not make descriptors that way.
+/// `fcntl(2)`, `F_SETFD`: for systems that cannot set it when they create a descriptor.
 pub(crate) fn close_on_exec(fd: &OwnedFd) -> io::Result<()> {
     // SAFETY: F_SETFD takes an int and no pointers.
     let result = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC) };

@@ -9,18 +9,18 @@ use bytes::BytesMut;
 use crate::ledger::syscall;
 use crate::platform::{KEEP_IDLE, MORE, NO_SIGNAL, REUSE_PORT, accept_into, socket_of};
 
-/// `socket(2)`: a non-blocking TCP socket for addresses like `peer`.
+/// `socket(2)`: a non-blocking TCP socket for the address family of `peer`.
 ///
 /// # Errors
-/// As the manual page says; `EMFILE` when descriptors are used up.
+/// See the manual page; `EMFILE` if there are no free descriptors.
 pub fn tcp_socket(peer: SocketAddr) -> io::Result<OwnedFd> {
     socket_of(family_of(peer), libc::SOCK_STREAM)
 }
 
-/// `socket(2)`: a non-blocking UDP socket for addresses like `peer`.
+/// `socket(2)`: a non-blocking UDP socket for the address family of `peer`.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn udp_socket(peer: SocketAddr) -> io::Result<OwnedFd> {
     socket_of(family_of(peer), libc::SOCK_DGRAM)
 }
@@ -29,11 +29,11 @@ fn family_of(peer: SocketAddr) -> libc::c_int {
     if peer.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 }
 }
 
-/// `IPV6_V6ONLY`: whether a socket of IPv6 leaves IPv4 alone. What it is without this, the system
-/// decides (`net.ipv6.bindv6only`).
+/// `IPV6_V6ONLY`: whether an IPv6 socket excludes IPv4. The default depends on the system
+/// (`net.ipv6.bindv6only`).
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn set_v6_only(fd: BorrowedFd<'_>, only: bool) -> io::Result<()> {
     set_int(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, only.into())
 }
@@ -41,7 +41,7 @@ pub fn set_v6_only(fd: BorrowedFd<'_>, only: bool) -> io::Result<()> {
 /// `bind(2)`.
 ///
 /// # Errors
-/// As the manual page says; `EADDRINUSE`, `EADDRNOTAVAIL`, `EACCES`.
+/// See the manual page; `EADDRINUSE`, `EADDRNOTAVAIL`, `EACCES`.
 pub fn bind(fd: BorrowedFd<'_>, address: SocketAddr) -> io::Result<()> {
     let (storage, len) = to_raw(address);
     // SAFETY: `storage` is a live socket address of `len` bytes; the call only reads it.
@@ -52,45 +52,46 @@ pub fn bind(fd: BorrowedFd<'_>, address: SocketAddr) -> io::Result<()> {
 /// `listen(2)`. The kernel caps `backlog` at `net.core.somaxconn`.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn listen(fd: BorrowedFd<'_>, backlog: u16) -> io::Result<()> {
     // SAFETY: listen(2) takes no pointers.
     let result = unsafe { libc::listen(fd.as_raw_fd(), i32::from(backlog)) };
     syscall!(listen, result).map(drop)
 }
 
-/// `accept4(2)` with `SOCK_NONBLOCK` and `SOCK_CLOEXEC`: no `fcntl` for what is accepted, where
-/// there is such a call.
+/// `accept4(2)` with `SOCK_NONBLOCK` and `SOCK_CLOEXEC`, so no `fcntl` is needed on systems that
+/// have this call.
 ///
-/// Who connects to a Unix socket has no address, or to another one that is not of IP: [`UNNAMED`]
-/// stands for it.
+/// Peers on Unix sockets, and on other sockets that are not IP, have no address; [`UNNAMED`] is
+/// returned.
 ///
 /// # Errors
-/// As the manual page says; `EMFILE` and `ENFILE` leave the connection in the queue.
+/// See the manual page; `EMFILE` and `ENFILE` leave the connection in the queue.
 pub fn accept(listener: BorrowedFd<'_>) -> io::Result<(OwnedFd, SocketAddr)> {
     let mut storage = empty_storage();
     let fd = accept_into(listener, &mut storage)?;
     Ok((fd, peer_of(&storage)))
 }
 
-/// Who was accepted.
+/// The address of an accepted peer.
 pub(crate) fn peer_of(storage: &libc::sockaddr_storage) -> SocketAddr {
     from_raw(storage).unwrap_or(UNNAMED)
 }
 
-/// What came of a `connect(2)` that did not fail.
+/// The result of a successful `connect(2)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Connect {
-    /// The connection stands.
+    /// The connection is established.
     Done,
-    /// The socket becomes writable when it stands, or fails (`EINPROGRESS`).
+    /// The socket becomes writable when the connection is established or has failed
+    /// (`EINPROGRESS`).
     InProgress,
 }
 
 /// `connect(2)` on a non-blocking socket.
 ///
 /// # Errors
-/// As the manual page says; `EADDRNOTAVAIL` when local ports are used up.
+/// See the manual page; `EADDRNOTAVAIL` if there are no free local ports.
 pub fn connect(fd: BorrowedFd<'_>, peer: SocketAddr) -> io::Result<Connect> {
     let (storage, len) = to_raw(peer);
     // SAFETY: `storage` is a live socket address of `len` bytes; the call only reads it.
@@ -109,7 +110,7 @@ pub(crate) fn connected(result: io::Result<libc::c_int>) -> io::Result<Connect> 
 /// `getsockname(2)`.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn local_address(fd: BorrowedFd<'_>) -> io::Result<SocketAddr> {
     let mut storage = empty_storage();
     let mut len = STORAGE_LEN;
@@ -120,10 +121,10 @@ pub fn local_address(fd: BorrowedFd<'_>) -> io::Result<SocketAddr> {
     from_raw(&storage)
 }
 
-/// `getsockopt(2)`, `SO_ERROR`: why a socket failed, if it did.
+/// `getsockopt(2)`, `SO_ERROR`: the pending error of a socket, if any.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn socket_error(fd: BorrowedFd<'_>) -> io::Result<Option<io::Error>> {
     let mut error: libc::c_int = 0;
     let mut len = INT_LEN;
@@ -141,54 +142,54 @@ pub fn socket_error(fd: BorrowedFd<'_>) -> io::Result<Option<io::Error>> {
     Ok((error != 0).then(|| io::Error::from_raw_os_error(error)))
 }
 
-/// What the kernel counted on a TCP connection.
+/// Kernel counters of a TCP connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
-    /// Packets that arrived, with data or without.
+    /// Received packets, with or without data.
     pub packets_in: u32,
-    /// Packets with data that arrived.
+    /// Received packets with data.
     pub data_packets_in: u32,
-    /// Packets with data that left.
+    /// Sent packets with data.
     pub data_packets_out: u32,
 }
 
-/// `TCP_NODELAY`: no waiting for acknowledgements (Nagle). What a listener accepts inherits it.
+/// `TCP_NODELAY`: disables Nagle's algorithm. Accepted sockets inherit it from the listener.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn set_nodelay(fd: BorrowedFd<'_>) -> io::Result<()> {
     switch_on(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY)
 }
 
-/// `SO_REUSEADDR`: a listener may start while old connections are in `TIME_WAIT`.
+/// `SO_REUSEADDR`: permits a listener while old connections are in `TIME_WAIT`.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn set_reuse_address(fd: BorrowedFd<'_>) -> io::Result<()> {
     switch_on(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR)
 }
 
-/// `SO_REUSEPORT`: several listeners share a port, and the kernel spreads connections. On NetBSD
-/// and macOS it does not spread them.
+/// `SO_REUSEPORT`: several listeners share a port, and the kernel distributes connections. NetBSD
+/// and macOS do not distribute them.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn set_reuse_port(fd: BorrowedFd<'_>) -> io::Result<()> {
     switch_on(fd, libc::SOL_SOCKET, REUSE_PORT)
 }
 
-/// `SO_KEEPALIVE`: probes on a silent connection, and its failure if nobody answers.
+/// `SO_KEEPALIVE`: sends probes on an idle connection, which fails if they are not acknowledged.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn set_keep_alive(fd: BorrowedFd<'_>) -> io::Result<()> {
     switch_on(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE)
 }
 
-/// `TCP_KEEPIDLE`: seconds of silence before the first probe.
+/// `TCP_KEEPIDLE`: idle seconds before the first probe.
 ///
 /// # Errors
-/// As the manual page says; `EINVAL` if it is not from 1 to 32,767.
+/// See the manual page; `EINVAL` outside of 1 to 32,767.
 pub fn set_keep_alive_idle(fd: BorrowedFd<'_>, seconds: u16) -> io::Result<()> {
     set_int(fd, libc::IPPROTO_TCP, KEEP_IDLE, seconds.into())
 }
@@ -196,24 +197,24 @@ pub fn set_keep_alive_idle(fd: BorrowedFd<'_>, seconds: u16) -> io::Result<()> {
 /// `TCP_KEEPINTVL`: seconds between two probes.
 ///
 /// # Errors
-/// As the manual page says; `EINVAL` if it is not from 1 to 32,767.
+/// See the manual page; `EINVAL` outside of 1 to 32,767.
 pub fn set_keep_alive_interval(fd: BorrowedFd<'_>, seconds: u16) -> io::Result<()> {
     set_int(fd, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, seconds.into())
 }
 
-/// `TCP_KEEPCNT`: probes without an answer.
+/// `TCP_KEEPCNT`: number of unacknowledged probes before the connection fails.
 ///
 /// # Errors
-/// As the manual page says; `EINVAL` if it is not from 1 to 127.
+/// See the manual page; `EINVAL` outside of 1 to 127.
 pub fn set_keep_alive_count(fd: BorrowedFd<'_>, probes: u8) -> io::Result<()> {
     set_int(fd, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, probes.into())
 }
 
-/// `SO_LINGER` with no time at all: what is closed next is reset, and what waits in the kernel to
-/// be sent is lost.
+/// `SO_LINGER` with a timeout of 0: the next close resets the connection, and unsent data is
+/// discarded.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn reset_on_close(fd: BorrowedFd<'_>) -> io::Result<()> {
     set(fd, libc::SOL_SOCKET, libc::SO_LINGER, &libc::linger { l_onoff: 1, l_linger: 0 })
 }
@@ -249,10 +250,11 @@ fn set<T>(
     syscall!(setsockopt, result).map(drop)
 }
 
-/// `recv(2)`: appends at most `max` bytes to `block`, within its spare capacity; 0 at the end.
+/// `recv(2)`: appends at most `max` bytes to `block`, within its spare capacity; 0 at the end of
+/// the stream.
 ///
 /// # Errors
-/// As the manual page says; `EAGAIN` when there is nothing.
+/// See the manual page; `EAGAIN` if there is no data.
 pub fn recv(fd: BorrowedFd<'_>, block: &mut BytesMut, max: usize) -> io::Result<usize> {
     let spare = block.spare_capacity_mut();
     let room = spare.len().min(max);
@@ -265,10 +267,10 @@ pub fn recv(fd: BorrowedFd<'_>, block: &mut BytesMut, max: usize) -> io::Result<
     Ok(n)
 }
 
-/// `send(2)` with `MSG_NOSIGNAL`, and `MSG_MORE` if something follows.
+/// `send(2)` with `MSG_NOSIGNAL`, and `MSG_MORE` if more data follows.
 ///
 /// # Errors
-/// As the manual page says; `EAGAIN` when the peer must read first.
+/// See the manual page; `EAGAIN` if the send buffer is full.
 pub fn send(fd: BorrowedFd<'_>, bytes: &[u8], more: bool) -> io::Result<usize> {
     // SAFETY: `bytes` is live for its length; the call only reads it.
     let result =
@@ -276,11 +278,11 @@ pub fn send(fd: BorrowedFd<'_>, bytes: &[u8], more: bool) -> io::Result<usize> {
     Ok(syscall!(send, result)?.unsigned_abs())
 }
 
-/// `sendmsg(2)` with `MSG_NOSIGNAL`: several runs of bytes in one call, and `MSG_MORE` if
-/// something follows. Runs beyond [`VECTOR_LEN_MAX`] are left for another call.
+/// `sendmsg(2)` with `MSG_NOSIGNAL`: several slices in one call, and `MSG_MORE` if more data
+/// follows. Slices beyond [`VECTOR_LEN_MAX`] are not sent.
 ///
 /// # Errors
-/// As the manual page says; `EAGAIN` when the peer must read first.
+/// See the manual page; `EAGAIN` if the send buffer is full.
 pub fn send_vectored<'a>(
     fd: BorrowedFd<'_>,
     runs: impl Iterator<Item = &'a [u8]>,
@@ -302,17 +304,17 @@ pub fn send_vectored<'a>(
     Ok(syscall!(sendmsg, result)?.unsigned_abs())
 }
 
-/// `shutdown(2)`, `SHUT_WR`: a FIN after what was sent.
+/// `shutdown(2)`, `SHUT_WR`: sends a FIN after the queued data.
 ///
 /// # Errors
-/// As the manual page says; `ENOTCONN` when the peer is gone.
+/// See the manual page; `ENOTCONN` if the connection is closed.
 pub fn shutdown_write(fd: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: shutdown(2) takes no pointers.
     let result = unsafe { libc::shutdown(fd.as_raw_fd(), libc::SHUT_WR) };
     syscall!(shutdown, result).map(drop)
 }
 
-/// `close(2)`. An error is of no use to anybody: the descriptor is gone in any case.
+/// `close(2)`. Errors are ignored: the descriptor is closed in any case.
 pub fn close(fd: OwnedFd) {
     // SAFETY: the descriptor was owned, and ownership ends here.
     let result = unsafe { libc::close(fd.into_raw_fd()) };
@@ -328,8 +330,8 @@ pub(crate) fn empty_storage() -> libc::sockaddr_storage {
     unsafe { std::mem::zeroed() }
 }
 
-/// The kernel's form. The length that addresses begin with on the BSDs is left to the kernel, which
-/// writes the one that it is told with the call.
+/// Converts to the kernel's format. On the BSDs addresses begin with a length, which the kernel
+/// fills from the length argument of the call.
 fn to_raw(address: SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
     let mut storage = empty_storage();
     let len = match address {
@@ -362,13 +364,13 @@ fn to_raw(address: SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
 pub(crate) fn from_raw(storage: &libc::sockaddr_storage) -> io::Result<SocketAddr> {
     match i32::from(storage.ss_family) {
         libc::AF_INET => {
-            // SAFETY: the family says that the kernel wrote a sockaddr_in here.
+            // SAFETY: with this family the kernel wrote a sockaddr_in here.
             let raw = unsafe { (&raw const *storage).cast::<libc::sockaddr_in>().read() };
             let ip = Ipv4Addr::from(raw.sin_addr.s_addr.to_ne_bytes());
             Ok(SocketAddrV4::new(ip, u16::from_be(raw.sin_port)).into())
         }
         libc::AF_INET6 => {
-            // SAFETY: the family says that the kernel wrote a sockaddr_in6 here.
+            // SAFETY: with this family the kernel wrote a sockaddr_in6 here.
             let raw = unsafe { (&raw const *storage).cast::<libc::sockaddr_in6>().read() };
             let ip = Ipv6Addr::from(raw.sin6_addr.s6_addr);
             let port = u16::from_be(raw.sin6_port);
@@ -379,16 +381,16 @@ pub(crate) fn from_raw(storage: &libc::sockaddr_storage) -> io::Result<SocketAdd
     }
 }
 
-/// The address of a peer that has none: somebody on a Unix socket.
+/// Placeholder for the address of a peer without one, such as a peer on a Unix socket.
 pub const UNNAMED: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
-/// Runs of bytes in one `sendmsg`.
+/// Maximum number of slices in one `sendmsg`.
 pub const VECTOR_LEN_MAX: usize = 32;
 pub(crate) const STORAGE_LEN: libc::socklen_t = len_of::<libc::sockaddr_storage>();
 pub(crate) const INT_LEN: libc::socklen_t = len_of::<libc::c_int>();
 const FAMILY_V4: libc::sa_family_t = family(libc::AF_INET);
 const FAMILY_V6: libc::sa_family_t = family(libc::AF_INET6);
 
-#[expect(clippy::cast_possible_truncation, reason = "the sizes are of a few bytes")]
+#[expect(clippy::cast_possible_truncation, reason = "all sizes are small")]
 pub(crate) const fn len_of<T>() -> libc::socklen_t {
     size_of::<T>() as libc::socklen_t
 }
@@ -410,9 +412,9 @@ mod tests {
         }
     }
 
-    /// Nobody is turned away for where he comes from: the socket of a virtual machine, for instance.
+    /// For example, peers on sockets of virtual machines (vsock).
     #[test]
-    fn who_has_no_address_of_ip_is_accepted_without_one() {
+    fn peers_without_ip_address_are_accepted() {
         let mut storage = empty_storage();
         for family in [libc::AF_UNSPEC, libc::AF_UNIX, 40] {
             storage.ss_family = libc::sa_family_t::try_from(family).unwrap();

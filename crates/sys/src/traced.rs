@@ -1,53 +1,53 @@
-//! What is heard of a thread that is traced (`ptrace(2)`, which `platform::trace` calls).
+//! Events of traced threads (`ptrace(2)`, called by `platform::trace`).
 
-/// A traced thread that has something to tell.
+/// An event of a traced thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traced {
-    /// Its number.
+    /// The thread number.
     pub thread: u32,
-    /// What happened to it.
+    /// The event.
     pub state: TracedState,
 }
 
-/// What happened to a traced thread. Unless it is gone, it stands still until it is resumed.
+/// An event of a traced thread. Unless the thread has ended, it is stopped until it is resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TracedState {
-    /// It ended, with this status.
+    /// It exited with this status.
     Exited(i32),
-    /// A signal ended it.
+    /// It was killed by a signal.
     Killed(i32),
-    /// It enters a system call, or returns from one.
+    /// It enters or leaves a system call.
     Call,
-    /// It made another thread, which is traced as well.
+    /// It created a thread, which is traced as well.
     MadeThread,
-    /// It made another process, which is traced as well.
+    /// It created a process, which is traced as well.
     MadeProcess,
-    /// It became another program. Until then it may have had another number, that of
+    /// It executed another program. It may have had another number before, returned by
     /// [`event_thread`](crate::event_thread).
     Executed,
-    /// It is to be stopped until somebody continues it (`SIGSTOP`, Ctrl-Z).
+    /// It was stopped by job control (`SIGSTOP`, Ctrl-Z) until it is continued.
     Stopped(i32),
-    /// A signal is about to reach it.
+    /// A signal is about to be delivered.
     Signal(i32),
-    /// It begins to be traced, or was interrupted.
+    /// Tracing begins, or the thread was interrupted.
     Paused,
 }
 
-/// Where in a system call a thread stands.
+/// The system call at which a thread is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallStop {
-    /// About to enter it.
+    /// Before the call.
     Enter {
-        /// The number of the call.
+        /// The number of the system call.
         number: u64,
-        /// What it was given.
+        /// The arguments.
         arguments: [u64; 6],
-        /// True if the number has the meaning that it has for this program: no 32-bit one's.
+        /// False if the number is of another calling convention, such as a 32-bit call.
         native: bool,
     },
-    /// About to return.
+    /// After the call.
     Return {
-        /// What it returns; an error number less than zero.
+        /// The return value; a negative error number on failure.
         result: i64,
     },
 }

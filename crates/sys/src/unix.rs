@@ -1,4 +1,4 @@
-//! Unix sockets (`unix(7)`): addresses are paths, or abstract names beginning with `@`.
+//! Unix sockets (`unix(7)`): addresses are paths, or `@` and an abstract name.
 
 use std::ffi::CString;
 use std::io;
@@ -14,7 +14,7 @@ use crate::unsupported;
 /// `socket(2)`: a non-blocking Unix stream socket.
 ///
 /// # Errors
-/// As the manual page says; `EMFILE` when descriptors are used up.
+/// See the manual page; `EMFILE` if there are no free descriptors.
 pub fn unix_socket() -> io::Result<OwnedFd> {
     socket_of(libc::AF_UNIX, libc::SOCK_STREAM)
 }
@@ -22,16 +22,16 @@ pub fn unix_socket() -> io::Result<OwnedFd> {
 /// `socket(2)`: a non-blocking Unix datagram socket.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn unix_datagram_socket() -> io::Result<OwnedFd> {
     socket_of(libc::AF_UNIX, libc::SOCK_DGRAM)
 }
 
-/// `bind(2)`: makes the socket's file, or takes the abstract name.
+/// `bind(2)`: creates the socket file, or reserves the abstract name.
 ///
 /// # Errors
-/// `InvalidInput` if `path` is no address; otherwise as the manual page says: `EADDRINUSE` also
-/// when there is any file of that name.
+/// `InvalidInput` if `path` is not a valid address. Otherwise see the manual page: `EADDRINUSE`
+/// also if any file of that name exists.
 pub fn bind_unix(fd: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
     let (address, len) = to_raw(path)?;
     // SAFETY: `address` is live for `len` bytes; the call only reads it.
@@ -39,11 +39,11 @@ pub fn bind_unix(fd: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
     syscall!(bind, result).map(drop)
 }
 
-/// `connect(2)`: done or refused at once.
+/// `connect(2)`: completes or fails at once.
 ///
 /// # Errors
-/// `InvalidInput` if `path` is no address; otherwise as the manual page says: `EAGAIN` when the
-/// listener's backlog is full.
+/// `InvalidInput` if `path` is not a valid address. Otherwise see the manual page: `EAGAIN` if the
+/// backlog of the listener is full.
 pub fn connect_unix(fd: BorrowedFd<'_>, path: &Path) -> io::Result<Connect> {
     let (address, len) = to_raw(path)?;
     // SAFETY: `address` is live for `len` bytes; the call only reads it.
@@ -51,19 +51,19 @@ pub fn connect_unix(fd: BorrowedFd<'_>, path: &Path) -> io::Result<Connect> {
     connected(syscall!(connect, result))
 }
 
-/// `fchmod(2)`. On a socket that is not bound yet: the most that its file will allow.
+/// `fchmod(2)`. On an unbound socket: the maximum permissions of its file.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn fchmod(fd: BorrowedFd<'_>, permissions: u32) -> io::Result<()> {
     // SAFETY: fchmod(2) takes no pointers.
     syscall!(fchmod, unsafe { libc::fchmod(fd.as_raw_fd(), mode(permissions)) }).map(drop)
 }
 
-/// `fchmodat(2)`: what a file allows to whom.
+/// `fchmodat(2)`: the permissions of a file.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn chmod(path: &Path, permissions: u32) -> io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: `path` ends with a zero byte; the call only reads it.
@@ -71,10 +71,10 @@ pub fn chmod(path: &Path, permissions: u32) -> io::Result<()> {
     syscall!(fchmodat, result).map(drop)
 }
 
-/// `fstatat(2)` with `AT_SYMLINK_NOFOLLOW`: whether `path` is the file of a socket.
+/// `fstatat(2)` with `AT_SYMLINK_NOFOLLOW`: true if `path` is a socket file.
 ///
 /// # Errors
-/// As the manual page says; `ENOENT` if there is nothing.
+/// See the manual page; `ENOENT` if it does not exist.
 pub fn is_socket(path: &Path) -> io::Result<bool> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: `stat` is plain data; all-zero is a valid value of it.
@@ -86,10 +86,10 @@ pub fn is_socket(path: &Path) -> io::Result<bool> {
     Ok(stat.st_mode & libc::S_IFMT == libc::S_IFSOCK)
 }
 
-/// `unlinkat(2)`: removes a file's name.
+/// `unlinkat(2)`: removes a file.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn unlink(path: &Path) -> io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: `path` ends with a zero byte; the call only reads it.
@@ -97,25 +97,28 @@ pub fn unlink(path: &Path) -> io::Result<()> {
     syscall!(unlinkat, result).map(drop)
 }
 
-#[allow(clippy::cast_possible_truncation, reason = "twelve bits, and some systems have 16")]
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "permissions have twelve bits, some systems have 16"
+)]
 fn mode(permissions: u32) -> libc::mode_t {
     (permissions & 0o7777) as libc::mode_t
 }
 
-/// The three kinds of address of `unix(7)`, without the unnamed one: an empty path would have
-/// the kernel choose a name.
+/// Pathname and abstract addresses of `unix(7)`. Unnamed ones are rejected: with an empty path the
+/// kernel would choose a name.
 fn to_raw(path: &Path) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
     let name = path.as_os_str().as_bytes();
     let invalid = |why| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     if name.is_empty() {
-        return invalid("the path of a Unix socket is empty");
+        return invalid("Unix socket path is empty");
     }
     if name.contains(&0) {
-        return invalid("the path of a Unix socket contains a zero byte");
+        return invalid("Unix socket path contains a zero byte");
     }
     if name.len() > UNIX_PATH_SIZE_MAX {
         let text = format!(
-            "the path of a Unix socket is longer than {UNIX_PATH_SIZE_MAX} bytes; use a shorter one"
+            "Unix socket path is longer than {UNIX_PATH_SIZE_MAX} bytes; use a shorter one"
         );
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
@@ -125,20 +128,20 @@ fn to_raw(path: &Path) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
     for (to, from) in address.sun_path.iter_mut().zip(name) {
         *to = *from as libc::c_char;
     }
-    // An abstract name begins with a zero byte and has its length; a path ends with a zero byte.
+    // An abstract name begins with a zero byte and is not terminated; a path ends with a zero byte.
     let is_abstract = name[0] == b'@';
     if is_abstract && !ABSTRACT_NAMES {
-        return Err(unsupported("a Unix socket without a file (@name)"));
+        return Err(unsupported("an abstract Unix socket (@name)"));
     }
     if is_abstract {
         address.sun_path[0] = 0;
     }
     let len = PATH_AT + name.len() + usize::from(!is_abstract);
-    let len = libc::socklen_t::try_from(len).expect("an address has some hundred bytes");
+    let len = libc::socklen_t::try_from(len).expect("addresses have about a hundred bytes");
     Ok((address, len))
 }
 
-/// Bytes of a path, or of an abstract name with its `@`: 107 on Linux (`unix(7)`).
+/// Maximum size of a path, or of an abstract name with its `@`: 107 bytes on Linux (`unix(7)`).
 pub const UNIX_PATH_SIZE_MAX: usize = size_of::<libc::sockaddr_un>() - PATH_AT - 1;
 const PATH_AT: usize = std::mem::offset_of!(libc::sockaddr_un, sun_path);
 #[expect(clippy::cast_possible_truncation, reason = "families are small numbers")]
@@ -149,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_end_with_a_zero_byte_and_abstract_names_begin_with_one() {
+    fn paths_and_abstract_names_are_encoded_with_zero_bytes() {
         let (address, len) = to_raw(Path::new("/a")).unwrap();
         assert_eq!((address.sun_path[..3].to_vec(), len), (vec![47, 97, 0], 2 + 3));
         let (address, len) = to_raw(Path::new("@a")).unwrap();
@@ -157,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_said() {
+    fn invalid_paths_are_reported() {
         for (path, why) in [("", "empty"), ("a\0b", "zero byte"), (&"x".repeat(108), "107 bytes")] {
             let error = to_raw(Path::new(path)).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::InvalidInput);

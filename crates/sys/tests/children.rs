@@ -1,5 +1,5 @@
-//! What children of the program have to do with a ring: alone in its program, since they have copies
-//! of every descriptor until they execute, also of those that other tests close.
+//! Rings and child processes. In a separate program, because children have copies of all
+//! descriptors until they execute, also of those that other tests close.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,9 +7,9 @@ use std::thread;
 
 use fulmar_sys::Ring;
 
-/// A ring is tried with a socket that is closed; whether it was does not depend on who has a copy.
+/// The check of a ring closes a socket. Its result must not depend on copies of the descriptor.
 #[test]
-fn children_that_another_thread_starts_make_no_ring_unfit() {
+fn children_of_other_threads_do_not_disable_a_ring() {
     let is_over = AtomicBool::new(false);
     let all: Vec<_> = thread::scope(|scope| {
         scope.spawn(|| {

@@ -1,4 +1,4 @@
-//! Memory that code takes.
+//! Memory used by code.
 
-/// Linux's `madvise(2)` for code: here it stays.
+/// Linux's `madvise(2)` for code; does nothing here.
 pub fn release_code() {}

@@ -1,4 +1,4 @@
-//! Linux's `epoll(7)`, of which there is none: a set for `poll(2)` does.
+//! Linux's `epoll(7)`, which does not exist here; `poll(2)` replaces it.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::events::Events;
 use crate::unsupported;
 
-/// One report of `epoll_wait`: there is none.
+/// An event of `epoll_wait`; never created here.
 #[derive(Clone, Copy, Debug)]
 pub struct EpollEvent;
 
@@ -15,12 +15,12 @@ impl EpollEvent {
     /// No event.
     pub const EMPTY: Self = Self;
 
-    /// What the descriptor was registered with.
+    /// The tag given at registration.
     pub fn tag(&self) -> u64 {
         0
     }
 
-    /// What it is ready for.
+    /// The readiness.
     pub fn events(&self) -> Events {
         Events::NONE
     }
@@ -58,7 +58,7 @@ pub fn epoll_delete(_: BorrowedFd<'_>, _: BorrowedFd<'_>) -> io::Result<()> {
     Err(unsupported("epoll"))
 }
 
-/// `epoll_wait(2)` that does not wait.
+/// `epoll_wait(2)` with a timeout of 0.
 ///
 /// # Errors
 /// `Unsupported`.

@@ -1,4 +1,4 @@
-//! Files: Linux's own calls answer as an old Linux would, whose callers know other ways.
+//! Files. Calls that only Linux has fail like on an old Linux, for which callers have fallbacks.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -27,7 +27,7 @@ pub fn rename_new(_: BorrowedFd<'_>, _: &CStr, _: &CStr) -> io::Result<()> {
 /// # Errors
 /// `Unsupported`: use [`crate::fsync`].
 pub fn sync_file_system(_: BorrowedFd<'_>) -> io::Result<()> {
-    Err(unsupported("syncing a file system"))
+    Err(unsupported("syncfs"))
 }
 
 /// Linux's `getdents64(2)`.
@@ -35,5 +35,5 @@ pub fn sync_file_system(_: BorrowedFd<'_>) -> io::Result<()> {
 /// # Errors
 /// `Unsupported`.
 pub fn read_dir(_: BorrowedFd<'_>, _: &mut Vec<CString>) -> io::Result<bool> {
-    Err(unsupported("reading a directory"))
+    Err(unsupported("getdents64"))
 }

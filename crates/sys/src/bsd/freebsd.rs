@@ -14,7 +14,7 @@ pub(crate) fn socket_of(family: libc::c_int, kind: libc::c_int) -> io::Result<Ow
     let kind = kind | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: socket(2) takes no pointers.
     let fd = syscall!(socket, unsafe { libc::socket(family, kind, 0) })?;
-    // SAFETY: the call returned a new descriptor that nobody else owns.
+    // SAFETY: the call returned a new descriptor without another owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -29,20 +29,20 @@ pub(crate) fn accept_into(
     // SAFETY: `storage` has room for `len` bytes, which is what the kernel may write.
     let result = unsafe { libc::accept4(listener.as_raw_fd(), address, &raw mut len, flags) };
     let fd = syscall!(accept4, result)?;
-    // SAFETY: the call returned a new descriptor that nobody else owns.
+    // SAFETY: the call returned a new descriptor without another owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// `pipe2(2)` with `O_NONBLOCK` and `O_CLOEXEC`: the end to read from, and the end to write to.
+/// `pipe2(2)` with `O_NONBLOCK` and `O_CLOEXEC`: returns the read end and the write end.
 ///
 /// # Errors
-/// As the manual page says; `EMFILE` when descriptors are used up.
+/// See the manual page; `EMFILE` if there are no free descriptors.
 pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends: [libc::c_int; 2] = [-1; 2];
     // SAFETY: `ends` has room for two descriptors, which is what the kernel writes.
     let result = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_NONBLOCK | libc::O_CLOEXEC) };
     syscall!(pipe2, result)?;
-    // SAFETY: the call returned two new descriptors that nobody else owns.
+    // SAFETY: the call returned two new descriptors without another owner.
     let [reader, writer] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
     Ok((reader, writer))
 }
@@ -50,15 +50,15 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
 /// `SO_NOSIGPIPE`.
 ///
 /// # Errors
-/// `Unsupported`: every send says so itself (`MSG_NOSIGNAL`).
+/// `Unsupported`: each send sets `MSG_NOSIGNAL` instead.
 pub fn set_no_signal(_: BorrowedFd<'_>) -> io::Result<()> {
-    Err(unsupported("SO_NOSIGPIPE, for which there is MSG_NOSIGNAL"))
+    Err(unsupported("SO_NOSIGPIPE (use MSG_NOSIGNAL)"))
 }
 
-/// `sendfile(2)`: at most `len` bytes of `file` from `offset` on; 0 when the file ends there.
+/// `sendfile(2)`: sends at most `len` bytes of `file` from `offset`; 0 at the end of the file.
 ///
 /// # Errors
-/// As the manual page says; `EAGAIN` when the peer must read first.
+/// See the manual page; `EAGAIN` if the send buffer is full.
 pub fn send_file(
     fd: BorrowedFd<'_>,
     file: BorrowedFd<'_>,
@@ -68,10 +68,10 @@ pub fn send_file(
     send(fd, Vector::new(std::iter::empty()), file, offset, len)
 }
 
-/// `sendfile(2)` with bytes in memory before the file.
+/// `sendfile(2)` with bytes from memory before the file.
 ///
 /// # Errors
-/// As the manual page says; `EAGAIN` when the peer must read first.
+/// See the manual page; `EAGAIN` if the send buffer is full.
 pub fn send_file_with_head<'a>(
     fd: BorrowedFd<'_>,
     head: impl Iterator<Item = &'a [u8]>,
@@ -82,7 +82,7 @@ pub fn send_file_with_head<'a>(
     send(fd, Vector::new(head), file, offset, len)
 }
 
-/// A call that moved something has not failed, whatever it says.
+/// If bytes were sent, an error of the call is ignored.
 fn send(
     fd: BorrowedFd<'_>,
     mut head: Vector,
@@ -111,12 +111,12 @@ fn send(
 /// `getrusage(2)` of the calling thread.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn thread_cpu() -> io::Result<CpuTimes> {
     usage(libc::RUSAGE_THREAD)
 }
 
-/// Nanoseconds of the time a file was last changed.
+/// Nanoseconds of the time of the last modification.
 pub(crate) fn modified_nanos(stat: &libc::stat) -> i64 {
     stat.st_mtime_nsec
 }
@@ -125,15 +125,15 @@ pub(crate) fn device(stat: &libc::stat) -> u64 {
     stat.st_dev
 }
 
-/// A flag of `recvmsg(2)`: descriptors that arrive are closed on `execve(2)`.
+/// A flag of `recvmsg(2)`: received descriptors are closed on `execve(2)`.
 pub(crate) const RECEIVE_CLOSED_ON_EXEC: libc::c_int = libc::MSG_CMSG_CLOEXEC;
 /// A flag of `send(2)`: no `SIGPIPE`.
 pub(crate) const NO_SIGNAL: libc::c_int = libc::MSG_NOSIGNAL;
-/// What `poll(2)` says when the peer has ended its side.
+/// The event of `poll(2)` when the peer has shut down its side.
 pub(crate) const RDHUP: libc::c_short = libc::POLLRDHUP;
-/// Several listeners share a port, and connections are spread among them.
+/// Several listeners share a port, and the kernel distributes connections.
 pub(crate) const REUSE_PORT: libc::c_int = libc::SO_REUSEPORT_LB;
-/// Seconds of silence before the first probe.
+/// Idle seconds before the first probe.
 pub(crate) const KEEP_IDLE: libc::c_int = libc::TCP_KEEPIDLE;
-/// As many descriptors as the hard limit allows.
+/// No limit besides the hard limit.
 pub(super) const DESCRIPTORS_MAX: Option<libc::rlim_t> = None;

@@ -1,6 +1,6 @@
 //! FreeBSD, NetBSD and macOS: checked by the compiler, never run.
 //!
-//! Each has a file of what is its own; the others are for all three.
+//! Each system has a file for its own calls; the other files are for all three.
 
 mod code;
 mod epoll;
@@ -57,9 +57,9 @@ pub use trace::{
 pub use wake::Wakeup;
 pub use watched::{adopt_orphans, end_with_parent, open_process, reap, thread_number};
 
-/// No call says that another follows.
+/// `send(2)` has no flag for more data.
 pub(crate) const MORE: libc::c_int = 0;
-/// There is no epoll to be told.
+/// There is no epoll, so no edge-triggered mode.
 pub(crate) const EDGE: u32 = 0;
-/// A Unix socket has a file.
+/// Unix sockets need a file.
 pub(crate) const ABSTRACT_NAMES: bool = false;

@@ -13,7 +13,7 @@ pub(crate) fn socket_of(family: libc::c_int, kind: libc::c_int) -> io::Result<Ow
     let kind = kind | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: socket(2) takes no pointers.
     let fd = syscall!(socket, unsafe { libc::socket(family, kind, 0) })?;
-    // SAFETY: the call returned a new descriptor that nobody else owns.
+    // SAFETY: the call returned a new descriptor without another owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -28,20 +28,20 @@ pub(crate) fn accept_into(
     // SAFETY: `storage` has room for `len` bytes, which is what the kernel may write.
     let result = unsafe { libc::accept4(listener.as_raw_fd(), address, &raw mut len, flags) };
     let fd = syscall!(accept4, result)?;
-    // SAFETY: the call returned a new descriptor that nobody else owns.
+    // SAFETY: the call returned a new descriptor without another owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// `pipe2(2)` with `O_NONBLOCK` and `O_CLOEXEC`: the end to read from, and the end to write to.
+/// `pipe2(2)` with `O_NONBLOCK` and `O_CLOEXEC`: returns the read end and the write end.
 ///
 /// # Errors
-/// As the manual page says; `EMFILE` when descriptors are used up.
+/// See the manual page; `EMFILE` if there are no free descriptors.
 pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends: [libc::c_int; 2] = [-1; 2];
     // SAFETY: `ends` has room for two descriptors, which is what the kernel writes.
     let result = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_NONBLOCK | libc::O_CLOEXEC) };
     syscall!(pipe2, result)?;
-    // SAFETY: the call returned two new descriptors that nobody else owns.
+    // SAFETY: the call returned two new descriptors without another owner.
     let [reader, writer] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
     Ok((reader, writer))
 }
@@ -49,7 +49,7 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
 /// `SO_NOSIGPIPE`.
 ///
 /// # Errors
-/// `Unsupported`: every send says so itself (`MSG_NOSIGNAL`).
+/// `Unsupported`: each send sets `MSG_NOSIGNAL` instead.
 pub fn set_no_signal(_: BorrowedFd<'_>) -> io::Result<()> {
     Err(unsupported("SO_NOSIGPIPE, for which there is MSG_NOSIGNAL"))
 }
@@ -81,10 +81,10 @@ pub fn send_file_with_head<'a>(
 /// # Errors
 /// `Unsupported`.
 pub fn thread_cpu() -> io::Result<CpuTimes> {
-    Err(unsupported("the processor time of a thread"))
+    Err(unsupported("RUSAGE_THREAD"))
 }
 
-/// Nanoseconds of the time a file was last changed.
+/// Nanoseconds of the time of the last modification.
 pub(crate) fn modified_nanos(stat: &libc::stat) -> i64 {
     stat.st_mtimensec
 }
@@ -93,15 +93,15 @@ pub(crate) fn device(stat: &libc::stat) -> u64 {
     stat.st_dev
 }
 
-/// A flag of `recvmsg(2)`: descriptors that arrive are closed on `execve(2)`.
+/// A flag of `recvmsg(2)`: received descriptors are closed on `execve(2)`.
 pub(crate) const RECEIVE_CLOSED_ON_EXEC: libc::c_int = libc::MSG_CMSG_CLOEXEC;
 /// A flag of `send(2)`: no `SIGPIPE`.
 pub(crate) const NO_SIGNAL: libc::c_int = libc::MSG_NOSIGNAL;
-/// `poll(2)` does not say that the peer has ended its side: a read does.
+/// `poll(2)` does not report that the peer has shut down its side; a read does.
 pub(crate) const RDHUP: libc::c_short = 0;
 /// Several listeners share a port.
 pub(crate) const REUSE_PORT: libc::c_int = libc::SO_REUSEPORT;
-/// Seconds of silence before the first probe.
+/// Idle seconds before the first probe.
 pub(crate) const KEEP_IDLE: libc::c_int = libc::TCP_KEEPIDLE;
-/// As many descriptors as the hard limit allows.
+/// No limit besides the hard limit.
 pub(super) const DESCRIPTORS_MAX: Option<libc::rlim_t> = None;

@@ -1,4 +1,4 @@
-//! Linux's `splice(2)`, of which there is none: bytes for files pass through memory.
+//! Linux's `splice(2)`, which does not exist here: bytes for files pass through memory.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -10,7 +10,7 @@ use crate::unsupported;
 /// # Errors
 /// `Unsupported`.
 pub fn set_pipe_size(_: BorrowedFd<'_>, _: u32) -> io::Result<()> {
-    Err(unsupported("the size of a pipe"))
+    Err(unsupported("F_SETPIPE_SZ"))
 }
 
 /// Linux's `splice(2)`.

@@ -1,4 +1,4 @@
-//! This process: limits. What Linux tells besides has no call that is the same on all three.
+//! Resource limits of this process. Other information has no call that all three systems share.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use crate::unsupported;
 /// # Errors
 /// `Unsupported`.
 pub fn allowed_cpus() -> io::Result<Vec<usize>> {
-    Err(unsupported("the processors of a thread"))
+    Err(unsupported("sched_getaffinity"))
 }
 
 /// Linux's `sched_setaffinity(2)`.
@@ -20,7 +20,7 @@ pub fn allowed_cpus() -> io::Result<Vec<usize>> {
 /// # Errors
 /// `Unsupported`.
 pub fn run_on_cpus(_: &[usize]) -> io::Result<()> {
-    Err(unsupported("the processors of a thread"))
+    Err(unsupported("sched_setaffinity"))
 }
 
 /// Linux's `getrusage(2)` of a thread.
@@ -28,13 +28,13 @@ pub fn run_on_cpus(_: &[usize]) -> io::Result<()> {
 /// # Errors
 /// `Unsupported`.
 pub fn thread_switches() -> io::Result<u64> {
-    Err(unsupported("how often a thread was interrupted"))
+    Err(unsupported("RUSAGE_THREAD"))
 }
 
-/// `getrlimit(2)` and `setrlimit(2)`: raises the soft limit on descriptors to the hard one.
+/// `getrlimit(2)` and `setrlimit(2)`: raises the soft limit of open descriptors to the hard limit.
 ///
 /// # Errors
-/// As the manual pages say.
+/// See the manual pages.
 pub fn raise_descriptors() -> io::Result<Descriptors> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is live; the kernel fills it.
@@ -52,11 +52,11 @@ pub fn raise_descriptors() -> io::Result<Descriptors> {
     Ok(Descriptors { before, now, hard: count(hard) })
 }
 
-/// `setrlimit(2)`: this many descriptors, also beyond the hard limit, which privileged processes may
-/// raise.
+/// `setrlimit(2)`: sets the limit of open descriptors to `count`. Privileged processes may exceed
+/// the hard limit.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn allow_descriptors(count: u64) -> io::Result<()> {
     let count = libc::rlim_t::try_from(count).unwrap_or(libc::rlim_t::MAX);
     let limit = libc::rlimit { rlim_cur: count, rlim_max: count };
@@ -65,20 +65,20 @@ pub fn allow_descriptors(count: u64) -> io::Result<()> {
     syscall!(setrlimit, result).map(drop)
 }
 
-/// Linux's `prlimit(2)` for memory that is locked.
+/// Linux's `prlimit(2)` for locked memory.
 ///
 /// # Errors
-/// `Unsupported`: nothing is asked for here that takes such memory.
+/// `Unsupported`: nothing here needs locked memory.
 pub fn locked_memory() -> io::Result<(u64, u64)> {
-    Err(unsupported("the limit on locked memory"))
+    Err(unsupported("RLIMIT_MEMLOCK"))
 }
 
-/// Linux's `prlimit(2)` for memory that is locked.
+/// Linux's `prlimit(2)` for locked memory.
 ///
 /// # Errors
 /// `Unsupported`, as above.
 pub fn allow_locked_memory(_soft: u64, _hard: u64) -> io::Result<()> {
-    Err(unsupported("the limit on locked memory"))
+    Err(unsupported("RLIMIT_MEMLOCK"))
 }
 
 #[allow(clippy::useless_conversion, reason = "FreeBSD's limits have a sign")]
@@ -86,15 +86,15 @@ fn count(limit: libc::rlim_t) -> u64 {
     u64::try_from(limit).unwrap_or(u64::MAX)
 }
 
-/// Linux's `malloc_trim(3)`: here the allocators give memory back themselves.
+/// Linux's `malloc_trim(3)`: the allocators here return memory themselves.
 pub fn trim_memory() {}
 
-/// Memory of this process that is resident: Linux's `/proc/self/statm`.
+/// Resident memory of this process: Linux's `/proc/self/statm`.
 ///
 /// # Errors
 /// `Unsupported`.
 pub fn resident_bytes() -> io::Result<u64> {
-    Err(unsupported("the resident memory of a process"))
+    Err(unsupported("resident memory"))
 }
 
 /// Linux's `/proc/sys/kernel/random/boot_id`.
@@ -102,5 +102,5 @@ pub fn resident_bytes() -> io::Result<u64> {
 /// # Errors
 /// `Unsupported`.
 pub fn boot_id() -> io::Result<String> {
-    Err(unsupported("telling one start of the system from another"))
+    Err(unsupported("the boot id"))
 }

@@ -1,4 +1,4 @@
-//! Linux's `io_uring(7)`, of which there is none.
+//! Linux's `io_uring(7)`, which does not exist here.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use bytes::BytesMut;
 
 use crate::unsupported;
 
-/// A ring: there is none.
+/// A ring; never created here.
 #[derive(Debug)]
 pub enum Ring {}
 
@@ -21,12 +21,12 @@ impl Ring {
         Err(unsupported("io_uring"))
     }
 
-    /// Why it must not be used any more.
+    /// The error after which the ring must not be used.
     pub fn fault(&self) -> Option<&io::Error> {
         match *self {}
     }
 
-    /// As [`fault`](Self::fault), and gives the ring up.
+    /// Like [`fault`](Self::fault); consumes the ring.
     pub fn into_fault(self) -> Option<io::Error> {
         match self {}
     }
@@ -53,7 +53,7 @@ impl Ring {
         match *self {}
     }
 
-    /// False once [`accept`](Self::accept) has found that the kernel cannot do it.
+    /// False after [`accept`](Self::accept) found that the kernel does not support it.
     pub fn accepts(&self) -> bool {
         match *self {}
     }
@@ -68,11 +68,11 @@ impl Ring {
         match *self {}
     }
 
-    /// `close(2)` for all of them.
+    /// `close(2)` for each descriptor of a list.
     pub fn close(&mut self, _: &mut Vec<OwnedFd>) {
         match *self {}
     }
 }
 
-/// Entries of one list.
+/// Maximum number of entries in a list.
 pub const RING_LEN_MAX: usize = 64;

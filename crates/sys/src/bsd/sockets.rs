@@ -1,4 +1,4 @@
-//! Sockets: options that only Linux has, and what the three do alike.
+//! Sockets: Linux's options, and calls that are the same on all three systems.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -10,7 +10,7 @@ use crate::unsupported;
 /// Linux's `IP_BIND_ADDRESS_NO_PORT`.
 ///
 /// # Errors
-/// `Unsupported`: a bound source address has a port from the start.
+/// `Unsupported`: a bound source address has a port immediately.
 pub fn set_bind_address_no_port(_: BorrowedFd<'_>) -> io::Result<()> {
     Err(unsupported("IP_BIND_ADDRESS_NO_PORT"))
 }
@@ -18,7 +18,7 @@ pub fn set_bind_address_no_port(_: BorrowedFd<'_>) -> io::Result<()> {
 /// Linux's `TCP_DEFER_ACCEPT`. FreeBSD's accept filters are modules of its kernel.
 ///
 /// # Errors
-/// `Unsupported`: a connection is told when it stands.
+/// `Unsupported`: a connection is reported when it is established.
 pub fn set_defer_accept(_: BorrowedFd<'_>, _: u8) -> io::Result<()> {
     Err(unsupported("TCP_DEFER_ACCEPT"))
 }
@@ -79,10 +79,10 @@ pub fn tcp_info(_: BorrowedFd<'_>) -> io::Result<TcpInfo> {
     Err(unsupported("TCP_INFO"))
 }
 
-/// `getpeereid(3)`: the user who connected to a Unix socket, as of then.
+/// `getpeereid(3)`: the user of the peer of a Unix socket, at the time of the connection.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn peer_user(fd: BorrowedFd<'_>) -> io::Result<u32> {
     let (mut user, mut group) = (0, 0);
     // SAFETY: both numbers are live for the call to write.
@@ -91,10 +91,10 @@ pub fn peer_user(fd: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(user)
 }
 
-/// Linux's `SO_PEERCRED` tells the process too.
+/// The process of Linux's `SO_PEERCRED`.
 ///
 /// # Errors
 /// `Unsupported`.
 pub fn peer_process(_: BorrowedFd<'_>) -> io::Result<u32> {
-    Err(unsupported("the process at the other end of a Unix socket"))
+    Err(unsupported("SO_PEERCRED"))
 }

@@ -1,5 +1,5 @@
-//! Files that have no name until they are complete, of which there are none: who makes one knows
-//! another way for file systems that lack them.
+//! Files without a name, which do not exist here. Callers have a fallback, because some file
+//! systems of Linux lack them too.
 
 use std::ffi::CStr;
 use std::io;
@@ -11,23 +11,23 @@ use crate::unsupported;
 /// Linux's `O_TMPFILE`.
 ///
 /// # Errors
-/// `EOPNOTSUPP`, as where a file system cannot do this.
+/// `EOPNOTSUPP`, as on a file system without support.
 pub fn create_unnamed(_: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP))
 }
 
-/// A name for a file of [`create_unnamed`].
+/// Names a file of [`create_unnamed`].
 ///
 /// # Errors
-/// `Unsupported`: there is no such file.
+/// `Unsupported`: such files do not exist here.
 pub fn link_unnamed(_: BorrowedFd<'_>, _: BorrowedFd<'_>, _: &CStr) -> io::Result<()> {
-    Err(unsupported("naming a file without a name"))
+    Err(unsupported("linkat of an unnamed file"))
 }
 
-/// `renameat(2)`, within `dir`: what is there is replaced, at once.
+/// `renameat(2)`, within `dir`: atomically replaces an existing file.
 ///
 /// # Errors
-/// `EISDIR` when the new name is that of a directory; otherwise as the manual page says.
+/// `EISDIR` if the new name is a directory; otherwise see the manual page.
 pub fn rename(dir: BorrowedFd<'_>, from: &CStr, to: &CStr) -> io::Result<()> {
     let fd = dir.as_raw_fd();
     // SAFETY: both names end with a zero byte; the call only reads them.

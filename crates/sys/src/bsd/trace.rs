@@ -1,4 +1,4 @@
-//! Tracing: `ptrace(2)` is another call here, which does not stop at system calls.
+//! Tracing: `ptrace(2)` is a different call here, which does not stop at system calls.
 
 use std::io;
 use std::process::{Child, Command};

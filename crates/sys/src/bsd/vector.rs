@@ -1,18 +1,18 @@
-//! Runs of bytes that a `sendfile(2)` takes along.
+//! Vectors of byte slices for the head of `sendfile(2)`.
 
 use crate::socket::VECTOR_LEN_MAX;
 
-/// Runs of bytes as the kernel wants to hear of them.
+/// Byte slices in the kernel's format.
 pub(super) struct Vector {
     pub(super) entries: [libc::iovec; VECTOR_LEN_MAX],
-    /// Entries in use.
+    /// Number of entries.
     pub(super) len: libc::c_int,
-    /// Bytes in all.
+    /// Total size in bytes.
     pub(super) size: usize,
 }
 
 impl Vector {
-    /// Runs beyond [`VECTOR_LEN_MAX`] are left out.
+    /// Slices beyond [`VECTOR_LEN_MAX`] are omitted.
     pub(super) fn new<'a>(runs: impl Iterator<Item = &'a [u8]>) -> Self {
         let empty = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
         let mut vector = Self { entries: [empty; VECTOR_LEN_MAX], len: 0, size: 0 };

@@ -1,4 +1,4 @@
-//! Waking another thread: a pipe.
+//! Wakes another thread through a pipe.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,27 +14,27 @@ pub struct Wakeup {
 }
 
 impl Wakeup {
-    /// A pipe.
+    /// Creates a pipe.
     ///
     /// # Errors
-    /// As the manual page says.
+    /// See the manual page.
     pub fn new() -> io::Result<Self> {
         let (reader, writer) = pipe()?;
         Ok(Self { reader, writer })
     }
 
-    /// `write(2)`: it becomes readable.
+    /// `write(2)`: makes the descriptor readable.
     ///
     /// # Errors
-    /// As the manual page says.
+    /// See the manual page.
     pub fn wake(&self) -> io::Result<()> {
         file::write(self.writer.as_fd(), b"w").map(drop)
     }
 
-    /// `read(2)`: it is readable no more, however many have woken it.
+    /// `read(2)`: resets the descriptor, however many wake-ups there were.
     ///
     /// # Errors
-    /// As the manual page says; `EAGAIN` when nobody had woken it.
+    /// See the manual page; `EAGAIN` if there was no wake-up.
     pub fn drain(&self) -> io::Result<()> {
         let mut bytes = [0_u8; 64];
         file::read(self.reader.as_fd(), &mut bytes).map(drop)

@@ -1,4 +1,4 @@
-//! Other processes: nothing here is told of them as Linux tells it.
+//! Observing other processes, which Linux alone supports in this way.
 
 use std::io;
 use std::os::fd::OwnedFd;

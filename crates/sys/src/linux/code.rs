@@ -1,4 +1,4 @@
-//! Memory that code takes.
+//! Memory used by code.
 
 use std::ffi::c_void;
 use std::ops::Range;
@@ -6,25 +6,26 @@ use std::ptr;
 
 use crate::ledger::syscall;
 
-/// Lets go of code and constants that have been used so far (`madvise(2)`): what is used again comes
-/// back from the page cache, a few pages at a time. After the start of a program that is a small
-/// part of them.
+/// Releases the code and constants used so far (`madvise(2)`). Pages that are used again are read
+/// from the page cache, a few at a time. After the start of a program this is a small part of all
+/// pages.
 ///
-/// A debugger's breakpoints are changes of code, and are gone too.
+/// Breakpoints of a debugger are changes of code, so they are lost.
 pub fn release_code() {
-    /// Lets go of the segments of a loaded object that are not writable. Nobody unloads it meanwhile:
-    /// the loader keeps its lock until this returns.
+    /// Releases the non-writable segments of a loaded object. The object cannot be unloaded
+    /// meanwhile: the loader holds its lock until this returns.
     unsafe extern "C" fn release(
         object: *mut libc::dl_phdr_info,
         _: libc::size_t,
         _: *mut c_void,
     ) -> libc::c_int {
-        // SAFETY: dl_iterate_phdr(3) lends a whole `dl_phdr_info` for this call.
+        // SAFETY: dl_iterate_phdr(3) passes a valid `dl_phdr_info` for the duration of this call.
         let object = unsafe { &*object };
         if object.dlpi_phdr.is_null() {
             return 0;
         }
-        // SAFETY: dl_iterate_phdr(3): an array of so many program headers, which stays.
+        // SAFETY: dl_iterate_phdr(3): an array of that many program headers, valid while the object
+        // is loaded.
         let headers =
             unsafe { std::slice::from_raw_parts(object.dlpi_phdr, object.dlpi_phnum.into()) };
         for header in headers.iter().filter(|it| it.p_type == libc::PT_LOAD) {
@@ -38,12 +39,12 @@ pub fn release_code() {
         0
     }
 
-    // SAFETY: dl_iterate_phdr(3) calls `release`, which has the type that it asks for, and does not
-    // use the pointer that is handed on.
+    // SAFETY: dl_iterate_phdr(3) calls `release`, which has the required type, and does not use the
+    // pointer that is passed through.
     unsafe { libc::dl_iterate_phdr(Some(release), ptr::null_mut()) };
 }
 
-/// The whole pages of it.
+/// Releases the whole pages of a segment.
 fn release_segment(segment: Range<usize>) {
     // SAFETY: sysconf(3) takes no pointers.
     let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
@@ -53,7 +54,7 @@ fn release_segment(segment: Range<usize>) {
     // SAFETY: madvise(2): unchanged pages of a private mapping of a file have the same content when
     // they are touched next; a segment that is not writable has no others, and is still mapped.
     let result = unsafe { libc::madvise(from, len, libc::MADV_DONTNEED) };
-    let _ = syscall!(madvise, result); // what cannot be let go of stays
+    let _ = syscall!(madvise, result); // pages that cannot be released stay
 }
 
 /// `PF_W` (elf(5)).
@@ -65,14 +66,14 @@ mod tests {
     use crate::{Call, Ledger, resident_bytes};
 
     #[test]
-    fn code_goes_and_comes_back() {
+    fn released_code_is_loaded_again() {
         let sum = || TABLE.iter().map(|n| u64::from(*n)).sum::<u64>();
         let before = (sum(), Ledger::here(), resident_bytes().unwrap());
         release_code();
         let after = resident_bytes().unwrap();
         let spent = (Ledger::here() - before.1).count(Call::madvise);
-        assert!(spent.calls > 0, "some segments are only read");
-        assert!(after < before.2, "{after} of {} bytes are left", before.2);
+        assert!(spent.calls > 0, "there are read-only segments");
+        assert!(after < before.2, "{after} of {} bytes are still resident", before.2);
         assert_eq!(sum(), before.0);
     }
 

@@ -9,7 +9,7 @@ use crate::events::Events;
 use crate::ledger::syscall;
 use crate::poll::millis;
 
-/// One report of `epoll_wait`.
+/// An event of `epoll_wait`.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct EpollEvent(libc::epoll_event);
@@ -18,12 +18,12 @@ impl EpollEvent {
     /// No event.
     pub const EMPTY: Self = Self(libc::epoll_event { events: 0, u64: 0 });
 
-    /// What the descriptor was registered with.
+    /// The tag given at registration.
     pub fn tag(&self) -> u64 {
         self.0.u64
     }
 
-    /// What it is ready for.
+    /// The readiness.
     pub fn events(&self) -> Events {
         Events::from_bits(self.0.events)
     }
@@ -38,18 +38,19 @@ impl fmt::Debug for EpollEvent {
 /// `epoll_create1(2)` with `EPOLL_CLOEXEC`.
 ///
 /// # Errors
-/// As the manual page says: descriptors or memory are used up.
+/// See the manual page: no free descriptors or memory.
 pub fn epoll_create() -> io::Result<OwnedFd> {
     // SAFETY: epoll_create1(2) takes no pointers.
     let fd = syscall!(epoll_create1, unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-    // SAFETY: the call returned a new descriptor that nobody else owns.
+    // SAFETY: the call returned a new descriptor without another owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// `epoll_ctl(2)`, `EPOLL_CTL_ADD`. Closing `fd` undoes it, if nobody else has the open file.
+/// `epoll_ctl(2)`, `EPOLL_CTL_ADD`. Closing `fd` removes it, unless the open file has another
+/// descriptor.
 ///
 /// # Errors
-/// As the manual page says; `ENOSPC` if the user's watches are used up.
+/// See the manual page; `ENOSPC` at the user's limit of watches.
 pub fn epoll_add(
     epoll: BorrowedFd<'_>,
     fd: BorrowedFd<'_>,
@@ -62,7 +63,7 @@ pub fn epoll_add(
 /// `epoll_ctl(2)`, `EPOLL_CTL_MOD`.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn epoll_modify(
     epoll: BorrowedFd<'_>,
     fd: BorrowedFd<'_>,
@@ -72,11 +73,11 @@ pub fn epoll_modify(
     control(epoll, libc::EPOLL_CTL_MOD, fd, events, tag)
 }
 
-/// `epoll_ctl(2)`, `EPOLL_CTL_DEL`: closing `fd` undoes a registration only if nobody else, in any
-/// process, has the same open file.
+/// `epoll_ctl(2)`, `EPOLL_CTL_DEL`. Closing `fd` removes a registration only if no other
+/// descriptor, in any process, has the same open file.
 ///
 /// # Errors
-/// As the manual page says; `ENOENT` if it was not registered.
+/// See the manual page; `ENOENT` if it is not registered.
 pub fn epoll_delete(epoll: BorrowedFd<'_>, fd: BorrowedFd<'_>) -> io::Result<()> {
     control(epoll, libc::EPOLL_CTL_DEL, fd, Events::NONE, 0)
 }
@@ -95,12 +96,12 @@ fn control(
     syscall!(epoll_ctl, result).map(drop)
 }
 
-/// `epoll_wait(2)`; without `timeout` it waits for as long as it takes.
+/// `epoll_wait(2)`; without `timeout` it waits indefinitely.
 ///
 /// A timeout is rounded up to milliseconds.
 ///
 /// # Errors
-/// As the manual page says; `EINTR` after a signal.
+/// See the manual page; `EINTR` after a signal.
 pub fn epoll_wait(
     epoll: BorrowedFd<'_>,
     events: &mut [EpollEvent],
@@ -115,11 +116,11 @@ pub fn epoll_wait(
     Ok(n.unsigned_abs() as usize)
 }
 
-/// `epoll_wait(2)` that does not wait, for who polls: if nothing is ready, it is entered in the
-/// ledger as `epoll_wait_empty`.
+/// `epoll_wait(2)` with a timeout of 0, for busy polling. If nothing is ready, the ledger counts it
+/// as `epoll_wait_empty`.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn epoll_look(epoll: BorrowedFd<'_>, events: &mut [EpollEvent]) -> io::Result<usize> {
     let len = i32::try_from(events.len()).unwrap_or(i32::MAX);
     let events = events.as_mut_ptr().cast();
@@ -131,11 +132,11 @@ pub fn epoll_look(epoll: BorrowedFd<'_>, events: &mut [EpollEvent]) -> io::Resul
     Ok(n.unsigned_abs() as usize)
 }
 
-/// `epoll_pwait2(2)`: waits for exactly so long at most.
+/// `epoll_pwait2(2)`: waits at most `timeout`, with nanosecond precision.
 ///
 /// # Errors
-/// As the manual page says; `EINTR` after a signal. `ENOSYS` on kernels before 5.11, and `EPERM`
-/// under filters of system calls that are older than it.
+/// See the manual page; `EINTR` after a signal. `ENOSYS` on kernels before 5.11, and `EPERM` under
+/// system call filters older than the call.
 pub fn epoll_pwait2(
     epoll: BorrowedFd<'_>,
     events: &mut [EpollEvent],

@@ -1,4 +1,4 @@
-//! Files: what `openat(2)` and its kin cannot do.
+//! Files: Linux calls beyond `openat(2)` and similar calls.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -7,12 +7,12 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use crate::file::READ;
 use crate::ledger::syscall;
 
-/// `openat2(2)` with `RESOLVE_BENEATH` and `RESOLVE_NO_MAGICLINKS`, for reading: symbolic links
-/// are followed as long as they stay inside `dir`.
+/// `openat2(2)` with `RESOLVE_BENEATH` and `RESOLVE_NO_MAGICLINKS`, for reading. Symbolic links are
+/// followed if they stay inside `dir`.
 ///
 /// # Errors
-/// `EXDEV` when the name leads out of `dir`; `ENOSYS`, or `EPERM` under some seccomp profiles,
-/// when the kernel cannot do this: walk with [`crate::open_step`] instead.
+/// `EXDEV` if the name leads out of `dir`. `ENOSYS`, or `EPERM` under some seccomp profiles, if the
+/// kernel does not support it: use [`crate::open_step`] instead.
 pub fn open_beneath(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
     // SAFETY: open_how is plain data; all-zero is a valid value of it.
     let mut how: libc::open_how = unsafe { std::mem::zeroed() };
@@ -30,14 +30,14 @@ pub fn open_beneath(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
     };
     let fd = syscall!(openat2, result)?;
     let fd = libc::c_int::try_from(fd).expect("a descriptor is an int");
-    // SAFETY: the call returned a new descriptor that nobody else owns.
+    // SAFETY: the call returned a new descriptor without another owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// `renameat2(2)` with `RENAME_NOREPLACE`, within `dir`: nothing that is there is replaced.
+/// `renameat2(2)` with `RENAME_NOREPLACE`, within `dir`: never replaces an existing file.
 ///
 /// # Errors
-/// `EEXIST` when the new name is taken; `EINVAL` where the file system cannot do this: use
+/// `EEXIST` if the new name exists; `EINVAL` if the file system does not support it: use
 /// [`crate::link`] and [`crate::unlink_at`].
 pub fn rename_new(dir: BorrowedFd<'_>, from: &CStr, to: &CStr) -> io::Result<()> {
     let fd = dir.as_raw_fd();
@@ -47,20 +47,20 @@ pub fn rename_new(dir: BorrowedFd<'_>, from: &CStr, to: &CStr) -> io::Result<()>
     syscall!(renameat2, result).map(drop)
 }
 
-/// `syncfs(2)`: as [`crate::fsync`], for all files of the file system that `fd` is on.
+/// `syncfs(2)`: like [`crate::fsync`], for all files of the file system of `fd`.
 ///
 /// # Errors
-/// As the manual page says; Linux before 5.8 reports no errors of earlier writes.
+/// See the manual page; Linux before 5.8 reports no errors of earlier writes.
 pub fn sync_file_system(fd: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: syncfs(2) takes no pointers.
     syscall!(syncfs, unsafe { libc::syncfs(fd.as_raw_fd()) }).map(drop)
 }
 
-/// `getdents64(2)`, once: names of a directory, appended to `names` as the file system orders
-/// them, `.` and `..` left out. False at the end of the directory.
+/// `getdents64(2)`, once: appends names of the directory to `names`, in the order of the file
+/// system, without `.` and `..`. Returns false at the end of the directory.
 ///
 /// # Errors
-/// As the manual page says; `ENOTDIR` when `dir` is none.
+/// See the manual page; `ENOTDIR` if `dir` is not a directory.
 pub fn read_dir(dir: BorrowedFd<'_>, names: &mut Vec<CString>) -> io::Result<bool> {
     let mut buffer = vec![0_u8; DIRENT_BUFFER_SIZE];
     let (fd, at, size) = (dir.as_raw_fd(), buffer.as_mut_ptr(), buffer.len());
@@ -77,18 +77,18 @@ pub fn read_dir(dir: BorrowedFd<'_>, names: &mut Vec<CString>) -> io::Result<boo
     Ok(filled > 0)
 }
 
-/// The name in the first `struct linux_dirent64` of `bytes`, and what follows it: the length of
-/// the record is a `u16` at 16, the type a byte at 18, the name begins at 19 and ends with NUL.
+/// Splits off the name in the first `struct linux_dirent64` of `bytes`. The length of the record is
+/// a `u16` at offset 16, the type a byte at 18; the name begins at 19 and ends with NUL.
 fn split_dirent(bytes: &[u8]) -> Option<(&CStr, &[u8])> {
     let len = u16::from_ne_bytes(bytes.get(16..18)?.try_into().ok()?);
     let (record, later) = bytes.split_at_checked(usize::from(len))?;
     Some((CStr::from_bytes_until_nul(record.get(19..)?).ok()?, later))
 }
 
-/// Some 1,000 names a call.
+/// Size in bytes of about 1,000 names.
 const DIRENT_BUFFER_SIZE: usize = 32 * 1024;
 
-/// Nanoseconds of the time a file was last changed.
+/// Nanoseconds of the time of the last modification.
 pub(crate) fn modified_nanos(stat: &libc::stat) -> i64 {
     stat.st_mtime_nsec
 }

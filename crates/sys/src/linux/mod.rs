@@ -1,4 +1,4 @@
-//! Linux: what other systems lack or do in another way.
+//! Linux: calls that other systems lack or implement differently.
 
 mod code;
 mod epoll;
@@ -39,19 +39,19 @@ pub use trace::{
 pub use wake::Wakeup;
 pub use watched::{adopt_orphans, end_with_parent, open_process, reap, thread_number};
 
-/// A flag of `send(2)`: another call follows.
+/// A flag of `send(2)`: more data follows in another call.
 pub(crate) const MORE: libc::c_int = libc::MSG_MORE;
-/// A flag of `recvmsg(2)`: descriptors that arrive are closed on `execve(2)`.
+/// A flag of `recvmsg(2)`: received descriptors are closed on `execve(2)`.
 pub(crate) const RECEIVE_CLOSED_ON_EXEC: libc::c_int = libc::MSG_CMSG_CLOEXEC;
 /// A flag of `send(2)`: no `SIGPIPE`.
 pub(crate) const NO_SIGNAL: libc::c_int = libc::MSG_NOSIGNAL;
-/// What `poll(2)` says when the peer has ended its side.
+/// The event of `poll(2)` when the peer has shut down its side.
 pub(crate) const RDHUP: libc::c_short = libc::POLLRDHUP;
-/// What `epoll(7)` is told to report changes only.
+/// The flag of `epoll(7)` for edge-triggered events.
 pub(crate) const EDGE: u32 = libc::EPOLLET as u32;
-/// Several listeners share a port, and connections are spread among them.
+/// Several listeners share a port, and the kernel distributes connections.
 pub(crate) const REUSE_PORT: libc::c_int = libc::SO_REUSEPORT;
-/// Seconds of silence before the first probe.
+/// Idle seconds before the first probe.
 pub(crate) const KEEP_IDLE: libc::c_int = libc::TCP_KEEPIDLE;
-/// A Unix socket may have a name that is no file.
+/// Unix sockets may have an abstract name without a file.
 pub(crate) const ABSTRACT_NAMES: bool = true;

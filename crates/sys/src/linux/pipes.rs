@@ -1,29 +1,29 @@
-//! Pipes, and moving bytes through them without a copy: `pipe(2)`, `splice(2)`.
+//! Pipes, and moving bytes through them without copying: `pipe(2)`, `splice(2)`.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::ledger::syscall;
 
-/// `pipe2(2)` with `O_NONBLOCK` and `O_CLOEXEC`: the end to read from, and the end to write to.
+/// `pipe2(2)` with `O_NONBLOCK` and `O_CLOEXEC`: returns the read end and the write end.
 ///
 /// # Errors
-/// As the manual page says; `EMFILE` when descriptors are used up.
+/// See the manual page; `EMFILE` if there are no free descriptors.
 pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends: [libc::c_int; 2] = [-1; 2];
     // SAFETY: `ends` has room for two descriptors, which is what the kernel writes.
     let result = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_NONBLOCK | libc::O_CLOEXEC) };
     syscall!(pipe2, result)?;
-    // SAFETY: the call returned two new descriptors that nobody else owns.
+    // SAFETY: the call returned two new descriptors without another owner.
     let [reader, writer] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
     Ok((reader, writer))
 }
 
-/// `fcntl(2)`, `F_SETPIPE_SZ`: how many bytes a pipe holds, rounded up to a power of two.
+/// `fcntl(2)`, `F_SETPIPE_SZ`: sets the capacity of a pipe in bytes, rounded up to a power of two.
 ///
 /// # Errors
-/// As the manual page says; `EPERM` beyond `/proc/sys/fs/pipe-max-size`, or when the user's
-/// pipes have too much memory already.
+/// See the manual page; `EPERM` beyond `/proc/sys/fs/pipe-max-size`, or at the user's limit of pipe
+/// memory.
 pub fn set_pipe_size(pipe: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
     let bytes = libc::c_int::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
     // SAFETY: F_SETPIPE_SZ takes an int and no pointers.
@@ -31,19 +31,19 @@ pub fn set_pipe_size(pipe: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
     syscall!(fcntl, result).map(drop)
 }
 
-/// `splice(2)` from a socket into a pipe: at most `len` bytes; 0 at the end.
+/// `splice(2)` from a socket into a pipe: at most `len` bytes; 0 at the end of the stream.
 ///
 /// # Errors
-/// As the manual page says; `EAGAIN` when there is nothing, or the pipe is full.
+/// See the manual page; `EAGAIN` if the socket has no data or the pipe is full.
 pub fn splice_in(socket: BorrowedFd<'_>, pipe: BorrowedFd<'_>, len: usize) -> io::Result<usize> {
     splice(socket, pipe, None, len, false)
 }
 
-/// `splice(2)` from a pipe into a file, from `offset` on: at most `len` bytes.
+/// `splice(2)` from a pipe into a file, starting at `offset`: at most `len` bytes.
 ///
 /// # Errors
-/// As the manual page says; `ENOSPC` on a full disk, `EFBIG` beyond what a file may have, and
-/// `EINVAL` if the file is open for appending or its file system cannot do this.
+/// See the manual page; `ENOSPC` on a full disk, `EFBIG` beyond the maximum file size, and `EINVAL`
+/// if the file is open for appending or its file system does not support it.
 pub fn splice_out(
     pipe: BorrowedFd<'_>,
     file: BorrowedFd<'_>,
@@ -54,11 +54,11 @@ pub fn splice_out(
     splice(pipe, file, Some(offset), len, false)
 }
 
-/// `splice(2)` from a pipe into a socket: at most `len` bytes. `more`: others follow at once, and
-/// a packet that is not full waits for them (`SPLICE_F_MORE`).
+/// `splice(2)` from a pipe into a socket: at most `len` bytes. `more`: more data follows at once,
+/// and the kernel delays a partial packet for it (`SPLICE_F_MORE`).
 ///
 /// # Errors
-/// As the manual page says; `EAGAIN` when the socket has no room.
+/// See the manual page; `EAGAIN` if the socket's send buffer is full.
 pub fn splice_on(
     pipe: BorrowedFd<'_>,
     socket: BorrowedFd<'_>,

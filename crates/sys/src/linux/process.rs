@@ -1,4 +1,4 @@
-//! This process and its threads: what Linux tells in its own way.
+//! This process and its threads: Linux calls.
 
 use std::io;
 use std::path::Path;
@@ -11,24 +11,24 @@ use crate::socket;
 /// `getrusage(2)` of the calling thread.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn thread_cpu() -> io::Result<CpuTimes> {
     usage(libc::RUSAGE_THREAD)
 }
 
-/// `getrusage(2)` of the calling thread: how often somebody else has had its core although it
-/// could have gone on, for instance since it gave the core away by `sched_yield(2)`.
+/// `getrusage(2)` of the calling thread: the number of involuntary context switches, including
+/// those after `sched_yield(2)`.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn thread_switches() -> io::Result<u64> {
     Ok(rusage(libc::RUSAGE_THREAD)?.ru_nivcsw.unsigned_abs())
 }
 
-/// `sched_getaffinity(2)`: the processors that the calling thread may run on.
+/// `sched_getaffinity(2)`: the CPUs that the calling thread may run on.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn allowed_cpus() -> io::Result<Vec<usize>> {
     let mut set = no_cpus();
     // SAFETY: `set` is live for the size given; the kernel fills it.
@@ -39,10 +39,10 @@ pub fn allowed_cpus() -> io::Result<Vec<usize>> {
     Ok((0..len).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) }).collect())
 }
 
-/// `sched_setaffinity(2)`: the calling thread, and those that it starts, run on these processors.
+/// `sched_setaffinity(2)`: restricts the calling thread, and the threads it starts, to these CPUs.
 ///
 /// # Errors
-/// `EINVAL` if there is none of them.
+/// `EINVAL` if none of them exists.
 pub fn run_on_cpus(cpus: &[usize]) -> io::Result<()> {
     let mut set = no_cpus();
     let len = usize::try_from(libc::CPU_SETSIZE).expect("a size");
@@ -60,10 +60,10 @@ fn no_cpus() -> libc::cpu_set_t {
     unsafe { std::mem::zeroed() }
 }
 
-/// `prlimit(2)`: raises the soft limit on descriptors to the hard one.
+/// `prlimit(2)`: raises the soft limit of open descriptors to the hard limit.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn raise_descriptors() -> io::Result<Descriptors> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: no new limit is given, and `limit` is live for the old one.
@@ -71,7 +71,7 @@ pub fn raise_descriptors() -> io::Result<Descriptors> {
     syscall!(prlimit64, result)?;
     let raised = libc::rlimit { rlim_cur: limit.rlim_max, rlim_max: limit.rlim_max };
     if raised.rlim_cur != limit.rlim_cur {
-        // SAFETY: `raised` is live; the old limit is not asked for.
+        // SAFETY: `raised` is live; the old limit is not requested.
         let result = unsafe {
             libc::prlimit(0, libc::RLIMIT_NOFILE, &raw const raised, std::ptr::null_mut())
         };
@@ -80,23 +80,23 @@ pub fn raise_descriptors() -> io::Result<Descriptors> {
     Ok(Descriptors { before: limit.rlim_cur, now: raised.rlim_cur, hard: limit.rlim_max })
 }
 
-/// `prlimit(2)`: this many descriptors, also beyond the hard limit, which privileged processes may
-/// raise.
+/// `prlimit(2)`: sets the limit of open descriptors to `count`. Privileged processes may exceed the
+/// hard limit.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn allow_descriptors(count: u64) -> io::Result<()> {
     let limit = libc::rlimit { rlim_cur: count, rlim_max: count };
-    // SAFETY: `limit` is live; the old one is not asked for.
+    // SAFETY: `limit` is live; the old one is not requested.
     let result =
         unsafe { libc::prlimit(0, libc::RLIMIT_NOFILE, &raw const limit, std::ptr::null_mut()) };
     syscall!(prlimit64, result).map(drop)
 }
 
-/// `prlimit(2)`: how much memory may be locked, in bytes, and the hard limit of that.
+/// `prlimit(2)`: the soft and hard limits of locked memory in bytes.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn locked_memory() -> io::Result<(u64, u64)> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: no new limit is given, and `limit` is live for the old one.
@@ -106,34 +106,33 @@ pub fn locked_memory() -> io::Result<(u64, u64)> {
     Ok((limit.rlim_cur, limit.rlim_max))
 }
 
-/// `prlimit(2)`: so much memory may be locked, and so much is the hard limit of that.
+/// `prlimit(2)`: sets the soft and hard limits of locked memory in bytes.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn allow_locked_memory(soft: u64, hard: u64) -> io::Result<()> {
     let limit = libc::rlimit { rlim_cur: soft, rlim_max: hard };
-    // SAFETY: `limit` is live; the old one is not asked for.
+    // SAFETY: `limit` is live; the old one is not requested.
     let result =
         unsafe { libc::prlimit(0, libc::RLIMIT_MEMLOCK, &raw const limit, std::ptr::null_mut()) };
     syscall!(prlimit64, result).map(drop)
 }
 
-/// `malloc_trim(3)`: free memory goes back to the system, which the allocator would keep for
-/// later. Entered as one `madvise`, whatever calls it takes. Other C libraries than glibc have
-/// nothing of the kind: there it does nothing.
+/// `malloc_trim(3)`: returns free memory of the allocator to the system. Counted as one `madvise`,
+/// whatever calls it makes. Only glibc has it; with other C libraries this does nothing.
 pub fn trim_memory() {
     #[cfg(target_env = "gnu")]
     {
         // SAFETY: malloc_trim(3) takes no pointers, and touches free memory only.
         let result = unsafe { libc::malloc_trim(0) };
-        let _ = syscall!(madvise, result); // whether there was any, nobody needs to know
+        let _ = syscall!(madvise, result); // the result does not matter
     }
 }
 
-/// Memory of this process that is resident, from `/proc/self/statm` (`proc(5)`).
+/// Resident memory of this process in bytes, from `/proc/self/statm` (`proc(5)`).
 ///
 /// # Errors
-/// There is no `/proc`, or it says something else.
+/// There is no `/proc`, or the file has another format.
 pub fn resident_bytes() -> io::Result<u64> {
     let text = read_text("/proc/self/statm")?;
     let pages: Option<u64> = text.split(' ').nth(1).and_then(|field| field.parse().ok());
@@ -143,10 +142,10 @@ pub fn resident_bytes() -> io::Result<u64> {
     pages.map(|n| n * page).ok_or_else(|| io::Error::other("/proc/self/statm has no second field"))
 }
 
-/// A text that is different after each start of the system: `/proc/sys/kernel/random/boot_id`.
+/// An identifier of the current boot: `/proc/sys/kernel/random/boot_id`.
 ///
 /// # Errors
-/// As of `openat(2)` and `pread(2)`, which it takes.
+/// See `openat(2)` and `pread(2)`.
 pub fn boot_id() -> io::Result<String> {
     read_text("/proc/sys/kernel/random/boot_id").map(|text| text.trim().to_owned())
 }

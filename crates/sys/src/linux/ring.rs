@@ -1,12 +1,12 @@
-//! `io_uring(7)` as a vectored system call that does not wait: a list in, a result for each entry
-//! out, one `io_uring_enter(2)`.
+//! `io_uring(7)` as a vectored, non-blocking system call: takes a list of entries, makes one
+//! `io_uring_enter(2)`, and returns one result for each entry.
 //!
-//! Every entry carries `MSG_DONTWAIT` (an accept: `IORING_ACCEPT_DONTWAIT`), which makes the kernel
-//! finish it inside the call and never try it again. So nothing is on its way between two calls:
-//! memory and descriptors are lent for as long as a function runs, as to any other system call. That
-//! is checked after every call. A kernel that does otherwise is asked to give back what it has, and
-//! the ring is not used again: what was not done is told as `Interrupted`, and can be done by a call
-//! of its own. A close has no such flag, and needs none: that of a socket never waits.
+//! Every entry carries `MSG_DONTWAIT` (an accept: `IORING_ACCEPT_DONTWAIT`), so the kernel finishes
+//! it inside the call and never retries it. No operation is in flight between two calls: memory and
+//! descriptors are borrowed only while a function runs, as by any other system call. This is
+//! checked after every call. If a kernel behaves otherwise, the operations in flight are cancelled
+//! and the ring is not used again. Unfinished operations return `Interrupted`, and can be repeated
+//! by ordinary calls. A close has no such flag and needs none: closing a socket never waits.
 
 use std::fmt;
 use std::io;
@@ -22,17 +22,17 @@ use crate::ledger::{Operation, enter_operation, syscall};
 use crate::platform::{MORE, NO_SIGNAL};
 use crate::socket::{STORAGE_LEN, empty_storage, peer_of};
 
-/// A ring, empty between two calls. It may be used by one thread after another.
+/// A ring, empty between two calls. Threads may use it one after another.
 pub struct Ring {
     ring: IoUring,
     fault: Option<io::Error>,
-    /// The list that is made, or was done last.
+    /// The current list, or the last one.
     entries: Vec<Entry>,
-    /// Accepts can be asked not to wait.
+    /// The kernel supports accepts that do not wait.
     accepts: bool,
-    /// Of those who are accepted, and how long each is.
+    /// Addresses of accepted peers, with their lengths.
     addresses: Vec<(libc::sockaddr_storage, libc::socklen_t)>,
-    /// Lists until it fails by arrangement.
+    /// For tests: the number of lists until a simulated failure.
     lists_left: Option<u32>,
 }
 
@@ -44,17 +44,17 @@ impl fmt::Debug for Ring {
 }
 
 impl Ring {
-    /// `io_uring_setup(2)`, and some `io_uring_enter(2)` that show whether operations on sockets
-    /// finish as they have to here.
+    /// `io_uring_setup(2)`, and some `io_uring_enter(2)` that check whether operations on sockets
+    /// finish inside the call.
     ///
     /// # Errors
-    /// As the manual page says: `EPERM` where a filter or `kernel.io_uring_disabled` forbids it,
-    /// `ENOSYS` and `EINVAL` on kernels without it or before 6.0, `ENOMEM`. `Unsupported` if an
-    /// operation cannot be done in it.
+    /// See the manual page: `EPERM` if a filter or `kernel.io_uring_disabled` forbids it, `ENOSYS`
+    /// and `EINVAL` on kernels without it or before 6.0, `ENOMEM`. `Unsupported` if an operation
+    /// does not work as required.
     pub fn new() -> io::Result<Self> {
-        let len = u32::try_from(RING_LEN_MAX).expect("a list is short");
-        // Children have its memory too (no `dontfork`): one that drops its copy of the ring would
-        // unmap what has come to lie there instead.
+        let len = u32::try_from(RING_LEN_MAX).expect("lists have at most 64 entries");
+        // No `dontfork`, so that children inherit the memory of the ring: a child without it that
+        // drops its copy of the ring would unmap other memory at that address.
         let built = IoUring::builder().setup_submit_all().setup_clamp().build(len);
         let _ = syscall!(io_uring_setup, if built.is_ok() { 0 } else { -1 });
         let mut ring = Self {
@@ -65,32 +65,32 @@ impl Ring {
             addresses: Vec::new(),
             lists_left: None,
         };
-        ring.try_out()?;
+        ring.check()?;
         Ok(ring)
     }
 
-    /// Why it must not be used any more: the kernel has not done what it did before. From then on
-    /// every operation answers `Interrupted`.
+    /// The error after which the ring must not be used: the kernel stopped behaving as required.
+    /// From then on every operation returns `Interrupted`.
     pub fn fault(&self) -> Option<&io::Error> {
         self.fault.as_ref()
     }
 
-    /// As [`fault`](Self::fault), and gives the ring up.
+    /// Like [`fault`](Self::fault); consumes the ring.
     pub fn into_fault(self) -> Option<io::Error> {
         self.fault
     }
 
-    /// Whether it does what it is for. What `io_uring_enter(2)` failed with says more than what came of
-    /// an operation that was never begun.
-    fn try_out(&mut self) -> io::Result<()> {
-        let tried = self.try_operations();
+    /// Checks that all operations work. An error of `io_uring_enter(2)` is more precise than the
+    /// result of an operation that was never started.
+    fn check(&mut self) -> io::Result<()> {
+        let tried = self.check_operations();
         self.fault.take().map_or(tried, Err)
     }
 
-    /// An empty receive finishes at once with `EAGAIN`, a send and a close with success; and what
-    /// would not finish could be taken back.
-    fn try_operations(&mut self) -> io::Result<()> {
-        self.cancel()?; // which kernels can since 6.0
+    /// Checks that an empty receive finishes at once with `EAGAIN`, a send and a close with
+    /// success, and that operations can be cancelled.
+    fn check_operations(&mut self) -> io::Result<()> {
+        self.cancel()?; // supported by kernels since 6.0
         let (one, other) = std::os::unix::net::UnixStream::pair()?;
         let mut found = [Ok(0)];
         let mut nothing = BytesMut::with_capacity(1);
@@ -108,20 +108,20 @@ impl Ring {
         let mut closed = [NOT_DONE];
         let close = opcode::Close::new(Fd(other.as_raw_fd())).build();
         self.enter(&mut closed, std::iter::once(close));
-        // Only the answer tells: a child that another thread starts now may have a copy of it, so
-        // that the other end sees nothing, and its number may be another's already.
+        // Only the result is reliable: a child that another thread starts now may have a copy of
+        // the descriptor, so the other end sees no close, and the number may be reused already.
         if closed != [0] {
             return Err(unfit("CLOSE", &closed));
         }
-        let _ = other.into_raw_fd(); // nobody's any more
+        let _ = other.into_raw_fd(); // closed by the ring
         enter_operation(Operation::close, false);
-        self.accepts = self.knows_accepts();
+        self.accepts = self.supports_accepts();
         Ok(())
     }
 
-    /// Flags that a kernel does not know (before 6.10) are `EINVAL`, before it looks for the socket,
-    /// which is none.
-    fn knows_accepts(&mut self) -> bool {
+    /// Kernels before 6.10 return `EINVAL` for the unknown flag, before they check the (invalid)
+    /// socket.
+    fn supports_accepts(&mut self) -> bool {
         let (mut address, mut len) = (empty_storage(), STORAGE_LEN);
         let to = std::ptr::from_mut(&mut address).cast();
         let accept = opcode::Accept::new(Fd(-1), to, &raw mut len).build();
@@ -130,12 +130,13 @@ impl Ring {
         results == [-libc::EBADF]
     }
 
-    /// `recv(2)` for each entry of a list: at most so many bytes as `entry` says, and no more than
-    /// `share`. What arrives lies behind the contents of `block`, one after the other, which has
-    /// room for all of it; `done` is told what came of each, in order.
+    /// `recv(2)` for each entry of a list: at most as many bytes as `entry` returns, and at most
+    /// `share`. The bytes are appended to `block` one after the other; it must have room for all of
+    /// them. `done` receives each result, in order.
     ///
     /// # Panics
-    /// If there are more than [`RING_LEN_MAX`], or `block` has less room than `share` for each.
+    /// If there are more than [`RING_LEN_MAX`] entries, or `block` has less room than `share` for
+    /// each.
     pub fn receive<'f, T>(
         &mut self,
         list: &mut [T],
@@ -167,16 +168,16 @@ impl Ring {
             }
             done(of, result);
         }
-        // SAFETY: every receive has written the bytes that it told of, and they were moved side
-        // by side to the front of the spare capacity.
+        // SAFETY: every receive has written the bytes in its result, and they were moved to the
+        // front of the spare capacity without gaps.
         unsafe { block.set_len(block.len() + end) };
     }
 
-    /// `send(2)` for each entry of a list: its bytes, and whether more follows at once
-    /// (`MSG_MORE`). `done` is told how many have left, in order.
+    /// `send(2)` for each entry of a list: `entry` returns the bytes, and whether more data follows
+    /// at once (`MSG_MORE`). `done` receives the number of bytes sent, in order.
     ///
     /// # Panics
-    /// If there are more than [`RING_LEN_MAX`].
+    /// If there are more than [`RING_LEN_MAX`] entries.
     pub fn send<'f, T>(
         &mut self,
         list: &mut [T],
@@ -200,23 +201,23 @@ impl Ring {
         }
     }
 
-    /// Whether the kernel can [`accept`](Self::accept) in a ring without waiting (since 6.10).
+    /// True if the kernel supports [`accept`](Self::accept) in a ring without waiting (since 6.10).
     pub fn accepts(&self) -> bool {
         self.accepts
     }
 
-    /// [`crate::accept`] for each entry of a list of listeners; `done` is told who has come, in
-    /// order.
+    /// [`crate::accept`] for each entry of a list of listeners. `done` receives the accepted
+    /// connections, in order.
     ///
     /// # Panics
-    /// If there are more than [`RING_LEN_MAX`], or the kernel cannot do it.
+    /// If there are more than [`RING_LEN_MAX`] entries, or the kernel does not support it.
     pub fn accept<'f, T>(
         &mut self,
         list: &mut [T],
         entry: impl Fn(&T) -> BorrowedFd<'f>,
         mut done: impl FnMut(&mut T, io::Result<(OwnedFd, SocketAddr)>),
     ) {
-        assert!(self.accepts, "an older kernel would wait for somebody");
+        assert!(self.accepts, "kernels before 6.10 would block");
         let mut results = [NOT_DONE; RING_LEN_MAX];
         let results = &mut results[..list.len()];
         let mut addresses = std::mem::take(&mut self.addresses);
@@ -234,7 +235,7 @@ impl Ring {
         for ((of, result), (address, _)) in list.iter_mut().zip(results).zip(&addresses) {
             let result = outcome(Operation::accept, *result).map(|fd| {
                 let fd = RawFd::try_from(fd).expect("a descriptor");
-                // SAFETY: the operation returned a new descriptor that nobody else owns.
+                // SAFETY: the operation returned a new descriptor without another owner.
                 (unsafe { OwnedFd::from_raw_fd(fd) }, peer_of(address))
             });
             done(of, result);
@@ -242,9 +243,10 @@ impl Ring {
         self.addresses = addresses;
     }
 
-    /// `close(2)` for all of them, which are sockets: a file's may have to wait, which ends the use
-    /// of the ring as described above. Errors are no news that anybody could act on. What is left in
-    /// the list after a [`fault`](Self::fault) is open.
+    /// `close(2)` for all descriptors of a list, which must be sockets: closing a file may wait,
+    /// which makes the ring unusable (see above). Errors are ignored, because the caller cannot
+    /// react to them. Descriptors that are left in the list after a [`fault`](Self::fault) are
+    /// open.
     pub fn close(&mut self, fds: &mut Vec<OwnedFd>) {
         while !fds.is_empty() && self.fault.is_none() {
             let mut results = [NOT_DONE; RING_LEN_MAX];
@@ -255,17 +257,19 @@ impl Ring {
             let mut results = results.iter();
             let closed = |_: &mut OwnedFd| results.next() != Some(&NOT_DONE);
             for fd in fds.extract_if(from.., closed) {
-                let _ = fd.into_raw_fd(); // nobody's any more
+                let _ = fd.into_raw_fd(); // closed by the ring
                 enter_operation(Operation::close, false);
             }
         }
     }
 
-    /// Has all entries done, and their results in `results`: `NOT_DONE` for those that were not,
-    /// which only happens with a fault. Nothing is on its way when it returns.
+    /// Submits all entries, and stores their results in `results`; unfinished entries, which exist
+    /// only after a fault, have `NOT_DONE`. No operation is in flight when it returns.
     fn enter(&mut self, results: &mut [i32], entries: impl Iterator<Item = Entry>) {
         match &mut self.lists_left {
-            Some(0) => self.fault = Some(io::Error::other("io_uring: it was to fail, for a test")),
+            Some(0) => {
+                self.fault = Some(io::Error::other("io_uring: simulated failure for a test"))
+            }
             Some(lists) => *lists -= 1,
             None => {}
         }
@@ -273,29 +277,29 @@ impl Ring {
             return;
         }
         self.entries.clear();
-        // Callers' code, which may panic: nothing of this list is in the queue yet.
+        // `entries` is code of the caller and may panic: nothing of this list is in the queue yet.
         self.entries.extend((0..).zip(entries).map(|(at, entry)| entry.user_data(at)));
-        // SAFETY: what the entries point to is borrowed by the caller until this returns, and
-        // nothing below unwinds before none of them is worked on any more.
+        // SAFETY: the memory that the entries point to is borrowed by the caller until this
+        // returns. Nothing below unwinds while an operation is in flight.
         let pushed = unsafe { self.ring.submission().push_multiple(&self.entries) };
-        pushed.expect("lists are no longer than the ring");
+        pushed.expect("lists have at most as many entries as the ring");
         while !self.ring.submission().is_empty() && self.fault.is_none() {
             let entered = self.ring.submit();
             let _ = syscall!(io_uring_enter, if entered.is_ok() { 0 } else { -1 });
             self.fault = entered.err().filter(|error| error.kind() != io::ErrorKind::Interrupted);
         }
         let taken = results.len() - self.ring.submission().len();
-        let answers = self.answers(results);
+        let answers = self.take_completions(results);
         if answers < taken {
-            self.take_back(results, taken - answers);
+            self.cancel_all(results, taken - answers);
         }
     }
 
-    /// Notes what the kernel says; how many operations that was about.
-    fn answers(&mut self, results: &mut [i32]) -> usize {
+    /// Stores the completions in `results`; returns their number.
+    fn take_completions(&mut self, results: &mut [i32]) -> usize {
         let mut answers = 0;
         for answer in self.ring.completion() {
-            let at = usize::try_from(answer.user_data()).expect("a place in the list");
+            let at = usize::try_from(answer.user_data()).expect("an index of the list");
             results[at] = match answer.result() {
                 code if code == -libc::ECANCELED => NOT_DONE,
                 result => result,
@@ -305,28 +309,28 @@ impl Ring {
         answers
     }
 
-    /// Operations are on their way that have to be finished: they are cancelled, and waited for.
-    /// That can take as long as a close, but not as long as a peer: those are cancelled.
+    /// Cancels the operations in flight, and waits until they have finished. This takes as long as
+    /// a close at most; operations that wait for a peer are cancelled.
     #[cold]
-    fn take_back(&mut self, results: &mut [i32], mut missing: usize) {
+    fn cancel_all(&mut self, results: &mut [i32], mut missing: usize) {
         let text = "io_uring: operations were not finished when io_uring_enter returned";
         self.fault.get_or_insert_with(|| io::Error::other(text));
-        let _ = self.cancel(); // what it does not find has an answer by now, or soon
+        let _ = self.cancel(); // entries that it does not find have finished or finish soon
         while missing > 0 {
             // SAFETY: nothing is submitted, and no argument is passed.
             let entered = unsafe {
-                let all = u32::try_from(missing).expect("a list is short");
+                let all = u32::try_from(missing).expect("lists have at most 64 entries");
                 self.ring.submitter().enter::<()>(0, all, EnterFlags::GETEVENTS.bits(), None)
             };
             let _ = syscall!(io_uring_enter, if entered.is_ok() { 0 } else { -1 });
-            missing -= self.answers(results);
+            missing -= self.take_completions(results);
         }
     }
 
     fn cancel(&self) -> io::Result<()> {
         let any = CancelBuilder::any();
         let cancelled = match self.ring.submitter().register_sync_cancel(None, any) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()), // there is nothing
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()), // nothing to cancel
             result => result,
         };
         let _ = syscall!(io_uring_register, if cancelled.is_ok() { 0 } else { -1 });
@@ -334,21 +338,21 @@ impl Ring {
     }
 }
 
-/// For tests.
+/// Functions for tests.
 #[cfg(any(test, feature = "testing"))]
 impl Ring {
-    /// Has it fail after so many lists more, as if the kernel did.
+    /// Simulates a failure of the kernel after `lists` more lists.
     pub fn set_lists_max(&mut self, lists: u32) {
         self.lists_left = Some(lists);
     }
 
-    /// Has it be as on a kernel before 6.10.
+    /// Behaves like a kernel before 6.10.
     pub fn set_accepts_unknown(&mut self) {
         self.accepts = false;
     }
 }
 
-/// What an operation has answered; it is entered in the ledger if it was done.
+/// Converts the result of an operation. The ledger counts it if it was executed.
 fn outcome(operation: Operation, result: i32) -> io::Result<usize> {
     let outcome = usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result));
     if result != NOT_DONE {
@@ -358,28 +362,27 @@ fn outcome(operation: Operation, result: i32) -> io::Result<usize> {
     outcome
 }
 
-/// The entry with these flags in `ioprio`, which the binding has no other way to set for an accept.
+/// Sets flags in `ioprio` of an entry; the `io-uring` crate has no function for accepts.
 fn with_priority(mut entry: Entry, flags: u16) -> Entry {
     let words = std::ptr::from_mut(&mut entry).cast::<[u16; size_of::<Entry>() / 2]>();
-    // SAFETY: an entry is the `struct io_uring_sqe` of io_uring_enter(2), in which any bits are
-    // numbers; it is live, and nobody else's.
+    // SAFETY: an entry is the `struct io_uring_sqe` of io_uring_enter(2), in which any bit pattern
+    // is valid. It is owned by this function.
     unsafe { (*words)[PRIORITY_AT] = flags };
     entry
 }
 
 fn unfit(operation: &str, found: &dyn fmt::Debug) -> io::Error {
-    let text = format!("io_uring: {operation} does not do here what it does elsewhere: {found:?}");
+    let text = format!("io_uring: {operation} does not work as required: {found:?}");
     io::Error::new(io::ErrorKind::Unsupported, text)
 }
 
-/// Entries of one list.
+/// Maximum number of entries in a list.
 pub const RING_LEN_MAX: usize = 64;
-/// The answer of what the kernel did not take or gave back: as of a call that a signal has
-/// interrupted, nothing of it has happened.
+/// The result of an unfinished operation, as of a call interrupted by a signal: nothing happened.
 const NOT_DONE: i32 = -libc::EINTR;
 /// `IORING_ACCEPT_DONTWAIT` (linux/io_uring.h).
 const ACCEPT_DONTWAIT: u16 = 1 << 1;
-/// Where `ioprio` stands in `struct io_uring_sqe`, in words of two bytes.
+/// Index of `ioprio` in `struct io_uring_sqe`, in units of two bytes.
 const PRIORITY_AT: usize = 1;
 
 #[cfg(test)]
@@ -397,7 +400,7 @@ mod tests {
         (near, listener.accept().unwrap().0)
     }
 
-    /// Receives at most 512 bytes from each.
+    /// Receives at most 512 bytes from each socket.
     fn receive(
         ring: &mut Ring,
         from: &[&TcpStream],
@@ -409,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_one_call_and_its_operations_are_counted_apart() {
+    fn a_list_is_one_call_with_separately_counted_operations() {
         let mut ring = Ring::new().unwrap();
         let pairs: Vec<_> = (0..RING_LEN_MAX).map(|_| pair()).collect();
         let before = Ledger::here();
@@ -430,12 +433,15 @@ mod tests {
         let first = receive(&mut ring, &fars, &mut block);
         let all: usize = first.into_iter().map(Result::unwrap).sum();
         assert_eq!(all, (1..=RING_LEN_MAX).sum());
-        assert!(block.len() == 6 + all && block.starts_with(b"before"), "side by side");
+        assert!(
+            block.len() == 6 + all && block.starts_with(b"before"),
+            "received bytes have no gaps"
+        );
         assert!(block[6..].iter().all(|byte| *byte == 7));
         block.clear();
         let second = receive(&mut ring, &fars, &mut block);
         let again = |it: io::Result<usize>| it.unwrap_err().kind() == io::ErrorKind::WouldBlock;
-        assert!(second.into_iter().all(again), "nobody waits");
+        assert!(second.into_iter().all(again), "no call waits");
         let made = Ledger::here() - before;
         assert_eq!((sent, made.count(Call::io_uring_enter).calls, made.total()), (64, 3, 3));
         assert_eq!(made.operation(Operation::send).calls, 64);
@@ -456,9 +462,9 @@ mod tests {
         list.into_iter().map(|it| it.1.unwrap()).collect()
     }
 
-    /// Also where a call on the listener would wait.
+    /// The listeners are blocking.
     #[test]
-    fn a_list_of_accepts_is_one_call_over_several_listeners_and_nobody_waits() {
+    fn a_list_of_accepts_is_one_call_that_does_not_block() {
         let mut ring = Ring::new().unwrap();
         if !ring.accepts() {
             return; // a kernel before 6.10
@@ -478,11 +484,11 @@ mod tests {
         assert_eq!(peers, clients.each_ref().map(|client| client.local_addr().unwrap()));
         let mut stream = TcpStream::from(first.0.try_clone().unwrap());
         let empty = stream.read(&mut [0]).unwrap_err();
-        assert_eq!(empty.kind(), io::ErrorKind::WouldBlock, "it does not block");
+        assert_eq!(empty.kind(), io::ErrorKind::WouldBlock, "the new socket is non-blocking");
     }
 
     #[test]
-    fn whoever_comes_to_a_unix_socket_has_no_address_in_a_ring_either() {
+    fn ring_accepts_of_unix_peers_have_no_address() {
         use std::os::linux::net::SocketAddrExt;
         use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
         let mut ring = Ring::new().unwrap();
@@ -498,9 +504,9 @@ mod tests {
         assert_eq!(found[1].as_ref().unwrap_err().kind(), io::ErrorKind::WouldBlock);
     }
 
-    /// As the operation is known since 5.5, and the flag since 6.10.
+    /// The operation exists since 5.5, the flag since 6.10.
     #[test]
-    fn a_kernel_that_does_not_know_a_flag_of_accepts_says_so_without_a_socket() {
+    fn an_unknown_accept_flag_is_detected_without_a_socket() {
         let mut ring = Ring::new().unwrap();
         let (mut address, mut len) = (empty_storage(), STORAGE_LEN);
         let to = std::ptr::from_mut(&mut address).cast();
@@ -511,9 +517,9 @@ mod tests {
         assert!(ring.fault().is_none());
     }
 
-    /// Who shares a listener may end its listening; that says nothing about the kernel.
+    /// Another owner of the listener may shut it down; this is not a fault of the kernel.
     #[test]
-    fn an_accept_where_nobody_listens_any_more_is_an_error_of_its_own() {
+    fn an_accept_on_a_shut_down_listener_is_only_its_own_error() {
         let mut ring = Ring::new().unwrap();
         if !ring.accepts() {
             return; // a kernel before 6.10
@@ -526,20 +532,20 @@ mod tests {
     }
 
     #[test]
-    fn the_end_and_a_failure_are_told_as_by_recv_itself() {
+    fn eof_and_errors_are_reported_as_by_recv() {
         let mut ring = Ring::new().unwrap();
         let ((ended, near), (reset, mut far)) = (pair(), pair());
         drop(ended);
         far.write_all(b"never read").unwrap();
-        drop(reset); // with bytes that nobody has read: a reset
-        // Both are there as soon as the other end is closed: loopback knows no delay.
+        drop(reset); // unread bytes cause a reset
+        // On loopback both are visible as soon as the other end is closed.
         let found = receive(&mut ring, &[&near, &far], &mut BytesMut::with_capacity(1024));
         assert_eq!(found[0].as_ref().unwrap(), &0);
         assert_eq!(found[1].as_ref().unwrap_err().kind(), io::ErrorKind::ConnectionReset);
     }
 
     #[test]
-    fn a_full_socket_takes_what_fits_and_says_how_much() {
+    fn a_full_socket_reports_a_partial_send() {
         let mut ring = Ring::new().unwrap();
         let (near, mut far) = pair();
         let bytes = vec![1; 32 << 20];
@@ -548,10 +554,10 @@ mod tests {
             let mut list = [Ok(0)];
             ring.send(&mut list, |_| (near.as_fd(), &bytes, false), |it, n| *it = n);
             match list {
-                [Ok(n)] => sent += n, // the receiving side may have taken some meanwhile
+                [Ok(n)] => sent += n, // the receiving side may have read some bytes meanwhile
                 [Err(error)] => break error,
             }
-            assert!(sent < bytes.len(), "nobody reads, and nothing is ever full");
+            assert!(sent < bytes.len(), "the buffers never fill without a reader");
         };
         assert_eq!(full.kind(), io::ErrorKind::WouldBlock);
         drop(near);
@@ -561,7 +567,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_its_caller_did_not_finish_is_never_done() {
+    fn a_list_whose_iterator_panics_is_not_submitted() {
         let mut ring = Ring::new().unwrap();
         let (mut near, far) = pair();
         near.write_all(b"nobody's").unwrap();
@@ -569,7 +575,7 @@ mod tests {
             let mut block = BytesMut::with_capacity(1024);
             let entry = |number: &u32| match number {
                 0 => (far.as_fd(), 512),
-                _ => panic!("the caller's own fault"),
+                _ => panic!("panic of the caller"),
             };
             ring.receive(&mut [0, 1], 512, &mut block, entry, |_, _| {});
         }));
@@ -578,12 +584,12 @@ mod tests {
         ring.send(&mut list, |_| (near.as_fd(), b"later", false), |it, n| *it = n);
         assert!(matches!(list, [Ok(5)]), "{list:?}");
         let mut text = [0; 16];
-        let n = (&far).read(&mut text).expect("nobody has received it into memory that is gone");
+        let n = (&far).read(&mut text).expect("the bytes were not received into freed memory");
         assert_eq!(&text[..n], b"nobody'slater");
     }
 
     #[test]
-    fn what_is_closed_is_gone_for_its_peer_too() {
+    fn a_close_is_visible_to_the_peer() {
         let mut ring = Ring::new().unwrap();
         let (ours, theirs): (Vec<_>, Vec<_>) = (0..100).map(|_| pair()).unzip();
         let mut ours: Vec<OwnedFd> = ours.into_iter().map(OwnedFd::from).collect();
@@ -596,9 +602,9 @@ mod tests {
         }
     }
 
-    /// As a kernel would that does not care for `MSG_DONTWAIT`: it waits for bytes.
+    /// Simulates a kernel that ignores `MSG_DONTWAIT`: it waits for bytes.
     #[test]
-    fn what_is_left_unfinished_is_taken_back_and_the_ring_is_not_used_again() {
+    fn unfinished_operations_are_cancelled_and_disable_the_ring() {
         let mut ring = Ring::new().unwrap();
         let (mut near, far) = pair();
         let mut bytes = [0; 8];
@@ -612,7 +618,7 @@ mod tests {
         let mut block = BytesMut::with_capacity(512);
         let found = receive(&mut ring, &[&far], &mut block);
         assert_eq!(found[0].as_ref().unwrap_err().kind(), io::ErrorKind::Interrupted);
-        assert_eq!(bytes, [0; 8], "nobody writes there any more");
+        assert_eq!(bytes, [0; 8], "nothing writes there any more");
         let mut fds = vec![OwnedFd::from(far)];
         ring.close(&mut fds);
         let mut text = [0; 8];

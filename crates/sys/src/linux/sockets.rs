@@ -1,4 +1,4 @@
-//! Sockets: what Linux does in its own way.
+//! Sockets: Linux calls and options.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -12,7 +12,7 @@ pub(crate) fn socket_of(family: libc::c_int, kind: libc::c_int) -> io::Result<Ow
     let kind = kind | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: socket(2) takes no pointers.
     let fd = syscall!(socket, unsafe { libc::socket(family, kind, 0) })?;
-    // SAFETY: the call returned a new descriptor that nobody else owns.
+    // SAFETY: the call returned a new descriptor without another owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -27,84 +27,84 @@ pub(crate) fn accept_into(
     // SAFETY: `storage` has room for `len` bytes, which is what the kernel may write.
     let result = unsafe { libc::accept4(listener.as_raw_fd(), address, &raw mut len, flags) };
     let fd = syscall!(accept4, result)?;
-    // SAFETY: the call returned a new descriptor that nobody else owns.
+    // SAFETY: the call returned a new descriptor without another owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// `IP_BIND_ADDRESS_NO_PORT`: a bound source address does not reserve a port until `connect`,
-/// so every address has its own 28,000 ports towards every destination (`ip(7)`).
+/// `IP_BIND_ADDRESS_NO_PORT`: a bound source address reserves no port until `connect`, so every
+/// address has its own 28,000 ports for each destination (`ip(7)`).
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn set_bind_address_no_port(fd: BorrowedFd<'_>) -> io::Result<()> {
     switch_on(fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT)
 }
 
-/// `TCP_DEFER_ACCEPT`: a listener tells of a connection when its first bytes are there, or after
-/// about so many seconds without any.
+/// `TCP_DEFER_ACCEPT`: the listener reports a connection when its first bytes have arrived, or
+/// after about `seconds` without any.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn set_defer_accept(fd: BorrowedFd<'_>, seconds: u8) -> io::Result<()> {
     set_int(fd, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, seconds.into())
 }
 
-/// `SO_NOSIGPIPE`: a send to a connection that is gone raises no signal.
+/// `SO_NOSIGPIPE`: a send on a closed connection raises no signal.
 ///
 /// # Errors
-/// `Unsupported` on Linux, where every send says so itself (`MSG_NOSIGNAL`).
+/// `Unsupported` on Linux, where each send sets `MSG_NOSIGNAL`.
 pub fn set_no_signal(_fd: BorrowedFd<'_>) -> io::Result<()> {
     Err(unsupported("SO_NOSIGPIPE"))
 }
 
-/// What is closed next says nothing to its peer: `TCP_REPAIR`, or, without `CAP_NET_ADMIN`, a hop
-/// limit of 1 (`IP_TTL`, `IPV6_UNICAST_HOPS`), so that whatever is sent ends at the first router.
+/// Makes the next close invisible to the peer: `TCP_REPAIR`, or, without `CAP_NET_ADMIN`, a hop
+/// limit of 1 (`IP_TTL`, `IPV6_UNICAST_HOPS`), so that packets end at the first router.
 ///
 /// # Errors
-/// As the manual page says: it is no TCP socket.
+/// See the manual page: it is not a TCP socket.
 pub fn silence(fd: BorrowedFd<'_>) -> io::Result<()> {
-    switch_on(fd, libc::IPPROTO_TCP, libc::TCP_REPAIR).or_else(|_| go_one_hop(fd))
+    switch_on(fd, libc::IPPROTO_TCP, libc::TCP_REPAIR).or_else(|_| set_hop_limit_one(fd))
 }
 
-/// Both limits, as a socket for IPv6 takes that of IPv4 too, which counts only where its peer has a
-/// mapped address.
-fn go_one_hop(fd: BorrowedFd<'_>) -> io::Result<()> {
+/// Sets both limits: an IPv6 socket also accepts the limit of IPv4, which applies only if its peer
+/// has a mapped address.
+fn set_hop_limit_one(fd: BorrowedFd<'_>) -> io::Result<()> {
     let mapped = switch_on(fd, libc::IPPROTO_IP, libc::IP_TTL);
     switch_on(fd, libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS).or(mapped)
 }
 
-/// `TCP_USER_TIMEOUT`: the connection fails when bytes have not been acknowledged for so long. What
-/// a listener accepts inherits it.
+/// `TCP_USER_TIMEOUT`: the connection fails if bytes are not acknowledged for `millis`. Accepted
+/// sockets inherit it from the listener.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn set_user_timeout(fd: BorrowedFd<'_>, millis: u32) -> io::Result<()> {
     let millis = libc::c_int::try_from(millis).unwrap_or(libc::c_int::MAX);
     set_int(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, millis)
 }
 
-/// `TCP_MAXSEG`: the largest segment that is told to peers. What a listener accepts inherits it.
+/// `TCP_MAXSEG`: the maximum segment size announced to peers. Accepted sockets inherit it.
 ///
 /// # Errors
-/// As the manual page says; `EINVAL` if the size is none.
+/// See the manual page; `EINVAL` if the size is out of range.
 pub fn set_segment_size_max(fd: BorrowedFd<'_>, bytes: u16) -> io::Result<()> {
     set_int(fd, libc::IPPROTO_TCP, libc::TCP_MAXSEG, bytes.into())
 }
 
-/// `TCP_FASTOPEN`: a listener takes bytes along with the first packet (RFC 7413), of so many
-/// connections at a time that do not stand yet. Both ends must allow it (`net.ipv4.tcp_fastopen`).
+/// `TCP_FASTOPEN`: the listener accepts data in the SYN packet (RFC 7413), for at most
+/// `pending_max` pending connections. Both ends must enable it (`net.ipv4.tcp_fastopen`).
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn set_fast_open(fd: BorrowedFd<'_>, pending_max: u16) -> io::Result<()> {
     set_int(fd, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, pending_max.into())
 }
 
-/// `SO_BINDTODEVICE`: only through this network interface.
+/// `SO_BINDTODEVICE`: binds the socket to this network interface.
 ///
 /// # Errors
-/// As the manual page says; `ENODEV` if there is none of this name, `EPERM` without
-/// `CAP_NET_RAW` on kernels before 5.7, or to change it.
+/// See the manual page; `ENODEV` if the interface does not exist, `EPERM` without `CAP_NET_RAW` on
+/// kernels before 5.7, or to change it.
 pub fn set_interface(fd: BorrowedFd<'_>, name: &str) -> io::Result<()> {
     let len = libc::socklen_t::try_from(name.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
     let (level, option) = (libc::SOL_SOCKET, libc::SO_BINDTODEVICE);
@@ -114,10 +114,10 @@ pub fn set_interface(fd: BorrowedFd<'_>, name: &str) -> io::Result<()> {
     syscall!(setsockopt, result).map(drop)
 }
 
-/// `sendfile(2)`: at most `len` bytes of `file` from `offset` on; 0 when the file ends there.
+/// `sendfile(2)`: sends at most `len` bytes of `file` from `offset`; 0 at the end of the file.
 ///
 /// # Errors
-/// As the manual page says; `EAGAIN` when the peer must read first.
+/// See the manual page; `EAGAIN` if the send buffer is full.
 pub fn send_file(
     fd: BorrowedFd<'_>,
     file: BorrowedFd<'_>,
@@ -132,10 +132,10 @@ pub fn send_file(
     Ok(syscall!(sendfile, result)?.unsigned_abs())
 }
 
-/// `sendfile` with bytes in memory before the file, in one call; 0 bytes of the file are no error.
+/// `sendfile` with bytes from memory before the file, in one call. An empty file is not an error.
 ///
 /// # Errors
-/// `Unsupported` on Linux, whose `sendfile(2)` sends a file and nothing else.
+/// `Unsupported` on Linux: its `sendfile(2)` sends only a file.
 pub fn send_file_with_head<'a>(
     _fd: BorrowedFd<'_>,
     _head: impl Iterator<Item = &'a [u8]>,
@@ -146,13 +146,13 @@ pub fn send_file_with_head<'a>(
     Err(unsupported("sendfile with a head"))
 }
 
-/// What one `sendfile` takes (`sendfile(2)`).
+/// Maximum size of one `sendfile` (`sendfile(2)`).
 const SENDFILE_SIZE_MAX: usize = 0x7fff_f000;
 
-/// `getsockopt(2)`, `TCP_INFO`: what the kernel counted on a connection (`linux/tcp.h`).
+/// `getsockopt(2)`, `TCP_INFO`: counters of a connection (`linux/tcp.h`).
 ///
 /// # Errors
-/// As the manual page says; `InvalidData` from a kernel before 4.6, which tells less.
+/// See the manual page; `InvalidData` from kernels before 4.6, which return less.
 pub fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
     let mut info = [0_u32; INFO_LEN];
     let mut len = len_of::<[u32; INFO_LEN]>();
@@ -163,7 +163,10 @@ pub fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
     };
     syscall!(getsockopt, result)?;
     if len < len_of::<[u32; INFO_LEN]>() {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "TCP_INFO is shorter than ours"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "TCP_INFO is too short (kernel before 4.6)",
+        ));
     }
     Ok(TcpInfo {
         packets_in: info[SEGS_IN_AT],
@@ -172,11 +175,11 @@ pub fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
     })
 }
 
-/// `getsockopt(2)`, `TCP_INFO` of a listener: how many connections wait to be accepted
+/// `getsockopt(2)`, `TCP_INFO` of a listener: the number of connections that wait to be accepted
 /// (`tcpi_unacked`).
 ///
 /// # Errors
-/// As the manual page says; `EOPNOTSUPP` or `ENOPROTOOPT` if it is not of TCP.
+/// See the manual page; `EOPNOTSUPP` or `ENOPROTOOPT` if it is not a TCP socket.
 pub fn waiting(listener: BorrowedFd<'_>) -> io::Result<u32> {
     let mut info = [0_u32; UNACKED_AT + 1];
     let mut len = len_of::<[u32; UNACKED_AT + 1]>();
@@ -189,19 +192,19 @@ pub fn waiting(listener: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(info[UNACKED_AT])
 }
 
-/// `getsockopt(2)`, `SO_PEERCRED`: the user at the other end of a Unix socket, as of when it
-/// connected or began to listen.
+/// `getsockopt(2)`, `SO_PEERCRED`: the user of the peer of a Unix socket, at the time it connected
+/// or began to listen.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn peer_user(fd: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(peer(fd)?.uid)
 }
 
-/// The same of the process; 0 if it is in another namespace of processes.
+/// `getsockopt(2)`, `SO_PEERCRED`: the process of the peer; 0 if it is in another PID namespace.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn peer_process(fd: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(peer(fd)?.pid.unsigned_abs())
 }
@@ -223,12 +226,12 @@ fn peer(fd: BorrowedFd<'_>) -> io::Result<libc::ucred> {
     Ok(peer)
 }
 
-/// Where `tcpi_unacked` stands in `struct tcp_info`, in words of four bytes.
+/// Index of `tcpi_unacked` in `struct tcp_info`, in units of four bytes.
 const UNACKED_AT: usize = 6;
-/// Where `tcpi_segs_in` stands in `struct tcp_info`, in words of four bytes.
+/// Index of `tcpi_segs_in` in `struct tcp_info`, in units of four bytes.
 const SEGS_IN_AT: usize = 35;
-/// Where `tcpi_data_segs_in` stands in `struct tcp_info`, in words of four bytes:
-/// `tcpi_data_segs_out` follows, and more that is of no use here.
+/// Index of `tcpi_data_segs_in` in `struct tcp_info`, in units of four bytes. `tcpi_data_segs_out`
+/// follows; later fields are not used here.
 const DATA_SEGS_IN_AT: usize = 38;
 const INFO_LEN: usize = DATA_SEGS_IN_AT + 2;
 
@@ -250,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_tells_how_many_wait() {
+    fn a_listener_reports_waiting_connections() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let mut clients = Vec::new();
@@ -265,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_silent_goes_one_hop_by_either_version_of_ip() {
+    fn silenced_sockets_have_a_hop_limit_of_one() {
         for (address, level, option) in [
             ("127.0.0.1:0", libc::IPPROTO_IP, libc::IP_TTL),
             ("[::1]:0", libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS),
@@ -273,7 +276,7 @@ mod tests {
             let listener = TcpListener::bind(address).unwrap();
             let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             assert!(int(stream.as_fd(), level, option) > 1);
-            go_one_hop(stream.as_fd()).unwrap();
+            set_hop_limit_one(stream.as_fd()).unwrap();
             assert_eq!(int(stream.as_fd(), level, option), 1, "{address}");
         }
     }

@@ -6,26 +6,26 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::ledger::syscall;
 
-/// `openat(2)` with `O_TMPFILE`, for reading and writing: a file on the file system of `dir` that
-/// has no name, and is gone when it is closed without having been given one.
+/// `openat(2)` with `O_TMPFILE`, for reading and writing: an unnamed file on the file system of
+/// `dir`. It is deleted on close if it was not given a name.
 ///
 /// # Errors
-/// `EOPNOTSUPP`, `EISDIR` or `EINVAL` where file system or kernel cannot do this; otherwise as the
-/// manual page says.
+/// `EOPNOTSUPP`, `EISDIR` or `EINVAL` if the file system or kernel does not support it; otherwise
+/// see the manual page.
 pub fn create_unnamed(dir: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let flags = libc::O_TMPFILE | libc::O_RDWR | libc::O_CLOEXEC;
     // SAFETY: the name ends with a zero byte; the call only reads it.
     let fd = unsafe { libc::openat(dir.as_raw_fd(), c".".as_ptr(), flags, FILE_MODE) };
     let fd = syscall!(openat, fd)?;
-    // SAFETY: the call returned a new descriptor that nobody else owns.
+    // SAFETY: the call returned a new descriptor without another owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// `linkat(2)`: gives a file of [`create_unnamed`] a name in `dir`, which must not be taken.
+/// `linkat(2)`: gives a file of [`create_unnamed`] a name in `dir`, which must not exist.
 ///
 /// # Errors
-/// `EEXIST` when the name is taken; `ENOENT` without `/proc`, by which the file is named; otherwise
-/// as the manual page says.
+/// `EEXIST` if the name exists; `ENOENT` without `/proc`, which is used to name the file; otherwise
+/// see the manual page.
 pub fn link_unnamed(file: BorrowedFd<'_>, dir: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
     let path = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()));
     let path = path.expect("a number has no zero byte");
@@ -35,10 +35,10 @@ pub fn link_unnamed(file: BorrowedFd<'_>, dir: BorrowedFd<'_>, name: &CStr) -> i
     syscall!(linkat, result).map(drop)
 }
 
-/// `renameat2(2)` without flags, within `dir`: what is there is replaced, at once.
+/// `renameat2(2)` without flags, within `dir`: atomically replaces an existing file.
 ///
 /// # Errors
-/// `EISDIR` when the new name is that of a directory; otherwise as the manual page says.
+/// `EISDIR` if the new name is a directory; otherwise see the manual page.
 pub fn rename(dir: BorrowedFd<'_>, from: &CStr, to: &CStr) -> io::Result<()> {
     let fd = dir.as_raw_fd();
     // SAFETY: both names end with a zero byte; the call only reads them.
@@ -46,7 +46,7 @@ pub fn rename(dir: BorrowedFd<'_>, from: &CStr, to: &CStr) -> io::Result<()> {
     syscall!(renameat2, result).map(drop)
 }
 
-/// As every other file that we make: what the umask leaves of it.
+/// Mode of created files, reduced by the umask.
 const FILE_MODE: libc::c_uint = 0o644;
 
 #[cfg(test)]
@@ -57,7 +57,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     #[test]
-    fn a_file_gets_its_name_last() {
+    fn an_unnamed_file_is_named_when_complete() {
         let place = tempfile::tempdir().unwrap();
         let dir = open_dir(place.path()).unwrap();
         let file = create_unnamed(dir.as_fd()).unwrap();

@@ -1,4 +1,4 @@
-//! Other processes: heard of when they end, whoever started them.
+//! Observing other processes: notification of their end.
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -7,49 +7,48 @@ use std::process::ExitStatus;
 
 use crate::ledger::syscall;
 
-/// `pidfd_open(2)`: a descriptor that can be read from once the process has ended.
+/// `pidfd_open(2)`: a descriptor that becomes readable when the process ends.
 ///
 /// # Errors
-/// As the manual page says: `ESRCH` if there is none, `EINVAL` if it is a thread.
+/// See the manual page: `ESRCH` if it does not exist, `EINVAL` if it is a thread.
 pub fn open_process(pid: u32) -> io::Result<OwnedFd> {
     let pid = number(pid)?;
     // SAFETY: pidfd_open(2) takes no pointers.
     let fd = syscall!(pidfd_open, unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })?;
     let fd = i32::try_from(fd).map_err(io::Error::other)?;
-    // SAFETY: the call returned a new descriptor that nobody else owns.
+    // SAFETY: the call returned a new descriptor without another owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// `prctl(2)`, `PR_SET_CHILD_SUBREAPER`: processes whose parents end become children of ours, if
-/// a child of ours is among their ancestors.
+/// `prctl(2)`, `PR_SET_CHILD_SUBREAPER`: orphaned descendants become children of this process.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn adopt_orphans() -> io::Result<()> {
     // SAFETY: the command takes a number and no pointers.
     let result = unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
     syscall!(prctl, result).map(drop)
 }
 
-/// `prctl(2)`, `PR_SET_PDEATHSIG`: when the thread that started this process ends, it gets SIGTERM.
-/// That holds also for a program that this process becomes.
+/// `prctl(2)`, `PR_SET_PDEATHSIG`: sends SIGTERM to this process when the thread that started it
+/// ends. This persists across `execve(2)`.
 ///
 /// # Errors
-/// As the manual page says.
+/// See the manual page.
 pub fn end_with_parent() -> io::Result<()> {
     // SAFETY: the command takes a number and no pointers.
     let result = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) };
     syscall!(prctl, result).map(drop)
 }
 
-/// `wait4(2)` without waiting: how a child of ours ended. `None` while it runs.
+/// `wait4(2)` without waiting: the exit status of a child. `None` while it runs.
 ///
 /// # Errors
-/// As the manual page says: `ECHILD` if it is none of ours.
+/// See the manual page: `ECHILD` if it is not a child of this process.
 pub fn reap(pid: u32) -> io::Result<Option<ExitStatus>> {
     let (pid, mut status) = (number(pid)?, 0);
     let nothing = std::ptr::null_mut();
-    // SAFETY: `status` is live for the kernel to write to; no usage is asked for.
+    // SAFETY: `status` is live for the kernel to write to; no usage is requested.
     let result = unsafe { libc::wait4(pid, &raw mut status, libc::WNOHANG, nothing) };
     let found = syscall!(wait4, result)?;
     Ok((found != 0).then(|| ExitStatus::from_raw(status)))
@@ -64,7 +63,7 @@ pub fn thread_number() -> io::Result<u32> {
     syscall!(gettid, unsafe { libc::gettid() }).map(libc::pid_t::unsigned_abs)
 }
 
-/// A number that a process can have.
+/// Checks that a process can have this number.
 pub(crate) fn number(pid: u32) -> io::Result<libc::pid_t> {
     let pid = libc::pid_t::try_from(pid).ok().filter(|pid| *pid > 0);
     pid.ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))
