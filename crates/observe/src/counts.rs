@@ -1,6 +1,7 @@
-//! Figures of one thread: it adds to them, and any other reads them as they stand.
+//! Counters of one thread. The thread increments them; other threads read them at any time.
 //!
-//! Nothing is locked, and no addition is one step with its read: nobody else adds.
+//! There are no locks, and increments need no atomic read-modify-write, because each counter has
+//! one writer.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,11 +12,11 @@ use fulmar_proto::Phase;
 use fulmar_server::{Answered, HandlerError};
 use fulmar_sys::{Ledger, ThreadLedger};
 
-/// A number that only grows. One thread adds to it.
+/// A monotonic counter with one writing thread.
 #[derive(Debug, Default)]
-struct Count(AtomicU64);
+struct EventCount(AtomicU64);
 
-impl Count {
+impl EventCount {
     fn add(&self, more: u64) {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
     }
@@ -25,37 +26,37 @@ impl Count {
     }
 }
 
-/// What one thread counts.
+/// The counters of one thread.
 #[derive(Debug)]
 pub(crate) struct Counts {
     ledger: ThreadLedger,
-    accepted: Count,
-    ended: [Count; REASONS.len()],
-    accept_failures: Count,
-    malformed: Count,
-    requests: [[Count; CODES.len()]; METHODS.len()],
-    incomplete: Count,
-    handler_errors: [Count; CAUSES.len()],
-    body_bytes: Count,
-    durations: [Count; BUCKETS.len() + 1],
-    duration_nanos: Count,
+    accepted: EventCount,
+    ended: [EventCount; REASONS.len()],
+    accept_failures: EventCount,
+    malformed: EventCount,
+    requests: [[EventCount; CODES.len()]; METHODS.len()],
+    incomplete: EventCount,
+    handler_errors: [EventCount; CAUSES.len()],
+    body_bytes: EventCount,
+    durations: [EventCount; BUCKETS.len() + 1],
+    duration_nanos: EventCount,
 }
 
 impl Counts {
-    /// Of the calling thread, whose system calls are read too.
+    /// For the calling thread, including its ledger of system calls.
     pub(crate) fn of_this_thread() -> Self {
         Self {
             ledger: ThreadLedger::here(),
-            accepted: Count::default(),
+            accepted: EventCount::default(),
             ended: Default::default(),
-            accept_failures: Count::default(),
-            malformed: Count::default(),
+            accept_failures: EventCount::default(),
+            malformed: EventCount::default(),
             requests: Default::default(),
-            incomplete: Count::default(),
+            incomplete: EventCount::default(),
             handler_errors: Default::default(),
-            body_bytes: Count::default(),
+            body_bytes: EventCount::default(),
             durations: Default::default(),
-            duration_nanos: Count::default(),
+            duration_nanos: EventCount::default(),
         }
     }
 
@@ -92,11 +93,11 @@ impl Counts {
     }
 }
 
-/// The same of all threads together, at one moment.
+/// The sums over all threads.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) threads: u64,
-    /// By what drives them, and whether they poll.
+    /// Number of event loops by driver and spin setting.
     pub(crate) loops: BTreeMap<(String, String), u64>,
     pub(crate) ledger: Ledger,
     pub(crate) accepted: u64,
@@ -115,7 +116,8 @@ impl Totals {
     pub(crate) fn add(&mut self, counts: &Counts) {
         self.threads += 1;
         self.ledger = self.ledger + counts.ledger.read();
-        add_each(&mut self.ended, &counts.ended); // first: no connection is gone before it came
+        // First, so that a closed connection is always counted as accepted.
+        add_each(&mut self.ended, &counts.ended);
         self.accepted += counts.accepted.read();
         self.accept_failures += counts.accept_failures.read();
         self.malformed += counts.malformed.read();
@@ -129,24 +131,24 @@ impl Totals {
         self.duration_nanos += counts.duration_nanos.read();
     }
 
-    /// Connections at the moment.
+    /// Open connections.
     pub(crate) fn open(&self) -> u64 {
         self.accepted.saturating_sub(self.ended.iter().sum())
     }
 
-    /// Exchanges that are over.
+    /// Finished exchanges.
     pub(crate) fn answered(&self) -> u64 {
         self.requests.iter().flatten().sum()
     }
 }
 
-fn add_each(sums: &mut [u64], counts: &[Count]) {
+fn add_each(sums: &mut [u64], counts: &[EventCount]) {
     for (sum, count) in sums.iter_mut().zip(counts) {
         *sum += count.read();
     }
 }
 
-/// Anybody may invent a method: those that nobody knows are one.
+/// The index of a method. Clients can invent methods, so all unknown ones share an index.
 fn method(method: &[u8]) -> usize {
     let known = METHODS.iter().position(|known| known.as_bytes() == method);
     known.unwrap_or(METHODS.len() - 1)
@@ -174,7 +176,7 @@ fn reason(end: &End) -> usize {
         End::Panicked => "panic",
         _ => "other",
     };
-    REASONS.iter().position(|reason| *reason == name).expect("every reason is listed")
+    REASONS.iter().position(|reason| *reason == name).expect("all reasons are in REASONS")
 }
 
 fn cause(error: &HandlerError) -> usize {
@@ -185,14 +187,14 @@ fn cause(error: &HandlerError) -> usize {
         HandlerError::Panic(_) => "panic",
         _ => "other",
     };
-    CAUSES.iter().position(|cause| *cause == name).expect("every cause is listed")
+    CAUSES.iter().position(|cause| *cause == name).expect("all causes are in CAUSES")
 }
 
-/// Why handlers fail.
+/// Causes of handler failures.
 pub(crate) const CAUSES: [&str; 5] =
     ["misuse", "no_response", "suspended_dropped", "panic", "other"];
 
-/// Why connections end.
+/// Reasons for the end of a connection.
 pub(crate) const REASONS: [&str; 15] = [
     "closed",
     "malformed",
@@ -211,14 +213,15 @@ pub(crate) const REASONS: [&str; 15] = [
     "other",
 ];
 
-/// What is asked for (RFC 9110 §9.3, RFC 5789).
+/// Request methods (RFC 9110 §9.3, RFC 5789).
 pub(crate) const METHODS: [&str; 10] =
     ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "other"];
 
-/// Classes of statuses (RFC 9110 §15): nothing was answered, 1xx (101 is final), and so on.
+/// Status classes (RFC 9110 §15); `none`: no response was sent. The class 1xx contains the final
+/// status 101.
 pub(crate) const CODES: [&str; 7] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx", "other"];
 
-/// How long exchanges take, up to and with: and the same in seconds, as text.
+/// Upper bounds (inclusive) of the duration buckets; as text in seconds.
 pub(crate) const BUCKETS: [(Duration, &str); 12] = [
     (Duration::from_micros(100), "0.0001"),
     (Duration::from_millis(1), "0.001"),

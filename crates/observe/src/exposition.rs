@@ -1,13 +1,13 @@
-//! Figures as text: the exposition format of Prometheus, version 0.0.4.
+//! The text exposition format of Prometheus, version 0.0.4.
 //!
-//! A family is its help, its type, and a line for each sample. Families are always there; of
-//! samples with labels, those that are more than nothing.
+//! A family has a HELP line, a TYPE line, and a line for each sample. All families are always
+//! written; of samples with labels, only those above zero.
 
 use std::fmt::{self, Write};
 
 use crate::counts::{BUCKETS, CAUSES, CODES, METHODS, REASONS, Totals};
 
-/// Writes everything.
+/// Writes all families.
 pub(crate) fn write(out: &mut impl Write, totals: &Totals) -> fmt::Result {
     write_connections(out, totals)?;
     write_requests(out, totals)?;
@@ -20,12 +20,12 @@ fn write_connections(out: &mut impl Write, totals: &Totals) -> fmt::Result {
         out,
         "fulmar_connections_accepted_total",
         "counter",
-        "Connections accepted.",
+        "Accepted connections.",
         totals.accepted,
     )?;
-    single(out, "fulmar_connections_open", "gauge", "Connections at the moment.", totals.open())?;
+    single(out, "fulmar_connections_open", "gauge", "Open connections.", totals.open())?;
     let name = "fulmar_connections_ended_total";
-    family(out, name, "counter", "Connections that are gone, and why.")?;
+    family(out, name, "counter", "Closed connections by reason.")?;
     for (reason, count) in REASONS.iter().zip(totals.ended).filter(|(_, count)| *count > 0) {
         writeln!(out, "{name}{{reason=\"{reason}\"}} {count}")?;
     }
@@ -33,14 +33,14 @@ fn write_connections(out: &mut impl Write, totals: &Totals) -> fmt::Result {
         out,
         "fulmar_accept_failures_total",
         "counter",
-        "Times that descriptors or memory ran out when somebody wanted to connect.",
+        "Failed accepts because of missing descriptors or memory.",
         totals.accept_failures,
     )
 }
 
 fn write_requests(out: &mut impl Write, totals: &Totals) -> fmt::Result {
     let name = "fulmar_http_requests_total";
-    family(out, name, "counter", "Requests whose exchange is over, by status and method.")?;
+    family(out, name, "counter", "Finished requests by status class and method.")?;
     for (method, counts) in METHODS.iter().zip(totals.requests) {
         for (code, count) in CODES.iter().zip(counts).filter(|(_, count)| *count > 0) {
             writeln!(out, "{name}{{code=\"{code}\",method=\"{method}\"}} {count}")?;
@@ -50,11 +50,11 @@ fn write_requests(out: &mut impl Write, totals: &Totals) -> fmt::Result {
         out,
         "fulmar_http_requests_incomplete_total",
         "counter",
-        "Requests whose client went away, or whose answer was given up, before it was whole.",
+        "Requests with an incomplete response: client closed the connection, or response aborted.",
         totals.incomplete,
     )?;
     let name = "fulmar_http_handler_errors_total";
-    family(out, name, "counter", "Failures of handlers, panics among them, by cause.")?;
+    family(out, name, "counter", "Handler failures by cause, including panics.")?;
     for (cause, count) in CAUSES.iter().zip(totals.handler_errors).filter(|(_, count)| *count > 0) {
         writeln!(out, "{name}{{cause=\"{cause}\"}} {count}")?;
     }
@@ -62,21 +62,21 @@ fn write_requests(out: &mut impl Write, totals: &Totals) -> fmt::Result {
         out,
         "fulmar_http_requests_malformed_total",
         "counter",
-        "What should have been a request and could not be understood.",
+        "Malformed requests.",
         totals.malformed,
     )?;
     single(
         out,
         "fulmar_http_response_body_bytes_total",
         "counter",
-        "Bytes of bodies that were queued for sending.",
+        "Response body bytes queued for sending.",
         totals.body_bytes,
     )
 }
 
 fn write_durations(out: &mut impl Write, totals: &Totals) -> fmt::Result {
     let name = "fulmar_http_request_duration_seconds";
-    let help = "From the head of a request to the end of its answer's queueing.";
+    let help = "Request duration: from the request head to the queued end of the response.";
     family(out, name, "histogram", help)?;
     let limits = BUCKETS.iter().map(|(_, text)| *text).chain(["+Inf"]);
     let mut sum = 0;
@@ -91,7 +91,7 @@ fn write_durations(out: &mut impl Write, totals: &Totals) -> fmt::Result {
 
 fn write_syscalls(out: &mut impl Write, totals: &Totals) -> fmt::Result {
     let name = "fulmar_syscalls_total";
-    family(out, name, "counter", "System calls of the threads that serve.")?;
+    family(out, name, "counter", "System calls of the server threads.")?;
     for (call, count) in totals.ledger.iter() {
         writeln!(out, "{name}{{call=\"{}\"}} {}", call.name(), count.calls)?;
     }
@@ -99,20 +99,20 @@ fn write_syscalls(out: &mut impl Write, totals: &Totals) -> fmt::Result {
         out,
         "fulmar_syscalls_eagain_total",
         "counter",
-        "System calls, and operations in a ring, that had nothing to do.",
+        "System calls and ring operations that returned EAGAIN.",
         totals.ledger.eagain(),
     )?;
     let name = "fulmar_ring_operations_total";
-    family(out, name, "counter", "Done inside io_uring_enter, by name: no system calls.")?;
+    family(out, name, "counter", "Operations inside io_uring_enter by name (not system calls).")?;
     for (operation, count) in totals.ledger.operations() {
         writeln!(out, "{name}{{operation=\"{}\"}} {}", operation.name(), count.calls)?;
     }
     let name = "fulmar_syscalls_per_request";
-    family(out, name, "gauge", "All system calls since the start, for each request.")?;
+    family(out, name, "gauge", "System calls per request since the start.")?;
     writeln!(out, "{name} {:.6}", ratio(totals.ledger.total(), totals.answered()))?;
-    single(out, "fulmar_threads", "gauge", "Threads that serve.", totals.threads)?;
+    single(out, "fulmar_threads", "gauge", "Server threads.", totals.threads)?;
     let name = "fulmar_loops";
-    family(out, name, "gauge", "Event loops of these threads, by what drives them.")?;
+    family(out, name, "gauge", "Event loops by driver and spin setting.")?;
     for ((driver, spin), count) in &totals.loops {
         writeln!(out, "{name}{{driver=\"{driver}\",spin=\"{spin}\"}} {count}")?;
     }
@@ -128,8 +128,8 @@ fn family(out: &mut impl Write, name: &str, kind: &str, help: &str) -> fmt::Resu
     writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}")
 }
 
-/// Without requests it is `NaN`, which Prometheus takes for no sample.
-#[expect(clippy::cast_precision_loss, reason = "a figure to look at")]
+/// `NaN` without requests, which Prometheus ignores.
+#[expect(clippy::cast_precision_loss, reason = "precision does not matter here")]
 fn ratio(calls: u64, requests: u64) -> f64 {
     if requests == 0 { f64::NAN } else { calls as f64 / requests as f64 }
 }

@@ -1,7 +1,7 @@
-//! What watches a server: an access log, and figures for Prometheus.
+//! Observers of a server: an access log, and metrics for Prometheus.
 //!
-//! Both are [`Observer`](fulmar_server::Observer)s, one for each thread, which share what they
-//! write to:
+//! Both are [`Observer`](fulmar_server::Observer)s. Each thread has its own observers, which share
+//! their output:
 //!
 //! ```
 //! use fulmar_observe::{AccessLog, Format, Metrics, Output};
@@ -18,8 +18,8 @@
 //! # }
 //! ```
 //!
-//! Watching costs no system call of a request, and no allocation: lines leave many in one write,
-//! and figures are numbers in memory until somebody asks.
+//! Observers make no system calls and no allocations for a request: one write contains many lines,
+//! and metrics are counters in memory until they are requested.
 #![forbid(unsafe_code)]
 
 mod line;

@@ -1,9 +1,9 @@
-//! How lines look: what happened is put into words that no request can forge or break a terminal
-//! with.
+//! Formats of access log lines. Requests cannot forge lines or send control sequences to a
+//! terminal.
 //!
-//! What a request said is cut to [`FIELD_SIZE_MAX`] bytes, and everything in it that is not a
-//! visible ASCII character is written as `\xHH`; the backslash itself as `\\`. In JSON this text
-//! is a string like any other, with its backslashes escaped again.
+//! Text from a request is truncated to [`FIELD_SIZE_MAX`] bytes. Bytes that are not visible ASCII
+//! are written as `\xHH`, a backslash as `\\`. In JSON this text is an ordinary string: its
+//! backslashes are escaped again.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -14,19 +14,19 @@ use fulmar_semantics::clock::Clock;
 use fulmar_server::{Answered, Asked, HandlerError, RequestId};
 use fulmar_sys as sys;
 
-/// How lines look.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// The combined format of Apache and nginx.
     Combined,
-    /// An object with the same fields and more: `duration_us`, `complete`, `request_id`,
+    /// JSON objects with the same fields and `duration_us`, `complete`, `request_id`,
     /// `client_request_id`, `error`.
     Json,
 }
 
-/// What there is to say. What a request said is as it arrived.
+/// The content of a line, with the unescaped text of the request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Line<'a> {
+pub(crate) struct AccessLine<'a> {
     peer: SocketAddr,
     asked: Asked<'a>,
     id: Option<RequestId>,
@@ -37,15 +37,15 @@ pub(crate) struct Line<'a> {
     error: Option<ResponseError<'a>>,
 }
 
-/// Why a request failed.
+/// The error of a failed request.
 #[derive(Clone, Copy, Debug)]
 enum ResponseError<'a> {
     Peer(PeerError),
     Handler(&'a HandlerError),
 }
 
-impl<'a> Line<'a> {
-    /// Of an exchange.
+impl<'a> AccessLine<'a> {
+    /// From a finished exchange.
     pub(crate) fn of(exchange: &Answered<'a>) -> Self {
         Self {
             peer: exchange.peer,
@@ -59,7 +59,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Of what was no request.
+    /// From a malformed request.
     pub(crate) fn malformed(peer: SocketAddr, error: PeerError) -> Self {
         Self {
             peer,
@@ -75,8 +75,8 @@ impl<'a> Line<'a> {
 }
 
 impl Format {
-    /// Appends a line.
-    pub(crate) fn write(self, out: &mut Vec<u8>, clock: &Clock, line: &Line<'_>) {
+    /// Appends a line to `out`.
+    pub(crate) fn write(self, out: &mut Vec<u8>, clock: &Clock, line: &AccessLine<'_>) {
         match self {
             Self::Combined => write_combined(out, clock, line),
             Self::Json => write_json(out, clock, line),
@@ -84,7 +84,7 @@ impl Format {
     }
 }
 
-fn write_combined(out: &mut Vec<u8>, clock: &Clock, line: &Line<'_>) {
+fn write_combined(out: &mut Vec<u8>, clock: &Clock, line: &AccessLine<'_>) {
     let Asked { method, target, version, referer, user_agent, .. } = line.asked;
     write_peer(out, line.peer);
     out.extend_from_slice(b" - - [");
@@ -106,7 +106,7 @@ fn write_combined(out: &mut Vec<u8>, clock: &Clock, line: &Line<'_>) {
     out.extend_from_slice(b"\"\n");
 }
 
-fn write_json(out: &mut Vec<u8>, clock: &Clock, line: &Line<'_>) {
+fn write_json(out: &mut Vec<u8>, clock: &Clock, line: &AccessLine<'_>) {
     let asked = &line.asked;
     out.extend_from_slice(b"{\"time\":\"");
     out.extend_from_slice(clock.iso());
@@ -137,7 +137,7 @@ fn write_json(out: &mut Vec<u8>, clock: &Clock, line: &Line<'_>) {
     out.extend_from_slice(b"}\n");
 }
 
-/// Who is on a Unix socket has no address; nginx writes the same.
+/// Peers on Unix sockets have no address; `unix:` as in nginx.
 fn write_peer(out: &mut Vec<u8>, peer: SocketAddr) {
     match peer {
         sys::UNNAMED => out.extend_from_slice(b"unix:"),
@@ -167,7 +167,7 @@ fn write_member(out: &mut Vec<u8>, name: &str, value: Option<&[u8]>) {
     }
 }
 
-/// Writes what a request said between double quotes.
+/// Writes text of a request in double quotes.
 fn escape(out: &mut Vec<u8>, text: &[u8], format: Format) {
     let is_cut = text.len() > FIELD_SIZE_MAX;
     let mut rest = &text[..text.len().min(FIELD_SIZE_MAX)];
@@ -185,7 +185,7 @@ fn escape(out: &mut Vec<u8>, text: &[u8], format: Format) {
 }
 
 fn escape_byte(out: &mut Vec<u8>, byte: u8, format: Format) {
-    // The backslash of our own escape is escaped for JSON; the quote needs no escape of ours.
+    // In JSON the backslash of our escape is escaped again; the quote needs no second escape.
     let backslash: &[u8] = if format == Format::Json { b"\\\\" } else { b"\\" };
     match byte {
         b'"' => out.extend_from_slice(b"\\\""),
@@ -205,13 +205,14 @@ fn hex(digit: u8) -> u8 {
 }
 
 fn put(out: &mut Vec<u8>, args: std::fmt::Arguments<'_>) {
-    out.write_fmt(args).expect("a Vec takes everything");
+    out.write_fmt(args).expect("writing to a Vec cannot fail");
 }
 
-/// Longer methods, targets and fields are cut in the log, and end in `...`.
+/// Maximum size in bytes of a method, target or field in the log. Longer ones are truncated and end
+/// with `...`.
 pub const FIELD_SIZE_MAX: usize = 2048;
 
-/// No line is longer: five fields and an error, each byte of which takes five, and the rest.
+/// Maximum size of a line: five fields and an error with five bytes for each byte, and the rest.
 pub(crate) const LINE_SIZE_MAX: usize = 6 * (FIELD_SIZE_MAX * 5 + 3) + 1024;
 
 #[cfg(test)]
@@ -221,8 +222,8 @@ mod tests {
 
     use proptest::prelude::*;
 
-    fn line<'a>(target: &'a [u8], user_agent: Option<&'a [u8]>) -> Line<'a> {
-        Line {
+    fn line<'a>(target: &'a [u8], user_agent: Option<&'a [u8]>) -> AccessLine<'a> {
+        AccessLine {
             peer: ([127, 0, 0, 1], 4711).into(),
             asked: Asked { method: b"GET", target, user_agent, ..Asked::default() },
             id: Some(RequestId { server: 0xabc, number: 7 }),
@@ -234,7 +235,7 @@ mod tests {
         }
     }
 
-    fn compose(format: Format, line: &Line<'_>) -> String {
+    fn compose(format: Format, line: &AccessLine<'_>) -> String {
         let clock = Clock::new(UNIX_EPOCH + Duration::from_secs(784_111_777), sys::now());
         let mut out = Vec::new();
         format.write(&mut out, &clock, line);
@@ -242,28 +243,28 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    fn json(line: &Line<'_>) -> serde_json::Value {
+    fn json(line: &AccessLine<'_>) -> serde_json::Value {
         serde_json::from_str(&compose(Format::Json, line)).unwrap()
     }
 
     #[test]
-    fn combined_lines() {
+    fn combined_format() {
         assert_eq!(
             compose(Format::Combined, &line(b"/a?b", Some(b"curl/8"))),
             "127.0.0.1 - - [06/Nov/1994:08:49:37 +0000] \"GET /a?b HTTP/1.1\" 200 2326 \"-\" \
              \"curl/8\"\n"
         );
-        let unread = Line::malformed(sys::UNNAMED, PeerError::HeadTooLarge);
+        let unread = AccessLine::malformed(sys::UNNAMED, PeerError::HeadTooLarge);
         assert_eq!(
             compose(Format::Combined, &unread),
             "unix: - - [06/Nov/1994:08:49:37 +0000] \"-\" 431 0 \"-\" \"-\"\n"
         );
-        let unanswered = compose(Format::Combined, &Line { status: 0, ..line(b"/", None) });
+        let unanswered = compose(Format::Combined, &AccessLine { status: 0, ..line(b"/", None) });
         assert!(unanswered.contains("HTTP/1.1\" 000 2326 "), "{unanswered}");
     }
 
     #[test]
-    fn json_lines() {
+    fn json_format() {
         let value = json(&line(b"/a\"\\\xff", Some(b"curl/8")));
         assert_eq!(value["time"], "1994-11-06T08:49:37Z");
         assert_eq!(value["peer"], "127.0.0.1");
@@ -280,10 +281,10 @@ mod tests {
         let mut other = line(b"/", None);
         other.asked.client_id = Some(b"\"theirs\n");
         assert_eq!(json(&other)["client_request_id"], "\"theirs\\x0a");
-        let unread = json(&Line::malformed(other.peer, PeerError::BadHost));
+        let unread = json(&AccessLine::malformed(other.peer, PeerError::BadHost));
         assert_eq!(unread["error"], "the Host field is missing or malformed");
         assert_eq!((&unread["request_id"], &unread["status"]), (&().into(), &400.into()));
-        // The message of a panic may contain bytes of a client.
+        // The message of a panic may contain bytes of a request.
         let payload: Box<dyn std::any::Any + Send> = Box::new("a \"quote\"\n");
         let error = HandlerError::Panic(payload.into());
         other.error = Some(ResponseError::Handler(&error));
@@ -291,14 +292,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_forged() {
+    fn requests_cannot_forge_lines() {
         let agent = b"\"\n127.0.0.1 - - \x1b[2J\x9b\x7f\\x0a";
         let text = compose(Format::Combined, &line(b"/", Some(agent)));
         assert!(text.ends_with("\"\\\"\\x0a127.0.0.1 - - \\x1b[2J\\x9b\\x7f\\\\x0a\"\n"), "{text}");
     }
 
     #[test]
-    fn long_fields_are_cut() {
+    fn long_fields_are_truncated() {
         let long = &vec![0xff; 100_000][..];
         for (format, fields) in [(Format::Combined, 4), (Format::Json, 5)] {
             let mut all = line(long, Some(long));

@@ -1,8 +1,8 @@
-//! The access log: one line per exchange.
+//! The access log: one line for each exchange.
 //!
-//! Lines are composed in one buffer and leave it in one `write`: when it is full, or a second
-//! after its first line. A log that cannot be written (a full disk, a closed pipe) stops nothing.
-//! Trouble is told once, lines that find no room are counted, and writing is tried again every
+//! Lines are collected in a buffer. It is written with one `write` when it is full, or one second
+//! after its first line. A failing log (full disk, closed pipe) does not stop the server: the
+//! failure is reported once, lost lines are counted, and writing is retried every second.
 //! second.
 
 use std::fmt;
@@ -13,25 +13,25 @@ use fulmar_proto::PeerError;
 use fulmar_semantics::clock::Clock;
 use fulmar_server::{Answered, Observer};
 
-use crate::line::{Format, LINE_SIZE_MAX, Line};
+use crate::line::{AccessLine, Format, LINE_SIZE_MAX};
 use crate::output::{Output, Trouble};
 
-/// Writes a line for each exchange that is over, and for what was no request. Each thread has its
-/// own; they may share their [`Output`].
+/// Writes a line for each finished exchange, and for each malformed request. Each thread has its
+/// own log; logs may share an [`Output`].
 pub struct AccessLog {
     output: Output,
     format: Format,
     on_trouble: Box<dyn FnMut(Trouble)>,
-    /// Whole lines.
+    /// Complete lines.
     buffer: Vec<u8>,
-    /// When the buffer is to be written, if it holds anything.
+    /// When the buffer must be written; `None` if it is empty.
     due: Option<Instant>,
-    /// The last attempt failed: the next one is made when it is due.
+    /// The last write failed; it is retried at `due`.
     failing: bool,
 }
 
 impl AccessLog {
-    /// Nothing is written yet, and nobody is told of trouble.
+    /// Without a handler for [`AccessLog::on_trouble`].
     pub fn new(output: Output, format: Format) -> Self {
         Self {
             output,
@@ -43,14 +43,15 @@ impl AccessLog {
         }
     }
 
-    /// News of the log go to `on_trouble`, each told once, however many logs share the output.
+    /// Calls `on_trouble` for failures of the log. Each is reported once, even if several logs
+    /// share the output.
     #[must_use]
     pub fn on_trouble(mut self, on_trouble: impl FnMut(Trouble) + 'static) -> Self {
         self.on_trouble = Box::new(on_trouble);
         self
     }
 
-    fn record(&mut self, now: Instant, clock: &Clock, line: &Line<'_>) {
+    fn record(&mut self, now: Instant, clock: &Clock, line: &AccessLine<'_>) {
         if self.is_full() {
             self.make_room(now);
             if self.is_full() {
@@ -64,7 +65,7 @@ impl AccessLog {
         }
     }
 
-    /// Writes everything, as far as it can be.
+    /// Writes the buffer, as far as possible.
     fn flush(&mut self, now: Instant) {
         if self.buffer.is_empty() && !self.failing {
             return;
@@ -92,11 +93,11 @@ impl AccessLog {
 
 impl Observer for AccessLog {
     fn answered(&mut self, now: Instant, clock: &Clock, exchange: &Answered<'_>) {
-        self.record(now, clock, &Line::of(exchange));
+        self.record(now, clock, &AccessLine::of(exchange));
     }
 
     fn malformed(&mut self, now: Instant, clock: &Clock, peer: SocketAddr, error: PeerError) {
-        self.record(now, clock, &Line::malformed(peer, error));
+        self.record(now, clock, &AccessLine::malformed(peer, error));
     }
 
     fn timeout(&mut self, now: Instant) {
@@ -121,7 +122,7 @@ impl Observer for AccessLog {
 }
 
 impl Drop for AccessLog {
-    /// What can be written without waiting for better times is.
+    /// Writes the buffer without retries.
     fn drop(&mut self) {
         if !self.buffer.is_empty() {
             self.output.write(&self.buffer);
@@ -136,10 +137,10 @@ impl fmt::Debug for AccessLog {
     }
 }
 
-/// How long a line may wait in the buffer.
+/// Maximum time of a line in the buffer.
 pub const FLUSH_AFTER: Duration = Duration::from_secs(1);
 
-/// At this size the buffer is written.
+/// Size in bytes at which the buffer is written.
 const FLUSH_SIZE: usize = 64 * 1024;
 
 #[cfg(test)]
@@ -179,13 +180,13 @@ mod tests {
         (Ledger::here() - before).count(Call::write).calls
     }
 
-    type Told = Rc<RefCell<Vec<Trouble>>>;
+    type Reports = Rc<RefCell<Vec<Trouble>>>;
 
-    fn log_to(output: &Output) -> (AccessLog, Told) {
-        let told = Told::default();
+    fn log_to(output: &Output) -> (AccessLog, Reports) {
+        let reports = Reports::default();
         let log = AccessLog::new(output.clone(), Format::Combined);
-        let seen = Rc::clone(&told);
-        (log.on_trouble(move |trouble| seen.borrow_mut().push(trouble)), told)
+        let seen = Rc::clone(&reports);
+        (log.on_trouble(move |trouble| seen.borrow_mut().push(trouble)), reports)
     }
 
     fn file() -> (OwnedFd, tempfile::NamedTempFile) {
@@ -198,9 +199,9 @@ mod tests {
     }
 
     #[test]
-    fn lines_leave_together_and_in_time() {
+    fn lines_are_written_together_and_in_time() {
         let ((fd, file), now) = (file(), sys::now());
-        let (mut log, told) = log_to(&Output::new(fd));
+        let (mut log, reports) = log_to(&Output::new(fd));
         let clock = clock(now);
         let late = now + Duration::from_millis(500);
         assert_eq!(log.poll_timeout(), None);
@@ -214,11 +215,11 @@ mod tests {
         assert_eq!(log.poll_timeout(), None);
         assert_eq!(std::fs::read_to_string(file.path()).unwrap().lines().count(), 2);
         assert_eq!(writes(|| log.finish(late)), 0);
-        assert!(told.borrow().is_empty());
+        assert!(reports.borrow().is_empty());
     }
 
     #[test]
-    fn a_full_buffer_leaves_at_once_and_nothing_is_allocated() {
+    fn a_full_buffer_is_written_at_once_without_allocations() {
         let ((fd, file), now) = (file(), sys::now());
         let (mut log, _) = log_to(&Output::new(fd));
         let (clock, agent) = (clock(now), [b'a'; 300]);
@@ -234,16 +235,16 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_told_once_and_lines_are_counted() {
+    fn a_full_disk_is_reported_once_with_lost_lines() {
         let (output, now) = (full(), sys::now());
-        let (mut log, told) = log_to(&output);
-        let (mut other, not_told) = log_to(&output);
+        let (mut log, reports) = log_to(&output);
+        let (mut other, others) = log_to(&output);
         let (clock, agent) = (clock(now), [b'a'; 300]);
         let tried = writes(|| {
             (0..1000).for_each(|_| log.answered(now, &clock, &exchange(b"/", &agent)));
         });
         assert_eq!(tried, 1);
-        let Some(Trouble::Failed(error)) = told.borrow_mut().pop() else { panic!("it is full") };
+        let Some(Trouble::Failed(error)) = reports.borrow_mut().pop() else { panic!("it is full") };
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
         let lost = output.lost();
         assert!((700..1000).contains(&lost), "{lost}");
@@ -252,30 +253,29 @@ mod tests {
         assert_eq!(log.poll_timeout(), Some(later + FLUSH_AFTER));
         other.answered(now, &clock, &exchange(b"/", b""));
         other.finish(later);
-        assert!(
-            matches!(not_told.borrow()[..], [Trouble::Ended { lost: told }] if told == lost + 1)
-        );
+        assert!(matches!(others.borrow()[..], [Trouble::Ended { lost: n }] if n == lost + 1));
         log.finish(later);
-        assert!(
-            matches!(told.borrow()[..], [Trouble::Ended { lost: told }] if told + lost == 1000)
-        );
+        assert!(matches!(reports.borrow()[..], [Trouble::Ended { lost: n }] if n + lost == 1000));
     }
 
     #[test]
-    fn a_log_that_works_again_says_what_is_missing() {
+    fn a_recovered_log_reports_lost_lines() {
         let ((good, file), now) = (file(), sys::now());
         let output = full();
-        let (mut log, told) = log_to(&output);
+        let (mut log, reports) = log_to(&output);
         let (clock, agent) = (clock(now), [b'a'; 300]);
         (0..1000).for_each(|_| log.answered(now, &clock, &exchange(b"/", &agent)));
         let lost = output.lost();
         output.reopen(good);
         log.answered(now + FLUSH_AFTER, &clock, &exchange(b"/last", b""));
         log.finish(now + FLUSH_AFTER);
-        let told = told.borrow();
+        let reports = reports.borrow();
         assert!(
-            matches!(told[..], [Trouble::Failed(_), Trouble::Recovered { lost: n }] if n == lost),
-            "{told:?}"
+            matches!(
+                reports[..],
+                [Trouble::Failed(_), Trouble::Recovered { lost: n }] if n == lost
+            ),
+            "{reports:?}"
         );
         let text = std::fs::read_to_string(file.path()).unwrap();
         assert_eq!(text.lines().count() as u64, 1001 - lost);
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_that_is_full_gets_the_rest_later() {
+    fn the_rest_of_a_line_is_written_when_the_pipe_has_room() {
         let (mut reader, writer) = std::os::unix::net::UnixStream::pair().unwrap();
         writer.set_nonblocking(true).unwrap();
         let output = Output::new(writer.into());
@@ -309,9 +309,9 @@ mod tests {
         assert_eq!(text.lines().count(), sent - 1);
     }
 
-    /// A pipe takes 4 KB in one piece, and a buffer is 64 KB.
+    /// A pipe takes 4 KB atomically, and the buffer has 64 KB.
     #[test]
-    fn threads_that_share_a_pipe_tear_no_line() {
+    fn threads_that_share_a_pipe_write_whole_lines() {
         let (reader, writer) = std::os::unix::net::UnixStream::pair().unwrap();
         let output = Output::new(writer.into());
         let body = |name: char| {

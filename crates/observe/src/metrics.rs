@@ -1,4 +1,4 @@
-//! Figures of a server, for Prometheus.
+//! Metrics of a server, for Prometheus.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,38 +15,38 @@ use crate::counts::{Counts, Totals};
 use crate::exposition;
 use crate::page::Page;
 
-/// What all threads of a server count. Cheap to clone: clones share everything.
+/// The counters of all threads of a server. Cheap to clone: clones share the counters.
 ///
-/// Printed, it is the text that Prometheus reads: see [`Metrics::page`].
+/// `Display` writes the text format of Prometheus: see [`Metrics::page`].
 #[derive(Clone, Debug, Default)]
-pub struct Metrics(Arc<Shared>);
+pub struct Metrics(Arc<MetricsShared>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct MetricsShared {
     threads: Mutex<Vec<Arc<Counts>>>,
     loops: Mutex<BTreeMap<usize, (String, String)>>,
 }
 
 impl Metrics {
-    /// Nothing is counted yet.
+    /// Without counters.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Counts what the calling thread does from now on, and its system calls: to be called in
-    /// each thread of a server.
+    /// Returns an observer that counts the events and system calls of the calling thread. Call it
+    /// once in each thread of a server.
     pub fn observer(&self) -> Recorder {
         let counts = Arc::new(Counts::of_this_thread());
         lock(&self.0.threads).push(Arc::clone(&counts));
         Recorder(counts)
     }
 
-    /// What drives the loop of this thread, and whether that polls before it sleeps, from now on.
+    /// Sets the driver and the spin setting of a thread's event loop.
     pub fn set_loop(&self, thread: usize, driver: String, spin: String) {
         lock(&self.0.loops).insert(thread, (driver, spin));
     }
 
-    /// A handler that shows them: for a listener of its own, since they are not for everybody.
+    /// A handler for `GET /metrics`. Use a listener of its own if the metrics are not public.
     pub fn page(&self) -> Page {
         Page::new(self.clone())
     }
@@ -61,7 +61,7 @@ impl Metrics {
     }
 }
 
-/// Nothing that may panic is done while the lock is held.
+/// Code that holds the lock does not panic.
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -73,7 +73,7 @@ impl fmt::Display for Metrics {
     }
 }
 
-/// What counts in one thread. Nothing is locked or allocated for a request.
+/// Counts the events of one thread, without locks and allocations.
 #[derive(Debug)]
 pub struct Recorder(Arc<Counts>);
 

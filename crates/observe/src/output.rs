@@ -1,8 +1,8 @@
-//! Where the lines of several logs go, each of them whole.
+//! The output of several logs, without mixing their lines.
 //!
-//! A pipe takes no more than `PIPE_BUF` bytes in one piece (pipe(7)), and a disk that runs full
-//! takes part of a line. So logs write one after the other, and of a line that was written in part
-//! the rest leaves before anything else does.
+//! A pipe takes at most `PIPE_BUF` bytes atomically (pipe(7)), and a full disk takes part of a
+//! line. So logs write one after another, and the rest of a partial line is written before other
+//! lines.
 
 use std::fmt;
 use std::io;
@@ -13,45 +13,45 @@ use fulmar_sys as sys;
 
 /// A file, a pipe or a terminal, shared by the logs of all threads. Cheap to clone.
 ///
-/// A pipe whose reader is slow has the thread that writes wait, unless it is non-blocking.
+/// If a pipe has a slow reader, the writing thread waits, unless the pipe is non-blocking.
 #[derive(Clone, Debug)]
 pub struct Output(Arc<Mutex<Sink>>);
 
 #[derive(Debug)]
 struct Sink {
     fd: OwnedFd,
-    /// What is missing of a line that was written in part.
+    /// The unwritten rest of a partial line.
     torn: Vec<u8>,
-    /// The last attempt failed.
+    /// The last write failed.
     failing: bool,
-    /// Lines lost that nobody was told of.
+    /// Lost lines that were not reported yet.
     lost: u64,
 }
 
-/// What happened to a log.
+/// A failure of a log, or its end.
 #[derive(Debug)]
 pub enum Trouble {
-    /// It cannot be written.
+    /// A write failed.
     Failed(io::Error),
-    /// It can again; so many lines are missing.
+    /// Writing works again.
     Recovered {
-        /// Lines that found no room meanwhile.
+        /// Number of lines lost meanwhile.
         lost: u64,
     },
-    /// It is closed; so many lines are missing at its end.
+    /// The log was closed with lost lines at its end.
     Ended {
-        /// Lines that found no room, or could not be written any more.
+        /// Number of lines lost.
         lost: u64,
     },
 }
 
-/// What became of lines.
+/// The result of a write.
 pub(crate) struct Written {
-    /// So many bytes of them need not be written again; they end with a line.
+    /// Number of bytes that need no further write; they end with a line.
     pub(crate) taken: usize,
-    /// Something is left, here or with the caller.
+    /// Some bytes are not written yet, here or at the caller.
     pub(crate) failed: bool,
-    /// To be told: to one of those who share the output, once.
+    /// A report for one of the logs that share the output.
     pub(crate) trouble: Option<Trouble>,
 }
 
@@ -72,21 +72,21 @@ impl fmt::Display for Trouble {
 }
 
 impl Output {
-    /// `fd` is open for appending.
+    /// `fd` must be open for appending.
     pub fn new(fd: OwnedFd) -> Self {
         let sink = Sink { fd, torn: Vec::new(), failing: false, lost: 0 };
         Self(Arc::new(Mutex::new(sink)))
     }
 
-    /// Writes to another file from now on, from any thread: what was one has been moved away. Of a
-    /// line that was written in part, the rest is lost.
+    /// Switches to another file, from any thread, for example after log rotation. The rest of a
+    /// partial line is lost.
     pub fn reopen(&self, fd: OwnedFd) {
         let mut sink = self.sink();
         sink.torn.clear();
         sys::close(std::mem::replace(&mut sink.fd, fd));
     }
 
-    /// Writes whole lines, and what is missing of earlier ones.
+    /// Writes the rest of an earlier line, then whole lines.
     pub(crate) fn write(&self, lines: &[u8]) -> Written {
         let mut sink = self.sink();
         let (taken, error) = sink.write(lines);
@@ -100,31 +100,31 @@ impl Output {
         Written { taken, failed, trouble }
     }
 
-    /// So many lines were not even tried.
+    /// Counts lines that were dropped without a write.
     pub(crate) fn lose(&self, lines: u64) {
         self.sink().lost += lines;
     }
 
-    /// One of those who share it has ended.
+    /// Called when a log that shares the output ends.
     pub(crate) fn end(&self) -> Option<Trouble> {
         let lost = std::mem::take(&mut self.sink().lost);
         (lost > 0).then_some(Trouble::Ended { lost })
     }
 
-    /// Lines that are missing, and that nobody was told of.
+    /// Number of lost lines that were not reported.
     #[cfg(test)]
     pub(crate) fn lost(&self) -> u64 {
         self.sink().lost
     }
 
-    /// Nothing that may panic is done while the lock is held.
+    /// Code that holds the lock does not panic.
     fn sink(&self) -> MutexGuard<'_, Sink> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Sink {
-    /// How many bytes are dealt with; less than all if there is an error.
+    /// Returns the number of bytes handled; less than all after an error.
     fn write(&mut self, lines: &[u8]) -> (usize, Option<io::Error>) {
         let torn = std::mem::take(&mut self.torn);
         let (written, error) = self.write_bytes(&torn);
@@ -142,7 +142,7 @@ impl Sink {
         (written + end, error)
     }
 
-    /// A pipe that is full for the moment fails like a disk that is; the next attempt shows.
+    /// A full pipe is treated like a full disk; the next attempt shows whether it has room.
     fn write_bytes(&self, bytes: &[u8]) -> (usize, Option<io::Error>) {
         let mut written = 0;
         while written < bytes.len() {

@@ -1,15 +1,15 @@
-//! Figures to be fetched.
+//! The metrics page.
 
 use fulmar_proto::{HeaderBuf, Headers, Request, Response};
 use fulmar_server::{Call, Handler, Outcome};
 
 use crate::metrics::Metrics;
 
-/// Answers `GET /metrics` with figures, and nothing else.
+/// Responds to `GET /metrics` with the metrics; other paths are 404.
 #[derive(Debug)]
 pub struct Page {
     metrics: Metrics,
-    /// The length of the last answer: the next is about as long.
+    /// The size of the last response, as an estimate of the next.
     size: usize,
 }
 
@@ -26,18 +26,18 @@ impl Handler for Page {
             (b"GET" | b"HEAD", b"/metrics") => {
                 use std::fmt::Write;
                 let mut text = String::with_capacity(self.size + self.size / 8);
-                write!(text, "{}", self.metrics).expect("a String takes everything");
+                write!(text, "{}", self.metrics).expect("writing to a String cannot fail");
                 self.size = text.len();
                 let added = [("Content-Type", CONTENT_TYPE)];
                 call.reply(Response { added: &added, ..Response::new(200, Headers::EMPTY) }, text)
             }
-            (b"GET" | b"HEAD", _) => call.text(404, "the figures are at /metrics\n"),
+            (b"GET" | b"HEAD", _) => call.text(404, "metrics are at /metrics\n"),
             _ => {
                 let mut headers = HeaderBuf::new();
                 headers.push("Allow", b"GET, HEAD")?;
                 call.reply(
                     Response::new(405, headers.as_headers()),
-                    "figures can only be fetched\n",
+                    "only GET and HEAD are allowed\n",
                 )
             }
         }

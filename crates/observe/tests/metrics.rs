@@ -1,4 +1,4 @@
-//! Figures: what is counted, and that the text is one that Prometheus reads.
+//! Metrics: all counters, and the validity of the text format.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,17 +30,17 @@ fn answer(recorder: &mut Recorder, now: Instant, exchange: &Answered<'_>) {
     recorder.answered(now, &Clock::new(UNIX_EPOCH, now), exchange);
 }
 
-/// A family of the exposition format: its type, and samples by name and labels.
+/// A family of the exposition format: its type, and its samples by name and labels.
 #[derive(Debug, Default)]
-struct Family {
+struct MetricFamily {
     kind: String,
     samples: BTreeMap<String, f64>,
 }
 
-/// Reads the text format, version 0.0.4, as strictly as its page says.
-fn parse(text: &str) -> BTreeMap<String, Family> {
+/// Strict parser of the text format, version 0.0.4.
+fn parse(text: &str) -> BTreeMap<String, MetricFamily> {
     assert!(text.ends_with('\n'));
-    let mut families: BTreeMap<String, Family> = BTreeMap::new();
+    let mut families: BTreeMap<String, MetricFamily> = BTreeMap::new();
     let (mut helped, mut current) = (BTreeSet::new(), String::new());
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("# HELP ") {
@@ -51,7 +51,7 @@ fn parse(text: &str) -> BTreeMap<String, Family> {
             assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
             assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
             assert!(helped.contains(name), "{line}");
-            let family = Family { kind: kind.to_owned(), ..Family::default() };
+            let family = MetricFamily { kind: kind.to_owned(), ..MetricFamily::default() };
             assert!(families.insert(name.to_owned(), family).is_none(), "twice: {line}");
             current = name.to_owned();
         } else {
@@ -81,7 +81,7 @@ fn check_labels(labels: &str) {
     }
 }
 
-fn check_histogram((name, family): (&String, &Family)) {
+fn check_histogram((name, family): (&String, &MetricFamily)) {
     let limit = |sample: &str| -> Option<f64> {
         let rest = sample.strip_prefix(&format!("{name}_bucket{{le=\""))?;
         rest.strip_suffix("\"}")?.parse().ok()
@@ -95,13 +95,13 @@ fn check_histogram((name, family): (&String, &Family)) {
     assert!(family.samples[&format!("{name}_sum")] >= 0.0);
 }
 
-fn value(families: &BTreeMap<String, Family>, sample: &str) -> f64 {
+fn value(families: &BTreeMap<String, MetricFamily>, sample: &str) -> f64 {
     let all = families.values().find_map(|family| family.samples.get(sample));
     *all.unwrap_or_else(|| panic!("no {sample} in {families:#?}"))
 }
 
 #[test]
-fn everything_is_counted() {
+fn all_events_are_counted() {
     let (metrics, now) = (Metrics::new(), sys::now());
     let mut recorder = metrics.observer();
     for _ in 0..3 {
@@ -150,7 +150,7 @@ fn everything_is_counted() {
 }
 
 #[test]
-fn every_end_has_a_reason() {
+fn every_connection_end_has_a_reason() {
     let (metrics, now) = (Metrics::new(), sys::now());
     let mut recorder = metrics.observer();
     let phases = [
@@ -177,7 +177,7 @@ fn every_end_has_a_reason() {
 }
 
 #[test]
-fn threads_and_their_system_calls_are_added_up() {
+fn counts_of_threads_are_added() {
     let (metrics, now) = (Metrics::new(), sys::now());
     let waits = 7;
     thread::scope(|scope| {
@@ -191,8 +191,8 @@ fn threads_and_their_system_calls_are_added_up() {
             });
         }
     });
-    sys::close(sys::epoll_create().unwrap()); // this thread serves nobody
-    // Both threads are gone: what they have done is not.
+    sys::close(sys::epoll_create().unwrap()); // not a server thread
+    // The counters of finished threads stay.
     let families = parse(&metrics.to_string());
     let calls = f64::from(2 * waits);
     assert_eq!(value(&families, "fulmar_threads"), 2.0);
@@ -203,7 +203,7 @@ fn threads_and_their_system_calls_are_added_up() {
 }
 
 #[test]
-fn loops_are_told_as_they_run_now() {
+fn loops_are_reported_with_current_settings() {
     let metrics = Metrics::new();
     for thread in 0..3 {
         metrics.set_loop(thread, "ring".into(), "auto".into());
@@ -215,7 +215,7 @@ fn loops_are_told_as_they_run_now() {
 }
 
 #[test]
-fn nothing_yet_is_good_text_too() {
+fn metrics_without_requests_are_valid() {
     let metrics = Metrics::new();
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -226,12 +226,12 @@ fn nothing_yet_is_good_text_too() {
     let families = parse(&metrics.to_string());
     assert_eq!(value(&families, "fulmar_syscalls_total{call=\"close\"}"), 1.0);
     let each = value(&families, "fulmar_syscalls_per_request");
-    assert!(each.is_nan(), "{each}: there was no request to divide by");
+    assert!(each.is_nan(), "{each}: NaN without requests");
     assert!(families["fulmar_http_requests_total"].samples.is_empty());
 }
 
 #[test]
-fn counting_allocates_nothing_and_makes_no_call() {
+fn counting_makes_no_allocation_and_no_system_call() {
     let (metrics, now) = (Metrics::new(), sys::now());
     let mut recorder = metrics.observer();
     let clock = Clock::new(UNIX_EPOCH, now);
