@@ -13,12 +13,12 @@ use fulmar_tests::http::Client;
 use fulmar_tests::loops::{LISTENER, Loop, OwnLoop};
 use fulmar_tests::process::{run, text};
 use fulmar_web::form;
-use fulmar_web::temporary::Place;
+use fulmar_web::temporary::TemporaryDir;
 
 /// Everything goes to [`DISK`].
 struct Program {
     site: Site,
-    place: Place,
+    place: TemporaryDir,
 }
 
 impl Handler for Program {
@@ -53,8 +53,10 @@ fn inside() {
     let upload = Some(UploadOptions::default());
     let options = Options { upload, ..Options::default() };
     let disk = Path::new(DISK);
-    let program =
-        Program { site: Site::open(disk, options).unwrap(), place: Place::open(disk).unwrap() };
+    let program = Program {
+        site: Site::open(disk, options).unwrap(),
+        place: TemporaryDir::open(disk).unwrap(),
+    };
     let calls = Calls::new(program, sys::now(), sys::wall_clock);
     let mut engine = ServerEngine::new(sys::now(), calls, Limits::default(), Stop::new());
     engine.add_listener(LISTENER, None);

@@ -26,7 +26,7 @@ use fulmar_web::auth::Guard;
 use fulmar_web::form::{self, Content, Form, Value};
 use fulmar_web::htpasswd::Htpasswd;
 use fulmar_web::representation::Representation;
-use fulmar_web::temporary::Place;
+use fulmar_web::temporary::TemporaryDir;
 use tempfile::TempDir;
 
 /// A program with one of everything.
@@ -34,7 +34,7 @@ struct Program {
     site: Site,
     basic: Guard,
     digest: Guard,
-    place: Place,
+    place: TemporaryDir,
     /// Bytes of one file of a form.
     file_max: u64,
 }
@@ -94,7 +94,7 @@ fn visit(call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
 
 /// A line for each field.
 fn show(form: &Form) -> String {
-    let line = |field: &form::Field| match &field.value {
+    let line = |field: &form::FormField| match &field.value {
         Value::Text(value) => format!("{}={}\n", text(&field.name), text(value)),
         Value::File(file) => {
             let (name, len) = (text(&file.filename), file.content.len());
@@ -105,7 +105,7 @@ fn show(form: &Form) -> String {
 }
 
 /// Keeps the first file under the name that a text says, which is ours to choose.
-fn keep(mut form: Form, place: &Place) {
+fn keep(mut form: Form, place: &TemporaryDir) {
     let wants = form.text("keep").is_some();
     if let (true, Some(file)) = (wants, form.take_file("file"))
         && let Content::Temporary(file) = file.content
@@ -135,7 +135,7 @@ fn start<L: Loop<Engine = Engine>>() -> Bench<L> {
         site: Site::open(site.path(), options).unwrap(),
         basic: guard(Gate::new(GateOptions::basic("a \"b\""), users(), [1; 32])),
         digest: guard(Gate::new(GateOptions::digest("a \"b\""), plain, [2; 32])),
-        place: Place::open(uploads.path()).unwrap(),
+        place: TemporaryDir::open(uploads.path()).unwrap(),
         file_max: file_max::<L>() as u64,
     };
     let calls = Calls::new(program, sys::now(), sys::wall_clock);
@@ -383,7 +383,7 @@ fn a_representation_is_sent_in_parts_or_not_at_all<L: Loop<Engine = Engine>>() {
             ("Range: bytes=10-\r\n", 416, ""),
             ("If-None-Match: W/\"v1\"\r\n", 304, ""),
             ("If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT\r\n", 304, ""),
-            ("If-Match: \"v0\"\r\n", 412, "it has changed meanwhile\n"),
+            ("If-Match: \"v0\"\r\n", 412, "the resource has changed\n"),
         ] {
             let reply = get("/report", field);
             assert_eq!((reply.status, &body(&reply)[..]), (status, expected), "{field}");

@@ -14,7 +14,7 @@ use fulmar::host::{Host, Listen};
 use fulmar::proto::{Headers, Request, Response};
 use fulmar::server::{Call, Handler, Outcome};
 use fulmar::web::form::{self, Content, Form, Options};
-use fulmar::web::temporary::Place;
+use fulmar::web::temporary::TemporaryDir;
 
 /// Takes pictures.
 struct Album {
@@ -28,7 +28,7 @@ impl Handler for Album {
             return call
                 .reply(Response { added: &added, ..Response::new(200, Headers::EMPTY) }, PAGE);
         }
-        let Ok(place) = Place::open(&self.dir) else {
+        let Ok(place) = TemporaryDir::open(&self.dir) else {
             return call.text(500, "there is no place for pictures\n");
         };
         let dir = self.dir.clone();

@@ -21,7 +21,7 @@ use fulmar_semantics::conditional::{Conditions, Verdict};
 use fulmar_server::{Call, Outcome, Work};
 use fulmar_sys as sys;
 use fulmar_sys::{FileInfo, FileKind};
-use fulmar_web::temporary::{Place, Temporary};
+use fulmar_web::temporary::{Temporary, TemporaryDir};
 
 use crate::file::{push, validators_of};
 use crate::pages::page;
@@ -73,7 +73,7 @@ pub(crate) fn receive(
 
 /// Where a file is to appear, and what is there.
 struct Target {
-    dir: Place,
+    dir: TemporaryDir,
     /// Without a slash.
     name: CString,
     there: Option<FileInfo>,
@@ -99,7 +99,7 @@ impl Target {
         let [parent, last] =
             [parent, last].map(|text| CString::new(text).expect("a name has no NUL"));
         let dir = match root.find(&parent) {
-            Ok((dir, info)) if info.kind == FileKind::Directory => Place::of(dir),
+            Ok((dir, info)) if info.kind == FileKind::Directory => TemporaryDir::of(dir),
             Ok((file, _)) => {
                 sys::close(file);
                 return Err(409);

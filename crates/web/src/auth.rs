@@ -1,4 +1,4 @@
-//! Users: a request is handled only if its user is known.
+//! Access control: a request is handled only if its user is known.
 //!
 //! ```no_run
 //! use fulmar_proto::Request;
@@ -19,14 +19,14 @@
 //! # }
 //! ```
 //!
-//! **Hashes leave the event loop.** Passwords are hashed on threads of their own. Meanwhile the
-//! request is deferred ([`Call::defer`]); then the handler is called with it again. So
-//! [`Guard::admit`] comes first in a handler. A program with a loop of its own gives the server's
+//! **Hashing runs outside of the event loop.** Worker threads hash passwords. Meanwhile the request
+//! is deferred ([`Call::defer`]); then the handler is called with it again. So call
+//! [`Guard::admit`] first in a handler. A program with its own event loop gives the server's
 //! mailbox a waker ([`fulmar_server::Mailbox::set_waker`]), as for all work on other threads.
 //!
-//! **Guessing is limited.** A client (an IPv4 address, or a /64 of IPv6) that has failed ten times
-//! within a minute receives 429 with `Retry-After`. Credentials that were right before are not
-//! limited, even if others fail from the same address. All limits are in [`GuardOptions`].
+//! **Guessing is limited.** A client (an IPv4 address, or an IPv6 /64) with ten failures within a
+//! minute receives 429 with `Retry-After`. Credentials that were correct before are not limited,
+//! even if other clients fail from the same address. All limits are in [`GuardOptions`].
 
 use std::collections::{HashSet, VecDeque};
 use std::fmt;
@@ -42,8 +42,8 @@ use fulmar_server::{Call, Outcome};
 
 use crate::hashing::{HashPool, LoginAttempt, PasswordVerdict, Rejection};
 
-/// Lets in users that a [`Gate`] admits. Clones share their limits and threads: give one to each
-/// thread of a server.
+/// Admits the users of a [`Gate`]. Clones share their limits and threads: give one to each thread
+/// of a server.
 #[derive(Clone)]
 pub struct Guard {
     gate: Gate,
@@ -52,7 +52,7 @@ pub struct Guard {
 
 struct GuardShared {
     pool: HashPool,
-    /// Makes the marks of credentials; its keys are random.
+    /// Computes the marks of credentials with random keys.
     marker: RandomState,
     marks: RwLock<CredentialMarks>,
 }
@@ -60,21 +60,22 @@ struct GuardShared {
 /// The limits of a [`Guard`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuardOptions {
-    /// Failed attempts of one client within [`GuardOptions::failure_window`]; the response to the
-    /// next one is 429. 10 by default.
+    /// Maximum number of failures of a client within [`GuardOptions::failure_window`]; the next
+    /// attempt receives 429. Default: 10.
     pub failures_max: usize,
-    /// A minute by default.
+    /// Default: one minute.
     pub failure_window: Duration,
-    /// Clients in the table of failures: 4,096 by default, some 250 bytes each. A full table drops
-    /// the client with the oldest last failure.
+    /// Maximum number of clients in the table of failures (default: 4,096), about 250 bytes each. A
+    /// full table drops the client with the oldest last failure.
     pub addresses_max: usize,
-    /// Passwords that wait for a thread to hash them: 64 by default. Beyond it: 503 with
+    /// Maximum number of passwords that wait for a thread (default: 64). Beyond it: 503 with
     /// `Retry-After`.
     pub hashes_max: usize,
-    /// Requests that wait for these hashes: 512 by default. Those with the same password wait for
-    /// the same hash. Beyond it: 503 with `Retry-After`.
+    /// Maximum number of requests that wait for these hashes (default: 512). Requests with the same
+    /// password wait for the same hash. Beyond it: 503 with `Retry-After`.
     pub requests_max: usize,
-    /// Threads that hash: half of the processors by default, 1 to 4. They start on demand.
+    /// Maximum number of hashing threads, started on demand. Default: half of the processors, 1 to
+    /// 4.
     pub threads: usize,
 }
 
@@ -93,7 +94,7 @@ impl Default for GuardOptions {
 }
 
 impl Guard {
-    /// Lets in the users of `gate`, with the default limits.
+    /// Admits the users of `gate`, with the default limits.
     ///
     /// # Errors
     /// The kernel has no random bytes.
@@ -101,10 +102,10 @@ impl Guard {
         Self::with_options(gate, GuardOptions::default())
     }
 
-    /// The same with other limits.
+    /// Like [`Guard::new`], with other limits.
     ///
     /// # Errors
-    /// As for [`Guard::new`].
+    /// See [`Guard::new`].
     pub fn with_options(gate: Gate, options: GuardOptions) -> io::Result<Self> {
         let number = GUARDS.fetch_add(1, Ordering::Relaxed);
         let shared = GuardShared {
@@ -115,9 +116,9 @@ impl Guard {
         Ok(Self { gate, shared: Arc::new(shared) })
     }
 
-    /// The user of the request. `None`: return from the handler, there is nothing left to do. Then
-    /// either the response is queued (401, 429 or 503), or the password is being hashed, and the
-    /// handler is called with the request again.
+    /// The user of the request. `None`: return from the handler without further action. Either the
+    /// response is queued (401, 429 or 503), or the password is being hashed and the handler will
+    /// be called with the request again.
     ///
     /// # Errors
     /// Passed on from `call`.
@@ -172,8 +173,8 @@ impl Guard {
         user
     }
 
-    /// The mark that recognizes credentials which were right before: of the whole field for Basic,
-    /// of the user and the nonce for Digest. `None` if the request has no credentials to check.
+    /// A mark to recognize credentials that were correct before: of the whole field for Basic, of
+    /// the user and the nonce for Digest. `None` if the request has no credentials to check.
     fn mark(&self, request: &Request<'_>) -> Option<u64> {
         let mut fields = request.headers.get_all("Authorization");
         let field = fields.next().filter(|_| fields.next().is_none())?;
@@ -210,11 +211,11 @@ impl GuardShared {
     }
 }
 
-/// Marks of credentials that were right. They lift the limit, and the gate still decides.
+/// Marks of credentials that were correct. They bypass the limit; the gate still decides.
 #[derive(Default)]
 struct CredentialMarks {
     known: HashSet<u64>,
-    order: VecDeque<u64>, // the oldest first
+    order: VecDeque<u64>, // oldest first
 }
 
 impl CredentialMarks {
@@ -231,7 +232,7 @@ impl CredentialMarks {
     }
 }
 
-/// 401 with these challenges.
+/// Responds 401 with these challenges.
 fn refuse(call: &mut Call<'_>, challenges: &[String]) -> Result<Option<String>, Misuse> {
     let mut headers = HeaderBuf::new();
     for challenge in challenges {
@@ -241,7 +242,7 @@ fn refuse(call: &mut Call<'_>, challenges: &[String]) -> Result<Option<String>, 
     Ok(None)
 }
 
-/// The client may try again after `wait`.
+/// Responds that the client may retry after `wait`.
 fn retry(
     call: &mut Call<'_>,
     status: u16,
@@ -268,21 +269,21 @@ fn respond(
 /// Random bytes for a [`Gate`], from the kernel.
 ///
 /// # Errors
-/// The kernel has none.
+/// The kernel has no random bytes.
 pub fn secret() -> io::Result<[u8; 32]> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;
     Ok(bytes)
 }
 
-/// Numbers the guards of a process.
+/// Numbers the guards of the process.
 static GUARDS: AtomicU64 = AtomicU64::new(0);
 
 const LIMITED: &str = "too many failed logins from this address; try again later\n";
 const BUSY: &str = "too many logins at the moment; try again later\n";
-/// `Retry-After` of 503: by then some hashes are finished.
+/// `Retry-After` of 503, in which some hashes finish.
 const BUSY_RETRY: Duration = Duration::from_secs(1);
-/// More credentials than are in use at a time; 16 bytes each.
+/// Maximum number of marks, 16 bytes each: more than the credentials in use at a time.
 const MARKS_MAX: usize = 4096;
 
 #[cfg(test)]
@@ -290,7 +291,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_are_bounded_and_the_oldest_leaves() {
+    fn marks_are_bounded_and_the_oldest_is_dropped() {
         let mut marks = CredentialMarks::default();
         for mark in 0..=MARKS_MAX as u64 {
             marks.insert(mark);

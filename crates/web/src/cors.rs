@@ -1,8 +1,8 @@
-//! Who may read answers from pages of elsewhere (the Fetch standard, the CORS protocol).
+//! Cross-origin access: which origins may read responses (CORS, Fetch standard).
 //!
-//! Without credentials: no cookie comes along, so a page learns nothing that anybody could not ask
-//! for. `*` is all that has to be said to everybody. To some, their own origin is said, and caches
-//! are told that it depends on that (`Vary`).
+//! Only without credentials: browsers send no cookies, so a page can read nothing that is not
+//! public. If all origins are allowed, the response has `*`. Otherwise it has the origin of the
+//! request, and `Vary` for caches.
 //!
 //! ```
 //! use fulmar_proto::Request;
@@ -14,7 +14,7 @@
 //!     if cors.is_preflight(call, request)? {
 //!         return Ok(());
 //!     }
-//!     call.text(200, "for everybody, and for pages of example.com\n")
+//!     call.text(200, "readable by pages of example.com\n")
 //! };
 //! # let _ = handler;
 //! # Ok::<(), fulmar_web::cors::BadOrigin>(())
@@ -25,24 +25,24 @@ use std::fmt;
 use fulmar_proto::{Headers, Misuse, Request, Response};
 use fulmar_server::{Body, Call};
 
-/// From which origins pages may read answers.
+/// The origins that may read responses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cors {
-    /// `None`: from all.
+    /// `None`: all origins.
     origins: Option<Vec<Box<str>>>,
     methods: &'static str,
 }
 
 impl Cors {
-    /// From everywhere.
+    /// All origins.
     pub fn any() -> Self {
         Self { origins: None, methods: "GET, HEAD" }
     }
 
-    /// From these only: `https://example.com`, with a port if it is not the usual one.
+    /// Only these origins: `https://example.com`, with a port if it is not the default.
     ///
     /// # Errors
-    /// One is no origin as browsers write it, and would never match.
+    /// A text is not an origin as browsers send it, and would never match.
     pub fn only<'a>(origins: impl IntoIterator<Item = &'a str>) -> Result<Self, BadOrigin> {
         let check = |origin: &str| match is_origin(origin) {
             true => Ok(origin.into()),
@@ -52,15 +52,15 @@ impl Cors {
         Ok(Self { origins: Some(origins), ..Self::any() })
     }
 
-    /// What pages may do, separated by commas; `GET, HEAD` if nothing is said.
+    /// The methods that pages may use, separated by commas (default: `GET, HEAD`).
     #[must_use]
     pub fn methods(self, methods: &'static str) -> Self {
         Self { methods, ..self }
     }
 
-    /// Adds to the answer what its reader's browser needs. True if the request only asks whether
-    /// another would be allowed: then it has been answered, and nothing is left to be done. Such
-    /// requests carry no credentials, so this comes before users are asked for.
+    /// Adds the CORS fields to the response. Returns true if the request was a preflight: then the
+    /// response is queued, and nothing is left to do. Preflights carry no credentials, so call this
+    /// before checking users.
     ///
     /// # Errors
     /// Passed on from `call`.
@@ -88,7 +88,7 @@ impl Cors {
         }
         if is_allowed && is_preflight {
             call.add_field("Access-Control-Allow-Methods", self.methods.as_bytes());
-            // The star is all but `Authorization`.
+            // `*` does not include `Authorization`.
             call.add_field("Access-Control-Allow-Headers", &b"*, Authorization"[..]);
             call.add_field("Access-Control-Max-Age", MAX_AGE);
         }
@@ -99,8 +99,8 @@ impl Cors {
     }
 }
 
-/// As browsers write it: a scheme, a host, a port if it is not the usual one; in small letters,
-/// and nothing after it.
+/// True for an origin as browsers send it: a scheme, a host, and a port if it is not the default;
+/// in lower case, with nothing after it.
 fn is_origin(text: &str) -> bool {
     let Some((scheme, host)) = text.split_once("://") else { return false };
     let (name, port) = match host.rsplit_once(':') {
@@ -120,7 +120,7 @@ fn is_origin(text: &str) -> bool {
         && !is_usual
 }
 
-/// This is no origin.
+/// The text is not an origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadOrigin(Box<str>);
 
@@ -137,7 +137,7 @@ impl fmt::Display for BadOrigin {
 
 impl std::error::Error for BadOrigin {}
 
-/// How long a browser need not ask again, in seconds: what the strictest of them grant at most.
+/// How long browsers may cache a preflight, in seconds: the lowest maximum of the common browsers.
 const MAX_AGE: &[u8] = b"7200";
 
 #[cfg(test)]
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn origins_are_as_browsers_write_them() {
+    fn origins_must_be_as_browsers_send_them() {
         for good in [
             "https://example.com",
             "http://localhost:8080",

@@ -1,6 +1,6 @@
-//! Failed logins of each client, and when the next one is allowed.
+//! Failed logins of each client, and the time until the next attempt.
 //!
-//! Pure: the time comes in. A client is an IPv4 address or a /64 of IPv6
+//! Without I/O and clock. A client is an IPv4 address or an IPv6 /64
 //! ([`fulmar_server::Call::peer_network`]). The limit is exact: it holds for every interval of the
 //! window's length.
 
@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use lru::LruCache;
 
-/// The recent failures of each client. In a full table a new client replaces the one with the
+/// The recent failures of each client. If the table is full, a new client replaces the one with the
 /// oldest last failure.
 #[derive(Debug)]
 pub(crate) struct Failures {
-    /// The times of a client's failures, oldest first; as many as are allowed, at most.
+    /// The times of a client's failures, oldest first; at most `failures_max`.
     table: LruCache<u64, VecDeque<Instant>>,
     failures_max: usize,
     window: Duration,
@@ -26,17 +26,17 @@ impl Failures {
         Self { table: LruCache::new(clients_max), failures_max, window }
     }
 
-    /// How long the client has to wait for its next attempt; `None` if it may try now.
+    /// The time until the client's next attempt; `None` if it may try now.
     pub(crate) fn wait(&self, client: u64, now: Instant) -> Option<Duration> {
         let times = self.table.peek(&client).filter(|times| times.len() >= self.failures_max)?;
         let free = *times.front()? + self.window;
         Some(free.saturating_duration_since(now)).filter(|wait| !wait.is_zero())
     }
 
-    /// An attempt counts as failed from its start, so that parallel ones are limited too.
+    /// An attempt counts as failed from its start, so that parallel attempts are limited too.
     ///
     /// # Errors
-    /// How long the client has to wait; nothing was counted.
+    /// The time until the client's next attempt; the attempt was not counted.
     pub(crate) fn charge(&mut self, client: u64, now: Instant) -> Result<(), Duration> {
         if let Some(wait) = self.wait(client, now) {
             return Err(wait);
@@ -44,13 +44,13 @@ impl Failures {
         self.forget_before(now);
         let times = self.table.get_or_insert_mut(client, VecDeque::new);
         if times.len() >= self.failures_max {
-            times.pop_front(); // it is older than the window
+            times.pop_front(); // older than the window
         }
         times.push_back(now);
         Ok(())
     }
 
-    /// An attempt that was charged at `then` has not failed.
+    /// Removes the failure of an attempt at `then` that has succeeded.
     pub(crate) fn refund(&mut self, client: u64, then: Instant) {
         let Some(times) = self.table.peek_mut(&client) else { return };
         if let Some(at) = times.iter().rposition(|time| *time == then) {
@@ -88,14 +88,14 @@ mod tests {
             assert_eq!(failures.charge(1, start + seconds(at)), Ok(()));
         }
         assert_eq!(failures.charge(1, start + seconds(10)), Err(seconds(50)));
-        assert_eq!(failures.charge(2, start + seconds(10)), Ok(()), "another client");
+        assert_eq!(failures.charge(2, start + seconds(10)), Ok(()), "clients are independent");
         assert_eq!(failures.wait(1, start + seconds(59)), Some(seconds(1)));
         assert_eq!(failures.wait(1, start + seconds(60)), None);
         assert_eq!(failures.charge(1, start + seconds(60)), Ok(()));
         assert_eq!(failures.charge(1, start + seconds(60)), Err(seconds(1)), "one at a time");
         assert_eq!(failures.charge(1, start + seconds(61)), Ok(()));
         assert_eq!(failures.charge(1, start + seconds(600)), Ok(()), "all others are old");
-        assert_eq!(failures.table.len(), 1, "the other client has left");
+        assert_eq!(failures.table.len(), 1, "old clients are removed");
     }
 
     #[test]

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Requests with the same user and password share one job. Threads start with the first job, and
-//! end when the last [`crate::auth::Guard`] of the pool is dropped. A job is dropped before
-//! it is hashed if all its clients have left.
+//! stop when the last [`crate::auth::Guard`] of the pool is dropped. A job is dropped before it is
+//! hashed if all its clients have disconnected.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -25,34 +25,34 @@ use crate::failures::Failures;
 /// The result of a check: the note for [`Deferred::handle_again`].
 #[derive(Debug)]
 pub(crate) struct PasswordVerdict {
-    /// The pool that has checked it: a handler may have several.
+    /// The pool that has made the check; a handler may have several.
     pub(crate) pool: u64,
-    /// The user, if the password is right.
+    /// The user, if the password is correct.
     pub(crate) user: Option<String>,
 }
 
-/// Why a password was not taken for checking.
+/// Why a password check was rejected.
 #[derive(Debug)]
 pub(crate) enum Rejection {
-    /// The client has failed too often; it may try again after this time.
+    /// The client had too many failures; it may retry after this time.
     Limited(Duration),
     /// The queue is full, or no thread can be started.
     Busy,
-    /// The request could not be kept.
+    /// The request could not be deferred.
     Misuse(Misuse),
 }
 
-/// An attempt to log in.
+/// A login attempt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LoginAttempt {
     /// See [`fulmar_server::Call::peer_network`].
     pub(crate) network: u64,
     pub(crate) now: Instant,
-    /// The same credentials were right before: they are never limited.
+    /// The credentials were correct before, so they are not limited.
     pub(crate) is_recognized: bool,
 }
 
-/// The owner's side of the threads.
+/// The owner of the threads.
 pub(crate) struct HashPool {
     shared: Arc<PoolShared>,
 }
@@ -83,7 +83,7 @@ struct HashJob {
 struct HashWaiter {
     deferred: Deferred,
     network: u64,
-    /// When the attempt was counted as failed, if it was.
+    /// The time at which the attempt was counted as a failure, if it was.
     charged: Option<Instant>,
 }
 
@@ -107,7 +107,7 @@ impl HashPool {
         self.shared.number
     }
 
-    /// How long a client has to wait until it may try again.
+    /// The time until the client may try again.
     pub(crate) fn wait(&self, network: u64, now: Instant) -> Option<Duration> {
         self.shared.state().failures.wait(network, now)
     }
@@ -117,7 +117,7 @@ impl HashPool {
         self.shared.state().failures.charge(network, now)
     }
 
-    /// Has a password checked. `defer` keeps the request; it is called only if there is room.
+    /// Queues a password check. `defer` keeps the request; it is called only if the queue has room.
     pub(crate) fn submit(
         &self,
         password: PendingPassword,
@@ -158,7 +158,7 @@ impl HashPool {
     }
 }
 
-/// Where a job is.
+/// The state of a job.
 #[derive(Clone, Copy)]
 enum JobPlace {
     Queued(usize),
@@ -179,7 +179,7 @@ impl HashQueue {
         }
     }
 
-    /// Checks the limits; requests of clients that have left are removed first.
+    /// Checks the limits; removes requests of disconnected clients first.
     fn check_room(&mut self, options: &GuardOptions, is_known: bool) -> Result<(), Rejection> {
         let is_full = |state: &Self| {
             let jobs = state.queued.iter().chain(&state.running);
@@ -193,7 +193,7 @@ impl HashQueue {
         if is_full(self) { Err(Rejection::Busy) } else { Ok(()) }
     }
 
-    /// Removes requests of clients that have left; they do not count as attempts.
+    /// Removes requests of disconnected clients; they do not count as attempts.
     fn drop_gone(&mut self) {
         let Self { failures, queued, .. } = self;
         queued.retain_mut(|job| {
@@ -202,7 +202,7 @@ impl HashQueue {
         });
     }
 
-    /// The next job that a client still waits for.
+    /// The next job with a waiting client.
     fn next(&mut self) -> Option<HashJob> {
         loop {
             let mut job = self.queued.pop_front()?;
@@ -253,13 +253,13 @@ impl PoolShared {
     /// The loop of a thread.
     fn work(&self) {
         while let Some((digest, password)) = self.take() {
-            // A panic of the application's `Users` ends its requests, not the thread.
+            // A panic of the application's `Users` fails its requests, not the thread.
             let is_right = catch_unwind(AssertUnwindSafe(|| password.verify())).ok();
             self.finish(&digest, password.user(), is_right);
         }
     }
 
-    /// Waits for a job, which is running from then on.
+    /// Waits for a job and marks it as running.
     fn take(&self) -> Option<([u8; 32], PendingPassword)> {
         let mut state = self.state();
         loop {
@@ -281,7 +281,7 @@ impl PoolShared {
     fn finish(&self, digest: &[u8; 32], user: &str, is_right: Option<bool>) {
         let mut state = self.state();
         let at = state.running.iter().position(|job| job.digest == *digest);
-        let job = state.running.swap_remove(at.expect("it is running"));
+        let job = state.running.swap_remove(at.expect("the job is running"));
         if is_right != Some(false) {
             job.waiters.iter().for_each(|waiter| waiter.refund(&mut state.failures));
         }
@@ -315,5 +315,5 @@ impl fmt::Debug for HashPool {
     }
 }
 
-/// As process lists show it.
+/// The name of the threads in process lists.
 const THREAD_NAME: &str = "fulmar-hash";

@@ -1,11 +1,11 @@
-//! Users and passwords from a file: `user:password`, one on each line, as `htpasswd` makes it.
+//! Users and passwords from a file: one `user:password` per line, as written by `htpasswd`.
 //!
-//! A password is bcrypt's hash of it (`htpasswd -B`), or stands there itself, which Digest needs.
-//! Empty lines and those that begin with `#` are left out.
+//! A password is a bcrypt hash (`htpasswd -B`), or plain text, which Digest needs. Empty lines and
+//! lines that begin with `#` are ignored.
 //!
-//! To check a password, bcrypt takes milliseconds on purpose; seconds with a cost above
-//! [`COST_WARN`]. So [`crate::auth::Guard`] calls [`Users::verify`] off the event loop. A password
-//! that was right is remembered, and right at once from then on.
+//! A check with bcrypt takes milliseconds by design; seconds with a cost above [`COST_WARN`]. So
+//! [`crate::auth::Guard`] calls [`Users::verify`] outside of the event loop. Correct passwords are
+//! remembered, so later checks are immediate.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -21,10 +21,10 @@ use subtle::ConstantTimeEq as _;
 /// Users and their passwords.
 pub struct Htpasswd {
     users: BTreeMap<Box<str>, Password>,
-    /// A hash to be compared with for users that are not there, so that it takes as long.
+    /// A hash for unknown users, so that their checks take as long.
     decoy: Option<Box<str>>,
     salt: [u8; 32],
-    /// Of users whose password was right: its salted hash.
+    /// Salted hashes of correct passwords, by user.
     right: Mutex<HashMap<Box<str>, [u8; 32]>>,
 }
 
@@ -34,10 +34,10 @@ enum Password {
 }
 
 impl Htpasswd {
-    /// Reads the text of a file.
+    /// Parses the text of a file.
     ///
     /// # Errors
-    /// The first line that cannot be used. Nothing of a password is in it.
+    /// The first invalid line. The error contains no part of a password.
     pub fn parse(text: &str) -> Result<Self, HtpasswdError> {
         let mut users = BTreeMap::new();
         for (line, number) in text.lines().zip(1..) {
@@ -62,18 +62,18 @@ impl Htpasswd {
         Ok(Self { users, decoy, salt, right: Mutex::default() })
     }
 
-    /// How many users there are.
+    /// The number of users.
     pub fn len(&self) -> usize {
         self.users.len()
     }
 
-    /// True if there is none.
+    /// True if there are no users.
     pub fn is_empty(&self) -> bool {
         self.users.is_empty()
     }
 
-    /// Users with a bcrypt cost above [`COST_WARN`], and that cost: each check takes seconds of a
-    /// processor.
+    /// Users with a bcrypt cost above [`COST_WARN`], and that cost: each check takes seconds of CPU
+    /// time.
     pub fn slow_users(&self) -> impl Iterator<Item = (&str, u32)> {
         self.users.iter().filter_map(|(user, password)| match password {
             Password::Bcrypt { cost, .. } => (*cost > COST_WARN).then_some((&**user, *cost)),
@@ -93,7 +93,7 @@ impl Htpasswd {
         Sha256::new().chain_update(self.salt).chain_update(password).finalize().into()
     }
 
-    /// Also for users that are not there, so that it takes as long.
+    /// True if the password is the remembered one. Takes as long for unknown users.
     fn is_remembered(&self, user: &str, password: &str) -> bool {
         let salted = self.salted(password);
         let right = self.right.lock().unwrap_or_else(PoisonError::into_inner);
@@ -163,41 +163,41 @@ impl Users for Htpasswd {
     }
 }
 
-/// Without any password.
+/// Without passwords.
 impl fmt::Debug for Htpasswd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Htpasswd").field("users", &self.users.len()).finish_non_exhaustive()
     }
 }
 
-/// Why there are no users.
+/// Why a file was rejected.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum HtpasswdError {
-    /// A line cannot be used.
+    /// A line is invalid.
     Line {
-        /// Which, from 1 on.
+        /// The line number, from 1.
         number: usize,
-        /// Why.
+        /// The cause.
         why: BadLine,
     },
     /// The kernel has no random bytes.
     Random(io::Error),
 }
 
-/// Why a line cannot be used.
+/// Why a line is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BadLine {
-    /// No colon stands between user and password.
+    /// There is no colon between user and password.
     NoColon,
-    /// It has a control character.
+    /// The line has a control character.
     Control,
-    /// The user stands there before.
+    /// The user is listed twice.
     Twice,
-    /// It begins as a hash of bcrypt, and is none.
+    /// The password has the prefix of a bcrypt hash, but is not one.
     Hash,
-    /// A hash of another kind than bcrypt's.
+    /// The password is a hash of another algorithm.
     OtherHash,
 }
 
@@ -205,7 +205,7 @@ impl fmt::Display for HtpasswdError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Line { number, why } => write!(f, "line {number}: {why}"),
-            Self::Random(error) => write!(f, "random bytes: {error}"),
+            Self::Random(error) => write!(f, "cannot read random bytes: {error}"),
         }
     }
 }
@@ -222,25 +222,28 @@ impl std::error::Error for HtpasswdError {
 impl fmt::Display for BadLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoColon => f.write_str("write user:password"),
-            Self::Control => f.write_str("a control character"),
-            Self::Twice => f.write_str("the user stands there before"),
-            Self::Hash => f.write_str("this hash is damaged; make it anew with htpasswd -B"),
-            Self::OtherHash => f.write_str("a hash of an old kind; make it anew with htpasswd -B"),
+            Self::NoColon => f.write_str("expected user:password"),
+            Self::Control => f.write_str("control character in line"),
+            Self::Twice => f.write_str("duplicate user"),
+            Self::Hash => f.write_str("invalid bcrypt hash; create it with htpasswd -B"),
+            Self::OtherHash => {
+                f.write_str("unsupported hash algorithm; create a bcrypt hash with htpasswd -B")
+            }
         }
     }
 }
 
-/// The highest cost of bcrypt without a warning: a hash takes about a second. One more doubles it.
+/// The maximum bcrypt cost without a warning: a hash takes about a second. Each increment doubles
+/// it.
 pub const COST_WARN: u32 = 14;
-/// What bcrypt's costs may be.
+/// The valid bcrypt costs.
 const COSTS: RangeInclusive<u32> = 4..=31;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// `secret`, with a cost of 4.
+    /// A hash of `secret`, with a cost of 4.
     fn hash() -> String {
         bcrypt::hash("secret", 4).unwrap().replacen("$2b$", "$2y$", 1)
     }
@@ -270,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_right_password_is_right_at_once_from_then_on() {
+    fn correct_passwords_are_remembered() {
         let users = Htpasswd::parse(&format!("you:{}", hash())).unwrap();
         assert_eq!(users.verify_at_once("you", "secret"), None);
         assert!(!users.verify("you", "wrong") && users.right.lock().unwrap().is_empty());
@@ -279,7 +282,7 @@ mod tests {
         assert_eq!(users.verify_at_once("you", "secret"), Some(true));
         assert_eq!(users.verify_at_once("you", "wrong"), None);
         assert!(!users.verify("you", "wrong") && !users.verify_hash("you", "no hash", "secret"));
-        assert_eq!(users.verify_at_once("you", "secret"), Some(true), "it stays");
+        assert_eq!(users.verify_at_once("you", "secret"), Some(true), "still remembered");
     }
 
     #[test]
@@ -292,11 +295,11 @@ mod tests {
         assert_eq!(users.verify_at_once("me", "open"), Some(true));
         assert_eq!(users.verify_at_once("me", "wrong"), Some(false));
         let plain = Htpasswd::parse("me:open").unwrap();
-        assert_eq!(plain.verify_at_once("nobody", "open"), Some(false), "nothing is ever hashed");
+        assert_eq!(plain.verify_at_once("nobody", "open"), Some(false), "there are no hashes");
     }
 
     #[test]
-    fn every_cost_is_taken_and_high_ones_are_named() {
+    fn all_costs_are_accepted_and_high_ones_reported() {
         let with = |cost: &str| hash().replacen("$04$", &format!("${cost}$"), 1);
         let text: String =
             ["11", "12", "14", "15", "31"].map(|cost| format!("u{cost}:{}\n", with(cost))).concat();
@@ -305,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_lines_are_named_without_what_they_say() {
+    fn invalid_lines_are_reported_without_their_content() {
         let [low, high] = ["$03$", "$32$"].map(|cost| hash().replacen("$04$", cost, 1));
         for (text, number, why) in [
             ("a:b\nsecret", 2, BadLine::NoColon),

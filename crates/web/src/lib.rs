@@ -1,8 +1,8 @@
-//! What handlers of web programs use: forms, uploaded files, users, conditions and ranges, pages of
-//! elsewhere.
+//! Building blocks for handlers: forms, uploaded files, users, conditional requests and ranges,
+//! CORS.
 //!
-//! Everything here goes on with a [`fulmar_server::Call`], on the thread that it belongs to. System
-//! calls are made for files only, and stand in the ledger.
+//! All of them use a [`fulmar_server::Call`], on its thread. System calls are made only for files,
+//! and are counted in the ledger.
 #![forbid(unsafe_code)]
 
 pub mod temporary;

@@ -1,5 +1,5 @@
-//! An answer that a client may have already, or want a part of: conditional requests and ranges
-//! (RFC 9110 §13, §14) for whatever a handler has at hand.
+//! Responses that support conditional requests and ranges (RFC 9110 §13, §14), for any content of a
+//! handler.
 //!
 //! ```
 //! use fulmar_proto::Request;
@@ -15,7 +15,7 @@
 //! # let _ = report;
 //! ```
 //!
-//! A file of a directory is `fulmar_serve::Site`'s, which remembers all of this.
+//! For files of a directory use `fulmar_serve::Site`, which implements all of this.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -28,31 +28,31 @@ use fulmar_semantics::range::{
 };
 use fulmar_server::{Call, Outcome};
 
-/// What a resource is at the moment.
+/// The current representation of a resource.
 #[derive(Clone, Debug)]
 pub struct Representation<'a> {
-    /// All of it: in memory, or part of a file.
+    /// The content: in memory, or part of a file.
     pub content: Segment,
-    /// What it is.
+    /// The media type.
     pub content_type: &'a str,
-    /// By which a later state is told from this one. With neither tag nor date, it is always sent.
+    /// Validators of the content. Without tag and date, the content is always sent.
     pub validators: Validators,
-    /// Further fields, such as `Cache-Control`.
+    /// Additional fields, such as `Cache-Control`.
     pub headers: Headers<'a>,
 }
 
 impl<'a> Representation<'a> {
-    /// Without further fields.
+    /// Without additional fields.
     pub fn new(content: impl Into<Bytes>, content_type: &'a str, validators: Validators) -> Self {
         let content = Segment::Bytes(content.into());
         Self { content, content_type, validators, headers: Headers::EMPTY }
     }
 
-    /// Answers a GET or HEAD with all of it (200), a part or several (206), or with what the client
-    /// is to know instead (304, 412, 416). Any other method is the caller's, and refused here (405).
+    /// Responds to a GET or HEAD with the content (200), one or more parts (206), or without
+    /// content (304, 412, 416). Other methods must be handled by the caller; here they receive 405.
     ///
     /// # Errors
-    /// Passed on from `call`: a field has bytes that are not allowed there.
+    /// Passed on from `call`: a field has invalid bytes.
     pub fn reply(self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
         if !matches!(request.method, b"GET" | b"HEAD") {
             let added = [("Allow", &b"GET, HEAD"[..])];
@@ -62,9 +62,9 @@ impl<'a> Representation<'a> {
         let conditions = Conditions::of(request.headers);
         let is_get = request.method == b"GET";
         match conditions.select(is_get, &self.validators, len, unix_now) {
-            Selected::Failed => call.text(412, "it has changed meanwhile\n"),
+            Selected::Failed => call.text(412, "the resource has changed\n"),
             Selected::NotModified => self.not_modified(call),
-            // Several parts in a coding would not be one body in that coding.
+            // Several parts of a coded content are not one body in that coding.
             Selected::Content(Selection::Several(_))
                 if self.headers.get("Content-Encoding").is_some() =>
             {
@@ -88,7 +88,7 @@ impl<'a> Representation<'a> {
         }
     }
 
-    /// What may have changed without the content (§15.4.5).
+    /// 304 with the fields that may have changed without the content (§15.4.5).
     fn not_modified(&self, call: &mut Call<'_>) -> Outcome {
         let date = self.validators.modified.map(format_date);
         let mut added = self.validator_fields(date.as_ref().map(|date| &date[..]));
@@ -114,10 +114,10 @@ impl<'a> Representation<'a> {
         self.send_as(call, head(status, self.headers, &added), is_get, body)
     }
 
-    /// As `multipart/byteranges` (§14.6): its own type takes the place of the content's, which
-    /// stands in each part.
+    /// Responds with `multipart/byteranges` (§14.6). It replaces the content type, which is in each
+    /// part.
     fn send_parts(&self, call: &mut Call<'_>, spans: &[Span]) -> Outcome {
-        // Its keys are random: nobody can know a boundary beforehand and write it into the content.
+        // The hash has random keys, so the content cannot contain the boundary by intent.
         let half = |_: u8| RandomState::new().hash_one(self.content.len());
         let boundary = format!("{:016x}{:016x}", half(0), half(1));
         let fields = [("Content-Type", self.content_type.as_bytes())].into_iter();
@@ -156,7 +156,7 @@ impl<'a> Representation<'a> {
         etag.into_iter().chain(date.map(|date| ("Last-Modified", date))).collect()
     }
 
-    /// Nothing is copied.
+    /// A part of the content, without copying.
     fn piece(&self, span: Span) -> Segment {
         match &self.content {
             Segment::Bytes(bytes) => {
@@ -168,7 +168,7 @@ impl<'a> Representation<'a> {
                 offset: range.offset + span.start,
                 len: span.len,
             }),
-            Segment::Pipe(_) => panic!("bytes in a pipe can be sent once, and not in parts"),
+            Segment::Pipe(_) => panic!("bytes in a pipe cannot be sent in parts"),
         }
     }
 }

@@ -1,12 +1,12 @@
-//! Files that nobody sees until they are complete.
+//! Files that are invisible until they are complete.
 //!
-//! A [`Temporary`] has no name (`O_TMPFILE`), so that nothing is left behind, whatever happens: not
-//! even a crash has anything to clear away. Where the file system cannot do that, it has a name that
-//! begins with `.fulmar-` until it is complete, which is removed when it is dropped; so has one that
-//! replaces another, between its last two calls.
+//! A [`Temporary`] has no name (`O_TMPFILE`), so nothing is left behind, even after a crash. If the
+//! file system does not support it, the file has a name that begins with `.fulmar-` until it is
+//! complete; the name is removed on drop. A file that replaces another has such a name between its
+//! last two calls.
 //!
-//! Nothing is asked to be on the disk (`fsync(2)`): that would hold up every exchange of the
-//! thread. A machine that loses its power may lose what it took a moment ago.
+//! Files are not synced (`fsync(2)`), because that would block all exchanges of the thread. After a
+//! power failure, recent files may be lost.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -16,34 +16,34 @@ use std::sync::Arc;
 
 use fulmar_sys as sys;
 
-/// A directory in which temporary files are made. Clones share it.
+/// A directory for temporary files. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct TemporaryDir {
     dir: Arc<Dir>,
 }
 
-/// Open until it is dropped.
+/// The open directory.
 #[derive(Debug)]
 struct Dir(Option<OwnedFd>);
 
-impl Place {
-    /// Opens it.
+impl TemporaryDir {
+    /// Opens the directory.
     ///
     /// # Errors
-    /// Those of `openat(2)`: there is no such directory, or we may not read it.
+    /// See `openat(2)`: the directory does not exist, or cannot be read.
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Self::of(sys::open_dir(path)?))
     }
 
-    /// This open directory.
+    /// Uses an open directory.
     pub fn of(dir: OwnedFd) -> Self {
         Self { dir: Arc::new(Dir(Some(dir))) }
     }
 
-    /// Makes a file.
+    /// Creates a file.
     ///
     /// # Errors
-    /// Those of `openat(2)`: no descriptor is left, or we may not write there.
+    /// See `openat(2)`: no free descriptor, or no write permission.
     pub fn create(&self) -> io::Result<Temporary> {
         let (file, hidden) = match sys::create_unnamed(self.as_fd()) {
             Err(error) if is_unsupported(&error) => {
@@ -56,9 +56,9 @@ impl Place {
     }
 }
 
-impl AsFd for Place {
+impl AsFd for TemporaryDir {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.dir.0.as_ref().expect("it is there until it is dropped").as_fd()
+        self.dir.0.as_ref().expect("open until drop").as_fd()
     }
 }
 
@@ -70,32 +70,32 @@ impl Drop for Dir {
     }
 }
 
-/// A file that is being written. Dropped, it is gone.
+/// A file that is being written. It is deleted on drop.
 #[derive(Debug)]
 pub struct Temporary {
-    place: Place,
-    /// There until it is dropped.
+    place: TemporaryDir,
+    /// `Some` until drop.
     file: Option<OwnedFd>,
-    /// Its name where it has to have one.
+    /// The hidden name, if the file system needs one.
     hidden: Option<CString>,
     len: u64,
 }
 
 impl Temporary {
-    /// How many bytes were written.
+    /// The number of bytes written.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// True if none were.
+    /// True if no byte was written.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Appends all of these.
+    /// Appends all bytes.
     ///
     /// # Errors
-    /// Those of `write(2)`: `ENOSPC` on a full disk. Part of them may have been written.
+    /// See `write(2)`: `ENOSPC` on a full disk. Some of the bytes may have been written.
     pub fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             match sys::pwrite(self.file().as_fd(), bytes, self.len) {
@@ -111,21 +111,21 @@ impl Temporary {
         Ok(())
     }
 
-    /// Gives it a name in `dir`, which is on the same file system, unless there is one already.
+    /// Gives the file a name in `dir`, on the same file system. The name must not exist.
     ///
     /// # Errors
-    /// `EEXIST` when the name is taken; otherwise those of `linkat(2)` or `renameat2(2)`. The file
-    /// is gone then.
+    /// `EEXIST` if the name exists; otherwise see `linkat(2)` or `renameat2(2)`. The file is
+    /// deleted.
     pub fn keep_new(self, dir: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
         self.link(dir, name)
     }
 
-    /// Gives it a name in `dir`, which is on the same file system. A file that has it already is
-    /// replaced at once: whoever opens it finds all of the one or all of the other.
+    /// Gives the file a name in `dir`, on the same file system. An existing file is replaced
+    /// atomically: readers get the complete old or the complete new content.
     ///
     /// # Errors
-    /// `EISDIR` when it is the name of a directory; otherwise those of `linkat(2)` or
-    /// `renameat2(2)`. The file is gone then, and what had the name still has it.
+    /// `EISDIR` if the name is a directory; otherwise see `linkat(2)` or `renameat2(2)`. The new
+    /// file is deleted, and an existing one stays.
     pub fn keep(self, dir: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
         match self.link(dir, name) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -146,7 +146,7 @@ impl Temporary {
     }
 
     fn file(&self) -> &OwnedFd {
-        self.file.as_ref().expect("it is there until it is dropped")
+        self.file.as_ref().expect("open until drop")
     }
 }
 
@@ -162,19 +162,19 @@ impl Drop for Temporary {
             sys::close(file);
         }
         if let Some(hidden) = &self.hidden {
-            let _ = sys::unlink_at(self.place.as_fd(), hidden); // nobody is there to be told
+            let _ = sys::unlink_at(self.place.as_fd(), hidden); // errors cannot be reported in drop
         }
     }
 }
 
-/// Begins with a dot, and with what nobody can foretell.
+/// A name with a leading dot and random digits.
 fn hidden_name() -> io::Result<CString> {
     let random = getrandom::u64().map_err(io::Error::other)?;
     Ok(CString::new(format!(".fulmar-{random:016x}")).expect("a number has no NUL"))
 }
 
-/// A file system says `EOPNOTSUPP`, a kernel that does not know the flag `EISDIR` or `EINVAL`
-/// (`openat(2)`, "BUGS"); other systems have no such call.
+/// File systems return `EOPNOTSUPP`, kernels without the flag `EISDIR` or `EINVAL` (`openat(2)`,
+/// "BUGS"); other systems have no such call.
 fn is_unsupported(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidInput, IsADirectory, Unsupported};
     matches!(error.kind(), Unsupported | IsADirectory | InvalidInput)
@@ -188,17 +188,17 @@ mod tests {
 
     struct Bench {
         folder: tempfile::TempDir,
-        place: Place,
+        place: TemporaryDir,
     }
 
     fn bench() -> Bench {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place::open(folder.path()).unwrap();
+        let place = TemporaryDir::open(folder.path()).unwrap();
         Bench { folder, place }
     }
 
     impl Bench {
-        /// A file with `text`, nameless, or as where the file system cannot do that.
+        /// A file with `text`, unnamed, or as on a file system without support.
         fn file(&self, text: &[u8], is_nameless: bool) -> Temporary {
             let mut file = self.place.create().unwrap();
             if !is_nameless {
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_seen_when_it_is_kept_and_not_before() {
+    fn a_file_is_visible_only_after_keep() {
         for is_nameless in [true, false] {
             let bench = bench();
             let file = bench.file(b"one", is_nameless);
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_system_without_nameless_files_is_known() {
+    fn missing_support_for_unnamed_files_is_detected() {
         for (number, is_one) in [(95, true), (21, true), (22, true), (13, false), (28, false)] {
             let error = io::Error::from_raw_os_error(number);
             assert_eq!(is_unsupported(&error), is_one, "{error}");
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_kept_is_gone() {
+    fn a_dropped_file_is_deleted() {
         for is_nameless in [true, false] {
             let bench = bench();
             drop(bench.file(b"x", is_nameless));
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_file_costs_four_calls_and_another_two_more() {
+    fn system_calls_of_a_file_are_counted() {
         let bench = bench();
         for (linked, renamed) in [(1, 0), (2, 1)] {
             let before = Ledger::here();
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_an_error() {
-        let place = Place::of(sys::open_dir(Path::new("/dev")).unwrap());
+        let place = TemporaryDir::of(sys::open_dir(Path::new("/dev")).unwrap());
         let file = sys::open_write(place.as_fd(), c"full").unwrap();
         let mut file = Temporary { place, file: Some(file), hidden: None, len: 0 };
         let error = file.write_all(b"x").unwrap_err();

@@ -1,4 +1,4 @@
-//! From the bytes of a body to a form, without a connection.
+//! Builds a form from the bytes of a body, without a connection.
 
 use std::{fmt, io};
 
@@ -6,34 +6,34 @@ use bytes::{Bytes, BytesMut};
 use fulmar_proto::{BodyLen, Headers};
 use fulmar_semantics::form::{Event, Limits, Parser, ParserError, PartHead, URLENCODED, fields};
 
-use super::{Content, Field, File, Files, Form, Options, Value};
+use super::{Content, File, FileStorage, Form, FormField, Options, Value};
 
-/// A form that is coming in.
+/// A form that is being received.
 #[derive(Debug)]
 pub struct Collector {
     syntax: Syntax,
     options: Options,
     form: Form,
-    /// The one in hand.
-    field: Option<Field>,
-    /// Bytes of the body so far.
+    /// The field that is being received.
+    field: Option<FormField>,
+    /// Bytes of the body received so far.
     received: u64,
-    /// Bytes kept so far, in `form` and in `syntax`.
+    /// Bytes in memory, in `form` and in `syntax`.
     held: usize,
 }
 
 #[derive(Debug)]
 enum Syntax {
-    /// What has come of it: it is taken apart when it is whole.
+    /// The body received so far; it is parsed when it is complete.
     Urlencoded(BytesMut),
     Multipart(Box<Parser>),
 }
 
 impl Collector {
-    /// For the body of a request with these fields, which is so long.
+    /// For the body of a request with these fields and this length.
     ///
     /// # Errors
-    /// It is no form, or longer than allowed.
+    /// The body is not a form, or is longer than allowed.
     pub fn new(headers: Headers<'_>, len: BodyLen, options: Options) -> Result<Self, FormError> {
         let mut types = headers.get_all("Content-Type");
         let (Some(media), None) = (types.next(), types.next()) else {
@@ -52,19 +52,19 @@ impl Collector {
             return Err(FormError::OtherType);
         };
         if matches!(len, BodyLen::Exact(len) if len > options.body_size_max) {
-            return Err(FormError::TooLarge(Part::Body));
+            return Err(FormError::TooLarge(FormLimit::Body));
         }
         Ok(Self { syntax, options, form: Form::default(), field: None, received: 0, held: 0 })
     }
 
-    /// More of the body. After an error there is no use in more.
+    /// Adds bytes of the body. Must not be called after an error.
     ///
     /// # Errors
-    /// The variant says what is wrong.
+    /// The variant describes the error.
     pub fn push(&mut self, bytes: Bytes) -> Result<(), FormError> {
         self.received += bytes.len() as u64;
         if self.received > self.options.body_size_max {
-            return Err(FormError::TooLarge(Part::Body));
+            return Err(FormError::TooLarge(FormLimit::Body));
         }
         match &mut self.syntax {
             Syntax::Multipart(parser) => parser.push(bytes),
@@ -85,23 +85,23 @@ impl Collector {
         Ok(())
     }
 
-    /// The body is complete.
+    /// Called when the body is complete.
     ///
     /// # Errors
-    /// The form is not, or has too much.
+    /// The form is incomplete, or exceeds a limit.
     pub fn finish(mut self) -> Result<Form, FormError> {
         match self.syntax {
             Syntax::Multipart(parser) => parser.finish()?,
             Syntax::Urlencoded(text) => {
                 for (name, value) in fields(&text) {
                     if self.form.fields.len() >= self.options.fields_max as usize {
-                        return Err(FormError::TooLarge(Part::Fields));
+                        return Err(FormError::TooLarge(FormLimit::Fields));
                     }
                     if value.len() > self.options.text_size_max {
-                        return Err(FormError::TooLarge(Part::Text));
+                        return Err(FormError::TooLarge(FormLimit::Text));
                     }
                     let value = Value::Text(value.into_owned());
-                    self.form.fields.push(Field { name: name.into_owned(), value });
+                    self.form.fields.push(FormField { name: name.into_owned(), value });
                 }
             }
         }
@@ -114,34 +114,36 @@ impl Collector {
         self.hold(said.into_iter().flatten().map(Vec::len).sum())?;
         let value = match filename {
             None => Value::Text(Vec::new()),
-            Some(_) if matches!(self.options.files, Files::Refuse) => return Err(FormError::File),
-            // A temporary file is made with its first byte: a field that was left empty needs none.
+            Some(_) if matches!(self.options.files, FileStorage::Refuse) => {
+                return Err(FormError::File);
+            }
+            // A temporary file is created with its first byte: an empty file input needs none.
             Some(filename) => {
                 Value::File(File { filename, content_type, content: Content::Memory(Vec::new()) })
             }
         };
-        self.field = Some(Field { name, value });
+        self.field = Some(FormField { name, value });
         Ok(())
     }
 
     fn enter(&mut self, data: &[u8]) -> Result<(), FormError> {
-        let field = self.field.as_mut().expect("data come between the head and the end of a part");
+        let field = self.field.as_mut().expect("data follows the head of a part");
         let text = match &mut field.value {
             Value::Text(text) => {
                 if text.len() + data.len() > self.options.text_size_max {
-                    return Err(FormError::TooLarge(Part::Text));
+                    return Err(FormError::TooLarge(FormLimit::Text));
                 }
                 text
             }
             Value::File(file) => {
                 if file.content.len() + data.len() as u64 > self.options.file_size_max {
-                    return Err(FormError::TooLarge(Part::File));
+                    return Err(FormError::TooLarge(FormLimit::File));
                 }
                 match (&mut file.content, &self.options.files) {
                     (Content::Temporary(file), _) => {
                         return file.write_all(data).map_err(FormError::Storage);
                     }
-                    (content, Files::Temporary(place)) => {
+                    (content, FileStorage::Temporary(place)) => {
                         let mut file = place.create().map_err(FormError::Storage)?;
                         file.write_all(data).map_err(FormError::Storage)?;
                         *content = Content::Temporary(file);
@@ -155,35 +157,35 @@ impl Collector {
         self.hold(data.len())
     }
 
-    /// So much more is kept.
+    /// Counts bytes kept in memory.
     fn hold(&mut self, size: usize) -> Result<(), FormError> {
         self.held += size;
         let is_allowed = self.held <= self.options.memory_max;
-        is_allowed.then_some(()).ok_or(FormError::TooLarge(Part::Memory))
+        is_allowed.then_some(()).ok_or(FormError::TooLarge(FormLimit::Memory))
     }
 }
 
-/// Why there is no form.
+/// Why a form was rejected.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum FormError {
-    /// `Content-Type` says nothing, or something else.
+    /// `Content-Type` is missing, or is not that of a form.
     OtherType,
-    /// It is compressed, or otherwise coded.
+    /// The body is compressed, or has another content coding.
     Coded,
-    /// The body is not what `Content-Type` says.
+    /// The body does not match `Content-Type`.
     Malformed(ParserError),
-    /// It has a file, and must not.
+    /// The form has a file, and files are not allowed.
     File,
-    /// Something is larger than allowed.
-    TooLarge(Part),
-    /// A file could not be made or written.
+    /// A part of the form exceeds its limit.
+    TooLarge(FormLimit),
+    /// A file could not be created or written.
     Storage(io::Error),
 }
 
-/// What of a form is too large.
+/// The part of a form that is too large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum FormLimit {
     /// [`Options::body_size_max`].
     Body,
     /// [`Options::fields_max`].
@@ -197,7 +199,7 @@ pub enum Part {
 }
 
 impl FormError {
-    /// What to answer: 400, 413, 415, 500, or 507 where the disk is full (RFC 4918 §11.5).
+    /// The status of the response: 400, 413, 415, 500, or 507 if the disk is full (RFC 4918 §11.5).
     pub fn status(&self) -> u16 {
         match self {
             Self::OtherType | Self::Coded => 415,
@@ -211,7 +213,7 @@ impl FormError {
     }
 }
 
-/// True if there is no room on the disk, or none for us.
+/// True if the disk is full, or our quota is used up.
 fn is_full(error: &io::Error) -> bool {
     use io::ErrorKind::{QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded)
@@ -224,19 +226,23 @@ impl From<ParserError> for FormError {
 }
 
 impl fmt::Display for FormError {
-    /// For the client: of our own troubles it says no more than that there are some.
+    /// For the client: without details of local failures.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::OtherType => f.write_str("a form is wanted here"),
-            Self::Coded => f.write_str("a form without a content coding is wanted here"),
+            Self::OtherType => f.write_str(
+                "expected a form (multipart/form-data or application/x-www-form-urlencoded)",
+            ),
+            Self::Coded => f.write_str("expected a form without content coding"),
             Self::Malformed(error) => error.fmt(f),
-            Self::File => f.write_str("no files are taken here"),
-            Self::TooLarge(Part::Body) => f.write_str("the form is too large"),
-            Self::TooLarge(Part::Fields) => f.write_str("the form has too many fields"),
-            Self::TooLarge(Part::Text) => f.write_str("a field of the form is too large"),
-            Self::TooLarge(Part::Memory) => f.write_str("the fields of the form are too large"),
-            Self::TooLarge(Part::File) => f.write_str("a file of the form is too large"),
-            Self::Storage(error) if is_full(error) => f.write_str("there is no room for the file"),
+            Self::File => f.write_str("files are not accepted"),
+            Self::TooLarge(FormLimit::Body) => f.write_str("the form is too large"),
+            Self::TooLarge(FormLimit::Fields) => f.write_str("the form has too many fields"),
+            Self::TooLarge(FormLimit::Text) => f.write_str("a field of the form is too large"),
+            Self::TooLarge(FormLimit::Memory) => {
+                f.write_str("the fields of the form are too large")
+            }
+            Self::TooLarge(FormLimit::File) => f.write_str("a file of the form is too large"),
+            Self::Storage(error) if is_full(error) => f.write_str("no space left for the file"),
             Self::Storage(_) => f.write_str("the file could not be stored"),
         }
     }

@@ -1,4 +1,4 @@
-//! Forms: their fields in memory, their files in memory or on a disk, within limits.
+//! Forms: their fields in memory, their files in memory or on disk, within limits.
 //!
 //! ```no_run
 //! use fulmar_proto::Request;
@@ -15,39 +15,39 @@
 //! }
 //! ```
 //!
-//! What the client says of a file, its name above all, is text and never a path. Data are written
-//! as they arrive, so a client is never faster than the disk.
+//! File names and types from the client are text, never paths. Data is written as it arrives, so a
+//! client is never faster than the disk.
 
 mod collector;
 
-pub use collector::{Collector, FormError, Part};
+pub use collector::{Collector, FormError, FormLimit};
 
 use bytes::Bytes;
 use fulmar_proto::{Headers, Request};
 use fulmar_server::{Call, Outcome, Work};
 
-use crate::temporary::{Place, Temporary};
+use crate::temporary::{Temporary, TemporaryDir};
 
-/// A form that has come in whole: its fields in order, several of one name among them.
+/// A complete form: its fields in order; names may repeat.
 #[derive(Debug, Default)]
 pub struct Form {
     /// The fields.
-    pub fields: Vec<Field>,
+    pub fields: Vec<FormField>,
 }
 
 /// A field of a form.
 #[derive(Debug)]
-pub struct Field {
-    /// Its name: mostly UTF-8.
+pub struct FormField {
+    /// The name, usually in UTF-8.
     pub name: Vec<u8>,
-    /// What was entered.
+    /// The value.
     pub value: Value,
 }
 
-/// What was entered in a field.
+/// The value of a field.
 #[derive(Debug)]
 pub enum Value {
-    /// A text: mostly UTF-8.
+    /// A text, usually in UTF-8.
     Text(Vec<u8>),
     /// A file.
     File(File),
@@ -56,31 +56,31 @@ pub enum Value {
 /// A file of a form.
 #[derive(Debug)]
 pub struct File {
-    /// What the client calls it: perhaps nothing, perhaps `../../etc/passwd`. For showing only.
+    /// The file name sent by the client, for display only: it may be empty, or `../../etc/passwd`.
     pub filename: Vec<u8>,
-    /// What the client says that it is.
+    /// The content type sent by the client.
     pub content_type: Option<Vec<u8>>,
-    /// What it holds.
+    /// The content.
     pub content: Content,
 }
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Debug)]
 pub enum Content {
-    /// All of it, here.
+    /// In memory.
     Memory(Vec<u8>),
-    /// On the disk, for as long as this is kept; [`Temporary::keep_new`] gives it a name.
+    /// A temporary file, deleted on drop; [`Temporary::keep_new`] gives it a name.
     Temporary(Temporary),
 }
 
 impl Form {
-    /// The first field of this name.
+    /// The value of the first field with this name.
     pub fn get(&self, name: &str) -> Option<&Value> {
         let mut fields = self.fields.iter();
         fields.find(|field| field.name == name.as_bytes()).map(|field| &field.value)
     }
 
-    /// The text of the first field of this name. `None` if it is a file, or not UTF-8.
+    /// The text of the first field with this name. `None` if it is a file, or not UTF-8.
     pub fn text(&self, name: &str) -> Option<&str> {
         match self.get(name)? {
             Value::Text(text) => str::from_utf8(text).ok(),
@@ -88,8 +88,8 @@ impl Form {
         }
     }
 
-    /// Takes the file out of the first field of this name, which is gone then. `None` if it is a
-    /// text.
+    /// Takes the file out of the first field with this name, and removes the field. `None` if it is
+    /// a text.
     pub fn take_file(&mut self, name: &str) -> Option<File> {
         let at = self.fields.iter().position(|field| field.name == name.as_bytes())?;
         match self.fields[at].value {
@@ -103,7 +103,7 @@ impl Form {
 }
 
 impl Content {
-    /// How many bytes it has.
+    /// The size in bytes.
     pub fn len(&self) -> u64 {
         match self {
             Self::Memory(bytes) => bytes.len() as u64,
@@ -111,38 +111,38 @@ impl Content {
         }
     }
 
-    /// True if it has none.
+    /// True if the size is 0.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// What a form may have. Whatever is beyond is refused as soon as that is known.
+/// The limits of a form. A form is rejected as soon as it exceeds a limit.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Bytes of the body, framing and files and all.
+    /// Maximum size of the body in bytes, including framing and files.
     pub body_size_max: u64,
-    /// Fields.
+    /// Maximum number of fields.
     pub fields_max: u32,
-    /// Bytes of one text.
+    /// Maximum size of a text in bytes.
     pub text_size_max: usize,
-    /// Bytes of all that is kept in memory: names, texts, and files if they are kept there.
+    /// Maximum memory in bytes: names, texts, and files in memory.
     pub memory_max: usize,
-    /// Bytes of one file.
+    /// Maximum size of a file in bytes.
     pub file_size_max: u64,
-    /// Where files go.
-    pub files: Files,
+    /// Storage of files.
+    pub files: FileStorage,
 }
 
-/// Where the files of a form go.
+/// Storage of the files of a form.
 #[derive(Clone, Debug)]
-pub enum Files {
-    /// There must be none.
+pub enum FileStorage {
+    /// FileStorage are not accepted.
     Refuse,
-    /// Into memory.
+    /// In memory.
     Memory,
-    /// Into temporary files there.
-    Temporary(Place),
+    /// In temporary files in this directory.
+    Temporary(TemporaryDir),
 }
 
 impl Default for Options {
@@ -154,27 +154,28 @@ impl Default for Options {
             text_size_max: 1 << 20,
             memory_max: 1 << 20,
             file_size_max: 0,
-            files: Files::Refuse,
+            files: FileStorage::Refuse,
         }
     }
 }
 
 impl Options {
-    /// For forms with files up to this size, each in a temporary file, and as many bytes in all.
-    pub fn with_files(place: Place, file_size_max: u64) -> Self {
+    /// For forms with files up to this size, in temporary files, and with the same limit for all
+    /// bytes.
+    pub fn with_files(place: TemporaryDir, file_size_max: u64) -> Self {
         let usual = Self::default();
         Self {
             body_size_max: file_size_max.saturating_add(usual.body_size_max),
             file_size_max,
-            files: Files::Temporary(place),
+            files: FileStorage::Temporary(place),
             ..usual
         }
     }
 }
 
-/// Collects the form that comes as the body of `request`, and has `then` go on with it. What is no
-/// form, or more than `options` allow, is answered: see [`FormError::status`]. A client that goes
-/// away leaves nothing behind.
+/// Receives the form in the body of `request`, then calls `then`. If it is not a form, or exceeds
+/// `options`, the error response is sent: see [`FormError::status`]. If the client closes the
+/// connection, all temporary files are deleted.
 ///
 /// # Errors
 /// Passed on from `call`.
@@ -185,7 +186,7 @@ pub fn collect(
     then: impl FnOnce(&mut Call<'_>, Form) -> Outcome + 'static,
 ) -> Outcome {
     match Collector::new(request.headers, call.body_len(), options.clone()) {
-        Ok(collector) => call.attach(Collect { under_way: Some((collector, then)) }),
+        Ok(collector) => call.attach(FormReceiver { under_way: Some((collector, then)) }),
         Err(error) => refuse(call, &error),
     }
 }
@@ -194,12 +195,12 @@ fn refuse(call: &mut Call<'_>, error: &FormError) -> Outcome {
     call.text(error.status(), format!("{error}\n"))
 }
 
-/// A form on its way. Nothing is left of it once it is refused.
-struct Collect<F> {
+/// Receives a form as the body of a request. After a rejection, its data is dropped.
+struct FormReceiver<F> {
     under_way: Option<(Collector, F)>,
 }
 
-impl<F: FnOnce(&mut Call<'_>, Form) -> Outcome + 'static> Work for Collect<F> {
+impl<F: FnOnce(&mut Call<'_>, Form) -> Outcome + 'static> Work for FormReceiver<F> {
     fn data(&mut self, call: &mut Call<'_>, bytes: Bytes) -> Outcome {
         let Some((collector, _)) = &mut self.under_way else { return Ok(()) };
         match collector.push(bytes) {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::temporary::Place;
+use crate::temporary::TemporaryDir;
 use fulmar_proto::HeaderBuf;
 use fulmar_sys as sys;
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 
 const MULTIPART: &str = "multipart/form-data; boundary=B";
 
-/// Two texts, two files and a file input that was left empty.
+/// Two texts, two files, and an empty file input.
 const BODY: &str = "--B\r\nContent-Disposition: form-data; name=\"who\"\r\n\r\nZoë\r\n\
     --B\r\nContent-Disposition: form-data; name=f; filename=\"../a.txt\"\r\n\
     Content-Type: text/plain\r\n\r\nfirst\r\n--C-\r\n\r\n\
@@ -16,7 +16,7 @@ const BODY: &str = "--B\r\nContent-Disposition: form-data; name=\"who\"\r\n\r\nZ
     --B\r\nContent-Disposition: form-data; name=none; filename=\"\"\r\n\r\n\r\n\
     --B\r\nContent-Disposition: form-data; name=what\r\n\r\n\r\n--B--\r\n";
 
-fn large(files: Files) -> Options {
+fn large(files: FileStorage) -> Options {
     Options { file_size_max: 100, files, ..Options::default() }
 }
 
@@ -26,7 +26,7 @@ fn collector(media: &str, options: &Options) -> Result<Collector, FormError> {
     Collector::new(headers.as_headers(), BodyLen::Unknown, options.clone())
 }
 
-/// The form of a body that arrives in pieces of this size.
+/// The form of a body received in pieces of `size` bytes.
 fn collect(media: &str, body: &[u8], size: usize, options: &Options) -> Result<Form, FormError> {
     let mut collector = collector(media, options)?;
     for piece in body.chunks(size) {
@@ -39,7 +39,7 @@ fn status(media: &str, body: &str, options: &Options) -> u16 {
     collect(media, body.as_bytes(), 7, options).map_or_else(|error| error.status(), |_| 200)
 }
 
-/// `name=text`, or `name=filename:type:content`.
+/// Fields as `name=text` or `name=filename:type:content`.
 fn show(form: &Form) -> Vec<String> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let value = |value: &Value| match value {
@@ -68,8 +68,8 @@ fn read(content: &Content) -> Vec<u8> {
 #[test]
 fn any_split_of_a_body_gives_the_same_form() {
     let folder = tempfile::tempdir().unwrap();
-    let place = Place::open(folder.path()).unwrap();
-    for options in [large(Files::Memory), large(Files::Temporary(place))] {
+    let place = TemporaryDir::open(folder.path()).unwrap();
+    for options in [large(FileStorage::Memory), large(FileStorage::Temporary(place))] {
         for size in 1..BODY.len() {
             let form = collect(MULTIPART, BODY.as_bytes(), size, &options).unwrap();
             let expected = [
@@ -92,7 +92,7 @@ fn any_split_of_a_body_gives_the_same_form() {
 
 #[test]
 fn fields_are_found_by_name() {
-    let mut form = collect(MULTIPART, BODY.as_bytes(), 9, &large(Files::Memory)).unwrap();
+    let mut form = collect(MULTIPART, BODY.as_bytes(), 9, &large(FileStorage::Memory)).unwrap();
     assert_eq!((form.text("who"), form.text("what")), (Some("Zoë"), Some("")));
     assert_eq!((form.text("f"), form.text("nobody")), (None, None));
     assert!(form.take_file("who").is_none() && form.text("who").is_some());
@@ -103,10 +103,10 @@ fn fields_are_found_by_name() {
 }
 
 #[test]
-fn a_file_that_is_kept_has_the_name_that_we_give_it() {
+fn a_kept_file_has_the_name_given_by_the_server() {
     let folder = tempfile::tempdir().unwrap();
-    let place = Place::open(folder.path()).unwrap();
-    let options = large(Files::Temporary(place.clone()));
+    let place = TemporaryDir::open(folder.path()).unwrap();
+    let options = large(FileStorage::Temporary(place.clone()));
     let mut form = collect(MULTIPART, BODY.as_bytes(), 50, &options).unwrap();
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     let Content::Temporary(file) = form.take_file("f").unwrap().content else { panic!() };
@@ -117,8 +117,8 @@ fn a_file_that_is_kept_has_the_name_that_we_give_it() {
 }
 
 #[test]
-fn every_limit_is_reached() {
-    let files = large(Files::Memory);
+fn every_limit_is_enforced() {
+    let files = large(FileStorage::Memory);
     let size = BODY.len() as u64;
     let held = "whoZoëf../a.txttext/plainfirst\r\n--C-\r\nfbsecondnonewhat".len();
     for (options, expected) in [
@@ -132,7 +132,7 @@ fn every_limit_is_reached() {
         (Options { file_size_max: 12, ..files.clone() }, 413),
         (Options { memory_max: held, ..files.clone() }, 200),
         (Options { memory_max: held - 1, ..files.clone() }, 413),
-        (Options { files: Files::Refuse, ..files }, 400),
+        (Options { files: FileStorage::Refuse, ..files }, 400),
     ] {
         assert_eq!(status(MULTIPART, BODY, &options), expected, "{options:?}");
     }
@@ -152,7 +152,7 @@ fn every_limit_is_reached() {
 }
 
 #[test]
-fn a_form_that_is_told_to_be_too_long_is_refused_before_it_comes() {
+fn a_form_with_a_too_large_content_length_is_rejected_at_once() {
     let mut headers = HeaderBuf::new();
     headers.push("Content-Type", URLENCODED.as_bytes()).unwrap();
     let of = |len| {
@@ -164,8 +164,8 @@ fn a_form_that_is_told_to_be_too_long_is_refused_before_it_comes() {
 }
 
 #[test]
-fn what_is_no_form_is_refused() {
-    let options = large(Files::Memory);
+fn other_media_types_are_rejected() {
+    let options = large(FileStorage::Memory);
     for (media, body, expected) in [
         ("text/plain", "a=b", 415),
         ("", "a=b", 415),
@@ -199,11 +199,11 @@ fn what_is_no_form_is_refused() {
 }
 
 #[test]
-fn troubles_with_the_disk_are_told_apart_and_nothing_is_left() {
+fn disk_errors_are_distinguished_and_leave_no_files() {
     let folder = tempfile::tempdir().unwrap();
-    let place = Place::open(folder.path()).unwrap();
+    let place = TemporaryDir::open(folder.path()).unwrap();
     fs::remove_dir(folder.path()).unwrap();
-    let options = large(Files::Temporary(place));
+    let options = large(FileStorage::Temporary(place));
     let error = collect(MULTIPART, BODY.as_bytes(), 50, &options).unwrap_err();
     assert_eq!((error.status(), error.to_string()), (500, "the file could not be stored".into()));
     for (number, expected) in [(27, 413), (28, 507), (122, 507), (5, 500), (24, 500)] {
@@ -214,9 +214,9 @@ fn troubles_with_the_disk_are_told_apart_and_nothing_is_left() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_a_form_or_refused(body: Vec<u8>, size in 1..50_usize) {
+    fn random_bytes_are_a_form_or_an_error(body: Vec<u8>, size in 1..50_usize) {
         for media in [MULTIPART, URLENCODED] {
-            let outcome = collect(media, &body, size, &large(Files::Memory));
+            let outcome = collect(media, &body, size, &large(FileStorage::Memory));
             if let Err(error) = outcome {
                 prop_assert!(matches!(error.status(), 400 | 413));
             }
