@@ -1,12 +1,12 @@
-//! The time of day without reading a clock: `Date` (RFC 9110 §6.6.1) and the times of log lines.
+//! The time of day without clock reads: `Date` (RFC 9110 §6.6.1) and the times of log lines.
 //!
-//! A wall clock is read once, together with the monotonic one; from then on the time of day is
-//! that reading plus what the monotonic clock has advanced, which the caller knows anyway. Text is
-//! written again only when the second changes.
+//! The wall clock is read once, together with the monotonic clock. Later times are that reading
+//! plus the progress of the monotonic clock, which callers pass in. Texts are written again only
+//! when the second changes.
 //!
-//! The wall clock may be set while we run, and the monotonic one stands still while the machine
-//! sleeps. So the owner reads the wall clock again every [`RESYNC_AFTER`], when
-//! [`Clock::wants_resync`] says so: `Date` is wrong for no longer than that.
+//! The wall clock may be set at run time, and the monotonic clock stops while the machine sleeps.
+//! So the owner reads the wall clock again every [`RESYNC_AFTER`], when [`Clock::wants_resync`]
+//! returns true. `Date` is wrong for at most that time.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -15,10 +15,10 @@ use crate::date::{DATE_LEN, format_date};
 /// The time of day, as text.
 #[derive(Clone, Debug)]
 pub struct Clock {
-    /// Since 1970, at `read_at`.
+    /// The time since 1970, at `read_at`.
     wall: Duration,
     read_at: Instant,
-    /// The text below holds before this.
+    /// The texts are valid before this time.
     until: Instant,
     unix: i64,
     http: [u8; DATE_LEN],
@@ -27,7 +27,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// `wall` and `now` were read together.
+    /// `wall` and `now` must be read together.
     pub fn new(wall: SystemTime, now: Instant) -> Self {
         let mut clock = Self {
             wall: Duration::ZERO,
@@ -49,12 +49,12 @@ impl Clock {
         self.advance(now);
     }
 
-    /// True if the wall clock was read longer than [`RESYNC_AFTER`] ago.
+    /// True if the last reading of the wall clock is older than [`RESYNC_AFTER`].
     pub fn wants_resync(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.read_at) >= RESYNC_AFTER
     }
 
-    /// It is `now`. Within the same second this is one comparison.
+    /// Updates the texts to `now`. Within the same second this is one comparison.
     pub fn advance(&mut self, now: Instant) {
         if now < self.until {
             return;
@@ -73,23 +73,23 @@ impl Clock {
         self.unix
     }
 
-    /// As in `Date`: `Sun, 06 Nov 1994 08:49:37 GMT`.
+    /// The format of `Date`: `Sun, 06 Nov 1994 08:49:37 GMT`.
     pub fn http(&self) -> &[u8; DATE_LEN] {
         &self.http
     }
 
-    /// As in a combined log: `06/Nov/1994:08:49:37 +0000`.
+    /// The format of the combined log: `06/Nov/1994:08:49:37 +0000`.
     pub fn log(&self) -> &[u8; LOG_TIME_LEN] {
         &self.log
     }
 
-    /// As in RFC 3339: `1994-11-06T08:49:37Z`.
+    /// RFC 3339: `1994-11-06T08:49:37Z`.
     pub fn iso(&self) -> &[u8; ISO_TIME_LEN] {
         &self.iso
     }
 }
 
-/// The pieces of an IMF-fixdate in the order of a combined log.
+/// Converts an IMF-fixdate into the format of the combined log.
 fn log_time(http: &[u8; DATE_LEN]) -> [u8; LOG_TIME_LEN] {
     let mut text = *b"dd/Mon/yyyy:hh:mm:ss +0000";
     text[..2].copy_from_slice(&http[5..7]);
@@ -99,7 +99,7 @@ fn log_time(http: &[u8; DATE_LEN]) -> [u8; LOG_TIME_LEN] {
     text
 }
 
-/// An IMF-fixdate as RFC 3339 writes it.
+/// Converts an IMF-fixdate into RFC 3339.
 pub fn iso_time(http: &[u8; DATE_LEN]) -> [u8; ISO_TIME_LEN] {
     let month = MONTHS.iter().position(|name| *name == &http[8..11]).unwrap_or(0) + 1;
     let digit = |n: usize| b'0' + u8::try_from(n).expect("a month has at most two digits");
@@ -111,13 +111,13 @@ pub fn iso_time(http: &[u8; DATE_LEN]) -> [u8; ISO_TIME_LEN] {
     text
 }
 
-/// How long a reading of the wall clock is good for.
+/// Maximum age of a reading of the wall clock.
 pub const RESYNC_AFTER: Duration = Duration::from_secs(60);
 
-/// The length of the time in a combined log.
+/// Length of a time in the combined log.
 pub const LOG_TIME_LEN: usize = 26;
 
-/// The length of a time of RFC 3339 in whole seconds.
+/// Length of a time of RFC 3339 in whole seconds.
 pub const ISO_TIME_LEN: usize = 20;
 
 const MONTHS: [&[u8]; 12] = [
@@ -128,7 +128,7 @@ const MONTHS: [&[u8]; 12] = [
 mod tests {
     use super::*;
 
-    #[expect(clippy::disallowed_methods, reason = "a test needs some moment to start from")]
+    #[expect(clippy::disallowed_methods, reason = "tests need a start time")]
     fn now() -> Instant {
         Instant::now()
     }
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn three_texts_of_one_time() {
+    fn all_formats_show_the_same_time() {
         let (clock, _) = clock(784_111_777_000);
         assert_eq!(clock.http(), b"Sun, 06 Nov 1994 08:49:37 GMT");
         assert_eq!(clock.log(), b"06/Nov/1994:08:49:37 +0000");
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_changes_when_the_wall_clock_says_so() {
+    fn the_second_changes_with_the_wall_clock() {
         let (mut clock, now) = clock(784_111_777_900);
         for (millis, unix) in
             [(0, 777), (99, 777), (100, 778), (1099, 778), (1100, 779), (9100, 787)]
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_set_is_followed() {
+    fn changes_of_the_wall_clock_are_applied() {
         let (mut clock, now) = clock(784_111_777_900);
         assert!(!clock.wants_resync(now + Duration::from_secs(59)));
         let later = now + Duration::from_secs(60);

@@ -1,50 +1,50 @@
-//! Conditional requests (RFC 9110 §13): what the client has, against what there is.
+//! Conditional requests (RFC 9110 §13).
 //!
-//! Pure: fields and validators in, a verdict out. Only where the answer would otherwise be of the
-//! kind of 200 (§13.2.1): [`Conditions::select`] for GET and HEAD, with the ranges that are asked
-//! for, and [`Conditions::evaluate_change`] for what changes something.
+//! Pure functions of fields and validators. They apply only if the response would otherwise be a
+//! success (§13.2.1): [`Conditions::select`] for GET and HEAD, including ranges, and
+//! [`Conditions::evaluate_change`] for methods that change the resource.
 
 use fulmar_proto::Headers;
 
 use crate::date::parse_date;
 use crate::range::{Selection, select};
 
-/// What tells one state of a resource from another (§8.8).
+/// Validators of a representation (§8.8).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Validators {
-    /// An entity tag with its quotes, and `W/` before them if it is weak.
+    /// An entity tag with its quotes, with the prefix `W/` if it is weak.
     pub etag: Option<String>,
-    /// Seconds since 1970, if HTTP can say so ([`crate::date::is_http_time`]) and it is not in the
-    /// future.
+    /// Seconds since 1970, if HTTP can represent the time ([`crate::date::is_http_time`]) and it is
+    /// not in the future.
     pub modified: Option<i64>,
 }
 
-/// What the preconditions come to.
+/// The result of the preconditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Answer as if there had been none.
+    /// Respond as without preconditions.
     Proceed,
-    /// The client has it already: 304.
+    /// The client has this representation: 304.
     NotModified,
-    /// What the client counts on is not so: 412.
+    /// A precondition is false: 412.
     Failed,
 }
 
-/// What a GET or HEAD is answered with.
+/// The response to a GET or HEAD.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selected {
     /// 412.
     Failed,
     /// 304.
     NotModified,
-    /// 200, 206 or 416, as it says.
+    /// 200, 206 or 416, depending on the selection.
     Content(Selection),
 }
 
-/// The fields of a request that ask for less than all, found in one pass.
+/// The conditional fields and ranges of a request, found in one pass.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Conditions<'a> {
-    /// Where lists are read from, since they may span several fields.
+    /// For lists, which may span several fields.
     headers: Option<Headers<'a>>,
     if_match: bool,
     if_none_match: bool,
@@ -55,7 +55,7 @@ pub struct Conditions<'a> {
 }
 
 impl<'a> Conditions<'a> {
-    /// Finds them.
+    /// Finds the fields.
     pub fn of(headers: Headers<'a>) -> Self {
         let mut found = Self::default();
         for (name, value) in headers.iter() {
@@ -74,13 +74,12 @@ impl<'a> Conditions<'a> {
         found
     }
 
-    /// True if the whole is asked for, whatever the client has: the common case.
+    /// True if the request has no conditions and no range: the common case.
     pub fn is_empty(&self) -> bool {
         self.headers.is_none()
     }
 
-    /// Evaluates the preconditions of a GET or HEAD in the order of §13.2.2. `If-Range` is not one
-    /// of them.
+    /// Evaluates the preconditions of a GET or HEAD in the order of §13.2.2, without `If-Range`.
     pub fn evaluate(&self, current: &Validators) -> Verdict {
         if !self.is_as_expected(Some(current)) {
             return Verdict::Failed;
@@ -97,8 +96,7 @@ impl<'a> Conditions<'a> {
         Verdict::Proceed
     }
 
-    /// What of `len` bytes a GET or HEAD is answered with. Ranges mean something with GET only
-    /// (§14.2).
+    /// Selects the response to a GET or HEAD from `len` bytes. Ranges apply only to GET (§14.2).
     pub fn select(&self, is_get: bool, current: &Validators, len: u64, unix_now: i64) -> Selected {
         if self.is_empty() {
             return Selected::Content(Selection::Whole);
@@ -113,8 +111,8 @@ impl<'a> Conditions<'a> {
         }
     }
 
-    /// Evaluates the preconditions of a method that changes something, such as PUT and DELETE, in the
-    /// order of §13.2.2. Without `current` there is nothing to be changed yet. Never
+    /// Evaluates the preconditions of a method that changes the resource, such as PUT and DELETE,
+    /// in the order of §13.2.2. `current` is `None` if the resource does not exist. Never returns
     /// [`Verdict::NotModified`].
     pub fn evaluate_change(&self, current: Option<&Validators>) -> Verdict {
         let is_there = |current| self.list_has("if-none-match", current, Comparison::Weak);
@@ -124,8 +122,8 @@ impl<'a> Conditions<'a> {
         Verdict::Proceed
     }
 
-    /// `If-Match` and `If-Unmodified-Since`, which the former outweighs, and which says nothing where
-    /// there is no date (§13.1.4).
+    /// Evaluates `If-Match`, or without it `If-Unmodified-Since`, which is ignored if the resource
+    /// has no date (§13.1.4).
     fn is_as_expected(&self, current: Option<&Validators>) -> bool {
         if self.if_match {
             return current.is_some_and(|now| self.list_has("if-match", now, Comparison::Strong));
@@ -134,10 +132,10 @@ impl<'a> Conditions<'a> {
         current.and_then(|current| current.modified).is_none_or(|modified| modified <= since)
     }
 
-    /// The `Range` that is to be answered, if `If-Range` does not forbid it (§13.1.5, §14.2).
+    /// The `Range` to apply, unless `If-Range` excludes it (§13.1.5, §14.2).
     ///
-    /// A date must be that of the file exactly, and lie a second back at least: within the same
-    /// second the file may have changed twice (§8.8.2.2).
+    /// A date must be equal to that of the file, and at least a second old: within the same second
+    /// the file may have changed twice (§8.8.2.2).
     pub fn range(&self, current: &Validators, unix_now: i64) -> Option<&'a [u8]> {
         let range = self.range.one()?;
         let holds = match self.if_range {
@@ -154,7 +152,7 @@ impl<'a> Conditions<'a> {
     }
 
     fn list_has(&self, field: &str, current: &Validators, how: Comparison) -> bool {
-        let headers = self.headers.expect("set with the flag that was asked");
+        let headers = self.headers.expect("set together with the flag");
         let ours = current.etag.as_ref().and_then(|etag| split_entity_tag(etag.as_bytes()));
         headers.get_all(field).any(|list| match (list, ours) {
             (b"*", _) => true,
@@ -164,7 +162,7 @@ impl<'a> Conditions<'a> {
     }
 }
 
-/// A field that may stand once. Repeated, it says nothing.
+/// A field that may occur once; repeated, it is ignored.
 #[derive(Clone, Copy, Debug, Default)]
 enum Single<'a> {
     #[default]
@@ -188,13 +186,13 @@ impl<'a> Single<'a> {
         }
     }
 
-    /// A field that is no date is ignored (§13.1.3, §13.1.4).
+    /// Invalid dates are ignored (§13.1.3, §13.1.4).
     fn date(self) -> Option<i64> {
         self.one().and_then(parse_date)
     }
 }
 
-/// How two entity tags are compared (§8.8.3.2).
+/// The comparison of entity tags (§8.8.3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Comparison {
     Strong,
@@ -215,7 +213,7 @@ impl EntityTag<'_> {
     }
 }
 
-/// The tags of a list (§8.8.3, §5.6.1); it ends at the first thing that is none.
+/// The tags of a list (§8.8.3, §5.6.1), up to the first invalid one.
 fn entity_tags(list: &[u8]) -> impl Iterator<Item = EntityTag<'_>> {
     let mut rest = list;
     std::iter::from_fn(move || {
@@ -272,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn preconditions_come_in_order() {
+    fn preconditions_are_evaluated_in_order() {
         use Verdict::{Failed, NotModified, Proceed};
         let table: &[(&[(&str, &str)], Verdict)] = &[
             (&[], Proceed),
@@ -286,7 +284,7 @@ mod tests {
             (&[("If-Match", "\"b\""), ("If-Match", "\"a\"")], Proceed),
             (&[("If-Match", "a")], Failed),
             (&[("If-Match", "")], Failed),
-            // If-Unmodified-Since, which If-Match outweighs.
+            // If-Unmodified-Since; If-Match has precedence.
             (&[("If-Unmodified-Since", THEN)], Proceed),
             (&[("If-Unmodified-Since", AFTER)], Proceed),
             (&[("If-Unmodified-Since", BEFORE)], Failed),
@@ -306,7 +304,7 @@ mod tests {
             (&[("If-None-Match", "\"a")], Proceed),
             (&[("If-None-Match", "\"A\"")], Proceed),
             (&[("If-None-Match", "\"b\""), ("If-None-Match", "\"a\"")], NotModified),
-            // If-Modified-Since, which If-None-Match outweighs.
+            // If-Modified-Since; If-None-Match has precedence.
             (&[("If-Modified-Since", THEN)], NotModified),
             (&[("If-Modified-Since", AFTER)], NotModified),
             (&[("If-Modified-Since", BEFORE)], Proceed),
@@ -315,7 +313,7 @@ mod tests {
             (&[("If-Modified-Since", THEN), ("If-Modified-Since", THEN)], Proceed),
             (&[("If-None-Match", "\"b\""), ("If-Modified-Since", AFTER)], Proceed),
             (&[("If-None-Match", "\"a\""), ("If-Modified-Since", BEFORE)], NotModified),
-            // Both kinds.
+            // Both kinds of fields.
             (&[("If-Match", "\"a\""), ("If-None-Match", "\"a\"")], NotModified),
             (&[("If-Match", "\"b\""), ("If-None-Match", "\"a\"")], Failed),
             (&[("If-Unmodified-Since", THEN), ("If-Modified-Since", THEN)], NotModified),
@@ -354,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_weak_tag_of_ours_matches_weakly() {
+    fn a_weak_tag_matches_weakly() {
         let weak = Validators { etag: Some("W/\"a\"".to_owned()), ..current() };
         for (name, value, verdict) in [
             ("If-Match", "\"a\"", Verdict::Failed),
@@ -371,11 +369,11 @@ mod tests {
     }
 
     #[test]
-    fn a_change_needs_what_it_expects() {
+    fn changes_require_their_preconditions() {
         use Verdict::{Failed, Proceed};
         type Row<'a> = (&'a [(&'a str, &'a str)], Verdict, Verdict);
         let table: &[Row<'_>] = &[
-            // What is asked, the verdict if there is something, and if there is nothing.
+            // The fields, the result if the resource exists, and the result if it does not.
             (&[], Proceed, Proceed),
             (&[("If-Match", "*")], Proceed, Failed),
             (&[("If-Match", "\"a\"")], Proceed, Failed),
@@ -423,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_come_before_ranges() {
+    fn conditions_are_evaluated_before_ranges() {
         let one = Selected::Content(Selection::One(Span { start: 2, len: 8 }));
         let whole = Selected::Content(Selection::Whole);
         for (lines, is_get, selected) in [

@@ -1,7 +1,7 @@
-//! Going on with a body that was cut off: `Range`, `If-Range`, `Content-Range` (RFC 9110 §13, §14).
+//! Resuming an interrupted body: `Range`, `If-Range`, `Content-Range` (RFC 9110 §13, §14).
 //!
-//! Pure: what is there and what the server answers go in, what to do comes out. Only a body whose
-//! server told a strong validator is gone on with: else two bodies might become one file.
+//! Pure functions: they decide from the received part and the server's response how to continue. A
+//! body is only resumed with a strong validator; otherwise parts of two versions could be joined.
 
 use std::fmt;
 
@@ -12,24 +12,24 @@ use crate::date::parse_date;
 /// A `Content-Range` value (RFC 9110 §14.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContentRange {
-    /// The body is this part of the whole.
+    /// The body is this part of the representation.
     Bytes {
         /// Position of the first byte.
         first: u64,
         /// Position of the last byte, not before the first.
         last: u64,
-        /// Length of the whole, beyond the last, if the server knows it.
+        /// The complete length, beyond `last`, if the server knows it.
         total: Option<u64>,
     },
-    /// No part was asked for that exists.
+    /// None of the requested ranges exists.
     Unsatisfied {
-        /// Length of the whole.
+        /// The complete length.
         total: u64,
     },
 }
 
 impl ContentRange {
-    /// Parses a value; `None` if it is none, or in another unit than bytes.
+    /// Parses a value; `None` if it is invalid, or has a unit other than bytes.
     pub fn parse(value: &[u8]) -> Option<Self> {
         let (unit, rest) = split(value, b' ')?;
         if !unit.eq_ignore_ascii_case(b"bytes") {
@@ -47,18 +47,18 @@ impl ContentRange {
     }
 }
 
-/// What tells one version of a resource from another, beyond doubt (RFC 9110 §8.8.1).
+/// A strong validator of a representation (RFC 9110 §8.8.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Validator {
     /// A strong `ETag`, with its quotes.
     ETag(Box<[u8]>),
-    /// A `Last-Modified` that lies far enough back.
+    /// A `Last-Modified` that is old enough.
     LastModified(Box<[u8]>),
 }
 
 impl Validator {
-    /// The best one that an answer has: a strong `ETag`, else a `Last-Modified` that is at least
-    /// [`LAST_MODIFIED_AGE_MIN_S`] older than its `Date` (RFC 9110 §8.8.2.2).
+    /// The best validator of a response: a strong `ETag`, or else a `Last-Modified` that is at
+    /// least [`LAST_MODIFIED_AGE_MIN_S`] older than its `Date` (RFC 9110 §8.8.2.2).
     pub fn of(headers: Headers<'_>) -> Option<Self> {
         if let Some(etag) = headers.get("ETag").filter(|etag| is_strong(etag)) {
             return Some(Self::ETag(etag.into()));
@@ -69,7 +69,7 @@ impl Validator {
         strong.then(|| Self::LastModified(value.into()))
     }
 
-    /// The validator that was kept as the bytes of [`Validator::as_bytes`].
+    /// Restores a validator from [`Validator::as_bytes`].
     pub fn from_bytes(value: &[u8]) -> Option<Self> {
         if is_strong(value) {
             Some(Self::ETag(value.into()))
@@ -78,15 +78,15 @@ impl Validator {
         }
     }
 
-    /// As it stands in `If-Range`, and in whatever keeps it.
+    /// The value for `If-Range`, and for storage.
     pub fn as_bytes(&self) -> &[u8] {
         match self {
             Self::ETag(value) | Self::LastModified(value) => value,
         }
     }
 
-    /// False if an answer to `If-Range` belongs to another version: an `ETag` has to be told
-    /// again (RFC 9110 §15.3.7); a date need not be, and the server was asked to compare it.
+    /// False if a response to `If-Range` belongs to another version. An `ETag` must be repeated in
+    /// the response (RFC 9110 §15.3.7); a date need not be, and the server has compared it.
     fn holds_for(&self, headers: Headers<'_>) -> bool {
         match self {
             Self::ETag(ours) => headers.get("ETag").is_some_and(|theirs| theirs == &ours[..]),
@@ -97,33 +97,33 @@ impl Validator {
     }
 }
 
-/// A body of which the beginning is there.
+/// A partially received body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resume {
-    /// How much of it, at least one byte.
+    /// Number of bytes received, at least one.
     pub have: u64,
-    /// Which version of it.
+    /// The version of these bytes.
     pub validator: Validator,
 }
 
-/// What an answer to a [`Resume`] means.
+/// The meaning of a response to a [`Resume`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resumption {
-    /// The body goes on where ours ends.
+    /// The response continues the body.
     Continue {
-        /// How much of it follows now.
+        /// Number of bytes that follow.
         len: u64,
-        /// How long it is in all, if the server knows.
+        /// The complete length, if the server knows it.
         total: Option<u64>,
     },
-    /// The body of this answer is the whole: ours is thrown away.
+    /// The response has the complete body: discard the received part.
     Restart,
-    /// Ours is whole already; the body of this answer is none of it.
+    /// The received part is complete: ignore the body of the response.
     Complete,
-    /// Ours is of another version, and the body of this answer does not replace it: ours is
-    /// thrown away, and asked for again without a range.
+    /// The received part is of another version, and the response does not replace it: discard it,
+    /// and repeat the request without a range.
     AskAgain,
-    /// An answer about something else, such as 404 or 302: ours is untouched.
+    /// Another response, such as 404 or 302: the received part is unchanged.
     Other,
 }
 
@@ -134,10 +134,10 @@ impl Resume {
         [("Range", range), ("If-Range", self.validator.as_bytes().to_vec())]
     }
 
-    /// What to do with the answer.
+    /// Decides how to continue after a response.
     ///
     /// # Errors
-    /// It answers something that was not asked; ours is untouched.
+    /// The response does not match the request; the received part is unchanged.
     pub fn decide(&self, status: u16, headers: Headers<'_>) -> Result<Resumption, RangeError> {
         let mut fields = headers.get_all("Content-Range");
         let value = fields.next().filter(|_| fields.next().is_none());
@@ -149,7 +149,7 @@ impl Resume {
             }
             (206, Some(ContentRange::Bytes { first, last, total })) => {
                 if first != self.have {
-                    return Err(RangeError::OtherOffset { asked: self.have, got: first });
+                    return Err(RangeError::OtherOffset { requested: self.have, got: first });
                 }
                 Ok(Resumption::Continue { len: last - first + 1, total })
             }
@@ -163,18 +163,18 @@ impl Resume {
     }
 }
 
-/// An answer to a range request that cannot be used.
+/// An unusable response to a range request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RangeError {
-    /// 206 without exactly one `Content-Range` that says which bytes it has; also several ranges
-    /// in one body, where one was asked for.
+    /// 206 without exactly one valid `Content-Range`; also several ranges in one body, although one
+    /// was requested.
     BadContentRange,
-    /// Other bytes than those that were asked for.
+    /// The response begins at another offset than requested.
     OtherOffset {
-        /// Where they had to begin.
-        asked: u64,
-        /// Where they begin.
+        /// The requested offset.
+        requested: u64,
+        /// The offset of the response.
         got: u64,
     },
 }
@@ -182,9 +182,11 @@ pub enum RangeError {
 impl fmt::Display for RangeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::BadContentRange => f.write_str("a partial answer without a sound Content-Range"),
-            Self::OtherOffset { asked, got } => {
-                write!(f, "a partial answer from byte {got}, where {asked} was asked for")
+            Self::BadContentRange => {
+                f.write_str("partial response (206) without a valid Content-Range")
+            }
+            Self::OtherOffset { requested, got } => {
+                write!(f, "partial response (206) from byte {got}, requested from byte {requested}")
             }
         }
     }
@@ -203,15 +205,16 @@ fn split(value: &[u8], mark: u8) -> Option<(&[u8], &[u8])> {
     Some((&value[..at], &value[at + 1..]))
 }
 
-/// `1*DIGIT`, at most 2^63-1: what a file offset can say.
+/// `1*DIGIT`, at most 2^63-1: the maximum file offset.
 fn decimal(value: &[u8]) -> Option<u64> {
     let digits = value.iter().all(u8::is_ascii_digit);
     let number: u64 = std::str::from_utf8(value).ok().filter(|_| digits)?.parse().ok()?;
     (number <= i64::MAX as u64).then_some(number)
 }
 
-/// How much older than `Date` a `Last-Modified` is that no second change can hide behind: the
-/// RFC says a second where clocks agree, and suggested a minute where they may not.
+/// Minimum age of `Last-Modified` relative to `Date`, so that no second change has the same date.
+/// RFC 9110 §8.8.2.2 requires one second if both are from the same clock; RFC 7232 §2.2.2 had a
+/// minute for different clocks.
 pub const LAST_MODIFIED_AGE_MIN_S: i64 = 60;
 
 #[cfg(test)]
@@ -232,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_content_range_is_sound_or_none() {
+    fn content_ranges_are_valid_or_none() {
         let parse = |value: &str| ContentRange::parse(value.as_bytes());
         let bytes = |first, last, total| Some(ContentRange::Bytes { first, last, total });
         assert_eq!(parse("bytes 0-0/1"), bytes(0, 0, Some(1)));
@@ -264,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_beyond_doubt_validates() {
+    fn only_strong_validators_are_used() {
         let of = |lines: &[(&str, &str)]| Validator::of(headers(lines).as_headers());
         let etag = Some(Validator::ETag((*b"\"x\"").into()));
         let modified = Some(Validator::LastModified(OLD.as_bytes().into()));
@@ -275,7 +278,7 @@ mod tests {
         assert_eq!(of(&[("ETag", "x")]), None);
         assert_eq!(of(&[("ETag", "\"")]), None);
         assert_eq!(of(&[("ETag", "\"a\"b\"")]), None);
-        assert_eq!(of(&[("Last-Modified", OLD)]), None, "no Date to hold it against");
+        assert_eq!(of(&[("Last-Modified", OLD)]), None, "no Date for comparison");
         assert_eq!(of(&[("Last-Modified", OLD), ("Date", OLD)]), None);
         assert_eq!(of(&[("Last-Modified", YOUNG), ("Date", OLD)]), None);
         for validator in [etag, modified].map(Option::unwrap) {
@@ -285,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_continues_restarts_or_is_refused() {
+    fn responses_continue_restart_or_are_rejected() {
         let resume = Resume { have: 10, validator: Validator::ETag((*b"\"x\"").into()) };
         let want = [("Range", b"bytes=10-".to_vec()), ("If-Range", b"\"x\"".to_vec())];
         assert_eq!(resume.fields(), want);
@@ -301,13 +304,13 @@ mod tests {
         assert_eq!(of(&resume, 206, &[open, same]), on(5, None));
         assert_eq!(of(&resume, 206, &[part, other]), Ok(Resumption::AskAgain));
         assert_eq!(of(&resume, 206, &[part, ("ETag", "W/\"x\"")]), Ok(Resumption::AskAgain));
-        assert_eq!(of(&resume, 206, &[part]), Ok(Resumption::AskAgain), "an ETag is owed");
+        assert_eq!(of(&resume, 206, &[part]), Ok(Resumption::AskAgain), "the ETag is missing");
         assert_eq!(of(&dated, 206, &[part]), on(10, Some(20)));
         assert_eq!(of(&dated, 206, &[part, ("Last-Modified", OLD)]), on(10, Some(20)));
         let changed = of(&dated, 206, &[part, ("Last-Modified", YOUNG)]);
         assert_eq!(changed, Ok(Resumption::AskAgain));
         let elsewhere = ("Content-Range", "bytes 0-19/20");
-        let error = RangeError::OtherOffset { asked: 10, got: 0 };
+        let error = RangeError::OtherOffset { requested: 10, got: 0 };
         assert_eq!(of(&resume, 206, &[elsewhere, same]), Err(error));
         for bad in [
             &[same][..],
@@ -338,7 +341,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_written_is_read(first: u32, len in 1_u32.., more: u32) {
+        fn content_ranges_round_trip(first: u32, len in 1_u32.., more: u32) {
             let (first, len) = (u64::from(first), u64::from(len));
             let (last, total) = (first + len - 1, first + len + u64::from(more));
             let parsed = ContentRange::parse(format!("bytes {first}-{last}/{total}").as_bytes());

@@ -1,11 +1,11 @@
-//! The dates of HTTP (RFC 9110 §5.6.7), as seconds since 1970.
+//! HTTP dates (RFC 9110 §5.6.7), as seconds since 1970.
 
 use std::io::Write;
 use std::time::{Duration, UNIX_EPOCH};
 
 use httpdate::HttpDate;
 
-/// Writes an IMF-fixdate (§5.6.7); what HTTP cannot say becomes the nearest it can.
+/// Formats an IMF-fixdate (§5.6.7); times outside of HTTP's range are clamped.
 pub fn format_date(unix: i64) -> [u8; DATE_LEN] {
     let seconds = unix.clamp(0, LAST_SECOND).unsigned_abs();
     let mut text = [b' '; DATE_LEN];
@@ -14,18 +14,18 @@ pub fn format_date(unix: i64) -> [u8; DATE_LEN] {
     text
 }
 
-/// Reads any of the three forms of an HTTP-date, as seconds since 1970.
+/// Parses any of the three forms of an HTTP-date, as seconds since 1970.
 pub fn parse_date(text: &[u8]) -> Option<i64> {
     let time = httpdate::parse_http_date(str::from_utf8(text).ok()?).ok()?;
     i64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_secs()).ok()
 }
 
-/// True of a time that HTTP can say: the years 1970 to 9999.
+/// True for times that HTTP can represent: the years 1970 to 9999.
 pub fn is_http_time(unix: i64) -> bool {
     (0..=LAST_SECOND).contains(&unix)
 }
 
-/// The length of every IMF-fixdate.
+/// Length of an IMF-fixdate.
 pub const DATE_LEN: usize = 29;
 
 /// The last second of the year 9999.
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_are_written_and_read() {
+    fn dates_round_trip() {
         assert_eq!(&format_date(784_111_777), b"Sun, 06 Nov 1994 08:49:37 GMT");
         assert_eq!(&format_date(i64::MAX), b"Fri, 31 Dec 9999 23:59:59 GMT");
         assert_eq!(&format_date(-5), b"Thu, 01 Jan 1970 00:00:00 GMT");

@@ -1,6 +1,6 @@
-//! What messages mean beyond their framing (RFC 9110): for clients and servers alike.
+//! HTTP semantics beyond message framing (RFC 9110), for clients and servers.
 //!
-//! Pure functions and small state machines: nothing here opens a socket or reads a clock.
+//! Pure functions and small state machines: this crate opens no sockets and reads no clock.
 //!
 //! # Features
 //!

@@ -1,9 +1,10 @@
-//! Logins from a `.netrc` file, as curl reads it.
+//! Logins from a `.netrc` file, in curl's format.
 //!
-//! The text goes in, logins come out; which file, and who may read it, is the caller's matter.
-//! Words stand between blanks and lines. Where a keyword could stand, `#` begins a comment; a
-//! value may be in quotes, with `\n`, `\r`, `\t` and `\` before anything else that is meant as it
-//! is. What a macro does is for FTP, and skipped up to the next empty line.
+//! Parses text; the caller selects the file and checks its permissions. Words are separated by
+//! blanks and line ends. `#` in the place of a keyword begins a comment. A value may be in quotes,
+//! with the escapes `
+//! `, `\r` and `\t`; `\` before any other character is that character. Macros are for FTP, and
+//! skipped up to the next empty line.
 //!
 //! ```
 //! use fulmar_semantics::netrc::Netrc;
@@ -23,39 +24,39 @@ pub struct Netrc {
 
 #[derive(Clone)]
 struct Entry {
-    /// `None` is the default, for all hosts.
+    /// `None` is the default entry, for all hosts.
     host: Option<Box<str>>,
     user: Option<Box<str>>,
     password: Option<Box<str>>,
 }
 
-/// What a file says about a host.
+/// The login for a host.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Login<'a> {
-    /// `None` stands for whoever was asked for.
+    /// `None`: any user.
     pub user: Option<&'a str>,
     /// `None` if the file has none.
     pub password: Option<&'a str>,
 }
 
-/// What is wrong with a file, and where.
+/// An error in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetrcError {
-    /// From 1.
+    /// The line number, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The error.
     pub error: WordError,
 }
 
-/// What is wrong with a word of a file.
+/// An error at a word of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WordError {
-    /// Something else stands where a keyword should.
+    /// The word is not a keyword.
     Keyword,
-    /// The file ends where a value should stand.
+    /// The file ends before a value.
     Value,
-    /// A quote that does not end on its line.
+    /// A quote is not closed on its line.
     Quote,
     /// `login`, `password` or `account` before any `machine`.
     Machine,
@@ -69,9 +70,9 @@ impl fmt::Display for NetrcError {
                 "expected machine, default, login, password, account or macdef; \
                  put values with blanks in quotes"
             }
-            WordError::Value => "the last keyword has no value",
-            WordError::Quote => "the quote does not end on its line",
-            WordError::Machine => "a login needs machine or default before it",
+            WordError::Value => "last keyword has no value",
+            WordError::Quote => "quote is not closed on its line",
+            WordError::Machine => "login without 'machine' or 'default' before it",
         })
     }
 }
@@ -79,10 +80,10 @@ impl fmt::Display for NetrcError {
 impl std::error::Error for NetrcError {}
 
 impl Netrc {
-    /// Reads a file.
+    /// Parses a file.
     ///
     /// # Errors
-    /// The first line that is not understood.
+    /// The first invalid line.
     pub fn parse(file: &str) -> Result<Self, NetrcError> {
         let mut words = Words { rest: file, line: 1 };
         let mut entries: Vec<Entry> = Vec::new();
@@ -105,8 +106,8 @@ impl Netrc {
         Ok(Self { entries })
     }
 
-    /// The first login for this host, or for all hosts; with a user, the first that is theirs.
-    /// The host is without its port.
+    /// The first login for this host, or for all hosts; with `user`, the first login of that user.
+    /// The host is without a port.
     pub fn lookup(&self, host: &str, user: Option<&str>) -> Option<Login<'_>> {
         let fits = |entry: &&Entry| {
             let is_host = entry.host.as_ref().is_none_or(|name| name.eq_ignore_ascii_case(host));
@@ -139,7 +140,7 @@ impl fmt::Debug for Login<'_> {
     }
 }
 
-/// What is left of a file.
+/// The rest of a file.
 struct Words<'a> {
     rest: &'a str,
     line: usize,
@@ -168,7 +169,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// After the first quote.
+    /// The part after the first quote.
     fn quoted(&mut self, text: &'a str) -> Result<String, NetrcError> {
         let mut value = String::new();
         let mut chars = text.char_indices();
@@ -204,7 +205,7 @@ impl<'a> Words<'a> {
         self.rest = rest;
     }
 
-    /// From the line of its name to an empty one.
+    /// Skips from the line of the name to an empty line.
     fn skip_macro(&mut self) {
         let mut lines = self.rest.split_inclusive('\n');
         let mut skipped = lines.next().map_or(0, str::len);
@@ -246,7 +247,7 @@ mod tests {
         machine f.org login late password late\n";
 
     #[test]
-    fn the_first_login_that_fits() {
+    fn the_first_matching_login_is_used() {
         assert_eq!(lookup(FILE, "a.org", None), some("one", "1"));
         assert_eq!(lookup(FILE, "A.org", Some("two")), some("two", "#2"));
         assert_eq!(lookup(FILE, "a.org", Some("Two")), None);
@@ -285,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn passwords_are_not_shown() {
+    fn debug_output_has_no_passwords() {
         let netrc = Netrc::parse("default login me password secret").unwrap();
         let shown = format!("{netrc:?} {:?}", netrc.lookup("a", None));
         assert!(shown.contains("me") && !shown.contains("secret"), "{shown}");
@@ -293,13 +294,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_an_error(file in "\\PC{0,64}") {
+        fn random_text_is_parsed_or_an_error(file in "\\PC{0,64}") {
             let _ = Netrc::parse(&file);
         }
 
         #[test]
-        fn any_words_are_read_or_an_error(
-            file in "((machine|default|login|password|account|macdef|x|#|\"|\\\\)[ \r\n]{0,2}){0,16}",
+        fn random_words_are_parsed_or_an_error(
+            file in "((machine|default|login|password|account|macdef|x|#|\"|\\\\)\
+                [ \r\n]{0,2}){0,16}",
         ) {
             if let Ok(netrc) = Netrc::parse(&file) {
                 netrc.lookup("x", None);
@@ -307,7 +309,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_quoted_is_read(password in "[^\n]{0,16}") {
+        fn quoted_values_round_trip(password in "[^\n]{0,16}") {
             let quoted = password.replace('\\', "\\\\").replace('"', "\\\"");
             let file = format!("default login u password \"{quoted}\"");
             prop_assert_eq!(lookup(&file, "h", None), some("u", &password));

@@ -1,37 +1,37 @@
-//! Parts of a file (RFC 9110 §14): which are asked for, and how several travel in one body.
+//! Byte ranges (RFC 9110 §14): parsing `Range`, and bodies with several parts.
 //!
-//! Pure. A `Range` that is malformed, of another unit, or that would cost more than it saves is
-//! ignored, as §14.2 allows: the answer is then the whole.
+//! Pure functions. A `Range` that is malformed, has another unit, or would cost more than it saves
+//! is ignored (§14.2): the response is then complete.
 
 use std::io::Write;
 
 use bytes::Bytes;
 
-/// Bytes of a file: never empty, never beyond its end.
+/// A range of a file: never empty, never beyond its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// The first one.
+    /// The first byte.
     pub start: u64,
-    /// How many.
+    /// The number of bytes.
     pub len: u64,
 }
 
-/// What a `Range` field comes to for a file of a certain length.
+/// The result of a `Range` field for a file of a given length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
-    /// All of it: 200.
+    /// The whole file: 200.
     Whole,
-    /// One part: 206 with `Content-Range`.
+    /// One range: 206 with `Content-Range`.
     One(Span),
-    /// Several, in the order asked for, apart from each other: 206 as `multipart/byteranges`.
+    /// Several disjoint ranges, in the requested order: 206 as `multipart/byteranges`.
     Several(Vec<Span>),
-    /// Nothing of it: 416.
+    /// No range is satisfiable: 416.
     Unsatisfiable,
 }
 
-/// Reads a `Range` value.
+/// Parses a `Range` value.
 ///
-/// The whole is sent instead of more than [`RANGES_LEN_MAX`] parts, and instead of parts that
+/// The result is the whole file if there are more than [`RANGES_LEN_MAX`] ranges, or if they
 /// overlap.
 ///
 /// ```
@@ -43,7 +43,7 @@ pub fn select(value: &[u8], len: u64) -> Selection {
         None => Selection::Whole,
         Some(spans) => match spans[..] {
             [] => Selection::Unsatisfiable,
-            // A suffix of nothing is nothing, and nothing has no `Content-Range`.
+            // A suffix of an empty file is empty, and has no `Content-Range`.
             _ if len == 0 => Selection::Whole,
             [span] => Selection::One(span),
             _ if overlap(&spans) => Selection::Whole,
@@ -52,7 +52,7 @@ pub fn select(value: &[u8], len: u64) -> Selection {
     }
 }
 
-/// The parts that can be satisfied; `None` if the field is to be ignored.
+/// The satisfiable ranges; `None` if the field must be ignored.
 fn parse(value: &[u8], len: u64) -> Option<Vec<Span>> {
     let (unit, set) = value.split_at_checked(BYTES_UNIT.len())?;
     if !unit.eq_ignore_ascii_case(BYTES_UNIT) {
@@ -63,7 +63,7 @@ fn parse(value: &[u8], len: u64) -> Option<Vec<Span>> {
     }
     let (mut spans, mut asked) = (Vec::new(), 0);
     for spec in set.split(|b| *b == b',').map(<[u8]>::trim_ascii) {
-        // A recipient leaves out empty elements of a list (§5.6.1.2).
+        // Empty elements of a list are ignored (§5.6.1.2).
         if spec.is_empty() {
             continue;
         }
@@ -76,7 +76,7 @@ fn parse(value: &[u8], len: u64) -> Option<Vec<Span>> {
     (asked > 0).then_some(spans)
 }
 
-/// One `range-spec` (§14.1.2): outer `None` if malformed, inner if it cannot be satisfied.
+/// Parses a `range-spec` (§14.1.2): outer `None` if malformed, inner if it is not satisfiable.
 fn parse_spec(spec: &[u8], len: u64) -> Option<Option<Span>> {
     let dash = spec.iter().position(|b| *b == b'-')?;
     let (first, last) = (&spec[..dash], &spec[dash + 1..]);
@@ -93,7 +93,7 @@ fn parse_spec(spec: &[u8], len: u64) -> Option<Option<Span>> {
     Some((first < len).then(|| Span { start: first, len: last.min(len - 1) - first + 1 }))
 }
 
-/// `1*DIGIT`; a number beyond all files is as good as the largest.
+/// `1*DIGIT`; larger numbers are capped.
 fn parse_number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
@@ -108,31 +108,31 @@ fn overlap(spans: &[Span]) -> bool {
     sorted.windows(2).any(|pair| pair[0].start + pair[0].len > pair[1].start)
 }
 
-/// Writes the value of `Content-Range` for a part (§14.4).
+/// Appends the value of `Content-Range` for a range (§14.4).
 pub fn write_content_range(out: &mut Vec<u8>, span: Span, len: u64) {
     let last = span.start + span.len - 1;
-    write!(out, "bytes {}-{last}/{len}", span.start).expect("a Vec takes everything");
+    write!(out, "bytes {}-{last}/{len}", span.start).expect("writing to a Vec cannot fail");
 }
 
-/// Writes the value of `Content-Range` for 416 (§15.5.17).
+/// Appends the value of `Content-Range` for 416 (§15.5.17).
 pub fn write_unsatisfied_range(out: &mut Vec<u8>, len: u64) {
-    write!(out, "bytes */{len}").expect("a Vec takes everything");
+    write!(out, "bytes */{len}").expect("writing to a Vec cannot fail");
 }
 
-/// A body of several parts (§14.6): each a head in memory and a span of the file.
+/// A body with several parts (§14.6): heads in memory, and spans of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Multipart {
-    /// In order; what each head and span says is sent one after the other.
+    /// The parts in order: each head is followed by its span.
     pub parts: Vec<(Bytes, Span)>,
-    /// What follows the last part.
+    /// The bytes after the last part.
     pub tail: Bytes,
-    /// All of it: `Content-Length`.
+    /// The total length: `Content-Length`.
     pub len: u64,
 }
 
 impl Multipart {
-    /// Frames `spans` of a file of `len` bytes; `fields` are said of each, such as `Content-Type`.
-    /// The boundary must not occur in the file.
+    /// Frames `spans` of a file of `len` bytes; `fields` are added to each part, such as
+    /// `Content-Type`. The boundary must not occur in the file.
     pub fn new<'a>(
         spans: &[Span],
         len: u64,
@@ -159,7 +159,7 @@ impl Multipart {
     }
 }
 
-/// More parts than this are an attack, or a client better served with the whole.
+/// Maximum number of ranges; requests with more are attacks, or better served with the whole file.
 pub const RANGES_LEN_MAX: usize = 64;
 
 /// Units are compared without case (§14.1).
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// `w` the whole, `u` unsatisfiable, otherwise `start+len` of each part.
+    /// Shows `w` for the whole, `u` for unsatisfiable, otherwise `start+len` of each range.
     fn show(value: &str, len: u64) -> String {
         let span = |span: &Span| format!("{}+{}", span.start, span.len);
         match select(value.as_bytes(), len) {
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_read_strictly() {
+    fn ranges_are_parsed_strictly() {
         for (value, selection) in [
             ("bytes=0-0", "0+1"),
             ("bytes=0-499", "0+500"),
@@ -204,17 +204,17 @@ mod tests {
             ("bytes=900-, 0-99", "900+100 0+100"),
             ("bytes=0-0 ,\t, 5-6,", "0+1 5+2"),
             ("bytes=0-0,1000-", "0+1"),
-            // Too much.
+            // Ignored: overlaps.
             ("bytes=0-10,10-20", "w"),
             ("bytes=0-,0-", "w"),
             ("bytes=5-5,0-999", "w"),
-            // Nothing.
+            // Unsatisfiable.
             ("bytes=1000-", "u"),
             ("bytes=1000-2000,3000-", "u"),
             ("bytes=-0", "u"),
             ("bytes=-000", "u"),
             ("bytes=99999999999999999999999999-", "u"),
-            // Not this way.
+            // Malformed.
             ("bytes=", "w"),
             ("bytes=,", "w"),
             ("bytes=-", "w"),
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_parts_are_the_whole() {
+    fn too_many_ranges_are_the_whole() {
         let many = |n: u64| {
             let spec: Vec<_> = (0..n).map(|i| format!("{}-{}", i * 2, i * 2)).collect();
             format!("bytes={}", spec.join(","))
@@ -277,7 +277,8 @@ mod tests {
         }
         body.extend_from_slice(&multipart.tail);
         let expected = "--B\r\nContent-Type: text/plain\r\nContent-Range: bytes 0-1/10\r\n\r\n01\
-                        \r\n--B\r\nContent-Type: text/plain\r\nContent-Range: bytes 5-7/10\r\n\r\n567\
+                        \r\n--B\r\nContent-Type: text/plain\r\n\
+                        Content-Range: bytes 5-7/10\r\n\r\n567\
                         \r\n--B--\r\n";
         assert_eq!(body, expected.as_bytes());
         assert_eq!(multipart.len, body.len() as u64);
@@ -285,7 +286,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parts_lie_inside_the_file(
+        fn ranges_are_inside_the_file(
             specs in proptest::collection::vec("[0-9]{0,4}-[0-9]{0,4}", 1..6), len in 0_u64..5000,
         ) {
             let spans = match select(format!("bytes={}", specs.join(",")).as_bytes(), len) {
@@ -300,7 +301,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read(value: Vec<u8>, len: u64) {
+        fn random_bytes_are_parsed(value: Vec<u8>, len: u64) {
             select(&[b"bytes=", &value[..]].concat(), len);
             select(&value, len);
         }

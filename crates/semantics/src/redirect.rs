@@ -1,22 +1,22 @@
-//! Where an answer sends a request, and what goes along (RFC 9110 §15.4, §10.2.2).
+//! Redirects: the next URL, method and fields (RFC 9110 §15.4, §10.2.2).
 //!
 //! Needs the feature `url`.
 //!
-//! Pure: an answer goes in, a decision comes out. Counting the hops, sending the next request and
-//! telling the user are the client's work.
+//! Pure functions of a response. The client counts the hops, sends the next request and reports to
+//! the user.
 
 use std::fmt;
 
 use url::Url;
 
-/// Which redirects are followed.
+/// The redirect policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// How many, one after another.
+    /// Maximum number of consecutive redirects.
     pub hops_max: u32,
-    /// Where to.
+    /// The permitted schemes.
     pub reach: Reach,
-    /// What becomes of a POST at 301 and 302.
+    /// What to do with a POST at 301 and 302.
     pub post: Post,
 }
 
@@ -26,83 +26,83 @@ impl Default for Policy {
     }
 }
 
-/// Which schemes a redirect may lead to. None but these two, ever.
+/// The schemes that a redirect may lead to; no others are ever followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// `https` only.
+    /// Only `https`.
     HttpsOnly,
     /// `https`, and from `http` also `http`.
     NoDowngrade,
-    /// `http` also from `https`: what was protected so far is not any more.
+    /// `http` also from `https`: the next request is not encrypted.
     HttpAndHttps,
 }
 
-/// What becomes of a POST at 301 and 302: both may be had (RFC 9110 §15.4.2, §15.4.3).
+/// What to do with a POST at 301 and 302; the RFC permits both (RFC 9110 §15.4.2, §15.4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Post {
-    /// What every browser does.
+    /// Change to GET, like all browsers.
     BecomesGet,
-    /// What the status was meant to say.
+    /// Repeat the POST, as the status originally meant.
     Stays,
 }
 
-/// An answer, and the request that it answers.
+/// A response, and its request.
 #[derive(Clone, Copy, Debug)]
 pub struct Hop<'a> {
     /// The method of the request.
     pub method: &'a [u8],
-    /// Where it went, with the fragment it came with.
+    /// The URL of the request, with its fragment.
     pub url: &'a Url,
-    /// The status of the answer.
+    /// The status of the response.
     pub status: u16,
-    /// Its `Location`. Of several fields the caller takes the first.
+    /// The `Location` field; of several, the first.
     pub location: Option<&'a [u8]>,
-    /// How many redirects were followed to get here.
+    /// Number of redirects followed so far.
     pub followed: u32,
 }
 
-/// What to do about an answer.
+/// What to do after a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It is the final one.
+    /// The response is final.
     Stop,
-    /// Ask there.
+    /// Send another request.
     Follow(Follow),
 }
 
 /// The next request of a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Follow {
-    /// Where it goes. Userinfo in it is the server's word, not the user's.
+    /// The URL. Its userinfo comes from the server, not from the user.
     pub url: Url,
-    /// How it asks.
+    /// The method.
     pub ask: Ask,
-    /// Whom it asks.
+    /// Whether the origin changes.
     pub origin: Origin,
 }
 
-/// How a redirected request asks.
+/// The method of a redirected request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// As before, with the same body.
+    /// The same method and body.
     Same,
-    /// With GET, or HEAD where that was the method, and without a body.
+    /// GET, or HEAD if that was the method, without a body.
     Retrieve,
 }
 
-/// Whether scheme, host and port are those of the request before.
+/// Whether scheme, host and port are those of the previous request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// All three are.
+    /// All are the same.
     Same,
-    /// Credentials stay behind, and never come back in this chain.
+    /// They differ: credentials are removed for the rest of the chain.
     Other,
 }
 
-/// What to do about the answer.
+/// Decides what to do after a response.
 ///
 /// # Errors
-/// The answer is a redirect that must not be followed.
+/// A redirect that must not be followed.
 pub fn decide(policy: Policy, hop: Hop<'_>) -> Result<Decision, RedirectError> {
     let Some(ask) = ask(policy.post, hop.status, hop.method) else { return Ok(Decision::Stop) };
     let Some(location) = hop.location else { return Ok(Decision::Stop) };
@@ -118,8 +118,8 @@ pub fn decide(policy: Policy, hop: Hop<'_>) -> Result<Decision, RedirectError> {
     Ok(Decision::Follow(Follow { url, ask, origin }))
 }
 
-/// How the next request asks, if this status is a redirect. 300 leaves the choice to the user,
-/// 304 to 306 are none.
+/// The method of the next request, if this status is a redirect. 300 leaves the choice to the user;
+/// 304 to 306 are not redirects.
 fn ask(post: Post, status: u16, method: &[u8]) -> Option<Ask> {
     match status {
         301 | 302 if method == b"POST" && post == Post::BecomesGet => Some(Ask::Retrieve),
@@ -129,10 +129,11 @@ fn ask(post: Post, status: u16, method: &[u8]) -> Option<Ask> {
     }
 }
 
-/// The URL that a `Location` means. Bytes beyond ASCII, which a URI cannot have, are taken for
-/// the UTF-8 that browsers take them for.
+/// Resolves a `Location`. Non-ASCII bytes, which are invalid in URIs, are interpreted as UTF-8, as
+/// in browsers.
 fn resolve(base: &Url, location: &[u8]) -> Option<Url> {
-    // The parser would drop tabs and line ends unseen: what was checked must be what is used.
+    // The URL parser would remove tabs and line ends silently, so the checked text would differ
+    // from the used one.
     if location.len() > LOCATION_SIZE_MAX || location.iter().any(u8::is_ascii_control) {
         return None;
     }
@@ -165,8 +166,8 @@ impl Follow {
         }
     }
 
-    /// True if a field of the last request belongs into the next one too. `private` names more
-    /// fields that no other origin may see.
+    /// True if a field of the last request is sent in the next one too. `private` names additional
+    /// fields that must not be sent to another origin.
     pub fn keeps(&self, name: &[u8], private: &[&str]) -> bool {
         let in_list = |list: &[&str]| list.iter().any(|n| name.eq_ignore_ascii_case(n.as_bytes()));
         let stays_behind = self.origin == Origin::Other && (in_list(PRIVATE) || in_list(private));
@@ -177,8 +178,8 @@ impl Follow {
     }
 }
 
-/// The `Referer` of a request to `to` that `from` caused: without userinfo and fragment
-/// (RFC 9110 §10.1.3), and none where it would be sent in the open what was not.
+/// The `Referer` of a request to `to` caused by `from`: without userinfo and fragment (RFC 9110
+/// §10.1.3); `None` from `https` to `http`.
 pub fn referer(from: &Url, to: &Url) -> Option<String> {
     if from.scheme() == "https" && to.scheme() != "https" {
         return None;
@@ -190,20 +191,20 @@ pub fn referer(from: &Url, to: &Url) -> Option<String> {
     Some(url.into())
 }
 
-/// A redirect that is not followed.
+/// Why a redirect was not followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RedirectError {
-    /// More than [`Policy::hops_max`].
+    /// More than [`Policy::hops_max`] redirects.
     TooMany {
-        /// That limit.
+        /// The limit.
         max: u32,
     },
-    /// `Location` is no URL reference, or longer than [`LOCATION_SIZE_MAX`].
+    /// `Location` is not a valid URL reference, or is longer than [`LOCATION_SIZE_MAX`].
     BadLocation,
-    /// It leads to something else than `http` and `https`: the scheme.
+    /// The scheme is neither `http` nor `https`.
     BadScheme(Box<str>),
-    /// It leads to `http`, which [`Policy::reach`] does not allow.
+    /// The scheme is `http`, which [`Policy::reach`] does not permit.
     Downgrade,
 }
 
@@ -211,20 +212,20 @@ impl fmt::Display for RedirectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooMany { max } => write!(f, "more than {max} redirects"),
-            Self::BadLocation => f.write_str("the redirect's Location is malformed"),
-            Self::BadScheme(scheme) => write!(f, "a redirect to the scheme {scheme:?}"),
-            Self::Downgrade => f.write_str("a redirect to http, which the policy forbids"),
+            Self::BadLocation => f.write_str("malformed Location in redirect"),
+            Self::BadScheme(scheme) => write!(f, "redirect to unsupported scheme {scheme:?}"),
+            Self::Downgrade => f.write_str("redirect from https to http is not allowed"),
         }
     }
 }
 
 impl std::error::Error for RedirectError {}
 
-/// As many as browsers follow.
+/// The maximum of most browsers.
 pub const HOPS_USUAL: u32 = 20;
-/// As long as a request target may be.
+/// The maximum length of a request target.
 pub const LOCATION_SIZE_MAX: usize = 8 * 1024;
-/// Fields that one origin was given, and the name of that origin.
+/// Fields that are specific to one origin.
 const PRIVATE: &[&str] = &["authorization", "cookie", "host", "origin", "proxy-authorization"];
 /// Fields about a body, besides `Content-*`.
 const OF_BODY: &[&str] = &["digest", "expect", "last-modified", "trailer", "transfer-encoding"];

@@ -1,9 +1,9 @@
-//! How long a server asks to be left alone (RFC 9110 §10.2.3).
+//! The `Retry-After` field (RFC 9110 §10.2.3).
 
 use std::time::{Duration, SystemTime};
 
-/// What a `Retry-After` value says, at most `cap`: seconds, or a date, which is held against
-/// `now` and is no wait if it has passed. `None` if it is neither.
+/// The time to wait, at most `cap`: from seconds, or from a date relative to `now`, which gives 0
+/// if it has passed. `None` if the value is neither.
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};
@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 pub fn retry_after(value: &[u8], now: SystemTime, cap: Duration) -> Option<Duration> {
     let value = std::str::from_utf8(value).ok()?;
     let wait = if !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit()) {
-        // Digits fail to parse only by being too many.
+        // Digits only fail to parse if there are too many.
         value.parse().map_or(Duration::MAX, Duration::from_secs)
     } else {
         let date = httpdate::parse_http_date(value).ok()?;
@@ -31,13 +31,13 @@ mod tests {
 
     const CAP: Duration = Duration::from_secs(3_600);
 
-    /// Sun, 06 Nov 1994 08:49:37 GMT, the date of the RFC's examples.
+    /// Sun, 06 Nov 1994 08:49:37 GMT, the date in the RFC's examples.
     fn now() -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777)
     }
 
     #[test]
-    fn seconds_or_a_date_and_never_more_than_the_cap() {
+    fn seconds_and_dates_are_capped() {
         let seconds = |value: &str| retry_after(value.as_bytes(), now(), CAP).map(|d| d.as_secs());
         assert_eq!(seconds("0"), Some(0));
         assert_eq!(seconds("0120"), Some(120));

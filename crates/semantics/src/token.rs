@@ -1,4 +1,4 @@
-//! Tokens (RFC 9110 §5.6.2), of which names of all kinds are made.
+//! Tokens (RFC 9110 §5.6.2).
 
 /// `tchar`.
 pub(crate) fn is_tchar(byte: u8) -> bool {

@@ -1,4 +1,4 @@
-//! URLs in messages and logs: without the password of their userinfo (RFC 3986 §3.2.1).
+//! URLs in messages and logs, without passwords (RFC 3986 §3.2.1).
 //!
 //! Needs the feature `url`.
 
@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use url::Url;
 
-/// The URL without its password, for messages and logs. The user stays.
+/// The URL without the password of its userinfo. The user stays.
 ///
 /// ```
 /// use fulmar_semantics::userinfo::without_password;
@@ -14,17 +14,17 @@ use url::Url;
 /// assert_eq!(without_password("http://h/a:b@c"), "http://h/a:b@c");
 /// ```
 ///
-/// If the parser refuses the text, everything from the first colon behind the scheme to the last
-/// `@` is removed: the password may have an unencoded slash. A URL that the parser accepts without
-/// a password, such as `http://ann:12/34@h`, is returned unchanged.
+/// If the text is not a valid URL, everything from the first colon after the scheme to the last `@`
+/// is removed, because the password may have an unencoded slash. A valid URL without a password,
+/// such as `http://ann:12/34@h`, is returned unchanged.
 pub fn without_password(text: &str) -> Cow<'_, str> {
     if !text.contains('@') {
         return text.into();
     }
-    // A `://` in a password or a query begins no authority.
+    // A `://` in a password or a query does not begin an authority.
     let scheme = text.find("://").filter(|at| !text[..*at].contains([':', '@', '/']));
     let authority = scheme.map_or(0, |at| at + 3);
-    // Without a scheme the user is taken for one, and there is no host.
+    // Without a scheme, the parser takes the user for the scheme, and there is no host.
     let parsed = Url::parse(text).ok().filter(Url::has_host);
     let is_delimiter = |byte: u8| matches!(byte, b'/' | b'\\' | b'?' | b'#');
     let end = match &parsed {
@@ -43,9 +43,9 @@ pub fn without_password(text: &str) -> Cow<'_, str> {
         (Some(_), Some(cut)) if Url::parse(&cut).is_ok_and(|url| url.password().is_none()) => {
             cut.into()
         }
-        // Written in another way that the parser accepts, such as `http:/ann:secret@h`.
+        // Another form that the parser accepts, such as `http:/ann:secret@h`.
         (Some(mut url), _) => {
-            let _ = url.set_password(None); // refused only for URLs without a host
+            let _ = url.set_password(None); // fails only for URLs without a host
             String::from(url).into()
         }
     }

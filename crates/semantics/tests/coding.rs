@@ -1,4 +1,4 @@
-//! Bodies wrapped by other people's encoders, undone in every split; and what must not be undone.
+//! Decodes bodies of independent encoders with every split, and rejects invalid ones.
 
 use std::io::Write;
 
@@ -8,10 +8,10 @@ use fulmar_semantics::coding::{
 use proptest::prelude::*;
 
 const UNLIMITED: Limits = Limits { output_max: None, ratio_max: None };
-/// Every coding, and the second form of deflate.
+/// All codings, and both forms of deflate.
 const FORMS: [&str; 6] = ["gzip", "x-gzip", "deflate", "raw", "br", "zstd"];
 
-/// `body` wrapped; `raw` is deflate without the frame of zlib.
+/// Encodes `body`; `raw` is deflate without the zlib header.
 fn encode(form: &str, body: &[u8]) -> Vec<u8> {
     let level = flate2::Compression::default();
     let mut out = Vec::new();
@@ -37,7 +37,7 @@ fn encode(form: &str, body: &[u8]) -> Vec<u8> {
             out
         }
         "zstd" => zstd::stream::encode_all(body, 3).expect("memory takes it"),
-        _ => panic!("{form} is no form"),
+        _ => panic!("{form} is not a coding"),
     }
 }
 
@@ -49,7 +49,7 @@ fn decoder(names: &str, limits: Limits) -> Decoder {
     Decoder::new([names.as_bytes()], limits).expect("known codings").expect("a coding")
 }
 
-/// Feeds `wire` in pieces of `cut` bytes, takes what comes out in pieces of `room`.
+/// Decodes `wire` in pieces of `cut` bytes, with an output buffer of `room` bytes.
 fn decode(
     mut decoder: Decoder,
     wire: &[u8],
@@ -67,7 +67,7 @@ fn decode(
                 break;
             }
         }
-        assert!(input.is_empty(), "all input is consumed before more is asked for");
+        assert!(input.is_empty(), "all input is consumed before more is requested");
     }
     decoder.finish().map(|()| body)
 }
@@ -78,7 +78,7 @@ fn text(len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn every_coding_is_undone_in_every_split() {
+fn every_coding_is_decoded_with_every_split() {
     let body = text(3_000);
     for form in FORMS {
         let wire = encode(form, &body);
@@ -100,7 +100,7 @@ fn every_coding_is_undone_in_every_split() {
 }
 
 #[test]
-fn a_stack_is_undone_from_the_outside() {
+fn a_stack_is_decoded_from_the_outside() {
     let body = text(5 * HELD_SIZE_MAX);
     let wire = FORMS[..CODINGS_LEN_MAX].iter().fold(body.clone(), |wire, form| encode(form, &wire));
     let names: Vec<_> = FORMS[..CODINGS_LEN_MAX].iter().map(|form| name(form)).collect();
@@ -115,7 +115,7 @@ fn a_stack_is_undone_from_the_outside() {
 }
 
 #[test]
-fn fields_name_codings() {
+fn fields_are_parsed() {
     let new = |value: &str| Decoder::new([value.as_bytes()], UNLIMITED).map(|d| d.is_some());
     assert_eq!(new(""), Ok(false));
     assert_eq!(new(" , "), Ok(false));
@@ -133,7 +133,7 @@ fn fields_name_codings() {
 }
 
 #[test]
-fn a_body_that_is_cut_off_is_never_complete() {
+fn a_truncated_body_is_never_complete() {
     let body = text(500);
     for form in FORMS {
         let wire = encode(form, &body);
@@ -153,7 +153,7 @@ fn a_body_that_is_cut_off_is_never_complete() {
 }
 
 #[test]
-fn a_body_without_a_byte_is_complete() {
+fn an_empty_body_is_complete() {
     for form in FORMS {
         assert_eq!(decode(decoder(name(form), UNLIMITED), b"", 1, 1), Ok(Vec::new()), "{form}");
         assert_eq!(decode(decoder(name(form), UNLIMITED), &encode(form, b""), 1, 1), Ok(vec![]));
@@ -161,7 +161,7 @@ fn a_body_without_a_byte_is_complete() {
 }
 
 #[test]
-fn junk_after_the_end_is_an_error() {
+fn trailing_bytes_are_an_error() {
     let body = text(500);
     for form in FORMS {
         let coding = Coding::from_name(name(form).as_bytes()).unwrap();
@@ -182,7 +182,7 @@ fn junk_after_the_end_is_an_error() {
 }
 
 #[test]
-fn members_and_frames_one_after_another_are_one_body() {
+fn consecutive_members_and_frames_are_one_body() {
     let body = text(500);
     let skippable = b"\x5a\x2a\x4d\x18\x03\0\0\0abc";
     for (form, between) in [("gzip", &b""[..]), ("zstd", b""), ("zstd", skippable)] {
@@ -212,8 +212,8 @@ fn a_wrong_checksum_is_an_error() {
 }
 
 #[test]
-fn windows_beyond_the_rfcs_are_refused() {
-    // "Large window Brotli" announces itself with 0x11; zstd with a window of 2^24 (RFC 9659).
+fn windows_beyond_the_rfcs_are_rejected() {
+    // "Large window Brotli" begins with 0x11; zstd with a window of 2^24 (RFC 9659).
     let got = decode(decoder("br", UNLIMITED), &[0x11, 0x1e, 0, 0], 1, 100);
     assert_eq!(got, Err(CodingError::Corrupt(Coding::Brotli)));
     for (exponent, ok) in [(13, true), (14, false)] {
@@ -238,7 +238,7 @@ fn the_output_limit_is_exact() {
 }
 
 #[test]
-fn a_bomb_is_stopped_by_its_ratio_and_waits_while_nobody_takes_it() {
+fn a_bomb_waits_for_output_space_and_is_stopped_by_its_ratio() {
     let body = vec![0; 64 << 20];
     for names in ["br", "zstd", "gzip, gzip"] {
         let wire = names.split(", ").fold(body.clone(), |wire, form| encode(form, &wire));
@@ -256,17 +256,21 @@ fn a_bomb_is_stopped_by_its_ratio_and_waits_while_nobody_takes_it() {
         };
         assert_eq!(error, CodingError::RatioTooHigh { max: 1_100 }, "{names}");
         assert!(produced <= RATIO_SIZE_MIN.max(wire.len() as u64 * 1_100), "{names}: {produced}");
-        assert_eq!(decoder.decode(b"", &mut piece), Err(error.clone()), "{names}: it stays so");
+        assert_eq!(
+            decoder.decode(b"", &mut piece),
+            Err(error.clone()),
+            "{names}: the error is permanent"
+        );
         assert_eq!(decoder.finish(), Err(error));
     }
-    // What one gzip can do is let through; only its size counts.
+    // The maximum of one gzip is permitted; only its size is limited.
     let wire = encode("gzip", &body);
     let got = decode(decoder("gzip", Limits::default()), &wire, 1 << 16, 1 << 16);
     assert_eq!(got.map(|body| body.len()), Ok(body.len()));
 }
 
 #[test]
-fn asking_again_and_again_for_nothing_is_harmless() {
+fn repeated_empty_calls_are_harmless() {
     for form in FORMS {
         let wire = encode(form, b"body");
         let mut decoder = decoder(name(form), UNLIMITED);
@@ -287,7 +291,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn what_was_wrapped_comes_out(
+    fn encoded_bodies_round_trip(
         body in proptest::collection::vec(any::<u8>(), 0..20_000),
         forms in proptest::collection::vec(0..FORMS.len(), 1..=CODINGS_LEN_MAX),
         cut in 1..5_000_usize,

@@ -1,4 +1,4 @@
-//! Forms: written as browsers do, taken apart in every split.
+//! Forms: encoding as in browsers, and parsing with every split.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -19,7 +19,7 @@ fn boundary() -> Boundary {
     Boundary::new("XX").expect("a boundary")
 }
 
-/// The body as it leaves: files are read where the kernel would.
+/// The body as sent; files are read here instead of by the kernel.
 fn wire(form: &Form) -> Vec<u8> {
     let mut out = Vec::new();
     for segment in &form.segments {
@@ -31,7 +31,7 @@ fn wire(form: &Form) -> Vec<u8> {
                 file.seek(SeekFrom::Start(range.offset)).expect("a file");
                 file.take(range.len).read_to_end(&mut out).expect("a file");
             }
-            Segment::Pipe(_) => unreachable!("a form is made of bytes and files"),
+            Segment::Pipe(_) => unreachable!("forms have only bytes and files"),
         }
     }
     assert_eq!(out.len() as u64, form.len);
@@ -47,7 +47,7 @@ fn fields_are_urlencoded() {
 }
 
 #[test]
-fn a_form_is_written_as_browsers_do() {
+fn a_form_is_encoded_as_in_browsers() {
     let dir = std::env::temp_dir().join(format!("fulmar-form-{}", std::process::id()));
     File::create(&dir).and_then(|mut file| file.write_all(b"0123456789")).expect("a file");
     let file = Arc::new(OwnedFd::from(File::open(&dir).expect("a file")));
@@ -67,7 +67,7 @@ fn a_form_is_written_as_browsers_do() {
 
     assert_eq!(form.content_type.as_bytes(), TYPE);
     let files = form.segments.iter().filter(|segment| matches!(segment, Segment::File(_))).count();
-    assert_eq!(files, 1, "files go out unread");
+    assert_eq!(files, 1, "files are not read");
     let want = "--XX\r\n\
         Content-Disposition: form-data; name=\"a\"\r\n\r\n1\r\n2\r\n--XX\r\n\
         Content-Disposition: form-data; name=\"q%22%0D%0A%00\u{e9}%\"\r\n\r\n\r\n--XX\r\n\
@@ -78,7 +78,7 @@ fn a_form_is_written_as_browsers_do() {
         Content-Disposition: form-data; name=\"f\"; filename=\"x%22y%0A.txt\"\r\n\
         Content-Type: application/octet-stream\r\n\r\n\r\n--XX--\r\n";
     assert_eq!(String::from_utf8(wire(&form)).as_deref(), Ok(want));
-    assert_eq!(wire(&form.clone()), wire(&form), "it may be sent again");
+    assert_eq!(wire(&form.clone()), wire(&form), "it can be sent again");
     assert_eq!(wire(&Multipart::new(boundary()).finish()), b"--XX--\r\n");
 }
 
@@ -94,10 +94,10 @@ fn a_boundary_needs_no_quotes() {
     assert_ne!(random, Boundary::from_random([0xac; 16]));
 }
 
-/// One part, with its data in one piece.
+/// One part with its complete data.
 type Whole = (PartHead, Vec<u8>);
 
-/// What a form holds, fed in pieces of `cut` bytes.
+/// Parses a form in pieces of `cut` bytes.
 fn parse_with(limits: Limits, body: &[u8], cut: usize) -> Result<Vec<Whole>, ParserError> {
     let mut parser = Parser::new(TYPE, limits)?;
     let mut parts: Vec<Whole> = Vec::new();
@@ -109,7 +109,7 @@ fn parse_with(limits: Limits, body: &[u8], cut: usize) -> Result<Vec<Whole>, Par
                 Ok(Some(event)) => event,
                 Ok(None) => break,
                 Err(error) => {
-                    assert_eq!(parser.poll_event(), Err(error), "the same answer again");
+                    assert_eq!(parser.poll_event(), Err(error), "the error is permanent");
                     return Err(error);
                 }
             };
@@ -134,7 +134,7 @@ fn parse_with(limits: Limits, body: &[u8], cut: usize) -> Result<Vec<Whole>, Par
     parser.finish().map(|()| parts)
 }
 
-/// The same in every split.
+/// The same result with every split.
 fn parse(body: &[u8]) -> Result<Vec<Whole>, ParserError> {
     let whole = parse_with(Limits::default(), body, body.len().max(1));
     for cut in 1..body.len().min(300) {
@@ -148,7 +148,7 @@ fn head(name: &str) -> PartHead {
 }
 
 #[test]
-fn a_form_is_taken_apart_in_every_split() {
+fn a_form_is_parsed_with_every_split() {
     let part = |head: &str, data: &str| format!("--XX\r\n{head}\r\n\r\n{data}\r\n");
     let a = part("Content-Disposition: form-data; name=\"a\"", "1");
     for (body, want) in [
@@ -190,7 +190,7 @@ fn a_form_is_taken_apart_in_every_split() {
 }
 
 #[test]
-fn what_is_no_form_is_an_error() {
+fn invalid_forms_are_errors() {
     use ParserError as E;
     let good = "--XX\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n1\r\n--XX--";
     for len in 0..good.len() {
@@ -247,7 +247,7 @@ fn what_is_no_form_is_an_error() {
 }
 
 #[test]
-fn what_waits_for_more_does_not_pin_what_it_came_with() {
+fn pending_bytes_do_not_keep_the_input_alive() {
     let begun = "--XX\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n";
     for piece in ["--X", &begun[..30], &format!("{begun}data\r\n--"), &format!("{begun}\r")] {
         let block = Bytes::copy_from_slice(piece.as_bytes());
@@ -274,12 +274,12 @@ fn limits_are_exact() {
     }
     let flood = format!("--XX\r\nX: {}", "x".repeat(100_000));
     let got = parse_with(Limits::default(), flood.as_bytes(), 1_000);
-    assert_eq!(got, Err(ParserError::HeadTooLarge), "before its end");
+    assert_eq!(got, Err(ParserError::HeadTooLarge), "before the end of the head");
 }
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(
+    fn forms_round_trip(
         parts in proptest::collection::vec(
             ("[a-z é%]{0,8}", proptest::option::of("[a-z.]{0,8}"), "[\r\n\\-X a]{0,60}"),
             0..5,
@@ -294,7 +294,8 @@ proptest! {
             want.push(data.as_bytes().to_vec());
         }
         let form = form.finish();
-        let mut parser = Parser::new(form.content_type.as_bytes(), Limits::default()).expect("ours");
+        let parser = Parser::new(form.content_type.as_bytes(), Limits::default());
+        let mut parser = parser.expect("a valid form");
         let mut got: Vec<Vec<u8>> = Vec::new();
         for piece in wire(&form).chunks(cut) {
             parser.push(Bytes::copy_from_slice(piece));

@@ -1,4 +1,4 @@
-//! Proxies as they are written in arguments and in the environment.
+//! Proxies in arguments and in the environment.
 
 use fulmar_semantics::proxy::{Login, NoProxy, ProxyError, ProxyKind, ProxyUrl, Settings};
 use proptest::prelude::*;
@@ -9,7 +9,7 @@ fn login(user: &str, password: &str) -> Option<Login> {
 }
 
 #[test]
-fn a_proxy_is_a_kind_a_place_and_perhaps_a_login() {
+fn proxy_urls_are_parsed() {
     use ProxyKind::{Http, Socks5, Socks5h};
     for (text, kind, host, port, who) in [
         ("http://p.example:3128", Http, "p.example", 3128, None),
@@ -63,11 +63,11 @@ fn settings(environment: &[(&str, &str)]) -> Settings {
         let found = environment.iter().find(|(n, _)| *n == name);
         found.map(|(_, value)| (*value).to_owned())
     };
-    Settings::from_env(lookup).expect("a sound environment")
+    Settings::from_env(lookup).expect("a valid environment")
 }
 
 #[test]
-fn the_environment_is_read_as_curl_does() {
+fn the_environment_is_read_as_by_curl() {
     let host = |environment: &[(&str, &str)], url: &str| {
         let settings = settings(environment);
         let proxy = settings.proxy_for(&Url::parse(url).unwrap());
@@ -92,13 +92,13 @@ fn the_environment_is_read_as_curl_does() {
     assert_eq!(host(&[("all_proxy", "p")], "ftp://a/"), None);
 
     let broken = |name: &str| (name == "HTTPS_PROXY").then(|| "https://u:secret@p".to_owned());
-    let error = Settings::from_env(broken).expect_err("no kind of ours");
+    let error = Settings::from_env(broken).expect_err("an unsupported scheme");
     assert_eq!(error.variable, "HTTPS_PROXY");
     assert!(!format!("{error} {error:?}").contains("secret"));
 }
 
 #[test]
-fn who_is_asked_without_a_proxy() {
+fn no_proxy_entries_match_hosts() {
     for (list, url, want) in [
         ("*", "http://a/", true),
         ("b,*", "http://[::1]/", true),
@@ -172,7 +172,7 @@ proptest! {
     }
 
     #[test]
-    fn an_address_is_in_its_networks_only(address: u32, other: u32, bits in 0..=32_u32) {
+    fn an_address_matches_only_its_networks(address: u32, other: u32, bits in 0..=32_u32) {
         let network = format!("{}/{bits}", std::net::Ipv4Addr::from(address));
         let list = NoProxy::parse(&network);
         let matches = |n: u32| list.matches(url::Host::Ipv4(n.into()), 80);

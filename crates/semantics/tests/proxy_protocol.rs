@@ -1,4 +1,4 @@
-//! PROXY headers of both versions, in both directions, whole and split at every byte.
+//! PROXY headers of both versions, encoding and decoding, split at every byte.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
-/// A header of version 2 with these bytes after the length, which is right.
+/// A header of version 2 with these bytes after a correct length.
 fn v2(command: u8, family: u8, rest: &[u8]) -> Vec<u8> {
     let size = u16::try_from(rest.len()).expect("short").to_be_bytes();
     [SIGNATURE, &[command, family], &size, rest].concat()
@@ -36,13 +36,13 @@ fn inet6() -> Addresses {
     }
 }
 
-/// `PROXY TCP4` with extras.
+/// `PROXY TCP4` with extra fields.
 fn with(extras: &[u8]) -> Vec<u8> {
     v2(0x21, 0x11, &[INET, extras].concat())
 }
 
-/// Decodes, having asserted that the header is found in any piece of it exactly when it is whole,
-/// that what follows it changes nothing, and that an error is told by the same byte at the latest.
+/// Decodes a header. Also asserts that a prefix is incomplete, that following bytes are ignored,
+/// and that an error is found at the same byte at the latest.
 fn read(bytes: &[u8]) -> Result<(Header, usize), HeaderError> {
     let result = decode(bytes);
     for end in 0..bytes.len() {
@@ -82,7 +82,7 @@ fn lines_of_version_1() {
         let header = Header { addresses, ..Header::default() };
         assert_eq!(read_all(line.as_bytes()), header, "{line:?}");
     }
-    // The longest that the document knows.
+    // The longest line in the document.
     let address = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff";
     let longest = format!("PROXY UNKNOWN {address} {address} 65535 65535\r\n");
     assert_eq!(longest.len(), 107);
@@ -90,7 +90,7 @@ fn lines_of_version_1() {
 }
 
 #[test]
-fn lines_that_are_refused() {
+fn invalid_lines_are_rejected() {
     for line in [
         "PROXY \r\n",
         "PROXY TCP4\r\n",
@@ -127,7 +127,11 @@ fn lines_that_are_refused() {
     }
     let endless = format!("PROXY UNKNOWN {}", "x".repeat(5_000));
     assert_eq!(read(endless.as_bytes()), Err(HeaderError::TooLong));
-    assert_eq!(decode(&endless.as_bytes()[..107]), Err(HeaderError::TooLong), "no byte is awaited");
+    assert_eq!(
+        decode(&endless.as_bytes()[..107]),
+        Err(HeaderError::TooLong),
+        "found without more bytes"
+    );
 }
 
 #[test]
@@ -139,7 +143,7 @@ fn headers_of_version_2() {
     let names = [&b"\0abstract"[..], &[0; 99], b"/run/s", &[0; 102]].concat();
     let unix = Addresses::Unix { source: b"\0abstract".to_vec(), destination: b"/run/s".to_vec() };
     assert_eq!(read_all(&v2(0x21, 0x31, &names)), stream(unix));
-    // LOCAL: whatever is in it is thrown away, its family among it.
+    // LOCAL: the rest is ignored, including the family.
     for (family, rest) in [(0, &b""[..]), (0x11, INET), (0xff, b"anything"), (0x21, b"short")] {
         assert_eq!(read_all(&v2(0x20, family, rest)), Header::default(), "{family:#x}");
     }
@@ -149,7 +153,7 @@ fn headers_of_version_2() {
 }
 
 #[test]
-fn headers_of_version_2_that_are_refused() {
+fn invalid_headers_of_version_2_are_rejected() {
     for (bytes, error) in [
         (v2(0x11, 0x11, INET), HeaderError::BadVersion(0x11)),
         (v2(0x22, 0x11, INET), HeaderError::BadVersion(0x22)),
@@ -168,7 +172,7 @@ fn headers_of_version_2_that_are_refused() {
         assert_eq!(read(&bytes), Err(error), "{bytes:?}");
     }
     let endless = [SIGNATURE, &[0x21, 0x11, 0xff, 0xff]].concat();
-    assert_eq!(decode(&endless), Err(HeaderError::TooLong), "64 KiB are not waited for");
+    assert_eq!(decode(&endless), Err(HeaderError::TooLong), "found before 64 KiB arrive");
 }
 
 #[test]
@@ -215,7 +219,7 @@ fn extras_are_read() {
 }
 
 #[test]
-fn extras_that_are_refused() {
+fn invalid_extras_are_rejected() {
     let long_id = [&[0x05, 0, 129][..], &[0; 129]].concat();
     for (list, kind) in [
         (&[0x02][..], 0x02),
@@ -241,18 +245,18 @@ fn extras_that_are_refused() {
     }
 }
 
-/// Known from `crc32c("123456789") = 0xe3069283` on; here over a header with zeroes in its place.
+/// Verified with `crc32c("123456789") = 0xe3069283`; here over a header with zeros in its place.
 #[test]
-fn a_checksum_counts() {
+fn checksums_are_verified() {
     let header = Header { addresses: Some(inet()), ..Header::default() };
     let mut wire = Vec::new();
     encode_v2(&header, &mut wire).expect("it fits");
     assert_eq!(read_all(&wire), header);
-    let kind_at = wire.len() - 7; // who changes it makes it something else than a checksum
+    let kind_at = wire.len() - 7; // changing the type makes it another field
     for at in (SIGNATURE.len() + 4..wire.len()).filter(|at| *at != kind_at) {
         let mut broken = wire.clone();
         broken[at] ^= 0x40;
-        assert!(read(&broken).is_err(), "byte {at} may be anything");
+        assert!(read(&broken).is_err(), "byte {at} is not covered");
     }
     let mut zeroed = wire.clone();
     let at = wire.len() - 4;
@@ -264,7 +268,7 @@ fn a_checksum_counts() {
     assert_eq!(read(&v2(0x21, 0x11, &twice)), Err(HeaderError::BadChecksum));
 }
 
-/// Bit by bit, as its definition says (RFC 4960 appendix B).
+/// Bitwise, as in its definition (RFC 4960 appendix B).
 fn crc32c(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |sum, byte| {
         (0..8).fold(sum ^ u32::from(*byte), |sum, _| {
@@ -274,7 +278,7 @@ fn crc32c(bytes: &[u8]) -> u32 {
 }
 
 #[test]
-fn what_cannot_be_said_is_not_written() {
+fn headers_that_cannot_be_encoded_write_nothing() {
     let mut out = b"before".to_vec();
     let extras = Extras { authority: Some("host".into()), ..Extras::default() };
     let rich = Header { addresses: Some(inet()), extras, ..Header::default() };
@@ -315,7 +319,7 @@ fn addresses() -> impl Strategy<Value = Addresses> {
         || any::<([u8; 16], u16)>().prop_map(|(a, port)| SocketAddrV6::new(a.into(), port, 0, 0));
     let name = || {
         let bytes = prop::collection::vec(any::<u8>(), 0..=108);
-        bytes.prop_filter("a NUL ends no name", |bytes| bytes.last() != Some(&0))
+        bytes.prop_filter("names have no trailing NUL", |bytes| bytes.last() != Some(&0))
     };
     prop_oneof![
         (v4(), v4()).prop_map(|(source, destination)| Addresses::V4 { source, destination }),
@@ -367,14 +371,14 @@ fn header() -> impl Strategy<Value = Header> {
 
 proptest! {
     #[test]
-    fn version_2_says_what_was_meant(header in header()) {
+    fn version_2_round_trips(header in header()) {
         let mut wire = Vec::new();
         encode_v2(&header, &mut wire).expect("it fits");
         prop_assert_eq!(decode(&wire), Ok(Some((header, wire.len()))));
     }
 
     #[test]
-    fn version_1_says_what_was_meant(addresses in prop::option::of(addresses())) {
+    fn version_1_round_trips(addresses in prop::option::of(addresses())) {
         let header = Header { addresses, ..Header::default() };
         let mut wire = Vec::new();
         match encode_v1(&header, &mut wire) {
@@ -387,14 +391,14 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_changed_is_refused_or_another_header(
+    fn modified_headers_are_rejected_or_differ(
         header in header(), at in any::<prop::sample::Index>(), byte in any::<u8>(),
     ) {
         let mut wire = Vec::new();
         encode_v2(&header, &mut wire).expect("it fits");
         let at = at.index(wire.len());
         let before = std::mem::replace(&mut wire[at], byte);
-        // The checksum holds for everything that is not thrown away.
+        // The checksum covers everything that is not ignored.
         if before != byte && header.addresses.is_some() {
             prop_assert!(decode(&wire) != Ok(Some((header, wire.len()))));
         }
@@ -402,7 +406,7 @@ proptest! {
 }
 
 #[test]
-fn the_layer_takes_the_header_and_nothing_else() {
+fn the_layer_consumes_only_the_header() {
     let follower = b"GET / HTTP/1.1\r\n";
     let wire = [&with(&[0x02, 0, 1, b'a'])[..], follower].concat();
     for cut in 0..wire.len() {
@@ -420,7 +424,7 @@ fn the_layer_takes_the_header_and_nothing_else() {
             assert!(cut >= wire.len() - follower.len(), "{cut}: {first:?}");
         }
         assert!(above.is_empty() && layer.poll_transmit().is_none());
-        let header = layer.info().and_then(|info| info.downcast_ref::<Header>()).expect("told");
+        let header = layer.info().and_then(|info| info.downcast_ref::<Header>()).expect("a header");
         assert_eq!(header.source(), Some("192.0.2.1:4711".parse().expect("an address")));
         assert_eq!(header.destination(), Some("198.51.100.2:443".parse().expect("an address")));
     }

@@ -1,4 +1,4 @@
-//! Redirects: who is asked next, how, and what stays behind.
+//! Redirects: URLs, methods, and removed fields.
 
 use fulmar_semantics::redirect::{
     Ask, Decision, Follow, Hop, LOCATION_SIZE_MAX, Origin, Policy, Post, Reach, RedirectError,
@@ -50,7 +50,7 @@ fn the_status_decides_the_method() {
         let method = method.as_bytes();
         let hop = Hop { method, url: &url, status, location: Some(b"/b"), followed: 0 };
         let policy = Policy { post: stays, ..Policy::default() };
-        match decide(policy, hop).expect("a sound answer") {
+        match decide(policy, hop).expect("a valid response") {
             Decision::Stop => assert_eq!(want, None, "{status}"),
             Decision::Follow(follow) => {
                 let next = follow.method(method);
@@ -93,7 +93,7 @@ fn a_location_is_a_reference() {
 }
 
 #[test]
-fn only_http_and_only_as_the_policy_reaches() {
+fn only_schemes_of_the_policy_are_followed() {
     for scheme in ["file:///etc/passwd", "ftp://a/", "data:,x", "javascript:1", "gopher://a/"] {
         let name = scheme.split(':').next().unwrap();
         assert_eq!(follow("http://a/", scheme), Err(RedirectError::BadScheme(name.into())));
@@ -132,7 +132,7 @@ fn a_loop_ends_at_the_limit() {
 }
 
 #[test]
-fn credentials_stay_behind_on_any_change_of_origin() {
+fn credentials_are_removed_on_any_change_of_origin() {
     let base = "https://a.example/";
     for (location, want) in [
         ("/x", Origin::Same),

@@ -1,9 +1,9 @@
-//! The fuzz targets on mutated cases, with a seed: what every test run can afford of fuzzing.
+//! Runs the fuzz targets on mutated cases with a fixed seed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 #[path = "../../../fuzz/src/semantics.rs"]
-#[allow(unreachable_pub, missing_docs, reason = "a crate of its own elsewhere")]
+#[allow(unreachable_pub, missing_docs, reason = "a separate crate in fuzz")]
 mod fuzz;
 
 #[path = "../../../fuzz/src/mutate.rs"]
@@ -12,7 +12,7 @@ mod mutate;
 
 use mutate::{Random, mutate};
 
-/// A target, and what its mutations begin with.
+/// A target, and the seeds of its mutations.
 type Target = (&'static str, fn(&[u8]), &'static [&'static [u8]]);
 
 const TARGETS: [Target; 7] = [

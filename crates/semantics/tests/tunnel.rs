@@ -1,4 +1,4 @@
-//! Tunnels: what is said to the proxy, in which order; and that nothing behind them is taken.
+//! Tunnels: messages to the proxy and their order; bytes after the handshake are not consumed.
 
 use bytes::BytesMut;
 use fulmar_proto::h1::{HEAD_SIZE_MAX, INTERIM_LEN_MAX};
@@ -13,7 +13,7 @@ use url::Host;
 
 const TARGET: Host<&str> = Host::Domain("example.com");
 
-/// Everything that is queued, as sent.
+/// All queued bytes, marked as sent.
 fn sent(layer: &mut dyn Layer) -> Vec<u8> {
     let Some(transmit) = layer.poll_transmit() else { return Vec::new() };
     let mut out = transmit.inline.to_vec();
@@ -25,12 +25,12 @@ fn sent(layer: &mut dyn Layer) -> Vec<u8> {
     out
 }
 
-/// What came of a conversation with a proxy.
+/// The result of a dialogue with a proxy.
 #[derive(Debug)]
 struct Outcome {
-    /// Each of our messages.
-    said: Vec<Vec<u8>>,
-    /// What was left in the input, once the tunnel stood.
+    /// Each of the layer's messages.
+    sent_messages: Vec<Vec<u8>>,
+    /// The rest of the input after the tunnel was opened.
     result: Result<Stands, LayerError>,
 }
 
@@ -40,10 +40,10 @@ enum Stands {
     Yes { left: Vec<u8>, next: Option<Box<dyn Layer>> },
 }
 
-/// The proxy says these messages, each after we have said ours, in pieces of at most `cut` bytes;
-/// after the last one it closes if `eof`.
+/// The proxy sends these messages, each after a message of the layer, in pieces of at most `cut`
+/// bytes. After the last one it closes the connection if `eof`.
 fn talk(mut layer: Box<dyn Layer>, messages: &[&[u8]], cut: usize, eof: bool) -> Outcome {
-    let mut said = vec![sent(&mut *layer)];
+    let mut sent_messages = vec![sent(&mut *layer)];
     let (mut block, mut above) = (BytesMut::new(), BytesMut::new());
     let pieces = messages.iter().flat_map(|message| message.chunks(cut)).map(|p| (p, false));
     let end = eof.then_some((&b""[..], true));
@@ -52,32 +52,32 @@ fn talk(mut layer: Box<dyn Layer>, messages: &[&[u8]], cut: usize, eof: bool) ->
         block.extend_from_slice(piece);
         while matches!(stands, Stands::No) {
             let opened = layer.open(&mut Input::all(&mut block, eof), &mut above);
-            said.extend(Some(sent(&mut *layer)).filter(|bytes| !bytes.is_empty()));
+            sent_messages.extend(Some(sent(&mut *layer)).filter(|bytes| !bytes.is_empty()));
             match opened {
-                Err(error) => return Outcome { said, result: Err(error) },
+                Err(error) => return Outcome { sent_messages, result: Err(error) },
                 Ok(Opened::Blocked) => break,
                 Ok(Opened::Some) => {}
                 Ok(Opened::Replaced(next)) => stands = Stands::Yes { left: vec![], next },
-                Ok(other) => panic!("{other:?} is not for a tunnel to say"),
+                Ok(other) => panic!("unexpected {other:?}"),
             }
         }
     }
-    assert!(above.is_empty(), "a tunnel has nothing for the connection");
+    assert!(above.is_empty(), "a tunnel delivers nothing to the connection");
     if let Stands::Yes { left, .. } = &mut stands {
         left.extend_from_slice(&block);
     }
-    Outcome { said, result: Ok(stands) }
+    Outcome { sent_messages, result: Ok(stands) }
 }
 
-/// What follows the tunnel's opening, in every split.
-fn stands(layer: impl Fn() -> Box<dyn Layer>, messages: &[&[u8]], said: &[&[u8]]) {
+/// Asserts that the tunnel opens with every split.
+fn stands(layer: impl Fn() -> Box<dyn Layer>, messages: &[&[u8]], sent_messages: &[&[u8]]) {
     for cut in 1..=messages.iter().map(|message| message.len()).max().unwrap_or(1) {
         for behind in [&b""[..], b"\x05\x00HTTP/1.1 200 OK\r\n\r\n"] {
             let mut all = messages.to_vec();
             let last = [all.pop().expect("a message"), behind].concat();
             all.push(&last);
             let outcome = talk(layer(), &all, cut, false);
-            assert_eq!(outcome.said, said, "cut {cut}");
+            assert_eq!(outcome.sent_messages, sent_messages, "cut {cut}");
             match outcome.result {
                 Ok(Stands::Yes { left, next: None }) => assert_eq!(left, behind, "cut {cut}"),
                 other => panic!("{messages:?} cut {cut}: {other:?}"),
@@ -86,7 +86,7 @@ fn stands(layer: impl Fn() -> Box<dyn Layer>, messages: &[&[u8]], said: &[&[u8]]
     }
 }
 
-/// The error, the same in every split.
+/// The error, which must be the same with every split.
 fn fails<E: std::error::Error + Clone + PartialEq + 'static>(
     layer: impl Fn() -> Box<dyn Layer>,
     messages: &[&[u8]],
@@ -119,9 +119,9 @@ const REPLY: &[u8] = b"\x05\x00\x00\x01\x0a\x00\x00\x01\x1f\x90";
 const REQUEST: &[u8] = b"\x05\x01\x00\x03\x0bexample.com\x01\xbb";
 
 #[test]
-fn socks5_asks_and_is_replaced() {
+fn socks5_opens_a_tunnel_and_is_replaced() {
     stands(socks, &[CHOICE, REPLY], &[b"\x05\x01\x00", REQUEST]);
-    // A proxy that may ask for a login, and does not.
+    // A proxy that may require a login, but does not.
     stands(socks_with_login, &[CHOICE, REPLY], &[b"\x05\x02\x00\x02", REQUEST]);
     stands(
         socks_with_login,
@@ -136,7 +136,7 @@ fn socks5_asks_and_is_replaced() {
 }
 
 #[test]
-fn socks5_names_every_kind_of_host() {
+fn socks5_encodes_every_kind_of_host() {
     for (host, want) in [
         (Host::Ipv4([10, 0, 0, 1].into()), &b"\x05\x01\x00\x01\x0a\x00\x00\x01\x00\x50"[..]),
         (
@@ -152,7 +152,7 @@ fn socks5_names_every_kind_of_host() {
 }
 
 #[test]
-fn socks5_says_only_what_fits() {
+fn socks5_rejects_values_that_do_not_fit() {
     let long = "x".repeat(256);
     let new = |host, login: Option<&Login>| Socks5::new(&Host::Domain(host), 1, login, None);
     assert!(new(&long[1..], None).is_ok());
@@ -169,7 +169,7 @@ fn socks5_says_only_what_fits() {
 }
 
 #[test]
-fn socks5_tells_every_refusal_apart() {
+fn socks5_distinguishes_all_refusals() {
     use Socks5Error as E;
     let refusals = [
         E::GeneralFailure,
@@ -186,7 +186,11 @@ fn socks5_tells_every_refusal_apart() {
         let mut reply = REPLY.to_vec();
         reply[1] = code;
         assert_eq!(fails::<E>(socks, &[CHOICE, &reply], false), want);
-        assert_eq!(fails::<E>(socks, &[CHOICE, &reply[..2]], true), want, "cut off after the code");
+        assert_eq!(
+            fails::<E>(socks, &[CHOICE, &reply[..2]], true),
+            want,
+            "truncated after the code"
+        );
     }
     for (messages, want) in [
         (&[&b"\x04\x00"[..]][..], E::BadVersion(4)),
@@ -215,18 +219,18 @@ fn socks5_tells_every_refusal_apart() {
     for len in 0..REPLY.len() {
         assert_eq!(fails::<E>(socks, &[CHOICE, &REPLY[..len]], true), E::UnexpectedEof);
     }
-    // Two answers where one was asked for.
+    // Two replies instead of one.
     let both = [CHOICE, REPLY].concat();
     let mut layer = socks();
     let mut block = BytesMut::from(&both[..]);
     let mut open = |layer: &mut Box<dyn Layer>| {
         layer.open(&mut Input::all(&mut block, false), &mut BytesMut::new())
     };
-    let error = open(&mut layer).expect_err("before the greeting has left");
+    let error = open(&mut layer).expect_err("before the greeting was sent");
     assert_eq!(error.downcast_ref(), Some(&E::Unsolicited));
     sent(&mut *layer);
     assert!(matches!(open(&mut layer), Ok(Opened::Some)));
-    let error = open(&mut layer).expect_err("before the request has left");
+    let error = open(&mut layer).expect_err("before the request was sent");
     assert_eq!(error.downcast_ref(), Some(&E::Unsolicited));
 }
 
@@ -243,7 +247,7 @@ fn connect() -> Box<dyn Layer> {
 }
 
 #[test]
-fn connect_asks_and_is_replaced() {
+fn connect_opens_a_tunnel_and_is_replaced() {
     const ASKED: &[u8] = b"CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n";
     for answer in [
         "HTTP/1.1 200 Connection established\r\n\r\n",
@@ -260,16 +264,16 @@ fn connect_asks_and_is_replaced() {
     let layer = || -> Box<dyn Layer> {
         Box::new(HttpConnect::new(&host, 80, extra.as_headers(), None).expect("sound"))
     };
-    let said = String::from_utf8(sent(&mut *layer())).expect("text");
-    assert!(said.starts_with("CONNECT [::1]:80 HTTP/1.1\r\n"), "{said}");
+    let sent_messages = String::from_utf8(sent(&mut *layer())).expect("text");
+    assert!(sent_messages.starts_with("CONNECT [::1]:80 HTTP/1.1\r\n"), "{sent_messages}");
     for line in ["Host: [::1]:80", "Proxy-Authorization: Basic eA==", "User-Agent: fulmar"] {
-        assert_eq!(said.matches(&format!("\r\n{line}\r\n")).count(), 1, "{said}");
+        assert_eq!(sent_messages.matches(&format!("\r\n{line}\r\n")).count(), 1, "{sent_messages}");
     }
-    stands(layer, &[b"HTTP/1.1 200 OK\r\n\r\n"], &[said.as_bytes()]);
+    stands(layer, &[b"HTTP/1.1 200 OK\r\n\r\n"], &[sent_messages.as_bytes()]);
 }
 
 #[test]
-fn connect_says_only_what_is_sound() {
+fn connect_rejects_invalid_heads() {
     let new = |host, headers: &HeaderBuf| {
         HttpConnect::new(&Host::Domain(host), 1, headers.as_headers(), None).err()
     };
@@ -280,7 +284,7 @@ fn connect_says_only_what_is_sound() {
 }
 
 #[test]
-fn connect_tells_why_not() {
+fn connect_reports_refusals() {
     use HttpConnectError as E;
     let of = |answer: &str, eof| fails::<E>(connect, &[answer.as_bytes()], eof);
     let refused = |status, challenges: &[&str]| {
@@ -313,7 +317,7 @@ fn connect_tells_why_not() {
 }
 
 #[test]
-fn an_answer_before_the_question_is_no_tunnel() {
+fn a_response_before_the_request_is_an_error() {
     let mut layer = connect();
     let mut block = BytesMut::from(&b"HTTP/1.1 200 OK\r\n\r\n"[..]);
     let error = loop {
@@ -340,18 +344,18 @@ fn a_tunnel_leads_to_the_next_one() {
 }
 
 #[test]
-fn nothing_is_sealed_before_the_tunnel_stands() {
+fn nothing_is_sealed_before_the_tunnel_is_open() {
     for mut layer in [socks(), connect()] {
         let transmit = fulmar_proto::Transmit { inline: b"GET", segments: &[] };
         let sealed = layer.seal(transmit).expect("it waits");
         assert!(matches!(sealed, fulmar_proto::Sealed::Bytes(0)));
         layer.finish();
-        assert!(layer.poll_transmit().is_some(), "what is queued stays");
+        assert!(layer.poll_transmit().is_some(), "queued bytes stay");
     }
 }
 
 #[test]
-fn a_server_of_ours_opens_the_tunnel() {
+fn the_server_opens_a_tunnel() {
     let mut layer = connect();
     let mut server = ServerConnection::default();
     let mut scratch = Scratch::default();
@@ -367,7 +371,7 @@ fn a_server_of_ours_opens_the_tunnel() {
     let upgraded = server.poll_event(&mut input, &mut scratch).expect("sound");
     assert!(matches!(upgraded, Some(Event::Upgraded { .. })), "{upgraded:?}");
     let answer = server.poll_transmit().expect("an answer").inline.to_vec();
-    // `talk` sends nothing: the request has left.
+    // `talk` sends nothing: the request was already sent.
     let outcome = talk(layer, &[&[&answer[..], b"tunnel"].concat()], 1, false);
     let Ok(Stands::Yes { left, .. }) = outcome.result else { panic!("{outcome:?}") };
     assert_eq!(left, b"tunnel");
@@ -391,7 +395,7 @@ proptest! {
         for layer in [socks, socks_with_login, connect] {
             let show = |cut: usize| {
                 let outcome = talk(layer(), &[&bytes], cut, eof);
-                format!("{:?}", (outcome.result, outcome.said))
+                format!("{:?}", (outcome.result, outcome.sent_messages))
             };
             prop_assert_eq!(show(cut), show(bytes.len().max(1)));
         }

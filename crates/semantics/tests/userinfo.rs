@@ -3,7 +3,7 @@
 use fulmar_semantics::userinfo::without_password;
 
 #[test]
-fn passwords_are_left_out() {
+fn passwords_are_removed() {
     for (text, shown) in [
         ("http://ann:wrong@127.0.0.1:21103/tiny.txt", "http://ann@127.0.0.1:21103/tiny.txt"),
         ("HTTP://ann:a%40b:c@h", "HTTP://ann@h"),
@@ -14,7 +14,7 @@ fn passwords_are_left_out() {
         ("http:ann:secret@h/", "http://ann@h/"),
         ("http://an\tn:sec\tret@h/", "http://an\tn@h/"),
         ("http:/\t/ann:secret@h/", "http://ann@h/"),
-        // No URLs.
+        // Not URLs.
         ("http://ann:sec/ret@h/", "http://ann@h/"),
         ("http://ann:secret@h:x/", "http://ann@h:x/"),
         ("ann:secret@h/", "ann@h/"),
@@ -29,7 +29,7 @@ fn passwords_are_left_out() {
 }
 
 #[test]
-fn texts_without_a_password_stay_as_they_are() {
+fn texts_without_a_password_are_unchanged() {
     for text in [
         "",
         "@",

@@ -1,20 +1,19 @@
-//! Lists of challenges, and of parameters alone (RFC 9110 §11.2, §11.6.1).
+//! Parses lists of challenges, and lists of parameters without a scheme (RFC 9110 §11.2, §11.6.1).
 //!
-//! A comma stands between challenges as well as between the parameters of one, so what follows
-//! it decides: a token with `=` is a parameter, any other a scheme. Challenges that break the
-//! grammar are left out, with all their parameters: half of one could be weaker than what was
-//! meant.
+//! Commas separate challenges as well as the parameters of one challenge. The text after a comma
+//! decides: a token with `=` is a parameter, any other token a scheme. A malformed challenge is
+//! ignored with all its parameters: a part of it could be weaker than the whole.
 
 use std::borrow::Cow;
 
 use crate::token::is_tchar;
 
-/// What a server asks for.
+/// One challenge of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Challenge<'a> {
     /// Compared without case.
     pub scheme: &'a [u8],
-    /// What some schemes have in place of parameters.
+    /// Used by some schemes instead of parameters.
     pub token68: Option<&'a [u8]>,
     params: Params<'a>,
 }
@@ -33,8 +32,7 @@ impl Challenge<'_> {
     }
 }
 
-/// The challenges of all `WWW-Authenticate` fields of a response, in order; of a longer list, the
-/// first 16.
+/// The challenges of all `WWW-Authenticate` fields of a response, in order; at most the first 16.
 pub fn challenges<'a>(fields: impl IntoIterator<Item = &'a [u8]>) -> Vec<Challenge<'a>> {
     let mut found = Vec::new();
     for field in fields {
@@ -44,7 +42,7 @@ pub fn challenges<'a>(fields: impl IntoIterator<Item = &'a [u8]>) -> Vec<Challen
     found
 }
 
-/// The value of one parameter of a list without a scheme, such as `Authentication-Info`.
+/// The value of a parameter in a list without a scheme, such as `Authentication-Info`.
 pub(super) fn info<'a>(field: &'a [u8], name: &str) -> Option<Cow<'a, [u8]>> {
     let mut cursor = Cursor { rest: field };
     while cursor.skip_separators() {
@@ -61,7 +59,7 @@ pub(super) fn info<'a>(field: &'a [u8], name: &str) -> Option<Cow<'a, [u8]>> {
 
 fn read<'a>(field: &'a [u8], found: &mut Vec<Challenge<'a>>) {
     let mut cursor = Cursor { rest: field };
-    // `None` also while the parameters of a malformed challenge go by.
+    // Also `None` while the parameters of a malformed challenge are skipped.
     let mut current: Option<Challenge<'a>> = None;
     while found.len() < CHALLENGES_MAX && cursor.skip_separators() {
         match cursor.item() {
@@ -85,7 +83,7 @@ fn read<'a>(field: &'a [u8], found: &mut Vec<Challenge<'a>>) {
 }
 
 impl Challenge<'_> {
-    /// Each parameter occurs once, and not after a `token68`.
+    /// True if the parameter is the first of its name, and there is no `token68`.
     fn may_have(&self, name: &[u8]) -> bool {
         let is_new = self.params.iter().all(|(known, _)| !known.eq_ignore_ascii_case(name));
         is_new && self.token68.is_none() && self.params.len() < PARAMS_MAX
@@ -97,26 +95,26 @@ fn get<'p>(params: &'p Params<'_>, name: &str) -> Option<&'p [u8]> {
     params.find(|(known, _)| known.eq_ignore_ascii_case(name.as_bytes())).map(|(_, value)| &**value)
 }
 
-/// What stands between two commas.
+/// An element between two commas.
 enum Item<'a> {
-    /// Its first parameter may follow, without a comma.
+    /// A scheme; its first parameter may follow without a comma.
     Scheme(&'a [u8], Option<&'a [u8]>),
     Param(&'a [u8], Cow<'a, [u8]>),
 }
 
-/// What is left of a field.
+/// The rest of a field.
 struct Cursor<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Cursor<'a> {
-    /// Empty elements of a list mean nothing (§5.6.1.2). False at the end.
+    /// Skips empty list elements (§5.6.1.2). Returns false at the end.
     fn skip_separators(&mut self) -> bool {
         self.take(|byte| matches!(byte, b' ' | b'\t' | b','));
         !self.rest.is_empty()
     }
 
-    /// `None` if it is neither; then the cursor is somewhere before the next comma.
+    /// `None` if the element is neither; then the cursor is before the next comma.
     fn item(&mut self) -> Option<Item<'a>> {
         let name = self.take(is_tchar);
         if name.is_empty() {
@@ -142,7 +140,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// After the first quote. Backslashes are taken out (§5.6.4).
+    /// The part after the first quote, without escapes (§5.6.4).
     fn quoted(&mut self, text: &'a [u8]) -> Option<Cow<'a, [u8]>> {
         let mut escapes = 0_usize;
         let mut at = 0;
@@ -168,7 +166,7 @@ impl<'a> Cursor<'a> {
         Some(Cow::Owned(value))
     }
 
-    /// Only if nothing else follows before the next comma; else nothing is taken.
+    /// Only if nothing else follows before the next comma; otherwise nothing is consumed.
     fn token68(&mut self) -> Option<&'a [u8]> {
         let start = self.rest;
         let marks = |byte| matches!(byte, b'-' | b'.' | b'_' | b'~' | b'+' | b'/');
@@ -182,13 +180,13 @@ impl<'a> Cursor<'a> {
         None
     }
 
-    /// True if a comma is next, or nothing.
+    /// True before a comma, or at the end.
     fn is_at_end(&mut self) -> bool {
         self.take(is_blank);
         matches!(self.rest, [] | [b',', ..])
     }
 
-    /// To the next comma that is not inside quotes.
+    /// Skips to the next comma outside of quotes.
     fn skip_item(&mut self) {
         while let [first, rest @ ..] = self.rest {
             match first {
@@ -214,15 +212,15 @@ fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
 
-/// What a quoted string may hold: HTAB, SP, VCHAR or obs-text.
+/// True for bytes allowed in a quoted string: HTAB, SP, VCHAR or obs-text.
 fn is_text(byte: u8) -> bool {
     byte == b'\t' || !byte.is_ascii_control()
 }
 
-/// Servers send two or three.
+/// Maximum number of challenges; servers send two or three.
 const CHALLENGES_MAX: usize = 16;
 
-/// Digest, which has the most, has nine.
+/// Maximum number of parameters; Digest has the most with nine.
 const PARAMS_MAX: usize = 16;
 
 #[cfg(test)]
@@ -230,7 +228,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// As `scheme[token68]{name:value|...}`.
+    /// Shows challenges as `scheme[token68]{name:value|...}`.
     fn shown(fields: &[&str]) -> Vec<String> {
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         let one = |challenge: &Challenge<'_>| {
@@ -272,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_malformed_is_left_out() {
+    fn malformed_challenges_are_ignored() {
         for (field, expected) in [
             (r#"A a="b, B c=d"#, &[][..]),
             (r#"A a="b\"#, &[]),
@@ -294,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lists_have_an_end() {
+    fn long_lists_are_truncated() {
         let many = "A, ".repeat(CHALLENGES_MAX + 1);
         assert_eq!(shown(&[&many, "B"]).len(), CHALLENGES_MAX);
         let params = |count| (0..count).map(|n| format!("p{n}=v,")).collect::<String>();
@@ -312,7 +310,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read(
+        fn random_bytes_are_parsed(
             fields in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..64), 0..4),
         ) {
             challenges(fields.iter().map(|field| &field[..]));
@@ -322,13 +320,13 @@ mod tests {
         }
 
         #[test]
-        fn any_words_are_read(field in "([ABab]{1,2}|[ ,=\"\\\\\t]|[xé]){0,24}") {
+        fn random_words_are_parsed(field in "([ABab]{1,2}|[ ,=\"\\\\\t]|[xé]){0,24}") {
             challenges([field.as_bytes()]);
             info(field.as_bytes(), "a");
         }
 
         #[test]
-        fn what_is_quoted_is_read(value in "[ -~é]{0,16}") {
+        fn quoted_values_round_trip(value in "[ -~é]{0,16}") {
             let mut field = b"A a=".to_vec();
             crate::auth::digest::quote(value.as_bytes(), &mut field);
             let found = challenges([&field[..]]);

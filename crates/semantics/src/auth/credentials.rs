@@ -1,8 +1,8 @@
-//! What a client proves itself with.
+//! Credentials of a client.
 
 use std::fmt;
 
-/// A password or a token. Never shown by `Debug`, and always fit for a header field.
+/// A password or a token. `Debug` does not print it, and it is always valid in a header field.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Credentials {
     pub(super) secret: Secret,
@@ -14,21 +14,21 @@ pub(super) enum Secret {
     Token(Box<str>),
 }
 
-/// Why credentials cannot be used.
+/// Why credentials are invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BadCredentials {
-    /// A control character, which no scheme can carry (RFC 7617 §2).
+    /// A control character, which no scheme permits (RFC 7617 §2).
     Control,
-    /// A token is of visible ASCII, and not empty (RFC 6750 §2.1).
+    /// The token is empty, or has bytes other than visible ASCII (RFC 6750 §2.1).
     Token,
 }
 
 impl fmt::Display for BadCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Control => "user and password must be without control characters",
-            Self::Token => "a token must be of visible ASCII characters, and not empty",
+            Self::Control => "user or password has control characters",
+            Self::Token => "token must be non-empty visible ASCII",
         })
     }
 }
@@ -76,14 +76,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_not_shown() {
+    fn debug_output_has_no_secrets() {
         let password = Credentials::password("me", "secret").unwrap();
         assert_eq!(format!("{password:?}"), r#"Password { user: "me", .. }"#);
         assert_eq!(format!("{:?}", Credentials::token("secret").unwrap()), "Token { .. }");
     }
 
     #[test]
-    fn no_field_can_be_split() {
+    fn control_characters_are_rejected() {
         for bad in ["a\r\nb", "a\0", "\x7f", "\u{85}"] {
             assert_eq!(Credentials::password(bad, "").unwrap_err(), BadCredentials::Control);
             assert_eq!(Credentials::password("", bad).unwrap_err(), BadCredentials::Control);

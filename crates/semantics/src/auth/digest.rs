@@ -1,4 +1,4 @@
-//! Digest, the client's side (RFC 7616 §3.4): one nonce of a server, and the proofs made with it.
+//! Digest on the client side (RFC 7616 §3.4): the current nonce of a server, and the proofs for it.
 
 use std::io::Write as _;
 
@@ -9,34 +9,34 @@ use super::formula::{Algorithm, Formula, Protection};
 use super::hash::Hex;
 use super::session::{Request, Scheme, Unsigned};
 
-/// What one challenge asked for, and how often it has been answered.
+/// The state for one challenge, with the count of its uses.
 ///
-/// One `cnonce` serves all requests of a nonce, which the count tells apart: so servers that
-/// compute the key of a `-sess` algorithm once, as the RFC says, and those that compute it for
-/// each request come to the same.
+/// All requests of a nonce use the same `cnonce`, and differ in the count. So servers that compute
+/// the key of a `-sess` algorithm once (as in the RFC), and servers that compute it for each
+/// request, get the same key.
 #[derive(Clone)]
 pub(super) struct Digest {
     algorithm: Algorithm,
-    /// The server named it, so we do too.
+    /// The server named the algorithm, so the response names it too.
     is_named: bool,
     protection: Protection,
     realm: Box<[u8]>,
     /// `username` or `username*`.
     user: Vec<u8>,
     is_user_hashed: bool,
-    /// Of user, realm and password: the only form in which the password is kept.
+    /// The hash of user, realm and password; the password itself is not kept.
     secret: Hex,
     /// `H(A1)`.
     key: Hex,
     cnonce: Box<[u8]>,
     nonce: Box<[u8]>,
     opaque: Option<Box<[u8]>>,
-    /// How often the nonce was used.
+    /// Number of uses of the nonce.
     count: u32,
 }
 
 impl Digest {
-    /// `None` if the challenge is not Digest's, is incomplete, or asks for what we do not know.
+    /// `None` if the challenge is not for Digest, is incomplete, or requires an unknown option.
     pub(super) fn new(
         challenge: &Challenge<'_>,
         user: &str,
@@ -82,7 +82,7 @@ impl Digest {
         self.algorithm.scheme()
     }
 
-    /// How often the nonce was used.
+    /// Number of uses of the nonce.
     pub(super) fn count(&self) -> u32 {
         self.count
     }
@@ -91,8 +91,8 @@ impl Digest {
         &self.nonce
     }
 
-    /// True if the challenge is for the same user with the same means, so that only the nonce may
-    /// differ.
+    /// True if the challenge is for the same user and realm with the same options, so that only the
+    /// nonce differs.
     pub(super) fn continues(&self, challenge: &Challenge<'_>) -> bool {
         challenge.get("realm") == Some(&self.realm)
             && Algorithm::of(challenge) == Some(self.algorithm)
@@ -100,7 +100,7 @@ impl Digest {
             && challenge.get("nonce").is_some()
     }
 
-    /// Takes the nonce of a further challenge. False if it has none.
+    /// Takes the nonce of another challenge. Returns false if it has none.
     pub(super) fn renew(&mut self, challenge: &Challenge<'_>, cnonce: &[u8]) -> bool {
         let Some(nonce) = challenge.get("nonce") else { return false };
         self.cnonce = cnonce.into();
@@ -110,13 +110,13 @@ impl Digest {
         true
     }
 
-    /// Takes the next nonce without a challenge: the key of a session stays (§3.4.2).
+    /// Takes the next nonce without a challenge; the key of a session stays (§3.4.2).
     pub(super) fn follow(&mut self, nonce: &[u8]) {
         self.nonce = nonce.into();
         self.count = 0;
     }
 
-    /// Appends the value of `Authorization`; nothing on errors.
+    /// Appends the value of `Authorization`; appends nothing on errors.
     pub(super) fn authorize(
         &mut self,
         request: Request<'_>,
@@ -165,7 +165,7 @@ fn parameter(name: &str, value: &[u8], out: &mut Vec<u8>) {
     quote(value, out);
 }
 
-/// A quoted string (RFC 9110 §5.6.4).
+/// Appends a quoted string (RFC 9110 §5.6.4).
 pub(super) fn quote(value: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
     for byte in value {
@@ -177,7 +177,7 @@ pub(super) fn quote(value: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-const WRITES: &str = "a Vec takes all that is written";
+const WRITES: &str = "writing to a Vec cannot fail";
 
 #[cfg(test)]
 mod tests;

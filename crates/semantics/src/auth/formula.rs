@@ -1,42 +1,42 @@
-//! The formula of Digest (RFC 7616 §3.4.1), which clients and servers compute alike.
+//! The formula of Digest (RFC 7616 §3.4.1), for clients and servers.
 
 use super::challenge::Challenge;
 use super::hash::{Hash, Hex};
 use super::session::{Request, Scheme, Unsigned};
 
-/// How the proof is made.
+/// A Digest algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Algorithm {
     pub(super) name: &'static str,
     pub(super) hash: Hash,
-    /// The key depends on the first nonces of the session.
+    /// The key depends on the first nonces of the session (`-sess`).
     pub(super) is_session: bool,
 }
 
-/// What the proof covers.
+/// The part of the request that the proof covers (`qop`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protection {
-    /// Method and target, as in RFC 2069: no `qop` was said.
+    /// Method and target, as in RFC 2069: the challenge has no `qop`.
     Legacy,
-    /// Method, target, and how often the nonce was used.
+    /// Method, target, and the count of the nonce.
     Auth,
-    /// The body too.
+    /// The same, and the body.
     AuthInt,
 }
 
-/// What goes into a proof besides the key and the request.
+/// The inputs of a proof besides the key and the request.
 #[derive(Clone, Copy)]
 pub(super) struct Formula<'a> {
     pub(super) hash: Hash,
     pub(super) protection: Protection,
     pub(super) nonce: &'a [u8],
-    /// The count as it is written: eight digits.
+    /// The count as text: eight digits.
     pub(super) nc: &'a [u8],
     pub(super) cnonce: &'a [u8],
 }
 
 impl Algorithm {
-    /// MD5 if none is named (§3.3). `None` if it is unknown, or the scheme is another.
+    /// MD5 if none is named (§3.3). `None` if the algorithm is unknown or the scheme is not Digest.
     pub(super) fn of(challenge: &Challenge<'_>) -> Option<Self> {
         if !challenge.is("Digest") {
             return None;
@@ -46,7 +46,7 @@ impl Algorithm {
         all.find(|known| name.eq_ignore_ascii_case(known.name.as_bytes())).copied()
     }
 
-    /// What a server that offers a scheme names. `None` if the scheme is not Digest's.
+    /// The algorithm of a scheme; `None` if the scheme is not Digest.
     pub(super) fn of_scheme(scheme: Scheme) -> Option<Self> {
         let mut all = ALGORITHMS.iter().filter(|known| !known.is_session);
         all.find(|known| known.scheme() == scheme).copied()
@@ -60,7 +60,7 @@ impl Algorithm {
         }
     }
 
-    /// What stands for the password.
+    /// The hash that replaces the password.
     pub(super) fn secret(self, user: &str, realm: &[u8], password: &str) -> Hex {
         self.hash.of(&[user.as_bytes(), realm, password.as_bytes()])
     }
@@ -75,7 +75,7 @@ impl Algorithm {
 }
 
 impl Protection {
-    /// `auth` before `auth-int`, which needs the whole body before its head can be sent.
+    /// `auth` is preferred to `auth-int`, which needs the complete body before the head is sent.
     pub(super) fn of(challenge: &Challenge<'_>) -> Option<Self> {
         let Some(offered) = challenge.get("qop") else { return Some(Self::Legacy) };
         let offers = |wanted: Self| {

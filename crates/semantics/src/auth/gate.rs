@@ -1,8 +1,8 @@
-//! Who may in: a server's realm, its users, and what it asks of them (RFC 9110 §11).
+//! Authentication on the server side: the realm, its users and the challenges (RFC 9110 §11).
 //!
 //! ```text
-//! no credentials ─▶ Refused: 401 with challenges    a right proof, its nonce used up ─▶ stale=true
-//! wrong ones     ─▶ Failed: the same 401; a client may be guessing
+//! no credentials ─▶ Refused: 401 with challenges    expired nonce ─▶ stale=true
+//! wrong ones     ─▶ Failed: the same 401; limit their rate
 //! right ones     ─▶ Admitted: the user's name
 //! a password that has to be hashed ─▶ Undecided: `PendingPassword::verify`, off the event loop
 //! ```
@@ -21,7 +21,7 @@ use super::nonces::Nonces;
 use super::proof::{Authorization, DigestProof};
 use super::session::{Request, Scheme};
 
-/// Lets users in, and nobody else. Clones share what they know: give one to each thread.
+/// Authenticates users. Clones share their state: give one to each thread.
 ///
 /// ```
 /// use fulmar_semantics::auth::{Decision, Gate, GateOptions, Request};
@@ -32,8 +32,8 @@ use super::session::{Request, Scheme};
 /// let request = Request { method: b"GET", target: b"/", body: None };
 /// let sent: &[u8] = b"Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==";
 /// assert_eq!(gate.decide(0, request, [sent]), Decision::Admitted("Aladdin".into()));
-/// let asked = vec!["Basic realm=\"WallyWorld\", charset=\"UTF-8\"".into()];
-/// assert_eq!(gate.decide(0, request, []), Decision::Refused(asked));
+/// let challenges = vec!["Basic realm=\"WallyWorld\", charset=\"UTF-8\"".into()];
+/// assert_eq!(gate.decide(0, request, []), Decision::Refused(challenges));
 /// # Ok::<(), fulmar_semantics::auth::BadGate>(())
 /// ```
 #[derive(Clone)]
@@ -47,20 +47,19 @@ struct Shared {
     nonces: Nonces,
 }
 
-/// What a gate asks for.
+/// The options of a gate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GateOptions {
-    /// What clients show to their users, and tell places by. Without control characters.
+    /// The realm, which clients display and use to find credentials. Without control characters.
     pub realm: String,
-    /// What is offered, in the order in which it is: some clients take the first they know. Basic
-    /// sends the password itself, so it needs TLS. Of [`Scheme::DigestMd5`], only that it does not
-    /// can be said for it.
+    /// The offered schemes in order; some clients use the first one they know. Basic sends the
+    /// password itself, so it needs TLS. [`Scheme::DigestMd5`] is only better in that it does not.
     pub schemes: Vec<Scheme>,
-    /// How long a nonce is good for. A client whose nonce is too old is told so, and does not ask
-    /// its user again.
+    /// Lifetime of a nonce. The challenge for an expired nonce is marked `stale`, so that the
+    /// client does not prompt its user again.
     pub nonce_lifetime: Duration,
-    /// How many nonces in use are remembered; some 50 bytes each. Beyond it, the oldest have to be
-    /// replaced.
+    /// Maximum number of nonces in use, about 50 bytes each. Beyond it, the oldest are dropped and
+    /// their clients need new ones.
     pub nonces_max: usize,
 }
 
@@ -75,25 +74,25 @@ impl GateOptions {
         }
     }
 
-    /// Digest with SHA-256, and with MD5 for those who know nothing else.
+    /// Digest with SHA-256, and with MD5 for clients that support nothing else.
     pub fn digest(realm: &str) -> Self {
         let schemes = vec![Scheme::DigestSha256, Scheme::DigestMd5];
         Self { schemes, ..Self::basic(realm) }
     }
 }
 
-/// Who the users are. Any function from a name to a password is one.
+/// The users and their passwords. Implemented by any function from a name to a password.
 pub trait Users {
-    /// The password of a user, as Digest needs it. `None` if there is no such user, or only a hash
-    /// of the password is known.
+    /// The password of a user, which Digest needs. `None` if the user does not exist, or only a
+    /// hash of the password is known.
     fn password(&self, user: &str) -> Option<Cow<'_, str>>;
 
-    /// True if this is the user's password: for Basic. It runs on the event loop. `None` if the
-    /// check is slow, as a password hash is. For an unknown user it takes as long, and returns
-    /// `None` where it would for a known one: the result must not reveal which users exist.
+    /// True if the password is correct, for Basic. Runs on the event loop. `None` if the check is
+    /// slow (a password hash). For an unknown user it must take as long, and return `None` in the
+    /// same cases: the result must not reveal which users exist.
     fn verify_at_once(&self, user: &str, password: &str) -> Option<bool>;
 
-    /// The same, and it may take long: it runs on a thread for such work. Called only if
+    /// The same check, but it may be slow: it runs on a worker thread. Called only if
     /// [`Users::verify_at_once`] returned `None`.
     fn verify(&self, user: &str, password: &str) -> bool {
         self.verify_at_once(user, password).unwrap_or(false)
@@ -112,26 +111,27 @@ impl<F: Fn(&str) -> Option<String>> Users for F {
     }
 }
 
-/// Compares secrets in a time that tells nothing of them, not even their length.
+/// Compares secrets in constant time, which reveals neither content nor length.
 pub fn is_same_secret(ours: &str, theirs: &str) -> bool {
     Sha256::digest(ours).ct_eq(&Sha256::digest(theirs)).into()
 }
 
-/// Who asks.
+/// The result of an authentication.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// This user.
+    /// The credentials of this user are valid.
     Admitted(String),
-    /// There are no credentials that could be checked, or their nonce is used up: 401, with a
-    /// `WWW-Authenticate` field for each of these values.
+    /// The request has no credentials that can be checked, or their nonce has expired: respond 401,
+    /// with a `WWW-Authenticate` field for each of these values.
     Refused(Vec<String>),
-    /// The credentials are wrong: the same response. Callers limit how often that may happen.
+    /// The credentials are wrong: respond in the same way. Callers should limit the rate of
+    /// failures.
     Failed(Vec<String>),
-    /// The password has to be hashed first.
+    /// The password must be hashed first.
     Undecided(PendingPassword),
 }
 
-/// A password that has to be hashed to be checked. Never shown by `Debug`.
+/// A password check that needs a hash. `Debug` does not print the password.
 #[derive(Clone)]
 pub struct PendingPassword {
     shared: Arc<Shared>,
@@ -140,18 +140,18 @@ pub struct PendingPassword {
 }
 
 impl PendingPassword {
-    /// True if the password is right. It takes milliseconds or seconds of processor time: call it
-    /// on a thread for such work, never on an event loop.
+    /// True if the password is correct. Takes milliseconds or seconds of CPU time: call it on a
+    /// worker thread, not on an event loop.
     pub fn verify(&self) -> bool {
         self.shared.users.verify(&self.user, &self.password)
     }
 
-    /// The user that the client claims to be.
+    /// The user name sent by the client.
     pub fn user(&self) -> &str {
         &self.user
     }
 
-    /// A digest of user and password with this salt: equal for equal ones.
+    /// A salted digest of user and password; equal for equal credentials.
     pub fn digest(&self, salt: &[u8]) -> [u8; 32] {
         let len = self.user.len().to_be_bytes();
         let digest = Sha256::new().chain_update(salt).chain_update(len);
@@ -175,21 +175,21 @@ impl fmt::Debug for PendingPassword {
     }
 }
 
-/// Why there can be no such gate.
+/// Why the options of a gate are invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BadGate {
     /// The realm has a control character.
     Realm,
-    /// No scheme is offered, or Bearer, which is not about users.
+    /// No scheme is offered, or Bearer, which has no users.
     Schemes,
 }
 
 impl fmt::Display for BadGate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Realm => "the realm must be without control characters",
-            Self::Schemes => "offer Basic, Digest, or both",
+            Self::Realm => "realm has control characters",
+            Self::Schemes => "invalid schemes: offer Basic, Digest, or both",
         })
     }
 }
@@ -197,11 +197,11 @@ impl fmt::Display for BadGate {
 impl std::error::Error for BadGate {}
 
 impl Gate {
-    /// A gate for these users. `secret` are random bytes, by which nonces are known for our own; the
-    /// same for all processes that serve one place, if there are several.
+    /// Creates a gate for these users. `secret` must be random; it authenticates nonces. Processes
+    /// that serve the same realm must share it.
     ///
     /// # Errors
-    /// The variant says what is wrong with the options.
+    /// The variant names the invalid option.
     pub fn new(
         options: GateOptions,
         users: impl Users + Send + Sync + 'static,
@@ -217,8 +217,8 @@ impl Gate {
         Ok(Self { shared: Arc::new(Shared { options, users: Box::new(users), nonces }) })
     }
 
-    /// Decides on a request with these `Authorization` fields. More than one, or one that is
-    /// malformed, is none.
+    /// Authenticates a request with these `Authorization` fields. Several fields, or a malformed
+    /// one, count as no credentials.
     pub fn decide<'a>(
         &self,
         unix_now: i64,
@@ -252,7 +252,8 @@ impl Gate {
         }
     }
 
-    /// The proof comes first: whoever has none learns nothing of nonces, and uses up no memory.
+    /// The proof is checked before the nonce: invalid proofs reveal nothing about nonces and use no
+    /// memory.
     fn digest(&self, unix_now: i64, request: Request<'_>, proof: &DigestProof<'_>) -> Decision {
         let Shared { options, users, nonces } = &*self.shared;
         let user = proof.user().and_then(|user| String::from_utf8(user.into_owned()).ok());
@@ -279,7 +280,7 @@ impl Gate {
         Decision::Refused(self.challenges_of(unix_now, is_stale))
     }
 
-    /// The challenges of a 401: a `WWW-Authenticate` field for each value.
+    /// The challenges of a 401: the values of the `WWW-Authenticate` fields.
     pub fn challenges(&self, unix_now: i64) -> Vec<String> {
         self.challenges_of(unix_now, false)
     }
@@ -310,9 +311,9 @@ impl fmt::Debug for Gate {
     }
 }
 
-/// Long enough for a user's visit, short enough that a nonce is not worth keeping.
+/// Long enough for a user's visit, short enough that stolen nonces are of little use.
 const NONCE_LIFETIME_USUAL: Duration = Duration::from_secs(300);
-/// Some 200 KB.
+/// About 200 KB.
 const NONCES_USUAL: usize = 4096;
 
 #[cfg(test)]
@@ -334,7 +335,7 @@ mod tests {
         }
     }
 
-    /// Our own client's answer to a refusal.
+    /// The response of our client to a 401.
     fn begin(refusal: &[String], password: &str) -> Session {
         let asked = challenges(refusal.iter().map(String::as_bytes));
         let credentials = Credentials::password("Zoë", password).unwrap();
@@ -352,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn our_client_is_admitted_with_every_scheme() {
+    fn the_client_is_admitted_with_every_scheme() {
         for schemes in [
             &[Scheme::Basic][..],
             &[Scheme::DigestMd5],
@@ -378,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_counts_once_and_for_a_while_and_for_its_request() {
+    fn a_proof_is_valid_once_for_its_request_until_it_expires() {
         let gate = gate(GateOptions::digest("r"));
         let refusal = refused(gate.decide(100, REQUEST, []));
         let mut session = begin(&refusal, "pass:wörd");
@@ -389,10 +390,10 @@ mod tests {
             assert!(!is_stale(decide(100, other, &value)));
         }
         assert_eq!(decide(100, REQUEST, &value), admitted());
-        assert!(is_stale(decide(100, REQUEST, &value)), "sent again by somebody");
+        assert!(is_stale(decide(100, REQUEST, &value)), "replayed");
         let value = authorize(&mut session);
         assert!(is_stale(decide(401, REQUEST, &value)), "too old");
-        // As a client does: with the new nonce, without asking its user.
+        // As a client does: with the new nonce, without prompting the user.
         let next = refused(decide(401, REQUEST, &value));
         let mut session = begin(&next, "pass:wörd");
         assert_eq!(decide(401, REQUEST, &authorize(&mut session)), admitted());
@@ -403,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_offered_is_not_taken() {
+    fn schemes_that_are_not_offered_are_refused() {
         let basic = authorize(&mut begin(&["Basic realm=r".into()], "pass:wörd"));
         let digest = gate(GateOptions::digest("r"));
         refused(digest.decide(0, REQUEST, [&basic[..]]));
@@ -419,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_credentials_are_none() {
+    fn malformed_credentials_are_refused() {
         let gate = gate(GateOptions::basic("r"));
         let good = authorize(&mut begin(&["Basic realm=r".into()], "pass:wörd"));
         assert_eq!(gate.decide(0, REQUEST, [&good[..]]), admitted());
@@ -489,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn gates_that_cannot_be() {
+    fn invalid_options_are_rejected() {
         let of = |options| Gate::new(options, |_: &str| None, [0; 32]).map(drop).unwrap_err();
         assert_eq!(of(GateOptions::basic("a\r\nb")), BadGate::Realm);
         assert_eq!(of(GateOptions { schemes: vec![], ..GateOptions::basic("") }), BadGate::Schemes);

@@ -1,9 +1,9 @@
-//! The hash functions of Digest (RFC 7616 §6.1), and how it writes what comes out.
+//! The hash functions of Digest (RFC 7616 §6.1), with hexadecimal output.
 
 use md5::{Digest, Md5};
 use sha2::{Sha256, Sha512_256};
 
-/// MD5 is there because many servers know nothing else: it is chosen last.
+/// MD5 is supported because many servers have nothing else; it is the last choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hash {
     Md5,
@@ -19,7 +19,7 @@ pub(super) struct Hex {
 }
 
 impl Hash {
-    /// The hash of the parts with a colon between each two.
+    /// The hash of the parts, joined with colons.
     pub(super) fn of(self, parts: &[&[u8]]) -> Hex {
         match self {
             Self::Md5 => hash::<Md5>(parts),
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_answers() {
+    fn known_hashes() {
         for (hash, expected) in [
             (Hash::Md5, "900150983cd24fb0d6963f7d28e17f72"),
             (Hash::Sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),

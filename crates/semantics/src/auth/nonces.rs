@@ -1,10 +1,8 @@
-//! Nonces as a server gives them out, and which of their counts were used (RFC 7616 §3.3, §5.4,
-//! §5.5).
+//! Nonces of a server, and their used counts (RFC 7616 §3.3, §5.4, §5.5).
 //!
-//! A nonce says when it was made and proves, by a code only we can make, that it is ours: handing
-//! them out costs no memory, however many are asked for. Memory begins with the first right proof,
-//! and is bounded: of too many, the oldest are forgotten, and refused from then on, so that nothing
-//! is ever accepted twice.
+//! A nonce contains its time and a message authentication code, so issuing nonces needs no memory.
+//! The first valid proof allocates memory, which is bounded: the oldest nonces are forgotten and
+//! refused from then on, so no proof is accepted twice.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +13,7 @@ use sha2::Sha256;
 
 use super::hash::Hex;
 
-/// The nonces of one gate, for all of its threads.
+/// The nonces of a gate, for all its threads.
 pub(super) struct Nonces {
     key: Hmac<Sha256>,
     issued: AtomicU64,
@@ -26,27 +24,27 @@ pub(super) struct Nonces {
 
 #[derive(Default)]
 struct Book {
-    /// What was used, by when it was made.
+    /// Used counts, by the time of the nonce.
     used: BTreeMap<Made, Window>,
-    /// What was made up to here and is not in `used` has been forgotten.
+    /// Nonces up to this one that are not in `used` were forgotten.
     forgotten: Option<Made>,
 }
 
-/// When a nonce was made: seconds since 1970, and a number among all.
+/// The time of a nonce: seconds since 1970, and a sequence number.
 type Made = (u64, u64);
 
-/// Which counts of a nonce were used: those of parallel connections overtake each other.
+/// The used counts of a nonce. Counts of parallel connections arrive out of order.
 #[derive(Clone, Copy, Default)]
 struct Window {
     highest: u32,
-    /// The lowest bit is the highest count, the next one the one below.
+    /// A bit for each count: the lowest bit is the highest count, the next bit the count below it.
     used: u64,
 }
 
 impl Nonces {
     pub(super) fn new(secret: [u8; 32], lifetime_s: u64, nonces_max: usize) -> Self {
         Self {
-            key: Hmac::new_from_slice(&secret).expect("a key may have any length"),
+            key: Hmac::new_from_slice(&secret).expect("HMAC keys may have any length"),
             issued: AtomicU64::new(0),
             lifetime_s,
             nonces_max: nonces_max.max(1),
@@ -54,18 +52,18 @@ impl Nonces {
         }
     }
 
-    /// A new one.
+    /// Issues a nonce.
     pub(super) fn issue(&self, unix_now: i64) -> String {
         let number = self.issued.fetch_add(1, Ordering::Relaxed);
         self.write((unix_now.max(0).unsigned_abs(), number))
     }
 
-    /// Uses a nonce for the `count`th time. False if that was done before, or the nonce is not
-    /// ours, too old, or forgotten: the client may try again with a new one.
+    /// Marks the `count`th use of a nonce. Returns false if it was used before, or if the nonce is
+    /// not ours, too old, or forgotten: the client may retry with a new one.
     pub(super) fn take(&self, unix_now: i64, nonce: &[u8], count: u32) -> bool {
         let Some(made) = self.read(nonce) else { return false };
         let now = unix_now.max(0).unsigned_abs();
-        let age = now.checked_sub(made.0); // none if the clock was set back
+        let age = now.checked_sub(made.0); // `None` if the clock was set back
         if count == 0 || age.is_none_or(|age| age > self.lifetime_s) {
             return false;
         }
@@ -81,7 +79,7 @@ impl Nonces {
         String::from_utf8_lossy(Hex::new(&all).as_bytes()).into_owned()
     }
 
-    /// `None` if it is not one of ours.
+    /// `None` if the nonce is not ours.
     fn read(&self, nonce: &[u8]) -> Option<Made> {
         let text = str::from_utf8(nonce).ok().filter(|text| text.len() == NONCE_LEN)?;
         let mut bytes = [0; NONCE_LEN / 2];
@@ -97,14 +95,14 @@ impl Nonces {
 }
 
 impl Book {
-    /// Too old ones are refused by their age: nobody has to remember them.
+    /// Older nonces are refused by their age and need no memory.
     fn forget_before(&mut self, unix: u64) {
         while self.used.first_key_value().is_some_and(|(made, _)| made.0 < unix) {
             self.used.pop_first();
         }
     }
 
-    /// Where the counts of a nonce are entered; `None` if it has been forgotten.
+    /// The used counts of a nonce; `None` if it was forgotten.
     fn window(&mut self, made: Made, nonces_max: usize) -> Option<&mut Window> {
         if !self.used.contains_key(&made) {
             if self.forgotten.is_some_and(|last| made <= last) {
@@ -120,7 +118,7 @@ impl Book {
 }
 
 impl Window {
-    /// False if the count was used, or lies so far back that nobody knows.
+    /// Returns false if the count was used, or is older than the window.
     fn take(&mut self, count: u32) -> bool {
         if count > self.highest {
             self.used = self.used.checked_shl(count - self.highest).unwrap_or(0) | 1;
@@ -134,7 +132,7 @@ impl Window {
     }
 }
 
-/// Of the code: more than anybody tries out.
+/// Size of the code in bytes: too large for guessing.
 const CODE_SIZE: usize = 16;
 /// Two numbers and a code, in hexadecimal.
 const NONCE_LEN: usize = 2 * (8 + 8 + CODE_SIZE);
@@ -150,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nonce_is_ours_for_a_while() {
+    fn a_nonce_is_valid_until_it_expires() {
         let ours = nonces(10);
         let nonce = ours.issue(1_000);
         assert_eq!(nonce.len(), NONCE_LEN);
@@ -185,13 +183,13 @@ mod tests {
             [1, 2, 2, 1, 5, 4, 3, 3, 4].map(take),
             [true, true, false, false, true, true, true, false, false]
         );
-        assert!(take(70) && take(7) && !take(6), "64 counts back, and no further");
+        assert!(take(70) && take(7) && !take(6), "the window has 64 counts");
         assert!(!take(7) && take(8));
         assert!(take(u32::MAX) && !take(u32::MAX) && !take(70) && take(u32::MAX - 1));
     }
 
     #[test]
-    fn of_too_many_the_oldest_is_forgotten_and_refused() {
+    fn the_oldest_nonce_is_forgotten_and_refused() {
         let ours = nonces(3);
         let all: Vec<_> = (0..5).map(|_| ours.issue(0)).collect();
         let take = |at: usize, count| ours.take(0, all[at].as_bytes(), count);
@@ -199,14 +197,14 @@ mod tests {
         assert!(take(4, 1), "makes room");
         assert!(!take(0, 2) && !take(0, 1), "forgotten");
         assert!(take(1, 2) && take(2, 2) && !take(1, 1));
-        assert!(take(3, 1), "never used before, and younger than what was forgotten");
+        assert!(take(3, 1), "unused, and newer than the forgotten ones");
         assert!(!take(1, 3));
         let book = ours.book.lock().unwrap();
         assert_eq!(book.used.len(), 3);
     }
 
     #[test]
-    fn what_is_too_old_leaves_the_book() {
+    fn expired_nonces_are_removed() {
         let ours = nonces(10);
         for now in 0..10 {
             assert!(ours.take(now, ours.issue(now).as_bytes(), 1));
@@ -217,7 +215,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_happens_nothing_is_accepted_twice(
+        fn no_proof_is_accepted_twice(
             uses in prop::collection::vec((0..6_usize, 1..80_u32), 0..200),
         ) {
             let ours = nonces(3);

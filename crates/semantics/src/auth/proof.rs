@@ -1,7 +1,7 @@
-//! The server's side: what a client sent as `Authorization`, and whether it is right.
+//! Parsing and verifying `Authorization` on the server side.
 //!
-//! Only the proof is judged here. Which nonces are ours, how old they may be and which counts
-//! were seen is `gate`'s memory, not ours; nor whether what Digest did not cover matters.
+//! This module checks only the proof. `gate` decides which nonces are valid, how old they may be
+//! and which counts were used; and whether parts that Digest does not cover matter.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,23 +15,23 @@ use super::challenge::{Challenge, challenges};
 use super::formula::{Algorithm, Formula, Protection};
 use super::session::{Request, Scheme};
 
-/// What a client sent as `Authorization` or `Proxy-Authorization`. Never shown by `Debug`.
+/// The credentials in `Authorization` or `Proxy-Authorization`. `Debug` does not print them.
 #[non_exhaustive]
 pub enum Authorization<'a> {
-    /// A name and a password, as the bytes that came.
+    /// A name and a password, as received bytes.
     Basic {
-        /// Without a colon.
+        /// Has no colon.
         user: Vec<u8>,
         /// May have colons.
         password: Vec<u8>,
     },
     /// A token.
     Bearer(&'a [u8]),
-    /// A proof that somebody knows a password.
+    /// A proof of knowing a password.
     Digest(DigestProof<'a>),
 }
 
-/// What a client sent in place of its password.
+/// The proof that Digest sends instead of the password.
 pub struct DigestProof<'a> {
     params: Challenge<'a>,
     algorithm: Algorithm,
@@ -40,7 +40,7 @@ pub struct DigestProof<'a> {
 }
 
 impl<'a> Authorization<'a> {
-    /// `None` if it is malformed, or of a scheme that is not known here.
+    /// `None` if it is malformed, or has an unknown scheme.
     pub fn parse(value: &'a [u8]) -> Option<Self> {
         let mut found = challenges([value]);
         let params = found.pop().filter(|_| found.is_empty())?;
@@ -71,34 +71,34 @@ impl<'a> DigestProof<'a> {
         (is_whole && has_cnonce).then_some(Self { params, algorithm, protection, count })
     }
 
-    /// How good it is: not every server wants to take what it did not offer.
+    /// The scheme; a server should refuse schemes that it did not offer.
     pub fn scheme(&self) -> Scheme {
         self.algorithm.scheme()
     }
 
-    /// The nonce that it was made with.
+    /// The nonce of the proof.
     pub fn nonce(&self) -> &[u8] {
         self.param("nonce")
     }
 
-    /// How often the client says to have used the nonce; `None` if it does not count
-    /// (RFC 2069), so that anyone could send the same again.
+    /// The client's count of uses of the nonce; `None` without a count (RFC 2069), which permits
+    /// replays.
     pub fn count(&self) -> Option<u32> {
         self.count
     }
 
-    /// The target that it was made for, which must be the request's (RFC 7616 §3.4.6).
+    /// The target of the proof, which must be the request's (RFC 7616 §3.4.6).
     pub fn target(&self) -> &[u8] {
         self.param("uri")
     }
 
-    /// Who made it, by their own account. `None` if they do not say, say it twice, or say a hash of
-    /// it only: see [`DigestProof::is_of`].
+    /// The user name sent by the client. `None` if it is missing, repeated, or hashed: see
+    /// [`DigestProof::is_of`].
     pub fn user(&self) -> Option<Cow<'_, [u8]>> {
         if self.is_user_hashed() { None } else { self.name() }
     }
 
-    /// True if it was made by somebody who is called so.
+    /// True if the proof is for this user name.
     pub fn is_of(&self, user: &str) -> bool {
         let Some(name) = self.name() else { return false };
         if self.is_user_hashed() {
@@ -123,8 +123,8 @@ impl<'a> DigestProof<'a> {
         self.params.get("userhash").is_some_and(|flag| flag.eq_ignore_ascii_case(b"true"))
     }
 
-    /// True if it was made with this password, in this realm, for this request. Takes as long for
-    /// any wrong password.
+    /// True if the proof matches this password, realm and request. Takes as long for any wrong
+    /// password.
     pub fn verify(&self, realm: &str, user: &str, password: &str, request: Request<'_>) -> bool {
         if self.param("realm") != realm.as_bytes()
             || self.target() != request.target
@@ -146,7 +146,7 @@ impl<'a> DigestProof<'a> {
         expected.is_ok_and(|expected| expected.as_bytes().ct_eq(self.param("response")).into())
     }
 
-    /// One of those that are there.
+    /// The value of a parameter that is always present.
     fn param(&self, name: &str) -> &[u8] {
         self.params.get(name).unwrap_or_default()
     }
@@ -175,7 +175,7 @@ fn count(nc: &[u8]) -> Option<u32> {
     u32::from_str_radix(text, 16).ok()
 }
 
-/// How a name in UTF-8 begins (RFC 8187 §3.2.1).
+/// Prefix of a name in UTF-8 (RFC 8187 §3.2.1).
 const EXTENDED: &[u8] = b"UTF-8''";
 
 #[cfg(test)]
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn proofs_that_lack_something() {
+    fn incomplete_proofs_are_rejected() {
         let whole = "Digest username=u, realm=r, nonce=n, uri=u, response=x, qop=auth, \
             nc=00000001, cnonce=c";
         assert_eq!(digest(whole.as_bytes()).count(), Some(1));
@@ -287,9 +287,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_an_authorization_or_none(
+        fn random_bytes_are_parsed_or_rejected(
             value in prop::collection::vec(any::<u8>(), 0..64),
-            params in "(, ?(username\\*?|userhash|realm|nonce|uri|qop|nc|cnonce|response|algorithm)=(auth|true|UTF-8''%|0000000f|\"x\")){0,12}",
+            params in "(, ?(username\\*?|userhash|realm|nonce|uri|qop|nc|cnonce|response|algorithm)\
+                =(auth|true|UTF-8''%|0000000f|\"x\")){0,12}",
         ) {
             let digest = format!("Digest {params}");
             for value in [&value[..], digest.as_bytes()] {

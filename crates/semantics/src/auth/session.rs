@@ -1,4 +1,4 @@
-//! What a client sends to prove itself, from one challenge to the next.
+//! The client's credentials for one realm, across challenges.
 
 use std::fmt;
 
@@ -10,10 +10,10 @@ use super::credentials::{Credentials, Secret};
 use super::digest::Digest;
 use super::hash::Hex;
 
-/// How a client proves itself; better ones are greater.
+/// An authentication scheme; stronger schemes are greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scheme {
-    /// The password itself, for everybody to read who sees the request.
+    /// The password itself, readable by everything that sees the request.
     Basic,
     /// Digest with MD5.
     DigestMd5,
@@ -25,29 +25,29 @@ pub enum Scheme {
     Bearer,
 }
 
-/// What Digest's proof is about.
+/// The parts of a request that a Digest proof covers.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// As it is sent.
+    /// As sent.
     pub method: &'a [u8],
-    /// As it is sent.
+    /// As sent.
     pub target: &'a [u8],
-    /// The whole body if it is at hand; an empty one if there is none.
+    /// The complete body if it is available; empty if there is none.
     pub body: Option<&'a [u8]>,
 }
 
-/// One proof that was sent: which of its nonces a server refuses.
+/// The proof of one request; identifies the nonce that a server refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attempt {
     generation: u64,
     count: u32,
 }
 
-/// Why there is no proof. The request goes without one, and the next challenge starts anew.
+/// Why there is no proof. The request is sent without one, and the next challenge starts again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unsigned {
-    /// The server wants the body covered, and it is not at hand.
+    /// The server requires a digest of the body, which is not available.
     BodyUnknown,
     /// The nonce was used 2^32 - 1 times.
     Spent,
@@ -56,43 +56,43 @@ pub enum Unsigned {
 impl fmt::Display for Unsigned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::BodyUnknown => "the server wants a digest of the body, which is not at hand",
-            Self::Spent => "the server's nonce has been used too often",
+            Self::BodyUnknown => "server requires a digest of the body, which is not available",
+            Self::Spent => "server nonce has reached its maximum count",
         })
     }
 }
 
 impl std::error::Error for Unsigned {}
 
-/// What a further 401 or 407 means.
+/// The meaning of another 401 or 407.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The nonce was too old. There is a newer one now: send the request again.
+    /// The nonce has expired and there is a newer one: send the request again.
     Retry,
-    /// The server does not want these credentials.
+    /// The server refused the credentials.
     Refused,
 }
 
-/// What to send to one origin, or one proxy, in one realm.
+/// Credentials for one origin or one proxy, in one realm.
 #[derive(Clone)]
 pub struct Session {
     proof: Proof,
-    /// Counts the nonces.
+    /// Number of nonces so far.
     generation: u64,
 }
 
 #[derive(Clone)]
 enum Proof {
-    /// The same for all requests.
+    /// The same value for all requests.
     Fixed(Scheme, Box<[u8]>),
     Digest(Box<Digest>),
 }
 
 impl Session {
-    /// Answers challenges with the best scheme that these credentials are for, and that is not
-    /// worse than `weakest`; of equal ones, the first. `None` if there is none.
+    /// Selects the strongest scheme that these credentials support and that is not weaker than
+    /// `weakest`; of equal ones, the first. `None` if there is none.
     ///
-    /// `random` are 16 bytes that nobody can foretell.
+    /// `random` must be 16 unpredictable bytes.
     pub fn begin(
         challenges: &[Challenge<'_>],
         credentials: &Credentials,
@@ -112,18 +112,18 @@ impl Session {
         Some(Self { proof, generation: 0 })
     }
 
-    /// Basic or Bearer without being asked: what a caller wants who knows the server. `None` if
-    /// the user's name has a colon, which Basic cannot carry (RFC 7617 §2).
+    /// Basic or Bearer without a challenge, for callers that know the server. `None` if the user
+    /// name has a colon, which Basic does not permit (RFC 7617 §2).
     pub fn unasked(credentials: &Credentials) -> Option<Self> {
         Some(Self { proof: fixed(credentials)?, generation: 0 })
     }
 
-    /// How it proves itself.
+    /// The selected scheme.
     pub fn scheme(&self) -> Scheme {
         self.proof.scheme()
     }
 
-    /// Appends the value of `Authorization` for one request.
+    /// Appends the value of `Authorization` for a request.
     ///
     /// # Errors
     /// [`Unsigned`]; nothing was appended.
@@ -145,12 +145,11 @@ impl Session {
         Ok(Attempt { generation: self.generation, count })
     }
 
-    /// Takes the challenges of the 401 or 407 that answered an attempt.
+    /// Handles the challenges of a 401 or 407 for an attempt.
     ///
-    /// A server that has forgotten a nonce should say `stale`. Some do not: so a nonce that is
-    /// refused after it has been used before is replaced too, and only the refusal of a new one
-    /// is taken for an answer. After [`Verdict::Refused`], challenges for another realm can still
-    /// be answered by a new session.
+    /// A server that has forgotten a nonce should set `stale`, but some do not. So a nonce that is
+    /// refused after an earlier use is replaced too; only the refusal of a new nonce is final.
+    /// After [`Verdict::Refused`], a new session can handle challenges for another realm.
     pub fn handle_challenges(
         &mut self,
         attempt: Attempt,
@@ -159,7 +158,7 @@ impl Session {
     ) -> Verdict {
         let Proof::Digest(digest) = &mut self.proof else { return Verdict::Refused };
         if attempt.generation != self.generation {
-            return Verdict::Retry; // another answer brought a newer nonce meanwhile
+            return Verdict::Retry; // another response brought a newer nonce meanwhile
         }
         let Some(challenge) = challenges.iter().find(|challenge| digest.continues(challenge))
         else {
@@ -176,8 +175,8 @@ impl Session {
         Verdict::Retry
     }
 
-    /// Takes `Authentication-Info` or `Proxy-Authentication-Info` (RFC 7616 §3.5): the nonce that
-    /// the next request shall use.
+    /// Handles `Authentication-Info` or `Proxy-Authentication-Info` (RFC 7616 §3.5): the nonce for
+    /// the next request.
     pub fn handle_info(&mut self, field: &[u8]) {
         let Proof::Digest(digest) = &mut self.proof else { return };
         if let Some(nonce) = info(field, "nextnonce").filter(|nonce| **nonce != *digest.nonce()) {
@@ -202,8 +201,8 @@ impl Proof {
     }
 }
 
-/// What needs no nonce. Names and passwords go as UTF-8, which is what `charset` can ask for, and
-/// what servers that do not ask most often expect.
+/// Credentials without a nonce. Names and passwords are sent in UTF-8, which `charset` can request,
+/// and which most servers without it expect.
 fn fixed(credentials: &Credentials) -> Option<Proof> {
     let (scheme, value) = match &credentials.secret {
         Secret::Password { user, .. } if user.contains(':') => return None,

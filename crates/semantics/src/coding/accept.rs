@@ -1,10 +1,10 @@
-//! Which codings a client takes: `Accept-Encoding` (RFC 9110 §12.5.3).
+//! The codings that a client accepts: `Accept-Encoding` (RFC 9110 §12.5.3).
 
 use fulmar_proto::Headers;
 
 use super::Coding;
 
-/// What the `Accept-Encoding` fields of a request say.
+/// The parsed `Accept-Encoding` fields of a request.
 ///
 /// ```
 /// use fulmar_proto::HeaderBuf;
@@ -19,19 +19,19 @@ use super::Coding;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accepted {
-    /// In thousandths, as all below.
+    /// All weights are in thousandths.
     gzip: Option<u16>,
     deflate: Option<u16>,
     brotli: Option<u16>,
     zstd: Option<u16>,
     identity: Option<u16>,
-    /// `*`: of everything that is not named.
+    /// `*`: all codings without a name.
     other: Option<u16>,
 }
 
 impl Accepted {
-    /// Reads them. Of what is named twice, the first counts; an element that is malformed is as if
-    /// it were not there.
+    /// Parses the fields. The first of several weights for a name counts; malformed elements are
+    /// ignored.
     pub fn of(headers: Headers<'_>) -> Self {
         let mut accepted = Self::default();
         let fields = headers.get_all("Accept-Encoding");
@@ -46,12 +46,12 @@ impl Accepted {
         accepted
     }
 
-    /// How much the client would like this coding, or with `None` no coding at all: more is
-    /// better, and 0 is what it does not take.
+    /// The client's preference for a coding, or for no coding (`None`): higher is better, 0 is not
+    /// acceptable.
     ///
-    /// Without a coding is taken unless it is ruled out by `identity;q=0` or `*;q=0`; if it is not
-    /// named it ranks behind everything that is. Of a client that says nothing at all any coding
-    /// could be sent, says the RFC; but who knows codings names them, so it is sent none.
+    /// No coding is acceptable unless `identity;q=0` or `*;q=0` excludes it; if it is not named, it
+    /// ranks behind all named codings. If the client sends no field, the RFC permits any coding,
+    /// but clients that support codings name them; so none is used.
     pub fn rank(&self, coding: Option<Coding>) -> u16 {
         let named = match coding {
             None => self.identity,
@@ -83,7 +83,7 @@ impl Accepted {
     }
 }
 
-/// `"q=" qvalue` in thousandths (RFC 9110 §12.4.2).
+/// Parses `"q=" qvalue` in thousandths (RFC 9110 §12.4.2).
 fn weight(parameter: &[u8]) -> Option<u16> {
     let [b'q' | b'Q', b'=', value @ ..] = parameter.trim_ascii() else { return None };
     let (whole, decimals) = match value {
@@ -101,7 +101,7 @@ fn weight(parameter: &[u8]) -> Option<u16> {
 
 /// `q=1`, in thousandths.
 const WEIGHT_MAX: u16 = 1000;
-/// The rank of no coding where nothing is said of it: the least, but not none.
+/// The rank of no coding if it is not named: the lowest acceptable.
 const UNNAMED_IDENTITY: u16 = 1;
 
 #[cfg(test)]
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_come_to_ranks() {
+    fn fields_give_ranks() {
         for (fields, expected) in [
             (&[][..], [0, 0, 0, 1]),
             (&[""], [0, 0, 0, 1]),
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_weights_take_their_element_with_them() {
+    fn elements_with_malformed_weights_are_ignored() {
         for weight in [
             "",
             "q",
@@ -178,8 +178,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_come_to_ranks(mut field in prop::collection::vec(0x20..=0xff_u8, 0..64)) {
-            field.retain(|byte| *byte != 0x7f); // which no field has
+        fn random_bytes_give_ranks(mut field in prop::collection::vec(0x20..=0xff_u8, 0..64)) {
+            field.retain(|byte| *byte != 0x7f); // not allowed in fields
             let accepted = accepted(&[field.trim_ascii()]);
             for coding in [Some(Coding::Gzip), Some(Coding::Zstd), None] {
                 prop_assert!(accepted.rank(coding) <= WEIGHT_MAX + UNNAMED_IDENTITY);

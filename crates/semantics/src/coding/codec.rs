@@ -1,7 +1,8 @@
-//! The codings themselves: other people's decoders behind one signature.
+//! The decoders of all codings with one signature.
 //!
-//! zlib-rs through flate2 for the deflate family and `brotli-decompressor` are memory-safe Rust;
-//! zstd is the reference library, as the Rust one takes whole blocks only, of up to 128 KB, and
+//! zlib-rs through flate2 (gzip, deflate) and `brotli-decompressor` are memory-safe Rust. zstd is
+//! the reference library in C: the Rust implementation decodes only whole blocks of up to 128 KB.
+//! All of them stop when the output is full.
 //! could not work byte by byte. All three stop when the output is full.
 
 use std::fmt;
@@ -13,7 +14,7 @@ use zstd::stream::raw::{DParameter, Decoder as Zstd, Operation};
 use super::Coding;
 use super::decoder::Done;
 
-/// Where one coding of one body stands.
+/// The state of one coding of a body.
 pub(super) struct Codec {
     engine: Engine,
     /// The body may end here.
@@ -22,13 +23,13 @@ pub(super) struct Codec {
 
 enum Engine {
     Gzip(Decompress),
-    /// No byte has told which of its two forms it has.
+    /// `None` until the first byte shows which of the two forms it is.
     Deflate(Option<Decompress>),
     Brotli(Box<BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>>),
     Zstd(Zstd<'static>),
 }
 
-/// What is wrong with the bytes.
+/// An error in the coded bytes.
 pub(super) enum Fault {
     Corrupt,
     TrailingData,
@@ -44,21 +45,21 @@ impl Codec {
                 Engine::Brotli(Box::new(BrotliState::new_strict(alloc(), alloc(), alloc())))
             }
             Coding::Zstd => {
-                let mut zstd = Zstd::new().expect("no dictionary, so nothing to refuse");
+                let mut zstd = Zstd::new().expect("creation without a dictionary cannot fail");
                 zstd.set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW_BITS_MAX))
-                    .expect("within the bounds of the library");
+                    .expect("within the limits of the library");
                 Engine::Zstd(zstd)
             }
         };
         Self { engine, ended: false }
     }
 
-    /// True if the body is complete so far as this coding can tell.
+    /// True if this coding is complete.
     pub(super) fn is_ended(&self) -> bool {
         self.ended
     }
 
-    /// Undoes some of `input`: if both it and the room are not empty, something is done.
+    /// Decodes some of `input`; makes progress if neither `input` nor `output` is empty.
     pub(super) fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Done, Fault> {
         if self.ended {
             let Some(first) = input.first() else { return Ok(Done::default()) };
@@ -86,7 +87,7 @@ impl Codec {
         Ok(done)
     }
 
-    /// After the end comes another member or frame, or something that does not belong here.
+    /// Bytes follow the end: another member or frame, or trailing data.
     fn begin_another(&mut self, first: u8) -> Result<(), Fault> {
         match &mut self.engine {
             Engine::Gzip(engine) if first == GZIP_MAGIC => engine.reset(true),
@@ -117,8 +118,8 @@ fn inflate(
     Ok((Done { consumed, produced }, status == Status::StreamEnd))
 }
 
-/// The low half of the first byte of a zlib frame is 8 (RFC 1950 §2.2). A bare stream that
-/// began so would be a stored block whose padding is not zero, which nobody writes.
+/// The low half of the first byte of a zlib header is 8 (RFC 1950 §2.2). A raw stream with that
+/// byte would be a stored block with non-zero padding, which no encoder writes.
 fn is_zlib(first: u8) -> bool {
     first & 0x0f == 8
 }
@@ -149,12 +150,12 @@ fn brotli(
     }
 }
 
-/// 32 KB: all that deflate can ask for.
+/// 32 KB: the maximum of deflate.
 const DEFLATE_WINDOW_BITS: u8 = 15;
-/// 8 MB: all that a sender may ask for (RFC 9659 §3).
+/// 8 MB: the maximum window for senders (RFC 9659 §3).
 const ZSTD_WINDOW_BITS_MAX: u32 = 23;
 const GZIP_MAGIC: u8 = 0x1f;
-/// The first byte of a frame, which is little-endian (RFC 8878 §3.1.1).
+/// The first byte of a frame (little-endian, RFC 8878 §3.1.1).
 const ZSTD_MAGIC: u8 = 0x28;
-/// The first bytes of frames that hold no data (RFC 8878 §3.1.2).
+/// The first bytes of skippable frames, which have no data (RFC 8878 §3.1.2).
 const ZSTD_SKIPPABLE: std::ops::RangeInclusive<u8> = 0x50..=0x5f;

@@ -1,9 +1,9 @@
-//! What a body is wrapped in, undone as the bytes arrive: the decoder of `Content-Encoding`.
+//! A streaming decoder for `Content-Encoding`.
 //!
-//! Bytes are pushed in and come out in the caller's buffer, never more than it holds: while it is
-//! full, nothing more is undone, so a bomb waits as compressed as it arrived. Memory is that of
-//! the codings alone: 32 KB of window for gzip and deflate, up to 8 MB for zstd and 16 MB for
-//! Brotli where a stream asks for it, and [`HELD_SIZE_MAX`] between two codings of a stack.
+//! The output never exceeds the caller's buffer, and decoding stops while it is full. So a
+//! decompression bomb stays compressed until it is read. Memory is used only by the decoders: a
+//! window of 32 KB for gzip and deflate, up to 8 MB for zstd and 16 MB for Brotli if a stream
+//! requires it, and [`HELD_SIZE_MAX`] between two codings.
 //!
 //! ```
 //! use fulmar_semantics::coding::{Decoder, Limits};
@@ -16,7 +16,7 @@
 //!     input = &input[step.consumed..];
 //!     body.extend_from_slice(&piece[..step.produced]); // back-pressure: wait here
 //!     if !step.pending {
-//!         break; // everything that has arrived is undone
+//!         break; // all input is decoded
 //!     }
 //! }
 //! decoder.finish()?; // the body is complete
@@ -29,24 +29,24 @@ use std::fmt;
 use super::Coding;
 use super::codec::{Codec, Fault};
 
-/// One body being undone. Needs the feature `decoding`.
+/// The decoder of a body. Needs the feature `decoding`.
 #[derive(Debug)]
 pub struct Decoder {
-    /// In the order in which they are undone: the reverse of the field's. Never empty.
+    /// In decoding order: the reverse of the field. Never empty.
     stages: Vec<Stage>,
     limits: Limits,
     consumed: u64,
     produced: u64,
-    /// Why nothing more comes out.
+    /// The error that stopped the decoder.
     failed: Option<CodingError>,
 }
 
-/// How much may come out of a body.
+/// Limits of the decoded size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of the body as it was before it was wrapped.
+    /// Maximum size of the decoded body in bytes.
     pub output_max: Option<u64>,
-    /// Bytes out for each byte in, held against bodies that have grown beyond
+    /// Maximum ratio of decoded to received bytes; applies to bodies larger than
     /// [`RATIO_SIZE_MIN`].
     pub ratio_max: Option<u32>,
 }
@@ -57,21 +57,20 @@ impl Default for Limits {
     }
 }
 
-/// What one call of [`Decoder::decode`] did.
+/// The result of a call of [`Decoder::decode`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Bytes of the input that are done with. The rest has to be presented again.
+    /// Number of input bytes consumed. The rest must be passed again.
     pub consumed: usize,
-    /// Bytes of the body, at the front of the output.
+    /// Number of decoded bytes at the beginning of the output.
     pub produced: usize,
-    /// The output was filled: there may be more, even without more input. Otherwise all input
-    /// is consumed.
+    /// The output is full: there may be more without more input. If false, all input was consumed.
     pub pending: bool,
 }
 
 impl Decoder {
-    /// Undoes what these `Content-Encoding` fields say, in wire order; `None` if they say
-    /// nothing, or `identity`.
+    /// A decoder for these `Content-Encoding` fields, in wire order; `None` if they are empty, or
+    /// only contain `identity`.
     ///
     /// # Errors
     /// [`CodingError::Unknown`], [`CodingError::TooMany`].
@@ -96,11 +95,12 @@ impl Decoder {
         Ok((!decoder.stages.is_empty()).then_some(decoder))
     }
 
-    /// Undoes as much of `input` as fits into `output`. An empty input asks for what is pending.
+    /// Decodes as much of `input` as fits into `output`. An empty input continues with pending
+    /// data.
     ///
     /// # Errors
-    /// The body is not what its fields say, or too much of it: nothing of this call or a later
-    /// one is to be used.
+    /// The body does not match its fields, or exceeds a limit. The output of this call and of later
+    /// calls is invalid.
     pub fn decode(&mut self, input: &[u8], output: &mut [u8]) -> Result<Step, CodingError> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
@@ -117,11 +117,11 @@ impl Decoder {
         step
     }
 
-    /// No more input comes, and nothing is pending: the body is complete, or it was cut off. A
-    /// body without a byte is complete whatever its coding, as servers send it.
+    /// Checks at the end of the input, without pending data, that the body is complete. An empty
+    /// body is complete with any coding, because servers send such bodies.
     ///
     /// # Errors
-    /// [`CodingError::Truncated`], or the error that `decode` gave.
+    /// [`CodingError::Truncated`], or the error that `decode` returned.
     pub fn finish(&self) -> Result<(), CodingError> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
@@ -147,13 +147,13 @@ impl Decoder {
     }
 }
 
-/// One coding of a stack, and what waits for it.
+/// One coding of a stack, with its pending input.
 struct Stage {
     coding: Coding,
     codec: Codec,
-    /// Its last output was filled: there may be more without more input.
+    /// The last output was full: there may be more without more input.
     pending: bool,
-    /// What the coding around it has given, from `at` on; unused by the outermost one.
+    /// Output of the outer coding, unread from `at`; unused by the outermost coding.
     held: Vec<u8>,
     at: usize,
 }
@@ -163,8 +163,7 @@ impl Stage {
         Self { coding, codec: Codec::new(coding), pending: false, held: Vec::new(), at: 0 }
     }
 
-    /// Undoes some of `input`. Does nothing only if nothing can be done without more of it, or
-    /// if there is no room.
+    /// Decodes some of `input`. Makes no progress only if it needs more input or more room.
     fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Done, CodingError> {
         if input.is_empty() && !self.pending {
             return Ok(Done::default());
@@ -177,7 +176,7 @@ impl Stage {
         Ok(done)
     }
 
-    /// As `step`, with the input that is held.
+    /// Like `step`, with the held input.
     fn step_held(&mut self, output: &mut [u8]) -> Result<Done, CodingError> {
         let held = std::mem::take(&mut self.held);
         let done = self.step(&held[self.at..], output);
@@ -193,18 +192,18 @@ impl fmt::Debug for Stage {
     }
 }
 
-/// What one step of a codec did.
+/// The result of one step of a codec.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Done {
     pub(super) consumed: usize,
     pub(super) produced: usize,
 }
 
-/// Fills `output` from the last of these stages, each fed by the one before it and the first by
-/// `input`, of which it leaves what is not consumed. The output is not full only if the input
-/// is used up.
+/// Fills `output` from the last of these stages. Each stage reads from the one before it, the first
+/// one from `input`, which keeps the unconsumed rest. If the output is not full, the input was
+/// consumed completely.
 fn pull(stages: &mut [Stage], input: &mut &[u8], output: &mut [u8]) -> Result<usize, CodingError> {
-    let (stage, outer) = stages.split_last_mut().expect("a decoder has a stage");
+    let (stage, outer) = stages.split_last_mut().expect("a decoder has at least one stage");
     let mut produced = 0;
     while produced < output.len() {
         let room = &mut output[produced..];
@@ -229,28 +228,28 @@ fn pull(stages: &mut [Stage], input: &mut &[u8], output: &mut [u8]) -> Result<us
     Ok(produced)
 }
 
-/// Why a body cannot be undone.
+/// Why a body cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CodingError {
-    /// A coding that is not understood; its name, cut at [`NAME_SIZE_MAX`].
+    /// An unsupported coding, with its name truncated to [`NAME_SIZE_MAX`].
     Unknown(Box<str>),
     /// More codings than [`CODINGS_LEN_MAX`].
     TooMany,
-    /// The bytes are not of this coding, or do not match its checksum.
+    /// The bytes are not valid in this coding, or do not match its checksum.
     Corrupt(Coding),
-    /// The body ended before this coding did.
+    /// The body ended before the coding.
     Truncated(Coding),
-    /// Bytes follow where this coding has ended.
+    /// Bytes follow the end of the coding.
     TrailingData(Coding),
-    /// More than [`Limits::output_max`] came out.
+    /// The decoded body exceeds [`Limits::output_max`].
     OutputTooLong {
-        /// That limit.
+        /// The limit.
         max: u64,
     },
-    /// More than [`Limits::ratio_max`] came out for what went in.
+    /// The ratio exceeds [`Limits::ratio_max`].
     RatioTooHigh {
-        /// That limit.
+        /// The limit.
         max: u32,
     },
 }
@@ -265,16 +264,16 @@ impl CodingError {
 impl fmt::Display for CodingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unknown(name) => write!(f, "the content coding {name:?} is not known"),
+            Self::Unknown(name) => write!(f, "unknown content coding {name:?}"),
             Self::TooMany => write!(f, "more than {CODINGS_LEN_MAX} content codings"),
-            Self::Corrupt(coding) => write!(f, "the {} body is corrupt", coding.name()),
-            Self::Truncated(coding) => write!(f, "the {} body is cut off", coding.name()),
+            Self::Corrupt(coding) => write!(f, "corrupt {} body", coding.name()),
+            Self::Truncated(coding) => write!(f, "truncated {} body", coding.name()),
             Self::TrailingData(coding) => {
-                write!(f, "bytes follow the end of the {} body", coding.name())
+                write!(f, "trailing bytes after the {} body", coding.name())
             }
-            Self::OutputTooLong { max } => write!(f, "the decoded body is longer than {max} bytes"),
+            Self::OutputTooLong { max } => write!(f, "decoded body exceeds {max} bytes"),
             Self::RatioTooHigh { max } => {
-                write!(f, "the decoded body is more than {max} times as long as it was sent")
+                write!(f, "decoded body exceeds {max} times its encoded size")
             }
         }
     }
@@ -282,14 +281,14 @@ impl fmt::Display for CodingError {
 
 impl std::error::Error for CodingError {}
 
-/// Codings on top of each other: as many as curl accepts; more than two have no honest use.
+/// Maximum number of codings in a stack, as in curl; legitimate bodies have at most two.
 pub const CODINGS_LEN_MAX: usize = 5;
-/// Bytes between two codings of a stack.
+/// Maximum number of bytes between two codings of a stack.
 pub const HELD_SIZE_MAX: usize = 16 * 1024;
-/// gzip and deflate cannot exceed 1,032: this stops what only bombs in Brotli, zstd or stacks do.
+/// Above 1,032, the maximum of gzip and deflate: it stops only bombs in Brotli, zstd or stacks.
 pub const RATIO_USUAL: u32 = 1_100;
-/// A body that has not grown beyond this hurts nobody, whatever its ratio: a page of one letter
-/// repeated is honest.
+/// Bodies up to this size are harmless with any ratio; a page that repeats one letter is
+/// legitimate.
 pub const RATIO_SIZE_MIN: u64 = 1024 * 1024;
-/// How much of a coding's name an error shows.
+/// Maximum length of a coding's name in an error.
 pub const NAME_SIZE_MAX: usize = 64;

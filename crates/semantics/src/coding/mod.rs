@@ -15,21 +15,21 @@ pub use decoder::{
     RATIO_USUAL, Step,
 };
 
-/// A content coding that is understood.
+/// A supported content coding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coding {
-    /// `gzip` and `x-gzip` (RFC 1952): members one after another are one body.
+    /// `gzip` and `x-gzip` (RFC 1952); consecutive members are one body.
     Gzip,
-    /// `deflate` (RFC 1950), and without the zlib frame (RFC 1951) as some servers send it.
+    /// `deflate` (RFC 1950), also without the zlib header (RFC 1951), which some servers omit.
     Deflate,
     /// `br` (RFC 7932).
     Brotli,
-    /// `zstd` (RFC 8878, with the window of RFC 9659): frames one after another are one body.
+    /// `zstd` (RFC 8878, with the window of RFC 9659); consecutive frames are one body.
     Zstd,
 }
 
 impl Coding {
-    /// The coding of this name; names are compared without case.
+    /// The coding with this name, compared without case.
     pub fn from_name(name: &[u8]) -> Option<Self> {
         let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
         match () {
@@ -41,7 +41,7 @@ impl Coding {
         }
     }
 
-    /// Its name in `Content-Encoding`.
+    /// The name in `Content-Encoding`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Gzip => "gzip",
@@ -52,5 +52,5 @@ impl Coding {
     }
 }
 
-/// What a request that wants its body wrapped says in `Accept-Encoding` (RFC 9110 §12.5.3).
+/// The value of `Accept-Encoding` for all supported codings (RFC 9110 §12.5.3).
 pub const ACCEPT_ENCODING: &str = "gzip, deflate, br, zstd";

@@ -1,4 +1,4 @@
-//! One cookie, as it is kept, and which requests it goes with (RFC 6265bis §5.7, §5.8).
+//! A stored cookie, and the requests it is sent with (RFC 6265bis §5.7, §5.8).
 
 use std::cell::Cell;
 use std::fmt;
@@ -17,25 +17,25 @@ pub struct Cookie {
     pub(super) is_secure: bool,
     pub(super) is_http_only: bool,
     pub(super) same_site: SameSite,
-    /// In seconds since 1970, never 0; `None` ends with the session.
+    /// Seconds since 1970, never 0; `None` for a session cookie.
     pub(super) expires: Option<u64>,
-    /// The jar's count of events when it came. No two cookies of a jar have the same.
+    /// The jar's event count at its creation; unique within a jar.
     pub(super) created: u64,
-    /// The jar's count of events when it was last sent or set.
+    /// The jar's event count when it was last sent or set.
     pub(super) used: Cell<u64>,
 }
 
-/// Which requests of other sites a cookie goes with. Kept for those who ask.
+/// The cross-site requests that a cookie is sent with. Stored, but not applied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SameSite {
-    /// Nothing was said, or nothing that is known.
+    /// Missing or unknown.
     #[default]
     Default,
-    /// None.
+    /// No cross-site requests.
     Strict,
-    /// Those that lead to the site.
+    /// Top-level navigation to the site.
     Lax,
-    /// All.
+    /// All requests.
     None,
 }
 
@@ -52,17 +52,17 @@ impl SameSite {
 }
 
 impl Cookie {
-    /// May be empty: then the value goes alone.
+    /// May be empty; then only the value is sent.
     pub fn name(&self) -> &[u8] {
         &self.name
     }
 
-    /// As it came: perhaps with quotes around it.
+    /// As received, possibly with quotes.
     pub fn value(&self) -> &[u8] {
         &self.value
     }
 
-    /// The host that set it, or a parent of that, in lower case.
+    /// The host that set it, or a parent domain, in lower case.
     pub fn domain(&self) -> &str {
         &self.domain
     }
@@ -72,27 +72,27 @@ impl Cookie {
         &self.path
     }
 
-    /// True if it does not go to the hosts below its domain.
+    /// True if it is not sent to subdomains.
     pub fn is_host_only(&self) -> bool {
         self.is_host_only
     }
 
-    /// True if it goes over secure connections only.
+    /// True if it is only sent over secure connections.
     pub fn is_secure(&self) -> bool {
         self.is_secure
     }
 
-    /// True if it is not for scripts.
+    /// True if scripts cannot read it.
     pub fn is_http_only(&self) -> bool {
         self.is_http_only
     }
 
-    /// Which requests of other sites it goes with.
+    /// The cross-site requests that it is sent with.
     pub fn same_site(&self) -> SameSite {
         self.same_site
     }
 
-    /// When it ends; `None` ends with the session.
+    /// The expiry time; `None` for a session cookie.
     pub fn expires(&self) -> Option<SystemTime> {
         self.expires.and_then(|at| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(at)))
     }
@@ -101,8 +101,8 @@ impl Cookie {
         self.expires.is_some_and(|at| at <= now)
     }
 
-    /// What holds for all cookies, wherever they come from. A cookie of the `__Host-` kind must
-    /// have been given its path: `path` is what was said, not what follows from a URL.
+    /// Checks the rules for all cookies, whatever their origin. A `__Host-` cookie must have an
+    /// explicit path: `path` is the attribute, not the default from a URL.
     pub(super) fn check(&self, path: Option<&[u8]>) -> Result<(), Rejected> {
         let has_control = |bytes: &[u8]| bytes.iter().any(u8::is_ascii_control);
         if [&self.name, &self.value, &self.path].into_iter().any(|bytes| has_control(bytes)) {
@@ -117,7 +117,7 @@ impl Cookie {
         if self.same_site == SameSite::None && !self.is_secure {
             return Err(Rejected::InsecureCrossSite);
         }
-        // A server cannot tell `=__Host-a` from `__Host-a=`: such a value is no better than a
+        // A server cannot distinguish `=__Host-a` from `__Host-a=`, so such a value is treated as a
         // forged name.
         let is_forged = self.name.is_empty() && promise(&self.value).is_some();
         let promises = Promises {
@@ -129,7 +129,7 @@ impl Cookie {
         if is_forged || !is_kept { Err(Rejected::Prefix) } else { Ok(()) }
     }
 
-    /// `name=value`, or the value alone.
+    /// Appends `name=value`, or the value alone.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         if !self.name.is_empty() {
             out.extend_from_slice(&self.name);
@@ -138,19 +138,19 @@ impl Cookie {
         out.extend_from_slice(&self.value);
     }
 
-    /// What the other side takes for the name.
+    /// The name that a server parses.
     pub(super) fn sent_name(&self) -> &[u8] {
         let sent = if self.name.is_empty() { &self.value } else { &self.name };
         sent.split(|byte| *byte == b'=').next().unwrap_or_default()
     }
 
-    /// How much [`Cookie::write`] writes.
+    /// Number of bytes that [`Cookie::write`] appends.
     pub(super) fn size(&self) -> usize {
         self.name.len() + usize::from(!self.name.is_empty()) + self.value.len()
     }
 }
 
-/// Without the value, which is a secret more often than not.
+/// Without the value, which is usually secret.
 impl fmt::Debug for Cookie {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cookie")
@@ -161,32 +161,32 @@ impl fmt::Debug for Cookie {
     }
 }
 
-/// True if a request for `path` takes a cookie of `cookie_path` along (§5.1.4).
+/// True if a request for `path` includes a cookie for `cookie_path` (§5.1.4).
 pub(super) fn path_matches(path: &[u8], cookie_path: &[u8]) -> bool {
     path.strip_prefix(cookie_path).is_some_and(|rest| {
         rest.is_empty() || cookie_path.ends_with(b"/") || rest.starts_with(b"/")
     })
 }
 
-/// What the attributes of a cookie keep.
+/// The attributes that a name prefix requires, or that a cookie has.
 #[derive(Clone, Copy)]
 pub(super) struct Promises {
-    /// Goes over secure connections only.
+    /// Only over secure connections.
     pub(super) secure: bool,
-    /// Not for scripts.
+    /// Not readable by scripts.
     pub(super) http_only: bool,
-    /// Set by its only host, for all of it.
+    /// Host-only, for all paths.
     pub(super) host: bool,
 }
 
-/// True if the attributes keep what the name promises by its beginning (§4.1.3).
+/// True if the attributes satisfy the prefix of the name (§4.1.3).
 pub(super) fn keeps_promises(name: &[u8], kept: Promises) -> bool {
     promise(name).is_none_or(|promised| {
         kept.secure && (kept.http_only || !promised.http_only) && (kept.host || !promised.host)
     })
 }
 
-/// What a name promises.
+/// The attributes that a name requires.
 fn promise(name: &[u8]) -> Option<Promises> {
     let begins = |prefix: &[u8]| {
         name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
@@ -194,8 +194,8 @@ fn promise(name: &[u8]) -> Option<Promises> {
     PREFIXES.iter().find(|(prefix, _)| begins(prefix)).map(|(_, promised)| *promised)
 }
 
-/// The first that fits counts. `__Http-` and `__Host-Http-` are younger than the others: browsers
-/// keep them, and a client that takes cookies from servers only can do so at no cost.
+/// The first match counts. `__Http-` and `__Host-Http-` are newer than the other prefixes. Browsers
+/// enforce them, and for a client that accepts cookies only from servers they cost nothing.
 const PREFIXES: &[(&[u8], Promises)] = &[
     (b"__Host-Http-", Promises { secure: true, http_only: true, host: true }),
     (b"__Host-", Promises { secure: true, http_only: false, host: true }),
@@ -203,7 +203,7 @@ const PREFIXES: &[(&[u8], Promises)] = &[
     (b"__Secure-", Promises { secure: true, http_only: false, host: false }),
 ];
 
-/// Name and value together (§5.6).
+/// Maximum size of name and value together, in bytes (§5.6).
 pub(super) const PAIR_SIZE_MAX: usize = 4096;
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! Dates of cookies (RFC 6265bis §5.1.1): whatever servers have ever written.
+//! Dates in cookies (RFC 6265bis §5.1.1), in all formats that servers use.
 //!
-//! Not the dates of HTTP: the parts are recognised by their looks, in any order.
+//! These are not HTTP dates: the parts are recognized by their form, in any order.
 
 use time::{Date, Month, Time, UtcDateTime};
 
-/// Seconds since 1970, negative before; `None` if it is no date.
+/// Seconds since 1970, negative before; `None` if the text is not a date.
 pub(super) fn parse(text: &[u8]) -> Option<i64> {
     let (mut time, mut day, mut month, mut year) = (None, None, None, None);
     for token in text.split(is_delimiter).filter(|token| !token.is_empty()) {
@@ -28,7 +28,7 @@ pub(super) fn parse(text: &[u8]) -> Option<i64> {
     Some(UtcDateTime::new(date, time?).unix_timestamp())
 }
 
-/// Fills an empty place. True if something was found.
+/// Fills an empty option. Returns true if `found` has a value.
 fn take<T>(place: &mut Option<T>, found: Option<T>) -> bool {
     let is_found = found.is_some();
     *place = found;
@@ -39,7 +39,7 @@ fn is_delimiter(byte: &u8) -> bool {
     matches!(byte, b'\t' | b' '..=b'/' | b';'..=b'@' | b'['..=b'`' | b'{'..=b'~')
 }
 
-/// `hour:minute:second`, and anything that does not begin with a digit.
+/// `hour:minute:second`, optionally followed by text that does not begin with a digit.
 fn clock(token: &[u8]) -> Option<Time> {
     let mut parts = token.splitn(3, |byte| *byte == b':');
     let mut whole = || {
@@ -52,7 +52,8 @@ fn clock(token: &[u8]) -> Option<Time> {
     Time::from_hms(byte(hour)?, byte(minute)?, byte(second)?).ok()
 }
 
-/// As many digits as allowed, and anything that does not begin with one.
+/// A number with as many digits as allowed, optionally followed by text that does not begin with a
+/// digit.
 fn number(token: &[u8], digits: std::ops::RangeInclusive<usize>) -> Option<u16> {
     let len = token.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(token.len());
     let sum = |sum: u16, byte: &u8| sum * 10 + u16::from(byte - b'0');
@@ -69,7 +70,7 @@ const MONTHS: [&[u8]; 12] = [
     b"jan", b"feb", b"mar", b"apr", b"may", b"jun", b"jul", b"aug", b"sep", b"oct", b"nov", b"dec",
 ];
 
-/// The first whole year of the Gregorian calendar's present cycle (§5.1.1).
+/// The minimum year of §5.1.1.
 const YEAR_MIN: u16 = 1601;
 
 #[cfg(test)]
@@ -78,7 +79,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn dates_of_all_kinds() {
+    fn dates_in_all_formats() {
         for text in [
             "Sun, 06 Nov 1994 08:49:37 GMT",
             "Sunday, 06-Nov-94 08:49:37 GMT",
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_date() {
+    fn invalid_dates() {
         for text in [
             "",
             "0",
@@ -126,12 +127,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_a_date_or_none(text in prop::collection::vec(any::<u8>(), 0..64)) {
+        fn random_bytes_are_a_date_or_none(text in prop::collection::vec(any::<u8>(), 0..64)) {
             parse(&text);
         }
 
         #[test]
-        fn any_words_are_a_date_or_none(text in "([0-9]{1,5}[ :-]{0,2}|jan |FEB-|:){0,12}") {
+        fn random_words_are_a_date_or_none(text in "([0-9]{1,5}[ :-]{0,2}|jan |FEB-|:){0,12}") {
             parse(text.as_bytes());
         }
     }

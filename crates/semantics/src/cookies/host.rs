@@ -1,13 +1,13 @@
-//! Hosts as cookies compare them (RFC 6265bis §5.1.2, §5.1.3).
+//! Host comparison for cookies (RFC 6265bis §5.1.2, §5.1.3).
 //!
-//! A host is kept backwards, so that every parent of a name is a prefix of it, and all its
-//! subdomains stand side by side in an ordered map. On the stack: asking allocates nothing.
+//! A host is stored in reverse, so every parent domain is a prefix of it, and all subdomains are
+//! adjacent in an ordered map. It is stored inline: lookups do not allocate.
 
 use std::net::IpAddr;
 
-/// A host in lower case, without brackets, last byte first.
+/// A host in lower case, without brackets, in reverse byte order.
 ///
-/// `example.com.` is another host than `example.com`: names are compared as they are written.
+/// `example.com.` and `example.com` are different hosts: names are compared as written.
 #[derive(Clone, Copy)]
 pub(super) struct Host {
     reversed: [u8; HOST_SIZE_MAX],
@@ -36,13 +36,13 @@ impl Host {
         Some(Self { reversed, len: inner.len(), is_address })
     }
 
-    /// The host backwards: its place in an ordered map.
+    /// The reversed host: its key in an ordered map.
     pub(super) fn key(&self) -> &[u8] {
         &self.reversed[..self.len]
     }
 
-    /// The longest of the keys of the host and of its parents that has at most `len` bytes. An
-    /// address has no parents.
+    /// The longest key of the host and its parents that has at most `len` bytes. An address has no
+    /// parents.
     pub(super) fn key_within(&self, len: usize) -> Option<&[u8]> {
         let key = self.key();
         if len >= key.len() {
@@ -52,7 +52,7 @@ impl Host {
         dot.filter(|dot| *dot > 0 && !self.is_address).map(|dot| &key[..dot])
     }
 
-    /// True if `self` is `domain` or below it.
+    /// True if `self` is `domain` or a subdomain of it.
     pub(super) fn domain_matches(&self, domain: &Self) -> bool {
         let below = |rest: &[u8]| rest.first() == Some(&b'.');
         match self.key().strip_prefix(domain.key()) {
@@ -66,28 +66,28 @@ impl Host {
         self.is_address
     }
 
-    /// True for names under which strangers register theirs. Names that the list does not know
-    /// end in a suffix of one label.
+    /// True for domains under which different owners register names. The suffix of unknown names is
+    /// their last label.
     pub(super) fn is_public_suffix(&self) -> bool {
         let name = self.name();
         let bare = name.strip_suffix('.').unwrap_or(&name);
         psl::suffix(bare.as_bytes()).is_some_and(|suffix| suffix.as_bytes() == bare.as_bytes())
     }
 
-    /// The host, in reading order.
+    /// The host in normal order.
     pub(super) fn name(&self) -> String {
         self.key().iter().rev().map(|byte| char::from(*byte)).collect()
     }
 }
 
-/// Labels that are not empty; one dot may follow the last.
+/// True for non-empty labels; a final dot is allowed.
 fn is_name(host: &[u8]) -> bool {
     let is_label = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'~');
     let bare = host.strip_suffix(b".").unwrap_or(host);
     bare.split(|b| *b == b'.').all(|label| !label.is_empty() && label.iter().all(is_label))
 }
 
-/// The longest name of the DNS (RFC 1035 §2.3.4) as text, with its last dot.
+/// Maximum length of a DNS name as text (RFC 1035 §2.3.4), with a final dot.
 const HOST_SIZE_MAX: usize = 254;
 
 #[cfg(test)]
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_knows_public_suffixes() {
+    fn public_suffixes_are_recognized() {
         for suffix in ["com", "CO.UK", "com.", "co.uk.", "github.io", "unlisted", "xn--p1ai"] {
             assert!(host(suffix).is_public_suffix(), "{suffix}");
         }

@@ -1,7 +1,7 @@
-//! The jar: which cookies are kept, and which go with a request (RFC 6265bis §5.7, §5.8).
+//! The cookie jar: storing cookies, and selecting those for a request (RFC 6265bis §5.7, §5.8).
 //!
-//! Cookies stand under their domain, written backwards, in an ordered map. A request asks for its
-//! host and for each parent of it: the cookies of other sites cost nothing.
+//! Cookies are stored by their reversed domain in an ordered map. A request looks up its host and
+//! the parent domains; cookies of other sites have no cost.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -16,23 +16,23 @@ use super::host::Host;
 use super::set_cookie::{ATTRIBUTE_SIZE_MAX, SetCookie};
 use super::{Cookie, Rejected, UrlParts};
 
-/// How much a jar keeps and sends. Servers decide what is in it, so each number is a bound on
-/// what they can do to our memory and to other servers.
+/// Limits of a jar. Servers control its content, so each limit bounds our memory, or what one
+/// server can do to another.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Cookies in all. When there are more, one in eleven goes.
+    /// Maximum number of cookies. Beyond it, one in eleven is removed.
     pub cookies_max: usize,
-    /// Cookies of one domain.
+    /// Maximum number of cookies of a domain.
     pub domain_cookies_max: usize,
-    /// Bytes of one `Cookie` value. What does not fit is left out, beginning with the shortest
-    /// paths and, among those, the youngest: without a bound, a few cookies for a parent domain
-    /// would make every server below it refuse our requests (CVE-2022-32205).
+    /// Maximum size of a `Cookie` value in bytes. Cookies beyond it are omitted, first those with
+    /// the shortest paths and, among those, the newest. Without a limit, a few cookies for a parent
+    /// domain would make all its servers reject our requests (CVE-2022-32205).
     pub header_size_max: usize,
 }
 
 impl Default for Limits {
-    /// 3,000 cookies and the eleventh part that goes when they are too many, 50 of one domain
-    /// (RFC 6265bis §6.1), 8 KB to send.
+    /// 3,000 cookies plus one eleventh as reserve, 50 per domain (RFC 6265bis §6.1), and 8 KB per
+    /// `Cookie` field.
     fn default() -> Self {
         Self { cookies_max: 3300, domain_cookies_max: 50, header_size_max: 8192 }
     }
@@ -40,17 +40,17 @@ impl Default for Limits {
 
 /// The cookies of a client.
 ///
-/// At most as large as its [`Limits`] say: when it is full, cookies go in the order of the RFC:
-/// expired ones, then those of a crowded domain that are not `Secure`, then others of that
-/// domain, then any; each time the one that was not used for longest.
+/// Its [`Limits`] bound its size. A full jar removes cookies in the order of the RFC: expired ones,
+/// then those of a domain over its limit that are not `Secure`, then others of that domain, then
+/// any; each time the least recently used one.
 #[derive(Clone, Debug)]
 pub struct Jar {
     limits: Limits,
     /// By [`Host::key`]. No list is empty.
     domains: BTreeMap<Box<[u8]>, Vec<Cookie>>,
-    /// How many cookies there are in all lists.
+    /// Number of cookies in all lists.
     len: usize,
-    /// Counts what happens, to tell older from younger: wall clocks jump.
+    /// Event counter for ages, because wall clocks can jump.
     events: Cell<u64>,
 }
 
@@ -60,10 +60,10 @@ impl Jar {
         Self { limits, domains: BTreeMap::new(), len: 0, events: Cell::new(0) }
     }
 
-    /// Does what one `Set-Cookie` field from this URL says: keeps, replaces or ends a cookie.
+    /// Applies a `Set-Cookie` field from this URL: stores, replaces or removes a cookie.
     ///
     /// # Errors
-    /// Why the field was ignored. The jar is as it was then.
+    /// Why the field was ignored; the jar is unchanged.
     pub fn store(
         &mut self,
         now: SystemTime,
@@ -101,8 +101,8 @@ impl Jar {
         self.insert(now, &domain, cookie)
     }
 
-    /// Appends the value of the `Cookie` field of a request for this URL. False if no cookie goes
-    /// with it: then nothing is appended, and nothing was allocated.
+    /// Appends the value of the `Cookie` field of a request for this URL. Returns false, without an
+    /// allocation, if no cookie matches.
     pub fn header(&self, now: SystemTime, url: UrlParts<'_>, out: &mut Vec<u8>) -> bool {
         if self.domains.is_empty() {
             return false;
@@ -133,12 +133,12 @@ impl Jar {
         out.len() > start
     }
 
-    /// All cookies, in no useful order; also those that have expired and were not met since.
+    /// All cookies in unspecified order, including expired ones that were not removed yet.
     pub fn iter(&self) -> impl Iterator<Item = &Cookie> {
         self.domains.values().flatten()
     }
 
-    /// Removes all cookies that are not wanted, such as those of a session.
+    /// Removes all cookies for which `is_wanted` returns false, such as session cookies.
     pub fn retain(&mut self, mut is_wanted: impl FnMut(&Cookie) -> bool) {
         self.domains.retain(|_, cookies| {
             cookies.retain(&mut is_wanted);
@@ -147,19 +147,19 @@ impl Jar {
         self.len = self.domains.values().map(Vec::len).sum();
     }
 
-    /// How many cookies there are.
+    /// The number of cookies.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// True if there are none.
+    /// True if there are no cookies.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// True if a `Secure` cookie with this name would be replaced, or lose its place to this one
-    /// in what servers read ("leave secure cookies alone", §5.7 step 16). What counts is the name
-    /// that servers read: `=n=1` has none, and is sent as `n=1`.
+    /// True if the cookie would replace a `Secure` cookie with the same name, or be sent before it
+    /// ("leave secure cookies alone", §5.7 step 16). The name is that which servers parse: `=n=1`
+    /// has no name and is sent as `n=1`.
     fn hides_secure(&self, now: u64, domain: &Host, cookie: &Cookie) -> bool {
         let is_hidden = |other: &Cookie| {
             other.is_secure
@@ -167,7 +167,7 @@ impl Jar {
                 && !other.is_expired(now)
                 && path_matches(&cookie.path, &other.path)
         };
-        // `/` follows `.`: all keys between the two are names below this one.
+        // `/` follows `.` in ASCII: all keys between the two are subdomains.
         let (mut from, mut to) = (domain.key().to_vec(), domain.key().to_vec());
         from.push(b'.');
         to.push(b'/');
@@ -177,10 +177,10 @@ impl Jar {
         below.chain(above).flatten().any(is_hidden)
     }
 
-    /// The cookies of a host, and those of its parents, for which the flag is set.
+    /// The cookies of the host, with the flag set for those of parent domains.
     ///
-    /// Among the keys that are there, the last one not behind the host's begins with each parent's.
-    /// So one look at the map rules out all parents that are not there, however deep a name is.
+    /// The last key that is not greater than the host's key starts with the key of each parent
+    /// domain. So one lookup excludes all missing parents, however deep the name is.
     fn above<'a>(&'a self, host: &'a Host) -> impl Iterator<Item = (bool, &'a Vec<Cookie>)> {
         let mut len = host.key().len();
         std::iter::from_fn(move || {
@@ -197,8 +197,8 @@ impl Jar {
         })
     }
 
-    /// Puts a cookie in, in the place of the one with the same name, domain and path, whose age
-    /// it takes on. One that has expired only ends that.
+    /// Inserts a cookie. It replaces the one with the same name, domain and path, and keeps its
+    /// age. An expired cookie only removes it.
     pub(super) fn insert(
         &mut self,
         now: u64,
@@ -232,8 +232,8 @@ impl Jar {
         if is_crowded { Err(Rejected::Crowded) } else { Ok(()) }
     }
 
-    /// Ends what has expired, then what was not used for longest. More than has to go goes at
-    /// once, so that a server that fills the jar does not make each cookie cost a look at all.
+    /// Removes expired cookies, then the least recently used ones. It removes a reserve at once, so
+    /// that a server that fills the jar does not cause a full scan for each cookie.
     fn make_room(&mut self, now: u64) {
         self.retain(|cookie| !cookie.is_expired(now));
         let len_max = self.limits.cookies_max;
@@ -253,7 +253,8 @@ impl Jar {
     }
 }
 
-/// Brings the cookies of one domain below their limit. True if the one of this event had to go.
+/// Removes cookies of a domain until it is within its limit. Returns true if the cookie of this
+/// event was removed.
 fn shrink(now: u64, cookies: &mut Vec<Cookie>, len_max: usize, event: u64) -> bool {
     if cookies.len() > len_max {
         cookies.retain(|cookie| !cookie.is_expired(now));
@@ -269,7 +270,7 @@ fn shrink(now: u64, cookies: &mut Vec<Cookie>, len_max: usize, event: u64) -> bo
     is_gone
 }
 
-/// The domain of a cookie from this host, and whether it is for the host alone (§5.7 steps 8-10).
+/// The domain of a cookie from this host, and whether it is host-only (§5.7 steps 8-10).
 fn domain(host: &Host, attribute: Option<&[u8]>) -> Result<(Host, bool), Rejected> {
     let Some(attribute) = attribute else { return Ok((*host, true)) };
     let domain = Host::parse(attribute).ok_or(Rejected::BadDomain)?;
@@ -284,13 +285,13 @@ fn domain(host: &Host, attribute: Option<&[u8]>) -> Result<(Host, bool), Rejecte
     }
 }
 
-/// The path without its query.
+/// The path without the query.
 fn path_of(path: &str) -> &[u8] {
     let end = path.find(['?', '#']).unwrap_or(path.len());
     if path.starts_with('/') { &path.as_bytes()[..end] } else { b"/" }
 }
 
-/// The folder of the path, without its slash (§5.1.4).
+/// The directory of the path, without the final slash (§5.1.4).
 fn default_path(path: &str) -> &[u8] {
     let path = path_of(path);
     match path.iter().rposition(|byte| *byte == b'/') {
@@ -299,7 +300,7 @@ fn default_path(path: &str) -> &[u8] {
     }
 }
 
-/// `Max-Age` comes before `Expires`, and neither beyond 400 days (§5.5).
+/// The expiry from `Max-Age`, or else `Expires`, at most 400 days ahead (§5.5).
 fn expiry(now: u64, field: &SetCookie<'_>) -> Option<u64> {
     let at = match (field.max_age, field.expires) {
         (Some(age), _) => now.saturating_add_signed(if age > 0 { age } else { i64::MIN }),
@@ -313,18 +314,18 @@ pub(super) fn cap(now: u64, expires: u64) -> u64 {
     expires.min(now.saturating_add(AGE_MAX.as_secs()))
 }
 
-/// Whole seconds since 1970; none before.
+/// Whole seconds since 1970; 0 before.
 pub(super) fn seconds(time: SystemTime) -> u64 {
     time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// How long a cookie can be kept (§5.5).
+/// Maximum age of a cookie (§5.5).
 const AGE_MAX: Duration = Duration::from_secs(400 * 24 * 60 * 60);
 
-/// Which part of a full jar goes at once.
+/// The fraction of a full jar that is removed at once.
 const SPARE: usize = 11;
 
-/// More cookies than these for one request need an allocation.
+/// Maximum number of cookies for a request without an allocation.
 const FOUND_INLINE: usize = 16;
 
 #[cfg(test)]

@@ -1,12 +1,11 @@
-//! Cookies (RFC 6265bis): a client's [`Jar`], and the two fields as a server reads ([`Pairs`]) and
-//! writes ([`NewCookie`]) them.
+//! Cookies (RFC 6265bis): a client's [`Jar`], and the fields on a server: reading ([`Pairs`]) and
+//! writing ([`NewCookie`]).
 //!
 //! Needs the feature `cookies`.
 //!
-//! Of a client:
-//!
-//! What a `Set-Cookie` field says goes in with the URL that it came from, the value of a `Cookie`
-//! field comes out for the URL that is asked. No clock, no file: time and texts are arguments.
+//! On a client, the inputs of a [`Jar`] are `Set-Cookie` fields with the URL of the response; the
+//! output is the `Cookie` field for the URL of a request. Without clock and files: time and texts
+//! are arguments.
 //!
 //! ```
 //! use fulmar_semantics::cookies::{Jar, Limits, UrlParts};
@@ -24,9 +23,8 @@
 //! assert!(!jar.header(now, UrlParts { is_secure: false, ..other }, &mut value));
 //! ```
 //!
-//! Not the client's work: what one page may set for another (`SameSite` is kept, and never
-//! applied: a client that is not a browser has no site of its own), and scripts, for which
-//! `HttpOnly` is kept.
+//! Not implemented for clients: restrictions between sites (`SameSite` is stored but not applied,
+//! because a client that is not a browser has no current site), and scripts (`HttpOnly` is stored).
 
 mod cookie;
 mod date;
@@ -45,66 +43,66 @@ pub use pairs::Pairs;
 
 use std::fmt;
 
-/// What cookies depend on in a URL.
+/// The parts of a URL that matter for cookies.
 #[derive(Clone, Copy, Debug)]
 pub struct UrlParts<'a> {
-    /// True if nobody between could read or change what is sent: `https`.
+    /// True if the connection is confidential and authenticated: `https`.
     pub is_secure: bool,
-    /// A name as IDNA writes it in ASCII, or an address, with or without brackets; no port.
+    /// A name in ASCII (IDNA), or an address, with or without brackets; no port.
     pub host: &'a str,
-    /// As it is sent; a query after it is cut off.
+    /// The path as sent; a query is ignored.
     pub path: &'a str,
 }
 
-/// Why a cookie was not taken.
+/// Why a cookie was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Rejected {
-    /// It has a control character. HTAB inside a name, value or path counts as one, although the
-    /// RFC lets it pass: no exported file could hold it.
+    /// It has a control character. A tab inside a name, value or path is rejected too, although the
+    /// RFC permits it: a cookie file could not store it.
     Control,
-    /// Neither name nor value.
+    /// Name and value are empty.
     Empty,
     /// Name and value together are longer than 4,096 bytes.
     PairTooLong,
-    /// The path that it gets from the URL is longer than 1,024 bytes.
+    /// The default path from the URL is longer than 1,024 bytes.
     PathTooLong,
     /// The URL's host is neither a name in ASCII nor an address.
     BadHost,
-    /// `Domain` is not the name of a host.
+    /// `Domain` is not a valid host name.
     BadDomain,
     /// `Domain` is neither the host nor a parent of it.
     ForeignDomain,
-    /// `Domain` is a public suffix, such as `co.uk`: it would go to everybody there.
+    /// `Domain` is a public suffix, such as `co.uk`: it would be sent to unrelated hosts.
     PublicSuffix,
-    /// `Secure`, over a connection that is not.
+    /// `Secure` on a connection that is not secure.
     InsecureConnection,
-    /// It would hide or replace a `Secure` cookie, over a connection that is not.
+    /// It would hide or replace a `Secure` cookie, on a connection that is not secure.
     HidesSecure,
     /// `SameSite=None` without `Secure`.
     InsecureCrossSite,
-    /// Its name promises what its attributes do not keep: `__Secure-`, `__Host-`, `__Http-`.
+    /// The attributes do not satisfy the name's prefix: `__Secure-`, `__Host-`, `__Http-`.
     Prefix,
-    /// Its domain is full of cookies that are worth more: those that are `Secure`.
+    /// The domain is full of `Secure` cookies, which have priority.
     Crowded,
 }
 
 impl fmt::Display for Rejected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Control => "the cookie has a control character",
-            Self::Empty => "the cookie has neither name nor value",
-            Self::PairTooLong => "name and value are longer than 4096 bytes",
-            Self::PathTooLong => "the path is longer than 1024 bytes",
-            Self::BadHost => "the host is neither a name in ASCII nor an address",
-            Self::BadDomain => "the domain is not the name of a host",
-            Self::ForeignDomain => "the domain is neither the host nor a parent of it",
-            Self::PublicSuffix => "the domain is a public suffix",
-            Self::InsecureConnection => "a Secure cookie needs a secure connection",
-            Self::HidesSecure => "it would hide a Secure cookie",
+            Self::Control => "cookie has a control character",
+            Self::Empty => "cookie has neither name nor value",
+            Self::PairTooLong => "cookie name and value are longer than 4096 bytes",
+            Self::PathTooLong => "cookie path is longer than 1024 bytes",
+            Self::BadHost => "host is neither an ASCII name nor an address",
+            Self::BadDomain => "cookie domain is not a host name",
+            Self::ForeignDomain => "cookie domain is neither the host nor a parent of it",
+            Self::PublicSuffix => "cookie domain is a public suffix",
+            Self::InsecureConnection => "Secure cookie needs a secure connection",
+            Self::HidesSecure => "cookie would hide a Secure cookie",
             Self::InsecureCrossSite => "SameSite=None needs Secure",
-            Self::Prefix => "the attributes do not keep what the name's prefix promises",
-            Self::Crowded => "the domain is full of Secure cookies",
+            Self::Prefix => "cookie attributes do not satisfy the name prefix",
+            Self::Crowded => "cookie domain is full of Secure cookies",
         })
     }
 }

@@ -1,9 +1,9 @@
-//! `cookies.txt`: the format of Netscape's browser, as curl reads and writes it.
+//! Cookie files (`cookies.txt`): Netscape's format, as curl reads and writes it.
 //!
-//! One cookie a line, seven fields with one tab between: domain, whether hosts below it are meant,
-//! path, whether it is `Secure`, when it expires in seconds since 1970 (0: with the session),
-//! name, value. `#HttpOnly_` before the domain is an attribute, any other `#` a comment.
-//! `SameSite` has no place in it and is lost.
+//! One cookie per line, with seven fields separated by tabs: domain, whether it includes
+//! subdomains, path, whether it is `Secure`, expiry in seconds since 1970 (0: session), name,
+//! value. The prefix `#HttpOnly_` of the domain is an attribute; other lines with `#` are comments.
+//! The format has no field for `SameSite`, which is lost.
 
 use std::cell::Cell;
 use std::fmt;
@@ -15,28 +15,28 @@ use super::jar::{cap, seconds};
 use super::set_cookie::ATTRIBUTE_SIZE_MAX;
 use super::{Cookie, Jar, Rejected, SameSite};
 
-/// What is wrong with a file of cookies, and where. Nothing of it was taken.
+/// An error in a cookie file. Nothing was imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImportError {
-    /// From 1.
+    /// The line number, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The error.
     pub error: LineError,
 }
 
-/// What is wrong with a line of a file of cookies.
+/// An error in a line of a cookie file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LineError {
-    /// Not seven fields, or six if the value is empty.
+    /// The number of fields is not seven (or six with an empty value).
     Fields,
-    /// Neither `TRUE` nor `FALSE`, in the second or fourth field.
+    /// The second or fourth field is neither `TRUE` nor `FALSE`.
     Flag,
     /// The path does not begin with a slash.
     Path,
     /// The time is not a number.
     Expiry,
-    /// No server could have set it.
+    /// The cookie is invalid.
     Rejected(Rejected),
 }
 
@@ -44,10 +44,10 @@ impl fmt::Display for ImportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}: ", self.line)?;
         match self.error {
-            LineError::Fields => f.write_str("a cookie has seven fields, with one tab between"),
-            LineError::Flag => f.write_str("the second and fourth field are TRUE or FALSE"),
-            LineError::Path => f.write_str("the path does not begin with /"),
-            LineError::Expiry => f.write_str("the fifth field is a time in seconds since 1970"),
+            LineError::Fields => f.write_str("expected seven fields separated by tabs"),
+            LineError::Flag => f.write_str("second and fourth field must be TRUE or FALSE"),
+            LineError::Path => f.write_str("path does not begin with /"),
+            LineError::Expiry => f.write_str("fifth field must be a time in seconds since 1970"),
             LineError::Rejected(reason) => reason.fmt(f),
         }
     }
@@ -62,13 +62,12 @@ impl From<Rejected> for LineError {
 }
 
 impl Jar {
-    /// Takes in the cookies of a file; those that have expired end the ones that are there.
+    /// Imports the cookies of a file; expired ones remove existing cookies.
     ///
-    /// The limits hold here too: of a file with more cookies than fit, the last ones stay.
+    /// The limits apply: of too many cookies, the last ones stay.
     ///
     /// # Errors
-    /// The first line that is not a cookie, or is one that no server could have set. The jar is
-    /// as it was.
+    /// The first invalid line. The jar is unchanged.
     pub fn import(&mut self, now: SystemTime, file: &[u8]) -> Result<(), ImportError> {
         let now = seconds(now);
         let mut cookies = Vec::new();
@@ -80,13 +79,13 @@ impl Jar {
             }
         }
         for (domain, cookie) in cookies {
-            // A crowded domain loses a cookie, as it would if servers had set them.
+            // A domain over its limit loses a cookie, as with `Set-Cookie`.
             let _ = self.insert(now, &domain, cookie);
         }
         Ok(())
     }
 
-    /// Appends all cookies that have not expired as a file, the oldest first.
+    /// Appends all cookies that have not expired in the file format, oldest first.
     pub fn export(&self, now: SystemTime, out: &mut Vec<u8>) {
         let now = seconds(now);
         out.extend_from_slice(HEADER);
@@ -98,7 +97,7 @@ impl Jar {
     }
 }
 
-/// `None` for comments and lines without anything.
+/// `None` for comments and empty lines.
 fn parse(now: u64, line: &[u8]) -> Result<Option<(Host, Cookie)>, LineError> {
     let (line, is_http_only) = match line.strip_prefix(HTTP_ONLY) {
         Some(rest) => (rest, true),
@@ -152,7 +151,7 @@ fn flag(field: &[u8]) -> Result<bool, LineError> {
     }
 }
 
-/// `1*DIGIT`; a time beyond all others is as good as the last.
+/// `1*DIGIT`; larger times are capped.
 fn number(field: &[u8]) -> Option<u64> {
     if field.is_empty() || !field.iter().all(u8::is_ascii_digit) {
         return None;
@@ -175,14 +174,14 @@ fn write(cookie: &Cookie, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\t");
     out.extend_from_slice(&cookie.path);
     let (secure, expires) = (flag(cookie.is_secure), cookie.expires.unwrap_or(0));
-    write!(out, "\t{secure}\t{expires}\t").expect("a Vec takes all that is written");
+    write!(out, "\t{secure}\t{expires}\t").expect("writing to a Vec cannot fail");
     out.extend_from_slice(&cookie.name);
     out.push(b'\t');
     out.extend_from_slice(&cookie.value);
     out.push(b'\n');
 }
 
-/// Browsers that read such files look at the first line.
+/// Browsers check the first line of such files.
 const HEADER: &[u8] = b"# Netscape HTTP Cookie File\n\n";
 
 const HTTP_ONLY: &[u8] = b"#HttpOnly_";

@@ -1,7 +1,6 @@
-//! The `Set-Cookie` field as a server writes it (RFC 6265bis §4.1).
+//! The `Set-Cookie` field on a server (RFC 6265bis §4.1).
 //!
-//! Stricter than what browsers take: what could be read in two ways, or would be dropped by a
-//! browser without a word, is an error here.
+//! Stricter than browsers: ambiguous cookies, and cookies that browsers drop silently, are errors.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,8 +11,8 @@ use super::set_cookie::ATTRIBUTE_SIZE_MAX;
 use crate::date::format_date;
 use crate::token::is_tchar;
 
-/// A cookie to be set. The usual one is the safest: for the host that sets it, all of it, over
-/// secure connections, not for scripts, not for requests of other sites but links.
+/// A cookie to set. The defaults are the safest: host-only, for all paths, over secure connections,
+/// not readable by scripts, not in cross-site requests except links.
 ///
 /// ```
 /// use fulmar_semantics::cookies::NewCookie;
@@ -29,34 +28,33 @@ use crate::token::is_tchar;
 /// ```
 #[derive(Clone, Copy)]
 pub struct NewCookie<'a> {
-    /// A token; a prefix such as `__Host-` is held against what follows.
+    /// A token; the attributes must satisfy a prefix such as `__Host-`.
     pub name: &'a str,
-    /// Visible ASCII without `"`, `,`, `;` and `\`, perhaps within one pair of quotes. Whatever
-    /// else there is to say is encoded first, in Base64 for example.
+    /// Visible ASCII without `"`, `,`, `;` and `\`, optionally in one pair of quotes. Other content
+    /// must be encoded, for example in Base64.
     pub value: &'a str,
-    /// Below which it goes back, beginning with a slash; without it, below the directory of the
-    /// target it was set by.
+    /// The path prefix, beginning with a slash; `None`: the directory of the request target.
     pub path: Option<&'a str>,
-    /// Goes to this host and those below it, without a dot before it; else to the host that set
-    /// it and no other.
+    /// The domain, which includes its subdomains, without a leading dot; `None`: only the host that
+    /// set it.
     pub domain: Option<&'a str>,
-    /// Ends after so long, cut to whole seconds; 0 removes it.
+    /// The lifetime, in whole seconds; 0 removes the cookie.
     pub max_age: Option<Duration>,
-    /// The same as a time, for clients of the last century; `max_age` outweighs it. Without both
-    /// it ends with the client's session.
+    /// The expiry time, for very old clients; `max_age` has precedence. Without both, the cookie
+    /// lasts for the client's session.
     pub expires: Option<SystemTime>,
-    /// Over secure connections only. Where there are none, browsers drop it.
+    /// Only over secure connections. On insecure ones, browsers drop the cookie.
     pub secure: bool,
-    /// Not for scripts.
+    /// Not readable by scripts.
     pub http_only: bool,
-    /// Which requests of other sites it goes with.
+    /// The cross-site requests that it is sent with.
     pub same_site: SameSite,
-    /// One for each site that embeds this one.
+    /// One cookie for each site that embeds this one (CHIPS).
     pub partitioned: bool,
 }
 
 impl<'a> NewCookie<'a> {
-    /// The usual one.
+    /// A cookie with the defaults.
     pub fn new(name: &'a str, value: &'a str) -> Self {
         Self {
             name,
@@ -72,7 +70,7 @@ impl<'a> NewCookie<'a> {
         }
     }
 
-    /// What removes the cookie that was set by this: `domain` and `path` must be the same.
+    /// A cookie that removes this one; it has the same `domain` and `path`.
     #[must_use]
     pub fn removal(self) -> Self {
         Self { value: "", max_age: Some(Duration::ZERO), expires: Some(UNIX_EPOCH), ..self }
@@ -81,7 +79,7 @@ impl<'a> NewCookie<'a> {
     /// The value of the field.
     ///
     /// # Errors
-    /// The variant says what is wrong.
+    /// The variant names the invalid part.
     pub fn to_value(&self) -> Result<Vec<u8>, BadCookie> {
         self.check()?;
         let mut out = format!("{}={}", self.name, self.value);
@@ -149,7 +147,7 @@ impl<'a> NewCookie<'a> {
     }
 }
 
-/// Without the value, which is a secret more often than not.
+/// Without the value, which is usually secret.
 impl fmt::Debug for NewCookie<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NewCookie").field("name", &self.name).finish_non_exhaustive()
@@ -168,7 +166,7 @@ fn is_path(path: &str) -> bool {
         && !path.ends_with(' ')
 }
 
-/// A name of the right letters, in which no dot stands at the beginning or beside another.
+/// True for a valid host name without leading or repeated dots.
 fn is_domain(domain: &str) -> bool {
     Host::parse(domain.as_bytes()).is_some() && domain.split('.').all(|label| !label.is_empty())
 }
@@ -177,35 +175,34 @@ fn is_domain(domain: &str) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BadCookie {
-    /// The name is empty, or no token.
+    /// The name is not a token.
     Name,
-    /// The value has a byte that a cookie cannot have.
+    /// The value has an invalid byte.
     Value,
-    /// Name and value are longer than 4,096 bytes together.
+    /// Name and value together are longer than 4,096 bytes.
     TooLong,
-    /// The path does not begin with a slash, is longer than 1,024 bytes, or has a byte that it
-    /// cannot have.
+    /// The path does not begin with a slash, is longer than 1,024 bytes, or has an invalid byte.
     Path,
-    /// The domain is not the name of a host.
+    /// The domain is not a host name.
     Domain,
     /// `SameSite=None` and `Partitioned` need `Secure`.
     Insecure,
-    /// Its name promises what its attributes do not keep: `__Secure-`, `__Host-`, `__Http-`.
+    /// The attributes do not satisfy the name's prefix: `__Secure-`, `__Host-`, `__Http-`.
     Prefix,
 }
 
 impl fmt::Display for BadCookie {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Name => "the name of a cookie must be a token",
-            Self::Value => {
-                "the value of a cookie must be of visible ASCII characters other than \",;\\"
+            Self::Name => "cookie name must be a token",
+            Self::Value => "cookie value must be visible ASCII without \",;\\",
+            Self::TooLong => "cookie name and value are longer than 4096 bytes",
+            Self::Path => {
+                "cookie path must begin with a slash and have no control characters or semicolons"
             }
-            Self::TooLong => "name and value of a cookie are longer than 4096 bytes",
-            Self::Path => "the path of a cookie must begin with a slash and fit into the field",
-            Self::Domain => "the domain of a cookie must be the name of a host",
+            Self::Domain => "cookie domain must be a host name",
             Self::Insecure => "SameSite=None and Partitioned need Secure",
-            Self::Prefix => "the attributes do not keep what the cookie's prefix promises",
+            Self::Prefix => "cookie attributes do not satisfy the name prefix",
         })
     }
 }
@@ -282,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn promises_are_kept_or_nothing_is_written() {
+    fn name_prefixes_are_enforced() {
         let usual = |name| NewCookie::new(name, "b");
         let open = |name| NewCookie { secure: false, ..usual(name) };
         let scripted = |name| NewCookie { http_only: false, ..usual(name) };
@@ -311,9 +308,9 @@ mod tests {
     }
 
     proptest! {
-        /// What is written fits into a field, and a client takes it for the same.
+        /// Every value is valid in a field, and a client parses the same cookie.
         #[test]
-        fn what_is_written_is_read(name in ".{1,8}", value in ".{0,8}", path in "(/.{0,6})?") {
+        fn cookies_round_trip(name in ".{1,8}", value in ".{0,8}", path in "(/.{0,6})?") {
             let path = Some(&path[..]).filter(|path| !path.is_empty());
             let cookie = NewCookie { path, ..NewCookie::new(&name, &value) };
             if let Ok(field) = cookie.to_value() {

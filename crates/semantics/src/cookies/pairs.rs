@@ -1,12 +1,12 @@
-//! The `Cookie` field as a server reads it (RFC 6265bis §5.8.3).
+//! The `Cookie` field on a server (RFC 6265bis §5.8.3).
 //!
-//! Nothing is decoded and nothing is dropped: names and values are bytes as they came, quotes
-//! among them, in the order of the field, which puts the cookie of the longest path first. How many
-//! there are is bounded by the size of a head.
+//! Nothing is decoded or dropped: names and values are received bytes, including quotes, in the
+//! order of the field, where the cookie with the longest path is first. The size of a head bounds
+//! their number.
 
 use fulmar_proto::Headers;
 
-/// The cookies that came with a request. Cheap to make, and to copy.
+/// The cookies of a request. Cheap to create and copy.
 ///
 /// ```
 /// use fulmar_proto::HeaderBuf;
@@ -23,26 +23,26 @@ pub struct Pairs<'a> {
 }
 
 impl<'a> Pairs<'a> {
-    /// Of a request with these fields. Several `Cookie` fields are as one, since versions of HTTP
+    /// From the fields of a request. Several `Cookie` fields are joined, because versions of HTTP
     /// after 1.1 may split it (RFC 9113 §8.2.3).
     pub fn of(headers: Headers<'a>) -> Self {
         Self { headers }
     }
 
-    /// The value of the first cookie of this name, which is compared with case.
+    /// The value of the first cookie with this name (case-sensitive).
     ///
-    /// There may be others: anybody who controls a neighbouring host or path can add one, unless
-    /// the name begins with `__Host-`. Who cares reads [`Pairs::get_all`].
+    /// There may be others: any site on a neighbouring host or path can add one, unless the name
+    /// begins with `__Host-`. Use [`Pairs::get_all`] if this matters.
     pub fn get(&self, name: &str) -> Option<&'a [u8]> {
         self.get_all(name).next()
     }
 
-    /// The values of all cookies of this name.
+    /// The values of all cookies with this name.
     pub fn get_all(&self, name: &str) -> impl Iterator<Item = &'a [u8]> {
         self.iter().filter(move |(known, _)| *known == name.as_bytes()).map(|(_, value)| value)
     }
 
-    /// Name and value of each. What has no `=` is a value whose name is empty.
+    /// Names and values. A cookie without `=` is a value with an empty name.
     pub fn iter(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
         let fields = self.headers.get_all("Cookie");
         let pairs = fields.flat_map(|field| field.split(|byte| *byte == b';'));
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_are_as_they_came() {
+    fn pairs_are_unchanged() {
         for (fields, expected) in [
             (&[][..], ""),
             (&[""], ""),
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn names_have_case_and_the_first_counts() {
+    fn names_are_case_sensitive_and_the_first_counts() {
         let headers = headers(&[b"a=1; A=2; a=3", b"__host-x=forged; __Host-x=7"]);
         let cookies = Pairs::of(headers.as_headers());
         assert_eq!(cookies.get("a"), Some(&b"1"[..]));
@@ -111,8 +111,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_pairs(mut field in prop::collection::vec(0x20..=0xff_u8, 0..64)) {
-            field.retain(|byte| *byte != 0x7f); // which no field has
+        fn random_bytes_are_pairs(mut field in prop::collection::vec(0x20..=0xff_u8, 0..64)) {
+            field.retain(|byte| *byte != 0x7f); // not allowed in fields
             let headers = headers(&[field.trim_ascii()]);
             let pairs = Pairs::of(headers.as_headers()).iter();
             let size: usize = pairs.map(|(name, value)| name.len() + value.len()).sum();

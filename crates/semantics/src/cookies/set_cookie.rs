@@ -1,11 +1,11 @@
-//! The `Set-Cookie` field (RFC 6265bis §5.6): bytes in, attributes out.
+//! Parses the `Set-Cookie` field (RFC 6265bis §5.6).
 //!
-//! Only what the field says; what it means for a URL is `jar`'s work. Never decoded, and not
-//! assumed to be UTF-8: a cookie goes back as it came.
+//! Only the syntax; `jar` applies it to a URL. Bytes are not decoded, and need not be UTF-8: a
+//! cookie is sent back as received.
 
 use super::{Rejected, SameSite, date};
 
-/// A field, taken apart.
+/// A parsed field.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct SetCookie<'a> {
     pub(super) name: &'a [u8],
@@ -14,7 +14,7 @@ pub(super) struct SetCookie<'a> {
     pub(super) expires: Option<i64>,
     /// In seconds.
     pub(super) max_age: Option<i64>,
-    /// Without its leading dot.
+    /// Without the leading dot.
     pub(super) domain: Option<&'a [u8]>,
     /// Begins with a slash.
     pub(super) path: Option<&'a [u8]>,
@@ -30,7 +30,7 @@ impl<'a> SetCookie<'a> {
         }
         let mut parts = field.split(|byte| *byte == b';');
         let pair = parts.next().unwrap_or_default();
-        // Without `=`, all of it is the value: so servers mean it, and so it goes back.
+        // Without `=` the whole pair is the value: servers mean it so, and it is sent back so.
         let (name, value) = split(pair).unwrap_or_else(|| (b"", trim(pair)));
         let mut cookie = Self { name, value, ..Self::default() };
         for part in parts {
@@ -42,8 +42,8 @@ impl<'a> SetCookie<'a> {
         Ok(cookie)
     }
 
-    /// Takes one attribute in. The last of several with one name counts; `Expires` and `Max-Age`
-    /// that cannot be read are as if they were not there.
+    /// Applies an attribute. The last of several with the same name counts; invalid `Expires` and
+    /// `Max-Age` are ignored.
     fn take(&mut self, name: &[u8], value: &'a [u8]) {
         let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
         if is(b"expires") {
@@ -65,7 +65,7 @@ impl<'a> SetCookie<'a> {
     }
 }
 
-/// Name and value around the first `=`, without the blanks around them.
+/// The trimmed name and value around the first `=`.
 fn split(pair: &[u8]) -> Option<(&[u8], &[u8])> {
     let at = pair.iter().position(|byte| *byte == b'=')?;
     Some((trim(&pair[..at]), trim(&pair[at + 1..])))
@@ -78,7 +78,7 @@ fn trim(mut bytes: &[u8]) -> &[u8] {
     bytes
 }
 
-/// `["-"] 1*DIGIT`; numbers beyond all ages are as good as the largest.
+/// `["-"] 1*DIGIT`; larger numbers are capped.
 fn seconds(value: &[u8]) -> Option<i64> {
     let digits = value.strip_prefix(b"-").unwrap_or(value);
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
@@ -89,7 +89,7 @@ fn seconds(value: &[u8]) -> Option<i64> {
     Some(if digits.len() < value.len() { -number } else { number })
 }
 
-/// A longer attribute is as if it were not there (§5.6).
+/// Maximum size of an attribute; longer ones are ignored (§5.6).
 pub(super) const ATTRIBUTE_SIZE_MAX: usize = 1024;
 
 #[cfg(test)]
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_have_no_case_and_the_last_counts() {
+    fn attributes_are_case_insensitive_and_the_last_counts() {
         let cookie = parse("a=b; PATH=/x; path=/y ;Domain = .E.org;SECURE;httponly=;sameSITE=lax");
         assert_eq!(cookie.path, Some(&b"/y"[..]));
         assert_eq!(cookie.domain, Some(&b"E.org"[..]));
@@ -156,14 +156,14 @@ mod tests {
     }
 
     #[test]
-    fn an_attribute_of_more_than_1024_bytes_is_not_there() {
+    fn attributes_over_1024_bytes_are_ignored() {
         let path = format!("/{}", "x".repeat(ATTRIBUTE_SIZE_MAX - 1));
         assert_eq!(parse(&format!("a=b; Path={path}")).path, Some(path.as_bytes()));
         assert_eq!(parse(&format!("a=b; Path=/y; Path={path}x")).path, Some(&b"/y"[..]));
     }
 
     #[test]
-    fn control_characters_spoil_all_of_it() {
+    fn control_characters_reject_the_field() {
         for byte in (0..=0x1f).chain([0x7f]).filter(|byte| *byte != b'\t') {
             for field in
                 [[b'a', byte, b'=', b'b'], [b'a', b'=', b'b', byte], [b'a', b';', byte, b'b']]
@@ -175,7 +175,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_a_cookie_or_rejected(field in prop::collection::vec(any::<u8>(), 0..256)) {
+        fn random_bytes_are_a_cookie_or_rejected(
+            field in prop::collection::vec(any::<u8>(), 0..256),
+        ) {
             if let Ok(cookie) = SetCookie::parse(&field) {
                 prop_assert!(cookie.name.len() + cookie.value.len() <= field.len());
             }

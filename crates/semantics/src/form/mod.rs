@@ -1,9 +1,9 @@
-//! Forms as bodies: urlencoded and multipart (RFC 7578), both ways.
+//! Forms as bodies: urlencoded and multipart (RFC 7578), encoding and parsing.
 //!
 //! Needs the feature `form`.
 //!
-//! [`Multipart`] writes a body as segments, files unread among them; [`Parser`] takes one apart as
-//! it arrives.
+//! [`Multipart`] builds a body from segments, including unread files; [`Parser`] parses one as it
+//! arrives.
 
 mod parameters;
 mod parser;
@@ -14,5 +14,5 @@ pub use parser::{Event, Limits, Parser, ParserError, PartHead};
 pub use urlencoded::{URLENCODED, fields, urlencoded};
 pub use writer::{BadBoundary, BadPart, Boundary, Form, Multipart, Part};
 
-/// As long as a boundary may be (RFC 2046 §5.1.1).
+/// Maximum length of a boundary (RFC 2046 §5.1.1).
 pub const BOUNDARY_SIZE_MAX: usize = 70;

@@ -2,10 +2,10 @@
 
 use crate::token::is_tchar;
 
-/// A name and a value, unquoted.
+/// A name and an unquoted value.
 pub(super) type Parameter<'a> = (&'a [u8], Vec<u8>);
 
-/// What stands before the first `;`, and the parameters; `None` if they are malformed.
+/// The text before the first `;`, and the parameters; `None` if they are malformed.
 pub(super) fn parse(value: &[u8]) -> Option<(&[u8], Vec<Parameter<'_>>)> {
     let end = value.iter().position(|b| *b == b';').unwrap_or(value.len());
     let (what, mut rest) = value.split_at(end);
@@ -13,7 +13,7 @@ pub(super) fn parse(value: &[u8]) -> Option<(&[u8], Vec<Parameter<'_>>)> {
     while let [b';', tail @ ..] = rest {
         let tail = tail.trim_ascii_start();
         if tail.is_empty() || tail[0] == b';' {
-            rest = tail; // empty ones are allowed
+            rest = tail; // empty parameters are allowed
             continue;
         }
         let equals = tail.iter().position(|b| *b == b'=')?;
@@ -34,9 +34,9 @@ pub(super) fn parse(value: &[u8]) -> Option<(&[u8], Vec<Parameter<'_>>)> {
     rest.is_empty().then(|| (what.trim_ascii(), parameters))
 }
 
-/// The text up to the closing quote, and what follows. A backslash before a quote or another
-/// backslash escapes it, as the RFC says and curl once did; before anything else it is itself, as
-/// in the file names of some browsers, which escape nothing so.
+/// The text up to the closing quote, and the rest. A backslash before a quote or another backslash
+/// is an escape, as in the RFC and in old versions of curl. Before other characters it is literal,
+/// as in the file names of browsers, which do not escape it.
 fn unquote(mut rest: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let mut out = Vec::new();
     loop {

@@ -1,12 +1,12 @@
-//! Taking `multipart/form-data` apart (RFC 7578, RFC 2046 §5.1) as it arrives.
+//! A streaming parser for `multipart/form-data` (RFC 7578, RFC 2046 §5.1).
 //!
 //! ```text
 //! Start ─▶ Delimiter ─▶ Head ─▶ Body ─▶ Delimiter ...
 //!              └──────────────────────▶ Epilogue
 //! ```
 //!
-//! Stricter than mail: no preamble, no padding after a boundary, nothing behind the last one but a
-//! line end. Nobody sends those, and what two recipients read differently is an attack.
+//! Stricter than mail: no preamble, no padding after a boundary, and only a line end after the last
+//! one. Clients do not send those, and differences between two recipients are an attack vector.
 
 use std::fmt;
 
@@ -17,14 +17,14 @@ use super::BOUNDARY_SIZE_MAX;
 use super::parameters::{self, Parameter};
 use crate::token::is_tchar;
 
-/// A form being taken apart. It holds the piece in hand, and of the one before it no more than
-/// part of a boundary or of a head.
+/// The parser of a form. It holds the current input, and at most a partial boundary or head of
+/// earlier input.
 #[derive(Debug)]
 pub struct Parser {
     stage: Stage,
     /// Finds `CRLF "--" boundary`.
     delimiter: memmem::Finder<'static>,
-    /// What has arrived and is not consumed.
+    /// Received bytes that are not consumed.
     pending: Bytes,
     limits: Limits,
     parts: u32,
@@ -32,23 +32,23 @@ pub struct Parser {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// The first delimiter is next, which may lack its line end.
+    /// Before the first delimiter, which may lack its line end.
     Start,
-    /// What follows a delimiter is next.
+    /// After a delimiter.
     Delimiter,
-    /// Fields up to an empty line are next, which is not among the first so many bytes.
+    /// In the fields of a part; the first bytes, as many as given, do not contain the empty line.
     Head(usize),
     Body,
-    /// The last delimiter has passed.
+    /// After the last delimiter.
     Epilogue,
 }
 
-/// How much a form may have. Its length is for whoever receives the body to limit.
+/// Limits of a form. The receiver of the body limits its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Parts.
+    /// Maximum number of parts.
     pub parts_max: u32,
-    /// Bytes in the header fields of one part, with the empty line.
+    /// Maximum size of the header fields of a part in bytes, including the empty line.
     pub head_size_max: usize,
 }
 
@@ -58,12 +58,12 @@ impl Default for Limits {
     }
 }
 
-/// What a form holds: `Part`, any `Data` and `PartEnd` for each part, then `End`.
+/// An event: `Part`, any number of `Data` and `PartEnd` for each part, then `End`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A part begins.
     Part(PartHead),
-    /// Bytes of it; never empty.
+    /// Bytes of the part; never empty.
     Data(Bytes),
     /// The part is complete.
     PartEnd,
@@ -71,15 +71,15 @@ pub enum Event {
     End,
 }
 
-/// What is said of one part: by the peer, so a file name may be anything. What senders
-/// percent-encode (quotes and line ends) is left so, as `%` itself is not.
+/// The header of a part. It comes from the peer, so a file name may be anything. Percent-encoding
+/// by senders (of quotes and line ends) is not decoded, because `%` itself is not encoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartHead {
     /// The name of the field.
     pub name: Vec<u8>,
-    /// Of a file: its name.
+    /// The file name of a file.
     pub filename: Option<Vec<u8>>,
-    /// What it is, if said.
+    /// The content type, if there is one.
     pub content_type: Option<Vec<u8>>,
 }
 
@@ -87,7 +87,7 @@ impl Parser {
     /// For a body with this `Content-Type`.
     ///
     /// # Errors
-    /// [`ParserError::BadContentType`]: it is not `multipart/form-data` with a boundary.
+    /// [`ParserError::BadContentType`]: not `multipart/form-data` with a boundary.
     pub fn new(content_type: &[u8], limits: Limits) -> Result<Self, ParserError> {
         let (what, parameters) =
             parameters::parse(content_type).ok_or(ParserError::BadContentType)?;
@@ -105,35 +105,35 @@ impl Parser {
         }
     }
 
-    /// More of the body. Not copied unless part of a boundary or of a head is waiting for it.
+    /// Adds bytes of the body. They are copied only after a partial boundary or head.
     pub fn push(&mut self, bytes: Bytes) {
         if self.pending.is_empty() {
             self.pending = bytes;
         } else {
-            // Ours alone, so what is appended one by one is not copied again each time.
+            // A buffer of our own, so that appending small pieces does not copy it each time.
             let mut joined = BytesMut::from(std::mem::take(&mut self.pending));
             joined.extend_from_slice(&bytes);
             self.pending = joined.freeze();
         }
     }
 
-    /// What comes next; `None` until more is pushed.
+    /// The next event; `None` if more bytes are needed.
     ///
     /// # Errors
-    /// The body is no form: asking again gives the same answer.
+    /// The body is not a form; later calls return the same error.
     pub fn poll_event(&mut self) -> Result<Option<Event>, ParserError> {
         let event = self.advance()?;
         if event.is_none() && !self.pending.is_unique() {
-            // What waits for more is little, and must not pin all that it came with.
+            // The rest is small: copy it, so that it does not keep the whole input alive.
             self.pending = Bytes::copy_from_slice(&self.pending);
         }
         Ok(event)
     }
 
-    /// No more comes, and everything has been polled.
+    /// Checks at the end of the body, after all events were polled, that it is complete.
     ///
     /// # Errors
-    /// [`ParserError::Truncated`]: the last boundary has not come.
+    /// [`ParserError::Truncated`]: the last boundary is missing.
     pub fn finish(&self) -> Result<(), ParserError> {
         let complete = self.stage == Stage::Epilogue && self.pending != "\r";
         if complete { Ok(()) } else { Err(ParserError::Truncated) }
@@ -152,7 +152,7 @@ impl Parser {
         }
     }
 
-    /// True once the first delimiter has passed.
+    /// True after the first delimiter.
     fn start(&mut self) -> Result<bool, ParserError> {
         let line_end = self.pending.first() == Some(&b'\r');
         let skipped = if line_end { 0 } else { 2 };
@@ -191,7 +191,7 @@ impl Parser {
     }
 
     fn head(&mut self, scanned: usize) -> Result<Option<Event>, ParserError> {
-        // Without a field the empty line is the first one.
+        // Without fields the empty line is the first one.
         let end = if self.pending.starts_with(b"\r\n") {
             Some(2)
         } else {
@@ -225,7 +225,7 @@ impl Parser {
         (end > 0).then(|| Event::Data(self.pending.split_to(end)))
     }
 
-    /// How much of what is pending, at its end, may be the beginning of a delimiter.
+    /// Length of the end of the pending bytes that may begin a delimiter.
     fn delimiter_begun(&self) -> usize {
         let needle = self.delimiter.needle();
         let from = self.pending.len().saturating_sub(needle.len() - 1);
@@ -246,7 +246,7 @@ impl Parser {
     }
 }
 
-/// Lines, each with its end, up to the empty one.
+/// Parses lines with their line ends, up to the empty line.
 fn parse_head(lines: &[u8]) -> Option<PartHead> {
     let mut disposition = None;
     let mut content_type = None;
@@ -266,7 +266,7 @@ fn parse_head(lines: &[u8]) -> Option<PartHead> {
             _ => None,
         };
         if slot.is_some_and(|slot| slot.replace(value).is_some()) {
-            return None; // which of two is meant, nobody can know
+            return None; // repeated: ambiguous
         }
         rest = tail;
     }
@@ -278,7 +278,7 @@ fn parse_head(lines: &[u8]) -> Option<PartHead> {
     is_form_data.then_some(PartHead { name, filename, content_type })
 }
 
-/// The only parameter of this name.
+/// The parameter with this name; an error if it is repeated.
 fn only<'a>(parameters: &'a [Parameter<'_>], name: &[u8]) -> Result<Option<&'a [u8]>, Twice> {
     let mut found = parameters.iter().filter(|(n, _)| n.eq_ignore_ascii_case(name));
     match (found.next(), found.next()) {
@@ -287,7 +287,7 @@ fn only<'a>(parameters: &'a [Parameter<'_>], name: &[u8]) -> Result<Option<&'a [
     }
 }
 
-/// A parameter stands there twice.
+/// A parameter is repeated.
 struct Twice;
 
 /// `boundary` (RFC 2046 §5.1.1).
@@ -298,22 +298,22 @@ fn is_boundary(text: &[u8]) -> bool {
         && text.last() != Some(&b' ')
 }
 
-/// Why a body is no form.
+/// Why a body is not a valid form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ParserError {
-    /// `Content-Type` is not `multipart/form-data` with one sound boundary.
+    /// `Content-Type` is not `multipart/form-data` with one valid boundary.
     BadContentType,
-    /// The body does not begin with the boundary, or something else than a line end or `--`
-    /// follows one.
+    /// The body does not begin with the boundary, or a boundary is not followed by a line end or
+    /// `--`.
     BadDelimiter,
-    /// The header fields of a part are malformed, or do not name the part, once.
+    /// The header fields of a part are malformed, or do not name the part exactly once.
     BadHead,
-    /// They are longer than [`Limits::head_size_max`].
+    /// The header fields are larger than [`Limits::head_size_max`].
     HeadTooLarge,
     /// More parts than [`Limits::parts_max`].
     TooManyParts,
-    /// Something follows the last boundary.
+    /// Bytes follow the last boundary.
     TrailingData,
     /// The body ended before the last boundary.
     Truncated,
@@ -322,13 +322,13 @@ pub enum ParserError {
 impl fmt::Display for ParserError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::BadContentType => "the content type is not multipart/form-data with a boundary",
-            Self::BadDelimiter => "a boundary of the form is malformed or missing",
-            Self::BadHead => "the header of a part of the form is malformed",
-            Self::HeadTooLarge => "the header of a part of the form is too large",
-            Self::TooManyParts => "the form has too many parts",
-            Self::TrailingData => "bytes follow the end of the form",
-            Self::Truncated => "the form is cut off",
+            Self::BadContentType => "content type is not multipart/form-data with a boundary",
+            Self::BadDelimiter => "missing or malformed boundary in the form",
+            Self::BadHead => "malformed header of a form part",
+            Self::HeadTooLarge => "header of a form part is too large",
+            Self::TooManyParts => "too many parts in the form",
+            Self::TrailingData => "trailing bytes after the form",
+            Self::Truncated => "truncated form",
         })
     }
 }

@@ -1,10 +1,10 @@
-//! `application/x-www-form-urlencoded`, which queries are written in too (URL Standard, §5).
+//! `application/x-www-form-urlencoded`, which queries use too (URL Standard, §5).
 
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode;
 
-/// Fields as they stand in a body or a query.
+/// Encodes fields for a body or a query.
 ///
 /// ```
 /// use fulmar_semantics::form::urlencoded;
@@ -25,8 +25,8 @@ pub fn urlencoded<N: AsRef<[u8]>, V: AsRef<[u8]>>(
     out
 }
 
-/// Takes them apart. Names and values are bytes, in UTF-8 or not: nothing is replaced. An escape
-/// that is none stands for itself, a field without `=` is a name.
+/// Decodes fields. Names and values are bytes, not necessarily UTF-8; nothing is replaced. An
+/// invalid escape is literal, a field without `=` is a name.
 ///
 /// ```
 /// use fulmar_semantics::form::fields;
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_taken_apart_once() {
+    fn fields_are_decoded_once() {
         for (text, expected) in [
             ("", ""),
             ("&&", ""),
@@ -87,7 +87,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(
+        fn fields_round_trip(
             all in prop::collection::vec((any::<Vec<u8>>(), any::<Vec<u8>>()), 0..8),
         ) {
             let text = urlencoded(all.iter().map(|(name, value)| (name, value)));
@@ -97,7 +97,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_fields(text: Vec<u8>) {
+        fn random_bytes_are_fields(text: Vec<u8>) {
             let size: usize = fields(&text).map(|(name, value)| name.len() + value.len()).sum();
             prop_assert!(size <= text.len());
         }

@@ -1,8 +1,8 @@
-//! Writing `multipart/form-data` (RFC 7578), with names escaped as browsers and curl do (HTML,
+//! Encodes `multipart/form-data` (RFC 7578), with names escaped as in browsers and curl (HTML,
 //! "multipart/form-data encoding algorithm").
 //!
-//! The body is a list of segments, so that files go out without being read, and its length is
-//! known before its first byte leaves.
+//! The body is a list of segments, so files are sent without being read, and its length is known in
+//! advance.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use fulmar_proto::Segment;
 
 use super::BOUNDARY_SIZE_MAX;
 
-/// A form being put together.
+/// Builds a form.
 ///
 /// ```
 /// use fulmar_semantics::form::{Boundary, Multipart, Part};
@@ -28,46 +28,46 @@ use super::BOUNDARY_SIZE_MAX;
 pub struct Multipart {
     boundary: Boundary,
     segments: Vec<Segment>,
-    /// What goes before the next segment.
+    /// Text before the next segment.
     text: Vec<u8>,
 }
 
-/// A form to be sent, as often as it has to be: cloning shares it.
+/// An encoded form. Clones share its data, so it can be sent repeatedly.
 #[derive(Clone, Debug)]
 pub struct Form {
-    /// For `Content-Type`.
+    /// The value of `Content-Type`.
     pub content_type: String,
-    /// For `Content-Length`.
+    /// The value of `Content-Length`.
     pub len: u64,
-    /// The body, in order; none of them is empty.
+    /// The body, in order; no segment is empty.
     pub segments: Vec<Segment>,
 }
 
-/// What is said of one part.
+/// The header of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part<'a> {
     /// The name of the field.
     pub name: &'a str,
-    /// Of a file: its name, without folders.
+    /// The file name of a file, without directories.
     pub filename: Option<&'a str>,
-    /// What it is; of a file that does not say so, `application/octet-stream`.
+    /// The content type; files without one get `application/octet-stream`.
     pub content_type: Option<&'a str>,
 }
 
 impl<'a> Part<'a> {
-    /// A field.
+    /// A field without a file name.
     pub fn new(name: &'a str) -> Self {
         Self { name, filename: None, content_type: None }
     }
 }
 
 impl Multipart {
-    /// A form without parts. No part may contain the boundary.
+    /// Begins a form. No part may contain the boundary.
     pub fn new(boundary: Boundary) -> Self {
         Self { boundary, segments: Vec::new(), text: Vec::new() }
     }
 
-    /// Adds a field.
+    /// Adds a text field.
     pub fn text(&mut self, name: &str, value: &str) {
         self.begin(&Part::new(name));
         self.text.extend_from_slice(b"\r\n");
@@ -75,10 +75,10 @@ impl Multipart {
         self.text.extend_from_slice(b"\r\n");
     }
 
-    /// Adds a part of any kind: bytes, or a file with the range that is meant.
+    /// Adds a part of any kind: bytes, or a range of a file.
     ///
     /// # Errors
-    /// The content type cannot stand in a header field: nothing is added.
+    /// The content type is not valid in a header field; nothing was added.
     pub fn part(&mut self, part: &Part<'_>, body: impl Into<Segment>) -> Result<(), BadPart> {
         let usual = part.filename.map(|_| "application/octet-stream");
         let content_type = part.content_type.or(usual);
@@ -101,7 +101,7 @@ impl Multipart {
         Ok(())
     }
 
-    /// The form as it is sent.
+    /// Finishes the form.
     pub fn finish(mut self) -> Form {
         self.text.extend_from_slice(b"--");
         self.text.extend_from_slice(self.boundary.0.as_bytes());
@@ -128,8 +128,8 @@ impl Multipart {
     }
 }
 
-/// In quotes, with `"`, CR and LF percent-encoded, as HTML has it; and with them all other control
-/// characters but the tab, which have no place in a field (RFC 9110 §5.5).
+/// Quotes a name: `"`, CR and LF are percent-encoded as in HTML, and also all other control
+/// characters except the tab, which are invalid in a field (RFC 9110 §5.5).
 fn quote(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     for byte in text.bytes() {
@@ -142,7 +142,7 @@ fn quote(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// What stands between the parts.
+/// The separator of parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Boundary(Box<str>);
 
@@ -150,27 +150,27 @@ impl Boundary {
     /// This text, which no part may contain.
     ///
     /// # Errors
-    /// It is empty, longer than [`BOUNDARY_SIZE_MAX`], or has a character that would have to be
-    /// quoted: letters, digits and `'+_-.` are allowed.
+    /// The text is empty, longer than [`BOUNDARY_SIZE_MAX`], or has characters that need quotes:
+    /// allowed are letters, digits and `'+_-.`.
     pub fn new(text: &str) -> Result<Self, BadBoundary> {
         let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"'+_-.".contains(&b);
         let ok = (1..=BOUNDARY_SIZE_MAX).contains(&text.len()) && text.bytes().all(is_plain);
         ok.then(|| Self(text.into())).ok_or(BadBoundary)
     }
 
-    /// From 16 random bytes: no content has it by accident, nor by design.
+    /// From 16 random bytes, so that content cannot contain it by accident or intent.
     pub fn from_random(bytes: [u8; 16]) -> Self {
         Self(format!("----fulmar-{:032x}", u128::from_be_bytes(bytes)).into())
     }
 }
 
-/// A text that cannot be a boundary.
+/// The text is not a valid boundary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadBoundary;
 
 impl fmt::Display for BadBoundary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a boundary has 1 to {BOUNDARY_SIZE_MAX} letters, digits and '+_-.")
+        write!(f, "invalid boundary: expected 1 to {BOUNDARY_SIZE_MAX} letters, digits and '+_-.")
     }
 }
 
@@ -182,7 +182,7 @@ pub struct BadPart;
 
 impl fmt::Display for BadPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the content type of a part has a control character")
+        f.write_str("content type of a form part has a control character")
     }
 }
 

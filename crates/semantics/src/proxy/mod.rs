@@ -1,10 +1,10 @@
-//! Which proxy a request goes through: its URL, and the conventions of the environment.
+//! Selection of the proxy for a request: proxy URLs, and the environment variables.
 //!
 //! Needs the feature `url`.
 //!
-//! The conventions are curl's, as most programs follow them: `http_proxy` in lower case only, as
-//! a web server hands a request's `Proxy` field to its programs as `HTTP_PROXY`; for `https_proxy`,
-//! `all_proxy` and `no_proxy` both cases, the lower first; an empty variable is none.
+//! The conventions are curl's, like in most programs: `http_proxy` in lower case only, because web
+//! servers pass a request's `Proxy` field to programs as `HTTP_PROXY`; `https_proxy`, `all_proxy`
+//! and `no_proxy` in both cases, lower case first. An empty variable counts as unset.
 
 use std::fmt;
 
@@ -14,12 +14,12 @@ mod no_proxy;
 
 pub use no_proxy::NoProxy;
 
-/// A proxy, and who we are to it.
+/// A proxy, with our login.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct ProxyUrl {
-    /// How it is spoken to.
+    /// The protocol of the proxy.
     pub kind: ProxyKind,
-    /// Where it is; a name is normalised.
+    /// The host; names are normalized.
     pub host: Host<String>,
     /// Never 0.
     pub port: u16,
@@ -27,29 +27,29 @@ pub struct ProxyUrl {
     pub login: Option<Login>,
 }
 
-/// What a proxy speaks.
+/// The protocol of a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProxyKind {
-    /// `http://`: requests in absolute form, and CONNECT for what is not to be seen.
+    /// `http://`: absolute-form requests, and CONNECT for `https`.
     Http,
-    /// `socks5://`: SOCKS version 5; names are looked up here.
+    /// `socks5://`: SOCKS version 5; the client resolves names.
     Socks5,
-    /// `socks5h://`: likewise; names are looked up there.
+    /// `socks5h://`: SOCKS version 5; the proxy resolves names.
     Socks5h,
 }
 
-/// A user and a password: bytes, as nobody says in which charset.
+/// A user and a password: bytes without a defined charset.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Login {
     /// The user.
     pub user: Vec<u8>,
-    /// The password, perhaps empty.
+    /// The password; may be empty.
     pub password: Vec<u8>,
 }
 
 impl ProxyUrl {
-    /// Parses `[scheme://][user[:password]@]host[:port]`: without a scheme it is `http`, without
-    /// a port [`PORT_USUAL`], as with curl.
+    /// Parses `[scheme://][user[:password]@]host[:port]`. As in curl, the default scheme is `http`,
+    /// and the default port [`PORT_USUAL`].
     ///
     /// ```
     /// use fulmar_semantics::proxy::{ProxyKind, ProxyUrl};
@@ -60,7 +60,7 @@ impl ProxyUrl {
     /// ```
     ///
     /// # Errors
-    /// It is none, or of a kind that we do not speak.
+    /// The text is not a proxy, or the scheme is not supported.
     pub fn parse(text: &str) -> Result<Self, ProxyError> {
         let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
         let kind = match &scheme.to_ascii_lowercase()[..] {
@@ -70,14 +70,14 @@ impl ProxyUrl {
             name if name.bytes().all(|b| b.is_ascii_alphanumeric()) => {
                 return Err(ProxyError::UnknownScheme(name.into()));
             }
-            _ => return Err(ProxyError::Malformed), // and not shown: it may hold a password
+            // Without the text, which may contain a password.
+            _ => return Err(ProxyError::Malformed),
         };
-        // The parser would drop tabs and line ends, and blanks around the whole, unseen.
+        // The URL parser would remove tabs, line ends and surrounding blanks silently.
         if text.bytes().any(|b| b.is_ascii_control() || b == b' ') {
             return Err(ProxyError::Malformed);
         }
-        // A scheme that the parser does not know has no usual port to hide, and no other
-        // character than `/` ends its host.
+        // With an unknown scheme the URL parser hides no default port, and only `/` ends the host.
         let url = Url::parse(&format!("proxy://{rest}")).map_err(|_| ProxyError::Malformed)?;
         let more =
             !matches!(url.path(), "" | "/") || url.query().is_some() || url.fragment().is_some();
@@ -125,22 +125,22 @@ impl fmt::Debug for Login {
     }
 }
 
-/// Which proxy for which request.
+/// The proxies for requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// For `http` URLs.
     pub http: Option<ProxyUrl>,
     /// For `https` URLs.
     pub https: Option<ProxyUrl>,
-    /// For whom none is used.
+    /// The hosts without a proxy.
     pub none_for: NoProxy,
 }
 
 impl Settings {
-    /// What the environment says; `lookup` is given a variable's name.
+    /// Reads the environment; `lookup` returns the value of a variable.
     ///
     /// # Errors
-    /// A variable that is used is no proxy.
+    /// The value of a used variable is not a proxy.
     pub fn from_env(
         lookup: impl Fn(&'static str) -> Option<String>,
     ) -> Result<Self, VariableError> {
@@ -175,7 +175,7 @@ impl Settings {
     }
 }
 
-/// Why a text is no proxy.
+/// Why a text is not a proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProxyError {
@@ -189,10 +189,10 @@ impl fmt::Display for ProxyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownScheme(scheme) => {
-                write!(f, "a proxy of the kind {scheme:?}; use http, socks5 or socks5h")
+                write!(f, "unsupported proxy scheme {scheme:?}; use http, socks5 or socks5h")
             }
             Self::Malformed => {
-                f.write_str("not a proxy; write [scheme://][user[:password]@]host[:port]")
+                f.write_str("invalid proxy: expected [scheme://][user[:password]@]host[:port]")
             }
         }
     }
@@ -200,12 +200,13 @@ impl fmt::Display for ProxyError {
 
 impl std::error::Error for ProxyError {}
 
-/// A variable of the environment that is no proxy. Its value is not shown: it may hold a password.
+/// An environment variable with an invalid proxy. The value is not shown: it may contain a
+/// password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VariableError {
-    /// Its name.
+    /// The name of the variable.
     pub variable: &'static str,
-    /// What is wrong.
+    /// The error.
     pub error: ProxyError,
 }
 
@@ -221,5 +222,5 @@ impl std::error::Error for VariableError {
     }
 }
 
-/// The port of a proxy that does not say it.
+/// The default port of a proxy.
 pub const PORT_USUAL: u16 = 1080;

@@ -1,9 +1,9 @@
-//! Hosts that are asked without a proxy: the list in `no_proxy`.
+//! Hosts that are accessed without a proxy: the list in `no_proxy`.
 //!
-//! Entries are parted by commas or blanks: `*` for all; a domain, with or without a dot in front,
-//! for itself and what is below it; an address; a network such as `10.0.0.0/8`. All but `*` may
-//! end in a port. Addresses match addresses only: nothing is looked up. What is none of these
-//! matches nobody, as with curl.
+//! Entries are separated by commas or blanks: `*` for all hosts; a domain, with or without a
+//! leading dot, for itself and its subdomains; an address; a network such as `10.0.0.0/8`. All
+//! except `*` may end with a port. Addresses match only addresses: names are not resolved. Other
+//! entries match nothing, as in curl.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -24,7 +24,7 @@ struct Rule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Who {
     All,
-    /// In lower case, without dots around it.
+    /// In lower case, without surrounding dots.
     Domain(String),
     Network {
         prefix: u128,
@@ -39,7 +39,7 @@ impl NoProxy {
         Self { rules: entries.filter_map(Rule::parse).collect() }
     }
 
-    /// True if this host is asked without a proxy.
+    /// True if this host is accessed without a proxy.
     pub fn matches(&self, host: Host<&str>, port: u16) -> bool {
         self.rules
             .iter()
@@ -61,7 +61,7 @@ impl Rule {
         };
         let who = match Who::network(host) {
             Some(who) if host.starts_with('[') || !host.contains(':') => who,
-            Some(_) => return None, // an IPv6 address before a port stands in brackets
+            Some(_) => return None, // an IPv6 address with a port needs brackets
             None => Who::domain(host)?,
         };
         Some(Self { who, port })
@@ -71,14 +71,14 @@ impl Rule {
 impl Who {
     fn domain(text: &str) -> Option<Self> {
         let text = text.strip_prefix('.').unwrap_or(text);
-        // Normalised as the hosts of URLs are, so that both are compared in one form.
+        // Normalized like the hosts of URLs, so that both have the same form.
         match Host::parse(text.strip_suffix('.').unwrap_or(text)).ok()? {
             Host::Domain(name) => Some(Self::Domain(name)),
             Host::Ipv4(_) | Host::Ipv6(_) => None,
         }
     }
 
-    /// An address, in brackets or not, perhaps with the length of a prefix.
+    /// An address, with or without brackets, optionally with a prefix length.
     fn network(text: &str) -> Option<Self> {
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits)),
@@ -122,7 +122,7 @@ fn is_below(name: &str, domain: &str) -> bool {
     name[at..].eq_ignore_ascii_case(domain.as_bytes()) && (at == 0 || name[at - 1] == b'.')
 }
 
-/// IPv4 addresses among the IPv6 ones that stand for them (RFC 4291 §2.5.5.2).
+/// Maps IPv4 addresses to their IPv6 form (RFC 4291 §2.5.5.2).
 fn number(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),

@@ -1,4 +1,4 @@
-//! The receiving end, between a socket and what follows the header on it.
+//! The receiving side: a layer between the socket and the next layer.
 
 use std::any::Any;
 
@@ -7,18 +7,17 @@ use fulmar_proto::{Input, Layer, LayerError, Opened, Sealed, Transmit};
 
 use super::{Header, HeaderError, decode};
 
-/// Takes a header, which must be there, off a connection from a trusted source. Fails with
-/// [`HeaderError`].
+/// Reads a required header from a connection of a trusted source. Fails with [`HeaderError`].
 ///
-/// What it has read is its [`Layer::info`], a [`Header`]: told when it is replaced, by `next`
-/// (such as TLS) or by nothing. Not one byte behind the header is touched.
+/// [`Layer::info`] returns the [`Header`] that was read; it is reported when the layer is replaced
+/// by `next` (such as TLS) or by nothing. Bytes after the header are not touched.
 ///
 /// ```
 /// use fulmar_proto::Layer;
 /// use fulmar_semantics::proxy_protocol::{ProxyProtocol, TrustedSources};
 /// use std::net::SocketAddr;
 ///
-/// // What makes the layers of a listener: whoever else connects is closed.
+/// Creates the layers of a listener; connections from other sources are closed.
 /// let trusted: TrustedSources = "192.0.2.0/24".parse().unwrap();
 /// let make = move |peer: SocketAddr| -> Option<Box<dyn Layer>> {
 ///     trusted.allows(peer.ip()).then(|| Box::new(ProxyProtocol::new(None)) as _)
@@ -32,7 +31,7 @@ pub struct ProxyProtocol {
 }
 
 impl ProxyProtocol {
-    /// A header has to come, and then `next` takes over.
+    /// Expects a header; then `next` takes over.
     pub fn new(next: Option<Box<dyn Layer>>) -> Self {
         Self { header: None, next }
     }
@@ -72,7 +71,7 @@ impl Layer for ProxyProtocol {
 
     fn handle_sent(&mut self, _: u64) {}
 
-    /// It queues nothing itself.
+    /// This layer queues nothing.
     fn set_queue_max(&mut self, bytes: usize) {
         if let Some(next) = &mut self.next {
             next.set_queue_max(bytes);

@@ -1,4 +1,4 @@
-//! From whom a header is believed.
+//! The sources of trusted headers.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use ipnet::IpNet;
 
-/// Networks whose PROXY headers are believed; by default there are none.
+/// Networks with trusted PROXY headers; empty by default.
 ///
 /// ```
 /// use fulmar_semantics::proxy_protocol::TrustedSources;
@@ -18,21 +18,21 @@ use ipnet::IpNet;
 pub struct TrustedSources(Vec<IpNet>);
 
 impl TrustedSources {
-    /// These networks.
+    /// Trusts these networks.
     pub fn new(networks: impl IntoIterator<Item = IpNet>) -> Self {
         Self(networks.into_iter().collect())
     }
 
-    /// True if `peer` is in one of them. An IPv4 address is the same in its IPv6 clothes, as a
-    /// socket for both tells it. Who comes over a Unix socket is told as `0.0.0.0`, which has to
-    /// be named to be trusted.
+    /// True if `peer` is in one of the networks. IPv4-mapped IPv6 addresses, as reported by
+    /// dual-stack sockets, match their IPv4 address. Peers on Unix sockets have the address
+    /// `0.0.0.0`, which must be listed to be trusted.
     pub fn allows(&self, peer: IpAddr) -> bool {
         let peer = peer.to_canonical();
         self.0.iter().any(|network| network.contains(&peer))
     }
 }
 
-/// Networks or single addresses, with commas between them.
+/// Parses networks or addresses, separated by commas.
 impl FromStr for TrustedSources {
     type Err = BadNetwork;
 
@@ -46,13 +46,13 @@ fn network(text: &str) -> Result<IpNet, BadNetwork> {
     text.parse().or_else(alone).map_err(|_| BadNetwork(text.to_owned()))
 }
 
-/// This is no network.
+/// The text is not a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadNetwork(String);
 
 impl fmt::Display for BadNetwork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is no network; write it as 10.0.0.0/8, or an address as 192.0.2.1", self.0)
+        write!(f, "invalid network {:?}: expected 10.0.0.0/8 or 192.0.2.1", self.0)
     }
 }
 

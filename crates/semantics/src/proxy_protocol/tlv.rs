@@ -1,47 +1,47 @@
-//! What version 2 says besides addresses: a list of type, length, value (§2.2).
+//! The extra fields of version 2: a list of type, length, value (§2.2).
 
 use super::{HeaderError, HeaderMisuse};
 
-/// What a proxy knows of its client besides addresses.
+/// Extra fields about the client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extras {
-    /// The protocol that was agreed on (RFC 7301).
+    /// The negotiated application protocol (RFC 7301).
     pub alpn: Option<Vec<u8>>,
-    /// The name that the client asked for, as in TLS's `server_name`.
+    /// The requested host name, such as TLS `server_name`.
     pub authority: Option<String>,
-    /// What the proxy calls the connection, of up to 128 bytes.
+    /// The proxy's identifier of the connection, up to 128 bytes.
     pub unique_id: Option<Vec<u8>>,
     /// The client's TLS.
     pub tls: Option<Tls>,
     /// The network namespace of the proxy's socket.
     pub namespace: Option<String>,
-    /// What has another type, in order: types from 0xe0 on are everybody's own.
+    /// Fields of other types, in order; types from 0xe0 are for private use.
     pub others: Vec<(u8, Vec<u8>)>,
 }
 
-/// The client's TLS, as its proxy tells of it (§2.2.6).
+/// The client's TLS parameters (§2.2.6).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tls {
-    /// Its bits: 1, TLS is used; 2, a certificate came over this connection; 4, one came over
-    /// this session.
+    /// Bits: 1, TLS is used; 2, the client sent a certificate on this connection; 4, in this
+    /// session.
     pub client: u8,
-    /// 0: the client showed a certificate, and it was verified.
+    /// 0: the client sent a certificate, and it was verified.
     pub verify: u32,
-    /// As `TLSv1.3`.
+    /// The version, such as `TLSv1.3`.
     pub version: Option<String>,
     /// The common name of the client's certificate.
     pub common_name: Option<String>,
-    /// The cipher.
+    /// The cipher suite.
     pub cipher: Option<String>,
-    /// How the proxy's certificate is signed.
+    /// The signature algorithm of the proxy's certificate.
     pub signature_algorithm: Option<String>,
-    /// What its key is.
+    /// The key algorithm of the proxy's certificate.
     pub key_algorithm: Option<String>,
-    /// What has another type, in order.
+    /// Fields of other types, in order.
     pub others: Vec<(u8, Vec<u8>)>,
 }
 
-/// Reads the list that begins at `at` of a whole header.
+/// Parses the list that begins at `at` of a complete header.
 pub(super) fn decode(header: &[u8], at: usize) -> Result<Extras, HeaderError> {
     let mut extras = Extras::default();
     let mut checked = false;
@@ -90,10 +90,10 @@ fn tls(value: &[u8]) -> Result<Tls, HeaderError> {
     Ok(tls)
 }
 
-/// Of a list: the type of the first, its value, and what follows it.
+/// The first element of a list: type, value, and the rest of the list.
 type Split<'a> = (u8, &'a [u8], &'a [u8]);
 
-/// Takes the first off a list.
+/// Splits off the first element.
 fn split(list: &[u8]) -> Result<Option<Split<'_>>, HeaderError> {
     let Some(kind) = list.first().copied() else { return Ok(None) };
     let malformed = HeaderError::BadExtra(kind);
@@ -103,7 +103,7 @@ fn split(list: &[u8]) -> Result<Option<Split<'_>>, HeaderError> {
     Ok(Some((kind, value, rest)))
 }
 
-/// Which of two a reader believes is its own choice: so neither is.
+/// A repeated field is an error, because parsers differ in which one they use.
 fn set<T>(place: &mut Option<T>, kind: u8, value: Option<T>) -> Result<(), HeaderError> {
     match value {
         Some(value) if place.is_none() => *place = Some(value),
@@ -116,17 +116,17 @@ fn some(value: &[u8]) -> Option<&[u8]> {
     (!value.is_empty()).then_some(value)
 }
 
-/// A name: it ends up in logs and comparisons, so no control characters.
+/// A text without control characters, because it is used in logs and comparisons.
 fn text(value: &[u8]) -> Option<String> {
     let text = str::from_utf8(some(value)?).ok()?;
     (!text.chars().any(char::is_control)).then(|| text.to_owned())
 }
 
-/// The checksum is that of the whole header, with zeroes in its own place (§2.2.3).
+/// Verifies the checksum: that of the complete header, with zeros in its place (§2.2.3).
 fn verify(header: &[u8], at: usize, value: &[u8]) -> Result<(), HeaderError> {
-    let told: [u8; 4] = value.try_into().map_err(|_| HeaderError::BadExtra(CRC32C))?;
-    let sum = checksum(&header[..at], &header[at + told.len()..]);
-    if sum == u32::from_be_bytes(told) { Ok(()) } else { Err(HeaderError::BadChecksum) }
+    let expected: [u8; 4] = value.try_into().map_err(|_| HeaderError::BadExtra(CRC32C))?;
+    let sum = checksum(&header[..at], &header[at + expected.len()..]);
+    if sum == u32::from_be_bytes(expected) { Ok(()) } else { Err(HeaderError::BadChecksum) }
 }
 
 fn checksum(before: &[u8], after: &[u8]) -> u32 {
@@ -163,7 +163,7 @@ pub(super) fn encode(extras: &Extras, out: &mut Vec<u8>) -> Result<(), HeaderMis
     push_others(out, others, KNOWN)
 }
 
-/// Those that have no place of their own, which are `known`.
+/// Appends the fields without a member of their own, which must not be in `known`.
 fn push_others(
     out: &mut Vec<u8>,
     others: &[(u8, Vec<u8>)],
@@ -201,11 +201,11 @@ fn push(out: &mut Vec<u8>, kind: u8, value: &[u8]) -> Result<(), HeaderMisuse> {
     Ok(())
 }
 
-/// The place of a checksum in a header that is being written.
+/// The position of the checksum in a header that is being encoded.
 pub(super) struct Checksum(usize);
 
 impl Checksum {
-    /// Makes room for it at the end.
+    /// Reserves space for it at the end.
     pub(super) fn reserve(out: &mut Vec<u8>) -> Self {
         out.extend([CRC32C, 0, 4]);
         let at = out.len();
@@ -213,7 +213,7 @@ impl Checksum {
         Self(at)
     }
 
-    /// Everything else is written.
+    /// Called when everything else was written.
     pub(super) fn write(self, out: &mut [u8]) {
         let (before, rest) = out.split_at_mut(self.0);
         let (place, after) = rest.split_at_mut(4);

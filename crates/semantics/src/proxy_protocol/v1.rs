@@ -5,7 +5,7 @@ use std::str::{FromStr, Split};
 
 use super::{Addresses, Extras, Header, HeaderError, HeaderMisuse, Transport};
 
-/// Takes the line that `bytes` begin with.
+/// Parses the line at the beginning of `bytes`.
 pub(super) fn decode(bytes: &[u8]) -> Result<Option<(Header, usize)>, HeaderError> {
     let seen = bytes.len().min(LEAD.len());
     if bytes[..seen] != LEAD[..seen] {
@@ -20,9 +20,9 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Option<(Header, usize)>, HeaderErro
     Ok(Some((Header { addresses, ..Header::default() }, end + 1)))
 }
 
-/// What follows `PROXY `; the outer `None`: it is malformed.
+/// Parses the text after `PROXY `; the outer `None` means malformed.
 fn addresses(line: &[u8]) -> Option<Option<Addresses>> {
-    // Whatever follows `UNKNOWN` is to be ignored, but it is one line.
+    // The rest of the line after `UNKNOWN` is ignored.
     if line == b"UNKNOWN" || line.starts_with(b"UNKNOWN ") {
         return (!line.contains(&b'\r')).then_some(None);
     }
@@ -50,7 +50,7 @@ fn ends<A: FromStr>(words: &mut Split<'_, char>) -> Option<(A, A, u16, u16)> {
     Some((source, destination, port(words.next()?)?, port(words.next()?)?))
 }
 
-/// Digits without a zero in front, which are all that the protocol has.
+/// Digits without leading zeros, as the protocol requires.
 fn port(text: &str) -> Option<u16> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     let short = text == "0" || !text.starts_with('0');
@@ -60,7 +60,7 @@ fn port(text: &str) -> Option<u16> {
 /// Appends a header of version 1.
 ///
 /// # Errors
-/// It has no words for what `header` says; nothing was written.
+/// Version 1 cannot represent `header`; nothing was written.
 pub fn encode_v1(header: &Header, out: &mut Vec<u8>) -> Result<(), HeaderMisuse> {
     if header.extras != Extras::default() || header.transport != Transport::Stream {
         return Err(HeaderMisuse::NeedsVersion2);
@@ -82,5 +82,5 @@ pub fn encode_v1(header: &Header, out: &mut Vec<u8>) -> Result<(), HeaderMisuse>
 }
 
 const LEAD: &[u8] = b"PROXY ";
-/// With its line end: two IPv6 addresses written out, or as much after `UNKNOWN`.
+/// Maximum length including the line end: two full IPv6 addresses, or as much after `UNKNOWN`.
 const LINE_SIZE_MAX: usize = 107;

@@ -1,23 +1,23 @@
-//! Version 2: a signature, version and command, family, a length, addresses, extras.
+//! Version 2: a signature, version and command, family, a length, addresses, extra fields.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 
 use super::tlv::{self, Checksum};
 use super::{Addresses, Extras, Header, HeaderError, HeaderMisuse, SIZE_MAX, Transport};
 
-/// Takes the header that `bytes` begin with.
+/// Parses the header at the beginning of `bytes`.
 pub(super) fn decode(bytes: &[u8]) -> Result<Option<(Header, usize)>, HeaderError> {
     let seen = bytes.len().min(SIGNATURE.len());
     if bytes[..seen] != SIGNATURE[..seen] {
         return Err(HeaderError::Absent);
     }
-    let told = &bytes[seen..];
-    if let Some(byte) = told.first()
+    let rest = &bytes[seen..];
+    if let Some(byte) = rest.first()
         && !matches!(*byte, LOCAL | PROXY)
     {
         return Err(HeaderError::BadVersion(*byte));
     }
-    let Some((&[command, family, high, low], _)) = told.split_first_chunk() else {
+    let Some((&[command, family, high, low], _)) = rest.split_first_chunk() else {
         return Ok(None);
     };
     let size = FIXED_SIZE + usize::from(u16::from_be_bytes([high, low]));
@@ -28,8 +28,8 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Option<(Header, usize)>, HeaderErro
         check_family(family)?;
     }
     let Some(header) = bytes.get(..size) else { return Ok(None) };
-    // What a proxy adds to a connection of its own is to be thrown away; where the family is
-    // unknown, so is the size of addresses, and nothing behind them can be found.
+    // The rest of a `LOCAL` header is ignored. With an unknown family the size of the addresses is
+    // unknown, so nothing after them can be parsed.
     if command == LOCAL || family >> 4 == UNSPEC || family & 15 == UNSPEC {
         return Ok(Some((Header::default(), size)));
     }
@@ -44,7 +44,7 @@ fn check_family(family: u8) -> Result<(), HeaderError> {
     if known { Ok(()) } else { Err(HeaderError::BadFamily(family)) }
 }
 
-/// The addresses, and where they end; `None` if they do not fit.
+/// The addresses and their end; `None` if they do not fit.
 fn addresses(family: u8, header: &[u8]) -> Option<(Addresses, usize)> {
     let rest = &header[FIXED_SIZE..];
     let addresses = match family {
@@ -86,7 +86,7 @@ fn ports(bytes: &[u8]) -> Option<(u16, u16)> {
     Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
 }
 
-/// Without the NULs that fill it up; one in front is the abstract namespace's.
+/// A name without trailing NULs; a leading NUL means the abstract namespace.
 fn name(bytes: &[u8]) -> Vec<u8> {
     let len = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     bytes[..len].to_vec()
@@ -95,7 +95,7 @@ fn name(bytes: &[u8]) -> Vec<u8> {
 /// Appends a header of version 2, with a checksum. Without addresses it is `LOCAL`.
 ///
 /// # Errors
-/// It has no place for what `header` says; nothing was written.
+/// Version 2 cannot represent `header`; nothing was written.
 pub fn encode_v2(header: &Header, out: &mut Vec<u8>) -> Result<(), HeaderMisuse> {
     let mut wire = SIGNATURE.to_vec();
     let transport = if header.transport == Transport::Stream { STREAM } else { DATAGRAM };
@@ -146,7 +146,7 @@ fn push_ports(wire: &mut Vec<u8>, source: u16, destination: u16) {
 }
 
 const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
-/// Where the length stands, which is that of what follows it.
+/// Offset of the length, which counts the bytes after it.
 const SIZE_AT: usize = SIGNATURE.len() + 2;
 const FIXED_SIZE: usize = SIZE_AT + 2;
 const LOCAL: u8 = 0x20;
@@ -157,5 +157,5 @@ const INET6: u8 = 2;
 const UNIX: u8 = 3;
 const STREAM: u8 = 1;
 const DATAGRAM: u8 = 2;
-/// `sun_path` of unix(7).
+/// The size of `sun_path` (unix(7)).
 const NAME_SIZE: usize = 108;

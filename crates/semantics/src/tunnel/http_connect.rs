@@ -19,12 +19,11 @@ pub struct HttpConnect {
 }
 
 impl HttpConnect {
-    /// Asks the proxy to connect to `host`; `headers` go to the proxy with the request, such as
-    /// `Proxy-Authorization` and `User-Agent`. `next` takes over once the tunnel stands.
+    /// Requests a tunnel to `host`. `headers` are sent to the proxy, such as `Proxy-Authorization`
+    /// and `User-Agent`. `next` takes over when the tunnel is open.
     ///
     /// # Errors
-    /// [`Misuse::BadHead`]: a host that cannot be sent, or a `Host` among the fields: that one
-    /// is written here.
+    /// [`Misuse::BadHead`]: the host is invalid, or `headers` contain `Host`, which is added here.
     pub fn new(
         host: &Host<&str>,
         port: u16,
@@ -59,12 +58,12 @@ impl HttpConnect {
             Some(Event::Head { head, .. }) if !(200..300).contains(&head.status) => {
                 Err(HttpConnectError::refused(&head))
             }
-            // After it comes what the proxy only passes on: the connection must not be asked again.
+            // The following bytes come from the destination: the connection must not parse them.
             Some(Event::Upgraded { .. }) if self.connection.poll_transmit().is_none() => {
                 Ok(Opened::Replaced(self.next.take()))
             }
             Some(Event::Upgraded { .. }) => Err(HttpConnectError::Peer(PeerError::Unsolicited)),
-            // An interim answer; or the final one, which `Upgraded` follows.
+            // An interim response, or the final one, followed by `Upgraded`.
             Some(_) => Ok(Opened::Some),
         }
     }
@@ -98,14 +97,14 @@ impl Layer for HttpConnect {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HttpConnectError {
-    /// It answered with something else than 2xx.
+    /// The response has a status other than 2xx.
     Refused {
-        /// What it answered with.
+        /// The status.
         status: u16,
-        /// The values of `Proxy-Authenticate`, in order: what a 407 asks for.
+        /// The values of `Proxy-Authenticate` (407), in order.
         challenges: Vec<Box<[u8]>>,
     },
-    /// It broke the protocol.
+    /// The proxy violated the protocol.
     Peer(PeerError),
 }
 
@@ -119,9 +118,9 @@ impl HttpConnectError {
 impl fmt::Display for HttpConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused { status: 407, .. } => f.write_str("the proxy wants a login (407)"),
-            Self::Refused { status, .. } => write!(f, "the proxy refused the tunnel ({status})"),
-            Self::Peer(error) => write!(f, "the proxy: {error}"),
+            Self::Refused { status: 407, .. } => f.write_str("proxy requires authentication (407)"),
+            Self::Refused { status, .. } => write!(f, "proxy refused the tunnel ({status})"),
+            Self::Peer(error) => write!(f, "proxy: {error}"),
         }
     }
 }

@@ -1,11 +1,10 @@
-//! Tunnels being opened through a proxy, as [`fulmar_proto::Layer`]s.
+//! Opening tunnels through proxies, as [`fulmar_proto::Layer`]s.
 //!
 //! Needs the feature `url`.
 //!
-//! A layer of this module speaks to the proxy, and is replaced by what it was given as the next
-//! layer, or by nothing, once the tunnel stands. It seals nothing: the connection above waits. It
-//! takes no byte that belongs to what follows, and what it keeps in memory is one small message,
-//! or one head.
+//! A layer of this module talks to the proxy. When the tunnel is open, the next layer, or nothing,
+//! replaces it. Until then it seals nothing, so the connection above waits. It consumes no byte of
+//! the tunnel, and buffers at most one message or one head.
 
 mod http_connect;
 mod socks5;

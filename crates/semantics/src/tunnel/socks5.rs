@@ -1,8 +1,8 @@
-//! SOCKS version 5: CONNECT (RFC 1928), without a login or with user and password (RFC 1929).
+//! SOCKS version 5: CONNECT (RFC 1928), without login or with user and password (RFC 1929).
 //!
 //! ```text
 //! we:     methods          login (if chosen)           request
-//! proxy:           choice                    verdict            reply ─▶ the tunnel stands
+//! proxy:           choice                    verdict            reply ─▶ tunnel open
 //! ```
 
 use std::fmt;
@@ -17,31 +17,31 @@ use crate::proxy::Login;
 pub struct Socks5 {
     stage: Stage,
     outbox: Outbox,
-    /// The message with user and password, if we have them.
+    /// The message with user and password, if there is a login.
     login: Option<Vec<u8>>,
     request: Vec<u8>,
     next: Option<Box<dyn Layer>>,
 }
 
-/// What the proxy has to say next.
+/// The message that the proxy sends next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Which of the methods it chose.
+    /// The method it selected.
     Choice,
-    /// Whether the login is right.
+    /// The status of the login.
     Verdict,
-    /// Whether it could connect.
+    /// The result of the connect.
     Reply,
-    /// Nothing: the tunnel stands.
+    /// None: the tunnel is open.
     Done,
 }
 
 impl Socks5 {
-    /// Asks the proxy to connect to `host`; a name is looked up there. With a login, it may
-    /// choose whether to be told it. `next` takes over once the tunnel stands.
+    /// Requests a tunnel to `host`; the proxy resolves names. With a login, the proxy chooses
+    /// whether to use it. `next` takes over when the tunnel is open.
     ///
     /// # Errors
-    /// Something does not fit into the protocol.
+    /// A value does not fit into the protocol.
     pub fn new(
         host: &Host<&str>,
         port: u16,
@@ -60,10 +60,10 @@ impl Socks5 {
         Ok(Self { stage: Stage::Choice, outbox, login, request, next })
     }
 
-    /// Reads the message that is due, if it is complete.
+    /// Reads the expected message, if it is complete.
     fn read(&mut self, input: &mut Input<'_>) -> Result<Opened, Socks5Error> {
         if !input.is_empty() && !self.outbox.is_empty() {
-            return Err(Socks5Error::Unsolicited); // an answer to what has not left
+            return Err(Socks5Error::Unsolicited); // a reply before the request was sent
         }
         let size = match self.stage {
             Stage::Choice => self.read_choice(input.bytes())?,
@@ -81,11 +81,11 @@ impl Socks5 {
         Ok(if last == Stage::Reply { Opened::Replaced(self.next.take()) } else { Opened::Some })
     }
 
-    /// A message has come; `method` is the one chosen, where that is what it says.
+    /// Handles a complete message; `method` is the selected method, if the message has one.
     fn go_on(&mut self, method: u8) {
         self.stage = match self.stage {
             Stage::Choice if method == LOGIN => {
-                let login = self.login.take().expect("checked: only what was offered is chosen");
+                let login = self.login.take().expect("the method was offered, so there is a login");
                 self.outbox.compose(|out| out.extend_from_slice(&login));
                 Stage::Verdict
             }
@@ -120,8 +120,8 @@ fn read_verdict(bytes: &[u8]) -> Result<Option<usize>, Socks5Error> {
     }
 }
 
-/// `VER REP RSV ATYP BND.ADDR BND.PORT` (RFC 1928 §6). The address is where the proxy sends from:
-/// nothing to us. A refusal is told as soon as it is known: some proxies send no more of it.
+/// `VER REP RSV ATYP BND.ADDR BND.PORT` (RFC 1928 §6). The address, from which the proxy connects,
+/// is ignored. A refusal is returned as soon as its code is received: some proxies send no more.
 fn read_reply(bytes: &[u8]) -> Result<Option<usize>, Socks5Error> {
     let address_size = match *bytes {
         [] | [VERSION] | [VERSION, 0] | [VERSION, 0, 0] | [VERSION, 0, 0, NAME] => return Ok(None),
@@ -159,8 +159,8 @@ fn request(host: &Host<&str>, port: u16) -> Result<Vec<u8>, Socks5Misuse> {
     Ok(out)
 }
 
-/// `VER ULEN UNAME PLEN PASSWD` (RFC 1929 §2). It asks for at least a byte of each; empty ones
-/// are sent nevertheless, as curl does, for the proxy to judge.
+/// `VER ULEN UNAME PLEN PASSWD` (RFC 1929 §2). The RFC requires at least one byte each; empty ones
+/// are sent nevertheless, as in curl, and the proxy decides.
 fn login_message(login: &Login) -> Result<Vec<u8>, Socks5Misuse> {
     let mut out = vec![LOGIN_VERSION];
     for text in [&login.user, &login.password] {
@@ -205,39 +205,39 @@ impl fmt::Debug for Socks5 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Socks5Error {
-    /// Another version than the message has.
+    /// The message has another version.
     BadVersion(u8),
-    /// It wants a way to log in that we did not offer: a login, if we gave none.
+    /// The proxy accepts none of the offered methods; without a login, it may require one.
     NoMethod,
-    /// It chose a way to log in that we did not offer.
+    /// The proxy selected a method that was not offered.
     MethodNotOffered(u8),
-    /// User and password are wrong; the status that it told.
+    /// User or password are wrong; with the status.
     LoginRefused(u8),
-    /// Reply 1: it failed, for no reason told.
+    /// Reply 1: general failure.
     GeneralFailure,
-    /// Reply 2: its rules do not allow the connection.
+    /// Reply 2: not allowed by its rules.
     NotAllowed,
-    /// Reply 3: the network cannot be reached.
+    /// Reply 3: network unreachable.
     NetworkUnreachable,
-    /// Reply 4: the host cannot be reached.
+    /// Reply 4: host unreachable.
     HostUnreachable,
-    /// Reply 5: the host refused the connection.
+    /// Reply 5: connection refused by the host.
     ConnectionRefused,
-    /// Reply 6: the time to live expired.
+    /// Reply 6: time to live expired.
     TtlExpired,
-    /// Reply 7: it does not know CONNECT.
+    /// Reply 7: CONNECT is not supported.
     CommandNotSupported,
-    /// Reply 8: it does not know this kind of address.
+    /// Reply 8: the address type is not supported.
     AddressTypeNotSupported,
-    /// A reply that the RFC does not know.
+    /// A reply that is not in the RFC.
     UnknownReply(u8),
-    /// A byte that has to be 0.
+    /// A reserved byte is not 0.
     BadReserved,
-    /// A kind of address that the RFC does not know.
+    /// An address type that is not in the RFC.
     BadAddressType(u8),
-    /// It answered what we had not yet said.
+    /// A reply before the request was sent.
     Unsolicited,
-    /// It closed the connection before the tunnel stood.
+    /// The connection was closed before the tunnel was open.
     UnexpectedEof,
 }
 
@@ -262,49 +262,51 @@ impl fmt::Display for Socks5Error {
         f.write_str("the SOCKS proxy ")?;
         f.write_str(match self {
             Self::BadVersion(version) => return write!(f, "speaks version {version}, not 5"),
-            Self::NoMethod => "accepts no login that we offer",
+            Self::NoMethod => "accepts none of the offered login methods",
             Self::MethodNotOffered(method) => {
                 return write!(f, "chose login method {method}, which was not offered");
             }
             Self::LoginRefused(status) => {
                 return write!(f, "refused user and password with status {status}");
             }
-            Self::GeneralFailure => "failed without a reason",
+            Self::GeneralFailure => "reported a general failure",
             Self::NotAllowed => "does not allow this connection",
             Self::NetworkUnreachable => "cannot reach the network",
             Self::HostUnreachable => "cannot reach the host",
             Self::ConnectionRefused => "was refused by the host",
-            Self::TtlExpired => "says that the time to live expired",
+            Self::TtlExpired => "reported an expired time to live",
             Self::CommandNotSupported => "does not support CONNECT",
             Self::AddressTypeNotSupported => "does not support this kind of address",
             Self::UnknownReply(code) => return write!(f, "replied {code}, which is unknown"),
             Self::BadReserved => "sent a reserved byte that is not 0",
             Self::BadAddressType(kind) => {
-                return write!(f, "replied with an address of the unknown kind {kind}");
+                return write!(f, "replied with unknown address type {kind}");
             }
-            Self::Unsolicited => "answered before it was asked",
-            Self::UnexpectedEof => "closed the connection before the tunnel stood",
+            Self::Unsolicited => "replied before the request was sent",
+            Self::UnexpectedEof => "closed the connection before the tunnel was open",
         })
     }
 }
 
 impl std::error::Error for Socks5Error {}
 
-/// What cannot be said in SOCKS5.
+/// Why a tunnel cannot be requested with SOCKS5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Socks5Misuse {
-    /// A name that is empty or longer than 255 bytes.
+    /// The host name is empty or longer than 255 bytes.
     BadName,
-    /// A user or a password longer than 255 bytes.
+    /// The user or the password is longer than 255 bytes.
     LoginTooLong,
 }
 
 impl fmt::Display for Socks5Misuse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::BadName => "a host name for a SOCKS proxy has 1 to 255 bytes",
-            Self::LoginTooLong => "user and password for a SOCKS proxy have up to 255 bytes each",
+            Self::BadName => "host name for a SOCKS proxy must have 1 to 255 bytes",
+            Self::LoginTooLong => {
+                "user and password for a SOCKS proxy must have at most 255 bytes each"
+            }
         })
     }
 }

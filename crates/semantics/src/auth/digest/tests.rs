@@ -1,7 +1,7 @@
 use super::*;
 use crate::auth::challenges;
 
-/// The example of RFC 7616 §3.9.1, with other parameters.
+/// The challenge of RFC 7616 §3.9.1, with other parameters.
 fn digest(params: &str) -> Option<Digest> {
     let field = format!(
         "Digest realm=\"http-auth@example.org\", {params}, \
@@ -19,7 +19,7 @@ fn authorize(digest: &mut Digest, target: &str, body: Option<&[u8]>) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// The value of a parameter as it is written.
+/// The value of a parameter in the output.
 fn written<'a>(value: &'a str, name: &str) -> Option<&'a str> {
     let params = value.strip_prefix("Digest ").unwrap();
     params.split(", ").find_map(|param| param.strip_prefix(name)?.strip_prefix('='))
@@ -41,8 +41,8 @@ fn the_example_of_rfc_7616() {
     assert_ne!(written(&second, "response").map(|r| r[..8].to_owned()), Some("\"753927f".into()));
 }
 
-/// The first is the RFC's; the others were computed by another implementation of the hashes and
-/// of the formula.
+/// The first value is the RFC's. The others were computed with another implementation of the hashes
+/// and the formula.
 #[test]
 fn all_algorithms_and_protections() {
     for (params, response) in [
@@ -90,7 +90,7 @@ fn the_example_of_rfc_2617() {
 
 /// RFC 7616 §3.9.2 with the values of erratum 4897: those of the RFC are not SHA-512/256.
 #[test]
-fn names_in_utf_8_are_hashed_or_escaped() {
+fn utf_8_user_names_are_hashed_or_encoded() {
     for (params, user, is_hashed) in [
         (
             "charset=UTF-8, userhash=true",
@@ -118,7 +118,7 @@ fn names_in_utf_8_are_hashed_or_escaped() {
 }
 
 #[test]
-fn what_is_quoted_stays_what_it_was() {
+fn quoted_values_are_preserved() {
     let field = br#"Digest realm="a\"b\\c", nonce="n\"", opaque="\"""#;
     let found = challenges([&field[..]]);
     let mut digest = Digest::new(&found[0], "u\"\\", "p", b"c").unwrap();
@@ -128,7 +128,7 @@ fn what_is_quoted_stays_what_it_was() {
 }
 
 #[test]
-fn what_cannot_be_answered() {
+fn unsupported_challenges_are_ignored() {
     assert!(digest("qop=auth").is_some());
     for params in ["qop=token", "qop=\"\"", "algorithm=SHA-512", "algorithm=\"\""] {
         assert!(digest(params).is_none(), "{params}");
@@ -149,7 +149,7 @@ fn what_cannot_be_answered() {
 }
 
 #[test]
-fn the_key_of_a_session_outlives_its_nonce() {
+fn a_session_key_is_kept_for_new_nonces() {
     let mut digest = digest("qop=auth, algorithm=MD5-sess").unwrap();
     let key = digest.key;
     digest.follow(b"next");

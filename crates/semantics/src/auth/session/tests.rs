@@ -30,7 +30,7 @@ fn handle(session: &mut Session, attempt: Attempt, field: &str) -> Verdict {
 }
 
 #[test]
-fn the_best_scheme_that_the_credentials_are_for() {
+fn the_strongest_supported_scheme_is_selected() {
     let token = Credentials::token("t.o-k_e~n+/=").unwrap();
     let all = "Basic realm=r, Bearer realm=r, NTLM, Digest realm=r, nonce=n, \
         Digest realm=r, nonce=n, algorithm=SHA-256, Digest realm=r, nonce=n, algorithm=SHA-1, \
@@ -57,7 +57,7 @@ fn the_best_scheme_that_the_credentials_are_for() {
 }
 
 #[test]
-fn basic_and_bearer_are_the_same_each_time() {
+fn basic_and_bearer_are_constant() {
     // RFC 7617 §2 and §2.1.
     for (user, password, expected) in [
         ("Aladdin", "open sesame", "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="),
@@ -90,14 +90,14 @@ fn a_nonce_is_used_until_it_is_stale() {
     assert_eq!(handle(&mut session, first, &digest("nonce=two, stale=TRUE")), Verdict::Retry);
     let (third, value) = authorize(&mut session);
     assert!(value.contains("nonce=\"two\", nc=00000001"), "{value}");
-    // What was sent with the old nonce goes again with the new one, whatever is said about it.
+    // A request with the old nonce is sent again with the new one, whatever the challenge contains.
     assert_eq!(handle(&mut session, second, &digest("nonce=three")), Verdict::Retry);
     assert!(authorize(&mut session).1.contains("nonce=\"two\", nc=00000002"));
     assert_eq!(handle(&mut session, third, &digest("nonce=three")), Verdict::Refused);
 }
 
 #[test]
-fn a_refusal_is_one_if_the_nonce_was_new() {
+fn the_refusal_of_a_new_nonce_is_final() {
     let refuses = |uses: usize, field: &str| {
         let mut session = begin(&digest("nonce=one"), &password(), Scheme::Basic).unwrap();
         let attempt = (0..uses).map(|_| authorize(&mut session).0).last().unwrap();
@@ -107,7 +107,7 @@ fn a_refusal_is_one_if_the_nonce_was_new() {
     assert!(refuses(1, &digest("nonce=two, stale=false")));
     assert!(!refuses(2, &digest("nonce=two")));
     assert!(!refuses(1, &digest("nonce=two, stale=true")));
-    // Not a nonce that would be used twice with the same count, another realm or weaker means.
+    // Refused: a nonce used twice with the same count, another realm, or a weaker scheme.
     assert!(refuses(1, &digest("nonce=one, stale=true")));
     assert!(refuses(2, &digest("nonce=one")));
     assert!(refuses(2, "Digest realm=other, qop=auth, nonce=two, stale=true"));
@@ -133,7 +133,7 @@ fn the_server_may_name_the_next_nonce() {
 }
 
 #[test]
-fn secrets_are_not_shown() {
+fn debug_output_has_no_secrets() {
     let digest = begin(&digest("nonce=n"), &password(), Scheme::Basic).unwrap();
     let basic = Session::unasked(&password()).unwrap();
     let shown = format!("{digest:?} {basic:?}");
@@ -141,12 +141,13 @@ fn secrets_are_not_shown() {
 }
 
 proptest! {
-    /// Whatever a server says, the value that answers it fits into a field.
+    /// The value for any challenge is valid in a header field.
     #[test]
-    fn any_challenge_is_answered_or_not(
+    fn random_challenges_give_valid_fields(
         field in prop::collection::vec(any::<u8>(), 0..64),
         realm in "[^\r\n\0]{0,8}",
-        params in "(, (qop|nonce|opaque|algorithm|stale|charset|userhash)=(auth|\"[ -~é]{0,8}\"|MD5|true|UTF-8)){0,6}",
+        params in "(, (qop|nonce|opaque|algorithm|stale|charset|userhash)\
+            =(auth|\"[ -~é]{0,8}\"|MD5|true|UTF-8)){0,6}",
     ) {
         let digest = format!("Digest realm=\"{realm}\"{params}");
         let found = challenges([&field[..], digest.as_bytes()]);

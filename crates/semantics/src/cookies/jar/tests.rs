@@ -34,7 +34,7 @@ fn header(jar: &Jar, url: &str) -> String {
     header_at(jar, 0, url)
 }
 
-/// Stores one field from one URL and asks for another: what is sent, or why it was rejected.
+/// Stores a field from one URL and returns the field for another URL, or the rejection.
 fn once(from: &str, field: &str, to: &str) -> Result<String, Rejected> {
     let mut jar = jar();
     store(&mut jar, from, field)?;
@@ -42,7 +42,7 @@ fn once(from: &str, field: &str, to: &str) -> Result<String, Rejected> {
 }
 
 #[test]
-fn domains_decide_which_hosts_get_it() {
+fn cookies_are_sent_to_their_domain() {
     for (from, domain, to, sent) in [
         ("http://a.e.org", None, "http://a.e.org", true),
         ("http://a.e.org", None, "http://A.E.ORG", true),
@@ -75,7 +75,7 @@ fn domains_decide_which_hosts_get_it() {
 }
 
 #[test]
-fn domains_of_others_are_rejected() {
+fn foreign_domains_are_rejected() {
     for (from, domain, reason) in [
         ("http://a.e.org", "b.e.org", Rejected::ForeignDomain),
         ("http://a.e.org", "x.a.e.org", Rejected::ForeignDomain),
@@ -106,7 +106,7 @@ fn domains_of_others_are_rejected() {
 }
 
 #[test]
-fn paths_decide_which_requests_get_it() {
+fn cookies_are_sent_for_their_path() {
     for (from, attributes, to, sent) in [
         ("/", "", "/a/b", true),
         ("", "", "/a", true),
@@ -135,7 +135,7 @@ fn paths_decide_which_requests_get_it() {
 }
 
 #[test]
-fn secure_cookies_come_and_go_over_secure_connections() {
+fn secure_cookies_need_secure_connections() {
     let field = "n=v; Secure";
     assert_eq!(once("https://e.org", field, "https://e.org").unwrap(), "n=v");
     assert_eq!(once("https://e.org", field, "http://e.org").unwrap(), "");
@@ -176,7 +176,7 @@ fn an_insecure_connection_leaves_secure_cookies_alone() {
 }
 
 #[test]
-fn prefixes_are_kept_or_rejected() {
+fn name_prefixes_are_enforced() {
     for (field, is_kept) in [
         ("__Secure-a=1; Secure", true),
         ("__secure-a=1; Secure; Domain=e.org", true),
@@ -207,7 +207,7 @@ fn prefixes_are_kept_or_rejected() {
 }
 
 #[test]
-fn pairs_that_nobody_should_send() {
+fn invalid_pairs_are_rejected() {
     let reject = |field: &str| once("http://e.org", field, "http://e.org");
     assert_eq!(reject(""), Err(Rejected::Empty));
     assert_eq!(reject("=; Path=/"), Err(Rejected::Empty));
@@ -222,7 +222,7 @@ fn pairs_that_nobody_should_send() {
 }
 
 #[test]
-fn cookies_end_in_time() {
+fn cookies_expire() {
     for (attributes, lives, ends) in [
         ("; Max-Age=10", 9, 10),
         ("; Max-Age=10; Expires=Thu, 01 Jan 1970 00:00:00 GMT", 9, 10),
@@ -248,39 +248,39 @@ fn cookies_end_in_time() {
 }
 
 #[test]
-fn longer_paths_go_first_then_older_cookies() {
+fn cookies_are_sorted_by_path_length_and_age() {
     let mut jar = jar();
     let url = "http://a.e.org/x/y";
     for field in ["a=1; Path=/", "b=2; Path=/x/y", "c=3; Path=/; Domain=e.org", "d=4; Path=/x"] {
         store(&mut jar, url, field).unwrap();
     }
     assert_eq!(header(&jar, url), "b=2; d=4; a=1; c=3");
-    // Set again, a cookie keeps its age.
+    // A replaced cookie keeps its age.
     store(&mut jar, url, "a=5; Path=/").unwrap();
     store(&mut jar, url, "alone; Path=/x").unwrap();
     assert_eq!(header(&jar, url), "b=2; d=4; alone; a=5; c=3");
-    // A cookie for the host alone is another one than that for its domain.
+    // A host-only cookie differs from one for the domain.
     store(&mut jar, url, "a=6; Path=/; Domain=a.e.org").unwrap();
     assert_eq!(header(&jar, "http://a.e.org/"), "a=5; c=3; a=6");
     assert_eq!(jar.len(), 6);
 }
 
 #[test]
-fn a_crowded_domain_loses_what_is_worth_least() {
+fn a_full_domain_drops_cookies_in_the_order_of_the_rfc() {
     let url = "https://e.org/";
     let mut jar = Jar::new(Limits { domain_cookies_max: 3, ..Limits::default() });
     store(&mut jar, url, "old=1; Secure").unwrap();
     store(&mut jar, url, "plain=2").unwrap();
     store(&mut jar, url, "short=3; Secure; Max-Age=5").unwrap();
-    // What has expired goes first.
+    // Expired cookies first.
     jar.store(at(5), parts(url), b"new=4; Secure").unwrap();
     assert_eq!(header_at(&jar, 5, url), "old=1; plain=2; new=4");
-    // Then what is not secure, even if it is the youngest.
+    // Then those that are not secure, even the newest.
     store(&mut jar, url, "more=5; Secure").unwrap();
     assert_eq!(header(&jar, url), "old=1; new=4; more=5");
     assert_eq!(store(&mut jar, url, "late=6"), Err(Rejected::Crowded));
     assert_eq!(header(&jar, url), "old=1; new=4; more=5");
-    // Then what was not used for longest; other domains do not count.
+    // Then the least recently used; other domains do not count.
     store(&mut jar, url, "deep=7; Secure; Path=/x").unwrap();
     assert_eq!(header(&jar, url), "new=4; more=5");
     store(&mut jar, "https://f.org/", "f=1").unwrap();
@@ -290,7 +290,7 @@ fn a_crowded_domain_loses_what_is_worth_least() {
 }
 
 #[test]
-fn a_full_jar_loses_what_was_not_used_for_longest() {
+fn a_full_jar_drops_the_least_recently_used() {
     let mut jar = Jar::new(Limits { cookies_max: 3, ..Limits::default() });
     for host in ["a.org", "b.org", "c.org"] {
         store(&mut jar, &format!("https://{host}/"), "n=1; Secure; Max-Age=9").unwrap();
@@ -299,13 +299,13 @@ fn a_full_jar_loses_what_was_not_used_for_longest() {
     store(&mut jar, "http://d.org/", "n=1").unwrap();
     assert_eq!(header(&jar, "https://b.org/"), "");
     assert_eq!(header(&jar, "https://c.org/"), "n=1");
-    // Two that were sent together are of one age: only one of them goes.
+    // Two cookies that were sent together have the same age: only one of them is removed.
     store(&mut jar, "http://d.org/", "m=1").unwrap();
     assert_eq!((jar.len(), header(&jar, "http://d.org/")), (3, "n=1; m=1".into()));
     store(&mut jar, "http://e.org/", "m=1").unwrap();
     store(&mut jar, "http://f.org/", "m=1").unwrap();
     assert_eq!((jar.len(), header(&jar, "http://d.org/")), (3, "m=1".into()));
-    // What has expired goes at once.
+    // Expired cookies are removed at once.
     store(&mut jar, "http://g.org/", "m=1; Max-Age=9").unwrap();
     jar.store(at(9), parts("http://h.org/"), b"m=1").unwrap();
     assert!(jar.iter().all(|cookie| cookie.domain() != "g.org"));
@@ -340,7 +340,7 @@ fn a_header_allocates_nothing() {
     let mut out = Vec::with_capacity(128);
     let none = allocation_counter::measure(|| {
         assert!(!jar.header(at(0), parts("https://b.c.d.org/x"), &mut out));
-        assert!(!jar.header(at(0), parts("https://nobody.org/"), &mut out));
+        assert!(!jar.header(at(0), parts("https://none.org/"), &mut out));
     });
     assert_eq!(none.count_total, 0);
     let some = allocation_counter::measure(|| {
@@ -350,7 +350,7 @@ fn a_header_allocates_nothing() {
 }
 
 #[test]
-fn a_header_has_a_bound_and_the_shortest_paths_give_way() {
+fn a_header_is_bounded_and_omits_the_shortest_paths() {
     let mut jar = Jar::new(Limits { header_size_max: 12, ..Limits::default() });
     let url = "http://e.org/x/y";
     store(&mut jar, url, "a=12345; Path=/").unwrap();
@@ -365,7 +365,7 @@ fn a_header_has_a_bound_and_the_shortest_paths_give_way() {
 }
 
 #[test]
-fn what_is_kept_can_be_read_and_removed() {
+fn stored_cookies_can_be_read_and_removed() {
     let mut jar = jar();
     let field = "n=v; Secure; HttpOnly; SameSite=Strict; Max-Age=5; Path=/p; Domain=e.org";
     store(&mut jar, "https://a.e.org", field).unwrap();
@@ -382,7 +382,7 @@ fn what_is_kept_can_be_read_and_removed() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_stored_or_rejected(
+    fn random_bytes_are_stored_or_rejected(
         field in prop::collection::vec(any::<u8>(), 0..128),
         host in "[a-z.0-9:\\[\\]-]{0,20}",
         path in "[/a?#%]{0,20}",
@@ -395,10 +395,13 @@ proptest! {
         prop_assert!(!out.iter().any(u8::is_ascii_control));
     }
 
-    /// The map and its keys against the plain rule of §5.8.3.
+    /// Compares the map lookup with a direct implementation of §5.8.3.
     #[test]
-    fn a_header_has_what_the_rule_says(
-        fields in prop::collection::vec(("[ab](\\.[ab]){0,2}", "[ab.]{0,5}", "(/[xy]){0,2}/?"), 0..12),
+    fn the_header_matches_the_rule_of_the_rfc(
+        fields in prop::collection::vec(
+            ("[ab](\\.[ab]){0,2}", "[ab.]{0,5}", "(/[xy]){0,2}/?"),
+            0..12,
+        ),
         host in "[ab](\\.[ab]){0,2}",
         path in "/([xy]/){0,2}[xy]?",
     ) {
