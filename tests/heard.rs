@@ -8,7 +8,7 @@ use fulmar_engine::{End, ListenerId, SocketId};
 use fulmar_proto::{
     BodyLen, Connection, Event, Headers, PeerError, Response, Server, ServerConnection,
 };
-use fulmar_semantics::proxy_protocol::Header;
+use fulmar_semantics::proxy_protocol::ProxyProtocolHeader;
 use fulmar_server::{Application, Context, Layers, Limits, ServerEngine, Stop};
 use fulmar_sys as sys;
 
@@ -29,7 +29,7 @@ pub struct Heard {
     /// Those whose layers stand.
     pub established: usize,
     /// What proxies said of their clients, in order.
-    pub proxied: Vec<Header>,
+    pub proxied: Vec<ProxyProtocolHeader>,
     /// How each connection ended.
     pub gone: Vec<Gone>,
 }
@@ -67,7 +67,8 @@ impl Application for Heard {
     }
 
     fn handle_replaced(&mut self, _: &mut Context, _: &mut Request, info: &dyn Any) {
-        self.proxied.push(info.downcast_ref::<Header>().expect("no other layer goes").clone());
+        self.proxied
+            .push(info.downcast_ref::<ProxyProtocolHeader>().expect("no other layer goes").clone());
     }
 
     fn handle_established(&mut self, _: &mut Context, _: &mut Request, _: Option<&dyn Any>) {

@@ -5,11 +5,11 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
 use fulmar_proto::HeaderBuf;
-use fulmar_semantics::auth::{Authorization, Request, challenges};
+use fulmar_semantics::auth::{AuthRequest, Authorization, challenges};
 use fulmar_semantics::conditional::{Conditions, Validators};
 use fulmar_semantics::cookies::{self, Jar, Pairs, UrlParts};
 use fulmar_semantics::date::{format_date, is_http_time, parse_date};
-use fulmar_semantics::form::{Event, Limits, Parser, ParserError};
+use fulmar_semantics::form::{FormEvent, FormLimits, Parser, ParserError};
 use fulmar_semantics::proxy_protocol::{HeaderMisuse, SIZE_MAX, decode, encode_v2};
 use fulmar_semantics::range::{RANGES_LEN_MAX, Selection, Span, select};
 
@@ -33,7 +33,7 @@ pub fn proxy_protocol(data: &[u8]) {
 
 /// A form: the same however it is split, of no more events than bytes.
 pub fn multipart(data: &[u8]) {
-    let _ = Parser::new(data, Limits::default());
+    let _ = Parser::new(data, FormLimits::default());
     let (sizes, body) = data.split_at(data.len().min(SIZES_LEN));
     let at_once = form(body, &[usize::MAX]);
     let sizes: Vec<_> = sizes.iter().map(|size| usize::from(*size) % 40 + 1).collect();
@@ -43,9 +43,9 @@ pub fn multipart(data: &[u8]) {
 }
 
 /// The events of a form that arrives in such pieces; data of one part are one.
-fn form(body: &[u8], sizes: &[usize]) -> (Vec<Event>, Result<(), ParserError>) {
+fn form(body: &[u8], sizes: &[usize]) -> (Vec<FormEvent>, Result<(), ParserError>) {
     let content_type = b"multipart/form-data; boundary=b";
-    let mut parser = Parser::new(content_type, Limits::default()).expect("a boundary");
+    let mut parser = Parser::new(content_type, FormLimits::default()).expect("a boundary");
     let (mut events, mut rest, mut polled) = (Vec::new(), body, 0);
     for size in sizes.iter().cycle() {
         let (piece, later) = rest.split_at((*size).min(rest.len()));
@@ -56,18 +56,20 @@ fn form(body: &[u8], sizes: &[usize]) -> (Vec<Event>, Result<(), ParserError>) {
             assert!(polled < 4 * body.len() + 10, "events come out of bytes");
             match parser.poll_event() {
                 Ok(None) => break,
-                Ok(Some(Event::Data(bytes))) => {
+                Ok(Some(FormEvent::Data(bytes))) => {
                     assert!(!bytes.is_empty());
                     match events.last_mut() {
-                        Some(Event::Data(known)) => *known = [&known[..], &bytes].concat().into(),
-                        _ => events.push(Event::Data(bytes)),
+                        Some(FormEvent::Data(known)) => {
+                            *known = [&known[..], &bytes].concat().into()
+                        }
+                        _ => events.push(FormEvent::Data(bytes)),
                     }
                 }
                 Ok(Some(event)) => events.push(event),
                 Err(error) => {
                     assert_eq!(parser.poll_event(), Err(error), "asked again it is the same");
                     // How much of a part that is broken had been told depends on the pieces.
-                    events.pop_if(|event| matches!(event, Event::Data(_)));
+                    events.pop_if(|event| matches!(event, FormEvent::Data(_)));
                     return (events, Err(error));
                 }
             }
@@ -78,7 +80,7 @@ fn form(body: &[u8], sizes: &[usize]) -> (Vec<Event>, Result<(), ParserError>) {
     }
     let finished = parser.finish();
     if finished.is_err() {
-        events.pop_if(|event| matches!(event, Event::Data(_)));
+        events.pop_if(|event| matches!(event, FormEvent::Data(_)));
     }
     (events, finished)
 }
@@ -129,7 +131,7 @@ pub fn cookies(data: &[u8]) {
     }
     let now = UNIX_EPOCH + Duration::from_secs(784_111_777);
     let url = UrlParts { is_secure: true, host: "www.example.com", path: "/a/b" };
-    let mut jar = Jar::new(cookies::Limits::default());
+    let mut jar = Jar::new(cookies::JarLimits::default());
     for line in data.split(|byte| *byte == b'\n') {
         let _ = jar.store(now, url, line);
     }
@@ -146,7 +148,7 @@ pub fn authorization(data: &[u8]) {
         let _ = (challenge.is("Digest"), challenge.get("realm"), challenge.get("nonce"));
     }
     if let Some(Authorization::Digest(proof)) = Authorization::parse(data) {
-        let request = Request { method: b"GET", target: proof.target(), body: Some(b"") };
+        let request = AuthRequest { method: b"GET", target: proof.target(), body: Some(b"") };
         assert!(!proof.verify("realm", "user", "a password that nobody used", request));
         let _ = (proof.nonce(), proof.count(), proof.scheme());
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use fulmar_client::{Config, Error, Event, Options, Request};
-use fulmar_semantics::coding::Limits;
+use fulmar_semantics::coding::CodingLimits;
 use fulmar_tests::in_every_loop;
 use fulmar_tests::loops::tell_case;
 use fulmar_tests::scripted::{Heard, Step, answer};
@@ -26,7 +26,7 @@ fn coded<L: ClientLoop>(recorder: Recorder, coding: &str, body: Vec<u8>) -> Stag
     Staged::new(recorder, Config::default(), script)
 }
 
-fn decoding(limits: Limits) -> Options {
+fn decoding(limits: CodingLimits) -> Options {
     Options { decode: Some(limits), ..Options::default() }
 }
 
@@ -51,7 +51,7 @@ fn broken_codings_are_errors_and_whole_ones_are_undone() {
         ] {
             tell_case(name);
             let mut staged = coded::<L>(Recorder::default(), coding, body);
-            let options = Arc::new(decoding(Limits::default()));
+            let options = Arc::new(decoding(CodingLimits::default()));
             let request = Request::get(&staged.url("/")).options(options).build().unwrap();
             let id = staged.start(&request);
             staged.run();
@@ -74,8 +74,8 @@ fn a_bomb_is_stopped_at_each_limit() {
         let size = 30_000_000 / L::SLOWER;
         let bomb = gzip(&vec![0; size]);
         let max = size as u64 / 10;
-        let by_output = Limits { output_max: Some(max), ratio_max: None };
-        let unlimited = Limits { output_max: None, ratio_max: None };
+        let by_output = CodingLimits { output_max: Some(max), ratio_max: None };
+        let unlimited = CodingLimits { output_max: None, ratio_max: None };
         for (options, kind) in [
             (decoding(by_output), "coding"),
             (Options { body_max: Some(max), ..decoding(unlimited) }, "large"),
@@ -111,7 +111,7 @@ fn a_pause_amid_a_coded_body_loses_nothing() {
             ..recorder
         };
         let mut staged = coded::<L>(recorder, "gzip", gzip(&text));
-        let options = Arc::new(decoding(Limits::default()));
+        let options = Arc::new(decoding(CodingLimits::default()));
         let request = Request::get(&staged.url("/")).options(options).build().unwrap();
         let id = staged.start(&request);
         while staged.client.engine().running() > 0 {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar_client::{Body, Config, Error, Event, Options, Request};
-use fulmar_semantics::coding::Limits;
+use fulmar_semantics::coding::CodingLimits;
 use fulmar_tests::in_every_loop;
 use fulmar_tests::process::PATIENCE;
 use fulmar_tests::scripted::{Heard, Step, answer};
@@ -36,7 +36,7 @@ fn failures<L: ClientLoop>(staged: &Staged<L>) -> Vec<(Request, &'static str)> {
     let span = Duration::from_millis(20);
     let options = Arc::new(Options {
         redirects: Some(Default::default()),
-        decode: Some(Limits::default()),
+        decode: Some(CodingLimits::default()),
         body_max: Some(1_000),
         total_timeout: Some(PATIENCE),
         ..Options::default()

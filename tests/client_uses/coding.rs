@@ -4,7 +4,7 @@
 use std::io::Write;
 
 use fulmar_client::{Client, Error, Event, Options, Request};
-use fulmar_semantics::coding::{CodingError, Limits};
+use fulmar_semantics::coding::{CodingError, CodingLimits};
 use fulmar_tests::alone::Alone;
 use fulmar_tests::loops::{AppLoop, Bytewise, Loop, OwnLoop};
 use fulmar_tests::threads::{Asked, Scripted, answer};
@@ -77,7 +77,7 @@ fn script(asked: &Asked) -> Vec<u8> {
 }
 
 fn decoding() -> Options {
-    Options { decode: Some(Limits::default()), ..Options::default() }
+    Options { decode: Some(CodingLimits::default()), ..Options::default() }
 }
 
 #[test]
@@ -176,9 +176,9 @@ fn a_bomb_is_an_error() {
     let bomb = encode("gzip", &encode("gzip", &vec![0; 200_000_000]));
     assert!(bomb.len() < 2_000);
     let server = Scripted::start(move |_| answer(200, "Content-Encoding: gzip, gzip\r\n", &bomb));
-    let limits = |output_max, ratio_max| Limits { output_max, ratio_max };
+    let limits = |output_max, ratio_max| CodingLimits { output_max, ratio_max };
     for (limits, body_max) in [
-        (Limits::default(), None),
+        (CodingLimits::default(), None),
         (limits(Some(1_000_000), None), None),
         (limits(None, None), Some(1_000_000)),
     ] {
@@ -261,7 +261,7 @@ fn a_bomb_costs_no_memory_while_it_is_paused() {
         }
     });
     let options =
-        Options { decode: Some(Limits { output_max: None, ratio_max: None }), ..decoding() };
+        Options { decode: Some(CodingLimits { output_max: None, ratio_max: None }), ..decoding() };
     let id = client.get(&server.url("/"), options);
     let spent = allocation_counter::measure(|| {
         client

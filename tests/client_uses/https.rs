@@ -96,7 +96,7 @@ fn bodies_go_both_ways() {
 
 #[test]
 fn a_file_goes_up_from_its_own_place_in_a_form_too() {
-    use fulmar_semantics::form::{Boundary, Multipart, Part};
+    use fulmar_semantics::form::{Boundary, FormPart, Multipart};
     let certs = Certs::new();
     let server = Https::start(&certs, Who::Server);
     let content = noise(300_000);
@@ -105,7 +105,7 @@ fn a_file_goes_up_from_its_own_place_in_a_form_too() {
     let range = FileRange { file: Arc::new(file.into()), offset: 0, len: 300_000 };
     let mut form = Multipart::new(Boundary::from_random([1; 16]));
     form.text("a", "b");
-    form.part(&Part { filename: Some("f"), ..Part::new("f") }, range).unwrap();
+    form.part(&FormPart { filename: Some("f"), ..FormPart::new("f") }, range).unwrap();
     let form = form.finish();
     let len = form.len;
     let request = Request::with_method("POST", &url(&server, "/echo")).form(form);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fulmar_client::{Body, Client, Done, Error, Event, Options, Request};
 use fulmar_semantics::auth::{self, Authorization, Credentials};
-use fulmar_semantics::cookies::{Jar, Limits};
+use fulmar_semantics::cookies::{Jar, JarLimits};
 use fulmar_semantics::netrc::Netrc;
 use fulmar_semantics::proxy::{ProxyUrl, Settings};
 use fulmar_semantics::redirect::Policy;
@@ -45,7 +45,7 @@ fn via(server: &Scripted) -> Options {
 
 fn with_jar<L: Loop<Engine = Client<Recorder>>>() -> Alone<L> {
     let mut client = Alone::<L>::new();
-    client.client.with(|client, _| client.set_cookies(Some(Jar::new(Limits::default()))));
+    client.client.with(|client, _| client.set_cookies(Some(Jar::new(JarLimits::default()))));
     client
 }
 
@@ -127,7 +127,7 @@ fn a_jar_comes_and_goes_as_a_file() {
     let jar = client.client.engine().cookies().unwrap();
     jar.export(sys::wall_clock(), &mut file);
     assert!(String::from_utf8_lossy(&file).contains("kept\t1"));
-    let mut jar = Jar::new(Limits::default());
+    let mut jar = Jar::new(JarLimits::default());
     jar.import(sys::wall_clock(), &file).unwrap();
     let mut client = Alone::<OwnLoop<_>>::new();
     client.client.with(|client, _| client.set_cookies(Some(jar)));
@@ -160,7 +160,7 @@ impl Gate {
         let Some(Authorization::Digest(proof)) = Authorization::parse(field.as_bytes()) else {
             return answer(400, "", "");
         };
-        let request = auth::Request {
+        let request = auth::AuthRequest {
             method: asked.method.as_bytes(),
             target: asked.target.as_bytes(),
             body: Some(&asked.body),

@@ -78,7 +78,7 @@ fn nginx_is_understood() {
         let url = |path: &str| format!("https://{}{path}", nginx.address);
         let mut client = Alone::<L>::new();
         let text = "fulmar ".repeat(10_000).into_bytes();
-        for decode in [None, Some(coding::Limits::default())] {
+        for decode in [None, Some(coding::CodingLimits::default())] {
             let id = client.get(&url("/text"), Options { decode, ..with(&tls) });
             client.run();
             let done = is_ok(client.recorder().ended(id));

@@ -13,7 +13,9 @@ use fulmar_client::{
 };
 use fulmar_proto::FileRange;
 use fulmar_semantics::auth::Credentials;
-use fulmar_semantics::form::{Boundary, Event as Piece, Limits, Multipart, Parser, Part};
+use fulmar_semantics::form::{
+    Boundary, FormEvent as Piece, FormLimits, FormPart, Multipart, Parser,
+};
 use fulmar_semantics::redirect::Policy;
 use fulmar_sys::{Call, Ledger};
 use fulmar_tests::alone::Alone;
@@ -226,7 +228,7 @@ fn files_go_up_unread() {
 /// The parts of a form, as names and contents.
 fn parts(asked: &Asked) -> Vec<(Vec<u8>, Vec<u8>)> {
     let content_type = asked.field("content-type").expect("it says what it is");
-    let mut parser = Parser::new(content_type.as_bytes(), Limits::default()).expect("a form");
+    let mut parser = Parser::new(content_type.as_bytes(), FormLimits::default()).expect("a form");
     parser.push(asked.body.clone().into());
     let mut parts: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
     while let Some(event) = parser.poll_event().expect("a form") {
@@ -252,9 +254,9 @@ fn forms_go_up_with_their_files_and_can_go_again() {
         let mut form = Multipart::new(Boundary::from_random([7; 16]));
         form.text("name", "value");
         let whole = FileRange { file: file.clone(), offset: 0, len: content.len() as u64 };
-        form.part(&Part { filename: Some("a.bin"), ..Part::new("whole") }, whole).unwrap();
+        form.part(&FormPart { filename: Some("a.bin"), ..FormPart::new("whole") }, whole).unwrap();
         let some = FileRange { file, offset: 10, len: 20 };
-        form.part(&Part { filename: Some("b.bin"), ..Part::new("some") }, some).unwrap();
+        form.part(&FormPart { filename: Some("b.bin"), ..FormPart::new("some") }, some).unwrap();
         form.text("last", "");
         let form = form.finish();
         let len = form.len;
@@ -285,7 +287,7 @@ fn forms_go_up_with_their_files_and_can_go_again() {
 #[test]
 fn a_form_that_cannot_be_a_field_is_refused() {
     let form = Multipart::new(Boundary::new("b").unwrap()).finish();
-    let form = fulmar_semantics::form::Form { content_type: "a\r\nb".to_owned(), ..form };
+    let form = fulmar_semantics::form::EncodedForm { content_type: "a\r\nb".to_owned(), ..form };
     assert!(Request::with_method("POST", "http://a/").form(form).build().is_err());
 }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use fulmar_engine::{Engine as _, SocketId};
 use fulmar_proto::Request;
 use fulmar_semantics::auth::{
-    Credentials, Gate, GateOptions, Request as Asked, Scheme, Session, Users, challenges,
+    AuthRequest as Asked, AuthSession, Credentials, Gate, GateOptions, Scheme, Users, challenges,
 };
 use fulmar_server::{Call, Calls, Handler, Limits, Outcome, ServerEngine, Stop};
 use fulmar_tests::loops::LISTENER;
@@ -124,7 +124,7 @@ fn serve(
 fn basic(password: &str) -> String {
     let credentials = Credentials::password("ann", password).unwrap();
     let asked = challenges([&b"Basic realm=r"[..]]);
-    let mut session = Session::begin(&asked, &credentials, Scheme::Basic, [3; 16]).unwrap();
+    let mut session = AuthSession::begin(&asked, &credentials, Scheme::Basic, [3; 16]).unwrap();
     let mut value = Vec::new();
     let request = Asked { method: b"PUT", target: b"/", body: None };
     session.authorize(request, &mut value).unwrap();
@@ -408,10 +408,10 @@ fn digest_is_limited_and_a_nonce_in_use_is_not() {
     let begin = |bench: &mut LoginBench, password: &str| {
         let asked = challenge(bench);
         let credentials = Credentials::password("ann", password).unwrap();
-        Session::begin(&challenges([asked.as_bytes()]), &credentials, Scheme::Basic, [3; 16])
+        AuthSession::begin(&challenges([asked.as_bytes()]), &credentials, Scheme::Basic, [3; 16])
             .unwrap()
     };
-    let get = |bench: &mut LoginBench, session: &mut Session| {
+    let get = |bench: &mut LoginBench, session: &mut AuthSession| {
         let mut value = Vec::new();
         let asked = Asked { method: b"GET", target: b"/", body: None };
         session.authorize(asked, &mut value).unwrap();

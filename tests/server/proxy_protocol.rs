@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fulmar_proto::{Layer, Request};
 use fulmar_semantics::proxy_protocol::{
-    Addresses, Extras, Header, ProxyProtocol, TrustedSources, encode_v1, encode_v2,
+    Addresses, Extras, ProxyProtocol, ProxyProtocolHeader, TrustedSources, encode_v1, encode_v2,
 };
 use fulmar_server::{Call, Calls, Layers, Limits, ServerEngine, Stop};
 use fulmar_sys as sys;
@@ -33,10 +33,13 @@ fn behind_a_proxy() -> Engine {
     server(Limits::default(), Some(layers("127.0.0.0/8", None)))
 }
 
-fn header() -> Header {
+fn header() -> ProxyProtocolHeader {
     let (source, destination) = ("192.0.2.1:4711", "198.51.100.2:443");
     let (source, destination) = (source.parse().unwrap(), destination.parse().unwrap());
-    Header { addresses: Some(Addresses::V4 { source, destination }), ..Header::default() }
+    ProxyProtocolHeader {
+        addresses: Some(Addresses::V4 { source, destination }),
+        ..ProxyProtocolHeader::default()
+    }
 }
 
 fn line() -> Vec<u8> {
@@ -45,23 +48,23 @@ fn line() -> Vec<u8> {
     out
 }
 
-fn block(header: &Header) -> Vec<u8> {
+fn block(header: &ProxyProtocolHeader) -> Vec<u8> {
     let mut out = Vec::new();
     encode_v2(header, &mut out).unwrap();
     out
 }
 
 /// With something in it that could be taken for a request.
-fn rich() -> Header {
+fn rich() -> ProxyProtocolHeader {
     let smuggled = "GET /smuggled HTTP/1.1 Host: h";
     let others = vec![(0xea, SMUGGLED.to_vec())];
     let extras = Extras { authority: Some(smuggled.into()), others, ..Extras::default() };
-    Header { extras, ..header() }
+    ProxyProtocolHeader { extras, ..header() }
 }
 
 fn a_header_in_front_is_taken_and_told<L: Loop<Engine = Engine>>() {
     let (mut driver, address) = L::start(behind_a_proxy());
-    let nobody = Header::default();
+    let nobody = ProxyProtocolHeader::default();
     let cases = [
         (line(), header()),
         (b"PROXY UNKNOWN\r\n".to_vec(), nobody.clone()),

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use fulmar_proto::{BodyLen, Response};
-use fulmar_semantics::coding::Decoder;
+use fulmar_semantics::coding::ContentDecoder;
 use fulmar_semantics::redirect::{Ask, Decision, Hop, decide, referer};
 use fulmar_semantics::retry_after::retry_after;
 use url::Url;
@@ -56,7 +56,7 @@ impl State {
         // A body that does not follow may well have a coding, and nothing to undo.
         let limits = options.decode.filter(|_| transfer.len != Some(0));
         let codings = response.headers.get_all("content-encoding");
-        let decoder = limits.map_or(Ok(None), |limits| Decoder::new(codings, limits));
+        let decoder = limits.map_or(Ok(None), |limits| ContentDecoder::new(codings, limits));
         match decoder.map_err(Error::Coding)? {
             Some(decoder) => transfer.extra().decoder = Some(decoder),
             None if options.body_max.zip(transfer.len).is_some_and(|(max, len)| len > max) => {

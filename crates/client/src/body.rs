@@ -2,7 +2,7 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 use fulmar_proto::{ClientConnection, Connection, Headers, Misuse, Segment, StreamId};
-use fulmar_semantics::coding::{CodingError, Decoder};
+use fulmar_semantics::coding::{CodingError, ContentDecoder};
 
 use crate::request::Body;
 
@@ -38,14 +38,14 @@ pub(crate) fn send(
 
 /// A piece of a body that is being decoded.
 pub(crate) struct Decoding {
-    decoder: Decoder,
+    decoder: ContentDecoder,
     input: Bytes,
     pending: bool,
     spare: BytesMut,
 }
 
 impl Decoding {
-    pub(crate) fn new(decoder: Decoder, input: Bytes) -> Self {
+    pub(crate) fn new(decoder: ContentDecoder, input: Bytes) -> Self {
         Self { decoder, input, pending: true, spare: BytesMut::new() }
     }
 
@@ -64,7 +64,7 @@ impl Decoding {
     }
 
     /// The decoder, and what it has not been given.
-    pub(crate) fn into_parts(self) -> (Option<Decoder>, Bytes) {
+    pub(crate) fn into_parts(self) -> (Option<ContentDecoder>, Bytes) {
         (Some(self.decoder), self.input)
     }
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use fulmar_proto::{Added, ClientConnection, Connection, Headers, Misuse, Response, StreamId};
-use fulmar_semantics::auth::{self, Attempt, Credentials, Scheme, Session, Verdict, challenges};
+use fulmar_semantics::auth::{
+    self, AuthAttempt, AuthSession, AuthVerdict, Credentials, Scheme, challenges,
+};
 use fulmar_semantics::cookies::UrlParts;
 use url::Origin;
 
@@ -18,16 +20,16 @@ use crate::transfer::{BodyUse, Then, TransferId};
 /// challenge makes a new one.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
-    known: HashMap<(Origin, Arc<Credentials>), Session>,
+    known: HashMap<(Origin, Arc<Credentials>), AuthSession>,
 }
 
 impl Sessions {
-    fn get_mut(&mut self, request: &Request) -> Option<&mut Session> {
+    fn get_mut(&mut self, request: &Request) -> Option<&mut AuthSession> {
         let credentials = request.credentials().filter(|_| !self.known.is_empty())?;
         self.known.get_mut(&name(request, credentials))
     }
 
-    fn insert(&mut self, request: &Request, credentials: &Arc<Credentials>, session: Session) {
+    fn insert(&mut self, request: &Request, credentials: &Arc<Credentials>, session: AuthSession) {
         if self.known.len() >= SESSIONS_LEN_MAX {
             self.known.clear();
         }
@@ -80,7 +82,7 @@ impl State {
     }
 
     /// Appends what the server has asked to be proved.
-    fn prove(&mut self, request: &Request, out: &mut Vec<u8>) -> Option<Attempt> {
+    fn prove(&mut self, request: &Request, out: &mut Vec<u8>) -> Option<AuthAttempt> {
         let session = self.sessions.get_mut(request)?;
         if request.has("authorization") {
             return None;
@@ -92,7 +94,7 @@ impl State {
             Body::Bytes(bytes) => Some(bytes),
             Body::File(_) | Body::Segments(_) | Body::Stream(_) => None,
         };
-        let request = auth::Request { method: request.method().as_bytes(), target, body };
+        let request = auth::AuthRequest { method: request.method().as_bytes(), target, body };
         session.authorize(request, out).ok()
     }
 
@@ -141,10 +143,10 @@ impl State {
         let proof = transfer.extra.as_ref().and_then(|extra| extra.proof);
         let again = match (proof, self.sessions.get_mut(&request)) {
             (Some(attempt), Some(session)) => {
-                session.handle_challenges(attempt, &asked, random) == Verdict::Retry
+                session.handle_challenges(attempt, &asked, random) == AuthVerdict::Retry
             }
             (None, Some(_)) => true, // another answer brought a session meanwhile
-            (_, None) => match Session::begin(&asked, credentials, Scheme::Basic, random) {
+            (_, None) => match AuthSession::begin(&asked, credentials, Scheme::Basic, random) {
                 Some(session) => {
                     self.sessions.insert(&request, credentials, session);
                     true

@@ -25,7 +25,7 @@ pub struct Options {
     /// Which redirects are followed; `None`: none, they are answers like others.
     pub redirects: Option<redirect::Policy>,
     /// Content codings are undone, within these limits; `None`: bodies are delivered as they came.
-    pub decode: Option<coding::Limits>,
+    pub decode: Option<coding::CodingLimits>,
     /// User and password, or a token; also from `user:password@` in the URL.
     pub credentials: Option<Arc<Credentials>>,
     /// A password is sent by Basic without being asked for; otherwise the server's challenge says

@@ -10,9 +10,9 @@ use fulmar_proto::h1::EncodedRequest;
 use fulmar_proto::{BodyLen, FileRange, HeaderBuf, Segment};
 use fulmar_semantics::auth::{self, Credentials};
 use fulmar_semantics::coding;
-use fulmar_semantics::form::Form;
+use fulmar_semantics::form::EncodedForm;
 use fulmar_semantics::proxy::Login;
-use fulmar_semantics::redirect::{Ask, Follow, Origin};
+use fulmar_semantics::redirect::{Ask, Follow, OriginChange};
 
 use crate::error::BuildError;
 use crate::key::{Hashed, Key, Protocol, Route};
@@ -261,7 +261,7 @@ impl Request {
         if follow.ask == Ask::Retrieve {
             draft.body = Body::Empty;
         }
-        if follow.origin == Origin::Other {
+        if follow.origin == OriginChange::Other {
             draft.credentials = None;
         }
         draft.compile()
@@ -316,7 +316,7 @@ impl RequestBuilder {
 
     /// Sends a form, and says that it is one; its files by `sendfile(2)`.
     #[must_use]
-    pub fn form(self, form: Form) -> Self {
+    pub fn form(self, form: EncodedForm) -> Self {
         let body = Body::Segments(form.segments.into());
         self.header("Content-Type", form.content_type.as_bytes()).body(body)
     }
@@ -459,7 +459,7 @@ impl Draft {
     /// What is sent without a challenge: a token always, a password if the options say so.
     fn unasked(&self) -> Option<Vec<u8>> {
         let credentials = self.credentials.as_deref()?;
-        let mut session = auth::Session::unasked(credentials)?;
+        let mut session = auth::AuthSession::unasked(credentials)?;
         let token = session.scheme() == auth::Scheme::Bearer;
         (token || self.options.unasked).then(|| fixed(&mut session))
     }
@@ -473,14 +473,14 @@ fn password(login: &Login) -> Result<Credentials, BuildError> {
 
 /// The value for Basic, which cannot carry a user with a colon (RFC 7617 §2).
 pub(crate) fn basic(login: &Login) -> Result<Vec<u8>, BuildError> {
-    let session = auth::Session::unasked(&password(login)?);
+    let session = auth::AuthSession::unasked(&password(login)?);
     let mut session = session.ok_or_else(|| BuildError::Field("Proxy-Authorization".to_owned()))?;
     Ok(fixed(&mut session))
 }
 
-fn fixed(session: &mut auth::Session) -> Vec<u8> {
+fn fixed(session: &mut auth::AuthSession) -> Vec<u8> {
     let mut value = Vec::new();
-    let request = auth::Request { method: b"", target: b"", body: None };
+    let request = auth::AuthRequest { method: b"", target: b"", body: None };
     session.authorize(request, &mut value).expect("Basic and Bearer are the same for all requests");
     value
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use fulmar_engine::{SocketId, Span};
 use fulmar_proto::{BodyLen, FileRange, StreamId};
-use fulmar_semantics::auth::Attempt;
-use fulmar_semantics::coding::Decoder;
+use fulmar_semantics::auth::AuthAttempt;
+use fulmar_semantics::coding::ContentDecoder;
 
 use crate::error::{Error, Waiting};
 use crate::marks::{Marks, Timings};
@@ -100,7 +100,7 @@ pub(crate) enum Then {
 /// What only some transfers need.
 #[derive(Debug, Default)]
 pub(crate) struct Extra {
-    pub(crate) decoder: Option<Decoder>,
+    pub(crate) decoder: Option<ContentDecoder>,
     /// What the decoder has not been given, because the application paused.
     pub(crate) undecoded: Bytes,
     /// Bytes that the decoder gave.
@@ -113,7 +113,7 @@ pub(crate) struct Extra {
     pub(crate) rest_until: Option<Instant>,
     pub(crate) retries: u8,
     /// The proof that the request in hand carries.
-    pub(crate) proof: Option<Attempt>,
+    pub(crate) proof: Option<AuthAttempt>,
     /// Challenges answered.
     pub(crate) proofs: u8,
     pub(crate) pace: Option<Pace>,

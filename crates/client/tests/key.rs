@@ -120,7 +120,7 @@ impl Rest {
         let second = Some(Duration::from_secs(1));
         match self.options {
             0 => Options::default(),
-            1 => Options { decode: Some(coding::Limits::default()), ..Options::default() },
+            1 => Options { decode: Some(coding::CodingLimits::default()), ..Options::default() },
             2 => Options { redirects: Some(redirect::Policy::default()), ..Options::default() },
             3 => Options { total_timeout: second, body_max: Some(1), ..Options::default() },
             _ => Options { retries: 3, referer: true, cookies: false, ..Options::default() },

@@ -71,7 +71,7 @@
 //! | `http` | `http`: the types of the `http` crate; and `server` | `http` |
 //! | `auth` | `semantics::auth`: Basic and Digest | hashes, `base64` |
 //! | `cookies` | `semantics::cookies` | `psl`, `time` |
-//! | `decoding` | `semantics::coding::Decoder` | zstd (C), `flate2`, Brotli |
+//! | `decoding` | `semantics::coding::ContentDecoder` | zstd (C), `flate2`, Brotli |
 //! | `form` | `semantics::form`: multipart and urlencoded | `form_urlencoded` |
 //! | `proxy-protocol` | `semantics::proxy_protocol`, also for `server` | `crc`, `ipnet` |
 //! | `url` | `semantics::proxy`, `redirect`, `tunnel`, `userinfo` | `url`, tables of Unicode |

@@ -85,7 +85,7 @@ impl<'a> Conditions<'a> {
             return Verdict::Failed;
         }
         if self.if_none_match {
-            if self.list_has("if-none-match", current, Comparison::Weak) {
+            if self.list_has("if-none-match", current, TagComparison::Weak) {
                 return Verdict::NotModified;
             }
         } else if let Some(since) = self.if_modified_since.date()
@@ -115,7 +115,7 @@ impl<'a> Conditions<'a> {
     /// in the order of §13.2.2. `current` is `None` if the resource does not exist. Never returns
     /// [`Verdict::NotModified`].
     pub fn evaluate_change(&self, current: Option<&Validators>) -> Verdict {
-        let is_there = |current| self.list_has("if-none-match", current, Comparison::Weak);
+        let is_there = |current| self.list_has("if-none-match", current, TagComparison::Weak);
         if !self.is_as_expected(current) || self.if_none_match && current.is_some_and(is_there) {
             return Verdict::Failed;
         }
@@ -126,7 +126,8 @@ impl<'a> Conditions<'a> {
     /// has no date (§13.1.4).
     fn is_as_expected(&self, current: Option<&Validators>) -> bool {
         if self.if_match {
-            return current.is_some_and(|now| self.list_has("if-match", now, Comparison::Strong));
+            return current
+                .is_some_and(|now| self.list_has("if-match", now, TagComparison::Strong));
         }
         let Some(since) = self.if_unmodified_since.date() else { return true };
         current.and_then(|current| current.modified).is_none_or(|modified| modified <= since)
@@ -151,7 +152,7 @@ impl<'a> Conditions<'a> {
         holds.then_some(range)
     }
 
-    fn list_has(&self, field: &str, current: &Validators, how: Comparison) -> bool {
+    fn list_has(&self, field: &str, current: &Validators, how: TagComparison) -> bool {
         let headers = self.headers.expect("set together with the flag");
         let ours = current.etag.as_ref().and_then(|etag| split_entity_tag(etag.as_bytes()));
         headers.get_all(field).any(|list| match (list, ours) {
@@ -194,7 +195,7 @@ impl<'a> Single<'a> {
 
 /// The comparison of entity tags (§8.8.3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Comparison {
+enum TagComparison {
     Strong,
     Weak,
 }
@@ -207,9 +208,9 @@ struct EntityTag<'a> {
 }
 
 impl EntityTag<'_> {
-    fn matches(self, ours: EntityTag<'_>, how: Comparison) -> bool {
+    fn matches(self, ours: EntityTag<'_>, how: TagComparison) -> bool {
         let is_strong = !self.weak && !ours.weak;
-        self.opaque == ours.opaque && (how == Comparison::Weak || is_strong)
+        self.opaque == ours.opaque && (how == TagComparison::Weak || is_strong)
     }
 }
 

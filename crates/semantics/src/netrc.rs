@@ -1,6 +1,6 @@
 //! Logins from a `.netrc` file, in curl's format.
 //!
-//! Parses text; the caller selects the file and checks its permissions. Words are separated by
+//! Parses text; the caller selects the file and checks its permissions. NetrcWords are separated by
 //! blanks and line ends. `#` in the place of a keyword begins a comment. A value may be in quotes,
 //! with the escapes `
 //! `, `\r` and `\t`; `\` before any other character is that character. Macros are for FTP, and
@@ -19,11 +19,11 @@ use std::fmt;
 /// The logins of a file.
 #[derive(Clone, Debug)]
 pub struct Netrc {
-    entries: Vec<Entry>,
+    entries: Vec<NetrcEntry>,
 }
 
 #[derive(Clone)]
-struct Entry {
+struct NetrcEntry {
     /// `None` is the default entry, for all hosts.
     host: Option<Box<str>>,
     user: Option<Box<str>>,
@@ -32,7 +32,7 @@ struct Entry {
 
 /// The login for a host.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Login<'a> {
+pub struct NetrcLogin<'a> {
     /// `None`: any user.
     pub user: Option<&'a str>,
     /// `None` if the file has none.
@@ -85,14 +85,14 @@ impl Netrc {
     /// # Errors
     /// The first invalid line.
     pub fn parse(file: &str) -> Result<Self, NetrcError> {
-        let mut words = Words { rest: file, line: 1 };
-        let mut entries: Vec<Entry> = Vec::new();
+        let mut words = NetrcWords { rest: file, line: 1 };
+        let mut entries: Vec<NetrcEntry> = Vec::new();
         while let Some(keyword) = words.keyword() {
             let line = words.line;
             let entry = entries.last_mut().ok_or(NetrcError { line, error: WordError::Machine });
             match &keyword.to_ascii_lowercase()[..] {
-                "machine" => entries.push(Entry::new(Some(words.value()?))),
-                "default" => entries.push(Entry::new(None)),
+                "machine" => entries.push(NetrcEntry::new(Some(words.value()?))),
+                "default" => entries.push(NetrcEntry::new(None)),
                 "login" => entry?.user = Some(words.value()?.into()),
                 "password" => entry?.password = Some(words.value()?.into()),
                 "account" => drop((entry?, words.value()?)),
@@ -108,45 +108,45 @@ impl Netrc {
 
     /// The first login for this host, or for all hosts; with `user`, the first login of that user.
     /// The host is without a port.
-    pub fn lookup(&self, host: &str, user: Option<&str>) -> Option<Login<'_>> {
-        let fits = |entry: &&Entry| {
+    pub fn lookup(&self, host: &str, user: Option<&str>) -> Option<NetrcLogin<'_>> {
+        let fits = |entry: &&NetrcEntry| {
             let is_host = entry.host.as_ref().is_none_or(|name| name.eq_ignore_ascii_case(host));
             let asked = entry.user.as_deref().zip(user);
             is_host && asked.is_none_or(|(theirs, asked)| theirs == asked)
         };
-        self.entries
-            .iter()
-            .find(fits)
-            .map(|entry| Login { user: entry.user.as_deref(), password: entry.password.as_deref() })
+        self.entries.iter().find(fits).map(|entry| NetrcLogin {
+            user: entry.user.as_deref(),
+            password: entry.password.as_deref(),
+        })
     }
 }
 
-impl Entry {
+impl NetrcEntry {
     fn new(host: Option<Cow<'_, str>>) -> Self {
         Self { host: host.map(Into::into), user: None, password: None }
     }
 }
 
-impl fmt::Debug for Entry {
+impl fmt::Debug for NetrcEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut entry = f.debug_struct("Entry");
+        let mut entry = f.debug_struct("NetrcEntry");
         entry.field("host", &self.host).field("user", &self.user).finish_non_exhaustive()
     }
 }
 
-impl fmt::Debug for Login<'_> {
+impl fmt::Debug for NetrcLogin<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Login").field("user", &self.user).finish_non_exhaustive()
+        f.debug_struct("NetrcLogin").field("user", &self.user).finish_non_exhaustive()
     }
 }
 
 /// The rest of a file.
-struct Words<'a> {
+struct NetrcWords<'a> {
     rest: &'a str,
     line: usize,
 }
 
-impl<'a> Words<'a> {
+impl<'a> NetrcWords<'a> {
     fn keyword(&mut self) -> Option<&'a str> {
         self.skip_blanks();
         while self.rest.starts_with('#') {

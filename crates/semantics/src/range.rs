@@ -121,7 +121,7 @@ pub fn write_unsatisfied_range(out: &mut Vec<u8>, len: u64) {
 
 /// A body with several parts (§14.6): heads in memory, and spans of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Multipart {
+pub struct MultipartRanges {
     /// The parts in order: each head is followed by its span.
     pub parts: Vec<(Bytes, Span)>,
     /// The bytes after the last part.
@@ -130,7 +130,7 @@ pub struct Multipart {
     pub len: u64,
 }
 
-impl Multipart {
+impl MultipartRanges {
     /// Frames `spans` of a file of `len` bytes; `fields` are added to each part, such as
     /// `Content-Type`. The boundary must not occur in the file.
     pub fn new<'a>(
@@ -267,8 +267,12 @@ mod tests {
     #[test]
     fn parts_are_framed() {
         let spans = [Span { start: 0, len: 2 }, Span { start: 5, len: 3 }];
-        let multipart =
-            Multipart::new(&spans, 10, [("Content-Type", &b"text/plain"[..])].into_iter(), "B");
+        let multipart = MultipartRanges::new(
+            &spans,
+            10,
+            [("Content-Type", &b"text/plain"[..])].into_iter(),
+            "B",
+        );
         let mut body = Vec::new();
         for (head, span) in &multipart.parts {
             let digit = |at: u64| b'0' + u8::try_from(at).unwrap();

@@ -78,7 +78,7 @@ pub struct Follow {
     /// The method.
     pub ask: Ask,
     /// Whether the origin changes.
-    pub origin: Origin,
+    pub origin: OriginChange,
 }
 
 /// The method of a redirected request.
@@ -92,7 +92,7 @@ pub enum Ask {
 
 /// Whether scheme, host and port are those of the previous request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum OriginChange {
     /// All are the same.
     Same,
     /// They differ: credentials are removed for the rest of the chain.
@@ -114,7 +114,8 @@ pub fn decide(policy: Policy, hop: Hop<'_>) -> Result<Decision, RedirectError> {
     if url.fragment().is_none() {
         url.set_fragment(hop.url.fragment()); // RFC 9110 §10.2.2
     }
-    let origin = if url.origin() == hop.url.origin() { Origin::Same } else { Origin::Other };
+    let origin =
+        if url.origin() == hop.url.origin() { OriginChange::Same } else { OriginChange::Other };
     Ok(Decision::Follow(Follow { url, ask, origin }))
 }
 
@@ -170,7 +171,8 @@ impl Follow {
     /// fields that must not be sent to another origin.
     pub fn keeps(&self, name: &[u8], private: &[&str]) -> bool {
         let in_list = |list: &[&str]| list.iter().any(|n| name.eq_ignore_ascii_case(n.as_bytes()));
-        let stays_behind = self.origin == Origin::Other && (in_list(PRIVATE) || in_list(private));
+        let stays_behind =
+            self.origin == OriginChange::Other && (in_list(PRIVATE) || in_list(private));
         let is_of_body = self.ask == Ask::Retrieve
             && (in_list(OF_BODY)
                 || name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case(b"content-")));

@@ -3,11 +3,12 @@
 use std::io::Write;
 
 use fulmar_semantics::coding::{
-    CODINGS_LEN_MAX, Coding, CodingError, Decoder, HELD_SIZE_MAX, Limits, RATIO_SIZE_MIN,
+    CODINGS_LEN_MAX, CodingError, CodingLimits, ContentCoding, ContentDecoder, HELD_SIZE_MAX,
+    RATIO_SIZE_MIN,
 };
 use proptest::prelude::*;
 
-const UNLIMITED: Limits = Limits { output_max: None, ratio_max: None };
+const UNLIMITED: CodingLimits = CodingLimits { output_max: None, ratio_max: None };
 /// All codings, and both forms of deflate.
 const FORMS: [&str; 6] = ["gzip", "x-gzip", "deflate", "raw", "br", "zstd"];
 
@@ -45,13 +46,13 @@ fn name(form: &str) -> &str {
     if form == "raw" { "deflate" } else { form }
 }
 
-fn decoder(names: &str, limits: Limits) -> Decoder {
-    Decoder::new([names.as_bytes()], limits).expect("known codings").expect("a coding")
+fn decoder(names: &str, limits: CodingLimits) -> ContentDecoder {
+    ContentDecoder::new([names.as_bytes()], limits).expect("known codings").expect("a coding")
 }
 
 /// Decodes `wire` in pieces of `cut` bytes, with an output buffer of `room` bytes.
 fn decode(
-    mut decoder: Decoder,
+    mut decoder: ContentDecoder,
     wire: &[u8],
     cut: usize,
     room: usize,
@@ -110,13 +111,13 @@ fn a_stack_is_decoded_from_the_outside() {
     }
     // Several fields are one list (RFC 9110 §5.3).
     let values = names.iter().map(|name| name.as_bytes());
-    let decoder = Decoder::new(values, UNLIMITED).unwrap().unwrap();
+    let decoder = ContentDecoder::new(values, UNLIMITED).unwrap().unwrap();
     assert!(decode(decoder, &wire, 100, 100).as_ref() == Ok(&body));
 }
 
 #[test]
 fn fields_are_parsed() {
-    let new = |value: &str| Decoder::new([value.as_bytes()], UNLIMITED).map(|d| d.is_some());
+    let new = |value: &str| ContentDecoder::new([value.as_bytes()], UNLIMITED).map(|d| d.is_some());
     assert_eq!(new(""), Ok(false));
     assert_eq!(new(" , "), Ok(false));
     assert_eq!(new("Identity"), Ok(false));
@@ -128,7 +129,9 @@ fn fields_are_parsed() {
     let long = "x".repeat(10_000);
     assert_eq!(new(&long), Err(CodingError::Unknown(long[..64].into())));
     let names = fulmar_semantics::coding::ACCEPT_ENCODING.split(", ");
-    assert!(names.clone().all(|name| Coding::from_name(name.as_bytes()).unwrap().name() == name));
+    assert!(
+        names.clone().all(|name| ContentCoding::from_name(name.as_bytes()).unwrap().name() == name)
+    );
     assert_eq!(names.count(), 4);
 }
 
@@ -139,17 +142,17 @@ fn a_truncated_body_is_never_complete() {
         let wire = encode(form, &body);
         for len in 1..wire.len() {
             let got = decode(decoder(name(form), UNLIMITED), &wire[..len], 7, 100);
-            let coding = Coding::from_name(name(form).as_bytes()).unwrap();
+            let coding = ContentCoding::from_name(name(form).as_bytes()).unwrap();
             assert_eq!(got, Err(CodingError::Truncated(coding)), "{form} after {len}");
         }
     }
     // The inner coding is complete, the outer one is not.
     let wire = encode("gzip", &encode("br", &body));
     let got = decode(decoder("br, gzip", UNLIMITED), &wire[..wire.len() - 1], 5, 100);
-    assert_eq!(got, Err(CodingError::Truncated(Coding::Gzip)));
+    assert_eq!(got, Err(CodingError::Truncated(ContentCoding::Gzip)));
     let wire = encode("gzip", &encode("br", &body)[..20]);
     let got = decode(decoder("br, gzip", UNLIMITED), &wire, 5, 100);
-    assert_eq!(got, Err(CodingError::Truncated(Coding::Brotli)));
+    assert_eq!(got, Err(CodingError::Truncated(ContentCoding::Brotli)));
 }
 
 #[test]
@@ -164,7 +167,7 @@ fn an_empty_body_is_complete() {
 fn trailing_bytes_are_an_error() {
     let body = text(500);
     for form in FORMS {
-        let coding = Coding::from_name(name(form).as_bytes()).unwrap();
+        let coding = ContentCoding::from_name(name(form).as_bytes()).unwrap();
         for junk in [&b"\0"[..], b"x", b"</html>"] {
             let wire = [&encode(form, &body)[..], junk].concat();
             for cut in [1, 3, wire.len()] {
@@ -197,7 +200,7 @@ fn consecutive_members_and_frames_are_one_body() {
     }
     let wire = [&encode("gzip", &body)[..], b"\x1fjunk"].concat();
     let got = decode(decoder("gzip", UNLIMITED), &wire, 1, 10);
-    assert_eq!(got, Err(CodingError::Corrupt(Coding::Gzip)));
+    assert_eq!(got, Err(CodingError::Corrupt(ContentCoding::Gzip)));
 }
 
 #[test]
@@ -215,7 +218,7 @@ fn a_wrong_checksum_is_an_error() {
 fn windows_beyond_the_rfcs_are_rejected() {
     // "Large window Brotli" begins with 0x11; zstd with a window of 2^24 (RFC 9659).
     let got = decode(decoder("br", UNLIMITED), &[0x11, 0x1e, 0, 0], 1, 100);
-    assert_eq!(got, Err(CodingError::Corrupt(Coding::Brotli)));
+    assert_eq!(got, Err(CodingError::Corrupt(ContentCoding::Brotli)));
     for (exponent, ok) in [(13, true), (14, false)] {
         let frame = [0x28, 0xb5, 0x2f, 0xfd, 0, exponent << 3, 1, 0, 0];
         let got = decode(decoder("zstd", UNLIMITED), &frame, 1, 100);
@@ -229,7 +232,7 @@ fn the_output_limit_is_exact() {
     for form in FORMS {
         let wire = encode(form, &body);
         for (max, ok) in [(5_000, true), (4_999, false), (0, false)] {
-            let limits = Limits { output_max: Some(max), ..UNLIMITED };
+            let limits = CodingLimits { output_max: Some(max), ..UNLIMITED };
             let got = decode(decoder(name(form), limits), &wire, 100, 64);
             let want = if ok { Ok(body.clone()) } else { Err(CodingError::OutputTooLong { max }) };
             assert_eq!(got, want, "{form}");
@@ -242,7 +245,7 @@ fn a_bomb_waits_for_output_space_and_is_stopped_by_its_ratio() {
     let body = vec![0; 64 << 20];
     for names in ["br", "zstd", "gzip, gzip"] {
         let wire = names.split(", ").fold(body.clone(), |wire, form| encode(form, &wire));
-        let mut decoder = decoder(names, Limits::default());
+        let mut decoder = decoder(names, CodingLimits::default());
         let mut piece = [0; 4_096];
         let (mut input, mut produced) = (&wire[..], 0);
         let error = loop {
@@ -265,7 +268,7 @@ fn a_bomb_waits_for_output_space_and_is_stopped_by_its_ratio() {
     }
     // The maximum of one gzip is permitted; only its size is limited.
     let wire = encode("gzip", &body);
-    let got = decode(decoder("gzip", Limits::default()), &wire, 1 << 16, 1 << 16);
+    let got = decode(decoder("gzip", CodingLimits::default()), &wire, 1 << 16, 1 << 16);
     assert_eq!(got.map(|body| body.len()), Ok(body.len()));
 }
 
@@ -318,7 +321,7 @@ proptest! {
                 wire[at] ^= byte;
             }
         }
-        let limits = Limits { output_max: Some(1 << 20), ..UNLIMITED };
+        let limits = CodingLimits { output_max: Some(1 << 20), ..UNLIMITED };
         let one = decode(decoder(name(FORMS[form]), limits), &wire, cut, 1_000);
         let other = decode(decoder(name(FORMS[form]), limits), &wire, wire.len().max(1), 64 * 1024);
         prop_assert_eq!(one.is_ok(), other.is_ok());

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fulmar_proto::{FileRange, Segment};
 use fulmar_semantics::form::{
-    BadBoundary, BadPart, Boundary, Event, Form, Limits, Multipart, Parser, ParserError, Part,
-    PartHead, urlencoded,
+    BadBoundary, BadPart, Boundary, EncodedForm, FormEvent, FormLimits, FormPart, Multipart,
+    Parser, ParserError, PartHead, urlencoded,
 };
 use proptest::prelude::*;
 
@@ -20,7 +20,7 @@ fn boundary() -> Boundary {
 }
 
 /// The body as sent; files are read here instead of by the kernel.
-fn wire(form: &Form) -> Vec<u8> {
+fn wire(form: &EncodedForm) -> Vec<u8> {
     let mut out = Vec::new();
     for segment in &form.segments {
         assert!(!segment.is_empty());
@@ -56,12 +56,12 @@ fn a_form_is_encoded_as_in_browsers() {
     let mut form = Multipart::new(boundary());
     form.text("a", "1\r\n2");
     form.text("q\"\r\n\0\u{e9}%", "");
-    let named = Part { filename: Some("x\"y\n.txt"), ..Part::new("f") };
+    let named = FormPart { filename: Some("x\"y\n.txt"), ..FormPart::new("f") };
     form.part(&named, FileRange { file: Arc::clone(&file), offset: 2, len: 3 }).expect("sound");
-    let typed = Part { content_type: Some("text/plain; charset=utf-8"), ..Part::new("t") };
+    let typed = FormPart { content_type: Some("text/plain; charset=utf-8"), ..FormPart::new("t") };
     form.part(&typed, Bytes::from_static(b"text")).expect("sound");
     form.part(&named, FileRange { file, offset: 9, len: 0 }).expect("sound");
-    let bad = Part { content_type: Some("a\r\nX: y"), ..Part::new("t") };
+    let bad = FormPart { content_type: Some("a\r\nX: y"), ..FormPart::new("t") };
     assert_eq!(form.part(&bad, &b"x"[..]), Err(BadPart));
     let form = form.finish();
 
@@ -90,7 +90,7 @@ fn a_boundary_needs_no_quotes() {
     assert!(Boundary::new(&"x".repeat(70)).is_ok());
     let random = Boundary::from_random([0xab; 16]);
     let form = Multipart::new(random.clone()).finish();
-    assert!(Parser::new(form.content_type.as_bytes(), Limits::default()).is_ok());
+    assert!(Parser::new(form.content_type.as_bytes(), FormLimits::default()).is_ok());
     assert_ne!(random, Boundary::from_random([0xac; 16]));
 }
 
@@ -98,7 +98,7 @@ fn a_boundary_needs_no_quotes() {
 type Whole = (PartHead, Vec<u8>);
 
 /// Parses a form in pieces of `cut` bytes.
-fn parse_with(limits: Limits, body: &[u8], cut: usize) -> Result<Vec<Whole>, ParserError> {
+fn parse_with(limits: FormLimits, body: &[u8], cut: usize) -> Result<Vec<Whole>, ParserError> {
     let mut parser = Parser::new(TYPE, limits)?;
     let mut parts: Vec<Whole> = Vec::new();
     let (mut open, mut ended) = (false, false);
@@ -115,16 +115,16 @@ fn parse_with(limits: Limits, body: &[u8], cut: usize) -> Result<Vec<Whole>, Par
             };
             assert!(!ended, "nothing follows the end");
             match event {
-                Event::Part(head) => {
+                FormEvent::Part(head) => {
                     assert!(!std::mem::replace(&mut open, true));
                     parts.push((head, Vec::new()));
                 }
-                Event::Data(bytes) => {
+                FormEvent::Data(bytes) => {
                     assert!(open && !bytes.is_empty());
                     parts.last_mut().expect("a part").1.extend_from_slice(&bytes);
                 }
-                Event::PartEnd => assert!(std::mem::replace(&mut open, false)),
-                Event::End => {
+                FormEvent::PartEnd => assert!(std::mem::replace(&mut open, false)),
+                FormEvent::End => {
                     assert!(!open);
                     ended = true;
                 }
@@ -136,9 +136,9 @@ fn parse_with(limits: Limits, body: &[u8], cut: usize) -> Result<Vec<Whole>, Par
 
 /// The same result with every split.
 fn parse(body: &[u8]) -> Result<Vec<Whole>, ParserError> {
-    let whole = parse_with(Limits::default(), body, body.len().max(1));
+    let whole = parse_with(FormLimits::default(), body, body.len().max(1));
     for cut in 1..body.len().min(300) {
-        assert_eq!(parse_with(Limits::default(), body, cut), whole, "cut {cut}");
+        assert_eq!(parse_with(FormLimits::default(), body, cut), whole, "cut {cut}");
     }
     whole
 }
@@ -239,11 +239,11 @@ fn invalid_forms_are_errors() {
         "application/x-www-form-urlencoded",
         "",
     ] {
-        let got = Parser::new(bad.as_bytes(), Limits::default());
+        let got = Parser::new(bad.as_bytes(), FormLimits::default());
         assert_eq!(got.err(), Some(E::BadContentType), "{bad}");
     }
     let quoted = b"Multipart/Form-Data; charset=x; BOUNDARY=\"a b:?=\"";
-    assert!(Parser::new(quoted, Limits::default()).is_ok());
+    assert!(Parser::new(quoted, FormLimits::default()).is_ok());
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn pending_bytes_do_not_keep_the_input_alive() {
     let begun = "--XX\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n";
     for piece in ["--X", &begun[..30], &format!("{begun}data\r\n--"), &format!("{begun}\r")] {
         let block = Bytes::copy_from_slice(piece.as_bytes());
-        let mut parser = Parser::new(TYPE, Limits::default()).expect("a form");
+        let mut parser = Parser::new(TYPE, FormLimits::default()).expect("a form");
         parser.push(block.clone());
         while parser.poll_event().expect("a form").is_some() {}
         assert!(block.is_unique(), "{piece:?}");
@@ -265,7 +265,7 @@ fn limits_are_exact() {
     let body = format!("{part}{part}{part}--XX--");
     for cut in [1, 7, body.len()] {
         let of = |parts_max, head_size_max| {
-            let limits = Limits { parts_max, head_size_max };
+            let limits = FormLimits { parts_max, head_size_max };
             parse_with(limits, body.as_bytes(), cut).map(|parts| parts.len())
         };
         assert_eq!(of(3, head.len()), Ok(3));
@@ -273,7 +273,7 @@ fn limits_are_exact() {
         assert_eq!(of(3, head.len() - 1), Err(ParserError::HeadTooLarge));
     }
     let flood = format!("--XX\r\nX: {}", "x".repeat(100_000));
-    let got = parse_with(Limits::default(), flood.as_bytes(), 1_000);
+    let got = parse_with(FormLimits::default(), flood.as_bytes(), 1_000);
     assert_eq!(got, Err(ParserError::HeadTooLarge), "before the end of the head");
 }
 
@@ -289,27 +289,27 @@ proptest! {
         let mut form = Multipart::new(Boundary::new("XX-0123456789").expect("a boundary"));
         let mut want = Vec::new();
         for (name, filename, data) in &parts {
-            let part = Part { filename: filename.as_deref(), ..Part::new(name) };
+            let part = FormPart { filename: filename.as_deref(), ..FormPart::new(name) };
             form.part(&part, Bytes::copy_from_slice(data.as_bytes())).expect("sound");
             want.push(data.as_bytes().to_vec());
         }
         let form = form.finish();
-        let parser = Parser::new(form.content_type.as_bytes(), Limits::default());
+        let parser = Parser::new(form.content_type.as_bytes(), FormLimits::default());
         let mut parser = parser.expect("a valid form");
         let mut got: Vec<Vec<u8>> = Vec::new();
         for piece in wire(&form).chunks(cut) {
             parser.push(Bytes::copy_from_slice(piece));
             while let Some(event) = parser.poll_event().expect("ours") {
                 match event {
-                    Event::Part(head) => {
+                    FormEvent::Part(head) => {
                         let (name, filename, _) = &parts[got.len()];
                         prop_assert_eq!(head.name, name.as_bytes());
                         let filename = filename.as_ref().map(|name| name.as_bytes().to_vec());
                         prop_assert_eq!(head.filename, filename);
                         got.push(Vec::new());
                     }
-                    Event::Data(bytes) => got.last_mut().expect("a part").extend_from_slice(&bytes),
-                    Event::PartEnd | Event::End => {}
+                    FormEvent::Data(bytes) => got.last_mut().expect("a part").extend_from_slice(&bytes),
+                    FormEvent::PartEnd | FormEvent::End => {}
                 }
             }
         }
@@ -332,7 +332,7 @@ proptest! {
         cut in 1..40_usize,
     ) {
         let body = body.concat();
-        let whole = parse_with(Limits::default(), &body, body.len().max(1));
-        prop_assert_eq!(parse_with(Limits::default(), &body, cut), whole);
+        let whole = parse_with(FormLimits::default(), &body, body.len().max(1));
+        prop_assert_eq!(parse_with(FormLimits::default(), &body, cut), whole);
     }
 }

@@ -5,8 +5,8 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 use bytes::BytesMut;
 use fulmar_proto::{Input, Layer, Opened};
 use fulmar_semantics::proxy_protocol::{
-    Addresses, Extras, Header, HeaderError, HeaderMisuse, ProxyProtocol, SIZE_MAX, Tls, Transport,
-    TrustedSources, decode, encode_v1, encode_v2,
+    Addresses, Extras, HeaderError, HeaderMisuse, ProxyProtocol, ProxyProtocolHeader,
+    ProxyTransport, SIZE_MAX, Tls, TrustedSources, decode, encode_v1, encode_v2,
 };
 use proptest::prelude::*;
 
@@ -43,7 +43,7 @@ fn with(extras: &[u8]) -> Vec<u8> {
 
 /// Decodes a header. Also asserts that a prefix is incomplete, that following bytes are ignored,
 /// and that an error is found at the same byte at the latest.
-fn read(bytes: &[u8]) -> Result<(Header, usize), HeaderError> {
+fn read(bytes: &[u8]) -> Result<(ProxyProtocolHeader, usize), HeaderError> {
     let result = decode(bytes);
     for end in 0..bytes.len() {
         match (decode(&bytes[..end]), &result) {
@@ -64,7 +64,7 @@ fn read(bytes: &[u8]) -> Result<(Header, usize), HeaderError> {
     }
 }
 
-fn read_all(bytes: &[u8]) -> Header {
+fn read_all(bytes: &[u8]) -> ProxyProtocolHeader {
     let (header, size) = read(bytes).unwrap_or_else(|error| panic!("{error}: {bytes:?}"));
     assert_eq!(size, bytes.len());
     header
@@ -79,7 +79,7 @@ fn lines_of_version_1() {
         ("PROXY UNKNOWN\r\n", None),
         ("PROXY UNKNOWN ffff::1 whatever 65536 -1\r\n", None),
     ] {
-        let header = Header { addresses, ..Header::default() };
+        let header = ProxyProtocolHeader { addresses, ..ProxyProtocolHeader::default() };
         assert_eq!(read_all(line.as_bytes()), header, "{line:?}");
     }
     // The longest line in the document.
@@ -136,19 +136,30 @@ fn invalid_lines_are_rejected() {
 
 #[test]
 fn headers_of_version_2() {
-    let stream = |addresses| Header { addresses: Some(addresses), ..Header::default() };
+    let stream = |addresses| ProxyProtocolHeader {
+        addresses: Some(addresses),
+        ..ProxyProtocolHeader::default()
+    };
     assert_eq!(read_all(&v2(0x21, 0x11, INET)), stream(inet()));
-    let datagram = Header { transport: Transport::Datagram, ..stream(inet()) };
+    let datagram = ProxyProtocolHeader { transport: ProxyTransport::Datagram, ..stream(inet()) };
     assert_eq!(read_all(&v2(0x21, 0x12, INET)), datagram);
     let names = [&b"\0abstract"[..], &[0; 99], b"/run/s", &[0; 102]].concat();
     let unix = Addresses::Unix { source: b"\0abstract".to_vec(), destination: b"/run/s".to_vec() };
     assert_eq!(read_all(&v2(0x21, 0x31, &names)), stream(unix));
     // LOCAL: the rest is ignored, including the family.
     for (family, rest) in [(0, &b""[..]), (0x11, INET), (0xff, b"anything"), (0x21, b"short")] {
-        assert_eq!(read_all(&v2(0x20, family, rest)), Header::default(), "{family:#x}");
+        assert_eq!(
+            read_all(&v2(0x20, family, rest)),
+            ProxyProtocolHeader::default(),
+            "{family:#x}"
+        );
     }
     for family in [0x00, 0x01, 0x10] {
-        assert_eq!(read_all(&v2(0x21, family, b"whatever")), Header::default(), "{family:#x}");
+        assert_eq!(
+            read_all(&v2(0x21, family, b"whatever")),
+            ProxyProtocolHeader::default(),
+            "{family:#x}"
+        );
     }
 }
 
@@ -248,7 +259,7 @@ fn invalid_extras_are_rejected() {
 /// Verified with `crc32c("123456789") = 0xe3069283`; here over a header with zeros in its place.
 #[test]
 fn checksums_are_verified() {
-    let header = Header { addresses: Some(inet()), ..Header::default() };
+    let header = ProxyProtocolHeader { addresses: Some(inet()), ..ProxyProtocolHeader::default() };
     let mut wire = Vec::new();
     encode_v2(&header, &mut wire).expect("it fits");
     assert_eq!(read_all(&wire), header);
@@ -281,19 +292,27 @@ fn crc32c(bytes: &[u8]) -> u32 {
 fn headers_that_cannot_be_encoded_write_nothing() {
     let mut out = b"before".to_vec();
     let extras = Extras { authority: Some("host".into()), ..Extras::default() };
-    let rich = Header { addresses: Some(inet()), extras, ..Header::default() };
+    let rich =
+        ProxyProtocolHeader { addresses: Some(inet()), extras, ..ProxyProtocolHeader::default() };
     let unix = Addresses::Unix { source: Vec::new(), destination: b"/s".to_vec() };
-    let unix = Header { addresses: Some(unix), ..Header::default() };
-    let datagram = Header { transport: Transport::Datagram, ..Header::default() };
+    let unix = ProxyProtocolHeader { addresses: Some(unix), ..ProxyProtocolHeader::default() };
+    let datagram = ProxyProtocolHeader {
+        transport: ProxyTransport::Datagram,
+        ..ProxyProtocolHeader::default()
+    };
     for header in [&rich, &unix, &datagram] {
         assert_eq!(encode_v1(header, &mut out), Err(HeaderMisuse::NeedsVersion2));
     }
     let long = Addresses::Unix { source: vec![b'x'; 109], destination: Vec::new() };
-    let long = Header { addresses: Some(long), ..Header::default() };
+    let long = ProxyProtocolHeader { addresses: Some(long), ..ProxyProtocolHeader::default() };
     assert_eq!(encode_v2(&long, &mut out), Err(HeaderMisuse::NameTooLong));
-    let homeless = Header { addresses: None, ..rich.clone() };
+    let homeless = ProxyProtocolHeader { addresses: None, ..rich.clone() };
     assert_eq!(encode_v2(&homeless, &mut out), Err(HeaderMisuse::NeedsAddresses));
-    let with = |extras| Header { addresses: Some(inet()), extras, ..Header::default() };
+    let with = |extras| ProxyProtocolHeader {
+        addresses: Some(inet()),
+        extras,
+        ..ProxyProtocolHeader::default()
+    };
     for (extras, error) in [
         (Extras { alpn: Some(vec![]), ..Extras::default() }, HeaderMisuse::BadExtra(1)),
         (Extras { authority: Some("a\r".into()), ..Extras::default() }, HeaderMisuse::BadExtra(2)),
@@ -361,12 +380,12 @@ fn extras() -> impl Strategy<Value = Extras> {
     })
 }
 
-fn header() -> impl Strategy<Value = Header> {
-    let transport = prop_oneof![Just(Transport::Stream), Just(Transport::Datagram)];
+fn header() -> impl Strategy<Value = ProxyProtocolHeader> {
+    let transport = prop_oneof![Just(ProxyTransport::Stream), Just(ProxyTransport::Datagram)];
     let known = (addresses(), transport, extras()).prop_map(|(addresses, transport, extras)| {
-        Header { addresses: Some(addresses), transport, extras }
+        ProxyProtocolHeader { addresses: Some(addresses), transport, extras }
     });
-    prop_oneof![9 => known, 1 => Just(Header::default())]
+    prop_oneof![9 => known, 1 => Just(ProxyProtocolHeader::default())]
 }
 
 proptest! {
@@ -379,7 +398,7 @@ proptest! {
 
     #[test]
     fn version_1_round_trips(addresses in prop::option::of(addresses())) {
-        let header = Header { addresses, ..Header::default() };
+        let header = ProxyProtocolHeader { addresses, ..ProxyProtocolHeader::default() };
         let mut wire = Vec::new();
         match encode_v1(&header, &mut wire) {
             Ok(()) => prop_assert_eq!(decode(&wire), Ok(Some((header, wire.len())))),
@@ -424,7 +443,10 @@ fn the_layer_consumes_only_the_header() {
             assert!(cut >= wire.len() - follower.len(), "{cut}: {first:?}");
         }
         assert!(above.is_empty() && layer.poll_transmit().is_none());
-        let header = layer.info().and_then(|info| info.downcast_ref::<Header>()).expect("a header");
+        let header = layer
+            .info()
+            .and_then(|info| info.downcast_ref::<ProxyProtocolHeader>())
+            .expect("a header");
         assert_eq!(header.source(), Some("192.0.2.1:4711".parse().expect("an address")));
         assert_eq!(header.destination(), Some("198.51.100.2:443".parse().expect("an address")));
     }

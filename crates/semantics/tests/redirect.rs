@@ -1,8 +1,8 @@
 //! Redirects: URLs, methods, and removed fields.
 
 use fulmar_semantics::redirect::{
-    Ask, Decision, Follow, Hop, LOCATION_SIZE_MAX, Origin, Policy, Post, Reach, RedirectError,
-    decide, referer,
+    Ask, Decision, Follow, Hop, LOCATION_SIZE_MAX, OriginChange, Policy, Post, Reach,
+    RedirectError, decide, referer,
 };
 use proptest::prelude::*;
 use url::Url;
@@ -135,20 +135,24 @@ fn a_loop_ends_at_the_limit() {
 fn credentials_are_removed_on_any_change_of_origin() {
     let base = "https://a.example/";
     for (location, want) in [
-        ("/x", Origin::Same),
-        ("https://A.example:443/x", Origin::Same),
-        ("https://u:p@a.example/x", Origin::Same),
-        ("https://a.example:444/", Origin::Other),
-        ("https://b.a.example/", Origin::Other),
-        ("https://example/", Origin::Other),
-        ("https://a.example./", Origin::Other),
-        ("https://a.example@b/", Origin::Other),
-        ("https://b\\@a.example/", Origin::Other),
-        ("https://b#@a.example/", Origin::Other),
+        ("/x", OriginChange::Same),
+        ("https://A.example:443/x", OriginChange::Same),
+        ("https://u:p@a.example/x", OriginChange::Same),
+        ("https://a.example:444/", OriginChange::Other),
+        ("https://b.a.example/", OriginChange::Other),
+        ("https://example/", OriginChange::Other),
+        ("https://a.example./", OriginChange::Other),
+        ("https://a.example@b/", OriginChange::Other),
+        ("https://b\\@a.example/", OriginChange::Other),
+        ("https://b#@a.example/", OriginChange::Other),
     ] {
         assert_eq!(follow(base, location).map(|follow| follow.origin), Ok(want), "{location}");
     }
-    assert_eq!(follow("http://a.example/", base).map(|f| f.origin), Ok(Origin::Other), "scheme");
+    assert_eq!(
+        follow("http://a.example/", base).map(|f| f.origin),
+        Ok(OriginChange::Other),
+        "scheme"
+    );
 
     let private = ["X-Api-Key"];
     let same = follow(base, "/x").unwrap();
@@ -191,7 +195,7 @@ proptest! {
             let same = follow.url.host_str() == Some("a.example")
                 && follow.url.scheme() == "https"
                 && follow.url.port() == Some(8443);
-            prop_assert_eq!(same, follow.origin == Origin::Same);
+            prop_assert_eq!(same, follow.origin == OriginChange::Same);
         }
     }
 }

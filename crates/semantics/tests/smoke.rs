@@ -13,9 +13,9 @@ mod mutate;
 use mutate::{Random, mutate};
 
 /// A target, and the seeds of its mutations.
-type Target = (&'static str, fn(&[u8]), &'static [&'static [u8]]);
+type FuzzTarget = (&'static str, fn(&[u8]), &'static [&'static [u8]]);
 
-const TARGETS: [Target; 7] = [
+const TARGETS: [FuzzTarget; 7] = [
     ("proxy_protocol", fuzz::proxy_protocol, PROXY_HEADERS),
     ("multipart", fuzz::multipart, FORMS),
     ("ranges", fuzz::ranges, RANGES),

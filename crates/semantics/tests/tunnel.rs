@@ -27,7 +27,7 @@ fn sent(layer: &mut dyn Layer) -> Vec<u8> {
 
 /// The result of a dialogue with a proxy.
 #[derive(Debug)]
-struct Outcome {
+struct TunnelOutcome {
     /// Each of the layer's messages.
     sent_messages: Vec<Vec<u8>>,
     /// The rest of the input after the tunnel was opened.
@@ -42,7 +42,7 @@ enum Stands {
 
 /// The proxy sends these messages, each after a message of the layer, in pieces of at most `cut`
 /// bytes. After the last one it closes the connection if `eof`.
-fn talk(mut layer: Box<dyn Layer>, messages: &[&[u8]], cut: usize, eof: bool) -> Outcome {
+fn talk(mut layer: Box<dyn Layer>, messages: &[&[u8]], cut: usize, eof: bool) -> TunnelOutcome {
     let mut sent_messages = vec![sent(&mut *layer)];
     let (mut block, mut above) = (BytesMut::new(), BytesMut::new());
     let pieces = messages.iter().flat_map(|message| message.chunks(cut)).map(|p| (p, false));
@@ -54,7 +54,7 @@ fn talk(mut layer: Box<dyn Layer>, messages: &[&[u8]], cut: usize, eof: bool) ->
             let opened = layer.open(&mut Input::all(&mut block, eof), &mut above);
             sent_messages.extend(Some(sent(&mut *layer)).filter(|bytes| !bytes.is_empty()));
             match opened {
-                Err(error) => return Outcome { sent_messages, result: Err(error) },
+                Err(error) => return TunnelOutcome { sent_messages, result: Err(error) },
                 Ok(Opened::Blocked) => break,
                 Ok(Opened::Some) => {}
                 Ok(Opened::Replaced(next)) => stands = Stands::Yes { left: vec![], next },
@@ -66,7 +66,7 @@ fn talk(mut layer: Box<dyn Layer>, messages: &[&[u8]], cut: usize, eof: bool) ->
     if let Stands::Yes { left, .. } = &mut stands {
         left.extend_from_slice(&block);
     }
-    Outcome { sent_messages, result: Ok(stands) }
+    TunnelOutcome { sent_messages, result: Ok(stands) }
 }
 
 /// Asserts that the tunnel opens with every split.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use fulmar_semantics::coding::Coding;
+use fulmar_semantics::coding::ContentCoding;
 use fulmar_sys as sys;
 use fulmar_sys::FileInfo;
 use lru::LruCache;
@@ -83,7 +83,7 @@ impl Cache {
         &mut self,
         key: &[u8],
         info: &FileInfo,
-        coded: impl Iterator<Item = (Coding, FileInfo)>,
+        coded: impl Iterator<Item = (ContentCoding, FileInfo)>,
         now: Instant,
     ) -> bool {
         let Some(entry) = self.map.peek_mut(key) else { return false };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fulmar_proto::{FileRange, HeaderBuf, Headers, Segment};
-use fulmar_semantics::coding::{Accepted, Coding};
+use fulmar_semantics::coding::{Accepted, ContentCoding};
 use fulmar_semantics::conditional::Validators;
 use fulmar_semantics::date::{format_date, is_http_time};
 use fulmar_semantics::range::Span;
@@ -38,7 +38,7 @@ pub struct File {
 #[derive(Debug)]
 pub struct Coded {
     /// The coding.
-    pub coding: Coding,
+    pub coding: ContentCoding,
     /// What is sent.
     pub file: File,
 }
@@ -62,7 +62,7 @@ impl File {
     pub fn load(
         (fd, mut info): (OwnedFd, FileInfo),
         name: &[u8],
-        coding: Option<Coding>,
+        coding: Option<ContentCoding>,
         unix_now: i64,
     ) -> Result<Self, OpenError> {
         let content = if info.len <= SMALL_SIZE_MAX {
@@ -156,7 +156,11 @@ impl File {
 ///
 /// A time in the future would have to be replaced by that of the message in each of them (RFC 9110
 /// §8.8.2.1); it is left out.
-pub(crate) fn validators_of(info: &FileInfo, coding: Option<Coding>, unix_now: i64) -> Validators {
+pub(crate) fn validators_of(
+    info: &FileInfo,
+    coding: Option<ContentCoding>,
+    unix_now: i64,
+) -> Validators {
     let (seconds, nanos) = info.modified;
     let modified = i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
     let mut etag = format!("\"{:x}-{:x}-{:x}", info.inode, info.len, modified);
@@ -241,7 +245,7 @@ mod tests {
         let validators = validators_of(&info((1, 1)), None, 10);
         assert_eq!(validators.etag.as_deref(), Some("\"10-20-3b9aca01\""));
         assert_eq!(validators.modified, Some(1));
-        let coded = validators_of(&info((1, 1)), Some(Coding::Brotli), 10);
+        let coded = validators_of(&info((1, 1)), Some(ContentCoding::Brotli), 10);
         assert_eq!(coded.etag.as_deref(), Some("\"10-20-3b9aca01-br\""));
     }
 

@@ -10,7 +10,7 @@ use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use fulmar_semantics::coding::Coding;
+use fulmar_semantics::coding::ContentCoding;
 use fulmar_sys as sys;
 use fulmar_sys::{FileInfo, FileKind};
 
@@ -21,7 +21,7 @@ use crate::root::{OpenError, Root};
 #[derive(Debug)]
 pub struct Precompressed {
     /// How.
-    pub coding: Coding,
+    pub coding: ContentCoding,
     /// For reading.
     pub fd: OwnedFd,
     /// What it is.
@@ -106,5 +106,5 @@ fn counts(info: &FileInfo, original: &FileInfo) -> bool {
     info.kind == FileKind::Regular && info.len < original.len
 }
 
-const EXTENSIONS: [(&str, Coding); 3] =
-    [(".br", Coding::Brotli), (".zst", Coding::Zstd), (".gz", Coding::Gzip)];
+const EXTENSIONS: [(&str, ContentCoding); 3] =
+    [(".br", ContentCoding::Brotli), (".zst", ContentCoding::Zstd), (".gz", ContentCoding::Gzip)];

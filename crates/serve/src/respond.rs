@@ -12,7 +12,7 @@ use fulmar_proto::head::Added;
 use fulmar_proto::{BodyLen, FileRange, HeaderBuf, Headers, Request, Response, Segment};
 
 use fulmar_semantics::conditional::{Conditions, Selected};
-use fulmar_semantics::range::{Multipart, Selection, Span};
+use fulmar_semantics::range::{MultipartRanges, Selection, Span};
 use fulmar_semantics::range::{write_content_range, write_unsatisfied_range};
 
 use fulmar_server::{Call, Outcome};
@@ -173,7 +173,7 @@ fn send_parts<'a>(file: &'a File, spans: &[Span], stage: Stage<'a>) -> Answer<'a
     let values = said_of_each.map(|name| (name, file.headers.as_headers().get(name)));
     let of_each = values.iter().filter_map(|(name, value)| Some((*name, (*value)?)));
     let (fields, boundary) = stage.scratch.multipart_fields(file);
-    let multipart = Multipart::new(spans, file.len(), of_each, boundary);
+    let multipart = MultipartRanges::new(spans, file.len(), of_each, boundary);
     let mut segments = Vec::with_capacity(multipart.parts.len() * 2 + 1);
     for (head, span) in multipart.parts {
         segments.push(Segment::Bytes(head));

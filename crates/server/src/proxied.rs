@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 /// The source address in what a layer reports, if that is a PROXY header with an address.
 #[cfg(feature = "proxy-protocol")]
 pub(crate) fn source(info: &dyn Any) -> Option<SocketAddr> {
-    use fulmar_semantics::proxy_protocol::Header;
+    use fulmar_semantics::proxy_protocol::ProxyProtocolHeader;
 
-    info.downcast_ref::<Header>().and_then(Header::source)
+    info.downcast_ref::<ProxyProtocolHeader>().and_then(ProxyProtocolHeader::source)
 }
 
 /// Without the feature `proxy-protocol` no layer reports a header.

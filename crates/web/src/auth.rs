@@ -37,7 +37,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use fulmar_proto::{HeaderBuf, Misuse, Request, Response};
-use fulmar_semantics::auth::{self, Authorization, Decision, Gate};
+use fulmar_semantics::auth::{self, AuthDecision, Authorization, Gate};
 use fulmar_server::{Call, Outcome};
 
 use crate::hashing::{HashPool, LoginAttempt, PasswordVerdict, Rejection};
@@ -146,15 +146,16 @@ impl Guard {
         {
             return retry(call, 429, wait, LIMITED);
         }
-        let asked = auth::Request { method: request.method, target: request.target, body: None };
+        let asked =
+            auth::AuthRequest { method: request.method, target: request.target, body: None };
         match self.gate.decide(unix_now, asked, request.headers.get_all("Authorization")) {
-            Decision::Admitted(user) => Ok(Some(self.admitted(user, mark))),
-            Decision::Refused(challenges) => refuse(call, &challenges),
-            Decision::Failed(challenges) => match pool.charge(network, now) {
+            AuthDecision::Admitted(user) => Ok(Some(self.admitted(user, mark))),
+            AuthDecision::Refused(challenges) => refuse(call, &challenges),
+            AuthDecision::Failed(challenges) => match pool.charge(network, now) {
                 Ok(()) => refuse(call, &challenges),
                 Err(wait) => retry(call, 429, wait, LIMITED),
             },
-            Decision::Undecided(password) => {
+            AuthDecision::Undecided(password) => {
                 let attempt = LoginAttempt { network, now, is_recognized };
                 match pool.submit(password, attempt, || call.defer(request)) {
                     Ok(()) => Ok(None),

@@ -24,7 +24,7 @@ use fulmar_proto::{BodyLen, FileRange, Headers, Request, Response, Segment};
 use fulmar_semantics::conditional::{Conditions, Selected, Validators};
 use fulmar_semantics::date::format_date;
 use fulmar_semantics::range::{
-    Multipart, Selection, Span, write_content_range, write_unsatisfied_range,
+    MultipartRanges, Selection, Span, write_content_range, write_unsatisfied_range,
 };
 use fulmar_server::{Call, Outcome};
 
@@ -121,7 +121,7 @@ impl<'a> Representation<'a> {
         let half = |_: u8| RandomState::new().hash_one(self.content.len());
         let boundary = format!("{:016x}{:016x}", half(0), half(1));
         let fields = [("Content-Type", self.content_type.as_bytes())].into_iter();
-        let multipart = Multipart::new(spans, self.content.len(), fields, &boundary);
+        let multipart = MultipartRanges::new(spans, self.content.len(), fields, &boundary);
         let mut body = Vec::with_capacity(multipart.parts.len() * 2 + 1);
         for (head, span) in multipart.parts {
             body.extend([Segment::Bytes(head), self.piece(span)]);

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use fulmar_engine::{Endpoint, Peer};
 use fulmar_haproxy::model::{ServerAddress, ServerCheck, ServerProxy};
 use fulmar_proto::Layer;
-use fulmar_semantics::proxy_protocol::{self, Header};
+use fulmar_semantics::proxy_protocol::{self, ProxyProtocolHeader};
 use fulmar_tls::{ClientOptions, ClientTls, ConfigError, Verify};
 
 use super::subject::Checked;
@@ -104,7 +104,7 @@ fn peer(checked: &Checked<'_>, port: Option<u16>) -> io::Result<Peer> {
 
 /// What a check says in front: that it speaks for nobody.
 fn header(how: ServerProxy) -> Option<Bytes> {
-    let (mut out, nobody) = (Vec::new(), Header::default());
+    let (mut out, nobody) = (Vec::new(), ProxyProtocolHeader::default());
     let encoded = match how {
         ServerProxy::V2 { .. } => proxy_protocol::encode_v2(&nobody, &mut out),
         ServerProxy::None | ServerProxy::V1 => proxy_protocol::encode_v1(&nobody, &mut out),

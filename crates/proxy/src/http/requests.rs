@@ -10,7 +10,7 @@ use fulmar_proto::{
     BodyLen, ClientConnection, Connection, Event, Headers, PeerError, Piped, Request, Server,
     ServerConnection, StreamId,
 };
-use fulmar_semantics::proxy_protocol::Header;
+use fulmar_semantics::proxy_protocol::ProxyProtocolHeader;
 
 use crate::counters::Counter;
 use crate::http::desk::{self, Desk, Errand};
@@ -220,7 +220,7 @@ pub(super) fn of(session: &mut Session, stream: StreamId) -> Option<&mut Exchang
 impl Handler<ServerConnection, Session> for Requests<'_> {
     fn handle_replaced(&mut self, _: Instant, _: SocketId, client: Client<'_>, info: &dyn Any) {
         let (_, session) = client;
-        let Some(header) = info.downcast_ref::<Header>() else { return };
+        let Some(header) = info.downcast_ref::<ProxyProtocolHeader>() else { return };
         session.standing = Standing::Opening;
         session.keep().was_introduced = true;
         if let Some(source) = header.source() {

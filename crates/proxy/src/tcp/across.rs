@@ -246,7 +246,7 @@ impl Handler<RawConnection, Seat> for Across<'_> {
     ) {
         let Some(session) = self.desk.sessions.get_mut(seat.session) else { return };
         if self.from == Way::Client
-            && let Some(header) = info.downcast_ref::<proxy_protocol::Header>()
+            && let Some(header) = info.downcast_ref::<proxy_protocol::ProxyProtocolHeader>()
         {
             session.introduction = Introduction::Heard;
             if header.addresses.is_some() {

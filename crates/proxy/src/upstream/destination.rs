@@ -13,7 +13,9 @@ use fulmar_engine::{Endpoint, KeepAlive, Peer};
 use fulmar_haproxy::model::{ProbeTimes, ServerAddress, ServerProxy};
 use fulmar_haproxy::{Backend, Server};
 use fulmar_proto::Layer;
-use fulmar_semantics::proxy_protocol::{self, Addresses, Extras, Header, Transport};
+use fulmar_semantics::proxy_protocol::{
+    self, Addresses, Extras, ProxyProtocolHeader, ProxyTransport,
+};
 
 use super::header::ProxyHeader;
 use crate::live::LiveServer;
@@ -157,7 +159,7 @@ fn header(how: ServerProxy, client: Client<'_>) -> Option<Bytes> {
     let encoded = match how {
         ServerProxy::None => return None,
         ServerProxy::V1 => {
-            let header = Header { addresses, ..Header::default() };
+            let header = ProxyProtocolHeader { addresses, ..ProxyProtocolHeader::default() };
             proxy_protocol::encode_v1(&header, &mut out)
         }
         ServerProxy::V2 { tls, common_name } => {
@@ -167,7 +169,8 @@ fn header(how: ServerProxy, client: Client<'_>) -> Option<Bytes> {
                 ..it
             });
             let extras = Extras { tls: told, ..Extras::default() };
-            let header = Header { addresses, transport: Transport::Stream, extras };
+            let header =
+                ProxyProtocolHeader { addresses, transport: ProxyTransport::Stream, extras };
             proxy_protocol::encode_v2(&header, &mut out)
         }
     };

@@ -44,10 +44,12 @@ pub fn challenges<'a>(fields: impl IntoIterator<Item = &'a [u8]>) -> Vec<Challen
 
 /// The value of a parameter in a list without a scheme, such as `Authentication-Info`.
 pub(super) fn info<'a>(field: &'a [u8], name: &str) -> Option<Cow<'a, [u8]>> {
-    let mut cursor = Cursor { rest: field };
+    let mut cursor = ChallengeCursor { rest: field };
     while cursor.skip_separators() {
         match cursor.item() {
-            Some(Item::Param(found, value)) if found.eq_ignore_ascii_case(name.as_bytes()) => {
+            Some(ChallengeItem::Param(found, value))
+                if found.eq_ignore_ascii_case(name.as_bytes()) =>
+            {
                 return Some(value);
             }
             Some(_) => {}
@@ -58,16 +60,16 @@ pub(super) fn info<'a>(field: &'a [u8], name: &str) -> Option<Cow<'a, [u8]>> {
 }
 
 fn read<'a>(field: &'a [u8], found: &mut Vec<Challenge<'a>>) {
-    let mut cursor = Cursor { rest: field };
+    let mut cursor = ChallengeCursor { rest: field };
     // Also `None` while the parameters of a malformed challenge are skipped.
     let mut current: Option<Challenge<'a>> = None;
     while found.len() < CHALLENGES_MAX && cursor.skip_separators() {
         match cursor.item() {
-            Some(Item::Scheme(scheme, token68)) => {
+            Some(ChallengeItem::Scheme(scheme, token68)) => {
                 let next = Challenge { scheme, token68, params: Vec::new() };
                 found.extend(current.replace(next));
             }
-            Some(Item::Param(name, value)) => {
+            Some(ChallengeItem::Param(name, value)) => {
                 current = current.filter(|challenge| challenge.may_have(name));
                 if let Some(challenge) = &mut current {
                     challenge.params.push((name, value));
@@ -96,18 +98,18 @@ fn get<'p>(params: &'p Params<'_>, name: &str) -> Option<&'p [u8]> {
 }
 
 /// An element between two commas.
-enum Item<'a> {
+enum ChallengeItem<'a> {
     /// A scheme; its first parameter may follow without a comma.
     Scheme(&'a [u8], Option<&'a [u8]>),
     Param(&'a [u8], Cow<'a, [u8]>),
 }
 
 /// The rest of a field.
-struct Cursor<'a> {
+struct ChallengeCursor<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> ChallengeCursor<'a> {
     /// Skips empty list elements (§5.6.1.2). Returns false at the end.
     fn skip_separators(&mut self) -> bool {
         self.take(|byte| matches!(byte, b' ' | b'\t' | b','));
@@ -115,7 +117,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// `None` if the element is neither; then the cursor is before the next comma.
-    fn item(&mut self) -> Option<Item<'a>> {
+    fn item(&mut self) -> Option<ChallengeItem<'a>> {
         let name = self.take(is_tchar);
         if name.is_empty() {
             return None;
@@ -125,11 +127,11 @@ impl<'a> Cursor<'a> {
             self.rest = rest;
             self.take(is_blank);
             let value = self.value()?;
-            return self.is_at_end().then_some(Item::Param(name, value));
+            return self.is_at_end().then_some(ChallengeItem::Param(name, value));
         }
         let token68 = self.token68().filter(|_| has_blank);
         let is_scheme = token68.is_some() || has_blank || self.is_at_end();
-        is_scheme.then_some(Item::Scheme(name, token68))
+        is_scheme.then_some(ChallengeItem::Scheme(name, token68))
     }
 
     /// A token or quoted string.

@@ -5,11 +5,11 @@ use std::fmt;
 /// A password or a token. `Debug` does not print it, and it is always valid in a header field.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Credentials {
-    pub(super) secret: Secret,
+    pub(super) secret: CredentialSecret,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(super) enum Secret {
+pub(super) enum CredentialSecret {
     Password { user: Box<str>, password: Box<str> },
     Token(Box<str>),
 }
@@ -44,7 +44,7 @@ impl Credentials {
         if [user, password].iter().any(|text| text.chars().any(char::is_control)) {
             return Err(BadCredentials::Control);
         }
-        let secret = Secret::Password { user: user.into(), password: password.into() };
+        let secret = CredentialSecret::Password { user: user.into(), password: password.into() };
         Ok(Self { secret })
     }
 
@@ -56,17 +56,17 @@ impl Credentials {
         if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(BadCredentials::Token);
         }
-        Ok(Self { secret: Secret::Token(token.into()) })
+        Ok(Self { secret: CredentialSecret::Token(token.into()) })
     }
 }
 
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.secret {
-            Secret::Password { user, .. } => {
+            CredentialSecret::Password { user, .. } => {
                 f.debug_struct("Password").field("user", user).finish_non_exhaustive()
             }
-            Secret::Token(_) => f.debug_struct("Token").finish_non_exhaustive(),
+            CredentialSecret::Token(_) => f.debug_struct("Token").finish_non_exhaustive(),
         }
     }
 }

@@ -5,9 +5,9 @@ use std::io::Write as _;
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 
 use super::challenge::Challenge;
-use super::formula::{Algorithm, Formula, Protection};
+use super::formula::{DigestAlgorithm, Formula, Protection};
 use super::hash::Hex;
-use super::session::{Request, Scheme, Unsigned};
+use super::session::{AuthRequest, Scheme, Unsigned};
 
 /// The state for one challenge, with the count of its uses.
 ///
@@ -16,7 +16,7 @@ use super::session::{Request, Scheme, Unsigned};
 /// request, get the same key.
 #[derive(Clone)]
 pub(super) struct Digest {
-    algorithm: Algorithm,
+    algorithm: DigestAlgorithm,
     /// The server named the algorithm, so the response names it too.
     is_named: bool,
     protection: Protection,
@@ -43,7 +43,7 @@ impl Digest {
         password: &str,
         cnonce: &[u8],
     ) -> Option<Self> {
-        let algorithm = Algorithm::of(challenge)?;
+        let algorithm = DigestAlgorithm::of(challenge)?;
         let (realm, nonce) = (challenge.get("realm")?, challenge.get("nonce")?);
         let is = |name: &str, expected: &[u8]| {
             challenge.get(name).is_some_and(|value| value.eq_ignore_ascii_case(expected))
@@ -95,7 +95,7 @@ impl Digest {
     /// nonce differs.
     pub(super) fn continues(&self, challenge: &Challenge<'_>) -> bool {
         challenge.get("realm") == Some(&self.realm)
-            && Algorithm::of(challenge) == Some(self.algorithm)
+            && DigestAlgorithm::of(challenge) == Some(self.algorithm)
             && Protection::of(challenge) == Some(self.protection)
             && challenge.get("nonce").is_some()
     }
@@ -119,10 +119,10 @@ impl Digest {
     /// Appends the value of `Authorization`; appends nothing on errors.
     pub(super) fn authorize(
         &mut self,
-        request: Request<'_>,
+        request: AuthRequest<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(), Unsigned> {
-        let Algorithm { name, hash, is_session } = self.algorithm;
+        let DigestAlgorithm { name, hash, is_session } = self.algorithm;
         let count = self.count.checked_add(1).ok_or(Unsigned::Spent)?;
         let nc = Hex::new(&count.to_be_bytes());
         let formula = Formula {

@@ -2,11 +2,11 @@
 
 use super::challenge::Challenge;
 use super::hash::{Hash, Hex};
-use super::session::{Request, Scheme, Unsigned};
+use super::session::{AuthRequest, Scheme, Unsigned};
 
 /// A Digest algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Algorithm {
+pub(super) struct DigestAlgorithm {
     pub(super) name: &'static str,
     pub(super) hash: Hash,
     /// The key depends on the first nonces of the session (`-sess`).
@@ -35,7 +35,7 @@ pub(super) struct Formula<'a> {
     pub(super) cnonce: &'a [u8],
 }
 
-impl Algorithm {
+impl DigestAlgorithm {
     /// MD5 if none is named (§3.3). `None` if the algorithm is unknown or the scheme is not Digest.
     pub(super) fn of(challenge: &Challenge<'_>) -> Option<Self> {
         if !challenge.is("Digest") {
@@ -95,7 +95,7 @@ impl Protection {
 }
 
 impl Formula<'_> {
-    pub(super) fn response(&self, key: &Hex, request: Request<'_>) -> Result<Hex, Unsigned> {
+    pub(super) fn response(&self, key: &Hex, request: AuthRequest<'_>) -> Result<Hex, Unsigned> {
         let Self { hash, protection, nonce, nc, cnonce } = *self;
         let message = match (protection, request.body) {
             (Protection::AuthInt, None) => return Err(Unsigned::BodyUnknown),
@@ -114,11 +114,11 @@ impl Formula<'_> {
     }
 }
 
-const ALGORITHMS: &[Algorithm] = &[
-    Algorithm { name: "MD5", hash: Hash::Md5, is_session: false },
-    Algorithm { name: "MD5-sess", hash: Hash::Md5, is_session: true },
-    Algorithm { name: "SHA-256", hash: Hash::Sha256, is_session: false },
-    Algorithm { name: "SHA-256-sess", hash: Hash::Sha256, is_session: true },
-    Algorithm { name: "SHA-512-256", hash: Hash::Sha512_256, is_session: false },
-    Algorithm { name: "SHA-512-256-sess", hash: Hash::Sha512_256, is_session: true },
+const ALGORITHMS: &[DigestAlgorithm] = &[
+    DigestAlgorithm { name: "MD5", hash: Hash::Md5, is_session: false },
+    DigestAlgorithm { name: "MD5-sess", hash: Hash::Md5, is_session: true },
+    DigestAlgorithm { name: "SHA-256", hash: Hash::Sha256, is_session: false },
+    DigestAlgorithm { name: "SHA-256-sess", hash: Hash::Sha256, is_session: true },
+    DigestAlgorithm { name: "SHA-512-256", hash: Hash::Sha512_256, is_session: false },
+    DigestAlgorithm { name: "SHA-512-256-sess", hash: Hash::Sha512_256, is_session: true },
 ];

@@ -16,32 +16,32 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
 use super::digest::quote;
-use super::formula::Algorithm;
+use super::formula::DigestAlgorithm;
 use super::nonces::Nonces;
 use super::proof::{Authorization, DigestProof};
-use super::session::{Request, Scheme};
+use super::session::{AuthRequest, Scheme};
 
 /// Authenticates users. Clones share their state: give one to each thread.
 ///
 /// ```
-/// use fulmar_semantics::auth::{Decision, Gate, GateOptions, Request};
+/// use fulmar_semantics::auth::{AuthDecision, Gate, GateOptions, AuthRequest};
 ///
 /// let users = |user: &str| (user == "Aladdin").then(|| "open sesame".to_owned());
 /// let secret = [7; 32]; // random, in a program
 /// let gate = Gate::new(GateOptions::basic("WallyWorld"), users, secret)?;
-/// let request = Request { method: b"GET", target: b"/", body: None };
+/// let request = AuthRequest { method: b"GET", target: b"/", body: None };
 /// let sent: &[u8] = b"Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==";
-/// assert_eq!(gate.decide(0, request, [sent]), Decision::Admitted("Aladdin".into()));
+/// assert_eq!(gate.decide(0, request, [sent]), AuthDecision::Admitted("Aladdin".into()));
 /// let challenges = vec!["Basic realm=\"WallyWorld\", charset=\"UTF-8\"".into()];
-/// assert_eq!(gate.decide(0, request, []), Decision::Refused(challenges));
+/// assert_eq!(gate.decide(0, request, []), AuthDecision::Refused(challenges));
 /// # Ok::<(), fulmar_semantics::auth::BadGate>(())
 /// ```
 #[derive(Clone)]
 pub struct Gate {
-    shared: Arc<Shared>,
+    shared: Arc<GateShared>,
 }
 
-struct Shared {
+struct GateShared {
     options: GateOptions,
     users: Box<dyn Users + Send + Sync>,
     nonces: Nonces,
@@ -118,7 +118,7 @@ pub fn is_same_secret(ours: &str, theirs: &str) -> bool {
 
 /// The result of an authentication.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
+pub enum AuthDecision {
     /// The credentials of this user are valid.
     Admitted(String),
     /// The request has no credentials that can be checked, or their nonce has expired: respond 401,
@@ -134,7 +134,7 @@ pub enum Decision {
 /// A password check that needs a hash. `Debug` does not print the password.
 #[derive(Clone)]
 pub struct PendingPassword {
-    shared: Arc<Shared>,
+    shared: Arc<GateShared>,
     user: String,
     password: String,
 }
@@ -214,7 +214,7 @@ impl Gate {
             return Err(BadGate::Schemes);
         }
         let nonces = Nonces::new(secret, options.nonce_lifetime.as_secs(), options.nonces_max);
-        Ok(Self { shared: Arc::new(Shared { options, users: Box::new(users), nonces }) })
+        Ok(Self { shared: Arc::new(GateShared { options, users: Box::new(users), nonces }) })
     }
 
     /// Authenticates a request with these `Authorization` fields. Several fields, or a malformed
@@ -222,9 +222,9 @@ impl Gate {
     pub fn decide<'a>(
         &self,
         unix_now: i64,
-        request: Request<'_>,
+        request: AuthRequest<'_>,
         fields: impl IntoIterator<Item = &'a [u8]>,
-    ) -> Decision {
+    ) -> AuthDecision {
         let mut fields = fields.into_iter();
         let field = fields.next().filter(|_| fields.next().is_none());
         match field.and_then(Authorization::parse) {
@@ -234,17 +234,17 @@ impl Gate {
         }
     }
 
-    fn basic(&self, unix_now: i64, user: &[u8], password: &[u8]) -> Decision {
+    fn basic(&self, unix_now: i64, user: &[u8], password: &[u8]) -> AuthDecision {
         if !self.offers(Scheme::Basic) {
             return self.refuse(unix_now, false);
         }
         let (Ok(user), Ok(password)) = (str::from_utf8(user), str::from_utf8(password)) else {
-            return Decision::Failed(self.challenges(unix_now));
+            return AuthDecision::Failed(self.challenges(unix_now));
         };
         match self.shared.users.verify_at_once(user, password) {
-            Some(true) => Decision::Admitted(user.to_owned()),
-            Some(false) => Decision::Failed(self.challenges(unix_now)),
-            None => Decision::Undecided(PendingPassword {
+            Some(true) => AuthDecision::Admitted(user.to_owned()),
+            Some(false) => AuthDecision::Failed(self.challenges(unix_now)),
+            None => AuthDecision::Undecided(PendingPassword {
                 shared: Arc::clone(&self.shared),
                 user: user.to_owned(),
                 password: password.to_owned(),
@@ -254,8 +254,13 @@ impl Gate {
 
     /// The proof is checked before the nonce: invalid proofs reveal nothing about nonces and use no
     /// memory.
-    fn digest(&self, unix_now: i64, request: Request<'_>, proof: &DigestProof<'_>) -> Decision {
-        let Shared { options, users, nonces } = &*self.shared;
+    fn digest(
+        &self,
+        unix_now: i64,
+        request: AuthRequest<'_>,
+        proof: &DigestProof<'_>,
+    ) -> AuthDecision {
+        let GateShared { options, users, nonces } = &*self.shared;
         let user = proof.user().and_then(|user| String::from_utf8(user.into_owned()).ok());
         let (Some(user), Some(count)) = (user, proof.count()) else {
             return self.refuse(unix_now, false);
@@ -264,10 +269,10 @@ impl Gate {
         let password = known.as_deref().unwrap_or_default();
         let is_right = proof.verify(&options.realm, &user, password, request);
         if !is_right || known.is_none() || !self.offers(proof.scheme()) {
-            return Decision::Failed(self.challenges(unix_now));
+            return AuthDecision::Failed(self.challenges(unix_now));
         }
         if nonces.take(unix_now, proof.nonce(), count) {
-            return Decision::Admitted(user);
+            return AuthDecision::Admitted(user);
         }
         self.refuse(unix_now, true)
     }
@@ -276,8 +281,8 @@ impl Gate {
         self.shared.options.schemes.contains(&scheme)
     }
 
-    fn refuse(&self, unix_now: i64, is_stale: bool) -> Decision {
-        Decision::Refused(self.challenges_of(unix_now, is_stale))
+    fn refuse(&self, unix_now: i64, is_stale: bool) -> AuthDecision {
+        AuthDecision::Refused(self.challenges_of(unix_now, is_stale))
     }
 
     /// The challenges of a 401: the values of the `WWW-Authenticate` fields.
@@ -289,7 +294,7 @@ impl Gate {
         let mut realm = Vec::new();
         quote(self.shared.options.realm.as_bytes(), &mut realm);
         let realm = String::from_utf8_lossy(&realm);
-        let challenge = |scheme: &Scheme| match Algorithm::of_scheme(*scheme) {
+        let challenge = |scheme: &Scheme| match DigestAlgorithm::of_scheme(*scheme) {
             None => format!("Basic realm={realm}, charset=\"UTF-8\""),
             Some(algorithm) => {
                 let nonce = self.shared.nonces.issue(unix_now);
@@ -319,37 +324,37 @@ const NONCES_USUAL: usize = 4096;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::auth::{Credentials, Session, challenges};
+    use crate::auth::{AuthSession, Credentials, challenges};
 
-    const REQUEST: Request<'_> = Request { method: b"GET", target: b"/a", body: None };
+    const REQUEST: AuthRequest<'_> = AuthRequest { method: b"GET", target: b"/a", body: None };
 
     fn gate(options: GateOptions) -> Gate {
         let users = |user: &str| (user == "Zoë").then(|| "pass:wörd".to_owned());
         Gate::new(options, users, [7; 32]).unwrap()
     }
 
-    fn refused(decision: Decision) -> Vec<String> {
+    fn refused(decision: AuthDecision) -> Vec<String> {
         match decision {
-            Decision::Refused(challenges) | Decision::Failed(challenges) => challenges,
+            AuthDecision::Refused(challenges) | AuthDecision::Failed(challenges) => challenges,
             other => panic!("{other:?}"),
         }
     }
 
     /// The response of our client to a 401.
-    fn begin(refusal: &[String], password: &str) -> Session {
+    fn begin(refusal: &[String], password: &str) -> AuthSession {
         let asked = challenges(refusal.iter().map(String::as_bytes));
         let credentials = Credentials::password("Zoë", password).unwrap();
-        Session::begin(&asked, &credentials, Scheme::Basic, [3; 16]).unwrap()
+        AuthSession::begin(&asked, &credentials, Scheme::Basic, [3; 16]).unwrap()
     }
 
-    fn authorize(session: &mut Session) -> Vec<u8> {
+    fn authorize(session: &mut AuthSession) -> Vec<u8> {
         let mut value = Vec::new();
         session.authorize(REQUEST, &mut value).unwrap();
         value
     }
 
-    fn admitted() -> Decision {
-        Decision::Admitted("Zoë".to_owned())
+    fn admitted() -> AuthDecision {
+        AuthDecision::Admitted("Zoë".to_owned())
     }
 
     #[test]
@@ -386,7 +391,9 @@ mod tests {
         let value = authorize(&mut session);
         let decide = |now, request, value: &[u8]| gate.decide(now, request, [value]);
         let is_stale = |decision| refused(decision)[0].ends_with(", stale=true");
-        for other in [Request { method: b"PUT", ..REQUEST }, Request { target: b"/b", ..REQUEST }] {
+        for other in
+            [AuthRequest { method: b"PUT", ..REQUEST }, AuthRequest { target: b"/b", ..REQUEST }]
+        {
             assert!(!is_stale(decide(100, other, &value)));
         }
         assert_eq!(decide(100, REQUEST, &value), admitted());
@@ -444,10 +451,10 @@ mod tests {
         let right = digest("pass:wörd");
         assert_eq!(decide(&right), admitted());
         for missing in [&b""[..], b"Bearer x", b"Basic !", b"Digest a=b", &right] {
-            assert!(matches!(decide(missing), Decision::Refused(_)), "{missing:?}");
+            assert!(matches!(decide(missing), AuthDecision::Refused(_)), "{missing:?}");
         }
         for wrong in [&b"Basic Wm/DqzpwYXNz"[..], b"Basic //86/w==", b"Basic Og==", &digest("x")] {
-            assert!(matches!(decide(wrong), Decision::Failed(_)), "{wrong:?}");
+            assert!(matches!(decide(wrong), AuthDecision::Failed(_)), "{wrong:?}");
         }
     }
 
@@ -474,7 +481,7 @@ mod tests {
         let pending = |password| {
             let value = authorize(&mut begin(&["Basic realm=r".into()], password));
             match gate.decide(0, REQUEST, [&value[..]]) {
-                Decision::Undecided(pending) => pending,
+                AuthDecision::Undecided(pending) => pending,
                 other => panic!("{other:?}"),
             }
         };

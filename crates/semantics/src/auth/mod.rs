@@ -9,23 +9,23 @@
 //! the generator of TLS, not from a predictable generator.
 //!
 //! ```
-//! use fulmar_semantics::auth::{Credentials, Request, Scheme, Session, challenges};
+//! use fulmar_semantics::auth::{Credentials, AuthRequest, Scheme, AuthSession, challenges};
 //!
 //! let credentials = Credentials::password("Aladdin", "open sesame").unwrap();
 //! let field: &[u8] = b"Basic realm=\"WallyWorld\", Newauth x=y";
 //! let challenges = challenges([field]);
 //! let random = [7; 16];
-//! let mut session = Session::begin(&challenges, &credentials, Scheme::Basic, random).unwrap();
-//! let request = Request { method: b"GET", target: b"/", body: None };
+//! let mut session = AuthSession::begin(&challenges, &credentials, Scheme::Basic, random).unwrap();
+//! let request = AuthRequest { method: b"GET", target: b"/", body: None };
 //! let mut value = Vec::new();
 //! session.authorize(request, &mut value).unwrap();
 //! assert_eq!(value, b"Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==");
 //! ```
 //!
-//! The sequence with Digest: a request without credentials, its 401, [`Session::begin`], then
-//! [`Session::authorize`] for each request to that origin. Pass another 401 to
-//! [`Session::handle_challenges`] with the [`Attempt`] of its request, and `Authentication-Info` to
-//! [`Session::handle_info`]. The caller limits the number of attempts of a transfer.
+//! The sequence with Digest: a request without credentials, its 401, [`AuthSession::begin`], then
+//! [`AuthSession::authorize`] for each request to that origin. Pass another 401 to
+//! [`AuthSession::handle_challenges`] with the [`AuthAttempt`] of its request, and `Authentication-Info` to
+//! [`AuthSession::handle_info`]. The caller limits the number of attempts of a transfer.
 //!
 //! On the server side, a [`Gate`] sends challenges for Basic or Digest and authenticates users.
 //! [`Authorization`] parses the credentials for servers that verify them in another way.
@@ -42,6 +42,6 @@ mod session;
 
 pub use challenge::{Challenge, challenges};
 pub use credentials::{BadCredentials, Credentials};
-pub use gate::{BadGate, Decision, Gate, GateOptions, PendingPassword, Users, is_same_secret};
+pub use gate::{AuthDecision, BadGate, Gate, GateOptions, PendingPassword, Users, is_same_secret};
 pub use proof::{Authorization, DigestProof};
-pub use session::{Attempt, Request, Scheme, Session, Unsigned, Verdict};
+pub use session::{AuthAttempt, AuthRequest, AuthSession, AuthVerdict, Scheme, Unsigned};

@@ -19,11 +19,11 @@ pub(super) struct Nonces {
     issued: AtomicU64,
     lifetime_s: u64,
     nonces_max: usize,
-    book: Mutex<Book>,
+    book: Mutex<NonceTable>,
 }
 
 #[derive(Default)]
-struct Book {
+struct NonceTable {
     /// Used counts, by the time of the nonce.
     used: BTreeMap<Made, Window>,
     /// Nonces up to this one that are not in `used` were forgotten.
@@ -94,7 +94,7 @@ impl Nonces {
     }
 }
 
-impl Book {
+impl NonceTable {
     /// Older nonces are refused by their age and need no memory.
     fn forget_before(&mut self, unix: u64) {
         while self.used.first_key_value().is_some_and(|(made, _)| made.0 < unix) {

@@ -12,8 +12,8 @@ use percent_encoding::percent_decode;
 use subtle::ConstantTimeEq as _;
 
 use super::challenge::{Challenge, challenges};
-use super::formula::{Algorithm, Formula, Protection};
-use super::session::{Request, Scheme};
+use super::formula::{DigestAlgorithm, Formula, Protection};
+use super::session::{AuthRequest, Scheme};
 
 /// The credentials in `Authorization` or `Proxy-Authorization`. `Debug` does not print them.
 #[non_exhaustive]
@@ -34,7 +34,7 @@ pub enum Authorization<'a> {
 /// The proof that Digest sends instead of the password.
 pub struct DigestProof<'a> {
     params: Challenge<'a>,
-    algorithm: Algorithm,
+    algorithm: DigestAlgorithm,
     protection: Protection,
     count: Option<u32>,
 }
@@ -59,7 +59,7 @@ impl<'a> Authorization<'a> {
 
 impl<'a> DigestProof<'a> {
     fn new(params: Challenge<'a>) -> Option<Self> {
-        let algorithm = Algorithm::of(&params)?;
+        let algorithm = DigestAlgorithm::of(&params)?;
         let protection = Protection::of(&params)?;
         let all = ["realm", "nonce", "uri", "response"];
         let is_whole = all.iter().all(|name| params.get(name).is_some());
@@ -125,7 +125,13 @@ impl<'a> DigestProof<'a> {
 
     /// True if the proof matches this password, realm and request. Takes as long for any wrong
     /// password.
-    pub fn verify(&self, realm: &str, user: &str, password: &str, request: Request<'_>) -> bool {
+    pub fn verify(
+        &self,
+        realm: &str,
+        user: &str,
+        password: &str,
+        request: AuthRequest<'_>,
+    ) -> bool {
         if self.param("realm") != realm.as_bytes()
             || self.target() != request.target
             || !self.is_of(user)
@@ -183,13 +189,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::auth::{Credentials, Session};
+    use crate::auth::{AuthSession, Credentials};
 
-    const REQUEST: Request<'_> = Request { method: b"PUT", target: b"/a\"b", body: Some(b"body") };
+    const REQUEST: AuthRequest<'_> =
+        AuthRequest { method: b"PUT", target: b"/a\"b", body: Some(b"body") };
 
     fn authorize(challenge: &str, credentials: &Credentials) -> Vec<u8> {
         let found = challenges([challenge.as_bytes()]);
-        let mut session = Session::begin(&found, credentials, Scheme::Basic, [1; 16]).unwrap();
+        let mut session = AuthSession::begin(&found, credentials, Scheme::Basic, [1; 16]).unwrap();
         let mut value = Vec::new();
         session.authorize(REQUEST, &mut value).unwrap();
         value
@@ -224,11 +231,11 @@ mod tests {
                 assert!(!verify("r", user, password, REQUEST), "{field}");
                 assert!(!verify(realm, "Zoe", password, REQUEST), "{field}");
                 assert!(!verify(realm, user, "password", REQUEST), "{field}");
-                let other = Request { method: b"GET", ..REQUEST };
+                let other = AuthRequest { method: b"GET", ..REQUEST };
                 assert!(!verify(realm, user, password, other), "{field}");
-                let other = Request { target: b"/", ..REQUEST };
+                let other = AuthRequest { target: b"/", ..REQUEST };
                 assert!(!verify(realm, user, password, other), "{field}");
-                let other = Request { body: Some(b"x"), ..REQUEST };
+                let other = AuthRequest { body: Some(b"x"), ..REQUEST };
                 let covers_body = params.contains("auth-int");
                 assert_eq!(!verify(realm, user, password, other), covers_body, "{field}");
                 assert_eq!(proof.count().is_some(), params.contains("qop"), "{field}");

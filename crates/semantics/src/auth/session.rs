@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::challenge::{Challenge, info};
-use super::credentials::{Credentials, Secret};
+use super::credentials::{CredentialSecret, Credentials};
 use super::digest::Digest;
 use super::hash::Hex;
 
@@ -27,7 +27,7 @@ pub enum Scheme {
 
 /// The parts of a request that a Digest proof covers.
 #[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
+pub struct AuthRequest<'a> {
     /// As sent.
     pub method: &'a [u8],
     /// As sent.
@@ -38,7 +38,7 @@ pub struct Request<'a> {
 
 /// The proof of one request; identifies the nonce that a server refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Attempt {
+pub struct AuthAttempt {
     generation: u64,
     count: u32,
 }
@@ -66,7 +66,7 @@ impl std::error::Error for Unsigned {}
 
 /// The meaning of another 401 or 407.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum AuthVerdict {
     /// The nonce has expired and there is a newer one: send the request again.
     Retry,
     /// The server refused the credentials.
@@ -75,7 +75,7 @@ pub enum Verdict {
 
 /// Credentials for one origin or one proxy, in one realm.
 #[derive(Clone)]
-pub struct Session {
+pub struct AuthSession {
     proof: Proof,
     /// Number of nonces so far.
     generation: u64,
@@ -88,7 +88,7 @@ enum Proof {
     Digest(Box<Digest>),
 }
 
-impl Session {
+impl AuthSession {
     /// Selects the strongest scheme that these credentials support and that is not weaker than
     /// `weakest`; of equal ones, the first. `None` if there is none.
     ///
@@ -100,12 +100,12 @@ impl Session {
         random: [u8; 16],
     ) -> Option<Self> {
         let proofs = challenges.iter().rev().filter_map(|challenge| match &credentials.secret {
-            Secret::Password { user, password } if challenge.is("Digest") => {
+            CredentialSecret::Password { user, password } if challenge.is("Digest") => {
                 Digest::new(challenge, user, password, Hex::new(&random).as_bytes())
                     .map(|digest| Proof::Digest(Box::new(digest)))
             }
-            Secret::Password { .. } if challenge.is("Basic") => fixed(credentials),
-            Secret::Token(_) if challenge.is("Bearer") => fixed(credentials),
+            CredentialSecret::Password { .. } if challenge.is("Basic") => fixed(credentials),
+            CredentialSecret::Token(_) if challenge.is("Bearer") => fixed(credentials),
             _ => None,
         });
         let proof = proofs.filter(|proof| proof.scheme() >= weakest).max_by_key(Proof::scheme)?;
@@ -129,9 +129,9 @@ impl Session {
     /// [`Unsigned`]; nothing was appended.
     pub fn authorize(
         &mut self,
-        request: Request<'_>,
+        request: AuthRequest<'_>,
         out: &mut Vec<u8>,
-    ) -> Result<Attempt, Unsigned> {
+    ) -> Result<AuthAttempt, Unsigned> {
         let count = match &mut self.proof {
             Proof::Fixed(_, value) => {
                 out.extend_from_slice(value);
@@ -142,37 +142,37 @@ impl Session {
                 digest.count()
             }
         };
-        Ok(Attempt { generation: self.generation, count })
+        Ok(AuthAttempt { generation: self.generation, count })
     }
 
     /// Handles the challenges of a 401 or 407 for an attempt.
     ///
     /// A server that has forgotten a nonce should set `stale`, but some do not. So a nonce that is
     /// refused after an earlier use is replaced too; only the refusal of a new nonce is final.
-    /// After [`Verdict::Refused`], a new session can handle challenges for another realm.
+    /// After [`AuthVerdict::Refused`], a new session can handle challenges for another realm.
     pub fn handle_challenges(
         &mut self,
-        attempt: Attempt,
+        attempt: AuthAttempt,
         challenges: &[Challenge<'_>],
         random: [u8; 16],
-    ) -> Verdict {
-        let Proof::Digest(digest) = &mut self.proof else { return Verdict::Refused };
+    ) -> AuthVerdict {
+        let Proof::Digest(digest) = &mut self.proof else { return AuthVerdict::Refused };
         if attempt.generation != self.generation {
-            return Verdict::Retry; // another response brought a newer nonce meanwhile
+            return AuthVerdict::Retry; // another response brought a newer nonce meanwhile
         }
         let Some(challenge) = challenges.iter().find(|challenge| digest.continues(challenge))
         else {
-            return Verdict::Refused;
+            return AuthVerdict::Refused;
         };
         let is_stale =
             challenge.get("stale").is_some_and(|stale| stale.eq_ignore_ascii_case(b"true"));
         let is_new = challenge.get("nonce") != Some(digest.nonce());
         if !is_new || !(is_stale || attempt.count > 1) {
-            return Verdict::Refused;
+            return AuthVerdict::Refused;
         }
         digest.renew(challenge, Hex::new(&random).as_bytes());
         self.generation += 1;
-        Verdict::Retry
+        AuthVerdict::Retry
     }
 
     /// Handles `Authentication-Info` or `Proxy-Authentication-Info` (RFC 7616 §3.5): the nonce for
@@ -186,9 +186,9 @@ impl Session {
     }
 }
 
-impl fmt::Debug for Session {
+impl fmt::Debug for AuthSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Session").field("scheme", &self.scheme()).finish_non_exhaustive()
+        f.debug_struct("AuthSession").field("scheme", &self.scheme()).finish_non_exhaustive()
     }
 }
 
@@ -205,12 +205,12 @@ impl Proof {
 /// and which most servers without it expect.
 fn fixed(credentials: &Credentials) -> Option<Proof> {
     let (scheme, value) = match &credentials.secret {
-        Secret::Password { user, .. } if user.contains(':') => return None,
-        Secret::Password { user, password } => {
+        CredentialSecret::Password { user, .. } if user.contains(':') => return None,
+        CredentialSecret::Password { user, password } => {
             let pair = STANDARD.encode(format!("{user}:{password}"));
             (Scheme::Basic, format!("Basic {pair}"))
         }
-        Secret::Token(token) => (Scheme::Bearer, format!("Bearer {token}")),
+        CredentialSecret::Token(token) => (Scheme::Bearer, format!("Bearer {token}")),
     };
     Some(Proof::Fixed(scheme, value.into_bytes().into()))
 }

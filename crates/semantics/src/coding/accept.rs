@@ -2,20 +2,20 @@
 
 use fulmar_proto::Headers;
 
-use super::Coding;
+use super::ContentCoding;
 
 /// The parsed `Accept-Encoding` fields of a request.
 ///
 /// ```
 /// use fulmar_proto::HeaderBuf;
-/// use fulmar_semantics::coding::{Accepted, Coding};
+/// use fulmar_semantics::coding::{Accepted, ContentCoding};
 ///
 /// let mut headers = HeaderBuf::new();
 /// headers.push("Accept-Encoding", b"gzip;q=0.8, br").unwrap();
 /// let accepted = Accepted::of(headers.as_headers());
-/// assert!(accepted.rank(Some(Coding::Brotli)) > accepted.rank(Some(Coding::Gzip)));
-/// assert!(accepted.rank(Some(Coding::Gzip)) > accepted.rank(None));
-/// assert_eq!(accepted.rank(Some(Coding::Zstd)), 0);
+/// assert!(accepted.rank(Some(ContentCoding::Brotli)) > accepted.rank(Some(ContentCoding::Gzip)));
+/// assert!(accepted.rank(Some(ContentCoding::Gzip)) > accepted.rank(None));
+/// assert_eq!(accepted.rank(Some(ContentCoding::Zstd)), 0);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accepted {
@@ -52,13 +52,13 @@ impl Accepted {
     /// No coding is acceptable unless `identity;q=0` or `*;q=0` excludes it; if it is not named, it
     /// ranks behind all named codings. If the client sends no field, the RFC permits any coding,
     /// but clients that support codings name them; so none is used.
-    pub fn rank(&self, coding: Option<Coding>) -> u16 {
+    pub fn rank(&self, coding: Option<ContentCoding>) -> u16 {
         let named = match coding {
             None => self.identity,
-            Some(Coding::Gzip) => self.gzip,
-            Some(Coding::Deflate) => self.deflate,
-            Some(Coding::Brotli) => self.brotli,
-            Some(Coding::Zstd) => self.zstd,
+            Some(ContentCoding::Gzip) => self.gzip,
+            Some(ContentCoding::Deflate) => self.deflate,
+            Some(ContentCoding::Brotli) => self.brotli,
+            Some(ContentCoding::Zstd) => self.zstd,
         };
         match (named.or(self.other), coding) {
             (Some(0), _) | (None, Some(_)) => 0,
@@ -74,11 +74,11 @@ impl Accepted {
         if name.eq_ignore_ascii_case(b"identity") {
             return Some(&mut self.identity);
         }
-        Some(match Coding::from_name(name)? {
-            Coding::Gzip => &mut self.gzip,
-            Coding::Deflate => &mut self.deflate,
-            Coding::Brotli => &mut self.brotli,
-            Coding::Zstd => &mut self.zstd,
+        Some(match ContentCoding::from_name(name)? {
+            ContentCoding::Gzip => &mut self.gzip,
+            ContentCoding::Deflate => &mut self.deflate,
+            ContentCoding::Brotli => &mut self.brotli,
+            ContentCoding::Zstd => &mut self.zstd,
         })
     }
 }
@@ -122,7 +122,7 @@ mod tests {
     fn ranks(fields: &[&str]) -> [u16; 4] {
         let fields: Vec<_> = fields.iter().map(|field| field.as_bytes()).collect();
         let accepted = accepted(&fields);
-        [Some(Coding::Gzip), Some(Coding::Brotli), Some(Coding::Zstd), None]
+        [Some(ContentCoding::Gzip), Some(ContentCoding::Brotli), Some(ContentCoding::Zstd), None]
             .map(|coding| accepted.rank(coding))
     }
 
@@ -181,7 +181,7 @@ mod tests {
         fn random_bytes_give_ranks(mut field in prop::collection::vec(0x20..=0xff_u8, 0..64)) {
             field.retain(|byte| *byte != 0x7f); // not allowed in fields
             let accepted = accepted(&[field.trim_ascii()]);
-            for coding in [Some(Coding::Gzip), Some(Coding::Zstd), None] {
+            for coding in [Some(ContentCoding::Gzip), Some(ContentCoding::Zstd), None] {
                 prop_assert!(accepted.rank(coding) <= WEIGHT_MAX + UNNAMED_IDENTITY);
             }
         }

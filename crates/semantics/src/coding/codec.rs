@@ -11,17 +11,17 @@ use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, Sta
 use flate2::{Decompress, FlushDecompress, Status};
 use zstd::stream::raw::{DParameter, Decoder as Zstd, Operation};
 
-use super::Coding;
-use super::decoder::Done;
+use super::ContentCoding;
+use super::decoder::CodecStep;
 
 /// The state of one coding of a body.
 pub(super) struct Codec {
-    engine: Engine,
+    engine: CodecState,
     /// The body may end here.
     ended: bool,
 }
 
-enum Engine {
+enum CodecState {
     Gzip(Decompress),
     /// `None` until the first byte shows which of the two forms it is.
     Deflate(Option<Decompress>),
@@ -30,25 +30,25 @@ enum Engine {
 }
 
 /// An error in the coded bytes.
-pub(super) enum Fault {
+pub(super) enum CodecFault {
     Corrupt,
     TrailingData,
 }
 
 impl Codec {
-    pub(super) fn new(coding: Coding) -> Self {
+    pub(super) fn new(coding: ContentCoding) -> Self {
         let engine = match coding {
-            Coding::Gzip => Engine::Gzip(Decompress::new_gzip(DEFLATE_WINDOW_BITS)),
-            Coding::Deflate => Engine::Deflate(None),
-            Coding::Brotli => {
+            ContentCoding::Gzip => CodecState::Gzip(Decompress::new_gzip(DEFLATE_WINDOW_BITS)),
+            ContentCoding::Deflate => CodecState::Deflate(None),
+            ContentCoding::Brotli => {
                 let alloc = StandardAlloc::default;
-                Engine::Brotli(Box::new(BrotliState::new_strict(alloc(), alloc(), alloc())))
+                CodecState::Brotli(Box::new(BrotliState::new_strict(alloc(), alloc(), alloc())))
             }
-            Coding::Zstd => {
+            ContentCoding::Zstd => {
                 let mut zstd = Zstd::new().expect("creation without a dictionary cannot fail");
                 zstd.set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW_BITS_MAX))
                     .expect("within the limits of the library");
-                Engine::Zstd(zstd)
+                CodecState::Zstd(zstd)
             }
         };
         Self { engine, ended: false }
@@ -60,27 +60,32 @@ impl Codec {
     }
 
     /// Decodes some of `input`; makes progress if neither `input` nor `output` is empty.
-    pub(super) fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Done, Fault> {
+    pub(super) fn step(
+        &mut self,
+        input: &[u8],
+        output: &mut [u8],
+    ) -> Result<CodecStep, CodecFault> {
         if self.ended {
-            let Some(first) = input.first() else { return Ok(Done::default()) };
+            let Some(first) = input.first() else { return Ok(CodecStep::default()) };
             self.begin_another(*first)?;
         }
         let (done, ended) = match &mut self.engine {
-            Engine::Gzip(engine) => inflate(engine, input, output)?,
-            Engine::Deflate(engine) => {
+            CodecState::Gzip(engine) => inflate(engine, input, output)?,
+            CodecState::Deflate(engine) => {
                 if engine.is_none() {
                     *engine = input.first().map(|first| Decompress::new(is_zlib(*first)));
                 }
                 match engine {
                     Some(engine) => inflate(engine, input, output)?,
-                    None => (Done::default(), false),
+                    None => (CodecStep::default(), false),
                 }
             }
-            Engine::Brotli(state) => brotli(state, input, output)?,
-            Engine::Zstd(engine) => {
-                let status = engine.run_on_buffers(input, output).map_err(|_| Fault::Corrupt)?;
+            CodecState::Brotli(state) => brotli(state, input, output)?,
+            CodecState::Zstd(engine) => {
+                let status =
+                    engine.run_on_buffers(input, output).map_err(|_| CodecFault::Corrupt)?;
                 let (consumed, produced) = (status.bytes_read, status.bytes_written);
-                (Done { consumed, produced }, status.remaining == 0)
+                (CodecStep { consumed, produced }, status.remaining == 0)
             }
         };
         self.ended = ended;
@@ -88,11 +93,11 @@ impl Codec {
     }
 
     /// Bytes follow the end: another member or frame, or trailing data.
-    fn begin_another(&mut self, first: u8) -> Result<(), Fault> {
+    fn begin_another(&mut self, first: u8) -> Result<(), CodecFault> {
         match &mut self.engine {
-            Engine::Gzip(engine) if first == GZIP_MAGIC => engine.reset(true),
-            Engine::Zstd(_) if first == ZSTD_MAGIC || ZSTD_SKIPPABLE.contains(&first) => {}
-            _ => return Err(Fault::TrailingData),
+            CodecState::Gzip(engine) if first == GZIP_MAGIC => engine.reset(true),
+            CodecState::Zstd(_) if first == ZSTD_MAGIC || ZSTD_SKIPPABLE.contains(&first) => {}
+            _ => return Err(CodecFault::TrailingData),
         }
         Ok(())
     }
@@ -108,14 +113,14 @@ fn inflate(
     engine: &mut Decompress,
     input: &[u8],
     output: &mut [u8],
-) -> Result<(Done, bool), Fault> {
+) -> Result<(CodecStep, bool), CodecFault> {
     let (before_in, before_out) = (engine.total_in(), engine.total_out());
     let status =
-        engine.decompress(input, output, FlushDecompress::None).map_err(|_| Fault::Corrupt)?;
+        engine.decompress(input, output, FlushDecompress::None).map_err(|_| CodecFault::Corrupt)?;
     let size = |n: u64| usize::try_from(n).expect("at most the length of a slice");
     let consumed = size(engine.total_in() - before_in);
     let produced = size(engine.total_out() - before_out);
-    Ok((Done { consumed, produced }, status == Status::StreamEnd))
+    Ok((CodecStep { consumed, produced }, status == Status::StreamEnd))
 }
 
 /// The low half of the first byte of a zlib header is 8 (RFC 1950 §2.2). A raw stream with that
@@ -128,7 +133,7 @@ fn brotli(
     state: &mut BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>,
     input: &[u8],
     output: &mut [u8],
-) -> Result<(Done, bool), Fault> {
+) -> Result<(CodecStep, bool), CodecFault> {
     let (mut room, mut left) = (output.len(), input.len());
     let (mut consumed, mut produced, mut total) = (0, 0, 0);
     let result = BrotliDecompressStream(
@@ -142,10 +147,10 @@ fn brotli(
         state,
     );
     match result {
-        BrotliResult::ResultFailure => Err(Fault::Corrupt),
-        BrotliResult::ResultSuccess => Ok((Done { consumed, produced }, true)),
+        BrotliResult::ResultFailure => Err(CodecFault::Corrupt),
+        BrotliResult::ResultSuccess => Ok((CodecStep { consumed, produced }, true)),
         BrotliResult::NeedsMoreInput | BrotliResult::NeedsMoreOutput => {
-            Ok((Done { consumed, produced }, false))
+            Ok((CodecStep { consumed, produced }, false))
         }
     }
 }

@@ -6,9 +6,9 @@
 //! requires it, and [`HELD_SIZE_MAX`] between two codings.
 //!
 //! ```
-//! use fulmar_semantics::coding::{Decoder, Limits};
+//! use fulmar_semantics::coding::{ContentDecoder, CodingLimits};
 //!
-//! let mut decoder = Decoder::new([&b"gzip"[..]], Limits::default())?.expect("gzip is a coding");
+//! let mut decoder = ContentDecoder::new([&b"gzip"[..]], CodingLimits::default())?.expect("gzip is a coding");
 //! let mut input = &b"\x1f\x8b\x08\0\0\0\0\0\0\x03\xcb\xc8\x04\0\xac\x2a\x93\xd8\x02\0\0\0"[..];
 //! let (mut piece, mut body) = ([0; 64 * 1024], Vec::new());
 //! loop {
@@ -26,15 +26,15 @@
 
 use std::fmt;
 
-use super::Coding;
-use super::codec::{Codec, Fault};
+use super::ContentCoding;
+use super::codec::{Codec, CodecFault};
 
 /// The decoder of a body. Needs the feature `decoding`.
 #[derive(Debug)]
-pub struct Decoder {
+pub struct ContentDecoder {
     /// In decoding order: the reverse of the field. Never empty.
-    stages: Vec<Stage>,
-    limits: Limits,
+    stages: Vec<DecodeStage>,
+    limits: CodingLimits,
     consumed: u64,
     produced: u64,
     /// The error that stopped the decoder.
@@ -43,7 +43,7 @@ pub struct Decoder {
 
 /// Limits of the decoded size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct CodingLimits {
     /// Maximum size of the decoded body in bytes.
     pub output_max: Option<u64>,
     /// Maximum ratio of decoded to received bytes; applies to bodies larger than
@@ -51,15 +51,15 @@ pub struct Limits {
     pub ratio_max: Option<u32>,
 }
 
-impl Default for Limits {
+impl Default for CodingLimits {
     fn default() -> Self {
         Self { output_max: None, ratio_max: Some(RATIO_USUAL) }
     }
 }
 
-/// The result of a call of [`Decoder::decode`].
+/// The result of a call of [`ContentDecoder::decode`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct DecodeStep {
     /// Number of input bytes consumed. The rest must be passed again.
     pub consumed: usize,
     /// Number of decoded bytes at the beginning of the output.
@@ -68,7 +68,7 @@ pub struct Step {
     pub pending: bool,
 }
 
-impl Decoder {
+impl ContentDecoder {
     /// A decoder for these `Content-Encoding` fields, in wire order; `None` if they are empty, or
     /// only contain `identity`.
     ///
@@ -76,7 +76,7 @@ impl Decoder {
     /// [`CodingError::Unknown`], [`CodingError::TooMany`].
     pub fn new<'a>(
         values: impl IntoIterator<Item = &'a [u8]>,
-        limits: Limits,
+        limits: CodingLimits,
     ) -> Result<Option<Self>, CodingError> {
         let mut stages = Vec::new();
         let names = values.into_iter().flat_map(|value| value.split(|b| *b == b','));
@@ -84,11 +84,12 @@ impl Decoder {
             if name.is_empty() || name.eq_ignore_ascii_case(b"identity") {
                 continue;
             }
-            let coding = Coding::from_name(name).ok_or_else(|| CodingError::unknown(name))?;
+            let coding =
+                ContentCoding::from_name(name).ok_or_else(|| CodingError::unknown(name))?;
             if stages.len() == CODINGS_LEN_MAX {
                 return Err(CodingError::TooMany);
             }
-            stages.push(Stage::new(coding));
+            stages.push(DecodeStage::new(coding));
         }
         stages.reverse();
         let decoder = Self { stages, limits, consumed: 0, produced: 0, failed: None };
@@ -101,7 +102,7 @@ impl Decoder {
     /// # Errors
     /// The body does not match its fields, or exceeds a limit. The output of this call and of later
     /// calls is invalid.
-    pub fn decode(&mut self, input: &[u8], output: &mut [u8]) -> Result<Step, CodingError> {
+    pub fn decode(&mut self, input: &[u8], output: &mut [u8]) -> Result<DecodeStep, CodingError> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
@@ -109,7 +110,7 @@ impl Decoder {
         let produced = pull(&mut self.stages, &mut rest, output);
         let step = produced.and_then(|produced| {
             let consumed = input.len() - rest.len();
-            self.account(Step { consumed, produced, pending: produced == output.len() })
+            self.account(DecodeStep { consumed, produced, pending: produced == output.len() })
         });
         if let Err(error) = &step {
             self.failed = Some(error.clone());
@@ -133,7 +134,7 @@ impl Decoder {
         }
     }
 
-    fn account(&mut self, step: Step) -> Result<Step, CodingError> {
+    fn account(&mut self, step: DecodeStep) -> Result<DecodeStep, CodingError> {
         self.consumed += step.consumed as u64;
         self.produced += step.produced as u64;
         if let Some(max) = self.limits.output_max.filter(|max| self.produced > *max) {
@@ -148,8 +149,8 @@ impl Decoder {
 }
 
 /// One coding of a stack, with its pending input.
-struct Stage {
-    coding: Coding,
+struct DecodeStage {
+    coding: ContentCoding,
     codec: Codec,
     /// The last output was full: there may be more without more input.
     pending: bool,
@@ -158,26 +159,26 @@ struct Stage {
     at: usize,
 }
 
-impl Stage {
-    fn new(coding: Coding) -> Self {
+impl DecodeStage {
+    fn new(coding: ContentCoding) -> Self {
         Self { coding, codec: Codec::new(coding), pending: false, held: Vec::new(), at: 0 }
     }
 
     /// Decodes some of `input`. Makes no progress only if it needs more input or more room.
-    fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Done, CodingError> {
+    fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<CodecStep, CodingError> {
         if input.is_empty() && !self.pending {
-            return Ok(Done::default());
+            return Ok(CodecStep::default());
         }
         let done = self.codec.step(input, output).map_err(|fault| match fault {
-            Fault::Corrupt => CodingError::Corrupt(self.coding),
-            Fault::TrailingData => CodingError::TrailingData(self.coding),
+            CodecFault::Corrupt => CodingError::Corrupt(self.coding),
+            CodecFault::TrailingData => CodingError::TrailingData(self.coding),
         })?;
         self.pending = done.produced == output.len();
         Ok(done)
     }
 
     /// Like `step`, with the held input.
-    fn step_held(&mut self, output: &mut [u8]) -> Result<Done, CodingError> {
+    fn step_held(&mut self, output: &mut [u8]) -> Result<CodecStep, CodingError> {
         let held = std::mem::take(&mut self.held);
         let done = self.step(&held[self.at..], output);
         self.held = held;
@@ -186,15 +187,15 @@ impl Stage {
     }
 }
 
-impl fmt::Debug for Stage {
+impl fmt::Debug for DecodeStage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Stage").field(&self.coding).finish()
+        f.debug_tuple("DecodeStage").field(&self.coding).finish()
     }
 }
 
 /// The result of one step of a codec.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Done {
+pub(super) struct CodecStep {
     pub(super) consumed: usize,
     pub(super) produced: usize,
 }
@@ -202,7 +203,11 @@ pub(super) struct Done {
 /// Fills `output` from the last of these stages. Each stage reads from the one before it, the first
 /// one from `input`, which keeps the unconsumed rest. If the output is not full, the input was
 /// consumed completely.
-fn pull(stages: &mut [Stage], input: &mut &[u8], output: &mut [u8]) -> Result<usize, CodingError> {
+fn pull(
+    stages: &mut [DecodeStage],
+    input: &mut &[u8],
+    output: &mut [u8],
+) -> Result<usize, CodingError> {
     let (stage, outer) = stages.split_last_mut().expect("a decoder has at least one stage");
     let mut produced = 0;
     while produced < output.len() {
@@ -220,7 +225,7 @@ fn pull(stages: &mut [Stage], input: &mut &[u8], output: &mut [u8]) -> Result<us
             }
             stage.step_held(room)?
         };
-        if done == Done::default() {
+        if done == CodecStep::default() {
             break;
         }
         produced += done.produced;
@@ -237,17 +242,17 @@ pub enum CodingError {
     /// More codings than [`CODINGS_LEN_MAX`].
     TooMany,
     /// The bytes are not valid in this coding, or do not match its checksum.
-    Corrupt(Coding),
+    Corrupt(ContentCoding),
     /// The body ended before the coding.
-    Truncated(Coding),
+    Truncated(ContentCoding),
     /// Bytes follow the end of the coding.
-    TrailingData(Coding),
-    /// The decoded body exceeds [`Limits::output_max`].
+    TrailingData(ContentCoding),
+    /// The decoded body exceeds [`CodingLimits::output_max`].
     OutputTooLong {
         /// The limit.
         max: u64,
     },
-    /// The ratio exceeds [`Limits::ratio_max`].
+    /// The ratio exceeds [`CodingLimits::ratio_max`].
     RatioTooHigh {
         /// The limit.
         max: u32,

@@ -1,6 +1,6 @@
 //! Content codings (RFC 9110 §8.4): their names, and the ones that a client accepts ([`Accepted`]).
 //!
-//! With the feature `decoding`, `Decoder` decodes a body as it arrives.
+//! With the feature `decoding`, `ContentDecoder` decodes a body as it arrives.
 
 mod accept;
 #[cfg(feature = "decoding")]
@@ -11,13 +11,13 @@ mod decoder;
 pub use accept::Accepted;
 #[cfg(feature = "decoding")]
 pub use decoder::{
-    CODINGS_LEN_MAX, CodingError, Decoder, HELD_SIZE_MAX, Limits, NAME_SIZE_MAX, RATIO_SIZE_MIN,
-    RATIO_USUAL, Step,
+    CODINGS_LEN_MAX, CodingError, CodingLimits, ContentDecoder, DecodeStep, HELD_SIZE_MAX,
+    NAME_SIZE_MAX, RATIO_SIZE_MIN, RATIO_USUAL,
 };
 
 /// A supported content coding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Coding {
+pub enum ContentCoding {
     /// `gzip` and `x-gzip` (RFC 1952); consecutive members are one body.
     Gzip,
     /// `deflate` (RFC 1950), also without the zlib header (RFC 1951), which some servers omit.
@@ -28,7 +28,7 @@ pub enum Coding {
     Zstd,
 }
 
-impl Coding {
+impl ContentCoding {
     /// The coding with this name, compared without case.
     pub fn from_name(name: &[u8]) -> Option<Self> {
         let is = |known: &[u8]| name.eq_ignore_ascii_case(known);

@@ -9,13 +9,13 @@ use std::net::IpAddr;
 ///
 /// `example.com.` and `example.com` are different hosts: names are compared as written.
 #[derive(Clone, Copy)]
-pub(super) struct Host {
+pub(super) struct CookieHost {
     reversed: [u8; HOST_SIZE_MAX],
     len: usize,
     is_address: bool,
 }
 
-impl Host {
+impl CookieHost {
     /// `None` if it is neither an address nor a name of letters, digits and `-._~`.
     pub(super) fn parse(host: &[u8]) -> Option<Self> {
         let inner = match host {
@@ -94,8 +94,8 @@ const HOST_SIZE_MAX: usize = 254;
 mod tests {
     use super::*;
 
-    fn host(name: &str) -> Host {
-        Host::parse(name.as_bytes()).unwrap_or_else(|| panic!("{name}"))
+    fn host(name: &str) -> CookieHost {
+        CookieHost::parse(name.as_bytes()).unwrap_or_else(|| panic!("{name}"))
     }
 
     #[test]
@@ -114,7 +114,7 @@ mod tests {
         }
         let long = "a".repeat(HOST_SIZE_MAX + 1);
         for bad in ["", ".", "..", ".a", "a..", "a..b", "a b", "a\tb", "é", "[x]", "a:80", &long] {
-            assert!(Host::parse(bad.as_bytes()).is_none(), "{bad}");
+            assert!(CookieHost::parse(bad.as_bytes()).is_none(), "{bad}");
         }
     }
 

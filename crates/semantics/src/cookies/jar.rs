@@ -12,14 +12,14 @@ use std::time::{Duration, SystemTime};
 use smallvec::SmallVec;
 
 use super::cookie::path_matches;
-use super::host::Host;
+use super::host::CookieHost;
 use super::set_cookie::{ATTRIBUTE_SIZE_MAX, SetCookie};
 use super::{Cookie, Rejected, UrlParts};
 
 /// Limits of a jar. Servers control its content, so each limit bounds our memory, or what one
 /// server can do to another.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct JarLimits {
     /// Maximum number of cookies. Beyond it, one in eleven is removed.
     pub cookies_max: usize,
     /// Maximum number of cookies of a domain.
@@ -30,7 +30,7 @@ pub struct Limits {
     pub header_size_max: usize,
 }
 
-impl Default for Limits {
+impl Default for JarLimits {
     /// 3,000 cookies plus one eleventh as reserve, 50 per domain (RFC 6265bis §6.1), and 8 KB per
     /// `Cookie` field.
     fn default() -> Self {
@@ -40,13 +40,13 @@ impl Default for Limits {
 
 /// The cookies of a client.
 ///
-/// Its [`Limits`] bound its size. A full jar removes cookies in the order of the RFC: expired ones,
+/// Its [`JarLimits`] bound its size. A full jar removes cookies in the order of the RFC: expired ones,
 /// then those of a domain over its limit that are not `Secure`, then others of that domain, then
 /// any; each time the least recently used one.
 #[derive(Clone, Debug)]
 pub struct Jar {
-    limits: Limits,
-    /// By [`Host::key`]. No list is empty.
+    limits: JarLimits,
+    /// By [`CookieHost::key`]. No list is empty.
     domains: BTreeMap<Box<[u8]>, Vec<Cookie>>,
     /// Number of cookies in all lists.
     len: usize,
@@ -56,7 +56,7 @@ pub struct Jar {
 
 impl Jar {
     /// An empty jar.
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: JarLimits) -> Self {
         Self { limits, domains: BTreeMap::new(), len: 0, events: Cell::new(0) }
     }
 
@@ -72,7 +72,7 @@ impl Jar {
     ) -> Result<(), Rejected> {
         let now = seconds(now);
         let field = SetCookie::parse(set_cookie)?;
-        let host = Host::parse(url.host.as_bytes()).ok_or(Rejected::BadHost)?;
+        let host = CookieHost::parse(url.host.as_bytes()).ok_or(Rejected::BadHost)?;
         let (domain, is_host_only) = domain(&host, field.domain)?;
         let path = field.path.unwrap_or_else(|| default_path(url.path));
         if path.len() > ATTRIBUTE_SIZE_MAX {
@@ -107,7 +107,7 @@ impl Jar {
         if self.domains.is_empty() {
             return false;
         }
-        let Some(host) = Host::parse(url.host.as_bytes()) else { return false };
+        let Some(host) = CookieHost::parse(url.host.as_bytes()) else { return false };
         let (now, path) = (seconds(now), path_of(url.path));
         let mut found = SmallVec::<[&Cookie; FOUND_INLINE]>::new();
         for (is_parent, cookies) in self.above(&host) {
@@ -160,7 +160,7 @@ impl Jar {
     /// True if the cookie would replace a `Secure` cookie with the same name, or be sent before it
     /// ("leave secure cookies alone", §5.7 step 16). The name is that which servers parse: `=n=1`
     /// has no name and is sent as `n=1`.
-    fn hides_secure(&self, now: u64, domain: &Host, cookie: &Cookie) -> bool {
+    fn hides_secure(&self, now: u64, domain: &CookieHost, cookie: &Cookie) -> bool {
         let is_hidden = |other: &Cookie| {
             other.is_secure
                 && other.sent_name() == cookie.sent_name()
@@ -181,7 +181,7 @@ impl Jar {
     ///
     /// The last key that is not greater than the host's key starts with the key of each parent
     /// domain. So one lookup excludes all missing parents, however deep the name is.
-    fn above<'a>(&'a self, host: &'a Host) -> impl Iterator<Item = (bool, &'a Vec<Cookie>)> {
+    fn above<'a>(&'a self, host: &'a CookieHost) -> impl Iterator<Item = (bool, &'a Vec<Cookie>)> {
         let mut len = host.key().len();
         std::iter::from_fn(move || {
             loop {
@@ -202,7 +202,7 @@ impl Jar {
     pub(super) fn insert(
         &mut self,
         now: u64,
-        domain: &Host,
+        domain: &CookieHost,
         mut cookie: Cookie,
     ) -> Result<(), Rejected> {
         let event = self.next_event();
@@ -271,9 +271,9 @@ fn shrink(now: u64, cookies: &mut Vec<Cookie>, len_max: usize, event: u64) -> bo
 }
 
 /// The domain of a cookie from this host, and whether it is host-only (§5.7 steps 8-10).
-fn domain(host: &Host, attribute: Option<&[u8]>) -> Result<(Host, bool), Rejected> {
+fn domain(host: &CookieHost, attribute: Option<&[u8]>) -> Result<(CookieHost, bool), Rejected> {
     let Some(attribute) = attribute else { return Ok((*host, true)) };
-    let domain = Host::parse(attribute).ok_or(Rejected::BadDomain)?;
+    let domain = CookieHost::parse(attribute).ok_or(Rejected::BadDomain)?;
     if !host.domain_matches(&domain) {
         return Err(Rejected::ForeignDomain);
     }

@@ -8,11 +8,11 @@
 //! are arguments.
 //!
 //! ```
-//! use fulmar_semantics::cookies::{Jar, Limits, UrlParts};
+//! use fulmar_semantics::cookies::{Jar, JarLimits, UrlParts};
 //! use std::time::SystemTime;
 //!
 //! let now = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000);
-//! let mut jar = Jar::new(Limits::default());
+//! let mut jar = Jar::new(JarLimits::default());
 //! let url = UrlParts { is_secure: true, host: "www.example.com", path: "/shop/cart" };
 //! jar.store(now, url, b"id=7; Domain=example.com; Secure; Path=/").unwrap();
 //!
@@ -36,8 +36,8 @@ mod pairs;
 mod set_cookie;
 
 pub use cookie::{Cookie, SameSite};
-pub use jar::{Jar, Limits};
-pub use netscape::{ImportError, LineError};
+pub use jar::{Jar, JarLimits};
+pub use netscape::{CookieLineError, ImportError};
 pub use new_cookie::{BadCookie, NewCookie};
 pub use pairs::Pairs;
 

@@ -10,7 +10,7 @@ use std::fmt;
 use std::io::Write as _;
 use std::time::SystemTime;
 
-use super::host::Host;
+use super::host::CookieHost;
 use super::jar::{cap, seconds};
 use super::set_cookie::ATTRIBUTE_SIZE_MAX;
 use super::{Cookie, Jar, Rejected, SameSite};
@@ -21,13 +21,13 @@ pub struct ImportError {
     /// The line number, from 1.
     pub line: usize,
     /// The error.
-    pub error: LineError,
+    pub error: CookieLineError,
 }
 
 /// An error in a line of a cookie file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum LineError {
+pub enum CookieLineError {
     /// The number of fields is not seven (or six with an empty value).
     Fields,
     /// The second or fourth field is neither `TRUE` nor `FALSE`.
@@ -44,18 +44,20 @@ impl fmt::Display for ImportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}: ", self.line)?;
         match self.error {
-            LineError::Fields => f.write_str("expected seven fields separated by tabs"),
-            LineError::Flag => f.write_str("second and fourth field must be TRUE or FALSE"),
-            LineError::Path => f.write_str("path does not begin with /"),
-            LineError::Expiry => f.write_str("fifth field must be a time in seconds since 1970"),
-            LineError::Rejected(reason) => reason.fmt(f),
+            CookieLineError::Fields => f.write_str("expected seven fields separated by tabs"),
+            CookieLineError::Flag => f.write_str("second and fourth field must be TRUE or FALSE"),
+            CookieLineError::Path => f.write_str("path does not begin with /"),
+            CookieLineError::Expiry => {
+                f.write_str("fifth field must be a time in seconds since 1970")
+            }
+            CookieLineError::Rejected(reason) => reason.fmt(f),
         }
     }
 }
 
 impl std::error::Error for ImportError {}
 
-impl From<Rejected> for LineError {
+impl From<Rejected> for CookieLineError {
     fn from(reason: Rejected) -> Self {
         Self::Rejected(reason)
     }
@@ -98,7 +100,7 @@ impl Jar {
 }
 
 /// `None` for comments and empty lines.
-fn parse(now: u64, line: &[u8]) -> Result<Option<(Host, Cookie)>, LineError> {
+fn parse(now: u64, line: &[u8]) -> Result<Option<(CookieHost, Cookie)>, CookieLineError> {
     let (line, is_http_only) = match line.strip_prefix(HTTP_ONLY) {
         Some(rest) => (rest, true),
         None => (line, false),
@@ -107,18 +109,19 @@ fn parse(now: u64, line: &[u8]) -> Result<Option<(Host, Cookie)>, LineError> {
         return Ok(None);
     }
     let mut fields = line.split(|byte| *byte == b'\t');
-    let mut next = || fields.next().ok_or(LineError::Fields);
+    let mut next = || fields.next().ok_or(CookieLineError::Fields);
     let (host, below, path, secure, expires, name) =
         (next()?, next()?, next()?, next()?, next()?, next()?);
     let value = fields.next().unwrap_or_default();
     if fields.next().is_some() {
-        return Err(LineError::Fields);
+        return Err(CookieLineError::Fields);
     }
-    let domain = Host::parse(host.strip_prefix(b".").unwrap_or(host)).ok_or(Rejected::BadDomain)?;
+    let domain =
+        CookieHost::parse(host.strip_prefix(b".").unwrap_or(host)).ok_or(Rejected::BadDomain)?;
     let (below, is_secure) = (flag(below)?, flag(secure)?);
-    let expires = number(expires).ok_or(LineError::Expiry)?;
+    let expires = number(expires).ok_or(CookieLineError::Expiry)?;
     if !path.starts_with(b"/") {
-        return Err(LineError::Path);
+        return Err(CookieLineError::Path);
     }
     if path.len() > ATTRIBUTE_SIZE_MAX {
         return Err(Rejected::PathTooLong.into());
@@ -143,11 +146,11 @@ fn parse(now: u64, line: &[u8]) -> Result<Option<(Host, Cookie)>, LineError> {
     Ok(Some((domain, cookie)))
 }
 
-fn flag(field: &[u8]) -> Result<bool, LineError> {
+fn flag(field: &[u8]) -> Result<bool, CookieLineError> {
     match field {
         _ if field.eq_ignore_ascii_case(b"TRUE") => Ok(true),
         _ if field.eq_ignore_ascii_case(b"FALSE") => Ok(false),
-        _ => Err(LineError::Flag),
+        _ => Err(CookieLineError::Flag),
     }
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::cookie::{PAIR_SIZE_MAX, Promises, SameSite, keeps_promises};
-use super::host::Host;
+use super::host::CookieHost;
 use super::set_cookie::ATTRIBUTE_SIZE_MAX;
 use crate::date::format_date;
 use crate::token::is_tchar;
@@ -168,7 +168,8 @@ fn is_path(path: &str) -> bool {
 
 /// True for a valid host name without leading or repeated dots.
 fn is_domain(domain: &str) -> bool {
-    Host::parse(domain.as_bytes()).is_some() && domain.split('.').all(|label| !label.is_empty())
+    CookieHost::parse(domain.as_bytes()).is_some()
+        && domain.split('.').all(|label| !label.is_empty())
 }
 
 /// Why a cookie cannot be set. Nothing was written.
@@ -212,7 +213,7 @@ impl std::error::Error for BadCookie {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cookies::{Jar, Limits, UrlParts};
+    use crate::cookies::{Jar, JarLimits, UrlParts};
     use proptest::prelude::*;
 
     fn text(cookie: &NewCookie<'_>) -> String {
@@ -317,7 +318,7 @@ mod tests {
                 prop_assert!(field.iter().all(|byte| matches!(byte, b' '..=b'~')));
                 let url = UrlParts { is_secure: true, host: "a.org", path: path.unwrap_or("/") };
                 let now = UNIX_EPOCH + Duration::from_secs(1_000_000_000);
-                let mut jar = Jar::new(Limits::default());
+                let mut jar = Jar::new(JarLimits::default());
                 jar.store(now, url, &field).unwrap();
                 let mut sent = Vec::new();
                 prop_assert!(jar.header(now, url, &mut sent));

@@ -10,9 +10,9 @@ mod parser;
 mod urlencoded;
 mod writer;
 
-pub use parser::{Event, Limits, Parser, ParserError, PartHead};
+pub use parser::{FormEvent, FormLimits, Parser, ParserError, PartHead};
 pub use urlencoded::{URLENCODED, fields, urlencoded};
-pub use writer::{BadBoundary, BadPart, Boundary, Form, Multipart, Part};
+pub use writer::{BadBoundary, BadPart, Boundary, EncodedForm, FormPart, Multipart};
 
 /// Maximum length of a boundary (RFC 2046 §5.1.1).
 pub const BOUNDARY_SIZE_MAX: usize = 70;

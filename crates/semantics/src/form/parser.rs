@@ -21,17 +21,17 @@ use crate::token::is_tchar;
 /// earlier input.
 #[derive(Debug)]
 pub struct Parser {
-    stage: Stage,
+    stage: ParserStage,
     /// Finds `CRLF "--" boundary`.
     delimiter: memmem::Finder<'static>,
     /// Received bytes that are not consumed.
     pending: Bytes,
-    limits: Limits,
+    limits: FormLimits,
     parts: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum ParserStage {
     /// Before the first delimiter, which may lack its line end.
     Start,
     /// After a delimiter.
@@ -45,14 +45,14 @@ enum Stage {
 
 /// Limits of a form. The receiver of the body limits its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct FormLimits {
     /// Maximum number of parts.
     pub parts_max: u32,
     /// Maximum size of the header fields of a part in bytes, including the empty line.
     pub head_size_max: usize,
 }
 
-impl Default for Limits {
+impl Default for FormLimits {
     fn default() -> Self {
         Self { parts_max: PARTS_USUAL, head_size_max: HEAD_SIZE_USUAL }
     }
@@ -60,7 +60,7 @@ impl Default for Limits {
 
 /// An event: `Part`, any number of `Data` and `PartEnd` for each part, then `End`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum FormEvent {
     /// A part begins.
     Part(PartHead),
     /// Bytes of the part; never empty.
@@ -88,14 +88,14 @@ impl Parser {
     ///
     /// # Errors
     /// [`ParserError::BadContentType`]: not `multipart/form-data` with a boundary.
-    pub fn new(content_type: &[u8], limits: Limits) -> Result<Self, ParserError> {
+    pub fn new(content_type: &[u8], limits: FormLimits) -> Result<Self, ParserError> {
         let (what, parameters) =
             parameters::parse(content_type).ok_or(ParserError::BadContentType)?;
         let boundary = only(&parameters, b"boundary").map_err(|_| ParserError::BadContentType)?;
         let boundary = boundary.filter(|boundary| is_boundary(boundary));
         match boundary {
             Some(boundary) if what.eq_ignore_ascii_case(b"multipart/form-data") => Ok(Self {
-                stage: Stage::Start,
+                stage: ParserStage::Start,
                 delimiter: memmem::Finder::new(&[b"\r\n--", boundary].concat()).into_owned(),
                 pending: Bytes::new(),
                 limits,
@@ -121,7 +121,7 @@ impl Parser {
     ///
     /// # Errors
     /// The body is not a form; later calls return the same error.
-    pub fn poll_event(&mut self) -> Result<Option<Event>, ParserError> {
+    pub fn poll_event(&mut self) -> Result<Option<FormEvent>, ParserError> {
         let event = self.advance()?;
         if event.is_none() && !self.pending.is_unique() {
             // The rest is small: copy it, so that it does not keep the whole input alive.
@@ -135,20 +135,20 @@ impl Parser {
     /// # Errors
     /// [`ParserError::Truncated`]: the last boundary is missing.
     pub fn finish(&self) -> Result<(), ParserError> {
-        let complete = self.stage == Stage::Epilogue && self.pending != "\r";
+        let complete = self.stage == ParserStage::Epilogue && self.pending != "\r";
         if complete { Ok(()) } else { Err(ParserError::Truncated) }
     }
 
-    fn advance(&mut self) -> Result<Option<Event>, ParserError> {
-        if self.stage == Stage::Start && !self.start()? {
+    fn advance(&mut self) -> Result<Option<FormEvent>, ParserError> {
+        if self.stage == ParserStage::Start && !self.start()? {
             return Ok(None);
         }
         match self.stage {
-            Stage::Start => Ok(None),
-            Stage::Delimiter => self.after_delimiter(),
-            Stage::Head(scanned) => self.head(scanned),
-            Stage::Body => Ok(self.body()),
-            Stage::Epilogue => self.epilogue().map(|()| None),
+            ParserStage::Start => Ok(None),
+            ParserStage::Delimiter => self.after_delimiter(),
+            ParserStage::Head(scanned) => self.head(scanned),
+            ParserStage::Body => Ok(self.body()),
+            ParserStage::Epilogue => self.epilogue().map(|()| None),
         }
     }
 
@@ -164,17 +164,17 @@ impl Parser {
         let complete = size == expected.len();
         if complete {
             self.consume(size);
-            self.stage = Stage::Delimiter;
+            self.stage = ParserStage::Delimiter;
         }
         Ok(complete)
     }
 
-    fn after_delimiter(&mut self) -> Result<Option<Event>, ParserError> {
+    fn after_delimiter(&mut self) -> Result<Option<FormEvent>, ParserError> {
         match self.pending[..] {
             [b'-', b'-', ..] => {
                 self.consume(2);
-                self.stage = Stage::Epilogue;
-                Ok(Some(Event::End))
+                self.stage = ParserStage::Epilogue;
+                Ok(Some(FormEvent::End))
             }
             [b'\r', b'\n', ..] if self.parts == self.limits.parts_max => {
                 Err(ParserError::TooManyParts)
@@ -182,7 +182,7 @@ impl Parser {
             [b'\r', b'\n', ..] => {
                 self.consume(2);
                 self.parts += 1;
-                self.stage = Stage::Head(0);
+                self.stage = ParserStage::Head(0);
                 self.head(0)
             }
             [] | [b'-' | b'\r'] => Ok(None),
@@ -190,7 +190,7 @@ impl Parser {
         }
     }
 
-    fn head(&mut self, scanned: usize) -> Result<Option<Event>, ParserError> {
+    fn head(&mut self, scanned: usize) -> Result<Option<FormEvent>, ParserError> {
         // Without fields the empty line is the first one.
         let end = if self.pending.starts_with(b"\r\n") {
             Some(2)
@@ -203,26 +203,26 @@ impl Parser {
             return Err(ParserError::HeadTooLarge);
         }
         if end.is_none() {
-            self.stage = Stage::Head(size);
+            self.stage = ParserStage::Head(size);
             return Ok(None);
         }
         let head = parse_head(&self.pending[..size - 2]).ok_or(ParserError::BadHead)?;
         self.consume(size);
-        self.stage = Stage::Body;
-        Ok(Some(Event::Part(head)))
+        self.stage = ParserStage::Body;
+        Ok(Some(FormEvent::Part(head)))
     }
 
-    fn body(&mut self) -> Option<Event> {
+    fn body(&mut self) -> Option<FormEvent> {
         let end = match self.delimiter.find(&self.pending) {
             Some(0) => {
                 self.consume(self.delimiter.needle().len());
-                self.stage = Stage::Delimiter;
-                return Some(Event::PartEnd);
+                self.stage = ParserStage::Delimiter;
+                return Some(FormEvent::PartEnd);
             }
             Some(at) => at,
             None => self.pending.len() - self.delimiter_begun(),
         };
-        (end > 0).then(|| Event::Data(self.pending.split_to(end)))
+        (end > 0).then(|| FormEvent::Data(self.pending.split_to(end)))
     }
 
     /// Length of the end of the pending bytes that may begin a delimiter.
@@ -309,9 +309,9 @@ pub enum ParserError {
     BadDelimiter,
     /// The header fields of a part are malformed, or do not name the part exactly once.
     BadHead,
-    /// The header fields are larger than [`Limits::head_size_max`].
+    /// The header fields are larger than [`FormLimits::head_size_max`].
     HeadTooLarge,
-    /// More parts than [`Limits::parts_max`].
+    /// More parts than [`FormLimits::parts_max`].
     TooManyParts,
     /// Bytes follow the last boundary.
     TrailingData,

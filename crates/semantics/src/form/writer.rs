@@ -14,11 +14,11 @@ use super::BOUNDARY_SIZE_MAX;
 /// Builds a form.
 ///
 /// ```
-/// use fulmar_semantics::form::{Boundary, Multipart, Part};
+/// use fulmar_semantics::form::{Boundary, Multipart, FormPart};
 ///
 /// let mut form = Multipart::new(Boundary::from_random([7; 16]));
 /// form.text("name", "value");
-/// let part = Part { filename: Some("a.txt"), content_type: Some("text/plain"), ..Part::new("f") };
+/// let part = FormPart { filename: Some("a.txt"), content_type: Some("text/plain"), ..FormPart::new("f") };
 /// form.part(&part, &b"contents"[..])?;
 /// let form = form.finish();
 /// assert_eq!(form.len, form.segments.iter().map(|segment| segment.len()).sum::<u64>());
@@ -34,7 +34,7 @@ pub struct Multipart {
 
 /// An encoded form. Clones share its data, so it can be sent repeatedly.
 #[derive(Clone, Debug)]
-pub struct Form {
+pub struct EncodedForm {
     /// The value of `Content-Type`.
     pub content_type: String,
     /// The value of `Content-Length`.
@@ -45,7 +45,7 @@ pub struct Form {
 
 /// The header of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part<'a> {
+pub struct FormPart<'a> {
     /// The name of the field.
     pub name: &'a str,
     /// The file name of a file, without directories.
@@ -54,7 +54,7 @@ pub struct Part<'a> {
     pub content_type: Option<&'a str>,
 }
 
-impl<'a> Part<'a> {
+impl<'a> FormPart<'a> {
     /// A field without a file name.
     pub fn new(name: &'a str) -> Self {
         Self { name, filename: None, content_type: None }
@@ -69,7 +69,7 @@ impl Multipart {
 
     /// Adds a text field.
     pub fn text(&mut self, name: &str, value: &str) {
-        self.begin(&Part::new(name));
+        self.begin(&FormPart::new(name));
         self.text.extend_from_slice(b"\r\n");
         self.text.extend_from_slice(value.as_bytes());
         self.text.extend_from_slice(b"\r\n");
@@ -79,7 +79,7 @@ impl Multipart {
     ///
     /// # Errors
     /// The content type is not valid in a header field; nothing was added.
-    pub fn part(&mut self, part: &Part<'_>, body: impl Into<Segment>) -> Result<(), BadPart> {
+    pub fn part(&mut self, part: &FormPart<'_>, body: impl Into<Segment>) -> Result<(), BadPart> {
         let usual = part.filename.map(|_| "application/octet-stream");
         let content_type = part.content_type.or(usual);
         if content_type.is_some_and(|value| value.bytes().any(|b| b.is_ascii_control())) {
@@ -102,19 +102,19 @@ impl Multipart {
     }
 
     /// Finishes the form.
-    pub fn finish(mut self) -> Form {
+    pub fn finish(mut self) -> EncodedForm {
         self.text.extend_from_slice(b"--");
         self.text.extend_from_slice(self.boundary.0.as_bytes());
         self.text.extend_from_slice(b"--\r\n");
         self.segments.push(Bytes::from(self.text).into());
-        Form {
+        EncodedForm {
             content_type: format!("multipart/form-data; boundary={}", self.boundary.0),
             len: self.segments.iter().map(Segment::len).sum(),
             segments: self.segments,
         }
     }
 
-    fn begin(&mut self, part: &Part<'_>) {
+    fn begin(&mut self, part: &FormPart<'_>) {
         let out = &mut self.text;
         out.extend_from_slice(b"--");
         out.extend_from_slice(self.boundary.0.as_bytes());

@@ -12,17 +12,17 @@ use url::Host;
 /// A parsed list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NoProxy {
-    rules: Vec<Rule>,
+    rules: Vec<NoProxyRule>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Rule {
-    who: Who,
+struct NoProxyRule {
+    who: NoProxyHost,
     port: Option<u16>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Who {
+enum NoProxyHost {
     All,
     /// In lower case, without surrounding dots.
     Domain(String),
@@ -36,7 +36,7 @@ impl NoProxy {
     /// Parses a list.
     pub fn parse(list: &str) -> Self {
         let entries = list.split([',', ' ', '\t']).filter(|entry| !entry.is_empty());
-        Self { rules: entries.filter_map(Rule::parse).collect() }
+        Self { rules: entries.filter_map(NoProxyRule::parse).collect() }
     }
 
     /// True if this host is accessed without a proxy.
@@ -47,28 +47,28 @@ impl NoProxy {
     }
 }
 
-impl Rule {
+impl NoProxyRule {
     fn parse(entry: &str) -> Option<Self> {
         if entry == "*" {
-            return Some(Self { who: Who::All, port: None });
+            return Some(Self { who: NoProxyHost::All, port: None });
         }
-        if let Some(who) = Who::network(entry) {
+        if let Some(who) = NoProxyHost::network(entry) {
             return Some(Self { who, port: None });
         }
         let (host, port) = match entry.rsplit_once(':') {
             Some((host, port)) => (host, Some(port.parse().ok()?)),
             None => (entry, None),
         };
-        let who = match Who::network(host) {
+        let who = match NoProxyHost::network(host) {
             Some(who) if host.starts_with('[') || !host.contains(':') => who,
             Some(_) => return None, // an IPv6 address with a port needs brackets
-            None => Who::domain(host)?,
+            None => NoProxyHost::domain(host)?,
         };
         Some(Self { who, port })
     }
 }
 
-impl Who {
+impl NoProxyHost {
     fn domain(text: &str) -> Option<Self> {
         let text = text.strip_prefix('.').unwrap_or(text);
         // Normalized like the hosts of URLs, so that both have the same form.

@@ -5,11 +5,11 @@ use std::any::Any;
 use bytes::BytesMut;
 use fulmar_proto::{Input, Layer, LayerError, Opened, Sealed, Transmit};
 
-use super::{Header, HeaderError, decode};
+use super::{HeaderError, ProxyProtocolHeader, decode};
 
 /// Reads a required header from a connection of a trusted source. Fails with [`HeaderError`].
 ///
-/// [`Layer::info`] returns the [`Header`] that was read; it is reported when the layer is replaced
+/// [`Layer::info`] returns the [`ProxyProtocolHeader`] that was read; it is reported when the layer is replaced
 /// by `next` (such as TLS) or by nothing. Bytes after the header are not touched.
 ///
 /// ```
@@ -26,7 +26,7 @@ use super::{Header, HeaderError, decode};
 /// ```
 #[derive(Debug)]
 pub struct ProxyProtocol {
-    header: Option<Header>,
+    header: Option<ProxyProtocolHeader>,
     next: Option<Box<dyn Layer>>,
 }
 

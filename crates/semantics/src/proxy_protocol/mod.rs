@@ -28,13 +28,13 @@ pub use v2::encode_v2;
 
 /// The content of a header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Header {
+pub struct ProxyProtocolHeader {
     /// The addresses of the client's connection. `None`: the proxy's own connection (`LOCAL`, such
     /// as health checks), or unknown (`UNKNOWN`, `UNSPEC`): use the addresses of the connection
     /// itself.
     pub addresses: Option<Addresses>,
     /// The transport between client and proxy. Version 1 supports only streams.
-    pub transport: Transport,
+    pub transport: ProxyTransport,
     /// Additional fields; not in version 1.
     pub extras: Extras,
 }
@@ -67,7 +67,7 @@ pub enum Addresses {
 
 /// The transport between client and proxy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Transport {
+pub enum ProxyTransport {
     /// A stream, such as TCP.
     #[default]
     Stream,
@@ -75,7 +75,7 @@ pub enum Transport {
     Datagram,
 }
 
-impl Header {
+impl ProxyProtocolHeader {
     /// The client's IP address, if the header has one.
     pub fn source(&self) -> Option<SocketAddr> {
         match self.addresses {
@@ -101,7 +101,7 @@ impl Header {
 /// # Errors
 /// The header is missing, malformed, or longer than [`SIZE_MAX`]. The error is returned for the
 /// first invalid byte.
-pub fn decode(bytes: &[u8]) -> Result<Option<(Header, usize)>, HeaderError> {
+pub fn decode(bytes: &[u8]) -> Result<Option<(ProxyProtocolHeader, usize)>, HeaderError> {
     match bytes.first() {
         None => Ok(None),
         Some(b'P') => v1::decode(bytes),

@@ -91,10 +91,10 @@ fn tls(value: &[u8]) -> Result<Tls, HeaderError> {
 }
 
 /// The first element of a list: type, value, and the rest of the list.
-type Split<'a> = (u8, &'a [u8], &'a [u8]);
+type TlvSplit<'a> = (u8, &'a [u8], &'a [u8]);
 
 /// Splits off the first element.
-fn split(list: &[u8]) -> Result<Option<Split<'_>>, HeaderError> {
+fn split(list: &[u8]) -> Result<Option<TlvSplit<'_>>, HeaderError> {
     let Some(kind) = list.first().copied() else { return Ok(None) };
     let malformed = HeaderError::BadExtra(kind);
     let (&[_, high, low], rest) = list.split_first_chunk().ok_or(malformed)?;
@@ -202,9 +202,9 @@ fn push(out: &mut Vec<u8>, kind: u8, value: &[u8]) -> Result<(), HeaderMisuse> {
 }
 
 /// The position of the checksum in a header that is being encoded.
-pub(super) struct Checksum(usize);
+pub(super) struct ChecksumField(usize);
 
-impl Checksum {
+impl ChecksumField {
     /// Reserves space for it at the end.
     pub(super) fn reserve(out: &mut Vec<u8>) -> Self {
         out.extend([CRC32C, 0, 4]);

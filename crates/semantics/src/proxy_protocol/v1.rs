@@ -3,10 +3,10 @@
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 use std::str::{FromStr, Split};
 
-use super::{Addresses, Extras, Header, HeaderError, HeaderMisuse, Transport};
+use super::{Addresses, Extras, HeaderError, HeaderMisuse, ProxyProtocolHeader, ProxyTransport};
 
 /// Parses the line at the beginning of `bytes`.
-pub(super) fn decode(bytes: &[u8]) -> Result<Option<(Header, usize)>, HeaderError> {
+pub(super) fn decode(bytes: &[u8]) -> Result<Option<(ProxyProtocolHeader, usize)>, HeaderError> {
     let seen = bytes.len().min(LEAD.len());
     if bytes[..seen] != LEAD[..seen] {
         return Err(HeaderError::Absent);
@@ -17,7 +17,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Option<(Header, usize)>, HeaderErro
     };
     let line = seen[LEAD.len()..end].strip_suffix(b"\r").ok_or(HeaderError::BadLine)?;
     let addresses = addresses(line).ok_or(HeaderError::BadLine)?;
-    Ok(Some((Header { addresses, ..Header::default() }, end + 1)))
+    Ok(Some((ProxyProtocolHeader { addresses, ..ProxyProtocolHeader::default() }, end + 1)))
 }
 
 /// Parses the text after `PROXY `; the outer `None` means malformed.
@@ -61,8 +61,8 @@ fn port(text: &str) -> Option<u16> {
 ///
 /// # Errors
 /// Version 1 cannot represent `header`; nothing was written.
-pub fn encode_v1(header: &Header, out: &mut Vec<u8>) -> Result<(), HeaderMisuse> {
-    if header.extras != Extras::default() || header.transport != Transport::Stream {
+pub fn encode_v1(header: &ProxyProtocolHeader, out: &mut Vec<u8>) -> Result<(), HeaderMisuse> {
+    if header.extras != Extras::default() || header.transport != ProxyTransport::Stream {
         return Err(HeaderMisuse::NeedsVersion2);
     }
     let line = match &header.addresses {

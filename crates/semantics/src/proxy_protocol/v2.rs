@@ -2,11 +2,13 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 
-use super::tlv::{self, Checksum};
-use super::{Addresses, Extras, Header, HeaderError, HeaderMisuse, SIZE_MAX, Transport};
+use super::tlv::{self, ChecksumField};
+use super::{
+    Addresses, Extras, HeaderError, HeaderMisuse, ProxyProtocolHeader, ProxyTransport, SIZE_MAX,
+};
 
 /// Parses the header at the beginning of `bytes`.
-pub(super) fn decode(bytes: &[u8]) -> Result<Option<(Header, usize)>, HeaderError> {
+pub(super) fn decode(bytes: &[u8]) -> Result<Option<(ProxyProtocolHeader, usize)>, HeaderError> {
     let seen = bytes.len().min(SIGNATURE.len());
     if bytes[..seen] != SIGNATURE[..seen] {
         return Err(HeaderError::Absent);
@@ -31,12 +33,13 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Option<(Header, usize)>, HeaderErro
     // The rest of a `LOCAL` header is ignored. With an unknown family the size of the addresses is
     // unknown, so nothing after them can be parsed.
     if command == LOCAL || family >> 4 == UNSPEC || family & 15 == UNSPEC {
-        return Ok(Some((Header::default(), size)));
+        return Ok(Some((ProxyProtocolHeader::default(), size)));
     }
     let (addresses, at) = addresses(family >> 4, header).ok_or(HeaderError::ShortAddresses)?;
-    let transport = if family & 15 == STREAM { Transport::Stream } else { Transport::Datagram };
+    let transport =
+        if family & 15 == STREAM { ProxyTransport::Stream } else { ProxyTransport::Datagram };
     let extras = tlv::decode(header, at)?;
-    Ok(Some((Header { addresses: Some(addresses), transport, extras }, size)))
+    Ok(Some((ProxyProtocolHeader { addresses: Some(addresses), transport, extras }, size)))
 }
 
 fn check_family(family: u8) -> Result<(), HeaderError> {
@@ -96,9 +99,9 @@ fn name(bytes: &[u8]) -> Vec<u8> {
 ///
 /// # Errors
 /// Version 2 cannot represent `header`; nothing was written.
-pub fn encode_v2(header: &Header, out: &mut Vec<u8>) -> Result<(), HeaderMisuse> {
+pub fn encode_v2(header: &ProxyProtocolHeader, out: &mut Vec<u8>) -> Result<(), HeaderMisuse> {
     let mut wire = SIGNATURE.to_vec();
-    let transport = if header.transport == Transport::Stream { STREAM } else { DATAGRAM };
+    let transport = if header.transport == ProxyTransport::Stream { STREAM } else { DATAGRAM };
     let family = match header.addresses {
         None if header.extras != Extras::default() => return Err(HeaderMisuse::NeedsAddresses),
         None => UNSPEC,
@@ -129,7 +132,7 @@ pub fn encode_v2(header: &Header, out: &mut Vec<u8>) -> Result<(), HeaderMisuse>
         }
     }
     tlv::encode(&header.extras, &mut wire)?;
-    let checksum = Checksum::reserve(&mut wire);
+    let checksum = ChecksumField::reserve(&mut wire);
     let size = u16::try_from(wire.len() - FIXED_SIZE).map_err(|_| HeaderMisuse::TooLong)?;
     if wire.len() > SIZE_MAX {
         return Err(HeaderMisuse::TooLong);

@@ -15,7 +15,7 @@ use crate::proxy::Login;
 
 /// A tunnel through a SOCKS5 proxy. Fails with [`Socks5Error`].
 pub struct Socks5 {
-    stage: Stage,
+    stage: Socks5Stage,
     outbox: Outbox,
     /// The message with user and password, if there is a login.
     login: Option<Vec<u8>>,
@@ -25,7 +25,7 @@ pub struct Socks5 {
 
 /// The message that the proxy sends next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum Socks5Stage {
     /// The method it selected.
     Choice,
     /// The status of the login.
@@ -57,7 +57,7 @@ impl Socks5 {
             out.extend(u8::try_from(methods.len()));
             out.extend_from_slice(methods);
         });
-        Ok(Self { stage: Stage::Choice, outbox, login, request, next })
+        Ok(Self { stage: Socks5Stage::Choice, outbox, login, request, next })
     }
 
     /// Reads the expected message, if it is complete.
@@ -66,10 +66,10 @@ impl Socks5 {
             return Err(Socks5Error::Unsolicited); // a reply before the request was sent
         }
         let size = match self.stage {
-            Stage::Choice => self.read_choice(input.bytes())?,
-            Stage::Verdict => read_verdict(input.bytes())?,
-            Stage::Reply => read_reply(input.bytes())?,
-            Stage::Done => return Ok(Opened::Blocked),
+            Socks5Stage::Choice => self.read_choice(input.bytes())?,
+            Socks5Stage::Verdict => read_verdict(input.bytes())?,
+            Socks5Stage::Reply => read_reply(input.bytes())?,
+            Socks5Stage::Done => return Ok(Opened::Blocked),
         };
         let Some(size) = size else {
             let eof = input.has_eof();
@@ -78,22 +78,26 @@ impl Socks5 {
         let last = self.stage;
         self.go_on(input.bytes()[1]);
         input.skip(size);
-        Ok(if last == Stage::Reply { Opened::Replaced(self.next.take()) } else { Opened::Some })
+        Ok(if last == Socks5Stage::Reply {
+            Opened::Replaced(self.next.take())
+        } else {
+            Opened::Some
+        })
     }
 
     /// Handles a complete message; `method` is the selected method, if the message has one.
     fn go_on(&mut self, method: u8) {
         self.stage = match self.stage {
-            Stage::Choice if method == LOGIN => {
+            Socks5Stage::Choice if method == LOGIN => {
                 let login = self.login.take().expect("the method was offered, so there is a login");
                 self.outbox.compose(|out| out.extend_from_slice(&login));
-                Stage::Verdict
+                Socks5Stage::Verdict
             }
-            Stage::Choice | Stage::Verdict => {
+            Socks5Stage::Choice | Socks5Stage::Verdict => {
                 self.outbox.compose(|out| out.extend_from_slice(&self.request));
-                Stage::Reply
+                Socks5Stage::Reply
             }
-            Stage::Reply | Stage::Done => Stage::Done,
+            Socks5Stage::Reply | Socks5Stage::Done => Socks5Stage::Done,
         };
     }
 

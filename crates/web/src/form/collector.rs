@@ -4,7 +4,9 @@ use std::{fmt, io};
 
 use bytes::{Bytes, BytesMut};
 use fulmar_proto::{BodyLen, Headers};
-use fulmar_semantics::form::{Event, Limits, Parser, ParserError, PartHead, URLENCODED, fields};
+use fulmar_semantics::form::{
+    FormEvent, FormLimits, Parser, ParserError, PartHead, URLENCODED, fields,
+};
 
 use super::{Content, File, FileStorage, Form, FormField, Options, Value};
 
@@ -46,7 +48,7 @@ impl Collector {
         let syntax = if essence.eq_ignore_ascii_case(URLENCODED.as_bytes()) {
             Syntax::Urlencoded(BytesMut::new())
         } else if essence.eq_ignore_ascii_case(b"multipart/form-data") {
-            let limits = Limits { parts_max: options.fields_max, ..Limits::default() };
+            let limits = FormLimits { parts_max: options.fields_max, ..FormLimits::default() };
             Syntax::Multipart(Box::new(Parser::new(media, limits)?))
         } else {
             return Err(FormError::OtherType);
@@ -76,10 +78,10 @@ impl Collector {
         while let Syntax::Multipart(parser) = &mut self.syntax {
             match parser.poll_event()? {
                 None => break,
-                Some(Event::Part(head)) => self.begin(head)?,
-                Some(Event::Data(data)) => self.enter(&data)?,
-                Some(Event::PartEnd) => self.form.fields.extend(self.field.take()),
-                Some(Event::End) => {}
+                Some(FormEvent::Part(head)) => self.begin(head)?,
+                Some(FormEvent::Data(data)) => self.enter(&data)?,
+                Some(FormEvent::PartEnd) => self.form.fields.extend(self.field.take()),
+                Some(FormEvent::End) => {}
             }
         }
         Ok(())

@@ -14,7 +14,7 @@ fn digest(params: &str) -> Option<Digest> {
 
 fn authorize(digest: &mut Digest, target: &str, body: Option<&[u8]>) -> String {
     let mut out = Vec::new();
-    let request = Request { method: b"GET", target: target.as_bytes(), body };
+    let request = AuthRequest { method: b"GET", target: target.as_bytes(), body };
     digest.authorize(request, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
@@ -137,7 +137,7 @@ fn unsupported_challenges_are_ignored() {
         let found = challenges([field.as_bytes()]);
         assert!(Digest::new(&found[0], "u", "p", b"c").is_none(), "{field}");
     }
-    let request = Request { method: b"GET", target: b"/", body: None };
+    let request = AuthRequest { method: b"GET", target: b"/", body: None };
     let mut out = b"x".to_vec();
     let mut whole = digest("qop=auth-int").unwrap();
     assert_eq!(whole.authorize(request, &mut out), Err(Unsigned::BodyUnknown));

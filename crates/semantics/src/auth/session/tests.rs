@@ -5,27 +5,27 @@ use crate::auth::challenges;
 
 const RANDOM: [u8; 16] = [0xab; 16];
 
-const GET: Request<'_> = Request { method: b"GET", target: b"/x", body: Some(b"") };
+const GET: AuthRequest<'_> = AuthRequest { method: b"GET", target: b"/x", body: Some(b"") };
 
 fn password() -> Credentials {
     Credentials::password("me", "secret").unwrap()
 }
 
-fn begin(field: &str, credentials: &Credentials, weakest: Scheme) -> Option<Session> {
-    Session::begin(&challenges([field.as_bytes()]), credentials, weakest, RANDOM)
+fn begin(field: &str, credentials: &Credentials, weakest: Scheme) -> Option<AuthSession> {
+    AuthSession::begin(&challenges([field.as_bytes()]), credentials, weakest, RANDOM)
 }
 
 fn digest(params: &str) -> String {
     format!("Digest realm=r, qop=auth, {params}")
 }
 
-fn authorize(session: &mut Session) -> (Attempt, String) {
+fn authorize(session: &mut AuthSession) -> (AuthAttempt, String) {
     let mut out = Vec::new();
     let attempt = session.authorize(GET, &mut out).unwrap();
     (attempt, String::from_utf8(out).unwrap())
 }
 
-fn handle(session: &mut Session, attempt: Attempt, field: &str) -> Verdict {
+fn handle(session: &mut AuthSession, attempt: AuthAttempt, field: &str) -> AuthVerdict {
     session.handle_challenges(attempt, &challenges([field.as_bytes()]), RANDOM)
 }
 
@@ -66,15 +66,15 @@ fn basic_and_bearer_are_constant() {
         ("a", "b:c", "Basic YTpiOmM="),
     ] {
         let credentials = Credentials::password(user, password).unwrap();
-        let mut session = Session::unasked(&credentials).unwrap();
+        let mut session = AuthSession::unasked(&credentials).unwrap();
         let (attempt, value) = authorize(&mut session);
         assert_eq!((&value, &authorize(&mut session).1), (&expected.to_owned(), &value));
-        assert_eq!(handle(&mut session, attempt, "Basic realm=r"), Verdict::Refused);
+        assert_eq!(handle(&mut session, attempt, "Basic realm=r"), AuthVerdict::Refused);
     }
-    let mut session = Session::unasked(&Credentials::token("abc").unwrap()).unwrap();
+    let mut session = AuthSession::unasked(&Credentials::token("abc").unwrap()).unwrap();
     assert_eq!(authorize(&mut session).1, "Bearer abc");
     let colon = Credentials::password("a:b", "c").unwrap();
-    assert!(Session::unasked(&colon).is_none());
+    assert!(AuthSession::unasked(&colon).is_none());
     assert!(begin("Basic realm=r", &colon, Scheme::Basic).is_none());
     assert!(begin("Basic realm=r, Digest realm=r, nonce=n", &colon, Scheme::Basic).is_some());
 }
@@ -87,13 +87,13 @@ fn a_nonce_is_used_until_it_is_stale() {
     assert!(value.contains(&format!("cnonce=\"{}\"", "ab".repeat(16))), "{value}");
     let (second, value) = authorize(&mut session);
     assert!(value.contains("nonce=\"one\", nc=00000002"), "{value}");
-    assert_eq!(handle(&mut session, first, &digest("nonce=two, stale=TRUE")), Verdict::Retry);
+    assert_eq!(handle(&mut session, first, &digest("nonce=two, stale=TRUE")), AuthVerdict::Retry);
     let (third, value) = authorize(&mut session);
     assert!(value.contains("nonce=\"two\", nc=00000001"), "{value}");
     // A request with the old nonce is sent again with the new one, whatever the challenge contains.
-    assert_eq!(handle(&mut session, second, &digest("nonce=three")), Verdict::Retry);
+    assert_eq!(handle(&mut session, second, &digest("nonce=three")), AuthVerdict::Retry);
     assert!(authorize(&mut session).1.contains("nonce=\"two\", nc=00000002"));
-    assert_eq!(handle(&mut session, third, &digest("nonce=three")), Verdict::Refused);
+    assert_eq!(handle(&mut session, third, &digest("nonce=three")), AuthVerdict::Refused);
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn the_refusal_of_a_new_nonce_is_final() {
     let refuses = |uses: usize, field: &str| {
         let mut session = begin(&digest("nonce=one"), &password(), Scheme::Basic).unwrap();
         let attempt = (0..uses).map(|_| authorize(&mut session).0).last().unwrap();
-        handle(&mut session, attempt, field) == Verdict::Refused
+        handle(&mut session, attempt, field) == AuthVerdict::Refused
     };
     assert!(refuses(1, &digest("nonce=two")));
     assert!(refuses(1, &digest("nonce=two, stale=false")));
@@ -126,7 +126,7 @@ fn the_server_may_name_the_next_nonce() {
     session.handle_info(b"nextnonce=\"two\"");
     session.handle_info(b"rspauth=\"x\"");
     assert!(authorize(&mut session).1.contains("nonce=\"two\", nc=00000002"));
-    assert_eq!(handle(&mut session, first, &digest("nonce=three")), Verdict::Retry);
+    assert_eq!(handle(&mut session, first, &digest("nonce=three")), AuthVerdict::Retry);
     let mut basic = begin("Basic", &password(), Scheme::Basic).unwrap();
     basic.handle_info(b"nextnonce=x");
     assert_eq!(authorize(&mut basic).1, "Basic bWU6c2VjcmV0");
@@ -135,9 +135,9 @@ fn the_server_may_name_the_next_nonce() {
 #[test]
 fn debug_output_has_no_secrets() {
     let digest = begin(&digest("nonce=n"), &password(), Scheme::Basic).unwrap();
-    let basic = Session::unasked(&password()).unwrap();
+    let basic = AuthSession::unasked(&password()).unwrap();
     let shown = format!("{digest:?} {basic:?}");
-    assert_eq!(shown, "Session { scheme: DigestMd5, .. } Session { scheme: Basic, .. }");
+    assert_eq!(shown, "AuthSession { scheme: DigestMd5, .. } AuthSession { scheme: Basic, .. }");
 }
 
 proptest! {
@@ -151,7 +151,7 @@ proptest! {
     ) {
         let digest = format!("Digest realm=\"{realm}\"{params}");
         let found = challenges([&field[..], digest.as_bytes()]);
-        if let Some(mut session) = Session::begin(&found, &password(), Scheme::Basic, RANDOM) {
+        if let Some(mut session) = AuthSession::begin(&found, &password(), Scheme::Basic, RANDOM) {
             let mut out = Vec::new();
             let attempt = session.authorize(GET, &mut out).unwrap();
             prop_assert!(out.iter().all(|byte| *byte == b'\t' || !byte.is_ascii_control()));

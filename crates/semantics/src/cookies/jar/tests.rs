@@ -15,7 +15,7 @@ fn parts(url: &str) -> UrlParts<'_> {
 }
 
 fn jar() -> Jar {
-    Jar::new(Limits::default())
+    Jar::new(JarLimits::default())
 }
 
 fn store(jar: &mut Jar, url: &str, field: &str) -> Result<(), Rejected> {
@@ -268,7 +268,7 @@ fn cookies_are_sorted_by_path_length_and_age() {
 #[test]
 fn a_full_domain_drops_cookies_in_the_order_of_the_rfc() {
     let url = "https://e.org/";
-    let mut jar = Jar::new(Limits { domain_cookies_max: 3, ..Limits::default() });
+    let mut jar = Jar::new(JarLimits { domain_cookies_max: 3, ..JarLimits::default() });
     store(&mut jar, url, "old=1; Secure").unwrap();
     store(&mut jar, url, "plain=2").unwrap();
     store(&mut jar, url, "short=3; Secure; Max-Age=5").unwrap();
@@ -291,7 +291,7 @@ fn a_full_domain_drops_cookies_in_the_order_of_the_rfc() {
 
 #[test]
 fn a_full_jar_drops_the_least_recently_used() {
-    let mut jar = Jar::new(Limits { cookies_max: 3, ..Limits::default() });
+    let mut jar = Jar::new(JarLimits { cookies_max: 3, ..JarLimits::default() });
     for host in ["a.org", "b.org", "c.org"] {
         store(&mut jar, &format!("https://{host}/"), "n=1; Secure; Max-Age=9").unwrap();
     }
@@ -351,7 +351,7 @@ fn a_header_allocates_nothing() {
 
 #[test]
 fn a_header_is_bounded_and_omits_the_shortest_paths() {
-    let mut jar = Jar::new(Limits { header_size_max: 12, ..Limits::default() });
+    let mut jar = Jar::new(JarLimits { header_size_max: 12, ..JarLimits::default() });
     let url = "http://e.org/x/y";
     store(&mut jar, url, "a=12345; Path=/").unwrap();
     store(&mut jar, url, "b=678; Path=/x").unwrap();

@@ -3,14 +3,14 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::cookies::{Limits, UrlParts};
+use crate::cookies::{JarLimits, UrlParts};
 
 fn now() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000)
 }
 
 fn import(file: &str) -> Result<Jar, ImportError> {
-    let mut jar = Jar::new(Limits::default());
+    let mut jar = Jar::new(JarLimits::default());
     jar.import(now(), file.as_bytes())?;
     Ok(jar)
 }
@@ -62,26 +62,26 @@ fn curl_files_are_imported() {
 #[test]
 fn invalid_lines_are_reported_and_nothing_is_imported() {
     for (line, error) in [
-        ("e.org", LineError::Fields),
-        ("e.org\tFALSE\t/\tFALSE\t0", LineError::Fields),
-        ("e.org\tFALSE\t/\tFALSE\t0\tn\tv\t", LineError::Fields),
-        ("e.org FALSE / FALSE 0 n v", LineError::Fields),
-        ("e.org\tYES\t/\tFALSE\t0\tn\tv", LineError::Flag),
-        ("e.org\tFALSE\t/\t\t0\tn\tv", LineError::Flag),
-        ("e.org\tFALSE\tx\tFALSE\t0\tn\tv", LineError::Path),
-        ("e.org\tFALSE\t\tFALSE\t0\tn\tv", LineError::Path),
-        ("e.org\tFALSE\t/\tFALSE\t\tn\tv", LineError::Expiry),
-        ("e.org\tFALSE\t/\tFALSE\t-1\tn\tv", LineError::Expiry),
-        ("e.org\tFALSE\t/\tFALSE\t1.5\tn\tv", LineError::Expiry),
-        ("\tFALSE\t/\tFALSE\t0\tn\tv", LineError::Rejected(Rejected::BadDomain)),
-        ("..e.org\tTRUE\t/\tFALSE\t0\tn\tv", LineError::Rejected(Rejected::BadDomain)),
-        (".co.uk\tTRUE\t/\tFALSE\t0\tn\tv", LineError::Rejected(Rejected::PublicSuffix)),
-        ("e.org\tFALSE\t/\tFALSE\t0\tn\tv\0", LineError::Rejected(Rejected::Control)),
-        ("e.org\tFALSE\t/\rx\tFALSE\t0\tn\tv", LineError::Rejected(Rejected::Control)),
-        ("e.org\tFALSE\t/\tFALSE\t0\t\t", LineError::Rejected(Rejected::Empty)),
-        ("e.org\tFALSE\t/\tFALSE\t0\t__Secure-n\tv", LineError::Rejected(Rejected::Prefix)),
-        ("e.org\tTRUE\t/\tTRUE\t0\t__Host-n\tv", LineError::Rejected(Rejected::Prefix)),
-        ("e.org\tFALSE\t/x\tTRUE\t0\t__Host-n\tv", LineError::Rejected(Rejected::Prefix)),
+        ("e.org", CookieLineError::Fields),
+        ("e.org\tFALSE\t/\tFALSE\t0", CookieLineError::Fields),
+        ("e.org\tFALSE\t/\tFALSE\t0\tn\tv\t", CookieLineError::Fields),
+        ("e.org FALSE / FALSE 0 n v", CookieLineError::Fields),
+        ("e.org\tYES\t/\tFALSE\t0\tn\tv", CookieLineError::Flag),
+        ("e.org\tFALSE\t/\t\t0\tn\tv", CookieLineError::Flag),
+        ("e.org\tFALSE\tx\tFALSE\t0\tn\tv", CookieLineError::Path),
+        ("e.org\tFALSE\t\tFALSE\t0\tn\tv", CookieLineError::Path),
+        ("e.org\tFALSE\t/\tFALSE\t\tn\tv", CookieLineError::Expiry),
+        ("e.org\tFALSE\t/\tFALSE\t-1\tn\tv", CookieLineError::Expiry),
+        ("e.org\tFALSE\t/\tFALSE\t1.5\tn\tv", CookieLineError::Expiry),
+        ("\tFALSE\t/\tFALSE\t0\tn\tv", CookieLineError::Rejected(Rejected::BadDomain)),
+        ("..e.org\tTRUE\t/\tFALSE\t0\tn\tv", CookieLineError::Rejected(Rejected::BadDomain)),
+        (".co.uk\tTRUE\t/\tFALSE\t0\tn\tv", CookieLineError::Rejected(Rejected::PublicSuffix)),
+        ("e.org\tFALSE\t/\tFALSE\t0\tn\tv\0", CookieLineError::Rejected(Rejected::Control)),
+        ("e.org\tFALSE\t/\rx\tFALSE\t0\tn\tv", CookieLineError::Rejected(Rejected::Control)),
+        ("e.org\tFALSE\t/\tFALSE\t0\t\t", CookieLineError::Rejected(Rejected::Empty)),
+        ("e.org\tFALSE\t/\tFALSE\t0\t__Secure-n\tv", CookieLineError::Rejected(Rejected::Prefix)),
+        ("e.org\tTRUE\t/\tTRUE\t0\t__Host-n\tv", CookieLineError::Rejected(Rejected::Prefix)),
+        ("e.org\tFALSE\t/x\tTRUE\t0\t__Host-n\tv", CookieLineError::Rejected(Rejected::Prefix)),
     ] {
         let mut jar = import(FILE).unwrap();
         let before = export(&jar);
@@ -109,7 +109,7 @@ fn a_file_cannot_overfill_the_jar() {
 proptest! {
     #[test]
     fn random_bytes_are_cookies_or_an_error(file in prop::collection::vec(any::<u8>(), 0..256)) {
-        let _ = Jar::new(Limits::default()).import(now(), &file);
+        let _ = Jar::new(JarLimits::default()).import(now(), &file);
     }
 
     #[test]
@@ -129,7 +129,7 @@ proptest! {
              (; Domain=e.org)?",
         ), 0..20),
     ) {
-        let mut jar = Jar::new(Limits::default());
+        let mut jar = Jar::new(JarLimits::default());
         for (host, pair, attributes) in &fields {
             let host = format!("{host}.e.org");
             let url = UrlParts { is_secure: true, host: &host, path: "/a/b" };
