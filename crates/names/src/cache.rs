@@ -1,4 +1,4 @@
-//! Cache of lookup results.
+//! NameCache of lookup results.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -13,7 +13,7 @@ pub(crate) type ResolvedAddresses = Result<Arc<[IpAddr]>, ResolveError>;
 /// Results by name. A full cache drops expired entries. If none has expired, it drops the oldest
 /// eighth, so that the cost of the search is spread over many inserts.
 #[derive(Debug)]
-pub(crate) struct Cache {
+pub(crate) struct NameCache {
     entries: HashMap<Box<str>, CacheEntry>,
     len_max: usize,
     inserts: u64,
@@ -26,7 +26,7 @@ struct CacheEntry {
     sequence: u64, // sequence number of the insert
 }
 
-impl Cache {
+impl NameCache {
     pub(crate) fn new(len_max: usize) -> Self {
         Self { entries: HashMap::new(), len_max, inserts: 0 }
     }
@@ -86,7 +86,7 @@ mod tests {
     fn results_are_cached_until_they_expire() {
         let now = start();
         let second = Duration::from_secs(1);
-        let mut cache = Cache::new(8);
+        let mut cache = NameCache::new(8);
         cache.insert(now, "a".into(), &answer(), 2 * second);
         assert_eq!(cache.get(now + second, "a"), Some(answer()));
         assert_eq!(cache.get(now + 2 * second, "a"), None);
@@ -98,7 +98,7 @@ mod tests {
     fn a_full_cache_drops_expired_then_oldest_entries() {
         let now = start();
         let second = Duration::from_secs(1);
-        let mut cache = Cache::new(16);
+        let mut cache = NameCache::new(16);
         for n in 0..8 {
             cache.insert(now, format!("short{n}").into(), &answer(), second);
             cache.insert(now, format!("long{n}").into(), &answer(), 100 * second);
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn a_cache_of_size_zero_is_empty() {
         let now = start();
-        let mut cache = Cache::new(0);
+        let mut cache = NameCache::new(0);
         cache.insert(now, "a".into(), &answer(), Duration::from_secs(1));
         assert_eq!(cache.get(now, "a"), None);
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use fulmar_drive::{Answer, Ready, Resolver, Watch};
 use fulmar_engine::{LookupId, ResolveError};
 
-use crate::cache::{Cache, ResolvedAddresses};
+use crate::cache::{NameCache, ResolvedAddresses};
 use crate::choice::{self, LOOPBACK};
 use crate::hostname;
 use crate::options::Options;
@@ -28,7 +28,7 @@ pub struct Names {
     servers: Option<Servers>, // opened by the first question
     callbacks: CallbackQueue,
     sockets: SocketChanges,
-    cache: Cache,
+    cache: NameCache,
     questions: BTreeMap<u64, Question>, // by age, which is also the order of their deadlines
     numbers: HashMap<Box<str>, u64>,    // of questions
     lookups: HashMap<LookupId, WaiterPosition>, // pending lookups
@@ -53,7 +53,7 @@ impl Names {
     /// Opens and reads nothing before the first question.
     pub fn new(options: Options) -> Self {
         Self {
-            cache: Cache::new(options.cache_len_max),
+            cache: NameCache::new(options.cache_len_max),
             options,
             servers: None,
             callbacks: CallbackQueue::default(),

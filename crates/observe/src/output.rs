@@ -15,10 +15,10 @@ use fulmar_sys as sys;
 ///
 /// If a pipe has a slow reader, the writing thread waits, unless the pipe is non-blocking.
 #[derive(Clone, Debug)]
-pub struct Output(Arc<Mutex<Sink>>);
+pub struct Output(Arc<Mutex<LogSink>>);
 
 #[derive(Debug)]
-struct Sink {
+struct LogSink {
     fd: OwnedFd,
     /// The unwritten rest of a partial line.
     torn: Vec<u8>,
@@ -46,7 +46,7 @@ pub enum Trouble {
 }
 
 /// The result of a write.
-pub(crate) struct Written {
+pub(crate) struct WriteResult {
     /// Number of bytes that need no further write; they end with a line.
     pub(crate) taken: usize,
     /// Some bytes are not written yet, here or at the caller.
@@ -74,7 +74,7 @@ impl fmt::Display for Trouble {
 impl Output {
     /// `fd` must be open for appending.
     pub fn new(fd: OwnedFd) -> Self {
-        let sink = Sink { fd, torn: Vec::new(), failing: false, lost: 0 };
+        let sink = LogSink { fd, torn: Vec::new(), failing: false, lost: 0 };
         Self(Arc::new(Mutex::new(sink)))
     }
 
@@ -87,7 +87,7 @@ impl Output {
     }
 
     /// Writes the rest of an earlier line, then whole lines.
-    pub(crate) fn write(&self, lines: &[u8]) -> Written {
+    pub(crate) fn write(&self, lines: &[u8]) -> WriteResult {
         let mut sink = self.sink();
         let (taken, error) = sink.write(lines);
         let (failed, before) = (error.is_some(), sink.failing);
@@ -97,7 +97,7 @@ impl Output {
             Some(_) | None => None,
         };
         sink.failing = failed;
-        Written { taken, failed, trouble }
+        WriteResult { taken, failed, trouble }
     }
 
     /// Counts lines that were dropped without a write.
@@ -118,12 +118,12 @@ impl Output {
     }
 
     /// Code that holds the lock does not panic.
-    fn sink(&self) -> MutexGuard<'_, Sink> {
+    fn sink(&self) -> MutexGuard<'_, LogSink> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Sink {
+impl LogSink {
     /// Returns the number of bytes handled; less than all after an error.
     fn write(&mut self, lines: &[u8]) -> (usize, Option<io::Error>) {
         let torn = std::mem::take(&mut self.torn);

@@ -149,7 +149,7 @@ impl Ledger {
 
     /// The counts of the calling thread since its start.
     pub fn here() -> Self {
-        BOOK.with(|book| book.read())
+        COUNTERS.with(|counters| counters.read())
     }
 
     /// The count of one system call.
@@ -246,12 +246,12 @@ impl Add for Ledger {
 /// assert_eq!(ledger.count(Call::epoll_create1).calls, 1);
 /// ```
 #[derive(Clone)]
-pub struct ThreadLedger(Arc<Book>);
+pub struct ThreadLedger(Arc<ThreadCounters>);
 
 impl ThreadLedger {
     /// The ledger of the calling thread.
     pub fn here() -> Self {
-        Self(BOOK.with(Arc::clone))
+        Self(COUNTERS.with(Arc::clone))
     }
 
     /// The counts so far.
@@ -268,19 +268,19 @@ impl fmt::Debug for ThreadLedger {
 
 /// The counters of a thread. Only its thread writes, so increments need no atomic
 /// read-modify-write.
-struct Book {
-    counts: [Entry; LEN],
-    operations: [Entry; OPERATIONS_LEN],
+struct ThreadCounters {
+    counts: [CallCounter; LEN],
+    operations: [CallCounter; OPERATIONS_LEN],
     clock_reads: AtomicU64,
 }
 
 #[derive(Default)]
-struct Entry {
+struct CallCounter {
     calls: AtomicU64,
     eagain: AtomicU64,
 }
 
-impl Entry {
+impl CallCounter {
     fn read(&self) -> Count {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Count { calls: of(&self.calls), eagain: of(&self.eagain) }
@@ -294,11 +294,11 @@ impl Entry {
     }
 }
 
-impl Book {
+impl ThreadCounters {
     fn new() -> Self {
         Self {
-            counts: std::array::from_fn(|_| Entry::default()),
-            operations: std::array::from_fn(|_| Entry::default()),
+            counts: std::array::from_fn(|_| CallCounter::default()),
+            operations: std::array::from_fn(|_| CallCounter::default()),
             clock_reads: AtomicU64::new(0),
         }
     }
@@ -316,22 +316,22 @@ fn increase(counter: &AtomicU64) {
     counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
-thread_local!(static BOOK: Arc<Book> = Arc::new(Book::new()));
+thread_local!(static COUNTERS: Arc<ThreadCounters> = Arc::new(ThreadCounters::new()));
 
 /// Counts a call, and whether it returned `EAGAIN`. During the destruction of thread-local storage
 /// nothing is counted.
 pub(crate) fn enter(call: Call, eagain: bool) {
-    let _ = BOOK.try_with(|book| book.counts[call as usize].add(eagain));
+    let _ = COUNTERS.try_with(|counters| counters.counts[call as usize].add(eagain));
 }
 
 /// Counts an operation completed by `io_uring_enter(2)`.
 #[cfg(target_os = "linux")]
 pub(crate) fn enter_operation(operation: Operation, eagain: bool) {
-    let _ = BOOK.try_with(|book| book.operations[operation as usize].add(eagain));
+    let _ = COUNTERS.try_with(|counters| counters.operations[operation as usize].add(eagain));
 }
 
 pub(crate) fn enter_clock_read() {
-    let _ = BOOK.try_with(|book| increase(&book.clock_reads));
+    let _ = COUNTERS.try_with(|counters| increase(&counters.clock_reads));
 }
 
 const LEN: usize = Call::ALL.len();

@@ -13,7 +13,7 @@ use crate::process::close_on_exec;
 /// # Errors
 /// See the manual page; `EPIPE` if the peer has closed the connection.
 pub fn send_passing(fd: BorrowedFd<'_>, bytes: &[u8], passed: BorrowedFd<'_>) -> io::Result<usize> {
-    let mut control = Control::empty();
+    let mut control = ControlBuffer::empty();
     let mut vector =
         libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
     let message = control.message(&mut vector);
@@ -48,7 +48,7 @@ pub fn receive_passed(
     fd: BorrowedFd<'_>,
     buffer: &mut [u8],
 ) -> io::Result<(usize, Option<OwnedFd>)> {
-    let mut control = Control::empty();
+    let mut control = ControlBuffer::empty();
     let mut vector = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     let mut message = control.message(&mut vector);
     message.msg_controllen = CONTROL_LEN as _; // padding has room for another
@@ -83,12 +83,12 @@ pub fn receive_passed(
 
 /// Space for a header and one descriptor.
 #[repr(C)]
-union Control {
+union ControlBuffer {
     bytes: [MaybeUninit<u8>; CONTROL_SIZE],
     aligned: libc::cmsghdr,
 }
 
-impl Control {
+impl ControlBuffer {
     fn empty() -> Self {
         Self { bytes: [MaybeUninit::zeroed(); CONTROL_SIZE] }
     }

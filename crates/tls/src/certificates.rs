@@ -18,7 +18,7 @@ use crate::pem;
 
 /// The certificates of a server, indexed by name.
 #[derive(Debug)]
-pub(crate) struct Certificates {
+pub(crate) struct CertificatesByName {
     all: Vec<Arc<CertifiedKey>>,
     exact: ByName,
     wild: ByName, // the part behind `*.`
@@ -26,10 +26,10 @@ pub(crate) struct Certificates {
     unknown: UnknownNames,
 }
 
-/// Certificates for a name in configured order, for example one for each type of key.
+/// CertificatesByName for a name in configured order, for example one for each type of key.
 type ByName = HashMap<Box<str>, Vec<Arc<CertifiedKey>>>;
 
-impl Certificates {
+impl CertificatesByName {
     /// Reads and parses all identities.
     pub(crate) fn read(
         identities: &[Identity],
@@ -94,7 +94,7 @@ impl Certificates {
     }
 }
 
-impl ResolvesServerCert for Certificates {
+impl ResolvesServerCert for CertificatesByName {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let name = hello.server_name();
         let found = match (name.map(|name| self.of(name)).unwrap_or_default(), self.unknown) {
@@ -103,7 +103,11 @@ impl ResolvesServerCert for Certificates {
             (_, UnknownNames::Refused) => None,
         };
         let name = name.map(Box::from);
-        let result = if found.is_some() { Hello::Accepted(name) } else { Hello::Refused(name) };
+        let result = if found.is_some() {
+            ReceivedHello::Accepted(name)
+        } else {
+            ReceivedHello::Refused(name)
+        };
         LAST_HELLO.with_borrow_mut(|last| *last = result);
         let found = found?;
         let schemes = hello.signature_schemes();
@@ -137,7 +141,7 @@ fn names(der: &CertificateDer<'_>) -> Result<Vec<String>, ConfigErrorKind> {
 
 /// The result of certificate selection for a ClientHello.
 #[derive(Debug, Default)]
-pub(crate) enum Hello {
+pub(crate) enum ReceivedHello {
     /// No ClientHello was received yet.
     #[default]
     Awaited,
@@ -149,8 +153,8 @@ pub(crate) enum Hello {
 
 /// Takes the result of the last certificate selection on this thread. rustls passes the server name
 /// only to the certificate resolver, which does not know the session.
-pub(crate) fn take_hello() -> Hello {
+pub(crate) fn take_hello() -> ReceivedHello {
     LAST_HELLO.with_borrow_mut(std::mem::take)
 }
 
-thread_local!(static LAST_HELLO: RefCell<Hello> = RefCell::default());
+thread_local!(static LAST_HELLO: RefCell<ReceivedHello> = RefCell::default());

@@ -7,7 +7,7 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, ProducesTickets, WebPkiClientVerifier};
 
-use crate::certificates::Certificates;
+use crate::certificates::CertificatesByName;
 use crate::ciphers;
 use crate::error::{ConfigError, ConfigErrorKind, TlsError};
 use crate::options::{Authorities, ClientAuth, ServerOptions};
@@ -119,7 +119,8 @@ fn config(
         return Err(ConfigError::of_options(ConfigErrorKind::NoVersion));
     }
     let provider = Arc::new(ciphers::provider(&options.ciphers, &versions)?);
-    let certificates = Certificates::read(&options.identities, options.unknown_names, &provider)?;
+    let certificates =
+        CertificatesByName::read(&options.identities, options.unknown_names, &provider)?;
     let mut config = ServerConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&versions)
         .map_err(unusable)?
@@ -167,7 +168,7 @@ fn verifier(
         builder = builder.allow_unauthenticated();
     }
     if !revoked.is_empty() {
-        // Certificates that no list covers count as not revoked.
+        // CertificatesByName that no list covers count as not revoked.
         builder = builder.allow_unknown_revocation_status().only_check_end_entity_revocation();
         for pem in revoked {
             builder = builder.with_crls(pem::revocations(pem)?);

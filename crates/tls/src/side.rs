@@ -7,7 +7,7 @@ use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::UnbufferedStatus;
 
-use crate::certificates::{self, Hello};
+use crate::certificates::{self, ReceivedHello};
 use crate::error::TlsError;
 
 /// One side of TLS, implemented by rustls.
@@ -58,12 +58,12 @@ impl TlsSide for UnbufferedClientConnection {
 /// The server side: the rustls connection, and the result of certificate selection.
 pub struct ServerSide {
     tls: UnbufferedServerConnection,
-    hello: Hello,
+    hello: ReceivedHello,
 }
 
 impl ServerSide {
     pub(crate) fn new(tls: UnbufferedServerConnection) -> Self {
-        Self { tls, hello: Hello::Awaited }
+        Self { tls, hello: ReceivedHello::Awaited }
     }
 }
 
@@ -80,9 +80,9 @@ impl TlsSide for ServerSide {
 
     fn after_step(&mut self) -> Result<(), TlsError> {
         match certificates::take_hello() {
-            Hello::Awaited => Ok(()),
-            Hello::Refused(name) => Err(TlsError::UnknownName(name.map(String::from))),
-            hello @ Hello::Accepted(_) => {
+            ReceivedHello::Awaited => Ok(()),
+            ReceivedHello::Refused(name) => Err(TlsError::UnknownName(name.map(String::from))),
+            hello @ ReceivedHello::Accepted(_) => {
                 self.hello = hello;
                 Ok(())
             }
@@ -91,14 +91,14 @@ impl TlsSide for ServerSide {
 
     fn unread_max(&self) -> usize {
         match self.hello {
-            Hello::Awaited => HELLO_SIZE_MAX,
+            ReceivedHello::Awaited => HELLO_SIZE_MAX,
             _ => usize::MAX,
         }
     }
 
     fn server_name(&self) -> Option<&str> {
         match &self.hello {
-            Hello::Accepted(name) => name.as_deref(),
+            ReceivedHello::Accepted(name) => name.as_deref(),
             _ => None,
         }
     }

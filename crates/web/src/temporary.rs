@@ -186,18 +186,18 @@ mod tests {
     use fulmar_sys::{Call, Ledger};
     use std::fs;
 
-    struct Bench {
+    struct TestDir {
         folder: tempfile::TempDir,
         place: TemporaryDir,
     }
 
-    fn bench() -> Bench {
+    fn test_dir() -> TestDir {
         let folder = tempfile::tempdir().unwrap();
         let place = TemporaryDir::open(folder.path()).unwrap();
-        Bench { folder, place }
+        TestDir { folder, place }
     }
 
-    impl Bench {
+    impl TestDir {
         /// A file with `text`, unnamed, or as on a file system without support.
         fn file(&self, text: &[u8], is_nameless: bool) -> Temporary {
             let mut file = self.place.create().unwrap();
@@ -229,22 +229,28 @@ mod tests {
     #[test]
     fn a_file_is_visible_only_after_keep() {
         for is_nameless in [true, false] {
-            let bench = bench();
-            let file = bench.file(b"one", is_nameless);
-            assert_eq!(bench.names().len(), usize::from(!is_nameless));
-            file.keep_new(bench.place.as_fd(), c"a").unwrap();
-            assert_eq!((bench.names(), bench.text("a")), (vec!["a".to_owned()], "one".to_owned()));
-            let other = bench.file(b"two", is_nameless);
-            let error = other.keep_new(bench.place.as_fd(), c"a").unwrap_err();
-            assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
-            assert_eq!((bench.names(), bench.text("a")), (vec!["a".to_owned()], "one".to_owned()));
-            bench.file(b"three", is_nameless).keep(bench.place.as_fd(), c"a").unwrap();
+            let test_dir = test_dir();
+            let file = test_dir.file(b"one", is_nameless);
+            assert_eq!(test_dir.names().len(), usize::from(!is_nameless));
+            file.keep_new(test_dir.place.as_fd(), c"a").unwrap();
             assert_eq!(
-                (bench.names(), bench.text("a")),
+                (test_dir.names(), test_dir.text("a")),
+                (vec!["a".to_owned()], "one".to_owned())
+            );
+            let other = test_dir.file(b"two", is_nameless);
+            let error = other.keep_new(test_dir.place.as_fd(), c"a").unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+            assert_eq!(
+                (test_dir.names(), test_dir.text("a")),
+                (vec!["a".to_owned()], "one".to_owned())
+            );
+            test_dir.file(b"three", is_nameless).keep(test_dir.place.as_fd(), c"a").unwrap();
+            assert_eq!(
+                (test_dir.names(), test_dir.text("a")),
                 (vec!["a".to_owned()], "three".to_owned())
             );
-            bench.file(b"", is_nameless).keep(bench.place.as_fd(), c"b").unwrap();
-            assert_eq!((bench.names().len(), bench.text("b")), (2, String::new()));
+            test_dir.file(b"", is_nameless).keep(test_dir.place.as_fd(), c"b").unwrap();
+            assert_eq!((test_dir.names().len(), test_dir.text("b")), (2, String::new()));
         }
     }
 
@@ -260,21 +266,22 @@ mod tests {
     #[test]
     fn a_dropped_file_is_deleted() {
         for is_nameless in [true, false] {
-            let bench = bench();
-            drop(bench.file(b"x", is_nameless));
-            fs::create_dir(bench.folder.path().join("d")).unwrap();
-            let error = bench.file(b"x", is_nameless).keep(bench.place.as_fd(), c"d").unwrap_err();
+            let test_dir = test_dir();
+            drop(test_dir.file(b"x", is_nameless));
+            fs::create_dir(test_dir.folder.path().join("d")).unwrap();
+            let error =
+                test_dir.file(b"x", is_nameless).keep(test_dir.place.as_fd(), c"d").unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::IsADirectory);
-            assert_eq!(bench.names(), ["d"]);
+            assert_eq!(test_dir.names(), ["d"]);
         }
     }
 
     #[test]
     fn system_calls_of_a_file_are_counted() {
-        let bench = bench();
+        let test_dir = test_dir();
         for (linked, renamed) in [(1, 0), (2, 1)] {
             let before = Ledger::here();
-            bench.file(b"x", true).keep(bench.place.as_fd(), c"a").unwrap();
+            test_dir.file(b"x", true).keep(test_dir.place.as_fd(), c"a").unwrap();
             let made = Ledger::here() - before;
             for (call, times) in [
                 (Call::openat, 1),
