@@ -16,6 +16,7 @@ mod journal;
 mod partial;
 mod store;
 
+mod error;
 mod fault;
 mod options;
 
@@ -36,6 +37,7 @@ mod run;
 pub mod testing;
 
 pub use checksum::{Checksum, ChecksumError};
+pub use error::FetchError;
 pub use fault::{Doing, Fault};
 pub use feed::{Sink, Source};
 pub use list::{LINE_LEN_MAX, LineError};
@@ -43,4 +45,4 @@ pub use name::NameError;
 pub use options::{Options, Output, Proxy, Trust};
 pub use progress::Progress;
 pub use report::{Report, Tally};
-pub use run::{FetchError, Running, Stopper, start};
+pub use run::{Running, Stopper, start};

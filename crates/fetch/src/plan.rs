@@ -13,8 +13,8 @@ use fulmar_semantics::redirect;
 use fulmar_semantics::retry_after::retry_after;
 use fulmar_tls::{ClientOptions, ClientTls, Roots, Verify};
 
+use crate::error::FetchError;
 use crate::options::{Options, Proxy, Trust};
-use crate::run::FetchError;
 
 /// What all URLs have in common.
 #[derive(Debug)]
