@@ -3,9 +3,8 @@
 use fulmar_haproxy::Config;
 use fulmar_proxy::Live;
 
-use crate::doors::Door;
+use crate::doors::{Door, binds};
 use crate::error::Error;
-use crate::gateway::binds;
 
 /// Reads them, and keeps nothing: all that is wrong (`-c`).
 pub fn check(config: &Config) -> Vec<Error> {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use fulmar_drive::ListenOptions;
 use fulmar_haproxy::model::{BindAddress, BindCertificate, BindTls, ClientVerify, TlsVersion};
-use fulmar_haproxy::{Bind, Frontend};
+use fulmar_haproxy::{Bind, Config, Frontend};
 use fulmar_host::{Address, Listen};
 use fulmar_proto::Layer;
 use fulmar_proxy::{BindId, MakeLayer, probes};
@@ -59,6 +59,15 @@ impl Door {
             }
         }))
     }
+}
+
+/// Every line that is listened on, in the order of the text.
+pub(crate) fn binds(config: &Config) -> impl Iterator<Item = (BindId, &Frontend, &Bind)> {
+    let frontends = config.frontends.iter().enumerate();
+    frontends.filter(|(_, frontend)| !frontend.disabled).flat_map(|(number, frontend)| {
+        let binds = frontend.binds.iter().enumerate();
+        binds.map(move |(at, bind)| (BindId { frontend: number, bind: at }, &**frontend, bind))
+    })
 }
 
 /// What a `bind` line listens on.

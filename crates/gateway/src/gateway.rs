@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::thread;
 
 use fulmar_drive::LoopOptions;
-use fulmar_haproxy::{Bind, Config, Frontend};
+use fulmar_haproxy::{Bind, Config};
 use fulmar_host::{Address, Bound, Program, Running, Stopper};
-use fulmar_proxy::{BindId, Live};
+use fulmar_proxy::Live;
 
 use crate::check;
 use crate::crews::{Checkers, Proxies, Roll};
-use crate::doors::{self, Door};
+use crate::doors::{self, Door, binds};
 use crate::error::Error;
 use crate::limits::Limits;
 use crate::logs::{Logs, machine_name};
@@ -171,15 +171,6 @@ impl Gateway {
     pub fn start(self) -> Result<Running<()>, Error> {
         Ok(self.bound.start()?)
     }
-}
-
-/// Every line that is listened on, in the order of the text.
-pub(crate) fn binds(config: &Config) -> impl Iterator<Item = (BindId, &Frontend, &Bind)> {
-    let frontends = config.frontends.iter().enumerate();
-    frontends.filter(|(_, frontend)| !frontend.disabled).flat_map(|(number, frontend)| {
-        let binds = frontend.binds.iter().enumerate();
-        binds.map(move |(at, bind)| (BindId { frontend: number, bind: at }, &**frontend, bind))
-    })
 }
 
 /// With the line that the error is about.

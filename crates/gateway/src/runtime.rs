@@ -14,7 +14,9 @@ mod engine;
 mod lines;
 mod listen;
 
+mod call;
 mod commands;
+mod shown;
 mod world;
 
 #[cfg(any(test, feature = "testing"))]
@@ -29,8 +31,8 @@ mod sessions;
 mod settings;
 mod show;
 
-pub(crate) use certificates::Certificates;
 pub use engine::Runtime;
 pub(crate) use listen::{Consoles, listens};
 pub(crate) use servers::check_status;
+pub(crate) use shown::Certificates;
 pub use world::World;

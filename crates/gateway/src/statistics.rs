@@ -3,6 +3,7 @@
 //! [`rows`] reads the counters and the state of servers; everything else writes what it found.
 
 pub mod columns;
+pub mod kind;
 pub mod value;
 
 pub mod process;

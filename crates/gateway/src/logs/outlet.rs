@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use fulmar_haproxy::model::LogAddress;
 use fulmar_sys as sys;
 
-use super::stream::Stream;
+use super::stream::{Lost, Stream};
 
 /// One place that lines go to, for all threads.
 #[derive(Debug)]
@@ -22,9 +22,6 @@ enum Sink {
     /// Whatever it is: lines wait for the end of a thread's turn, and go with one call.
     Stream(Stream),
 }
-
-/// How many lines were lost.
-pub(super) type Lost = u64;
 
 impl Outlet {
     /// Makes the socket, and connects it if anybody is there: then a line is one call, without an

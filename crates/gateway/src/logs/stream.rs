@@ -12,7 +12,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use fulmar_sys::{self as sys, PollEntry};
 
-use super::outlet::Lost;
+/// How many lines were lost.
+pub(super) type Lost = u64;
 
 /// An open descriptor that lines of all threads are written to.
 #[derive(Debug)]

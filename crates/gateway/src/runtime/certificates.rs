@@ -1,68 +1,11 @@
 //! Certificates of listeners, replaced while they are shown: in two steps, as HAProxy has it.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::path::Path;
 
 use bytes::Bytes;
-use fulmar_tls::{ConfigError, Pem, ServerOptions, ServerTls};
 
-use super::commands::Call;
+use super::call::Call;
 use super::world::Reply;
-use crate::doors::has_key;
-
-/// What listeners show, by the files that it came from.
-#[derive(Debug, Default)]
-pub(crate) struct Certificates {
-    /// Of each listener with TLS: the files of its identities, in their order.
-    shown: Vec<(ServerTls, Vec<PathBuf>)>,
-    /// What is to take a file's place.
-    begun: Mutex<BTreeMap<PathBuf, Bytes>>,
-}
-
-impl Certificates {
-    pub(crate) fn new(shown: Vec<(ServerTls, Vec<PathBuf>)>) -> Self {
-        Self { shown, begun: Mutex::default() }
-    }
-
-    /// How listeners would be set up with this in a file's place.
-    fn with<'a>(
-        &'a self,
-        file: &'a Path,
-        pem: &'a Bytes,
-    ) -> impl Iterator<Item = (&'a ServerTls, ServerOptions)> {
-        let concerned =
-            self.shown.iter().filter(move |(_, files)| files.iter().any(|it| it == file));
-        concerned.map(move |(tls, files)| {
-            let mut options = tls.options();
-            let places = files.iter().zip(&mut options.identities);
-            for (_, identity) in places.filter(|(it, _)| *it == file) {
-                let pem = Pem::Read(file.to_owned(), pem.clone());
-                if has_key(&pem) {
-                    identity.key = pem.clone();
-                }
-                identity.cert = pem;
-            }
-            (tls, options)
-        })
-    }
-
-    /// True if it can be shown.
-    fn try_out(&self, file: &Path, pem: &Bytes) -> Result<(), ConfigError> {
-        self.with(file, pem).try_for_each(|(_, options)| ServerTls::new(options).map(drop))
-    }
-
-    fn begun<R>(&self, act: impl FnOnce(&mut BTreeMap<PathBuf, Bytes>) -> R) -> R {
-        act(&mut self.begun.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn files(&self) -> Vec<&PathBuf> {
-        let mut files: Vec<&PathBuf> = self.shown.iter().flat_map(|(_, files)| files).collect();
-        files.sort();
-        files.dedup();
-        files
-    }
-}
 
 pub(super) fn show(call: &mut Call<'_>) -> Reply {
     let all = &call.world.certificates;

@@ -5,6 +5,7 @@ use std::time::Instant;
 use fulmar_haproxy::model::Level;
 use fulmar_haproxy::model::Level::{Admin, Operator, User};
 
+use super::call::Call;
 use super::lines::Asked;
 use super::world::{Asker, Reply, World};
 use super::{certificates, errors, frontends, lists, servers, sessions, settings, show};
@@ -19,29 +20,6 @@ pub(super) struct Command {
     usage: &'static str,
     text: &'static str,
     run: fn(&mut Call<'_>) -> Reply,
-}
-
-/// A command that is being run.
-pub(super) struct Call<'a> {
-    pub(super) world: &'a World,
-    pub(super) asker: &'a mut Asker,
-    pub(super) now: Instant,
-    /// What stands behind the words that it begins with.
-    pub(super) rest: &'a [String],
-    /// What stands on the lines below it.
-    pub(super) payload: Option<&'a str>,
-}
-
-impl<'a> Call<'a> {
-    /// One of the words behind it.
-    pub(super) fn word(&self, at: usize) -> Option<&'a str> {
-        self.rest.get(at).map(String::as_str)
-    }
-
-    /// True if one of the words behind it is this one.
-    pub(super) fn has(&self, word: &str) -> bool {
-        self.rest.iter().any(|it| it == word)
-    }
 }
 
 /// Runs a command.

@@ -11,7 +11,7 @@ use fulmar_sys as sys;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::commands::Call;
+use super::call::Call;
 use super::world::{Pieces, Reply};
 use crate::statistics::rows::proxies;
 

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use fulmar_proxy::LiveFrontend;
 
-use super::commands::Call;
+use super::call::Call;
 use super::world::Reply;
 
 pub(super) fn disable(call: &mut Call<'_>) -> Reply {

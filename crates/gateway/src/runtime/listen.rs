@@ -11,7 +11,7 @@ use fulmar_host::{Crew, Listen, Worker};
 use fulmar_proxy::Live;
 use fulmar_sys as sys;
 
-use super::certificates::Certificates;
+use super::shown::Certificates;
 use super::{Runtime, World};
 use crate::statistics::Process;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fulmar_haproxy::rules::lists::{List, LookedUp, Refused, Sort, Version, Which};
 use fulmar_haproxy::rules::{Sample, Type};
 
-use super::commands::Call;
+use super::call::Call;
 use super::world::{Pieces, Reply};
 
 pub(super) fn show_acl(call: &mut Call<'_>) -> Reply {

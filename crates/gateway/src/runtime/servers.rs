@@ -9,7 +9,7 @@ use fulmar_proxy::balance::{Admin, Health, Weight};
 
 use fulmar_proxy::CheckStatus;
 
-use super::commands::Call;
+use super::call::Call;
 use super::world::{Pieces, Place, Reply};
 use crate::statistics::change::find_backend;
 

@@ -6,7 +6,7 @@ use fulmar_engine::SocketId;
 use fulmar_haproxy::Mode;
 use fulmar_proxy::{Answer, Order, PORTION, SessionView};
 
-use super::commands::Call;
+use super::call::Call;
 use super::world::{Asker, Reply, World};
 
 pub(super) fn show(call: &mut Call<'_>) -> Reply {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use fulmar_haproxy::model::Level;
 use fulmar_proxy::Order;
 
-use super::commands::Call;
+use super::call::Call;
 use super::world::Reply;
 
 pub(super) fn clear_counters(call: &mut Call<'_>) -> Reply {

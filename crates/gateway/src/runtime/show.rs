@@ -5,7 +5,7 @@ use std::fs;
 
 use fulmar_haproxy::model::{BindAddress, Level, StatsSocket};
 
-use super::commands::Call;
+use super::call::Call;
 use super::world::{Pieces, Reply};
 use crate::statistics::info::{self, VERSION};
 use crate::statistics::rows::{Walk, Wish, proxies};

@@ -13,8 +13,8 @@ use fulmar_haproxy::{Config, Environment, Machine, Options, Source, load};
 use fulmar_proto::{Input, Segment};
 use fulmar_proxy::Live;
 
-use super::certificates::Certificates;
 use super::engine::Runtime;
+use super::shown::Certificates;
 use super::world::World;
 use crate::statistics::Process;
 

@@ -8,7 +8,7 @@ use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::{Level, StatsSocket};
 use fulmar_proxy::{Answer, Hearer, Live, LiveBackend, LiveServer, Order, Wake};
 
-use super::certificates::Certificates;
+use super::shown::Certificates;
 use crate::statistics::Process;
 use crate::statistics::change::{find_backend, find_server};
 use crate::statistics::process::Moment;

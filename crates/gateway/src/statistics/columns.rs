@@ -1,6 +1,6 @@
 //! The columns of a row, in HAProxy's order (its management guide, §9.1).
 
-use super::value::{Kind, Tags};
+use super::kind::{Kind, Tags};
 
 macro_rules! columns {
     ($($name:ident $tags:literal $text:literal),* $(,)?) => {

@@ -9,9 +9,10 @@ use fulmar_proto::PipeCounts;
 use fulmar_proxy::{Counter, Limit, Live, Rate};
 use fulmar_sys::Call;
 
+use super::kind::Tags;
 use super::process::{Moment, Process};
 use super::rows::Total;
-use super::value::{Tags, Value};
+use super::value::Value;
 
 /// A fact.
 #[derive(Clone, Debug)]

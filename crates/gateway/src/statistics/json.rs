@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use super::info::Fact;
-use super::value::{Row, Tags, Value};
+use super::kind::Tags;
+use super::value::{Row, Value};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -105,7 +106,7 @@ fn typed(value: &Value) -> Typed<'_> {
 mod tests {
     use super::*;
     use crate::statistics::columns::Column;
-    use crate::statistics::value::Kind;
+    use crate::statistics::kind::Kind;
 
     #[test]
     fn names_cannot_break_out_of_their_quotes() {

@@ -65,7 +65,7 @@ fn quote(text: &str, out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::statistics::value::Kind;
+    use crate::statistics::kind::Kind;
 
     #[test]
     fn the_names_are_those_of_haproxy_2_6() {

@@ -9,9 +9,10 @@ use fulmar_proxy::{Counter, Live};
 
 use super::columns::Column;
 use super::info::{Fact, VERSION, facts, frontends};
+use super::kind::Kind;
 use super::process::{Moment, Process};
 use super::rows::{Wish, rows};
-use super::value::{Kind, Row, Value};
+use super::value::{Row, Value};
 
 use families::{FAMILIES, Family, PROCESS, Shape};
 

@@ -17,9 +17,10 @@ use sha2::{Digest, Sha256};
 
 use super::columns::Column;
 use super::info::{VERSION, frontends};
+use super::kind::Kind;
 use super::process::{Moment, Process};
 use super::query::Query;
-use super::value::{Kind, Row};
+use super::value::Row;
 
 use markup::{bytes, count, escape, long_time};
 

@@ -1,7 +1,7 @@
 //! Which metrics there are, and which column or fact each one shows.
 
 use super::super::columns::Column;
-use super::super::value::Kind;
+use super::super::kind::Kind;
 
 /// A family of metrics.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,8 @@
 //! A proxy on the page: a card with a table, and the form that changes its servers.
 
 use super::super::columns::Column;
-use super::super::value::{Kind, Row};
+use super::super::kind::Kind;
+use super::super::value::Row;
 use super::markup::{Show, escape, sum, tip, value};
 use super::{SPARK, View};
 

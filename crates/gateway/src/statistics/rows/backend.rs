@@ -5,8 +5,9 @@ use fulmar_proxy::balance::{Health, Member};
 use fulmar_proxy::{Counter, LiveBackend, Rate};
 
 use super::super::columns::Column;
+use super::super::kind::Kind;
 use super::super::process::Moment;
-use super::super::value::{Kind, Row};
+use super::super::value::Row;
 use super::total::{ANSWERS, REQUESTS};
 use super::{Http1, Total, mode_name};
 

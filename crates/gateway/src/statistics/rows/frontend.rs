@@ -6,8 +6,9 @@ use fulmar_haproxy::model::{Bind, Mode};
 use fulmar_proxy::{Counter, Counters, LiveFrontend, Rate};
 
 use super::super::columns::Column;
+use super::super::kind::Kind;
 use super::super::process::{Moment, Process};
-use super::super::value::{Kind, Row};
+use super::super::value::Row;
 use super::total::{ANSWERS, REQUESTS};
 use super::{Http1, Total, bind_text, mode_name};
 

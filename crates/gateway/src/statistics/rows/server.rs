@@ -6,8 +6,9 @@ use fulmar_proxy::balance::{Admin, Health, Member};
 use fulmar_proxy::{CheckState, Counter, Inherited, Live, LiveBackend, LiveServer, Rate};
 
 use super::super::columns::Column;
+use super::super::kind::Kind;
 use super::super::process::Moment;
-use super::super::value::{Kind, Row};
+use super::super::value::Row;
 use super::{Total, mode_name};
 
 /// What is told of the state of a server.
