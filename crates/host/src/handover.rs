@@ -32,7 +32,7 @@ use fulmar_sys::{self as sys, PollEntry};
 use crate::address::Address;
 use crate::error::Error;
 use crate::file::SocketFile;
-use crate::listen::Opened;
+use crate::opened::Opened;
 use crate::running::Stopper;
 
 /// Where the next process will ask.

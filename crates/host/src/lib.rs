@@ -58,6 +58,7 @@ mod address;
 mod error;
 mod file;
 mod listen;
+mod opened;
 
 mod activation;
 
@@ -66,6 +67,7 @@ mod host;
 mod outcome;
 mod program;
 mod running;
+mod thread;
 mod worker;
 
 mod handover;
@@ -76,7 +78,8 @@ pub use crew::Crew;
 pub use error::Error;
 pub use fulmar_drive::{Driven, Driver, LoopOptions, Spin};
 pub use host::{Host, OnPanic};
-pub use listen::{Listen, Opened};
+pub use listen::Listen;
+pub use opened::Opened;
 pub use outcome::{Outcome, Usage};
 pub use program::{Bound, Program};
 pub use running::{Running, Stopper};

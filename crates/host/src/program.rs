@@ -13,9 +13,10 @@ use crate::crew::Crew;
 use crate::error::Error;
 use crate::file::SocketFile;
 use crate::handover::{Control, Desk, Offer, Previous, Taken, arrive, ask, offer};
-use crate::listen::{Listen, Opened};
+use crate::listen::Listen;
+use crate::opened::Opened;
 use crate::running::{EndsAll, Running, Stopper, Thread, join};
-use crate::worker::{Built, Seat, Share};
+use crate::thread::{Built, Seat, Share};
 
 /// One or several crews, which begin and end together. `R` is what each of their threads leaves.
 ///

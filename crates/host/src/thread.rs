@@ -1,0 +1,86 @@
+//! One thread: an engine and its reactor, from the start to the end.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+
+use fulmar_drive::{Driven, Reactor, Waker};
+use fulmar_engine::Stop;
+use fulmar_sys::{self as sys, Ledger};
+
+use crate::crew::Crew;
+use crate::outcome::{Outcome, Usage};
+use crate::worker::Worker;
+
+/// What a thread is given.
+pub(crate) struct Seat<C> {
+    pub(crate) number: usize,
+    pub(crate) crew: Arc<C>,
+    pub(crate) sockets: Vec<Share>,
+    pub(crate) stop: Stop,
+    /// It is told that this thread could begin.
+    pub(crate) built: Sender<Built>,
+    /// It tells whether all others could too; if not, it is gone without a word.
+    pub(crate) begin: Receiver<()>,
+}
+
+/// A thread that could begin.
+#[derive(Debug)]
+pub(crate) struct Built {
+    pub(crate) number: usize,
+    pub(crate) waker: Waker,
+    pub(crate) driven: Driven,
+}
+
+/// A listening socket of a thread.
+pub(crate) struct Share {
+    /// Which listen of its crew it is due to.
+    pub(crate) listen: usize,
+    pub(crate) socket: OwnedFd,
+}
+
+impl<C: Crew> Seat<C> {
+    /// Runs until the end; `None` if it was not to begin, since another thread could not.
+    pub(crate) fn run(self) -> io::Result<Option<Outcome<C::Report>>> {
+        sys::block_write_signals()?; // whatever the program does about them
+        let crew = self.crew;
+        let listeners = self.sockets.iter().map(|share| share.listen).collect();
+        let worker = Worker::new(self.number, listeners, self.stop);
+        let engine = crew.make(&worker)?;
+        let mut reactor = Reactor::with_options(engine, crew.loop_options())?;
+        for share in self.sockets {
+            let id = reactor.listen(share.socket)?;
+            crew.add_listener(&mut reactor.engine, &worker, id);
+        }
+        let waker = reactor.waker()?;
+        crew.set_waker(&mut reactor.engine, &worker, waker.clone());
+        let (driven, mut driver) = (reactor.driven(), reactor.driver());
+        crew.hear_driven(&worker, &driven);
+        // Who waits for it is gone only if the program is: then nobody says that we may begin.
+        let built = Built { number: worker.number, waker, driven };
+        let _ = self.built.send(built);
+        drop(self.built);
+        if self.begin.recv().is_err() {
+            return Ok(None);
+        }
+        // An engine may have something to do before anybody comes: its first deadline is told.
+        reactor.with(|_, _| ());
+        while !crew.is_done(&reactor.engine, &worker) {
+            reactor.turn()?;
+            crew.after_turn(&mut reactor.engine, &worker);
+            if reactor.driver() != driver {
+                driver = reactor.driver();
+                crew.hear_driven(&worker, &reactor.driven());
+            }
+        }
+        let report = crew.finish(&mut reactor.engine);
+        let usage = Usage {
+            stats: reactor.stats(),
+            accept_failures: crew.accept_failures(&reactor.engine),
+            ledger: Ledger::here(),
+            cpu: sys::thread_cpu()?,
+        };
+        Ok(Some(Outcome { report, usage, driven: reactor.driven() }))
+    }
+}
