@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::body_len::BodyLen;
 use crate::event::{Event, Role, StreamId};
 use crate::head::{Headers, Scratch};
 use crate::input::Input;
@@ -182,18 +183,6 @@ pub struct Wishes {
     pub finished: bool,
     /// True once nothing more will be read or written.
     pub closed: bool,
-}
-
-/// How long a body is, as far as its sender says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum BodyLen {
-    /// No body.
-    #[default]
-    Empty,
-    /// As many bytes as this; the answer to a HEAD carries the number and no body.
-    Exact(u64),
-    /// Its end is marked: by the last chunk, or by the end of the connection.
-    Unknown,
 }
 
 /// What a connection waits for. Protocols have no clock: policy puts a deadline on each of these.

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use bytes::Bytes;
 
-use crate::connection::BodyLen;
+use crate::body_len::BodyLen;
 use crate::head::{Headers, Request, Response};
 
 /// Which side of the conversation we are: fixes what we send and what we receive.

@@ -7,6 +7,7 @@
 //! The modules stand in reading order; [`connection`] is the page that everything implements.
 #![forbid(unsafe_code)]
 
+mod body_len;
 pub mod connection;
 pub mod event;
 mod fields;
@@ -27,7 +28,8 @@ pub mod raw;
 pub mod h1;
 
 pub use block::Block;
-pub use connection::{BodyLen, Connection, Misuse, PeerError, Phase, Wishes};
+pub use body_len::BodyLen;
+pub use connection::{Connection, Misuse, PeerError, Phase, Wishes};
 pub use event::{Client, Event, Raw, Role, Server, StreamId};
 pub use fields::HeaderBuf;
 pub use h1::{ClientConnection, ServerConnection, is_request_target};

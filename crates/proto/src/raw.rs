@@ -9,7 +9,8 @@
 //!            └─────── reset ─────────────────┴────────▶ closed, and nothing is sent any more
 //! ```
 
-use crate::connection::{BodyLen, Connection, Misuse, PeerError, Phase, Wishes};
+use crate::body_len::BodyLen;
+use crate::connection::{Connection, Misuse, PeerError, Phase, Wishes};
 use crate::event::{Event, Raw, StreamId};
 use crate::head::{Headers, Scratch};
 use crate::input::Input;

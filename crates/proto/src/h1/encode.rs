@@ -6,7 +6,8 @@
 
 use bytes::Bytes;
 
-use crate::connection::{BodyLen, Misuse, PeerError};
+use crate::body_len::BodyLen;
+use crate::connection::{Misuse, PeerError};
 use crate::head::{Added, Headers, Request, is_asked, is_field_value, is_hop, is_token, trim_ows};
 
 use super::{chunked, target};

@@ -4,7 +4,8 @@
 //! work. Where the RFC lets a recipient repair a doubtful message, this one rejects it: two
 //! recipients that repair differently are a request smuggling attack.
 
-use crate::connection::{BodyLen, PeerError};
+use crate::body_len::BodyLen;
+use crate::connection::PeerError;
 use crate::head::{Version, is_token, trim_ows};
 
 use super::leniency::Leniency;

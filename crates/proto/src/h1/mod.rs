@@ -24,7 +24,8 @@
 
 use std::marker::PhantomData;
 
-use crate::connection::{BodyLen, Connection, Misuse, PeerError, Phase, Wishes};
+use crate::body_len::BodyLen;
+use crate::connection::{Connection, Misuse, PeerError, Phase, Wishes};
 use crate::event::{Client, Event, Server, StreamId};
 use crate::head::{Headers, Scratch};
 use crate::input::Input;

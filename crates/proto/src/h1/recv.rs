@@ -1,6 +1,7 @@
 //! What the peer sends: heads, bodies, tunnels, and what nobody wants to hear any more.
 
-use crate::connection::{BodyLen, PeerError};
+use crate::body_len::BodyLen;
+use crate::connection::PeerError;
 use crate::event::Event;
 use crate::head::{Header, Headers, Request, Response, Scratch, Version};
 use crate::input::Input;

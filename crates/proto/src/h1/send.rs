@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 
-use crate::connection::{BodyLen, Misuse};
+use crate::body_len::BodyLen;
+use crate::connection::Misuse;
 use crate::event::StreamId;
 use crate::head::{Headers, Request, Response};
 use crate::transmit::Segment;
