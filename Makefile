@@ -32,10 +32,8 @@ test: tools ## All tests, with real peers (installs Debian packages that are mis
 	$(MAKE) build-tests
 	$(MAKE) -j2 test-usual test-ring # side by side: they wait more than they compute
 
-bench: dist ## All measurements, against the peers: the reference report, then the bars of the README
-	$(BINARIES)/dist/fulmar bench all --json $(TARGET_DIR)/reference.json --html $(TARGET_DIR)/reference.html
-	cp $(TARGET_DIR)/reference.json $(TARGET_DIR)/reference.html bench/ # none that was interrupted
-	bench/run
+bench: tools ## All benchmarks beside the peers: target/results.md, .json and .html
+	bench/run --out $(TARGET_DIR)/results.json --html $(TARGET_DIR)/results.html
 
 # Everything, over what is usual: `auto`, and no polling.
 test-usual:

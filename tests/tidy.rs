@@ -655,7 +655,10 @@ const ALLOWED: &[Edges] = &[
             "web",
         ],
     ),
-    crate_("bench", &["audit", "client", "drive", "engine", "proto", "server", "sys", "tls"]),
+    crate_(
+        "bench",
+        &["audit", "client", "drive", "engine", "load", "proto", "server", "sys", "tls"],
+    ),
     crate_(
         "tests",
         &[

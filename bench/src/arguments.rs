@@ -12,9 +12,9 @@ use clap::Parser;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::lab::{Options, Stopper, find};
-use crate::report::{self, Report};
-use crate::runs::{self, EXPERIMENTS, Experiment};
+use crate::lab::{RunOptions, RunStopper, find};
+use crate::report::{self, BenchReport};
+use crate::scenarios;
 use crate::worker;
 
 /// Measure fulmar beside its peers, in turn on the same cores.
@@ -22,19 +22,24 @@ use crate::worker;
 #[command(name = "fulmar bench", bin_name = "fulmar bench", after_help = HELP)]
 #[command(args_override_self = true)]
 struct Arguments {
-    /// Which experiments: idle, urls, hyper, responses, forward, or `all`
-    #[arg(value_name = "NAME", required_unless_present_any = ["list", "from"])]
+    /// Scenarios (--list names them), `reference` for the first five, or `all`
+    #[arg(value_name = "NAME", required_unless_present_any = ["list", "from", "all"])]
     names: Vec<String>,
 
-    /// List the experiments
+    /// List the scenarios
     #[arg(long)]
     list: bool,
 
+    /// RunScenario all scenarios unless some are named
+    #[arg(long)]
+    all: bool,
+
     /// Length of each measured interval: 10, 500ms, 2m
-    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = duration)]
+    #[arg(short, long, alias = "seconds", value_name = "TIME", default_value = "1s",
+          value_parser = duration)]
     duration: Duration,
 
-    /// Rounds: how often each side is measured, in turn
+    /// How often each side is measured, in turn
     #[arg(short, long, value_name = "N", default_value_t = 3,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
@@ -53,6 +58,10 @@ struct Arguments {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
+    /// Write the report as JSON, and its text next to it as FILE.md
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    out: Option<PathBuf>,
+
     /// Write the report as one HTML file; `-` as for --json
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -67,12 +76,12 @@ struct Arguments {
 }
 
 /// Why the program ends early.
-enum Failure {
+enum BenchFailure {
     Usage(String),
     Message(String),
 }
 
-/// Runs what the command line requests: a worker, or experiments.
+/// Runs a worker, or scenarios.
 pub(crate) fn run() -> ExitCode {
     let mut words = std::env::args().skip(1);
     let result = match words.next().as_deref() {
@@ -81,37 +90,38 @@ pub(crate) fn run() -> ExitCode {
     };
     let (message, status) = match result {
         Ok(status) => return status,
-        Err(Failure::Usage(message)) => (message, USAGE),
-        Err(Failure::Message(message)) => (message, 1),
+        Err(BenchFailure::Usage(message)) => (message, USAGE),
+        Err(BenchFailure::Message(message)) => (message, 1),
     };
     eprintln!("fulmar-bench: {message}");
     ExitCode::from(status)
 }
 
-fn work(words: &[String]) -> Result<ExitCode, Failure> {
-    let output = worker::run(words).map_err(|error| Failure::Message(error.to_string()))?;
+fn work(words: &[String]) -> Result<ExitCode, BenchFailure> {
+    let output = worker::run(words).map_err(|error| BenchFailure::Message(error.to_string()))?;
     print(&output).map(|()| ExitCode::SUCCESS)
 }
 
-fn measure(arguments: &Arguments) -> Result<ExitCode, Failure> {
+fn measure(arguments: &Arguments) -> Result<ExitCode, BenchFailure> {
     if arguments.list {
-        let width = EXPERIMENTS.iter().map(|it| it.name.len()).max().unwrap_or(0);
-        let line = |it: &Experiment| {
-            format!("{:width$}  {}\n{:width$}  after {}\n", it.name, it.title, "", it.source)
-        };
-        return print(&EXPERIMENTS.iter().map(line).collect::<String>())
-            .map(|()| ExitCode::SUCCESS);
+        let lines = scenarios::all().into_iter().map(|it| match it.source {
+            "" => format!("{:21}  {}\n", it.name, it.title),
+            source => format!("{:21}  {}\n{:21}  after {source}\n", it.name, it.title, ""),
+        });
+        return print(&lines.collect::<String>()).map(|()| ExitCode::SUCCESS);
     }
-    let chosen = runs::choose(&arguments.names);
-    let chosen = chosen.map_err(|error| Failure::Usage(error.to_string()))?;
+    let all = ["all".to_owned()];
+    let names = if arguments.names.is_empty() { &all[..] } else { &arguments.names };
+    let chosen = scenarios::choose(names);
+    let chosen = chosen.map_err(|error| BenchFailure::Usage(error.to_string()))?;
     // Opened before a run of minutes, so that a wrong path is reported at once.
-    let files = Files::open(arguments)?;
+    let files = ReportFiles::open(arguments)?;
     if let Some(path) = &arguments.from {
         return files.write(&read(path)?).map(|()| ExitCode::SUCCESS);
     }
-    let stopper = Stopper::default();
+    let stopper = RunStopper::default();
     watch_signals(stopper.clone()).map_err(|error| failure("signals", error))?;
-    let options = Options {
+    let options = RunOptions {
         fulmar: fulmar(arguments.binaries.as_deref())?,
         program: std::env::current_exe().map_err(|error| failure("this program's path", error))?,
         interval: arguments.duration,
@@ -119,25 +129,23 @@ fn measure(arguments: &Arguments) -> Result<ExitCode, Failure> {
         connections: arguments.connections.clone(),
         requests: arguments.requests,
     };
-    let progress = |message: &str| eprintln!("fulmar-bench: {message}");
-    let report = runs::run(&chosen, options, &stopper, progress)
-        .map_err(|error| Failure::Message(error.to_string()))?;
+    let report = scenarios::run(&chosen, &options, &stopper)
+        .map_err(|error| BenchFailure::Message(error.to_string()))?;
     files.write(&report)?;
-    let failed = report.experiments.iter().any(|outcome| outcome.failure.is_some());
-    Ok(match (stopper.is_stopped(), failed) {
+    Ok(match (stopper.is_stopped(), report.is_good()) {
         (true, _) => ExitCode::from(INTERRUPTED),
-        (false, true) => ExitCode::FAILURE,
-        (false, false) => ExitCode::SUCCESS,
+        (false, false) => ExitCode::FAILURE,
+        (false, true) => ExitCode::SUCCESS,
     })
 }
 
 /// The binary that is measured: in `directory`, or next to this program, or on PATH.
-fn fulmar(directory: Option<&Path>) -> Result<PathBuf, Failure> {
+fn fulmar(directory: Option<&Path>) -> Result<PathBuf, BenchFailure> {
     let here = std::env::current_exe().ok();
     let directory = directory.or_else(|| here.as_deref().and_then(Path::parent));
     let beside = directory.map(|directory| directory.join("fulmar")).filter(|it| it.is_file());
     beside.or_else(|| find("fulmar")).ok_or_else(|| {
-        Failure::Message(
+        BenchFailure::Message(
             "the binary 'fulmar' is not next to fulmar-bench and not on PATH; build it with \
              'make build', or name its directory with --binaries"
                 .to_owned(),
@@ -146,7 +154,7 @@ fn fulmar(directory: Option<&Path>) -> Result<PathBuf, Failure> {
 }
 
 /// Stops the run at the first SIGINT or SIGTERM; the second one ends this process at once.
-fn watch_signals(stopper: Stopper) -> io::Result<()> {
+fn watch_signals(stopper: RunStopper) -> io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let body = move || {
         for (count, _) in signals.forever().enumerate() {
@@ -159,29 +167,30 @@ fn watch_signals(stopper: Stopper) -> io::Result<()> {
     thread::Builder::new().name("signals".into()).spawn(body).map(drop)
 }
 
-fn read(path: &Path) -> Result<Report, Failure> {
+fn read(path: &Path) -> Result<BenchReport, BenchFailure> {
     let mut text = String::new();
     let read = match path == Path::new("-") {
         true => io::stdin().lock().take(REPORT_SIZE_MAX).read_to_string(&mut text).map(drop),
         false => fs::read_to_string(path).map(|read| text = read),
     };
     read.map_err(|error| failure(path.display(), error))?;
-    Report::from_json(&text)
+    BenchReport::from_json(&text)
         .map_err(|error| failure(path.display(), format!("it cannot be read as a report: {error}")))
 }
 
 /// Where a report goes besides standard output.
-struct Files<'a> {
+struct ReportFiles<'a> {
     json: Option<(&'a Path, Option<File>)>,
     html: Option<(&'a Path, Option<File>)>,
+    markdown: Option<PathBuf>,
 }
 
-impl<'a> Files<'a> {
+impl<'a> ReportFiles<'a> {
     /// Opens the files; their contents stay until there is a report.
-    fn open(arguments: &'a Arguments) -> Result<Self, Failure> {
+    fn open(arguments: &'a Arguments) -> Result<Self, BenchFailure> {
         let is_stdout = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
         if is_stdout(&arguments.json) && is_stdout(&arguments.html) {
-            return Err(Failure::Usage(
+            return Err(BenchFailure::Usage(
                 "standard output (-) is named twice: --json and --html; use a file for one of them"
                     .to_owned(),
             ));
@@ -194,26 +203,31 @@ impl<'a> Files<'a> {
                 file.map(|file| Some((path, Some(file)))).map_err(|it| failure(path.display(), it))
             }
         };
-        Ok(Self { json: open(&arguments.json)?, html: open(&arguments.html)? })
+        let json = if arguments.out.is_some() { &arguments.out } else { &arguments.json };
+        let markdown = arguments.out.as_ref().map(|path| path.with_extension("md"));
+        Ok(Self { json: open(json)?, html: open(&arguments.html)?, markdown })
     }
 
     /// Writes all of them, and the text to standard output even if a file cannot be written.
-    fn write(self, report: &Report) -> Result<(), Failure> {
+    fn write(self, report: &BenchReport) -> Result<(), BenchFailure> {
         let is_stdout = |place: &Option<(&Path, Option<File>)>| matches!(place, Some((_, None)));
-        let text = report::text(report);
+        let text = report::markdown(report);
         let is_taken = is_stdout(&self.json) || is_stdout(&self.html);
         let json = self.json.map_or(Ok(()), |place| write(place, &report.json()));
         let html = self.html.map_or(Ok(()), |place| write(place, &report::html(report)));
+        let markdown = self.markdown.map_or(Ok(()), |path| {
+            fs::write(&path, &text).map_err(|error| failure(path.display(), error))
+        });
         let printed = match is_taken {
             true => Ok(eprint!("{text}")),
             false => print(&text),
         };
-        json.and(html).and(printed)
+        json.and(html).and(markdown).and(printed)
     }
 }
 
 /// Replaces the contents of a file; a pipe or a terminal has none.
-fn write((path, file): (&Path, Option<File>), text: &str) -> Result<(), Failure> {
+fn write((path, file): (&Path, Option<File>), text: &str) -> Result<(), BenchFailure> {
     let Some(mut file) = file else { return print(text) };
     let is_file = file.metadata().is_ok_and(|it| it.is_file());
     let emptied = if is_file { file.set_len(0) } else { Ok(()) };
@@ -222,7 +236,7 @@ fn write((path, file): (&Path, Option<File>), text: &str) -> Result<(), Failure>
 }
 
 /// Writes to standard output; a closed pipe (`| head`) is no error.
-fn print(text: &str) -> Result<(), Failure> {
+fn print(text: &str) -> Result<(), BenchFailure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -232,8 +246,8 @@ fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-fn failure(doing: impl Display, why: impl Display) -> Failure {
-    Failure::Message(format!("{doing}: {why}"))
+fn failure(doing: impl Display, why: impl Display) -> BenchFailure {
+    BenchFailure::Message(format!("{doing}: {why}"))
 }
 
 /// `10`, `10s`, `500ms`, `2m`: a bare number is in seconds.
@@ -254,13 +268,13 @@ fn duration(text: &str) -> Result<Duration, String> {
 /// As clap ends.
 const USAGE: u8 = 2;
 const INTERRUPTED: u8 = 130;
-/// A hundred times the size of a report of all experiments.
+/// A hundred times the size of a report of all scenarios.
 const REPORT_SIZE_MAX: u64 = 32 << 20;
 
 const HELP: &str = "\
-Exit status: 0 when everything was measured; 1 if an experiment failed, or a report cannot be read
-or written; 2 if the command line is wrong; 130 after SIGINT or SIGTERM, with the experiments that
-were complete. All processes of a run end with it.";
+Exit status: 0 when everything was measured and all limits are met; 1 if a scenario failed, a limit
+is not met, or a report cannot be read or written; 2 if the command line is wrong; 130 after SIGINT
+or SIGTERM, with the scenarios that were complete. All processes of a run end with it.";
 
 #[cfg(test)]
 mod tests {

@@ -1,44 +1,39 @@
-//! Why an experiment brought no figure.
+//! Why a scenario brought no figure.
 
 use std::fmt;
 use std::io;
 
-/// Why an experiment brought no figure.
+/// Why a scenario brought no figure.
 #[derive(Debug)]
-pub(crate) enum Error {
+pub(crate) enum BenchError {
     /// The run was stopped.
     Stopped,
-    /// There is no experiment of this name.
-    Unknown {
-        /// As given.
-        name: String,
-    },
-    /// The kernel or a file said no.
+    /// No scenario has this name.
+    UnknownScenario(String),
+    /// A program or library that is not installed, and how to install it.
+    Missing(String),
+    /// A system call failed.
     Io {
-        /// What was being done.
         doing: String,
-        /// What it said.
         error: io::Error,
     },
-    /// A process that takes part ended, or said something else than it should.
+    /// A process ended early, or its output is not what it should be.
     Process {
-        /// Its command line.
         command: String,
-        /// What went wrong, with what it wrote to standard error.
         why: String,
     },
-    /// Several of these.
     Several(Vec<Self>),
 }
 
-impl Error {
-    /// None, one, or several that were put off; each is told once.
-    pub(crate) fn all(mut errors: Vec<Self>) -> Result<(), Self> {
-        let mut told = Vec::new();
+impl BenchError {
+    /// No error, one, or several; each text once.
+    pub(crate) fn all(errors: impl IntoIterator<Item = Self>) -> Result<(), Self> {
+        let mut texts = Vec::new();
+        let mut errors: Vec<Self> = errors.into_iter().flat_map(Self::flat).collect();
         errors.retain(|error| {
             let text = error.to_string();
-            let is_new = !told.contains(&text);
-            told.push(text);
+            let is_new = !texts.contains(&text);
+            texts.push(text);
             is_new
         });
         match errors.len() {
@@ -48,33 +43,40 @@ impl Error {
         }
     }
 
+    /// The single errors.
+    pub(crate) fn flat(self) -> Vec<Self> {
+        match self {
+            Self::Several(errors) => errors.into_iter().flat_map(Self::flat).collect(),
+            error => vec![error],
+        }
+    }
+
     pub(crate) fn io(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let doing = doing.into();
         move |error| Self::Io { doing, error }
     }
 
-    /// A process has printed something else than its report.
-    pub(crate) fn unreadable(command: &str) -> impl FnOnce(serde_json::Error) -> Self {
-        let command = command.to_owned();
-        move |error| Self::Process { command, why: format!("no report: {error}") }
+    pub(crate) fn process(command: &str, why: impl Into<String>) -> Self {
+        Self::Process { command: command.to_owned(), why: why.into() }
     }
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for BenchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stopped => f.write_str("stopped"),
-            Self::Unknown { name } => {
-                write!(f, "no experiment is called {name}; fulmar bench --list names them")
+            Self::UnknownScenario(name) => {
+                write!(f, "no scenario '{name}'; 'fulmar bench --list' names them")
             }
+            Self::Missing(what) => f.write_str(what),
             Self::Io { doing, error } => write!(f, "{doing}: {error}"),
             Self::Process { command, why } => write!(f, "{command}: {why}"),
             Self::Several(errors) => {
-                let told: Vec<_> = errors.iter().map(ToString::to_string).collect();
-                f.write_str(&told.join("; "))
+                let texts: Vec<_> = errors.iter().map(ToString::to_string).collect();
+                f.write_str(&texts.join("; "))
             }
         }
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for BenchError {}

@@ -1,88 +1,91 @@
-//! Where experiments take place: cores, a directory, and processes that end with it.
+//! Where scenarios run: cores, a directory, processes that end with the run, and their order.
 
 mod children;
 mod compiler;
 mod cores;
 mod counting;
-mod programs;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 use std::time::Duration;
 
+use fulmar_sys as sys;
+use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::Error;
+use crate::BenchError;
 
-pub(crate) use children::Stopper;
-pub(crate) use children::{Child, find};
-pub(crate) use compiler::Peer;
+pub(crate) use children::{Child, RunStopper, find};
+pub(crate) use compiler::CPeer;
 pub(crate) use cores::Cores;
-pub(crate) use counting::{Count, Counted, count, cpu_us};
-pub(crate) use programs::{Serve, free_ports, nginx, nginx_first};
+pub(crate) use counting::{
+    CallFigures, KernelCount, children_cpu_us, count, cpu_us, memory, reset_peak,
+};
 
-/// Whatever takes longer hangs. A machine that is busy with other things may take twenty times as
-/// long as one that is not, on which no process takes a minute.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
-
-/// What a run is asked to do.
+/// The options of a run.
 #[derive(Clone, Debug)]
-pub(crate) struct Options {
+pub(crate) struct RunOptions {
     /// The binary `fulmar`.
     pub(crate) fulmar: PathBuf,
     /// This program: its workers are fulmar's sides, too.
     pub(crate) program: PathBuf,
-    /// How long each figure is measured.
+    /// The length of each measured interval.
     pub(crate) interval: Duration,
-    /// How often each side is measured; medians are told.
+    /// How often each side is measured.
     pub(crate) rounds: u32,
-    /// Numbers of connections instead of the document's; empty: the document's.
+    /// Numbers of connections instead of the published ones; empty: those.
     pub(crate) connections: Vec<u32>,
     /// Requests, where they are counted.
     pub(crate) requests: u32,
 }
 
-/// A place for one run.
+/// The place of one run.
 #[derive(Debug)]
 pub(crate) struct Lab {
-    pub(crate) options: Options,
+    pub(crate) options: RunOptions,
     pub(crate) cores: Cores,
-    pub(crate) directory: TempDir,
-    stopper: Stopper,
-    say: fn(&str),
+    directory: TempDir,
+    stopper: RunStopper,
 }
 
 impl Lab {
-    /// A new directory, and two cores if there are two. `say` hears what is being done.
-    pub(crate) fn new(options: Options, stopper: Stopper, say: fn(&str)) -> Result<Self, Error> {
+    /// A new directory, and two cores if there are two.
+    pub(crate) fn new(options: RunOptions, stopper: RunStopper) -> Result<Self, BenchError> {
         let made = tempfile::Builder::new().prefix("fulmar-bench-").tempdir();
-        let directory = made.map_err(Error::io("a temporary directory"))?;
-        let cores = Cores::find().map_err(Error::io("the processors of this process"))?;
-        Ok(Self { options, cores, directory, stopper, say })
+        let directory = made.map_err(BenchError::io("a temporary directory"))?;
+        let cores = Cores::find().map_err(BenchError::io("the processors of this process"))?;
+        Ok(Self { options, cores, directory, stopper })
     }
 
-    pub(crate) fn say(&self, what: &str) {
-        (self.say)(what);
-    }
-
+    /// The directory of the run.
     pub(crate) fn path(&self) -> &Path {
         self.directory.path()
     }
 
-    /// Starts a command of a client.
-    pub(crate) fn client(&self, command: Command) -> Result<Child, Error> {
+    /// The length of the interval in seconds.
+    pub(crate) fn seconds(&self) -> f64 {
+        self.options.interval.as_secs_f64()
+    }
+
+    /// Rounds of what takes long and varies little.
+    pub(crate) fn few_rounds(&self) -> u32 {
+        self.options.rounds.min(3)
+    }
+
+    /// Prints what is being done.
+    pub(crate) fn progress(&self, what: &str) {
+        eprintln!("fulmar-bench: {what}");
+    }
+
+    /// Starts a command on the clients' core.
+    pub(crate) fn client(&self, command: Command) -> Result<Child, BenchError> {
         self.start(command, &self.cores.client)
     }
 
-    /// Starts a command of a server.
-    pub(crate) fn server(&self, command: Command) -> Result<Child, Error> {
-        self.start(command, &self.cores.server)
-    }
-
-    /// Starts a command on these processors, so that it ends with us whatever becomes of us. What it
-    /// leaves of its own goes with the directory, and what the environment says about loops is not for
-    /// it: command lines tell all.
-    pub(crate) fn start(&self, command: Command, cpus: &[usize]) -> Result<Child, Error> {
+    /// Starts a command on these processors. It ends with this process, its temporary files are in
+    /// the directory of the run, and the environment does not choose its event loop.
+    pub(crate) fn start(&self, command: Command, cpus: &[usize]) -> Result<Child, BenchError> {
         let line = self.line(&command);
         let mut under = self.worker("under");
         under.arg(std::process::id().to_string());
@@ -91,14 +94,41 @@ impl Lab {
         Child::start(under, line, cpus, &self.stopper)
     }
 
-    /// This program as a side that is measured: see [`crate::worker`].
+    /// Runs a client to its end; its output and its command line.
+    pub(crate) fn run(&self, command: Command) -> Result<(String, String), BenchError> {
+        let line = self.line(&command);
+        Ok((self.client(command)?.output(END_TIMEOUT + self.options.interval * 2)?, line))
+    }
+
+    /// As [`Lab::run`], for a client that prints JSON.
+    pub(crate) fn run_json(&self, command: Command) -> Result<(Value, String), BenchError> {
+        let (text, line) = self.run(command)?;
+        Ok((json(&text, &line)?, line))
+    }
+
+    /// An installed program.
+    pub(crate) fn installed(&self, name: &str) -> Result<Command, BenchError> {
+        let found = find(name).map(Command::new);
+        found.ok_or_else(|| {
+            BenchError::Missing(format!("{name} is not installed: install {}", package(name)))
+        })
+    }
+
+    /// The binary `fulmar`.
+    pub(crate) fn fulmar(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(&self.options.fulmar);
+        command.args(words);
+        command
+    }
+
+    /// A worker of this program: see [`crate::worker`].
     pub(crate) fn worker(&self, name: &str) -> Command {
         let mut command = Command::new(&self.options.program);
         command.args(["worker", name]);
         command
     }
 
-    /// A command line as it would be typed, without directories and ports that only live for a run.
+    /// A command line without the directories and ports of this run.
     pub(crate) fn line(&self, command: &Command) -> String {
         let words = std::iter::once(command.get_program()).chain(command.get_args());
         let directory = self.path().display().to_string();
@@ -110,9 +140,89 @@ impl Lab {
         });
         words.collect::<Vec<_>>().join(" ")
     }
+
+    /// Measures each case of every side once a round. The sides follow each other directly, in
+    /// reverse order in every other round, so that other load of the machine falls on all of them.
+    ///
+    /// A side that fails in a case is left out of it from then on. Its error is printed at once and
+    /// returned at the end.
+    pub(crate) fn interleave(
+        &self,
+        rounds: u32,
+        sides: usize,
+        cases: usize,
+        one: impl FnMut(usize, usize) -> Result<(), BenchError>,
+    ) -> Result<(), BenchError> {
+        in_turn(rounds, sides, cases, one, |error| self.progress(&error.to_string()))
+    }
 }
 
-/// The ports of addresses of loopback are others each time.
+fn in_turn(
+    rounds: u32,
+    sides: usize,
+    cases: usize,
+    mut one: impl FnMut(usize, usize) -> Result<(), BenchError>,
+    print: impl Fn(&BenchError),
+) -> Result<(), BenchError> {
+    let mut failed: Vec<(usize, usize)> = Vec::new();
+    let mut errors = Vec::new();
+    for (round, case) in (0..rounds).flat_map(|round| (0..cases).map(move |case| (round, case))) {
+        for at in 0..sides {
+            let side = if round.is_multiple_of(2) { at } else { sides - 1 - at };
+            if failed.contains(&(side, case)) {
+                continue;
+            }
+            match one(side, case) {
+                Ok(()) => {}
+                Err(BenchError::Stopped) => return Err(BenchError::Stopped),
+                Err(error) => {
+                    print(&error);
+                    failed.push((side, case));
+                    errors.push(error);
+                }
+            }
+        }
+    }
+    BenchError::all(errors)
+}
+
+/// Waits for a time.
+pub(crate) fn wait(time: Duration) {
+    let end = sys::now() + time;
+    while let Some(left) = end.checked_duration_since(sys::now()).filter(|it| !it.is_zero()) {
+        thread::park_timeout(left);
+    }
+}
+
+/// Parses the report of a command.
+pub(crate) fn json(text: &str, line: &str) -> Result<Value, BenchError> {
+    serde_json::from_str(text)
+        .map_err(|error| BenchError::process(line, format!("no report: {error}")))
+}
+
+/// A command that runs another one after everything else on its core: ready events accumulate.
+pub(crate) fn last(command: &Command) -> Command {
+    wrapped("chrt", &["--idle", "0"], command)
+}
+
+/// A command that runs another one.
+pub(crate) fn wrapped(program: &str, words: &[&str], command: &Command) -> Command {
+    let mut wrapped = Command::new(program);
+    wrapped.args(words).arg(command.get_program()).args(command.get_args());
+    wrapped
+}
+
+/// The Debian package of a program.
+fn package(program: &str) -> &str {
+    match program {
+        "nginx" => "nginx-light",
+        "h2load" => "nghttp2-client",
+        "cc" => "gcc",
+        other => other,
+    }
+}
+
+/// Replaces the ports of loopback addresses, which differ from run to run.
 fn without_ports(word: &str) -> String {
     let mut parts = word.split("127.0.0.");
     let mut out = parts.next().unwrap_or_default().to_owned();
@@ -130,20 +240,51 @@ fn without_ports(word: &str) -> String {
     out
 }
 
+/// Longer than any process takes on a busy machine.
+pub(crate) const END_TIMEOUT: Duration = Duration::from_secs(600);
+
 #[cfg(test)]
 mod tests {
-    use super::without_ports;
+    use super::*;
 
     #[test]
-    fn ports_of_a_run_are_not_told() {
-        for (word, told) in [
+    fn ports_of_a_run_are_replaced() {
+        for (word, expected) in [
             ("127.0.0.1:81,127.0.0.2:4000", "127.0.0.1:PORT,127.0.0.2:PORT"),
             ("http://127.0.0.1:81/bytes/128", "http://127.0.0.1:PORT/bytes/128"),
             ("127.0.0.1:0", "127.0.0.1:0"),
             ("127.0.0.1", "127.0.0.1"),
             ("-c", "-c"),
         ] {
-            assert_eq!(without_ports(word), told);
+            assert_eq!(without_ports(word), expected);
         }
+    }
+
+    #[test]
+    fn sides_take_turns_and_a_failed_side_is_left_out() {
+        let (mut seen, printed) = (Vec::new(), std::cell::Cell::new(0));
+        let one = |side, case| {
+            seen.push((side, case));
+            let failed = (side, case) == (1, 0);
+            if failed { Err(BenchError::process("peer", "fell over")) } else { Ok(()) }
+        };
+        let ended = in_turn(2, 2, 2, one, |_| printed.set(printed.get() + 1));
+        let first = [(0, 0), (1, 0), (0, 1), (1, 1)];
+        let second = [(0, 0), (1, 1), (0, 1)];
+        assert_eq!(seen, [first.as_slice(), second.as_slice()].concat());
+        assert_eq!(printed.get(), 1);
+        assert_eq!(ended.expect_err("a side failed").to_string(), "peer: fell over");
+    }
+
+    #[test]
+    fn a_stopped_run_measures_nothing_more() {
+        let mut seen = 0;
+        let one = |_, _| {
+            seen += 1;
+            Err(BenchError::Stopped)
+        };
+        let ended = in_turn(3, 2, 1, one, |_| {});
+        assert!(matches!(ended, Err(BenchError::Stopped)));
+        assert_eq!(seen, 1);
     }
 }

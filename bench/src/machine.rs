@@ -1,4 +1,4 @@
-//! What the figures were measured on.
+//! The machine and the versions of the programs.
 
 use std::fs;
 use std::path::Path;
@@ -7,10 +7,10 @@ use std::process::{Command, Stdio};
 use fulmar_sys as sys;
 
 use crate::lab::{Cores, find};
-use crate::report::{Fact, Machine};
+use crate::report::{MachineFact, MachineFacts};
 
-/// This machine, now, and this fulmar, which was built of `commit`.
-pub(crate) fn describe(cores: &Cores, fulmar: &Path) -> Machine {
+/// This machine, and the versions of fulmar and its peers.
+pub(crate) fn describe(cores: &Cores, fulmar: &Path) -> MachineFacts {
     let (number, commit) = version_and_commit(&first_line_of(fulmar, &["--version"]));
     let facts = [
         ("date", date()),
@@ -24,12 +24,16 @@ pub(crate) fn describe(cores: &Cores, fulmar: &Path) -> Machine {
         ("commit", commit),
         ("nginx", version("nginx", &["-v"])),
         ("HAProxy", version("haproxy", &["-v"])),
+        ("h2o", version("h2o", &["-v"])),
+        ("wrk", version("wrk", &["-v"])),
         ("libcurl", version("curl-config", &["--version"])),
         ("libmicrohttpd", version("pkg-config", &["--modversion", "libmicrohttpd"])),
         ("valgrind", version("valgrind", &["--version"])),
     ];
     let facts = facts.into_iter().filter(|(_, value)| !value.is_empty());
-    Machine { facts: facts.map(|(name, value)| Fact { name: name.to_owned(), value }).collect() }
+    MachineFacts {
+        facts: facts.map(|(name, value)| MachineFact { name: name.to_owned(), value }).collect(),
+    }
 }
 
 /// Days since 1970 as a date of the Gregorian calendar, in UTC.

@@ -1,12 +1,15 @@
-//! fulmar's side of an experiment, as a process of its own.
+//! fulmar's sides that are not the binary `fulmar`, each as a process of its own.
 //!
-//! Each takes the words of a command line, does its work, and answers as the peers do: a client with
-//! one JSON object, a server with its port, and until it is ended.
+//! Each takes the options of its peers, and reports as they do: a client prints one JSON object, a
+//! server its port.
 
 mod among;
-mod answers;
+mod flags;
 mod idle;
+mod in_memory;
 mod near;
+mod pulse;
+mod responses;
 mod transfers;
 mod under;
 
@@ -17,29 +20,36 @@ use fulmar_sys::Ledger;
 use serde_json::{Map, Value};
 
 use crate::ALLOCATOR;
+use flags::WorkerFlags;
 
-/// Does what `words` say: the name of a worker, and its options. What it returns is to be printed.
+/// Runs the worker that the first word names; the result is to be printed.
 ///
 /// # Errors
-/// The words are wrong, or the work could not be done.
+/// The options are wrong, or the work failed.
 pub(crate) fn run(words: &[String]) -> Result<String, Box<dyn Error>> {
-    let (name, words) = words.split_first().ok_or("a worker's name is missing")?;
+    let (name, words) = words.split_first().ok_or("the name of a worker is missing")?;
+    if name == "under" {
+        return Err(under::run(words));
+    }
+    let flags = WorkerFlags::parse(words)?;
     let value = match name.as_str() {
-        "among" => among::run(&among::Options::parse(words)?)?,
-        "transfers" => transfers::run(words, Some(allocations))?,
-        "idle" => idle::run(words)?,
-        "answers" => return answers::run(words),
-        "under" => return Err(under::run(words)),
-        other => return Err(format!("no worker is called {other}").into()),
+        "among" => among::run(&flags)?,
+        "idle" => idle::run(&flags)?,
+        "in-memory" => in_memory::run(&flags)?,
+        "pulse" => return pulse::run(&flags),
+        "responses" => return responses::run(&flags),
+        "transfers" => transfers::run(&flags, allocations)?,
+        other => return Err(format!("unknown worker '{other}'").into()),
     };
     Ok(value.to_string() + "\n")
 }
 
+/// Calls of the allocator that request memory.
 fn allocations() -> usize {
     ALLOCATOR.stats().allocations + ALLOCATOR.stats().reallocations
 }
 
-/// What was called between two looks at the ledger, by name, and how often in vain.
+/// The calls between two states of the ledger, by name, and the number of EAGAIN.
 fn calls_since(before: &Ledger, after: &Ledger) -> (Map<String, Value>, u64) {
     let (mut calls, mut eagain) = (Map::new(), 0);
     for (call, count) in after.iter() {
@@ -56,5 +66,5 @@ fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 
-/// Transfers on their way to a connection: less than any listen queue.
+/// Connects in progress at a time: less than any listen queue.
 const OPENING_MAX: usize = 256;

@@ -1,7 +1,7 @@
-//! Processes that take part, and end with the run.
+//! The processes of a run, which end with it.
 //!
-//! Each leads a process group of its own, so that it is ended with all that it started (nginx's
-//! workers), and hears a Ctrl-C at the terminal from us alone.
+//! Each leads a process group of its own, so that it is ended with its children (nginx's workers),
+//! and receives a Ctrl-C of the terminal only from this process.
 
 use std::fs::{self, File};
 use std::io;
@@ -16,22 +16,23 @@ use std::time::Duration;
 
 use fulmar_sys::{self as sys, Target};
 
-use crate::Error;
+use super::wait;
+use crate::BenchError;
 
-/// Ends a run from elsewhere: everything that it has started, and what it would start.
+/// ConnectionEnds a run from another thread: its processes, and those that it would start.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Stopper(Arc<Mutex<Group>>);
+pub(crate) struct RunStopper(Arc<Mutex<ProcessGroups>>);
 
 #[derive(Debug, Default)]
-struct Group {
+struct ProcessGroups {
     is_stopped: bool,
     /// Leaders of process groups.
     alive: Vec<u32>,
 }
 
-impl Stopper {
-    /// Ends all processes at once, and lets none start. The run then ends with
-    /// [`Error::Stopped`].
+impl RunStopper {
+    /// ConnectionEnds all processes at once, and lets none start. The run then ends with
+    /// [`BenchError::Stopped`].
     pub(crate) fn stop(&self) {
         let mut group = self.lock();
         group.is_stopped = true;
@@ -43,39 +44,38 @@ impl Stopper {
         self.lock().is_stopped
     }
 
-    fn lock(&self) -> MutexGuard<'_, Group> {
+    fn lock(&self) -> MutexGuard<'_, ProcessGroups> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// One of them. It is ended when dropped.
+/// A process. It is ended when dropped.
 #[derive(Debug)]
 pub(crate) struct Child {
     process: process::Child,
     line: String,
     out: File,
     err: File,
-    stopper: Stopper,
+    stopper: RunStopper,
 }
 
 impl Child {
-    /// Starts it on these processors, with its output in files that have no name; people know it as
-    /// `line`.
+    /// Starts it on these processors, with its output in unnamed files. Errors call it `line`.
     pub(crate) fn start(
         mut command: Command,
         line: String,
         cpus: &[usize],
-        stopper: &Stopper,
-    ) -> Result<Self, Error> {
-        let file = || tempfile::tempfile().map_err(Error::io("a temporary file"));
+        stopper: &RunStopper,
+    ) -> Result<Self, BenchError> {
+        let file = || tempfile::tempfile().map_err(BenchError::io("a temporary file"));
         let (out, err) = (file()?, file()?);
-        let copy = |file: &File| file.try_clone().map_err(Error::io("a temporary file"));
+        let copy = |file: &File| file.try_clone().map_err(BenchError::io("a temporary file"));
         command.stdin(Stdio::null()).stdout(copy(&out)?).stderr(copy(&err)?).process_group(0);
         let mut group = stopper.lock();
         if group.is_stopped {
-            return Err(Error::Stopped);
+            return Err(BenchError::Stopped);
         }
-        let process = spawn(&mut command, cpus).map_err(Error::io(line.clone()))?;
+        let process = spawn(&mut command, cpus).map_err(BenchError::io(line.clone()))?;
         group.alive.push(process.id());
         drop(group);
         Ok(Self { process, line, out, err, stopper: stopper.clone() })
@@ -87,35 +87,38 @@ impl Child {
     }
 
     /// The first process that it started, once there is one: nginx's worker.
-    pub(crate) fn worker(&mut self) -> Result<u32, Error> {
+    pub(crate) fn worker(&mut self) -> Result<u32, BenchError> {
         let path = format!("/proc/{0}/task/{0}/children", self.id());
         self.until(START_TIMEOUT, move |_| {
             fs::read_to_string(&path).ok()?.split_whitespace().next()?.parse().ok()
         })
     }
 
-    /// Waits until somebody accepts connections at this port of loopback.
-    pub(crate) fn accepting(&mut self, port: u16) -> Result<(), Error> {
+    /// Waits until a listener accepts connections at this port of loopback.
+    pub(crate) fn accepting(&mut self, port: u16) -> Result<(), BenchError> {
         self.until(START_TIMEOUT, |_| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok())?;
         Ok(())
     }
 
-    /// Waits until all that it has printed satisfies `found`.
-    pub(crate) fn printed<T>(&mut self, found: impl Fn(&str) -> Option<T>) -> Result<T, Error> {
+    /// Waits until `found` finds something in its standard output.
+    pub(crate) fn printed<T>(
+        &mut self,
+        found: impl Fn(&str) -> Option<T>,
+    ) -> Result<T, BenchError> {
         self.until(START_TIMEOUT, |child| found(&text(&child.out)))
     }
 
-    /// Waits until what it has complained of contains `part`.
-    pub(crate) fn complained(&mut self, part: &str) -> Result<(), Error> {
+    /// Waits until its standard error contains `part`.
+    pub(crate) fn complained(&mut self, part: &str) -> Result<(), BenchError> {
         self.until(START_TIMEOUT, |child| text(&child.err).contains(part).then_some(()))
     }
 
-    /// Asks `found` until it finds something; the process has to live meanwhile.
+    /// Calls `found` until it returns something; an error if the process ends first.
     pub(crate) fn until<T>(
         &mut self,
         most: Duration,
         mut found: impl FnMut(&mut Self) -> Option<T>,
-    ) -> Result<T, Error> {
+    ) -> Result<T, BenchError> {
         let end = sys::now() + most;
         loop {
             if let Some(found) = found(self) {
@@ -125,21 +128,21 @@ impl Child {
                 return Err(self.failed(&format!("ended early, {status}")));
             }
             if sys::now() >= end {
-                return Err(self.failed(&format!("nothing came of it within {most:?}")));
+                return Err(self.failed(&format!("not ready within {most:?}")));
             }
             thread::park_timeout(LOOK);
         }
     }
 
-    /// Waits for its end; its output, if it succeeded.
-    pub(crate) fn output(mut self, most: Duration) -> Result<String, Error> {
+    /// Waits for its end; its standard output, if it succeeded.
+    pub(crate) fn output(mut self, most: Duration) -> Result<String, BenchError> {
         let end = sys::now() + most;
         let status = loop {
             match self.process.try_wait() {
                 Ok(Some(status)) => break status,
                 Ok(None) if sys::now() < end => thread::park_timeout(LOOK),
                 Ok(None) => return Err(self.failed(&format!("did not end within {most:?}"))),
-                Err(error) => return Err(Error::Io { doing: self.line.clone(), error }),
+                Err(error) => return Err(BenchError::Io { doing: self.line.clone(), error }),
             }
         };
         self.forget();
@@ -149,26 +152,47 @@ impl Child {
         }
     }
 
-    /// Ends it as it likes to be ended; what it printed.
-    pub(crate) fn stop(mut self) -> Result<String, Error> {
-        self.end();
+    /// ConnectionEnds it with SIGTERM; its output.
+    pub(crate) fn stop(mut self) -> Result<String, BenchError> {
+        self.end(TERMINATE);
         Ok(text(&self.out))
     }
 
-    fn failed(&self, why: &str) -> Error {
-        if self.stopper.is_stopped() {
-            return Error::Stopped;
-        }
-        let told = text(&self.err);
-        let told = told.trim();
-        let why = if told.is_empty() { why.to_owned() } else { format!("{why}: {told}") };
-        Error::Process { command: self.line.clone(), why }
+    /// ConnectionEnds it with SIGINT; its output.
+    pub(crate) fn interrupt(mut self) -> Result<String, BenchError> {
+        self.end(INTERRUPT);
+        Ok(text(&self.out))
     }
 
-    /// SIGTERM, and after a while SIGKILL to whatever is left of its group.
-    fn end(&mut self) -> Option<ExitStatus> {
+    /// Waits for its end; its output and errors.
+    pub(crate) fn messages(mut self) -> Result<String, BenchError> {
+        let _ = self.process.wait(); // its status does not matter
+        self.forget();
+        Ok(text(&self.out) + &text(&self.err))
+    }
+
+    /// Stops a process of its group for this long.
+    pub(crate) fn pause(&self, pid: u32, time: Duration) {
+        let send = |signal| Target::process(pid).map(|it| sys::send_signal(it, signal));
+        send(STOP);
+        wait(time);
+        send(CONTINUE);
+    }
+
+    fn failed(&self, why: &str) -> BenchError {
+        if self.stopper.is_stopped() {
+            return BenchError::Stopped;
+        }
+        let errors = text(&self.err);
+        let errors = errors.trim();
+        let why = if errors.is_empty() { why.to_owned() } else { format!("{why}: {errors}") };
+        BenchError::Process { command: self.line.clone(), why }
+    }
+
+    /// Sends a signal, and after a timeout SIGKILL to the rest of its group.
+    fn end(&mut self, signal: i32) -> Option<ExitStatus> {
         if let Some(process) = Target::process(self.process.id()) {
-            let _ = sys::send_signal(process, TERMINATE); // it may have ended
+            let _ = sys::send_signal(process, signal); // it may have ended
         }
         let end = sys::now() + END_TIMEOUT;
         while sys::now() < end && matches!(self.process.try_wait(), Ok(None)) {
@@ -178,7 +202,7 @@ impl Child {
         self.process.wait().ok()
     }
 
-    /// Nothing of its group is left, and its number may be another's from now on.
+    /// Kills the rest of its group; the kernel may reuse its number afterwards.
     fn forget(&self) {
         let mut group = self.stopper.lock();
         if let Some(at) = group.alive.iter().position(|id| *id == self.process.id()) {
@@ -189,7 +213,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        self.end();
+        self.end(TERMINATE);
     }
 }
 
@@ -202,21 +226,21 @@ fn spawn(command: &mut Command, cpus: &[usize]) -> io::Result<process::Child> {
     process
 }
 
-/// All of a group: its leader was not waited for, or only just.
+/// Kills a group.
 fn kill(leader: u32) {
     if let Some(group) = Target::group(leader) {
-        let _ = sys::send_signal(group, KILL); // nobody may be left
+        let _ = sys::send_signal(group, KILL); // the group may be empty
     }
 }
 
-/// All that is in a file that somebody else writes, whose place in it is theirs.
+/// The contents of a file that a child writes, without moving its file offset.
 fn text(file: &File) -> String {
     let mut bytes = vec![0; file.metadata().map_or(0, |it| usize::try_from(it.len()).unwrap_or(0))];
     let read = file.read_at(&mut bytes, 0).unwrap_or(0);
     String::from_utf8_lossy(&bytes[..read]).into_owned()
 }
 
-/// Where an installed program lies; system directories count, also if PATH leaves them out.
+/// The path of an installed program; system directories are searched in any case.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let dirs = std::env::split_paths(&path).chain(SYSTEM_DIRS.iter().map(PathBuf::from));
@@ -224,11 +248,14 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
 }
 
 const SYSTEM_DIRS: &[&str] = &["/usr/sbin", "/usr/local/sbin", "/sbin"];
-/// How long a program may take until it listens: a machine may be busy.
+/// Until a program listens, on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long one may take to end, before it is killed.
+/// Until a program that does not end is killed.
 const END_TIMEOUT: Duration = Duration::from_secs(3);
 const LOOK: Duration = Duration::from_millis(5);
 /// signal(7).
 const TERMINATE: i32 = 15;
 const KILL: i32 = 9;
+const INTERRUPT: i32 = 2;
+const STOP: i32 = 19;
+const CONTINUE: i32 = 18;

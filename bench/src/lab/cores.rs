@@ -1,11 +1,11 @@
-//! Which processor is whose.
+//! The processors of clients and servers.
 
 use std::fs;
 use std::io;
 
 use fulmar_sys as sys;
 
-/// One processor for what asks, one for what answers: neither waits for the other's.
+/// One processor for clients, and another one for servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cores {
     pub(crate) client: Vec<usize>,
@@ -15,8 +15,8 @@ pub(crate) struct Cores {
 }
 
 impl Cores {
-    /// The first that this process may run on, and the next that is no thread of the same core, if
-    /// there is one; if there is but one processor, it is everybody's.
+    /// The first processor that this process may run on, and the next that is no thread of the same
+    /// core, if there is one. A single processor is used by both sides.
     pub(crate) fn find() -> io::Result<Self> {
         let threads = |cpu: usize| {
             let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
@@ -36,15 +36,27 @@ impl Cores {
         Self { client: vec![*client], server: vec![*server], are_threads }
     }
 
-    /// For people.
+    /// Both processors.
+    pub(crate) fn both(&self) -> Vec<usize> {
+        let mut both = [&self.client[..], &self.server].concat();
+        both.dedup();
+        both
+    }
+
+    /// The processors of a client with one thread, or with more.
+    pub(crate) fn of_threads(&self, threads: u32) -> Vec<usize> {
+        if threads == 1 { self.client.clone() } else { self.both() }
+    }
+
+    /// For the report.
     pub(crate) fn describe(&self) -> String {
         let name =
             |cpus: &[usize]| cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        let told = format!("client {}, server {}", name(&self.client), name(&self.server));
+        let text = format!("client {}, server {}", name(&self.client), name(&self.server));
         match self.client == self.server {
             true => format!("{}, shared by both sides", name(&self.client)),
-            false if self.are_threads => format!("{told}: threads of one core"),
-            false => told,
+            false if self.are_threads => format!("{text}: threads of one core"),
+            false => text,
         }
     }
 }
@@ -64,13 +76,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_is_of_another_core_if_there_is_one() {
+    fn the_server_has_another_core_if_there_is_one() {
         let two_threads = |cpu: usize| vec![cpu & !1, cpu | 1];
-        let told = |allowed: &[usize]| Cores::of(allowed, two_threads).describe();
-        assert_eq!(told(&[0, 1, 2, 3]), "client 0, server 2");
-        assert_eq!(told(&[1, 5]), "client 1, server 5");
-        assert_eq!(told(&[4, 5]), "client 4, server 5: threads of one core");
-        assert_eq!(told(&[3]), "3, shared by both sides");
+        let text = |allowed: &[usize]| Cores::of(allowed, two_threads).describe();
+        assert_eq!(text(&[0, 1, 2, 3]), "client 0, server 2");
+        assert_eq!(text(&[1, 5]), "client 1, server 5");
+        assert_eq!(text(&[4, 5]), "client 4, server 5: threads of one core");
+        assert_eq!(text(&[3]), "3, shared by both sides");
         assert_eq!(Cores::of(&[0, 1], |_| Vec::new()).describe(), "client 0, server 1");
         assert_eq!(list("0-1,4\n"), [0, 1, 4]);
         assert_eq!(list(""), Vec::<usize>::new());

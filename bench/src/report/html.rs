@@ -1,251 +1,182 @@
-//! A report as one document that needs nothing from elsewhere: style inside, plots as SVG, no
-//! script. Light or dark, as the reader's system is.
+//! A report as one HTML page that needs no other file and no script. Each figure has a bar behind
+//! it that compares the sides of its row. Light or dark, as the reader's system is.
 
 use super::numbers::{count, figure};
-use super::svg::{self, escape};
-use super::{Cell, Column, Listing, Outcome, Report, Row, Table, Verdict, Whose};
+use super::{
+    BenchReport, Figure, FigureRow, FigureTable, LeadVerdict, Listing, ScenarioReport, Whose,
+};
 
-/// A report as one document.
-pub(crate) fn html(report: &Report) -> String {
+/// A report as one HTML page.
+pub(crate) fn html(report: &BenchReport) -> String {
     let mut out = String::with_capacity(64 * 1024);
     put_head(report, &mut out);
-    put_summary(report, &mut out);
-    put_laggards(report, &mut out);
-    for outcome in &report.experiments {
-        put_outcome(outcome, &mut out);
+    put_behind(report, &mut out);
+    report.experiments.iter().for_each(|scenario| put_scenario(scenario, &mut out));
+    out += "<section><h2>The machine</h2>\n<dl>\n";
+    for fact in &report.machine.facts {
+        out += &format!("<dt>{}</dt><dd>{}</dd>\n", escape(&fact.name), escape(&fact.value));
     }
-    put_machine(report, &mut out);
-    out.push_str("</main>\n</body>\n</html>\n");
-    out
+    out + &format!("</dl>\n<p>{READING}</p></section>\n</main>\n</body>\n</html>\n")
 }
 
-fn put_head(report: &Report, out: &mut String) {
+fn put_head(report: &BenchReport, out: &mut String) {
     let fact = |name: &str| {
         let found = report.machine.facts.iter().find(|fact| fact.name == name);
         found.map_or(String::new(), |fact| escape(&fact.value))
     };
     let (version, date, processor) = (fact("fulmar"), fact("date"), fact("processor"));
-    let (kernel, commit) = (fact("kernel"), fact("commit"));
-    let commit = if commit.is_empty() { commit } else { format!(" ({commit})") };
+    let commit = match fact("commit") {
+        commit if commit.is_empty() => commit,
+        commit => format!(" ({commit})"),
+    };
     *out += &format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<title>fulmar bench: the reference \
-         measurements, again</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>{STYLE}</style>\n\
-         </head>\n<body>\n<main>\n<header class=\"top\">{MARK}<div><h1>The reference measurements, \
-         again</h1>\n<p>fulmar {version}{commit} beside its peers, in turn, on one machine: {processor}, \
-         Linux {kernel}, {date}.</p></div></header>\n"
+         <title>fulmar bench</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n\
+         <h1>fulmar bench</h1>\n<p>fulmar {version}{commit} beside its peers, in turn, on one \
+         machine: {processor}, Linux {}, {date}.</p>\n<ul class=\"index\">\n",
+        fact("kernel")
     );
-}
-
-/// A card for each experiment: how many of its rows fulmar leads.
-fn put_summary(report: &Report, out: &mut String) {
-    out.push_str("<nav class=\"cards\" aria-label=\"Experiments\">\n");
-    for outcome in &report.experiments {
-        let (ahead, all) = outcome.score();
-        let share = (100 * ahead).checked_div(all).unwrap_or(0);
-        let score = match all {
-            0 => "<b>–</b> <small>nothing to compare</small>".to_owned(),
-            _ => format!("<b>{ahead}</b> <small>of {all} rows ahead</small>"),
+    for scenario in &report.experiments {
+        let (name, title) = (escape(&scenario.name), escape(&scenario.title));
+        let score = match scenario.score() {
+            (_, 0) => String::new(),
+            (ahead, all) => format!(": ahead in {ahead} of {all} rows"),
         };
-        *out += &format!(
-            "<a class=\"card\" href=\"#{}\"><span class=\"name\">{}</span><span class=\"what\">{}\
-             </span><span class=\"score\">{score}</span><span class=\"meter\" aria-hidden=\"true\">\
-             <i style=\"width:{share}%\"></i></span></a>\n",
-            escape(&outcome.name),
-            escape(&outcome.name),
-            escape(&outcome.title),
-        );
+        *out += &format!("<li><a href=\"#{name}\">{name}</a> {title}{score}</li>\n");
     }
-    out.push_str("</nav>\n");
+    *out += "</ul>\n";
 }
 
 /// Every row in which fulmar is not ahead, before anything else.
-fn put_laggards(report: &Report, out: &mut String) {
+fn put_behind(report: &BenchReport, out: &mut String) {
     let mut items = String::new();
-    for outcome in &report.experiments {
-        for (number, table, rows) in outcome.laggards() {
-            let each = rows.iter().map(|(place, verdict)| {
-                let (place, text) = (escape(place), escape(&verdict.text()));
-                format!("<span>{place} <em class=\"{}\">{text}</em></span>", kind(verdict))
+    for scenario in &report.experiments {
+        for (number, table, rows) in scenario.behind() {
+            let each = rows.iter().map(|(name, verdict)| {
+                let (name, text) = (escape(name), escape(&verdict.text()));
+                format!("{name} <em class=\"{}\">{text}</em>", kind(verdict))
             });
-            items += &format!(
-                "<li><a href=\"#{}\">{}: {}</a> – {}</li>\n",
-                anchor(outcome, number),
-                escape(&outcome.name),
-                escape(&table.title),
-                each.collect::<Vec<_>>().join("; "),
-            );
+            let (name, title) = (escape(&scenario.name), escape(&table.title));
+            let each = each.collect::<Vec<_>>().join("; ");
+            items +=
+                &format!("<li><a href=\"#{name}-{number}\">{name}: {title}</a> – {each}</li>\n");
         }
     }
     if !items.is_empty() {
-        *out += &format!(
-            "<section class=\"laggards\" aria-labelledby=\"laggards\"><h2 id=\"laggards\">Where \
-             fulmar is not ahead</h2>\n<ul>\n{items}</ul></section>\n"
-        );
+        *out +=
+            &format!("<section><h2>Where fulmar is not ahead</h2>\n<ul>{items}</ul></section>\n");
     }
 }
 
-fn put_outcome(outcome: &Outcome, out: &mut String) {
-    *out += &format!(
-        "<section class=\"experiment\" id=\"{}\" aria-labelledby=\"{0}-h\">\n<p class=\"over\">\
-         fulmar bench {0}</p>\n<h2 id=\"{0}-h\">{}</h2>\n<p class=\"source\">After {}.</p>\n",
-        escape(&outcome.name),
-        escape(&capital(&outcome.title)),
-        escape(&outcome.source),
-    );
-    for text in &outcome.about {
-        *out += &format!("<p class=\"about\">{}</p>\n", escape(text));
+fn put_scenario(scenario: &ScenarioReport, out: &mut String) {
+    let (name, title) = (escape(&scenario.name), escape(&scenario.title));
+    *out += &format!("<section id=\"{name}\"><h2>{name}: {title}</h2>\n");
+    if !scenario.source.is_empty() {
+        *out += &format!("<p>After {}.</p>\n", escape(&scenario.source));
     }
-    if let Some(failure) = &outcome.failure {
-        *out += &format!("<p class=\"note bad\"><b>Ended early.</b> {}</p>\n", escape(failure));
+    for text in &scenario.about {
+        *out += &format!("<p>{}</p>\n", escape(text));
     }
-    for missing in &outcome.missing {
-        *out += &format!("<p class=\"note\"><b>Not measured.</b> {}</p>\n", escape(missing));
+    for text in &scenario.missing {
+        *out += &format!("<p class=\"note\"><b>Not measured.</b> {}</p>\n", escape(text));
     }
-    for (number, table) in outcome.tables.iter().enumerate() {
-        put_table(table, &anchor(outcome, number), out);
+    if let Some(failure) = &scenario.failure {
+        *out += &format!("<p class=\"note\"><b>Ended early.</b> {}</p>\n", escape(failure));
     }
-    for listing in &outcome.listings {
-        put_listing(listing, out);
+    for (number, table) in scenario.tables.iter().enumerate() {
+        put_table(table, &format!("{name}-{number}"), out);
     }
-    if !outcome.commands.is_empty() {
-        let commands = escape(&outcome.commands.join("\n"));
-        *out += &format!(
-            "<details><summary>Command lines of all sides</summary><pre>{commands}</pre></details>\n"
-        );
+    scenario.listings.iter().for_each(|listing| put_listing(listing, out));
+    if !scenario.commands.is_empty() {
+        let commands = escape(&scenario.commands.join("\n"));
+        *out += &format!("<details><summary>Commands</summary><pre>{commands}</pre></details>\n");
     }
-    out.push_str("</section>\n");
+    *out += "</section>\n";
 }
 
 fn put_listing(listing: &Listing, out: &mut String) {
-    *out += &format!(
-        "<div class=\"panel listing\"><div class=\"caption\"><h3>{}</h3></div>\n<dl>\n",
-        escape(&listing.title)
-    );
+    *out += &format!("<div class=\"panel\"><h3>{}</h3><dl>\n", escape(&listing.title));
     for row in &listing.rows {
         let steps = row.value.split("  ").map(|step| format!("<code>{}</code>", escape(step)));
-        let ours = if row.name == "fulmar" { " class=\"ours\"" } else { "" };
-        *out += &format!(
-            "<dt{ours}>{}</dt><dd>{}</dd>\n",
-            escape(&row.name),
-            steps.collect::<Vec<_>>().join(" ")
-        );
+        let steps = steps.collect::<Vec<_>>().join(" ");
+        *out += &format!("<dt>{}</dt><dd>{steps}</dd>\n", escape(&row.name));
     }
-    out.push_str("</dl></div>\n");
+    *out += "</dl></div>\n";
 }
 
-fn put_table(table: &Table, id: &str, out: &mut String) {
+fn put_table(table: &FigureTable, id: &str, out: &mut String) {
+    let (title, unit) = (escape(&table.title), escape(&table.unit));
     *out += &format!(
-        "<figure class=\"panel\" id=\"{id}\" aria-labelledby=\"{id}-h\">\n<figcaption><h3 \
-         id=\"{id}-h\">{} <small>{}</small></h3>",
-        escape(&table.title),
-        escape(&table.unit)
-    );
-    if !table.note.is_empty() {
-        *out += &format!("<p>{}</p>", escape(&table.note));
-    }
-    out.push_str("</figcaption>\n");
-    if let Some(plot) = svg::plot(table, id) {
-        *out += &format!("<div class=\"plot\">{plot}</div>\n");
-    }
-    let verdicts = table.rows.iter().any(|row| table.verdict(row) != Verdict::Open);
-    *out += &format!(
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"{id}-h\"><table>\n\
-         <thead><tr><th scope=\"col\">{}</th>",
+        "<figure class=\"panel\" id=\"{id}\"><h3>{title} <small>{unit}</small></h3>\n<p>{}</p>\n\
+         <div class=\"scroll\" tabindex=\"0\"><table>\n<thead><tr><th scope=\"col\">{}</th>",
+        escape(&table.note),
         escape(&table.row_name)
     );
     for column in &table.columns {
-        *out += &format!("<th scope=\"col\"{}>{}</th>", side(column), escape(&column.name));
+        let name = escape(&column.name);
+        *out += &format!("<th scope=\"col\" class=\"{}\">{name}</th>", class(column.whose));
     }
-    if verdicts {
-        out.push_str("<th scope=\"col\" class=\"verdict\">fulmar is</th>");
-    }
-    out.push_str("</tr></thead>\n<tbody>\n");
-    for row in &table.rows {
-        put_row(table, row, verdicts, out);
-    }
-    out.push_str("</tbody></table></div>\n</figure>\n");
+    *out += "<th scope=\"col\"></th></tr></thead>\n<tbody>\n";
+    table.rows.iter().for_each(|row| put_row(table, row, out));
+    *out += "</tbody></table></div></figure>\n";
 }
 
-fn put_row(table: &Table, row: &Row, verdicts: bool, out: &mut String) {
+fn put_row(table: &FigureTable, row: &FigureRow, out: &mut String) {
     *out += &format!("<tr><th scope=\"row\">{}</th>", escape(&row.name));
+    let most = row.cells.iter().filter_map(Figure::value).fold(0.0, f64::max);
     for (column, cell) in table.columns.iter().zip(&row.cells) {
-        let shown = match cell {
-            Cell::Value { value, low, high, .. } if low == high => count(*value),
-            Cell::Value { value, low, high, .. } if *high > low * SPREAD_MIN => {
+        let text = match cell {
+            Figure::Value { value, low, high, .. } if low == high => count(*value),
+            Figure::Value { value, low, high, .. } if *high > low * SPREAD_MIN => {
                 format!("{}<small>{}–{}</small>", figure(*value), figure(*low), figure(*high))
             }
-            Cell::Value { value, .. } => figure(*value),
-            Cell::Absent { absent } if absent.is_empty() => "–".to_owned(),
-            Cell::Absent { absent } => format!("<span class=\"absent\">{}</span>", escape(absent)),
+            Figure::Value { value, .. } => figure(*value),
+            Figure::Absent { absent } if absent.is_empty() => "–".to_owned(),
+            Figure::Absent { absent } => escape(absent),
         };
-        *out += &format!("<td{}>{shown}</td>", side(column));
+        let share = 100.0 * cell.value().unwrap_or_default() / most.max(f64::MIN_POSITIVE);
+        let class = class(column.whose);
+        *out += &format!("<td class=\"{class}\" style=\"--bar:{share:.0}%\">{text}</td>");
     }
-    if verdicts {
-        let verdict = table.verdict(row);
-        let kind = kind(&verdict);
-        let text = escape(&verdict.text());
-        *out += &match text.is_empty() {
-            true => "<td class=\"verdict\"></td>".to_owned(),
-            false => {
-                format!("<td class=\"verdict\"><span class=\"pill {kind}\">{text}</span></td>")
-            }
-        };
-    }
-    out.push_str("</tr>\n");
-}
-
-fn kind(verdict: &Verdict) -> &'static str {
-    match verdict {
-        Verdict::Open => "open",
-        Verdict::Ahead(..) => "ahead",
-        Verdict::Level(_) | Verdict::Unclear(_) => "level",
-        Verdict::Behind(..) => "behind",
-    }
-}
-
-fn put_machine(report: &Report, out: &mut String) {
-    out.push_str(
-        "<section class=\"machine\" aria-labelledby=\"machine\"><h2 id=\"machine\">The machine</h2>\
-         \n<dl>\n",
+    let verdict = table.verdict(row);
+    let (kind, text, limit) = (kind(&verdict), verdict.text(), table.limit_text(row));
+    *out += &format!(
+        "<td class=\"notes\"><em class=\"{kind}\">{}</em> {}</td></tr>\n",
+        escape(&text),
+        escape(&limit)
     );
-    for fact in &report.machine.facts {
-        let (name, value) = (escape(&fact.name), escape(&fact.value));
-        *out += &format!("<div><dt>{name}</dt><dd>{value}</dd></div>\n");
-    }
-    *out += &format!("</dl>\n<p class=\"about\">{}</p></section>\n", escape(READING));
 }
 
-fn anchor(outcome: &Outcome, table: usize) -> String {
-    format!("{}-{}", escape(&outcome.name), table + 1)
-}
-
-fn side(column: &Column) -> &'static str {
-    match column.whose {
-        Whose::Fulmar => " class=\"ours\"",
-        Whose::Document => " class=\"then\"",
-        Whose::Peer | Whose::Beside => "",
+fn kind(verdict: &LeadVerdict) -> &'static str {
+    match verdict {
+        LeadVerdict::Open => "open",
+        LeadVerdict::Ahead(..) => "ahead",
+        LeadVerdict::Level(_) | LeadVerdict::Unclear(_) => "level",
+        LeadVerdict::Behind(..) => "behind",
     }
 }
 
-fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+fn class(whose: Whose) -> &'static str {
+    match whose {
+        Whose::Fulmar => "ours",
+        Whose::Peer => "peer",
+        Whose::Document => "document",
+        Whose::Beside => "beside",
+    }
 }
 
-const STYLE: &str = include_str!("html/style.css");
-/// Rounds that differ by less are told as one figure.
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+const STYLE: &str = include_str!("style.css");
+/// A spread below this factor is not shown.
 const SPREAD_MIN: f64 = 1.1;
-const READING: &str = "Client and server have a core each, if there are two. Sides take turns within a \
-    run; a figure is the median of its rounds, and the least and most stand below it where they \
-    differ by more than a tenth. Figures of the documents come from other machines and other years: \
-    they stand beside the new ones, and are never compared. Ahead is who is \
-    better than the best peer by more than 2 %, and in its worst round still better than every peer in \
-    its best; the number is the peer's figure by fulmar's. Everything else is not ahead. Each figure is a median of \
-    its own, so calls that are told one by one may differ from their total by a little.";
-
-/// A bird with long wings, gliding.
-const MARK: &str = "<svg class=\"mark\" viewBox=\"0 0 48 48\" aria-hidden=\"true\">\
-    <path fill=\"currentColor\" d=\"M2 17c8-2 15 0 20 6 1-4 5-7 11-7 5 0 9 2 13 2-3 2-6 3-9 3-4 \
-    0-6 2-7 5-2 6-8 9-15 8 5-1 8-3 9-6-5-5-12-8-22-11z\"/></svg>";
+const READING: &str = "\
+    Client and server have a core each, if there are two. Sides take turns within a run. A \
+    figure is the median of its rounds; the least and the most follow it where they differ by \
+    more than a tenth. Figures of documents come from other machines and years and are never \
+    compared. fulmar is ahead if it is better than the best peer by more than 2 %, and in its \
+    worst round still better than every peer in its best; the number is the larger figure by the \
+    smaller.";

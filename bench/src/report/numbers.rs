@@ -1,6 +1,6 @@
-//! Figures for people: as many digits as mean something, and commas between thousands.
+//! Figures with their significant digits, and commas between thousands.
 
-/// A figure with two or three digits that count; whole above a hundred.
+/// A figure with two or three significant digits; whole above a hundred.
 pub(crate) fn figure(value: f64) -> String {
     let digits = match value.abs() {
         0.0 | 99.95.. => 0,
@@ -14,6 +14,11 @@ pub(crate) fn figure(value: f64) -> String {
 /// A count: without a fraction if it has none.
 pub(crate) fn count(value: f64) -> String {
     if is_whole(value) { group(&format!("{value:.0}")) } else { figure(value) }
+}
+
+/// A whole number with commas between thousands.
+pub(crate) fn grouped(number: u32) -> String {
+    count(f64::from(number))
 }
 
 fn is_whole(value: f64) -> bool {
@@ -43,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_have_the_digits_that_count() {
+    fn figures_have_their_significant_digits() {
         for (value, text) in [
             (0.0, "0"),
             (0.0123, "0.012"),
@@ -61,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_whole_where_they_can_be() {
+    fn whole_counts_have_no_fraction() {
         assert_eq!(count(20_000.0), "20,000");
         assert_eq!(count(3.0), "3");
         assert_eq!(count(-1_000.0), "-1,000");

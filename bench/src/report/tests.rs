@@ -1,107 +1,106 @@
-//! Reports of every shape: to JSON and back, as text, as HTML.
+//! Reports of every shape: to JSON and back, as Markdown, as HTML.
 
 use super::*;
 
-fn report() -> Report {
-    let row = |name: &str, at: f64, cells: [Cell; 3]| Row {
+fn report() -> BenchReport {
+    let row = |name: &str, cells: [Figure; 3]| FigureRow {
         name: name.to_owned(),
-        at: Some(at),
         cells: cells.into(),
+        limit: (name == "10").then(|| BarLimit::at_most_times(0.4)),
     };
-    let table = |plot| Table {
+    let column = |name: &str, whose| SideColumn { name: name.to_owned(), whose };
+    let none = || Figure::of(&[], "");
+    let table = FigureTable {
         title: "An <event>".to_owned(),
         note: "Read & understood.".to_owned(),
-        unit: "µs per event".to_owned(),
+        unit: "us per event".to_owned(),
         row_name: "connections".to_owned(),
         better: Better::Lower,
-        columns: vec![Column::document("2005"), Column::peer("peer"), Column::fulmar("fulmar")],
-        rows: vec![
-            row("10", 10.0, [Cell::none(), Cell::exactly(4.0), Cell::of(&[3.0, 2.0, 1.0], "")]),
-            row("1,000", 1e3, [Cell::exactly(90.0), Cell::exactly(4.0), Cell::exactly(8.0)]),
-            row("9", 9.0, [Cell::none(), Cell::of(&[], "not installed"), Cell::exactly(0.0)]),
+        columns: vec![
+            column("2005", Whose::Document),
+            column("peer", Whose::Peer),
+            column("fulmar", Whose::Fulmar),
         ],
-        plot,
+        rows: vec![
+            row("10", [none(), Figure::exactly(4.0), Figure::of(&[3.0, 2.0, 1.0], "")]),
+            row("1,000", [90.0, 4.0, 8.0].map(Figure::exactly)),
+            row("9", [none(), Figure::of(&[], "not installed"), Figure::exactly(0.0)]),
+        ],
     };
-    let axis = || "connections".to_owned();
-    Report {
-        version: 1,
-        machine: Machine {
+    let fact =
+        |name: &str, value: &str| MachineFact { name: name.to_owned(), value: value.to_owned() };
+    BenchReport {
+        version: VERSION,
+        machine: MachineFacts {
             facts: vec![
-                Fact { name: "processor".to_owned(), value: "<fast>".to_owned() },
-                Fact { name: "fulmar".to_owned(), value: "0.1.0".to_owned() },
-                Fact { name: "commit".to_owned(), value: "725b-dirty".to_owned() },
+                fact("processor", "<fast>"),
+                fact("fulmar", "0.1.0"),
+                fact("commit", "725b-dirty"),
             ],
         },
-        experiments: vec![Outcome {
+        experiments: vec![ScenarioReport {
             name: "idle".to_owned(),
             title: "one active transfer".to_owned(),
             source: "a document".to_owned(),
-            about: vec!["What is done.".to_owned()],
-            tables: vec![
-                table(Some(Plot::Lines { axis: axis() })),
-                table(Some(Plot::Stacks)),
-                table(Some(Plot::Bars)),
-                table(None),
-            ],
+            about: vec!["The method.".to_owned()],
+            tables: vec![table.clone(), table],
             listings: vec![Listing {
                 title: "a sequence".to_owned(),
-                note: String::new(),
-                rows: vec![Fact { name: "fulmar".to_owned(), value: "recv=1  send=2".to_owned() }],
+                rows: vec![fact("fulmar", "recv=1  send=2")],
             }],
             missing: vec!["nginx is not installed: install nginx-light".to_owned()],
-            failure: Some("it fell over".to_owned()),
-            commands: vec!["fulmar bench-worker among --idle 9".to_owned()],
+            failure: Some("a process ended early".to_owned()),
+            commands: vec!["fulmar-bench worker among --idle 9".to_owned()],
         }],
     }
 }
 
 #[test]
-fn json_is_read_as_it_was_written_and_nothing_else_is() {
+fn json_is_read_back_and_other_text_is_refused() {
     let report = report();
-    assert_eq!(Report::from_json(&report.json()).unwrap(), report);
-    assert!(Report::from_json("{}").is_err());
-    let why = |report: &Report| Report::from_json(&report.json()).unwrap_err().to_string();
-    let later = Report { version: 2, ..report.clone() };
-    assert_eq!(why(&later), "a report of version 2; this fulmar reads version 1");
+    assert_eq!(BenchReport::from_json(&report.json()).unwrap(), report);
+    assert!(BenchReport::from_json("{}").is_err());
+    let why =
+        |report: &BenchReport| BenchReport::from_json(&report.json()).unwrap_err().to_string();
+    let other = BenchReport { version: 1, ..report.clone() };
+    assert_eq!(why(&other), "report version 1; this program reads version 2");
     let mut ragged = report;
     ragged.experiments[0].tables[1].rows[2].cells.pop();
     assert_eq!(why(&ragged), "An <event>: 9: 2 cells for 3 columns");
 }
 
 #[test]
-fn a_median_stands_between_its_rounds() {
+fn a_figure_is_the_median_of_its_rounds() {
     let rounds = vec![3.0, 1.0, 2.0];
-    assert_eq!(Cell::of(&rounds, ""), Cell::Value { value: 2.0, low: 1.0, high: 3.0, rounds });
-    assert_eq!(Cell::of(&[4.0, 1.0], "").value(), Some(2.5));
-    assert_eq!(Cell::of(&[f64::NAN], "why"), Cell::Absent { absent: "why".to_owned() });
+    assert_eq!(Figure::of(&rounds, ""), Figure::Value { value: 2.0, low: 1.0, high: 3.0, rounds });
+    assert_eq!(Figure::of(&[4.0, 1.0], "").value(), Some(2.5));
+    assert_eq!(Figure::of(&[f64::NAN], "why"), Figure::Absent { absent: "why".to_owned() });
 }
 
 #[test]
-fn text_tells_who_is_ahead_and_what_is_missing() {
-    let text = text(&report());
+fn markdown_reports_leads_limits_and_missing_figures() {
+    let text = markdown(&report());
     let lines: Vec<_> = text.lines().collect();
     let has =
         |parts: &[&str]| lines.iter().any(|line| parts.iter().all(|part| line.contains(part)));
-    assert!(has(&["10 ", "4", "2.0", "ahead of peer: 2.0x"]), "{text}");
+    assert!(has(&["| 10 ", "4", "2.0", "ahead of peer: 2.0x; at most 0.40x: NOT MET"]), "{text}");
+    assert!(!report().is_good());
     assert!(has(&["1,000", "90", "8", "behind peer: 2.0x"]), "{text}");
     assert!(has(&["not installed", "0"]), "{text}");
     assert!(has(&["not measured: nginx is not installed: install nginx-light"]), "{text}");
-    assert!(has(&["fulmar is ahead in 4 of 8 rows"]), "{text}");
-    assert!(
-        text.starts_with(
-            "fulmar is not ahead in\n  idle: An <event>: 1,000 connections behind peer"
-        )
-    );
+    assert!(has(&["fulmar is ahead in 2 of 4 rows"]), "{text}");
+    assert!(text.starts_with(
+        "fulmar is not ahead in\n\n- idle: An <event>: 1,000 connections behind peer"
+    ));
 }
 
 #[test]
-fn html_is_whole_escaped_and_described() {
+fn html_is_well_formed_and_escaped() {
     let html = html(&report());
     assert!(!html.contains("<event>") && html.contains("An &lt;event&gt;"));
     assert!(!html.contains("<fast>"));
     assert!(!html.contains("<script") && !html.contains("http:") && !html.contains("https:"));
-    for tag in
-        ["table", "figure", "section", "svg", "tr", "td", "th", "p", "div", "dl", "g", "text"]
+    for tag in ["table", "figure", "section", "tr", "td", "th", "p", "div", "dl", "ul", "li", "em"]
     {
         let opened =
             html.matches(&format!("<{tag}>")).count() + html.matches(&format!("<{tag} ")).count();
@@ -110,5 +109,5 @@ fn html_is_whole_escaped_and_described() {
     assert!(html.contains("<p>fulmar 0.1.0 (725b-dirty) beside its peers"));
     assert!(html.contains("Where fulmar is not ahead") && html.contains("behind peer: 2.0x"));
     assert!(html.contains("<code>recv=1</code> <code>send=2</code>"));
-    assert_eq!(html.matches("<desc ").count(), 3);
+    assert_eq!(html.matches("--bar:50%").count(), 2);
 }

@@ -1,7 +1,7 @@
-//! fulmar's client among many transfers: the counterpart of `hiper.c`, with the same options.
+//! fulmar's client with many transfers: the counterpart of `hiper.c`, with the same options.
 //!
-//! With `--idle`, one active transfer among N whose server never answers; with `--alive`, a byte to
-//! each of N transfers that are all alive.
+//! With `--idle`, one active transfer among N without a response; with `--alive`, a byte to each of
+//! N active transfers.
 
 use std::error::Error;
 use std::hint::black_box;
@@ -12,14 +12,14 @@ use fulmar_drive::{Epoll, Reactor};
 use fulmar_sys::{self as sys, Ledger};
 use serde_json::{Value, json};
 
+use super::flags::WorkerFlags;
 use super::near::NearEnds;
 use super::{OPENING_MAX, calls_since, micros};
 
-type Driver = Reactor<Client<Bodies>, Epoll>;
+type AmongDriver = Reactor<Client<BodyBytes>, Epoll>;
 
-/// What is to be done.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Options {
+/// The options.
+struct AmongOptions {
     idle: usize,
     peers: Vec<String>,
     sizes: Vec<usize>,
@@ -29,32 +29,17 @@ pub(crate) struct Options {
     laps: u32,
 }
 
-impl Options {
-    pub(crate) fn parse(words: &[String]) -> Result<Self, Box<dyn Error>> {
-        let mut options = Self {
-            idle: 0,
-            peers: Vec::new(),
-            sizes: Vec::new(),
-            interval: Duration::from_secs(1),
-            events: None,
-            alive: Vec::new(),
-            laps: 50,
+impl AmongOptions {
+    fn parse(flags: &WorkerFlags) -> Result<Self, Box<dyn Error>> {
+        let options = Self {
+            idle: flags.get("--idle")?.unwrap_or(0),
+            peers: flags.list("--idle-peers")?,
+            sizes: flags.list("--sizes")?,
+            interval: Duration::try_from_secs_f64(flags.get("--seconds")?.unwrap_or(1.0))?,
+            events: flags.get("--events")?,
+            alive: flags.list("--alive")?,
+            laps: flags.get("--laps")?.unwrap_or(50),
         };
-        for pair in words.chunks(2) {
-            let [flag, value] = pair else {
-                return Err(format!("{} needs a value", pair[0]).into());
-            };
-            match flag.as_str() {
-                "--idle" => options.idle = value.parse()?,
-                "--idle-peers" => options.peers = value.split(',').map(str::to_owned).collect(),
-                "--sizes" => options.sizes = numbers(value)?,
-                "--seconds" => options.interval = Duration::try_from_secs_f64(value.parse()?)?,
-                "--events" => options.events = Some(value.parse()?),
-                "--alive" => options.alive = numbers(value)?,
-                "--laps" => options.laps = value.parse()?,
-                _ => return Err(format!("unknown option {flag}").into()),
-            }
-        }
         if options.alive.is_empty() && options.idle > 0 && options.peers.is_empty() {
             return Err("--idle-peers is missing".into());
         }
@@ -62,24 +47,20 @@ impl Options {
     }
 }
 
-fn numbers(text: &str) -> Result<Vec<usize>, std::num::ParseIntError> {
-    text.split(',').map(str::parse).collect()
-}
-
-/// Counts the bytes of bodies.
+/// Counts the bytes of response bodies.
 #[derive(Debug, Default)]
-struct Bodies {
+struct BodyBytes {
     bytes: usize,
-    complaint: Option<String>,
+    failure: Option<String>,
 }
 
-impl Application for Bodies {
+impl Application for BodyBytes {
     fn handle(&mut self, _: &mut Context<'_>, _: TransferId, event: Event<'_>) {
         match event {
             Event::Data(bytes) => self.bytes += bytes.len(),
             Event::Done(done) => {
                 if let Err(error) = done.result {
-                    self.complaint.get_or_insert_with(|| error.to_string());
+                    self.failure.get_or_insert_with(|| error.to_string());
                 }
             }
             _ => {}
@@ -87,10 +68,11 @@ impl Application for Bodies {
     }
 }
 
-pub(crate) fn run(options: &Options) -> Result<Value, Box<dyn Error>> {
+pub(super) fn run(flags: &WorkerFlags) -> Result<Value, Box<dyn Error>> {
+    let options = &AmongOptions::parse(flags)?;
     sys::raise_descriptors()?;
     let config = Config { connections_max: usize::MAX, ..Config::default() };
-    let client = Client::new(sys::now(), sys::wall_clock(), Bodies::default(), config);
+    let client = Client::new(sys::now(), sys::wall_clock(), BodyBytes::default(), config);
     let mut reactor = Reactor::new(client, Epoll::new()?);
     let mut ends = NearEnds::listen()?;
     match options.alive.is_empty() {
@@ -99,10 +81,10 @@ pub(crate) fn run(options: &Options) -> Result<Value, Box<dyn Error>> {
     }
 }
 
-/// One active transfer among those that are never answered.
+/// One active transfer among those without a response.
 fn among_idle(
-    options: &Options,
-    reactor: &mut Driver,
+    options: &AmongOptions,
+    reactor: &mut AmongDriver,
     ends: &mut NearEnds,
 ) -> Result<Value, Box<dyn Error>> {
     let before = sys::process_cpu()?;
@@ -123,10 +105,10 @@ fn among_idle(
     }))
 }
 
-/// All transfers alive, fewer from level to level.
+/// Active transfers, fewer from level to level.
 fn by_alive(
-    options: &Options,
-    reactor: &mut Driver,
+    options: &AmongOptions,
+    reactor: &mut AmongDriver,
     ends: &mut NearEnds,
 ) -> Result<Value, Box<dyn Error>> {
     open_near(reactor, ends, options.alive[0])?;
@@ -154,7 +136,7 @@ fn by_alive(
     Ok(json!({ "levels": levels }))
 }
 
-fn open_idle(options: &Options, reactor: &mut Driver) -> Result<(), Box<dyn Error>> {
+fn open_idle(options: &AmongOptions, reactor: &mut AmongDriver) -> Result<(), Box<dyn Error>> {
     let request = |peer: &String| Request::get(&format!("http://{peer}/idle")).build();
     let requests = options.peers.iter().map(request).collect::<Result<Vec<_>, _>>()?;
     let mut started = 0;
@@ -174,9 +156,9 @@ fn open_idle(options: &Options, reactor: &mut Driver) -> Result<(), Box<dyn Erro
     Ok(())
 }
 
-/// Transfers whose other ends are ours, until each has had a byte.
+/// Opens transfers with their other ends in this process, until each has received a byte.
 fn open_near(
-    reactor: &mut Driver,
+    reactor: &mut AmongDriver,
     ends: &mut NearEnds,
     count: usize,
 ) -> Result<(), Box<dyn Error>> {
@@ -190,7 +172,7 @@ fn open_near(
             }
         });
         turn_within(reactor, Duration::from_millis(1))?;
-        ends.answer_all()?;
+        ends.respond_all()?;
     }
     ends.send(b"x")?;
     while reactor.engine.application().bytes < count {
@@ -199,9 +181,9 @@ fn open_near(
     Ok(())
 }
 
-/// As many bytes to each, and how long it takes until all have arrived.
+/// Sends the bytes to each transfer; the time until all have arrived.
 fn deliver(
-    reactor: &mut Driver,
+    reactor: &mut AmongDriver,
     ends: &mut NearEnds,
     bytes: &[u8],
 ) -> Result<Duration, Box<dyn Error>> {
@@ -210,18 +192,18 @@ fn deliver(
     let begin = sys::now();
     while reactor.engine.application().bytes < until {
         reactor.turn()?;
-        complain(reactor)?;
+        check(reactor)?;
     }
     Ok(sys::now() - begin)
 }
 
-/// One transfer, events of this size; instructions are counted in here (`callgrind(1)`).
+/// Events of this size. Instructions are counted in this function (`callgrind(1)`).
 #[inline(never)]
 fn steady(
-    reactor: &mut Driver,
+    reactor: &mut AmongDriver,
     ends: &mut NearEnds,
     size: usize,
-    options: &Options,
+    options: &AmongOptions,
 ) -> Result<Value, Box<dyn Error>> {
     let block = vec![b'x'; size];
     let packets = ends.packets_in()?;
@@ -233,7 +215,7 @@ fn steady(
     }
     let after = Ledger::here();
     let (calls, eagain) = calls_since(&before, &after);
-    // Three reads of each event are the measurement's, or two where events are counted.
+    // The measurement itself reads the clock three times for an event, or twice with --events.
     let ours = events * if options.events.is_some() { 2 } else { 3 };
     let packets = ends.packets_in()? - packets;
     Ok(json!({
@@ -249,19 +231,19 @@ fn steady(
     }))
 }
 
-fn turn_within(reactor: &mut Driver, most: Duration) -> Result<(), Box<dyn Error>> {
+fn turn_within(reactor: &mut AmongDriver, most: Duration) -> Result<(), Box<dyn Error>> {
     reactor.turn_within(most)?;
-    complain(reactor)
+    check(reactor)
 }
 
-fn complain(reactor: &Driver) -> Result<(), Box<dyn Error>> {
-    match &reactor.engine.application().complaint {
-        Some(complaint) => Err(complaint.clone().into()),
+fn check(reactor: &AmongDriver) -> Result<(), Box<dyn Error>> {
+    match &reactor.engine.application().failure {
+        Some(failure) => Err(failure.clone().into()),
         None => Ok(()),
     }
 }
 
-/// Events after which tables and buffers have their size.
+/// Events until tables and buffers have their final size.
 const WARM_UP: u32 = 64;
-/// While connections are opened.
+/// The longest turn while connections open.
 const STEP: Duration = Duration::from_millis(100);

@@ -1,8 +1,8 @@
-//! The other ends of transfers, held by the process that is measured.
+//! The other ends of transfers, in the process that is measured.
 //!
-//! What arrives is then exactly what was sent just before, by the same thread: an event carries as
-//! many bytes as it should, and nobody waits for another process. The calls made here are in no
-//! ledger but for [`NearEnds::packets_in`], and nothing of it is timed.
+//! The same thread sends exactly the bytes of an event just before it, so no time is spent waiting
+//! for another process. The calls made here are not in the ledger, except for
+//! [`NearEnds::packets_in`], and are not timed.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -10,11 +10,11 @@ use std::os::fd::AsFd;
 
 use fulmar_sys as sys;
 
-/// A listener, and what it accepted.
+/// A listener and its connections.
 #[derive(Debug)]
 pub(crate) struct NearEnds {
     listener: TcpListener,
-    silent: Vec<TcpStream>, // accepted, but not asked yet
+    silent: Vec<TcpStream>, // without a request yet
     ends: Vec<TcpStream>,
 }
 
@@ -30,18 +30,18 @@ impl NearEnds {
         self.listener.local_addr()
     }
 
-    /// How many answers have begun.
+    /// The number of started responses.
     pub(crate) fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Takes those that have connected, and begins the answers that are asked for.
-    pub(crate) fn answer_all(&mut self) -> io::Result<()> {
+    /// Accepts connections, and starts the responses to their requests.
+    pub(crate) fn respond_all(&mut self) -> io::Result<()> {
         self.accept_all()?;
         for mut end in std::mem::take(&mut self.silent) {
-            // Who asks only after something has arrived is interactive to the kernel, which then
-            // holds acknowledgements back: events would cost a client less whose request is sent
-            // late. And a request that is not read makes a close a reset (`tcp(7)`).
+            // The request has to arrive before the response is sent: otherwise the kernel treats
+            // the client as interactive and delays acknowledgements, which makes events cheaper.
+            // Unread requests would turn a close into a reset (`tcp(7)`).
             match end.read(&mut [0; REQUEST_SIZE_MAX]) {
                 Ok(_) => {
                     end.set_nonblocking(false)?;
@@ -69,18 +69,18 @@ impl NearEnds {
         }
     }
 
-    /// As many bytes to each of them.
+    /// Sends the bytes on each connection.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.ends.iter_mut().try_for_each(|end| end.write_all(bytes))
     }
 
-    /// Packets that have come from the other side: requests, and acknowledgements.
+    /// Received packets: requests and acknowledgements.
     pub(crate) fn packets_in(&self) -> io::Result<u64> {
         let of_each = self.ends.iter().map(|end| sys::tcp_info(end.as_fd()));
         of_each.map(|info| info.map(|it| u64::from(it.packets_in))).sum()
     }
 
-    /// Ends answers, until so many are left.
+    /// ConnectionEnds responses until this many are left.
     pub(crate) fn shrink(&mut self, left: usize) {
         self.ends.truncate(left);
     }
@@ -88,7 +88,7 @@ impl NearEnds {
 
 /// The body ends with the connection.
 const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n";
-/// More than a request of ours has.
+/// More than the size of a request.
 const REQUEST_SIZE_MAX: usize = 1024;
 
 #[cfg(test)]
@@ -96,24 +96,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_answered_before_he_has_asked() {
+    fn a_response_starts_only_after_its_request() {
         let mut ends = NearEnds::listen().unwrap();
         let mut peer = TcpStream::connect(ends.address().unwrap()).unwrap();
         peer.set_nonblocking(true).unwrap();
         while ends.silent.is_empty() {
-            ends.answer_all().unwrap();
+            ends.respond_all().unwrap();
         }
         let early = peer.read(&mut [0; 1]).unwrap_err();
         assert_eq!(early.kind(), io::ErrorKind::WouldBlock);
         peer.set_nonblocking(false).unwrap();
         peer.write_all(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
         while ends.len() == 0 {
-            ends.answer_all().unwrap();
+            ends.respond_all().unwrap();
         }
         ends.send(b"x").unwrap();
         ends.shrink(0);
-        let mut answer = Vec::new();
-        peer.read_to_end(&mut answer).unwrap();
-        assert_eq!(answer, [HEAD, b"x"].concat());
+        let mut response = Vec::new();
+        peer.read_to_end(&mut response).unwrap();
+        assert_eq!(response, [HEAD, b"x"].concat());
     }
 }

@@ -1,11 +1,11 @@
-//! fulmar's client with thousands of transfers on one thread: the counterpart of `libcurl.c`, with its
-//! options and its report (`bench/README.md`).
+//! fulmar's client with thousands of transfers on one thread: the counterpart of `libcurl.c`, with
+//! its options and its report (bench/README.md).
 
 mod application;
-mod options;
 mod report;
 
 use std::error::Error;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,15 +16,44 @@ use fulmar_tls::{ClientOptions, ClientTls, Roots};
 use serde_json::Value;
 
 use self::application::Transfers;
-use self::options::{Mode, Options, Until};
-use self::report::{Allocations, Snapshot};
+use self::report::{Allocations, CounterState};
 use super::OPENING_MAX;
+use super::flags::WorkerFlags;
 
-type Driver = Reactor<Client<Transfers>, Epoll>;
+type TransferDriver = Reactor<Client<Transfers>, Epoll>;
 
-/// Does what `words` say. Where somebody counts what the allocator is asked for, that is reported, too.
-pub(super) fn run(words: &[String], allocations: Allocations) -> Result<Value, Box<dyn Error>> {
-    let options = Options::parse(words.iter().cloned())?;
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TransferMode {
+    /// Transfers, one after the other.
+    Requests(RequestsUntil),
+    /// Transfers without a response.
+    Waiting,
+    /// Idle connections in the pool.
+    Pooled,
+}
+
+/// The end of the measured interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RequestsUntil {
+    Requests(u64),
+    Time(Duration),
+}
+
+fn mode(flags: &WorkerFlags) -> Result<TransferMode, Box<dyn Error>> {
+    let time = Duration::try_from_secs_f64(flags.get("--seconds")?.unwrap_or(5.0))?;
+    let until = flags.get("--requests")?.map_or(RequestsUntil::Time(time), RequestsUntil::Requests);
+    match flags.need::<String>("--mode")?.as_str() {
+        "requests" => Ok(TransferMode::Requests(until)),
+        "waiting" => Ok(TransferMode::Waiting),
+        "pooled" => Ok(TransferMode::Pooled),
+        other => Err(format!("--mode: unknown mode '{other}'").into()),
+    }
+}
+
+/// Runs the client of bench/README.md; `allocations` returns the allocations so far.
+pub(super) fn run(flags: &WorkerFlags, allocations: Allocations) -> Result<Value, Box<dyn Error>> {
+    let (mode, clients) = (mode(flags)?, flags.need("--clients")?);
     sys::raise_descriptors()?;
     let config = Config {
         connections_max: usize::MAX,
@@ -32,95 +61,105 @@ pub(super) fn run(words: &[String], allocations: Allocations) -> Result<Value, B
         connect_timeout: Some(CONNECT_TIMEOUT),
         ..Config::default()
     };
-    let tls = options.cacert.as_ref().map(|path| {
+    let tls = flags.get::<PathBuf>("--cacert")?.map(|path| {
         let roots = Roots::empty().file(path);
         ClientTls::new(ClientOptions { roots, ..ClientOptions::default() })
     });
     let how = Arc::new(fulmar_client::Options { tls: tls.transpose()?, ..Default::default() });
-    let requests = options.urls.iter().map(|url| Request::get(url).options(how.clone()).build());
-    let transfers = Transfers::new(requests.collect::<Result<_, _>>()?, &options);
+    let requests = flags.all("--url").map(|url| Request::get(url).options(how.clone()).build());
+    let requests: Vec<_> = requests.collect::<Result<_, _>>()?;
+    if requests.is_empty() {
+        return Err("--url is missing".into());
+    }
+    let transfers = Transfers::new(requests, mode, clients);
     let client = Client::new(sys::now(), sys::wall_clock(), transfers, config);
     let mut reactor = Reactor::new(client, Epoll::new()?);
-    let (before, after) = match options.mode {
-        Mode::Requests(until) => requests_of(&mut reactor, until, allocations)?,
-        Mode::Waiting => waiting(&mut reactor, options.clients, allocations)?,
-        Mode::Pooled => pooled(&mut reactor, options.clients, allocations)?,
+    let (before, after) = match mode {
+        TransferMode::Requests(until) => requests_of(&mut reactor, until, allocations)?,
+        TransferMode::Waiting => waiting(&mut reactor, clients, allocations)?,
+        TransferMode::Pooled => pooled(&mut reactor, clients, allocations)?,
     };
     let transfers = reactor.engine.application();
     match transfers.errors() {
         0 => Ok(after.since(&before)),
-        count => Err(format!("{count} errors, the first: {}", transfers.complaint()).into()),
+        count => Err(format!("{count} errors, the first: {}", transfers.failure()).into()),
     }
 }
 
-/// N transfers at a time, from the first answer of the last of them.
+/// N transfers at a time, from the first response of the last of them.
 fn requests_of(
-    reactor: &mut Driver,
-    until: Until,
+    reactor: &mut TransferDriver,
+    until: RequestsUntil,
     allocations: Allocations,
-) -> Result<(Snapshot, Snapshot), Box<dyn Error>> {
-    open(reactor, |transfers| transfers.all_answered())?;
-    // As many again, and all tables have their size.
+) -> Result<(CounterState, CounterState), Box<dyn Error>> {
+    open(reactor, |transfers| transfers.all_responded())?;
+    // After as many again all tables have their final size.
     more(reactor, reactor.engine.running() as u64)?;
     let begin = sys::now();
-    let before = Snapshot::before(reactor, allocations)?;
+    let before = CounterState::before(reactor, allocations)?;
     match until {
-        Until::Requests(requests) => more(reactor, requests)?,
-        Until::Time(time) => {
+        RequestsUntil::Requests(requests) => more(reactor, requests)?,
+        RequestsUntil::Time(time) => {
             steady(reactor, |reactor| reactor.engine.application().last() >= Some(begin + time))?;
         }
     }
-    Ok((before, Snapshot::after(reactor, allocations)?))
+    Ok((before, CounterState::after(reactor, allocations)?))
 }
 
-/// So many requests more.
-fn more(reactor: &mut Driver, requests: u64) -> Result<(), Box<dyn Error>> {
+/// Turns until this many more requests are done.
+fn more(reactor: &mut TransferDriver, requests: u64) -> Result<(), Box<dyn Error>> {
     reactor.engine.application_mut().limit(requests);
     steady(reactor, |reactor| reactor.engine.application().is_at_its_limit())
 }
 
-/// Turns until `done`: what is measured, and nothing else.
+/// Turns until `done`; only this is measured.
 #[inline(never)]
-fn steady(reactor: &mut Driver, done: impl Fn(&Driver) -> bool) -> Result<(), Box<dyn Error>> {
+fn steady(
+    reactor: &mut TransferDriver,
+    done: impl Fn(&TransferDriver) -> bool,
+) -> Result<(), Box<dyn Error>> {
     while !done(reactor) {
         reactor.turn()?;
     }
     Ok(())
 }
 
-/// N transfers without an answer.
+/// N transfers without a response.
 fn waiting(
-    reactor: &mut Driver,
+    reactor: &mut TransferDriver,
     clients: usize,
     allocations: Allocations,
-) -> Result<(Snapshot, Snapshot), Box<dyn Error>> {
-    let before = Snapshot::before(reactor, allocations)?;
+) -> Result<(CounterState, CounterState), Box<dyn Error>> {
+    let before = CounterState::before(reactor, allocations)?;
     open(reactor, |_| false)?;
-    let asked = |reactor: &Driver| reactor.engine.unanswered() == clients;
-    while !asked(reactor) && reactor.engine.application().errors() == 0 {
+    let waits = |reactor: &TransferDriver| reactor.engine.unanswered() == clients;
+    while !waits(reactor) && reactor.engine.application().errors() == 0 {
         reactor.turn()?;
     }
-    Ok((before, Snapshot::after(reactor, allocations)?))
+    Ok((before, CounterState::after(reactor, allocations)?))
 }
 
-/// N transfers, each once; their connections stay.
+/// N transfers, each once; their connections stay open.
 fn pooled(
-    reactor: &mut Driver,
+    reactor: &mut TransferDriver,
     clients: usize,
     allocations: Allocations,
-) -> Result<(Snapshot, Snapshot), Box<dyn Error>> {
-    let before = Snapshot::before(reactor, allocations)?;
-    open(reactor, |transfers| transfers.all_answered())?;
+) -> Result<(CounterState, CounterState), Box<dyn Error>> {
+    let before = CounterState::before(reactor, allocations)?;
+    open(reactor, |transfers| transfers.all_responded())?;
     let idle = reactor.engine.idle_connections();
     if idle != clients {
         return Err(format!("{idle} connections are idle, not {clients}").into());
     }
-    Ok((before, Snapshot::after(reactor, allocations)?))
+    Ok((before, CounterState::after(reactor, allocations)?))
 }
 
-/// Starts all transfers, so many of them on their way to a connection at a time, then turns until
-/// `done`, or until all are started and nothing more is to be waited for.
-fn open(reactor: &mut Driver, done: impl Fn(&Transfers) -> bool) -> Result<(), Box<dyn Error>> {
+/// Starts all transfers, a limited number of them connecting at a time, then turns until `done`, or
+/// until all are started and no response is expected.
+fn open(
+    reactor: &mut TransferDriver,
+    done: impl Fn(&Transfers) -> bool,
+) -> Result<(), Box<dyn Error>> {
     loop {
         let more = reactor.with(|client, now| {
             let room = OPENING_MAX.saturating_sub(client.connecting());
@@ -131,14 +170,14 @@ fn open(reactor: &mut Driver, done: impl Fn(&Transfers) -> bool) -> Result<(), B
             return Ok(());
         }
         if transfers.errors() > 0 {
-            return Err(transfers.complaint().into());
+            return Err(transfers.failure().into());
         }
-        if !more && reactor.engine.connecting() == 0 && !transfers.wants_answers() {
+        if !more && reactor.engine.connecting() == 0 && !transfers.wants_responses() {
             return Ok(());
         }
         reactor.turn()?;
     }
 }
 
-/// As long as libcurl waits for a connection: a server may be busy with 8,000 others.
+/// As libcurl: a server may be busy with 8,000 others.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(300);

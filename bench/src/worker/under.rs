@@ -1,6 +1,6 @@
-//! A program that ends when whoever started us does: `PARENT PROGRAM ARGUMENTS...`.
+//! Runs a program that ends with its parent: `PARENT PROGRAM ARGUMENTS...`.
 //!
-//! A run that is killed can end nothing any more; the kernel does it then (`PR_SET_PDEATHSIG` of
+//! A run that is killed cannot end its processes; the kernel does (`PR_SET_PDEATHSIG` of
 //! `prctl(2)`, which stays in force across `execve(2)`).
 
 use std::error::Error;
@@ -9,7 +9,7 @@ use std::process::Command;
 
 use fulmar_sys as sys;
 
-/// Becomes that program; what comes back is why it did not.
+/// Becomes the program; the result is why it did not.
 pub(crate) fn run(words: &[String]) -> Box<dyn Error> {
     let [parent, program, arguments @ ..] = words else {
         return "a program is missing".into();
@@ -17,9 +17,9 @@ pub(crate) fn run(words: &[String]) -> Box<dyn Error> {
     if let Err(error) = sys::end_with_parent() {
         return error.into();
     }
-    // It may have gone before we asked.
+    // It may have ended before.
     if parent.parse() != Ok(parent_id()) {
-        return "whoever started this has ended".into();
+        return "the parent process has ended".into();
     }
     let error = Command::new(program).args(arguments).exec();
     format!("{program}: {error}").into()

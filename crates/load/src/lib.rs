@@ -19,6 +19,9 @@ mod tally;
 
 mod engine;
 
+#[doc(hidden)]
+pub mod memory;
+
 mod limit;
 mod report;
 mod run;

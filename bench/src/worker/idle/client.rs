@@ -1,4 +1,4 @@
-//! A client engine of the smallest kind: requests go out, answers are counted.
+//! A client engine of the smallest kind: it sends requests and counts events.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,137 +13,123 @@ use fulmar_proto::{
     Transmit,
 };
 
-use super::options::Options;
-
-/// Many connections that wait, and one that does not.
+/// Many idle connections, and an active one.
 #[derive(Debug)]
-pub(super) struct Client {
-    links: Links<ClientConnection, Kind>,
-    listener: Listener,
+pub(super) struct IdleClient {
+    links: Links<ClientConnection, IdleKind>,
+    ends: ConnectionEnds,
     idle: EncodedRequest,
     stream: EncodedRequest,
     peers: Vec<SocketAddr>,
     wanted: usize,
-    asked: usize, // idle connections that were asked for
-    sent: usize,  // and those whose request has left
+    opened: usize, // idle connections
+    sent: usize,   // and those with a sent request
     active: Option<SocketId>,
-    event_size: usize,
-    counts: Counts,
+    events: u64,
+    uneven: u64,
 }
 
 /// What is attached to a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum IdleKind {
     Idle,
     Active,
 }
 
-/// Hears of events.
+/// The end of a connection; none should end.
 #[derive(Debug, Default)]
-struct Listener {
-    bytes: u64,
-    ended: Option<String>,
-}
+struct ConnectionEnds(Option<String>);
 
-/// What the active stream brought.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
-    /// Turns in which it had data.
-    pub(super) events: u64,
-    /// Bytes of its body.
-    pub(super) bytes: u64,
-    /// Events that carried more or less than they should.
-    pub(super) uneven: u64,
-}
-
-impl Client {
-    /// Nothing is open yet.
-    pub(super) fn new(now: Instant, options: &Options) -> Result<Self, Misuse> {
-        let timeouts = match options.deadlines {
-            true => Timeouts {
-                connect: Some(ANSWER_TIMEOUT),
-                answer: Some(ANSWER_TIMEOUT),
-                body: Some(BODY_TIMEOUT),
-                ..Timeouts::default()
-            },
-            false => Timeouts::default(),
+impl IdleClient {
+    /// Nothing is open yet. Every connection has deadlines, as a client's have.
+    pub(super) fn new(now: Instant, idle: usize, peers: Vec<SocketAddr>) -> Result<Self, Misuse> {
+        let timeouts = Timeouts {
+            connect: Some(ANSWER_TIMEOUT),
+            answer: Some(ANSWER_TIMEOUT),
+            body: Some(BODY_TIMEOUT),
+            ..Timeouts::default()
         };
         Ok(Self {
             links: Links::new(now, timeouts, 0, 1),
-            listener: Listener::default(),
+            ends: ConnectionEnds::default(),
             idle: request(b"/idle")?,
             stream: request(b"/stream/100")?,
-            peers: options.idle_peers.clone(),
-            wanted: options.idle,
-            asked: 0,
+            peers,
+            wanted: idle,
+            opened: 0,
             sent: 0,
             active: None,
-            event_size: options.event_size,
-            counts: Counts::default(),
+            events: 0,
+            uneven: 0,
         })
     }
 
-    /// Asks for as many idle connections as may be on their way at a time.
+    /// Opens as many idle connections as may be in progress at a time.
     pub(super) fn open_idle(&mut self, now: Instant) {
-        while self.asked < self.wanted && self.asked - self.sent < OPENING_MAX {
-            let peer = self.peers[self.asked * self.peers.len() / self.wanted];
-            self.asked += 1;
-            self.connect(now, peer, Kind::Idle);
+        while self.opened < self.wanted && self.opened - self.sent < OPENING_MAX {
+            let peer = self.peers[self.opened * self.peers.len() / self.wanted];
+            self.opened += 1;
+            self.connect(now, peer, IdleKind::Idle);
         }
     }
 
-    /// Asks for the connection that is active.
+    /// Opens the active connection.
     pub(super) fn open_active(&mut self, now: Instant, peer: SocketAddr) {
-        self.active = Some(self.connect(now, peer, Kind::Active));
+        self.active = Some(self.connect(now, peer, IdleKind::Active));
     }
 
-    /// True once all idle ones stand and have asked, or one of them is lost.
+    /// True once all idle connections are open, or one of them has ended.
     pub(super) fn is_open(&self) -> bool {
         self.sent == self.wanted || self.ended().is_some()
     }
 
-    /// Why a connection is gone; none should be.
+    /// Why a connection has ended.
     pub(super) fn ended(&self) -> Option<&str> {
-        self.listener.ended.as_deref()
+        self.ends.0.as_deref()
     }
 
-    pub(super) fn counts(&self) -> Counts {
-        Counts { bytes: self.listener.bytes, ..self.counts }
+    /// Turns in which the active stream had data.
+    pub(super) fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Those with more or less than [`EVENT_SIZE`] bytes.
+    pub(super) fn uneven(&self) -> u64 {
+        self.uneven
     }
 
     pub(super) fn reset_counts(&mut self) {
-        self.counts = Counts::default();
-        self.listener.bytes = 0;
+        (self.events, self.uneven) = (0, 0);
     }
 
-    fn connect(&mut self, now: Instant, peer: SocketAddr, kind: Kind) -> SocketId {
+    fn connect(&mut self, now: Instant, peer: SocketAddr, kind: IdleKind) -> SocketId {
         let mut connection = ClientConnection::default();
         let stream = connection.open().expect("it is new");
         let request = match kind {
-            Kind::Idle => &self.idle,
-            Kind::Active => &self.stream,
+            IdleKind::Idle => &self.idle,
+            IdleKind::Active => &self.stream,
         };
         connection.send_encoded(stream, request).expect("it was compiled, and is the first");
         self.links.connect(now, Endpoint::to(peer), None, connection, kind)
     }
 }
 
-impl Engine for Client {
+impl Engine for IdleClient {
     fn handle_accepted(&mut self, _: Instant, _: ListenerId, _: SocketAddr) -> Option<SocketId> {
         None
     }
 
     fn handle_connected(&mut self, now: Instant, socket: SocketId) {
-        self.links.handle_connected(now, socket, &mut self.listener);
-        self.links.touch(now, socket, &mut self.listener);
+        self.links.handle_connected(now, socket, &mut self.ends);
+        self.links.touch(now, socket, &mut self.ends);
     }
 
     fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input<'_>) {
         if self.active == Some(socket) && !input.is_empty() {
-            self.counts.events += 1;
-            self.counts.uneven += u64::from(input.bytes().len() != self.event_size);
+            self.events += 1;
+            self.uneven += u64::from(input.bytes().len() != EVENT_SIZE);
         }
-        self.links.handle_input(now, socket, input, &mut self.listener);
+        self.links.handle_input(now, socket, input, &mut self.ends);
     }
 
     fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64) {
@@ -151,15 +137,15 @@ impl Engine for Client {
             self.sent += 1;
             self.open_idle(now);
         }
-        self.links.handle_sent(now, socket, bytes, &mut self.listener);
+        self.links.handle_sent(now, socket, bytes, &mut self.ends);
     }
 
     fn handle_failed(&mut self, now: Instant, socket: SocketId, error: io::Error) {
-        self.links.handle_failed(now, socket, error, &mut self.listener);
+        self.links.handle_failed(now, socket, error, &mut self.ends);
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        self.links.handle_timeout(now, &mut self.listener);
+        self.links.handle_timeout(now, &mut self.ends);
     }
 
     fn poll_action(&mut self) -> Option<Action> {
@@ -179,22 +165,21 @@ impl Engine for Client {
     }
 }
 
-impl Handler<ClientConnection, Kind> for Listener {
+impl Handler<ClientConnection, IdleKind> for ConnectionEnds {
     fn handle(
         &mut self,
         _: Instant,
         _: SocketId,
-        (connection, _): (&mut ClientConnection, &mut Kind),
+        (connection, _): (&mut ClientConnection, &mut IdleKind),
         event: Event<'_, ClientRole>,
     ) {
         if let Event::Data { stream, bytes } = event {
-            self.bytes += bytes.len() as u64;
             connection.release(stream, bytes.len());
         }
     }
 
-    fn handle_gone(&mut self, _: Instant, _: SocketId, kind: Kind, end: End) {
-        self.ended.get_or_insert_with(|| format!("{kind:?}: {end:?}"));
+    fn handle_gone(&mut self, _: Instant, _: SocketId, kind: IdleKind, end: End) {
+        self.0.get_or_insert_with(|| format!("{kind:?}: {end:?}"));
     }
 }
 
@@ -204,7 +189,9 @@ fn request(target: &[u8]) -> Result<EncodedRequest, Misuse> {
     EncodedRequest::new(&Request::new(b"GET", target, headers.as_headers()), b"")
 }
 
-/// Connects on their way at a time: less than any listen queue.
+/// Connects in progress at a time: less than any listen queue.
 const OPENING_MAX: usize = 256;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3600);
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
+/// Bytes of an event of the worker `pulse`.
+const EVENT_SIZE: usize = 100;

@@ -1,46 +1,46 @@
-//! The application: transfers that begin again when they are done.
+//! The application: transfers that restart when they are done.
 
 use std::time::Instant;
 
 use fulmar_client::{Application, Context, Event, Request, TransferId};
 
-use super::options::{Mode, Options};
+use super::TransferMode;
 
-/// N transfers, and what came of them.
+/// N transfers and their results.
 #[derive(Debug)]
 pub(super) struct Transfers {
     requests: Vec<Request>,
-    mode: Mode,
+    mode: TransferMode,
     clients: usize,
     started: usize,
-    /// Connections that have brought an answer.
-    answered: usize,
+    /// Connections that have had a response.
+    responded: usize,
     done: u64,
     last: Option<Instant>,
     bytes: u64,
     errors: u64,
-    complaint: String,
+    failure: String,
     limit: u64,
 }
 
 impl Transfers {
-    pub(super) fn new(requests: Vec<Request>, options: &Options) -> Self {
+    pub(super) fn new(requests: Vec<Request>, mode: TransferMode, clients: usize) -> Self {
         Self {
             requests,
-            mode: options.mode,
-            clients: options.clients,
+            mode,
+            clients,
             started: 0,
-            answered: 0,
+            responded: 0,
             done: 0,
             last: None,
             bytes: 0,
             errors: 0,
-            complaint: String::new(),
+            failure: String::new(),
             limit: u64::MAX,
         }
     }
 
-    /// Starts more of the N, at most `room`; false if all are.
+    /// Starts at most `room` of the N; false if all are started.
     pub(super) fn start(&mut self, context: &mut Context<'_>, room: usize) -> bool {
         for _ in 0..room.min(self.clients - self.started) {
             context.start(&self.requests[self.started % self.requests.len()]);
@@ -49,17 +49,17 @@ impl Transfers {
         self.started < self.clients
     }
 
-    /// Whether there is an answer to wait for.
-    pub(super) fn wants_answers(&self) -> bool {
-        self.mode != Mode::Waiting
+    /// Whether responses are expected.
+    pub(super) fn wants_responses(&self) -> bool {
+        self.mode != TransferMode::Waiting
     }
 
-    /// True once each of the N has been answered on a connection of its own.
-    pub(super) fn all_answered(&self) -> bool {
-        self.answered >= self.clients
+    /// True once each of the N had a response on a connection of its own.
+    pub(super) fn all_responded(&self) -> bool {
+        self.responded >= self.clients
     }
 
-    /// From now on, so many more.
+    /// Sets how many more transfers are to be done.
     pub(super) fn limit(&mut self, requests: u64) {
         self.limit = self.done + requests;
     }
@@ -68,7 +68,7 @@ impl Transfers {
         self.done >= self.limit
     }
 
-    /// When the last one was done, by the clock of its turn: nobody else needs to read one.
+    /// When the last one was done, by the clock of its turn.
     pub(super) fn last(&self) -> Option<Instant> {
         self.last
     }
@@ -85,9 +85,9 @@ impl Transfers {
         self.errors
     }
 
-    /// What the first error was.
-    pub(super) fn complaint(&self) -> String {
-        self.complaint.clone()
+    /// The first error.
+    pub(super) fn failure(&self) -> String {
+        self.failure.clone()
     }
 }
 
@@ -100,14 +100,14 @@ impl Application for Transfers {
                 self.last = Some(context.now);
                 if done.status != 200 || done.result.is_err() {
                     self.errors += 1;
-                    if self.complaint.is_empty() {
-                        self.complaint = format!("status {}: {:?}", done.status, done.result);
+                    if self.failure.is_empty() {
+                        self.failure = format!("status {}: {:?}", done.status, done.result);
                     }
                 }
                 if !done.reused {
-                    self.answered += 1;
+                    self.responded += 1;
                 }
-                if matches!(self.mode, Mode::Requests(_)) {
+                if matches!(self.mode, TransferMode::Requests(_)) {
                     context.start(&done.request);
                 }
             }

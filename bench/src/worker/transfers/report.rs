@@ -1,4 +1,4 @@
-//! What an interval cost.
+//! The cost of an interval.
 
 use std::io;
 use std::time::Instant;
@@ -6,49 +6,49 @@ use std::time::Instant;
 use fulmar_sys::{self as sys, Ledger};
 use serde_json::{Value, json};
 
-use super::Driver;
+use super::TransferDriver;
 use crate::worker::calls_since;
 
-/// Tells how often the allocator was asked for memory; `None` where nobody counts.
-pub(crate) type Allocations = Option<fn() -> usize>;
+/// Returns the allocations so far.
+pub(crate) type Allocations = fn() -> usize;
 
-/// Everything that is counted, at one moment.
-pub(super) struct Snapshot {
+/// All counters at one time.
+pub(super) struct CounterState {
     time: Instant,
     cpu: sys::CpuTimes,
     rss: u64,
     ledger: Ledger,
-    allocations: Option<usize>,
+    allocations: usize,
     turns: u64,
     done: u64,
     bytes: u64,
     errors: u64,
 }
 
-impl Snapshot {
+impl CounterState {
     /// At the beginning of an interval.
-    pub(super) fn before(reactor: &Driver, allocations: Allocations) -> io::Result<Self> {
+    pub(super) fn before(reactor: &TransferDriver, allocations: Allocations) -> io::Result<Self> {
         let mut this = Self::take(reactor)?;
-        // Without what taking it took.
+        // Without the cost of reading the counters.
         this.ledger = Ledger::here();
-        this.allocations = allocations.map(|count| count());
+        this.allocations = allocations();
         Ok(this)
     }
 
     /// At its end.
-    pub(super) fn after(reactor: &Driver, allocations: Allocations) -> io::Result<Self> {
-        let allocations = allocations.map(|count| count());
+    pub(super) fn after(reactor: &TransferDriver, allocations: Allocations) -> io::Result<Self> {
+        let allocations = allocations();
         Ok(Self { allocations, ..Self::take(reactor)? })
     }
 
-    fn take(reactor: &Driver) -> io::Result<Self> {
+    fn take(reactor: &TransferDriver) -> io::Result<Self> {
         let transfers = reactor.engine.application();
         Ok(Self {
             ledger: Ledger::here(),
             time: sys::now(),
             cpu: sys::process_cpu()?,
             rss: sys::resident_bytes()?,
-            allocations: None,
+            allocations: 0,
             turns: reactor.stats().turns,
             done: transfers.done(),
             bytes: transfers.bytes(),
@@ -59,7 +59,6 @@ impl Snapshot {
     /// The report of the interval that ends here.
     pub(super) fn since(&self, before: &Self) -> Value {
         let (syscalls, eagain) = calls_since(&before.ledger, &self.ledger);
-        let allocations = self.allocations.zip(before.allocations);
         json!({
             "requests": self.done - before.done,
             "bytes": self.bytes - before.bytes,
@@ -72,7 +71,7 @@ impl Snapshot {
             "rss_max_bytes": self.rss,
             "syscalls": syscalls,
             "eagain": eagain,
-            "allocations": allocations.map(|(after, before)| after - before),
+            "allocations": self.allocations - before.allocations,
             "clock_reads": self.ledger.clock_reads() - before.ledger.clock_reads(),
             "turns": self.turns - before.turns,
         })

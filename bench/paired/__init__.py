@@ -1,1 +1,0 @@
-"""Benchmarks that pair fulmar with a peer: same run, same cores, round by round."""

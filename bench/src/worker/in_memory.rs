@@ -1,0 +1,144 @@
+//! The engines of `fulmar load` and of the server, fed in memory: no socket, no clock. For counting
+//! the instructions of a request.
+
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+use fulmar_engine::{Action, Engine, ListenerId, SocketId};
+use fulmar_proto::{Block, Request};
+use fulmar_server::{Call, Calls, Limits, Outcome, ServerEngine, Stop};
+use fulmar_sys as sys;
+use serde_json::{Value, json};
+
+use super::flags::WorkerFlags;
+
+/// `--engine load|server`, `--depth N` requests at a time, `--requests N`.
+pub(super) fn run(flags: &WorkerFlags) -> Result<Value, Box<dyn Error>> {
+    let (depth, requests) = (flags.need("--depth")?, flags.need("--requests")?);
+    let now = sys::now();
+    let done = match flags.need::<String>("--engine")?.as_str() {
+        "load" => {
+            let engine = fulmar_load::memory::engine(CONNECTIONS, depth, now)?;
+            let mut world = MemoryLoop::new(engine, now, RESPONSE, depth);
+            world.connect();
+            steady(&mut world, requests);
+            world.done
+        }
+        "server" => {
+            let calls = Calls::new(hello, now, sys::wall_clock);
+            let engine = ServerEngine::new(now, calls, Limits::default(), Stop::new());
+            let mut world = MemoryLoop::new(engine, now, REQUEST, depth);
+            world.accept();
+            steady(&mut world, requests);
+            world.done
+        }
+        other => return Err(format!("unknown engine '{other}'").into()),
+    };
+    Ok(json!({ "requests": done }))
+}
+
+fn hello(call: &mut Call<'_>, _: &Request<'_>) -> Outcome {
+    call.text(200, "hello\n")
+}
+
+/// A driver of the smallest kind: all that is sent succeeds at once, and each send is followed by
+/// the same input.
+struct MemoryLoop<E> {
+    engine: E,
+    now: Instant,
+    block: Block,
+    input: Vec<u8>,
+    transmits: Vec<SocketId>,
+    receives: Vec<SocketId>,
+    connects: Vec<SocketId>,
+    depth: u64,
+    done: u64,
+}
+
+impl<E: Engine> MemoryLoop<E> {
+    fn new(engine: E, now: Instant, input: &[u8], depth: u8) -> Self {
+        Self {
+            engine,
+            now,
+            block: Block::new(240 * 1024),
+            input: input.repeat(depth.into()),
+            transmits: Vec::new(),
+            receives: Vec::new(),
+            connects: Vec::new(),
+            depth: depth.into(),
+            done: 0,
+        }
+    }
+
+    /// Connects as often as the engine wishes.
+    fn connect(&mut self) {
+        for _ in 0..WARM_UP {
+            self.poll_actions();
+            for socket in std::mem::take(&mut self.connects) {
+                self.engine.handle_connected(self.now, socket);
+            }
+            self.turn();
+        }
+    }
+
+    fn accept(&mut self) {
+        for port in 0..CONNECTIONS {
+            let port = 1_000 + u16::try_from(port).unwrap_or_default();
+            let peer = ([127, 0, 0, 1], port).into();
+            self.receives.extend(self.engine.handle_accepted(self.now, ListenerId(0), peer));
+        }
+        (0..WARM_UP).for_each(|_| self.turn());
+    }
+
+    #[inline(always)]
+    fn turn(&mut self) {
+        self.now += Duration::from_micros(100);
+        while let Some(socket) = self.receives.pop() {
+            self.block.clear();
+            self.block.reserve(16 * 1024).extend_from_slice(&self.input);
+            let mut input = self.block.input(self.input.len(), false);
+            self.engine.handle_input(self.now, socket, &mut input);
+            self.done += self.depth;
+        }
+        self.poll_actions();
+        self.engine.handle_flush(self.now);
+        while let Some(socket) = self.transmits.pop() {
+            let Some(transmit) = self.engine.poll_transmit(socket) else { continue };
+            let len = transmit.len();
+            self.engine.handle_sent(self.now, socket, len as u64);
+            self.receives.push(socket);
+        }
+        self.poll_actions();
+        if self.engine.poll_timeout().is_some_and(|deadline| deadline <= self.now) {
+            self.engine.handle_timeout(self.now);
+        }
+    }
+
+    #[inline(always)]
+    fn poll_actions(&mut self) {
+        while let Some(action) = self.engine.poll_action() {
+            match action {
+                Action::Transmit { socket } => self.transmits.push(socket),
+                Action::Connect { socket } => self.connects.push(socket),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// What is counted.
+#[inline(never)]
+fn steady<E: Engine>(world: &mut MemoryLoop<E>, requests: u64) {
+    let end = world.done + requests;
+    while world.done < end {
+        world.turn();
+    }
+}
+
+const CONNECTIONS: u32 = 4;
+/// Turns until tables and buffers have their final size.
+const WARM_UP: u32 = 200;
+const REQUEST: &[u8] =
+    b"GET /hello HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nUser-Agent: curl/8\r\nAccept: */*\r\n\r\n";
+const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Type: text/plain\r\n\
+    Date: Sun, 22 Nov 2026 21:45:00 GMT\r\n\r\nok";
