@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 
 use syscalls::Sysno;
 
-use crate::event::{CallEvent, DataLocation, look, low};
+use crate::data_location::{DataLocation, low};
+use crate::event::{CallEvent, look};
 use crate::kinds;
 use crate::operation::Operation;
 

@@ -4,7 +4,8 @@
 
 use syscalls::Sysno;
 
-use crate::event::{CallEvent, low};
+use crate::data_location::low;
+use crate::event::CallEvent;
 use crate::operation::{ANY_PLACE, Operation, opcode};
 
 /// What an event does to connections. Other events have no action.

@@ -1,15 +1,14 @@
 //! A counter starts a program or attaches to a process, and counts until all processes have ended.
 
 use std::fmt;
-use std::io;
-use std::process::{Command, ExitStatus};
-use std::sync::Arc;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use fulmar_sys as sys;
 
 use crate::clock::ClockShim;
 use crate::counts::CallCounts;
+use crate::end::{CounterEnd, CounterStopper};
 use crate::error::{AuditError, KernelRefusal};
 use crate::feed::EventFeed;
 use crate::kernel::{Extent, Kernel};
@@ -78,21 +77,6 @@ impl From<BackendChoice> for CounterOptions {
         Self { method, ..Self::default() }
     }
 }
-
-/// Why a wait ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CounterEnd {
-    /// The command and all processes it left behind have ended; the status of the command.
-    Ended(ExitStatus),
-    /// The process that the counter attached to has ended. Only its parent gets its status.
-    Gone,
-    /// [`CounterStopper::stop`] was called.
-    Stopped,
-}
-
-/// Ends [`Counter::wait`] from another thread.
-#[derive(Clone, Debug)]
-pub struct CounterStopper(pub(crate) Arc<sys::Wakeup>);
 
 impl Counter {
     /// Starts the command. Its `execve` is the first counted call.
@@ -255,15 +239,5 @@ impl CounterOptions {
 impl fmt::Debug for Counter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Counter").field("pid", &self.pid).finish_non_exhaustive()
-    }
-}
-
-impl CounterStopper {
-    /// Ends the current or the next wait with [`CounterEnd::Stopped`].
-    ///
-    /// # Errors
-    /// Errors of writing to an `eventfd(2)`.
-    pub fn stop(&self) -> io::Result<()> {
-        self.0.wake()
     }
 }

@@ -308,7 +308,10 @@ mod tests {
         let after = counts(&[("read", 5, &[(11, 1), (4, 2)]), ("open", 2, &[]), ("write", 1, &[])]);
         let interval = after.minus(&before);
         assert_eq!(interval, counts(&[("read", 2, &[(4, 2)]), ("write", 1, &[])]));
-        assert_eq!((interval.total(), interval.failed_with(4), interval.failed_with(11)), (3, 2, 0));
+        assert_eq!(
+            (interval.total(), interval.failed_with(4), interval.failed_with(11)),
+            (3, 2, 0)
+        );
     }
 
     #[test]

@@ -3,12 +3,12 @@
 
 use std::collections::HashMap;
 
+use crate::call_totals::CallTotals;
 use crate::counts::{ByPhase, CallTally, ConnectionPhase};
 use crate::event::CallEvent;
 use crate::operation::UNTOLD;
 use crate::phases::TrackedConnections;
 use crate::timeline::Timeline;
-use crate::tracer::CallTotals;
 
 /// Takes the events in the order in which the calls returned.
 #[derive(Debug, Default)]

@@ -8,10 +8,13 @@
 mod counter;
 
 mod arguments;
+mod call_totals;
 mod clock;
 mod connection_actions;
 mod cost;
 mod counts;
+mod data_location;
+mod end;
 mod error;
 mod event;
 mod event_builder;
@@ -23,6 +26,7 @@ mod operation;
 mod phases;
 mod records;
 mod timeline;
+mod trace_state;
 mod tracer;
 mod tracing;
 mod watch;
@@ -31,7 +35,8 @@ pub mod report;
 
 pub use clock::ClockShim;
 pub use cost::Cost;
-pub use counter::{BackendChoice, Counter, CounterEnd, CounterOptions, CounterStopper};
+pub use counter::{BackendChoice, Counter, CounterOptions};
 pub use counts::{ByPhase, CallCounts, CallTally, ConnectionPhase, CountingBackend};
+pub use end::{CounterEnd, CounterStopper};
 pub use error::{AuditError, KernelRefusal};
 pub use timeline::{TimedCall, Timeline};

@@ -2,7 +2,7 @@
 //!
 //! The fields are those of its submission queue entry (`struct io_uring_sqe` of io_uring_enter(2)).
 
-use crate::event::{DataLocation, low};
+use crate::data_location::{DataLocation, low};
 
 /// One operation, or one result of a multishot operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

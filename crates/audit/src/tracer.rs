@@ -3,7 +3,6 @@
 //! `seccomp(2)` would not make it cheaper: it can skip calls, but all calls and their results are
 //! needed. Only the thread that traces a process can control it, so a separate thread traces.
 
-use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -16,14 +15,14 @@ use std::time::Duration;
 
 use fulmar_sys as sys;
 
-use crate::counter::{CounterEnd, CounterStopper};
-use crate::counts::{CallCounts, CallTally, CountingBackend};
+use crate::counts::{CallCounts, CountingBackend};
+use crate::end::{CounterEnd, CounterStopper};
 use crate::error::AuditError;
 use crate::feed::EventFeed;
 use crate::timeline::Timeline;
+use crate::trace_state::TraceState;
 use crate::tracing::{self, Tracing};
 use crate::watch::{children, locked, tracer_of};
-use crate::{kinds, names};
 
 /// Processes traced by a separate thread, until they end or this is dropped.
 pub(crate) struct Tracer {
@@ -35,30 +34,6 @@ pub(crate) struct Tracer {
     /// Readable when `end` is set.
     ended: Arc<sys::Wakeup>,
     stop: Arc<sys::Wakeup>,
-}
-
-/// State that the tracing thread writes and other threads read.
-#[derive(Default)]
-pub(crate) struct TraceState {
-    calls: HashMap<u32, CallTotals>,
-    pub(crate) lost: u64,
-    /// How many of the lost calls used another numbering of calls.
-    pub(crate) foreign: u64,
-    pub(crate) threads: u64,
-    pub(crate) processes: u64,
-    /// Why tracing ended; `None` while it runs.
-    pub(crate) end: Option<Result<CounterEnd, io::ErrorKind>>,
-    /// Receives each event, if phases or a timeline were requested.
-    pub(crate) feed: Option<EventFeed>,
-}
-
-/// The totals of one call.
-#[derive(Debug, Default)]
-pub(crate) struct CallTotals {
-    count: u64,
-    bytes: u64,
-    errors: HashMap<i32, u64>,
-    kinds: HashMap<u32, u64>,
 }
 
 impl Tracer {
@@ -187,80 +162,7 @@ impl Drop for Tracer {
     }
 }
 
-impl TraceState {
-    /// Counts a call with another numbering.
-    pub(crate) fn enter_foreign(&mut self) {
-        self.lost += 1;
-        self.foreign += 1;
-    }
-
-    /// Counts a call that returned.
-    pub(crate) fn enter(&mut self, number: u32, arguments: &[u64; 6], result: i64) {
-        let entry = self.calls.entry(number).or_default();
-        entry.enter(number, result);
-        if let Some(kind) = kinds::kind(number, arguments) {
-            *entry.kinds.entry(kind).or_default() += 1;
-        }
-    }
-}
-
-impl CallTotals {
-    /// Adds one call with this result.
-    pub(crate) fn enter(&mut self, number: u32, result: i64) {
-        self.count += 1;
-        if result >= 0 || !names::is_signal_return(number) {
-            self.conclude(result);
-        }
-    }
-
-    fn conclude(&mut self, result: i64) {
-        match names::error(result) {
-            Some(errno) => *self.errors.entry(errno).or_default() += 1,
-            None => self.bytes = self.bytes.wrapping_add(result.unsigned_abs()),
-        }
-    }
-
-    /// Adds a completed operation; only its result if the operation is not counted.
-    pub(crate) fn complete(&mut self, is_counted: bool, result: i64) {
-        self.count += u64::from(is_counted);
-        self.conclude(result);
-    }
-
-    /// Counts an operation with received data that were not read.
-    pub(crate) fn unseen(&mut self) {
-        *self.kinds.entry(UNSEEN).or_default() += 1;
-    }
-
-    pub(crate) fn count(&self) -> u64 {
-        self.count
-    }
-
-    /// The name and the tally of the operation.
-    pub(crate) fn operation(&self, opcode: u32) -> (String, CallTally) {
-        let name = names::operation(opcode);
-        let kinds = self.kinds.values().map(|count| (kinds::UNSEEN.to_owned(), *count)).collect();
-        let tally = self.tally(names::operates_on_bytes(&name), kinds);
-        (name, tally)
-    }
-
-    /// The name and the tally of the call.
-    pub(crate) fn call(&self, number: u32) -> (String, CallTally) {
-        let name = names::call(number);
-        let kind = |(kind, count): (&u32, &u64)| (kinds::name(number, *kind), *count);
-        let tally = self.tally(names::moves_bytes(&name), self.kinds.iter().map(kind).collect());
-        (name, tally)
-    }
-
-    fn tally(&self, moves_bytes: bool, kinds: BTreeMap<String, u64>) -> CallTally {
-        let bytes = if moves_bytes { self.bytes } else { 0 };
-        let errors = self.errors.iter().map(|(errno, count)| (*errno, *count)).collect();
-        CallTally { count: self.count, errors, bytes, kinds }
-    }
-}
-
 /// Interval of the checks whether the tracing thread has exited.
 const LEAVE_POLL: Duration = Duration::from_millis(1);
 /// Long enough for any machine: the thread exits almost at once.
 const LEAVE_TIME_MAX: Duration = Duration::from_secs(5);
-/// The only kind of an operation.
-const UNSEEN: u32 = 0;

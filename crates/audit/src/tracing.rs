@@ -20,10 +20,10 @@ use std::sync::{Arc, Mutex};
 use fulmar_sys as sys;
 use sys::{CallStop, Traced, TracedState};
 
-use crate::counter::CounterEnd;
+use crate::end::CounterEnd;
 use crate::error::AuditError;
 use crate::event_builder::EventBuilder;
-use crate::tracer::TraceState;
+use crate::trace_state::TraceState;
 use crate::watch::{children_of_thread, locked, spawn_error, threads, tracer_of, watch_error};
 use crate::{names, operation};
 

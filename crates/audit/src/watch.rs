@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use fulmar_sys as sys;
 
-use crate::counter::{CounterEnd, CounterStopper};
 use crate::counts::CallCounts;
+use crate::end::{CounterEnd, CounterStopper};
 use crate::error::AuditError;
 use crate::kernel::{Kernel, Seed};
 use crate::timeline::Timeline;
