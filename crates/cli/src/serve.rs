@@ -3,6 +3,7 @@
 mod arguments;
 mod fields;
 mod listen;
+mod listen_address;
 mod report;
 mod users;
 mod watch;

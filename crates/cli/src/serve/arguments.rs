@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use fulmar_semantics::proxy_protocol::TrustedSources;
 
-use super::listen::ListenAddress;
+use super::listen_address::ListenAddress;
 use crate::files::{InputFile, OutputFile};
 use crate::loops;
 use crate::{durations, fields, sizes};

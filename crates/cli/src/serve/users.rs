@@ -7,7 +7,7 @@ use fulmar_web::auth::{Guard, secret};
 use fulmar_web::htpasswd::{COST_WARN, Htpasswd};
 
 use super::arguments::ServeArguments;
-use super::listen::ListenAddress;
+use super::listen_address::ListenAddress;
 use super::usage;
 use crate::files::InputFile;
 use crate::output::{Failure, warn};
