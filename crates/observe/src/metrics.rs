@@ -13,7 +13,6 @@ use fulmar_server::{Answered, HandlerFailure, Observer};
 
 use crate::counts::{Counts, Totals};
 use crate::exposition;
-use crate::page::Page;
 
 /// The counters of all threads of a server. Cheap to clone: clones share the counters.
 ///
@@ -44,11 +43,6 @@ impl Metrics {
     /// Sets the driver and the spin setting of a thread's event loop.
     pub fn set_loop(&self, thread: usize, driver: String, spin: String) {
         lock(&self.0.loops).insert(thread, (driver, spin));
-    }
-
-    /// A handler for `GET /metrics`. Use a listener of its own if the metrics are not public.
-    pub fn page(&self) -> Page {
-        Page::new(self.clone())
     }
 
     fn totals(&self) -> Totals {

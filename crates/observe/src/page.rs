@@ -13,9 +13,10 @@ pub struct Page {
     size: usize,
 }
 
-impl Page {
-    pub(crate) fn new(metrics: Metrics) -> Self {
-        Self { metrics, size: 0 }
+impl Metrics {
+    /// A handler for `GET /metrics`. Use a listener of its own if the metrics are not public.
+    pub fn page(&self) -> Page {
+        Page { metrics: self.clone(), size: 0 }
     }
 }
 
