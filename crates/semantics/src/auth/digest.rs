@@ -7,7 +7,7 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use super::challenge::Challenge;
 use super::formula::{DigestAlgorithm, Formula, Protection};
 use super::hash::Hex;
-use super::session::{AuthRequest, Scheme, Unsigned};
+use super::scheme::{AuthRequest, Scheme, Unsigned};
 
 /// The state for one challenge, with the count of its uses.
 ///

@@ -2,7 +2,7 @@
 
 use super::challenge::Challenge;
 use super::hash::{Hash, Hex};
-use super::session::{AuthRequest, Scheme, Unsigned};
+use super::scheme::{AuthRequest, Scheme, Unsigned};
 
 /// A Digest algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,7 +19,7 @@ use super::digest::quote;
 use super::formula::DigestAlgorithm;
 use super::nonces::Nonces;
 use super::proof::{Authorization, DigestProof};
-use super::session::{AuthRequest, Scheme};
+use super::scheme::{AuthRequest, Scheme};
 
 /// Authenticates users. Clones share their state: give one to each thread.
 ///

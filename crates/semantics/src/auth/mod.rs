@@ -38,10 +38,12 @@ mod gate;
 mod hash;
 mod nonces;
 mod proof;
+mod scheme;
 mod session;
 
 pub use challenge::{Challenge, challenges};
 pub use credentials::{BadCredentials, Credentials};
 pub use gate::{AuthDecision, BadGate, Gate, GateOptions, PendingPassword, Users, is_same_secret};
 pub use proof::{Authorization, DigestProof};
-pub use session::{AuthAttempt, AuthRequest, AuthSession, AuthVerdict, Scheme, Unsigned};
+pub use scheme::{AuthRequest, Scheme, Unsigned};
+pub use session::{AuthAttempt, AuthSession, AuthVerdict};

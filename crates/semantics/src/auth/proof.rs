@@ -13,7 +13,7 @@ use subtle::ConstantTimeEq as _;
 
 use super::challenge::{Challenge, challenges};
 use super::formula::{DigestAlgorithm, Formula, Protection};
-use super::session::{AuthRequest, Scheme};
+use super::scheme::{AuthRequest, Scheme};
 
 /// The credentials in `Authorization` or `Proxy-Authorization`. `Debug` does not print them.
 #[non_exhaustive]

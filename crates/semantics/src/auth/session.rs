@@ -9,32 +9,7 @@ use super::challenge::{Challenge, info};
 use super::credentials::{CredentialSecret, Credentials};
 use super::digest::Digest;
 use super::hash::Hex;
-
-/// An authentication scheme; stronger schemes are greater.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Scheme {
-    /// The password itself, readable by everything that sees the request.
-    Basic,
-    /// Digest with MD5.
-    DigestMd5,
-    /// Digest with SHA-256.
-    DigestSha256,
-    /// Digest with SHA-512/256.
-    DigestSha512,
-    /// A token.
-    Bearer,
-}
-
-/// The parts of a request that a Digest proof covers.
-#[derive(Clone, Copy, Debug)]
-pub struct AuthRequest<'a> {
-    /// As sent.
-    pub method: &'a [u8],
-    /// As sent.
-    pub target: &'a [u8],
-    /// The complete body if it is available; empty if there is none.
-    pub body: Option<&'a [u8]>,
-}
+use super::scheme::{AuthRequest, Scheme, Unsigned};
 
 /// The proof of one request; identifies the nonce that a server refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,27 +17,6 @@ pub struct AuthAttempt {
     generation: u64,
     count: u32,
 }
-
-/// Why there is no proof. The request is sent without one, and the next challenge starts again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Unsigned {
-    /// The server requires a digest of the body, which is not available.
-    BodyUnknown,
-    /// The nonce was used 2^32 - 1 times.
-    Spent,
-}
-
-impl fmt::Display for Unsigned {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::BodyUnknown => "server requires a digest of the body, which is not available",
-            Self::Spent => "server nonce has reached its maximum count",
-        })
-    }
-}
-
-impl std::error::Error for Unsigned {}
 
 /// The meaning of another 401 or 407.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

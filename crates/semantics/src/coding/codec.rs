@@ -3,7 +3,6 @@
 //! zlib-rs through flate2 (gzip, deflate) and `brotli-decompressor` are memory-safe Rust. zstd is
 //! the reference library in C: the Rust implementation decodes only whole blocks of up to 128 KB.
 //! All of them stop when the output is full.
-//! could not work byte by byte. All three stop when the output is full.
 
 use std::fmt;
 
@@ -12,7 +11,13 @@ use flate2::{Decompress, FlushDecompress, Status};
 use zstd::stream::raw::{DParameter, Decoder as Zstd, Operation};
 
 use super::ContentCoding;
-use super::decoder::CodecStep;
+
+/// The result of one step of a codec.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct CodecStep {
+    pub(super) consumed: usize,
+    pub(super) produced: usize,
+}
 
 /// The state of one coding of a body.
 pub(super) struct Codec {

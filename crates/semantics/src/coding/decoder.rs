@@ -27,7 +27,7 @@
 use std::fmt;
 
 use super::ContentCoding;
-use super::codec::{Codec, CodecFault};
+use super::codec::{Codec, CodecFault, CodecStep};
 
 /// The decoder of a body. Needs the feature `decoding`.
 #[derive(Debug)]
@@ -191,13 +191,6 @@ impl fmt::Debug for DecodeStage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("DecodeStage").field(&self.coding).finish()
     }
-}
-
-/// The result of one step of a codec.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct CodecStep {
-    pub(super) consumed: usize,
-    pub(super) produced: usize,
 }
 
 /// Fills `output` from the last of these stages. Each stage reads from the one before it, the first
