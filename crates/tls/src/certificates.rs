@@ -13,7 +13,8 @@ use rustls::{Error, InconsistentKeys};
 use webpki::EndEntityCert;
 
 use crate::error::{ConfigError, ConfigErrorKind};
-use crate::options::{Identity, UnknownNames};
+use crate::identity::Identity;
+use crate::options::UnknownNames;
 use crate::pem;
 
 /// The certificates of a server, indexed by name.

@@ -10,7 +10,7 @@ use rustls::{
     AlertDescription, CertificateError, InvalidMessage, PeerIncompatible, PeerMisbehaved,
 };
 
-use crate::options::Pem;
+use crate::identity::Pem;
 
 /// Why a session failed: the error inside a [`fulmar_proto::LayerError`] of this crate.
 #[derive(Clone, Debug, PartialEq)]

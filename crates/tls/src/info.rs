@@ -1,13 +1,10 @@
 //! The parameters that a handshake negotiated.
 
-use std::any::Any;
-
 use rustls::pki_types::CertificateDer;
 use rustls::{CommonState, HandshakeKind};
 
 use crate::ciphers;
 use crate::options::Version;
-use crate::session::{ClientSession, ServerSession};
 
 /// The parameters that a handshake negotiated: a view of the session.
 #[derive(Clone, Copy, Debug)]
@@ -26,16 +23,6 @@ pub struct Info<'a> {
 }
 
 impl<'a> Info<'a> {
-    /// Of a layer, as passed to a connection handler; `None` if it is not TLS, or if the handshake
-    /// is not complete.
-    pub fn of(layer: &'a dyn Any) -> Option<Self> {
-        match (layer.downcast_ref::<ClientSession>(), layer.downcast_ref::<ServerSession>()) {
-            (Some(session), _) => session.info(),
-            (_, Some(session)) => session.info(),
-            _ => None,
-        }
-    }
-
     pub(crate) fn of_state(state: &'a CommonState, server_name: Option<&'a str>) -> Option<Self> {
         let suite = state.negotiated_cipher_suite()?.suite();
         Some(Self {

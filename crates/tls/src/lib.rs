@@ -47,6 +47,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod identity;
 mod options;
 mod roots;
 
@@ -69,10 +70,10 @@ mod side;
 
 pub use client::ClientTls;
 pub use error::{ConfigError, TlsError};
+pub use identity::{Identity, Pem};
 pub use info::Info;
 pub use options::{
-    Authorities, ClientAuth, ClientOptions, Identity, Pem, ServerOptions, UnknownNames, Verify,
-    Version,
+    Authorities, ClientAuth, ClientOptions, ServerOptions, UnknownNames, Verify, Version,
 };
 pub use pin::{Pin, PinError};
 pub use roots::Roots;

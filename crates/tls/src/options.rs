@@ -1,13 +1,11 @@
 //! Options of clients and servers. The defaults are secure.
 
-use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use bytes::Bytes;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ProtocolVersion, SupportedProtocolVersion};
 
-use crate::error::{ConfigError, ConfigErrorKind};
+use crate::identity::{Identity, Pem};
 use crate::pin::Pin;
 use crate::roots::Roots;
 
@@ -72,100 +70,6 @@ pub enum Verify {
     Chain,
     /// Not at all: any server is accepted. Pins are still checked.
     Nothing,
-}
-
-/// A certificate and its private key, in PEM.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Identity {
-    /// The certificate, followed by the intermediate certificates.
-    pub cert: Pem,
-    /// The private key, not encrypted.
-    pub key: Pem,
-    /// Server names that select this certificate, in lower case; empty: the names in the
-    /// certificate. `*.` matches any one label. A name with the prefix `!` is excluded.
-    pub names: Vec<String>,
-}
-
-impl Identity {
-    /// From two files.
-    pub fn files(cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
-        Self::new(Pem::File(cert.into()), Pem::File(key.into()))
-    }
-
-    /// For the names in the certificate.
-    pub fn new(cert: Pem, key: Pem) -> Self {
-        Self { cert, key, names: Vec::new() }
-    }
-}
-
-/// The location of PEM data (RFC 7468).
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub enum Pem {
-    /// A file. It is read when TLS is configured, and again on reload.
-    File(PathBuf),
-    /// A file that was already read, with its content. It is not read again.
-    Read(PathBuf, Bytes),
-    /// Data in memory.
-    Bytes(Bytes),
-}
-
-impl Pem {
-    /// Reads a file now, so that later changes or missing permissions do not matter.
-    ///
-    /// # Errors
-    /// The file cannot be read; the error contains its path.
-    pub fn read(path: impl Into<PathBuf>) -> Result<Self, ConfigError> {
-        let path = path.into();
-        let bytes = Self::File(path.clone()).bytes()?;
-        Ok(Self::Read(path, bytes))
-    }
-
-    /// The PEM data.
-    pub(crate) fn bytes(&self) -> Result<Bytes, ConfigError> {
-        match self {
-            Self::Bytes(bytes) | Self::Read(_, bytes) => Ok(bytes.clone()),
-            Self::File(path) => match std::fs::read(path) {
-                Ok(bytes) => Ok(bytes.into()),
-                Err(error) => Err(ConfigError::new(self, ConfigErrorKind::Io(error))),
-            },
-        }
-    }
-
-    /// The path of the file, if it is one.
-    pub(crate) fn path(&self) -> Option<&Path> {
-        match self {
-            Self::File(path) | Self::Read(path, _) => Some(path),
-            Self::Bytes(_) => None,
-        }
-    }
-}
-
-impl From<PathBuf> for Pem {
-    fn from(path: PathBuf) -> Self {
-        Self::File(path)
-    }
-}
-
-impl From<&Path> for Pem {
-    fn from(path: &Path) -> Self {
-        Self::File(path.to_owned())
-    }
-}
-
-/// For messages: without the content, which may be a key.
-impl fmt::Display for Pem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File(path) | Self::Read(path, _) => write!(f, "{}", path.display()),
-            Self::Bytes(bytes) => write!(f, "{} bytes of PEM", bytes.len()),
-        }
-    }
-}
-
-impl fmt::Debug for Pem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Pem({self})")
-    }
 }
 
 /// TLS options of a server.

@@ -1,10 +1,36 @@
 //! PEM files (RFC 7468): parses them, and reports errors with the file.
 
+use std::path::PathBuf;
+
+use bytes::Bytes;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 
 use crate::error::{ConfigError, ConfigErrorKind};
-use crate::options::{Identity, Pem};
+use crate::identity::{Identity, Pem};
+
+impl Pem {
+    /// Reads a file now, so that later changes or missing permissions do not matter.
+    ///
+    /// # Errors
+    /// The file cannot be read; the error contains its path.
+    pub fn read(path: impl Into<PathBuf>) -> Result<Self, ConfigError> {
+        let path = path.into();
+        let bytes = Self::File(path.clone()).bytes()?;
+        Ok(Self::Read(path, bytes))
+    }
+
+    /// The PEM data.
+    pub(crate) fn bytes(&self) -> Result<Bytes, ConfigError> {
+        match self {
+            Self::Bytes(bytes) | Self::Read(_, bytes) => Ok(bytes.clone()),
+            Self::File(path) => match std::fs::read(path) {
+                Ok(bytes) => Ok(bytes.into()),
+                Err(error) => Err(ConfigError::new(self, ConfigErrorKind::Io(error))),
+            },
+        }
+    }
+}
 
 /// The certificates in `pem`, at least one.
 pub(crate) fn certificates(pem: &Pem) -> Result<Vec<CertificateDer<'static>>, ConfigError> {

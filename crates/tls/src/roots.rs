@@ -11,7 +11,7 @@ use webpki::{EndEntityCert, KeyUsage};
 
 use crate::ciphers::Algorithms;
 use crate::error::{ConfigError, ConfigErrorKind};
-use crate::options::Pem;
+use crate::identity::Pem;
 use crate::pem;
 
 /// The certificates that a client trusts: those of the platform, additional ones, or both.

@@ -406,5 +406,17 @@ const ILLEGAL_PARAMETER: [u8; 7] = [21, 3, 3, 0, 2, 2, 47];
 /// Expected size of a handshake flight in bytes.
 const FLIGHT_SIZE: usize = 2048;
 
+impl<'a> Info<'a> {
+    /// Of a layer, as passed to a connection handler; `None` if it is not TLS, or if the handshake
+    /// is not complete.
+    pub fn of(layer: &'a dyn Any) -> Option<Self> {
+        match (layer.downcast_ref::<ClientSession>(), layer.downcast_ref::<ServerSession>()) {
+            (Some(session), _) => session.info(),
+            (_, Some(session)) => session.info(),
+            _ => None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests;
