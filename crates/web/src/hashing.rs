@@ -19,8 +19,8 @@ use fulmar_proto::Misuse;
 use fulmar_semantics::auth::PendingPassword;
 use fulmar_server::Deferred;
 
-use crate::auth::GuardOptions;
 use crate::failures::Failures;
+use crate::guard_options::GuardOptions;
 
 /// The result of a check: the note for [`Deferred::handle_again`].
 #[derive(Debug)]

@@ -16,4 +16,5 @@ pub mod cors;
 pub mod htpasswd;
 
 mod failures;
+mod guard_options;
 mod hashing;
