@@ -36,7 +36,7 @@ pub fn conditions(data: &[u8]) {
         let mut rest = Words::new(&found, end);
         let Some(name) = rest.next() else { continue };
         let context = Context { acls: &acls, files: &Shelf };
-        if let Ok(acl) = Acl::parse(&mut rest, &context) {
+        if let Ok(acl) = Acl::parse(&mut rest, context.files) {
             let _ = acl.test(&world);
             acls.entry(name.text.clone()).or_default().push(acl.into());
         }
@@ -47,7 +47,7 @@ pub fn conditions(data: &[u8]) {
         let known = condition.check(&world);
         assert!(known.is_none_or(|it| it == condition.holds(&world)), "both agree");
     }
-    if let Ok(expression) = Expression::parse_in(last, 1, &context) {
+    if let Ok(expression) = Expression::parse_in(last, 1, context.files) {
         let _ = expression.evaluate(&world).and_then(fulmar_haproxy::rules::Sample::into_text);
     }
 }

@@ -4,7 +4,7 @@
 use std::io::Read;
 use std::net::TcpListener;
 
-use fulmar_haproxy::rules::context::NoFiles;
+use fulmar_haproxy::rules::lists::NoFiles;
 use fulmar_haproxy::rules::subject::Payload;
 use fulmar_haproxy::rules::{Acls, Condition, Context, Expression, Subject, Word, Words};
 use fulmar_tests::process::{Process, peer, text};

@@ -28,7 +28,7 @@ fn expressions_yield_what_haproxy_makes_of_them() {
         for (at, case) in cases.iter().enumerate() {
             let expected = text(&ask(&mut client, request, at));
             let ours = Ours::new(&client, request, at);
-            let expression = Expression::parse_in(case, 1, &ours.context(&Acls::new()))
+            let expression = Expression::parse_in(case, 1, ours.context(&Acls::new()).files)
                 .unwrap_or_else(|fault| panic!("{case}: {fault:?}"));
             let value = expression.evaluate(&ours).and_then(Sample::into_text);
             let value = text(&value.unwrap_or_default());

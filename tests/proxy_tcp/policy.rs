@@ -8,9 +8,10 @@ use std::thread;
 use std::time::Duration;
 
 use fulmar_haproxy::model::{ServerAddress, ServerProxy, Target, UseBackend};
+use fulmar_haproxy::rules::Context;
 use fulmar_haproxy::rules::condition::Acls;
-use fulmar_haproxy::rules::context::{Context, NoFiles};
 use fulmar_haproxy::rules::format::Standard;
+use fulmar_haproxy::rules::lists::NoFiles;
 use fulmar_haproxy::rules::tcp::{TcpRule, TcpSet};
 use fulmar_haproxy::rules::words::{Word, Words};
 use fulmar_haproxy::rules::{Condition, Format};

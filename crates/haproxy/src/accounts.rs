@@ -1,8 +1,7 @@
 //! Numbers of users and groups, from the files that name them (passwd(5), group(5)).
 
-use crate::rules::{Fault, Word};
-
 use crate::machine::Machine;
+use crate::rules::{Fault, Word};
 
 /// The number of a user.
 ///

@@ -1,9 +1,8 @@
 //! Health checks while they are read: `option httpchk` and `http-check`, `option tcp-check` and
 //! `tcp-check` (HAProxy's configuration manual, §4.2).
 
-use crate::rules::Format;
-
 use crate::model::{Check, CheckKind, CheckProtocol, CheckRequest, Expect, TcpStep};
+use crate::rules::Format;
 
 /// What is known of a backend's checks.
 #[derive(Clone, Debug, Default)]

@@ -3,14 +3,13 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::draft::Draft;
+use crate::environment::Environment;
+use crate::line::Line;
+use crate::machine::Machine;
 use crate::rules::condition::Acls;
 use crate::rules::format::{Options, Purpose};
 use crate::rules::{Condition, Context, Expression, Fault, Files, Format, Lists, Point, Word};
-
-use crate::draft::Draft;
-use crate::line::Line;
-use crate::load::Environment;
-use crate::machine::Machine;
 
 /// The machine's files and the variables of a line, as rules ask for them.
 #[derive(Clone, Debug)]
@@ -119,8 +118,7 @@ pub(crate) fn check_asked<'e>(
 /// A word that is an expression.
 pub(crate) fn expression(word: &Word, line: &Line<'_>) -> Result<Expression, Fault> {
     let files = Around::of(line);
-    let context = Context { acls: &Acls::new(), files: &files };
-    Expression::parse_in(&word.text, word.column, &context)
+    Expression::parse_in(&word.text, word.column, &files)
 }
 
 /// A word that is a format, for a field or a name.

@@ -3,9 +3,8 @@
 
 use std::fmt::{self, Display, Write as _};
 
-use crate::rules::Fault;
-
 use crate::model::Place;
+use crate::rules::Fault;
 
 /// Something that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]

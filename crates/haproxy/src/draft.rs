@@ -1,10 +1,16 @@
 //! Sections while they are read: what is known so far, what was inherited, what is to be looked up
 //! when everything has been read.
 
+mod bind;
+mod server;
+mod tls;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::checks::CheckDraft;
+use crate::model::{Backend, Frontend, Global, LogTarget, Mode, Options, StatsPage};
 use crate::rules::condition::Acls;
 use crate::rules::exchange::Slot;
 use crate::rules::format::Standard;
@@ -12,13 +18,11 @@ use crate::rules::http::HttpRule;
 use crate::rules::reply::ErrorPages;
 use crate::rules::tcp::TcpRule;
 use crate::rules::{Condition, Format, Lists, Word};
+use crate::spot::{Reference, Spot};
 
-use crate::checks::CheckDraft;
-use crate::line::Spot;
-use crate::model::{Backend, Frontend, Global, LogTarget, Mode, Options, StatsPage};
-use crate::parameters::bind::BindDraft;
-use crate::parameters::server::ServerDraft;
-use crate::parameters::tls::TlsWords;
+pub(crate) use bind::BindDraft;
+pub(crate) use server::ServerDraft;
+pub(crate) use tls::TlsWords;
 
 /// What is said for the whole process.
 #[derive(Clone, Debug, Default)]
@@ -168,13 +172,6 @@ pub(crate) enum LogFormat {
     Http(Standard, Spot, Word),
     /// `log-format`.
     Own(Arc<Format>),
-}
-
-/// A name that is looked up when everything has been read.
-#[derive(Clone, Debug)]
-pub(crate) struct Reference {
-    pub(crate) name: Word,
-    pub(crate) spot: Spot,
 }
 
 /// The backend of a `use_backend` line.

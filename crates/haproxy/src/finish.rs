@@ -4,21 +4,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::rules::exchange::Slot;
-use crate::rules::format::Standard;
-use crate::rules::http::HttpRule;
-use crate::rules::{Fault, Format};
-
 use crate::diagnostics::{Diagnostic, Severity};
-use crate::draft::{Choice, Draft, Globals, Kind, LogFormat, Reference};
+use crate::draft::{BindDraft, Choice, Draft, Globals, Kind, LogFormat};
 use crate::following::Leader;
 use crate::keywords::{UserlistDraft, state_path, state_source};
-use crate::line::Spot;
 use crate::model::{
     Algorithm, Backend, BackendId, Bind, Config, Frontend, LogTarget, Mode, Server, ServerId,
     Target, UseBackend,
 };
-use crate::parameters::bind::BindDraft;
+use crate::rules::exchange::Slot;
+use crate::rules::format::Standard;
+use crate::rules::http::HttpRule;
+use crate::rules::{Fault, Format};
+use crate::spot::{Reference, Spot};
 use crate::table;
 
 /// The configuration of all sections.

@@ -2,12 +2,11 @@
 
 use std::collections::HashMap;
 
-use crate::rules::Fault;
-
 use crate::diagnostics::{Diagnostic, Severity};
-use crate::draft::{Draft, Reference};
+use crate::draft::{Draft, ServerDraft};
 use crate::model::{BackendId, ServerId};
-use crate::parameters::server::ServerDraft;
+use crate::rules::Fault;
+use crate::spot::Reference;
 
 /// Whom a server follows.
 pub(crate) type Leader = (BackendId, ServerId);

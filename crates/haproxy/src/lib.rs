@@ -36,23 +36,29 @@ pub mod model;
 mod read;
 
 mod accounts;
+mod arguments;
 mod checks;
 mod compile;
 mod draft;
+mod environment;
 mod finish;
 mod following;
 mod keywords;
 mod line;
 mod names;
+mod options;
 mod parameters;
+mod spot;
 mod table;
 mod text;
 mod values;
 
 pub use diagnostics::{Diagnostic, Diagnostics, Severity};
-pub use load::{Environment, Leniency, Loaded, Options, Source, load};
+pub use environment::Environment;
+pub use load::{Loaded, Source, load};
 pub use machine::{Machine, ThisMachine};
 pub use model::{
     Backend, BackendId, Bind, Config, Frontend, Global, Mode, Place, Server, ServerId,
 };
+pub use options::{Leniency, Options};
 pub use page::keywords_page;

@@ -1,16 +1,14 @@
 //! A line of a section, while its keyword's function reads it.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-use crate::rules::subject::Fact;
-use crate::rules::{Fault, Word, Words};
 
 use crate::diagnostics::Severity;
 use crate::draft::{Globals, Paths};
-use crate::load::Environment;
+use crate::environment::Environment;
 use crate::machine::Machine;
-use crate::model::Place;
+use crate::rules::subject::Fact;
+use crate::rules::{Fault, Word, Words};
+use crate::spot::{Said, Spot};
 
 /// The words of a line behind its keyword, and what is around them.
 #[derive(Debug)]
@@ -36,31 +34,6 @@ pub(crate) struct Line<'a> {
     pub(crate) facts: Vec<(u32, Fact)>,
     /// What was found beside the error that ends the line.
     pub(crate) found: Vec<(Severity, Fault)>,
-}
-
-/// A line's place and text, kept for what is found later.
-#[derive(Clone, Debug)]
-pub(crate) struct Spot {
-    pub(crate) place: Place,
-    pub(crate) text: Arc<str>,
-}
-
-/// What stands in front of a keyword.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Said {
-    /// Nothing.
-    Plain,
-    /// `no`.
-    No,
-    /// `default`.
-    Default,
-}
-
-impl Said {
-    /// What a switch is then: off by default.
-    pub(crate) fn is_on(self) -> bool {
-        self == Self::Plain
-    }
 }
 
 impl Line<'_> {

@@ -1,11 +1,12 @@
 //! The entry: texts in, a configuration or everything that is wrong with it out.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::diagnostics::{Diagnostic, Diagnostics, Severity};
+use crate::environment::Environment;
 use crate::machine::Machine;
 use crate::model::{Config, Place};
+use crate::options::Options;
 use crate::read::Reader;
 
 /// A piece of configuration. Several are read as if they were one.
@@ -27,64 +28,6 @@ impl Source {
     /// A text, called `name` in messages.
     pub fn text(name: &str, text: &str) -> Self {
         Self::Text { name: name.to_owned(), text: text.to_owned() }
-    }
-}
-
-/// Variables that texts can refer to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Environment(pub BTreeMap<String, String>);
-
-impl Environment {
-    /// That of this process.
-    pub fn of_process() -> Self {
-        let variables = std::env::vars_os();
-        let known = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
-            Some((name.into_string().ok()?, value.into_string().ok()?))
-        };
-        Self(variables.filter_map(known).collect())
-    }
-
-    pub(crate) fn value(&self, name: &str) -> Option<String> {
-        self.0.get(name).cloned()
-    }
-}
-
-/// How a text is read.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
-    /// What is a warning instead of an error.
-    pub lenient: Leniency,
-}
-
-/// What is a warning instead of an error, one by one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Leniency {
-    /// Keywords that are not known or not supported: the line is left out; of a `bind` or
-    /// `server` line, the one word.
-    pub keywords: bool,
-    /// Sections that are not known or not supported are left out.
-    pub sections: bool,
-    /// Servers whose names have no address are down.
-    pub names: bool,
-}
-
-impl Leniency {
-    /// From a list of words with commas: `keywords`, `sections`, `names`, or `all`.
-    ///
-    /// # Errors
-    /// The word that is none of these.
-    pub fn parse(list: &str) -> Result<Self, String> {
-        let mut lenient = Self::default();
-        for word in list.split(',') {
-            match word {
-                "all" => lenient = Self { keywords: true, sections: true, names: true },
-                "keywords" => lenient.keywords = true,
-                "sections" => lenient.sections = true,
-                "names" => lenient.names = true,
-                _ => return Err(word.to_owned()),
-            }
-        }
-        Ok(lenient)
     }
 }
 

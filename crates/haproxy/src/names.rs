@@ -1,11 +1,10 @@
 //! Names in conditions: `nbsrv(app)` wants a backend `app`, `http_auth(people)` a list of users.
 
+use crate::diagnostics::{Diagnostic, Severity};
+use crate::model::Config;
 use crate::rules::Fault;
 use crate::rules::subject::Fact;
-
-use crate::diagnostics::{Diagnostic, Severity};
-use crate::line::Spot;
-use crate::model::Config;
+use crate::spot::Spot;
 
 /// Tells of names that nothing has, each once.
 pub(crate) fn check(config: &Config, facts: &[(Spot, u32, Fact)], found: &mut Vec<Diagnostic>) {

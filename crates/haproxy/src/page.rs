@@ -2,13 +2,12 @@
 
 use std::fmt::Write as _;
 
-use crate::rules::http::{ACTIONS, RuleSet};
-use crate::rules::tcp::TCP_ACTIONS;
-
 use crate::draft::Draft;
 use crate::keywords;
 use crate::parameters::{bind, server};
 use crate::read::SECTIONS_UNSUPPORTED;
+use crate::rules::http::{ACTIONS, RuleSet};
+use crate::rules::tcp::TCP_ACTIONS;
 use crate::table::{self, Keyword, Unsupported};
 
 /// The text of `docs/haproxy-keywords.md`.

@@ -3,17 +3,18 @@
 
 use std::sync::Arc;
 
+use crate::diagnostics::{Diagnostic, Severity};
+use crate::draft::{Draft, Globals, Kind};
+use crate::environment::Environment;
+use crate::keywords::{self, UserlistDraft, accepted, read_accepted};
+use crate::line::Line;
+use crate::machine::{Machine, host_name};
+use crate::model::{Config, Place};
+use crate::options::Options;
 use crate::rules::reply::ErrorPages;
 use crate::rules::subject::{Fact, LogField};
 use crate::rules::{Fault, Word, Words};
-
-use crate::diagnostics::{Diagnostic, Severity};
-use crate::draft::{Draft, Globals, Kind};
-use crate::keywords::{self, UserlistDraft, accepted, read_accepted};
-use crate::line::{Line, Said, Spot};
-use crate::load::{Environment, Options};
-use crate::machine::{Machine, host_name};
-use crate::model::{Config, Place};
+use crate::spot::{Said, Spot};
 use crate::table::{self, Keyword, Sections, Unsupported};
 use crate::text::{self, blocks};
 

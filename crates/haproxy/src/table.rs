@@ -1,8 +1,7 @@
 //! Tables of keywords, and how a line finds its row.
 
-use crate::rules::{Fault, Word};
-
 use crate::line::Line;
+use crate::rules::{Fault, Word};
 
 /// A row: a keyword, where it may stand, what follows it, what it does, and who reads it.
 #[derive(Debug)]

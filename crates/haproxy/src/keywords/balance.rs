@@ -1,11 +1,10 @@
 //! `balance` and `hash-type`.
 
-use crate::rules::{Fault, Word};
-
 use crate::compile;
 use crate::draft::Draft;
 use crate::line::Line;
 use crate::model::{Algorithm, HashFunction, HashKind};
+use crate::rules::{Fault, Word};
 use crate::table::{BACK, Keyword, row};
 use crate::values::{number, one_of};
 

@@ -1,10 +1,9 @@
 //! `cookie`.
 
-use crate::rules::Fault;
-
 use crate::draft::Draft;
 use crate::line::Line;
 use crate::model::{CookieInsert, CookieMode};
+use crate::rules::Fault;
 use crate::table::{BACK, HTTP, Keyword, row};
 use crate::values::{Unit, duration};
 

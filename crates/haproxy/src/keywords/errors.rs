@@ -3,12 +3,11 @@
 
 use std::sync::Arc;
 
-use crate::rules::reply::{ErrorPages, parse_errorfile, parse_errorloc, parse_http_error};
-use crate::rules::{Context, Fault};
-
 use crate::compile::Around;
 use crate::draft::Draft;
 use crate::line::Line;
+use crate::rules::reply::{ErrorPages, parse_errorfile, parse_errorloc, parse_http_error};
+use crate::rules::{Context, Fault};
 use crate::table::{BOTH, Keyword, row};
 
 pub(super) const ROWS: &[Keyword<Draft>] = &[

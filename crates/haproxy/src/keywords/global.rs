@@ -1,14 +1,13 @@
 //! What concerns the process: `global`.
 
+use crate::draft::{Globals, Paths};
+use crate::line::Line;
 use crate::rules::subject::{Scope, Variable};
 use crate::rules::{Fault, Sample, Subject};
-
-use crate::accounts;
-use crate::compile;
-use crate::draft::{Globals, Paths};
-use crate::line::{Line, Said};
+use crate::spot::Said;
 use crate::table::{Keyword, NO, row};
 use crate::values::{Unit, duration, number};
+use crate::{accounts, compile};
 
 pub(super) const ROWS: &[Keyword<Globals>] = &[
     row("daemon", 0, "", "it goes into the background", daemon),

@@ -1,12 +1,13 @@
 //! What a frontend is and listens on.
 
-use crate::rules::{Fault, Point};
-
+use crate::arguments::backlog_of;
 use crate::compile;
-use crate::draft::{Choice, Draft, Reference};
+use crate::draft::{Choice, Draft};
 use crate::line::Line;
 use crate::model::{Capture, Mode};
 use crate::parameters::bind;
+use crate::rules::{Fault, Point};
+use crate::spot::Reference;
 use crate::table::{BACKEND, BOTH, FRONT, FRONTEND, HTTP, Keyword, STRICT, row};
 use crate::values::{number, one_of};
 
@@ -93,12 +94,6 @@ fn maxconn(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
 fn backlog(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     draft.frontend.backlog = Some(backlog_of(line)?);
     Ok(())
-}
-
-/// Connections that wait to be accepted; more than the kernel ever lets wait are as many as that.
-pub(crate) fn backlog_of(line: &mut Line<'_>) -> Result<u16, Fault> {
-    let most = number(&line.word("a number")?, "the backlog", 0, u32::MAX / 2)?;
-    Ok(u16::try_from(most).unwrap_or(u16::MAX))
 }
 
 fn rate_limit(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {

@@ -1,12 +1,12 @@
 //! `log`, and what lines of it look like.
 
-use crate::rules::{Fault, Word};
-
 use crate::compile;
 use crate::draft::{Draft, Globals, LogFormat};
-use crate::line::{Line, Said};
+use crate::line::Line;
 use crate::machine::host_name;
 use crate::model::{LogAddress, LogLine, LogTarget};
+use crate::rules::{Fault, Word};
+use crate::spot::Said;
 use crate::table::{BOTH, FRONT, Keyword, NO, row};
 use crate::values::address::{Ports, Written};
 use crate::values::syslog::{FACILITIES, LEVELS};

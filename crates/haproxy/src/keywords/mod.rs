@@ -26,11 +26,7 @@ use crate::table::Keyword;
 
 pub(crate) use errors::HTTP_ERRORS;
 pub(crate) use known::{UNSUPPORTED_GLOBAL, UNSUPPORTED_PROXY, accepted, read_accepted};
-pub(crate) use listening::backlog_of;
-pub(crate) use serving::{interface, source_address};
 pub(crate) use states::{source as state_source, within as state_path};
-pub(crate) use stats::level as socket_level;
-pub(crate) use tls::{suites12, suites13, version as tls_version};
 pub(crate) use userlist::{ROWS as USERLIST, UserlistDraft};
 
 /// Keywords of `global`.

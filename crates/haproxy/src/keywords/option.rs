@@ -2,12 +2,12 @@
 
 use std::net::IpAddr;
 
+use crate::draft::{Draft, LogFormat};
+use crate::line::Line;
+use crate::model::{ForwardFor, HttpMode};
 use crate::rules::format::Standard;
 use crate::rules::{Fault, Word};
-
-use crate::draft::{Draft, LogFormat};
-use crate::line::{Line, Said};
-use crate::model::{ForwardFor, HttpMode};
+use crate::spot::Said;
 use crate::table::{BACK, BOTH, FRONT, HTTP, Keyword, NO, Sections, row};
 use crate::values::number;
 

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use crate::rules::Fault;
-
 use crate::draft::Draft;
 use crate::line::Line;
+use crate::rules::Fault;
 use crate::table::{BACK, FRONT, Keyword, row};
 use crate::values::{Unit, duration, number};
 

@@ -1,11 +1,10 @@
 //! Checks that speak a little of a protocol: `option smtpchk` and its like.
 
-use crate::rules::Fault;
-
 use crate::checks::Chosen;
 use crate::draft::Draft;
 use crate::line::Line;
 use crate::model::{CheckProtocol, MySqlLogin};
+use crate::rules::Fault;
 use crate::table::{BACK, Keyword, row};
 use crate::values::one_of;
 

@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
+use crate::compile::{Around, check_asked, warn_of};
+use crate::draft::{Draft, Kind};
+use crate::line::Line;
+use crate::model::Capture;
 use crate::rules::condition::Acl;
 use crate::rules::exchange::Slot;
 use crate::rules::http::{HttpAction, HttpRule, RuleSet};
 use crate::rules::tcp::{TcpRule, TcpSet};
 use crate::rules::{Condition, Context, Fault, Point};
-
-use crate::compile::{Around, check_asked, warn_of};
-use crate::draft::{Draft, Kind};
-use crate::line::Line;
-use crate::model::Capture;
 use crate::table::{BACKEND, FRONTEND, HTTP, Keyword, NAMED, row};
 
 pub(super) const ROWS: &[Keyword<Draft>] = &[
@@ -91,9 +90,8 @@ fn acl(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
         return Err(Fault::new(name.column, message));
     }
     let files = Around::of(line);
-    let context = Context { acls: &draft.acls, files: &files };
     let column = line.words.column();
-    let acl = Acl::parse(&mut line.words, &context)?;
+    let acl = Acl::parse(&mut line.words, &files)?;
     line.facts.extend(acl.expression().fact().map(|fact| (column, fact)));
     if acl.is_empty() {
         line.warn(

@@ -1,17 +1,15 @@
 //! What a backend is: servers, reuse, retries.
 
-use std::net::SocketAddr;
-
-use crate::rules::{Fault, Point, Word};
-
 use super::option::{NOT_KEPT, first_column};
+use crate::arguments::{NO_USESRC, interface, source_address};
 use crate::compile;
-use crate::draft::{Draft, Reference};
+use crate::draft::{Draft, ServerDraft};
 use crate::line::Line;
 use crate::model::{RetryOn, Reuse};
-use crate::parameters::server::{self, ServerDraft};
+use crate::parameters::server;
+use crate::rules::{Fault, Point, Word};
+use crate::spot::Reference;
 use crate::table::{BACK, BACKEND, HTTP, Keyword, STRICT, row};
-use crate::values::address::{Ports, Written};
 use crate::values::{number, one_of};
 
 pub(super) const ROWS: &[Keyword<Draft>] = &[
@@ -163,32 +161,6 @@ fn source(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     }
 }
 
-/// `interface` behind the address of `source`.
-pub(crate) fn interface(line: &mut Line<'_>) -> Result<Option<String>, Fault> {
-    if let Some(word) = line.words.peek().filter(|word| word.text == "usesrc") {
-        return Err(Fault::unknown(word.column, format!("'usesrc': {NO_USESRC}")));
-    }
-    match line.words.take("interface") {
-        true => Ok(Some(line.word("the name of an interface")?.text)),
-        false => Ok(None),
-    }
-}
-
-/// The address that connections come from; port 0 is any.
-pub(crate) fn source_address(line: &mut Line<'_>) -> Result<SocketAddr, Fault> {
-    let word = line.word("an address")?;
-    let wrong = |message| Fault::new(word.column, message);
-    match Written::parse(&line.expanded(&word)?).map_err(wrong)? {
-        Written::Ip(host, Ports::None) => {
-            Ok(SocketAddr::new(host.resolve(line.machine).map_err(wrong)?, 0))
-        }
-        Written::Ip(host, Ports::Range(first, last)) if first == last => {
-            Ok(SocketAddr::new(host.resolve(line.machine).map_err(wrong)?, first))
-        }
-        _ => Err(Fault::unknown(word.column, "an address, or one with one port, is wanted here")),
-    }
-}
-
 fn force_persist(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     compile::required_condition(draft, line, Point::Request)?;
     line.warn(first_column(line), NOT_KEPT);
@@ -210,6 +182,3 @@ const RETRIES_MAX: u32 = 1000;
 
 /// Statuses that can be tried again.
 const RETRIED: [u16; 10] = [401, 403, 404, 408, 425, 500, 501, 502, 503, 504];
-
-const NO_USESRC: &str = "connections do not come from addresses of others, which needs privileges \
-                         while they are made; 'send-proxy' tells the client's address";

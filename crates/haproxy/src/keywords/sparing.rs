@@ -1,9 +1,8 @@
 //! `compression`, `filter`: what spares bytes on the way, and may be left out.
 
-use crate::rules::Fault;
-
 use crate::draft::Draft;
 use crate::line::Line;
+use crate::rules::Fault;
 use crate::table::{BOTH, HTTP, Keyword, STRICT, row};
 use crate::values::one_of;
 

@@ -2,11 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::rules::Fault;
-
 use crate::draft::{Draft, Globals, StatesDraft};
 use crate::line::Line;
 use crate::model::StateSource;
+use crate::rules::Fault;
 use crate::table::{BACK, BACKEND, Keyword, row};
 use crate::values::one_of;
 

@@ -1,14 +1,13 @@
 //! `stats`: the page of a proxy, and the runtime sockets of the process.
 
-use crate::rules::{Fault, Point};
-
 use crate::compile;
 use crate::draft::{Draft, Globals};
 use crate::line::Line;
 use crate::model::{Admin, Level, StatsPage, StatsSocket};
 use crate::parameters::bind;
+use crate::rules::{Fault, Point};
 use crate::table::{BACKEND, BOTH, FRONTEND, HTTP, Keyword, row};
-use crate::values::{Unit, duration, number, one_of};
+use crate::values::{Unit, duration, number};
 
 pub(super) const GLOBAL: &[Keyword<Globals>] = &[
     row(
@@ -160,12 +159,6 @@ fn scope(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
 fn modules(draft: &mut Draft, _line: &mut Line<'_>) -> Result<(), Fault> {
     page(draft);
     Ok(())
-}
-
-/// Levels of a runtime socket.
-pub(crate) fn level(line: &mut Line<'_>) -> Result<Level, Fault> {
-    let known = [("user", Level::User), ("operator", Level::Operator), ("admin", Level::Admin)];
-    one_of(&line.word("a level")?, "level", &known)
 }
 
 /// Where the page is, if nothing else is said.

@@ -1,13 +1,11 @@
 //! What `global` says about TLS.
 
-use crate::rules::{Fault, Word};
-
-use crate::draft::Globals;
+use crate::arguments::{suites12, suites13};
+use crate::draft::{Globals, TlsWords};
 use crate::line::Line;
-use crate::model::TlsVersion;
-use crate::parameters::tls::{SaysTls, TlsWords};
+use crate::parameters::tls::SaysTls;
+use crate::rules::Fault;
 use crate::table::{self, Keyword, row};
-use crate::values::ciphers::{self, Chosen};
 use crate::values::one_of;
 
 pub(super) const ROWS: &[Keyword<Globals>] = &[
@@ -72,37 +70,6 @@ fn skip_one(_globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
     line.word("a value").map(drop)
 }
 
-/// Suites of TLS 1.2, as rustls calls them; a warning names those that it does not have. `None`:
-/// rustls' own.
-pub(crate) fn suites12(line: &mut Line<'_>) -> Result<Option<Vec<String>>, Fault> {
-    let word = line.word("names of ciphers, with colons")?;
-    if word.text.starts_with("PROFILE=") {
-        let message = "the system's choice of ciphers is OpenSSL's: rustls' own are used";
-        line.warn(word.column, message);
-        return Ok(None);
-    }
-    suites(ciphers::tls12(&word.text), &word, line).map(Some)
-}
-
-/// The same for TLS 1.3.
-pub(crate) fn suites13(line: &mut Line<'_>) -> Result<Option<Vec<String>>, Fault> {
-    let word = line.word("names of suites, with colons")?;
-    suites(ciphers::tls13(&word.text), &word, line).map(Some)
-}
-
-fn suites(chosen: Chosen, word: &Word, line: &mut Line<'_>) -> Result<Vec<String>, Fault> {
-    if chosen.suites.is_empty() {
-        let message = "rustls, which speaks TLS here, has none of these suites";
-        return Err(Fault::new(word.column, message));
-    }
-    if !chosen.missing.is_empty() {
-        let missing = chosen.missing.join(", ");
-        let message = format!("left out, as rustls, which speaks TLS here, lacks it: {missing}");
-        line.warn(word.column, message);
-    }
-    Ok(chosen.suites)
-}
-
 fn options(tls: &mut TlsWords, line: &mut Line<'_>) -> Result<(), Fault> {
     line.words.clone().expect("an option")?;
     while let Some(word) = line.words.next() {
@@ -125,22 +92,4 @@ fn options(tls: &mut TlsWords, line: &mut Line<'_>) -> Result<(), Fault> {
         }
     }
     Ok(())
-}
-
-/// A version; older ones than 1.2 mean 1.2 as the least, as rustls has no older.
-pub(crate) fn version(line: &mut Line<'_>) -> Result<Option<TlsVersion>, Fault> {
-    let word = line.word("a version")?;
-    match &*word.text {
-        "SSLv3" | "TLSv1.0" | "TLSv1.1" => {
-            let message = format!("{} is not spoken: 1.2 is the oldest version", word.text);
-            line.warn(word.column, message);
-            Ok(Some(TlsVersion::Tls12))
-        }
-        "TLSv1.2" => Ok(Some(TlsVersion::Tls12)),
-        "TLSv1.3" => Ok(Some(TlsVersion::Tls13)),
-        other => {
-            let message = format!("'{other}' is no version; there are TLSv1.2 and TLSv1.3");
-            Err(Fault::new(word.column, message))
-        }
-    }
 }

@@ -1,11 +1,10 @@
 //! The section `userlist`.
 
-use crate::rules::{Fault, Word};
-
 use crate::diagnostics::{Diagnostic, Severity};
-use crate::draft::Reference;
 use crate::line::Line;
 use crate::model::{Secret, User, Userlist};
+use crate::rules::{Fault, Word};
+use crate::spot::Reference;
 use crate::table::{Keyword, row};
 
 /// A list while it is read.

@@ -4,14 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::rules::http::HttpRule;
-use crate::rules::tcp::TcpRule;
-use crate::rules::{Condition, Expression};
-
 use super::frontend::{ErrorResponses, LogTarget, StatsPage};
 use super::options::Options;
 use super::server::{Check, RetryOn, Reuse, Server};
 use super::{Mode, Place, ServerId};
+use crate::rules::http::HttpRule;
+use crate::rules::tcp::TcpRule;
+use crate::rules::{Condition, Expression};
 
 /// Servers, and how one of them is chosen.
 #[derive(Clone, Debug, Default)]

@@ -5,14 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::bind::Bind;
+use super::options::Options;
+use super::{BackendId, Mode, Place};
 use crate::rules::http::HttpRule;
 use crate::rules::reply::ErrorPages;
 use crate::rules::tcp::TcpRule;
 use crate::rules::{Condition, Format};
-
-use super::bind::Bind;
-use super::options::Options;
-use super::{BackendId, Mode, Place};
 
 /// Where clients come in.
 #[derive(Clone, Debug, Default)]

@@ -4,10 +4,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::rules::Expression;
-
 use super::bind::TlsVersion;
 use super::{BackendId, Place, ServerId};
+use crate::rules::Expression;
 
 /// A server.
 #[derive(Clone, Debug)]

@@ -1,47 +1,17 @@
 //! `bind` lines (HAProxy's configuration manual, §5.1).
 
 use std::net::SocketAddr;
-use std::time::Duration;
-
-use crate::rules::{Fault, Word};
 
 use super::certificates;
-use super::tls::{SaysTls, TlsWords};
-use crate::accounts;
-use crate::keywords;
+use super::tls::SaysTls;
+use crate::draft::{BindDraft, TlsWords};
 use crate::line::Line;
-use crate::model::{BindAddress, BindTls, ClientVerify, Level, Place};
+use crate::model::{BindAddress, BindTls, ClientVerify};
+use crate::rules::{Fault, Word};
 use crate::table::{Keyword, Unsupported, row};
 use crate::values::address::{Ports, Written};
 use crate::values::{Unit, duration, number, one_of};
-
-/// A `bind` line, or one of its addresses: several ports of it are several of `bound`.
-#[derive(Clone, Debug)]
-pub(crate) struct BindDraft {
-    pub(crate) place: Place,
-    pub(crate) bound: Vec<BindAddress>,
-    pub(crate) name: Option<String>,
-    pub(crate) id: Option<u32>,
-    pub(crate) connections_max: Option<usize>,
-    pub(crate) backlog: Option<u16>,
-    pub(crate) accepts_proxy: bool,
-    pub(crate) defer_accept: bool,
-    pub(crate) v6only: Option<bool>,
-    pub(crate) interface: Option<String>,
-    pub(crate) user_timeout: Option<Duration>,
-    pub(crate) segment_size_max: Option<u16>,
-    pub(crate) fast_open: bool,
-    pub(crate) permissions: Option<u32>,
-    pub(crate) owner: (Option<u32>, Option<u32>),
-    /// Of a runtime socket.
-    pub(crate) level: Option<Level>,
-    /// Of a runtime socket.
-    pub(crate) exposes_listeners: bool,
-    /// `ssl`.
-    pub(crate) is_tls: bool,
-    pub(crate) tls: BindTls,
-    words: TlsWords,
-}
+use crate::{accounts, arguments};
 
 /// All parameters.
 pub(crate) const TABLES: &[&[Keyword<BindDraft>]] = &[ROWS, BindDraft::VERSIONS, BindDraft::TLS];
@@ -212,7 +182,7 @@ fn maxconn(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 fn backlog(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.backlog = Some(keywords::backlog_of(line)?);
+    bind.backlog = Some(arguments::backlog_of(line)?);
     Ok(())
 }
 
@@ -290,7 +260,7 @@ fn gid(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 fn level(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.level = Some(keywords::socket_level(line)?);
+    bind.level = Some(arguments::socket_level(line)?);
     Ok(())
 }
 

@@ -4,10 +4,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::rules::Fault;
-
 use crate::line::Line;
 use crate::model::BindCertificate;
+use crate::rules::Fault;
 
 /// The file itself, or all files of a directory that are no keys of others, or one for each kind of
 /// key (`.rsa`, `.ecdsa`). They are for these names, or if there is none, for those in them.

@@ -6,9 +6,8 @@ pub(crate) mod tls;
 
 mod certificates;
 
-use crate::rules::{Fault, Word};
-
 use crate::line::Line;
+use crate::rules::{Fault, Word};
 use crate::table::{self, Keyword, Unsupported};
 
 /// Reads all parameters of a line. One that is not known is told, and those behind it are read.

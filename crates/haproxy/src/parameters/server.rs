@@ -1,115 +1,17 @@
 //! `server` and `default-server` lines (HAProxy's configuration manual, §5.2).
 
-use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::rules::{Fault, Word};
-
-use super::tls::{SaysTls, TlsWords};
-use crate::compile;
-use crate::draft::{Draft, Reference};
-use crate::keywords;
+use super::tls::SaysTls;
+use crate::draft::{Draft, ServerDraft, TlsWords};
 use crate::line::Line;
-use crate::model::{
-    Observe, OnError, Place, Resolve, Server, ServerAddress, ServerCheck, ServerProxy, ServerTls,
-};
+use crate::model::{Observe, OnError, Resolve, ServerAddress, ServerProxy};
+use crate::rules::{Fault, Word};
+use crate::spot::Reference;
 use crate::table::{Keyword, Unsupported, row};
 use crate::values::address::{Ports, Written};
 use crate::values::{Unit, duration, number, one_of};
-
-/// A server, or what `default-server` says of all.
-#[derive(Clone, Debug)]
-pub(crate) struct ServerDraft {
-    /// Where its name stands in its line.
-    pub(crate) column: u32,
-    pub(crate) model: Server,
-    /// `id`.
-    pub(crate) id: Option<u32>,
-    is_checked: bool,
-    check: ServerCheck,
-    /// `check-ssl` and `no-check-ssl`; as the server, if neither is said.
-    check_tls: Option<bool>,
-    check_send_proxy: bool,
-    is_tls: bool,
-    tls: ServerTls,
-    /// `verify`: `None` is not said.
-    verify: Option<bool>,
-    ca_said: bool,
-    words: TlsWords,
-    resolve: Resolve,
-    /// `track`: a name, or that of a backend, a slash, and a name.
-    pub(crate) follows: Option<Reference>,
-    /// `init-addr`: where it is if its name has no address.
-    fallback: Option<IpAddr>,
-}
-
-impl Default for ServerDraft {
-    fn default() -> Self {
-        Self {
-            column: 1,
-            model: unsaid(),
-            id: None,
-            is_checked: false,
-            check: ServerCheck {
-                interval: INTERVAL,
-                fast_interval: None,
-                down_interval: None,
-                rise: 2,
-                fall: 3,
-                port: None,
-                address: None,
-                tls: false,
-                send_proxy: false,
-                sni: None,
-            },
-            check_tls: None,
-            check_send_proxy: false,
-            is_tls: false,
-            tls: ServerTls::default(),
-            verify: None,
-            ca_said: false,
-            words: TlsWords::default(),
-            resolve: Resolve::Libc,
-            follows: None,
-            fallback: None,
-        }
-    }
-}
-
-/// A server of which nothing is said.
-fn unsaid() -> Server {
-    Server {
-        name: String::new(),
-        place: Place { file: "".into(), line: 0 },
-        id: 0,
-        address: ServerAddress::Unresolved(String::new()),
-        written_address: String::new(),
-        weight: 1,
-        backup: false,
-        disabled: false,
-        connections_max: 0,
-        connections_min: 0,
-        queue_max: 0,
-        cookie: None,
-        check: None,
-        follows: None,
-        observe: None,
-        on_error: OnError::default(),
-        error_limit: ERRORS,
-        shutdown_when_down: false,
-        shutdown_backups_when_up: false,
-        slow_start: None,
-        send_proxy: ServerProxy::None,
-        tls: None,
-        source: None,
-        interface: None,
-        idle_max: None,
-        idle_timeout: IDLE,
-        reuse_max: None,
-        user_timeout: None,
-        redirect_prefix: None,
-    }
-}
+use crate::{arguments, compile};
 
 /// All parameters.
 pub(crate) const TABLES: &[&[Keyword<ServerDraft>]] =
@@ -677,8 +579,8 @@ fn sni(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 fn source(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    server.model.source = Some(keywords::source_address(line)?);
-    server.model.interface = keywords::interface(line)?;
+    server.model.source = Some(arguments::source_address(line)?);
+    server.model.interface = arguments::interface(line)?;
     Ok(())
 }
 
@@ -737,12 +639,3 @@ fn init_addr(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault>
 
 /// Of one `server-template`.
 const SERVERS_MAX: u32 = 10_000;
-
-/// `inter`, where it is not said.
-const INTERVAL: Duration = Duration::from_secs(2);
-
-/// `error-limit`, where it is not said.
-const ERRORS: u32 = 10;
-
-/// `pool-purge-delay`, where it is not said.
-const IDLE: Duration = Duration::from_secs(5);

@@ -1,12 +1,12 @@
 //! Access control lists: an expression, and patterns for its value (HAProxy's manual, §7.1).
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::rules::context::Context;
 use crate::rules::expression::{Expression, split_name};
 use crate::rules::fetch;
-use crate::rules::lists::{self, Matcher, Use, Used};
+use crate::rules::lists::{self, Files, Matcher, Use, Used};
 use crate::rules::map;
 use crate::rules::pattern::{self, Method};
 use crate::rules::sample::Sample;
@@ -21,6 +21,10 @@ pub struct Acl {
     /// From files, and from the line itself, which is the last.
     patterns: Vec<Arc<Matcher>>,
 }
+
+/// Lists by name, as they have been declared so far in a section. Several of one name are one
+/// list: any of them may match.
+pub type Acls = HashMap<String, Vec<Arc<Acl>>>;
 
 /// What came of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,7 +43,7 @@ impl Acl {
     ///
     /// # Errors
     /// A word is not what it has to be, or a file of patterns is wrong.
-    pub fn parse(words: &mut Words<'_>, context: &Context<'_>) -> Result<Self, Fault> {
+    pub fn parse(words: &mut Words<'_>, files: &dyn Files) -> Result<Self, Fault> {
         let word = words.expect("a criterion (a fetch such as path_beg)")?;
         let (name, _) = split_name(&word.text);
         let criterion = Criterion::named(name);
@@ -48,7 +52,7 @@ impl Acl {
             return Err(Fault::unknown(word.column, fetch::unknown(name, criteria)));
         };
         let (expression, rest) =
-            Expression::begin(&word.text, word.column, context, |_| Some(fetch))?;
+            Expression::begin(&word.text, word.column, files, |_| Some(fetch))?;
         if !rest.is_empty() {
             let message = format!("'{rest}' is too much behind the criterion");
             return Err(Fault::new(word.column, message));
@@ -59,8 +63,8 @@ impl Acl {
         };
         let patterns = Vec::new();
         let mut flags = Flags { patterns, implied, word, ignore_case: false, is_map: false };
-        flags.parse(words, &expression, context)?;
-        let patterns = flags.finish(words, &expression, context)?;
+        flags.parse(words, &expression, files)?;
+        let patterns = flags.finish(words, &expression, files)?;
         Ok(Self { expression, patterns })
     }
 
@@ -135,7 +139,7 @@ impl Flags<'_> {
         &mut self,
         words: &mut Words<'_>,
         expression: &Expression,
-        context: &Context<'_>,
+        files: &dyn Files,
     ) -> Result<(), Fault> {
         while let Some(flag) = words.peek().filter(|word| word.text.starts_with('-')) {
             words.next();
@@ -151,8 +155,8 @@ impl Flags<'_> {
                 "-f" => {
                     let path = words.expect("the name of a file behind -f")?;
                     let how = self.how(expression)?;
-                    let used = self.used(context);
-                    let loaded = map::load_patterns(&path.text, self.is_map, context.files)
+                    let used = self.used(files);
+                    let loaded = map::load_patterns(&path.text, self.is_map, files)
                         .and_then(|list| list.matcher(used, how).map_err(|why| why.of(&path.text)));
                     self.patterns.push(loaded.map_err(|why| Fault::new(path.column, why))?);
                 }
@@ -189,9 +193,9 @@ impl Flags<'_> {
         Ok(Use { method: self.method(expression)?, ignore_case: self.ignore_case, to: None })
     }
 
-    fn used(&self, context: &Context<'_>) -> Used {
+    fn used(&self, files: &dyn Files) -> Used {
         let criterion = split_name(&self.word.text).0.to_owned();
-        Used { by_map: false, criterion, place: context.files.place() }
+        Used { by_map: false, criterion, place: files.place() }
     }
 
     fn method(&self, expression: &Expression) -> Result<Method, Fault> {
@@ -216,12 +220,12 @@ impl Flags<'_> {
         mut self,
         words: &mut Words<'_>,
         expression: &Expression,
-        context: &Context<'_>,
+        files: &dyn Files,
     ) -> Result<Vec<Arc<Matcher>>, Fault> {
         let how = self.how(expression)?;
         let (keys, columns) = values(words, how.method)?;
-        let list = lists::of_line(keys, context.files);
-        let matcher = list.matcher(self.used(context), how).map_err(|wrong| {
+        let list = lists::of_line(keys, files);
+        let matcher = list.matcher(self.used(files), how).map_err(|wrong| {
             let column = wrong.line.and_then(|at| columns.get(at)).copied();
             Fault::new(column.unwrap_or(self.word.column), wrong.why)
         })?;

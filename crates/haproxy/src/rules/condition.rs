@@ -1,7 +1,6 @@
 //! Conditions: `if` and `unless`, and how access control lists are combined (HAProxy's manual,
 //! §7.2).
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::rules::context::Context;
@@ -10,7 +9,7 @@ use crate::rules::subject::Subject;
 use crate::rules::when::Phase;
 use crate::rules::words::{Fault, Word, Words};
 
-pub use crate::rules::acl::{Acl, Criterion, Verdict};
+pub use crate::rules::acl::{Acl, Acls, Criterion, Verdict};
 
 /// Whether a rule applies.
 #[derive(Clone, Debug)]
@@ -20,10 +19,6 @@ pub struct Condition {
     /// What stands between `or`: one of them has to hold.
     alternatives: Vec<Vec<Term>>,
 }
-
-/// Lists by name, as they have been declared so far in a section. Several of one name are one
-/// list: any of them may match.
-pub type Acls = HashMap<String, Vec<Arc<Acl>>>;
 
 /// A list, or the opposite of one.
 #[derive(Clone, Debug)]
@@ -168,7 +163,7 @@ fn anonymous(brace: &Word, words: &mut Words<'_>, context: &Context<'_>) -> Resu
     loop {
         match words.next() {
             Some(word) if word.text == "}" => {
-                return Acl::parse(&mut Words::new(&inside, word.column), context);
+                return Acl::parse(&mut Words::new(&inside, word.column), context.files);
             }
             Some(word) => inside.push(word.clone()),
             None => {
@@ -191,7 +186,7 @@ fn named(name: &str, word: &Word, context: &Context<'_>) -> Result<Vec<Arc<Acl>>
     };
     let words: Vec<Word> =
         text.split(' ').map(|text| Word { text: text.to_owned(), column: word.column }).collect();
-    Ok(vec![Arc::new(Acl::parse(&mut Words::new(&words, word.column), context)?)])
+    Ok(vec![Arc::new(Acl::parse(&mut Words::new(&words, word.column), context.files)?)])
 }
 
 /// Lists that need not be declared (§7.4).

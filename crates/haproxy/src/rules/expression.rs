@@ -3,10 +3,9 @@
 use std::ops::ControlFlow;
 
 use crate::rules::args::{self, Args};
-use crate::rules::condition::Acls;
-use crate::rules::context::{Context, Files, NoFiles};
 use crate::rules::convert::{self, Converter};
 use crate::rules::fetch::{self, Fetch, Take};
+use crate::rules::lists::{Files, NoFiles};
 use crate::rules::sample::{Sample, Type};
 use crate::rules::subject::{Fact, Subject};
 use crate::rules::when::Phase;
@@ -45,15 +44,15 @@ impl Expression {
     /// # Errors
     /// A fetch or converter is not known, or an argument is wrong.
     pub fn parse(text: &str, column: u32) -> Result<Self, Fault> {
-        Self::parse_in(text, column, &Context { acls: &Acls::new(), files: &NoFiles })
+        Self::parse_in(text, column, &NoFiles)
     }
 
     /// The same, with files for maps.
     ///
     /// # Errors
     /// As [`Expression::parse`], or a file is wrong.
-    pub fn parse_in(text: &str, column: u32, context: &Context<'_>) -> Result<Self, Fault> {
-        let (expression, rest) = Self::begin(text, column, context, fetch::find)?;
+    pub fn parse_in(text: &str, column: u32, files: &dyn Files) -> Result<Self, Fault> {
+        let (expression, rest) = Self::begin(text, column, files, fetch::find)?;
         match rest {
             "" => Ok(expression),
             rest => Err(Fault::new(column, format!("'{rest}' is too much behind '{text}'"))),
@@ -64,16 +63,16 @@ impl Expression {
     ///
     /// # Errors
     /// As [`Expression::parse_in`], or there is no word.
-    pub fn parse_words(words: &mut Words<'_>, context: &Context<'_>) -> Result<Self, Fault> {
+    pub fn parse_words(words: &mut Words<'_>, files: &dyn Files) -> Result<Self, Fault> {
         let word = words.expect("an expression")?;
-        let mut expression = Self::parse_in(&word.text, word.column, context)?;
+        let mut expression = Self::parse_in(&word.text, word.column, files)?;
         while let Some(word) = words.peek() {
             let (name, _) = split_name(&word.text);
             if convert::find(name).is_none() {
                 break;
             }
             words.next();
-            expression.convert(&word.text, word.column, context.files)?;
+            expression.convert(&word.text, word.column, files)?;
         }
         Ok(expression)
     }
@@ -82,7 +81,7 @@ impl Expression {
     pub(crate) fn begin<'t>(
         text: &'t str,
         column: u32,
-        context: &Context<'_>,
+        files: &dyn Files,
         find: impl Fn(&str) -> Option<&'static Fetch>,
     ) -> Result<(Self, &'t str), Fault> {
         if text.is_empty() {
@@ -93,11 +92,10 @@ impl Expression {
             return Err(Fault::unknown(column, fetch::unknown(name, std::iter::empty())));
         };
         let (texts, rest) = arguments(name, rest, column)?;
-        let args = Args::compile(name, &texts, fetch.takes, context.files, column)?;
+        let args = Args::compile(name, &texts, fetch.takes, files, column)?;
         let source = match fetch.take {
             Take::Constant(make) => Source::Constant(
-                make(&args, context.files)
-                    .map_err(|why| Fault::new(column, format!("'{name}': {why}")))?,
+                make(&args, files).map_err(|why| Fault::new(column, format!("'{name}': {why}")))?,
             ),
             Take::Fact(make) => Source::Fact(Box::new(make(&args))),
             Take::One(_) | Take::Each(..) | Take::Peek(_) => Source::Call,
@@ -106,7 +104,7 @@ impl Expression {
         match rest.strip_prefix(',') {
             None => Ok((expression, rest)),
             Some(converters) => {
-                let rest = expression.convert(converters, column, context.files)?;
+                let rest = expression.convert(converters, column, files)?;
                 Ok((expression, rest))
             }
         }
@@ -159,7 +157,7 @@ impl Expression {
     /// What the fetch alone yields, where there may be several: the one that counts.
     fn take<'a>(&'a self, subject: &'a dyn Subject) -> Option<Sample<'a>> {
         match (&self.source, self.fetch.take) {
-            (Source::Constant(value), _) => value.as_ref().map(borrowed),
+            (Source::Constant(value), _) => value.as_ref().map(Sample::borrowed),
             (Source::Fact(fact), _) => subject.fact(fact),
             (Source::Call, Take::One(take)) => take(&self.args, subject),
             (Source::Call, Take::Peek(peek)) => peek(&self.args, subject).value,
@@ -255,15 +253,4 @@ fn arguments<'t>(name: &str, rest: &'t str, column: u32) -> Result<(Vec<String>,
 pub(crate) fn split_name(text: &str) -> (&str, &str) {
     let is_name = |c: char| c.is_ascii_alphanumeric() || "._-:+".contains(c);
     text.split_at(text.find(|c| !is_name(c)).unwrap_or(text.len()))
-}
-
-/// A view of a value that is kept.
-pub(crate) fn borrowed<'a>(value: &'a Sample<'static>) -> Sample<'a> {
-    match value {
-        Sample::Text(text) => Sample::text(text),
-        Sample::Binary(bytes) => Sample::Binary(bytes[..].into()),
-        Sample::Bool(value) => Sample::Bool(*value),
-        Sample::Int(value) => Sample::Int(*value),
-        Sample::Address(address) => Sample::Address(*address),
-    }
 }

@@ -29,6 +29,7 @@ pub mod hash;
 mod hello;
 mod hex;
 mod map;
+mod masks;
 mod nearest;
 mod number;
 pub mod regex;
@@ -36,20 +37,22 @@ pub mod regex;
 pub mod format;
 pub mod reply;
 
+mod elements;
 pub mod exchange;
 pub mod http;
 pub mod tcp;
 
 mod parts;
 mod target;
+mod time_format;
 
 pub use condition::{Acl, Acls, Condition};
-pub use context::{Context, Files};
+pub use context::Context;
 pub use exchange::{Effect, Exchange};
 pub use expression::Expression;
 pub use format::Format;
 pub use head::{RequestHead, ResponseHead};
-pub use lists::{List, Lists};
+pub use lists::{Files, List, Lists};
 pub use parts::{part_len, parts};
 pub use reply::Reply;
 pub use sample::{Sample, Type};

@@ -130,6 +130,19 @@ impl<'a> Sample<'a> {
     }
 }
 
+impl Sample<'static> {
+    /// A view of a value that is kept.
+    pub(crate) fn borrowed(&self) -> Sample<'_> {
+        match self {
+            Sample::Text(text) => Sample::text(text),
+            Sample::Binary(bytes) => Sample::Binary(bytes[..].into()),
+            Sample::Bool(value) => Sample::Bool(*value),
+            Sample::Int(value) => Sample::Int(*value),
+            Sample::Address(address) => Sample::Address(*address),
+        }
+    }
+}
+
 impl Type {
     /// True if values of this type can become values of `to`, as far as one knows before there is
     /// a value.

@@ -3,6 +3,7 @@
 
 use crate::rules::condition::Condition;
 use crate::rules::context::Context;
+use crate::rules::elements::format;
 use crate::rules::exchange::{Effect, Exchange, Slot};
 use crate::rules::expression::Expression;
 use crate::rules::format::{Format, Options};
@@ -216,7 +217,7 @@ struct Line<'l, 'w> {
 
 impl Line<'_, '_> {
     fn expression(&mut self) -> Result<Expression, Fault> {
-        Expression::parse_words(self.words, self.context)
+        Expression::parse_words(self.words, self.context.files)
     }
 
     fn address(&mut self, side: Side, part: AddressPart) -> Result<TcpAction, Fault> {
@@ -234,7 +235,7 @@ impl Line<'_, '_> {
     }
 
     fn format(&mut self) -> Result<Format, Fault> {
-        http::format(self.words, Options::VALUE, self.context)
+        format(self.words, Options::VALUE, self.context)
     }
 }
 

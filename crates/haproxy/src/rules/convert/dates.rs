@@ -12,6 +12,7 @@ use super::Converter;
 use crate::rules::args::{Arg, Args, Kind, Takes};
 use crate::rules::sample::{Sample, Type};
 use crate::rules::subject::Subject;
+use crate::rules::time_format::TimeFormat;
 
 pub(super) const TABLE: &[Converter] = &[
     Converter::new(
@@ -46,13 +47,6 @@ fn http_date<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Optio
     write!(text, ".{:0digits$}", time.rem_euclid(unit)).expect("memory takes what is written");
     text.extend_from_slice(zone);
     Some(Sample::Text(text.into()))
-}
-
-/// A format, and the zone that its times are in.
-#[derive(Clone, Debug)]
-pub(crate) struct TimeFormat {
-    format: Box<[u8]>,
-    zone: TimeZone,
 }
 
 /// The zone is looked up while the configuration is read.

@@ -12,8 +12,6 @@ mod maps;
 mod numbers;
 mod text;
 
-pub(crate) use dates::TimeFormat;
-
 use crate::rules::args::{Args, Takes};
 use crate::rules::nearest;
 use crate::rules::sample::{Sample, Type};

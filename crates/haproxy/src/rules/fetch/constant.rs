@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use super::{Fetch, Take};
 use crate::rules::args::{Arg, Args, Kind, Takes};
-use crate::rules::context::Files;
 use crate::rules::hex::unhex;
+use crate::rules::lists::Files;
 use crate::rules::sample::{Sample, Type};
 use crate::rules::when::Phase;
 

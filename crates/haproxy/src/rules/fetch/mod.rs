@@ -20,7 +20,7 @@ pub use certificate::common_name;
 use std::ops::ControlFlow;
 
 use crate::rules::args::{Args, Takes};
-use crate::rules::context::Files;
+use crate::rules::lists::Files;
 use crate::rules::nearest;
 use crate::rules::sample::{Sample, Type};
 use crate::rules::subject::{Fact, Subject};

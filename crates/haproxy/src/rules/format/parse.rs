@@ -36,7 +36,7 @@ impl Format {
     /// # Errors
     /// As [`Format::parse_in`].
     pub fn parse(text: &str, column: u32, options: Options) -> Result<Self, Fault> {
-        let context = Context { acls: &Default::default(), files: &crate::rules::context::NoFiles };
+        let context = Context { acls: &Default::default(), files: &crate::rules::lists::NoFiles };
         Self::parse_in(text, column, options, &context)
     }
 }
@@ -139,7 +139,7 @@ impl<'t> Reader<'t> {
             self.at += 1;
             let column = self.here();
             let text = inside.trim_start();
-            let (expression, rest) = Expression::begin(text, column, context, fetch::find)?;
+            let (expression, rest) = Expression::begin(text, column, context.files, fetch::find)?;
             let Some(rest) = rest.trim_start().strip_prefix(']') else {
                 return Err(self.fault("']' is missing behind this expression"));
             };

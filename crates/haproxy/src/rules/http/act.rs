@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fulmar_proto::HeaderBuf;
 
-use super::run::Verdict;
+use super::verdict::{Refused, Verdict};
 use super::{
     AddressPart, Assignment, Capture, HttpAction, Side, TimeoutValue, Value, ValueCondition,
     fields, target,
@@ -14,10 +14,6 @@ use crate::rules::exchange::{Deadline, Effect, Exchange};
 use crate::rules::expression::Expression;
 use crate::rules::format::Format;
 use crate::rules::sample::Sample;
-
-/// A change could not be made: what it would have made is not what HTTP allows there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Refused;
 
 /// Does it. `None`: the next rule is looked at.
 pub(super) fn act<'a>(

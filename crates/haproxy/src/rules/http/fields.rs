@@ -3,8 +3,8 @@
 use fulmar_proto::HeaderBuf;
 use regex::bytes::Captures;
 
-use super::act::Refused;
 use super::target;
+use super::verdict::Refused;
 use crate::rules::exchange::Exchange;
 use crate::rules::format::Format;
 use crate::rules::regex::Regex;

@@ -8,10 +8,14 @@ mod fields;
 mod inside;
 mod normalize;
 mod parse;
+mod part;
+mod read;
+mod reasons;
 mod redirect;
 mod run;
 mod table;
 mod target;
+mod verdict;
 
 use std::time::Duration;
 
@@ -27,16 +31,15 @@ pub(crate) use act::{assign, capture, set_address};
 pub use fields::NameMatch;
 pub(crate) use inside::of_value;
 pub use normalize::Normalizer;
-pub(crate) use parse::{
-    condition, field_name, format, level, mark_number, number, split, variable,
-};
-pub use redirect::{Redirect, RedirectTo};
-pub use run::{Progress, Verdict, run};
-pub use table::{ACTIONS, ActionRow, RuleSet};
-pub(crate) use table::{
+pub(crate) use parse::{condition, level, mark_number, number, split, variable};
+pub use part::Part;
+pub(crate) use reasons::{
     NO_AGENTS, NO_MARK, NO_NICE, NO_PRIORITY, NO_RESOLVERS, NO_TABLES, NOT_THERE,
 };
-pub use target::Part;
+pub use redirect::{Redirect, RedirectTo};
+pub use run::{Progress, run};
+pub use table::{ACTIONS, ActionRow};
+pub use verdict::Verdict;
 
 /// A rule: what to do, and when.
 #[derive(Clone, Debug)]
@@ -45,6 +48,17 @@ pub struct HttpRule {
     pub action: HttpAction,
     /// When; always, if there is none.
     pub condition: Option<Condition>,
+}
+
+/// Which rules of HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RuleSet {
+    /// `http-request`.
+    Request,
+    /// `http-response`.
+    Response,
+    /// `http-after-response`: every response, our own ones too.
+    AfterResponse,
 }
 
 /// What a rule does to a request or a response.

@@ -1,7 +1,7 @@
 //! Normal forms of a target (HAProxy's manual, §4.2, `http-request normalize-uri`; RFC 3986
 //! §6.2.2). Fragments and broken escapes do not get here: they are refused when they arrive.
 
-use super::target::Part;
+use super::part::Part;
 use crate::rules::hex::hex_digit;
 
 /// One of several normal forms.

@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
+use super::reasons::NO_MARK;
 use super::redirect::{Redirect, RedirectTo};
-use super::table::{ACTIONS, ActionRow, Parse, RuleSet};
 use super::{
-    AddressPart, Assignment, Capture, HttpAction, HttpRule, NO_MARK, NameMatch, Normalizer, Part,
-    Service, Side, TimeoutValue, Value, ValueCondition,
+    AddressPart, Assignment, Capture, HttpAction, NameMatch, Normalizer, Part, RuleSet, Service,
+    Side, TimeoutValue, Value, ValueCondition,
 };
 use crate::rules::condition::Condition;
 use crate::rules::context::Context;
+use crate::rules::elements::{field_name, format};
 use crate::rules::exchange::{Deadline, Slot};
 use crate::rules::expression::Expression;
 use crate::rules::format::{Format, Options};
@@ -18,54 +19,6 @@ use crate::rules::regex::Regex;
 use crate::rules::reply::{self, Reply, ReplyKind};
 use crate::rules::subject::Variable;
 use crate::rules::words::{Fault, Word, Words};
-
-impl HttpRule {
-    /// From the words behind `http-request` and its like: an action, its arguments, and a
-    /// condition.
-    ///
-    /// # Errors
-    /// The action is not known or not there, its arguments are wrong, or the condition is.
-    pub fn parse(
-        words: &mut Words<'_>,
-        set: RuleSet,
-        context: &Context<'_>,
-    ) -> Result<Self, Fault> {
-        let word = words.expect("an action")?;
-        let (row, argument) = find(word, set)?;
-        let mut line = Line { words, context, set, name: word, argument };
-        let action = match row.parse {
-            Parse::By(parse) => parse(&mut line)?,
-            Parse::Plain(make) => make(),
-            Parse::Missing(why) => {
-                return Err(Fault::unknown(word.column, format!("'{}': {why}", word.text)));
-            }
-            Parse::Nothing(count, why) => {
-                for _ in 0..count {
-                    line.words.expect("a value")?;
-                }
-                HttpAction::Nothing(why)
-            }
-        };
-        Ok(Self { action, condition: condition(words, context)? })
-    }
-
-    /// From the words behind `redirect`: as `http-request redirect`, but what they say is not a
-    /// format: `%` is itself. These rules come behind all of `http-request`.
-    ///
-    /// # Errors
-    /// As [`HttpRule::parse`].
-    pub fn parse_redirect(words: &mut Words<'_>, context: &Context<'_>) -> Result<Self, Fault> {
-        let name = Word { text: "redirect".to_owned(), column: words.column() };
-        let mut line = Line { words, context, set: RuleSet::Request, name: &name, argument: None };
-        let mut redirect = line.redirect_to(|line| {
-            let word = line.words.expect("an address")?;
-            Ok(Format::literal(word.text.as_bytes()))
-        })?;
-        redirect.is_keyword = true;
-        let action = HttpAction::Redirect(redirect);
-        Ok(Self { action, condition: condition(words, context)? })
-    }
-}
 
 /// What is left of a line: a condition, or nothing.
 pub(crate) fn condition(
@@ -82,20 +35,6 @@ fn is_condition(words: &Words<'_>) -> bool {
     words.peek().is_some_and(|word| matches!(&word.text[..], "if" | "unless"))
 }
 
-/// The row of an action, and what stands in its parentheses.
-fn find(word: &Word, set: RuleSet) -> Result<(&'static ActionRow, Option<&str>), Fault> {
-    let (name, argument) = split(&word.text);
-    let Some(row) = ACTIONS.iter().find(|row| row.name == name) else {
-        let known = ACTIONS.iter().filter(|row| row.sets.contains(&set)).map(|row| row.name);
-        return Err(Fault::unknown(word.column, nearest::unknown("action", name, known)));
-    };
-    if !row.sets.contains(&set) {
-        let message = format!("'{}' cannot stand here, but in {}", word.text, places(row));
-        return Err(Fault::unknown(word.column, message));
-    }
-    Ok((row, argument))
-}
-
 /// A name with its parenthesis, and what stands in it.
 pub(crate) fn split(text: &str) -> (&str, Option<&str>) {
     match text.find('(') {
@@ -107,23 +46,14 @@ pub(crate) fn split(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-fn places(row: &ActionRow) -> String {
-    let names = row.sets.iter().map(|set| match set {
-        RuleSet::Request => "'http-request'",
-        RuleSet::Response => "'http-response'",
-        RuleSet::AfterResponse => "'http-after-response'",
-    });
-    names.collect::<Vec<_>>().join(" or ")
-}
-
 /// A line that is being read.
 #[derive(Debug)]
 pub(super) struct Line<'l, 'w> {
     pub(super) words: &'l mut Words<'w>,
     pub(super) context: &'l Context<'l>,
-    set: RuleSet,
-    name: &'l Word,
-    argument: Option<&'l str>,
+    pub(super) set: RuleSet,
+    pub(super) name: &'l Word,
+    pub(super) argument: Option<&'l str>,
 }
 
 impl Line<'_, '_> {
@@ -159,7 +89,7 @@ impl Line<'_, '_> {
     }
 
     /// A redirection, whose place is read by `place`.
-    fn redirect_to(
+    pub(super) fn redirect_to(
         &mut self,
         place: fn(&mut Self) -> Result<Format, Fault>,
     ) -> Result<Box<Redirect>, Fault> {
@@ -224,7 +154,7 @@ impl Line<'_, '_> {
     }
 
     fn expression(&mut self) -> Result<Expression, Fault> {
-        Expression::parse_words(self.words, self.context)
+        Expression::parse_words(self.words, self.context.files)
     }
 
     fn replacement(&mut self) -> Result<(Regex, Format), Fault> {
@@ -237,29 +167,9 @@ impl Line<'_, '_> {
     }
 }
 
-/// A format that is one word.
-pub(crate) fn format(
-    words: &mut Words<'_>,
-    options: Options,
-    context: &Context<'_>,
-) -> Result<Format, Fault> {
-    let word = words.expect("a format")?;
-    Format::parse_in(&word.text, word.column, options, context)
-}
-
 fn regex(words: &mut Words<'_>) -> Result<Regex, Fault> {
     let word = words.expect("a regular expression")?;
     Regex::new(&word.text, false).map_err(|message| Fault::new(word.column, message))
-}
-
-/// The name of a field.
-pub(crate) fn field_name(words: &mut Words<'_>) -> Result<String, Fault> {
-    let word = words.expect("the name of a field")?;
-    if !fulmar_proto::is_token(word.text.as_bytes()) {
-        let message = format!("'{}' cannot be the name of a field", word.text);
-        return Err(Fault::new(word.column, message));
-    }
-    Ok(word.text.clone())
 }
 
 /// A variable, and what stands behind a comma: conditions.

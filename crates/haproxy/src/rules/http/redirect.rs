@@ -1,6 +1,6 @@
 //! Sending a client elsewhere (HAProxy's manual, §4.2, `redirect`).
 
-use super::act::Refused;
+use super::verdict::Refused;
 use crate::rules::exchange::Exchange;
 use crate::rules::format::Format;
 use crate::rules::head::{RequestHead, ResponseHead};

@@ -1,19 +1,12 @@
 //! What there is to do, in one table.
 
 use super::parse::{self, Line};
-use super::{AddressPart, HttpAction, Part, Side};
+use super::reasons::{
+    NO_AGENTS, NO_CACHE, NO_CHANGES, NO_EARLY_DATA, NO_NICE, NO_PRIORITY, NO_RESOLVERS, NO_TABLES,
+    NOT_THERE,
+};
+use super::{AddressPart, HttpAction, Part, RuleSet, Side};
 use crate::rules::words::Fault;
-
-/// Which rules of HTTP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RuleSet {
-    /// `http-request`.
-    Request,
-    /// `http-response`.
-    Response,
-    /// `http-after-response`: every response, our own ones too.
-    AfterResponse,
-}
 
 /// An action, as it is written.
 #[derive(Debug)]
@@ -168,15 +161,3 @@ pub const ACTIONS: &[ActionRow] = &[
     row("track-sc1", BOTH, Missing(NO_TABLES), NOT_THERE),
     row("track-sc2", BOTH, Missing(NO_TABLES), NOT_THERE),
 ];
-
-pub(crate) const NOT_THERE: &str = "not there yet";
-pub(crate) const NO_MARK: &str = "packets are not marked: it has no effect";
-pub(crate) const NO_NICE: &str = "all exchanges are equal: it has no effect";
-const NO_EARLY_DATA: &str = "rules only run after the handshake: it has no effect";
-pub(crate) const NO_PRIORITY: &str = "queues have no priorities: leave it out";
-const NO_CHANGES: &str = "lists and maps of files do not change while the proxy runs: change the \
-                          file, and reload";
-const NO_CACHE: &str = "there is no cache: it has no effect";
-pub(crate) const NO_RESOLVERS: &str = "names are resolved when the proxy starts: leave it out";
-pub(crate) const NO_AGENTS: &str = "there are no agents (SPOE): leave it out";
-pub(crate) const NO_TABLES: &str = "there are no stick tables yet: leave it out";

@@ -1,24 +1,12 @@
 //! Rules that change what a request asks for.
 
-use super::act::Refused;
 use super::normalize::{Normalizer, normalized};
+use super::part::Part;
+use super::verdict::Refused;
 use crate::rules::exchange::Exchange;
 use crate::rules::format::Format;
 use crate::rules::regex::Regex;
 use crate::rules::target::{authority_of, path_of};
-
-/// Which part of a target (RFC 9112 §3.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// The path, without the query.
-    Path,
-    /// The path and the query.
-    PathAndQuery,
-    /// The query, without the question mark.
-    Query,
-    /// All of it.
-    Whole,
-}
 
 /// Puts what a format says in place of a part.
 pub(super) fn set(part: Part, value: &Format, exchange: &mut dyn Exchange) -> Result<(), Refused> {

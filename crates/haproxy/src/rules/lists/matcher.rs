@@ -4,9 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock};
 
 use super::entries::Entry;
+use super::text::typed;
 use super::{LookedUp, Unfit};
-use crate::rules::expression::borrowed;
-use crate::rules::map::typed;
 use crate::rules::pattern::{Method, Patterns};
 use crate::rules::sample::{Sample, Type};
 
@@ -78,7 +77,7 @@ impl Matcher {
     /// The value of the first key, or of the most special one, that a value matches.
     pub(crate) fn find(&self, value: Sample<'_>) -> Option<Sample<'_>> {
         if !self.is_changed.load(Ordering::Acquire) {
-            return self.first.values.get(self.first.keys.find(value)?).map(borrowed);
+            return self.first.values.get(self.first.keys.find(value)?).map(Sample::borrowed);
         }
         self.with(|table| table.values.get(table.keys.find(value)?).cloned())
     }

@@ -11,15 +11,15 @@
 //! not wait, as long as nothing was ever changed.
 
 mod entries;
+mod files;
 mod matcher;
+mod text;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::rules::context::Files;
-use crate::rules::map;
-
 use entries::Entries;
 pub use entries::{Entry, Version};
+pub use files::{Files, NoFiles};
 pub(crate) use matcher::{Matcher, Use};
 
 /// All lists of a configuration. What is cloned is the same.
@@ -127,8 +127,8 @@ pub(crate) fn of_file(path: &str, is_map: bool, files: &dyn Files) -> Result<Arc
     }
     let text = files.read(path).map_err(|error| format!("cannot read '{path}': {error}"))?;
     let mut entries = Entries::default();
-    for (number, line) in map::lines(&text) {
-        let (key, value) = if is_map { map::pair(line) } else { (line, &b""[..]) };
+    for (number, line) in text::lines(&text) {
+        let (key, value) = if is_map { text::pair(line) } else { (line, &b""[..]) };
         entries.push(Some(number), key, value);
     }
     Ok(lists.add(Some(path.to_owned()), is_map, entries))

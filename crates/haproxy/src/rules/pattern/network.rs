@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::rules::args::{mask4, mask6};
+use crate::rules::masks::{mask4, mask6};
 
 /// Networks; the one with the longest prefix is found.
 #[derive(Clone, Debug, Default)]

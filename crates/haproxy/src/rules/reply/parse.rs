@@ -7,8 +7,8 @@ use bytes::Bytes;
 
 use super::{ErrorPages, PAGES, Reply, ReplyBody, parse_file};
 use crate::rules::context::Context;
+use crate::rules::elements::{field_name, format};
 use crate::rules::format::{Format, Options};
-use crate::rules::http::{field_name, format};
 use crate::rules::nearest;
 use crate::rules::words::{Fault, Word, Words};
 

@@ -127,8 +127,8 @@ impl Files for Shelf {
 
 /// An expression; there are no files.
 pub fn parsed(text: &str) -> Result<Expression, Fault> {
-    let (acls, files) = (Acls::new(), Shelf::default());
-    Expression::parse_in(text, 1, &Context { acls: &acls, files: &files })
+    let files = Shelf::default();
+    Expression::parse_in(text, 1, &files)
 }
 
 /// A condition; there are no files and no lists.
@@ -148,7 +148,7 @@ pub fn condition_in(text: &str, context: &Context<'_>) -> Result<Condition, Faul
 pub fn acl_in(text: &str, context: &Context<'_>) -> Result<Acl, Fault> {
     let words = words(text);
     let end = u32::try_from(text.len() + 1).expect("a short line");
-    Acl::parse(&mut Words::new(&words, end), context)
+    Acl::parse(&mut Words::new(&words, end), context.files)
 }
 
 /// The words between blanks.

@@ -1,0 +1,113 @@
+//! A `server` or `default-server` line while it is read.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::tls::TlsWords;
+use crate::model::{
+    OnError, Place, Resolve, Server, ServerAddress, ServerCheck, ServerProxy, ServerTls,
+};
+use crate::spot::Reference;
+
+/// A server, or what `default-server` says of all.
+#[derive(Clone, Debug)]
+pub(crate) struct ServerDraft {
+    /// Where its name stands in its line.
+    pub(crate) column: u32,
+    pub(crate) model: Server,
+    /// `id`.
+    pub(crate) id: Option<u32>,
+    pub(crate) is_checked: bool,
+    pub(crate) check: ServerCheck,
+    /// `check-ssl` and `no-check-ssl`; as the server, if neither is said.
+    pub(crate) check_tls: Option<bool>,
+    pub(crate) check_send_proxy: bool,
+    pub(crate) is_tls: bool,
+    pub(crate) tls: ServerTls,
+    /// `verify`: `None` is not said.
+    pub(crate) verify: Option<bool>,
+    pub(crate) ca_said: bool,
+    pub(crate) words: TlsWords,
+    pub(crate) resolve: Resolve,
+    /// `track`: a name, or that of a backend, a slash, and a name.
+    pub(crate) follows: Option<Reference>,
+    /// `init-addr`: where it is if its name has no address.
+    pub(crate) fallback: Option<IpAddr>,
+}
+
+impl Default for ServerDraft {
+    fn default() -> Self {
+        Self {
+            column: 1,
+            model: unsaid(),
+            id: None,
+            is_checked: false,
+            check: ServerCheck {
+                interval: INTERVAL,
+                fast_interval: None,
+                down_interval: None,
+                rise: 2,
+                fall: 3,
+                port: None,
+                address: None,
+                tls: false,
+                send_proxy: false,
+                sni: None,
+            },
+            check_tls: None,
+            check_send_proxy: false,
+            is_tls: false,
+            tls: ServerTls::default(),
+            verify: None,
+            ca_said: false,
+            words: TlsWords::default(),
+            resolve: Resolve::Libc,
+            follows: None,
+            fallback: None,
+        }
+    }
+}
+
+/// A server of which nothing is said.
+fn unsaid() -> Server {
+    Server {
+        name: String::new(),
+        place: Place { file: "".into(), line: 0 },
+        id: 0,
+        address: ServerAddress::Unresolved(String::new()),
+        written_address: String::new(),
+        weight: 1,
+        backup: false,
+        disabled: false,
+        connections_max: 0,
+        connections_min: 0,
+        queue_max: 0,
+        cookie: None,
+        check: None,
+        follows: None,
+        observe: None,
+        on_error: OnError::default(),
+        error_limit: ERRORS,
+        shutdown_when_down: false,
+        shutdown_backups_when_up: false,
+        slow_start: None,
+        send_proxy: ServerProxy::None,
+        tls: None,
+        source: None,
+        interface: None,
+        idle_max: None,
+        idle_timeout: IDLE,
+        reuse_max: None,
+        user_timeout: None,
+        redirect_prefix: None,
+    }
+}
+
+/// `inter`, where it is not said.
+const INTERVAL: Duration = Duration::from_secs(2);
+
+/// `error-limit`, where it is not said.
+const ERRORS: u32 = 10;
+
+/// `pool-purge-delay`, where it is not said.
+const IDLE: Duration = Duration::from_secs(5);

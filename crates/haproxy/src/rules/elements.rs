@@ -1,0 +1,25 @@
+//! Words that several rules have: a format, the name of a field.
+
+use crate::rules::context::Context;
+use crate::rules::format::{Format, Options};
+use crate::rules::words::{Fault, Words};
+
+/// A format that is one word.
+pub(crate) fn format(
+    words: &mut Words<'_>,
+    options: Options,
+    context: &Context<'_>,
+) -> Result<Format, Fault> {
+    let word = words.expect("a format")?;
+    Format::parse_in(&word.text, word.column, options, context)
+}
+
+/// The name of a field.
+pub(crate) fn field_name(words: &mut Words<'_>) -> Result<String, Fault> {
+    let word = words.expect("the name of a field")?;
+    if !fulmar_proto::is_token(word.text.as_bytes()) {
+        let message = format!("'{}' cannot be the name of a field", word.text);
+        return Err(Fault::new(word.column, message));
+    }
+    Ok(word.text.clone())
+}

@@ -1,0 +1,80 @@
+//! Reading a rule: its action, and its condition.
+
+use super::parse::{Line, condition, split};
+use super::table::{ACTIONS, ActionRow, Parse};
+use super::{HttpAction, HttpRule, RuleSet};
+use crate::rules::context::Context;
+use crate::rules::format::Format;
+use crate::rules::nearest;
+use crate::rules::words::{Fault, Word, Words};
+
+impl HttpRule {
+    /// From the words behind `http-request` and its like: an action, its arguments, and a
+    /// condition.
+    ///
+    /// # Errors
+    /// The action is not known or not there, its arguments are wrong, or the condition is.
+    pub fn parse(
+        words: &mut Words<'_>,
+        set: RuleSet,
+        context: &Context<'_>,
+    ) -> Result<Self, Fault> {
+        let word = words.expect("an action")?;
+        let (row, argument) = find(word, set)?;
+        let mut line = Line { words, context, set, name: word, argument };
+        let action = match row.parse {
+            Parse::By(parse) => parse(&mut line)?,
+            Parse::Plain(make) => make(),
+            Parse::Missing(why) => {
+                return Err(Fault::unknown(word.column, format!("'{}': {why}", word.text)));
+            }
+            Parse::Nothing(count, why) => {
+                for _ in 0..count {
+                    line.words.expect("a value")?;
+                }
+                HttpAction::Nothing(why)
+            }
+        };
+        Ok(Self { action, condition: condition(words, context)? })
+    }
+
+    /// From the words behind `redirect`: as `http-request redirect`, but what they say is not a
+    /// format: `%` is itself. These rules come behind all of `http-request`.
+    ///
+    /// # Errors
+    /// As [`HttpRule::parse`].
+    pub fn parse_redirect(words: &mut Words<'_>, context: &Context<'_>) -> Result<Self, Fault> {
+        let name = Word { text: "redirect".to_owned(), column: words.column() };
+        let mut line = Line { words, context, set: RuleSet::Request, name: &name, argument: None };
+        let mut redirect = line.redirect_to(|line| {
+            let word = line.words.expect("an address")?;
+            Ok(Format::literal(word.text.as_bytes()))
+        })?;
+        redirect.is_keyword = true;
+        let action = HttpAction::Redirect(redirect);
+        Ok(Self { action, condition: condition(words, context)? })
+    }
+}
+
+/// The row of an action, and what stands in its parentheses.
+fn find(word: &Word, set: RuleSet) -> Result<(&'static ActionRow, Option<&str>), Fault> {
+    let (name, argument) = split(&word.text);
+    let Some(row) = ACTIONS.iter().find(|row| row.name == name) else {
+        let known = ACTIONS.iter().filter(|row| row.sets.contains(&set)).map(|row| row.name);
+        return Err(Fault::unknown(word.column, nearest::unknown("action", name, known)));
+    };
+    if !row.sets.contains(&set) {
+        let message = format!("'{}' cannot stand here, but in {}", word.text, places(row));
+        return Err(Fault::unknown(word.column, message));
+    }
+    Ok((row, argument))
+}
+
+fn places(row: &ActionRow) -> String {
+    let names = row.sets.iter().map(|set| match set {
+        RuleSet::Request => "'http-request'",
+        RuleSet::Response => "'http-response'",
+        RuleSet::AfterResponse => "'http-after-response'",
+    });
+    names.collect::<Vec<_>>().join(" or ")
+}
