@@ -161,7 +161,7 @@ fn a_traced_program_stops_and_continues_by_signals() {
     let stat = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let is_stopped = || stat().rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('t'));
     let calls = || counter.snapshot().expect("counts").total();
-    eventually("it stands", || {
+    eventually("it is stopped", || {
         let before = calls();
         is_stopped()
             && calls() == before

@@ -1,4 +1,4 @@
-//! What `fulmar get` costs: system calls, memory.
+//! The costs of `fulmar get`: system calls and memory.
 
 use std::fmt::Write;
 use std::fs;
@@ -7,7 +7,7 @@ use fulmar_tests::get::Download;
 use fulmar_tests::process::{BY_CALLS, Ended, Serve, peer};
 use fulmar_tests::tree::{Tree, noise};
 
-/// A list of `count` URLs, `sizes` in turn.
+/// A list of `count` URLs with `sizes` in rotation.
 fn list(serve: &Serve, count: usize, sizes: &[usize]) -> String {
     let mut list = String::new();
     for number in 0..count {
@@ -31,7 +31,7 @@ fn calls(ended: &Ended, name: &str) -> u64 {
 }
 
 #[test]
-fn a_small_file_costs_six_calls_and_the_wait() {
+fn a_small_file_costs_six_calls_and_a_wait() {
     let (tree, sizes) = (Tree::new(), [0, 1, 1_000, 20_000, 50_000]);
     let serve = serve(&tree, &sizes);
     for sizes in [&sizes[..3], &sizes[3..]] {
@@ -43,8 +43,8 @@ fn a_small_file_costs_six_calls_and_the_wait() {
         assert_eq!((of("send"), of("renameat2")), (1_500, 1_500), "{ended:?}");
         assert!(of("openat") < 1_520 && of("close") < 1_540 && of("fstat") < 5, "{ended:?}");
         assert_eq!(of("newfstatat"), 0, "{ended:?}");
-        // An answer that is in one packet comes at once. Of a longer one there are as many pieces as
-        // the server is slower than we: each is received, written, and perhaps waited for.
+        // A response in one packet arrives at once. A longer one arrives in as many pieces as the
+        // server is slower than the client: each is received, written, and perhaps waited for.
         let in_pieces = of("recv") + of("pwrite64") + of("epoll_wait") + of("epoll_wait_empty");
         let all = of("all");
         assert!(all - in_pieces <= 4 * 1_500 + 200, "{all} calls for 1500 files: {ended:?}");
@@ -84,13 +84,13 @@ fn the_ledger_counts_what_the_kernel_sees() {
         let thread = format!("{} ", thread.split(' ').next().unwrap());
         let lines = trace.lines().filter(|line| line.starts_with(&thread));
         let seen = lines.filter(|line| line.contains(kernel)).count() as u64;
-        // Those that found nothing have a line of their own.
+        // Calls that failed with `EAGAIN` have a separate row.
         let empty = calls(&ended, &format!("{name}_empty"));
         assert_eq!(calls(&ended, name) + empty, seen, "{name}");
     }
 }
 
-/// Memory as the summary says it, in tenths of a MB.
+/// The memory in the summary, in tenths of a MB.
 fn memory(ended: &Ended) -> u64 {
     let (before, _) = ended.stdout.split_once(" MB memory").expect("a summary");
     let figure = before.rsplit(' ').next().unwrap().replace('.', "");
@@ -103,9 +103,9 @@ fn memory_does_not_grow_with_the_list() {
     let serve = serve(&tree, &sizes);
     let run = |count| {
         let download = Download::new();
-        // A list that is kept would take 21 MB more; 1,024 of its URLs are always in memory. The
-        // URLs are long and few, because each file is synchronized. The resident part of the
-        // program's own file differs by some MB between runs, with the page cache.
+        // A list in memory would take 21 MB more; 1,024 of its URLs are always in memory. The URLs
+        // are long and few, because each file is synced. The resident part of the program's own
+        // file differs by some MB between runs, with the page cache.
         let list =
             list(&serve, count, &sizes).replace("/10 ", &format!("/10?{} ", "a".repeat(7_000)));
         let ended = download.run_list(&list, &[]);

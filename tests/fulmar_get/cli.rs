@@ -1,4 +1,4 @@
-//! `fulmar get` as people and scripts meet it: lists, names, files, records, signals.
+//! `fulmar get` on the command line: lists, names, files, records, signals.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,13 +17,13 @@ fn ok(ended: &Ended) {
     assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
 }
 
-/// A server whose answers are their targets.
+/// A server that responds with the request target.
 fn mirror() -> Site {
     Site::start(|asked| Answer::ok(&asked.target))
 }
 
 #[test]
-fn every_file_is_there_and_every_byte_of_it() {
+fn every_file_is_complete() {
     let tree = Tree::new();
     let mut list = String::new();
     let serve = {
@@ -62,8 +62,8 @@ fn a_list_names_files_and_their_checksums() {
     let good = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
     let list = format!(
         "# a comment\r\n\r\n{url}\r\n{url} b\r\n{url}\tc d\tsha256:{good}\n\
-         {url} d/e/f -\n{url} - md5:00000000000000000000000000000000\n{url} g md5:0\n{url} a - - d\n\
-         {url} bad md5:00000000000000000000000000000000"
+         {url} d/e/f -\n{url} - md5:00000000000000000000000000000000\n{url} g md5:0\n\
+         {url} a - - d\n{url} bad md5:00000000000000000000000000000000"
     );
     let download = Download::new();
     let ended = download.run_list(&list, &["--jsonl", "records"]);
@@ -91,7 +91,7 @@ fn a_list_names_files_and_their_checksums() {
 }
 
 #[test]
-fn a_list_may_come_through_a_pipe_while_it_is_written() {
+fn a_list_is_read_from_a_pipe_while_it_is_written() {
     let site = mirror();
     let download = Download::new();
     let mut command = download.command(&["-i", "-"]);
@@ -106,7 +106,7 @@ fn a_list_may_come_through_a_pipe_while_it_is_written() {
     }
     drop(pipe);
     assert_eq!(child.wait().unwrap().code(), Some(1), "one name thrice");
-    assert_eq!(site.count("/"), 1, "the second was not asked for");
+    assert_eq!(site.count("/"), 1, "the second was not requested");
 }
 
 #[test]
@@ -128,12 +128,12 @@ fn names_come_from_urls_and_stay_in_the_directory() {
     assert_eq!(ended.status.code(), Some(1));
     assert!(outer.records().iter().all(|record| record["error"]["kind"] == "name"), "{ended:?}");
     assert_eq!(outer.names(), [".fulmar-get.journal"]);
-    assert_eq!(site.count("/x"), 0, "nothing was asked for");
+    assert_eq!(site.count("/x"), 0, "nothing was requested");
     assert!(!outer.beside("x").exists());
 }
 
 #[test]
-fn links_in_the_directory_lead_nowhere() {
+fn links_in_the_directory_are_not_followed() {
     let site = mirror();
     let download = Download::new();
     fs::create_dir_all(download.out()).unwrap();
@@ -153,7 +153,7 @@ fn links_in_the_directory_lead_nowhere() {
 }
 
 #[test]
-fn nothing_is_overwritten_and_what_is_there_can_be_left_out() {
+fn existing_files_are_not_overwritten_and_can_be_skipped() {
     let site = mirror();
     let download = Download::new();
     fs::create_dir_all(download.out()).unwrap();
@@ -161,14 +161,14 @@ fn nothing_is_overwritten_and_what_is_there_can_be_left_out() {
     let (a, b) = (site.url("/a"), site.url("/b"));
     let ended = download.run(&[&a, &b]);
     assert_eq!(ended.status.code(), Some(1));
-    assert!(ended.stderr.contains("/a: the output exists"), "{ended:?}");
+    assert!(ended.stderr.contains("/a: the output file exists"), "{ended:?}");
     ok(&download.run(&["--skip-existing", &a, &b]));
     assert_eq!(fs::read(download.out().join("a")).unwrap(), b"mine");
     assert_eq!((site.count("/a"), site.count("/b")), (0, 1));
 }
 
 #[test]
-fn one_name_for_two_urls_fails_unless_hosts_and_paths_are_kept() {
+fn two_urls_with_one_name_fail_except_with_mirror() {
     let site = mirror();
     let download = Download::new();
     let urls = [site.url("/x/a"), site.url("/y/a"), site.url("/z/")];
@@ -257,7 +257,7 @@ fn passwords_of_urls_are_neither_in_messages_nor_in_records() {
     ];
     let ended = download.run_list(&list.join("\n"), &["--retry", "0", "--jsonl", "records"]);
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
-    let message = format!("line 2: {}: the server answered 401", with("/bad", "ann"));
+    let message = format!("line 2: {}: the server responded with status 401", with("/bad", "ann"));
     assert!(ended.stderr.contains(&message), "{ended:?}");
     assert!(!format!("{ended:?}").contains("sec"), "{ended:?}");
     let records = download.records();
@@ -268,7 +268,7 @@ fn passwords_of_urls_are_neither_in_messages_nor_in_records() {
 }
 
 #[test]
-fn servers_have_to_say_who_they_are() {
+fn server_certificates_are_verified() {
     let certs = Certs::new();
     let https = Https::start(&certs, Who::Server);
     let url = format!("https://{}/bytes/5000", https.address);
@@ -288,7 +288,7 @@ fn servers_have_to_say_who_they_are() {
 }
 
 #[test]
-fn hosts_have_names() {
+fn host_names_are_resolved() {
     let site = mirror();
     let port = site.url("").rsplit(':').next().unwrap().to_owned();
     let download = Download::new();
@@ -299,7 +299,7 @@ fn hosts_have_names() {
 }
 
 #[test]
-fn wrong_arguments_are_the_users_fault() {
+fn invalid_arguments_are_usage_errors() {
     let download = Download::new();
     for (arguments, part) in [
         (&[][..], "required"),
@@ -320,7 +320,7 @@ fn wrong_arguments_are_the_users_fault() {
     }
     for (arguments, part) in [
         (&["-i", "missing"][..], "the list missing: No such file"),
-        (&["-i", "."], "the list cannot be read any further"),
+        (&["-i", "."], "cannot read the rest of the list"),
         (&["--journal", "missing/journal", "http://h/"], "the journal missing/journal: No such"),
         (&["--jsonl", "missing/records", "http://h/"], "the records missing/records: No such"),
     ] {
@@ -334,7 +334,7 @@ fn wrong_arguments_are_the_users_fault() {
 }
 
 #[test]
-fn a_signal_ends_it_and_the_same_command_goes_on() {
+fn a_signal_stops_the_run_and_the_same_command_resumes_it() {
     let site = Site::start(|asked| match (&asked.target[..], asked.before) {
         ("/slow", 0) => Answer::Hang(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf".to_vec()),
         (target, _) => Answer::ok(target),

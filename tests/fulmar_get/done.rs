@@ -8,7 +8,7 @@ use fulmar_tests::process::{Ended, peer, run, text};
 
 const JOURNAL: &str = ".fulmar-get.journal";
 
-/// A site whose files are `good`, except for one that is missing: a run leaves its journal.
+/// A site with files `good`; one other is missing, so a run leaves its journal.
 fn site() -> Site {
     Site::start(|asked| match &asked.target[..] {
         "/missing" => Answer::whole(404, "", ""),
@@ -27,7 +27,7 @@ fn file(download: &Download, name: &str) -> PathBuf {
     download.out().join(name)
 }
 
-/// A list of `/a`, with a checksum if there is one, and of a URL that fails.
+/// Runs a list of `/a`, with an optional checksum, and of a URL that fails.
 fn run_a(download: &Download, site: &Site, checksum: &str, arguments: &[&str]) -> Ended {
     let list = format!("{} a {checksum}\n{} b\n", site.url("/a"), site.url("/missing"));
     download.run_list(&list, arguments)
@@ -64,9 +64,9 @@ fn skipped_file_of_another_program_is_verified_too() {
     assert!(ended.stdout.contains("0 fetched, 1 skipped"), "{ended:?}");
     fs::write(file(&download, "a"), "something else").unwrap();
     let ended = run_a(&download, &site, "", &[]);
-    assert!(ended.stderr.contains("the output exists"), "{ended:?}");
+    assert!(ended.stderr.contains("the output file exists"), "{ended:?}");
     let ended = run_a(&download, &site, &sum, &[]);
-    assert!(ended.stderr.contains("the output exists"), "nothing allows it: {ended:?}");
+    assert!(ended.stderr.contains("the output file exists"), "nothing allows it: {ended:?}");
     let ended = run_a(&download, &site, &sum, &["--skip-existing"]);
     assert!(ended.stdout.contains("1 fetched, 1 failed"), "{ended:?}");
     assert_eq!(fs::read(file(&download, "a")).unwrap(), b"good\n");

@@ -1,4 +1,4 @@
-//! `fulmar get` when servers, disks and people fail: nothing that looks complete is not.
+//! `fulmar get` when servers, disks or users fail: incomplete files never look complete.
 
 use std::fs;
 use std::process::Command;
@@ -15,7 +15,7 @@ fn head(len: usize) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Length: {len}\r\n\r\n")
 }
 
-/// One URL of each kind of failure, among good ones.
+/// One URL for each kind of failure, among good ones.
 fn broken(asked: &Asked) -> Answer {
     match &asked.target[..] {
         "/short" => Answer::Close((head(10) + "12345").into_bytes()),
@@ -46,7 +46,7 @@ fn broken(asked: &Asked) -> Answer {
     }
 }
 
-/// Responses that only a lenient client understands, as old servers send them.
+/// Responses of old servers that only a lenient client accepts.
 fn old(asked: &Asked) -> Answer {
     let text = match &asked.target[..] {
         "/folded" => "HTTP/1.1 200 OK\r\nX: a\r\n  b\r\nContent-Length: 5\r\n\r\nhello",
@@ -87,7 +87,7 @@ fn responses_of_old_servers_are_stored() {
 }
 
 #[test]
-fn each_failure_is_told_and_leaves_no_file_and_the_others_go_on() {
+fn each_failure_is_reported_and_does_not_affect_others() {
     let site = Site::start(broken);
     let (_holder, refused) = refusing();
     let download = Download::new();
@@ -111,7 +111,7 @@ fn each_failure_is_told_and_leaves_no_file_and_the_others_go_on() {
     for (target, _) in expected {
         list += &format!("{}\n{}\n", site.url(target), site.url(&format!("/good{target}")));
     }
-    // The names of the good ones are those of the bad ones, which therefore have others.
+    // The bad URLs have the same names as the good ones, so they get other names in the list.
     let list: String = list
         .lines()
         .map(|url| {
@@ -140,7 +140,7 @@ fn each_failure_is_told_and_leaves_no_file_and_the_others_go_on() {
 }
 
 #[test]
-fn what_may_be_better_later_is_tried_again() {
+fn transient_failures_are_retried() {
     let site = Site::start(|asked| match (&asked.target[..], asked.before) {
         ("/busy", 0) => Answer::whole(503, "Retry-After: 1\r\n", "later"),
         ("/failing", 0 | 1) => Answer::whole(500, "", ""),
@@ -164,7 +164,7 @@ fn what_may_be_better_later_is_tried_again() {
 }
 
 #[test]
-fn a_run_that_was_killed_goes_on_where_it_stopped() {
+fn a_killed_run_is_resumed() {
     let site = Site::start(|asked| match (&asked.target[..], asked.before) {
         ("/500", 0) => Answer::Hang((head(10) + "12345").into_bytes()),
         (target, _) => Answer::ok(target),
@@ -189,13 +189,13 @@ fn a_run_that_was_killed_goes_on_where_it_stopped() {
     assert!(ended.status.success(), "{ended:?}");
     assert!(ended.stdout.contains("500 fetched, 500 fetched by an earlier run"), "{ended:?}");
     let asked = site.asked();
-    assert_eq!(asked.len(), 1_001, "nothing but the one that was cut off was asked for twice");
+    assert_eq!(asked.len(), 1_001, "only the interrupted URL was requested twice");
     let files = download.files();
     assert_eq!(files.len(), 1_000);
     assert!(files.iter().all(|(name, bytes)| bytes == format!("/{name}").as_bytes()));
 }
 
-/// The body of `/a`, in two versions, as far as the first connection lasts.
+/// The body of `/a` in two versions. The first connection closes in the middle.
 fn versioned(change: bool) -> impl Fn(&Asked) -> Answer + Send + Sync {
     move |asked| {
         let body = noise(100_000);
@@ -240,7 +240,7 @@ fn resumed(change: bool, arguments: &[&str]) -> (Ended, Download, Site) {
 }
 
 #[test]
-fn a_body_that_was_cut_off_is_gone_on_with() {
+fn a_truncated_body_is_resumed() {
     let (_, download, site) = resumed(false, &["--resume"]);
     let asked = site.asked();
     assert_eq!(asked[1].field("range"), Some("bytes=60000-"));
@@ -251,14 +251,14 @@ fn a_body_that_was_cut_off_is_gone_on_with() {
 }
 
 #[test]
-fn a_body_that_has_changed_is_begun_again() {
+fn a_changed_body_is_fetched_from_the_start() {
     let (_, download, site) = resumed(true, &["--resume"]);
     assert_eq!(site.asked()[1].field("if-range"), Some("\"one\""));
     assert_eq!(download.records()[0]["resumed_from"], 0);
 }
 
 #[test]
-fn a_range_that_is_not_there_any_more_is_not_asked_for_twice() {
+fn an_unsatisfiable_range_is_not_requested_twice() {
     let body = "1234567890";
     let site = Site::start(move |asked| match asked.before {
         0 => {
@@ -279,7 +279,7 @@ fn a_range_that_is_not_there_any_more_is_not_asked_for_twice() {
 }
 
 #[test]
-fn a_checksum_counts_for_what_was_kept_too() {
+fn a_checksum_covers_the_kept_part() {
     use std::fmt::Write;
     let bytes = noise(100_000);
     let mut list = String::new();
@@ -300,19 +300,19 @@ fn a_checksum_counts_for_what_was_kept_too() {
 }
 
 #[test]
-fn a_directory_has_one_run_at_a_time() {
+fn a_directory_is_locked_by_a_run() {
     let site = Site::start(|_| Answer::Hang(Vec::new()));
     let download = Download::new();
     let first = download.start(&[&site.url("/a")]);
-    eventually("it asks", || site.count("/a") == 1);
+    eventually("the request arrives", || site.count("/a") == 1);
     let second = download.run(&[&site.url("/b")]);
     assert_eq!(second.status.code(), Some(1));
-    assert!(second.stderr.contains("another run uses it"), "{second:?}");
+    assert!(second.stderr.contains("locked by another 'fulmar get'"), "{second:?}");
     drop(first);
     assert_eq!(site.count("/b"), 0);
 }
 
-/// `fulmar get` where no file may be longer than 512 bytes * `blocks`.
+/// `fulmar get` with a file size limit of 512 bytes * `blocks`.
 fn limited(download: &Download, blocks: u32, list: &str) -> Ended {
     fs::write(download.beside("list"), list).unwrap();
     let line = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$@\"");
@@ -341,7 +341,7 @@ fn a_file_that_cannot_be_written_fails_alone() {
 }
 
 #[test]
-fn many_directories_do_not_use_up_the_descriptors() {
+fn many_directories_do_not_exhaust_descriptors() {
     let site = Site::start(|asked| Answer::ok(&asked.target));
     let download = Download::new();
     let list: String =
@@ -357,10 +357,10 @@ fn many_directories_do_not_use_up_the_descriptors() {
 }
 
 #[test]
-fn a_full_disk_fails_what_does_not_fit() {
+fn a_full_disk_fails_only_files_without_room() {
     let probe = Command::new("unshare").args(["-rm", "mount", "-t", "tmpfs", "x", "/mnt"]).output();
     if !probe.is_ok_and(|output| output.status.success()) {
-        return; // a disk of our own may not be had here; file sizes are limited above
+        return; // a separate file system may not be permitted; file size limits are tested above
     }
     let site = Site::start(|asked| match &asked.target[..] {
         "/large" => Answer::ok(noise(600_000)),

@@ -1,4 +1,4 @@
-//! What `fulmar get` shows: progress on a terminal, and the summary.
+//! The output of `fulmar get`: progress on a terminal, and the summary.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use fulmar_tests::process::{eventually, fulmar, peer, run, text};
 use fulmar_tests::tree::noise;
 use rustix::process::Signal;
 
-/// Runs `fulmar get` on a terminal: its status, what it drew, and what is left on the screen.
+/// Runs `fulmar get` on a terminal: its status, its output, and the final screen.
 fn on_terminal(
     download: &Download,
     terminal: &[&str],
@@ -20,7 +20,7 @@ fn on_terminal(
     serde_json::from_str(&text(&run(&mut command).stdout)).unwrap()
 }
 
-/// A site whose `/long` sends 1,000,000 of 2,000,000 bytes, and nothing more.
+/// A site with `/long`, which sends 1,000,000 of 2,000,000 bytes and then stalls.
 fn half() -> Site {
     Site::start(|asked: &Asked| match &asked.target[..] {
         "/long" => {
@@ -93,7 +93,7 @@ fn narrow_terminal_shows_whole_figures_and_an_interrupt_leaves_no_line() {
 }
 
 #[test]
-fn summary_counts_what_it_names() {
+fn summary_counts_are_right() {
     let site = Site::start(|asked| match (&asked.target[..], asked.field("authorization")) {
         ("/private", None) => Answer::whole(401, "WWW-Authenticate: Basic realm=\"x\"\r\n", "who?"),
         ("/private", Some(_)) => Answer::ok("12345"),

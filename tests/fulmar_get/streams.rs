@@ -10,7 +10,7 @@ use std::thread;
 use fulmar_tests::get::{Answer, Download, Site, message};
 use fulmar_tests::process::{Ended, Process, fulmar};
 
-/// `fulmar get` without `-o`, beside the output directory.
+/// `fulmar get` without `-o`, next to the output directory.
 fn get(download: &Download, arguments: &[&str]) -> Ended {
     let mut command = Command::new(fulmar());
     command.arg("get").args(arguments).current_dir(download.beside(""));
@@ -85,11 +85,11 @@ fn one_url_goes_into_a_file_of_any_name() {
     assert_eq!(fs::read(download.beside("name")).unwrap(), b"/a");
     assert_eq!(fs::read(download.beside("dir/name")).unwrap(), b"/a");
     let ended = get(&download, &["-O", "name", &url]);
-    assert!(ended.stderr.contains("the output exists"), "{ended:?}");
+    assert!(ended.stderr.contains("the output file exists"), "{ended:?}");
 }
 
 #[test]
-fn streams_that_are_named_twice_are_refused() {
+fn streams_used_twice_are_refused() {
     let download = Download::new();
     for (arguments, part) in [
         (&["-i", "-", "--cacert", "-"][..], "standard input (-) is used twice: --input and"),
@@ -133,7 +133,7 @@ fn hosts_in_other_scripts_have_addresses() {
     assert_eq!(fs::read_to_string(download.beside("a")).unwrap(), host);
 }
 
-/// `fulmar` with these arguments and this on its standard input.
+/// `fulmar` with these arguments and this standard input.
 fn fulmar_with(download: &Download, arguments: &str, input: &str) -> Ended {
     let file = download.beside("input");
     fs::write(&file, input).unwrap();
@@ -143,7 +143,7 @@ fn fulmar_with(download: &Download, arguments: &str, input: &str) -> Ended {
 }
 
 #[test]
-fn every_file_argument_takes_a_dash_and_a_stream_is_named_once() {
+fn every_file_argument_accepts_a_dash() {
     let download = Download::new();
     let twice = "is used twice: ";
     for (arguments, status, part) in [

@@ -1,4 +1,4 @@
-//! `fulmar get` and `fulmar load` with certificates that the real `openssl` makes.
+//! `fulmar get` and `fulmar load` with certificates made by `openssl`.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use fulmar_tests::process::{Ended, Process, fulmar, peer, run};
 const SELF_SIGNED: &str = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 \
     -subj /CN=localhost -addext subjectAltName=DNS:localhost -keyout key.pem -out cert.pem";
 
-/// `openssl s_server -www` with the certificate that these commands make, and its port.
+/// `openssl s_server -www` with the certificate from these commands, and its port.
 fn serve(download: &Download, commands: &[&str]) -> (Process, u16) {
     let openssl = |line: &str| {
         let mut command = peer("openssl");
@@ -47,7 +47,7 @@ fn certificate_of_openssl_req_x509_is_trusted_by_cacert() {
     assert_eq!(download.names(), ["index.html"]);
     let ended = load(&download, port, &cacert);
     assert!(ended.status.success() && ended.stdout.contains("3 answered"), "{ended:?}");
-    // Not for another name, and not without being trusted.
+    // Not with another name, and not untrusted.
     let ended = get(&download, port, "other.example", &[&cacert[..], &["--mirror"]].concat());
     assert!(ended.stderr.contains(", not for other.example"), "{ended:?}");
     let ended = get(&download, port, "localhost", &["--mirror"]);

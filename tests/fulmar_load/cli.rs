@@ -1,4 +1,4 @@
-//! `fulmar load` as people and scripts meet it: arguments, messages, signals, streams, limits.
+//! `fulmar load` on the command line: arguments, messages, signals, streams, limits.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -108,7 +108,7 @@ fn the_json_object_has_the_documented_keys() {
     assert!(order.is_sorted() && order[0] > 0, "{json}");
 }
 
-/// What cannot be done: its exit status, and part of the message.
+/// Expects a failure with this exit status and part of the message.
 fn fails(arguments: &[&str], status: i32, part: &str) {
     let ended = load(arguments);
     assert_eq!(ended.status.code(), Some(status), "{arguments:?}: {ended:?}");
@@ -119,7 +119,7 @@ fn fails(arguments: &[&str], status: i32, part: &str) {
 }
 
 #[test]
-fn wrong_arguments_are_the_users_fault() {
+fn invalid_arguments_are_usage_errors() {
     for (arguments, part) in [
         (&["--bogus"][..], "--bogus"),
         (&["-n", "1", "-d", "1"], "cannot be used with"),
@@ -151,7 +151,7 @@ fn wrong_arguments_are_the_users_fault() {
 }
 
 #[test]
-fn what_is_no_request_is_the_users_fault_too() {
+fn invalid_requests_are_usage_errors() {
     for (arguments, part) in [
         (&["127.0.0.1:80"][..], "does not begin with http://"),
         (&["ftp://127.0.0.1/"], "\"ftp\" is not spoken"),
@@ -168,7 +168,7 @@ fn what_is_no_request_is_the_users_fault_too() {
 }
 
 #[test]
-fn what_cannot_be_requested_is_said() {
+fn failed_requests_are_reported() {
     let (_holder, refused) = refusing();
     for (arguments, part) in [
         (&["http://nonexistent.invalid/"][..], "\"nonexistent.invalid\" cannot be resolved"),
@@ -188,13 +188,13 @@ fn what_cannot_be_requested_is_said() {
 }
 
 #[test]
-fn an_address_that_is_not_ours_cannot_be_bound() {
+fn a_foreign_address_cannot_be_bound() {
     let serve = serve();
     fails(&["-n", "5", "--bind", "10.255.255.1", &serve.url("/")], 1, "address of --bind");
 }
 
 #[test]
-fn an_interrupt_brings_the_report() {
+fn an_interrupt_prints_the_report() {
     let serve = serve();
     let mut client = Client::connect(serve.address);
     let url = serve.url("/bytes/128");
@@ -211,7 +211,7 @@ fn an_interrupt_brings_the_report() {
 }
 
 #[test]
-fn an_interrupt_does_not_wait_for_answers() {
+fn an_interrupt_does_not_wait_for_responses() {
     let serve = serve();
     let mut client = Client::connect(serve.address);
     let url = serve.url("/idle");
@@ -224,7 +224,7 @@ fn an_interrupt_does_not_wait_for_answers() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_error() {
+fn a_closed_pipe_is_no_error() {
     let serve = serve();
     for reader in ["head -1", ":"] {
         let line = format!("{{ \"$FULMAR\" load -n 100 --ledger $URL; echo $? >&2; }} | {reader}");
@@ -267,7 +267,7 @@ fn progress_is_for_terminals() {
 }
 
 #[test]
-fn what_fits_into_the_descriptors_goes_on() {
+fn connections_are_reduced_to_the_descriptor_limit() {
     let serve = serve();
     let line = "ulimit -n 128 && exec \"$FULMAR\" load -c 500 -n 2000 --json $URL";
     let ended = shell(line, &serve.url("/bytes/128"));
@@ -302,7 +302,7 @@ fn no_room_for_a_single_connection_is_an_error() {
 }
 
 #[test]
-fn the_soft_limit_is_raised_in_silence() {
+fn the_soft_limit_is_raised_without_a_message() {
     let serve = serve();
     let line = "ulimit -Sn 64 && exec \"$FULMAR\" load -c 200 -n 2000 --json $URL";
     let ended = shell(line, &serve.url("/bytes/128"));
@@ -311,7 +311,7 @@ fn the_soft_limit_is_raised_in_silence() {
 }
 
 #[test]
-fn running_out_of_descriptors_does_not_spin() {
+fn exhausted_descriptors_do_not_spin() {
     let serve = serve();
     let mut command = peer("python3");
     command.arg(script("descriptors.py")).args(["70", "100"]).arg(fulmar());
@@ -341,11 +341,11 @@ fn connections_come_from_the_addresses_of_bind() {
     assert!((2..=5).all(|n| sources.contains(format!("127.0.0.{n}").as_str())), "{sources:?}");
 }
 
-/// In a network of its own, where there are hardly any ports.
+/// In a separate network namespace with hardly any ports.
 fn with_ports(range: &str, load: &str) -> Option<Ended> {
     let network = Command::new("unshare").args(["-rn", "true"]).output();
     if !network.is_ok_and(|output| output.status.success()) {
-        return None; // not allowed here
+        return None; // not permitted here
     }
     let line = format!(
         "ip link set lo up && echo {range} > /proc/sys/net/ipv4/ip_local_port_range && \
@@ -357,13 +357,13 @@ fn with_ports(range: &str, load: &str) -> Option<Ended> {
 }
 
 #[test]
-fn without_free_ports_the_remedy_is_named() {
+fn without_free_ports_the_message_has_the_remedy() {
     let Some(ended) = with_ports("50000 50010", "-c 30 -n 1000") else {
         return fails(&["-n", "5", "--bind", "10.255.255.1"], 1, "address of --bind");
     };
     assert!(ended.status.success(), "{ended:?}");
     assert!(ended.stdout.contains("give more source addresses with --bind"), "{ended:?}");
-    // Eleven ports less the server's own; the kernel need not find the last one.
+    // Eleven ports less the server's own. The kernel may miss the last one.
     let held = ended.stdout.split("30 asked, ").nth(1).and_then(|rest| rest.split(' ').next());
     let held: u32 = held.and_then(|n| n.parse().ok()).expect("a count");
     assert!((5..=10).contains(&held), "{ended:?}");

@@ -1,6 +1,6 @@
-//! `fulmar load` against servers that close, reset, stall, and lie.
+//! `fulmar load` against servers that close, reset, stall, or violate the protocol.
 //!
-//! Every request is accounted for: it is answered, or it is one error.
+//! Every request is counted once: as a response or as an error.
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -17,12 +17,12 @@ use rustix::process::Signal;
 
 use crate::loaded;
 
-/// Runs 20 requests on 4 connections; says the exit status too. No answer comes too late.
+/// Runs 20 requests on 4 connections. Returns the exit status too. No response is late.
 fn run(url: &str, more: &[&str]) -> (i32, Report) {
     run_for("60s", url, more)
 }
 
-/// The same where nobody has so much time.
+/// The same with a shorter timeout.
 fn run_for(timeout: &str, url: &str, more: &[&str]) -> (i32, Report) {
     let arguments = ["-c", "4", "-n", "20", "--timeout", timeout, "--json", url];
     let ended = load(&[&arguments[..], more].concat());
@@ -32,7 +32,8 @@ fn run_for(timeout: &str, url: &str, more: &[&str]) -> (i32, Report) {
     (ended.status.code().expect("it was not killed"), report)
 }
 
-/// Every request fails, in the same way: nothing was answered, so the exit status is 1.
+/// Expects every request to fail in the same way. No request gets a response, so the exit status is
+/// 1.
 fn all_fail(kind: &str, url: &str) -> Report {
     let timeout = if kind == "timeout" { "300ms" } else { "60s" };
     for depth in ["1", "4"] {
@@ -43,14 +44,14 @@ fn all_fail(kind: &str, url: &str) -> Report {
     run_for(timeout, url, &[]).1
 }
 
-/// Every request is answered, and nothing is an error.
+/// Expects a response to every request, and no error.
 fn all_answered(url: &str) -> Report {
     let (status, report) = run(url, &[]);
     assert_eq!((status, report.requests(), report.errors()), (0, 20, vec![]), "{report:?}");
     report
 }
 
-/// Answers each request with these bytes.
+/// Responds to each request with these bytes.
 fn answering(bytes: &'static [u8]) -> String {
     scripted(move |stream| {
         let mut stream = BufReader::new(stream);
@@ -61,7 +62,7 @@ fn answering(bytes: &'static [u8]) -> String {
     })
 }
 
-/// Answers one request with these bytes and closes, after everything was read.
+/// Responds to one request with these bytes and closes, after it has read everything.
 fn closing(bytes: &'static [u8]) -> String {
     scripted(move |stream| {
         let mut stream = BufReader::new(stream);
@@ -79,13 +80,13 @@ fn reset(stream: TcpStream) -> io::Result<()> {
 }
 
 #[test]
-fn closed_without_an_answer() {
+fn closed_without_a_response() {
     all_fail("closed", &closing(b""));
 }
 
 #[test]
 fn closed_as_soon_as_accepted() {
-    // Whether the request meets an end or a reset is the kernel's affair.
+    // The kernel decides whether the request meets a FIN or a reset.
     let (status, report) = run(
         &scripted(|stream| {
             drop(stream);
@@ -112,7 +113,7 @@ fn closed_in_the_body() {
 }
 
 #[test]
-fn reset_instead_of_an_answer() {
+fn reset_instead_of_a_response() {
     let url = scripted(|mut stream| {
         let mut byte = [0];
         stream.read_exact(&mut byte)?;
@@ -133,7 +134,7 @@ fn reset_in_the_body() {
 }
 
 #[test]
-fn a_server_that_never_answers() {
+fn a_server_that_never_responds() {
     let report = all_fail("timeout", &answering(b""));
     assert_eq!(report.count("/connections/opened"), 20, "none is used again: {report:?}");
 }
@@ -159,7 +160,7 @@ fn figures_without_responses_are_null() {
 }
 
 #[test]
-fn an_answer_that_never_ends() {
+fn a_response_that_never_ends() {
     let url = scripted(|stream| {
         let mut stream = BufReader::new(stream);
         read_request(&mut stream)?;
@@ -170,7 +171,7 @@ fn an_answer_that_never_ends() {
 }
 
 #[test]
-fn an_answer_that_drips_does_not_last_forever() {
+fn a_slow_response_times_out() {
     let url = scripted(|stream| {
         let mut stream = BufReader::new(stream);
         read_request(&mut stream)?;
@@ -185,13 +186,13 @@ fn an_answer_that_drips_does_not_last_forever() {
 }
 
 #[test]
-fn garbage_is_no_answer() {
+fn garbage_is_no_response() {
     let report = all_fail("protocol", &answering(b"\0\xff garbage\r\n\r\n"));
     assert_eq!(report.0["broken"]["the start line is malformed"], 20, "{report:?}");
 }
 
 #[test]
-fn interim_answers_come_to_an_end() {
+fn interim_responses_are_limited() {
     let url = scripted(|stream| {
         let mut stream = BufReader::new(stream);
         read_request(&mut stream)?;
@@ -204,12 +205,12 @@ fn interim_answers_come_to_an_end() {
 }
 
 #[test]
-fn lengths_that_contradict_each_other() {
+fn contradictory_lengths() {
     let bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd";
     all_fail("protocol", &answering(bytes));
 }
 
-/// The answer itself is complete: the request counts, and so does the breach.
+/// The response is complete, so the request counts, and so does the violation.
 fn surplus(bytes: &'static [u8], status: &str) {
     let (exit, report) = run(&answering(bytes), &[]);
     assert_eq!((exit, report.requests()), (0, 20), "{report:?}");
@@ -221,23 +222,23 @@ fn surplus(bytes: &'static [u8], status: &str) {
 }
 
 #[test]
-fn more_bytes_than_the_length_says() {
+fn more_bytes_than_the_length() {
     surplus(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabcdef", "200");
 }
 
 #[test]
-fn a_body_where_none_may_be() {
+fn a_body_where_none_is_allowed() {
     surplus(b"HTTP/1.1 204 No Content\r\n\r\nbody", "204");
 }
 
 #[test]
-fn an_answer_nobody_asked_for() {
+fn an_unsolicited_response() {
     let twice = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\naHTTP/1.1 200 OK\r\n\r\n";
     surplus(twice, "200");
 }
 
 #[test]
-fn the_last_answer_of_a_connection() {
+fn the_last_response_of_a_connection() {
     let bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nabc";
     for url in [closing(bytes), answering(bytes)] {
         let report = all_answered(&url);
@@ -254,7 +255,7 @@ fn a_body_that_ends_with_the_connection() {
 }
 
 #[test]
-fn some_good_and_some_bad_add_up() {
+fn good_and_bad_responses_add_up() {
     use std::sync::atomic::{AtomicU32, Ordering};
     static TURN: AtomicU32 = AtomicU32::new(0);
     let url = scripted(|stream| {
@@ -274,7 +275,7 @@ fn some_good_and_some_bad_add_up() {
         let failed: u64 = report.errors().iter().map(|(_, n)| n).sum();
         let expected = i32::from(report.requests() == 0);
         assert_eq!((status, report.requests() + failed), (expected, 20), "{report:?}");
-        // A reset may destroy the answers before it, where requests do not wait for each other.
+        // A reset may destroy preceding responses if requests are pipelined.
         assert!((report.requests() > 0 || depth == "4") && failed > 0, "{report:?}");
     }
 }
@@ -286,8 +287,8 @@ fn serve_at(address: &str) -> Serve {
 }
 
 #[test]
-fn a_server_that_comes_back_is_loaded_again() {
-    let (_holder, address) = bound(); // while it is away, too
+fn a_restarted_server_is_loaded_again() {
+    let (_holder, address) = bound(); // also while it is down
     let address = address.to_string();
     let serve = serve_at(&address);
     let url = serve.url("/bytes/128");
@@ -311,7 +312,7 @@ fn a_server_that_comes_back_is_loaded_again() {
     assert_eq!(report.0["lost"], false, "{report:?}");
 }
 
-/// A server that will be killed. It logs its requests, so that a test can wait for the first.
+/// A server to be killed. It logs its requests, so that a test can wait for the first.
 fn start_logging(listen: &str, more: &[&str]) -> Process {
     let mut command = Command::new(fulmar());
     command.args(["serve", ".", "--test-endpoints", "--access-log", "-", "--listen", listen]);
@@ -320,7 +321,7 @@ fn start_logging(listen: &str, more: &[&str]) -> Process {
     process
 }
 
-/// A run whose servers are killed after their first request.
+/// A run with servers that are killed after their first request.
 fn killed_under(mut servers: Vec<Process>, arguments: &[&str]) -> Process {
     let running = Process::start(&mut command(&[arguments, &["--json"]].concat()));
     for server in &mut servers {
@@ -337,7 +338,7 @@ fn killed_under(mut servers: Vec<Process>, arguments: &[&str]) -> Process {
 fn a_server_that_dies_ends_the_run() {
     let dir = tempfile::tempdir().unwrap();
     let (socket, certs) = (dir.path().join("socket").display().to_string(), Certs::new());
-    let ports: Vec<_> = (0..8).map(|_| bound()).collect(); // kept from others until the end
+    let ports: Vec<_> = (0..8).map(|_| bound()).collect(); // reserved until the end
     let at = |nth: usize| ports[nth].1.to_string();
     let url = |nth: usize| format!("http://{}/bytes/128", at(nth));
     let tcp = |nth: usize| start_logging(&at(nth), &[]);
@@ -368,7 +369,7 @@ fn a_server_that_dies_ends_the_run() {
 }
 
 #[test]
-fn one_server_of_two_that_dies_does_not_end_the_run() {
+fn one_dead_server_of_two_does_not_end_the_run() {
     let ports = [bound(), bound()];
     let [kept, dead] =
         ports.each_ref().map(|(_, address)| start_logging(&address.to_string(), &[]));
@@ -384,7 +385,7 @@ fn one_server_of_two_that_dies_does_not_end_the_run() {
 }
 
 #[test]
-fn a_server_that_stays_away_ends_a_run_that_counts() {
+fn a_dead_server_ends_a_run_with_a_number_of_requests() {
     let serve = Serve::start(&Tree::new().root(), &[&["--test-endpoints"], BY_CALLS].concat());
     let url = serve.url("/bytes/128");
     let arguments = ["-c", "4", "-R", "1000", "-n", "1000000", "--timeout", "1", "--json", &url];

@@ -9,8 +9,8 @@ mod peers;
 use fulmar_tests::http::Client;
 use fulmar_tests::process::eventually;
 
-/// Waits until a server has received so many requests from others than `client`, which asks for the
-/// counts: on a machine that is slow to start a load those questions alone are many.
+/// Waits until a server has received `requests` requests from clients other than `client`, which
+/// reads the counts. If the load starts slowly, these reads alone are many.
 fn loaded(client: &mut Client, requests: u64) {
     let before = client.ledger().of("recv");
     let mut own = 0;

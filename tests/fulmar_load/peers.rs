@@ -1,4 +1,4 @@
-//! `fulmar load` against other people's servers, and under other people's eyes.
+//! `fulmar load` against other servers, and observed by other tools.
 
 use std::io::{BufReader, Write};
 use std::os::unix::net::UnixListener;
@@ -21,7 +21,7 @@ fn no_errors(report: &Report, requests: u64) {
     assert_eq!(outcome, (requests, vec![], requests), "{report:?}");
 }
 
-/// Within 1 %, since a run has edges.
+/// Within 1 %, because a run has edges.
 fn about(n: u64, wanted: u64) -> bool {
     n.abs_diff(wanted) * 100 <= wanted
 }
@@ -41,7 +41,7 @@ fn a_request_to_nginx_costs_one_send_and_one_recv() {
 }
 
 #[test]
-fn nginx_takes_pipelined_requests() {
+fn nginx_accepts_pipelined_requests() {
     let nginx = Nginx::start();
     let report = report(&["-c", "8", "-p", "8", "-n", "20000", &nginx.url()]);
     no_errors(&report, 20_000);
@@ -50,11 +50,11 @@ fn nginx_takes_pipelined_requests() {
 }
 
 #[test]
-fn a_rate_is_kept() {
+fn a_rate_is_reached() {
     let nginx = Nginx::start();
     let report = report(&["-c", "16", "-R", "500", "-d", "2", &nginx.url()]);
     let requests = report.requests();
-    // Those that a busy machine keeps it from sending in time, at the end, are not sent any more.
+    // On a busy machine, requests that are late at the end are not sent.
     assert!((700..=1_001).contains(&requests), "{report:?}");
     no_errors(&report, requests);
     assert_eq!(report.0["rate"]["planned"], 500.0);
@@ -79,7 +79,7 @@ fn several_threads_share_the_work_exactly() {
     assert_eq!((report.count("/connections/opened"), report.count("/threads")), (7, 3));
 }
 
-/// As `python3 -m http.server` serves a directory.
+/// `python3 -m http.server` on a directory.
 fn python(tree: &Tree, protocol: &str) -> (Process, String) {
     let mut command = peer("python3");
     command.args(["-u", "-m", "http.server", "0", "--bind", "127.0.0.1", "--protocol", protocol]);
@@ -91,7 +91,7 @@ fn python(tree: &Tree, protocol: &str) -> (Process, String) {
 }
 
 #[test]
-fn python_closes_after_every_answer_of_http_1_0() {
+fn python_closes_after_every_http_1_0_response() {
     let tree = Tree::new();
     tree.file("file", noise(10_000));
     let (_python, url) = python(&tree, "HTTP/1.0");
@@ -112,7 +112,7 @@ fn python_keeps_connections_of_http_1_1() {
     assert_eq!(report.count("/connections/opened"), 4);
 }
 
-/// Runs two requests, and returns the second one as it arrived.
+/// Runs two requests, and returns the second one as received.
 fn arrives(arguments: &[&str]) -> (String, Vec<u8>) {
     let (sender, requests) = channel();
     let url = scripted(move |stream| {
@@ -135,7 +135,7 @@ fn arrives(arguments: &[&str]) -> (String, Vec<u8>) {
 }
 
 #[test]
-fn what_is_sent_arrives_byte_for_byte() {
+fn requests_arrive_byte_for_byte() {
     let tree = Tree::new();
     let large = noise(300_000);
     let file = format!("@{}", tree.file("body", &large).display());
@@ -155,11 +155,11 @@ fn what_is_sent_arrives_byte_for_byte() {
 }
 
 #[test]
-fn a_host_field_replaces_ours() {
+fn a_given_host_field_replaces_the_default() {
     let (sender, heads) = channel();
     let url = scripted(move |stream| {
         let mut stream = BufReader::new(stream);
-        let _ = sender.send(read_request(&mut stream)?.0); // looked at below
+        let _ = sender.send(read_request(&mut stream)?.0); // checked below
         stream.get_mut().write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
     });
     no_errors(&report(&["-c", "1", "-n", "1", "-H", "host: example.com", &url]), 1);
@@ -169,7 +169,7 @@ fn a_host_field_replaces_ours() {
 }
 
 #[test]
-fn what_is_echoed_is_counted() {
+fn echoed_bytes_are_counted() {
     let serve = Serve::start(&Tree::new().root(), &["--test-endpoints"]);
     let body = "e".repeat(10_000);
     let arguments = ["-c", "4", "-n", "100", "-m", "POST", "--body", &body];
@@ -180,7 +180,7 @@ fn what_is_echoed_is_counted() {
 }
 
 #[test]
-fn the_answer_to_head_has_no_body() {
+fn the_response_to_head_has_no_body() {
     let nginx = Nginx::start();
     let report = report(&["-c", "8", "-n", "1000", "-m", "HEAD", &nginx.url()]);
     no_errors(&report, 1_000);
@@ -193,7 +193,7 @@ fn the_answer_to_head_has_no_body() {
 }
 
 #[test]
-fn several_urls_take_turns() {
+fn several_urls_are_requested_in_turn() {
     let serve = Serve::start(&Tree::new().root(), &["--test-endpoints"]);
     let nginx = Nginx::start();
     let (made, missing) = (serve.url("/status/201"), serve.url("/status/404"));
@@ -203,14 +203,15 @@ fn several_urls_take_turns() {
     let [ok, made, missing] =
         ["200", "201", "404"].map(|it| report.count(&format!("/status/{it}")));
     assert_eq!((ok + made + missing, report.errors()), (1_000, vec![]), "{report:?}");
-    // Who is faster is asked more; but each connection of four is asked, and both URLs alike.
+    // The faster connection gets more requests, but each of the four gets some, and both URLs get
+    // as many.
     assert!(ok >= 4 && made + missing >= 4 && made.abs_diff(missing) <= 4, "{report:?}");
 }
 
-/// With a rate, the time that a request waited to be sent counts; without it nobody would see
-/// that a second was lost.
+/// With a rate, latency includes the delay before sending. Without it, a stall of a second would be
+/// invisible.
 #[test]
-fn a_stall_is_seen_from_the_planned_time() {
+fn a_stall_shows_in_latency_from_the_scheduled_time() {
     let serve = Serve::start(&Tree::new().root(), &[&["--test-endpoints"], BY_CALLS].concat());
     let mut client = Client::connect(serve.address);
     let url = serve.url("/bytes/128");
@@ -225,7 +226,7 @@ fn a_stall_is_seen_from_the_planned_time() {
     assert!(ended.status.success(), "{ended:?}");
     let report = Report::of(&ended);
     no_errors(&report, report.requests());
-    // 500 were planned for the second that was lost.
+    // 500 requests were scheduled in the lost second.
     assert!(report.requests() > 1_600, "{report:?}");
     let (planned, raw) = (report.count("/latency_us/p99"), report.count("/raw_latency_us/p99"));
     assert!((500_000..10_000_000).contains(&planned), "{report:?}");
@@ -258,10 +259,10 @@ fn strace_counts_what_the_ledger_counts() {
         ("connect", "connect"),
         ("epoll_wait", "epoll_wait"),
     ] {
-        // Those that found nothing have a line of their own.
+        // Calls that failed with `EAGAIN` have a separate row.
         let ours = report.calls(ledger) + report.calls(&format!("{ledger}_empty"));
-        // Before anything is counted, a ring is tried by its operations, accepting twice; and the thread
-        // that waits for signals reads from a socket too, once.
+        // Before counting starts, the probe of the ring accepts twice, and the thread of signals
+        // reads from a socket once.
         let allowed = match kernel {
             "io_uring_enter" => 5,
             "recvfrom" => 1,
@@ -307,7 +308,7 @@ fn a_handshake_for_every_request_is_counted_apart() {
 }
 
 #[test]
-fn whom_nobody_vouches_for_is_not_loaded() {
+fn an_untrusted_server_is_not_loaded() {
     let certs = Certs::new();
     let ca = certs.ca().display().to_string();
     for (who, part) in [
@@ -328,7 +329,7 @@ fn whom_nobody_vouches_for_is_not_loaded() {
 }
 
 #[test]
-fn a_client_certificate_opens_the_door() {
+fn a_client_certificate_is_accepted() {
     let certs = Certs::new();
     let mut options = ServerOptions::from(certs.identity(Who::Server));
     options.client_auth = ClientAuth::Required(vec![certs.ca().into()].into());
@@ -341,7 +342,7 @@ fn a_client_certificate_opens_the_door() {
 }
 
 #[test]
-fn a_unix_socket_stands_for_every_host() {
+fn a_unix_socket_replaces_every_host() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("socket");
     let listener = UnixListener::bind(&path).expect("a socket");
@@ -358,7 +359,7 @@ fn a_unix_socket_stands_for_every_host() {
         }
     });
     let path = path.display().to_string();
-    let url = "http://somewhere.invalid/"; // which nobody resolves
+    let url = "http://somewhere.invalid/"; // a name that cannot be resolved
     let report = report(&["--unix-socket", &path, "-c", "4", "-n", "500", url]);
     no_errors(&report, 500);
     assert_eq!(report.count("/connections/held"), 4);

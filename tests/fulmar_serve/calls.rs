@@ -1,4 +1,4 @@
-//! The kernel's own count of system calls, as strace sees it, against the ledger of `fulmar serve`.
+//! The system calls of `fulmar serve`: strace against the ledger.
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,16 +16,16 @@ struct Traced {
     output: PathBuf,
 }
 
-/// What happened between two answers of `/.ledger`: the lines of strace and the ledger's counts.
+/// The time between two reads of `/.ledger`: the lines of strace and the ledger's counts.
 struct Session {
     lines: Vec<String>,
     ledger: Counts,
-    /// Whole seconds that it took: a remembered file is looked at anew after each.
+    /// Its duration in whole seconds. A cached file is checked again after each.
     seconds: u64,
 }
 
 impl Traced {
-    /// `None` where tracing is forbidden, which strace has to say.
+    /// `None` where tracing is forbidden according to strace.
     fn start(tree: &Tree) -> Option<Self> {
         let probe = peer("strace").args(["-o", "/dev/null", "true"]).output().unwrap();
         if !probe.status.success() {
@@ -46,7 +46,7 @@ impl Traced {
         Some(Self { serve, pid, output })
     }
 
-    /// Does `work` between two looks at the ledger, ends the server, and reads what strace wrote.
+    /// Does `work` between two reads of the ledger, stops the server, and parses strace's output.
     fn session(self, work: impl FnOnce(&Serve)) -> Session {
         let mut client = Client::connect(self.serve.address);
         let start = fulmar_sys::now();
@@ -59,7 +59,7 @@ impl Traced {
         let ended = self.end();
         assert_eq!(ended, Some(0));
         let text = fs::read_to_string(&self.output).unwrap();
-        Session { lines: between_looks(&text), ledger, seconds }
+        Session { lines: between_reads(&text), ledger, seconds }
     }
 
     /// Waits for strace, which ends with the server.
@@ -69,7 +69,7 @@ impl Traced {
         gone()
     }
 
-    /// Of the main thread, which is the process.
+    /// The exit line of the main thread, which has the number of the process.
     fn exit_line(&self) -> Option<i32> {
         let text = fs::read_to_string(&self.output).unwrap();
         let main = format!("{} ", self.pid.as_raw_nonzero());
@@ -81,14 +81,14 @@ impl Traced {
 
 impl Drop for Traced {
     fn drop(&mut self) {
-        let _ = kill_process(self.pid, Signal::KILL); // strace ends with it
+        let _ = kill_process(self.pid, Signal::KILL); // strace exits with it
     }
 }
 
-/// The calls of the thread that serves, from the first look at the ledger, whose `recvfrom` is
-/// counted already, to the last, whose `recvfrom` has just been. A call that another thread
-/// interrupts has two lines, the first of which counts.
-fn between_looks(text: &str) -> Vec<String> {
+/// The calls of the serving thread between the first and the last read of the ledger. The
+/// `recvfrom` of each read is counted before its response. A call interrupted by another thread has
+/// two lines; the first one counts.
+fn between_reads(text: &str) -> Vec<String> {
     let is_look = |line: &str| line.contains("\"GET /.ledger ");
     let look = text.lines().find(|line| is_look(line)).expect("a look at the ledger");
     let thread = format!("{} ", look.split(' ').next().unwrap());
@@ -110,7 +110,7 @@ impl Session {
         self.lines.join("\n")
     }
 
-    /// The lines that speak of connections, in which `name` is called.
+    /// The lines about connections with a call to `name`.
     fn lines<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.lines.iter().map(String::as_str).filter(move |line| line.starts_with(name))
     }
@@ -152,7 +152,7 @@ fn the_ledger_counts_what_the_kernel_sees() {
         let (kernel_count, our_count) = (session.count(kernel), session.ledger.of(ours));
         assert_eq!(kernel_count, our_count, "{kernel}\n{:?}\n{}", session.ledger, session.all());
     }
-    // fstat(3) is one or the other: it depends on the C library.
+    // fstat(3) is one or the other, depending on the C library.
     let stats = ["fstat", "newfstatat"];
     let kernel_count: u64 = stats.iter().map(|name| session.count(name)).sum();
     assert_eq!(kernel_count, stats.iter().map(|name| session.ledger.of(name)).sum::<u64>());
@@ -163,7 +163,7 @@ fn the_ledger_counts_what_the_kernel_sees() {
 }
 
 #[test]
-fn a_large_file_leaves_by_sendfile_after_its_head() {
+fn a_large_file_is_sent_by_sendfile_after_its_head() {
     let tree = Tree::new();
     tree.file("large", noise(104 * 1024));
     let Some(traced) = Traced::start(&tree) else { return };
@@ -173,7 +173,7 @@ fn a_large_file_leaves_by_sendfile_after_its_head() {
     });
     let sent: Vec<_> =
         session.lines.iter().filter(|line| line.starts_with("send")).map(String::as_str).collect();
-    // The answer of the first look at the ledger comes before.
+    // The response of the first ledger read comes before.
     let [_, head, file @ ..] = &sent[..] else { panic!("{}", session.all()) };
     assert!(head.starts_with("sendto(") && head.contains("HTTP/1.1 200 OK"), "{head}");
     assert!(head.contains("MSG_MORE"), "{head}");
@@ -181,7 +181,7 @@ fn a_large_file_leaves_by_sendfile_after_its_head() {
 }
 
 #[test]
-fn a_small_file_leaves_with_its_head_in_one_call() {
+fn a_small_file_is_sent_with_its_head_in_one_call() {
     let tree = Tree::new();
     tree.file("small", noise(1_000));
     let Some(traced) = Traced::start(&tree) else { return };
@@ -189,7 +189,7 @@ fn a_small_file_leaves_with_its_head_in_one_call() {
         let mut client = Client::connect(serve.address);
         (0..3).for_each(|_| assert_eq!(client.get("/small").body.len(), 1_000));
     });
-    // Three answers, and that of the first look at the ledger.
+    // Three responses, and that of the first ledger read.
     assert_eq!(session.count("sendto"), 4, "{}", session.all());
     assert_eq!(session.count("sendmsg") + session.count("sendfile"), 0, "{}", session.all());
     assert!(session.lines("sendto(").all(|line| !line.contains("MSG_MORE")));
@@ -209,7 +209,8 @@ fn a_short_connection_costs_at_most_six_calls() {
     let mut client = Client::connect(serve.address);
     client.get("/small");
     let before = client.ledger();
-    // Everybody is there with a request before the server looks: it depends on nobody's speed.
+    // All clients have sent a request before the server continues, so the test does not depend on
+    // timing.
     serve.process.pause();
     let mut clients: Vec<_> = (0..connections).map(|_| Client::connect(serve.address)).collect();
     clients.iter_mut().for_each(|client| client.send(SHORT));
@@ -225,12 +226,12 @@ fn a_short_connection_costs_at_most_six_calls() {
     for name in ["accept4", "close"] {
         assert_eq!(calls.of(name), connections, "{name}: {calls:?}");
     }
-    // The look at the ledger is not theirs: a wait, `recv` and `send`.
+    // The ledger read adds a wait, `recv` and `send`.
     assert!(calls.total() <= 6 * connections + 3, "{calls:?}");
 }
 
 #[test]
-fn a_short_connection_is_not_set_up_by_calls_that_nobody_counts() {
+fn a_short_connection_makes_no_uncounted_calls() {
     let tree = Tree::new();
     tree.file("small", noise(1_000));
     let Some(traced) = Traced::start(&tree) else { return };
@@ -248,9 +249,9 @@ fn a_short_connection_is_not_set_up_by_calls_that_nobody_counts() {
     for name in session.lines.iter().map(name) {
         assert!(known.iter().chain(&of_the_file).any(|known| *known == name), "{name}");
     }
-    // Whether the request comes with the connection is the client's affair: the first `recv` may
-    // come too early, and waits are shared only when many come at a time.
-    let closed = 11 + session.seconds; // the file among them
+    // Whether the request arrives with the connection depends on the client: the first `recv` may
+    // be too early, and waits are shared only between many connections.
+    let closed = 11 + session.seconds; // including the file
     for (name, most) in [("accept4", 10), ("epoll_ctl", 11), ("sendto", 11), ("close", closed)] {
         assert!(session.count(name) <= most, "{name}: {}", session.all());
     }

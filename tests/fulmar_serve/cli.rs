@@ -1,4 +1,4 @@
-//! The command line of `fulmar serve`: what it refuses, says and leaves behind.
+//! The command line of `fulmar serve`: refusals, output, and cleanup.
 
 use std::fs;
 use std::net::TcpListener;
@@ -18,7 +18,7 @@ fn assert_no_panic(ended: &Ended) {
 }
 
 #[test]
-fn a_wrong_command_line_is_status_2() {
+fn an_invalid_command_line_is_status_2() {
     let cases: [(&[&str], &str); 11] = [
         (&["serve", "--no-such-flag"], "--no-such-flag"),
         (&["serve", "--listen", "nonsense"], "nonsense"),
@@ -43,7 +43,7 @@ fn a_wrong_command_line_is_status_2() {
 }
 
 #[test]
-fn what_cannot_be_done_is_status_1_and_named() {
+fn failures_are_status_1_with_a_message() {
     let tree = Tree::new();
     let file = tree.file("f", "x");
     let (root, file) = (tree.root(), file.to_str().unwrap().to_owned());
@@ -76,7 +76,7 @@ fn what_cannot_be_done_is_status_1_and_named() {
 }
 
 #[test]
-fn a_free_port_is_asked_for_and_told() {
+fn port_0_selects_a_free_port() {
     let tree = Tree::new();
     tree.file("f", "inside");
     let serve = Serve::start(&tree.root(), &[]);
@@ -94,7 +94,7 @@ fn refuses(serve: &Serve) -> bool {
 }
 
 #[test]
-fn a_download_under_way_is_finished_after_sigterm() {
+fn a_download_in_progress_is_finished_after_sigterm() {
     let tree = Tree::new();
     let bytes = noise(20 << 20);
     tree.file("large", &bytes);
@@ -106,7 +106,7 @@ fn a_download_under_way_is_finished_after_sigterm() {
     assert_eq!(client.read_head().unwrap().status, 200);
     let mut body = client.read_bytes(10_000);
     serve.process.signal(Signal::TERM);
-    // Nobody new is accepted and idle connections end, while this one goes on.
+    // New connections are refused and idle ones closed, while this one continues.
     eventually("it listens no more", || refuses(&serve));
     assert_eq!(idle.read_to_end().unwrap(), b"");
     body.extend(client.read_to_end().unwrap());
@@ -117,7 +117,7 @@ fn a_download_under_way_is_finished_after_sigterm() {
 }
 
 #[test]
-fn clients_that_connect_at_the_moment_of_the_end_break_nothing() {
+fn clients_that_connect_during_shutdown_do_no_harm() {
     let tree = Tree::new();
     tree.file("f", "inside");
     for _ in 0..5 {
@@ -132,7 +132,7 @@ fn clients_that_connect_at_the_moment_of_the_end_break_nothing() {
 }
 
 #[test]
-fn what_never_ends_is_ended_at_the_deadline() {
+fn endless_responses_are_closed_at_the_deadline() {
     let tree = Tree::new();
     let serve = Serve::start(&tree.root(), &["--test-endpoints", "--drain-timeout", "0.5"]);
     let mut stream = Client::connect(serve.address);
@@ -141,7 +141,7 @@ fn what_never_ends_is_ended_at_the_deadline() {
     let mut idle = Client::connect(serve.address);
     idle.send_get("/idle");
     let mut other = Client::connect(serve.address);
-    other.get("/bytes/1"); // by now /idle has been read
+    other.get("/bytes/1"); // /idle has been read by now
     let start = fulmar_sys::now();
     serve.process.signal(Signal::TERM);
     let rest = stream.read_to_end();
@@ -154,12 +154,12 @@ fn what_never_ends_is_ended_at_the_deadline() {
 }
 
 #[test]
-fn an_answer_that_was_promised_is_given_and_said_to_be_the_last() {
+fn a_pending_response_is_sent_with_connection_close() {
     let tree = Tree::new();
     let serve = Serve::start(&tree.root(), &["--test-endpoints"]);
     let mut client = Client::connect(serve.address);
-    client.send_get("/delay/2000"); // the signal comes within that
-    Client::connect(serve.address).get("/bytes/1"); // by now the delay has begun
+    client.send_get("/delay/2000"); // the signal arrives within that time
+    Client::connect(serve.address).get("/bytes/1"); // the delay has started by now
     serve.process.signal(Signal::TERM);
     let answers = replies(&client.read_to_end().unwrap()).unwrap();
     assert_eq!((answers.len(), answers[0].body.as_slice()), (1, &b"delayed\n"[..]));
@@ -222,7 +222,7 @@ fn threads_share_the_port_and_the_ledger_is_their_sum() {
     assert!(table.contains("80 requests on 40 connections"), "{table}");
     assert_eq!(calls(&table, "accept4"), 40);
     assert_eq!(calls(&table, "send"), 80);
-    // One each: both threads are in it.
+    // One per thread, so both threads are included.
     assert_eq!(calls(&table, "epoll_create1"), 2);
 }
 
@@ -246,7 +246,7 @@ fn help_fits() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn a_closed_pipe_is_no_error() {
     let tree = Tree::new();
     for arguments in [&["serve", "--help"][..], &["--help"], &["serve", "--listen", "127.0.0.1:0"]]
     {
@@ -265,7 +265,7 @@ fn a_reader_that_goes_away_is_no_error() {
 }
 
 #[test]
-fn access_logs_say_what_happened() {
+fn access_logs_contain_every_request() {
     let tree = Tree::new();
     tree.file("f", "inside");
     for format in ["combined", "json"] {
@@ -361,6 +361,6 @@ fn the_log_may_be_standard_output() {
     let ended = serve.end(Signal::TERM);
     assert_eq!(ended.stdout.lines().count(), 1, "{}", ended.stdout);
     assert!(ended.stdout.contains("\"GET /f HTTP/1.1\" 200 6"), "{}", ended.stdout);
-    // What people read has gone to the other stream.
+    // Messages go to standard error.
     assert!(ended.stderr.contains("serving ") && ended.stderr.contains("1 requests"));
 }

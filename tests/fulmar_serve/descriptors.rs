@@ -1,5 +1,5 @@
-//! Every tool with few descriptors (`ulimit -Hn`): it works with those that are left, or refuses
-//! to start with a message. It never starts and then accepts no connection.
+//! Every tool with few descriptors (`ulimit -Hn`): it works with the remaining ones, or refuses to
+//! start with a message. It never starts without accepting connections.
 
 use std::process::Command;
 use std::thread;
@@ -35,7 +35,7 @@ fn is_refused(ended: &Ended, descriptors: u32, needed: u32) -> bool {
     is_refused
 }
 
-/// Half of the limits each: waiting is done side by side.
+/// Runs half of the limits in each of two threads, because most of the time is waiting.
 fn at_every_limit(check: impl Fn(u32) + Sync) {
     thread::scope(|scope| {
         for odd in [0, 1] {
@@ -45,12 +45,12 @@ fn at_every_limit(check: impl Fn(u32) + Sync) {
     });
 }
 
-/// Limits that also meet other arguments.
+/// Limits that are also tested with other arguments.
 fn is_chosen(descriptors: u32) -> bool {
     matches!(descriptors, 16 | NEEDED..=27 | 64..=66)
 }
 
-fn serve_answers_or_refuses_to_start(driver: &str) {
+fn serve_responds_or_refuses_to_start(driver: &str) {
     let tree = Tree::new();
     tree.file("f", "inside");
     tree.file("large", vec![b'x'; 50_000]);
@@ -65,7 +65,7 @@ fn serve_answers_or_refuses_to_start(driver: &str) {
         }
         let serve = Serve::start_command(&mut command, true);
         for _ in 0..3 {
-            // One connection after the other: more than there may be at a time.
+            // One connection after the other: more than the limit permits at a time.
             assert_eq!(Client::connect(serve.address).get("/f").body, b"inside");
             assert_eq!(Client::connect(serve.address).get("/large").body.len(), 50_000);
         }
@@ -97,7 +97,7 @@ fn load_finishes_or_refuses_to_start(driver: &str) {
     at_every_limit(|descriptors| {
         check(descriptors, &[&url]);
         if is_chosen(descriptors) {
-            check(descriptors, &[]); // with a server of its own
+            check(descriptors, &[]); // with the embedded server
         }
     });
 }
@@ -118,7 +118,7 @@ fn get_fetches_or_refuses_to_start(driver: &str) {
     });
 }
 
-fn proxy_answers_or_refuses_to_start(driver: &str) {
+fn proxy_responds_or_refuses_to_start(driver: &str) {
     at_every_limit(|descriptors| {
         let place = Place::new();
         let path = place.configure(" nbthread 1", "");
@@ -137,16 +137,16 @@ fn proxy_answers_or_refuses_to_start(driver: &str) {
     });
 }
 
-/// Each connection of a client has one to a server beside it.
+/// Each client connection has a server connection.
 const PROXY_NEEDED: u32 = 42;
 
 macro_rules! with_driver {
     ($world:ident, $driver:literal, $is_here:expr) => {
         mod $world {
             #[test]
-            fn serve_answers_or_refuses_to_start() {
+            fn serve_responds_or_refuses_to_start() {
                 if $is_here {
-                    super::serve_answers_or_refuses_to_start($driver);
+                    super::serve_responds_or_refuses_to_start($driver);
                 }
             }
 
@@ -165,9 +165,9 @@ macro_rules! with_driver {
             }
 
             #[test]
-            fn proxy_answers_or_refuses_to_start() {
+            fn proxy_responds_or_refuses_to_start() {
                 if $is_here {
-                    super::proxy_answers_or_refuses_to_start($driver);
+                    super::proxy_responds_or_refuses_to_start($driver);
                 }
             }
         }

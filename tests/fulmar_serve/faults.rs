@@ -1,4 +1,4 @@
-//! `fulmar serve` when something runs out: descriptors, connections, the disk under the log.
+//! `fulmar serve` with exhausted resources: descriptors, connections, the disk of the log.
 
 use std::path::Path;
 use std::sync::mpsc::channel;
@@ -10,7 +10,7 @@ use fulmar_tests::process::{PATIENCE, Serve, eventually, fulmar, peer, text};
 use fulmar_tests::tree::{Tree, noise};
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 
-/// With 64 descriptors, which may be raised to 128.
+/// With 64 descriptors, a soft limit that can be raised to 128.
 fn start_limited(root: &Path, arguments: &[&str]) -> Serve {
     let mut command = peer("sh");
     command.args(["-c", "ulimit -Sn 64; ulimit -Hn 128; exec \"$@\"", "sh"]).arg(fulmar());
@@ -18,23 +18,24 @@ fn start_limited(root: &Path, arguments: &[&str]) -> Serve {
     Serve::start_command(&mut command, true)
 }
 
-/// The most that a process may have open from now on.
+/// Sets the descriptor limit of a running server.
 fn limit(serve: &Serve, descriptors: u64) {
     let pid = Pid::from_raw(serve.process.id().try_into().unwrap());
     let limit = Rlimit { current: Some(descriptors), maximum: Some(descriptors) };
     prlimit(pid, Resource::Nofile, limit).unwrap();
 }
 
-/// A client that has begun a request and keeps the rest: the kernel tells of nobody who is silent.
+/// A client that has sent part of a request. The kernel does not report connections without data to
+/// `accept`.
 fn beginning(serve: &Serve) -> Client {
     let mut client = Client::connect(serve.address);
     client.send("GET /");
     client
 }
 
-/// Lets `wall` go by while a client waits for bytes that do not come; the processor time that the
-/// server took meanwhile, in hundredths of a second. Who spins takes all of it, on a busy machine
-/// his share.
+/// Waits for `wall` while a client waits for bytes that do not arrive. Returns the server's CPU
+/// time meanwhile, in hundredths of a second. A spinning server would use all of it, or its share
+/// on a busy machine.
 fn ticks_while_waiting(serve: &Serve, client: &mut Client, wall: Duration) -> u64 {
     let before = serve.process.cpu_ticks();
     client.socket().set_read_timeout(Some(wall)).unwrap();
@@ -44,20 +45,20 @@ fn ticks_while_waiting(serve: &Serve, client: &mut Client, wall: Duration) -> u6
 }
 
 #[test]
-fn what_does_not_fit_is_said_with_both_numbers() {
+fn reduced_connections_are_reported_with_both_numbers() {
     let tree = Tree::new();
     let mut serve = start_limited(&tree.root(), &["--max-connections", "1000"]);
     let line = serve.process.wait_stderr("do not fit");
     assert!(line.contains("1000 connections") && line.contains("128 descriptors"), "{line}");
     assert_eq!(serve.end(Signal::TERM).status.code(), Some(0));
-    // What was not asked for needs no message.
+    // The default needs no message.
     let ended = start_limited(&tree.root(), &[]).end(Signal::TERM);
     assert_eq!(ended.stderr, "");
 }
 
-/// `ulimit -f`: the kernel kills who writes more, unless he has said that he can do without.
+/// `ulimit -f`: by default the kernel kills a process that writes more (SIGXFSZ).
 #[test]
-fn a_file_that_may_not_be_so_long_is_an_error_and_the_end_of_nobody() {
+fn exceeding_the_file_size_limit_is_an_error_and_kills_nothing() {
     let tree = Tree::new();
     tree.file("long", noise(20_000));
     let limited = || {
@@ -84,7 +85,7 @@ fn a_file_that_may_not_be_so_long_is_an_error_and_the_end_of_nobody() {
 }
 
 #[test]
-fn idle_clients_beyond_the_limit_cost_no_time_and_are_served_when_others_leave() {
+fn idle_clients_beyond_the_limit_cost_no_time_and_are_served_later() {
     let tree = Tree::new();
     tree.file("f", "inside");
     let serve = start_limited(&tree.root(), &[]);
@@ -100,7 +101,7 @@ fn idle_clients_beyond_the_limit_cost_no_time_and_are_served_when_others_leave()
 }
 
 #[test]
-fn running_out_of_descriptors_costs_no_time_and_is_recovered_from() {
+fn exhausted_descriptors_cost_no_time_and_recover() {
     let tree = Tree::new();
     tree.file("f", "inside");
     let serve = Serve::start(&tree.root(), &["--ledger"]);
@@ -112,7 +113,7 @@ fn running_out_of_descriptors_costs_no_time_and_is_recovered_from() {
     last.send_get("/f");
     let ticks = ticks_while_waiting(&serve, &mut last, Duration::from_secs(1));
     assert!(ticks < TICKS_MAX, "{ticks} ticks");
-    // Those that stand are served meanwhile.
+    // Existing connections are served meanwhile.
     first.send("f HTTP/1.1\r\nHost: h\r\n\r\n");
     assert_eq!(first.read_reply().unwrap().body, b"inside");
     drop(clients);
@@ -123,9 +124,9 @@ fn running_out_of_descriptors_costs_no_time_and_is_recovered_from() {
     assert!(ended.stderr.contains("descriptors or memory were exhausted"), "{}", ended.stderr);
 }
 
-/// Who keeps a connection and asks nothing makes room for who asks.
+/// An idle connection is closed to make room for a client with a request.
 #[test]
-fn idle_clients_are_closed_when_descriptors_run_out() {
+fn idle_clients_are_closed_if_descriptors_are_exhausted() {
     let tree = Tree::new();
     tree.file("f", "inside");
     let serve = Serve::start(&tree.root(), &[]);
@@ -139,7 +140,7 @@ fn idle_clients_are_closed_when_descriptors_run_out() {
     limit(&serve, serve.process.next_descriptor());
     let mut last = Client::connect(serve.address);
     assert_eq!(last.get("/f").body, b"inside", "though all others stay");
-    // The others have been idle for less long: on a busy machine, too short to be closed with it.
+    // The others have been idle for a shorter time; on a busy machine too short to be closed too.
     assert!(idle[0].read_to_end().is_ok(), "the oldest made room");
     assert_eq!(serve.end(Signal::TERM).status.code(), Some(0));
 }
@@ -158,12 +159,12 @@ fn more_files_than_descriptors_are_served() {
 }
 
 #[test]
-fn remembered_files_make_room_for_clients() {
+fn cached_files_make_room_for_clients() {
     let tree = Tree::new();
     (0..50).for_each(|n| drop(tree.file(n.to_string(), noise(20_000))));
     let serve = Serve::start(&tree.root(), &[]);
     let mut client = Client::connect(serve.address);
-    // Every file that is remembered keeps a descriptor, and now there is none left.
+    // Every cached file keeps a descriptor, and now none is left.
     (0..50).for_each(|n| drop(client.get(&format!("/{n}"))));
     limit(&serve, serve.process.next_descriptor());
     let mut other = Client::connect(serve.address);
@@ -172,7 +173,7 @@ fn remembered_files_make_room_for_clients() {
 }
 
 #[test]
-fn connections_beyond_the_maximum_wait_for_their_turn() {
+fn connections_beyond_the_maximum_wait() {
     let tree = Tree::new();
     tree.file("f", "inside");
     let serve = Serve::start(&tree.root(), &["--max-connections", "10"]);
@@ -193,7 +194,7 @@ fn connections_beyond_the_maximum_wait_for_their_turn() {
     }
     let mut first: Vec<_> = (0..10).map(|_| served.recv().unwrap()).collect();
     assert!(served.recv_timeout(Duration::from_millis(300)).is_err(), "an eleventh is served");
-    // Those that stand are served again, and hold the others up.
+    // Existing connections are served again, and delay the others.
     assert!(
         first.iter_mut().all(|(client, body)| body == b"inside" && client.get("/f").status == 200)
     );
@@ -206,7 +207,7 @@ fn connections_beyond_the_maximum_wait_for_their_turn() {
 }
 
 #[test]
-fn a_full_disk_under_the_log_stops_nothing_and_is_told_once() {
+fn a_full_disk_of_the_log_is_reported_once_and_serving_continues() {
     let tree = Tree::new();
     tree.file("f", "inside");
     let mut serve = Serve::start(&tree.root(), &["--access-log", "/dev/full"]);
@@ -228,7 +229,7 @@ fn a_full_disk_under_the_log_stops_nothing_and_is_told_once() {
 }
 
 #[test]
-fn a_log_that_could_never_be_written_is_told_at_the_end() {
+fn an_unwritable_log_is_reported_at_the_end() {
     let tree = Tree::new();
     let serve = Serve::start(&tree.root(), &["--access-log", "/dev/full"]);
     let mut client = Client::connect(serve.address);
@@ -240,7 +241,7 @@ fn a_log_that_could_never_be_written_is_told_at_the_end() {
 }
 
 #[test]
-fn clients_that_come_and_go_leave_nothing_behind() {
+fn closed_clients_leave_nothing_behind() {
     let tree = Tree::new();
     tree.file("f", "inside");
     let serve = Serve::start(&tree.root(), &["--test-endpoints"]);
@@ -263,5 +264,5 @@ fn clients_that_come_and_go_leave_nothing_behind() {
     });
 }
 
-/// In a second: what it takes to hear of everybody, and far from a second.
+/// In each second: accepting all connections costs less than this, spinning far more.
 const TICKS_MAX: u64 = 20;

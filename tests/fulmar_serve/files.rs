@@ -1,4 +1,4 @@
-//! curl fetches files from `fulmar serve`: every kind, whole and in parts, and nothing else.
+//! curl fetches files from `fulmar serve`: all kinds, whole and in parts.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -39,7 +39,7 @@ fn every_kind_of_file_arrives_byte_for_byte() {
 }
 
 #[test]
-fn a_plus_sign_is_no_blank_and_a_query_is_no_name() {
+fn a_plus_sign_is_no_space_and_a_query_is_no_name() {
     let tree = Tree::new();
     tree.file("a b", "blank");
     tree.file("a+b", "plus");
@@ -52,7 +52,7 @@ fn a_plus_sign_is_no_blank_and_a_query_is_no_name() {
 }
 
 #[test]
-fn types_are_told_by_name() {
+fn types_follow_from_names() {
     let tree = Tree::new();
     let cases = [
         ("a.html", "text/html; charset=utf-8"),
@@ -81,7 +81,7 @@ fn types_are_told_by_name() {
 }
 
 #[test]
-fn a_changed_file_is_served_as_it_is_now() {
+fn a_changed_file_is_served_in_its_new_state() {
     let tree = Tree::new();
     for (len, more) in [(10, 20), (100_000, 200_000), (200_000, 5)] {
         tree.file("a", noise(len));
@@ -100,7 +100,7 @@ fn a_changed_file_is_served_as_it_is_now() {
 }
 
 #[test]
-fn single_ranges_are_the_bytes_asked_for() {
+fn single_ranges_are_the_requested_bytes() {
     for len in [1_000_usize, 104 * 1024] {
         let tree = Tree::new();
         let bytes = noise(len);
@@ -162,7 +162,7 @@ fn parts(reply: &Reply) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn several_ranges_come_as_parts() {
+fn several_ranges_are_sent_as_parts() {
     for len in [1_000_usize, 104 * 1024] {
         let tree = Tree::new();
         let bytes = noise(len);
@@ -180,7 +180,7 @@ fn several_ranges_come_as_parts() {
             })
             .collect();
         assert_eq!(parts(&reply), expected);
-        // Parts that overlap, or too many of them, cost more than the whole.
+        // Overlapping parts, or too many parts, would cost more than the whole.
         let many: Vec<_> = (0..65).map(|at| format!("{0}-{0}", at * 2)).collect();
         for asked in ["0-10,5-20", &many.join(",")] {
             let reply = Curl::new(&serve.url("/f.txt")).with(&["-r", asked]).run().reply;
@@ -212,7 +212,7 @@ fn a_range_is_for_one_state_of_the_file() {
 }
 
 #[test]
-fn conditions_are_kept() {
+fn conditional_requests_are_evaluated() {
     let tree = Tree::new();
     tree.file("f", noise(1000));
     let serve = Serve::start(&tree.root(), &[]);
@@ -247,13 +247,13 @@ fn conditions_are_kept() {
             }
         }
     }
-    // An entity tag counts more than a date.
+    // An entity tag takes precedence over a date.
     let both = ["-H", "If-None-Match: \"x\"", "-H", &format!("If-Modified-Since: {later}")];
     assert_eq!(Curl::new(&serve.url("/f")).with(&both).run().reply.status, 200);
 }
 
 #[test]
-fn curl_keeps_what_has_not_changed() {
+fn curl_keeps_unchanged_files() {
     let tree = Tree::new();
     tree.file("f", noise(1000));
     let serve = Serve::start(&tree.root(), &[]);
@@ -271,7 +271,7 @@ fn curl_keeps_what_has_not_changed() {
 }
 
 #[test]
-fn head_says_what_get_would() {
+fn head_has_the_fields_of_get() {
     let tree = Tree::new();
     tree.file("small", noise(100));
     tree.file("large", noise(104 * 1024));
@@ -280,7 +280,7 @@ fn head_says_what_get_would() {
     for target in ["/small", "/large", "/", "/d", "/d/", "/none", "/bytes/70000", "/%2e%2e/x"] {
         let said = |reply: &Reply| {
             let mut fields = reply.fields.clone();
-            fields.retain(|(name, _)| name != "date"); // a second may pass
+            fields.retain(|(name, _)| name != "date"); // the clock may advance by a second
             (reply.status, fields)
         };
         let got = get(&serve.url(target));
@@ -314,7 +314,7 @@ fn a_directory_ends_in_a_slash() {
 }
 
 #[test]
-fn directories_are_not_listed_unless_asked() {
+fn directories_are_not_listed_by_default() {
     let tree = Tree::new();
     tree.file("d/x", "");
     let serve = Serve::start(&tree.root(), &[]);
@@ -324,14 +324,14 @@ fn directories_are_not_listed_unless_asked() {
     assert_eq!(get(&serve.url("/d/x")).status, 200);
 }
 
-/// The links of a page to what lies below it.
+/// The links of a page to names below it.
 fn links(page: &str) -> Vec<String> {
     let links = page.split("<a href=\"./").skip(1);
     links.map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
 }
 
 #[test]
-fn a_listing_leads_to_every_file_whatever_its_name() {
+fn a_listing_links_to_files_with_any_name() {
     let tree = Tree::new();
     let names: [&[u8]; 15] = [
         b"line\nbreak\r",
@@ -379,7 +379,7 @@ fn a_listing_leads_to_every_file_whatever_its_name() {
 }
 
 #[test]
-fn dot_files_do_not_exist_unless_asked_for() {
+fn dot_files_are_hidden_by_default() {
     let tree = Tree::new();
     tree.file(".env", "x");
     tree.file(".git/config", "x");
@@ -396,7 +396,7 @@ fn dot_files_do_not_exist_unless_asked_for() {
 }
 
 #[test]
-fn links_work_inside_and_lead_nowhere_outside() {
+fn links_work_inside_and_not_outside() {
     let tree = Tree::new();
     tree.file("real/file", "inside");
     let root = tree.root();
@@ -435,7 +435,7 @@ fn links_work_inside_and_lead_nowhere_outside() {
 }
 
 #[test]
-fn no_way_of_writing_dots_climbs() {
+fn no_encoding_of_dots_leaves_the_root() {
     let tree = Tree::new();
     tree.file("d/x", "inside");
     let serve = Serve::start(&tree.root(), &["--list", "--hidden"]);
@@ -471,7 +471,7 @@ fn no_way_of_writing_dots_climbs() {
             assert!(matches!(reply.status, 400 | 404), "{target}: {}", reply.status);
         }
     }
-    // Names that only look like it.
+    // Names that only look similar.
     tree.file("..d/...", "inside");
     assert_eq!(get(&serve.url("/..d/...")).body, b"inside");
 }
@@ -510,7 +510,7 @@ fn uploads_are_echoed() {
         &["-H", "Transfer-Encoding: chunked", "-H", "Expect: 100-continue"],
         &["--http1.0", "-H", "Expect:"],
     ];
-    // Who waits waits for the answer, and not for a second.
+    // curl waits for the response, not for its timeout of a second.
     let upload = ["--expect100-timeout", "60", "--data-binary", &upload];
     for arguments in cases {
         let curl = Curl::new(&serve.url("/echo")).with(&upload);
@@ -520,7 +520,7 @@ fn uploads_are_echoed() {
         assert_eq!(fetched.statuses, statuses, "{arguments:?}");
         assert!(fetched.reply.body == bytes, "{arguments:?}: other bytes");
     }
-    // A final status instead of 100 spares curl the upload.
+    // A final status instead of 100 saves the upload.
     let curl = Curl::new(&serve.url("/none")).with(&upload);
     let fetched = curl.with(&["-H", "Expect: 100-continue"]).run();
     assert_eq!(fetched.statuses, [405]);
@@ -546,7 +546,7 @@ fn connections_are_kept() {
 }
 
 #[test]
-fn http_1_0_gets_answers_that_it_understands() {
+fn http_1_0_responses_have_no_chunks() {
     let tree = Tree::new();
     tree.file("f", noise(104 * 1024));
     let serve = Serve::start(&tree.root(), &["--test-endpoints"]);
@@ -558,7 +558,7 @@ fn http_1_0_gets_answers_that_it_understands() {
     assert_eq!((reply.status, reply.body.len()), (200, 104 * 1024));
     let connection = reply.field("connection").unwrap_or("close").to_ascii_lowercase();
     assert!(matches!(connection.as_str(), "keep-alive" | "close"), "{connection}");
-    // What curl is told, it must be able to do.
+    // `Accept-Encoding` only lists codings that curl supports.
     let mut command = curl::plain();
     command.args(keep).args(["-o", "/dev/null"]).arg(serve.url("/bytes/[1-5]"));
     assert_eq!(connects(&mut command), if connection == "close" { 5 } else { 1 });

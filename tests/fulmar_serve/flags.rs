@@ -1,4 +1,4 @@
-//! What the flags of `fulmar serve` do, as curl and others see it.
+//! The flags of `fulmar serve`, tested with curl and other clients.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -24,7 +24,7 @@ fn site() -> Tree {
     tree
 }
 
-/// The answer to one request with these lines after the first.
+/// The response to a request with this first line and these fields.
 fn ask(address: SocketAddr, line: &str, fields: &[&str]) -> Reply {
     let mut client = Client::connect(address);
     let fields: String = fields.iter().map(|field| format!("{field}\r\n")).collect();
@@ -32,7 +32,7 @@ fn ask(address: SocketAddr, line: &str, fields: &[&str]) -> Reply {
     client.read_head().unwrap()
 }
 
-/// What curl prints for these arguments.
+/// The output of curl with these arguments.
 fn curl(arguments: &[&str]) -> String {
     text(&run(peer("curl").args(["-s", "--max-time", "60"]).args(arguments)).stdout)
 }
@@ -43,7 +43,7 @@ fn curl_fails(arguments: &[&str]) -> bool {
 }
 
 #[test]
-fn bad_values_are_named() {
+fn invalid_values_are_in_the_message() {
     let tree = site();
     let certs = Certs::new();
     let (cert, key) = certs.files(Who::Server);
@@ -88,7 +88,7 @@ fn bad_values_are_named() {
 }
 
 #[test]
-fn headers_are_in_every_answer() {
+fn headers_are_in_every_response() {
     let tree = site();
     let flags = ["--header", "Cache-Control: max-age=60", "--header", "X-Frame-Options:DENY"];
     let serve = Serve::start(&tree.root(), &flags);
@@ -102,7 +102,7 @@ fn headers_are_in_every_answer() {
 }
 
 #[test]
-fn pages_of_everywhere_may_read() {
+fn cors_allows_all_origins() {
     let tree = site();
     let serve = Serve::start(&tree.root(), &["--cors", "*"]);
     let reply = ask(serve.address, "GET /f", &["Origin: https://a.example"]);
@@ -114,14 +114,14 @@ fn pages_of_everywhere_may_read() {
 }
 
 #[test]
-fn pages_of_some_origins_may_read() {
+fn cors_allows_listed_origins() {
     let tree = site();
     let flags = ["--cors", "https://a.example", "--cors", "http://b.example:81", "--auth", "u:p"];
     let serve = Serve::start(&tree.root(), &flags);
     for origin in ["https://a.example", "http://b.example:81"] {
         let asked = [&format!("Origin: {origin}")[..], "Access-Control-Request-Method: GET"];
         let preflight = ask(serve.address, "OPTIONS /f", &asked);
-        assert_eq!(preflight.status, 204, "nobody is asked for a password yet");
+        assert_eq!(preflight.status, 204, "no password is required yet");
         assert_eq!(preflight.field("access-control-allow-origin"), Some(origin));
         assert_eq!(preflight.field("access-control-allow-methods"), Some("GET, HEAD"));
         assert_eq!(preflight.field("access-control-allow-headers"), Some("*, Authorization"));
@@ -143,7 +143,7 @@ fn pages_of_some_origins_may_read() {
 }
 
 #[test]
-fn a_single_page_answers_for_names_that_it_made_up() {
+fn a_single_page_application_gets_unknown_names() {
     let tree = site();
     tree.file("sub/x.js", "script");
     let serve = Serve::start(&tree.root(), &["--spa"]);
@@ -174,7 +174,7 @@ fn a_single_page_answers_for_names_that_it_made_up() {
 }
 
 #[test]
-fn users_are_asked_for_their_password() {
+fn a_password_is_required() {
     let tree = site();
     let users = tree.beside("users");
     // htpasswd -nbB -C 4 bob secret
@@ -193,12 +193,12 @@ fn users_are_asked_for_their_password() {
         assert_eq!(with("ann:open sesame"), if right { "200" } else { "401" });
         assert_eq!([with("ann:wrong"), with("nobody:open sesame"), with("ann:")], ["401"; 3]);
         assert_eq!(ask(serve.address, "GET /f", &["Authorization: Basic !"]).status, 401);
-        assert_eq!(serve.end(Signal::TERM).stderr, "", "nobody reads along on loopback");
+        assert_eq!(serve.end(Signal::TERM).stderr, "", "loopback is not readable on the network");
     }
 }
 
 #[test]
-fn guessing_is_limited_and_known_clients_are_not() {
+fn guessing_is_limited_and_valid_users_are_not() {
     let tree = site();
     let users = tree.beside("users");
     // htpasswd -nbB -C 4 bob secret
@@ -222,7 +222,7 @@ fn guessing_is_limited_and_known_clients_are_not() {
 }
 
 #[test]
-fn high_costs_are_taken_and_warned_of() {
+fn high_bcrypt_costs_are_accepted_with_a_warning() {
     let tree = site();
     let users = tree.beside("users");
     let hash = |cost| format!("$2y${cost}$xFX8CHbZyifNyiAQX6KyU.Vum8NhR.1t9RGLNso4HFLnbHHyCMOLy");
@@ -231,9 +231,9 @@ fn high_costs_are_taken_and_warned_of() {
         fs::write(&users, lines.concat()).unwrap();
         let serve = Serve::start(&tree.root(), &["--auth", users.to_str().unwrap()]);
         assert_eq!(ask(serve.address, "GET /f", &[]).status, 401);
-        let said = serve.end(Signal::TERM).stderr;
-        assert_eq!(said.lines().count(), warning.iter().len(), "{said}");
-        assert!(said.contains(warning.unwrap_or_default()), "{said}");
+        let stderr = serve.end(Signal::TERM).stderr;
+        assert_eq!(stderr.lines().count(), warning.iter().len(), "{stderr}");
+        assert!(stderr.contains(warning.unwrap_or_default()), "{stderr}");
     }
 }
 
@@ -249,7 +249,7 @@ fn unhashed_passwords_in_a_file_cause_a_warning() {
 }
 
 #[test]
-fn passwords_in_the_clear_are_warned_of() {
+fn unencrypted_passwords_cause_a_warning() {
     let tree = site();
     let certs = Certs::new();
     let (cert, key) = certs.files(Who::Server);
@@ -266,9 +266,9 @@ fn passwords_in_the_clear_are_warned_of() {
 }
 
 #[test]
-fn what_was_compressed_beforehand_is_sent() {
+fn precompressed_files_are_sent() {
     let tree = site();
-    let page = "a page that says little, many times over; ".repeat(50);
+    let page = "a page with repeated content, many times; ".repeat(50);
     let page = tree.file("page.txt", page);
     run(peer("gzip").arg("-k").arg(&page));
     let serve = Serve::start(&tree.root(), &["--precompressed"]);
@@ -287,7 +287,7 @@ fn what_was_compressed_beforehand_is_sent() {
 #[test]
 fn older_compressed_files_are_sent_with_one_warning() {
     let tree = site();
-    let plain = "a page that says little, many times over; ".repeat(50);
+    let plain = "a page with repeated content, many times; ".repeat(50);
     for name in ["a\n.txt", "b.txt"] {
         let page = tree.file(name, &plain);
         run(peer("gzip").arg("-k").arg(&page));
@@ -303,13 +303,13 @@ fn older_compressed_files_are_sent_with_one_warning() {
         let reply = ask(serve.address, &format!("GET {target}"), &["Accept-Encoding: gzip"]);
         assert_eq!(reply.field("content-encoding"), Some("gzip"), "{target}");
     }
-    let said = serve.end(Signal::TERM).stderr;
-    assert!(said.starts_with("fulmar: 'a\\n.txt.gz' is older than the file that"), "{said}");
-    assert_eq!(said.lines().count(), 1, "{said}");
+    let stderr = serve.end(Signal::TERM).stderr;
+    assert!(stderr.starts_with("fulmar: 'a\\n.txt.gz' is older than the file that"), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
 }
 
 #[test]
-fn files_may_be_put_where_that_is_allowed() {
+fn uploads_are_accepted_if_enabled() {
     let tree = site();
     let file = tree.beside("new");
     fs::write(&file, "new content").unwrap();
@@ -336,7 +336,7 @@ fn files_may_be_put_where_that_is_allowed() {
 }
 
 #[test]
-fn figures_are_on_a_listener_of_their_own() {
+fn metrics_have_a_separate_listener() {
     let tree = site();
     let flags = [&["--metrics", "127.0.0.1:0", "--threads", "2"], BY_CALLS].concat();
     let mut serve = Serve::start(&tree.root(), &flags);
@@ -350,7 +350,7 @@ fn figures_are_on_a_listener_of_their_own() {
         let line = figures.lines().find_map(|line| line.strip_prefix(&format!("{sample} ")));
         line.unwrap_or_else(|| panic!("no {sample} in\n{figures}")).parse::<f64>().unwrap()
     };
-    // An answer is counted when it has been sent: its client may be faster.
+    // A response is counted after it was sent, so its client may be faster.
     let answers = "fulmar_http_request_duration_seconds_count";
     eventually("everything is counted", || of(&curl(&["-f", &url]), answers) >= 40.0);
     let figures = curl(&["-f", &url]);
@@ -365,7 +365,7 @@ fn figures_are_on_a_listener_of_their_own() {
     assert!((2.0..8.0).contains(&value("fulmar_syscalls_per_request")), "{figures}");
     assert!(figures.contains("# TYPE fulmar_ring_operations_total counter\n"), "{figures}");
     assert_eq!(curl(&["-o", "/dev/null", "-w", "%{content_type}", &url]), CONTENT_TYPE);
-    assert_eq!(Client::connect(serve.address).get("/metrics").status, 404, "not for everybody");
+    assert_eq!(Client::connect(serve.address).get("/metrics").status, 404, "not public");
     assert!(curl_fails(&["-f", url.trim_end_matches("metrics")]));
     assert_eq!(serve.end(Signal::TERM).status.code(), Some(0));
 }
@@ -397,7 +397,7 @@ fn requests_have_identifiers() {
 }
 
 #[test]
-fn tls_is_spoken_with_the_certificate_of_the_name() {
+fn sni_selects_the_certificate() {
     let tree = site();
     let certs = Certs::new();
     let (cert, key) = certs.files(Who::Server);
@@ -423,11 +423,11 @@ fn tls_is_spoken_with_the_certificate_of_the_name() {
     }
     let plain = serve.process.wait_stdout("http://");
     let plain = plain.trim().rsplit(' ').next().unwrap();
-    assert_eq!(curl(&[&format!("{plain}f")]), "inside", "beside it, as it was asked for");
+    assert_eq!(curl(&[&format!("{plain}f")]), "inside", "next to it, as requested");
 }
 
 #[test]
-fn a_renewed_certificate_is_read_at_sighup() {
+fn certificates_are_reloaded_at_sighup() {
     let tree = site();
     let certs = Certs::new();
     let names = ["cert", "key"].map(|name| tree.beside(name));
@@ -454,7 +454,7 @@ fn a_renewed_certificate_is_read_at_sighup() {
 }
 
 #[test]
-fn clients_show_certificates_where_they_have_to() {
+fn client_certificates_are_required() {
     let tree = site();
     let certs = Certs::new();
     let (cert, key) = certs.files(Who::Server);
@@ -475,7 +475,7 @@ fn clients_show_certificates_where_they_have_to() {
 }
 
 #[test]
-fn it_listens_in_several_places() {
+fn several_listeners_are_possible() {
     let tree = site();
     let socket = tree.beside("socket");
     let log = tree.beside("log");
@@ -497,13 +497,13 @@ fn it_listens_in_several_places() {
 }
 
 #[test]
-fn an_address_has_so_many_places() {
+fn connections_per_address_are_limited() {
     let tree = site();
     let serve = Serve::start(&tree.root(), &["--max-connections-per-address", "1"]);
     let mut first = Client::connect(serve.address);
     assert_eq!(first.get("/f").status, 200);
     let mut second = TcpStream::connect(serve.address).unwrap();
-    let _ = second.write_all(b"GET /f HTTP/1.1\r\nHost: h\r\n\r\n"); // it may be gone already
+    let _ = second.write_all(b"GET /f HTTP/1.1\r\nHost: h\r\n\r\n"); // may be closed already
     let mut answer = Vec::new();
     let ended = second.read_to_end(&mut answer);
     assert!(ended.is_err() || answer.is_empty(), "{}", text(&answer));
@@ -517,14 +517,14 @@ fn an_address_has_so_many_places() {
 }
 
 #[test]
-fn a_client_may_be_slow_where_no_rate_is_asked() {
+fn slow_clients_are_accepted_without_a_minimum_rate() {
     let tree = site();
     let serve = Serve::start(&tree.root(), &["--min-rate", "0"]);
     assert_eq!(Client::connect(serve.address).get("/f").status, 200);
 }
 
 #[test]
-fn a_proxy_says_who_asks() {
+fn the_proxy_header_sets_the_client_address() {
     let tree = site();
     let certs = Certs::new();
     let (cert, key) = certs.files(Who::Server);
@@ -540,7 +540,7 @@ fn a_proxy_says_who_asks() {
     let mut silent = Client::connect(serve.address);
     silent.send("GET /f HTTP/1.1\r\nHost: h\r\n\r\n");
     let answer = silent.read_to_end().unwrap_or_default();
-    assert_eq!(replies(&answer).unwrap().len(), 0, "without a header nobody is heard");
+    assert_eq!(replies(&answer).unwrap().len(), 0, "connections without a header are closed");
     serve.end(Signal::TERM);
     let lines = fs::read_to_string(log).unwrap();
     let peers: Vec<_> = lines.lines().map(|line| line.split(' ').next().unwrap()).collect();
@@ -559,7 +559,7 @@ fn lines(path: &Path) -> usize {
 }
 
 #[test]
-fn a_log_that_was_moved_away_is_begun_anew_at_sighup() {
+fn a_moved_log_is_reopened_at_sighup() {
     let tree = site();
     let (log, old) = (tree.beside("log"), tree.beside("log.1"));
     let flags = ["--access-log", log.to_str().unwrap(), "--threads", "2"];
@@ -568,7 +568,7 @@ fn a_log_that_was_moved_away_is_begun_anew_at_sighup() {
     eventually("the first line is written", || lines(&log) == 1);
     fs::rename(&log, &old).unwrap();
     serve.process.signal(Signal::HUP);
-    // Each thread begins it anew by itself; until then it writes into the old one.
+    // Each thread reopens the log by itself. Until then it writes to the old file.
     let mut asked = 1;
     eventually("there is a new one", || {
         Client::connect(serve.address).get("/f");

@@ -1,4 +1,4 @@
-//! Other people's clients and load generators against `fulmar serve`.
+//! Other clients and load generators against `fulmar serve`.
 
 use std::path::{Path, PathBuf};
 
@@ -32,8 +32,7 @@ fn wrk(arguments: &[&str], url: &str) -> String {
     report
 }
 
-/// What the server counted is what the other side counted, give or take what was under way when
-/// it stopped.
+/// The counts of both sides agree, except for requests in progress at the end.
 fn requests(client: &mut Client) -> u64 {
     let reply = client.get("/.ledger");
     let json: serde_json::Value = serde_json::from_slice(&reply.body).unwrap();
@@ -46,7 +45,7 @@ fn reported(report: &str) -> u64 {
 }
 
 #[test]
-fn wrk_finds_no_fault() {
+fn wrk_reports_no_error() {
     let tree = Tree::new();
     tree.file("small", noise(128));
     tree.file("large", noise(104 * 1024));
@@ -71,13 +70,13 @@ fn wrk_pipelines() {
     wrk(&["-s", lua.to_str().unwrap()], &serve.url("/"));
     let calls = client.ledger().since(&before.1).total();
     let served = requests(&mut client) - before.0;
-    // However few a busy machine lets wrk ask, beside what its connections cost by themselves.
+    // A busy machine may let wrk send few requests, in addition to the calls for its connections.
     let connections = 32 * 8;
     assert!(calls * 5 <= served + 5 * connections, "{calls} calls for {served} requests");
 }
 
 #[test]
-fn h2load_finds_no_fault() {
+fn h2load_reports_no_error() {
     let tree = Tree::new();
     tree.file("small", noise(128));
     tree.file("large", noise(104 * 1024));

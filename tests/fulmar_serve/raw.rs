@@ -1,4 +1,4 @@
-//! Bytes on real sockets against `fulmar serve`: what must be refused, and what must not be lost.
+//! Bytes on real sockets against `fulmar serve`: required refusals, and data that must not be lost.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -12,14 +12,14 @@ use fulmar_tests::tree::{Tree, noise};
 
 use crate::signals::peak;
 
-/// Sends bytes, and reads everything until the server closes; it must not reset.
+/// Sends bytes, and reads until the server closes. A reset is an error.
 fn exchange(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut client = Client::connect(address);
     client.send(bytes);
     client.read_to_end().expect("an end, not a reset")
 }
 
-/// What is only cut short is no refusal's business: [`a_body_that_ends_too_early_is_not_complete`].
+/// Excludes truncated requests, which are tested in [`a_body_that_ends_too_early_is_not_complete`].
 fn is_whole(case: &Case) -> bool {
     case.expected != "eof"
 }
@@ -32,7 +32,7 @@ fn assert_refused(case: &Case, answer: &[u8]) {
         None => (&case.expected[..], false),
     };
     if in_body {
-        // Refused in time, or begun and then cut: never complete.
+        // Refused at once, or begun and then cut: never complete.
         let is_refusal = |all: &Vec<Reply>| all.len() == 1 && all[0].status.to_string() == status;
         let refused = replies.as_ref().is_ok_and(is_refusal);
         assert!(replies.is_err() || refused, "{what}: {replies:?}");
@@ -67,9 +67,10 @@ fn bad_requests_are_refused_byte_by_byte() {
             let address = serve.address;
             scope.spawn(move || {
                 let mut client = Client::connect(address);
-                // Some are only wrong once the head is at its end, which is in what follows.
+                // Some requests are only invalid once their head is complete, which needs the
+                // following bytes.
                 for byte in [&case.bytes, GOOD].concat() {
-                    // The answer may come before the last byte, and the end soon after.
+                    // The response may arrive before the last byte, and the close soon after.
                     if client.socket().write_all(&[byte]).is_err() {
                         break;
                     }
@@ -108,12 +109,12 @@ fn the_next_request_begins_where_this_one_ends() {
     tree.file("f", "inside");
     let serve = Serve::start(&tree.root(), &[]);
     let mut client = Client::connect(serve.address);
-    // No length: no body. What looks like one is the next request's method.
+    // No length means no body. The following bytes are the next request's method.
     client.send("POST /f HTTP/1.1\r\nHost: h\r\n\r\nhelloGET /f HTTP/1.1\r\nHost: h\r\n\r\n");
     client.send_get("/f");
     let statuses = [(); 3].map(|()| client.read_reply().unwrap().status);
     assert_eq!(statuses, [405, 405, 200]);
-    // A body that nobody wanted is no request.
+    // An ignored body is no request.
     let body = "GET /f HTTP/1.1\r\nHost: h\r\n\r\n";
     let len = body.len();
     client.send(format!("POST /f HTTP/1.1\r\nHost: h\r\nContent-Length: {len}\r\n\r\n{body}"));
@@ -121,7 +122,7 @@ fn the_next_request_begins_where_this_one_ends() {
     assert_eq!(client.read_reply().unwrap().status, 405);
     let head = client.read_head().unwrap();
     assert_eq!((head.status, head.field("content-length")), (200, Some("6")));
-    // Nothing is left over that would be answered.
+    // No bytes are left that would get a response.
     client.send("GET /f HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
     assert_eq!(replies(&client.read_to_end().unwrap()).unwrap().len(), 1);
 }
@@ -142,24 +143,24 @@ fn versions_and_expectations() {
     let unknown = b"GET /f HTTP/1.1\r\nHost: h\r\nExpect: the unexpected\r\n\r\n";
     let refused = replies(&exchange(serve.address, unknown)).unwrap();
     assert_eq!((refused.len(), refused[0].status), (1, 417));
-    // HTTP/1.0 has no chunks: what has no length ends with the connection.
+    // HTTP/1.0 has no chunks: a response without a length ends with the connection.
     let mut client = Client::connect(serve.address);
     client.send("GET /stream/100 HTTP/1.0\r\n\r\n");
     let head = client.read_head().unwrap();
     assert_eq!((head.status, head.field("transfer-encoding")), (200, None));
     assert_eq!(head.field("connection"), Some("close"));
     assert!(client.read_bytes(100).starts_with(b"0123456789"));
-    // The host of the target is the one that counts; its path is what is served.
+    // The host in the target takes precedence; its path is served.
     let mut client = Client::connect(serve.address);
     client.send("GET http://h:80/f HTTP/1.1\r\nHost: h:80\r\n\r\n");
     assert_eq!(client.read_reply().unwrap().body, b"inside");
 }
 
-/// Sends `head` and eight megabytes that nobody wants, all of it before anything is read.
+/// Sends `head` and eight megabytes of unwanted body before it reads anything.
 fn refused_while_sending(address: SocketAddr, head: &str) -> Reply {
     let mut client = Client::connect(address);
     let bytes = [head.as_bytes(), &vec![b'x'; 8 << 20]].concat();
-    // What the server does not want any more, it need not take.
+    // The server need not receive a body that it has refused.
     let _ = client.socket().write_all(&bytes);
     let mut reply = client.read_head().unwrap_or_else(|error| panic!("{head:?}: {error}"));
     reply.body = client.read_bytes(reply.field("content-length").unwrap().parse().unwrap());
@@ -167,11 +168,11 @@ fn refused_while_sending(address: SocketAddr, head: &str) -> Reply {
 }
 
 #[test]
-fn the_answer_to_a_bad_request_is_not_lost_while_the_client_still_sends() {
+fn the_response_to_a_bad_request_is_not_lost_while_the_client_sends() {
     let tree = Tree::new();
     tree.file("f", "inside");
     let serve = Serve::start(&tree.root(), &[]);
-    // The end of chunks cannot be foreseen: that the connection will close is not said then.
+    // The end of a chunked body is unknown, so the response does not announce the close.
     let close = Some("close");
     for (head, status, connection) in [
         ("GET / HTTP/1.1\r\nHost: h\r\nbad\r\n\r\n", 400, close),
@@ -189,7 +190,7 @@ fn the_answer_to_a_bad_request_is_not_lost_while_the_client_still_sends() {
 }
 
 #[test]
-fn a_request_may_come_byte_by_byte() {
+fn a_request_may_arrive_byte_by_byte() {
     let tree = Tree::new();
     tree.file("f", "inside");
     let serve = Serve::start(&tree.root(), &["--test-endpoints"]);
@@ -201,7 +202,7 @@ fn a_request_may_come_byte_by_byte() {
     for byte in [chunked, sized, get].concat().bytes() {
         client.send([byte]);
     }
-    // The trailer comes back: read up to the end of the chunks, then it.
+    // The trailer is echoed: read up to the end of the chunks, then the trailer.
     let head = client.read_head().unwrap();
     assert_eq!(head.field("transfer-encoding"), Some("chunked"));
     let mut body = Vec::new();
@@ -215,7 +216,7 @@ fn a_request_may_come_byte_by_byte() {
 }
 
 #[test]
-fn a_client_that_has_finished_still_gets_its_answers() {
+fn a_half_closed_client_gets_its_responses() {
     let tree = Tree::new();
     tree.file("large", noise(20 << 20));
     let serve = Serve::start(&tree.root(), &["--test-endpoints"]);
@@ -239,7 +240,7 @@ fn a_client_that_has_finished_still_gets_its_answers() {
 }
 
 #[test]
-fn a_thousand_pipelined_requests_are_answered_in_order() {
+fn a_thousand_pipelined_requests_get_responses_in_order() {
     let tree = Tree::new();
     tree.file("small", noise(100));
     tree.file("large", noise(104 * 1024));
@@ -269,14 +270,14 @@ fn a_thousand_pipelined_requests_are_answered_in_order() {
 }
 
 #[test]
-fn a_pipeliner_that_does_not_read_is_not_read_ahead_for_ever() {
+fn read_ahead_of_pipelined_requests_is_limited() {
     let tree = Tree::new();
     let serve = Serve::start(&tree.root(), &["--test-endpoints", "--send-timeout", "60"]);
     let mut client = Client::connect(serve.address);
     assert_eq!(client.get("/bytes/10").body.len(), 10);
     let before = peak(&serve);
     let mut socket = client.socket().try_clone().unwrap();
-    // More requests than the buffers of any kernel hold, and ten times as many bytes of responses.
+    // More requests than any kernel's buffers hold, and ten times as many bytes of responses.
     let request = b"GET /bytes/10000 HTTP/1.1\r\nHost: h\r\nX-Padding: 0123456789\r\n\r\n";
     let batch = request.repeat(1_000);
     let writer = thread::spawn(move || {
@@ -284,12 +285,12 @@ fn a_pipeliner_that_does_not_read_is_not_read_ahead_for_ever() {
         while sent < PIPELINE_MAX {
             match socket.write(&batch) {
                 Ok(n) => sent += n,
-                Err(_) => break, // the client has gone, below
+                Err(_) => break, // closed below
             }
         }
         sent
     });
-    // It is served otherwise, while that one is kept waiting.
+    // Other clients are served while this one is blocked.
     for _ in 0..100 {
         assert_eq!(Client::connect(serve.address).get("/bytes/10").body.len(), 10);
     }
@@ -323,12 +324,12 @@ fn pipelined_requests_share_their_calls() {
             }
         }
     });
-    // Three for sixteen, and a few when the file is looked at anew.
+    // Three for sixteen, and a few when the file is checked again.
     assert!(calls.total() * 4 <= rounds * 16, "{calls:?}");
 }
 
 #[test]
-fn slow_clients_are_closed_and_others_served_meanwhile() {
+fn slow_clients_are_closed_while_others_are_served() {
     let tree = Tree::new();
     tree.file("f", "inside");
     let cases = [
@@ -338,7 +339,7 @@ fn slow_clients_are_closed_and_others_served_meanwhile() {
         ("--idle-timeout", ""),
         ("--idle-timeout", "GET /f HTTP/1.1\r\nHost: h\r\n\r\n"),
     ];
-    // At the same time, and with more time than anybody is late on a busy machine.
+    // Runs all at the same time. The timeouts exceed any delay of a busy machine.
     thread::scope(|scope| {
         for (flag, bytes) in cases {
             let tree = &tree;
@@ -373,14 +374,14 @@ fn slow_ones_are_closed(tree: &Tree, flag: &str, bytes: &str) {
 }
 
 #[test]
-fn a_client_that_drips_its_head_is_closed_all_the_same() {
+fn a_client_that_drips_its_head_is_closed() {
     let tree = Tree::new();
     let serve = Serve::start(&tree.root(), &["--head-timeout", "0.3"]);
     let mut client = Client::connect(serve.address);
     client.send("GET / HTTP/1.1\r\n");
     let start = fulmar_sys::now();
-    // A byte at a time buys no time. Twenty seconds are the default.
-    eventually("the end of its patience", || client.socket().write_all(b"X").is_err());
+    // Single bytes do not extend the timeout. Twenty seconds are the default.
+    eventually("the head timeout", || client.socket().write_all(b"X").is_err());
     assert!(start.elapsed().as_secs() < 18);
 }
 
@@ -407,12 +408,12 @@ fn a_client_that_does_not_read_is_closed() {
         serve.process.descriptors() <= before + 1
     });
     for client in &mut clients {
-        // What was sent before is there, and it is not all.
+        // The bytes sent before are there, but not the whole response.
         let end = client.read_to_end();
         assert!(end.is_err() || end.is_ok_and(|bytes| bytes.len() < 20 << 20));
     }
 }
 
 const PIPELINE_MAX: usize = 1 << 30;
-/// What follows a bad request, and is never answered.
+/// A request after a bad one, which never gets a response.
 const GOOD: &[u8] = b"GET /bytes/7 HTTP/1.1\r\nHost: h\r\n\r\n";

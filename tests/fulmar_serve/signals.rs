@@ -1,5 +1,5 @@
-//! `fulmar serve` while signals arrive all the time, when clients leave in the middle of answers,
-//! and with no more memory than it needs.
+//! `fulmar serve` under constant signals, with clients that disconnect in the middle of responses,
+//! and with limited memory.
 
 use std::io::Write;
 use std::thread;
@@ -9,7 +9,8 @@ use fulmar_tests::process::{Serve, eventually, is_asleep, peer};
 use fulmar_tests::tree::{Tree, noise};
 use rustix::process::Signal;
 
-/// A stop and its end interrupt every wait of every thread (signal(7)): `EINTR`, without a handler.
+/// Stopping and continuing a process interrupts every wait of every thread (signal(7)): `EINTR`
+/// without a handler.
 #[test]
 fn interrupted_waits_are_no_errors() {
     let tree = Tree::new();
@@ -25,8 +26,8 @@ fn interrupted_waits_are_no_errors() {
     let mut looks = 0;
     eventually("waits are interrupted", || {
         for _ in 0..10 {
-            // On a busy machine it takes a while until it is back in its wait.
-            eventually("everybody waits", || is_asleep(serve.process.id()));
+            // On a busy machine it takes a while until it waits again.
+            eventually("all threads wait", || is_asleep(serve.process.id()));
             interrupt();
         }
         looks += 1;
@@ -47,10 +48,10 @@ fn interrupted_waits_are_no_errors() {
     assert_eq!((ended.status.code(), &ended.stderr[..]), (Some(0), ""));
 }
 
-/// Who leaves in the middle of an answer is a failed `send`, not a signal: neither from memory,
-/// nor from a file, where no flag forbids it.
+/// If a client disconnects in the middle of a response, `send` fails without a signal: from memory,
+/// and from a file, where `sendfile` has no flag against it.
 #[test]
-fn clients_that_leave_in_the_middle_are_no_signal() {
+fn clients_that_disconnect_raise_no_signal() {
     let tree = Tree::new();
     tree.file("large", noise(8 << 20));
     let serve = Serve::start(&tree.root(), &["--test-endpoints"]);
@@ -63,15 +64,16 @@ fn clients_that_leave_in_the_middle_are_no_signal() {
     assert_eq!(serve.end(Signal::TERM).status.code(), Some(0));
 }
 
-/// The most memory that a process has had, in kilobytes (proc(5)): its own pages, and those of its
-/// file that it has come by, which are a few megabytes more or less.
+/// The peak memory of a process in kilobytes (proc(5)): its own pages, and the resident ones of its
+/// file, which vary by a few megabytes.
 pub(crate) fn peak(serve: &Serve) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", serve.process.id())).unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     peak.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// Sends `lead` and then `flood` for ever; how much of it was taken, and what was answered.
+/// Sends `lead` and then `flood` without end. Returns how many bytes were accepted, and the
+/// response.
 fn flood(serve: &Serve, lead: &str, flood: &[u8]) -> (usize, Vec<u8>) {
     let mut client = Client::connect(serve.address);
     client.send(lead);
@@ -86,9 +88,9 @@ fn flood(serve: &Serve, lead: &str, flood: &[u8]) -> (usize, Vec<u8>) {
     (taken.join().unwrap(), answer)
 }
 
-/// Whatever has no end is ended, and none of it is kept.
+/// Endless input is cut off and not stored.
 #[test]
-fn floods_are_cut_and_take_no_memory() {
+fn floods_are_cut_off_without_using_memory() {
     let tree = Tree::new();
     let limited = ["-c", "ulimit -v 400000; exec \"$@\"", "sh"];
     let mut command = peer("sh");
@@ -127,7 +129,7 @@ fn floods_are_cut_and_take_no_memory() {
         assert!(all.len() <= 1 && all.iter().all(|reply| reply.status >= 400), "{all:?}");
     }
     let grown = peak(&serve) - before;
-    assert!(grown < 32_000, "{grown} kB more than before"); // each flood is far more
+    assert!(grown < 32_000, "{grown} kB more than before"); // each flood is far larger
     assert_eq!(Client::connect(serve.address).get("/bytes/1").body.len(), 1);
     eventually("all are closed", || serve.process.descriptors() < 20);
     assert_eq!(serve.end(Signal::TERM).status.code(), Some(0));

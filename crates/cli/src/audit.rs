@@ -15,14 +15,14 @@ use fulmar_audit::report::{AuditRun, Budget, Excess};
 pub(crate) use arguments::AuditArguments;
 
 use crate::files::{self, InputFile, OutputFile};
-use crate::output::{Failure, warn};
+use crate::output::{ToolFailure, warn};
 use crate::signals::INTERRUPTED;
 use arguments::AuditPlan;
 use measure::{InterruptFlag, MeasuredRun};
 
-pub(crate) fn run(arguments: &AuditArguments) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: &AuditArguments) -> Result<ExitCode, ToolFailure> {
     match audit(arguments) {
-        Err(Failure::Message(message)) => {
+        Err(ToolFailure::Message(message)) => {
             warn(&message);
             Ok(ExitCode::from(NOT_MEASURED))
         }
@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &AuditArguments) -> Result<ExitCode, Failure> {
     }
 }
 
-fn audit(arguments: &AuditArguments) -> Result<ExitCode, Failure> {
+fn audit(arguments: &AuditArguments) -> Result<ExitCode, ToolFailure> {
     let plan = arguments.plan()?;
     check_streams(arguments, &plan)?;
     let budget = arguments.budget.as_ref().map(|file| read(file, Budget::parse)).transpose()?;
@@ -63,14 +63,14 @@ fn audit(arguments: &AuditArguments) -> Result<ExitCode, Failure> {
 }
 
 /// Standard output is used only once.
-fn check_streams(arguments: &AuditArguments, plan: &AuditPlan) -> Result<(), Failure> {
+fn check_streams(arguments: &AuditArguments, plan: &AuditPlan) -> Result<(), ToolFailure> {
     let inputs = [("--budget", &arguments.budget), ("--compare", &plan.stored)];
     files::check_inputs(inputs.map(|(name, file)| (name, file.as_ref())))?;
     match arguments.record {
         Some(OutputFile::Stdout) if arguments.json => {
             let message =
                 "standard output is used twice: by --record and --json; use a file for one of them";
-            Err(Failure::Usage(message.to_owned()))
+            Err(ToolFailure::Usage(message.to_owned()))
         }
         _ => Ok(()),
     }
@@ -82,7 +82,7 @@ fn judge(
     budget: &Budget,
     exceeded: &[Excess],
     run: &AuditRun,
-) -> Result<ExitCode, Failure> {
+) -> Result<ExitCode, ToolFailure> {
     for line in exceeded {
         warn(&format!("{}: {line}", path.display()));
     }
@@ -90,11 +90,11 @@ fn judge(
         return Ok(ExitCode::from(EXCEEDED));
     }
     match budget.uncounted(run).first() {
-        Some(name) => Err(Failure::new(
+        Some(name) => Err(ToolFailure::new(
             path.display(),
             format!("cannot check `{name}`: this backend does not count it"),
         )),
-        None if run.counts.lost > 0 => Err(Failure::new(
+        None if run.counts.lost > 0 => Err(ToolFailure::new(
             path.display(),
             format!("cannot check the budget: {} events were lost", run.counts.lost),
         )),
@@ -106,8 +106,8 @@ fn judge(
 fn read<T, E: Display>(
     file: &InputFile,
     parse: impl FnOnce(&str) -> Result<T, E>,
-) -> Result<T, Failure> {
-    let wrong = |why: &dyn Display| Failure::Usage(format!("{}: {why}", file.name().display()));
+) -> Result<T, ToolFailure> {
+    let wrong = |why: &dyn Display| ToolFailure::Usage(format!("{}: {why}", file.name().display()));
     let bytes = file.try_read_at_most(FILE_SIZE_MAX + 1).map_err(|error| wrong(&error))?;
     let text = String::from_utf8(bytes).map_err(|error| wrong(&error))?;
     if text.len() as u64 > FILE_SIZE_MAX {

@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode};
 
 use clap::Args;
 
-use crate::output::Failure;
+use crate::output::ToolFailure;
 
 /// Benchmark fulmar and its peers (runs the program fulmar-bench).
 #[derive(Debug, Args)]
@@ -19,10 +19,10 @@ pub(crate) struct BenchArguments {
 }
 
 /// Replaces this process by `fulmar-bench`.
-pub(crate) fn run(arguments: &BenchArguments) -> Result<ExitCode, Failure> {
-    let program = find().ok_or_else(|| Failure::Message(MISSING.to_owned()))?;
+pub(crate) fn run(arguments: &BenchArguments) -> Result<ExitCode, ToolFailure> {
+    let program = find().ok_or_else(|| ToolFailure::Message(MISSING.to_owned()))?;
     let error = Command::new(&program).args(&arguments.words).exec();
-    Err(Failure::new(program.display(), error))
+    Err(ToolFailure::new(program.display(), error))
 }
 
 /// Next to this binary, or on PATH.

@@ -2,15 +2,15 @@
 
 use fulmar_sys as sys;
 
-use crate::output::Failure;
+use crate::output::ToolFailure;
 
 /// Raises the soft limit to the hard one, and reserves descriptors for threads and everything else.
 ///
 /// # Errors
 /// The limit permits not even one connection.
-pub(crate) fn for_connections(threads: usize) -> Result<DescriptorBudget, Failure> {
+pub(crate) fn for_connections(threads: usize) -> Result<DescriptorBudget, ToolFailure> {
     let limit = sys::raise_descriptors()
-        .map_err(|error| Failure::new("cannot raise the limit on open descriptors", error))?;
+        .map_err(|error| ToolFailure::new("cannot raise the limit on open descriptors", error))?;
     DescriptorBudget::of(limit.now, threads)
 }
 
@@ -28,12 +28,12 @@ pub(crate) struct DescriptorBudget {
 
 impl DescriptorBudget {
     /// With a low limit, half of the descriptors are reserved, but at least [`RESERVE_MIN`].
-    fn of(limit: u64, threads: usize) -> Result<Self, Failure> {
+    fn of(limit: u64, threads: usize) -> Result<Self, ToolFailure> {
         let all = limit.saturating_sub(reserve_of(threads));
         let left = all.saturating_sub((all / 2).clamp(RESERVE_MIN, RESERVE));
         if left == 0 {
             let needed = reserve_of(threads).saturating_add(RESERVE_MIN + 1);
-            return Err(Failure::Message(format!(
+            return Err(ToolFailure::Message(format!(
                 "too many open files: the limit of file descriptors is {limit} (ulimit -Hn), but \
                  at least {needed} are needed (threads: {threads}); raise it with \
                  `ulimit -n {needed}`"

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use fulmar_tls::Pem;
 
-use crate::output::{Failure, print_stdout};
+use crate::output::{ToolFailure, print_stdout};
 
 /// A file to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,13 +29,14 @@ pub(crate) enum OutputFile {
 
 impl InputFile {
     /// Reads the whole file.
-    pub(crate) fn read(&self) -> Result<Vec<u8>, Failure> {
+    pub(crate) fn read(&self) -> Result<Vec<u8>, ToolFailure> {
         self.read_at_most(u64::MAX)
     }
 
     /// Reads at most `size_max` bytes.
-    pub(crate) fn read_at_most(&self, size_max: u64) -> Result<Vec<u8>, Failure> {
-        self.try_read_at_most(size_max).map_err(|error| Failure::new(self.name().display(), error))
+    pub(crate) fn read_at_most(&self, size_max: u64) -> Result<Vec<u8>, ToolFailure> {
+        self.try_read_at_most(size_max)
+            .map_err(|error| ToolFailure::new(self.name().display(), error))
     }
 
     /// The same as [`InputFile::read_at_most`], with an `io::Error`.
@@ -51,7 +52,7 @@ impl InputFile {
     }
 
     /// A certificate or a key. Standard input is read now, a file when it is used.
-    pub(crate) fn pem(&self) -> Result<Pem, Failure> {
+    pub(crate) fn pem(&self) -> Result<Pem, ToolFailure> {
         match self {
             Self::Stdin => Ok(Pem::Bytes(self.read()?.into())),
             Self::Path(path) => Ok(Pem::File(path.clone())),
@@ -77,12 +78,12 @@ impl OutputFile {
     }
 
     /// Replaces the contents.
-    pub(crate) fn write(&self, bytes: &[u8]) -> Result<(), Failure> {
+    pub(crate) fn write(&self, bytes: &[u8]) -> Result<(), ToolFailure> {
         match self {
             Self::Stdout => print_stdout(&String::from_utf8_lossy(bytes)),
             Self::Path(path) => fs::File::create(path)
                 .and_then(|mut file| file.write_all(bytes))
-                .map_err(|error| Failure::new(path.display(), error)),
+                .map_err(|error| ToolFailure::new(path.display(), error)),
         }
     }
 }
@@ -102,7 +103,7 @@ impl From<OsString> for OutputFile {
 /// At most one of these arguments may be standard input.
 pub(crate) fn check_inputs<'a>(
     files: impl IntoIterator<Item = (&'a str, Option<&'a InputFile>)>,
-) -> Result<(), Failure> {
+) -> Result<(), ToolFailure> {
     let files = files.into_iter().filter(|(_, file)| *file == Some(&InputFile::Stdin));
     only_one("standard input", files.map(|(name, _)| name))
 }
@@ -110,14 +111,14 @@ pub(crate) fn check_inputs<'a>(
 /// At most one of these arguments may be standard output.
 pub(crate) fn check_outputs<'a>(
     files: impl IntoIterator<Item = (&'a str, Option<&'a OutputFile>)>,
-) -> Result<(), Failure> {
+) -> Result<(), ToolFailure> {
     let files = files.into_iter().filter(|(_, file)| *file == Some(&OutputFile::Stdout));
     only_one("standard output", files.map(|(name, _)| name))
 }
 
-fn only_one<'a>(stream: &str, mut names: impl Iterator<Item = &'a str>) -> Result<(), Failure> {
+fn only_one<'a>(stream: &str, mut names: impl Iterator<Item = &'a str>) -> Result<(), ToolFailure> {
     match (names.next(), names.next()) {
-        (Some(first), Some(second)) => Err(Failure::Usage(format!(
+        (Some(first), Some(second)) => Err(ToolFailure::Usage(format!(
             "{stream} (-) is used twice: {first} and {second}; use a file for one of them"
         ))),
         _ => Ok(()),
@@ -136,10 +137,12 @@ mod tests {
         let check = |first, second| check_inputs([("-a", first), ("-b", second), ("-c", None)]);
         assert!(check(Some(&stdin), Some(&path)).is_ok());
         assert!(check(Some(&path), Some(&path)).is_ok());
-        let Err(Failure::Usage(text)) = check(Some(&stdin), Some(&stdin)) else { panic!("twice") };
+        let Err(ToolFailure::Usage(text)) = check(Some(&stdin), Some(&stdin)) else {
+            panic!("twice")
+        };
         assert!(text.starts_with("standard input (-) is used twice: -a and -b"), "{text}");
         let stdout = OutputFile::Stdout;
         let twice = [("-a", Some(&stdout)), ("-b", None), ("-c", Some(&stdout))];
-        assert!(matches!(check_outputs(twice), Err(Failure::Usage(_))));
+        assert!(matches!(check_outputs(twice), Err(ToolFailure::Usage(_))));
     }
 }

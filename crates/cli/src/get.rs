@@ -9,12 +9,13 @@ use std::time::Duration;
 use clap::Args;
 use console::Term;
 use fulmar_fetch::{
-    FetchError, Options, Output, Progress, Proxy, Report, Running, Sink, Source, Trust,
+    FetchError, FetchProgress, ListSource, Options, OutputTarget, ProxyChoice, RecordSink, Report,
+    RunningFetch, Trust,
 };
 use indicatif::{DecimalBytes, HumanDuration};
 
 use crate::files::{self, InputFile, OutputFile};
-use crate::output::{Failure, print_stderr, print_stdout, warn};
+use crate::output::{ToolFailure, print_stderr, print_stdout, warn};
 use crate::signals::{self, INTERRUPTED};
 use crate::terminal_line::TerminalLine;
 use crate::{descriptors, durations, fields, loops, numbers, table};
@@ -134,12 +135,12 @@ enum GetMessage {
     Interrupt,
 }
 
-pub(crate) fn run(arguments: GetArguments) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: GetArguments) -> Result<ExitCode, ToolFailure> {
     let options = options(&arguments)?;
     let (sender, news) = mpsc::channel();
     // Sending fails only while the process exits.
     signals::watch(move |_| drop(sender.send(GetMessage::Interrupt)))
-        .map_err(|error| Failure::new("cannot install signal handlers", error))?;
+        .map_err(|error| ToolFailure::new("cannot install signal handlers", error))?;
     let shown = TerminalLine::new(options.watched);
     let on_fault = failure_printer(&arguments, &shown);
     let running = fulmar_fetch::start(options, on_fault).map_err(failure)?;
@@ -148,7 +149,7 @@ pub(crate) fn run(arguments: GetArguments) -> Result<ExitCode, Failure> {
     watch(&running, &news, &shown);
     let report = running.finish().map_err(failure)?;
     loops::warn_ring_lost(&began, [&report.driven]);
-    report.trouble.iter().for_each(|trouble| warn(trouble));
+    report.errors.iter().for_each(|trouble| warn(trouble));
     print(&arguments, &report)?;
     Ok(match &report {
         report if report.stopped => ExitCode::from(INTERRUPTED),
@@ -158,7 +159,7 @@ pub(crate) fn run(arguments: GetArguments) -> Result<ExitCode, Failure> {
 }
 
 /// Checks that no stream is used twice, and returns the destination of files.
-fn output(arguments: &GetArguments) -> Result<Output, Failure> {
+fn output(arguments: &GetArguments) -> Result<OutputTarget, ToolFailure> {
     let inputs = [("--input", &arguments.input), ("--cacert", &arguments.cacert)];
     files::check_inputs(inputs.map(|(name, file)| (name, file.as_ref())))?;
     let dir = Some(&arguments.output_dir);
@@ -171,15 +172,15 @@ fn output(arguments: &GetArguments) -> Result<Output, Failure> {
     let output = match (&arguments.output, &arguments.output_dir) {
         (Some(OutputFile::Path(_)), _) if arguments.urls.len() > 1 => {
             let message = "--output needs a single URL; use --output-dir for several";
-            return Err(Failure::Usage(message.to_owned()));
+            return Err(ToolFailure::Usage(message.to_owned()));
         }
         (Some(OutputFile::Path(path)), _) if path.file_name().is_none() => {
             let message = format!("--output {}: not a file name", path.display());
-            return Err(Failure::Usage(message));
+            return Err(ToolFailure::Usage(message));
         }
-        (Some(OutputFile::Path(path)), _) => Output::File(path.clone()),
-        (Some(OutputFile::Stdout), _) | (None, OutputFile::Stdout) => Output::Stdout,
-        (None, OutputFile::Path(dir)) => Output::Dir(dir.clone()),
+        (Some(OutputFile::Path(path)), _) => OutputTarget::File(path.clone()),
+        (Some(OutputFile::Stdout), _) | (None, OutputFile::Stdout) => OutputTarget::Stdout,
+        (None, OutputFile::Path(dir)) => OutputTarget::Dir(dir.clone()),
     };
     let set = [
         ("--resume", arguments.resume),
@@ -187,27 +188,27 @@ fn output(arguments: &GetArguments) -> Result<Output, Failure> {
         ("--journal", arguments.journal.is_some()),
         ("--mirror", arguments.mirror),
     ];
-    match set.iter().find(|(_, is_set)| *is_set && output == Output::Stdout) {
+    match set.iter().find(|(_, is_set)| *is_set && output == OutputTarget::Stdout) {
         Some((name, _)) => {
-            Err(Failure::Usage(format!("{name} cannot be combined with standard output")))
+            Err(ToolFailure::Usage(format!("{name} cannot be combined with standard output")))
         }
         None => Ok(output),
     }
 }
 
-fn options(arguments: &GetArguments) -> Result<Options, Failure> {
+fn options(arguments: &GetArguments) -> Result<Options, ToolFailure> {
     let output = output(arguments)?;
     let list = arguments.input.clone().map(|list| match list {
-        InputFile::Stdin => Source::Stdin,
-        InputFile::Path(path) => Source::File(path),
+        InputFile::Stdin => ListSource::Stdin,
+        InputFile::Path(path) => ListSource::File(path),
     });
     let proxy = match arguments.proxy.as_deref() {
-        None => Proxy::Environment,
-        Some("") => Proxy::None,
-        Some(url) => Proxy::Given(url.to_owned()),
+        None => ProxyChoice::Environment,
+        Some("") => ProxyChoice::None,
+        Some(url) => ProxyChoice::Given(url.to_owned()),
     };
     let trust = match &arguments.cacert {
-        _ if arguments.insecure => Trust::Anybody,
+        _ if arguments.insecure => Trust::Any,
         None => Trust::System,
         Some(InputFile::Path(path)) => Trust::File(path.clone()),
         Some(file @ InputFile::Stdin) => Trust::Pem(file.read()?),
@@ -226,8 +227,8 @@ fn options(arguments: &GetArguments) -> Result<Options, Failure> {
         sync: !arguments.no_sync,
         journal: arguments.journal.clone(),
         records: arguments.jsonl.clone().map(|file| match file {
-            OutputFile::Stdout => Sink::Stdout,
-            OutputFile::Path(path) => Sink::File(path),
+            OutputFile::Stdout => RecordSink::Stdout,
+            OutputFile::Path(path) => RecordSink::File(path),
         }),
         connections,
         per_host: arguments.per_host,
@@ -246,14 +247,14 @@ fn options(arguments: &GetArguments) -> Result<Options, Failure> {
     })
 }
 
-fn failure(error: FetchError) -> Failure {
+fn failure(error: FetchError) -> ToolFailure {
     match error {
         FetchError::Header(_)
         | FetchError::Resolve(..)
         | FetchError::Proxy(_)
         | FetchError::ProxyVariable(_)
-        | FetchError::Tls(_) => Failure::Usage(error.to_string()),
-        _ => Failure::Message(error.to_string()),
+        | FetchError::Tls(_) => ToolFailure::Usage(error.to_string()),
+        _ => ToolFailure::Message(error.to_string()),
     }
 }
 
@@ -271,8 +272,8 @@ fn failure_printer(
 }
 
 /// Shows progress until the run has ended.
-fn watch(running: &Running, news: &mpsc::Receiver<GetMessage>, shown: &TerminalLine) {
-    let mut before = Progress::default();
+fn watch(running: &RunningFetch, news: &mpsc::Receiver<GetMessage>, shown: &TerminalLine) {
+    let mut before = FetchProgress::default();
     while !running.is_finished() {
         match news.recv_timeout(TICK) {
             Ok(GetMessage::Interrupt) => running.stopper().stop(),
@@ -294,7 +295,7 @@ fn width() -> usize {
 }
 
 /// The progress line: as many figures as fit, the most important first.
-fn line(before: &Progress, now: &Progress, width: usize) -> String {
+fn line(before: &FetchProgress, now: &FetchProgress, width: usize) -> String {
     let mut line = String::new();
     for part in parts(before, now) {
         let separator = if line.is_empty() { "" } else { ", " };
@@ -307,7 +308,7 @@ fn line(before: &Progress, now: &Progress, width: usize) -> String {
     line
 }
 
-fn parts(before: &Progress, now: &Progress) -> Vec<String> {
+fn parts(before: &FetchProgress, now: &FetchProgress) -> Vec<String> {
     let millis = (now.elapsed - before.elapsed).as_millis().max(1);
     let speed = u128::from(now.bytes.saturating_sub(before.bytes)) * 1_000 / millis;
     let speed = u64::try_from(speed).unwrap_or(u64::MAX);
@@ -345,7 +346,7 @@ fn parts(before: &Progress, now: &Progress) -> Vec<String> {
 }
 
 /// Prints the summary. If standard output carries files or records, it goes to standard error.
-fn print(arguments: &GetArguments, report: &Report) -> Result<(), Failure> {
+fn print(arguments: &GetArguments, report: &Report) -> Result<(), ToolFailure> {
     let named = [Some(&arguments.output_dir), arguments.output.as_ref(), arguments.jsonl.as_ref()];
     let is_taken = named.into_iter().flatten().any(|file| *file == OutputFile::Stdout);
     let print = if is_taken { print_stderr } else { print_stdout };

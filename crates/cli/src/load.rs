@@ -15,7 +15,7 @@ use fulmar_serve::endpoints::Endpoints;
 use fulmar_server::{Calls, Limits};
 use fulmar_sys as sys;
 
-use crate::output::{Failure, print_stdout};
+use crate::output::{ToolFailure, print_stdout};
 use crate::signals::{self, INTERRUPTED};
 use crate::{loops, table};
 use traffic::TrafficArguments;
@@ -48,7 +48,7 @@ enum LoadMessage {
     Interrupt,
 }
 
-pub(crate) fn run(arguments: LoadArguments) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: LoadArguments) -> Result<ExitCode, ToolFailure> {
     let traffic = &arguments.traffic;
     let mut options = traffic.options(&arguments.urls, Options::default().until)?;
     options.loop_options = arguments.loops.options()?;
@@ -56,12 +56,12 @@ pub(crate) fn run(arguments: LoadArguments) -> Result<ExitCode, Failure> {
         true => Some(EmbeddedServer::start(&mut options)?),
         false => None,
     };
-    options.check().map_err(|error| Failure::Usage(error.to_string()))?;
+    options.check().map_err(|error| ToolFailure::Usage(error.to_string()))?;
     traffic::fit(&mut options, embedded.is_some())?;
     let (sender, news) = mpsc::channel();
     // Sending fails only while the process exits.
     signals::watch(move |_| drop(sender.send(LoadMessage::Interrupt)))
-        .map_err(|error| Failure::new("cannot install signal handlers", error))?;
+        .map_err(|error| ToolFailure::new("cannot install signal handlers", error))?;
     let running = fulmar_load::start(&options).map_err(|error| traffic::failure(&error))?;
     let mut began = running.driven().to_vec();
     began.extend(embedded.iter().flat_map(|embedded| embedded.0.driven().to_vec()));
@@ -131,7 +131,7 @@ fn print(
     arguments: &LoadArguments,
     report: &Report,
     served: Option<&Outcome<u64>>,
-) -> Result<(), Failure> {
+) -> Result<(), ToolFailure> {
     if arguments.json {
         return print_stdout(&(report.json() + "\n"));
     }
@@ -157,7 +157,7 @@ fn print(
 struct EmbeddedServer(Running<u64>);
 
 impl EmbeddedServer {
-    fn start(options: &mut Options) -> Result<Self, Failure> {
+    fn start(options: &mut Options) -> Result<Self, ToolFailure> {
         let (ours, its) = share_cpus();
         let host = Host::new(move |_| {
             its.as_deref().map_or(Ok(()), sys::run_on_cpus)?;
@@ -169,17 +169,18 @@ impl EmbeddedServer {
             .loop_options(options.loop_options)
             .at_end(|calls| calls.requests())
             .start()
-            .map_err(|error| Failure::new("cannot start the embedded server", error))?;
+            .map_err(|error| ToolFailure::new("cannot start the embedded server", error))?;
         if let Some(cpus) = ours {
-            sys::run_on_cpus(&cpus).map_err(|error| Failure::new("processors", error))?;
+            sys::run_on_cpus(&cpus).map_err(|error| ToolFailure::new("processors", error))?;
         }
         options.urls.push(format!("http://{}/bytes/128", running.addresses()[0]));
         Ok(Self(running))
     }
 
-    fn finish(self) -> Result<Outcome<u64>, Failure> {
+    fn finish(self) -> Result<Outcome<u64>, ToolFailure> {
         self.0.stop();
-        let outcomes = self.0.join().map_err(|error| Failure::new("the embedded server", error))?;
+        let outcomes =
+            self.0.join().map_err(|error| ToolFailure::new("the embedded server", error))?;
         Ok(outcomes.into_iter().next().expect("it has one thread"))
     }
 }

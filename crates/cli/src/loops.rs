@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use clap::Args;
 use fulmar_host::{Driven, Driver, LoopOptions, Spin};
 
-use crate::output::{Failure, warn};
+use crate::output::{ToolFailure, warn};
 
 /// Options of event loops.
 #[derive(Args, Clone, Copy, Debug)]
@@ -23,8 +23,8 @@ pub(crate) struct LoopArguments {
 
 impl LoopArguments {
     /// The options from the command line, or else from the environment.
-    pub(crate) fn options(self) -> Result<LoopOptions, Failure> {
-        LoopOptions::chosen(self.driver, self.spin).map_err(Failure::Message)
+    pub(crate) fn options(self) -> Result<LoopOptions, ToolFailure> {
+        LoopOptions::chosen(self.driver, self.spin).map_err(ToolFailure::Message)
     }
 }
 

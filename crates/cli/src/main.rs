@@ -23,7 +23,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::output::Failure;
+use crate::output::ToolFailure;
 
 /// Fast HTTP tools built on one engine, which counts every system call it makes.
 #[derive(Debug, Parser)]
@@ -68,12 +68,12 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(status) => status,
-        Err(Failure::ReaderGone) => ExitCode::SUCCESS, // for example `| head`
-        Err(Failure::Message(message)) => {
+        Err(ToolFailure::ReaderGone) => ExitCode::SUCCESS, // for example `| head`
+        Err(ToolFailure::Message(message)) => {
             output::warn(&message);
             ExitCode::FAILURE
         }
-        Err(Failure::Usage(message)) => {
+        Err(ToolFailure::Usage(message)) => {
             output::warn(&message);
             ExitCode::from(USAGE)
         }

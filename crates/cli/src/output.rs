@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 /// Why a tool exits early.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(crate) enum ToolFailure {
     /// The reader of standard output has closed the pipe, which is no error.
     ReaderGone,
     /// An error for standard error.
@@ -14,7 +14,7 @@ pub(crate) enum Failure {
     Usage(String),
 }
 
-impl Failure {
+impl ToolFailure {
     /// An operation and why it failed.
     pub(crate) fn new(doing: impl Display, why: impl Display) -> Self {
         Self::Message(format!("{doing}: {why}"))
@@ -22,18 +22,18 @@ impl Failure {
 }
 
 /// Writes to standard output. A closed pipe is not an error, a full disk is.
-pub(crate) fn print_stdout(text: &str) -> Result<(), Failure> {
+pub(crate) fn print_stdout(text: &str) -> Result<(), ToolFailure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(()),
-        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Err(Failure::ReaderGone),
-        Err(e) => Err(Failure::new("standard output", e)),
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Err(ToolFailure::ReaderGone),
+        Err(e) => Err(ToolFailure::new("standard output", e)),
     }
 }
 
 /// Writes to standard error, if standard output carries other data. Errors are ignored, because
 /// they cannot be reported.
-pub(crate) fn print_stderr(text: &str) -> Result<(), Failure> {
+pub(crate) fn print_stderr(text: &str) -> Result<(), ToolFailure> {
     let _ = io::stderr().lock().write_all(text.as_bytes());
     Ok(())
 }

@@ -40,7 +40,7 @@ pub(crate) fn run(given: Vec<OsString>) -> ExitCode {
 
 fn print(text: &str) -> ExitCode {
     match crate::output::print_stdout(text) {
-        Ok(()) | Err(crate::output::Failure::ReaderGone) => ExitCode::SUCCESS,
+        Ok(()) | Err(crate::output::ToolFailure::ReaderGone) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
 }

@@ -21,13 +21,13 @@ use fulmar_web::cors::Cors;
 
 pub(crate) use arguments::ServeArguments;
 
-use crate::output::{Failure, print_stdout, warn};
+use crate::output::{ToolFailure, print_stdout, warn};
 use crate::signals::{self, INTERRUPTED, Interrupt};
 use crate::{descriptors, loops};
 use listen::Listeners;
 use watch::{FailureLog, LogFile, Reload};
 
-pub(crate) fn run(arguments: ServeArguments) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: ServeArguments) -> Result<ExitCode, ToolFailure> {
     let limits = limits(&arguments)?;
     let listeners = Listeners::new(&arguments)?;
     let log = LogFile::open(&arguments)?;
@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: ServeArguments) -> Result<ExitCode, Failure> {
         let _ = sender.send(interrupt); // fails only while the process exits
         stopper.stop();
     })
-    .map_err(|error| Failure::new("cannot install signal handlers", error))?;
+    .map_err(|error| ToolFailure::new("cannot install signal handlers", error))?;
     Reload::new(log, listeners.tls()).watch()?;
     let shown = metrics.map(|metrics| watch::serve_metrics(&arguments, metrics)).transpose()?;
     let running = host.start().map_err(failure)?;
@@ -57,11 +57,11 @@ pub(crate) fn run(arguments: ServeArguments) -> Result<ExitCode, Failure> {
     })
 }
 
-fn failure(error: fulmar_host::Error) -> Failure {
-    Failure::Message(error.to_string())
+fn failure(error: fulmar_host::Error) -> ToolFailure {
+    ToolFailure::Message(error.to_string())
 }
 
-fn limits(arguments: &ServeArguments) -> Result<Limits, Failure> {
+fn limits(arguments: &ServeArguments) -> Result<Limits, ToolFailure> {
     let threads = usize::from(arguments.threads);
     let requested = &arguments.limits;
     let budget = descriptors::for_connections(threads)?;
@@ -102,7 +102,7 @@ fn host(
     limits: Limits,
     log: Option<&LogFile>,
     metrics: Option<&Metrics>,
-) -> Result<Host<Calls<Files>, u64>, Failure> {
+) -> Result<Host<Calls<Files>, u64>, ToolFailure> {
     let files = files(arguments)?;
     let fields = fields::of(&arguments.content.headers)?;
     let sends_ids = arguments.content.request_ids;
@@ -140,9 +140,9 @@ fn host(
     }))
 }
 
-fn files(arguments: &ServeArguments) -> Result<FilesOptions, Failure> {
+fn files(arguments: &ServeArguments) -> Result<FilesOptions, ToolFailure> {
     let (dir, content) = (&arguments.dir, &arguments.content);
-    std::fs::read_dir(dir).map_err(|error| Failure::new(dir.display(), error))?;
+    std::fs::read_dir(dir).map_err(|error| ToolFailure::new(dir.display(), error))?;
     let origins = content.cors.iter().map(String::as_str);
     let cors = match origins.clone().any(|origin| origin == "*") {
         _ if content.cors.is_empty() => None,
@@ -171,12 +171,12 @@ fn files(arguments: &ServeArguments) -> Result<FilesOptions, Failure> {
 }
 
 /// Warns if the page for unknown names does not exist. It may be created later.
-fn warn_without_index(dir: &Path, options: &Options) -> Result<(), Failure> {
+fn warn_without_index(dir: &Path, options: &Options) -> Result<(), ToolFailure> {
     if !options.single_page {
         return Ok(());
     }
     let site = Site::open(dir, options.clone());
-    if !site.map_err(|error| Failure::new(dir.display(), error))?.has_index() {
+    if !site.map_err(|error| ToolFailure::new(dir.display(), error))?.has_index() {
         let dir = dir.display();
         warn(&format!(
             "{dir} has no index.html for --spa: unknown names get status 404 until it exists"
@@ -199,8 +199,8 @@ fn outdated_hook() -> OutdatedHook {
     })
 }
 
-fn usage(flag: &str, error: impl std::fmt::Display) -> Failure {
-    Failure::Usage(format!("{flag}: {error}"))
+fn usage(flag: &str, error: impl std::fmt::Display) -> ToolFailure {
+    ToolFailure::Usage(format!("{flag}: {error}"))
 }
 
 /// Prints a line for each listener.
@@ -209,7 +209,7 @@ fn greet(
     listeners: &Listeners,
     running: &Running<u64>,
     shown: Option<&Running<()>>,
-) -> Result<(), Failure> {
+) -> Result<(), ToolFailure> {
     let mut text = String::new();
     for url in listeners.urls(running.addresses()) {
         text += &format!("serving {} on {url}\n", arguments.dir.display());

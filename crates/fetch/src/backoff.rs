@@ -1,10 +1,9 @@
-//! How long to wait before a URL is tried again.
+//! The delay before a retry of a URL.
 
 use std::time::Duration;
 
-/// Before the retry `number`, counted from 0: twice as long each time, up to [`WAIT_MAX`], and a
-/// random part of it, `0.0..1.0` for `random`, so that a thousand that failed together do not come
-/// back together.
+/// The delay before retry `number`, counted from 0. It doubles each time up to [`WAIT_MAX`]. A
+/// random part (`random` is `0.0..1.0`) spreads the retries of URLs that failed together.
 pub(crate) fn wait(number: u32, random: f64) -> Duration {
     let whole = WAIT_FIRST.saturating_mul(1_u32.checked_shl(number).unwrap_or(u32::MAX));
     whole.min(WAIT_MAX).mul_f64(random.mul_add(0.5, 0.5))

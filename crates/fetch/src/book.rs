@@ -1,4 +1,4 @@
-//! What is told of a run: counts, a record and a message for each URL, progress.
+//! Reports a run: counts, a record and a message for each URL, and progress.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,46 +7,47 @@ use std::time::{Duration, Instant};
 use fulmar_client::Done;
 use fulmar_semantics::userinfo::without_password;
 
-use crate::job::{Course, Item, Verdict};
-use crate::progress::{Hosts, Outlook, Progress, Shared};
-use crate::record::{Failure, Record, Records};
+use crate::job::{Course, ItemResult, ListItem};
+use crate::progress::{FetchProgress, HostSpeeds, Outlook, SharedProgress};
+use crate::record::{RecordFile, RecordedFailure, UrlRecord};
 use crate::report::Tally;
 
-/// Is told of each URL that fails: a line without its end.
+/// Called with a message for each failed URL, without a line end.
 pub(crate) type Complaints = Box<dyn FnMut(&str) + Send>;
 
-/// The books of a run.
-pub(crate) struct Book {
+/// The reports of a run.
+pub(crate) struct RunLog {
     pub(crate) tally: Tally,
-    /// What went wrong with the run itself.
-    pub(crate) trouble: Vec<String>,
-    pub(crate) shared: Arc<Shared>,
-    records: Option<Records>,
+    /// Errors of the run itself, not of a URL.
+    pub(crate) errors: Vec<String>,
+    pub(crate) shared: Arc<SharedProgress>,
+    records: Option<RecordFile>,
     complaints: Complaints,
     begun: Instant,
-    /// Only if somebody looks at the progress.
-    watch: Option<Watch>,
+    /// Only if progress is requested.
+    watch: Option<ProgressTracker>,
 }
 
-/// What is only kept for somebody who looks.
+/// Data for progress only.
 #[derive(Debug)]
-struct Watch {
-    hosts: Hosts,
+struct ProgressTracker {
+    hosts: HostSpeeds,
     due: Instant,
 }
 
-impl Book {
+impl RunLog {
     pub(crate) fn new(
         now: Instant,
-        shared: Arc<Shared>,
-        records: Option<Records>,
+        shared: Arc<SharedProgress>,
+        records: Option<RecordFile>,
         complaints: Complaints,
         watched: bool,
     ) -> Self {
-        let watch = watched.then(|| Watch { hosts: Hosts::new(now), due: now + PUBLISH_EVERY });
+        let watch = watched
+            .then(|| ProgressTracker { hosts: HostSpeeds::new(now), due: now + PUBLISH_EVERY });
         Self {
             tally: Tally::default(),
-            trouble: Vec::new(),
+            errors: Vec::new(),
             shared,
             records,
             complaints,
@@ -55,14 +56,14 @@ impl Book {
         }
     }
 
-    /// An item is over.
-    pub(crate) fn settle(&mut self, item: &Item, verdict: &Verdict, course: &Course) {
+    /// An item has ended.
+    pub(crate) fn settle(&mut self, item: &ListItem, verdict: &ItemResult, course: &Course) {
         let tally = &mut self.tally;
         match verdict {
-            Verdict::Fetched => tally.fetched += 1,
-            Verdict::Earlier => tally.earlier += 1,
-            Verdict::Skipped => tally.skipped += 1,
-            Verdict::Failed(fault) => {
+            ItemResult::Fetched => tally.fetched += 1,
+            ItemResult::Earlier => tally.earlier += 1,
+            ItemResult::Skipped => tally.skipped += 1,
+            ItemResult::Failed(fault) => {
                 tally.failed += 1;
                 *tally.faults.entry(fault.kind()).or_default() += 1;
                 let line = item.line.map(|line| format!("line {line}: ")).unwrap_or_default();
@@ -76,14 +77,14 @@ impl Book {
             && let Err(error) = records.write(&record(item, verdict, course))
         {
             self.records = None;
-            self.trouble.push(format!("no more records are written: {error}"));
+            self.errors.push(format!("cannot write further records: {error}"));
         }
     }
 
-    /// Writes what is pending.
+    /// Writes pending records.
     pub(crate) fn finish(&mut self) {
-        if let Some(Err(error)) = self.records.as_mut().map(Records::flush) {
-            self.trouble.push(format!("the last records are not written: {error}"));
+        if let Some(Err(error)) = self.records.as_mut().map(RecordFile::flush) {
+            self.errors.push(format!("cannot write the last records: {error}"));
         }
     }
 
@@ -94,14 +95,14 @@ impl Book {
         }
     }
 
-    /// A transfer to `host` is over.
+    /// A transfer to `host` has ended.
     pub(crate) fn end(&mut self, host: Option<&str>) {
         if let (Some(watch), Some(host)) = (&mut self.watch, host) {
             watch.hosts.end(host);
         }
     }
 
-    /// Bytes of a body have come from `host`.
+    /// Body bytes arrived from `host`.
     pub(crate) fn receive(&mut self, host: Option<&str>, bytes: u64) {
         self.tally.bytes += bytes;
         if let (Some(watch), Some(host)) = (&mut self.watch, host) {
@@ -109,16 +110,16 @@ impl Book {
         }
     }
 
-    /// When [`Book::publish`] is due.
+    /// The time of the next [`RunLog::publish`].
     pub(crate) fn due(&self) -> Option<Instant> {
         Some(self.watch.as_ref()?.due)
     }
 
-    /// Publishes how far the run is.
+    /// Publishes the progress of the run.
     pub(crate) fn publish(&mut self, now: Instant, outlook: &Outlook) {
         let Some(watch) = &mut self.watch else { return };
         watch.due = now + PUBLISH_EVERY;
-        self.shared.publish(Progress {
+        self.shared.publish(FetchProgress {
             elapsed: now - self.begun,
             over: self.tally.over(),
             failed: self.tally.failed,
@@ -131,21 +132,22 @@ impl Book {
     }
 }
 
-/// Redirects that were followed. Other hops, such as requests repeated after a 401, do not count.
+/// The number of followed redirects. Other hops, such as requests repeated after a 401, do not
+/// count.
 fn redirects(course: &Course) -> usize {
     let hops = course.done.iter().flat_map(|done| &done.hops);
     hops.filter(|hop| (300..400).contains(&hop.status)).count()
 }
 
-fn record<'a>(item: &'a Item, verdict: &Verdict, course: &'a Course) -> Record<'a> {
+fn record<'a>(item: &'a ListItem, verdict: &ItemResult, course: &'a Course) -> UrlRecord<'a> {
     let done = course.done.as_ref();
     let fault = match verdict {
-        Verdict::Failed(fault) => Some(fault),
+        ItemResult::Failed(fault) => Some(fault),
         _ => None,
     };
     let tried = fault.into_iter().flat_map(|fault| fault.tried()).map(ToString::to_string);
     let peer = done.and_then(|done: &Done| done.peer).map(|peer| peer.to_string());
-    Record {
+    UrlRecord {
         url: without_password(&item.url),
         line: item.line,
         result: verdict.word(),
@@ -159,13 +161,14 @@ fn record<'a>(item: &'a Item, verdict: &Verdict, course: &'a Course) -> Record<'
         tried: peer.iter().cloned().chain(tried).collect(),
         peer,
         timings_us: done.map(|done| done.timings().into()),
-        error: fault.map(|fault| Failure { kind: fault.kind(), message: fault.to_string() }),
+        error: fault
+            .map(|fault| RecordedFailure { kind: fault.kind(), message: fault.to_string() }),
     }
 }
 
-impl fmt::Debug for Book {
+impl fmt::Debug for RunLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Book").field("tally", &self.tally).finish_non_exhaustive()
+        f.debug_struct("RunLog").field("tally", &self.tally).finish_non_exhaustive()
     }
 }
 

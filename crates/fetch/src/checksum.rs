@@ -1,52 +1,52 @@
-//! What a file must be, by its digest: `sha256:HEX` and the like.
+//! The expected digest of a file: `sha256:HEX` and the like.
 //!
-//! Pure: text and bytes go in, a verdict comes out. MD5 and SHA-1 are for lists that have nothing
-//! better: they find damage, not malice.
+//! Pure: text and bytes go in, a result comes out. MD5 and SHA-1 are for lists without better
+//! digests: they detect damage, not manipulation.
 
 use std::fmt;
 
 use sha2::digest::DynDigest;
 
-/// The digest that a file must have.
+/// The expected digest of a file.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Checksum {
-    algorithm: Algorithm,
+pub struct FileChecksum {
+    algorithm: DigestAlgorithm,
     digest: Box<[u8]>,
 }
 
-/// How a digest is made.
+/// The digest algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Algorithm {
+enum DigestAlgorithm {
     Md5,
     Sha1,
     Sha256,
     Sha512,
 }
 
-/// A digest in the making.
+/// A digest in progress.
 pub(crate) struct Hasher(Box<dyn DynDigest>);
 
 /// Why a text is no checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ChecksumError {
-    /// No `ALGORITHM:` that is known.
+    /// The algorithm is unknown.
     Algorithm,
-    /// Other than the hexadecimal digits that the algorithm makes: so many.
+    /// The number of hexadecimal digits is wrong; the expected number.
     Digits(usize),
 }
 
-impl Checksum {
+impl FileChecksum {
     /// Parses `ALGORITHM:HEX`.
     ///
     /// ```
-    /// use fulmar_fetch::Checksum;
+    /// use fulmar_fetch::FileChecksum;
     /// let text = "md5:d41d8cd98f00b204e9800998ecf8427e";
-    /// assert_eq!(Checksum::parse(text).unwrap().to_string(), text);
+    /// assert_eq!(FileChecksum::parse(text).unwrap().to_string(), text);
     /// ```
     ///
     /// # Errors
-    /// It is none.
+    /// The text is no checksum.
     pub fn parse(text: &str) -> Result<Self, ChecksumError> {
         let (name, digits) = text.split_once(':').ok_or(ChecksumError::Algorithm)?;
         let known = ALGORITHMS.iter().find(|(known, ..)| known.eq_ignore_ascii_case(name));
@@ -59,17 +59,17 @@ impl Checksum {
 
     pub(crate) fn hasher(&self) -> Hasher {
         Hasher(match self.algorithm {
-            Algorithm::Md5 => Box::new(md5::Md5::default()),
-            Algorithm::Sha1 => Box::new(sha1::Sha1::default()),
-            Algorithm::Sha256 => Box::new(sha2::Sha256::default()),
-            Algorithm::Sha512 => Box::new(sha2::Sha512::default()),
+            DigestAlgorithm::Md5 => Box::new(md5::Md5::default()),
+            DigestAlgorithm::Sha1 => Box::new(sha1::Sha1::default()),
+            DigestAlgorithm::Sha256 => Box::new(sha2::Sha256::default()),
+            DigestAlgorithm::Sha512 => Box::new(sha2::Sha512::default()),
         })
     }
 
-    /// What the file has instead, if it is not this one.
+    /// The actual digest, if it differs.
     pub(crate) fn differs(&self, mut hasher: Hasher) -> Option<Self> {
         let mut digest = vec![0; self.digest.len()].into_boxed_slice();
-        hasher.0.finalize_into_reset(&mut digest).expect("as long as the algorithm makes it");
+        hasher.0.finalize_into_reset(&mut digest).expect("the length is that of the algorithm");
         let found = Self { algorithm: self.algorithm, digest };
         (found != *self).then_some(found)
     }
@@ -81,21 +81,21 @@ impl Hasher {
     }
 }
 
-/// Two hexadecimal digits.
+/// Parses two hexadecimal digits.
 fn byte(pair: &[u8]) -> Option<u8> {
     let digit = |at: usize| char::from(*pair.get(at)?).to_digit(16);
     u8::try_from(digit(0)? * 16 + digit(1)?).ok()
 }
 
-impl fmt::Display for Checksum {
+impl fmt::Display for FileChecksum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = ALGORITHMS.iter().find(|(_, known, _)| *known == self.algorithm);
-        write!(f, "{}:", name.expect("all are listed").0)?;
+        write!(f, "{}:", name.expect("every algorithm is listed").0)?;
         self.digest.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
-impl fmt::Debug for Checksum {
+impl fmt::Debug for FileChecksum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
@@ -110,22 +110,23 @@ impl fmt::Debug for Hasher {
 impl fmt::Display for ChecksumError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Algorithm => {
-                f.write_str("the checksum is none of md5:, sha1:, sha256:, sha512: and digits")
-            }
-            Self::Digits(count) => write!(f, "the checksum has not {count} hexadecimal digits"),
+            Self::Algorithm => f.write_str(
+                "the checksum must be md5:, sha1:, sha256: or sha512: and hexadecimal digits; \
+                     if a name has spaces, separate the fields by tabs",
+            ),
+            Self::Digits(count) => write!(f, "the checksum must have {count} hexadecimal digits"),
         }
     }
 }
 
 impl std::error::Error for ChecksumError {}
 
-/// The name, and the bytes of a digest.
-const ALGORITHMS: [(&str, Algorithm, usize); 4] = [
-    ("md5", Algorithm::Md5, 16),
-    ("sha1", Algorithm::Sha1, 20),
-    ("sha256", Algorithm::Sha256, 32),
-    ("sha512", Algorithm::Sha512, 64),
+/// Algorithms: name and digest length in bytes.
+const ALGORITHMS: [(&str, DigestAlgorithm, usize); 4] = [
+    ("md5", DigestAlgorithm::Md5, 16),
+    ("sha1", DigestAlgorithm::Sha1, 20),
+    ("sha256", DigestAlgorithm::Sha256, 32),
+    ("sha512", DigestAlgorithm::Sha512, 64),
 ];
 
 #[cfg(test)]
@@ -146,7 +147,7 @@ mod tests {
             ),
             ("md5:900150983cd24fb0d6963f7d28e17f73", false),
         ] {
-            let checksum = Checksum::parse(text).unwrap();
+            let checksum = FileChecksum::parse(text).unwrap();
             let mut hasher = checksum.hasher();
             hasher.update(b"a");
             hasher.update(b"bc");
@@ -156,8 +157,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_checksum_is_said() {
-        let error = |text: &str| Checksum::parse(text).unwrap_err();
+    fn invalid_checksums_are_refused() {
+        let error = |text: &str| FileChecksum::parse(text).unwrap_err();
         for text in ["", "900150983cd24fb0d6963f7d28e17f72", "crc:00", ":00", "sha3-256:00"] {
             assert_eq!(error(text), ChecksumError::Algorithm, "{text}");
         }
@@ -171,7 +172,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_a_checksum_or_none(text in "(md5|sha1|x)?:?[0-9a-fg]{0,44}.?") {
-            if let Ok(checksum) = Checksum::parse(&text) {
+            if let Ok(checksum) = FileChecksum::parse(&text) {
                 prop_assert_eq!(checksum.to_string(), text.to_ascii_lowercase());
             }
         }

@@ -18,15 +18,15 @@ use std::time::{Duration, Instant};
 use fulmar_drive::Waker;
 use fulmar_sys::{self as sys, Ledger};
 
-use crate::checksum::Checksum;
-use crate::journal::Key;
+use crate::checksum::FileChecksum;
+use crate::journal::DownloadKey;
 use crate::partial::WrittenFile;
-use crate::progress::Shared;
+use crate::progress::SharedProgress;
 use crate::store::OutputDir;
 
 /// Files that wait for the disk, and the threads that work on them.
 pub(crate) struct Disk {
-    shared: Arc<Shared>,
+    shared: Arc<SharedProgress>,
     waker: Option<Waker>,
     journal: Option<Arc<OwnedFd>>,
     syncer: Option<DiskThread>,
@@ -51,29 +51,29 @@ enum DiskTask {
     Verify(VerifyTask),
 }
 
-/// An existing file whose checksum is to be verified.
+/// An existing file to compare with its checksum.
 #[derive(Debug)]
 pub(crate) struct VerifyTask {
     /// The job that waits for it.
     pub(crate) at: usize,
-    pub(crate) key: Key,
+    pub(crate) key: DownloadKey,
     pub(crate) file: OwnedFd,
-    pub(crate) checksum: Checksum,
+    pub(crate) checksum: FileChecksum,
 }
 
 /// A finished task.
 #[derive(Debug)]
 pub(crate) enum DiskEvent {
     /// These downloads, with their lengths, are on the disk, or the disk has failed.
-    Synced { done: Vec<(Key, u64)>, result: io::Result<()> },
+    Synced { done: Vec<(DownloadKey, u64)>, result: io::Result<()> },
     /// The file has the expected checksum (`None`), or this one.
-    Verified { at: usize, key: Key, result: io::Result<Option<Checksum>> },
+    Verified { at: usize, key: DownloadKey, result: io::Result<Option<FileChecksum>> },
 }
 
 /// Complete files that are synced together.
 #[derive(Debug, Default)]
 struct Batch {
-    done: Vec<(Key, u64)>,
+    done: Vec<(DownloadKey, u64)>,
     scope: SyncScope,
 }
 
@@ -88,7 +88,7 @@ enum SyncScope {
 
 impl Disk {
     /// `journal` is synced before each batch.
-    pub(crate) fn new(shared: Arc<Shared>, journal: Option<Arc<OwnedFd>>) -> Self {
+    pub(crate) fn new(shared: Arc<SharedProgress>, journal: Option<Arc<OwnedFd>>) -> Self {
         Self {
             shared,
             waker: None,
@@ -107,7 +107,12 @@ impl Disk {
     }
 
     /// A file of `len` bytes is complete and has its name: it is to be synced.
-    pub(crate) fn add(&mut self, now: Instant, (key, len): (Key, u64), written: WrittenFile) {
+    pub(crate) fn add(
+        &mut self,
+        now: Instant,
+        (key, len): (DownloadKey, u64),
+        written: WrittenFile,
+    ) {
         self.batch.done.push((key, len));
         self.batch.scope.add(written);
         self.due.get_or_insert(now + SYNC_EVERY);
@@ -188,7 +193,7 @@ impl DiskThread {
     /// The thread in `place`, which is started if there is none.
     fn of<'a>(
         place: &'a mut Option<Self>,
-        shared: &Arc<Shared>,
+        shared: &Arc<SharedProgress>,
         waker: Option<&Waker>,
         journal: Option<&Arc<OwnedFd>>,
     ) -> io::Result<&'a Self> {
@@ -199,7 +204,7 @@ impl DiskThread {
     }
 
     fn start(
-        shared: &Arc<Shared>,
+        shared: &Arc<SharedProgress>,
         waker: Option<Waker>,
         journal: Option<Arc<OwnedFd>>,
     ) -> io::Result<Self> {
@@ -228,13 +233,13 @@ impl DiskThread {
 }
 
 impl VerifyTask {
-    fn run(self, shared: &Shared) -> DiskEvent {
+    fn run(self, shared: &SharedProgress) -> DiskEvent {
         let result = self.differs(shared);
         sys::close(self.file);
         DiskEvent::Verified { at: self.at, key: self.key, result }
     }
 
-    fn differs(&self, shared: &Shared) -> io::Result<Option<Checksum>> {
+    fn differs(&self, shared: &SharedProgress) -> io::Result<Option<FileChecksum>> {
         let mut hasher = self.checksum.hasher();
         let mut buffer = vec![0; READ_SIZE];
         let mut at = 0;
@@ -348,22 +353,22 @@ const READ_SIZE: usize = 256 * 1024;
 mod tests {
     use super::*;
     use crate::journal::Journal;
-    use crate::name::Name;
+    use crate::name::OutputName;
     use crate::partial::{Naming, Partial};
     use crate::store::Store;
 
     /// Syncs `count` files below `prefix`, and returns the system calls for it.
-    fn calls(count: u64, prefix: &str) -> (Ledger, Vec<(Key, u64)>) {
+    fn calls(count: u64, prefix: &str) -> (Ledger, Vec<(DownloadKey, u64)>) {
         let dir = tempfile::tempdir().unwrap();
         let mut store = Store::open(dir.path()).unwrap();
         let mut disk = Disk::new(Arc::default(), None);
         for number in 0..count {
-            let name = Name::given(&format!("{prefix}{number}")).unwrap();
+            let name = OutputName::given(&format!("{prefix}{number}")).unwrap();
             let place = store.place(&name).unwrap();
-            let mut partial = Partial::create(&place, Key(number)).unwrap();
+            let mut partial = Partial::create(&place, DownloadKey(number)).unwrap();
             partial.append(b"abc").unwrap();
             let written = partial.commit(Naming::New).unwrap().expect("a file");
-            disk.add(sys::now(), (Key(number), 3), written);
+            disk.add(sys::now(), (DownloadKey(number), 3), written);
         }
         let before = Ledger::here();
         let (events, _) = disk.finish();
@@ -393,9 +398,9 @@ mod tests {
         let (journal, _) = Journal::open(&dir.path().join("journal"), None).unwrap();
         let mut disk = Disk::new(Arc::default(), journal.descriptor());
         let now = sys::now();
-        let place = store.place(&Name::given("a").unwrap()).unwrap();
-        let partial = Partial::create(&place, Key(1)).unwrap();
-        disk.add(now, (Key(1), 0), partial.commit(Naming::New).unwrap().expect("a file"));
+        let place = store.place(&OutputName::given("a").unwrap()).unwrap();
+        let partial = Partial::create(&place, DownloadKey(1)).unwrap();
+        disk.add(now, (DownloadKey(1), 0), partial.commit(Naming::New).unwrap().expect("a file"));
         assert_eq!(disk.due(), Some(now + SYNC_EVERY));
         disk.sync_batch(now);
         assert!(disk.syncer.is_none(), "it is not due");

@@ -9,19 +9,19 @@ use fulmar_names::OverrideError;
 use fulmar_semantics::proxy::{ProxyError, VariableError};
 use fulmar_tls::ConfigError;
 
-/// Why a run cannot begin, or go on.
+/// Why a run cannot start or continue.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum FetchError {
-    /// A field cannot be sent.
+    /// An invalid header field.
     Header(BuildError),
-    /// What was given as addresses of a host is not of their form.
+    /// Invalid addresses of a host.
     Resolve(String, OverrideError),
-    /// The proxy that was given is none.
+    /// An invalid proxy.
     Proxy(ProxyError),
-    /// A proxy that the environment names is none.
+    /// An invalid proxy in the environment.
     ProxyVariable(VariableError),
-    /// The certificates that were given cannot be used.
+    /// Unusable certificates.
     Tls(ConfigError),
     /// The output directory cannot be used.
     Dir(PathBuf, io::Error),
@@ -31,7 +31,7 @@ pub enum FetchError {
     List(PathBuf, io::Error),
     /// Records cannot be written.
     Records(PathBuf, io::Error),
-    /// The system lacks threads, memory or descriptors.
+    /// Threads, memory or descriptors are exhausted.
     Loop(io::Error),
 }
 
@@ -39,15 +39,20 @@ impl fmt::Display for FetchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Header(error) => error.fmt(f),
-            Self::Resolve(text, error) => write!(f, "addresses of a host, {text:?}: {error}"),
-            Self::Proxy(error) => write!(f, "the proxy: {error}"),
+            Self::Resolve(text, error) => write!(f, "addresses {text:?}: {error}"),
+            Self::Proxy(error) => write!(f, "proxy: {error}"),
             Self::ProxyVariable(error) => error.fmt(f),
             Self::Tls(error) => error.fmt(f),
             Self::Dir(path, error) => {
                 write!(f, "the output directory {}: {error}", path.display())
             }
             Self::Journal(path, error) if error.kind() == io::ErrorKind::WouldBlock => {
-                write!(f, "the journal {}: another run uses it", path.display())
+                write!(
+                    f,
+                    "the journal {}: locked by another 'fulmar get'; wait until it ends, or choose \
+                     another file with --journal",
+                    path.display()
+                )
             }
             Self::Journal(path, error) => write!(f, "the journal {}: {error}", path.display()),
             Self::List(path, error) => write!(f, "the list {}: {error}", path.display()),

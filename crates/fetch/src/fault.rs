@@ -6,71 +6,71 @@ use std::io;
 use fulmar_client::{BuildError, Error, Tried};
 use fulmar_semantics::content_range::RangeError;
 
-use crate::checksum::Checksum;
-use crate::list::LineError;
+use crate::checksum::FileChecksum;
+use crate::list::ListLineError;
 use crate::name::NameError;
 
 /// Why a URL failed.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Fault {
-    /// The line of the list cannot be used.
-    Line(LineError),
-    /// The URL cannot be asked for.
+pub enum FetchFault {
+    /// The line of the list is invalid.
+    Line(ListLineError),
+    /// The URL cannot be requested.
     Request(BuildError),
-    /// The file cannot have its name.
+    /// The file name is not allowed.
     Name(NameError),
-    /// Another URL that is being fetched has the same name.
+    /// Another URL in progress has the same file name.
     Duplicate,
-    /// Something has the name already.
+    /// A file with this name exists already.
     Exists,
-    /// The answer has another status than success.
+    /// The status of the response is not successful.
     Status(u16),
-    /// A partial answer that was not asked for, or another part.
+    /// An unexpected or wrong partial response.
     Range(RangeError),
-    /// The server sent more than the length that it said.
+    /// The server sent more bytes than announced.
     Excess,
-    /// A beginning that was kept, and what the server has, are not the same.
+    /// The kept part and the server's version differ.
     Changed,
-    /// The file is not what the list says.
+    /// The file has another checksum than the list.
     Checksum {
-        /// The list's.
-        expected: Checksum,
-        /// The file's.
-        found: Checksum,
+        /// The checksum in the list.
+        expected: FileChecksum,
+        /// The checksum of the file.
+        found: FileChecksum,
     },
-    /// Writing the file failed.
+    /// A file operation failed.
     File {
-        /// What was being done to it.
-        doing: Doing,
-        /// Why it failed.
+        /// The operation.
+        doing: FileOperation,
+        /// The cause.
         error: io::Error,
     },
     /// The transfer failed.
     Transfer(Error),
 }
 
-/// What was being done to a file.
+/// An operation on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Doing {
+pub enum FileOperation {
     /// Opening its directory.
     Directory,
-    /// Making it.
+    /// Creating it.
     Create,
     /// Writing it.
     Write,
-    /// Reading what was kept of it.
+    /// Reading its kept part.
     Read,
-    /// Comparing an existing one with its checksum.
+    /// Comparing an existing file with its checksum.
     Verify,
-    /// Giving it its name.
+    /// Renaming it to its final name.
     Rename,
     /// Writing the journal.
     Journal,
 }
 
-impl Fault {
-    /// A word for machines: the kind of the fault, stable across versions.
+impl FetchFault {
+    /// The kind of the failure for programs, stable across versions.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Line(_) => "list",
@@ -87,7 +87,7 @@ impl Fault {
         }
     }
 
-    /// True if another attempt may end otherwise.
+    /// True if a retry may succeed.
     pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Changed => true,
@@ -107,8 +107,8 @@ impl Fault {
         }
     }
 
-    /// True if what has arrived is good as far as it goes.
-    pub(crate) fn leaves_a_beginning(&self) -> bool {
+    /// True if the received bytes are valid.
+    pub(crate) fn keeps_part(&self) -> bool {
         match self {
             Self::Status(_) => true,
             Self::Transfer(error) => !matches!(error, Error::Write(_)),
@@ -126,24 +126,24 @@ impl Fault {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for FetchFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Line(error) => error.fmt(f),
             Self::Request(error) => error.fmt(f),
             Self::Name(error) => error.fmt(f),
             Self::Duplicate => f.write_str(
-                "another URL that is being fetched has the same output name: \
+                "another URL in progress has the same output name: \
                  name one of them in the list, or use --mirror",
             ),
             Self::Exists => f.write_str(
-                "the output exists: it was there before, or another URL of the list has the same \
+                "the output file exists: from before, or another URL of the list has the same \
                  name; use --skip-existing, --mirror or another name",
             ),
-            Self::Status(status) => write!(f, "the server answered {status}"),
-            Self::Excess => f.write_str("the server sent more than the length that it said"),
+            Self::Status(status) => write!(f, "the server responded with status {status}"),
+            Self::Excess => f.write_str("the server sent more bytes than announced"),
             Self::Range(error) => error.fmt(f),
-            Self::Changed => f.write_str("the resource has changed since its beginning was kept"),
+            Self::Changed => f.write_str("the resource has changed since a part of it was kept"),
             Self::Checksum { expected, found } => {
                 write!(f, "the file has the checksum {found} instead of {expected}")
             }
@@ -153,23 +153,23 @@ impl fmt::Display for Fault {
     }
 }
 
-impl fmt::Display for Doing {
+impl fmt::Display for FileOperation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Directory => "opening the output's directory",
-            Self::Create => "making the output",
+            Self::Directory => "opening the output directory",
+            Self::Create => "creating the output",
             Self::Write => "writing the output",
-            Self::Read => "reading what was kept of the output",
-            Self::Verify => "verifying the existing output",
-            Self::Rename => "naming the output",
+            Self::Read => "reading the kept part of the output",
+            Self::Verify => "verifying the existing file",
+            Self::Rename => "renaming the output",
             Self::Journal => "writing the journal",
         })
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for FetchFault {}
 
-/// An error of the file system, and what led to it.
-pub(crate) fn file(doing: Doing) -> impl Fn(io::Error) -> Fault {
-    move |error| Fault::File { doing, error }
+/// Adds the operation to an error of the file system.
+pub(crate) fn file(doing: FileOperation) -> impl Fn(io::Error) -> FetchFault {
+    move |error| FetchFault::File { doing, error }
 }

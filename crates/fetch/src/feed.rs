@@ -1,6 +1,6 @@
-//! The list, read by a thread of its own: a pipe may let us wait, and transfers must not.
+//! Reads the list in a separate thread, because a pipe may block and transfers must not.
 //!
-//! The thread is a few blocks ahead, however long the list is.
+//! The thread is at most a few blocks ahead, for any length of the list.
 
 use std::fs::File;
 use std::io;
@@ -13,28 +13,28 @@ use fulmar_drive::Waker;
 use fulmar_semantics::userinfo::without_password;
 use fulmar_sys::{self as sys, Ledger};
 
-use crate::list::{self, Entry, LINE_LEN_MAX, LineError};
+use crate::list::{self, LINE_LEN_MAX, ListEntry, ListLineError};
 
-/// Where a list comes from.
+/// The source of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum ListSource {
     /// Standard input.
     Stdin,
     /// A file.
     File(PathBuf),
 }
 
-/// Where records go.
+/// The destination of records.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Sink {
+pub enum RecordSink {
     /// Standard output.
     Stdout,
-    /// A file, which is appended to.
+    /// A file; records are appended.
     File(PathBuf),
 }
 
-impl Sink {
-    /// Its name, for messages.
+impl RecordSink {
+    /// The name in messages.
     pub(crate) fn path(&self) -> PathBuf {
         match self {
             Self::Stdout => "standard output".into(),
@@ -43,8 +43,8 @@ impl Sink {
     }
 }
 
-impl Source {
-    /// Its name, for messages.
+impl ListSource {
+    /// The name in messages.
     pub(crate) fn path(&self) -> PathBuf {
         match self {
             Self::Stdin => "-".into(),
@@ -53,50 +53,50 @@ impl Source {
     }
 }
 
-/// What the thread tells.
+/// A message of the thread.
 #[derive(Debug)]
-enum News {
-    /// Whole lines, but for the last of a list, and one that is too long.
+enum ListMessage {
+    /// Whole lines, except the last line of a list and lines that are too long.
     Block(Vec<u8>),
     Failed(io::Error),
     End(Box<Ledger>),
 }
 
-/// URLs to come: those of the command line, then those of a list.
+/// The remaining URLs: those of the command line, then those of the list.
 #[derive(Debug)]
 pub(crate) struct Feed {
     urls: std::vec::IntoIter<String>,
-    /// How many URLs the command line had.
+    /// The number of URLs of the command line.
     urls_len: usize,
-    /// The name of the first one's file.
+    /// The file name of the first one.
     name: Option<String>,
-    news: Option<Receiver<News>>,
+    news: Option<Receiver<ListMessage>>,
     block: Vec<u8>,
     at: usize,
     line: u64,
-    /// Bytes of the list that were taken, and how many there are, if it is a file.
+    /// Bytes of the list read so far, and its size if it is a file.
     taken: u64,
     size: Option<u64>,
     ledger: Ledger,
 }
 
-/// What comes next.
+/// The next URL.
 #[derive(Debug)]
 pub(crate) enum Next {
-    /// A URL, and the line that it stands in.
-    Entry(Entry, Option<u64>),
-    /// A line that cannot be used: its beginning, and why.
-    Bad(String, u64, LineError),
-    /// Nothing yet: the waker will wake.
+    /// A URL and its line number.
+    Entry(ListEntry, Option<u64>),
+    /// An invalid line: its beginning, its number, and why.
+    Bad(String, u64, ListLineError),
+    /// Nothing yet. The waker reports more.
     Later,
-    /// Nothing any more.
+    /// The end.
     End,
     /// The list cannot be read any further.
     Failed(io::Error),
 }
 
 impl Feed {
-    /// These URLs, and no list yet. `name` is that of the first one's file, if it is given.
+    /// These URLs without a list. `name` is the file name of the first one, if given.
     pub(crate) fn new(urls: Vec<String>, name: Option<String>) -> Self {
         Self {
             urls_len: urls.len(),
@@ -112,13 +112,15 @@ impl Feed {
         }
     }
 
-    /// Opens the list that follows; `waker` wakes when there is more of it.
-    pub(crate) fn open(&mut self, list: &Source, waker: Waker) -> io::Result<()> {
+    /// Opens the list. `waker` reports when more of it is available.
+    pub(crate) fn open(&mut self, list: &ListSource, waker: Waker) -> io::Result<()> {
         let (sender, news) = sync_channel(BLOCKS_AHEAD);
         let builder = thread::Builder::new().name("list".into()).stack_size(STACK_SIZE);
         match list {
-            Source::Stdin => builder.spawn(move || read(io::stdin().as_fd(), &sender, &waker))?,
-            Source::File(path) => {
+            ListSource::Stdin => {
+                builder.spawn(move || read(io::stdin().as_fd(), &sender, &waker))?
+            }
+            ListSource::File(path) => {
                 let file = File::open(path)?;
                 let info = sys::fstat(file.as_fd())?;
                 self.size = (info.kind == sys::FileKind::Regular).then_some(info.len);
@@ -133,7 +135,7 @@ impl Feed {
     pub(crate) fn next(&mut self) -> Next {
         if let Some(url) = self.urls.next() {
             let name = self.name.take().map(Into::into);
-            return Next::Entry(Entry { url: url.into(), name, checksum: None }, None);
+            return Next::Entry(ListEntry { url: url.into(), name, checksum: None }, None);
         }
         loop {
             while let Some((from, to)) = self.next_line() {
@@ -152,12 +154,12 @@ impl Feed {
             }
             let Some(news) = &self.news else { return Next::End };
             match news.try_recv() {
-                Ok(News::Block(block)) => (self.block, self.at) = (block, 0),
-                Ok(News::End(ledger)) => {
+                Ok(ListMessage::Block(block)) => (self.block, self.at) = (block, 0),
+                Ok(ListMessage::End(ledger)) => {
                     self.ledger = *ledger;
                     self.news = None;
                 }
-                Ok(News::Failed(error)) => {
+                Ok(ListMessage::Failed(error)) => {
                     self.news = None;
                     return Next::Failed(error);
                 }
@@ -167,7 +169,7 @@ impl Feed {
         }
     }
 
-    /// Where the next line of the block is, without its end.
+    /// The position of the next line in the block, without its line end.
     fn next_line(&mut self) -> Option<(usize, usize)> {
         let rest = &self.block[self.at..];
         if rest.is_empty() {
@@ -181,47 +183,48 @@ impl Feed {
         Some((from, from + len))
     }
 
-    /// Nothing more is wanted.
+    /// Stops reading the list.
     pub(crate) fn close(&mut self) {
         self.urls = Vec::new().into_iter();
         self.news = None;
         self.at = self.block.len();
     }
 
-    /// The part of the list that was taken, if that is known; without a list, that of the URLs.
+    /// The part of the list that was read, if its size is known. Without a list: the part of the
+    /// URLs.
     pub(crate) fn share(&self) -> Option<f64> {
         let (taken, size) = match (self.size, &self.news) {
             (Some(size), _) => (self.taken, size),
-            (None, Some(_)) => return None, // a pipe may bring any number
+            (None, Some(_)) => return None, // the size of a pipe is unknown
             (None, None) => ((self.urls_len - self.urls.len()) as u64, self.urls_len as u64),
         };
-        #[expect(clippy::cast_precision_loss, reason = "a figure to look at")]
+        #[expect(clippy::cast_precision_loss, reason = "for display")]
         (size > 0).then(|| taken as f64 / size as f64)
     }
 
-    /// The system calls of the thread, once the list has ended.
+    /// The system calls of the thread, after the list has ended.
     pub(crate) fn ledger(&self) -> Ledger {
         self.ledger
     }
 }
 
-/// The life of the thread: it ends with the list, or when nobody listens any more.
-fn read(list: BorrowedFd<'_>, to: &SyncSender<News>, waker: &Waker) {
+/// The body of the thread. It ends with the list, or when the receiver is dropped.
+fn read(list: BorrowedFd<'_>, to: &SyncSender<ListMessage>, waker: &Waker) {
     let mut blocks = Blocks::default();
     loop {
         let news = match sys::read(list, blocks.room()) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => News::Failed(error),
+            Err(error) => ListMessage::Failed(error),
             Ok(0) => match blocks.finish() {
-                Some(block) => News::Block(block),
-                None => News::End(Box::new(Ledger::here())),
+                Some(block) => ListMessage::Block(block),
+                None => ListMessage::End(Box::new(Ledger::here())),
             },
             Ok(n) => match blocks.fill(n) {
-                Some(block) => News::Block(block),
+                Some(block) => ListMessage::Block(block),
                 None => continue,
             },
         };
-        let last = !matches!(news, News::Block(_));
+        let last = !matches!(news, ListMessage::Block(_));
         if to.send(news).is_err() {
             return;
         }
@@ -232,12 +235,12 @@ fn read(list: BorrowedFd<'_>, to: &SyncSender<News>, waker: &Waker) {
     }
 }
 
-/// Bytes as they come to blocks of whole lines.
+/// Splits bytes into blocks of whole lines.
 #[derive(Debug)]
 struct Blocks {
     buffer: Box<[u8]>,
     len: usize,
-    /// The rest of a line that was too long is left out.
+    /// Skips the rest of a line that is too long.
     skipping: bool,
 }
 
@@ -248,12 +251,12 @@ impl Default for Blocks {
 }
 
 impl Blocks {
-    /// Where the next bytes go; never empty.
+    /// The buffer for the next bytes; never empty.
     fn room(&mut self) -> &mut [u8] {
         &mut self.buffer[self.len..]
     }
 
-    /// So many bytes have come: the whole lines that are there.
+    /// Takes `n` bytes that were read, and returns the complete lines.
     fn fill(&mut self, n: usize) -> Option<Vec<u8>> {
         self.len += n;
         if self.skipping {
@@ -267,7 +270,7 @@ impl Blocks {
         (end > 0).then(|| self.take(end))
     }
 
-    /// Nothing comes any more: a last line without its end.
+    /// The end of the data: returns a last line without a line end.
     fn finish(&mut self) -> Option<Vec<u8>> {
         (self.len > 0).then(|| self.take(self.len))
     }
@@ -287,7 +290,7 @@ impl Blocks {
 /// Some thousand URLs.
 const BLOCK_SIZE: usize = 64 * 1024;
 const BLOCKS_AHEAD: usize = 2;
-/// What is shown of a line that cannot be used.
+/// Bytes shown of an invalid line.
 const SHOWN_LEN_MAX: usize = 100;
 const STACK_SIZE: usize = 64 * 1024;
 const _: () = assert!(LINE_LEN_MAX < BLOCK_SIZE, "a line that fills a block is too long");
@@ -296,7 +299,7 @@ const _: () = assert!(LINE_LEN_MAX < BLOCK_SIZE, "a line that fills a block is t
 mod tests {
     use super::*;
 
-    /// What becomes of `bytes` when they come in pieces of `piece`.
+    /// The lines of `bytes` in pieces of `piece` bytes.
     fn blocks(bytes: &[u8], piece: usize) -> Vec<u8> {
         let mut blocks = Blocks::default();
         let mut out = Vec::new();
@@ -318,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_the_same_however_they_come() {
+    fn lines_do_not_depend_on_the_split() {
         let text: Vec<u8> =
             (0..5_000).flat_map(|n| format!("http://h/{n}\n").into_bytes()).collect();
         for piece in [1, 2, 7, 4_096, 100_000] {
@@ -335,7 +338,7 @@ mod tests {
         for piece in [1_000, BLOCK_SIZE, text.len()] {
             let out = blocks(&text, piece);
             let long = out.split(|byte| *byte == b'\n').nth(1).unwrap();
-            assert!(long.len() > LINE_LEN_MAX, "it is seen to be too long");
+            assert!(long.len() > LINE_LEN_MAX, "too long");
             assert!(out.len() <= 2 * BLOCK_SIZE && out.ends_with(b"last\n"), "{piece}");
         }
     }

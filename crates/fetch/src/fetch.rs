@@ -1,7 +1,8 @@
-//! The work list over the client: which URL is asked for when, and what its answer becomes.
+//! The work list on top of the client: decides which URL is requested when, and handles its
+//! response.
 //!
-//! At most [`JOBS_LEN_MAX`] URLs are in hand. The client holds them to its limits; here they are
-//! given their names, their files, and another attempt.
+//! At most [`JOBS_LEN_MAX`] URLs are in progress. The client enforces its limits; this module
+//! assigns names and files, and retries.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
@@ -15,17 +16,17 @@ use fulmar_sys::{self as sys, Ledger};
 use slab::Slab;
 
 use crate::backoff;
-use crate::book::Book;
-use crate::checksum::Checksum;
+use crate::book::RunLog;
+use crate::checksum::FileChecksum;
 use crate::disk::{Disk, DiskEvent, VerifyTask};
-use crate::fault::{Doing, Fault, file};
+use crate::fault::{FetchFault, FileOperation, file};
 use crate::feed::{Feed, Next};
-use crate::job::{Attempt, Course, Item, Job, Verdict, Version};
-use crate::journal::{History, Journal, Key};
-use crate::list::Entry;
-use crate::name::Name;
+use crate::job::{Course, FetchAttempt, ItemResult, Job, ListItem, ResourceVersion};
+use crate::journal::{DownloadKey, History, Journal};
+use crate::list::ListEntry;
+use crate::name::OutputName;
 use crate::partial::{Naming, Partial};
-use crate::plan::Plan;
+use crate::plan::RequestPlan;
 use crate::progress::Outlook;
 use crate::report::Tally;
 use crate::store::BodyOutput;
@@ -33,44 +34,45 @@ use crate::store::BodyOutput;
 /// The work list, as the client's application.
 #[derive(Debug)]
 pub(crate) struct Fetch {
-    pub(crate) plan: Plan,
+    pub(crate) plan: RequestPlan,
     pub(crate) feed: Feed,
     pub(crate) outlet: BodyOutput,
     pub(crate) disk: Disk,
     pub(crate) journal: Journal,
     pub(crate) history: History,
-    pub(crate) book: Book,
-    pub(crate) work: Work,
+    pub(crate) book: RunLog,
+    pub(crate) work: JobTable,
 }
 
-/// What becomes of a URL before a request is sent.
+/// What to do with a URL before a request is sent.
 enum Prepared {
-    /// It is fetched; the job has no item yet.
+    /// Fetch it. The job has no item yet.
     Start(Job),
     /// The existing file is verified first.
-    Verify(Job, OwnedFd, Checksum),
-    /// It is over.
-    Over(Verdict),
+    Verify(Job, OwnedFd, FileChecksum),
+    /// It has ended.
+    Over(ItemResult),
 }
 
-/// What is in hand.
+/// The jobs in progress.
 #[derive(Debug, Default)]
-pub(crate) struct Work {
+pub(crate) struct JobTable {
     jobs: Slab<Job>,
     /// The job of each transfer.
     owners: Vec<usize>,
     /// The names of the jobs.
-    names: HashSet<Name>,
-    /// Jobs to be tried again, and when.
+    names: HashSet<OutputName>,
+    /// Jobs that wait for a retry, and until when.
     resting: BinaryHeap<Reverse<(Instant, usize)>>,
-    /// Jobs whose version the journal is to be told, if they outlast the turn.
+    /// Jobs with a version that is not in the journal yet. It is recorded if they are still running
+    /// after the turn.
     unnoted: Vec<usize>,
-    /// Nothing more comes from the list.
+    /// The list has ended.
     exhausted: bool,
 }
 
 impl Fetch {
-    /// Takes as much from the list as may be in hand.
+    /// Takes URLs from the list up to the limit.
     pub(crate) fn fill(&mut self, context: &mut Context<'_>) {
         let jobs_len_max = match self.outlet {
             BodyOutput::Files(_) => JOBS_LEN_MAX,
@@ -81,26 +83,26 @@ impl Fetch {
                 Next::Entry(entry, line) => self.admit(context, entry, line),
                 Next::Bad(shown, line, error) => {
                     let url = shown.into();
-                    let item = Item { url, line: Some(line), name: None, checksum: None };
-                    let verdict = Verdict::Failed(Fault::Line(error));
+                    let item = ListItem { url, line: Some(line), name: None, checksum: None };
+                    let verdict = ItemResult::Failed(FetchFault::Line(error));
                     self.book.settle(&item, &verdict, &Course::default());
                 }
                 Next::Later => return,
                 Next::End => self.work.exhausted = true,
                 Next::Failed(error) => {
                     self.work.exhausted = true;
-                    self.book.trouble.push(format!("the list cannot be read any further: {error}"));
+                    self.book.errors.push(format!("cannot read the rest of the list: {error}"));
                 }
             }
         }
     }
 
-    /// True once nothing is left to be done.
+    /// True once no work is left.
     pub(crate) fn is_finished(&self) -> bool {
         self.work.exhausted && self.work.jobs.is_empty()
     }
 
-    /// Gives up what is in hand, and what would follow: how many URLs were begun.
+    /// Aborts all jobs, and returns the number of URLs begun.
     pub(crate) fn stop(&mut self, context: &mut Context<'_>) -> usize {
         self.feed.close();
         self.work.exhausted = true;
@@ -117,8 +119,7 @@ impl Fetch {
         count
     }
 
-    /// Syncs and writes what is pending, and removes the journal if nothing is left to be
-    /// continued.
+    /// Syncs and writes pending data. Removes the journal if nothing is left to resume.
     pub(crate) fn finish(&mut self, stopped: bool) -> (Tally, Vec<String>, Ledger) {
         self.book.finish();
         let (events, ledger) = self.disk.finish();
@@ -127,34 +128,34 @@ impl Fetch {
                 self.synced(&done, result);
             }
         }
-        let is_over = |book: &Book| book.tally.failed == 0 && book.trouble.is_empty() && !stopped;
+        let is_over = |book: &RunLog| book.tally.failed == 0 && book.errors.is_empty() && !stopped;
         if is_over(&self.book) {
-            let _ = self.journal.remove(); // harmless if it stays: its lines are true
+            let _ = self.journal.remove(); // a remaining journal does no harm
         } else if let Err(error) = self.journal.flush().and_then(|()| match self.plan.sync {
             true => self.disk.sync_journal(),
             false => Ok(()),
         }) {
-            self.book.trouble.push(format!("the journal is not complete: {error}"));
+            self.book.errors.push(format!("cannot write the journal: {error}"));
         }
-        let Book { tally, trouble, .. } = &mut self.book;
-        (std::mem::take(tally), std::mem::take(trouble), ledger + self.feed.ledger())
+        let RunLog { tally, errors, .. } = &mut self.book;
+        (std::mem::take(tally), std::mem::take(errors), ledger + self.feed.ledger())
     }
 
-    /// These downloads have been synced, or could not be.
-    fn synced(&mut self, done: &[(Key, u64)], result: std::io::Result<()>) {
+    /// These downloads have been synced, or the disk has failed.
+    fn synced(&mut self, done: &[(DownloadKey, u64)], result: std::io::Result<()>) {
         match result {
             Ok(()) => done.iter().for_each(|(key, len)| self.journal.done(*key, *len)),
             Err(error) => {
                 done.iter().for_each(|(key, _)| self.journal.lost(*key));
                 let count = done.len();
                 self.book
-                    .trouble
+                    .errors
                     .push(format!("cannot sync {count} of the files to the disk: {error}"));
             }
         }
     }
 
-    /// Handles the finished tasks of the disk's threads.
+    /// Handles the finished tasks of the disk threads.
     fn poll_disk(&mut self, context: &mut Context<'_>) {
         while let Some(event) = self.disk.poll() {
             match event {
@@ -175,8 +176,8 @@ impl Fetch {
         &mut self,
         context: &mut Context<'_>,
         at: usize,
-        key: Key,
-        result: std::io::Result<Option<Checksum>>,
+        key: DownloadKey,
+        result: std::io::Result<Option<FileChecksum>>,
     ) {
         let job = self.work.jobs.get_mut(at).filter(|job| job.key == key);
         let Some((verdict, job)) = job.and_then(|job| Some((job.existing.take()?, job))) else {
@@ -192,13 +193,13 @@ impl Fetch {
                 self.start(context, at);
             }
             Err(error) => {
-                let fault = Fault::File { doing: Doing::Verify, error };
+                let fault = FetchFault::File { doing: FileOperation::Verify, error };
                 self.fail(context, at, fault, None);
             }
         }
     }
 
-    /// The journal is told what outlasted the turn.
+    /// Records the versions of jobs that are still running after the turn.
     pub(crate) fn note_versions(&mut self) {
         for at in std::mem::take(&mut self.work.unnoted) {
             if let Some(job) = self.work.jobs.get_mut(at)
@@ -209,18 +210,18 @@ impl Fetch {
                 self.journal.keep(job.key, validator);
             }
         }
-        // What cannot be written now is only fetched from its beginning after a kill.
+        // A version that cannot be written only means a full fetch after a kill.
         let _ = self.journal.flush();
     }
 
-    /// True if [`Fetch::note_versions`] has something to do.
+    /// True if [`Fetch::note_versions`] has work to do.
     pub(crate) fn has_versions(&self) -> bool {
         !self.work.unnoted.is_empty()
     }
 
-    fn admit(&mut self, context: &mut Context<'_>, entry: Entry, line: Option<u64>) {
-        let Entry { url, name, checksum } = entry;
-        let mut item = Item { url, line, name: None, checksum };
+    fn admit(&mut self, context: &mut Context<'_>, entry: ListEntry, line: Option<u64>) {
+        let ListEntry { url, name, checksum } = entry;
+        let mut item = ListItem { url, line, name: None, checksum };
         let verdict = match self.prepare(&mut item, name.as_deref()) {
             Ok(Prepared::Start(job)) => {
                 let at = self.work.jobs.insert(Job { item, ..job });
@@ -232,55 +233,59 @@ impl Fetch {
                 return match self.disk.verify(VerifyTask { at, key, file, checksum }) {
                     Ok(()) => {}
                     Err(error) => {
-                        let fault = Fault::File { doing: Doing::Verify, error };
+                        let fault = FetchFault::File { doing: FileOperation::Verify, error };
                         self.fail(context, at, fault, None);
                     }
                 };
             }
             Ok(Prepared::Over(verdict)) => verdict,
-            Err(fault) => Verdict::Failed(fault),
+            Err(fault) => ItemResult::Failed(fault),
         };
         self.book.settle(&item, &verdict, &Course::default());
     }
 
-    /// Everything that can be found out before a request is sent.
-    fn prepare(&mut self, item: &mut Item, given: Option<&str>) -> Result<Prepared, Fault> {
-        let request = self.plan.request(&item.url, None).map_err(Fault::Request)?;
+    /// All checks before a request is sent.
+    fn prepare(
+        &mut self,
+        item: &mut ListItem,
+        given: Option<&str>,
+    ) -> Result<Prepared, FetchFault> {
+        let request = self.plan.request(&item.url, None).map_err(FetchFault::Request)?;
         let BodyOutput::Files(store) = &mut self.outlet else {
-            return Ok(Prepared::Start(Job::new(request, Key(0))));
+            return Ok(Prepared::Start(Job::new(request, DownloadKey(0))));
         };
         let name = match given {
-            Some(text) => Name::given(text),
-            None if self.plan.mirror => Name::mirrored(request.url()),
-            None => Name::of_url(request.url()),
+            Some(text) => OutputName::given(text),
+            None if self.plan.mirror => OutputName::mirrored(request.url()),
+            None => OutputName::of_url(request.url()),
         };
-        let name = name.map_err(Fault::Name)?;
+        let name = name.map_err(FetchFault::Name)?;
         item.name = Some(name.clone());
         if self.work.names.contains(&name) {
-            return Err(Fault::Duplicate);
+            return Err(FetchFault::Duplicate);
         }
-        let place = store.place(&name).map_err(file(Doing::Directory))?;
-        let key = Key::new(&item.url, &name);
-        let existing = store.existing(&name, &place).map_err(file(Doing::Directory))?;
+        let place = store.place(&name).map_err(file(FileOperation::Directory))?;
+        let key = DownloadKey::new(&item.url, &name);
+        let existing = store.existing(&name, &place).map_err(file(FileOperation::Directory))?;
         let mut job = Job::new(request, key);
         if let Some(info) = existing {
             let is_file = info.kind == sys::FileKind::Regular;
             let is_ours = self.history.has_begun(key);
             let verdict = match () {
                 () if is_ours && is_file && self.history.is_done(key, info.len) => {
-                    Some(Verdict::Earlier)
+                    Some(ItemResult::Earlier)
                 }
-                () if is_ours && is_file => None, // cut short: it is fetched again
-                () if self.plan.skip_existing => Some(Verdict::Skipped),
-                () => return Err(Fault::Exists),
+                () if is_ours && is_file => None, // truncated: it is fetched again
+                () if self.plan.skip_existing => Some(ItemResult::Skipped),
+                () => return Err(FetchFault::Exists),
             };
             match (verdict, &item.checksum) {
                 (None, _) => job.naming = Naming::Replace,
                 (Some(verdict), None) => return Ok(Prepared::Over(verdict)),
-                (Some(_), Some(_)) if !is_file => return Err(Fault::Exists),
+                (Some(_), Some(_)) if !is_file => return Err(FetchFault::Exists),
                 (Some(verdict), Some(checksum)) => {
                     let opened = sys::open_step(place.dir.as_fd(), &place.last);
-                    let opened = opened.map_err(file(Doing::Verify))?;
+                    let opened = opened.map_err(file(FileOperation::Verify))?;
                     job.existing = Some(verdict);
                     self.work.names.insert(name);
                     return Ok(Prepared::Verify(job, opened, checksum.clone()));
@@ -292,14 +297,14 @@ impl Fetch {
         if self.history.has_begun(key) && validator.is_none() {
             Partial::forget(&place, key);
         }
-        job.version = Version { noted: validator.is_some(), validator };
+        job.version = ResourceVersion { noted: validator.is_some(), validator };
         Ok(Prepared::Start(job))
     }
 
     /// Begins an attempt.
     fn start(&mut self, context: &mut Context<'_>, at: usize) {
         let job = &mut self.work.jobs[at];
-        job.attempt = Attempt::default();
+        job.attempt = FetchAttempt::default();
         if job.ticket.is_none() {
             job.ticket = Some(self.journal.begin(job.key));
         }
@@ -310,10 +315,10 @@ impl Fetch {
                     job.attempt.resume = Some(resume);
                     request
                 }
-                Err(error) => return self.fail(context, at, Fault::Request(error), None),
+                Err(error) => return self.fail(context, at, FetchFault::Request(error), None),
             },
             Err(error) => {
-                let fault = Fault::File { doing: Doing::Read, error };
+                let fault = FetchFault::File { doing: FileOperation::Read, error };
                 return self.fail(context, at, fault, None);
             }
         };
@@ -327,20 +332,20 @@ impl Fetch {
         owners[transfer.index()] = at;
     }
 
-    /// The answer begins.
+    /// The head of a response.
     fn head(
         &mut self,
         context: &mut Context<'_>,
         at: usize,
         response: Response<'_>,
         len: Option<u64>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), FetchFault> {
         let job = &mut self.work.jobs[at];
         let (status, headers) = (response.status, response.headers);
         job.attempt.status = Some(status);
         let decision = match &job.attempt.resume {
             None => Resumption::Other,
-            Some(resume) => resume.decide(status, headers).map_err(Fault::Range)?,
+            Some(resume) => resume.decide(status, headers).map_err(FetchFault::Range)?,
         };
         match decision {
             Resumption::Continue { len: rest, total } => {
@@ -351,39 +356,40 @@ impl Fetch {
                 self.splice(context, at, len);
             }
             Resumption::Complete => job.attempt.is_whole = true,
-            Resumption::AskAgain => job.attempt.refused = Some(Fault::Changed),
+            Resumption::AskAgain => job.attempt.refused = Some(FetchFault::Changed),
             Resumption::Restart => self.begin_body(context, at, headers, len)?,
             Resumption::Other if matches!(status, 200..=299) && status != 206 => {
                 self.begin_body(context, at, headers, len)?;
             }
             Resumption::Other => {
                 job.attempt.rest = self.plan.rest(context.now, status, headers);
-                job.attempt.refused = Some(Fault::Status(status));
+                job.attempt.refused = Some(FetchFault::Status(status));
             }
         }
         Ok(())
     }
 
-    /// The body of the answer is the whole file.
+    /// The body of the response is the whole file.
     fn begin_body(
         &mut self,
         context: &mut Context<'_>,
         at: usize,
         headers: Headers<'_>,
         len: Option<u64>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), FetchFault> {
         let job = &mut self.work.jobs[at];
         match &mut job.attempt.partial {
-            Some(partial) => partial.clear().map_err(file(Doing::Write))?,
+            Some(partial) => partial.clear().map_err(file(FileOperation::Write))?,
             None => {
                 let partial = match &mut self.outlet {
                     BodyOutput::Stdout => Partial::stdout(),
                     BodyOutput::Files(store) => {
-                        let place = store.place(job.name()).map_err(file(Doing::Directory))?;
+                        let place =
+                            store.place(job.name()).map_err(file(FileOperation::Directory))?;
                         Partial::create(&place, job.key)
                     }
                 };
-                job.attempt.partial = Some(partial.map_err(file(Doing::Create))?);
+                job.attempt.partial = Some(partial.map_err(file(FileOperation::Create))?);
             }
         }
         job.attempt.expected = len;
@@ -402,7 +408,7 @@ impl Fetch {
         Ok(())
     }
 
-    /// Has the kernel put a long body into the file, if nobody needs to see it.
+    /// Splices a long body into the file, if its bytes are not needed for a checksum.
     fn splice(&mut self, context: &mut Context<'_>, at: usize, len: Option<u64>) {
         let job = &mut self.work.jobs[at];
         let long = len.filter(|len| *len >= SPLICE_FROM && job.item.checksum.is_none());
@@ -414,7 +420,7 @@ impl Fetch {
         }
     }
 
-    /// Counts what the kernel has put into files so far.
+    /// Counts the bytes that the kernel has spliced so far.
     fn count_spliced(&mut self, context: &Context<'_>) {
         for (_, job) in self.work.jobs.iter_mut().filter(|(_, job)| job.attempt.splices) {
             if let Some(partial) = &mut job.attempt.partial
@@ -426,7 +432,7 @@ impl Fetch {
         }
     }
 
-    /// What is left to be done, as far as it is known.
+    /// The remaining work, as far as it is known.
     fn outlook(&self) -> Outlook {
         let jobs = &self.work.jobs;
         let rests = || jobs.iter().map(|(_, job)| job.rest());
@@ -442,13 +448,13 @@ impl Fetch {
     }
 
     /// A piece of the body.
-    fn data(&mut self, context: &Context<'_>, at: usize, bytes: &[u8]) -> Result<(), Fault> {
+    fn data(&mut self, context: &Context<'_>, at: usize, bytes: &[u8]) -> Result<(), FetchFault> {
         let job = &mut self.work.jobs[at];
         let attempt = &mut job.attempt;
         if attempt.is_whole || attempt.refused.is_some() {
             return match attempt.ignore(bytes.len()) {
                 true => Ok(()),
-                false => Err(attempt.refused.take().unwrap_or(Fault::Changed)),
+                false => Err(attempt.refused.take().unwrap_or(FetchFault::Changed)),
             };
         }
         let Some(partial) = &mut attempt.partial else { return Ok(()) };
@@ -462,10 +468,10 @@ impl Fetch {
         if let Some(hasher) = &mut attempt.hasher {
             hasher.update(bytes);
         }
-        partial.append(bytes).map_err(file(Doing::Write))
+        partial.append(bytes).map_err(file(FileOperation::Write))
     }
 
-    /// An attempt is over.
+    /// An attempt has ended.
     fn done(&mut self, context: &mut Context<'_>, at: usize, mut done: Done) {
         let job = &mut self.work.jobs[at];
         job.transfer = None;
@@ -479,35 +485,37 @@ impl Fetch {
         let result = std::mem::replace(&mut done.result, Ok(()));
         let fault = match job.attempt.refused.take() {
             Some(fault) => Some(fault),
-            None if result.is_ok() && done.excess => Some(Fault::Excess),
-            None => result.err().map(Fault::Transfer),
+            None if result.is_ok() && done.excess => Some(FetchFault::Excess),
+            None => result.err().map(FetchFault::Transfer),
         };
         match fault.map_or_else(|| self.complete(context.now, at), Err) {
-            Ok(course) => self.settle(at, &Verdict::Fetched, Course { done: Some(done), ..course }),
+            Ok(course) => {
+                self.settle(at, &ItemResult::Fetched, Course { done: Some(done), ..course })
+            }
             Err(fault) => self.fail(context, at, fault, Some(done)),
         }
     }
 
     /// The body is complete: the file gets its name.
-    fn complete(&mut self, now: Instant, at: usize) -> Result<Course, Fault> {
+    fn complete(&mut self, now: Instant, at: usize) -> Result<Course, FetchFault> {
         let job = &mut self.work.jobs[at];
         let attempt = &mut job.attempt;
         if let (Some(expected), Some(hasher)) = (&job.item.checksum, attempt.hasher.take())
             && let Some(found) = expected.differs(hasher)
         {
-            return Err(Fault::Checksum { expected: expected.clone(), found });
+            return Err(FetchFault::Checksum { expected: expected.clone(), found });
         }
         if !job.ticket.is_some_and(|ticket| self.journal.is_written(ticket)) {
-            self.journal.flush().map_err(file(Doing::Journal))?;
+            self.journal.flush().map_err(file(FileOperation::Journal))?;
         }
         let len = attempt.partial.as_ref().map_or(0, Partial::len);
         if attempt.whole_len.is_some_and(|whole| whole != len) {
-            return Err(Fault::Changed); // not all that was missing, or more
+            return Err(FetchFault::Changed); // fewer or more bytes than missing
         }
         let partial = attempt.partial.take().expect("a body was written to it");
         let written = partial.commit(job.naming).map_err(|error| match error.kind() {
-            std::io::ErrorKind::AlreadyExists => Fault::Exists,
-            _ => Fault::File { doing: Doing::Rename, error },
+            std::io::ErrorKind::AlreadyExists => FetchFault::Exists,
+            _ => FetchFault::File { doing: FileOperation::Rename, error },
         })?;
         match written {
             Some(written) if self.plan.sync => self.disk.add(now, (job.key, len), written),
@@ -523,14 +531,20 @@ impl Fetch {
         Ok(Course { len, ..job.course() })
     }
 
-    /// An attempt has failed: another one, or none.
-    fn fail(&mut self, context: &mut Context<'_>, at: usize, fault: Fault, done: Option<Done>) {
+    /// An attempt has failed: retries or ends the job.
+    fn fail(
+        &mut self,
+        context: &mut Context<'_>,
+        at: usize,
+        fault: FetchFault,
+        done: Option<Done>,
+    ) {
         let job = &mut self.work.jobs[at];
         let mut course = job.course();
-        let keep = fault.leaves_a_beginning();
+        let keep = fault.keeps_part();
         let rest = job.attempt.rest;
-        // What was kept is of no use, and is not kept again: this cannot come twice.
-        let changed = matches!(fault, Fault::Changed) && job.attempt.resume.is_some();
+        // The kept part is invalid and is not kept again, so this cannot happen twice.
+        let changed = matches!(fault, FetchFault::Changed) && job.attempt.resume.is_some();
         let streamed = matches!(self.outlet, BodyOutput::Stdout)
             && job.attempt.partial.as_ref().is_some_and(|partial| partial.len() > 0);
         let retry = fault.is_transient() && job.retries < self.plan.retries && !streamed;
@@ -548,7 +562,7 @@ impl Fetch {
             return self.work.resting.push(Reverse((context.now + wait, at)));
         }
         course.done = done;
-        self.settle(at, &Verdict::Failed(fault), course);
+        self.settle(at, &ItemResult::Failed(fault), course);
     }
 
     fn lay_aside(&mut self, job: &mut Job, keep: bool) {
@@ -556,7 +570,7 @@ impl Fetch {
         aside(&mut self.journal, job.key, &mut job.attempt, &mut job.version, keep);
     }
 
-    fn settle(&mut self, at: usize, verdict: &Verdict, course: Course) {
+    fn settle(&mut self, at: usize, verdict: &ItemResult, course: Course) {
         let job = self.work.jobs.remove(at);
         if let Some(name) = &job.item.name {
             self.work.names.remove(name);
@@ -572,12 +586,12 @@ impl Fetch {
     }
 }
 
-/// Keeps the beginning of a file, if it can be gone on with, or removes it.
+/// Keeps the received part of a file if it can be resumed, or removes it.
 fn aside(
     journal: &mut Journal,
-    key: Key,
-    attempt: &mut Attempt,
-    version: &mut Version,
+    key: DownloadKey,
+    attempt: &mut FetchAttempt,
+    version: &mut ResourceVersion,
     keep: bool,
 ) {
     let partial = attempt.partial.take();
@@ -605,7 +619,7 @@ impl Application for Fetch {
         let result = match event {
             Event::Head { response, len } => self.head(context, at, response, len),
             Event::Data(bytes) => self.data(context, at, &bytes),
-            Event::Upgraded => Err(Fault::Status(101)),
+            Event::Upgraded => Err(FetchFault::Status(101)),
             Event::Done(done) => {
                 self.done(context, at, done);
                 return self.fill(context);
@@ -650,7 +664,7 @@ impl Application for Fetch {
     }
 }
 
-/// URLs in hand: their names, their requests, their places in the client's queues. Some KB each.
+/// URLs in progress, with names, requests and places in the client's queues; some KB each.
 const JOBS_LEN_MAX: usize = 1_024;
-/// A shorter body costs less when it is copied: the pipe, and two calls for each piece, are saved.
+/// Shorter bodies are copied, which saves the pipe and two calls for each piece.
 const SPLICE_FROM: u64 = 256 * 1024;

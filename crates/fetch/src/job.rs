@@ -1,95 +1,95 @@
-//! One URL on its way to being a file.
+//! One URL in progress.
 
 use std::time::Duration;
 
 use fulmar_client::{Done, Request, TransferId};
 use fulmar_semantics::content_range::{Resume, Validator};
 
-use crate::checksum::{Checksum, Hasher};
-use crate::fault::Fault;
-use crate::journal::{Key, Ticket};
-use crate::name::Name;
+use crate::checksum::{FileChecksum, Hasher};
+use crate::fault::FetchFault;
+use crate::journal::{DownloadKey, Ticket};
+use crate::name::OutputName;
 use crate::partial::{Naming, Partial};
 use crate::store::BodyOutput;
 
-/// What the list says, and the name that it leads to.
+/// An entry of the list with its file name.
 #[derive(Debug)]
-pub(crate) struct Item {
+pub(crate) struct ListItem {
     pub(crate) url: Box<str>,
     pub(crate) line: Option<u64>,
-    pub(crate) name: Option<Name>,
-    pub(crate) checksum: Option<Checksum>,
+    pub(crate) name: Option<OutputName>,
+    pub(crate) checksum: Option<FileChecksum>,
 }
 
-/// An item that is under way.
+/// An item in progress.
 #[derive(Debug)]
 pub(crate) struct Job {
-    pub(crate) item: Item,
-    /// For the whole; asking for the rest needs another.
+    pub(crate) item: ListItem,
+    /// The request for the whole file. The rest of a file needs another one.
     pub(crate) request: Request,
-    pub(crate) key: Key,
-    /// Its beginning in the journal, once it has begun.
+    pub(crate) key: DownloadKey,
+    /// Its line in the journal, once it has begun.
     pub(crate) ticket: Option<Ticket>,
-    /// What becomes of it if the existing file has its checksum, which is being verified.
-    pub(crate) existing: Option<Verdict>,
-    /// What happens to an existing file.
+    /// The result if the existing file has the expected checksum, which is being verified.
+    pub(crate) existing: Option<ItemResult>,
+    /// How to treat an existing file.
     pub(crate) naming: Naming,
     pub(crate) retries: u32,
-    /// `None` while it rests before a retry, and while an existing file is verified.
+    /// `None` while waiting for a retry, and while an existing file is verified.
     pub(crate) transfer: Option<TransferId>,
-    pub(crate) attempt: Attempt,
-    /// Which version the bytes that are there belong to.
-    pub(crate) version: Version,
+    pub(crate) attempt: FetchAttempt,
+    /// The version of the received bytes.
+    pub(crate) version: ResourceVersion,
 }
 
-/// What one attempt has come to.
+/// The state of one attempt.
 #[derive(Debug, Default)]
-pub(crate) struct Attempt {
-    /// What is asked for is what follows.
+pub(crate) struct FetchAttempt {
+    /// The part to resume from.
     pub(crate) resume: Option<Resume>,
     pub(crate) partial: Option<Partial>,
     pub(crate) hasher: Option<Hasher>,
     pub(crate) status: Option<u16>,
-    /// Where in the file the body of this answer begins.
+    /// The offset of the response body in the file.
     pub(crate) base: u64,
-    /// The kernel puts the body into the file.
+    /// The kernel splices the body into the file.
     pub(crate) splices: bool,
-    /// The body is of no interest: it is why this attempt fails.
-    pub(crate) refused: Option<Fault>,
-    /// What is there was whole already: the body is none of it.
+    /// The body is ignored; this attempt fails with this fault.
+    pub(crate) refused: Option<FetchFault>,
+    /// The kept part was complete already, and the body is ignored.
     pub(crate) is_whole: bool,
-    /// How long the file must be in the end, where more than the framing says so.
+    /// The length of the complete file, if it is known from more than the framing.
     pub(crate) whole_len: Option<u64>,
-    /// How long the file will be, if the server said so.
+    /// The announced length of the file, if any.
     pub(crate) expected: Option<u64>,
-    /// So much of the body was ignored.
+    /// Ignored bytes of the body.
     pub(crate) ignored: u64,
-    /// The server wants to be left alone for so long.
+    /// The delay that the server requested.
     pub(crate) rest: Duration,
 }
 
-/// What is known of the version that is being fetched; kept with `--resume` only.
+/// The version of the resource being fetched; used with `--resume` only.
 #[derive(Debug, Default)]
-pub(crate) struct Version {
+pub(crate) struct ResourceVersion {
     pub(crate) validator: Option<Validator>,
-    /// The journal says so too.
+    /// The version is in the journal.
     pub(crate) noted: bool,
 }
 
-/// What became of an item.
+/// The result of an item.
 #[derive(Debug)]
-pub(crate) enum Verdict {
-    /// The file is there, and was not before.
+pub(crate) enum ItemResult {
+    /// The file is new.
     Fetched,
     /// An earlier run has fetched it.
     Earlier,
-    /// It is there, and that was to be left alone.
+    /// The file exists and is skipped.
     Skipped,
-    Failed(Fault),
+    Failed(FetchFault),
 }
 
-impl Verdict {
-    /// A word for machines, stable across versions.
+impl ItemResult {
+    /// The result for programs, stable across versions.
     pub(crate) fn word(&self) -> &'static str {
         match self {
             Self::Fetched => "fetched",
@@ -100,7 +100,7 @@ impl Verdict {
     }
 }
 
-/// How an item came to its end.
+/// The history of an item.
 #[derive(Debug, Default)]
 pub(crate) struct Course {
     pub(crate) done: Option<Done>,
@@ -112,10 +112,10 @@ pub(crate) struct Course {
 }
 
 impl Job {
-    /// One that has not begun, and has no item yet.
-    pub(crate) fn new(request: Request, key: Key) -> Self {
+    /// A job that has not begun and has no item yet.
+    pub(crate) fn new(request: Request, key: DownloadKey) -> Self {
         Self {
-            item: Item { url: Box::default(), line: None, name: None, checksum: None },
+            item: ListItem { url: Box::default(), line: None, name: None, checksum: None },
             request,
             key,
             ticket: None,
@@ -123,12 +123,12 @@ impl Job {
             naming: Naming::New,
             retries: 0,
             transfer: None,
-            attempt: Attempt::default(),
-            version: Version::default(),
+            attempt: FetchAttempt::default(),
+            version: ResourceVersion::default(),
         }
     }
 
-    /// Opens what is kept of the file, if it can be gone on with.
+    /// Opens the kept part of the file, if it can be resumed.
     pub(crate) fn resume(&mut self, outlet: &mut BodyOutput) -> std::io::Result<Option<Resume>> {
         let Some(validator) = &self.version.validator else { return Ok(None) };
         let BodyOutput::Files(store) = outlet else { return Ok(None) };
@@ -136,7 +136,7 @@ impl Job {
             self.version.validator = None;
             return Ok(None);
         };
-        let mut hasher = self.item.checksum.as_ref().map(Checksum::hasher);
+        let mut hasher = self.item.checksum.as_ref().map(FileChecksum::hasher);
         if let Some(hasher) = &mut hasher {
             partial.read(|bytes| hasher.update(bytes))?;
         }
@@ -147,20 +147,20 @@ impl Job {
     }
 
     /// The name of its file.
-    pub(crate) fn name(&self) -> &Name {
-        self.item.name.as_ref().expect("no file is begun without a name")
+    pub(crate) fn name(&self) -> &OutputName {
+        self.item.name.as_ref().expect("every job has a name")
     }
 
-    /// So many bytes are still to come, and this part of them is there; if both are known.
+    /// The remaining bytes and the received fraction, if both are known.
     pub(crate) fn rest(&self) -> Option<(u64, f64)> {
         let expected = self.attempt.expected?;
         let have = self.attempt.partial.as_ref().map_or(0, Partial::len).min(expected);
-        #[expect(clippy::cast_precision_loss, reason = "a figure to look at")]
+        #[expect(clippy::cast_precision_loss, reason = "for display")]
         let part = if expected == 0 { 1.0 } else { have as f64 / expected as f64 };
         Some((expected - have, part))
     }
 
-    /// How it has come this far.
+    /// The history so far.
     pub(crate) fn course(&self) -> Course {
         Course {
             status: self.attempt.status,
@@ -171,13 +171,13 @@ impl Job {
     }
 }
 
-impl Attempt {
-    /// A piece of a body of no interest: true as long as its connection is worth it.
+impl FetchAttempt {
+    /// Ignores a piece of the body. True as long as receiving it is cheaper than a new connection.
     pub(crate) fn ignore(&mut self, len: usize) -> bool {
         self.ignored += len as u64;
         self.ignored <= IGNORED_SIZE_MAX
     }
 }
 
-/// So much of a body that nobody wants is taken to keep its connection.
+/// Bytes of an ignored body received to keep its connection.
 const IGNORED_SIZE_MAX: u64 = 64 * 1024;

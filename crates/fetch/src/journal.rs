@@ -33,65 +33,65 @@ use fulmar_semantics::content_range::Validator;
 use fulmar_sys as sys;
 use siphasher::sip::SipHasher13;
 
-use crate::name::Name;
+use crate::name::OutputName;
 
 /// A line of the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Line {
+enum JournalLine {
     Run(String),
-    Begun(Key),
-    Done(Key, u64),
-    Lost(Key),
-    Kept(Key, Validator),
-    Dropped(Key),
+    Begun(DownloadKey),
+    Done(DownloadKey, u64),
+    Lost(DownloadKey),
+    Kept(DownloadKey, Validator),
+    Dropped(DownloadKey),
 }
 
 /// A digest of a URL and the name of its file: the same in every run, version and machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Key(pub(crate) u64);
+pub(crate) struct DownloadKey(pub(crate) u64);
 
-/// The number of a beginning; see [`Journal::is_written`].
+/// The position of a line; see [`Journal::is_written`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket(u64);
 
-/// What earlier runs did.
+/// The history of earlier runs.
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    /// [`DownloadFact`]s: 17 bytes a file, however long its name. A file that is taken for a
-    /// finished one by mistake (once in some millions) must also be there under the very name.
+    /// [`DownloadFact`]s: 17 bytes per file for names of any length. A false positive (once in some
+    /// millions) must also match an existing file of the same name.
     facts: Option<BloomFilter>,
-    /// Downloads that the run being read has begun and not ended.
-    unfinished: HashSet<Key>,
+    /// Downloads that the run being read has begun and not completed.
+    unfinished: HashSet<DownloadKey>,
     /// Whether the run being read was on this start of the system.
     segment: RunSegment,
-    /// One for each body of which the beginning is kept.
-    kept: HashMap<Key, Validator>,
+    /// The versions of kept parts.
+    kept: HashMap<DownloadKey, Validator>,
 }
 
-/// What is remembered of a download.
+/// A fact about a download.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DownloadFact {
     /// It was begun.
     Begun,
     /// It was begun, and its file is complete if it exists.
     Whole,
-    /// It is complete with so many bytes.
+    /// It is complete with this length.
     Done(u64),
 }
 
 /// The run that wrote the lines being read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum RunSegment {
-    /// Of an older version, which wrote no `@` line.
+    /// A run of an older version, which wrote no `@` line.
     #[default]
     Old,
-    /// Of one since the system was started.
+    /// A run since the system was started.
     SameBoot,
-    /// Of one before that.
+    /// A run before the system was started.
     EarlierBoot,
 }
 
-/// The file.
+/// The journal of this run.
 #[derive(Debug)]
 pub(crate) struct Journal {
     /// `None`: nothing is recorded.
@@ -109,17 +109,17 @@ struct JournalFile {
     fd: Arc<OwnedFd>,
 }
 
-impl Key {
-    pub(crate) fn new(url: &str, name: &Name) -> Self {
+impl DownloadKey {
+    pub(crate) fn new(url: &str, name: &OutputName) -> Self {
         let mut hasher = SipHasher13::new();
         hasher.write(url.as_bytes());
-        hasher.write(&[0]); // in neither
+        hasher.write(&[0]); // in neither of them
         hasher.write(name.as_bytes());
         Self(hasher.finish())
     }
 }
 
-impl Line {
+impl JournalLine {
     fn encode(&self, out: &mut Vec<u8>) {
         let _memory_takes_it = match self {
             Self::Run(boot) => write!(out, "@{boot}"),
@@ -136,7 +136,7 @@ impl Line {
         out.push(b'\n');
     }
 
-    /// `None` if it is torn, or not ours.
+    /// `None` if the line is torn or unknown.
     fn parse(line: &[u8]) -> Option<Self> {
         let (mark, rest) = line.split_first()?;
         if *mark == b'@' {
@@ -148,7 +148,7 @@ impl Line {
         let (digits, rest) = rest.split_at_checked(KEY_DIGITS)?;
         let lower = digits.iter().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
         let digits = std::str::from_utf8(digits).ok().filter(|_| lower)?;
-        let key = Key(u64::from_str_radix(digits, 16).ok()?);
+        let key = DownloadKey(u64::from_str_radix(digits, 16).ok()?);
         match (mark, rest) {
             (b'+', []) => Some(Self::Begun(key)),
             (b'!', []) => Some(Self::Lost(key)),
@@ -167,7 +167,7 @@ impl Line {
 }
 
 impl History {
-    /// For a journal of so many bytes.
+    /// Sized for a journal of `len` bytes.
     fn sized(len: u64) -> Self {
         let lines = usize::try_from(len / BEGUN_LEN).unwrap_or(usize::MAX);
         let facts = (lines > 0).then(|| {
@@ -177,20 +177,20 @@ impl History {
         Self { facts, ..Self::default() }
     }
 
-    /// Notes every whole line of `bytes`, and returns how many bytes they were. `boot` is this
-    /// start of the system, if that is known.
+    /// Applies every complete line of `bytes`, and returns their length. `boot` is this start of
+    /// the system, if known.
     fn replay(&mut self, bytes: &[u8], boot: Option<&str>) -> usize {
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        for line in bytes[..whole].split(|byte| *byte == b'\n').filter_map(Line::parse) {
+        for line in bytes[..whole].split(|byte| *byte == b'\n').filter_map(JournalLine::parse) {
             match line {
-                Line::Run(run) => {
+                JournalLine::Run(run) => {
                     self.end_segment();
                     self.segment = match boot {
                         Some(boot) if boot == run => RunSegment::SameBoot,
                         _ => RunSegment::EarlierBoot,
                     };
                 }
-                Line::Begun(key) => {
+                JournalLine::Begun(key) => {
                     self.note(key, DownloadFact::Begun);
                     match self.segment {
                         RunSegment::Old => self.note(key, DownloadFact::Whole),
@@ -203,55 +203,55 @@ impl History {
                         RunSegment::EarlierBoot => {}
                     }
                 }
-                Line::Done(key, len) => {
+                JournalLine::Done(key, len) => {
                     self.unfinished.remove(&key);
                     self.note(key, DownloadFact::Done(len));
                 }
-                Line::Lost(key) => drop(self.unfinished.remove(&key)),
-                Line::Kept(key, validator) => drop(self.kept.insert(key, validator)),
-                Line::Dropped(key) => drop(self.kept.remove(&key)),
+                JournalLine::Lost(key) => drop(self.unfinished.remove(&key)),
+                JournalLine::Kept(key, validator) => drop(self.kept.insert(key, validator)),
+                JournalLine::Dropped(key) => drop(self.kept.remove(&key)),
             }
         }
         whole
     }
 
-    /// The run has written nothing more: files of downloads that it had begun are complete, if
-    /// they exist and the system has not been restarted since.
+    /// The end of a run: files of downloads that it had begun are complete if they exist and the
+    /// system has not been restarted since.
     fn end_segment(&mut self) {
         for key in std::mem::take(&mut self.unfinished) {
             self.note(key, DownloadFact::Whole);
         }
     }
 
-    fn note(&mut self, key: Key, fact: DownloadFact) {
+    fn note(&mut self, key: DownloadKey, fact: DownloadFact) {
         if let Some(facts) = &mut self.facts {
             facts.insert(&fact.digest(key));
         }
     }
 
-    fn knows(&self, key: Key, fact: DownloadFact) -> bool {
+    fn knows(&self, key: DownloadKey, fact: DownloadFact) -> bool {
         self.facts.as_ref().is_some_and(|facts| facts.contains(&fact.digest(key)))
     }
 
     /// True if an earlier run began this download.
-    pub(crate) fn has_begun(&self, key: Key) -> bool {
+    pub(crate) fn has_begun(&self, key: DownloadKey) -> bool {
         self.knows(key, DownloadFact::Begun)
     }
 
-    /// True if an earlier run completed this download, and its file is one of `len` bytes.
-    pub(crate) fn is_done(&self, key: Key, len: u64) -> bool {
+    /// True if an earlier run completed this download with a file of `len` bytes.
+    pub(crate) fn is_done(&self, key: DownloadKey, len: u64) -> bool {
         self.knows(key, DownloadFact::Done(len)) || self.knows(key, DownloadFact::Whole)
     }
 
-    /// Which version the beginning of is kept, if one is.
-    pub(crate) fn take_kept(&mut self, key: Key) -> Option<Validator> {
+    /// The version of the kept part, if there is one.
+    pub(crate) fn take_kept(&mut self, key: DownloadKey) -> Option<Validator> {
         self.kept.remove(&key)
     }
 }
 
 impl DownloadFact {
-    /// Its value in the filter.
-    fn digest(self, key: Key) -> u64 {
+    /// The value in the filter.
+    fn digest(self, key: DownloadKey) -> u64 {
         let (kind, len) = match self {
             Self::Begun => return key.0,
             Self::Whole => (1, 0),
@@ -265,24 +265,24 @@ impl DownloadFact {
     }
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for DownloadKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)
     }
 }
 
 impl Journal {
-    /// One that records nothing.
+    /// A journal that records nothing.
     pub(crate) fn none() -> Self {
         let begun = Ticket(0);
         Self { file: None, len: 0, pending: Vec::new(), begun, written: begun }
     }
 
-    /// Opens or makes it, for this process alone, and reads its lines. `boot` is this start of
-    /// the system, if that is known.
+    /// Opens or creates it with an exclusive lock, and reads its lines. `boot` is this start of the
+    /// system, if known.
     ///
     /// # Errors
-    /// `WouldBlock`: another run has it. `InvalidData`: it is something else.
+    /// `WouldBlock`: another process has locked it. `InvalidData`: it is not a journal.
     pub(crate) fn open(path: &Path, boot: Option<&str>) -> io::Result<(Self, History)> {
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         let name = CString::new(name.as_bytes()).map_err(|_| io::ErrorKind::InvalidInput)?;
@@ -293,7 +293,7 @@ impl Journal {
         let file = JournalFile { dir, name, fd: fd.into() };
         let mut journal = Self::none();
         let history = journal.read((*file.fd).as_fd(), boot)?;
-        Line::Run(boot.unwrap_or("-").to_owned()).encode(&mut journal.pending);
+        JournalLine::Run(boot.unwrap_or("-").to_owned()).encode(&mut journal.pending);
         journal.file = Some(file);
         Ok((journal, history))
     }
@@ -316,63 +316,63 @@ impl Journal {
             at += n as u64;
             buffer.extend_from_slice(&chunk[..n]);
             if !HEADER.starts_with(&buffer[..buffer.len().min(HEADER.len())]) && at == n as u64 {
-                let message = "not a journal of fulmar get; name another with --journal";
+                let message = "not a journal of fulmar get; choose another file with --journal";
                 return Err(io::Error::new(io::ErrorKind::InvalidData, message));
             }
             let read = history.replay(&buffer, boot);
             buffer.drain(..read);
             if buffer.len() > READ_SIZE {
-                buffer.clear(); // no line of ours is so long
+                buffer.clear(); // no valid line is as long
             }
         }
         history.end_segment();
         if self.len < HEADER.len() as u64 {
-            self.len = 0; // new, or torn before it began
+            self.len = 0; // new, or torn in the header
             self.pending.extend_from_slice(HEADER);
         } else if !buffer.is_empty() {
-            self.pending.push(b'\n'); // ends what was torn
+            self.pending.push(b'\n'); // ends the torn line
         }
         Ok(history)
     }
 
     /// A download begins.
-    pub(crate) fn begin(&mut self, key: Key) -> Ticket {
-        Line::Begun(key).encode(&mut self.pending);
+    pub(crate) fn begin(&mut self, key: DownloadKey) -> Ticket {
+        JournalLine::Begun(key).encode(&mut self.pending);
         self.begun.0 += 1;
         self.begun
     }
 
-    /// A download is complete; its file has `len` bytes, and has reached the disk.
-    pub(crate) fn done(&mut self, key: Key, len: u64) {
-        Line::Done(key, len).encode(&mut self.pending);
+    /// A download is complete. Its file has `len` bytes and has reached the disk.
+    pub(crate) fn done(&mut self, key: DownloadKey, len: u64) {
+        JournalLine::Done(key, len).encode(&mut self.pending);
     }
 
-    /// A download is complete, but its file has not reached the disk, and will not.
-    pub(crate) fn lost(&mut self, key: Key) {
-        Line::Lost(key).encode(&mut self.pending);
+    /// A download is complete, but storing its file has failed.
+    pub(crate) fn lost(&mut self, key: DownloadKey) {
+        JournalLine::Lost(key).encode(&mut self.pending);
     }
 
-    /// The beginning of this version is kept.
-    pub(crate) fn keep(&mut self, key: Key, validator: &Validator) {
+    /// A part of this version is kept.
+    pub(crate) fn keep(&mut self, key: DownloadKey, validator: &Validator) {
         if validator.as_bytes().len() <= VALIDATOR_LEN_MAX {
-            Line::Kept(key, validator.clone()).encode(&mut self.pending);
+            JournalLine::Kept(key, validator.clone()).encode(&mut self.pending);
         }
     }
 
-    /// Nothing of it is kept any more.
-    pub(crate) fn drop_kept(&mut self, key: Key) {
-        Line::Dropped(key).encode(&mut self.pending);
+    /// The kept part was removed.
+    pub(crate) fn drop_kept(&mut self, key: DownloadKey) {
+        JournalLine::Dropped(key).encode(&mut self.pending);
     }
 
-    /// True if the beginning is in the file, so that what follows from it may be.
+    /// True if this line is in the file, so that its effects may follow.
     pub(crate) fn is_written(&self, ticket: Ticket) -> bool {
         ticket <= self.written
     }
 
-    /// Writes what is pending.
+    /// Writes pending lines.
     ///
     /// # Errors
-    /// The disk is full, and so on; the unwritten rest stays pending.
+    /// Errors of `write(2)`, such as a full disk. Unwritten lines stay pending.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         let mut at = 0;
         let result = loop {
@@ -398,12 +398,12 @@ impl Journal {
         result
     }
 
-    /// The open file, so that another thread can sync it.
+    /// The open file, for syncing in another thread.
     pub(crate) fn descriptor(&self) -> Option<Arc<OwnedFd>> {
         self.file.as_ref().map(|file| Arc::clone(&file.fd))
     }
 
-    /// Nothing is left to be continued.
+    /// Removes the journal: nothing is left to resume.
     pub(crate) fn remove(&self) -> io::Result<()> {
         match &self.file {
             None => Ok(()),
@@ -421,24 +421,24 @@ fn open(dir: &OwnedFd, name: &CStr) -> io::Result<OwnedFd> {
     }
 }
 
-/// Its name, unless another is given.
+/// The default name.
 pub(crate) const JOURNAL_NAME: &str = ".fulmar-get.journal";
 const HEADER: &[u8] = b"fulmar get 1\n";
 const KEY_DIGITS: usize = 16;
-/// A UUID.
+/// The length of a UUID with room to spare.
 const BOOT_LEN_MAX: usize = 64;
-/// Unfinished downloads that are remembered one by one while a journal is read: those in progress,
-/// and those that failed.
+/// The maximum number of unfinished downloads remembered while a journal is read: those in
+/// progress, and those that failed.
 const UNFINISHED_LEN_MAX: usize = 64 * 1024;
 /// Mark, key, line end.
 const BEGUN_LEN: u64 = 18;
-/// Two facts at most; a wrong yes once in some millions.
+/// For at most two facts each; a false positive once in some millions.
 const BITS_PER_LINE: usize = 64;
 const BITS_MIN: usize = 4_096;
-/// Any fixed one: nobody gains by a wrong yes.
+/// Any constant: false positives cannot be exploited.
 const SEED: u128 = 1;
 const READ_SIZE: usize = 64 * 1024;
-/// No validator that servers send is longer.
+/// Validators of servers are shorter.
 const VALIDATOR_LEN_MAX: usize = 1_024;
 
 #[cfg(test)]
@@ -448,8 +448,8 @@ mod tests {
 
     const BOOT: Option<&str> = Some("0f-1");
 
-    fn key(number: u64) -> Key {
-        Key::new(&format!("http://h/{number}"), &Name::given("a").unwrap())
+    fn key(number: u64) -> DownloadKey {
+        DownloadKey::new(&format!("http://h/{number}"), &OutputName::given("a").unwrap())
     }
 
     fn text(journal: &Path) -> String {
@@ -457,16 +457,16 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_the_same_for_ever() {
+    fn keys_are_stable() {
         assert_eq!(key(1), key(1));
         assert_ne!(key(1), key(2));
-        let (a, b) = (Name::given("a").unwrap(), Name::given("b").unwrap());
-        assert_ne!(Key::new("http://h/", &a), Key::new("http://h/", &b));
-        assert_eq!(Key::new("http://h/", &a), Key(12_866_276_650_068_122_367));
+        let (a, b) = (OutputName::given("a").unwrap(), OutputName::given("b").unwrap());
+        assert_ne!(DownloadKey::new("http://h/", &a), DownloadKey::new("http://h/", &b));
+        assert_eq!(DownloadKey::new("http://h/", &a), DownloadKey(12_866_276_650_068_122_367));
     }
 
     #[test]
-    fn what_is_written_is_remembered() {
+    fn written_lines_are_read_back() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal");
         let (mut journal, history) = Journal::open(&path, BOOT).unwrap();
@@ -545,23 +545,26 @@ mod tests {
         let mut history = History::sized(10_000_000);
         let mut text = b"@0f-1\n".to_vec();
         for number in 0..UNFINISHED_LEN_MAX as u64 + 10 {
-            Line::Begun(Key(number)).encode(&mut text);
+            JournalLine::Begun(DownloadKey(number)).encode(&mut text);
         }
         history.replay(&text, BOOT);
         assert!(history.unfinished.len() <= UNFINISHED_LEN_MAX);
-        assert!(history.is_done(Key(0), 7), "an existing file counts if its line was dropped");
+        assert!(
+            history.is_done(DownloadKey(0), 7),
+            "an existing file counts if its line was dropped"
+        );
     }
 
     #[test]
-    fn a_line_torn_anywhere_is_no_line_and_harms_no_other() {
+    fn a_torn_line_affects_no_other_line() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal");
         let mut whole = HEADER.to_vec();
-        Line::Begun(key(1)).encode(&mut whole);
+        JournalLine::Begun(key(1)).encode(&mut whole);
         let first = whole.len();
         let etag = Validator::from_bytes(b"\"torn\"").unwrap();
-        Line::Kept(key(2), etag).encode(&mut whole);
-        Line::Begun(key(2)).encode(&mut whole);
+        JournalLine::Kept(key(2), etag).encode(&mut whole);
+        JournalLine::Begun(key(2)).encode(&mut whole);
         for len in 0..whole.len() {
             std::fs::write(&path, &whole[..len]).unwrap();
             let (mut journal, mut history) = Journal::open(&path, BOOT).unwrap();
@@ -575,13 +578,13 @@ mod tests {
             drop(journal);
             let (_, history) = Journal::open(&path, BOOT).unwrap();
             assert!(history.has_begun(key(3)), "{len}: {:?}", text(&path));
-            // All but its end was there: it is a line now.
+            // Only the line end was missing: the line is complete now.
             assert_eq!(history.has_begun(key(1)), len >= first - 1, "{len}");
         }
     }
 
     #[test]
-    fn what_is_not_ours_is_left_alone() {
+    fn other_files_are_not_changed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal");
         std::fs::write(&path, "precious\n").unwrap();
@@ -590,12 +593,12 @@ mod tests {
         assert!(Journal::open(dir.path(), BOOT).is_err());
         let link = dir.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
-        assert!(Journal::open(&link, BOOT).is_err(), "a link may lead anywhere");
+        assert!(Journal::open(&link, BOOT).is_err(), "links are not followed");
         assert!(Journal::open(&dir.path().join("none/journal"), BOOT).is_err());
     }
 
     #[test]
-    fn a_long_journal_is_remembered_and_nothing_else() {
+    fn a_long_journal_is_read_without_false_positives() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal");
         let (mut journal, _) = Journal::open(&path, BOOT).unwrap();
@@ -607,7 +610,7 @@ mod tests {
         let (_, history) = Journal::open(&path, BOOT).unwrap();
         assert!((0..20_000).all(|number| history.has_begun(key(number))));
         let wrong = (20_000..120_000).filter(|number| history.has_begun(key(*number))).count();
-        assert!(wrong < 3, "{wrong} wrong answers");
+        assert!(wrong < 3, "{wrong} false positives");
     }
 
     proptest! {
@@ -616,7 +619,7 @@ mod tests {
             let mut history = History::sized(100);
             let read = history.replay(&bytes, BOOT);
             prop_assert!(read <= bytes.len());
-            if let Some(line) = Line::parse(&bytes) {
+            if let Some(line) = JournalLine::parse(&bytes) {
                 let mut again = Vec::new();
                 line.encode(&mut again);
                 prop_assert_eq!(&again[..again.len() - 1], &bytes[..]);

@@ -1,9 +1,7 @@
 //! The bulk downloader: a list of URLs becomes a directory of files.
 //!
-//! The list is read as it is worked off: memory does not grow with its length. A file has its name
-//! when it is whole, and never before.
-//!
-//! The modules stand in reading order.
+//! The list is read while it is processed, so memory does not grow with its length. A file gets its
+//! name when it is complete, never before.
 #![forbid(unsafe_code)]
 
 mod checksum;
@@ -36,13 +34,13 @@ mod run;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
-pub use checksum::{Checksum, ChecksumError};
+pub use checksum::{ChecksumError, FileChecksum};
 pub use error::FetchError;
-pub use fault::{Doing, Fault};
-pub use feed::{Sink, Source};
-pub use list::{LINE_LEN_MAX, LineError};
+pub use fault::{FetchFault, FileOperation};
+pub use feed::{ListSource, RecordSink};
+pub use list::{LINE_LEN_MAX, ListLineError};
 pub use name::NameError;
-pub use options::{Options, Output, Proxy, Trust};
-pub use progress::Progress;
+pub use options::{Options, OutputTarget, ProxyChoice, Trust};
+pub use progress::FetchProgress;
 pub use report::{Report, Tally};
-pub use run::{Running, Stopper, start};
+pub use run::{FetchStopper, RunningFetch, start};

@@ -1,25 +1,25 @@
-//! Lines of a list of URLs.
+//! Parses lines of a list of URLs.
 //!
-//! A line is `URL [NAME [CHECKSUM]]`. Fields are separated by a tab each, or, in a line without a
-//! tab, by blanks. A name that is empty or `-` is none. Empty lines, and those that begin with `#`,
-//! say nothing; a line may end with CR LF. Pure: bytes go in, an entry comes out.
+//! A line is `URL [NAME [CHECKSUM]]`. Fields are separated by tabs, or by spaces in a line without
+//! a tab. An empty NAME or `-` means no name. Empty lines and lines that begin with `#` are
+//! ignored. A line may end with CR LF. Pure: bytes go in, an entry comes out.
 
 use std::fmt;
 
-use crate::checksum::{Checksum, ChecksumError};
+use crate::checksum::{ChecksumError, FileChecksum};
 
-/// What is to be fetched.
+/// An entry: URL, name, checksum.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct ListEntry {
     pub(crate) url: Box<str>,
     pub(crate) name: Option<Box<str>>,
-    pub(crate) checksum: Option<Checksum>,
+    pub(crate) checksum: Option<FileChecksum>,
 }
 
-/// What is wrong with a line.
+/// Why a line is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum LineError {
+pub enum ListLineError {
     /// Longer than [`LINE_LEN_MAX`].
     TooLong,
     /// Not UTF-8.
@@ -30,15 +30,15 @@ pub enum LineError {
     Checksum(ChecksumError),
 }
 
-/// A line without its end; `None` if it says nothing.
+/// Parses a line without its line end. `None` if it is empty or a comment.
 ///
 /// # Errors
-/// The variant says what is wrong.
-pub(crate) fn parse(line: &[u8]) -> Result<Option<Entry>, LineError> {
+/// The variant is the cause.
+pub(crate) fn parse(line: &[u8]) -> Result<Option<ListEntry>, ListLineError> {
     if line.len() > LINE_LEN_MAX {
-        return Err(LineError::TooLong);
+        return Err(ListLineError::TooLong);
     }
-    let text = std::str::from_utf8(line).map_err(|_| LineError::NotText)?;
+    let text = std::str::from_utf8(line).map_err(|_| ListLineError::NotText)?;
     let text = text.strip_suffix('\r').unwrap_or(text);
     if text.trim_ascii().is_empty() || text.starts_with('#') {
         return Ok(None);
@@ -49,18 +49,20 @@ pub(crate) fn parse(line: &[u8]) -> Result<Option<Entry>, LineError> {
     }
 }
 
-fn of_fields<'a>(mut fields: impl Iterator<Item = &'a str>) -> Result<Option<Entry>, LineError> {
+fn of_fields<'a>(
+    mut fields: impl Iterator<Item = &'a str>,
+) -> Result<Option<ListEntry>, ListLineError> {
     let url = fields.next().unwrap_or_default().into();
     let mut given = || fields.next().filter(|field| !matches!(*field, "" | "-"));
     let name = given().map(Into::into);
-    let checksum = given().map(Checksum::parse).transpose().map_err(LineError::Checksum)?;
+    let checksum = given().map(FileChecksum::parse).transpose().map_err(ListLineError::Checksum)?;
     if fields.any(|field| !field.is_empty()) {
-        return Err(LineError::Fields);
+        return Err(ListLineError::Fields);
     }
-    Ok(Some(Entry { url, name, checksum }))
+    Ok(Some(ListEntry { url, name, checksum }))
 }
 
-impl fmt::Display for LineError {
+impl fmt::Display for ListLineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooLong => write!(f, "the line is longer than {LINE_LEN_MAX} bytes"),
@@ -74,9 +76,9 @@ impl fmt::Display for LineError {
     }
 }
 
-impl std::error::Error for LineError {}
+impl std::error::Error for ListLineError {}
 
-/// The longest line; servers take URLs of some 8 KB.
+/// The longest line. Servers accept URLs of some 8 KB.
 pub const LINE_LEN_MAX: usize = 16 * 1024;
 
 #[cfg(test)]
@@ -86,9 +88,9 @@ mod tests {
 
     const MD5: &str = "md5:d41d8cd98f00b204e9800998ecf8427e";
 
-    fn entry(url: &str, name: Option<&str>, sum: bool) -> Result<Option<Entry>, LineError> {
-        let checksum = sum.then(|| Checksum::parse(MD5).unwrap());
-        Ok(Some(Entry { url: url.into(), name: name.map(Into::into), checksum }))
+    fn entry(url: &str, name: Option<&str>, sum: bool) -> Result<Option<ListEntry>, ListLineError> {
+        let checksum = sum.then(|| FileChecksum::parse(MD5).unwrap());
+        Ok(Some(ListEntry { url: url.into(), name: name.map(Into::into), checksum }))
     }
 
     #[test]
@@ -107,17 +109,19 @@ mod tests {
         assert_eq!(of(&format!("u - {MD5}")), entry("u", None, true));
         assert_eq!(of(&format!("u\t\t{MD5}")), entry("u", None, true));
         assert_eq!(of(&format!("u\tn m\t{MD5}\r")), entry("u", Some("n m"), true));
-        assert_eq!(of("u n - x"), Err(LineError::Fields));
-        assert_eq!(of("u\tn\t\tx"), Err(LineError::Fields));
-        assert_eq!(of("u n x"), Err(LineError::Checksum(ChecksumError::Algorithm)));
-        assert_eq!(parse(b"http://h/\xff"), Err(LineError::NotText));
-        assert_eq!(parse(&vec![b'x'; LINE_LEN_MAX + 1]), Err(LineError::TooLong));
+        assert_eq!(of("u n - x"), Err(ListLineError::Fields));
+        assert_eq!(of("u\tn\t\tx"), Err(ListLineError::Fields));
+        assert_eq!(of("u n x"), Err(ListLineError::Checksum(ChecksumError::Algorithm)));
+        assert_eq!(parse(b"http://h/\xff"), Err(ListLineError::NotText));
+        assert_eq!(parse(&vec![b'x'; LINE_LEN_MAX + 1]), Err(ListLineError::TooLong));
         assert!(matches!(parse(&vec![b'x'; LINE_LEN_MAX]), Ok(Some(_))));
     }
 
     proptest! {
         #[test]
-        fn any_bytes_are_an_entry_or_an_error(line in proptest::collection::vec(any::<u8>(), 0..80)) {
+        fn any_bytes_are_an_entry_or_an_error(
+            line in proptest::collection::vec(any::<u8>(), 0..80)
+        ) {
             if let Ok(Some(entry)) = parse(&line) {
                 prop_assert!(!entry.url.contains('\t'));
                 prop_assert_ne!(entry.name.as_deref(), Some(""));

@@ -1,18 +1,18 @@
-//! Names of files, which never lead out of their directory.
+//! File names that never lead out of their directory.
 //!
-//! Pure: a URL or a text goes in, a relative name of sound components comes out. What is escaped in
-//! a URL and would mean something to the file system (`/`, NUL, control characters) stays escaped.
+//! Pure: a URL or a text goes in, a relative name of valid components comes out. Escaped characters
+//! of a URL stay escaped if they have a meaning in the file system (`/`, NUL, control characters).
 
 use std::fmt;
 
 use percent_encoding::percent_decode_str;
 use url::Url;
 
-/// A relative name: components joined by `/`, each of them sound.
+/// A relative name: valid components joined by `/`.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Name(Box<[u8]>);
+pub(crate) struct OutputName(Box<[u8]>);
 
-/// Why a file cannot have a name.
+/// Why a name is not allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NameError {
@@ -20,21 +20,21 @@ pub enum NameError {
     Absolute,
     /// A component is `.` or `..`.
     Dots,
-    /// A component is empty: nothing, two slashes, or one at the end.
+    /// A component is empty: an empty name, two slashes, or a slash at the end.
     Empty,
     /// It contains a zero byte.
     Zero,
-    /// Longer than file systems take.
+    /// Longer than file systems permit.
     TooLong,
     /// A component begins with `.fulmar-get`.
     Reserved,
 }
 
-impl Name {
-    /// The name that the list gives.
+impl OutputName {
+    /// The name in the list.
     ///
     /// # Errors
-    /// It leads out of the directory, or is none.
+    /// It leads out of the directory, or is empty.
     pub(crate) fn given(text: &str) -> Result<Self, NameError> {
         Self::checked(text.as_bytes().into())
     }
@@ -50,7 +50,7 @@ impl Name {
         Self::checked(name.into())
     }
 
-    /// Host and path of the URL, as they are on the server.
+    /// Host and path of the URL.
     ///
     /// # Errors
     /// It is too long, or reserved.
@@ -80,18 +80,18 @@ impl Name {
         Ok(Self(name))
     }
 
-    /// All of it.
+    /// The name as bytes.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The directory that it is in, which is empty for none, and the last component.
+    /// The directory (may be empty) and the last component.
     pub(crate) fn split(&self) -> (&[u8], &[u8]) {
         split(&self.0)
     }
 }
 
-/// The directory, empty for none, and the last component.
+/// The directory (may be empty) and the last component.
 pub(crate) fn split(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().rposition(|byte| *byte == b'/') {
         Some(at) => (&path[..at], &path[at + 1..]),
@@ -110,7 +110,7 @@ fn check(component: &[u8]) -> Result<(), NameError> {
     }
 }
 
-/// The last segment of a path: an index has none of its own.
+/// Appends the last segment of a path, or [`INDEX`] if it is empty.
 fn push_last(name: &mut Vec<u8>, segment: &str, url: &Url) {
     push_decoded(name, if segment.is_empty() { INDEX } else { segment });
     if let Some(query) = url.query() {
@@ -128,13 +128,13 @@ fn push_decoded(name: &mut Vec<u8>, segment: &str) {
     }
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for OutputName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         String::from_utf8_lossy(&self.0).fmt(f)
     }
 }
 
-impl fmt::Debug for Name {
+impl fmt::Debug for OutputName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", String::from_utf8_lossy(&self.0))
     }
@@ -145,28 +145,30 @@ impl fmt::Display for NameError {
         f.write_str("the output name ")?;
         match self {
             Self::Absolute => f.write_str("is absolute: it must be below the output directory"),
-            Self::Dots => f.write_str("has `.` or `..` in it: it must not leave its directory"),
-            Self::Empty => f.write_str("has an empty part: it must be the name of a file"),
-            Self::Zero => f.write_str("has a zero byte in it"),
+            Self::Dots => f.write_str("contains `.` or `..`: it must stay in the output directory"),
+            Self::Empty => f.write_str("has an empty component: it must be a file name"),
+            Self::Zero => f.write_str("contains a zero byte"),
             Self::TooLong => write!(
                 f,
                 "is longer than {COMPONENT_LEN_MAX} bytes, or {PATH_LEN_MAX} with its directories: \
                  give it another in the list"
             ),
-            Self::Reserved => write!(f, "has a part that begins with {RESERVED}, which is ours"),
+            Self::Reserved => {
+                write!(f, "has a component that begins with {RESERVED}, which is reserved")
+            }
         }
     }
 }
 
 impl std::error::Error for NameError {}
 
-/// What our own files begin with: the journal, and files that are not whole yet.
+/// Prefix of the tool's own files: the journal, and incomplete files.
 pub(crate) const RESERVED: &str = ".fulmar-get";
-/// What a URL without a name of its own is stored as.
+/// The file name of a URL without a last segment.
 const INDEX: &str = "index.html";
 /// `NAME_MAX` of Linux's file systems.
 const COMPONENT_LEN_MAX: usize = 255;
-/// Below `PATH_MAX`; directories are opened one by one, so that the kernel sees components only.
+/// Less than `PATH_MAX`. Directories are opened one by one, so the kernel sees components only.
 const PATH_LEN_MAX: usize = 4_000;
 
 #[cfg(test)]
@@ -175,11 +177,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn of_url(url: &str) -> String {
-        Name::of_url(&Url::parse(url).unwrap()).unwrap().to_string()
+        OutputName::of_url(&Url::parse(url).unwrap()).unwrap().to_string()
     }
 
     fn mirrored(url: &str) -> String {
-        Name::mirrored(&Url::parse(url).unwrap()).unwrap().to_string()
+        OutputName::mirrored(&Url::parse(url).unwrap()).unwrap().to_string()
     }
 
     #[test]
@@ -222,7 +224,7 @@ mod tests {
     #[test]
     fn names_stay_in_their_directory() {
         for good in ["a", "a/b", "...", ".a", "a b", "..a/b..", "C:", "con", "~", "-rf"] {
-            assert_eq!(Name::given(good).unwrap().to_string(), good);
+            assert_eq!(OutputName::given(good).unwrap().to_string(), good);
         }
         let long = "x".repeat(256);
         let deep = "abc/".repeat(1_000) + "d";
@@ -244,15 +246,15 @@ mod tests {
             (".fulmar-get.journal", NameError::Reserved),
             ("d/.fulmar-get-0", NameError::Reserved),
         ] {
-            assert_eq!(Name::given(bad), Err(error), "{bad:?}");
+            assert_eq!(OutputName::given(bad), Err(error), "{bad:?}");
             assert!(error.to_string().starts_with("the output name "));
         }
-        assert!(Name::of_url(&Url::parse(&format!("http://h/{long}")).unwrap()).is_err());
-        assert_eq!(Name::given("a/b/c").unwrap().split(), (&b"a/b"[..], &b"c"[..]));
-        assert_eq!(Name::given("c").unwrap().split(), (&b""[..], &b"c"[..]));
+        assert!(OutputName::of_url(&Url::parse(&format!("http://h/{long}")).unwrap()).is_err());
+        assert_eq!(OutputName::given("a/b/c").unwrap().split(), (&b"a/b"[..], &b"c"[..]));
+        assert_eq!(OutputName::given("c").unwrap().split(), (&b""[..], &b"c"[..]));
     }
 
-    fn is_sound(name: &Name) -> bool {
+    fn is_sound(name: &OutputName) -> bool {
         !name.as_bytes().contains(&0)
             && name
                 .as_bytes()
@@ -262,9 +264,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_url_gives_a_sound_name_or_none(path in "[ -~]{0,60}", escaped in "(%[0-9a-fA-F]{2}){0,8}") {
+        fn any_url_gives_a_sound_name_or_none(
+            path in "[ -~]{0,60}",
+            escaped in "(%[0-9a-fA-F]{2}){0,8}",
+        ) {
             if let Ok(url) = Url::parse(&format!("http://h/{path}{escaped}")) {
-                for name in [Name::of_url(&url), Name::mirrored(&url)].into_iter().flatten() {
+                let names = [OutputName::of_url(&url), OutputName::mirrored(&url)];
+                for name in names.into_iter().flatten() {
                     prop_assert!(is_sound(&name), "{:?}", name);
                     prop_assert!(!name.as_bytes().iter().any(|b| b.is_ascii_control()));
                 }
@@ -273,7 +279,7 @@ mod tests {
 
         #[test]
         fn any_text_is_a_sound_name_or_none(text in "[a./\0é-]{0,12}") {
-            if let Ok(name) = Name::given(&text) {
+            if let Ok(name) = OutputName::given(&text) {
                 prop_assert!(is_sound(&name), "{:?}", name);
             }
         }

@@ -1,76 +1,76 @@
-//! What a run is told.
+//! The options of a run.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fulmar_drive::LoopOptions;
 
-use crate::feed::{Sink, Source};
+use crate::feed::{ListSource, RecordSink};
 
-/// What a run is told.
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// URLs to begin with.
+    /// The first URLs.
     pub urls: Vec<String>,
-    /// A list of more.
-    pub list: Option<Source>,
-    /// Where files go.
-    pub output: Output,
-    /// Names are made of host and path, instead of the last segment.
+    /// A list of further URLs.
+    pub list: Option<ListSource>,
+    /// The destination of files.
+    pub output: OutputTarget,
+    /// File names are host and path of the URL instead of the last segment.
     pub mirror: bool,
-    /// What exists is left out, and no failure.
+    /// Existing files are skipped without a failure.
     pub skip_existing: bool,
-    /// Beginnings are kept and gone on with.
+    /// Partial files are kept and resumed.
     pub resume: bool,
-    /// A file counts as done once it is on the disk (`fsync(2)`).
+    /// A file counts as finished once it is on the disk (`fsync(2)`).
     pub sync: bool,
-    /// The journal; by default in the output directory.
+    /// The journal; default: in the output directory.
     pub journal: Option<PathBuf>,
-    /// Where a line of JSON goes for each URL.
-    pub records: Option<Sink>,
-    /// Connections in all.
+    /// The destination of records: a line of JSON for each URL.
+    pub records: Option<RecordSink>,
+    /// Maximum number of connections.
     pub connections: usize,
-    /// Connections to one host.
+    /// Maximum number of connections to one host.
     pub per_host: usize,
-    /// Requests a second to one host.
+    /// Maximum number of requests per second to one host.
     pub rate: Option<u32>,
-    /// How often a URL is tried again.
+    /// Number of retries for each URL.
     pub retries: u32,
-    /// Fields of every request.
+    /// Header fields of every request.
     pub headers: Vec<(String, String)>,
-    /// Addresses of hosts that are known without asking: `HOST:PORT:ADDRESS[,ADDRESS...]`.
+    /// Addresses used instead of DNS: `HOST:PORT:ADDRESS[,ADDRESS...]`.
     pub resolve: Vec<String>,
-    /// Where the proxies are said.
-    pub proxy: Proxy,
-    /// Whose certificates are good enough for `https`.
+    /// The choice of proxies.
+    pub proxy: ProxyChoice,
+    /// Trusted certificates for `https`.
     pub trust: Trust,
-    /// Until a connection stands.
+    /// Connect timeout, including the TLS handshake.
     pub connect_timeout: Duration,
-    /// For a server that says nothing.
+    /// Timeout without received data.
     pub stall_timeout: Duration,
-    /// For one attempt, from when its connection is there.
+    /// Timeout of each attempt, from the established connection on.
     pub max_time: Option<Duration>,
-    /// A body without a head is accepted as a response of HTTP/0.9.
+    /// Accept a response of HTTP/0.9: a body without a head.
     pub http09: bool,
-    /// How its loop works.
+    /// Options of the event loop.
     pub loop_options: LoopOptions,
-    /// [`crate::Progress`] is kept up to date.
+    /// Whether [`crate::FetchProgress`] is updated.
     pub watched: bool,
 }
 
-/// Where files go.
+/// The destination of files.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// Into this directory, which is made if it does not exist.
+pub enum OutputTarget {
+    /// A directory, which is created if missing.
     Dir(PathBuf),
-    /// The first URL into this file.
+    /// A file for the first URL.
     File(PathBuf),
-    /// To standard output, one after the other.
+    /// Standard output, one body after the other.
     Stdout,
 }
 
-impl Output {
-    /// The directory that holds the files, if they go into one.
+impl OutputTarget {
+    /// The directory of the files, if any.
     pub(crate) fn dir(&self) -> Option<&Path> {
         match self {
             Self::Stdout => None,
@@ -82,7 +82,7 @@ impl Output {
         }
     }
 
-    /// The name of the first file in it, if it is given.
+    /// The name of the first file, if given.
     pub(crate) fn name(&self) -> Option<String> {
         match self {
             Self::File(path) => Some(path.file_name()?.to_string_lossy().into_owned()),
@@ -91,28 +91,28 @@ impl Output {
     }
 }
 
-/// Where the proxies are said.
+/// The choice of proxies.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Proxy {
-    /// Nowhere: everything is reached directly.
+pub enum ProxyChoice {
+    /// No proxies.
     None,
-    /// In the environment: `http_proxy`, `https_proxy`, `all_proxy`, `no_proxy`.
+    /// From the environment: `http_proxy`, `https_proxy`, `all_proxy`, `no_proxy`.
     Environment,
-    /// This URL, for everything.
+    /// This proxy URL for all requests.
     Given(String),
 }
 
-/// Whose certificates are good enough.
+/// Trusted certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// Those that the system trusts.
+    /// The certificates trusted by the system.
     System,
-    /// Those in this file, in PEM, and no others.
+    /// Only those in this PEM file.
     File(PathBuf),
-    /// These, in PEM, and no others.
+    /// Only these, in PEM.
     Pem(Vec<u8>),
-    /// Anybody: nothing is verified.
-    Anybody,
+    /// Any certificate: nothing is verified.
+    Any,
 }
 
 impl Default for Options {
@@ -120,7 +120,7 @@ impl Default for Options {
         Self {
             urls: Vec::new(),
             list: None,
-            output: Output::Dir(PathBuf::from(".")),
+            output: OutputTarget::Dir(PathBuf::from(".")),
             mirror: false,
             skip_existing: false,
             resume: false,
@@ -133,7 +133,7 @@ impl Default for Options {
             retries: 3,
             headers: Vec::new(),
             resolve: Vec::new(),
-            proxy: Proxy::Environment,
+            proxy: ProxyChoice::Environment,
             trust: Trust::System,
             connect_timeout: Duration::from_secs(30),
             stall_timeout: Duration::from_secs(60),

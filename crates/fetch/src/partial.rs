@@ -1,5 +1,5 @@
-//! A file that is not complete yet: written under a temporary name, renamed when it is complete.
-//! Or standard output, which has no name and takes what it is given.
+//! An incomplete file: written under a temporary name, and renamed when it is complete. Or standard
+//! output, which has no name.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -9,11 +9,11 @@ use std::{io, mem};
 use fulmar_proto::FileRange;
 use fulmar_sys as sys;
 
-use crate::journal::Key;
+use crate::journal::DownloadKey;
 use crate::name::RESERVED;
-use crate::store::{OutputDir, Place};
+use crate::store::{FilePlace, OutputDir};
 
-/// A file that is not complete, under a temporary name next to the one that it will have.
+/// An incomplete file, under a temporary name next to its final one.
 #[derive(Debug)]
 pub(crate) struct Partial {
     target: PartialTarget,
@@ -24,23 +24,23 @@ pub(crate) struct Partial {
 #[derive(Debug)]
 enum PartialTarget {
     Named {
-        place: Place,
+        place: FilePlace,
         temporary: CString,
     },
     /// Standard output.
     Stream,
 }
 
-/// What happens to a file that has the name already.
+/// How to treat an existing file with the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Naming {
-    /// It stays, and the new one fails.
+    /// Keep it; the new file fails.
     New,
-    /// It is replaced.
+    /// Replace it.
     Replace,
 }
 
-/// A complete file that has its name, and may not be on the disk.
+/// A complete file with its final name, which may not be on the disk yet.
 #[derive(Debug)]
 pub(crate) struct WrittenFile {
     pub(crate) file: Arc<OwnedFd>,
@@ -55,8 +55,8 @@ impl WrittenFile {
 }
 
 impl Partial {
-    /// A new one; what an earlier run left under its name is removed.
-    pub(crate) fn create(place: &Place, key: Key) -> io::Result<Self> {
+    /// Creates a new one, and removes a part that an earlier run kept.
+    pub(crate) fn create(place: &FilePlace, key: DownloadKey) -> io::Result<Self> {
         let temporary = temporary(key);
         let dir = place.dir.as_fd();
         let fd = match sys::create_new(dir, &temporary) {
@@ -76,8 +76,8 @@ impl Partial {
         Ok(Self { target: PartialTarget::Stream, file, len: 0 })
     }
 
-    /// What was kept, if it is there, a file, and not empty.
-    pub(crate) fn kept(place: &Place, key: Key) -> io::Result<Option<Self>> {
+    /// The kept part, if it exists, is a regular file, and is not empty.
+    pub(crate) fn kept(place: &FilePlace, key: DownloadKey) -> io::Result<Option<Self>> {
         let temporary = temporary(key);
         let fd = match sys::open_write(place.dir.as_fd(), &temporary) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -92,25 +92,24 @@ impl Partial {
         Ok(Some(Self { target, file: fd.into(), len: info.len }))
     }
 
-    /// So many bytes are there.
+    /// The number of bytes written.
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
-    /// Where the kernel may put `len` bytes by itself, if it may; [`Partial::moved`] says that it
-    /// has.
+    /// The range for `len` spliced bytes, if splicing is possible. [`Partial::moved`] follows.
     pub(crate) fn range(&self, len: u64) -> Option<FileRange> {
         let file = Arc::clone(&self.file);
         let is_file = matches!(self.target, PartialTarget::Named { .. });
         is_file.then_some(FileRange { file, offset: self.len, len })
     }
 
-    /// The kernel has put bytes there, and `len` are there now: how many it has put.
+    /// The kernel has spliced bytes, so that the file now has `len`; returns how many.
     pub(crate) fn moved(&mut self, len: u64) -> u64 {
         len.saturating_sub(mem::replace(&mut self.len, len))
     }
 
-    /// Writes what follows.
+    /// Appends bytes.
     pub(crate) fn append(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let file = (*self.file).as_fd();
@@ -145,13 +144,14 @@ impl Partial {
         Ok(())
     }
 
-    /// Throws away what is there.
+    /// Discards all bytes.
     pub(crate) fn clear(&mut self) -> io::Result<()> {
         self.len = 0;
         sys::truncate((*self.file).as_fd(), 0)
     }
 
-    /// It is complete and gets its name. If that fails it is removed. Standard output gets none.
+    /// Renames the complete file to its final name; removes it if that fails. Standard output has
+    /// none.
     pub(crate) fn commit(self, naming: Naming) -> io::Result<Option<WrittenFile>> {
         let PartialTarget::Named { place, temporary } = &self.target else {
             self.keep();
@@ -161,7 +161,7 @@ impl Partial {
         let result = match naming {
             Naming::Replace => sys::rename(dir, from, to),
             Naming::New => match sys::rename_new(dir, from, to) {
-                // The file system cannot rename without replacing: two names, then one.
+                // The file system cannot rename without replacing: link, then unlink.
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                     sys::link((dir, from), (dir, to)).and_then(|()| sys::unlink_at(dir, from))
                 }
@@ -176,7 +176,7 @@ impl Partial {
         Ok(Some(WrittenFile { file: self.file, dir }))
     }
 
-    /// Leaves it as it is, to be gone on with.
+    /// Keeps the part for a later run.
     pub(crate) fn keep(self) {
         close(self.file);
     }
@@ -184,15 +184,15 @@ impl Partial {
     /// Removes it.
     pub(crate) fn discard(self) {
         if let PartialTarget::Named { place, temporary } = &self.target {
-            // If it cannot be removed, it still has no name that a user gave.
+            // If it cannot be removed, it still has no final name.
             let _ = sys::unlink_at(place.dir.as_fd(), temporary);
         }
         self.keep();
     }
 
-    /// Removes what is kept under the name of a download, if something is.
-    pub(crate) fn forget(place: &Place, key: Key) {
-        let _ = sys::unlink_at(place.dir.as_fd(), &temporary(key)); // as above
+    /// Removes the kept part of a download, if any.
+    pub(crate) fn forget(place: &FilePlace, key: DownloadKey) {
+        let _ = sys::unlink_at(place.dir.as_fd(), &temporary(key)); // not important
     }
 }
 
@@ -202,8 +202,8 @@ fn close(file: Arc<OwnedFd>) {
     }
 }
 
-/// The same for the same download, so that the next run finds it.
-fn temporary(key: Key) -> CString {
+/// The temporary name: the same for the same download, so that the next run finds it.
+fn temporary(key: DownloadKey) -> CString {
     let name = format!("{}-{:016x}", RESERVED, key.0);
     CString::new(name).expect("digits have no zero byte")
 }
@@ -213,13 +213,13 @@ const READ_SIZE: usize = 64 * 1024;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::name::Name;
+    use crate::name::OutputName;
     use crate::store::Store;
     use std::fs;
     use std::path::Path;
 
-    fn place(dir: &Path, name: &str) -> Place {
-        Store::open(dir).unwrap().place(&Name::given(name).unwrap()).unwrap()
+    fn place(dir: &Path, name: &str) -> FilePlace {
+        Store::open(dir).unwrap().place(&OutputName::given(name).unwrap()).unwrap()
     }
 
     fn names(dir: &Path) -> Vec<String> {
@@ -231,47 +231,47 @@ mod tests {
     }
 
     #[test]
-    fn a_file_appears_when_it_is_whole() {
+    fn a_file_appears_when_it_is_complete() {
         let dir = tempfile::tempdir().unwrap();
         let place = place(dir.path(), "a");
-        let mut partial = Partial::create(&place, Key(1)).unwrap();
+        let mut partial = Partial::create(&place, DownloadKey(1)).unwrap();
         partial.append(b"abc").unwrap();
         assert_eq!(names(dir.path()), [".fulmar-get-0000000000000001"]);
         partial.append(b"def").unwrap();
         partial.commit(Naming::New).unwrap().expect("a file").close();
         assert_eq!(names(dir.path()), ["a"]);
         assert_eq!(fs::read(dir.path().join("a")).unwrap(), b"abcdef");
-        Partial::create(&place, Key(1)).unwrap().discard();
+        Partial::create(&place, DownloadKey(1)).unwrap().discard();
         assert_eq!(names(dir.path()), ["a"]);
     }
 
     #[test]
-    fn nothing_that_is_there_is_replaced() {
+    fn existing_files_are_not_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let place = place(dir.path(), "a");
-        let partial = Partial::create(&place, Key(1)).unwrap();
+        let partial = Partial::create(&place, DownloadKey(1)).unwrap();
         fs::write(dir.path().join("a"), "mine").unwrap();
         assert_eq!(partial.commit(Naming::New).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(names(dir.path()), ["a"]);
         assert_eq!(fs::read(dir.path().join("a")).unwrap(), b"mine");
-        let mut partial = Partial::create(&place, Key(1)).unwrap();
+        let mut partial = Partial::create(&place, DownloadKey(1)).unwrap();
         partial.append(b"new").unwrap();
         partial.commit(Naming::Replace).unwrap().expect("a file").close();
         assert_eq!(names(dir.path()), ["a"]);
-        assert_eq!(fs::read(dir.path().join("a")).unwrap(), b"new", "where it is wanted");
+        assert_eq!(fs::read(dir.path().join("a")).unwrap(), b"new", "where replacing is requested");
     }
 
     #[test]
-    fn what_is_kept_is_gone_on_with() {
+    fn a_kept_part_is_resumed() {
         let dir = tempfile::tempdir().unwrap();
         let place = place(dir.path(), "a");
-        assert!(Partial::kept(&place, Key(1)).unwrap().is_none());
-        Partial::create(&place, Key(1)).unwrap().keep();
-        assert!(Partial::kept(&place, Key(1)).unwrap().is_none(), "nothing is in it");
-        let mut partial = Partial::create(&place, Key(1)).unwrap();
+        assert!(Partial::kept(&place, DownloadKey(1)).unwrap().is_none());
+        Partial::create(&place, DownloadKey(1)).unwrap().keep();
+        assert!(Partial::kept(&place, DownloadKey(1)).unwrap().is_none(), "nothing is in it");
+        let mut partial = Partial::create(&place, DownloadKey(1)).unwrap();
         partial.append(b"abc").unwrap();
         partial.keep();
-        let mut partial = Partial::kept(&place, Key(1)).unwrap().unwrap();
+        let mut partial = Partial::kept(&place, DownloadKey(1)).unwrap().unwrap();
         assert_eq!(partial.len(), 3);
         partial.append(b"def").unwrap();
         let mut read = Vec::new();
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_under_our_name_is_not_followed() {
+    fn a_link_with_the_temporary_name_is_not_followed() {
         let dir = tempfile::tempdir().unwrap();
         let outside = dir.path().join("outside");
         fs::write(&outside, "mine").unwrap();
@@ -292,8 +292,8 @@ mod tests {
         let place = place(&inside, "a");
         let ours = inside.join(".fulmar-get-0000000000000001");
         std::os::unix::fs::symlink(&outside, &ours).unwrap();
-        assert!(Partial::kept(&place, Key(1)).is_err());
-        let mut partial = Partial::create(&place, Key(1)).unwrap();
+        assert!(Partial::kept(&place, DownloadKey(1)).is_err());
+        let mut partial = Partial::create(&place, DownloadKey(1)).unwrap();
         partial.append(b"ours").unwrap();
         partial.commit(Naming::New).unwrap().expect("a file").close();
         assert_eq!(fs::read(&outside).unwrap(), b"mine");

@@ -1,4 +1,4 @@
-//! What all URLs have in common.
+//! The parts that all requests share.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -14,11 +14,11 @@ use fulmar_semantics::retry_after::retry_after;
 use fulmar_tls::{ClientOptions, ClientTls, Roots, Verify};
 
 use crate::error::FetchError;
-use crate::options::{Options, Proxy, Trust};
+use crate::options::{Options, ProxyChoice, Trust};
 
-/// What all URLs have in common.
+/// The parts that all requests share.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct RequestPlan {
     pub(crate) mirror: bool,
     pub(crate) skip_existing: bool,
     pub(crate) resume: bool,
@@ -26,11 +26,11 @@ pub(crate) struct Plan {
     pub(crate) retries: u32,
     headers: Vec<(String, String)>,
     manner: Arc<Manner>,
-    /// One moment on both clocks.
+    /// The same time on both clocks.
     epoch: (Instant, SystemTime),
 }
 
-impl Plan {
+impl RequestPlan {
     pub(crate) fn new(options: &Options, epoch: (Instant, SystemTime)) -> Result<Self, FetchError> {
         let manner = Manner {
             redirects: Some(redirect::Policy::default()),
@@ -56,7 +56,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// A request for the whole, or for what follows what is there.
+    /// A request for the whole file, or for the rest of a kept part.
     pub(crate) fn request(
         &self,
         url: &str,
@@ -72,7 +72,7 @@ impl Plan {
         builder.build()
     }
 
-    /// How long a server wants to be left alone.
+    /// The delay that a server requests.
     pub(crate) fn rest(&self, now: Instant, status: u16, headers: Headers<'_>) -> Duration {
         let value = headers.get("retry-after").filter(|_| matches!(status, 429 | 503));
         let wall = self.epoch.1 + now.saturating_duration_since(self.epoch.0);
@@ -80,13 +80,13 @@ impl Plan {
     }
 }
 
-fn proxies(proxy: &Proxy) -> Result<Option<Settings>, FetchError> {
+fn proxies(proxy: &ProxyChoice) -> Result<Option<Settings>, FetchError> {
     match proxy {
-        Proxy::None => Ok(None),
-        Proxy::Environment => Settings::from_env(|name| std::env::var(name).ok())
+        ProxyChoice::None => Ok(None),
+        ProxyChoice::Environment => Settings::from_env(|name| std::env::var(name).ok())
             .map(Some)
             .map_err(FetchError::ProxyVariable),
-        Proxy::Given(text) => {
+        ProxyChoice::Given(text) => {
             let proxy = ProxyUrl::parse(text).map_err(FetchError::Proxy)?;
             let https = Some(proxy.clone());
             Ok(Some(Settings { http: Some(proxy), https, ..Settings::default() }))
@@ -94,25 +94,25 @@ fn proxies(proxy: &Proxy) -> Result<Option<Settings>, FetchError> {
     }
 }
 
-/// What the client usually accepts, and HTTP/0.9 on request.
+/// The client's default, and HTTP/0.9 if requested.
 fn leniency(options: &Options) -> Leniency {
     let usual = Leniency::lenient();
     if options.http09 { usual.with(Leniency::HTTP_09) } else { usual }
 }
 
-/// `None`: as the client usually does, once it is needed.
+/// `None`: the client's default, created when needed.
 fn tls(trust: &Trust) -> Result<Option<ClientTls>, FetchError> {
     let usual = ClientOptions::default();
     let options = match trust {
         Trust::System => return Ok(None),
         Trust::File(path) => ClientOptions { roots: Roots::empty().file(path), ..usual },
         Trust::Pem(bytes) => ClientOptions { roots: Roots::empty().pem(bytes.clone()), ..usual },
-        Trust::Anybody => ClientOptions { verify: Verify::Nothing, ..usual },
+        Trust::Any => ClientOptions { verify: Verify::Nothing, ..usual },
     };
     ClientTls::new(options).map(Some).map_err(FetchError::Tls)
 }
 
-/// Names are resolved as the machine is set up, but for those that are given.
+/// The options of the resolver: the system's, plus given addresses.
 pub(crate) fn names(options: &Options) -> Result<fulmar_names::Options, FetchError> {
     let mut overrides = Overrides::default();
     for text in &options.resolve {
@@ -122,19 +122,18 @@ pub(crate) fn names(options: &Options) -> Result<fulmar_names::Options, FetchErr
     Ok(fulmar_names::Options { overrides, ..Default::default() })
 }
 
-/// `HOST:...` with the host in the form in which it is looked up: URLs name hosts in any script
-/// (RFC 5890), and so may this.
+/// `HOST:...` with the host in ASCII form, because URLs may contain hosts in any script (RFC 5890).
 fn ascii_host(text: &str) -> String {
     match text.split_once(':') {
         Some((host, rest)) if !host.is_ascii() => match url::Host::parse(host) {
             Ok(url::Host::Domain(ascii)) => format!("{ascii}:{rest}"),
-            _ => text.to_owned(), // no name: the error quotes it
+            _ => text.to_owned(), // not a name: the error quotes it
         },
         _ => text.to_owned(),
     }
 }
 
-/// What the client is allowed.
+/// The options of the client.
 pub(crate) fn config(options: &Options) -> Config {
     Config {
         connections_max: options.connections,
@@ -148,5 +147,5 @@ pub(crate) fn config(options: &Options) -> Config {
     }
 }
 
-/// The longest rest that a server may ask for.
+/// The longest accepted delay.
 const REST_MAX: Duration = Duration::from_secs(300);

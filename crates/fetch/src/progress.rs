@@ -1,48 +1,48 @@
-//! How far a run is: written by its thread, read by whoever draws it.
+//! The progress of a run: written by its thread, read by others.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Progress {
-    /// Since it began.
+pub struct FetchProgress {
+    /// Time since the start.
     pub elapsed: Duration,
-    /// URLs that are over, failed ones included.
+    /// URLs that have ended, including failed ones.
     pub over: u64,
-    /// Of those, failed.
+    /// The number of failed ones.
     pub failed: u64,
-    /// URLs that are under way or next.
+    /// URLs in progress or next.
     pub under_way: usize,
     /// Bytes of bodies.
     pub bytes: u64,
-    /// Bytes still to come, if every URL that is left has begun and said its length.
+    /// Remaining bytes, if every remaining URL has begun and announced its length.
     pub bytes_left: Option<u64>,
-    /// The part of the URLs that is done, where their number or the size of their list is known.
+    /// The finished part of the URLs, if their number or the size of their list is known.
     pub share: Option<f64>,
-    /// Hosts that transfers are under way to, with bytes a second, slowest first; a few.
+    /// The slowest hosts with transfers, in bytes per second, slowest first.
     pub slowest: Vec<(String, u64)>,
 }
 
-/// What is left to be done.
+/// The remaining work.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Outlook {
-    /// URLs in hand.
+    /// URLs in progress.
     pub(crate) under_way: usize,
-    /// How many of them are done, the parts of several together.
+    /// The sum of their finished parts.
     pub(crate) partly: f64,
-    /// Bytes still to come, if that is known.
+    /// Remaining bytes, if known.
     pub(crate) bytes_left: Option<u64>,
-    /// The part of all URLs that has been taken from the list, if that is known.
+    /// The part of all URLs that was taken from the list, if known.
     pub(crate) share: Option<f64>,
 }
 
 impl Outlook {
-    /// The part of all URLs that is done, if `over` of them are over.
+    /// The finished part of all URLs, if `over` of them have ended.
     fn done_of(&self, over: u64) -> f64 {
-        #[expect(clippy::cast_precision_loss, reason = "a figure to look at")]
+        #[expect(clippy::cast_precision_loss, reason = "for display")]
         let (over, taken) = (over as f64, over as f64 + self.under_way as f64);
         if taken > 0.0 { (over + self.partly) / taken } else { 0.0 }
     }
@@ -52,14 +52,14 @@ impl Outlook {
     }
 }
 
-/// What the threads share.
+/// The data shared by the threads.
 #[derive(Debug, Default)]
-pub(crate) struct Shared {
+pub(crate) struct SharedProgress {
     stop: AtomicBool,
-    progress: Mutex<Progress>,
+    progress: Mutex<FetchProgress>,
 }
 
-impl Shared {
+impl SharedProgress {
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::Release);
     }
@@ -68,29 +68,29 @@ impl Shared {
         self.stop.load(Ordering::Acquire)
     }
 
-    pub(crate) fn publish(&self, progress: Progress) {
-        *self.progress.lock().expect("nobody panics with it") = progress;
+    pub(crate) fn publish(&self, progress: FetchProgress) {
+        *self.progress.lock().expect("no panic while it is locked") = progress;
     }
 
-    pub(crate) fn read(&self) -> Progress {
-        self.progress.lock().expect("nobody panics with it").clone()
+    pub(crate) fn read(&self) -> FetchProgress {
+        self.progress.lock().expect("no panic while it is locked").clone()
     }
 }
 
-/// Hosts that transfers are under way to: no others are remembered.
+/// The hosts with transfers in progress.
 #[derive(Debug)]
-pub(crate) struct Hosts {
-    hosts: HashMap<Box<str>, Host>,
+pub(crate) struct HostSpeeds {
+    hosts: HashMap<Box<str>, HostSpeed>,
     since: Instant,
 }
 
 #[derive(Debug, Default)]
-struct Host {
+struct HostSpeed {
     active: u32,
     bytes: u64,
 }
 
-impl Hosts {
+impl HostSpeeds {
     pub(crate) fn new(now: Instant) -> Self {
         Self { hosts: HashMap::new(), since: now }
     }
@@ -99,7 +99,7 @@ impl Hosts {
         if let Some(host) = self.hosts.get_mut(name) {
             host.active += 1;
         } else {
-            self.hosts.insert(name.into(), Host { active: 1, bytes: 0 });
+            self.hosts.insert(name.into(), HostSpeed { active: 1, bytes: 0 });
         }
     }
 
@@ -118,7 +118,7 @@ impl Hosts {
         }
     }
 
-    /// The slowest since the last look.
+    /// The slowest hosts since the previous call.
     pub(crate) fn slowest(&mut self, now: Instant) -> Vec<(String, u64)> {
         let span = now.saturating_duration_since(self.since).as_micros().max(1);
         self.since = now;
@@ -136,7 +136,7 @@ impl Hosts {
     }
 }
 
-/// As many as there is room for in a line.
+/// As many as fit on a line.
 const SLOWEST_LEN_MAX: usize = 3;
 
 #[cfg(test)]
@@ -144,9 +144,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_slowest_hosts_are_those_that_something_is_awaited_from() {
+    fn only_hosts_with_transfers_can_be_slowest() {
         let start = fulmar_sys::now();
-        let mut hosts = Hosts::new(start);
+        let mut hosts = HostSpeeds::new(start);
         for (name, bytes) in [("a", 900), ("b", 0), ("c", 100), ("d", 500), ("gone", 1)] {
             hosts.begin(name);
             hosts.add(name, bytes);

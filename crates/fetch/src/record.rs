@@ -9,14 +9,14 @@ use fulmar_client::Timings;
 use fulmar_sys as sys;
 use serde::Serialize;
 
-use crate::feed::Sink;
+use crate::feed::RecordSink;
 
-/// What a line says. The form is stable: fields are added, never renamed or removed.
+/// The fields of a record. The format is stable: fields are added, never renamed or removed.
 #[derive(Debug, Serialize)]
-pub(crate) struct Record<'a> {
-    /// Without its password.
+pub(crate) struct UrlRecord<'a> {
+    /// The URL without its password.
     pub(crate) url: Cow<'a, str>,
-    /// Its line in the list.
+    /// The line number in the list.
     pub(crate) line: Option<u64>,
     pub(crate) result: &'static str,
     pub(crate) final_url: Option<&'a str>,
@@ -29,10 +29,10 @@ pub(crate) struct Record<'a> {
     pub(crate) peer: Option<String>,
     pub(crate) tried: Vec<String>,
     pub(crate) timings_us: Option<Micros>,
-    pub(crate) error: Option<Failure>,
+    pub(crate) error: Option<RecordedFailure>,
 }
 
-/// How long each part took.
+/// The durations of the parts.
 #[derive(Debug, Serialize)]
 pub(crate) struct Micros {
     queue: u64,
@@ -43,9 +43,9 @@ pub(crate) struct Micros {
     total: u64,
 }
 
-/// What went wrong.
+/// The failure.
 #[derive(Debug, Serialize)]
-pub(crate) struct Failure {
+pub(crate) struct RecordedFailure {
     pub(crate) kind: &'static str,
     pub(crate) message: String,
 }
@@ -64,23 +64,23 @@ impl From<Timings> for Micros {
     }
 }
 
-/// The file, written many lines at a time.
+/// The file of records, written many lines at a time.
 #[derive(Debug)]
-pub(crate) struct Records {
+pub(crate) struct RecordFile {
     fd: OwnedFd,
     pending: Vec<u8>,
 }
 
-impl Records {
-    pub(crate) fn open(sink: &Sink) -> io::Result<Self> {
+impl RecordFile {
+    pub(crate) fn open(sink: &RecordSink) -> io::Result<Self> {
         let fd = match sink {
-            Sink::Stdout => sys::duplicate(io::stdout().as_raw_fd())?,
-            Sink::File(path) => sys::open_log(path)?,
+            RecordSink::Stdout => sys::duplicate(io::stdout().as_raw_fd())?,
+            RecordSink::File(path) => sys::open_log(path)?,
         };
         Ok(Self { fd, pending: Vec::new() })
     }
 
-    pub(crate) fn write(&mut self, record: &Record<'_>) -> io::Result<()> {
+    pub(crate) fn write(&mut self, record: &UrlRecord<'_>) -> io::Result<()> {
         serde_json::to_writer(&mut self.pending, record)?;
         self.pending.push(b'\n');
         if self.pending.len() < PENDING_SIZE {

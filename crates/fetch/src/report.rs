@@ -1,4 +1,4 @@
-//! What a run has come to.
+//! The result of a run.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,18 +7,18 @@ use std::time::Duration;
 use fulmar_drive::{Driven, Stats};
 use fulmar_sys::{CpuTimes, Ledger};
 
-/// What became of the URLs.
+/// The results of the URLs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Files that are there now and were not before.
+    /// New files.
     pub fetched: u64,
     /// Files that an earlier run has fetched.
     pub earlier: u64,
-    /// Files that were there and left alone.
+    /// Existing files that were skipped.
     pub skipped: u64,
     /// URLs that failed.
     pub failed: u64,
-    /// Those, by the kind of their fault.
+    /// Failures by kind.
     pub faults: BTreeMap<&'static str, u64>,
     /// Attempts after the first.
     pub retries: u64,
@@ -28,35 +28,35 @@ pub struct Tally {
     pub bytes: u64,
 }
 
-/// What a run has come to.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// What became of the URLs.
+    /// The results of the URLs.
     pub tally: Tally,
-    /// URLs that were begun when the run was stopped.
+    /// URLs in progress when the run was stopped.
     pub unfinished: usize,
     /// It was stopped early.
     pub stopped: bool,
-    /// Why not all of the list was read, or a record was not written.
-    pub trouble: Vec<String>,
-    /// From start to end.
+    /// Errors of the run itself: the list could not be read completely, or a record not written.
+    pub errors: Vec<String>,
+    /// Duration of the run.
     pub elapsed: Duration,
     /// Connections opened.
     pub connections: u64,
-    /// System calls, those of the thread that reads the list included.
+    /// System calls, including those of the thread that reads the list.
     pub ledger: Ledger,
-    /// Processor time of the process.
+    /// CPU time of the process.
     pub cpu: CpuTimes,
     /// Memory of the process at the end.
     pub resident: u64,
-    /// What drove the loop.
+    /// Statistics of the event loop.
     pub stats: Stats,
-    /// What it ran on.
+    /// The driver of the event loop.
     pub driven: Driven,
 }
 
 impl Tally {
-    /// URLs that are over.
+    /// URLs that have ended.
     pub fn over(&self) -> u64 {
         self.fetched + self.earlier + self.skipped + self.failed
     }
@@ -65,10 +65,10 @@ impl Tally {
 impl Report {
     /// True if every URL has its file.
     pub fn is_success(&self) -> bool {
-        self.tally.failed == 0 && self.unfinished == 0 && !self.stopped && self.trouble.is_empty()
+        self.tally.failed == 0 && self.unfinished == 0 && !self.stopped && self.errors.is_empty()
     }
 
-    /// A few lines for people.
+    /// The summary as text.
     pub fn text(&self) -> String {
         let tally = &self.tally;
         let mut text = format!("  files         {} fetched", tally.fetched);
@@ -87,7 +87,7 @@ impl Report {
             let _ = writeln!(text, "  errors        {}", faults.collect::<Vec<_>>().join(", "));
         }
         let seconds = self.elapsed.as_secs_f64();
-        #[expect(clippy::cast_precision_loss, reason = "a figure to look at")]
+        #[expect(clippy::cast_precision_loss, reason = "for display")]
         let (bytes, fetched) = (tally.bytes as f64, tally.fetched as f64);
         let rate = |amount: f64| if seconds > 0.0 { amount / seconds } else { 0.0 };
         let _ = writeln!(
@@ -104,11 +104,11 @@ impl Report {
             plural(tally.redirects, "redirect", "redirects"),
             plural(tally.retries, "retry", "retries")
         );
-        #[expect(clippy::cast_precision_loss, reason = "a figure to look at")]
+        #[expect(clippy::cast_precision_loss, reason = "for display")]
         let urls = tally.over().max(1) as f64;
         let cpu = self.cpu.total().as_secs_f64() * 1e6 / urls;
         let _ = writeln!(text, "  cost          {cpu:.1} us CPU per URL, {:.1} MB memory", {
-            #[expect(clippy::cast_precision_loss, reason = "a figure to look at")]
+            #[expect(clippy::cast_precision_loss, reason = "for display")]
             let resident = self.resident as f64;
             resident / 1e6
         });
@@ -120,7 +120,7 @@ fn plural(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// With a comma between thousands.
+/// Formats with a comma between thousands.
 fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();
@@ -133,7 +133,7 @@ fn grouped(n: u64) -> String {
     out
 }
 
-/// Bytes in the unit that fits, with three digits.
+/// Formats bytes in a suitable unit with three digits.
 fn size(bytes: f64) -> String {
     let units = ["B", "kB", "MB", "GB"];
     let mut value = bytes;

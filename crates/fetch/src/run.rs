@@ -1,4 +1,4 @@
-//! A run: a reactor on a thread of its own.
+//! A run: a reactor on a separate thread.
 
 use std::io;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use fulmar_drive::{Driven, Epoll, Reactor, Waker};
 use fulmar_names::Names;
 use fulmar_sys::{self as sys, Ledger};
 
-use crate::book::{Book, Complaints};
+use crate::book::{Complaints, RunLog};
 use crate::disk::Disk;
 use crate::error::FetchError;
 use crate::feed::Feed;
-use crate::fetch::{Fetch, Work};
+use crate::fetch::{Fetch, JobTable};
 use crate::journal::{History, JOURNAL_NAME, Journal};
 use crate::options::Options;
-use crate::plan::{self, Plan};
-use crate::progress::{Progress, Shared};
-use crate::record::Records;
+use crate::plan::{self, RequestPlan};
+use crate::progress::{FetchProgress, SharedProgress};
+use crate::record::RecordFile;
 use crate::report::Report;
 use crate::store::{BodyOutput, Store};
 
@@ -38,61 +38,61 @@ use crate::store::{BodyOutput, Store};
 /// # Ok::<(), fulmar_fetch::FetchError>(())
 /// ```
 #[derive(Debug)]
-pub struct Running {
-    stopper: Stopper,
+pub struct RunningFetch {
+    stopper: FetchStopper,
     driven: Driven,
     thread: JoinHandle<io::Result<Report>>,
 }
 
-/// Ends a run early, from any thread: what is whole stays, and so does the journal.
+/// Ends a run early, from any thread. Finished files and the journal stay.
 #[derive(Clone, Debug)]
-pub struct Stopper {
-    shared: Arc<Shared>,
+pub struct FetchStopper {
+    shared: Arc<SharedProgress>,
     waker: Waker,
 }
 
-/// Opens everything and starts the thread. `on_fault` is told of each URL that fails, by a line.
+/// Opens everything and starts the thread. `on_fault` is called with a message for each failed URL.
 ///
 /// # Errors
-/// Something cannot be opened: the variant says what.
+/// The variant is the thing that cannot be opened.
 pub fn start(
     options: Options,
     on_fault: impl FnMut(&str) + Send + 'static,
-) -> Result<Running, FetchError> {
-    let shared = Arc::new(Shared::default());
+) -> Result<RunningFetch, FetchError> {
+    let shared = Arc::new(SharedProgress::default());
     let (sender, receiver) = mpsc::channel();
     let (ours, complaints) = (Arc::clone(&shared), Box::new(on_fault));
     let body = move || match prepare(options, ours, complaints) {
         Ok(reactor) => drive(reactor, &sender),
         Err(error) => {
-            let _ = sender.send(Err(error)); // whoever started us waits for it
+            let _ = sender.send(Err(error)); // the starting thread waits for it
             Err(io::ErrorKind::Other.into())
         }
     };
     let thread = thread::Builder::new().name("get".into()).spawn(body).map_err(FetchError::Loop)?;
     let gone = |_| FetchError::Loop(io::ErrorKind::Other.into());
     let (waker, driven) = receiver.recv().map_err(gone)??;
-    Ok(Running { stopper: Stopper { shared, waker }, driven, thread })
+    Ok(RunningFetch { stopper: FetchStopper { shared, waker }, driven, thread })
 }
 
-impl Running {
-    /// How far it is; only kept up to date if [`Options::watched`].
-    pub fn progress(&self) -> Progress {
+impl RunningFetch {
+    /// The progress; updated only with [`Options::watched`].
+    pub fn progress(&self) -> FetchProgress {
         self.stopper.shared.read()
     }
 
-    /// True once [`Running::finish`] does not wait.
+    /// True once [`RunningFetch::finish`] does not wait.
     pub fn is_finished(&self) -> bool {
         self.thread.is_finished()
     }
 
-    /// What its loop runs on.
+    /// The driver of the event loop.
     pub fn driven(&self) -> &Driven {
         &self.driven
     }
 
-    /// A way to end it early.
-    pub fn stopper(&self) -> Stopper {
+    /// A handle to end the run early.
+    pub fn stopper(&self) -> FetchStopper {
         self.stopper.clone()
     }
 
@@ -106,7 +106,7 @@ impl Running {
     }
 }
 
-impl Stopper {
+impl FetchStopper {
     /// Ends the run.
     pub fn stop(&self) {
         self.shared.stop();
@@ -114,32 +114,33 @@ impl Stopper {
     }
 }
 
-type Loop = Reactor<Client<Fetch>, Epoll>;
+type FetchLoop = Reactor<Client<Fetch>, Epoll>;
 type Started = Result<(Waker, Driven), FetchError>;
 
-/// Everything that a run needs, opened.
+/// Opens everything that a run needs.
 fn prepare(
     options: Options,
-    shared: Arc<Shared>,
+    shared: Arc<SharedProgress>,
     complaints: Complaints,
-) -> Result<(Loop, Waker, Instant), FetchError> {
-    sys::block_write_signals().map_err(FetchError::Loop)?; // whatever the program does about them
+) -> Result<(FetchLoop, Waker, Instant), FetchError> {
+    // Independent of the program's own handlers.
+    sys::block_write_signals().map_err(FetchError::Loop)?;
     let now = sys::now();
     let wall = sys::wall_clock();
-    let plan = Plan::new(&options, (now, wall))?;
+    let plan = RequestPlan::new(&options, (now, wall))?;
     let names = plan::names(&options)?;
     let (outlet, journal, history) = open(&options)?;
-    let records = options
-        .records
-        .as_ref()
-        .map(|sink| Records::open(sink).map_err(|error| FetchError::Records(sink.path(), error)));
+    let records = options.records.as_ref().map(|sink| {
+        RecordFile::open(sink).map_err(|error| FetchError::Records(sink.path(), error))
+    });
     let disk = Disk::new(Arc::clone(&shared), journal.descriptor());
-    let book = Book::new(now, shared, records.transpose()?, complaints, options.watched);
-    // The client needs its application, the feed the reactor's waker: it is opened last.
+    let book = RunLog::new(now, shared, records.transpose()?, complaints, options.watched);
+    // The client needs its application, and the feed needs the reactor's waker, so the feed is
+    // opened last.
     let config = plan::config(&options);
     let list = options.list.clone();
     let feed = Feed::new(options.urls, options.output.name());
-    let work = Work::default();
+    let work = JobTable::default();
     let fetch = Fetch { plan, feed, outlet, disk, journal, history, book, work };
     let client = Client::new(now, wall, fetch, config);
     let mut reactor =
@@ -158,7 +159,7 @@ fn prepare(
     Ok((reactor, waker, now))
 }
 
-/// The output directory with its journal, or standard output, which has none.
+/// The output directory with its journal; or standard output, which has none.
 fn open(options: &Options) -> Result<(BodyOutput, Journal, History), FetchError> {
     let Some(dir) = options.output.dir() else {
         return Ok((BodyOutput::Stdout, Journal::none(), History::default()));
@@ -171,12 +172,12 @@ fn open(options: &Options) -> Result<(BodyOutput, Journal, History), FetchError>
     Ok((BodyOutput::Files(store), journal, history))
 }
 
-/// The life of the thread.
+/// The body of the thread.
 fn drive(
-    (mut reactor, waker, begun): (Loop, Waker, Instant),
+    (mut reactor, waker, begun): (FetchLoop, Waker, Instant),
     started: &Sender<Started>,
 ) -> io::Result<Report> {
-    let _ = started.send(Ok((waker, reactor.driven()))); // whoever started us waits for it
+    let _ = started.send(Ok((waker, reactor.driven()))); // the starting thread waits for it
     reactor.with(|client, now| client.with(now, Fetch::fill));
     let mut unfinished = 0;
     let mut stopped = false;
@@ -192,7 +193,7 @@ fn drive(
     let (stats, driven) = (reactor.stats(), reactor.driven());
     let connections = reactor.engine.stats().connections;
     let ended = sys::now();
-    let (tally, trouble, list) =
+    let (tally, errors, list) =
         reactor.with(|client, now| client.with(now, |fetch, _| fetch.finish(stopped)));
     let resident = sys::resident_bytes().unwrap_or(0);
     let cpu = sys::process_cpu()?;
@@ -201,7 +202,7 @@ fn drive(
         tally,
         unfinished,
         stopped,
-        trouble,
+        errors,
         elapsed: ended - begun,
         connections,
         ledger: Ledger::here() + list,
@@ -215,15 +216,15 @@ fn drive(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::{Output, Proxy};
+    use crate::options::{OutputTarget, ProxyChoice};
 
-    /// A file that may not be so long (`ulimit -f`) fails alone, whatever the program does about
-    /// `SIGXFSZ`.
+    /// A file beyond the size limit (`ulimit -f`) fails alone, independent of the program's
+    /// handling of `SIGXFSZ`.
     #[test]
-    fn a_thread_that_writes_files_is_not_killed_by_it() {
+    fn exceeding_the_file_size_limit_kills_no_thread() {
         let dir = tempfile::tempdir().unwrap();
         let urls = vec!["no URL".to_owned()];
-        let (output, proxy) = (Output::Dir(dir.path().to_owned()), Proxy::None);
+        let (output, proxy) = (OutputTarget::Dir(dir.path().to_owned()), ProxyChoice::None);
         let options = Options { urls, output, proxy, ..Options::default() };
         let (sender, told) = mpsc::channel();
         let running = start(options, move |_| {

@@ -1,8 +1,8 @@
-//! The output directory: where names lie, and whether something is there already.
+//! The output directory: opens directories and checks whether names exist.
 //!
-//! A directory below it is opened once and stays open; links are never followed. Asking whether a
-//! name is taken costs no system call as long as a filter of fixed size knows that it is not: it
-//! has been told what was there at the start, and every name since.
+//! A subdirectory is opened once and stays open. Links are never followed. A Bloom filter of fixed
+//! size knows the existing names and all new ones, so most checks for a free name need no system
+//! call.
 
 use std::ffi::CString;
 use std::fmt;
@@ -17,22 +17,22 @@ use fastbloom::BloomFilter;
 use fulmar_sys::{self as sys, FileInfo};
 use lru::LruCache;
 
-use crate::name::{Name, split};
+use crate::name::{OutputName, split};
 
 /// The output directory.
 pub(crate) struct Store {
     root: Arc<OutputDir>,
     dirs: LruCache<Box<[u8]>, Arc<OutputDir>>,
-    /// Names that are or may be taken: what it does not know is free.
+    /// Names that are or may be taken. A name that is not in it is free.
     taken: BloomFilter,
 }
 
-/// Where bodies go.
+/// The destination of bodies.
 #[derive(Debug)]
 pub(crate) enum BodyOutput {
-    /// Into files of the output directory.
+    /// Files of the output directory.
     Files(Store),
-    /// To standard output.
+    /// Standard output.
     Stdout,
 }
 
@@ -44,15 +44,15 @@ pub(crate) struct OutputDir {
     is_new: bool,
 }
 
-/// Where a file will be. Keeps its directory open: only what is being written has one.
+/// The place of a file. It keeps its directory open; only files being written have one.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct FilePlace {
     pub(crate) dir: Arc<OutputDir>,
     pub(crate) last: CString,
 }
 
 impl Store {
-    /// Opens the directory, and makes it and its parents if need be.
+    /// Opens the directory, and creates it and its parents if necessary.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let (fd, is_new) = open_or_make(path)?;
         let root = Arc::new(OutputDir::new(fd, is_new)?);
@@ -63,14 +63,18 @@ impl Store {
         Ok(store)
     }
 
-    /// Where `name` is; directories are made on the way.
-    pub(crate) fn place(&mut self, name: &Name) -> io::Result<Place> {
+    /// The place of `name`; creates its directories.
+    pub(crate) fn place(&mut self, name: &OutputName) -> io::Result<FilePlace> {
         let (dir, last) = name.split();
-        Ok(Place { dir: self.dir(dir)?, last: component(last)? })
+        Ok(FilePlace { dir: self.dir(dir)?, last: component(last)? })
     }
 
-    /// What has this name, if something does.
-    pub(crate) fn existing(&mut self, name: &Name, place: &Place) -> io::Result<Option<FileInfo>> {
+    /// The existing file with this name, if any.
+    pub(crate) fn existing(
+        &mut self,
+        name: &OutputName,
+        place: &FilePlace,
+    ) -> io::Result<Option<FileInfo>> {
         if !self.taken.insert(name.as_bytes()) {
             return Ok(None);
         }
@@ -107,7 +111,7 @@ impl Store {
         Ok(dir)
     }
 
-    /// Tells the filter what a directory holds.
+    /// Adds the names in a directory to the filter.
     fn note(&mut self, dir: &OutputDir, path: &[u8]) -> io::Result<()> {
         let mut names = Vec::new();
         while sys::read_dir(dir.as_fd(), &mut names)? {
@@ -126,12 +130,12 @@ impl OutputDir {
         Ok(Self { fd: Some(fd), device, is_new })
     }
 
-    /// The file system that it is on.
+    /// The device number of the file system.
     pub(crate) fn device(&self) -> u64 {
         self.device
     }
 
-    /// True if this run has made it.
+    /// True if this run has created it.
     pub(crate) fn is_new(&self) -> bool {
         self.is_new
     }
@@ -159,7 +163,7 @@ fn component(name: &[u8]) -> io::Result<CString> {
     CString::new(name).map_err(|_| io::ErrorKind::InvalidInput.into())
 }
 
-/// The directory that the user names, links and all, and whether it is new.
+/// The directory that the user gave, following links, and whether it is new.
 fn open_or_make(path: &Path) -> io::Result<(OwnedFd, bool)> {
     match sys::open_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -174,12 +178,13 @@ fn open_or_make(path: &Path) -> io::Result<(OwnedFd, bool)> {
     }
 }
 
-/// Open directories; one more costs two calls when it is needed again.
-const DIRS_LEN_MAX: NonZeroUsize = NonZeroUsize::new(32).expect("more than nothing");
-/// 2 MB: of a million names one in a thousand costs a call for nothing, of 10 million every second.
+/// Open directories. Opening one again costs two calls.
+const DIRS_LEN_MAX: NonZeroUsize = NonZeroUsize::new(32).expect("32 is not 0");
+/// 2 MB: with a million names, one check in a thousand costs an unnecessary call; with 10 million,
+/// every second one.
 const TAKEN_BITS: usize = 16 * 1024 * 1024;
 const TAKEN_USUAL: usize = 1_000_000;
-/// Any fixed one: a wrong yes costs a call.
+/// Any constant: a false positive costs one call.
 const SEED: u128 = 2;
 
 #[cfg(test)]
@@ -189,13 +194,13 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     fn is_taken(store: &mut Store, name: &str) -> bool {
-        let name = Name::given(name).unwrap();
+        let name = OutputName::given(name).unwrap();
         let place = store.place(&name).unwrap();
         store.existing(&name, &place).unwrap().is_some()
     }
 
     #[test]
-    fn what_is_there_is_known_and_what_is_not_costs_no_call() {
+    fn free_names_cost_no_call() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("new/root");
         let mut store = Store::open(&root).unwrap();
@@ -213,8 +218,8 @@ mod tests {
         assert!((0..1_000).all(|n| !is_taken(&mut store, &format!("d/{n}"))));
         assert_eq!((sys::Ledger::here() - before).total(), 0);
         fs::write(root.join("7"), "").unwrap();
-        assert!(is_taken(&mut store, "7"), "it was asked for, and is there since");
-        assert!(!is_taken(&mut store, "8"), "it was asked for, and is not there");
+        assert!(is_taken(&mut store, "7"), "it was checked, and exists since");
+        assert!(!is_taken(&mut store, "8"), "it was checked, and does not exist");
     }
 
     #[test]
@@ -227,10 +232,10 @@ mod tests {
         fs::write(root.join("file"), "").unwrap();
         let mut store = Store::open(&root).unwrap();
         for name in ["out/a", "in/a", "file/a", "out/base/a"] {
-            assert!(store.place(&Name::given(name).unwrap()).is_err(), "{name}");
+            assert!(store.place(&OutputName::given(name).unwrap()).is_err(), "{name}");
         }
         symlink(&root, dir.path().join("elsewhere")).unwrap();
-        assert!(Store::open(&dir.path().join("elsewhere")).is_ok(), "the user's own word");
+        assert!(Store::open(&dir.path().join("elsewhere")).is_ok(), "the root may be a link");
     }
 
     #[test]

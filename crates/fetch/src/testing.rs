@@ -1,11 +1,11 @@
-//! Properties of lists and journals that hold for any bytes: the bodies of the fuzz targets.
+//! Properties of lists and journals for any bytes: the bodies of the fuzz targets.
 
 use std::fs;
 use std::io::ErrorKind;
 
-use crate::journal::{Journal, Key};
+use crate::journal::{DownloadKey, Journal};
 use crate::list;
-use crate::name::Name;
+use crate::name::OutputName;
 
 /// A list, line by line: each line is an entry or an error, and an entry that is written as a line
 /// is read again.
@@ -16,7 +16,7 @@ pub fn list(data: &[u8]) {
     for line in data.split(|byte| *byte == b'\n') {
         let Ok(Some(entry)) = list::parse(line) else { continue };
         if entry.url.starts_with('#') {
-            continue; // behind a blank; at the beginning of a line it would be a comment
+            continue; // after a space; at the beginning of a line it would be a comment
         }
         assert!(!entry.url.contains('\t') && entry.name.as_deref() != Some(""));
         let name = entry.name.as_deref().unwrap_or("-");
@@ -35,7 +35,7 @@ pub fn journal(data: &[u8]) {
     let name = format!("fulmar-journal-{}-{thread:?}", std::process::id());
     let path = std::env::temp_dir().join(name);
     fs::write(&path, data).expect("a temporary file");
-    let key = Key::new("http://h/", &Name::given("name").expect("a sound name"));
+    let key = DownloadKey::new("http://h/", &OutputName::given("name").expect("a sound name"));
     match Journal::open(&path, BOOT) {
         Ok((mut journal, _)) => {
             let ticket = journal.begin(key);
@@ -93,7 +93,7 @@ mod tests {
         let path = dir.path().join("journal");
         let (mut journal_file, _) = Journal::open(&path, BOOT).expect("a new one");
         for url in ["http://h/a", "http://h/b"] {
-            let key = Key::new(url, &Name::given("n").expect("a name"));
+            let key = DownloadKey::new(url, &OutputName::given("n").expect("a name"));
             journal_file.begin(key);
             journal_file.done(key, 1);
         }

@@ -423,6 +423,10 @@ impl<'a> Reader<'a> {
         }
         let known = tables.iter().flat_map(|table| table.iter()).map(|row| row.name);
         let known = known.chain(accepted(section));
+        // An unindented word may be a misspelled section.
+        let sections =
+            if words.first().is_some_and(|word| word.column == 1) { SECTIONS } else { &[] };
+        let known = known.chain(sections.iter().copied());
         let what = format!("keyword of a '{section}' section");
         Err(table::unknown(words, &what, known, unsupported))
     }

@@ -22,6 +22,7 @@ fn errors_name_the_word_and_what_is_near() {
         ("defaults\n option  htplog\n", 2, 10, "did you mean 'option httplog'?"),
         ("defaults\n timeout conect 5s\n", 2, 10, "did you mean 'timeout connect'?"),
         ("fronted x\n", 1, 1, "did you mean 'frontend'?"),
+        ("global\nbakcend x\n", 2, 1, "did you mean 'backend'?"),
         ("defaults\n stick-table type ip\n", 2, 2, "no stick tables"),
         ("defaults\n timeout client 5x\n", 2, 17, "us, ms, s, m, h or d"),
         ("defaults\n timeout client\n", 2, 16, "a time is missing here"),

@@ -1,12 +1,12 @@
-//! What is known of names: files ready to be sent, redirects, listings. No system call but `close`.
+//! The cache of names: files ready to be sent, redirects, listings. Its only system call is
+//! `close`.
 //!
-//! Least recently used first out, bounded in entries and in bytes. An entry is believed for a
-//! while ([`Cache::is_fresh`]); after that its owner looks at the file system again, and either
-//! confirms it, replaces it, or removes it. Finding a fresh entry costs no system call and no
-//! allocation.
+//! Least recently used entries are removed first; entries and bytes are bounded. An entry is fresh
+//! for a while ([`FileCache::is_fresh`]). After that the owner checks the file system, and
+//! confirms, replaces or removes it. Finding a fresh entry costs no system call and no allocation.
 //!
-//! A descriptor whose entry is gone may still be in use by a transfer. It is *retired*: kept here
-//! until ours is the last reference, so that it is always this cache that closes it.
+//! The descriptor of a removed entry may still be in use by a transfer. It is *retired*: kept here
+//! until this is the last reference, so that always the cache closes it.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
@@ -23,25 +23,25 @@ use lru::LruCache;
 use crate::file::{Content, File};
 use crate::options::Options;
 
-/// What a name was found to be.
+/// What a name refers to.
 #[expect(clippy::large_enum_variant, reason = "nearly all are files")]
 #[derive(Debug)]
-pub enum Found {
+pub enum CachedName {
     /// A file, or the index file of a directory.
     File(File),
     /// A directory requested without its slash: the value of `Location`, without a query.
     Redirect(Box<str>),
     /// A directory without an index file: its listing.
     Listing(Bytes),
-    /// The same where listings are not wanted.
+    /// The same if listings are disabled.
     Unlisted,
 }
 
-/// What is known, by [`crate::path::Name::key`].
+/// The cached names, by [`crate::path::Name::key`].
 #[derive(Debug)]
-pub struct Cache {
-    map: LruCache<Box<[u8]>, Entry>,
-    /// Of all entries in `map`.
+pub struct FileCache {
+    map: LruCache<Box<[u8]>, CacheEntry>,
+    /// The sum of all entries in `map`.
     contents_size: u64,
     contents_size_max: u64,
     revalidate_after: Duration,
@@ -49,13 +49,13 @@ pub struct Cache {
 }
 
 #[derive(Debug)]
-struct Entry {
-    found: Found,
+struct CacheEntry {
+    found: CachedName,
     checked: Instant,
 }
 
-impl Cache {
-    /// An empty one, with the bounds of `options`.
+impl FileCache {
+    /// An empty cache with the limits of `options`.
     pub fn new(options: &Options) -> Self {
         Self {
             map: LruCache::new(NonZeroUsize::new(options.entries_max).unwrap_or(NonZeroUsize::MIN)),
@@ -66,19 +66,19 @@ impl Cache {
         }
     }
 
-    /// True if what is known of this name may be used as it is. It counts as used.
+    /// True if the entry of this name is fresh. It counts as used.
     pub fn is_fresh(&mut self, key: &[u8], now: Instant) -> bool {
         let known = self.map.get(key);
         known.is_some_and(|e| now.saturating_duration_since(e.checked) < self.revalidate_after)
     }
 
-    /// What is known of this name, fresh or not.
-    pub fn peek(&self, key: &[u8]) -> Option<&Found> {
+    /// The entry of this name, fresh or not.
+    pub fn peek(&self, key: &[u8]) -> Option<&CachedName> {
         self.map.peek(key).map(|entry| &entry.found)
     }
 
-    /// True if the name stands for a file in this very state, compressed to these and no others:
-    /// the entry is fresh again.
+    /// True if the entry is this file in this state with these compressed files. The entry is then
+    /// fresh again.
     pub fn confirm(
         &mut self,
         key: &[u8],
@@ -87,7 +87,7 @@ impl Cache {
         now: Instant,
     ) -> bool {
         let Some(entry) = self.map.peek_mut(key) else { return false };
-        let Found::File(file) = &entry.found else { return false };
+        let CachedName::File(file) = &entry.found else { return false };
         let known = file.coded.iter().map(|coded| (coded.coding, coded.file.info));
         let same = file.info == *info && known.eq(coded);
         if same {
@@ -96,11 +96,10 @@ impl Cache {
         same
     }
 
-    /// Enters what was found just now; what was known of this name is replaced, and what has not
-    /// been used for longest makes room.
-    pub fn insert(&mut self, key: &[u8], found: Found, now: Instant) {
+    /// Inserts or replaces the entry of this name. The least recently used entries make room.
+    pub fn insert(&mut self, key: &[u8], found: CachedName, now: Instant) {
         self.contents_size += found.contents_size();
-        let replaced = self.map.push(key.into(), Entry { found, checked: now });
+        let replaced = self.map.push(key.into(), CacheEntry { found, checked: now });
         if let Some((_, entry)) = replaced {
             self.retire(entry);
         }
@@ -110,7 +109,7 @@ impl Cache {
         self.sweep();
     }
 
-    /// There is nothing by this name.
+    /// Removes the entry of this name: it does not exist any more.
     pub fn remove(&mut self, key: &[u8]) {
         if let Some(entry) = self.map.pop(key) {
             self.retire(entry);
@@ -118,8 +117,8 @@ impl Cache {
         self.sweep();
     }
 
-    /// Descriptors are used up: forgets the oldest entries that hold one, and closes what nobody
-    /// uses. What lies in memory stays.
+    /// Removes the oldest entries with descriptors, and closes unused ones, when descriptors are
+    /// exhausted. Entries in memory stay.
     pub fn shed(&mut self) {
         let is_open = |file: &File| matches!(file.content, Content::Open(_));
         let oldest = self.map.iter().rev().filter(|(_, entry)| entry.found.files().any(is_open));
@@ -132,8 +131,8 @@ impl Cache {
         }
     }
 
-    /// Closes retired descriptors that nobody uses any more: a bounded number of them is looked
-    /// at. Every insertion does it; an owner with little to do may, too.
+    /// Closes retired descriptors that are no longer used; examines a bounded number of them. Every
+    /// insertion does this, and an idle owner may too.
     pub fn sweep(&mut self) {
         for _ in 0..SWEEP_LEN.min(self.retired.len()) {
             let Some(file) = self.retired.pop_front() else { return };
@@ -144,12 +143,12 @@ impl Cache {
         }
     }
 
-    /// How many names are known.
+    /// The number of cached names.
     pub fn len(&self) -> usize {
         self.map.len()
     }
 
-    /// True if none is.
+    /// True if the cache is empty.
     pub fn is_empty(&self) -> bool {
         self.map.is_empty()
     }
@@ -170,9 +169,9 @@ impl Cache {
         }
     }
 
-    fn retire(&mut self, entry: Entry) {
+    fn retire(&mut self, entry: CacheEntry) {
         self.contents_size -= entry.found.contents_size();
-        if let Found::File(mut file) = entry.found {
+        if let CachedName::File(mut file) = entry.found {
             let coded = std::mem::take(&mut file.coded);
             self.retire_file(file);
             coded.into_iter().for_each(|coded| self.retire_file(coded.file));
@@ -188,7 +187,7 @@ impl Cache {
     }
 }
 
-impl Drop for Cache {
+impl Drop for FileCache {
     /// Transfers that outlive the cache close their files themselves.
     fn drop(&mut self) {
         while !self.map.is_empty() {
@@ -202,8 +201,8 @@ impl Drop for Cache {
     }
 }
 
-impl Found {
-    /// The file and what it was compressed to.
+impl CachedName {
+    /// The file and its compressed versions.
     fn files(&self) -> impl Iterator<Item = &File> {
         let file = if let Self::File(file) = self { Some(file) } else { None };
         let coded = file.into_iter().flat_map(|file| &file.coded);
@@ -240,14 +239,14 @@ mod tests {
         FileInfo { kind: FileKind::Regular, len, modified: (1, 2), inode, device: 3 }
     }
 
-    /// An open file that claims to be large: it is not read.
-    fn open_file(inode: u64) -> Found {
+    /// An open file with a large length: its contents are not read.
+    fn open_file(inode: u64) -> CachedName {
         let fd = sys::open_read(std::path::Path::new("/dev/null")).unwrap();
-        Found::File(File::load((fd, info(inode, SMALL_SIZE_MAX + 1)), b"a", None, 10).unwrap())
+        CachedName::File(File::load((fd, info(inode, SMALL_SIZE_MAX + 1)), b"a", None, 10).unwrap())
     }
 
-    fn listing(len: usize) -> Found {
-        Found::Listing(Bytes::from(vec![b'x'; len]))
+    fn listing(len: usize) -> CachedName {
+        CachedName::Listing(Bytes::from(vec![b'x'; len]))
     }
 
     fn closed(work: impl FnOnce()) -> u64 {
@@ -257,8 +256,8 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_believed_for_a_while() {
-        let (mut cache, now) = (Cache::new(&options()), sys::now());
+    fn an_entry_is_fresh_for_a_while() {
+        let (mut cache, now) = (FileCache::new(&options()), sys::now());
         assert!(!cache.is_fresh(b"a", now));
         cache.insert(b"a", open_file(1), now);
         assert!(cache.is_fresh(b"a", now + Duration::from_millis(999)));
@@ -275,8 +274,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_least_makes_room() {
-        let (mut cache, now) = (Cache::new(&options()), sys::now());
+    fn the_least_recently_used_entry_is_removed() {
+        let (mut cache, now) = (FileCache::new(&options()), sys::now());
         for key in [b"a", b"b", b"c"] {
             cache.insert(key, open_file(1), now);
         }
@@ -288,7 +287,7 @@ mod tests {
 
     #[test]
     fn contents_are_bounded() {
-        let (mut cache, now) = (Cache::new(&options()), sys::now());
+        let (mut cache, now) = (FileCache::new(&options()), sys::now());
         cache.insert(b"a", listing(60), now);
         cache.insert(b"b", listing(40), now);
         assert_eq!((cache.len(), cache.contents_size()), (2, 100));
@@ -303,22 +302,22 @@ mod tests {
     }
 
     #[test]
-    fn a_descriptor_in_use_is_closed_later_and_by_us() {
-        let (mut cache, now) = (Cache::new(&options()), sys::now());
+    fn a_descriptor_in_use_is_closed_later_by_the_cache() {
+        let (mut cache, now) = (FileCache::new(&options()), sys::now());
         cache.insert(b"a", open_file(1), now);
-        let Some(Found::File(file)) = cache.peek(b"a") else { panic!("a file was inserted") };
+        let Some(CachedName::File(file)) = cache.peek(b"a") else { panic!("a file was inserted") };
         let Segment::File(transfer) = file.whole() else { panic!("it is large") };
         assert_eq!(closed(|| cache.insert(b"a", open_file(2), now)), 0);
         assert_eq!(cache.retired_len(), 1);
-        assert_eq!(closed(|| cache.insert(b"b", Found::Unlisted, now)), 0);
+        assert_eq!(closed(|| cache.insert(b"b", CachedName::Unlisted, now)), 0);
         drop(transfer);
-        assert_eq!(closed(|| cache.insert(b"b", Found::Unlisted, now)), 1);
+        assert_eq!(closed(|| cache.insert(b"b", CachedName::Unlisted, now)), 1);
         assert_eq!(cache.retired_len(), 0);
     }
 
     #[test]
-    fn descriptors_are_given_back_when_they_are_short() {
-        let (mut cache, now) = (Cache::new(&options()), sys::now());
+    fn exhausted_descriptors_are_released() {
+        let (mut cache, now) = (FileCache::new(&options()), sys::now());
         cache.insert(b"a", open_file(1), now);
         cache.insert(b"b", open_file(2), now);
         cache.insert(b"c", listing(1), now);

@@ -1,6 +1,6 @@
-//! Answers for tests and benchmarks: sizes, delays, streams, statuses, on request.
+//! Responses for tests and benchmarks: sizes, delays, streams, statuses.
 //!
-//! | target | answer |
+//! | target | response |
 //! |---|---|
 //! | `/bytes/N` | N bytes |
 //! | `/stream/CHUNK` | chunks of CHUNK bytes, without end |
@@ -8,7 +8,7 @@
 //! | `/status/CODE` | that status |
 //! | `/echo` | the request's body |
 //! | `/idle` | never |
-//! | `/.ledger` | the system calls of the thread that answers, as JSON |
+//! | `/.ledger` | the system calls of the responding thread, as JSON |
 
 use std::time::Duration;
 
@@ -19,9 +19,9 @@ use fulmar_sys::Ledger;
 
 use crate::ledger;
 
-/// What a target asks of the endpoints.
+/// The endpoint of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Endpoint {
+pub enum TestEndpoint {
     /// `/bytes/N`.
     Bytes(u64),
     /// `/stream/CHUNK`.
@@ -38,7 +38,7 @@ pub enum Endpoint {
     Ledger,
 }
 
-/// The memory that bodies are cut from.
+/// The pattern that bodies are made of.
 #[derive(Debug)]
 pub struct Endpoints {
     pattern: Bytes,
@@ -46,8 +46,8 @@ pub struct Endpoints {
     json: HeaderBuf,
 }
 
-impl Endpoint {
-    /// What `target` asks for; `None` if it is a file's business.
+impl TestEndpoint {
+    /// Parses `target`. `None` if it is not an endpoint.
     pub fn parse(target: &[u8]) -> Option<Self> {
         let path = target.split(|byte| *byte == b'?').next()?;
         let path = std::str::from_utf8(path).ok()?;
@@ -80,7 +80,7 @@ fn is_final(status: &u16) -> bool {
 }
 
 impl Endpoints {
-    /// Ready to answer.
+    /// Creates the endpoints.
     pub fn new() -> Self {
         let pattern: Vec<u8> = (0..PATTERN_SIZE).map(|at| PATTERN[at % PATTERN.len()]).collect();
         let (mut plain, mut json) = (HeaderBuf::new(), HeaderBuf::new());
@@ -89,43 +89,43 @@ impl Endpoints {
         Self { pattern: pattern.into(), plain, json }
     }
 
-    /// Answers, or begins to.
+    /// Responds, or begins to.
     ///
     /// # Errors
     /// Passed on from `call`.
-    pub fn answer(&self, endpoint: Endpoint, call: &mut Call<'_>) -> Outcome {
+    pub fn answer(&self, endpoint: TestEndpoint, call: &mut Call<'_>) -> Outcome {
         match endpoint {
-            Endpoint::Idle => call.attach(Idle),
-            Endpoint::Bytes(n) => {
+            TestEndpoint::Idle => call.attach(Idle),
+            TestEndpoint::Bytes(n) => {
                 call.send_head(self.plain(200), BodyLen::Exact(n))?;
-                let mut rest = Rest { pattern: self.pattern.clone(), left: n };
+                let mut rest = RemainingBytes { pattern: self.pattern.clone(), left: n };
                 rest.ready(call)?;
                 match rest.left {
                     0 => Ok(()),
                     _ => call.attach(rest),
                 }
             }
-            Endpoint::Stream(size) => {
+            TestEndpoint::Stream(size) => {
                 call.send_head(self.plain(200), BodyLen::Unknown)?;
-                call.attach(Stream(self.pattern.slice(..size as usize)))
+                call.attach(StreamBody(self.pattern.slice(..size as usize)))
             }
-            Endpoint::Delay(time) => {
+            TestEndpoint::Delay(time) => {
                 call.suspend_until(call.now() + time, |call| {
                     let head = Response { added: &[PLAIN], ..Response::new(200, Headers::EMPTY) };
                     call.reply(head, DELAYED)
                 });
                 Ok(())
             }
-            Endpoint::Status(status) => {
+            TestEndpoint::Status(status) => {
                 let body = if status == 204 { Body::Empty } else { format!("{status}\n").into() };
                 call.reply(self.plain(status), body)
             }
-            Endpoint::Ledger => {
+            TestEndpoint::Ledger => {
                 let text = ledger::to_json(&Ledger::here(), call.id().number);
                 call.reply(Response::new(200, self.json.as_headers()), text)
             }
-            Endpoint::Echo => {
-                call.attach(Echo)?;
+            TestEndpoint::Echo => {
+                call.attach(EchoBody)?;
                 call.send_head(self.plain(200), call.body_len())
             }
         }
@@ -142,28 +142,28 @@ impl Default for Endpoints {
     }
 }
 
-/// Endpoints, and nothing else.
+/// Only endpoints.
 impl Handler for Endpoints {
     fn handle(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
-        match Endpoint::parse(request.target) {
+        match TestEndpoint::parse(request.target) {
             Some(endpoint) => self.answer(endpoint, call),
             None => call.text(404, "no such endpoint\n"),
         }
     }
 }
 
-/// Never answers.
+/// Never responds.
 struct Idle;
 
 impl Work for Idle {}
 
-/// So many bytes are still to be sent.
-struct Rest {
+/// The number of bytes still to be sent.
+struct RemainingBytes {
     pattern: Bytes,
     left: u64,
 }
 
-impl Work for Rest {
+impl Work for RemainingBytes {
     fn ready(&mut self, call: &mut Call<'_>) -> Outcome {
         while self.left > 0 && call.room() > 0 {
             let size = self.left.min(self.pattern.len() as u64);
@@ -175,10 +175,10 @@ impl Work for Rest {
     }
 }
 
-/// This chunk for ever.
-struct Stream(Bytes);
+/// Sends this chunk without end.
+struct StreamBody(Bytes);
 
-impl Work for Stream {
+impl Work for StreamBody {
     fn ready(&mut self, call: &mut Call<'_>) -> Outcome {
         while call.room() > 0 {
             call.send(self.0.clone())?;
@@ -187,10 +187,10 @@ impl Work for Stream {
     }
 }
 
-/// What comes in goes out, as fast as the client takes it.
-struct Echo;
+/// Sends what it receives, as fast as the client reads.
+struct EchoBody;
 
-impl Work for Echo {
+impl Work for EchoBody {
     fn data(&mut self, call: &mut Call<'_>, bytes: Bytes) -> Outcome {
         call.send(bytes)?;
         if call.room() == 0 {
@@ -221,22 +221,22 @@ mod tests {
 
     #[test]
     fn targets_name_endpoints() {
-        let cases: [(&str, Option<Endpoint>); 12] = [
-            ("/bytes/128", Some(Endpoint::Bytes(128))),
-            ("/bytes/128?x=1", Some(Endpoint::Bytes(128))),
+        let cases: [(&str, Option<TestEndpoint>); 12] = [
+            ("/bytes/128", Some(TestEndpoint::Bytes(128))),
+            ("/bytes/128?x=1", Some(TestEndpoint::Bytes(128))),
             ("/bytes/-1", None),
             ("/bytes/", None),
             ("/stream/0", None),
-            ("/stream/1", Some(Endpoint::Stream(1))),
-            ("/delay/250", Some(Endpoint::Delay(Duration::from_millis(250)))),
-            ("/status/404", Some(Endpoint::Status(404))),
+            ("/stream/1", Some(TestEndpoint::Stream(1))),
+            ("/delay/250", Some(TestEndpoint::Delay(Duration::from_millis(250)))),
+            ("/status/404", Some(TestEndpoint::Status(404))),
             ("/status/100", None),
-            ("/echo", Some(Endpoint::Echo)),
-            ("/.ledger", Some(Endpoint::Ledger)),
+            ("/echo", Some(TestEndpoint::Echo)),
+            ("/.ledger", Some(TestEndpoint::Ledger)),
             ("/index.html", None),
         ];
         for (target, expected) in cases {
-            assert_eq!(Endpoint::parse(target.as_bytes()), expected, "{target}");
+            assert_eq!(TestEndpoint::parse(target.as_bytes()), expected, "{target}");
         }
     }
 }

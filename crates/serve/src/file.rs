@@ -1,4 +1,4 @@
-//! A file that is ready to be sent: what is said of it, and where its bytes lie.
+//! A file that is ready to be sent: its header fields and its bytes.
 
 use std::cmp::Reverse;
 use std::io;
@@ -20,17 +20,17 @@ use crate::root::OpenError;
 /// One state of a regular file.
 #[derive(Debug)]
 pub struct File {
-    /// By which a later state is told from this one.
+    /// Distinguishes this state from later ones.
     pub info: FileInfo,
-    /// What conditional requests are held against.
+    /// The validators for conditional requests.
     pub validators: Validators,
     /// The bytes.
     pub content: Content,
-    /// For 200 and 206: type, validators, and that ranges are understood.
+    /// Fields of 200 and 206: type, validators, `Accept-Ranges`.
     pub headers: HeaderBuf,
-    /// For 304: what may have changed without the content (RFC 9110 §15.4.5).
+    /// Fields of 304: those that may have changed without the content (RFC 9110 §15.4.5).
     pub unchanged: HeaderBuf,
-    /// The same compressed beforehand, each in another way; they are never compressed again.
+    /// Compressed versions of the file in other codings. These have none themselves.
     pub coded: Vec<Coded>,
 }
 
@@ -43,22 +43,21 @@ pub struct Coded {
     pub file: File,
 }
 
-/// Where the bytes of a file lie.
+/// The bytes of a file.
 #[derive(Debug)]
 pub enum Content {
-    /// All of them here: no descriptor is held.
+    /// In memory, without a descriptor.
     Memory(Bytes),
-    /// Where they were.
+    /// In an open file.
     Open(Arc<OwnedFd>),
 }
 
 impl File {
-    /// Makes an open regular file ready; up to [`SMALL_SIZE_MAX`] bytes are read, and the
-    /// descriptor closed. `name` decides the type; with `coding`, the file is what one of this name
-    /// was compressed to.
+    /// Prepares an open regular file. Up to [`SMALL_SIZE_MAX`] bytes are read and the descriptor is
+    /// closed. `name` determines the type. With `coding`, it is a compressed version of that file.
     ///
     /// # Errors
-    /// The file could not be read, or shrinks faster than it can be read.
+    /// The file cannot be read, or shrinks while it is read.
     pub fn load(
         (fd, mut info): (OwnedFd, FileInfo),
         name: &[u8],
@@ -83,8 +82,8 @@ impl File {
         Ok(Self { info, validators, content, headers, unchanged, coded: Vec::new() })
     }
 
-    /// Adds what it was compressed to. From now on every answer says that it depends on what the
-    /// client takes (RFC 9110 §12.5.5).
+    /// Sets the compressed versions. From now on every response has `Vary: Accept-Encoding` (RFC
+    /// 9110 §12.5.5).
     pub fn set_coded(&mut self, coded: Vec<Coded>) {
         self.coded = coded;
         if !self.coded.is_empty() {
@@ -98,11 +97,11 @@ impl File {
         push(&mut self.unchanged, "Vary", b"Accept-Encoding");
     }
 
-    /// What to send to a client that says in `headers` what it takes: what it ranks highest, and of
-    /// equals the smallest.
+    /// Selects the version by `Accept-Encoding` in `headers`: the most preferred one, and of
+    /// several the smallest.
     ///
-    /// Without a coding if it takes nothing that there is: the field may be disregarded (RFC 9110
-    /// §12.4.1), and 406 helps nobody.
+    /// If none is acceptable, the uncompressed file: the field may be disregarded (RFC 9110
+    /// §12.4.1), and 406 would not help.
     pub fn choose(&self, headers: Headers<'_>) -> &Self {
         if self.coded.is_empty() {
             return self;
@@ -116,25 +115,25 @@ impl File {
         }
     }
 
-    /// How many bytes it has.
+    /// The length in bytes.
     pub fn len(&self) -> u64 {
         self.info.len
     }
 
-    /// True if it has none.
+    /// True if the file is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All of it.
+    /// The whole file.
     pub fn whole(&self) -> Segment {
         self.piece(Span { start: 0, len: self.len() })
     }
 
-    /// A part of it; nothing is copied.
+    /// A part of the file, without copying.
     ///
     /// # Panics
-    /// If the span does not lie in the file.
+    /// If the span exceeds the file.
     pub fn piece(&self, span: Span) -> Segment {
         assert!(span.start + span.len <= self.len(), "a span is cut to the file");
         match &self.content {
@@ -151,11 +150,11 @@ impl File {
     }
 }
 
-/// The tag is made of inode, length and time of change in nanoseconds, and the coding: the same
-/// file copied to another machine has another one.
+/// The entity tag consists of inode, length, time of change in nanoseconds, and coding. A copy on
+/// another machine has another tag.
 ///
-/// A time in the future would have to be replaced by that of the message in each of them (RFC 9110
-/// §8.8.2.1); it is left out.
+/// A time in the future is left out: it would have to be replaced by the time of each message (RFC
+/// 9110 §8.8.2.1).
 pub(crate) fn validators_of(
     info: &FileInfo,
     coding: Option<ContentCoding>,
@@ -186,12 +185,12 @@ fn validator_fields(validators: &Validators) -> HeaderBuf {
     fields
 }
 
-/// Adds a field whose value is made here.
+/// Adds a field with a generated value.
 pub(crate) fn push(fields: &mut HeaderBuf, name: &str, value: &[u8]) {
     fields.push(name, value).expect("the value is made of visible ASCII");
 }
 
-/// Reads a whole file. One that was cut meanwhile is looked at again.
+/// Reads a whole file. If it was truncated meanwhile, its state is read again.
 fn read_small(fd: &OwnedFd, info: &mut FileInfo) -> Result<Bytes, OpenError> {
     for _ in 0..ATTEMPTS_MAX {
         let read = read_up_to(fd, info.len.min(SMALL_SIZE_MAX)).map_err(|e| OpenError::from(&e))?;
@@ -218,15 +217,15 @@ fn read_up_to(fd: &OwnedFd, len: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Bytes that are cloned without an allocation. The first clone of a former `Vec` makes one, for
-/// the count of references: here, not when the first request is answered.
+/// Bytes that are cloned without an allocation. The first clone of a former `Vec` allocates the
+/// reference count, so it is made here.
 pub(crate) fn shared(bytes: Vec<u8>) -> Bytes {
     let bytes = Bytes::from(bytes);
     drop(bytes.clone());
     bytes
 }
 
-/// Files up to this size are kept in memory: a copy of this costs less than `sendfile` does.
+/// Files up to this size are kept in memory. Copying as much costs less than `sendfile`.
 pub const SMALL_SIZE_MAX: u64 = 16 * 1024;
 
 const ATTEMPTS_MAX: usize = 3;
@@ -250,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn times_that_http_cannot_say_are_left_out() {
+    fn times_that_http_cannot_express_are_left_out() {
         for seconds in [-1, i64::MIN, 11, i64::MAX] {
             assert_eq!(validators_of(&info((seconds, 0)), None, 10).modified, None);
         }

@@ -1,4 +1,4 @@
-//! The handler: who may ask, then endpoints for tests where they are wanted, files everywhere else.
+//! The handler: authentication, then test endpoints if enabled, then files.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,34 +8,34 @@ use fulmar_server::{Call, Handler, Outcome};
 use fulmar_web::auth::Guard;
 use fulmar_web::cors::Cors;
 
-use crate::endpoints::{Endpoint, Endpoints};
+use crate::endpoints::{Endpoints, TestEndpoint};
 use crate::options::Options;
 use crate::site::Site;
 
-/// What to answer with.
+/// The options of the handler.
 #[derive(Clone, Debug)]
 pub struct FilesOptions {
     /// The directory.
     pub root: PathBuf,
     /// How it is served.
     pub site: Options,
-    /// From where pages may read it.
+    /// The origins that may read responses.
     pub cors: Option<Cors>,
-    /// Admits users; without it, everything is public. All threads share it.
+    /// Authenticates users; without it, everything is public. All threads share it.
     pub guard: Option<Guard>,
-    /// Answer for tests and benchmarks too: see [`crate::endpoints`].
+    /// Enables the test endpoints: see [`crate::endpoints`].
     pub test_endpoints: bool,
 }
 
 impl FilesOptions {
-    /// This directory, for everybody.
+    /// Serves this directory without authentication.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         let site = Options::default();
         Self { root: root.into(), site, cors: None, guard: None, test_endpoints: false }
     }
 }
 
-/// Answers with files; one per thread.
+/// Responds with files; one per thread.
 #[derive(Debug)]
 pub struct Files {
     site: Site,
@@ -72,14 +72,14 @@ impl Handler for Files {
             return Ok(());
         }
         if let Some(endpoints) = &self.endpoints
-            && let Some(endpoint) = Endpoint::parse(request.target)
+            && let Some(endpoint) = TestEndpoint::parse(request.target)
         {
             return endpoints.answer(endpoint, call);
         }
         self.site.serve(call, request)
     }
 
-    /// A remembered file is worth less than a client that waits.
+    /// A client that waits is more important than a cached file.
     fn exhausted(&mut self) {
         self.site.cache().shed();
     }

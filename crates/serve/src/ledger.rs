@@ -1,11 +1,11 @@
-//! The system calls of a server, for programs.
+//! The system calls of a server as JSON.
 
 use std::fmt::Write;
 
 use fulmar_sys::{Count, Ledger};
 
 /// One JSON object: `requests`, `syscalls` by name, `syscalls_per_request`, `clock_reads`, and
-/// `operations`, what was done in a ring.
+/// `operations` of a ring.
 pub fn to_json(ledger: &Ledger, requests: u64) -> String {
     let mut text = String::from("{\"requests\":");
     let per_request = ratio(ledger.total(), requests);
@@ -28,7 +28,7 @@ fn put(text: &mut String, counts: impl Iterator<Item = (&'static str, Count)>) {
     text.push('}');
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a figure to look at")]
+#[expect(clippy::cast_precision_loss, reason = "for display")]
 fn ratio(calls: u64, requests: u64) -> f64 {
     calls as f64 / requests.max(1) as f64
 }

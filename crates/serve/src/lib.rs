@@ -1,11 +1,8 @@
 //! A static file server: a handler of `fulmar-server`.
 //!
-//! A [`Site`] is a directory and what is known of its files; [`Site::answer`] turns a request
-//! head into an [`Answer`]: status, fields, and a body that lies in memory or in an open file.
-//! [`Files`] is the handler that sends it.
-//!
-//! The modules stand in reading order: from the request target to the file, from the file to
-//! the answer, and what is written about it afterwards.
+//! A [`Site`] is a directory with a cache of its files. [`Site::answer`] turns a request head into
+//! an [`SiteResponse`]: status, fields, and a body in memory or in an open file. [`Files`] is the
+//! handler that sends it.
 #![forbid(unsafe_code)]
 
 pub mod options;
@@ -32,6 +29,6 @@ pub mod files;
 pub use files::{Files, FilesOptions};
 pub use options::Options;
 pub use precompressed::OutdatedHook;
-pub use respond::{Answer, Body};
+pub use respond::{SiteBody, SiteResponse};
 pub use site::Site;
 pub use upload::UploadOptions;

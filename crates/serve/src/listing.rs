@@ -1,9 +1,8 @@
-//! A directory as a page: names, sizes, times of change.
+//! A directory as an HTML page: names, sizes, times of change.
 //!
-//! Names are bytes and anybody's choice. In links every byte that could mean something is
-//! percent-encoded, so a name that is not UTF-8 still leads to its file, and links begin with `./`,
-//! so that `a:b` is no scheme. In text they are escaped for HTML, and what does not print is
-//! replaced.
+//! Names are arbitrary bytes. In links every byte with a meaning is percent-encoded, so a name that
+//! is not UTF-8 still leads to its file. Links begin with `./`, so that `a:b` is no scheme. In
+//! text, names are escaped for HTML, and unprintable characters are replaced.
 
 use std::ffi::{CStr, CString};
 use std::fmt::Write;
@@ -18,10 +17,10 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
 /// One line of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item {
-    /// As the file system has it.
+pub struct ListingItem {
+    /// The name in the file system.
     pub name: Vec<u8>,
-    /// What it is; a link has a target that is served.
+    /// The kind of file. The target of a symbolic link is served.
     pub kind: FileKind,
     /// Its length in bytes.
     pub len: u64,
@@ -29,12 +28,12 @@ pub struct Item {
     pub modified: i64,
 }
 
-/// What a directory holds.
+/// The contents of a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Items {
     /// Directories first, then by name without case.
-    pub items: Vec<Item>,
-    /// There are more than [`ITEMS_LEN_MAX`] names, and these are just some.
+    pub items: Vec<ListingItem>,
+    /// There are more than [`ITEMS_LEN_MAX`] names; these are some of them.
     pub is_cut: bool,
 }
 
@@ -58,15 +57,15 @@ impl Items {
         Ok(Self::sorted(items, is_cut))
     }
 
-    /// In the order in which they are shown.
-    pub fn sorted(mut items: Vec<Item>, is_cut: bool) -> Self {
+    /// Sorts the items for display.
+    pub fn sorted(mut items: Vec<ListingItem>, is_cut: bool) -> Self {
         items.sort_by_cached_key(|item| {
             (item.kind != FileKind::Directory, item.name.to_ascii_lowercase(), item.name.clone())
         });
         Self { items, is_cut }
     }
 
-    /// Writes the page for the directory of this name, which is empty for the root.
+    /// The HTML page of the directory with this name, which is empty for the root.
     pub fn page(&self, directory: &[u8]) -> String {
         let mut out = String::with_capacity(4096 + self.items.len() * 256);
         let title = text(if directory.is_empty() { b"/" } else { directory });
@@ -86,23 +85,27 @@ impl Items {
         }
         if self.is_cut {
             let shown = self.items.len();
-            push(&mut out, format_args!("<p>There are more names here; {shown} are shown.\n"));
+            push(&mut out, format_args!("<p>There are more names; {shown} are shown.\n"));
         }
         out
     }
 }
 
-/// `None` if it went away meanwhile, or is not served.
-fn describe(dir: BorrowedFd<'_>, name: CString, is_served: impl Fn(&CStr) -> bool) -> Option<Item> {
+/// `None` if it was deleted meanwhile, or is not served.
+fn describe(
+    dir: BorrowedFd<'_>,
+    name: CString,
+    is_served: impl Fn(&CStr) -> bool,
+) -> Option<ListingItem> {
     let info = sys::stat_link(dir, &name).ok().filter(|info| info.kind != FileKind::Other)?;
     if info.kind == FileKind::Link && !is_served(&name) {
         return None;
     }
     let (len, modified) = (info.len, info.modified.0);
-    Some(Item { name: name.into_bytes(), kind: info.kind, len, modified })
+    Some(ListingItem { name: name.into_bytes(), kind: info.kind, len, modified })
 }
 
-/// Every directory from the root to this one, as links.
+/// Links to every directory from the root to this one.
 fn push_breadcrumbs(out: &mut String, directory: &[u8]) {
     out.push_str("<h1><a href=\"/\">/</a>");
     let mut href = String::from("/");
@@ -113,7 +116,7 @@ fn push_breadcrumbs(out: &mut String, directory: &[u8]) {
     out.push_str("</h1>\n");
 }
 
-fn push_item(out: &mut String, item: &Item) {
+fn push_item(out: &mut String, item: &ListingItem) {
     let (class, slash) = match item.kind {
         FileKind::Directory => ("d", "/"),
         FileKind::Link => ("l", ""),
@@ -140,7 +143,7 @@ fn push_item(out: &mut String, item: &Item) {
     );
 }
 
-/// Three digits and a unit.
+/// A size with three digits and a unit.
 fn size(len: u64) -> String {
     if len < 1024 {
         return format!("{len} B");
@@ -157,7 +160,7 @@ fn size(len: u64) -> String {
     format!("{} {}", tenths / 10, UNITS[unit])
 }
 
-/// A name as it may stand in HTML, between tags or in double quotes.
+/// Escapes a name for HTML text and for attributes in double quotes.
 fn text(name: &[u8]) -> String {
     let mut out = String::with_capacity(name.len());
     for char in String::from_utf8_lossy(name).chars() {
@@ -174,7 +177,7 @@ fn text(name: &[u8]) -> String {
     out
 }
 
-/// Characters that reorder what follows: `exe.txt` could be shown for `txt.exe`.
+/// Characters that reorder the following text: `exe.txt` could be displayed as `txt.exe`.
 fn is_bidi_control(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -188,7 +191,7 @@ fn push(out: &mut String, args: std::fmt::Arguments<'_>) {
     out.write_fmt(args).expect("a String takes everything");
 }
 
-/// More names than this are not read.
+/// The maximum number of names that are read.
 pub const ITEMS_LEN_MAX: usize = 10_000;
 
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -222,8 +225,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn item(name: &[u8], kind: FileKind) -> Item {
-        Item { name: name.to_vec(), kind, len: 1, modified: 784_111_777 }
+    fn item(name: &[u8], kind: FileKind) -> ListingItem {
+        ListingItem { name: name.to_vec(), kind, len: 1, modified: 784_111_777 }
     }
 
     fn line(name: &[u8], kind: FileKind) -> String {
@@ -272,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_lead_up_and_say_what_is_missing() {
+    fn pages_link_to_the_parent_and_report_missing_names() {
         let root = Items::default().page(b"");
         assert!(root.contains("<title>/</title>") && !root.contains("../"));
         assert!(root.contains("empty"));

@@ -1,10 +1,10 @@
 //! The media type of a file, from its name alone (RFC 9110 §8.3).
 
-/// What goes into `Content-Type` for a file with this name.
+/// The value of `Content-Type` for a file with this name.
 ///
-/// Text is said to be UTF-8, as nearly all of it is. Source code is `text/plain`, which browsers
-/// show instead of saving it; `.ts` is TypeScript, not an MPEG transport stream. Another file
-/// without an extension, or with an unregistered one, is bytes.
+/// Text has `charset=utf-8`. Source code is `text/plain`, which browsers display instead of saving
+/// it; `.ts` is TypeScript, not an MPEG transport stream. Other files without an extension, or with
+/// an unregistered one, are `application/octet-stream`.
 ///
 /// ```
 /// use fulmar_serve::mime::content_type;
@@ -18,7 +18,7 @@ pub fn content_type(name: &[u8]) -> String {
         return BYTES.to_owned();
     };
     match media.essence_str() {
-        // The name it was given before RFC 9239 §6.
+        // The type before RFC 9239 §6.
         "application/javascript" => "text/javascript; charset=utf-8".to_owned(),
         // Private types of source code (`text/x-rust`), which some browsers save.
         text if text.starts_with("text/x-") && text != "text/x-vcard" => TEXT.to_owned(),
@@ -27,8 +27,7 @@ pub fn content_type(name: &[u8]) -> String {
     }
 }
 
-/// True if a name is that of source code, and no type is registered for it or that of another
-/// kind of file.
+/// True for names of source code that have no registered type, or the type of another kind of file.
 fn is_source(name: &[u8]) -> bool {
     let file = name.rsplit(|b| *b == b'/').next().unwrap_or_default();
     let is_in = |list: &str, name: &[u8]| {
@@ -38,7 +37,8 @@ fn is_source(name: &[u8]) -> bool {
     is_in(SOURCE_NAMES, file) || is_in(SOURCE_EXTENSIONS, extension.as_bytes())
 }
 
-/// What follows the last dot of the last segment; a name that begins with its only dot has none.
+/// The part after the last dot of the last segment. A name with a
+/// single dot at its beginning has none.
 fn extension(name: &[u8]) -> Option<&str> {
     let file = name.rsplit(|b| *b == b'/').next()?;
     let dot = file.iter().rposition(|b| *b == b'.')?;
@@ -47,7 +47,7 @@ fn extension(name: &[u8]) -> Option<&str> {
 
 const BYTES: &str = "application/octet-stream";
 const TEXT: &str = "text/plain; charset=utf-8";
-/// `mime_guess` has no type for these, or one that makes browsers save or play them.
+/// `mime_guess` has no type for these, or one that browsers save or play.
 const SOURCE_EXTENSIONS: &str = "adoc awk bash bazel bzl cabal clj cmake cts d dart diff el env \
     erl ex exs fish fs go gradle graphql groovy hcl hs java jl jsonc kt kts lhs lisp lock m mk ml \
     mm mts nim nix patch php pl pm properties proto ps1 r rb rst scala sed service sh sql sv \

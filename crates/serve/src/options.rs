@@ -1,4 +1,4 @@
-//! What the owner of a site decides.
+//! The options of a site.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::precompressed::OutdatedHook;
 use crate::root::Lookup;
 use crate::upload::UploadOptions;
 
-/// How a directory is served. The defaults are safe on the open internet.
+/// The options of a site. The defaults are safe on the open internet.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Serve and list names that begin with a dot. Otherwise they do not exist.
@@ -17,22 +17,22 @@ pub struct Options {
     /// smaller. The lookup costs up to three system calls for each file, once in
     /// [`Options::revalidate_after`].
     pub precompressed: bool,
-    /// Reports compressed files that are sent though they are older than their originals.
+    /// Reports compressed files that are sent although they are older than their originals.
     pub on_outdated: Option<OutdatedHook>,
-    /// Clients may put files into directories that are there; without it, they may not. Whoever is
-    /// admitted may: see `fulmar_web::auth`. The thread that took a file sends it from then on,
-    /// others within [`Options::revalidate_after`].
+    /// Accept uploads (PUT) into existing directories. Authentication is separate: see
+    /// `fulmar_web::auth`. The thread that received a file sends it at once, others within
+    /// [`Options::revalidate_after`].
     pub upload: Option<UploadOptions>,
-    /// Answer with the root's index file where there is nothing by the name that was asked for and
-    /// the name has no extension: for applications of a single page that make names up.
+    /// Send the root's index file for unknown names without an extension: for single-page
+    /// applications.
     pub single_page: bool,
-    /// How names are kept below the root.
+    /// How names are confined to the root.
     pub lookup: Lookup,
-    /// Files and directories remembered at a time.
+    /// The maximum number of cached files and directories.
     pub entries_max: usize,
-    /// Bytes of small files and listings held in memory.
+    /// The maximum number of bytes of small files and listings in memory.
     pub contents_size_max: u64,
-    /// How long what is remembered of a name is believed without looking.
+    /// How long a cached name is used without a check.
     pub revalidate_after: Duration,
 }
 

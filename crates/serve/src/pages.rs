@@ -1,25 +1,25 @@
-//! The small pages and fixed fields of answers that are not files.
+//! Error pages, and the constant fields of responses.
 
 use bytes::Bytes;
 use fulmar_proto::HeaderBuf;
 
 use crate::file::push;
 
-/// Fields that never change, made once.
+/// Constant fields, built once.
 #[derive(Debug)]
 pub struct Pages {
-    /// Of a page.
+    /// The fields of a page.
     pub html: HeaderBuf,
-    /// Of a listing, which needs its own style and nothing else.
+    /// The fields of a listing, which has its own inline style.
     pub listing: HeaderBuf,
-    /// Of a page that also says which methods there are.
+    /// The fields of a page with `Allow`.
     pub html_allow: HeaderBuf,
-    /// Of an answer without a page that says which methods there are.
+    /// The fields of a response without a page, with `Allow`.
     pub allow: HeaderBuf,
 }
 
 impl Pages {
-    /// Makes them; of a site that takes uploads, or not.
+    /// Builds the fields for a site with or without uploads.
     pub fn new(takes_uploads: bool) -> Self {
         let methods = if takes_uploads { METHODS_WITH_PUT } else { METHODS };
         let mut html = HeaderBuf::new();
@@ -35,21 +35,21 @@ impl Pages {
     }
 }
 
-/// The page for a status that is not success. Nothing of the request is repeated in it.
+/// The page for an error status. It contains nothing of the request.
 pub fn page(status: u16) -> Bytes {
     Bytes::from_static(match status {
         301 => html!("301 Moved Permanently", "This is a directory; its address ends in a slash."),
-        400 => html!("400 Bad Request", "The address is not one that this server understands."),
+        400 => html!("400 Bad Request", "The address is not valid."),
         403 => html!("403 Forbidden", "This is not permitted."),
-        404 => html!("404 Not Found", "There is nothing by this name."),
-        405 => html!("405 Method Not Allowed", "This cannot be done with a file."),
-        409 => html!("409 Conflict", "No file can be there."),
-        412 => html!("412 Precondition Failed", "It has changed meanwhile."),
-        413 => html!("413 Content Too Large", "The file is larger than this server takes."),
-        415 => html!("415 Unsupported Media Type", "Files are taken without a content coding."),
-        416 => html!("416 Range Not Satisfiable", "The file does not reach that far."),
-        507 => html!("507 Insufficient Storage", "There is no room for the file."),
-        503 => html!("503 Service Unavailable", "Too much is open; please try again."),
+        404 => html!("404 Not Found", "No file has this name."),
+        405 => html!("405 Method Not Allowed", "Files do not support this method."),
+        409 => html!("409 Conflict", "A file cannot be stored here."),
+        412 => html!("412 Precondition Failed", "The file has changed."),
+        413 => html!("413 Content Too Large", "The file exceeds the maximum size."),
+        415 => html!("415 Unsupported Media Type", "Uploads must not have a content coding."),
+        416 => html!("416 Range Not Satisfiable", "The range is beyond the end of the file."),
+        507 => html!("507 Insufficient Storage", "The disk is full."),
+        503 => html!("503 Service Unavailable", "Too many files are open; please try again."),
         _ => html!("500 Internal Server Error", "The file could not be read."),
     })
 }
@@ -73,8 +73,8 @@ macro_rules! html {
 }
 use html;
 
-/// The page of a directory without an index file that is not listed: it names the option, since
-/// this is often the first page that the owner of a site sees.
+/// The page of a directory without an index file if listings are disabled. It names the option,
+/// because the owner of a site often sees this page first.
 pub const UNLISTED: &[u8] = html!(
     "403 Forbidden",
     "This directory has no index file, and is not listed: option --list is off."

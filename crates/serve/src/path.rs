@@ -1,13 +1,13 @@
 //! From a request target to a name below the root (RFC 3986 §3.3, RFC 9112 §3.2).
 //!
-//! Pure, and no file system: what comes out cannot climb, whatever came in. The kernel is asked
-//! to hold names below the root once more ([`crate::root`]), because links can climb too.
+//! Pure, without file system access: no target leads out of the root. The kernel also confines
+//! names to the root ([`crate::root`]), because links can lead out too.
 //!
-//! Decided here:
+//! Rules:
 //! - Escapes are decoded once, segment by segment: `%252e` is the name `%2e`.
-//! - `..` is refused, written plainly or with escapes: a client resolves it before it asks.
+//! - `..` is refused, written plainly or with escapes: clients resolve it themselves.
 //! - `.` segments and empty ones are left out, so `//a/./b` is `a/b`.
-//! - An escaped slash is a byte of a segment, and no file name has one: nothing is found.
+//! - An escaped slash is a byte of a segment. No file name contains one, so nothing is found.
 //! - A backslash is a byte of a name like any other.
 //! - The query is no part of the name; [`query_of`] returns it.
 
@@ -15,15 +15,15 @@ use std::ffi::CStr;
 
 use percent_encoding::{AsciiSet, CONTROLS, PercentEncode, percent_decode, percent_encode};
 
-/// A name below the root: segments joined by single slashes, none of them `.`, `..` or empty.
-/// The memory is kept from one request to the next.
+/// A name below the root: segments joined by single slashes, none of them `.`, `..` or empty. Its
+/// memory is reused for the next request.
 #[derive(Clone, Debug)]
 pub struct Name {
     /// The segments, a slash at the end if the target had one, and NUL.
     bytes: Vec<u8>,
 }
 
-/// Why a target is no name.
+/// Why a target is not a valid name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PathError {
@@ -31,13 +31,13 @@ pub enum PathError {
     NotAPath,
     /// A percent sign without two hexadecimal digits.
     BadEscape,
-    /// A NUL, which no name has.
+    /// A NUL byte.
     Nul,
     /// A `..` segment.
     Climbs,
-    /// A slash inside a segment, which no name has.
+    /// An encoded slash in a segment.
     EscapedSlash,
-    /// A segment that begins with a dot, and such are hidden.
+    /// A segment that begins with a dot, if these are hidden.
     Hidden,
 }
 
@@ -47,7 +47,7 @@ impl Name {
         Self { bytes: vec![0] }
     }
 
-    /// Reads a request target. After an error the name is that of the root.
+    /// Parses a request target. After an error the name is that of the root.
     ///
     /// ```
     /// use fulmar_serve::path::Name;
@@ -58,7 +58,7 @@ impl Name {
     /// ```
     ///
     /// # Errors
-    /// The variant says why; [`PathError::is_malformed`] whose fault it is.
+    /// The variant is the cause; see also [`PathError::is_malformed`].
     pub fn read(&mut self, target: &[u8], hidden: bool) -> Result<(), PathError> {
         self.bytes.clear();
         let result = path_of(target).and_then(|path| self.read_path(path, hidden));
@@ -112,18 +112,18 @@ impl Name {
         key.strip_suffix(b"/").unwrap_or(key)
     }
 
-    /// As [`Name::bytes`], with the slash at the end that the target had: `a` and `a/` are
-    /// answered differently. The root is the empty key.
+    /// [`Name::bytes`] with the trailing slash of the target, because `a` and `a/` have different
+    /// responses. The key of the root is empty.
     pub fn key(&self) -> &[u8] {
         &self.bytes[..self.bytes.len() - 1]
     }
 
-    /// True if the target ended in a slash, as the name of a directory does.
+    /// True if the target ended in a slash.
     pub fn is_directory(&self) -> bool {
         matches!(self.key(), [] | [.., b'/'])
     }
 
-    /// The name for a system call; `.` is the root.
+    /// The name for a system call; `.` for the root.
     pub fn as_c_str(&self) -> &CStr {
         if self.key().is_empty() {
             return c".";
@@ -131,7 +131,7 @@ impl Name {
         CStr::from_bytes_with_nul(&self.bytes).expect("one NUL, at the end")
     }
 
-    /// Makes it the name of `child` in this directory.
+    /// Appends `child`, a name in this directory.
     ///
     /// # Panics
     /// If `child` is not the name of a file, or this is not the name of a directory.
@@ -151,7 +151,7 @@ impl Default for Name {
 }
 
 impl PathError {
-    /// True if no server could make sense of the target; false if there is just nothing there.
+    /// True if the target is malformed. False if it just cannot exist.
     pub fn is_malformed(self) -> bool {
         match self {
             Self::NotAPath | Self::BadEscape | Self::Nul | Self::Climbs => true,
@@ -203,7 +203,7 @@ fn check_escapes(segment: &[u8]) -> Result<(), PathError> {
     Ok(())
 }
 
-/// Besides bytes of 128 and above, which are always encoded.
+/// In addition to bytes of 128 and above, which are always encoded.
 const UNSAFE_IN_QUERY: &AsciiSet = &CONTROLS.add(b' ');
 
 #[cfg(test)]
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_refused() {
+    fn invalid_names_are_refused() {
         for (target, error) in [
             ("", PathError::NotAPath),
             ("*", PathError::NotAPath),
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn dot_files_are_found_when_asked_for() {
+    fn dot_files_are_found_if_enabled() {
         let mut name = Name::new();
         name.read(b"/.git/config", true).unwrap();
         assert_eq!(name.bytes(), b".git/config");
@@ -340,7 +340,7 @@ mod tests {
         }
 
         #[test]
-        fn any_play_with_dots_and_slashes_stays_below_the_root(
+        fn any_dots_and_slashes_stay_below_the_root(
             parts in proptest::collection::vec(
                 proptest::sample::select(vec![
                     "/", ".", "..", "%2e", "%2E", "%2f", "%5c", "\\", "a", "%", "25", "%00", "?",

@@ -1,9 +1,9 @@
-//! What a file was compressed to beforehand: `NAME.br`, `NAME.zst` and `NAME.gz` beside `NAME`.
+//! Compressed versions of files: `NAME.br`, `NAME.zst` and `NAME.gz` next to `NAME`.
 //!
-//! One counts if it is a regular file and smaller than the one it is named for. Modification
-//! times do not matter, as with nginx's `gzip_static`: `cp` and container images do not keep them,
-//! and `brotli -k` keeps whole seconds only. One that is older by whole seconds is reported
-//! ([`OutdatedHook`]): the original may have been edited and not compressed again.
+//! A version is used if it is a regular file and smaller than the original. Modification times do
+//! not matter, as with nginx's `gzip_static`: `cp` and container images do not keep them, and
+//! `brotli -k` keeps whole seconds only. A version that is older by whole seconds is reported
+//! ([`OutdatedHook`]): the original may have been edited since.
 
 use std::ffi::CString;
 use std::fmt;
@@ -17,20 +17,20 @@ use fulmar_sys::{FileInfo, FileKind};
 use crate::path::Name;
 use crate::root::{OpenError, Root};
 
-/// What a file was compressed to, open.
+/// A compressed version of a file, open.
 #[derive(Debug)]
 pub struct Precompressed {
-    /// How.
+    /// Its coding.
     pub coding: ContentCoding,
-    /// For reading.
+    /// The open file.
     pub fd: OwnedFd,
-    /// What it is.
+    /// Its state.
     pub info: FileInfo,
 }
 
 impl Precompressed {
-    /// True if it is older than the original by whole seconds: tools that copy times may drop
-    /// fractions.
+    /// True if it is at least a whole second older than the original. Tools that copy times may
+    /// drop fractions.
     pub(crate) fn is_outdated(&self, original: &FileInfo) -> bool {
         self.info.modified.0 < original.modified.0
     }
@@ -43,12 +43,12 @@ impl Precompressed {
     }
 }
 
-/// Called with the name of a compressed file that is sent and is older than its original, whenever
-/// such a file is loaded.
+/// Called with the name of a compressed file that is older than its original, each time such a file
+/// is loaded.
 #[derive(Clone)]
-pub struct OutdatedHook(Arc<Report>);
+pub struct OutdatedHook(Arc<OutdatedReport>);
 
-type Report = dyn Fn(&[u8]) + Send + Sync;
+type OutdatedReport = dyn Fn(&[u8]) + Send + Sync;
 
 impl OutdatedHook {
     /// Calls `report` with the name below the root.
@@ -67,10 +67,10 @@ impl fmt::Debug for OutdatedHook {
     }
 }
 
-/// Looks for what the file of this name was compressed to.
+/// Finds the compressed versions of the file with this name.
 ///
 /// # Errors
-/// [`OpenError::Exhausted`]; whatever else is wrong with one, it is as if it were not there.
+/// [`OpenError::Exhausted`]. A version with any other error is ignored.
 pub fn find(
     root: &Root,
     name: &Name,
@@ -78,7 +78,7 @@ pub fn find(
 ) -> Result<Vec<Precompressed>, OpenError> {
     let mut found = Vec::new();
     if EXTENSIONS.iter().any(|(extension, _)| name.bytes().ends_with(extension.as_bytes())) {
-        return Ok(found); // nobody compresses twice
+        return Ok(found); // compressed files have no compressed versions
     }
     for (extension, coding) in EXTENSIONS {
         let path = CString::new([name.bytes(), extension.as_bytes()].concat());
@@ -97,7 +97,7 @@ pub fn find(
     Ok(found)
 }
 
-/// Closes them.
+/// Closes the files.
 pub fn close(found: Vec<Precompressed>) {
     found.into_iter().for_each(|one| sys::close(one.fd));
 }

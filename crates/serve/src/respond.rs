@@ -1,8 +1,8 @@
-//! The answer to a request: status, fields, body (RFC 9110 §9.3, §13, §14, §15).
+//! The response to a request: status, fields, body (RFC 9110 §9.3, §13, §14, §15).
 //!
-//! Pure: what was asked and what was found go in; what is to be sent comes out, as data. Where a
-//! file is sent whole, nothing is allocated: its fields were made when it was opened, and what is
-//! new in each answer is lent beside them.
+//! Pure: the request and the lookup result go in; the response comes out as data. Sending a whole
+//! file allocates nothing: its fields were built when it was opened, and additional fields are
+//! borrowed.
 
 use std::fmt::Write;
 use std::hash::{BuildHasher, RandomState};
@@ -17,31 +17,31 @@ use fulmar_semantics::range::{write_content_range, write_unsatisfied_range};
 
 use fulmar_server::{Call, Outcome};
 
-use crate::cache::Found;
+use crate::cache::CachedName;
 use crate::file::{File, push};
 use crate::pages::{Pages, UNLISTED, page};
 use crate::path::{PathError, query_of};
 use crate::root::OpenError;
 
-/// What to send. Borrows from the site until it is.
+/// A response. Borrows from the site until it is sent.
 #[derive(Debug)]
-pub struct Answer<'a> {
+pub struct SiteResponse<'a> {
     /// 200 to 599.
     pub status: u16,
-    /// The fields that belong to what was found.
+    /// The fields of the file or page.
     pub headers: Headers<'a>,
-    /// The one that belongs to this answer alone: `Content-Range` or `Location`.
+    /// One additional field: `Content-Range` or `Location`.
     added: Option<(&'a str, &'a [u8])>,
-    /// What follows the head. Empty if the request was HEAD.
-    pub body: Body,
-    /// The framing; with HEAD, the length that GET would have had.
+    /// The body. Empty for HEAD.
+    pub body: SiteBody,
+    /// The framing. For HEAD, the length that GET would have had.
     pub len: BodyLen,
 }
 
-/// The body of an answer.
+/// The body of a response.
 #[derive(Clone, Debug)]
-pub enum Body {
-    /// None.
+pub enum SiteBody {
+    /// No body.
     Empty,
     /// Bytes in memory.
     Bytes(Bytes),
@@ -51,53 +51,53 @@ pub enum Body {
     Parts(Vec<Segment>),
 }
 
-/// What a static file server makes of a method.
+/// The methods of a static file server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
+pub enum SiteMethod {
     /// Fetch.
     Get,
     /// Fetch the head only.
     Head,
-    /// Ask what may be asked.
+    /// OPTIONS: the allowed methods.
     Options,
-    /// Anything else: not here.
+    /// Any other method.
     Other,
 }
 
 /// Why nothing was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// The target is no path.
+pub enum LookupError {
+    /// The target is not a valid path.
     Path(PathError),
-    /// The path leads to nothing that may be read.
+    /// No readable file has this path.
     Open(OpenError),
 }
 
-/// What answers are made of, besides the request and what was found.
+/// Inputs of a response in addition to the request and the lookup result.
 #[derive(Debug)]
-pub struct Stage<'a> {
-    /// Pages and fixed fields.
+pub struct ResponseContext<'a> {
+    /// Pages and constant fields.
     pub pages: &'a Pages,
     /// Seconds since 1970.
     pub unix_now: i64,
-    /// Where fields of this answer alone are written.
-    pub scratch: &'a mut Scratch,
+    /// Buffers for additional fields.
+    pub scratch: &'a mut ResponseBuffers,
 }
 
-/// Memory for the fields of one answer, kept for the next.
+/// Buffers for the fields of one response, reused for the next.
 #[derive(Debug, Default)]
-pub struct Scratch {
+pub struct ResponseBuffers {
     content_range: Vec<u8>,
     location: String,
     fields: HeaderBuf,
     boundary: String,
-    /// Boundaries come from here: nobody outside can know one beforehand and write it into a file.
+    /// Random source of boundaries, which cannot be predicted and placed in a file.
     secret: RandomState,
     boundaries: u64,
 }
 
-impl Method {
-    /// Methods are compared with case (§9.1).
+impl SiteMethod {
+    /// Methods are case-sensitive (§9.1).
     pub fn of(method: &[u8]) -> Self {
         match method {
             b"GET" => Self::Get,
@@ -108,51 +108,51 @@ impl Method {
     }
 }
 
-/// Decides the answer. `found` is not looked at unless the method is GET or HEAD.
+/// Selects the response. `found` is used for GET and HEAD only.
 pub fn respond<'a>(
-    method: Method,
+    method: SiteMethod,
     request: &Request<'_>,
-    found: Result<&'a Found, Refusal>,
-    stage: Stage<'a>,
-) -> Answer<'a> {
+    found: Result<&'a CachedName, LookupError>,
+    stage: ResponseContext<'a>,
+) -> SiteResponse<'a> {
     let headers = request.headers;
     let mut answer = match (method, found) {
-        (Method::Options, _) => Answer::empty(204, stage.pages.allow.as_headers()),
-        (Method::Other, _) => Answer::page(405, stage.pages.html_allow.as_headers()),
+        (SiteMethod::Options, _) => SiteResponse::empty(204, stage.pages.allow.as_headers()),
+        (SiteMethod::Other, _) => SiteResponse::page(405, stage.pages.html_allow.as_headers()),
         (_, Err(refusal)) => stage.error(refusal.status()),
-        (_, Ok(Found::File(file))) => send_file(method, headers, file.choose(headers), stage),
-        (_, Ok(Found::Redirect(location))) => {
+        (_, Ok(CachedName::File(file))) => send_file(method, headers, file.choose(headers), stage),
+        (_, Ok(CachedName::Redirect(location))) => {
             let location = stage.scratch.location(location, request.target);
-            Answer::page(301, stage.pages.html.as_headers()).with("Location", location)
+            SiteResponse::page(301, stage.pages.html.as_headers()).with("Location", location)
         }
-        (_, Ok(Found::Unlisted)) => {
+        (_, Ok(CachedName::Unlisted)) => {
             let body = Segment::Bytes(Bytes::from_static(UNLISTED));
-            Answer::full(403, stage.pages.html.as_headers(), body)
+            SiteResponse::full(403, stage.pages.html.as_headers(), body)
         }
-        (_, Ok(Found::Listing(html))) => {
+        (_, Ok(CachedName::Listing(html))) => {
             let fields = stage.pages.listing.as_headers();
-            Answer::full(200, fields, Segment::Bytes(html.clone()))
+            SiteResponse::full(200, fields, Segment::Bytes(html.clone()))
         }
     };
-    if method == Method::Head {
-        answer.body = Body::Empty;
+    if method == SiteMethod::Head {
+        answer.body = SiteBody::Empty;
     }
     answer
 }
 
 fn send_file<'a>(
-    method: Method,
+    method: SiteMethod,
     headers: Headers<'_>,
     file: &'a File,
-    stage: Stage<'a>,
-) -> Answer<'a> {
-    let is_get = method == Method::Get;
+    stage: ResponseContext<'a>,
+) -> SiteResponse<'a> {
+    let is_get = method == SiteMethod::Get;
     let conditions = Conditions::of(headers);
     match conditions.select(is_get, &file.validators, file.len(), stage.unix_now) {
         Selected::Failed => stage.error(412),
-        Selected::NotModified => Answer::empty(304, file.unchanged.as_headers()),
+        Selected::NotModified => SiteResponse::empty(304, file.unchanged.as_headers()),
         Selected::Content(Selection::Whole) => {
-            Answer::full(200, file.headers.as_headers(), file.whole())
+            SiteResponse::full(200, file.headers.as_headers(), file.whole())
         }
         Selected::Content(Selection::One(span)) => send_part(file, span, stage),
         Selected::Content(Selection::Several(spans)) => send_parts(file, &spans, stage),
@@ -160,15 +160,15 @@ fn send_file<'a>(
     }
 }
 
-fn send_part<'a>(file: &'a File, span: Span, stage: Stage<'a>) -> Answer<'a> {
+fn send_part<'a>(file: &'a File, span: Span, stage: ResponseContext<'a>) -> SiteResponse<'a> {
     let content_range = stage.scratch.content_range(|out| {
         write_content_range(out, span, file.len());
     });
-    Answer::full(206, file.headers.as_headers(), file.piece(span))
+    SiteResponse::full(206, file.headers.as_headers(), file.piece(span))
         .with("Content-Range", content_range)
 }
 
-fn send_parts<'a>(file: &'a File, spans: &[Span], stage: Stage<'a>) -> Answer<'a> {
+fn send_parts<'a>(file: &'a File, spans: &[Span], stage: ResponseContext<'a>) -> SiteResponse<'a> {
     let said_of_each = ["Content-Type", "Content-Encoding"];
     let values = said_of_each.map(|name| (name, file.headers.as_headers().get(name)));
     let of_each = values.iter().filter_map(|(name, value)| Some((*name, (*value)?)));
@@ -180,25 +180,25 @@ fn send_parts<'a>(file: &'a File, spans: &[Span], stage: Stage<'a>) -> Answer<'a
         segments.push(file.piece(span));
     }
     segments.push(Segment::Bytes(multipart.tail));
-    let mut answer = Answer::empty(206, fields.as_headers());
-    (answer.body, answer.len) = (Body::Parts(segments), BodyLen::Exact(multipart.len));
+    let mut answer = SiteResponse::empty(206, fields.as_headers());
+    (answer.body, answer.len) = (SiteBody::Parts(segments), BodyLen::Exact(multipart.len));
     answer
 }
 
-fn refuse_range<'a>(file: &File, stage: Stage<'a>) -> Answer<'a> {
+fn refuse_range<'a>(file: &File, stage: ResponseContext<'a>) -> SiteResponse<'a> {
     let content_range = stage.scratch.content_range(|out| {
         write_unsatisfied_range(out, file.len());
     });
-    Answer::page(416, stage.pages.html.as_headers()).with("Content-Range", content_range)
+    SiteResponse::page(416, stage.pages.html.as_headers()).with("Content-Range", content_range)
 }
 
-impl<'a> Stage<'a> {
-    fn error(&self, status: u16) -> Answer<'a> {
-        Answer::page(status, self.pages.html.as_headers())
+impl<'a> ResponseContext<'a> {
+    fn error(&self, status: u16) -> SiteResponse<'a> {
+        SiteResponse::page(status, self.pages.html.as_headers())
     }
 }
 
-impl Scratch {
+impl ResponseBuffers {
     fn content_range(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> &[u8] {
         self.content_range.clear();
         write(&mut self.content_range);
@@ -213,7 +213,7 @@ impl Scratch {
         self.location.as_bytes()
     }
 
-    /// The fields of a file whose type is `multipart/byteranges`, and the boundary.
+    /// The fields of a multipart response (`multipart/byteranges`), and the boundary.
     fn multipart_fields(&mut self, file: &File) -> (&HeaderBuf, &str) {
         self.boundaries += 1;
         self.boundary.clear();
@@ -224,7 +224,7 @@ impl Scratch {
         self.fields.clear();
         push(&mut self.fields, "Accept-Ranges", b"bytes");
         for (name, value) in file.unchanged.as_headers().iter() {
-            let name = str::from_utf8(name).expect("we have written it");
+            let name = str::from_utf8(name).expect("it was written above");
             push(&mut self.fields, name, value);
         }
         let media = format!("multipart/byteranges; boundary={}", self.boundary);
@@ -233,8 +233,8 @@ impl Scratch {
     }
 }
 
-impl<'a> Answer<'a> {
-    /// The head, to be sent.
+impl<'a> SiteResponse<'a> {
+    /// The head to send.
     pub fn head(&self) -> Response<'_> {
         let mut head = Response::new(self.status, self.headers);
         head.added = self.added();
@@ -246,41 +246,41 @@ impl<'a> Answer<'a> {
     /// # Errors
     /// Passed on from `call`.
     pub fn send(mut self, call: &mut Call<'_>) -> Outcome {
-        let body = std::mem::replace(&mut self.body, Body::Empty);
+        let body = std::mem::replace(&mut self.body, SiteBody::Empty);
         call.send_head(self.head(), self.len)?;
         match body {
-            Body::Empty => {}
-            Body::Bytes(bytes) => call.send(bytes)?,
-            Body::File(range) => call.send(range)?,
-            Body::Parts(parts) => parts.into_iter().try_for_each(|part| call.send(part))?,
+            SiteBody::Empty => {}
+            SiteBody::Bytes(bytes) => call.send(bytes)?,
+            SiteBody::File(range) => call.send(range)?,
+            SiteBody::Parts(parts) => parts.into_iter().try_for_each(|part| call.send(part))?,
         }
         call.end()
     }
 
-    /// The fields that belong to this answer alone.
+    /// The additional fields of this response.
     pub fn added(&self) -> Added<'_> {
         self.added.as_slice()
     }
 
-    /// Bytes of the body that will be sent.
+    /// The number of body bytes to send.
     pub fn body_len(&self) -> u64 {
         match &self.body {
-            Body::Empty => 0,
-            Body::Bytes(bytes) => bytes.len() as u64,
-            Body::File(range) => range.len,
-            Body::Parts(parts) => parts.iter().map(Segment::len).sum(),
+            SiteBody::Empty => 0,
+            SiteBody::Bytes(bytes) => bytes.len() as u64,
+            SiteBody::File(range) => range.len,
+            SiteBody::Parts(parts) => parts.iter().map(Segment::len).sum(),
         }
     }
 
     fn empty(status: u16, headers: Headers<'a>) -> Self {
-        Self { status, headers, added: None, body: Body::Empty, len: BodyLen::Empty }
+        Self { status, headers, added: None, body: SiteBody::Empty, len: BodyLen::Empty }
     }
 
     fn full(status: u16, headers: Headers<'a>, body: Segment) -> Self {
         let len = BodyLen::Exact(body.len());
         let body = match body {
-            Segment::Bytes(bytes) => Body::Bytes(bytes),
-            Segment::File(range) => Body::File(range),
+            Segment::Bytes(bytes) => SiteBody::Bytes(bytes),
+            Segment::File(range) => SiteBody::File(range),
             Segment::Pipe(_) => unreachable!("a site has bytes and files"),
         };
         Self { body, len, ..Self::empty(status, headers) }
@@ -296,7 +296,7 @@ impl<'a> Answer<'a> {
     }
 }
 
-impl Refusal {
+impl LookupError {
     fn status(self) -> u16 {
         match self {
             Self::Path(error) if error.is_malformed() => 400,

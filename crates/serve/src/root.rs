@@ -1,9 +1,9 @@
-//! The directory that is served: opens names below it, and nothing else.
+//! The served directory: opens names below it, and nothing else.
 //!
-//! Two ways, chosen once: `openat2` with `RESOLVE_BENEATH`, where the kernel follows symbolic
-//! links as long as they stay inside; or, where it cannot (Linux before 5.6, some seccomp
-//! profiles), one `openat` per segment with `O_NOFOLLOW`, where every symbolic link is refused.
-//! An absolute link is refused in both, even if it points back inside. The walk also needs read
+//! There are two methods, selected once. With `openat2` and `RESOLVE_BENEATH` the kernel follows
+//! symbolic links inside the root. Where that is unavailable (Linux before 5.6, some seccomp
+//! profiles), the walk makes one `openat` per segment with `O_NOFOLLOW` and refuses every symbolic
+//! link. Both refuse absolute links, even if they point back inside. The walk also needs read
 //! permission on every directory on the way, not only on the last.
 
 use std::ffi::{CStr, CString};
@@ -14,10 +14,10 @@ use std::path::Path;
 use fulmar_sys as sys;
 use fulmar_sys::{FileInfo, FileKind};
 
-/// How names are kept below the root.
+/// How names are confined to the root.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lookup {
-    /// By the kernel if it can, otherwise by the walk.
+    /// By the kernel if possible, otherwise by the walk.
     #[default]
     Probe,
     /// By the walk.
@@ -28,11 +28,11 @@ pub enum Lookup {
 #[derive(Debug)]
 pub struct Root {
     dir: OwnedFd,
-    method: Method,
+    method: LookupMethod,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Method {
+enum LookupMethod {
     Kernel,
     Walk,
 }
@@ -41,46 +41,46 @@ enum Method {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// There is no such file or directory, or none that may be reached by this name: a link
-    /// leads out of the root, or to itself, or the name is too long.
+    /// No such file or directory, or the name cannot be resolved: a link leads out of the root or
+    /// to itself, or the name is too long.
     NotFound,
-    /// We may not read it.
+    /// The process has no read permission.
     Forbidden,
-    /// Neither this process nor the machine has a descriptor or memory left.
+    /// Descriptors or memory of the process or of the machine are exhausted.
     Exhausted,
-    /// The disk, or the file system on it.
+    /// An error of the disk or of its file system.
     Broken,
 }
 
 impl Root {
-    /// Opens the directory and, with [`Lookup::Probe`], asks the kernel what it can do: from here
-    /// on `EPERM` is about a file.
+    /// Opens the directory and, with [`Lookup::Probe`], checks the kernel's abilities. From then
+    /// on `EPERM` concerns a file.
     ///
     /// # Errors
-    /// Those of `openat(2)`: there is no such directory, or we may not read it.
+    /// Those of `openat(2)`: the directory does not exist or is not readable.
     pub fn open(path: &Path, lookup: Lookup) -> io::Result<Self> {
         let dir = sys::open_dir(path)?;
         let method = match lookup {
             Lookup::Probe => probe(&dir)?,
-            Lookup::Walk => Method::Walk,
+            Lookup::Walk => LookupMethod::Walk,
         };
         Ok(Self { dir, method })
     }
 
-    /// True if the kernel holds names below the root, and links inside it work.
+    /// True if the kernel confines names to the root, so that links inside it work.
     pub fn follows_links(&self) -> bool {
-        self.method == Method::Kernel
+        self.method == LookupMethod::Kernel
     }
 
-    /// Opens a file or directory for reading and says what it is. A name with a slash at the end
-    /// is that of a directory. Never blocks on a pipe, and finds none.
+    /// Opens a file or directory for reading, and returns its state. A name with a slash at the end
+    /// is that of a directory. Pipes are never found, and never block.
     ///
     /// # Errors
-    /// The variant says why.
+    /// The variant is the cause.
     pub fn find(&self, name: &CStr) -> Result<(OwnedFd, FileInfo), OpenError> {
         let fd = match self.method {
-            Method::Kernel => self.open_beneath(name),
-            Method::Walk => self.walk(name),
+            LookupMethod::Kernel => self.open_beneath(name),
+            LookupMethod::Walk => self.walk(name),
         }?;
         match sys::fstat(fd.as_fd()) {
             Ok(info) if is_servable(name, info.kind) => Ok((fd, info)),
@@ -95,8 +95,8 @@ impl Root {
         }
     }
 
-    /// `EAGAIN`: something was renamed while a link with `..` in it was followed, and the kernel
-    /// could not be sure (`openat2(2)`). Once more is usually enough.
+    /// `EAGAIN`: a file was renamed while a link with `..` was followed, and the kernel could not
+    /// verify the path (`openat2(2)`). A retry usually succeeds.
     fn open_beneath(&self, name: &CStr) -> Result<OwnedFd, OpenError> {
         for _ in 0..ATTEMPTS_MAX {
             match sys::open_beneath(self.dir.as_fd(), name) {
@@ -136,15 +136,15 @@ fn open_segment(dir: &OwnedFd, segment: &[u8]) -> Result<OwnedFd, OpenError> {
     sys::open_step(dir.as_fd(), &segment).map_err(|e| OpenError::from(&e))
 }
 
-/// `ENOSYS` is an old kernel, `EPERM` a sandbox: opening the root itself in itself, which is
-/// open already, has no other reason to be forbidden.
-fn probe(dir: &OwnedFd) -> io::Result<Method> {
+/// `ENOSYS` means an old kernel, `EPERM` a sandbox: opening the root relative to itself cannot fail
+/// with `EPERM` otherwise, because it is open already.
+fn probe(dir: &OwnedFd) -> io::Result<LookupMethod> {
     match sys::open_beneath(dir.as_fd(), c".") {
         Ok(fd) => {
             sys::close(fd);
-            Ok(Method::Kernel)
+            Ok(LookupMethod::Kernel)
         }
-        Err(e) if is_refused(&e) => Ok(Method::Walk),
+        Err(e) if is_refused(&e) => Ok(LookupMethod::Walk),
         Err(e) => Err(e),
     }
 }
@@ -172,8 +172,8 @@ impl From<&io::Error> for OpenError {
 
 const ATTEMPTS_MAX: usize = 4;
 
-/// The numbers of Linux (`asm-generic/errno-base.h`, `asm-generic/errno.h`). The last three that
-/// are not about names: a socket or a device without a driver cannot be opened.
+/// Error numbers of Linux (`asm-generic/errno-base.h`, `asm-generic/errno.h`). The last three do
+/// not concern names: a socket or a device without a driver cannot be opened.
 const EPERM: i32 = 1;
 const ENOENT: i32 = 2;
 const ENXIO: i32 = 6;
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_are_told_apart() {
+    fn errors_are_distinguished() {
         for (number, error) in [
             (ENOENT, OpenError::NotFound),
             (EXDEV, OpenError::NotFound),
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_old_kernel_or_a_sandbox_makes_us_walk() {
+    fn the_walk_is_used_with_an_old_kernel_or_a_sandbox() {
         assert!(is_refused(&io::Error::from_raw_os_error(ENOSYS)));
         assert!(is_refused(&io::Error::from_raw_os_error(EPERM)));
         assert!(!is_refused(&io::Error::from_raw_os_error(EACCES)));

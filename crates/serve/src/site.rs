@@ -1,4 +1,4 @@
-//! A directory as a web site: the one thing that a server holds of this crate.
+//! A directory as a web site: the main type of this crate.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -11,18 +11,20 @@ use fulmar_server::{Call, Outcome};
 use fulmar_sys as sys;
 use fulmar_sys::{FileInfo, FileKind};
 
-use crate::cache::{Cache, Found};
+use crate::cache::{CachedName, FileCache};
 use crate::file::{Coded, File, shared};
 use crate::listing::{Items, encode_segment};
 use crate::options::Options;
 use crate::pages::Pages;
 use crate::path::Name;
 use crate::precompressed::{self, Precompressed};
-use crate::respond::{Answer, Method, Refusal, Scratch, Stage, respond};
+use crate::respond::{
+    LookupError, ResponseBuffers, ResponseContext, SiteMethod, SiteResponse, respond,
+};
 use crate::root::{OpenError, Root};
-use crate::upload::{self, Changed, UploadOptions};
+use crate::upload::{self, ChangedNames, UploadOptions};
 
-/// A directory that is served, and what is known of it: one per thread.
+/// A served directory with its cache: one per thread.
 ///
 /// ```
 /// use fulmar_proto::{Headers, Request};
@@ -34,7 +36,7 @@ use crate::upload::{self, Changed, UploadOptions};
 /// assert_eq!(site.answer(now, 784_111_777, &request).status, 200);
 /// ```
 ///
-/// In a handler, with whatever else it answers:
+/// In a handler with other responses:
 ///
 /// ```
 /// use fulmar_proto::Request;
@@ -52,7 +54,7 @@ use crate::upload::{self, Changed, UploadOptions};
 ///     }
 ///
 ///     fn exhausted(&mut self) {
-///         self.site.cache().shed(); // a remembered file is worth less than a client that waits
+///         self.site.cache().shed(); // a client that waits is more important than a cached file
 ///     }
 /// }
 /// ```
@@ -60,36 +62,36 @@ use crate::upload::{self, Changed, UploadOptions};
 pub struct Site {
     root: Root,
     options: Options,
-    cache: Cache,
+    cache: FileCache,
     pages: Pages,
-    /// Of the request in hand.
+    /// The name in the current request.
     name: Name,
-    /// Seconds since 1970, at the request in hand.
+    /// Seconds since 1970 at the current request.
     unix_now: i64,
-    scratch: Scratch,
-    /// Uploaded since the last request.
-    changed: Changed,
+    scratch: ResponseBuffers,
+    /// Names uploaded since the last request.
+    changed: ChangedNames,
 }
 
 impl Site {
     /// Opens the directory.
     ///
     /// # Errors
-    /// Those of `openat(2)`: there is no such directory, or we may not read it.
+    /// Those of `openat(2)`: the directory does not exist or is not readable.
     pub fn open(path: &Path, options: Options) -> io::Result<Self> {
         Ok(Self {
             root: Root::open(path, options.lookup)?,
-            cache: Cache::new(&options),
+            cache: FileCache::new(&options),
             pages: Pages::new(options.upload.is_some()),
             options,
             name: Name::new(),
             unix_now: 0,
-            scratch: Scratch::default(),
-            changed: Changed::default(),
+            scratch: ResponseBuffers::default(),
+            changed: ChangedNames::default(),
         })
     }
 
-    /// Answers a request with `call`, and receives files if [`Options::upload`] says so.
+    /// Responds to a request with `call`, and receives files with [`Options::upload`].
     ///
     /// # Errors
     /// Passed on from `call`.
@@ -118,25 +120,31 @@ impl Site {
         upload::receive(call, request, (&self.root, &self.name), options, &self.changed)
     }
 
-    /// Answers a request. It is `unix_now` seconds since 1970. A body that came with the request is
-    /// the caller's to drop, and `Date` the caller's to add.
+    /// Responds to a request. `unix_now` is in seconds since 1970. The caller drops the body of the
+    /// request and adds `Date`.
     ///
-    /// A file that was looked at less than a second ago costs no system call, and sent whole no
-    /// allocation.
-    pub fn answer(&mut self, now: Instant, unix_now: i64, request: &Request<'_>) -> Answer<'_> {
+    /// A file that was checked less than a second ago costs no system call. Sending it whole costs
+    /// no allocation.
+    pub fn answer(
+        &mut self,
+        now: Instant,
+        unix_now: i64,
+        request: &Request<'_>,
+    ) -> SiteResponse<'_> {
         self.unix_now = unix_now;
-        let method = Method::of(request.method);
+        let method = SiteMethod::of(request.method);
         let looked_up = match method {
-            Method::Get | Method::Head => self.look_up_or_index(now, request.target),
-            Method::Options | Method::Other => Ok(()),
+            SiteMethod::Get | SiteMethod::Head => self.look_up_or_index(now, request.target),
+            SiteMethod::Options | SiteMethod::Other => Ok(()),
         };
-        let known = || self.cache.peek(self.name.key()).ok_or(Refusal::Open(OpenError::NotFound));
-        let stage = Stage { pages: &self.pages, unix_now, scratch: &mut self.scratch };
+        let known =
+            || self.cache.peek(self.name.key()).ok_or(LookupError::Open(OpenError::NotFound));
+        let stage = ResponseContext { pages: &self.pages, unix_now, scratch: &mut self.scratch };
         respond(method, request, looked_up.and_then(|()| known()), stage)
     }
 
-    /// What is known of the directory.
-    pub fn cache(&mut self) -> &mut Cache {
+    /// The cache of the directory.
+    pub fn cache(&mut self) -> &mut FileCache {
         &mut self.cache
     }
 
@@ -153,26 +161,26 @@ impl Site {
         })
     }
 
-    /// As [`Site::look_up`]. Where one page does for all names, an unknown one without an extension
+    /// As [`Site::look_up`]. If single-page mode is enabled, an unknown name without an extension
     /// leads to the page of the root.
-    fn look_up_or_index(&mut self, now: Instant, target: &[u8]) -> Result<(), Refusal> {
+    fn look_up_or_index(&mut self, now: Instant, target: &[u8]) -> Result<(), LookupError> {
         let result = self.look_up(now, target);
-        let unknown = result == Err(Refusal::Open(OpenError::NotFound));
+        let unknown = result == Err(LookupError::Open(OpenError::NotFound));
         let last = self.name.bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         if !self.options.single_page || !unknown || last.contains(&b'.') {
             return result;
         }
         self.look_up(now, b"/")?;
         match self.cache.peek(self.name.key()) {
-            Some(Found::File(_)) => Ok(()),
-            _ => result, // no page, but a listing or a refusal
+            Some(CachedName::File(_)) => Ok(()),
+            _ => result, // no page, but a listing or an error
         }
     }
 
-    /// Afterwards the cache knows the name. Where there is no descriptor left for looking again,
-    /// old files give theirs up.
-    fn look_up(&mut self, now: Instant, target: &[u8]) -> Result<(), Refusal> {
-        self.name.read(target, self.options.hidden).map_err(Refusal::Path)?;
+    /// Afterwards the name is in the cache. If descriptors are exhausted, old entries release
+    /// theirs.
+    fn look_up(&mut self, now: Instant, target: &[u8]) -> Result<(), LookupError> {
+        self.name.read(target, self.options.hidden).map_err(LookupError::Path)?;
         if self.cache.is_fresh(self.name.key(), now) {
             return Ok(());
         }
@@ -183,11 +191,11 @@ impl Site {
         }
         match result {
             Ok(()) => Ok(()),
-            // What was true a moment ago is better than no answer; the next request looks again.
+            // A recent entry is better than an error. The next request checks again.
             Err(OpenError::Exhausted) if self.cache.peek(self.name.key()).is_some() => Ok(()),
             Err(error) => {
                 self.cache.remove(self.name.key());
-                Err(Refusal::Open(error))
+                Err(LookupError::Open(error))
             }
         }
     }
@@ -210,7 +218,7 @@ impl Site {
         }
         let found = match info.kind {
             FileKind::Directory => self.describe_directory(fd)?,
-            _ => Found::File(self.load((fd, info), &name, compressed)?),
+            _ => CachedName::File(self.load((fd, info), &name, compressed)?),
         };
         self.cache.insert(key, found, now);
         Ok(())
@@ -225,7 +233,7 @@ impl Site {
         if is_wanted { precompressed::find(&self.root, name, info) } else { Ok(Vec::new()) }
     }
 
-    /// What it was compressed to is left out if it cannot be read.
+    /// Compressed versions that cannot be read are left out.
     fn load(
         &self,
         opened: (OwnedFd, FileInfo),
@@ -246,9 +254,8 @@ impl Site {
         Ok(file)
     }
 
-    /// True if a request for this symbolic link in the requested directory finds a file or a
-    /// directory, or fails for another reason than the link. Costs an open, at most once for each
-    /// of the names that a listing has.
+    /// True if a request for this symbolic link in the requested directory would find a file or a
+    /// directory, or fail for a reason other than the link. Costs one open for each listed link.
     fn is_served(&self, link: &CStr) -> bool {
         if !self.follows_links() {
             return false;
@@ -264,7 +271,7 @@ impl Site {
         }
     }
 
-    fn describe_directory(&self, fd: OwnedFd) -> Result<Found, OpenError> {
+    fn describe_directory(&self, fd: OwnedFd) -> Result<CachedName, OpenError> {
         let items = match (self.name.is_directory(), self.options.list) {
             (true, true) => {
                 let is_served = |link: &CStr| self.is_served(link);
@@ -276,16 +283,16 @@ impl Site {
         Ok(match items {
             Some(items) => {
                 let page = items.map_err(|e| OpenError::from(&e))?.page(self.name.bytes());
-                Found::Listing(shared(page.into_bytes()))
+                CachedName::Listing(shared(page.into_bytes()))
             }
-            None if self.name.is_directory() => Found::Unlisted,
-            None => Found::Redirect(location(&self.name).into()),
+            None if self.name.is_directory() => CachedName::Unlisted,
+            None => CachedName::Redirect(location(&self.name).into()),
         })
     }
 }
 
-/// Opens what a name stands for: the index file of a directory, if it has one. Also says by which
-/// name it was found.
+/// Opens the file of a name; for a directory, its index file if it has one. Also returns the name
+/// of the opened file.
 fn open(root: &Root, name: &Name) -> Result<(OwnedFd, FileInfo, Name), OpenError> {
     for index in INDEX_NAMES.iter().filter(|_| name.is_directory()) {
         let mut inside = name.clone();
@@ -300,8 +307,8 @@ fn open(root: &Root, name: &Name) -> Result<(OwnedFd, FileInfo, Name), OpenError
     root.find(name.as_c_str()).map(|(fd, info)| (fd, info, name.clone()))
 }
 
-/// Where a directory is: a path that never begins with two slashes, which would name a host
-/// (RFC 3986 §4.2), since no segment is empty.
+/// The path of a directory. It never begins with two slashes, which would mean a host (RFC 3986
+/// §4.2), because no segment is empty.
 fn location(name: &Name) -> String {
     let mut location = String::new();
     for segment in name.bytes().split(|b| *b == b'/') {

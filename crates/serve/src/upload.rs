@@ -1,13 +1,11 @@
-//! Files that clients put into the directory (RFC 9110 §9.3.4).
+//! Uploads of files into the directory (RFC 9110 §9.3.4).
 //!
-//! A file appears when it is complete, all at once, and replaces what had its name; until then it
-//! has no name, and a client that goes away leaves nothing ([`Temporary`]). No directory is made
-//! and no link is followed or replaced. What may be read may not be read half: whoever has the old
-//! file open keeps it.
+//! A complete file appears atomically and replaces an existing one. Until then it has no name, and
+//! an aborted upload leaves nothing ([`Temporary`]). No directory is created, and no link is
+//! followed or replaced. Readers never see a partial file: an open old file stays readable.
 //!
-//! Preconditions are held against what is there when the head arrives, and again when the file is
-//! complete; between that look and the new name lies one system call, in which another program may
-//! still change it.
+//! Preconditions are checked when the head arrives, and again when the file is complete. Between
+//! the second check and the rename another program may still change the file.
 
 use std::cell::RefCell;
 use std::ffi::CString;
@@ -28,10 +26,10 @@ use crate::pages::page;
 use crate::path::Name;
 use crate::root::{OpenError, Root};
 
-/// What may be uploaded.
+/// The limits of uploads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UploadOptions {
-    /// Bytes of one file.
+    /// The maximum size of a file in bytes.
     pub size_max: u64,
 }
 
@@ -41,22 +39,22 @@ impl Default for UploadOptions {
     }
 }
 
-/// The names of files that were uploaded, for the cache to forget.
-pub(crate) type Changed = Rc<RefCell<Vec<Box<[u8]>>>>;
+/// The names of uploaded files, which the cache must remove.
+pub(crate) type ChangedNames = Rc<RefCell<Vec<Box<[u8]>>>>;
 
-/// Receives a file, or says why not.
+/// Receives a file, or responds with an error.
 pub(crate) fn receive(
     call: &mut Call<'_>,
     request: &Request<'_>,
     (root, name): (&Root, &Name),
     options: UploadOptions,
-    changed: &Changed,
+    changed: &ChangedNames,
 ) -> Outcome {
     if matches!(call.body_len(), BodyLen::Exact(len) if len > options.size_max) {
         return refuse(call, 413);
     }
     let unix_now = call.clock().unix();
-    let begun = Target::find(root, name, request.headers, unix_now).and_then(|target| {
+    let begun = UploadTarget::find(root, name, request.headers, unix_now).and_then(|target| {
         let file = target.dir.create().map_err(|error| status_of(&error))?;
         Ok((target, file))
     });
@@ -71,23 +69,23 @@ pub(crate) fn receive(
     }
 }
 
-/// Where a file is to appear, and what is there.
-struct Target {
+/// The place of the new file, and the existing file.
+struct UploadTarget {
     dir: TemporaryDir,
-    /// Without a slash.
+    /// The last component, without a slash.
     name: CString,
     there: Option<FileInfo>,
     is_conditional: bool,
 }
 
-impl Target {
-    /// The error is a status.
+impl UploadTarget {
+    /// Checks the request. The error is a status.
     fn find(root: &Root, name: &Name, headers: Headers<'_>, unix_now: i64) -> Result<Self, u16> {
         if headers.get("Content-Range").is_some() {
             return Err(400); // part of a file (RFC 9110 §14.5)
         }
         if headers.get("Content-Encoding").is_some() {
-            return Err(415); // it would be sent without saying so
+            return Err(415); // the stored file would be sent without its coding
         }
         if name.is_directory() {
             return Err(409);
@@ -133,7 +131,7 @@ impl Target {
         }
     }
 
-    /// Gives the file its name, and tells its entity tag and whether it is a new one.
+    /// Renames the file to its final name. Returns its entity tag, and whether it is new.
     fn enter(self, file: Temporary) -> Result<(Option<String>, bool), u16> {
         if self.is_conditional && self.look()? != self.there {
             return Err(412);
@@ -151,17 +149,17 @@ impl Target {
     }
 }
 
-/// A file on its way. Nothing is left of it once it is refused.
+/// An upload in progress. If it is refused, nothing is left of it.
 struct Upload {
-    under_way: Option<(Target, Temporary)>,
+    under_way: Option<(UploadTarget, Temporary)>,
     size_max: u64,
     key: Box<[u8]>,
-    changed: Changed,
+    changed: ChangedNames,
 }
 
 impl Upload {
-    /// The cache is to forget the file, and the listing of its directory.
-    fn tell(&self) {
+    /// Makes the cache remove the file and the listing of its directory.
+    fn notify_cache(&self) {
         let directory = self.key.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
         let mut changed = self.changed.borrow_mut();
         changed.extend([self.key.clone(), self.key[..directory].into()]);
@@ -189,7 +187,7 @@ impl Work for Upload {
         match target.enter(file) {
             Err(status) => refuse(call, status),
             Ok((etag, is_new)) => {
-                self.tell();
+                self.notify_cache();
                 let mut fields = HeaderBuf::new();
                 if let Some(etag) = etag {
                     push(&mut fields, "ETag", etag.as_bytes());
@@ -201,14 +199,14 @@ impl Work for Upload {
     }
 }
 
-/// Says why not, with a page.
+/// Responds with an error page.
 pub(crate) fn refuse(call: &mut Call<'_>, status: u16) -> Outcome {
     let mut fields = HeaderBuf::new();
     push(&mut fields, "Content-Type", b"text/html; charset=utf-8");
     call.reply(Response::new(status, fields.as_headers()), page(status))
 }
 
-/// What a client is told of an error of the file system.
+/// The status for an error of the file system.
 fn status_of(error: &io::Error) -> u16 {
     use io::ErrorKind::{
         FileTooLarge, InvalidFilename, IsADirectory, PermissionDenied, QuotaExceeded,
@@ -218,7 +216,7 @@ fn status_of(error: &io::Error) -> u16 {
         PermissionDenied | ReadOnlyFilesystem => 403,
         IsADirectory => 409,
         FileTooLarge => 413,
-        InvalidFilename => 400, // longer than a name may be
+        InvalidFilename => 400, // the name is too long
         StorageFull | QuotaExceeded => 507,
         _ if OpenError::from(error) == OpenError::Exhausted => 503,
         _ => 500,
@@ -230,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_are_told_apart() {
+    fn errors_have_statuses() {
         for (number, status) in [
             (13, 403),  // EACCES
             (1, 403),   // EPERM

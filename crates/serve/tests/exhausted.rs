@@ -1,4 +1,5 @@
-//! No descriptor is left. Alone in its file, since the limit is that of the whole process.
+//! Descriptors are exhausted. This is a separate file because the limit is that of the whole
+//! process.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::cell::Cell;
@@ -12,7 +13,7 @@ use fulmar_serve::{Options, Site};
 const OPEN_MAX: u64 = 200;
 
 #[test]
-fn old_files_are_given_up_before_a_request_is_refused() {
+fn cached_files_are_released_before_a_request_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     for at in 0..4 {
         fs::write(dir.path().join(at.to_string()), vec![b'x'; 20_000]).unwrap();
@@ -32,10 +33,10 @@ fn old_files_are_given_up_before_a_request_is_refused() {
     assert!(lowered.success());
     let mut others: Vec<_> = std::iter::from_fn(|| fs::File::open("/dev/null").ok()).collect();
 
-    // Two descriptors of the cache are given up for one file.
+    // The cache releases two descriptors for one file.
     assert_eq!(status("/2"), 200);
     others.extend(fs::File::open("/dev/null"));
-    // One for another; then what is cached is held by nobody but the cache.
+    // It releases one for another; then no transfer uses a cached file.
     assert_eq!(status("/3"), 200);
     assert_eq!(status("/3"), 200);
     let before = fulmar_sys::Ledger::here();
@@ -43,7 +44,7 @@ fn old_files_are_given_up_before_a_request_is_refused() {
     others.extend(std::iter::from_fn(|| fs::File::open("/dev/null").ok()));
     assert_eq!(status("/0"), 503);
     assert!((fulmar_sys::Ledger::here() - before).total() < 20, "it does not spin");
-    // What lies in memory is sent, though it cannot be looked at again.
+    // A file in memory is sent, although it cannot be checked.
     now.set(now.get() + Duration::from_secs(2));
     assert_eq!(status("/small"), 200);
     fs::remove_file(dir.path().join("small")).unwrap();

@@ -1,4 +1,4 @@
-//! Names below a directory, against a real file system, both ways of looking them up.
+//! Names below a directory, on a real file system, with both methods of lookup.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::ffi::{CStr, CString};
@@ -12,7 +12,7 @@ use std::process::Command;
 use fulmar_serve::root::{Lookup, OpenError, Root};
 use fulmar_sys::{Call, FileKind, Ledger};
 
-/// `out/secret` lies beside `root`; links of all kinds lie in it.
+/// `out/secret` is next to `root`, which contains links of all kinds.
 fn tree() -> tempfile::TempDir {
     let base = tempfile::tempdir().unwrap();
     let at = |name: &str| base.path().join(name);
@@ -73,7 +73,7 @@ fn nothing_outside_is_found() {
 }
 
 #[test]
-fn what_lies_inside_is_found() {
+fn names_inside_are_found() {
     let base = tree();
     for root in both(base.path()) {
         assert_eq!(read(&root, "file").unwrap(), "file");

@@ -1,4 +1,4 @@
-//! Requests against real directories: what is answered, and what it costs.
+//! Requests to real directories: responses and costs.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::HashMap;
@@ -10,27 +10,27 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use fulmar_proto::{BodyLen, HeaderBuf, Request, Segment};
-use fulmar_serve::{Answer, Body, Options, OutdatedHook, Site};
+use fulmar_serve::{Options, OutdatedHook, Site, SiteBody, SiteResponse};
 use fulmar_sys::Ledger;
 
 const LARGE_SIZE: usize = 104_000;
 
-/// An answer as its receiver sees it.
+/// A response as received.
 #[derive(Debug, PartialEq, Eq)]
-struct Seen {
+struct SeenResponse {
     status: u16,
     fields: HashMap<String, String>,
     body: Vec<u8>,
 }
 
-struct Bench {
+struct SiteBench {
     dir: tempfile::TempDir,
     site: Site,
     now: Instant,
     unix: i64,
 }
 
-fn bench(options: Options) -> Bench {
+fn bench(options: Options) -> SiteBench {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     fs::create_dir_all(at("docs/deep")).unwrap();
@@ -44,18 +44,18 @@ fn bench(options: Options) -> Bench {
     fs::write(at("large.bin"), large()).unwrap();
     fs::write(at(".secret"), "secret").unwrap();
     let now = fulmar_sys::now();
-    // A minute later than the files, so that their dates are strong.
+    // A minute later than the files, so that their dates are strong validators.
     let unix = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs() + 60;
     let site = Site::open(dir.path(), options).unwrap();
-    Bench { dir, site, now, unix: i64::try_from(unix).unwrap() }
+    SiteBench { dir, site, now, unix: i64::try_from(unix).unwrap() }
 }
 
 fn large() -> Vec<u8> {
     (0..LARGE_SIZE).map(|at| u8::try_from(at % 251).unwrap()).collect()
 }
 
-impl Bench {
-    fn ask(&mut self, method: &str, target: &str, fields: &[(&str, &str)]) -> Seen {
+impl SiteBench {
+    fn ask(&mut self, method: &str, target: &str, fields: &[(&str, &str)]) -> SeenResponse {
         let mut headers = HeaderBuf::new();
         for (name, value) in fields {
             headers.push(name, value.as_bytes()).unwrap();
@@ -64,11 +64,11 @@ impl Bench {
         see(&self.site.answer(self.now, self.unix, &request))
     }
 
-    fn get(&mut self, target: &str) -> Seen {
+    fn get(&mut self, target: &str) -> SeenResponse {
         self.ask("GET", target, &[])
     }
 
-    fn range(&mut self, target: &str, range: &str) -> Seen {
+    fn range(&mut self, target: &str, range: &str) -> SeenResponse {
         self.ask("GET", target, &[("Range", range)])
     }
 
@@ -80,7 +80,7 @@ impl Bench {
         self.now += Duration::from_secs(1);
     }
 
-    /// System calls that one more GET takes.
+    /// The system calls of one more GET.
     fn calls(&mut self, target: &str) -> Vec<(&'static str, u64)> {
         let before = Ledger::here();
         let answer =
@@ -92,7 +92,7 @@ impl Bench {
 
 const NONE: fulmar_proto::Headers<'static> = fulmar_proto::Headers::EMPTY;
 
-fn see(answer: &Answer<'_>) -> Seen {
+fn see(answer: &SiteResponse<'_>) -> SeenResponse {
     let head = answer.head();
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let mut fields = HashMap::new();
@@ -103,10 +103,10 @@ fn see(answer: &Answer<'_>) -> Seen {
         assert!(fields.insert((*name).to_owned(), text(value)).is_none());
     }
     let body = match &answer.body {
-        Body::Empty => vec![],
-        Body::Bytes(bytes) => bytes.to_vec(),
-        Body::File(range) => read(&Segment::File(range.clone())),
-        Body::Parts(parts) => parts.iter().flat_map(read).collect(),
+        SiteBody::Empty => vec![],
+        SiteBody::Bytes(bytes) => bytes.to_vec(),
+        SiteBody::File(range) => read(&Segment::File(range.clone())),
+        SiteBody::Parts(parts) => parts.iter().flat_map(read).collect(),
     };
     assert_eq!(body.len() as u64, answer.body_len());
     match answer.len {
@@ -117,7 +117,7 @@ fn see(answer: &Answer<'_>) -> Seen {
         }
         BodyLen::Unknown => panic!("a file has a length"),
     }
-    Seen { status: head.status, fields, body }
+    SeenResponse { status: head.status, fields, body }
 }
 
 fn read(segment: &Segment) -> Vec<u8> {
@@ -133,7 +133,7 @@ fn read(segment: &Segment) -> Vec<u8> {
     }
 }
 
-impl Seen {
+impl SeenResponse {
     fn field(&self, name: &str) -> &str {
         self.fields.get(name).map_or("", String::as_str)
     }
@@ -166,14 +166,14 @@ fn head_is_get_without_a_body() {
     for target in ["/small.txt", "/large.bin", "/docs/", "/docs", "/", "/missing", "/.secret"] {
         let get = bench.get(target);
         let head = bench.ask("HEAD", target, &[]);
-        assert_eq!(head, Seen { body: vec![], ..get }, "{target}");
+        assert_eq!(head, SeenResponse { body: vec![], ..get }, "{target}");
     }
     let ranged = bench.ask("HEAD", "/small.txt", &[("Range", "bytes=0-0")]);
     assert_eq!((ranged.status, ranged.field("Content-Length")), (200, "10"));
 }
 
 #[test]
-fn what_is_not_there_is_not_sent() {
+fn missing_files_are_not_found() {
     let mut bench = bench(Options::default());
     symlink("/etc/passwd", bench.path("link")).unwrap();
     for (target, status) in [
@@ -315,7 +315,7 @@ fn dot_files_are_served_on_request() {
 }
 
 #[test]
-fn what_the_client_has_is_not_sent_again() {
+fn an_unchanged_file_is_not_sent_again() {
     let mut bench = bench(Options::default());
     for target in ["/small.txt", "/large.bin"] {
         let first = bench.get(target);
@@ -355,7 +355,7 @@ fn parts_are_sent() {
 }
 
 #[test]
-fn several_parts_travel_in_one_body() {
+fn several_parts_are_sent_in_one_body() {
     let mut bench = bench(Options::default());
     for (target, content, media) in [
         ("/small.txt", b"0123456789".to_vec(), "text/plain; charset=utf-8"),
@@ -448,7 +448,7 @@ fn a_part_of_a_fresh_file_allocates_once_at_most() {
 }
 
 #[test]
-fn a_file_is_looked_at_again_after_a_second() {
+fn a_file_is_checked_again_after_a_second() {
     let mut bench = bench(Options::default());
     let kernel = bench.site.follows_links();
     let open = if kernel { "openat2" } else { "openat" };
@@ -492,7 +492,7 @@ fn changes_are_seen() {
         let second = bench.get(target);
         assert_ne!(second.field("ETag"), first.field("ETag"));
         assert!(second.body.iter().all(|b| *b == b'!'));
-        // Another file by the same name.
+        // Another file with the same name.
         let time = fs::metadata(&path).unwrap().modified().unwrap();
         let other = bench.path("other");
         overwrite(&other, first.body.len());
@@ -501,7 +501,7 @@ fn changes_are_seen() {
         fs::rename(&other, &path).unwrap();
         bench.wait();
         assert_ne!(bench.get(target).field("ETag"), second.field("ETag"));
-        // Gone, and a directory in its place.
+        // Deleted, and a directory in its place.
         fs::remove_file(&path).unwrap();
         bench.wait();
         assert_eq!(bench.get(target).status, 404);
@@ -518,7 +518,7 @@ fn overwrite(path: &Path, len: usize) {
 fn a_transfer_keeps_the_file_it_began_with() {
     let mut bench = bench(Options::default());
     let request = Request::new(b"GET", b"/large.bin", NONE);
-    let Body::File(range) = bench.site.answer(bench.now, bench.unix, &request).body else {
+    let SiteBody::File(range) = bench.site.answer(bench.now, bench.unix, &request).body else {
         panic!("large")
     };
     fs::write(bench.path("other"), vec![b'!'; LARGE_SIZE]).unwrap();
@@ -567,8 +567,8 @@ fn the_walk_lists_no_links_since_it_follows_none() {
     assert!(!bench.get("/").text().contains("link\">"));
 }
 
-/// `page.html` of 100 bytes, and three that claim to be it compressed, all of one age.
-fn compressed_bench() -> Bench {
+/// `page.html` of 100 bytes, and three compressed versions, all of the same age.
+fn compressed_bench() -> SiteBench {
     let bench = bench(Options { precompressed: true, ..Options::default() });
     for (name, body) in [
         ("page.html", "h".repeat(100)),
@@ -582,7 +582,7 @@ fn compressed_bench() -> Bench {
     bench
 }
 
-impl Bench {
+impl SiteBench {
     fn set_age(&self, name: &str, seconds: u64) {
         self.set_age_ns(name, seconds, 0);
     }
@@ -593,13 +593,13 @@ impl Bench {
         file.set_times(FileTimes::new().set_modified(then)).unwrap();
     }
 
-    fn taking(&mut self, codings: &str) -> Seen {
+    fn taking(&mut self, codings: &str) -> SeenResponse {
         self.ask("GET", "/page.html", &[("Accept-Encoding", codings)])
     }
 }
 
 #[test]
-fn what_the_client_ranks_highest_is_sent_and_of_equals_the_smallest() {
+fn the_preferred_coding_is_sent_and_of_equals_the_smallest() {
     let mut bench = compressed_bench();
     for (codings, coding, len) in [
         ("gzip, deflate, br, zstd", "br", 20),
@@ -625,7 +625,7 @@ fn what_the_client_ranks_highest_is_sent_and_of_equals_the_smallest() {
         assert_eq!(seen.field("Vary"), "Accept-Encoding");
         assert_eq!(seen.field("Content-Length"), len.to_string());
         let head = bench.ask("HEAD", "/page.html", &[("Accept-Encoding", codings)]);
-        assert_eq!(head, Seen { body: vec![], ..seen });
+        assert_eq!(head, SeenResponse { body: vec![], ..seen });
     }
     assert_eq!(bench.get("/page.html").body.len(), 100);
     assert_eq!(bench.get("/page.html.gz").field("Content-Encoding"), "");
@@ -636,13 +636,13 @@ fn what_the_client_ranks_highest_is_sent_and_of_equals_the_smallest() {
 }
 
 #[test]
-fn each_coding_has_a_tag_of_its_own_and_ranges_of_its_own() {
+fn each_coding_has_its_own_tag_and_ranges() {
     let mut bench = compressed_bench();
     let [plain, gzip, brotli] = ["identity", "gzip", "br"].map(|codings| bench.taking(codings));
     let tags = [&plain, &gzip, &brotli].map(|seen| seen.field("ETag").to_owned());
     assert!(tags[0] != tags[1] && tags[1] != tags[2] && tags[0] != tags[2], "{tags:?}");
     assert!(tags[1].ends_with("-gzip\""));
-    let ask = |bench: &mut Bench, fields: &[(&str, &str)]| {
+    let ask = |bench: &mut SiteBench, fields: &[(&str, &str)]| {
         bench.ask("GET", "/page.html", &[fields, &[("Accept-Encoding", "gzip")]].concat())
     };
     let same = ask(&mut bench, &[("If-None-Match", &tags[1])]);
@@ -671,7 +671,7 @@ fn an_older_one_is_sent_and_reported_by_whole_seconds() {
     });
     let options = Options { precompressed: true, on_outdated: Some(hook), ..Options::default() };
     bench.site = Site::open(bench.dir.path(), options).unwrap();
-    // As brotli -k leaves them: the same time without the fraction of a second.
+    // As brotli -k leaves it: the same time without the fraction of a second.
     bench.set_age_ns("page.html", 10, 625_587_297);
     for (codings, coding) in [("br", "br"), ("zstd", "zstd"), ("gzip", "gzip")] {
         assert_eq!(bench.taking(codings).field("Content-Encoding"), coding, "whole seconds");
@@ -687,7 +687,7 @@ fn an_older_one_is_sent_and_reported_by_whole_seconds() {
 }
 
 #[test]
-fn a_large_or_a_strange_one_does_not_count() {
+fn a_larger_or_irregular_compressed_file_is_ignored() {
     let mut bench = compressed_bench();
     for name in ["page.html.gz", "page.html.br", "page.html.zst"] {
         fs::write(bench.path(name), "g".repeat(100)).unwrap();
@@ -702,7 +702,7 @@ fn a_large_or_a_strange_one_does_not_count() {
 }
 
 #[test]
-fn what_is_compressed_again_is_sent_within_a_second_and_costs_nothing_before() {
+fn a_new_compressed_file_is_sent_within_a_second() {
     let mut bench = compressed_bench();
     let taking = ("Accept-Encoding", "br");
     assert_eq!(bench.taking("br").text(), "b".repeat(20));
@@ -718,7 +718,7 @@ fn what_is_compressed_again_is_sent_within_a_second_and_costs_nothing_before() {
     fs::remove_file(bench.path("page.html.br")).unwrap();
     bench.wait();
     assert_eq!(bench.ask("GET", "/page.html", &[taking]).field("Content-Encoding"), "");
-    // A file that nobody has compressed costs three more calls a second, a compressed one none.
+    // A file without compressed versions costs three more calls a second, one with them none.
     bench.calls("/small.txt");
     bench.wait();
     assert_eq!(bench.calls("/small.txt"), [("close", 1), ("openat2", 4), ("fstat", 1)]);

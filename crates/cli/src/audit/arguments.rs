@@ -11,7 +11,7 @@ use fulmar_load::{Options, Until};
 
 use crate::files::{InputFile, OutputFile};
 use crate::load::traffic::TrafficArguments;
-use crate::output::Failure;
+use crate::output::ToolFailure;
 use crate::{durations, numbers};
 
 /// Count the system calls of any program.
@@ -156,13 +156,13 @@ pub(crate) enum AuditedProgram {
 
 impl AuditArguments {
     /// Checks the options and their combinations.
-    pub(crate) fn plan(&self) -> Result<AuditPlan, Failure> {
+    pub(crate) fn plan(&self) -> Result<AuditPlan, ToolFailure> {
         let (this, other) = self.commands()?;
         let this = self.pid.map_or(AuditedProgram::Command(this), AuditedProgram::Process);
         let per = match (self.per, self.load.is_empty()) {
             (Some(Per::Request), true) => {
                 let why = "--per request needs --load; use `accept` or a number";
-                return Err(Failure::Usage(why.into()));
+                return Err(ToolFailure::Usage(why.into()));
             }
             (Some(per), _) => Some(per),
             (None, false) => Some(Per::Request),
@@ -202,8 +202,8 @@ impl AuditArguments {
     }
 
     /// The command, and the second one after another `--`, if any.
-    fn commands(&self) -> Result<(Vec<OsString>, Option<Vec<OsString>>), Failure> {
-        let usage = |why: &str| Err(Failure::Usage(why.to_owned()));
+    fn commands(&self) -> Result<(Vec<OsString>, Option<Vec<OsString>>), ToolFailure> {
+        let usage = |why: &str| Err(ToolFailure::Usage(why.to_owned()));
         let compares = matches!(self.compare, Some(None));
         let mut words = self.command.splitn(2, |word| compares && word == "--");
         let this = words.next().unwrap_or_default().to_vec();
@@ -225,13 +225,13 @@ impl AuditArguments {
         }
     }
 
-    fn load(&self, urls: &[String]) -> Result<Option<Options>, Failure> {
+    fn load(&self, urls: &[String]) -> Result<Option<Options>, ToolFailure> {
         if urls.is_empty() {
             return Ok(None);
         }
         let mut options = self.traffic.options(urls, Until::Requests(REQUESTS))?;
-        options.loop_options = LoopOptions::from_environment().map_err(Failure::Message)?;
-        options.check().map_err(|error| Failure::Usage(error.to_string()))?;
+        options.loop_options = LoopOptions::from_environment().map_err(ToolFailure::Message)?;
+        options.check().map_err(|error| ToolFailure::Usage(error.to_string()))?;
         Ok(Some(options))
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use fulmar_client::Target;
 use fulmar_load::Options;
 
-use crate::output::Failure;
+use crate::output::ToolFailure;
 
 /// An address that a load will connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,16 +21,16 @@ pub(crate) enum LoadEndpoint {
 
 impl LoadEndpoint {
     /// The endpoints of a load. Blocks while names are resolved.
-    pub(crate) fn all(options: &Options) -> Result<Vec<Self>, Failure> {
+    pub(crate) fn all(options: &Options) -> Result<Vec<Self>, ToolFailure> {
         if let Some(path) = &options.unix_socket {
             return Ok(vec![Self::Unix(path.clone())]);
         }
         let mut endpoints = Vec::new();
         for url in &options.urls {
-            let target =
-                Target::parse(url).map_err(|error| Failure::Usage(format!("{url}: {error}")))?;
+            let target = Target::parse(url)
+                .map_err(|error| ToolFailure::Usage(format!("{url}: {error}")))?;
             let addresses =
-                target.resolve().map_err(|error| Failure::Message(error.to_string()))?;
+                target.resolve().map_err(|error| ToolFailure::Message(error.to_string()))?;
             let authority = format!("{}:{}", target.url().host_str().unwrap_or(""), target.port());
             let endpoint = Self::Tcp { authority, addresses };
             if !endpoints.contains(&endpoint) {
@@ -101,7 +101,7 @@ mod tests {
     fn an_invalid_url_is_reported() {
         assert!(matches!(
             LoadEndpoint::all(&options(&["ftp://a/".into()])),
-            Err(Failure::Usage(_))
+            Err(ToolFailure::Usage(_))
         ));
     }
 }

@@ -15,7 +15,7 @@ use super::arguments::{AuditPlan, AuditSubject, AuditedProgram};
 use super::endpoint::LoadEndpoint;
 use super::program::RunningProgram;
 use crate::load::traffic;
-use crate::output::{Failure, warn};
+use crate::output::{ToolFailure, warn};
 use crate::signals;
 
 /// Set by SIGINT and SIGTERM.
@@ -24,11 +24,11 @@ pub(crate) struct InterruptFlag(Arc<AtomicBool>);
 
 impl InterruptFlag {
     /// Installs the signal handlers.
-    pub(crate) fn install() -> Result<Self, Failure> {
+    pub(crate) fn install() -> Result<Self, ToolFailure> {
         let interrupt = Self::default();
         let rope = Arc::clone(&interrupt.0);
         signals::watch(move |_| rope.store(true, Ordering::Release))
-            .map_err(|error| Failure::new("cannot install signal handlers", error))?;
+            .map_err(|error| ToolFailure::new("cannot install signal handlers", error))?;
         Ok(interrupt)
     }
 
@@ -52,7 +52,7 @@ impl InterruptFlag {
 pub(crate) struct MeasuredRun {
     pub(crate) run: AuditRun,
     /// The program failed by itself.
-    pub(crate) failure: Option<Failure>,
+    pub(crate) failure: Option<ToolFailure>,
 }
 
 /// Starts a program, counts, and stops it.
@@ -60,7 +60,7 @@ pub(crate) fn run(
     subject: &AuditSubject,
     plan: &AuditPlan,
     interrupt: &InterruptFlag,
-) -> Result<MeasuredRun, Failure> {
+) -> Result<MeasuredRun, ToolFailure> {
     let RawCounts { command, counts, load, timeline, failure } = match &subject.load {
         Some(options) => under_load(subject, options, plan, interrupt)?,
         None => by_itself(subject, plan, interrupt)?,
@@ -70,7 +70,7 @@ pub(crate) fn run(
         Ok(unit) => unit,
         // interrupted or failed before the first unit
         Err(_) if interrupt.is_raised() || failure.is_some() => None,
-        Err(error) => return Err(Failure::new(&command, error)),
+        Err(error) => return Err(ToolFailure::new(&command, error)),
     };
     let cost = Cost::measure(&counts, plan.scope); // nothing is being counted now
     if plan.clock && counts.clock_reads.is_none() {
@@ -88,7 +88,7 @@ struct RawCounts {
     counts: CallCounts,
     load: Option<LoadSummary>,
     timeline: Option<Timeline>,
-    failure: Option<Failure>,
+    failure: Option<ToolFailure>,
 }
 
 /// Counts without a load until the program exits or the time is over.
@@ -96,7 +96,7 @@ fn by_itself(
     subject: &AuditSubject,
     plan: &AuditPlan,
     interrupt: &InterruptFlag,
-) -> Result<RawCounts, Failure> {
+) -> Result<RawCounts, ToolFailure> {
     let mut program = RunningProgram::new(&subject.program, plan)?;
     let end = plan.at_most.map(|at_most| sys::now() + at_most);
     while !program.wait(TICK)? {
@@ -112,7 +112,7 @@ fn by_itself(
     let (command, status) = (program.command.clone(), program.status());
     program.stop()?;
     let failed = status.filter(|status| !status.success() && !interrupt.will_be_raised());
-    let failure = failed.map(|status| Failure::new(&command, format!("exited with {status}")));
+    let failure = failed.map(|status| ToolFailure::new(&command, format!("exited with {status}")));
     Ok(RawCounts { command, counts, load: None, timeline, failure })
 }
 
@@ -122,13 +122,13 @@ fn under_load(
     options: &Options,
     plan: &AuditPlan,
     interrupt: &InterruptFlag,
-) -> Result<RawCounts, Failure> {
+) -> Result<RawCounts, ToolFailure> {
     let endpoints = LoadEndpoint::all(options)?;
     let starts = matches!(subject.program, AuditedProgram::Command(_));
     if let Some(endpoint) = endpoints.iter().find(|endpoint| starts && endpoint.is_open()) {
         let why =
             "address already in use: stop the process that listens there, or use another port";
-        return Err(Failure::new(endpoint, why));
+        return Err(ToolFailure::new(endpoint, why));
     }
     let mut program = RunningProgram::new(&subject.program, plan)?;
     await_listeners(&mut program, &endpoints, plan, interrupt)?;
@@ -140,7 +140,7 @@ fn under_load(
     let report = load(&mut program, &options, None, interrupt)?;
     let counts = program.settled()?.minus(&before);
     if report.requests == 0 && !interrupt.is_raised() {
-        return Err(Failure::new(&program.command, no_response(&report)));
+        return Err(ToolFailure::new(&program.command, no_response(&report)));
     }
     let timeline = match plan.timeline {
         1.. if !interrupt.is_raised() => {
@@ -160,7 +160,7 @@ fn timeline(
     options: &Options,
     requests: u64,
     interrupt: &InterruptFlag,
-) -> Result<Option<Timeline>, Failure> {
+) -> Result<Option<Timeline>, ToolFailure> {
     let until = Until::Requests(requests);
     let options = Options { until, connections: 1, threads: 1, ..options.clone() };
     program.record()?;
@@ -176,7 +176,7 @@ fn await_listeners(
     endpoints: &[LoadEndpoint],
     plan: &AuditPlan,
     interrupt: &InterruptFlag,
-) -> Result<(), Failure> {
+) -> Result<(), ToolFailure> {
     let deadline = sys::now() + plan.start_timeout;
     for endpoint in endpoints {
         while !endpoint.is_open() {
@@ -195,7 +195,7 @@ fn await_listeners(
                     continue;
                 }
             };
-            return Err(Failure::new(command, why));
+            return Err(ToolFailure::new(command, why));
         }
     }
     Ok(())
@@ -207,7 +207,7 @@ fn warm_up(
     options: &Options,
     requests: u64,
     interrupt: &InterruptFlag,
-) -> Result<u64, Failure> {
+) -> Result<u64, ToolFailure> {
     if requests == 0 || interrupt.is_raised() {
         return Ok(0);
     }
@@ -226,7 +226,7 @@ fn load(
     options: &Options,
     at_most: Option<Duration>,
     interrupt: &InterruptFlag,
-) -> Result<Report, Failure> {
+) -> Result<Report, ToolFailure> {
     let running = fulmar_load::start(options).map_err(|error| traffic::failure(&error))?;
     let end = at_most.map(|at_most| sys::now() + at_most);
     while !running.is_finished() {
@@ -242,7 +242,7 @@ fn load(
     }
     if let Some(how) = program.ending().filter(|_| !interrupt.will_be_raised()) {
         let why = format!("exited under load: {how}");
-        return Err(Failure::new(&program.command, why));
+        return Err(ToolFailure::new(&program.command, why));
     }
     let report = report.map_err(|error| traffic::failure(&error))?;
     if report.lost {

@@ -4,7 +4,7 @@ use fulmar_audit::report::{AuditRun, Excess, RunComparison};
 
 use super::arguments::{AuditArguments, AuditPlan};
 use crate::files::OutputFile;
-use crate::output::{Failure, print_stderr, print_stdout};
+use crate::output::{ToolFailure, print_stderr, print_stdout};
 
 /// A table or JSON on standard output. In a comparison, a second command is the second column and a
 /// stored run is the first.
@@ -14,9 +14,9 @@ pub(crate) fn print(
     this: &AuditRun,
     other: Option<&AuditRun>,
     exceeded: Option<&[Excess]>,
-) -> Result<(), Failure> {
+) -> Result<(), ToolFailure> {
     let compare = |first, second| {
-        RunComparison::new(first, second).map_err(|error| Failure::Message(error.to_string()))
+        RunComparison::new(first, second).map_err(|error| ToolFailure::Message(error.to_string()))
     };
     let text = match other {
         _ if arguments.json => {

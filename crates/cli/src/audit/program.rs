@@ -12,7 +12,7 @@ use fulmar_audit::{
 use signal_hook::consts::{SIGKILL, SIGTERM};
 
 use super::arguments::{AuditPlan, AuditedProgram};
-use crate::output::{Failure, warn};
+use crate::output::{ToolFailure, warn};
 
 /// A program with its counter. A command started here is killed on drop at the latest.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(crate) struct RunningProgram {
 impl RunningProgram {
     /// Starts the command or attaches to the process. Warns if eBPF is not used. The program's
     /// output goes to standard error, because standard output is for the report.
-    pub(crate) fn new(program: &AuditedProgram, plan: &AuditPlan) -> Result<Self, Failure> {
+    pub(crate) fn new(program: &AuditedProgram, plan: &AuditPlan) -> Result<Self, ToolFailure> {
         let (counter, command) = match program {
             AuditedProgram::Command(words) => (start(words, plan)?, line(words)),
             AuditedProgram::Process(pid) => {
@@ -44,7 +44,7 @@ impl RunningProgram {
     }
 
     /// Waits for the exit, for at most `timeout`. True if the program has ended.
-    pub(crate) fn wait(&mut self, timeout: Duration) -> Result<bool, Failure> {
+    pub(crate) fn wait(&mut self, timeout: Duration) -> Result<bool, ToolFailure> {
         if self.end.is_none() {
             self.end = self.counter.wait(Some(timeout)).map_err(failure)?;
         }
@@ -52,23 +52,23 @@ impl RunningProgram {
     }
 
     /// The counts so far.
-    pub(crate) fn snapshot(&self) -> Result<CallCounts, Failure> {
+    pub(crate) fn snapshot(&self) -> Result<CallCounts, ToolFailure> {
         self.counter.snapshot().map_err(failure)
     }
 
     /// Restarts the timeline.
-    pub(crate) fn record(&self) -> Result<(), Failure> {
+    pub(crate) fn record(&self) -> Result<(), ToolFailure> {
         self.counter.record().map_err(failure)
     }
 
     /// The timeline since then, if it was requested.
-    pub(crate) fn timeline(&self) -> Result<Option<Timeline>, Failure> {
+    pub(crate) fn timeline(&self) -> Result<Option<Timeline>, ToolFailure> {
         self.counter.timeline().map_err(failure)
     }
 
     /// The counts once the program is idle: after the client closes, the program still closes its
     /// end. A runnable or traced program is not idle. Gives up after two seconds.
-    pub(crate) fn settled(&mut self) -> Result<CallCounts, Failure> {
+    pub(crate) fn settled(&mut self) -> Result<CallCounts, ToolFailure> {
         let mut before = self.snapshot()?;
         let mut quiet = 0;
         for _ in 0..SETTLE_POLLS_MAX {
@@ -102,7 +102,7 @@ impl RunningProgram {
     }
 
     /// Stops a started command with SIGTERM, and with SIGKILL after the timeout.
-    pub(crate) fn stop(mut self) -> Result<(), Failure> {
+    pub(crate) fn stop(mut self) -> Result<(), ToolFailure> {
         if !self.is_ours || self.end.is_some() {
             return Ok(());
         }
@@ -114,11 +114,11 @@ impl RunningProgram {
         if self.kill()? {
             return Ok(());
         }
-        Err(Failure::new(&self.command, "no exit after SIGKILL"))
+        Err(ToolFailure::new(&self.command, "no exit after SIGKILL"))
     }
 
     /// Kills the program and then its adopted descendants. True if all have ended.
-    fn kill(&mut self) -> Result<bool, Failure> {
+    fn kill(&mut self) -> Result<bool, ToolFailure> {
         for _ in 0..KILLS_MAX {
             self.counter.signal(SIGKILL).map_err(failure)?;
             if self.wait(KILL_TIME)? {
@@ -137,7 +137,7 @@ impl Drop for RunningProgram {
     }
 }
 
-fn start(words: &[OsString], plan: &AuditPlan) -> Result<Counter, Failure> {
+fn start(words: &[OsString], plan: &AuditPlan) -> Result<Counter, ToolFailure> {
     let (program, arguments) = words.split_first().expect("a command has a word");
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::from(io::stderr()));
@@ -176,8 +176,8 @@ fn is_idle(pid: u32) -> bool {
     !threads.is_ok_and(|threads| threads.flatten().any(has_work))
 }
 
-fn failure(error: AuditError) -> Failure {
-    Failure::Message(error.to_string())
+fn failure(error: AuditError) -> ToolFailure {
+    ToolFailure::Message(error.to_string())
 }
 
 /// Poll interval of a busy program.

@@ -9,7 +9,7 @@ use fulmar_load::tls::{ClientOptions, Identity, Roots, Verify};
 use fulmar_load::{LoadError, Options, Sources, Until};
 
 use crate::files::{self, InputFile};
-use crate::output::{Failure, warn};
+use crate::output::{ToolFailure, warn};
 use crate::{descriptors, durations, fields, numbers};
 
 /// The options of a load, except its URLs.
@@ -94,7 +94,7 @@ pub(crate) struct TrafficArguments {
 
 impl TrafficArguments {
     /// The load on these URLs. `usual` is the end without a number of requests or a duration.
-    pub(crate) fn options(&self, urls: &[String], usual: Until) -> Result<Options, Failure> {
+    pub(crate) fn options(&self, urls: &[String], usual: Until) -> Result<Options, ToolFailure> {
         let body_file = self.body.as_deref().and_then(|text| text.strip_prefix('@'));
         let body_file = body_file.map(|path| InputFile::from(OsString::from(path)));
         let inputs = [
@@ -133,7 +133,7 @@ impl TrafficArguments {
         })
     }
 
-    fn tls(&self) -> Result<ClientOptions, Failure> {
+    fn tls(&self) -> Result<ClientOptions, ToolFailure> {
         let roots = match &self.cacert {
             None => Roots::platform(),
             Some(InputFile::Path(path)) => Roots::empty().file(path),
@@ -154,20 +154,20 @@ impl TrafficArguments {
 }
 
 /// Converts an error. Invalid options are usage errors.
-pub(crate) fn failure(error: &LoadError) -> Failure {
+pub(crate) fn failure(error: &LoadError) -> ToolFailure {
     let message = error.to_string();
     match error {
         LoadError::Options(_)
         | LoadError::Target { .. }
         | LoadError::Header { .. }
-        | LoadError::Request(_) => Failure::Usage(message),
-        _ => Failure::Message(message),
+        | LoadError::Request(_) => ToolFailure::Usage(message),
+        _ => ToolFailure::Message(message),
     }
 }
 
 /// Reduces the connections to the descriptor limit. An embedded server needs a descriptor for each
 /// too.
-pub(crate) fn fit(options: &mut Options, embedded: bool) -> Result<(), Failure> {
+pub(crate) fn fit(options: &mut Options, embedded: bool) -> Result<(), ToolFailure> {
     let threads = usize::try_from(options.threads).unwrap_or(usize::MAX);
     let budget = descriptors::for_connections(threads)?;
     let budget = budget.shared(if embedded { 2 } else { 1 });

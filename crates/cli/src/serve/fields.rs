@@ -1,10 +1,10 @@
 //! Header fields for every response, checked at start.
 
-use crate::output::Failure;
+use crate::output::ToolFailure;
 use fulmar_proto::HeaderBuf;
 
 /// The checked fields.
-pub(super) fn of(fields: &[(String, String)]) -> Result<HeaderBuf, Failure> {
+pub(super) fn of(fields: &[(String, String)]) -> Result<HeaderBuf, ToolFailure> {
     let mut checked = HeaderBuf::new();
     for (name, value) in fields {
         if let Some(reserved) = RESERVED.iter().find(|reserved| reserved.eq_ignore_ascii_case(name))

@@ -10,7 +10,7 @@ use super::arguments::{AccessArguments, ServeArguments};
 use super::listen_address::ListenAddress;
 use super::usage;
 use crate::files::{self, InputFile};
-use crate::output::Failure;
+use crate::output::ToolFailure;
 
 /// All listen addresses with their layers.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(super) struct Listeners {
 
 impl Listeners {
     /// Reads certificates and keys.
-    pub(super) fn new(arguments: &ServeArguments) -> Result<Self, Failure> {
+    pub(super) fn new(arguments: &ServeArguments) -> Result<Self, ToolFailure> {
         let access = &arguments.access;
         Ok(Self {
             places: arguments.listen.clone(),
@@ -82,7 +82,7 @@ pub(super) fn url(address: &Address, tls: bool, path: &str) -> String {
     }
 }
 
-fn tls(access: &AccessArguments) -> Result<Option<ServerTls>, Failure> {
+fn tls(access: &AccessArguments) -> Result<Option<ServerTls>, ToolFailure> {
     let (certs, keys) = (&access.tls_cert, &access.tls_key);
     if certs.len() != keys.len() {
         let (certs, keys) = (certs.len(), keys.len());
@@ -109,7 +109,7 @@ fn tls(access: &AccessArguments) -> Result<Option<ServerTls>, Failure> {
     };
     let identities = certs.iter().zip(keys);
     let identities = identities.map(|(cert, key)| Ok(Identity::new(cert.pem()?, key.pem()?)));
-    let identities = identities.collect::<Result<_, Failure>>()?;
+    let identities = identities.collect::<Result<_, ToolFailure>>()?;
     let options = ServerOptions { identities, client_auth, ..ServerOptions::default() };
-    ServerTls::new(options).map(Some).map_err(|error| Failure::Message(error.to_string()))
+    ServerTls::new(options).map(Some).map_err(|error| ToolFailure::Message(error.to_string()))
 }

@@ -4,10 +4,13 @@ use fulmar_host::{Outcome, Usage};
 
 use super::arguments::ServeArguments;
 use super::watch::logs_to_stdout;
-use crate::output::{Failure, print_stdout, warn};
+use crate::output::{ToolFailure, print_stdout, warn};
 use crate::{loops, table};
 
-pub(super) fn print(arguments: &ServeArguments, outcomes: &[Outcome<u64>]) -> Result<(), Failure> {
+pub(super) fn print(
+    arguments: &ServeArguments,
+    outcomes: &[Outcome<u64>],
+) -> Result<(), ToolFailure> {
     let requests: u64 = outcomes.iter().map(|outcome| outcome.report).sum();
     let usage: Usage = outcomes.iter().map(|outcome| outcome.usage).sum();
     if usage.accept_failures > 0 {

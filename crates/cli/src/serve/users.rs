@@ -10,16 +10,16 @@ use super::arguments::ServeArguments;
 use super::listen_address::ListenAddress;
 use super::usage;
 use crate::files::InputFile;
-use crate::output::{Failure, warn};
+use crate::output::{ToolFailure, warn};
 
 /// The guard; `None` without `--auth`.
-pub(super) fn guard(arguments: &ServeArguments) -> Result<Option<Guard>, Failure> {
+pub(super) fn guard(arguments: &ServeArguments) -> Result<Option<Guard>, ToolFailure> {
     let Some(auth) = &arguments.access.auth else { return Ok(None) };
     let users = match auth.split_once(':') {
         Some((user, password)) => one(user, password)?,
         None => file(auth)?,
     };
-    let no_random = |error| Failure::new("cannot get random bytes", error);
+    let no_random = |error| ToolFailure::new("cannot get random bytes", error);
     let gate = Gate::new(GateOptions::basic(REALM), users, secret().map_err(no_random)?);
     let gate = gate.map_err(|error| usage("--auth", error))?;
     Guard::new(gate).map(Some).map_err(no_random)
@@ -46,7 +46,7 @@ pub(super) fn warn_if_insecure(arguments: &ServeArguments) {
     }
 }
 
-fn one(user: &str, password: &str) -> Result<Htpasswd, Failure> {
+fn one(user: &str, password: &str) -> Result<Htpasswd, ToolFailure> {
     if user.is_empty() || password.is_empty() {
         return Err(usage("--auth", "expected USER:PASSWORD, both not empty, or a FILE"));
     }
@@ -58,11 +58,12 @@ fn one(user: &str, password: &str) -> Result<Htpasswd, Failure> {
     Htpasswd::parse(&format!("{user}:{password}")).map_err(|error| usage("--auth", error))
 }
 
-fn file(path: &str) -> Result<Htpasswd, Failure> {
+fn file(path: &str) -> Result<Htpasswd, ToolFailure> {
     let bytes = InputFile::from(OsString::from(path)).read()?;
-    let text = String::from_utf8(bytes)
-        .map_err(|error| Failure::new(format!("{path}: cannot read users and passwords"), error))?;
-    let users = Htpasswd::parse(&text).map_err(|error| Failure::new(path, error))?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        ToolFailure::new(format!("{path}: cannot read users and passwords"), error)
+    })?;
+    let users = Htpasswd::parse(&text).map_err(|error| ToolFailure::new(path, error))?;
     if let Some((user, cost)) = users.slow_users().max_by_key(|(_, cost)| *cost) {
         warn(&format!(
             "{path}: bcrypt cost {cost} of user '{user}' exceeds {COST_WARN}: each login takes \
@@ -78,7 +79,7 @@ fn file(path: &str) -> Result<Htpasswd, Failure> {
         ));
     }
     match users.is_empty() {
-        true => Err(Failure::new(path, "no users in the file")),
+        true => Err(ToolFailure::new(path, "no users in the file")),
         false => Ok(users),
     }
 }

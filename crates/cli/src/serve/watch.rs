@@ -15,7 +15,7 @@ use fulmar_tls::ServerTls;
 use super::arguments::{AccessLogFormat, ServeArguments};
 use super::failure;
 use crate::files::OutputFile;
-use crate::output::{Failure, warn};
+use crate::output::{ToolFailure, warn};
 use crate::signals;
 
 /// The access log, shared by all threads.
@@ -27,9 +27,9 @@ pub(super) struct LogFile {
 }
 
 impl LogFile {
-    pub(super) fn open(arguments: &ServeArguments) -> Result<Option<Self>, Failure> {
+    pub(super) fn open(arguments: &ServeArguments) -> Result<Option<Self>, ToolFailure> {
         let Some(file) = &arguments.logging.access_log else { return Ok(None) };
-        let fd = open(file).map_err(|error| Failure::new(file.name().display(), error))?;
+        let fd = open(file).map_err(|error| ToolFailure::new(file.name().display(), error))?;
         let format = match arguments.logging.log_format {
             AccessLogFormat::Combined => Format::Combined,
             AccessLogFormat::Json => Format::Json,
@@ -96,12 +96,12 @@ impl Reload {
     }
 
     /// Reloads at every SIGHUP. Without files to reload, the signal ends the process as usual.
-    pub(super) fn watch(self) -> Result<(), Failure> {
+    pub(super) fn watch(self) -> Result<(), ToolFailure> {
         if self.log.is_none() && self.tls.is_none() {
             return Ok(());
         }
         signals::on_hangup(move || self.reload())
-            .map_err(|error| Failure::new("cannot install signal handlers", error))
+            .map_err(|error| ToolFailure::new("cannot install signal handlers", error))
     }
 
     fn reload(&self) {
@@ -128,7 +128,7 @@ impl Reload {
 pub(super) fn serve_metrics(
     arguments: &ServeArguments,
     metrics: Metrics,
-) -> Result<Running<()>, Failure> {
+) -> Result<Running<()>, ToolFailure> {
     let place = arguments.logging.metrics.as_ref().expect("--metrics is given");
     let limits = Limits { connections_max: METRICS_CONNECTIONS_MAX, ..Limits::default() };
     let calls = move || Calls::new(metrics.page(), sys::now(), sys::wall_clock);
