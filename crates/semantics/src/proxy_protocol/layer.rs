@@ -17,7 +17,7 @@ use super::{HeaderError, ProxyProtocolHeader, decode};
 /// use fulmar_semantics::proxy_protocol::{ProxyProtocol, TrustedSources};
 /// use std::net::SocketAddr;
 ///
-/// Creates the layers of a listener; connections from other sources are closed.
+/// // Creates the layers of a listener; connections from other sources are closed.
 /// let trusted: TrustedSources = "192.0.2.0/24".parse().unwrap();
 /// let make = move |peer: SocketAddr| -> Option<Box<dyn Layer>> {
 ///     trusted.allows(peer.ip()).then(|| Box::new(ProxyProtocol::new(None)) as _)
