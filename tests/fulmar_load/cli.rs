@@ -273,7 +273,10 @@ fn connections_are_reduced_to_the_descriptor_limit() {
     let ended = shell(line, &serve.url("/bytes/128"));
     assert!(ended.status.success(), "{ended:?}");
     assert!(ended.stderr.starts_with("fulmar: 500 connections exceed the limit"), "{ended:?}");
-    assert!(ended.stderr.contains("128 descriptors") && ended.stderr.contains(" 64"), "{ended:?}");
+    assert!(
+        ended.stderr.contains("128 file descriptors") && ended.stderr.contains(" 64"),
+        "{ended:?}"
+    );
     let report = Report::of(&ended);
     assert_eq!((report.requests(), report.errors()), (2_000, vec![]), "{report:?}");
     assert_eq!(report.count("/connections/held"), 64, "{report:?}");

@@ -48,8 +48,8 @@ fn ticks_while_waiting(serve: &Serve, client: &mut Client, wall: Duration) -> u6
 fn reduced_connections_are_reported_with_both_numbers() {
     let tree = Tree::new();
     let mut serve = start_limited(&tree.root(), &["--max-connections", "1000"]);
-    let line = serve.process.wait_stderr("do not fit");
-    assert!(line.contains("1000 connections") && line.contains("128 descriptors"), "{line}");
+    let line = serve.process.wait_stderr("exceed the limit");
+    assert!(line.contains("1000 connections") && line.contains("128 file descriptors"), "{line}");
     assert_eq!(serve.end(Signal::TERM).status.code(), Some(0));
     // The default needs no message.
     let ended = start_limited(&tree.root(), &[]).end(Signal::TERM);

@@ -118,7 +118,7 @@ impl fmt::Display for Error {
             }
             Self::NoDescriptors { limit, needed } => write!(
                 f,
-                "too few descriptors: the limit is {limit} (ulimit -Hn), and at least {needed} are \
+                "too many open files: the limit is {limit} (ulimit -Hn), and at least {needed} are \
                  needed; raise the limit"
             ),
             Self::Privileges { what, error } => write!(f, "cannot {what}: {error}"),
