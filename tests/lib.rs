@@ -5,6 +5,7 @@ pub mod alone;
 pub mod app;
 pub mod asker;
 pub mod beside;
+pub mod budget;
 pub mod buffers;
 pub mod byhand;
 pub mod cases;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use allocation_counter::measure;
 use fulmar_proxy::Proxy;
 use fulmar_sys::{self as sys, Call, Ledger};
+use fulmar_tests::budget::budget;
 use fulmar_tests::loops::{Loop, OwnLoop, client};
 use fulmar_tests::relay::configured;
 
@@ -97,16 +98,17 @@ fn a_kept_exchange_allocates_nothing() {
                 bench.exchange(&mut stream, GET, ANSWER);
             }
         });
-        assert_eq!(spent.count_total, 0, "{frontend:?} {backend:?}: {spent:?}");
+        let most = budget("allocations", "proxy");
+        assert_eq!(spent.count_total, most, "{frontend:?} {backend:?}: {spent:?}");
     }
 }
 
 #[test]
 fn a_line_of_the_log_and_a_changed_response_cost_few_allocations() {
-    for (frontend, backend, max) in [
-        ("  option httplog\n  log global", "", 18),
-        ("", "  http-response set-header X-A b", 6),
-        ("", "  cookie S insert indirect", 6),
+    for (frontend, backend, name) in [
+        ("  option httplog\n  log global", "", "proxy_log_line"),
+        ("", "  http-response set-header X-A b", "proxy_set_header"),
+        ("", "  cookie S insert indirect", "proxy_cookie"),
     ] {
         let mut bench = Bench::new(frontend, backend);
         let mut stream = client(bench.address);
@@ -119,7 +121,10 @@ fn a_line_of_the_log_and_a_changed_response_cost_few_allocations() {
             }
         });
         let each = spent.count_total / 100;
-        assert!(each <= max, "{frontend:?} {backend:?}: {each} for each exchange");
+        assert!(
+            each <= budget("allocations", name),
+            "{frontend:?} {backend:?}: {each} for each exchange"
+        );
     }
 }
 
@@ -144,7 +149,8 @@ fn an_idle_client_costs_little_and_a_crowd_gives_back_what_it_had() {
         }
     });
     let each = held.bytes_current / (CLIENTS as i64 - 10);
-    assert!(each <= 400, "{each} bytes for each idle client");
+    let most = i64::try_from(budget("memory", "proxy_idle")).expect("it is small");
+    assert!(each <= most, "{each} bytes for each idle client");
     let given_back = measure(|| {
         drop(streams);
         bench.proxy.turn_until(|proxy| proxy.engine().clients() == 0);
@@ -179,7 +185,8 @@ fn a_short_client_with_a_server_that_is_kept_costs_six_calls() {
     let before = Ledger::here();
     run(50);
     let spent = Ledger::here() - before;
-    assert!(calls(&spent) <= 6 * 50 + LATE, "{} calls: {spent:?}", calls(&spent));
+    let each = budget("system_calls", "proxy_short");
+    assert!(calls(&spent) <= each * 50 + LATE, "{} calls: {spent:?}", calls(&spent));
     assert_eq!(spent.count(Call::fcntl).calls + spent.count(Call::setsockopt).calls, 0);
 }
 
@@ -204,7 +211,8 @@ fn closing_on_both_sides_costs_ten_calls() {
     let before = Ledger::here();
     run(50);
     let spent = Ledger::here() - before;
-    assert!(calls(&spent) <= 10 * 50 + LATE, "{} calls: {spent:?}", calls(&spent));
+    let each = budget("system_calls", "proxy_close");
+    assert!(calls(&spent) <= each * 50 + LATE, "{} calls: {spent:?}", calls(&spent));
 }
 
 /// Answers long enough to leave in pieces of their own, which all have come when they are read: each
@@ -275,5 +283,6 @@ fn a_body_that_passes_costs_three_turns() {
     let spent = Ledger::here() - before;
     assert!(spent.count(Call::splice).calls >= 20, "it passes: {spent:?}");
     assert!(spent.count(Call::epoll_wait).calls <= 30 + 5, "{spent:?}"); // or it is late
-    assert!(calls(&spent) <= 9 * 10, "{} calls: {spent:?}", calls(&spent));
+    let each = budget("system_calls", "proxy_spliced");
+    assert!(calls(&spent) <= each * 10, "{} calls: {spent:?}", calls(&spent));
 }

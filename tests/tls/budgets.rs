@@ -10,6 +10,7 @@ use fulmar_serve::{Files, FilesOptions, Options};
 use fulmar_server::{Calls, Limits, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call, Ledger};
 use fulmar_tests::asker::Asker;
+use fulmar_tests::budget::budget;
 use fulmar_tests::certs::{Certs, Who};
 use fulmar_tests::https::{self, Https, client_tls, layers, server_tls};
 use fulmar_tests::loops::{AppLoop, LISTENER, Loop, OwnLoop};
@@ -132,7 +133,8 @@ fn an_idle_session_holds_no_buffer() {
     let freed = measure(|| clients.clear());
     let (both, client) = (each(both.bytes_current), each(freed.bytes_current));
     println!("idle: a client's session {client} bytes, a server's {}", both - client);
-    assert!(client <= 4_096 && both - client <= 4_096, "{client}, {}", both - client);
+    let most = budget("memory", "tls_idle");
+    assert!(client <= most && both - client <= most, "{client}, {}", both - client);
 }
 
 const SESSIONS: usize = 100;
@@ -240,6 +242,7 @@ fn a_small_answer_is_one_record_and_one_send() {
     for target in ["/bytes/128", "/tiny"] {
         let spent = spent_on(&certs, root.path(), target);
         assert_only(&spent, &[Call::recv, Call::send, Call::epoll_wait]);
+        assert_eq!(spent.total(), 100 * budget("system_calls", "tls_kept"));
         assert_eq!(spent.clock_reads(), 100, "of our clock; rustls asks for none");
     }
 }
@@ -249,6 +252,7 @@ fn a_large_file_is_read_once_and_sent_once() {
     let (certs, root) = (Certs::new(), root());
     let spent = spent_on(&certs, root.path(), "/large");
     assert_only(&spent, &[Call::recv, Call::pread64, Call::sendmsg, Call::epoll_wait]);
+    assert_eq!(spent.total(), 100 * budget("system_calls", "tls_file"));
 }
 
 #[test]
