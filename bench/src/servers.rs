@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::BenchError;
 use crate::http::{HttpConnection, HttpResponse};
-use crate::lab::{CPeer, CallFigures, Child, Lab, count, cpu_us, json, last, memory};
+use crate::lab::{CPeer, CallFigures, Child, Lab, count, cpu_us, json, last, memory, wrapped};
 use crate::loads::callgrind;
 
 pub(crate) use nginx::NginxServer;
@@ -49,6 +49,8 @@ pub(crate) enum OwnLedger {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wrapper<'a> {
     No,
+    /// With the lowest priority: clients of the same core go first.
+    Nice,
     /// After everything else on its core.
     Last,
     /// Under callgrind, which writes to this file.
@@ -59,6 +61,7 @@ impl Wrapper<'_> {
     pub(crate) fn apply(self, command: Command) -> Command {
         match self {
             Self::No => command,
+            Self::Nice => wrapped("nice", &["-n", "19"], &command),
             Self::Last => last(&command),
             Self::Callgrind(out) => callgrind(&command, out, &[]),
         }

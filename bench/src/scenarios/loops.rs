@@ -48,7 +48,7 @@ fn kept(connections: u32, calls: f64) -> LoadCase {
     LoadCase {
         calls: Some(calls),
         saturating: Some(load),
-        is_last: false,
+        saturated_under: Wrapper::No,
         ..LoadCase::new(row, "/bytes/128", BenchLoad::kept(connections))
     }
 }

@@ -56,7 +56,7 @@ fn memory(case: LoadCase) -> LoadCase {
 }
 
 fn serve(lab: &Lab, sheet: &mut Sheet, case: LoadCase) -> Result<(), BenchError> {
-    let case = LoadCase { peers: &["nginx"], is_last: false, ..case };
+    let case = LoadCase { peers: &["nginx"], saturated_under: Wrapper::No, ..case };
     measure(lab, sheet, &case, &|side, wrapper| match side {
         FULMAR => {
             let cpus = &lab.cores.server;
@@ -168,7 +168,8 @@ fn embedded(
     // Handshakes are the work of the cryptographic library.
     let counts = case.load.program != LoadProgram::Handshakes;
     let instructed = counts.then_some(case.instructed.unwrap_or([2_000, 8_000]));
-    let case = LoadCase { peers, eagain: Some(EAGAIN_MAX), instructed, ..case };
+    let (eagain, saturated_under) = (Some(EAGAIN_MAX), Wrapper::Nice);
+    let case = LoadCase { peers, eagain, instructed, saturated_under, ..case };
     let start = |side: &str, wrapper: Wrapper<'_>| {
         BenchServer::embedded(lab, side, key.as_deref(), deferred, wrapper)
     };

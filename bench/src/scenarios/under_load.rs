@@ -29,8 +29,8 @@ pub(super) struct LoadCase {
     pub(super) only_times: bool,
     /// The two run lengths of callgrind; their difference is counted.
     pub(super) instructed: Option<[u32; 2]>,
-    /// fulmar runs after everything else of its core when it is saturated.
-    pub(super) is_last: bool,
+    /// What a saturated side runs under.
+    pub(super) saturated_under: Wrapper<'static>,
 }
 
 impl LoadCase {
@@ -47,7 +47,7 @@ impl LoadCase {
             eagain: None,
             only_times: false,
             instructed: None,
-            is_last: true,
+            saturated_under: Wrapper::Last,
         }
     }
 
@@ -143,8 +143,7 @@ fn saturated(
         let rounds = if is_ours { lab.few_rounds() } else { 1 };
         let seconds = if is_ours { lab.seconds() } else { lab.seconds().min(COUNTED_S) };
         let mut one = || {
-            let wrapper = if case.is_last { Wrapper::Last } else { Wrapper::No };
-            let server = start(side, wrapper)?;
+            let server = start(side, case.saturated_under)?;
             for _ in 0..rounds {
                 let mut requests = 0.0;
                 let load = case.saturating.unwrap_or(case.load);
