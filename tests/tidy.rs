@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crates::{crates_on_the_map, edges};
+use modules::{CYCLES, import_cycles};
 
 /// A file of the repository.
 struct File {
@@ -56,6 +57,11 @@ fn every_system_call_is_entered_in_the_ledger() {
 #[test]
 fn crates_import_whom_they_may() {
     assert_none(edges(&tree(), ALLOWED));
+}
+
+#[test]
+fn modules_import_their_siblings_in_one_direction() {
+    assert_none(import_cycles(&tree(), CYCLES));
 }
 
 #[test]
@@ -757,6 +763,8 @@ const LINES_MAX: usize = 800;
 
 #[path = "tidy/crates.rs"]
 mod crates;
+#[path = "tidy/modules.rs"]
+mod modules;
 #[path = "tidy/packages.rs"]
 mod packages;
 #[path = "tidy/rules_can_fail.rs"]

@@ -1,5 +1,6 @@
 //! Each rule of the tidy test, held against something bad and something good.
 
+use super::modules::Cycles;
 use super::packages::{compiled_in_c, other_default, too_many, undocumented_features};
 use super::*;
 
@@ -89,6 +90,30 @@ fn new_edges() {
     assert_eq!(check("[dependencies]\n[dev-dependencies]"), 2);
     assert_eq!(check("[dependencies"), 2);
     assert_eq!(edges(&[file("crates/x/Cargo.toml", "")], &rule).len(), 1);
+}
+
+#[test]
+fn modules_that_import_each_other() {
+    let check = |a: &str, b: &str, accepted: &[Cycles]| {
+        let files = [
+            file("crates/proto/src/lib.rs", "mod a;\nmod b;\npub use b::B;"),
+            file("crates/proto/src/a.rs", a),
+            file("crates/proto/src/a/below.rs", "use crate::b::C;"),
+            file("crates/proto/src/b/mod.rs", b),
+        ];
+        import_cycles(&files, accepted).len()
+    };
+    assert_eq!(check("mod below;", "struct B;", &[]), 0);
+    assert_eq!(check("use crate::B;", "fn b() { crate::c::d() }", &[]), 0);
+    assert_eq!(check("mod below;", "use super::a::A;", &[]), 1, "through a submodule");
+    assert_eq!(check("", "use crate::{B, a::{A, D as E}};", &[]), 1, "in a tree of imports");
+    assert_eq!(check("use crate::B;", "fn b() { super::a::c() }", &[]), 1, "in an expression");
+    assert_eq!(check("", "#[cfg(test)]\nmod tests { use crate::a::A; }", &[]), 0, "in tests");
+    assert_eq!(check("", "// crate::a::A\n\"crate::a::A\"", &[]), 0, "not in code");
+    let row = |modules_max| [Cycles { parent: "proto", modules_max, reason: "" }];
+    assert_eq!(check("", "use super::a::A;", &row(2)), 0);
+    assert_eq!(check("", "use super::a::A;", &row(1)), 1, "more modules than accepted");
+    assert_eq!(check("", "", &row(2)), 1, "a row without cycles");
 }
 
 #[test]

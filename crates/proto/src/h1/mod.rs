@@ -33,7 +33,6 @@ use crate::outbox::Outbox;
 use crate::transmit::{Segment, Transmit};
 
 mod side;
-
 mod recv;
 mod send;
 
