@@ -87,8 +87,7 @@ pub struct H1<S: Side> {
     held: bool,
     /// Server: a peer is told that it is late that has not said anything at all.
     answers_silence: bool,
-    /// Client: no byte of the only outstanding request, which is not the first one, has left: so
-    /// nothing can be its answer.
+    /// Client: of the only outstanding request, not the first, no byte was sent: no response yet.
     unasked: bool,
     /// Bytes followed the message in hand. Client: they follow the last response and belong to no
     /// request. Server: if the request is the last one, they are drained before the close.
