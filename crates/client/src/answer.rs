@@ -4,7 +4,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use fulmar_proto::{BodyLen, Response};
 use fulmar_semantics::coding::ContentDecoder;
-use fulmar_semantics::redirect::{Ask, Decision, Hop, decide, referer};
+use fulmar_semantics::redirect::{Decision, Hop, NextMethod, decide, referer};
 use fulmar_semantics::retry_after::retry_after;
 use url::Url;
 
@@ -88,7 +88,7 @@ impl State {
             Decision::Stop => return Ok(None),
             Decision::Follow(follow) => follow,
         };
-        if follow.ask == Ask::Same {
+        if follow.next_method == NextMethod::Same {
             self.may_repeat(id)?;
         }
         let referer = referer(request.url(), &follow.url);

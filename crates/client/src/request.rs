@@ -12,7 +12,7 @@ use fulmar_semantics::auth::{self, Credentials};
 use fulmar_semantics::coding;
 use fulmar_semantics::form::EncodedForm;
 use fulmar_semantics::proxy::Login;
-use fulmar_semantics::redirect::{Ask, Follow, OriginChange};
+use fulmar_semantics::redirect::{Follow, NextMethod, OriginChange};
 
 use crate::error::BuildError;
 use crate::key::{Hashed, Key, Protocol, Route};
@@ -258,7 +258,7 @@ impl Request {
         draft.target = Target::from_url(follow.url.clone()).map_err(BuildError::Url)?;
         draft.method = hop.method.as_str().into();
         draft.headers = headers;
-        if follow.ask == Ask::Retrieve {
+        if follow.next_method == NextMethod::Retrieve {
             draft.body = Body::Empty;
         }
         if follow.origin == OriginChange::Other {
@@ -459,7 +459,7 @@ impl Draft {
     /// What is sent without a challenge: a token always, a password if the options say so.
     fn unasked(&self) -> Option<Vec<u8>> {
         let credentials = self.credentials.as_deref()?;
-        let mut session = auth::AuthSession::unasked(credentials)?;
+        let mut session = auth::AuthSession::preemptive(credentials)?;
         let token = session.scheme() == auth::Scheme::Bearer;
         (token || self.options.unasked).then(|| fixed(&mut session))
     }
@@ -473,7 +473,7 @@ fn password(login: &Login) -> Result<Credentials, BuildError> {
 
 /// The value for Basic, which cannot carry a user with a colon (RFC 7617 §2).
 pub(crate) fn basic(login: &Login) -> Result<Vec<u8>, BuildError> {
-    let session = auth::AuthSession::unasked(&password(login)?);
+    let session = auth::AuthSession::preemptive(&password(login)?);
     let mut session = session.ok_or_else(|| BuildError::Field("Proxy-Authorization".to_owned()))?;
     Ok(fixed(&mut session))
 }

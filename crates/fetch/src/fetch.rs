@@ -356,7 +356,7 @@ impl Fetch {
                 self.splice(context, at, len);
             }
             Resumption::Complete => job.attempt.is_whole = true,
-            Resumption::AskAgain => job.attempt.refused = Some(FetchFault::Changed),
+            Resumption::RequestAgain => job.attempt.refused = Some(FetchFault::Changed),
             Resumption::Restart => self.begin_body(context, at, headers, len)?,
             Resumption::Other if matches!(status, 200..=299) && status != 206 => {
                 self.begin_body(context, at, headers, len)?;

@@ -122,7 +122,7 @@ pub enum Resumption {
     Complete,
     /// The received part is of another version, and the response does not replace it: discard it,
     /// and repeat the request without a range.
-    AskAgain,
+    RequestAgain,
     /// Another response, such as 404 or 302: the received part is unchanged.
     Other,
 }
@@ -145,7 +145,7 @@ impl Resume {
         match (status, range) {
             (200, _) => Ok(Resumption::Restart),
             (206, Some(ContentRange::Bytes { .. })) if !self.validator.holds_for(headers) => {
-                Ok(Resumption::AskAgain)
+                Ok(Resumption::RequestAgain)
             }
             (206, Some(ContentRange::Bytes { first, last, total })) => {
                 if first != self.have {
@@ -157,7 +157,7 @@ impl Resume {
             (416, Some(ContentRange::Unsatisfied { total })) if total == self.have => {
                 Ok(Resumption::Complete)
             }
-            (416, _) => Ok(Resumption::AskAgain),
+            (416, _) => Ok(Resumption::RequestAgain),
             _ => Ok(Resumption::Other),
         }
     }
@@ -302,13 +302,13 @@ mod tests {
         assert_eq!(of(&resume, 206, &[part, same]), on(10, Some(20)));
         let open = ("Content-Range", "bytes 10-14/*");
         assert_eq!(of(&resume, 206, &[open, same]), on(5, None));
-        assert_eq!(of(&resume, 206, &[part, other]), Ok(Resumption::AskAgain));
-        assert_eq!(of(&resume, 206, &[part, ("ETag", "W/\"x\"")]), Ok(Resumption::AskAgain));
-        assert_eq!(of(&resume, 206, &[part]), Ok(Resumption::AskAgain), "the ETag is missing");
+        assert_eq!(of(&resume, 206, &[part, other]), Ok(Resumption::RequestAgain));
+        assert_eq!(of(&resume, 206, &[part, ("ETag", "W/\"x\"")]), Ok(Resumption::RequestAgain));
+        assert_eq!(of(&resume, 206, &[part]), Ok(Resumption::RequestAgain), "the ETag is missing");
         assert_eq!(of(&dated, 206, &[part]), on(10, Some(20)));
         assert_eq!(of(&dated, 206, &[part, ("Last-Modified", OLD)]), on(10, Some(20)));
         let changed = of(&dated, 206, &[part, ("Last-Modified", YOUNG)]);
-        assert_eq!(changed, Ok(Resumption::AskAgain));
+        assert_eq!(changed, Ok(Resumption::RequestAgain));
         let elsewhere = ("Content-Range", "bytes 0-19/20");
         let error = RangeError::OtherOffset { requested: 10, got: 0 };
         assert_eq!(of(&resume, 206, &[elsewhere, same]), Err(error));
@@ -323,10 +323,10 @@ mod tests {
         assert_eq!(of(&resume, 200, &[other]), Ok(Resumption::Restart));
         let end = |total| of(&resume, 416, &[("Content-Range", total)]);
         assert_eq!(end("bytes */10"), Ok(Resumption::Complete));
-        assert_eq!(end("bytes */9"), Ok(Resumption::AskAgain));
-        assert_eq!(end("bytes */11"), Ok(Resumption::AskAgain));
-        assert_eq!(end("nonsense"), Ok(Resumption::AskAgain));
-        assert_eq!(of(&resume, 416, &[]), Ok(Resumption::AskAgain));
+        assert_eq!(end("bytes */9"), Ok(Resumption::RequestAgain));
+        assert_eq!(end("bytes */11"), Ok(Resumption::RequestAgain));
+        assert_eq!(end("nonsense"), Ok(Resumption::RequestAgain));
+        assert_eq!(of(&resume, 416, &[]), Ok(Resumption::RequestAgain));
         for status in [204, 301, 304, 401, 404, 500] {
             assert_eq!(of(&resume, status, &[part, same]), Ok(Resumption::Other));
         }

@@ -76,14 +76,14 @@ pub struct Follow {
     /// The URL. Its userinfo comes from the server, not from the user.
     pub url: Url,
     /// The method.
-    pub ask: Ask,
+    pub next_method: NextMethod,
     /// Whether the origin changes.
     pub origin: OriginChange,
 }
 
 /// The method of a redirected request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ask {
+pub enum NextMethod {
     /// The same method and body.
     Same,
     /// GET, or HEAD if that was the method, without a body.
@@ -104,7 +104,9 @@ pub enum OriginChange {
 /// # Errors
 /// A redirect that must not be followed.
 pub fn decide(policy: Policy, hop: Hop<'_>) -> Result<Decision, RedirectError> {
-    let Some(ask) = ask(policy.post, hop.status, hop.method) else { return Ok(Decision::Stop) };
+    let Some(next_method) = next_method(policy.post, hop.status, hop.method) else {
+        return Ok(Decision::Stop);
+    };
     let Some(location) = hop.location else { return Ok(Decision::Stop) };
     if hop.followed >= policy.hops_max {
         return Err(RedirectError::TooMany { max: policy.hops_max });
@@ -116,16 +118,16 @@ pub fn decide(policy: Policy, hop: Hop<'_>) -> Result<Decision, RedirectError> {
     }
     let origin =
         if url.origin() == hop.url.origin() { OriginChange::Same } else { OriginChange::Other };
-    Ok(Decision::Follow(Follow { url, ask, origin }))
+    Ok(Decision::Follow(Follow { url, next_method, origin }))
 }
 
 /// The method of the next request, if this status is a redirect. 300 leaves the choice to the user;
 /// 304 to 306 are not redirects.
-fn ask(post: Post, status: u16, method: &[u8]) -> Option<Ask> {
+fn next_method(post: Post, status: u16, method: &[u8]) -> Option<NextMethod> {
     match status {
-        301 | 302 if method == b"POST" && post == Post::BecomesGet => Some(Ask::Retrieve),
-        301 | 302 | 307 | 308 => Some(Ask::Same),
-        303 => Some(Ask::Retrieve),
+        301 | 302 if method == b"POST" && post == Post::BecomesGet => Some(NextMethod::Retrieve),
+        301 | 302 | 307 | 308 => Some(NextMethod::Same),
+        303 => Some(NextMethod::Retrieve),
         _ => None,
     }
 }
@@ -161,8 +163,8 @@ fn check_scheme(reach: Reach, from: &Url, to: &Url) -> Result<(), RedirectError>
 impl Follow {
     /// The method of the next request.
     pub fn method<'a>(&self, method: &'a [u8]) -> &'a [u8] {
-        match self.ask {
-            Ask::Retrieve if method != b"HEAD" => b"GET",
+        match self.next_method {
+            NextMethod::Retrieve if method != b"HEAD" => b"GET",
             _ => method,
         }
     }
@@ -173,7 +175,7 @@ impl Follow {
         let in_list = |list: &[&str]| list.iter().any(|n| name.eq_ignore_ascii_case(n.as_bytes()));
         let stays_behind =
             self.origin == OriginChange::Other && (in_list(PRIVATE) || in_list(private));
-        let is_of_body = self.ask == Ask::Retrieve
+        let is_of_body = self.next_method == NextMethod::Retrieve
             && (in_list(OF_BODY)
                 || name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case(b"content-")));
         !stays_behind && !is_of_body

@@ -1,7 +1,7 @@
 //! Redirects: URLs, methods, and removed fields.
 
 use fulmar_semantics::redirect::{
-    Ask, Decision, Follow, Hop, LOCATION_SIZE_MAX, OriginChange, Policy, Post, Reach,
+    Decision, Follow, Hop, LOCATION_SIZE_MAX, NextMethod, OriginChange, Policy, Post, Reach,
     RedirectError, decide, referer,
 };
 use proptest::prelude::*;
@@ -55,7 +55,7 @@ fn the_status_decides_the_method() {
             Decision::Follow(follow) => {
                 let next = follow.method(method);
                 assert_eq!(Some(next), want.map(str::as_bytes), "{status}");
-                let drops_body = follow.ask == Ask::Retrieve;
+                let drops_body = follow.next_method == NextMethod::Retrieve;
                 assert_eq!(drops_body, status == 303 || next != method, "{status}");
             }
         }
@@ -164,7 +164,7 @@ fn credentials_are_removed_on_any_change_of_origin() {
     for name in ["Accept", "User-Agent", "Content-Type", "X-Api-Keys", ""] {
         assert!(other.keeps(name.as_bytes(), &private), "{name}");
     }
-    let retrieve = Follow { ask: Ask::Retrieve, ..same };
+    let retrieve = Follow { next_method: NextMethod::Retrieve, ..same };
     for name in ["Content-Type", "content-encoding", "Content-MD5", "Expect", "Transfer-Encoding"] {
         assert!(!retrieve.keeps(name.as_bytes(), &private), "{name}");
     }

@@ -51,7 +51,7 @@ impl Htpasswd {
             }
             let password = Password::parse(password).map_err(bad)?;
             if users.insert(user.into(), password).is_some() {
-                return Err(bad(BadLine::Twice));
+                return Err(bad(BadLine::Duplicate));
             }
         }
         let decoy = users.values().find_map(|password| match password {
@@ -194,7 +194,7 @@ pub enum BadLine {
     /// The line has a control character.
     Control,
     /// The user is listed twice.
-    Twice,
+    Duplicate,
     /// The password has the prefix of a bcrypt hash, but is not one.
     Hash,
     /// The password is a hash of another algorithm.
@@ -224,7 +224,7 @@ impl fmt::Display for BadLine {
         match self {
             Self::NoColon => f.write_str("expected user:password"),
             Self::Control => f.write_str("control character in line"),
-            Self::Twice => f.write_str("duplicate user"),
+            Self::Duplicate => f.write_str("duplicate user"),
             Self::Hash => f.write_str("invalid bcrypt hash; create it with htpasswd -B"),
             Self::OtherHash => {
                 f.write_str("unsupported hash algorithm; create a bcrypt hash with htpasswd -B")
@@ -313,7 +313,7 @@ mod tests {
         for (text, number, why) in [
             ("a:b\nsecret", 2, BadLine::NoColon),
             ("a:b\u{7}", 1, BadLine::Control),
-            ("a:b\na:c", 2, BadLine::Twice),
+            ("a:b\na:c", 2, BadLine::Duplicate),
             ("\n\na:$2y$05$short", 3, BadLine::Hash),
             ("a:$apr1$x$y", 1, BadLine::OtherHash),
             ("a:{SHA}x", 1, BadLine::OtherHash),

@@ -123,7 +123,7 @@ impl Digest {
         out: &mut Vec<u8>,
     ) -> Result<(), Unsigned> {
         let DigestAlgorithm { name, hash, is_session } = self.algorithm;
-        let count = self.count.checked_add(1).ok_or(Unsigned::Spent)?;
+        let count = self.count.checked_add(1).ok_or(Unsigned::NonceExhausted)?;
         let nc = Hex::new(&count.to_be_bytes());
         let formula = Formula {
             hash,

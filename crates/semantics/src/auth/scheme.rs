@@ -35,14 +35,14 @@ pub enum Unsigned {
     /// The server requires a digest of the body, which is not available.
     BodyUnknown,
     /// The nonce was used 2^32 - 1 times.
-    Spent,
+    NonceExhausted,
 }
 
 impl fmt::Display for Unsigned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::BodyUnknown => "server requires a digest of the body, which is not available",
-            Self::Spent => "server nonce has reached its maximum count",
+            Self::NonceExhausted => "server nonce has reached its maximum count",
         })
     }
 }

@@ -68,7 +68,7 @@ impl AuthSession {
 
     /// Basic or Bearer without a challenge, for callers that know the server. `None` if the user
     /// name has a colon, which Basic does not permit (RFC 7617 §2).
-    pub fn unasked(credentials: &Credentials) -> Option<Self> {
+    pub fn preemptive(credentials: &Credentials) -> Option<Self> {
         Some(Self { proof: fixed(credentials)?, generation: 0 })
     }
 

@@ -119,14 +119,14 @@ impl Cookie {
         }
         // A server cannot distinguish `=__Host-a` from `__Host-a=`, so such a value is treated as a
         // forged name.
-        let is_forged = self.name.is_empty() && promise(&self.value).is_some();
-        let promises = Promises {
+        let is_forged = self.name.is_empty() && required_by_prefix(&self.value).is_some();
+        let attributes = PrefixAttributes {
             secure: self.is_secure,
             http_only: self.is_http_only,
             host: self.is_host_only && path == Some(b"/"),
         };
-        let is_kept = keeps_promises(&self.name, promises);
-        if is_forged || !is_kept { Err(Rejected::Prefix) } else { Ok(()) }
+        let is_satisfied = satisfies_prefix(&self.name, attributes);
+        if is_forged || !is_satisfied { Err(Rejected::Prefix) } else { Ok(()) }
     }
 
     /// Appends `name=value`, or the value alone.
@@ -170,7 +170,7 @@ pub(super) fn path_matches(path: &[u8], cookie_path: &[u8]) -> bool {
 
 /// The attributes that a name prefix requires, or that a cookie has.
 #[derive(Clone, Copy)]
-pub(super) struct Promises {
+pub(super) struct PrefixAttributes {
     /// Only over secure connections.
     pub(super) secure: bool,
     /// Not readable by scripts.
@@ -180,27 +180,28 @@ pub(super) struct Promises {
 }
 
 /// True if the attributes satisfy the prefix of the name (§4.1.3).
-pub(super) fn keeps_promises(name: &[u8], kept: Promises) -> bool {
-    promise(name).is_none_or(|promised| {
-        kept.secure && (kept.http_only || !promised.http_only) && (kept.host || !promised.host)
+pub(super) fn satisfies_prefix(name: &[u8], attributes: PrefixAttributes) -> bool {
+    required_by_prefix(name).is_none_or(|required| {
+        let http_only = attributes.http_only || !required.http_only;
+        attributes.secure && http_only && (attributes.host || !required.host)
     })
 }
 
 /// The attributes that a name requires.
-fn promise(name: &[u8]) -> Option<Promises> {
+fn required_by_prefix(name: &[u8]) -> Option<PrefixAttributes> {
     let begins = |prefix: &[u8]| {
         name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
     };
-    PREFIXES.iter().find(|(prefix, _)| begins(prefix)).map(|(_, promised)| *promised)
+    PREFIXES.iter().find(|(prefix, _)| begins(prefix)).map(|(_, required)| *required)
 }
 
 /// The first match counts. `__Http-` and `__Host-Http-` are newer than the other prefixes. Browsers
 /// enforce them, and for a client that accepts cookies only from servers they cost nothing.
-const PREFIXES: &[(&[u8], Promises)] = &[
-    (b"__Host-Http-", Promises { secure: true, http_only: true, host: true }),
-    (b"__Host-", Promises { secure: true, http_only: false, host: true }),
-    (b"__Http-", Promises { secure: true, http_only: true, host: false }),
-    (b"__Secure-", Promises { secure: true, http_only: false, host: false }),
+const PREFIXES: &[(&[u8], PrefixAttributes)] = &[
+    (b"__Host-Http-", PrefixAttributes { secure: true, http_only: true, host: true }),
+    (b"__Host-", PrefixAttributes { secure: true, http_only: false, host: true }),
+    (b"__Http-", PrefixAttributes { secure: true, http_only: true, host: false }),
+    (b"__Secure-", PrefixAttributes { secure: true, http_only: false, host: false }),
 ];
 
 /// Maximum size of name and value together, in bytes (§5.6).

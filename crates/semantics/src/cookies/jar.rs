@@ -221,7 +221,7 @@ impl Jar {
         if !cookie.is_expired(now) {
             cookies.push(cookie);
         }
-        let is_crowded = shrink(now, &mut cookies, self.limits.domain_cookies_max, event);
+        let is_full = shrink(now, &mut cookies, self.limits.domain_cookies_max, event);
         self.len += cookies.len();
         if !cookies.is_empty() {
             self.domains.insert(domain.key().into(), cookies);
@@ -229,7 +229,7 @@ impl Jar {
         if self.len > self.limits.cookies_max {
             self.make_room(now);
         }
-        if is_crowded { Err(Rejected::Crowded) } else { Ok(()) }
+        if is_full { Err(Rejected::DomainFull) } else { Ok(()) }
     }
 
     /// Removes expired cookies, then the least recently used ones. It removes a reserve at once, so

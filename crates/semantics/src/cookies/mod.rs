@@ -84,7 +84,7 @@ pub enum Rejected {
     /// The attributes do not satisfy the name's prefix: `__Secure-`, `__Host-`, `__Http-`.
     Prefix,
     /// The domain is full of `Secure` cookies, which have priority.
-    Crowded,
+    DomainFull,
 }
 
 impl fmt::Display for Rejected {
@@ -102,7 +102,7 @@ impl fmt::Display for Rejected {
             Self::HidesSecure => "cookie would hide a Secure cookie",
             Self::InsecureCrossSite => "SameSite=None needs Secure",
             Self::Prefix => "cookie attributes do not satisfy the name prefix",
-            Self::Crowded => "cookie domain is full of Secure cookies",
+            Self::DomainFull => "cookie domain is full of Secure cookies",
         })
     }
 }

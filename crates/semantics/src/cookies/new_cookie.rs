@@ -5,7 +5,7 @@
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::cookie::{PAIR_SIZE_MAX, Promises, SameSite, keeps_promises};
+use super::cookie::{PAIR_SIZE_MAX, PrefixAttributes, SameSite, satisfies_prefix};
 use super::host::CookieHost;
 use super::set_cookie::ATTRIBUTE_SIZE_MAX;
 use crate::date::format_date;
@@ -138,12 +138,16 @@ impl<'a> NewCookie<'a> {
         if (self.same_site == SameSite::None || self.partitioned) && !self.secure {
             return Err(BadCookie::Insecure);
         }
-        let promises = Promises {
+        let attributes = PrefixAttributes {
             secure: self.secure,
             http_only: self.http_only,
             host: self.domain.is_none() && self.path == Some("/"),
         };
-        if keeps_promises(self.name.as_bytes(), promises) { Ok(()) } else { Err(BadCookie::Prefix) }
+        if satisfies_prefix(self.name.as_bytes(), attributes) {
+            Ok(())
+        } else {
+            Err(BadCookie::Prefix)
+        }
     }
 }
 

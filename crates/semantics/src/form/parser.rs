@@ -279,16 +279,16 @@ fn parse_head(lines: &[u8]) -> Option<PartHead> {
 }
 
 /// The parameter with this name; an error if it is repeated.
-fn only<'a>(parameters: &'a [Parameter<'_>], name: &[u8]) -> Result<Option<&'a [u8]>, Twice> {
+fn only<'a>(parameters: &'a [Parameter<'_>], name: &[u8]) -> Result<Option<&'a [u8]>, Repeated> {
     let mut found = parameters.iter().filter(|(n, _)| n.eq_ignore_ascii_case(name));
     match (found.next(), found.next()) {
-        (_, Some(_)) => Err(Twice),
+        (_, Some(_)) => Err(Repeated),
         (first, None) => Ok(first.map(|(_, value)| &value[..])),
     }
 }
 
 /// A parameter is repeated.
-struct Twice;
+struct Repeated;
 
 /// `boundary` (RFC 2046 §5.1.1).
 fn is_boundary(text: &[u8]) -> bool {

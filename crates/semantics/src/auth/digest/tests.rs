@@ -144,7 +144,7 @@ fn unsupported_challenges_are_ignored() {
     let mut spent = digest("qop=auth").unwrap();
     spent.count = u32::MAX - 1;
     assert_eq!(spent.authorize(request, &mut Vec::new()), Ok(()));
-    assert_eq!(spent.authorize(request, &mut out), Err(Unsigned::Spent));
+    assert_eq!(spent.authorize(request, &mut out), Err(Unsigned::NonceExhausted));
     assert_eq!(out, b"x");
 }
 

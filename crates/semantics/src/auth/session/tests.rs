@@ -66,15 +66,15 @@ fn basic_and_bearer_are_constant() {
         ("a", "b:c", "Basic YTpiOmM="),
     ] {
         let credentials = Credentials::password(user, password).unwrap();
-        let mut session = AuthSession::unasked(&credentials).unwrap();
+        let mut session = AuthSession::preemptive(&credentials).unwrap();
         let (attempt, value) = authorize(&mut session);
         assert_eq!((&value, &authorize(&mut session).1), (&expected.to_owned(), &value));
         assert_eq!(handle(&mut session, attempt, "Basic realm=r"), AuthVerdict::Refused);
     }
-    let mut session = AuthSession::unasked(&Credentials::token("abc").unwrap()).unwrap();
+    let mut session = AuthSession::preemptive(&Credentials::token("abc").unwrap()).unwrap();
     assert_eq!(authorize(&mut session).1, "Bearer abc");
     let colon = Credentials::password("a:b", "c").unwrap();
-    assert!(AuthSession::unasked(&colon).is_none());
+    assert!(AuthSession::preemptive(&colon).is_none());
     assert!(begin("Basic realm=r", &colon, Scheme::Basic).is_none());
     assert!(begin("Basic realm=r, Digest realm=r, nonce=n", &colon, Scheme::Basic).is_some());
 }
@@ -135,7 +135,7 @@ fn the_server_may_name_the_next_nonce() {
 #[test]
 fn debug_output_has_no_secrets() {
     let digest = begin(&digest("nonce=n"), &password(), Scheme::Basic).unwrap();
-    let basic = AuthSession::unasked(&password()).unwrap();
+    let basic = AuthSession::preemptive(&password()).unwrap();
     let shown = format!("{digest:?} {basic:?}");
     assert_eq!(shown, "AuthSession { scheme: DigestMd5, .. } AuthSession { scheme: Basic, .. }");
 }

@@ -278,7 +278,7 @@ fn a_full_domain_drops_cookies_in_the_order_of_the_rfc() {
     // Then those that are not secure, even the newest.
     store(&mut jar, url, "more=5; Secure").unwrap();
     assert_eq!(header(&jar, url), "old=1; new=4; more=5");
-    assert_eq!(store(&mut jar, url, "late=6"), Err(Rejected::Crowded));
+    assert_eq!(store(&mut jar, url, "late=6"), Err(Rejected::DomainFull));
     assert_eq!(header(&jar, url), "old=1; new=4; more=5");
     // Then the least recently used; other domains do not count.
     store(&mut jar, url, "deep=7; Secure; Path=/x").unwrap();
