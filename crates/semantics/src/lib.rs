@@ -11,7 +11,7 @@
 //! |---|---|---|
 //! | `auth` | [`auth`]: Basic and Digest, both sides | hashes, `base64`, `subtle` |
 //! | `cookies` | [`cookies`]: the jar, `Cookie` and `Set-Cookie` | `psl`, `smallvec`, `time` |
-//! | `decoding` | [`coding::ContentDecoder`] | `flate2`, `brotli-decompressor`, `zstd` (a C compiler) |
+//! | `decoding` | [`coding::ContentDecoder`] | `flate2`, `brotli-decompressor`, `zstd` (C) |
 //! | `form` | [`form`]: multipart and urlencoded forms | `form_urlencoded`, `percent-encoding` |
 //! | `proxy-protocol` | [`proxy_protocol`]: PROXY headers, versions 1 and 2 | `crc`, `ipnet` |
 //! | `url` | [`proxy`], [`redirect`], [`tunnel`], [`userinfo`] | `url`, `percent-encoding` |

@@ -308,7 +308,9 @@ proptest! {
                         prop_assert_eq!(head.filename, filename);
                         got.push(Vec::new());
                     }
-                    FormEvent::Data(bytes) => got.last_mut().expect("a part").extend_from_slice(&bytes),
+                    FormEvent::Data(bytes) => {
+                        got.last_mut().expect("a part").extend_from_slice(&bytes);
+                    }
                     FormEvent::PartEnd | FormEvent::End => {}
                 }
             }

@@ -81,7 +81,7 @@ impl Htpasswd {
         })
     }
 
-    /// Users whose passwords are not hashed.
+    /// The users with plain-text passwords.
     pub fn plain_users(&self) -> impl Iterator<Item = &str> {
         self.users.iter().filter_map(|(user, password)| match password {
             Password::Plain(_) => Some(&**user),

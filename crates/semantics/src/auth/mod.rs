@@ -24,8 +24,9 @@
 //!
 //! The sequence with Digest: a request without credentials, its 401, [`AuthSession::begin`], then
 //! [`AuthSession::authorize`] for each request to that origin. Pass another 401 to
-//! [`AuthSession::handle_challenges`] with the [`AuthAttempt`] of its request, and `Authentication-Info` to
-//! [`AuthSession::handle_info`]. The caller limits the number of attempts of a transfer.
+//! [`AuthSession::handle_challenges`] with the [`AuthAttempt`] of its request, and
+//! `Authentication-Info` to [`AuthSession::handle_info`]. The caller limits the number of attempts
+//! of a transfer.
 //!
 //! On the server side, a [`Gate`] sends challenges for Basic or Digest and authenticates users.
 //! [`Authorization`] parses the credentials for servers that verify them in another way.

@@ -8,7 +8,8 @@
 //! ```
 //! use fulmar_semantics::coding::{ContentDecoder, CodingLimits};
 //!
-//! let mut decoder = ContentDecoder::new([&b"gzip"[..]], CodingLimits::default())?.expect("gzip is a coding");
+//! let decoder = ContentDecoder::new([&b"gzip"[..]], CodingLimits::default())?;
+//! let mut decoder = decoder.expect("gzip is a coding");
 //! let mut input = &b"\x1f\x8b\x08\0\0\0\0\0\0\x03\xcb\xc8\x04\0\xac\x2a\x93\xd8\x02\0\0\0"[..];
 //! let (mut piece, mut body) = ([0; 64 * 1024], Vec::new());
 //! loop {

@@ -40,9 +40,9 @@ impl Default for JarLimits {
 
 /// The cookies of a client.
 ///
-/// Its [`JarLimits`] bound its size. A full jar removes cookies in the order of the RFC: expired ones,
-/// then those of a domain over its limit that are not `Secure`, then others of that domain, then
-/// any; each time the least recently used one.
+/// Its [`JarLimits`] bound its size. A full jar removes cookies in the order of the RFC: expired
+/// ones, then those of a domain over its limit that are not `Secure`, then others of that domain,
+/// then any; each time the least recently used one.
 #[derive(Clone, Debug)]
 pub struct Jar {
     limits: JarLimits,

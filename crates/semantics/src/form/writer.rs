@@ -18,7 +18,8 @@ use super::BOUNDARY_SIZE_MAX;
 ///
 /// let mut form = Multipart::new(Boundary::from_random([7; 16]));
 /// form.text("name", "value");
-/// let part = FormPart { filename: Some("a.txt"), content_type: Some("text/plain"), ..FormPart::new("f") };
+/// let content_type = Some("text/plain");
+/// let part = FormPart { filename: Some("a.txt"), content_type, ..FormPart::new("f") };
 /// form.part(&part, &b"contents"[..])?;
 /// let form = form.finish();
 /// assert_eq!(form.len, form.segments.iter().map(|segment| segment.len()).sum::<u64>());

@@ -9,8 +9,8 @@ use super::{HeaderError, ProxyProtocolHeader, decode};
 
 /// Reads a required header from a connection of a trusted source. Fails with [`HeaderError`].
 ///
-/// [`Layer::info`] returns the [`ProxyProtocolHeader`] that was read; it is reported when the layer is replaced
-/// by `next` (such as TLS) or by nothing. Bytes after the header are not touched.
+/// [`Layer::info`] returns the [`ProxyProtocolHeader`] that was read. It is reported when the layer
+/// is replaced by `next` (such as TLS) or by nothing. Bytes after the header are not touched.
 ///
 /// ```
 /// use fulmar_proto::Layer;

@@ -9,7 +9,7 @@
 //!     form::collect(call, request, &Options::default(), |call, form| {
 //!         match form.text("name") {
 //!             Some(name) => call.text(200, format!("hello, {name}\n")),
-//!             None => call.text(400, "who are you?\n"),
+//!             None => call.text(400, "missing field: name\n"),
 //!         }
 //!     })
 //! }
