@@ -3,13 +3,12 @@
 SHELL       := /bin/bash
 .SHELLFLAGS := -o pipefail -c
 RUST_NEEDED := 1.95
-# The suites that are run a second time, over a ring: see docs/loops.md, "Tests".
-RING_SUITES := client_uses drive exhaustion fulmar_get fulmar_load fulmar_proxy fulmar_serve haproxy_alike \
-  host load_budgets names_exhausted proxy_exhausted proxy_faults proxy_http proxy_pipes_left proxy_tcp \
-  scenarios server server_crowd tls tls_memory
-# Tests in them that say themselves what they run over: a module for each loop, or exact calls.
+# The suites that run a second time, over a ring: see docs/loops.md, "Tests".
+RING_SUITES := drive programs proxy server tls
+# Tests in them that do not: they set their loop (a module for each, or exact calls), or their code
+# does not depend on it.
 RING_OWN    := ::poll:: ::ring:: ::level:: ::edge:: ::one_shot:: ::registered_once:: _bytewise:: \
-  budgets:: rings:: accepts::
+  budgets:: rings:: accepts:: audit:: bench:: docs:: fulmar_get:: fulmar_load:: haproxy_alike:: plans::
 # What the tests build for themselves (tests/process.rs), so that nothing is built twice.
 WORKSPACE   := --workspace --bins --examples
 TARGET_DIR  := $(or $(CARGO_TARGET_DIR),target)

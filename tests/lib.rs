@@ -22,6 +22,7 @@ pub mod https;
 pub mod load;
 pub mod loops;
 pub mod origins;
+pub mod own_process;
 pub mod process;
 pub mod proxied;
 pub mod relay;

@@ -10,5 +10,5 @@ pub mod rules;
 pub mod semantics;
 pub mod tls;
 
-#[path = "../../crates/haproxy/tests/rules/world/mod.rs"]
+#[path = "../../crates/haproxy/tests/it/world/mod.rs"]
 mod world;

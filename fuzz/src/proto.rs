@@ -3,7 +3,7 @@
 //! No panic, no event after an error, no event out of nothing.
 //!
 //! The first bytes of the data determine how the rest is split, the second byte also the leniency
-//! of the connection. `crates/proto/tests/smoke.rs` runs the same functions on mutated cases in
+//! of the connection. `crates/proto/tests/it/smoke.rs` runs the same functions on mutated cases in
 //! every test run.
 
 use bytes::BytesMut;

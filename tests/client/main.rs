@@ -1,5 +1,7 @@
-//! The client under attack: by applications that do anything at any time, by servers that say
-//! anything, by networks that fail anywhere. Over every loop.
+//! The client: over every loop, against servers and networks that fail anywhere, and as programs use
+//! it.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod answers;
 mod codings;
@@ -13,3 +15,4 @@ mod remove;
 mod simulated;
 mod stale;
 mod times;
+mod uses;

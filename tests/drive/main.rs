@@ -1,14 +1,20 @@
-//! Engines in loops: our own, and those of applications. Sockets, names, files and simulated networks.
+//! Engines in loops: our own, and those of applications. Sockets, names, files, simulated networks,
+//! and hosts.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod accepts;
 mod adopted;
 mod endpoints;
+mod exhaustion;
 mod files;
 mod foreign;
+mod host;
 mod names;
+mod names_calls;
+mod names_exhausted;
 mod refused;
+mod ring_children;
 mod rings;
 mod simulated;
 mod socket_action;

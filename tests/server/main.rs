@@ -1,12 +1,16 @@
-//! Servers over real sockets: handlers as programs write them, limits, manners, bad input and the end.
+//! Servers over real sockets: handlers as programs write them, limits, manners, bad input, the end, and
+//! what a response costs.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bad_requests;
+mod budgets;
 mod calls;
+mod crowd;
 mod drain;
 mod ends;
 mod examples;
+mod full_disk;
 mod limits;
 mod logins;
 mod manners;
@@ -14,7 +18,10 @@ mod memory;
 mod observe;
 mod panics;
 mod paths;
+mod plans;
 mod proxy_protocol;
+mod scenarios;
+mod site_exhausted;
 mod splitting;
 mod traps;
 mod unread;

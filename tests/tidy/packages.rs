@@ -30,6 +30,55 @@ fn every_feature_of_the_library_is_documented() {
     assert_none(undocumented_features(&tree()));
 }
 
+#[test]
+fn a_test_run_links_few_programs() {
+    assert_none(too_many_links(&linked(&metadata())));
+}
+
+/// The programs that `cargo test --workspace` and the build of the programs under test link, as
+/// PACKAGE:NAME (KIND).
+pub(super) fn linked(metadata: &serde_json::Value) -> Vec<String> {
+    let items = |value: &serde_json::Value, key: &str| value[key].as_array().cloned();
+    let mut found = Vec::new();
+    for package in items(metadata, "packages").into_iter().flatten() {
+        for target in items(&package, "targets").into_iter().flatten() {
+            let kind = target["kind"][0].as_str().unwrap_or_default();
+            let name = format!("{}:{}", package["name"], target["name"]).replace('"', "");
+            let is_tested = target["test"] == true;
+            if is_tested && kind != "example" {
+                found.push(format!("{name} (tests of {kind})"));
+            }
+            if matches!(kind, "bin" | "example") {
+                found.push(format!("{name} ({kind})"));
+            }
+        }
+    }
+    found
+}
+
+fn metadata() -> serde_json::Value {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--offline", "--locked", "--no-deps", "--format-version", "1"])
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+        .output()
+        .expect("cargo is started");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "cargo metadata fails:\n{errors}");
+    serde_json::from_slice(&output.stdout).expect("cargo writes JSON")
+}
+
+pub(super) fn too_many_links(linked: &[String]) -> Vec<String> {
+    if (1..=LINKS_MAX).contains(&linked.len()) {
+        return Vec::new();
+    }
+    vec![format!(
+        "a test run links {} programs, {LINKS_MAX} are allowed; make a new test a module of an \
+         existing binary (tests/it in a crate, CONTRIBUTING.md): {}",
+        linked.len(),
+        linked.join(", ")
+    )]
+}
+
 /// The packages, ours included, that `fulmar` with these features depends on.
 fn packages(edges: &str, features: &str) -> BTreeSet<String> {
     let arguments = ["tree", "--offline", "--locked", "-p", "fulmar", "--prefix", "none"];
@@ -106,5 +155,7 @@ const FEATURE_TABLES: &[&str] = &["crates/fulmar/src/lib.rs", "docs/server.md"];
 const SERVER_MAX: usize = 25;
 /// The same with TLS.
 const TLS_MAX: usize = 38;
+/// Programs linked by a test run.
+const LINKS_MAX: usize = 60;
 /// Build dependencies that start a C compiler or cmake.
 const C_BUILDERS: &[&str] = &["bindgen", "cc", "cmake"];

@@ -1,7 +1,9 @@
 //! Each rule of the tidy test, held against something bad and something good.
 
 use super::modules::Cycles;
-use super::packages::{compiled_in_c, other_default, too_many, undocumented_features};
+use super::packages::{
+    compiled_in_c, linked, other_default, too_many, too_many_links, undocumented_features,
+};
 use super::*;
 
 fn file(path: &str, text: &str) -> File {
@@ -149,6 +151,22 @@ fn packages_of_the_library() {
     assert!(compiled_in_c("x", &packages).is_empty());
     let with_cc = ["a v1.0.0", "cc v1.2.0"].map(str::to_owned).into_iter().collect();
     assert_eq!(compiled_in_c("x", &with_cc).len(), 1);
+}
+
+#[test]
+fn programs_of_a_test_run() {
+    let target =
+        |kind: &str, test: bool| serde_json::json!({ "kind": [kind], "name": "n", "test": test });
+    let count = |targets: &[serde_json::Value]| {
+        linked(&serde_json::json!({ "packages": [{ "name": "p", "targets": targets }] })).len()
+    };
+    assert_eq!(count(&[target("lib", true), target("test", true)]), 2);
+    assert_eq!(count(&[target("lib", false), target("custom-build", false)]), 0);
+    assert_eq!(count(&[target("bin", true), target("bin", false)]), 3, "a program and its tests");
+    assert_eq!(count(&[target("example", false), target("example", true)]), 2);
+    assert!(too_many_links(&vec!["p:n (test)".to_owned(); 60]).is_empty());
+    assert_eq!(too_many_links(&vec!["p:n (test)".to_owned(); 61]).len(), 1);
+    assert_eq!(too_many_links(&[]).len(), 1, "nothing was counted");
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod application;
 mod budgets;
 mod faults;
 mod links;
+mod memory;
 mod peers;
 mod server;
 mod sessions;

@@ -134,7 +134,7 @@ pub use fulmar_tls as tls;
 #[doc(inline)]
 pub use fulmar_web as web;
 
-// The code on these pages compiles and runs. `tests/docs.rs` checks this list. The pages are not in
+// The code on these pages compiles and runs. `tests/programs/docs.rs` checks this list. The pages are not in
 // the package of this crate, and only its doc tests need them.
 
 #[cfg(doctest)]

@@ -149,7 +149,7 @@ const HEAD: &str = "\
 This page is made from the tables that the reader of configurations works by; a test holds it
 against them. To make it again after a change, run the test with `FULMAR_WRITE_PAGES=1`:
 
-    FULMAR_WRITE_PAGES=1 cargo test -p fulmar-haproxy --test page
+    FULMAR_WRITE_PAGES=1 cargo test -p fulmar-haproxy --test it page
 
 [From HAProxy](from-haproxy.md) says how to move over. What is not on this page is an error that
 names the file, the line, the column and the nearest keyword; `--lenient` makes it a warning.

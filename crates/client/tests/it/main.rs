@@ -1,0 +1,4 @@
+//! The client, by its public interface.
+
+mod key;
+mod names;

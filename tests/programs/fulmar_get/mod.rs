@@ -1,0 +1,9 @@
+//! `fulmar get` as a process.
+
+mod calls;
+mod cli;
+mod done;
+mod faults;
+mod progress;
+mod streams;
+mod tls;

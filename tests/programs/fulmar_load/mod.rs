@@ -1,0 +1,19 @@
+//! `fulmar load` as a process.
+
+mod cli;
+mod faults;
+mod peers;
+
+use fulmar_tests::http::Client;
+use fulmar_tests::process::eventually;
+
+/// Waits until a server has received `requests` requests from clients other than `client`, which
+/// reads the counts. If the load starts slowly, these reads alone are many.
+fn loaded(client: &mut Client, requests: u64) {
+    let before = client.ledger().of("recv");
+    let mut own = 0;
+    eventually("requests", || {
+        own += 1;
+        client.ledger().of("recv") >= before + own + requests
+    });
+}

@@ -1,0 +1,11 @@
+//! `fulmar serve` as a process.
+
+mod calls;
+mod cli;
+mod descriptors;
+mod faults;
+mod files;
+mod flags;
+mod peers;
+mod raw;
+mod signals;

@@ -1,0 +1,177 @@
+//! A server that fails as it is told, and remembers what it heard.
+
+use std::collections::HashMap;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener};
+
+use crate::faults::cases::Fault;
+use crate::faults::message::{Ask, Message, request_len};
+use crate::faults::peer::{Peer, Step};
+
+/// What a server has heard of a request.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Heard {
+    /// How often its head came.
+    pub(crate) times: u32,
+    /// How often all of it did.
+    pub(crate) whole: u32,
+    /// The connection had been used before when it came first.
+    pub(crate) was_reused: bool,
+    /// The server had ended its side before it came first: it was on its way meanwhile.
+    pub(crate) was_late: bool,
+}
+
+/// Who asks what, what goes wrong with it, and what has been heard of it.
+#[derive(Debug, Default)]
+pub(crate) struct Book {
+    pub(crate) plans: HashMap<u32, (Ask, Option<&'static Fault>)>,
+    pub(crate) heard: HashMap<u32, Heard>,
+}
+
+/// What a server does with every connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Welcome {
+    Serve,
+    Close,
+    Reset,
+}
+
+#[derive(Debug)]
+pub(crate) struct Origin {
+    listener: TcpListener,
+    welcome: Welcome,
+    wires: Vec<Wire>,
+    dribbles: bool,
+}
+
+#[derive(Debug)]
+struct Wire {
+    peer: Peer,
+    /// Where the request in hand, or the next one, begins.
+    from: usize,
+    in_hand: Option<u32>,
+    is_whole: bool,
+    requests: usize,
+}
+
+impl Origin {
+    pub(crate) fn new(welcome: Welcome, dribbles: bool) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        Self { listener, welcome, wires: Vec::new(), dribbles }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.listener.local_addr().unwrap()
+    }
+
+    /// Nobody is connected, as far as it looks.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.wires.iter().all(|wire| wire.peer.is_deaf)
+    }
+
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.wires.iter().any(|wire| wire.peer.is_stuck)
+    }
+
+    /// Closes idle connections; returns their number.
+    pub(crate) fn close_idle(&mut self) -> usize {
+        let is_idle = |wire: &&mut Wire| {
+            wire.requests > 0 && wire.in_hand.is_none() && wire.from == wire.peer.got.len()
+        };
+        self.wires.iter_mut().filter(is_idle).map(|wire| wire.peer.close()).count()
+    }
+
+    /// Does what can be done; false if that is nothing.
+    pub(crate) fn turn(&mut self, book: &mut Book) -> bool {
+        let mut moved = false;
+        loop {
+            match self.listener.accept() {
+                Ok((stream, _)) => {
+                    let mut peer = Peer::new(stream, self.dribbles);
+                    match self.welcome {
+                        Welcome::Serve => {}
+                        Welcome::Close => peer.steps.push_back(Step::Close),
+                        Welcome::Reset => peer.steps.push_back(Step::Reset),
+                    }
+                    self.wires.push(Wire {
+                        peer,
+                        from: 0,
+                        in_hand: None,
+                        is_whole: false,
+                        requests: 0,
+                    });
+                    moved = true;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        for wire in &mut self.wires {
+            moved |= wire.turn(book);
+        }
+        self.wires.retain(|wire| wire.peer.is_open());
+        moved
+    }
+}
+
+impl Wire {
+    fn turn(&mut self, book: &mut Book) -> bool {
+        let mut moved = self.peer.turn();
+        loop {
+            self.note_whole(book);
+            if self.in_hand.is_none() && !self.begin(book) {
+                return moved;
+            }
+            moved |= self.peer.turn();
+            self.note_whole(book);
+            if !self.peer.steps.is_empty() || !self.is_whole || !self.peer.is_open() {
+                return moved;
+            }
+            let len = request_len(&self.peer.got[self.from..]).expect("it is whole");
+            (self.in_hand, self.from) = (None, self.from + len);
+            moved = true;
+        }
+    }
+
+    /// The head of a request is there: what is to be done is known.
+    fn begin(&mut self, book: &mut Book) -> bool {
+        let Some(head) = Message::of(&self.peer.got[self.from..], false) else { return false };
+        let id = head.id();
+        let heard = book.heard.entry(id).or_default();
+        heard.times += 1;
+        if heard.times == 1 {
+            heard.was_reused = self.requests > 0;
+            heard.was_late = self.peer.has_ended;
+        }
+        self.requests += 1;
+        (self.in_hand, self.is_whole) = (Some(id), false);
+        let (ask, fault) = book.plans.get(&id).expect("requests are planned");
+        let from = self.from;
+        let until_whole = Step::Until(Box::new(move |got| request_len(&got[from..]).is_some()));
+        // Whatever goes wrong does so once.
+        let steps = match fault.and_then(|fault| fault.server).filter(|_| heard.times == 1) {
+            Some(fails) => fails(ask, until_whole),
+            None => well(ask, until_whole),
+        };
+        self.peer.steps.extend(steps);
+        true
+    }
+
+    fn note_whole(&mut self, book: &mut Book) {
+        let Some(id) = self.in_hand.filter(|_| !self.is_whole) else { return };
+        if request_len(&self.peer.got[self.from..]).is_some() {
+            self.is_whole = true;
+            book.heard.entry(id).or_default().whole += 1;
+        }
+    }
+}
+
+/// What a good server does.
+pub(crate) fn well(ask: &Ask, until_whole: Step) -> Vec<Step> {
+    let mut steps = vec![until_whole, Step::Send(ask.reply("200 OK"))];
+    if ask.answer.0 == crate::faults::message::Framing::Close {
+        steps.push(Step::Close);
+    }
+    steps
+}
