@@ -13,6 +13,7 @@ pub mod certs;
 pub mod crowd;
 pub mod curl;
 pub mod dns;
+pub mod every_loop;
 pub mod fetch;
 pub mod gateway;
 pub mod get;

@@ -16,7 +16,7 @@ use fulmar_server::{
 use fulmar_sys::{self as sys, Call as System, Ledger};
 use fulmar_tests::http::{Client, Reply};
 use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, done};
-use fulmar_tests::tests_in_every_loop;
+use fulmar_tests::tests_in_three_loops;
 
 /// What its thread and the test exchange.
 #[derive(Default)]
@@ -422,7 +422,7 @@ fn waiting_costs_nothing() {
     }
 }
 
-tests_in_every_loop!(
+tests_in_three_loops!(
     at_any_pace: [
         answers_at_once,
         a_body_is_collected_up_to_its_limit,

@@ -10,7 +10,7 @@ use fulmar_sys::{self as sys, Call, Ledger};
 use fulmar_tests::heard::{Gone, Heard, server};
 use fulmar_tests::http::{Client, Reply, replies};
 use fulmar_tests::loops::{Loop, beside};
-use fulmar_tests::tests_in_every_loop;
+use fulmar_tests::tests_in_three_loops;
 
 type Engine = ServerEngine<Heard>;
 
@@ -221,7 +221,7 @@ fn a_client_that_has_finished_is_answered<L: Loop<Engine = Engine>>() {
     }
 }
 
-tests_in_every_loop!(
+tests_in_three_loops!(
     at_any_pace: [
         a_short_body_that_nobody_wanted_is_swallowed,
         a_long_body_that_nobody_wanted_ends_the_connection,

@@ -14,7 +14,7 @@ use fulmar_sys::{self as sys, Call as System, Ledger};
 use fulmar_tests::curl::Curl;
 use fulmar_tests::http::{Client, Reply};
 use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, done};
-use fulmar_tests::tests_in_every_loop;
+use fulmar_tests::tests_in_three_loops;
 use tempfile::TempDir;
 
 /// A directory and nothing else.
@@ -258,7 +258,7 @@ fn nobody_puts_anything_where_it_is_not_wanted<L: Loop<Engine = Engine>>() {
     });
 }
 
-tests_in_every_loop!(
+tests_in_three_loops!(
     at_any_pace: [
         a_file_is_made_and_replaced_and_seen_at_once,
         what_cannot_be_put_is_refused,

@@ -21,7 +21,7 @@ use fulmar_tests::curl::{self, Curl};
 use fulmar_tests::http::{Client, Reply};
 use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, done};
 use fulmar_tests::process::{peer, run, text};
-use fulmar_tests::tests_in_every_loop;
+use fulmar_tests::tests_in_three_loops;
 use fulmar_web::auth::Guard;
 use fulmar_web::form::{self, Content, Form, Value};
 use fulmar_web::htpasswd::Htpasswd;
@@ -416,7 +416,7 @@ fn a_representation_is_sent_in_parts_or_not_at_all<L: Loop<Engine = Engine>>() {
     });
 }
 
-tests_in_every_loop!(
+tests_in_three_loops!(
     at_any_pace: [
         forms_are_collected,
         what_is_no_form_or_too_much_is_refused,
