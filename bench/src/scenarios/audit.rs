@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{BenchScenario, CPU};
 use crate::BenchError;
-use crate::lab::{Child, Lab, json, wait};
+use crate::lab::{Child, Lab, cpu_us, json, wait};
 use crate::loads::BenchLoad;
 use crate::report::{BarLimit, FULMAR, Metric, Sheet, higher};
 use crate::servers::{BenchServer, NginxServer};
@@ -78,10 +78,17 @@ fn audited(
     Ok(())
 }
 
+/// Starts a counter, and waits until it is idle: then it is attached.
 fn attach(lab: &Lab, sheet: &mut Sheet, command: Command) -> Result<Child, BenchError> {
     sheet.report.command(&lab.line(&command));
     let child = lab.client(command)?;
-    wait(ATTACH);
+    for _ in 0..ATTACH_STEPS {
+        let before = cpu_us(child.id())?;
+        wait(ATTACH);
+        if cpu_us(child.id())? - before < IDLE_US {
+            break;
+        }
+    }
     Ok(child)
 }
 
@@ -94,3 +101,6 @@ const WAYS: &[(&str, &[&str])] = &[
 const RATE: Metric = higher("Requests per second of nginx", "");
 const ALONE: &str = "not counted";
 const ATTACH: Duration = Duration::from_secs(1);
+const ATTACH_STEPS: u32 = 20;
+/// An idle process takes less in a second.
+const IDLE_US: f64 = 2_000.0;

@@ -104,7 +104,7 @@ fn latency(lab: &Lab, sheet: &mut Sheet) -> Result<(), BenchError> {
         let mut command = wrk(lab, 1, 1, lab.seconds())?;
         command.arg("--latency").arg(server.url("/tiny"));
         let (text, line) = lab.run(command)?;
-        let word = text.split("50%").nth(1).and_then(|rest| rest.split_whitespace().next());
+        let word = text.lines().find_map(|line| line.trim().strip_prefix("50%")).map(str::trim);
         let us = word.and_then(|word| match word.strip_suffix("us") {
             Some(number) => number.parse::<f64>().ok(),
             None => word.strip_suffix("ms")?.parse::<f64>().ok().map(|ms| ms * 1e3),
