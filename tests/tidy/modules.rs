@@ -261,16 +261,6 @@ pub(super) const CYCLES: &[Cycles] = &[
         reason: "a session is one state for all its phases",
     },
     Cycles {
-        parent: "proxy/balance",
-        modules_max: 3,
-        reason: "a group makes its pickers, and they read the group",
-    },
-    Cycles {
-        parent: "proxy/checks",
-        modules_max: 4,
-        reason: "a dialogue and its protocols call each other",
-    },
-    Cycles {
         parent: "server",
         modules_max: 8,
         reason: "a handler and its calls hand work to each other",

@@ -32,9 +32,9 @@ use crate::input::Input;
 use crate::outbox::Outbox;
 use crate::transmit::{Segment, Transmit};
 
-mod side;
 mod recv;
 mod send;
+mod side;
 
 mod chunked;
 mod encode;

@@ -11,7 +11,6 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::balance::member::{Admin, Health, Member, Settings, Weight};
-use crate::balance::picker::Picker;
 use crate::balance::waiting::Waiting;
 
 /// What a configuration says of all servers of a backend.
@@ -141,30 +140,6 @@ impl Group {
     /// To ask about many servers: their load together is looked at once, and only if one asks.
     pub(crate) fn room(&self) -> Room<'_> {
         Room { group: self, load: OnceCell::new() }
-    }
-
-    /// A place where the picker's rule leads: by the hash of a key, where it asks for one, and not
-    /// at one of those to `avoid`, as long as there is another.
-    pub fn try_place(&self, picker: &mut Picker, key: Option<u32>, avoid: &[usize]) -> Placement {
-        picker.follow(self);
-        if !picker.has_any() {
-            return Placement::Nobody;
-        }
-        if let (true, Some(key)) = (picker.is_by_key(), key) {
-            let server = picker.pick(self, Some(key), avoid);
-            return server.map_or(Placement::Nobody, |server| self.try_place_at(server));
-        }
-        if self.waiting.any() > 0 {
-            return Placement::Wait(Wants::Any);
-        }
-        // Another thread may be faster, but not for ever: then all are full for a moment.
-        for _ in 0..=self.members.len() {
-            let Some(server) = picker.pick(self, None, avoid) else { break };
-            if self.enter(server) {
-                return Placement::Placed(server);
-            }
-        }
-        Placement::Wait(Wants::Any)
     }
 
     /// A place at a server that was chosen otherwise: by a cookie, `use-server`, or a hash.

@@ -5,7 +5,7 @@
 //! with every session that begins and ends, and below some hundred servers that costs more than
 //! looking. Hashed keys are looked up in a table, which is made anew when the group's epoch moves.
 
-use crate::balance::group::Group;
+use crate::balance::group::{Group, Placement, Wants};
 use crate::balance::hash::avalanche;
 use crate::balance::table::{Map, Ring};
 
@@ -226,6 +226,32 @@ impl Picker {
             light && !avoid.contains(server)
         };
         ring.from(key).find(fits).or_else(|| ring.from(key).next())
+    }
+}
+
+impl Group {
+    /// A place where the picker's rule leads: by the hash of a key, where it asks for one, and not
+    /// at one of those to `avoid`, as long as there is another.
+    pub fn try_place(&self, picker: &mut Picker, key: Option<u32>, avoid: &[usize]) -> Placement {
+        picker.follow(self);
+        if !picker.has_any() {
+            return Placement::Nobody;
+        }
+        if let (true, Some(key)) = (picker.is_by_key(), key) {
+            let server = picker.pick(self, Some(key), avoid);
+            return server.map_or(Placement::Nobody, |server| self.try_place_at(server));
+        }
+        if self.queued() > 0 {
+            return Placement::Wait(Wants::Any);
+        }
+        // Another thread may be faster, but not for ever: then all are full for a moment.
+        for _ in 0..=self.members().len() {
+            let Some(server) = picker.pick(self, None, avoid) else { break };
+            if self.enter(server) {
+                return Placement::Placed(server);
+            }
+        }
+        Placement::Wait(Wants::Any)
     }
 }
 

@@ -4,7 +4,7 @@
 use fulmar_haproxy::model::TcpStep;
 
 use super::status::{CheckStatus, Finding};
-use super::talk::{Step, Way, stood};
+use super::step::{Step, Way, stood};
 
 /// A conversation by steps.
 #[derive(Debug)]

@@ -6,8 +6,8 @@ use fulmar_haproxy::model::{CheckRequest, Expect, Expected};
 use super::dialogue::contains;
 use super::reply::Reply;
 use super::status::{CheckStatus, Finding};
+use super::step::{Step, Way};
 use super::subject::Checked;
-use super::talk::{Step, Way};
 
 /// Requests, one after the other, each on a connection of its own.
 #[derive(Debug, Default)]

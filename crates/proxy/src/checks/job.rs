@@ -9,8 +9,9 @@ use fulmar_haproxy::model::CheckKind;
 use fulmar_proto::{Connection, Event, Raw, RawConnection};
 
 use super::status::{CheckStatus, Finding};
+use super::step::{Step, Way};
 use super::subject::Checked;
-use super::talk::{Step, Talk, Way};
+use super::talk::Talk;
 use super::target::Target;
 use crate::live::Live;
 

@@ -16,6 +16,7 @@ mod target;
 mod job;
 mod road;
 
+mod step;
 mod talk;
 
 mod dialogue;

@@ -14,7 +14,7 @@ use fulmar_haproxy::model::{CheckProtocol, MySqlLogin};
 
 use super::dialogue::contains;
 use super::status::{CheckStatus, Finding};
-use super::talk::Step;
+use super::step::Step;
 
 /// A conversation in a protocol.
 #[derive(Debug, Default)]

@@ -11,8 +11,8 @@ use fulmar_proto::Layer;
 use fulmar_semantics::proxy_protocol::{self, ProxyProtocolHeader};
 use fulmar_tls::{ClientOptions, ClientTls, ConfigError, Verify};
 
+use super::step::Way;
 use super::subject::Checked;
-use super::talk::Way;
 use crate::upstream::{Opening, endpoint};
 
 /// How a check gets to its server.

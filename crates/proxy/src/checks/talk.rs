@@ -6,34 +6,8 @@ use fulmar_haproxy::model::{CheckKind, TcpStep};
 use super::dialogue::Dialogue;
 use super::http::Http;
 use super::protocol::Speech;
-use super::status::{CheckStatus, Finding};
+use super::step::{Step, Way, stood};
 use super::subject::Checked;
-
-/// What is to be done next.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    /// Say this, which may be nothing, and listen.
-    Say(Vec<u8>),
-    /// Say this, and talk on another connection.
-    Leave(Vec<u8>, Way),
-    /// Say this; that was it.
-    Done(Vec<u8>, Finding),
-}
-
-/// How a connection is made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Way {
-    /// As the server's settings say.
-    #[default]
-    Usual,
-    /// As a step says.
-    Said {
-        /// To another port.
-        port: Option<u16>,
-        /// With TLS.
-        tls: bool,
-    },
-}
 
 /// A conversation with a server.
 #[derive(Debug)]
@@ -92,9 +66,4 @@ impl Talk {
             _ => String::new(),
         }
     }
-}
-
-/// The connection stood, and that was all.
-pub(super) fn stood(tls: bool) -> Finding {
-    Finding::new(if tls { CheckStatus::Layer6Ok } else { CheckStatus::Layer4Ok }, "")
 }
