@@ -1,5 +1,5 @@
-/* Counts what libcurl asks of the kernel on a connection that stands. For programs that link with
- * libcurl dynamically; _GNU_SOURCE is defined before anything is included. */
+/* Counts the system calls of libcurl on an open connection. For programs that link with libcurl
+ * dynamically; _GNU_SOURCE has to be defined before the first include. */
 #ifndef COUNTED_H
 #define COUNTED_H
 
@@ -11,15 +11,15 @@
 #include <sys/socket.h>
 #include <time.h>
 
-/* The system calls of a request on a connection that stands. */
+/* The system calls of a request on an open connection. */
 enum call { SEND, RECV, POLL, EPOLL_CTL, EPOLL_WAIT, CALLS };
 
 static const char *const call_names[CALLS] = {"send", "recv", "poll", "epoll_ctl", "epoll_wait"};
 static long calls[CALLS], eagain, clock_reads;
 
-/* What a request leads to: these functions stand before the C library's, so libcurl's calls go
- * through them. Counting with strace would change the count: each call takes so long there that the
- * answer has come before libcurl asks for it, and the waiting that it else leads to is not seen. */
+/* Wrappers of the C library's functions, which libcurl calls instead. Counting with strace would
+ * change the count: each call takes so long there that the response has arrived before libcurl
+ * receives, and most of its waits and epoll_ctl are never made. */
 
 #define REAL(name)                                                                                 \
     static __typeof__(&name) real;                                                                 \

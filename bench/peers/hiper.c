@@ -1,5 +1,5 @@
-/* libcurl among many transfers, as project Hiper measured it in 2005: what a wait and the work
- * after it take, by the number of transfers.
+/* libcurl with many transfers, as project Hiper measured it in 2005: the time of a wait and of the
+ * work after it, by the number of transfers.
  *
  *   hiper --use perform|socket --idle N --idle-peers HOST:PORT,... --sizes B,B
  *         [--seconds S | --events E]
@@ -8,12 +8,12 @@
  * --use perform   curl_multi_poll(3) and curl_multi_perform(3): all transfers are walked.
  * --use socket    epoll and curl_multi_socket_action(3): only those with action.
  *
- * With --idle, N transfers are opened whose server never answers, spread over the peers, then one
- * whose other end is held by this program: an event is B bytes that it sends, and all that libcurl
- * does to deliver them. With --alive, all ends are: a lap is one byte to each of the N transfers that
- * are alive, the largest number first.
+ * With --idle, N transfers without a response are opened, spread over the peers, then one with its
+ * other end in this program: an event is B bytes that it sends, and the work of libcurl to deliver
+ * them. With --alive, all other ends are in this program: a lap is one byte to each of the N active
+ * transfers, the largest number first.
  *
- * Sending is never timed, nor counted. Prints one JSON object.
+ * Sending is neither timed nor counted. Prints one JSON object.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -52,7 +52,7 @@ struct bench {
     int listener, port;
     int *ends; /* other ends of transfers; those that were closed are at the back */
     long end_count;
-    int silent[OPENING_MAX]; /* accepted, but not asked yet */
+    int silent[OPENING_MAX]; /* accepted, without a request yet */
     int silent_count;
 };
 
@@ -122,7 +122,8 @@ static void listen_here(struct bench *bench) {
     if (bench->listener < 0) fail_call("socket");
     if (bind(bench->listener, (struct sockaddr *)&address, size) != 0) fail_call("bind");
     if (listen(bench->listener, BACKLOG) != 0) fail_call("listen");
-    if (getsockname(bench->listener, (struct sockaddr *)&address, &size) != 0) fail_call("getsockname");
+    struct sockaddr *to = (struct sockaddr *)&address;
+    if (getsockname(bench->listener, to, &size) != 0) fail_call("getsockname");
     bench->port = ntohs(address.sin_port);
 }
 
@@ -147,9 +148,9 @@ static void accept_all(struct bench *bench) {
     if (errno != EAGAIN) fail_call("accept4");
 }
 
-/* Begins the answers that are asked for. Who asks only after something has arrived is interactive to
- * the kernel, which then holds acknowledgements back: events would cost a client less whose request
- * is sent late. And a request that is not read makes a close a reset (tcp(7)). */
+/* Starts the responses to requests. The request has to arrive before the response is sent, or the
+ * kernel treats the client as interactive and delays acknowledgements, which makes events cheaper.
+ * An unread request would turn a close into a reset (tcp(7)). */
 static void answer_all(struct bench *bench) {
     static const char head[] = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n";
     char request[1024];
@@ -230,7 +231,7 @@ static struct spent deliver(struct bench *bench, long count, size_t size, long *
     return spent;
 }
 
-/* Packets that have come to the other end of the one stream: acknowledgements, but for its request. */
+/* Packets received at the other end of the one stream: its request, and acknowledgements. */
 static long packets_in(const struct bench *bench) {
     struct tcp_info info = {0};
     socklen_t size = sizeof info;
@@ -334,7 +335,8 @@ int main(int count, char **words) {
         }
     const struct options *options = &bench.options;
     bool is_alive = options->alive.count > 0;
-    if (!is_alive && (options->sizes.count == 0 || (options->idle > 0 && options->peers.count == 0))) {
+    bool lacks_peers = options->idle > 0 && options->peers.count == 0;
+    if (!is_alive && (options->sizes.count == 0 || lacks_peers)) {
         fprintf(stderr, "hiper: --alive, or --sizes and --idle-peers are needed\n");
         return 2;
     }

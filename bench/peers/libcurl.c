@@ -1,18 +1,18 @@
 /* A libcurl client with thousands of transfers on one thread: curl_multi_socket_action over epoll.
  *
- *   libcurl --mode MODE --use USE --clients N [--seconds S | --requests R] [--buffer B] [--cacert FILE]
- *           --url URL...
+ *   libcurl --mode MODE --use USE --clients N [--seconds S | --requests R] [--buffer B]
+ *           [--cacert FILE] --url URL...
  *
- * --mode requests  N transfers at a time; each, when it is done, is removed, given its URL and added
- *                  again. Measured from the first answer of the last of them, for S seconds or R
- *                  requests.
- * --mode waiting   opens N transfers whose server never answers. Measured until all have asked.
- * --mode pooled    N transfers at a time, each once, then freed: what is left are idle connections.
- *                  The server has to hold its answers until all have asked.
+ * --mode requests  N transfers at a time; each is removed when it is done, gets its URL and is
+ *                  added again. Measured from the first response of the last of them, for S
+ *                  seconds or R requests.
+ * --mode waiting   opens N transfers without a response. Measured until all requests are sent.
+ * --mode pooled    N transfers at a time, each once, then freed: the idle connections remain.
+ *                  The server has to hold its responses until all requests are sent.
  *
  * --use plain      epoll_ctl(2) whenever the socket callback says so.
  * --use best       descriptors stay in epoll, for reading, until they are closed.
- * --buffer B       what a read may bring at most, instead of libcurl's 16 KB (CURLOPT_BUFFERSIZE(3)).
+ * --buffer B       size of the receive buffer (CURLOPT_BUFFERSIZE(3); default: libcurl's 16 KB).
  *
  * The transfers are spread over the URLs, at most OPENING_MAX of them on their way to a connection
  * at a time. Prints one JSON object; README.md says what is in it. Settings of proxies in the
@@ -143,7 +143,7 @@ static size_t handle_body(char *bytes, size_t size, size_t count, void *user) {
     return size * count;
 }
 
-/* The connection stands; libcurl sends the request next (CURLOPT_PREREQFUNCTION(3)). */
+/* The connection is open; libcurl sends the request next (CURLOPT_PREREQFUNCTION(3)). */
 static int handle_connected(void *user, char *ip, char *local_ip, int port, int local_port) {
     (void)ip, (void)local_ip, (void)port, (void)local_port;
     ((struct bench *)user)->asked++;
@@ -193,7 +193,8 @@ static void start_client(struct bench *bench, long client) {
         set(easy, CURLOPT_CLOSESOCKETFUNCTION, (void *)handle_close);
         set(easy, CURLOPT_CLOSESOCKETDATA, bench);
     }
-    if (curl_multi_add_handle(bench->loop.multi, easy) != CURLM_OK) fail("curl_multi_add_handle failed");
+    CURLMcode code = curl_multi_add_handle(bench->loop.multi, easy);
+    if (code != CURLM_OK) fail("curl_multi_add_handle failed");
 }
 
 static void start_clients(struct bench *bench) {
@@ -223,7 +224,8 @@ static void handle_done(struct bench *bench, CURL *easy, CURLcode result) {
         return;
     }
     set(easy, CURLOPT_URL, url_of(&bench->options, client));
-    if (curl_multi_add_handle(bench->loop.multi, easy) != CURLM_OK) fail("curl_multi_add_handle failed");
+    CURLMcode code = curl_multi_add_handle(bench->loop.multi, easy);
+    if (code != CURLM_OK) fail("curl_multi_add_handle failed");
 }
 
 static void handle_messages(struct bench *bench) {
@@ -294,7 +296,8 @@ static bool set_option(struct options *options, const char *name, const char *va
     else if (strcmp(name, "--use") == 0) options->is_best = strcmp(value, "best") == 0;
     else if (strcmp(name, "--url") == 0 && options->url_count < URLS_MAX)
         options->urls[options->url_count++] = value;
-    else if (strcmp(name, "--mode") == 0 && strcmp(value, "requests") == 0) options->mode = REQUESTS;
+    else if (strcmp(name, "--mode") == 0 && strcmp(value, "requests") == 0)
+        options->mode = REQUESTS;
     else if (strcmp(name, "--mode") == 0 && strcmp(value, "waiting") == 0) options->mode = WAITING;
     else if (strcmp(name, "--mode") == 0 && strcmp(value, "pooled") == 0) options->mode = POOLED;
     else return false;

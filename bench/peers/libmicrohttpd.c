@@ -2,15 +2,15 @@
  *
  *   libmicrohttpd --site DIR [--cert FILE --key FILE]
  *
- * Listens on a free port of 127.0.0.1 and prints it. One thread of the library's own, with epoll and
- * without the calls that MHD_USE_TURBO saves; over TLS if it is given a certificate. It answers
+ * Listens on a free port of 127.0.0.1 and prints it. One thread of the library, with epoll and
+ * MHD_USE_TURBO; over TLS with a certificate. Targets:
  *
  *   /tiny        128 bytes, from memory
  *   /modest      64 KB, from memory
  *   /continuous  ten pieces of one byte, chunked: a callback for each
  *   /104k, /1m   that file of DIR, by descriptor
  *
- * Answers that are the same every time are made once and queued again, as its manual advises.
+ * Constant responses are created once and queued again, as its manual advises.
  * SIGTERM ends it.
  */
 #define _GNU_SOURCE
@@ -89,7 +89,7 @@ static enum MHD_Result answer(void *state, struct MHD_Connection *connection, co
                               size_t *body_size, void **request) {
     static int begun;
     (void)state, (void)method, (void)version, (void)body, (void)body_size;
-    if (*request == NULL) { /* the first call of a request only tells its head */
+    if (*request == NULL) { /* the first call of a request has only its head */
         *request = &begun;
         return MHD_YES;
     }

@@ -36,7 +36,7 @@ static void fail_call(const char *call) {
     exit(1);
 }
 
-/* What libcurl tells the loop. */
+/* The callbacks of libcurl. */
 
 static int handle_timer(CURLM *multi, long timeout_ms, void *user) {
     (void)multi;
@@ -68,7 +68,7 @@ static int handle_socket(CURL *easy, curl_socket_t fd, int what, void *user, voi
     return 0;
 }
 
-/* What the loop tells libcurl. */
+/* The calls to libcurl. */
 
 /* How long it may wait, but no longer than this; -1: for ever. */
 static int wait_ms(const struct loop *loop, int most_ms) {
@@ -105,7 +105,7 @@ static void open_loop(struct loop *loop) {
     if (loop->multi == NULL || loop->epoll < 0) fail("curl_multi_init or epoll_create1 failed");
 }
 
-/* From now on libcurl tells the loop what it wants. */
+/* Registers the callbacks. */
 static void hear(struct loop *loop) {
     curl_multi_setopt(loop->multi, CURLMOPT_SOCKETFUNCTION, handle_socket);
     curl_multi_setopt(loop->multi, CURLMOPT_SOCKETDATA, loop);

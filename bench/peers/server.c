@@ -1,18 +1,18 @@
-/* The server of the client benchmarks: every answer leaves in one send().
+/* The server of the client benchmarks: every response is sent in one send().
  *
  *   server [--workers N] [--hold N]
  *
  * Listens on a free port of every address of this machine and prints it. One thread and one epoll
- * for each worker. What it answers:
+ * for each worker. Targets:
  *
  *   /bytes/N   N bytes, head and body in one call
  *   /idle      nothing, ever
  *
- * With --hold N, the first request of each connection is answered when N connections have asked
- * theirs, so that a client with N transfers has opened exactly N connections (one worker only).
- * SIGTERM ends it; it then tells what it sent, and how often a body did not fit in one call.
+ * With --hold N, the first response of each connection is sent when N connections have sent a
+ * request, so that a client with N transfers has opened exactly N connections (one worker only).
+ * At SIGTERM it prints its counts, and how many responses did not fit in one call, and ends.
  *
- * A request has to arrive whole; every other one loses its connection.
+ * A request has to arrive whole; otherwise the connection is closed.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -48,7 +48,7 @@ struct answer {
 /* By descriptor. */
 struct connection {
     bool has_asked;
-    const struct answer *held; /* until enough connections have asked */
+    const struct answer *held; /* until enough connections have sent a request */
     const struct answer *rest; /* that did not fit in one call */
     size_t sent;               /* of `rest` */
 };
