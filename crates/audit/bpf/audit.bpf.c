@@ -264,7 +264,7 @@ struct io_kiocb {
 } __attribute__((preserve_access_index));
 
 /* An unused opcode. The results of a multishot operation except the last have no request. */
-#define OPCODE_UNTOLD 255
+#define OPCODE_UNKNOWN 255
 
 #ifdef EACH
 #include "each.h"
@@ -469,7 +469,7 @@ static void count_result(u64 ring, const struct io_kiocb *request, u64 user_data
 	}
 	if (flags & CQE_NOTIFIES)
 		return;
-	u8 opcode = OPCODE_UNTOLD;
+	u8 opcode = OPCODE_UNKNOWN;
 	if (request)
 		read_kernel(&opcode, sizeof(opcode), &request->opcode);
 	u32 key = opcode, failure = (CALLS + key) << 16 | -result;

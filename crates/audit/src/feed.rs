@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use crate::call_totals::CallTotals;
 use crate::counts::{ByPhase, CallTally, ConnectionPhase};
 use crate::event::CallEvent;
-use crate::operation::UNTOLD;
+use crate::operation::UNKNOWN_OPCODE;
 use crate::phases::TrackedConnections;
 use crate::timeline::Timeline;
 
@@ -97,7 +97,7 @@ impl Phases {
             let entry = self.calls.entry((phase, event.call)).or_default();
             return entry.enter(event.call, event.result);
         };
-        let opcode = if operation.is_repeated { UNTOLD } else { operation.opcode };
+        let opcode = if operation.is_repeated { UNKNOWN_OPCODE } else { operation.opcode };
         let entry = self.operations.entry((phase, opcode)).or_default();
         // An operation submitted before counting began is not counted, but its result is.
         let is_counted = operation.is_repeated || event.start.is_some();

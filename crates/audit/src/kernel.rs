@@ -32,7 +32,7 @@ pub(crate) struct Kernel {
     operations: PerCpuArray<MapData, [u64; 2]>,
     totals: PerCpuArray<MapData, u64>,
     /// The event of each call, if phases or a timeline were requested.
-    told: Option<EventStream>,
+    events: Option<EventStream>,
     ring: RingSupport,
     /// This process is in a nested pid namespace, so its process numbers differ from the kernel's.
     in_namespace: bool,
@@ -110,12 +110,12 @@ impl Kernel {
             .override_global("namespace_ino", &inode, true);
         let loaded = with_locked_memory(|| loader.load(object));
         let mut programs = loaded.map_err(|e| refusal(lacking(&e), &e))?;
-        ask(&mut programs).map_err(|e| refusal(TABLES, &e))?;
+        select_arguments(&mut programs).map_err(|e| refusal(TABLES, &e))?;
         let starts = feed.iter().map(|_| &STARTS);
         for (program, tracepoint, doing) in starts.chain(&TRACEPOINTS) {
             attach(&mut programs, program, tracepoint).map_err(|e| refusal(doing, &e))?;
         }
-        let told = feed
+        let events = feed
             .map(|feed| EventStream::new(&mut programs, feed, extent.drained_max))
             .transpose()?;
         let ring = match &types {
@@ -131,7 +131,7 @@ impl Kernel {
             kinds: map(&mut programs, "kinds")?,
             operations: map(&mut programs, "operations")?,
             totals: map(&mut programs, "totals")?,
-            told,
+            events,
             ring,
             in_namespace: inode != 0,
             _programs: programs,
@@ -174,16 +174,16 @@ impl Kernel {
 
     /// Reads pending events, so that the buffer has room. True if events are used at all.
     pub(crate) fn drain(&mut self) -> bool {
-        self.told.as_mut().map(EventStream::drain).is_some()
+        self.events.as_mut().map(EventStream::drain).is_some()
     }
 
     /// Restarts the timeline.
     pub(crate) fn record(&mut self) -> Result<(), AuditError> {
         let lost = self.total(LOST_EVENTS)?;
-        if let Some(told) = &mut self.told {
-            told.drain();
-            told.feed.record();
-            told.lost_before = lost;
+        if let Some(events) = &mut self.events {
+            events.drain();
+            events.feed.record();
+            events.lost_before = lost;
         }
         Ok(())
     }
@@ -191,9 +191,9 @@ impl Kernel {
     /// The timeline so far, if one was requested.
     pub(crate) fn timeline(&mut self) -> Result<Option<Timeline>, AuditError> {
         let lost = self.total(LOST_EVENTS)?;
-        Ok(self.told.as_mut().and_then(|told| {
-            told.drain();
-            told.feed.timeline(lost - told.lost_before)
+        Ok(self.events.as_mut().and_then(|events| {
+            events.drain();
+            events.feed.timeline(lost - events.lost_before)
         }))
     }
 
@@ -216,10 +216,10 @@ impl Kernel {
         counts.foreign = self.total(FOREIGN)?;
         counts.threads = self.total(THREADS)?;
         counts.processes = self.total(PROCESSES)?;
-        if let Some(told) = &self.told {
-            counts.by_phase = told.feed.by_phase();
-            counts.ring_by_phase = told.feed.ring_by_phase().filter(|_| counts.ring.is_some());
-            counts.lost += told.lost(counts.total(), self.total(LOST_EVENTS)?);
+        if let Some(events) = &self.events {
+            counts.by_phase = events.feed.by_phase();
+            counts.ring_by_phase = events.feed.ring_by_phase().filter(|_| counts.ring.is_some());
+            counts.lost += events.lost(counts.total(), self.total(LOST_EVENTS)?);
         }
         Ok(counts)
     }
@@ -326,7 +326,7 @@ fn with_locked_memory<T>(load: impl FnOnce() -> T) -> T {
 }
 
 /// Selects the arguments that are counted.
-fn ask(programs: &mut Ebpf) -> Result<(), MapError> {
+fn select_arguments(programs: &mut Ebpf) -> Result<(), MapError> {
     let map = programs.map_mut("questions").expect("the object has a map of this name");
     let mut questions: Array<&mut MapData, u32> = map.try_into()?;
     kinds::QUESTIONS
@@ -424,12 +424,12 @@ fn refusal(what: &'static str, error: &(dyn Error + 'static)) -> KernelRefusal {
     let number = root.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error);
     match number {
         Some(sys::errno::EPERM) => KernelRefusal::Privileges,
-        _ => KernelRefusal::Kernel { what, why: told(error) },
+        _ => KernelRefusal::Kernel { what, why: error_chain(error) },
     }
 }
 
 /// The chain of errors on one line. Only the first line of each: the verifier's log is long.
-fn told(mut error: &(dyn Error + 'static)) -> String {
+fn error_chain(mut error: &(dyn Error + 'static)) -> String {
     let line = |error: &dyn Error| error.to_string().lines().next().unwrap_or_default().to_owned();
     let mut text = line(error);
     while let Some(source) = error.source() {

@@ -2,7 +2,7 @@
 
 use syscalls::Sysno;
 
-use crate::operation::UNTOLD;
+use crate::operation::UNKNOWN_OPCODE;
 
 /// The kernel's name of a call, as strace prints it.
 pub(crate) fn call(number: u32) -> String {
@@ -33,7 +33,7 @@ pub(crate) fn moves_bytes(call: &str) -> bool {
 
 /// The name of an operation of io_uring: `IORING_OP_RECV` is `recv`.
 pub(crate) fn operation(opcode: u32) -> String {
-    if opcode == UNTOLD {
+    if opcode == UNKNOWN_OPCODE {
         return REPEATED.to_owned();
     }
     let known = usize::try_from(opcode).ok().and_then(|at| OPERATIONS.get(at));

@@ -7,7 +7,7 @@ use crate::data_location::{DataLocation, low};
 /// One operation, or one result of a multishot operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Operation {
-    /// [`UNTOLD`] if the eBPF program does not know it.
+    /// [`UNKNOWN_OPCODE`] if the eBPF program does not know it.
     pub(crate) opcode: u32,
     /// A result of a multishot operation other than its last.
     pub(crate) is_repeated: bool,
@@ -50,8 +50,8 @@ impl Operation {
 
 /// The first number of an operation; calls have lower ones. `CALLS` in the eBPF program.
 pub(crate) const FIRST: u32 = 1024;
-/// An unused opcode: `OPCODE_UNTOLD` in the eBPF program.
-pub(crate) const UNTOLD: u32 = 255;
+/// An unused opcode: `OPCODE_UNKNOWN` in the eBPF program.
+pub(crate) const UNKNOWN_OPCODE: u32 = 255;
 /// The kernel chooses the index, and returns it.
 pub(crate) const ANY_PLACE: u32 = u32::MAX;
 

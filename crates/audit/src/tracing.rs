@@ -36,7 +36,7 @@ pub(crate) struct Tracing {
     seized: HashSet<u32>,
     book: Arc<Mutex<TraceState>>,
     /// Builds events. `None` if no events are needed.
-    teller: Option<EventBuilder>,
+    builder: Option<EventBuilder>,
     /// Woken when the end is recorded.
     ended: Arc<sys::Wakeup>,
 }
@@ -140,9 +140,9 @@ fn may_trace() -> Result<(), AuditError> {
 
 impl Tracing {
     fn new(subject: TraceTarget, book: Arc<Mutex<TraceState>>, ended: Arc<sys::Wakeup>) -> Self {
-        let teller = locked(&book).feed.as_ref().map(|_| EventBuilder::default());
+        let builder = locked(&book).feed.as_ref().map(|_| EventBuilder::default());
         let (threads, seized) = (HashMap::new(), HashSet::new());
-        Self { subject, threads, seized, book, teller, ended }
+        Self { subject, threads, seized, book, builder, ended }
     }
 
     /// The process that tracing started with.
@@ -252,7 +252,7 @@ impl Tracing {
             Some(CallStop::Enter { number, arguments, native }) => {
                 let is_known = |number: &u32| *number < operation::FIRST && native;
                 let known = u32::try_from(number).ok().filter(is_known);
-                let start = self.teller.as_ref().map(EventBuilder::now);
+                let start = self.builder.as_ref().map(EventBuilder::now);
                 let calls = |number| ThreadState::Calls(number, arguments, start);
                 self.threads.insert(thread, known.map_or(ThreadState::CallsForeign, calls));
             }
@@ -281,8 +281,8 @@ impl Tracing {
     ) {
         let mut book = locked(&self.book);
         book.enter(number, arguments, result);
-        if let (Some(teller), Some(feed)) = (&mut self.teller, &mut book.feed) {
-            feed.enter(teller.event(thread, number, arguments, start, result));
+        if let (Some(builder), Some(feed)) = (&mut self.builder, &mut book.feed) {
+            feed.enter(builder.event(thread, number, arguments, start, result));
         }
     }
 

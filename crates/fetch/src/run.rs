@@ -226,7 +226,7 @@ mod tests {
         let urls = vec!["no URL".to_owned()];
         let (output, proxy) = (OutputTarget::Dir(dir.path().to_owned()), ProxyChoice::None);
         let options = Options { urls, output, proxy, ..Options::default() };
-        let (sender, told) = mpsc::channel();
+        let (sender, masks) = mpsc::channel();
         let running = start(options, move |_| {
             let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
             let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
@@ -234,6 +234,6 @@ mod tests {
         });
         running.unwrap().finish().unwrap();
         let both = 1 << (13 - 1) | 1 << (25 - 1); // SIGPIPE, SIGXFSZ
-        assert_eq!(told.recv().unwrap() & both, both);
+        assert_eq!(masks.recv().unwrap() & both, both);
     }
 }

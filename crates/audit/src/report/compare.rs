@@ -113,8 +113,8 @@ impl<'r> RunComparison<'r> {
     /// Figures that are no separate system calls: `EAGAIN`, clock reads, a ring's operations.
     pub(crate) fn others(&self) -> Vec<ComparisonRow> {
         let ring = |counts: &CallCounts| {
-            let asked = counts.ring.iter().flatten().filter(|(name, _)| *name != REPEATED);
-            asked.map(|(_, tally)| tally.count).sum()
+            let operations = counts.ring.iter().flatten().filter(|(name, _)| *name != REPEATED);
+            operations.map(|(_, tally)| tally.count).sum()
         };
         let rows = [
             self.row("EAGAIN", |counts| counts.failed_with(libc::EAGAIN)),

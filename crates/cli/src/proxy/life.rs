@@ -176,7 +176,7 @@ fn master(
         outlives_workers: false,
         notify: Notify::from_environment().filter(|_| arguments.notifies),
         waiting,
-        tell: if arguments.quiet { |_, _| {} } else { messages::tell },
+        tell: if arguments.quiet { |_, _| {} } else { messages::print },
     })
 }
 

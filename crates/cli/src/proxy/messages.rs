@@ -11,16 +11,16 @@ pub(super) struct Messages {
 
 impl Messages {
     pub(super) fn alert(self, text: &str) {
-        self.tell(Told::Alert, text);
+        self.print(Told::Alert, text);
     }
 
     pub(super) fn warning(self, text: &str) {
-        self.tell(Told::Warning, text);
+        self.print(Told::Warning, text);
     }
 
-    pub(super) fn tell(self, told: Told, text: &str) {
+    pub(super) fn print(self, severity: Told, text: &str) {
         if !self.quiet {
-            tell(told, text);
+            print(severity, text);
         }
     }
 
@@ -33,8 +33,8 @@ impl Messages {
 }
 
 /// Prints one message.
-pub(super) fn tell(told: Told, text: &str) {
-    let label = match told {
+pub(super) fn print(severity: Told, text: &str) {
+    let label = match severity {
         Told::Notice => "[NOTICE]",
         Told::Warning => "[WARNING]",
         Told::Alert => "[ALERT]",
