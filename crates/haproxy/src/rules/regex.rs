@@ -40,7 +40,11 @@ impl Regex {
     }
 
     /// The same at or behind `start`.
-    pub fn captures_at<'t>(&self, text: &'t [u8], start: usize) -> Option<bytes::Captures<'t>> {
+    pub(crate) fn captures_at<'t>(
+        &self,
+        text: &'t [u8],
+        start: usize,
+    ) -> Option<bytes::Captures<'t>> {
         self.0.captures_at(text, start)
     }
 }

@@ -81,12 +81,12 @@ impl<'a> Sample<'a> {
     }
 
     /// True unless it is zero; of text, that of the number in front of it.
-    pub fn into_bool(self) -> Option<bool> {
+    pub(crate) fn into_bool(self) -> Option<bool> {
         self.into_int().map(|value| value != 0)
     }
 
     /// A number; of text, the one in front of it, or 0; of an IPv4 address, its 32 bits.
-    pub fn into_int(self) -> Option<i64> {
+    pub(crate) fn into_int(self) -> Option<i64> {
         match self {
             Self::Bool(value) => Some(i64::from(value)),
             Self::Int(value) => Some(value),
@@ -119,7 +119,7 @@ impl<'a> Sample<'a> {
     }
 
     /// Bytes; of an address, its 4 or 16; of a number, its 8, the highest first.
-    pub fn into_binary(self) -> Option<Cow<'a, [u8]>> {
+    pub(crate) fn into_binary(self) -> Option<Cow<'a, [u8]>> {
         match self {
             Self::Bool(value) => Some(Cow::Owned(i64::from(value).to_be_bytes().to_vec())),
             Self::Int(value) => Some(Cow::Owned(value.to_be_bytes().to_vec())),
@@ -146,7 +146,7 @@ impl Sample<'static> {
 impl Type {
     /// True if values of this type can become values of `to`, as far as one knows before there is
     /// a value.
-    pub fn casts_to(self, to: Self) -> bool {
+    pub(crate) fn casts_to(self, to: Self) -> bool {
         match (self, to) {
             (Self::Any, _) | (_, Self::Any | Self::Text | Self::Binary) => true,
             (from, to) if from == to => true,

@@ -228,7 +228,7 @@ impl Group {
     }
 
     /// How often slow starts take a step, if one is going on: the shortest in twenty.
-    pub fn warms_every(&self) -> Option<Duration> {
+    pub(crate) fn warms_every(&self) -> Option<Duration> {
         self.members.iter().filter_map(Member::warms_every).min()
     }
 

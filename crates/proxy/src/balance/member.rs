@@ -192,7 +192,7 @@ impl Member {
     }
 
     /// How often its slow start takes a step, while it has one.
-    pub fn warms_every(&self) -> Option<Duration> {
+    pub(crate) fn warms_every(&self) -> Option<Duration> {
         let whole = self.settings.slow_start.filter(|_| self.is_starting())?;
         Some((whole / WARM_STEPS).max(WARM_MIN))
     }

@@ -21,6 +21,6 @@ mod monitor;
 
 pub use group::{Group, Placement, Policy, Wants};
 pub use member::{Admin, Health, Member, Record, Settings, Weight};
-pub use monitor::{Monitor, Outcome, Plan, Reaction, Verdict};
+pub(crate) use monitor::{Monitor, Outcome, Plan, Reaction, Verdict};
 pub use picker::{Picker, Rule};
 pub use queue::{Next, Queue, Ticket};

@@ -15,24 +15,24 @@ use crate::balance::member::Health;
 
 /// How a server is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// Good checks until it is up; at least 1.
-    pub rise: u32,
+    pub(crate) rise: u32,
     /// Bad checks until it is down; at least 1.
-    pub fall: u32,
+    pub(crate) fall: u32,
     /// Between two checks.
-    pub interval: Duration,
+    pub(crate) interval: Duration,
     /// While it is neither up nor down for good; `interval` if there is none.
-    pub fast_interval: Option<Duration>,
+    pub(crate) fast_interval: Option<Duration>,
     /// While it is down; `interval` if there is none.
-    pub down_interval: Option<Duration>,
+    pub(crate) down_interval: Option<Duration>,
     /// Checks come up to so many percent earlier or later.
-    pub spread_percent: u32,
+    pub(crate) spread_percent: u32,
 }
 
 /// What a check found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// It works.
     Passed,
     /// It works, and wants no more than it has.
@@ -43,7 +43,7 @@ pub enum Outcome {
 
 /// What too many errors of its sessions do (`on-error`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reaction {
+pub(crate) enum Reaction {
     /// Checks come faster; the others do that too.
     FastInter,
     /// They count as a failed check.
@@ -56,16 +56,16 @@ pub enum Reaction {
 
 /// What came of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub(crate) struct Verdict {
     /// It was more than another of the same.
-    pub counts: bool,
+    pub(crate) counts: bool,
     /// The health that it has from now on, if it is another.
-    pub change: Option<Health>,
+    pub(crate) change: Option<Health>,
 }
 
 /// The health of one server.
 #[derive(Clone, Debug)]
-pub struct Monitor {
+pub(crate) struct Monitor {
     plan: Plan,
     score: u32,
     health: Health,
@@ -74,40 +74,35 @@ pub struct Monitor {
 
 impl Monitor {
     /// Up until the first check, at `first`, has failed.
-    pub fn new(plan: Plan, first: Instant) -> Self {
+    pub(crate) fn new(plan: Plan, first: Instant) -> Self {
         let plan = Plan { rise: plan.rise.max(1), fall: plan.fall.max(1), ..plan };
         Self { score: plan.rise, plan, health: Health::Up, next: first }
     }
 
     /// The same, which begins as it has been found before.
     #[must_use]
-    pub fn known_as(mut self, health: Health) -> Self {
+    pub(crate) fn known_as(mut self, health: Health) -> Self {
         self.force(health);
         self
     }
 
     /// How it is checked.
-    pub fn plan(&self) -> &Plan {
+    pub(crate) fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// What it is taken for.
-    pub fn health(&self) -> Health {
-        self.health
-    }
-
     /// When it is to be checked next.
-    pub fn next_check(&self) -> Instant {
+    pub(crate) fn next_check(&self) -> Instant {
         self.next
     }
 
     /// Puts the next check off: nobody looks now.
-    pub fn skip(&mut self, now: Instant) {
+    pub(crate) fn skip(&mut self, now: Instant) {
         self.next = now + self.interval();
     }
 
     /// A check has ended. `dice`: any number; checks are spread by it.
-    pub fn handle_result(&mut self, now: Instant, outcome: Outcome, dice: u32) -> Verdict {
+    pub(crate) fn handle_result(&mut self, now: Instant, outcome: Outcome, dice: u32) -> Verdict {
         let before = self.score;
         match outcome {
             Outcome::Failed => self.fall_one(),
@@ -119,7 +114,7 @@ impl Monitor {
     }
 
     /// Its sessions had as many errors in a row as it may have.
-    pub fn handle_errors(&mut self, now: Instant, reaction: Reaction) -> Verdict {
+    pub(crate) fn handle_errors(&mut self, now: Instant, reaction: Reaction) -> Verdict {
         let before = self.score;
         match reaction {
             Reaction::FastInter => {}
@@ -143,13 +138,13 @@ impl Monitor {
     }
 
     /// An operator has decided what it is taken for, until checks find otherwise.
-    pub fn force(&mut self, health: Health) {
+    pub(crate) fn force(&mut self, health: Health) {
         self.health = health;
         self.score = if health == Health::Down { 0 } else { self.top() };
     }
 
     /// It comes back from maintenance: up until a check, which is due now, has failed.
-    pub fn resume(&mut self, now: Instant) {
+    pub(crate) fn resume(&mut self, now: Instant) {
         self.health = Health::Up;
         self.score = self.plan.rise;
         self.next = now;
@@ -157,7 +152,7 @@ impl Monitor {
 
     /// How far it is: of so many good checks when it is down, and of so many bad ones that it may
     /// have when it is up, the number in hand first.
-    pub fn progress(&self) -> (u32, u32) {
+    pub(crate) fn progress(&self) -> (u32, u32) {
         match self.score >= self.plan.rise {
             true => (self.score - self.plan.rise + 1, self.plan.fall),
             false => (self.score, self.plan.rise),
@@ -165,7 +160,7 @@ impl Monitor {
     }
 
     /// Its score: from 0, and up from `rise` on.
-    pub fn score(&self) -> u32 {
+    pub(crate) fn score(&self) -> u32 {
         self.score
     }
 

@@ -61,7 +61,7 @@ impl CheckStatus {
     }
 
     /// What the server's health makes of it.
-    pub fn outcome(self) -> Outcome {
+    pub(crate) fn outcome(self) -> Outcome {
         match self {
             Self::Layer4Ok | Self::Layer6Ok | Self::Layer7Ok => Outcome::Passed,
             Self::Layer7Conditional => Outcome::Conditional,

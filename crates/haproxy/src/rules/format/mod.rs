@@ -57,7 +57,7 @@ impl Options {
     /// For a rule of HTTP.
     pub const VALUE: Self = Self { purpose: Purpose::Value, http: true };
     /// For a rule of HTTP that replaces what matches.
-    pub const REPLACEMENT: Self = Self { purpose: Purpose::Replacement, http: true };
+    pub(crate) const REPLACEMENT: Self = Self { purpose: Purpose::Replacement, http: true };
     /// For the log of a proxy in mode `http`.
     pub const HTTP_LOG: Self = Self { purpose: Purpose::Log, http: true };
     /// For the log of a proxy in mode `tcp`.
@@ -118,7 +118,7 @@ impl Format {
     }
 
     /// Writes it with the groups of what it replaces.
-    pub fn render_replacing(
+    pub(crate) fn render_replacing(
         &self,
         subject: &dyn Subject,
         groups: &Captures<'_>,

@@ -247,7 +247,7 @@ impl HttpRule {
     }
 
     /// The slot that a capture names, and that somebody else has to make.
-    pub fn named_slot(&self) -> Option<Slot> {
+    pub(crate) fn named_slot(&self) -> Option<Slot> {
         match &self.action {
             HttpAction::Capture(capture) if capture.len.is_none() => Some(capture.slot),
             _ => None,
