@@ -70,7 +70,9 @@ impl HttpConnection {
 
     /// Sends a request and reads the whole response.
     pub(crate) fn get(&mut self, target: &str, field: &str) -> io::Result<HttpResponse> {
-        write!(self.stream, "GET {target} HTTP/1.1\r\nHost: localhost\r\n{field}\r\n")?;
+        // In one write: the server would receive pieces of it, with more calls.
+        let request = format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n{field}\r\n");
+        self.stream.write_all(request.as_bytes())?;
         self.buffer.clear();
         loop {
             if let Some(response) = parse(&self.buffer) {
