@@ -14,13 +14,13 @@ use tempfile::TempDir;
 use crate::origins::free_address;
 use crate::process::{Ended, Process, eventually, fulmar};
 
-/// A folder for a configuration, a free address for its frontend, and a server behind it.
+/// A folder for a configuration, a free address for its frontend, and a server.
 #[derive(Debug)]
 pub struct Place {
     dir: TempDir,
-    /// Where the frontend is to listen.
+    /// The address of the frontend.
     pub address: SocketAddr,
-    /// A server that answers everything with its name.
+    /// A server that responds with its name.
     pub origin: SocketAddr,
 }
 
@@ -31,22 +31,22 @@ impl Default for Place {
 }
 
 impl Place {
-    /// With a server of this process.
+    /// With a server in this process.
     ///
     /// # Panics
-    /// There is no folder, or no port.
+    /// No folder or port is available.
     pub fn new() -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         Self { dir, address: free_address(), origin: origin("origin") }
     }
 
-    /// A path in it.
+    /// A path in the folder.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    /// Writes `proxy.cfg`: `global`, the usual `defaults` with times that nobody reaches, a frontend
-    /// `fe` with `front`, a backend `be` with the server.
+    /// Writes `proxy.cfg`: `global`, `defaults` with long timeouts, a frontend `fe` with `front`,
+    /// and a backend `be` with the server.
     ///
     /// # Panics
     /// The disk is full.
@@ -70,37 +70,37 @@ impl Place {
         path
     }
 
-    /// Starts it, and waits until it serves.
+    /// Starts the proxy, and waits until it serves.
     ///
     /// # Panics
-    /// It does not.
+    /// It does not serve.
     pub fn start<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Process {
         let process = Process::start(command().args(arguments));
         self.wait();
         process
     }
 
-    /// Waits until somebody serves.
+    /// Waits until the frontend responds.
     ///
     /// # Panics
-    /// Nobody does.
+    /// It does not respond.
     pub fn wait(&self) {
         eventually("it serves", || self.ask().is_ok());
     }
 
-    /// One request on a connection of its own: what is answered.
+    /// Sends one request on a new connection; returns the response.
     ///
     /// # Errors
-    /// There is no whole answer.
+    /// The response is incomplete.
     pub fn ask(&self) -> std::io::Result<String> {
         ask(self.address)
     }
 }
 
-/// One request on a connection of its own: what is answered.
+/// Sends one request on a new connection; returns the response.
 ///
 /// # Errors
-/// There is no whole answer.
+/// The response is incomplete.
 pub fn ask(address: SocketAddr) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
     stream.write_all(b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")?;
@@ -111,14 +111,14 @@ pub fn ask(address: SocketAddr) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// `fulmar proxy`, without a manager that wants to hear of it.
+/// `fulmar proxy` without a service manager.
 pub fn command() -> Command {
     let mut command = Command::new(fulmar());
     command.arg("proxy").env_remove("NOTIFY_SOCKET");
     command
 }
 
-/// Runs it to its end.
+/// Runs it until it exits.
 ///
 /// # Panics
 /// It does not start.
@@ -126,7 +126,7 @@ pub fn run<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Ended {
     Process::start(command().args(arguments)).wait()
 }
 
-/// Sends a signal, and waits for the end.
+/// Sends a signal, and waits for the exit.
 pub fn end(process: Process, signal: Signal) -> Ended {
     process.signal(signal);
     process.wait()
@@ -135,16 +135,16 @@ pub fn end(process: Process, signal: Signal) -> Ended {
 /// The number in a file.
 ///
 /// # Panics
-/// There is none.
+/// There is no number.
 pub fn pid_in(path: &Path) -> u32 {
     let text = fs::read_to_string(path).expect("a file");
     text.trim().parse().expect("a number")
 }
 
-/// A server that answers everything with its name, and keeps connections.
+/// A server that responds with its name, and keeps connections.
 ///
 /// # Panics
-/// There is no port.
+/// No port is available.
 pub fn origin(name: &'static str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");

@@ -1,21 +1,21 @@
-//! What a configuration names and a start would read: certificates, keys, lists.
+//! Checks the files that a configuration names: certificates, keys, lists.
 
 use fulmar_haproxy::Config;
 use fulmar_proxy::Live;
 
-use crate::doors::{Door, binds};
+use crate::bind::{BindLayers, binds};
 use crate::error::Error;
 
-/// Reads them, and keeps nothing: all that is wrong (`-c`).
+/// Reads all files, and returns the errors (`-c`).
 pub fn check(config: &Config) -> Vec<Error> {
-    let doors =
-        binds(config).filter_map(|(id, frontend, bind)| Door::new(id, frontend, bind).err());
-    let mut wrong: Vec<Error> = doors.collect();
+    let bind_errors =
+        binds(config).filter_map(|(id, frontend, bind)| BindLayers::new(id, frontend, bind).err());
+    let mut wrong: Vec<Error> = bind_errors.collect();
     wrong.extend(servers(&Live::new(config.clone(), 1)));
     wrong
 }
 
-/// What is wrong with the TLS of servers.
+/// Errors in the TLS settings of servers.
 pub(crate) fn servers(live: &Live) -> impl Iterator<Item = Error> {
     let all = live.backends.iter().flat_map(|backend| {
         backend.servers.iter().map(move |server| (&backend.config.name, server))

@@ -1,4 +1,4 @@
-//! Why a proxy did not start.
+//! Errors at the start of a proxy.
 
 use std::error;
 use std::fmt;
@@ -12,79 +12,79 @@ use fulmar_tls::ConfigError;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no frontend that listens on anything.
+    /// No frontend has an enabled `bind` line.
     NoListener,
-    /// It cannot listen where a `bind` line says.
+    /// The address of a `bind` line cannot be bound.
     Bind {
-        /// The line.
+        /// Position of the line.
         place: Place,
         /// Its frontend.
         frontend: String,
-        /// Where.
+        /// The address.
         address: String,
-        /// Why not.
+        /// The cause.
         error: io::Error,
     },
-    /// A `bind` line's certificates cannot be used.
+    /// The certificates of a `bind` line cannot be used.
     Tls {
-        /// The line.
+        /// Position of the line.
         place: Place,
         /// Its frontend.
         frontend: String,
-        /// Why not.
+        /// The cause.
         error: Box<ConfigError>,
     },
-    /// What a server's TLS needs cannot be used.
+    /// The TLS settings of a server cannot be used.
     ServerTls {
-        /// Its line.
+        /// Position of the line.
         place: Place,
-        /// Its backend, and its name.
+        /// Names of the backend and the server.
         server: (String, String),
-        /// Why not.
+        /// The cause.
         reason: String,
     },
     /// A log cannot be opened.
     Log {
-        /// Which.
+        /// Its address.
         to: LogAddress,
-        /// Why not.
+        /// The cause.
         error: io::Error,
     },
-    /// The limit on descriptors cannot be asked for or raised at all.
+    /// The limit on descriptors cannot be read or raised.
     Descriptors(io::Error),
-    /// There are fewer descriptors than `ulimit-n` wants.
+    /// `ulimit-n` exceeds the possible limit on descriptors.
     TooFewDescriptors {
-        /// So many are wanted.
+        /// The value of `ulimit-n`.
         wanted: u64,
-        /// So many are allowed.
+        /// The limit.
         limit: u64,
     },
     /// Not even one connection fits below the limit on descriptors.
     NoDescriptors {
-        /// So many are allowed.
+        /// The limit.
         limit: u64,
-        /// So many are needed at least.
+        /// The minimum.
         needed: usize,
     },
-    /// The process cannot give its privileges up as it was told.
+    /// Privileges cannot be dropped as configured.
     Privileges {
-        /// What was tried.
+        /// The failed operation.
         what: &'static str,
-        /// Why not.
+        /// The cause.
         error: io::Error,
     },
-    /// Signals, or the end of the master, cannot be heard.
+    /// Signals, or the end of the master, cannot be received.
     Signals(io::Error),
-    /// Threads, or the hand-over.
+    /// Threads, or the hand-over of listeners.
     Host(fulmar_host::Error),
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoListener => f.write_str(
-                "there is nothing to listen on: no frontend has a 'bind' line that is not disabled",
-            ),
+            Self::NoListener => {
+                f.write_str("no <bind> line found: no enabled frontend has a listener")
+            }
             Self::Bind { place, frontend, address, error } => write!(
                 f,
                 "Binding [{}:{}] for frontend {frontend}: cannot bind socket ({}) for [{address}]",
@@ -108,10 +108,10 @@ impl fmt::Display for Error {
                     LogAddress::Unix(path) => path.display().to_string(),
                     LogAddress::Descriptor(number) => format!("fd@{number}"),
                 };
-                write!(f, "cannot open the log {to}: {error}")
+                write!(f, "cannot open log {to}: {error}")
             }
             Self::Descriptors(error) => {
-                write!(f, "cannot raise the limit on open descriptors: {error}")
+                write!(f, "cannot raise FD limit: {error}")
             }
             Self::TooFewDescriptors { wanted, limit } => {
                 write!(f, "Cannot raise FD limit to {wanted}, limit is {limit}.")
@@ -122,13 +122,13 @@ impl fmt::Display for Error {
                  needed; raise the limit"
             ),
             Self::Privileges { what, error } => write!(f, "cannot {what}: {error}"),
-            Self::Signals(error) => write!(f, "cannot wait for signals: {error}"),
+            Self::Signals(error) => write!(f, "cannot receive signals: {error}"),
             Self::Host(error) => error.fmt(f),
         }
     }
 }
 
-/// As the C library words it, without the number.
+/// The text of the C library, without the error number.
 fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()

@@ -1,4 +1,4 @@
-//! From a configuration to what runs.
+//! Builds a running proxy from a configuration.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,32 +9,34 @@ use fulmar_haproxy::{Bind, Config};
 use fulmar_host::{Address, Bound, Program, Running, Stopper};
 use fulmar_proxy::Live;
 
+use crate::bind::{self, BindLayers, binds};
 use crate::check;
-use crate::crews::{Checkers, Proxies, Roll};
-use crate::doors::{self, Door, binds};
 use crate::error::Error;
-use crate::limits::Limits;
+use crate::limits::ProcessLimits;
 use crate::logs::{Logs, machine_name};
 use crate::restore;
-use crate::runtime::{self, Certificates, Consoles};
+use crate::runtime::{self, CertificateStore, Consoles};
 use crate::signals;
 use crate::statistics::process::Process;
+use crate::threads::{Checkers, Proxies, ThreadWakers};
 
-/// What a command line says beside the configuration.
+/// Command-line options that are not part of the configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Connections of clients at a time, whatever the configuration says (`-n`).
+    /// Maximum number of concurrent client connections; overrides the configuration (`-n`).
     pub connections_max: Option<usize>,
-    /// Where the process before this one hands its listeners over ([`hand_over_name`]): the first
-    /// that answers. If nobody does, this one binds beside it.
+    /// Hand-over sockets ([`hand_over_name`]) of previous processes. Listeners are taken over from
+    /// the first that replies. Without a reply, this process binds its own listeners next to
+    /// theirs.
     pub predecessors: Vec<PathBuf>,
-    /// How the loops of the threads that serve clients work.
+    /// Options for the event loops of the client threads.
     pub loop_options: LoopOptions,
 }
 
-/// Where a process hands its listeners over: a name in the abstract namespace, which only its user
-/// and the superuser are answered at. Names are one network's, numbers of processes are not: so
-/// that containers which share a network keep apart, their namespace is part of it.
+/// The socket on which a process hands over its listeners: a name in the abstract namespace.
+/// Connections of other users, except the superuser, are refused. An abstract name is visible in
+/// its whole network namespace, a process number only in its PID namespace. The name therefore
+/// contains the PID namespace: containers that share a network do not collide.
 pub fn hand_over_name(process: u32) -> PathBuf {
     let space = std::fs::read_link("/proc/self/ns/pid");
     let space = space.map_or_else(|_| String::new(), |link| link.display().to_string());
@@ -42,7 +44,7 @@ pub fn hand_over_name(process: u32) -> PathBuf {
     format!("@fulmar-proxy-{digits}-{process}").into()
 }
 
-/// A proxy that listens, and whose threads have not started.
+/// A listening proxy with threads that are not started yet.
 #[derive(Debug)]
 pub struct Gateway {
     live: Arc<Live>,
@@ -54,35 +56,35 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Listens, or takes over; reads certificates; opens logs.
+    /// Binds or takes over listeners, reads certificates, opens logs.
     ///
     /// # Errors
-    /// The first thing that is wrong. Nothing is left open then, and the process before this one
-    /// goes on as if it had not been asked.
+    /// The first error found. Nothing stays open then, and the previous process continues
+    /// unchanged.
     pub fn open(mut config: Config, options: Options) -> Result<Self, Error> {
-        let asked = options.connections_max.or(config.global.connections_max);
-        let limits = Limits::raise(&config.global, asked)?;
+        let wanted_connections = options.connections_max.or(config.global.connections_max);
+        let limits = ProcessLimits::raise(&config.global, wanted_connections)?;
         config.global.connections_max = Some(limits.connections_max);
         let threads = config.global.threads;
         let threads = threads.or_else(|| thread::available_parallelism().ok().map(Into::into));
         let threads = threads.unwrap_or(1);
         let logs = Logs::open(&config)?;
-        let (mut listens, mut doors, mut shown) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut listens, mut bind_layers, mut shown) = (Vec::new(), Vec::new(), Vec::new());
         for (id, frontend, bind) in binds(&config) {
-            let door = Door::new(id, frontend, bind)?;
-            if let (Some(tls), Some(said)) = (door.tls(), &bind.tls) {
-                let files = said.certificates.iter().map(|it| it.file.clone()).collect();
+            let layers = BindLayers::new(id, frontend, bind)?;
+            if let (Some(tls), Some(config_tls)) = (layers.tls(), &bind.tls) {
+                let files = config_tls.certificates.iter().map(|it| it.file.clone()).collect();
                 shown.push((tls.clone(), files));
             }
-            doors.push(door);
-            listens.push(doors::listen(frontend, bind)?);
+            bind_layers.push(layers);
+            listens.push(bind::listen(frontend, bind)?);
         }
         if listens.is_empty() {
             return Err(Error::NoListener);
         }
         let live = Arc::new(Live::new(config, threads));
-        if let Some(wrong) = check::servers(&live).next() {
-            return Err(wrong);
+        if let Some(bind_error) = check::servers(&live).next() {
+            return Err(bind_error);
         }
         let now = fulmar_sys::now();
         let mut warnings = restore::restore(&live, now);
@@ -92,13 +94,13 @@ impl Gateway {
         let program = Program::new();
         let stopper = program.stopper();
         let process = Process::new(node, limits.connections_max, limits.descriptors);
-        let process = Arc::new(process.telling_of(logs.clone(), stopper.clone()));
+        let process = Arc::new(process.with_logs(logs.clone(), stopper.clone()));
         let proxies = Proxies {
             live: Arc::clone(&live),
-            doors,
+            bind_layers,
             logs: logs.clone(),
             process: Arc::clone(&process),
-            roll: Roll::default(),
+            wakers: ThreadWakers::default(),
             loop_options: options.loop_options,
         };
         let program = program.crew("proxy", proxies, listens, threads);
@@ -107,7 +109,7 @@ impl Gateway {
         let consoles = Consoles {
             live: Arc::clone(&live),
             process: Arc::clone(&process),
-            certificates: Arc::new(Certificates::new(shown)),
+            certificates: Arc::new(CertificateStore::new(shown)),
         };
         let sockets = runtime::listens(&live.config).map_err(Error::Descriptors)?;
         let program = match sockets.is_empty() {
@@ -120,66 +122,67 @@ impl Gateway {
         Ok(Self { live, logs, process, stopper, bound, warnings })
     }
 
-    /// What it is made of, and what it counts.
+    /// The running configuration and its counters.
     pub fn live(&self) -> &Arc<Live> {
         &self.live
     }
 
-    /// The process as a whole, for statistics.
+    /// Process-wide values for statistics.
     pub fn process(&self) -> &Arc<Process> {
         &self.process
     }
 
-    /// What is not as it was asked for, and goes on all the same.
+    /// Settings that could not be applied in full and do not prevent the start.
     pub fn warnings(&self) -> impl Iterator<Item = &str> {
         self.warnings.iter().map(String::as_str)
     }
 
-    /// Its logs.
+    /// The logs.
     pub fn logs(&self) -> &Logs {
         &self.logs
     }
 
-    /// Where it listens, in the order of the configuration.
+    /// The listen addresses, in the order of the configuration.
     pub fn addresses(&self) -> Vec<Address> {
         self.bound.addresses().next().unwrap_or_default()
     }
 
-    /// Ends it gracefully, from any thread, also before it has started.
+    /// Stops the proxy gracefully, from any thread, also before it is started.
     pub fn stopper(&self) -> Stopper {
         self.stopper.clone()
     }
 
-    /// From now on signals mean what they mean to HAProxy; SIGHUP has `tell` told how servers are.
+    /// Handles signals as HAProxy does from now on. On SIGHUP, the state of the servers is passed
+    /// to `report`.
     ///
     /// # Errors
-    /// There can be no thread.
-    pub fn watch_signals(&self, tell: impl Fn(&str) + Send + 'static) -> Result<(), Error> {
-        let subject = signals::Subject {
+    /// The thread cannot be started.
+    pub fn watch_signals(&self, report: impl Fn(&str) + Send + 'static) -> Result<(), Error> {
+        let subject = signals::SignalContext {
             live: Arc::clone(&self.live),
             logs: self.logs.clone(),
             stopper: self.stopper.clone(),
         };
-        signals::watch(subject, tell).map_err(Error::Signals)
+        signals::watch(subject, report).map_err(Error::Signals)
     }
 
-    /// Starts the threads; then the process before this one, if listeners were taken over from
-    /// it, ends gracefully.
+    /// Starts the threads. If listeners were taken over, the previous process then stops
+    /// gracefully.
     ///
     /// # Errors
-    /// A thread could not start: then none has, and the process before this one goes on.
+    /// A thread could not be started: none is running then, and the previous process continues.
     pub fn start(self) -> Result<Running<()>, Error> {
         Ok(self.bound.start()?)
     }
 }
 
-/// With the line that the error is about.
+/// Adds the position of the `bind` line to an error.
 fn placed(config: &Config, error: fulmar_host::Error) -> Error {
     match error {
         fulmar_host::Error::Listen { address: Some(address), error } => {
-            let of = |bind: &Bind| doors::address(&bind.address).as_ref() == Some(&address);
+            let of = |bind: &Bind| bind::address(&bind.address).as_ref() == Some(&address);
             match binds(config).find(|(_, _, bind)| of(bind)) {
-                Some((_, frontend, bind)) => doors::wrong(frontend, bind, error),
+                Some((_, frontend, bind)) => bind::bind_error(frontend, bind, error),
                 None => Error::Host(fulmar_host::Error::Listen { address: Some(address), error }),
             }
         }

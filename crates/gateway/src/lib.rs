@@ -1,8 +1,8 @@
 //! A proxy as a program: threads, reloads, logs, statistics, the runtime socket.
 //!
-//! [`Gateway::open`] does everything that needs privileges, paths and descriptors as they are when
-//! a process begins: it binds or takes listeners over from the process before, reads certificates
-//! and opens logs. Then the process may change its root and its user ([`drop_privileges`]), and
+//! [`Gateway::open`] does all work that needs the privileges, paths and descriptors of a new
+//! process: it binds listeners or takes them over from the previous process, reads certificates and
+//! opens logs. The process may then change its root and its user ([`drop_privileges`]).
 //! [`Gateway::start`] starts the threads.
 #![forbid(unsafe_code)]
 
@@ -12,28 +12,28 @@ mod gateway;
 mod check;
 mod limits;
 
-mod crews;
-mod doors;
+mod bind;
 mod logs;
 pub mod runtime;
 pub mod statistics;
+mod threads;
 
 mod master;
+mod passwords;
 mod privileges;
 mod restore;
-mod secrets;
 mod service;
 mod signals;
-mod states;
+mod state_reports;
 
 pub use check::check;
 pub use error::Error;
 pub use gateway::{Gateway, Options, hand_over_name};
 pub use logs::{LineWriter, Logs};
-pub use master::{Link, Master, Told};
+pub use master::{Master, MasterLink, MessageLevel};
 pub use privileges::drop_privileges;
 pub use service::{
-    Background, Notify, Waiting, background, leave_terminal, predecessors, signal_all,
+    Background, ForegroundParent, Notify, background, leave_terminal, predecessors, signal_all,
     write_pidfile,
 };
-pub use states::farewell;
+pub use state_reports::report_totals;

@@ -1,28 +1,28 @@
-//! How many descriptors the process has, and for how many clients they are enough.
+//! Descriptor limit of the process, and the number of clients that fits below it.
 
 use fulmar_haproxy::Global;
 use fulmar_sys as sys;
 
 use crate::error::Error;
 
-/// What the process may have at a time.
+/// Limits of the process.
 #[derive(Debug)]
-pub(crate) struct Limits {
+pub(crate) struct ProcessLimits {
     pub(crate) descriptors: u64,
-    /// Connections of clients.
+    /// Maximum number of concurrent client connections.
     pub(crate) connections_max: usize,
-    /// What whoever starts it should know.
+    /// A warning about the limits.
     pub(crate) warning: Option<String>,
 }
 
-impl Limits {
-    /// Raises the limit on descriptors as far as it goes, and at least to what `ulimit-n` says;
-    /// `asked` connections, or as many as there is room for.
+impl ProcessLimits {
+    /// Raises the soft limit on descriptors to the hard limit, and to `ulimit-n` if that is higher.
+    /// The number of connections is `wanted`, or as many as fit.
     ///
     /// # Errors
-    /// [`Error::TooFewDescriptors`], unless `no strict-limits` is set;
-    /// [`Error::NoDescriptors`] if not even one connection fits.
-    pub(crate) fn raise(global: &Global, asked: Option<usize>) -> Result<Self, Error> {
+    /// [`Error::TooFewDescriptors`], unless `no strict-limits` is set; [`Error::NoDescriptors`] if
+    /// not even one connection fits.
+    pub(crate) fn raise(global: &Global, wanted: Option<usize>) -> Result<Self, Error> {
         let mut limit = sys::raise_descriptors().map_err(Error::Descriptors)?.now;
         let mut warning = None;
         if let Some(wanted) = global.descriptors.filter(|wanted| *wanted > limit) {
@@ -41,24 +41,24 @@ impl Limits {
         if fits == 0 {
             return Err(Error::NoDescriptors { limit, needed: RESERVE_MIN + 2 });
         }
-        let connections_max = match asked {
-            Some(asked) if asked > fits => {
+        let connections_max = match wanted {
+            Some(wanted) if wanted > fits => {
                 warning.get_or_insert_with(|| {
                     format!(
-                        "'maxconn {asked}' would need {} descriptors, and {limit} is the limit: \
-                         {fits} connections at a time it is",
-                        asked.saturating_mul(2).saturating_add(RESERVE)
+                        "'maxconn {wanted}' needs {} file descriptors, but the limit is {limit}: \
+                         using maxconn {fits}",
+                        wanted.saturating_mul(2).saturating_add(RESERVE)
                     )
                 });
                 fits
             }
-            Some(asked) => asked,
+            Some(wanted) => wanted,
             None => {
                 if limit < FEW {
                     warning.get_or_insert_with(|| {
                         format!(
-                            "the limit on descriptors is {limit} (ulimit -Hn): {fits} connections \
-                             at a time"
+                            "the limit on file descriptors is {limit} (ulimit -Hn): using maxconn \
+                             {fits}"
                         )
                     });
                 }
@@ -69,8 +69,8 @@ impl Limits {
     }
 }
 
-/// A connection of a client has one to a server, mostly. Where there are few descriptors, half of
-/// them are kept for everything else, but at least [`RESERVE_MIN`].
+/// A client connection usually needs a second one to a server. With few descriptors, half of them
+/// are reserved for everything else, but at least [`RESERVE_MIN`].
 fn connections_within(descriptors: usize) -> usize {
     let reserve = (descriptors / 2).clamp(RESERVE_MIN, RESERVE);
     descriptors.saturating_sub(reserve) / 2
@@ -78,9 +78,9 @@ fn connections_within(descriptors: usize) -> usize {
 
 /// For standard streams, listeners, epoll, logs and open files.
 const RESERVE: usize = 128;
-/// The same without anything to spare.
+/// The same without spare descriptors.
 const RESERVE_MIN: usize = 40;
-/// Fewer descriptors than this are worth a warning.
+/// Below this limit, a warning is logged.
 const FEW: u64 = 256;
 
 #[cfg(test)]

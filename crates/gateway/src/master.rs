@@ -1,15 +1,16 @@
-//! A process that looks after the one that works: starts it, replaces it, ends with it.
+//! The master process: starts, replaces and ends the worker process.
 //!
 //! ```text
 //!            spawn                 ready                      replaced
 //!   (none) ─────────▶ starting ───────────────▶ current ─────────────────▶ former
-//!                        │ ends: the current one stays      │ ends: so do we  │ ends
+//!                        │ exits: current stays             │ exits: so does  │ exits
+//!                                                             the master
 //! ```
 //!
-//! A worker is our own program with the same arguments, told by [`WORKER`] who it is. It finds a
-//! socket on its standard input: it writes a word there when it serves, and ends when there is
-//! nobody left at the other end. A new one takes the listeners over from the current one, which
-//! ends gracefully only then; so one that cannot start changes nothing.
+//! A worker is the same program with the same arguments; [`WORKER`] in its environment marks it as
+//! one. Its standard input is a socket. It writes a word there when it is ready, and exits at the
+//! end of the stream. A new worker takes the listeners over from the current one, which only then
+//! stops gracefully. A worker that fails to start therefore changes nothing.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -24,68 +25,68 @@ use std::thread;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGTTIN, SIGTTOU, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
-use crate::service::{Notify, Waiting, signal_all};
+use crate::service::{ForegroundParent, Notify, signal_all};
 
-/// How workers are started, and who wants to hear of it.
+/// How workers are started, and where their state is reported.
 #[derive(Debug)]
 pub struct Master {
     /// The program.
     pub program: PathBuf,
-    /// What it is given, each time anew.
+    /// Its arguments, the same for every worker.
     pub arguments: Vec<OsString>,
-    /// Where it is started.
+    /// Its working directory.
     pub folder: PathBuf,
-    /// It goes on when its worker ends by itself, and waits for a reload.
+    /// The master keeps running when its worker exits by itself, and waits for a reload.
     pub outlives_workers: bool,
     /// The service manager.
     pub notify: Option<Notify>,
-    /// Whoever waits in the foreground.
-    pub waiting: Option<Waiting>,
-    /// Takes what is to be told, as its severity and text.
-    pub tell: fn(Told, &str),
+    /// The parent that waits in the foreground.
+    pub waiting: Option<ForegroundParent>,
+    /// Called with each message and its severity.
+    pub report: fn(MessageLevel, &str),
 }
 
-/// How bad what a master tells is.
+/// Severity of a master's message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
-    /// As it should be.
+pub enum MessageLevel {
+    /// Normal operation.
     Notice,
-    /// Worth a look.
+    /// Unexpected, no action required.
     Warning,
-    /// Somebody has to act.
+    /// Requires action.
     Alert,
 }
 
-/// What happens to a master.
-enum News {
+/// Events of the master.
+enum MasterEvent {
     Signal(i32),
-    /// The worker of this number serves.
+    /// The worker with this process number is ready.
     Ready(u32),
 }
 
-struct Worker {
+struct WorkerProcess {
     child: Child,
-    state: State,
-    /// Closed with us: then it ends too.
+    state: WorkerState,
+    /// Closed together with the master; the worker then exits too.
     _link: OwnedFd,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum WorkerState {
     Starting,
     Current,
     Former,
 }
 
 impl Master {
-    /// Looks after workers until the end; the status to end with.
+    /// Runs workers until the end. Returns the exit status.
     ///
     /// # Errors
-    /// The first worker cannot be started at all, or signals cannot be heard.
+    /// The first worker cannot be started, or signals cannot be received.
     pub fn run(self) -> io::Result<u8> {
-        let (sender, news) = channel();
+        let (sender, events) = channel();
         listen_for_signals(sender.clone())?;
-        let mut crew = Crew {
+        let mut state_ = MasterState {
             master: self,
             workers: Vec::new(),
             sender,
@@ -93,62 +94,62 @@ impl Master {
             again: false,
             has_served: false,
         };
-        crew.start()?;
-        crew.run(&news)
+        state_.start()?;
+        state_.run(&events)
     }
 }
 
-fn listen_for_signals(sender: Sender<News>) -> io::Result<()> {
-    let mut signals = Signals::new(HEARD)?;
+fn listen_for_signals(sender: Sender<MasterEvent>) -> io::Result<()> {
+    let mut signals = Signals::new(SIGNALS)?;
     let body = move || {
         for signal in signals.forever() {
-            let _ = sender.send(News::Signal(signal)); // nobody listens: the end is near
+            let _ = sender.send(MasterEvent::Signal(signal)); // fails only if the master is exiting
         }
     };
     thread::Builder::new().name("signals".into()).spawn(body).map(drop)
 }
 
-struct Crew {
+struct MasterState {
     master: Master,
-    workers: Vec<Worker>,
-    sender: Sender<News>,
-    /// We were asked to end.
+    workers: Vec<WorkerProcess>,
+    sender: Sender<MasterEvent>,
+    /// A stop was requested.
     ending: bool,
-    /// We were asked to reload while a worker was starting.
+    /// A reload was requested while a worker was starting.
     again: bool,
-    /// There has been a worker that served.
+    /// At least one worker has become ready.
     has_served: bool,
 }
 
-impl Crew {
-    fn run(&mut self, news: &Receiver<News>) -> io::Result<u8> {
+impl MasterState {
+    fn run(&mut self, events: &Receiver<MasterEvent>) -> io::Result<u8> {
         loop {
-            let Ok(next) = news.recv() else { unreachable!("we have a sender ourselves") };
+            let Ok(next) = events.recv() else { unreachable!("the master has a sender") };
             match next {
-                News::Ready(pid) => self.promote(pid),
-                News::Signal(SIGCHLD) => {
-                    if let Some(status) = self.bury()? {
+                MasterEvent::Ready(pid) => self.promote(pid),
+                MasterEvent::Signal(SIGCHLD) => {
+                    if let Some(status) = self.reap()? {
                         return Ok(status);
                     }
                 }
-                News::Signal(SIGUSR2 | SIGHUP) => self.reload(),
-                News::Signal(signal @ (SIGTTOU | SIGTTIN)) => self.signal_workers(signal),
-                News::Signal(signal) => self.end(signal),
+                MasterEvent::Signal(SIGUSR2 | SIGHUP) => self.reload(),
+                MasterEvent::Signal(signal @ (SIGTTOU | SIGTTIN)) => self.signal_workers(signal),
+                MasterEvent::Signal(signal) => self.end(signal),
             }
         }
     }
 
-    fn tell(&self, told: Told, text: &str) {
-        (self.master.tell)(told, text);
+    fn report(&self, exit_code: MessageLevel, text: &str) {
+        (self.master.report)(exit_code, text);
     }
 
-    fn find(&self, state: State) -> Option<&Worker> {
+    fn find(&self, state: WorkerState) -> Option<&WorkerProcess> {
         self.workers.iter().find(|worker| worker.state == state)
     }
 
     fn start(&mut self) -> io::Result<()> {
         let (ours, theirs) = UnixStream::pair()?;
-        let before = self.find(State::Current).map(|worker| worker.child.id().to_string());
+        let before = self.find(WorkerState::Current).map(|worker| worker.child.id().to_string());
         let child = Command::new(&self.master.program)
             .args(&self.master.arguments)
             .current_dir(&self.master.folder)
@@ -158,43 +159,45 @@ impl Crew {
             .spawn()?;
         let pid = child.id();
         let link = OwnedFd::from(ours.try_clone()?);
-        self.workers.push(Worker { child, state: State::Starting, _link: link });
-        self.tell(Told::Notice, &format!("New worker ({pid}) forked"));
+        self.workers.push(WorkerProcess { child, state: WorkerState::Starting, _link: link });
+        self.report(MessageLevel::Notice, &format!("New worker ({pid}) forked"));
         let sender = self.sender.clone();
         let body = move || {
             let mut word = [0; READY.len()];
             let mut ours = ours;
             if ours.read_exact(&mut word).is_ok() {
-                let _ = sender.send(News::Ready(pid)); // nobody listens: the end is near
+                let _ = sender.send(MasterEvent::Ready(pid)); // fails only if the master is exiting
             }
         };
         thread::Builder::new().name("worker".into()).spawn(body).map(drop)
     }
 
-    /// A worker serves: the one before it has been told to go by it, and is told by us in case that
-    /// it could not be.
+    /// Makes a ready worker the current one. It has already stopped the previous worker; the signal
+    /// is for the case that it could not.
     fn promote(&mut self, pid: u32) {
         let mut former = Vec::new();
         for worker in &mut self.workers {
             match worker.state {
-                State::Starting if worker.child.id() == pid => worker.state = State::Current,
-                State::Current => {
-                    worker.state = State::Former;
+                WorkerState::Starting if worker.child.id() == pid => {
+                    worker.state = WorkerState::Current
+                }
+                WorkerState::Current => {
+                    worker.state = WorkerState::Former;
                     former.push(worker.child.id());
                 }
-                State::Starting | State::Former => {}
+                WorkerState::Starting | WorkerState::Former => {}
             }
         }
         self.has_served = true;
         signal_all(&former, SIGUSR1);
-        self.tell(Told::Notice, "Loading success.");
+        self.report(MessageLevel::Notice, "Loading success.");
         if let Some(notify) = &self.master.notify {
             notify.ready("Ready.");
         }
         if let Some(waiting) = self.master.waiting.take()
             && let Err(error) = waiting.dismiss()
         {
-            self.tell(Told::Warning, &format!("cannot leave the terminal: {error}"));
+            self.report(MessageLevel::Warning, &format!("cannot leave the terminal: {error}"));
         }
         if self.ending {
             signal_all(&[pid], SIGUSR1);
@@ -207,22 +210,22 @@ impl Crew {
         if self.ending {
             return;
         }
-        if self.find(State::Starting).is_some() {
+        if self.find(WorkerState::Starting).is_some() {
             self.again = true;
             return;
         }
-        self.tell(Told::Notice, "Reloading");
+        self.report(MessageLevel::Notice, "Reloading");
         if let Some(notify) = &self.master.notify {
             notify.reloading();
         }
         if let Err(error) = self.start() {
-            self.fail(&format!("cannot start a worker: {error}"));
+            self.report_failed_reload(&format!("cannot start a worker: {error}"));
         }
     }
 
-    /// What we have goes on.
-    fn fail(&self, why: &str) {
-        self.tell(Told::Warning, &format!("Loading failure! {why}"));
+    /// Reports a failed reload. The current worker continues.
+    fn report_failed_reload(&self, why: &str) {
+        self.report(MessageLevel::Warning, &format!("Loading failure! {why}"));
         if let Some(notify) = &self.master.notify {
             notify.ready("Reload failed!");
         }
@@ -230,7 +233,7 @@ impl Crew {
 
     fn end(&mut self, signal: i32) {
         self.ending = true;
-        self.tell(Told::Warning, "Exiting Master process...");
+        self.report(MessageLevel::Warning, "Exiting Master process...");
         if let Some(notify) = &self.master.notify {
             notify.stopping();
         }
@@ -238,10 +241,10 @@ impl Crew {
         self.signal_workers(signal);
     }
 
-    /// True if a worker that could not start is not the end of us: somebody works, or did once.
-    fn goes_on(&self) -> bool {
+    /// True if the master keeps running after a worker failed to start.
+    fn survives_failed_start(&self) -> bool {
         let waits = self.master.outlives_workers && self.has_served;
-        self.find(State::Current).is_some() || waits
+        self.find(WorkerState::Current).is_some() || waits
     }
 
     fn signal_workers(&self, signal: i32) {
@@ -249,8 +252,8 @@ impl Crew {
         signal_all(&pids, signal);
     }
 
-    /// Looks who has ended; our own status, if that is the end of us too.
-    fn bury(&mut self) -> io::Result<Option<u8>> {
+    /// Reaps exited workers. Returns the exit status if the master is to exit.
+    fn reap(&mut self) -> io::Result<Option<u8>> {
         let mut ended = Vec::new();
         let mut left = Vec::new();
         for mut worker in std::mem::take(&mut self.workers) {
@@ -261,60 +264,65 @@ impl Crew {
         }
         self.workers = left;
         for (pid, state, status) in ended {
-            let (code, how) = told(status);
+            let (code, how) = exit_code(status);
             match state {
-                // The next one has its listeners, and is about to say so.
-                State::Current if code == 0 && self.find(State::Starting).is_some() => {
-                    self.bury_former(pid, code, &how);
+                // The next worker has taken over its listeners and is about to report readiness.
+                WorkerState::Current if code == 0 && self.find(WorkerState::Starting).is_some() => {
+                    self.report_former(pid, code, &how);
                 }
-                State::Former => self.bury_former(pid, code, &how),
-                State::Starting if self.goes_on() => {
-                    self.fail(match self.find(State::Current) {
-                        Some(_) => "The worker before goes on",
-                        None => "There is no worker",
+                WorkerState::Former => self.report_former(pid, code, &how),
+                WorkerState::Starting if self.survives_failed_start() => {
+                    self.report_failed_reload(match self.find(WorkerState::Current) {
+                        Some(_) => "The previous worker continues",
+                        None => "No worker is running",
                     });
                     if std::mem::take(&mut self.again) {
                         self.reload();
                     }
                 }
-                State::Starting if self.ending => {}
-                State::Starting => return Ok(Some(code)), // it has said why
-                State::Current => {
-                    let level = if self.ending && code == 0 { Told::Warning } else { Told::Alert };
+                WorkerState::Starting if self.ending => {}
+                // the worker has reported the reason
+                WorkerState::Starting => return Ok(Some(code)),
+                WorkerState::Current => {
+                    let level = if self.ending && code == 0 {
+                        MessageLevel::Warning
+                    } else {
+                        MessageLevel::Alert
+                    };
                     let text = format!("Current worker ({pid}) exited with code {code} ({how})");
-                    self.tell(level, &text);
+                    self.report(level, &text);
                     if !self.ending && !self.master.outlives_workers {
-                        return Ok(Some(self.give_up(code)));
+                        return Ok(Some(self.exit_on_failure(code)));
                     }
                 }
             }
         }
         if self.ending && self.workers.is_empty() {
-            self.tell(Told::Warning, "All workers exited. Exiting... (0)");
+            self.report(MessageLevel::Warning, "All workers exited. Exiting... (0)");
             return Ok(Some(0));
         }
         Ok(None)
     }
 
-    fn bury_former(&self, pid: u32, code: u8, how: &str) {
+    fn report_former(&self, pid: u32, code: u8, how: &str) {
         let text = format!("Former worker ({pid}) exited with code {code} ({how})");
-        self.tell(Told::Warning, &text);
+        self.report(MessageLevel::Warning, &text);
     }
 
-    /// Who should work has ended by itself.
-    fn give_up(&mut self, code: u8) -> u8 {
-        self.tell(Told::Alert, "exit-on-failure: killing every processes with SIGTERM");
+    /// The current worker exited by itself: stops all others.
+    fn exit_on_failure(&mut self, code: u8) -> u8 {
+        self.report(MessageLevel::Alert, "exit-on-failure: killing every processes with SIGTERM");
         self.signal_workers(SIGTERM);
         for worker in &mut self.workers {
-            let _ = worker.child.wait(); // it is ours, and SIGTERM ends it
+            let _ = worker.child.wait(); // a child of ours that SIGTERM ends
         }
-        self.tell(Told::Warning, &format!("All workers exited. Exiting... ({code})"));
+        self.report(MessageLevel::Warning, &format!("All workers exited. Exiting... ({code})"));
         code
     }
 }
 
-/// As a shell counts: the status, or 128 and the signal; and its name.
-fn told(status: ExitStatus) -> (u8, String) {
+/// Exit code as in a shell (the status, or 128 plus the signal), and its name.
+fn exit_code(status: ExitStatus) -> (u8, String) {
     match (status.code(), status.signal()) {
         (Some(code), _) => (u8::try_from(code).unwrap_or(1), "Exit".to_owned()),
         (None, signal) => {
@@ -332,40 +340,41 @@ fn told(status: ExitStatus) -> (u8, String) {
     }
 }
 
-/// A worker's link to its master.
+/// A worker's connection to its master.
 #[derive(Debug)]
-pub struct Link {
+pub struct MasterLink {
     stream: UnixStream,
-    /// The worker before, to take the listeners over from.
+    /// Process number of the previous worker, which hands over its listeners.
     pub before: Option<u32>,
 }
 
-impl Link {
-    /// `None` if no master has started us.
+impl MasterLink {
+    /// `None` if no master started this process.
     ///
     /// # Errors
-    /// There is no standard input.
+    /// Standard input cannot be duplicated.
     pub fn from_environment() -> io::Result<Option<Self>> {
         let Ok(before) = std::env::var(WORKER) else { return Ok(None) };
         let stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
         Ok(Some(Self { stream, before: before.parse().ok() }))
     }
 
-    /// We serve. When the master is gone, `on_end` is called, on a thread of its own.
+    /// Reports readiness. When the master exits, `on_end` is called on a thread of its own.
     ///
     /// # Errors
-    /// The master is gone already, or there can be no thread.
+    /// The master has exited, or the thread cannot be started.
     pub fn ready(mut self, on_end: impl FnOnce() + Send + 'static) -> io::Result<()> {
         self.stream.write_all(READY)?;
         let body = move || {
-            let _ = self.stream.read(&mut [0]); // nothing ever comes but the end
+            // returns at the end of the stream; the master sends nothing
+            let _ = self.stream.read(&mut [0]);
             on_end();
         };
         thread::Builder::new().name("master".into()).spawn(body).map(drop)
     }
 }
 
-/// Tells a process that it is a worker, and the number of the one before it.
+/// Set for workers: the number of the previous worker, or empty.
 const WORKER: &str = "FULMAR_PROXY_WORKER";
-const HEARD: [i32; 8] = [SIGCHLD, SIGUSR1, SIGUSR2, SIGHUP, SIGTERM, SIGINT, SIGTTOU, SIGTTIN];
+const SIGNALS: [i32; 8] = [SIGCHLD, SIGUSR1, SIGUSR2, SIGHUP, SIGTERM, SIGINT, SIGTTOU, SIGTTIN];
 const READY: &[u8] = b"ready\n";

@@ -1,8 +1,8 @@
-//! Servers begin as they were: files that `show servers state` has printed are read at the start
-//! (`load-server-state-from-file`; the format is that of HAProxy's management guide, §9.3).
+//! Restores the state of servers at the start from files in the format of `show servers state`
+//! (`load-server-state-from-file`; HAProxy's management guide, §9.3).
 //!
-//! What the configuration says anew counts more than what was: of a server whose `disabled` or
-//! `weight` has changed in the text, an operator's decision about that is forgotten.
+//! A changed configuration takes precedence: if `disabled` or `weight` of a server has changed in
+//! the configuration, the operator's earlier decision is dropped.
 
 use std::collections::HashMap;
 use std::fs;
@@ -18,8 +18,8 @@ use fulmar_proxy::{CheckStatus, Live, Restored};
 
 use crate::runtime::check_status;
 
-/// Reads all files that the configuration names. What cannot be read, or is not understood, is left
-/// out and told of.
+/// Reads all state files of the configuration. Returns a warning for each file or line that is
+/// skipped.
 pub(crate) fn restore(live: &Live, now: Instant) -> Vec<String> {
     let mut wrong = Vec::new();
     let wants = |it: &fulmar_proxy::LiveBackend| it.config.states == Some(StateSource::Global);
@@ -27,7 +27,7 @@ pub(crate) fn restore(live: &Live, now: Instant) -> Vec<String> {
     let shared = shared.and_then(|file| match States::read(file) {
         Ok(states) => Some(states),
         Err(why) => {
-            wrong.push(format!("the file of states {why}"));
+            wrong.push(format!("server state file: {why}"));
             None
         }
     });
@@ -43,7 +43,7 @@ pub(crate) fn restore(live: &Live, now: Instant) -> Vec<String> {
                 }
                 Err(why) => {
                     let name = &backend.config.name;
-                    wrong.push(format!("the file of states of backend '{name}' {why}"));
+                    wrong.push(format!("server state file of backend '{name}': {why}"));
                     None
                 }
             },
@@ -52,11 +52,12 @@ pub(crate) fn restore(live: &Live, now: Instant) -> Vec<String> {
         for (server, it) in backend.servers.iter().enumerate() {
             let name = &it.config.name;
             let Some(fields) = states.of(&backend.config.name, name) else { continue };
-            match was(&fields, &it.config) {
-                Ok(was) => live.restore(BackendId(at), server, &was, now),
+            match parse_state(&fields, &it.config) {
+                Ok(parse_state) => live.restore(BackendId(at), server, &parse_state, now),
                 Err(why) => {
                     let backend = &backend.config.name;
-                    wrong.push(format!("the state of server '{backend}/{name}' is left: {why}"));
+                    wrong
+                        .push(format!("state of server '{backend}/{name}' is not restored: {why}"));
                 }
             }
         }
@@ -64,24 +65,24 @@ pub(crate) fn restore(live: &Live, now: Instant) -> Vec<String> {
     wrong
 }
 
-/// The lines of a file, by backend and server: of several for one server, the first.
+/// The lines of a file, by backend and server. The first line of a server is used.
 struct States(HashMap<(String, String), String>);
 
 impl States {
     fn read(file: &Path) -> Result<Self, String> {
         let name = file.display();
-        let text = fs::read(file).map_err(|error| format!("'{name}' cannot be read: {error}"))?;
+        let text = fs::read(file).map_err(|error| format!("cannot read '{name}': {error}"))?;
         if text.len() > FILE_SIZE_MAX {
             return Err(format!("'{name}' is longer than {FILE_SIZE_MAX} bytes"));
         }
         Self::parse(&String::from_utf8_lossy(&text)).map_err(|why| format!("'{name}' {why}"))
     }
 
-    /// The first line is a version, others that begin with `#` are comments.
+    /// The first line is the version; later lines that begin with `#` are comments.
     fn parse(text: &str) -> Result<Self, String> {
         let mut lines = text.lines().zip(1..);
         if lines.next().is_none_or(|(version, _)| version.trim() != VERSION) {
-            return Err(format!("does not begin with a line '{VERSION}', its version"));
+            return Err(format!("the first line is not the version '{VERSION}'"));
         }
         let mut known = HashMap::new();
         for (line, number) in lines {
@@ -91,7 +92,7 @@ impl States {
             }
             let fields: Vec<&str> = line.split_ascii_whitespace().collect();
             if fields.len() < FIELDS_MIN {
-                return Err(format!("has too few fields in line {number}"));
+                return Err(format!("line {number} has too few fields"));
             }
             let key = (fields[1].to_owned(), fields[3].to_owned());
             known.entry(key).or_insert_with(|| line.to_owned());
@@ -105,19 +106,19 @@ impl States {
     }
 }
 
-/// What a line says of a server with this configuration.
-fn was(fields: &[&str], config: &Server) -> Result<Restored, String> {
+/// The state that a line holds for a server with this configuration.
+fn parse_state(fields: &[&str], config: &Server) -> Result<Restored, String> {
     let health = match fields[field::HEALTH] {
         "0" => Health::Down,
         "1" | "2" => Health::Up,
         "3" => Health::Stopping,
-        other => return Err(format!("'{other}' is no srv_op_state")),
+        other => return Err(format!("'{other}' is not a valid srv_op_state")),
     };
     let admin: u32 = number(fields, field::ADMIN, "srv_admin_state")?;
     let asked: u32 = number(fields, field::WEIGHT, "srv_uweight")?;
     let configured: u32 = number(fields, field::CONFIGURED_WEIGHT, "srv_iweight")?;
     if asked > WEIGHT_MAX {
-        return Err(format!("'{asked}' is no srv_uweight"));
+        return Err(format!("'{asked}' is not a valid srv_uweight"));
     }
     let since: u64 = number(fields, field::SINCE, "srv_time_since_last_change")?;
     let status: u8 = number(fields, field::STATUS, "srv_check_status")?;
@@ -127,7 +128,7 @@ fn was(fields: &[&str], config: &Server) -> Result<Restored, String> {
         true => admin & bit::MAINTENANCE != 0,
         false => config.disabled,
     };
-    // A weight of 0 drains too: that is over once the configuration has another.
+    // A weight of 0 also means drain. That ends when the configured weight becomes another one.
     let keeps_drained = configured > 0 || config.weight == 0;
     let admin = match (is_out, admin & bit::DRAIN != 0 && keeps_drained) {
         (true, _) => Admin::Maintenance,
@@ -136,8 +137,8 @@ fn was(fields: &[&str], config: &Server) -> Result<Restored, String> {
     };
     let had_checks = checks & bit::CHECKS_CONFIGURED != 0;
     Ok(Restored {
-        // Maintenance is shown as down, and is not.
-        health: (health != Health::Down || !is_shown_out(fields)).then_some(health),
+        // A server in maintenance is listed as down; that is not its health.
+        health: (health != Health::Down || !is_in_maintenance(fields)).then_some(health),
         admin,
         weight: (configured == config.weight && asked != configured).then_some(asked),
         since: Duration::from_secs(since),
@@ -147,12 +148,12 @@ fn was(fields: &[&str], config: &Server) -> Result<Restored, String> {
     })
 }
 
-/// True if the line tells of maintenance.
-fn is_shown_out(fields: &[&str]) -> bool {
+/// True if the line reports maintenance.
+fn is_in_maintenance(fields: &[&str]) -> bool {
     fields[field::ADMIN].parse::<u32>().is_ok_and(|admin| admin & bit::OUT != 0)
 }
 
-/// Another address than the configured one: of a server that has a name there, or another port.
+/// An address or port that differs from the configured one.
 fn address(fields: &[&str], config: &Server) -> Result<Option<SocketAddr>, String> {
     let ServerAddress::Tcp(configured) = config.address else { return Ok(None) };
     let host = config.written_address.rsplit_once(':').map_or("", |(host, _)| host);
@@ -160,15 +161,15 @@ fn address(fields: &[&str], config: &Server) -> Result<Option<SocketAddr>, Strin
     let ip = fields[field::ADDRESS].parse::<IpAddr>().ok().filter(|_| is_named);
     let port: u16 = number(fields, field::PORT, "srv_port")?;
     let port = if port == 0 { configured.port() } else { port };
-    let was = SocketAddr::new(ip.unwrap_or_else(|| configured.ip()), port);
-    Ok((was != configured).then_some(was))
+    let parse_state = SocketAddr::new(ip.unwrap_or_else(|| configured.ip()), port);
+    Ok((parse_state != configured).then_some(parse_state))
 }
 
 fn number<T: FromStr>(fields: &[&str], at: usize, name: &str) -> Result<T, String> {
-    fields[at].parse().map_err(|_| format!("'{}' is no {name}", fields[at]))
+    fields[at].parse().map_err(|_| format!("'{}' is not a valid {name}", fields[at]))
 }
 
-/// Places of fields in a line.
+/// Positions of fields in a line.
 mod field {
     pub(super) const ADDRESS: usize = 4;
     pub(super) const HEALTH: usize = 5;
@@ -186,15 +187,15 @@ mod bit {
     pub(super) const MAINTENANCE: u32 = 1;
     pub(super) const DISABLED: u32 = 4;
     pub(super) const DRAIN: u32 = 8;
-    /// Of all kinds.
+    /// All maintenance bits.
     pub(super) const OUT: u32 = 0x63;
     pub(super) const CHECKS_CONFIGURED: u32 = 2;
     pub(super) const CHECKS_ENABLED: u32 = 4;
 }
 
 const VERSION: &str = "1";
-/// As far as the port; HAProxy has added others behind it, version by version.
+/// Up to the port. HAProxy has appended further fields in later versions.
 const FIELDS_MIN: usize = field::PORT + 1;
 const WEIGHT_MAX: u32 = 256;
-/// A line takes about 100 bytes, and there may be a few hundred thousand servers.
+/// A line takes about 100 bytes; a few hundred thousand servers fit.
 const FILE_SIZE_MAX: usize = 64 * 1024 * 1024;

@@ -1,23 +1,22 @@
-//! The runtime interface: commands that scripts send to a `stats socket`, and their answers
-//! (HAProxy's management guide, §9.3).
+//! The runtime API: commands sent to a `stats socket` (HAProxy's management guide, §9.3).
 //!
 //! ```text
-//! bytes ─▶ Lines ─▶ command ─▶ table ─▶ Reply: text · a stream of pieces · news of other threads
+//! bytes ─▶ Lines ─▶ command ─▶ table ─▶ Reply: text · pieces · reply of another thread
 //!                                                └─▶ sent as the reader takes it
 //! ```
 //!
-//! Everything runs on one thread of its own, which serves no clients. Answers are made piece by
-//! piece: a large one costs no more memory than a small one, however slowly it is read.
+//! It runs on a thread of its own, which serves no clients. Replies are produced in pieces: a large
+//! reply needs no more memory than a small one, however slow the reader is.
 
+mod command_reader;
 mod console;
 mod engine;
-mod lines;
-mod listen;
+mod listeners;
 
 mod call;
+mod certificate_store;
 mod commands;
-mod shown;
-mod world;
+mod context;
 
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -31,8 +30,8 @@ mod sessions;
 mod settings;
 mod show;
 
+pub(crate) use certificate_store::CertificateStore;
+pub use context::RuntimeContext;
 pub use engine::Runtime;
-pub(crate) use listen::{Consoles, listens};
+pub(crate) use listeners::{Consoles, listens};
 pub(crate) use servers::check_status;
-pub(crate) use shown::Certificates;
-pub use world::World;

@@ -1,5 +1,4 @@
-//! What a process does to be a service: the background, its number in a file, its manager, those
-//! before it.
+//! Running as a service: background process, pidfile, service manager, previous processes.
 
 use std::env;
 use std::fs::{self, File};
@@ -11,46 +10,45 @@ use fulmar_sys::{self as sys, Fork, StandardStream, Target};
 
 use crate::gateway::hand_over_name;
 
-/// Which process this is, once one of two is in the background.
+/// Which of the two processes this is after the fork.
 #[derive(Debug)]
 pub enum Background {
-    /// The one that was started, with the status that it is to end with: the other has begun its
-    /// work, or could not.
+    /// The parent in the foreground, with its exit status: the child has started, or has failed.
     Front(u8),
-    /// The one that works.
-    Back(Waiting),
+    /// The child in the background.
+    Back(ForegroundParent),
 }
 
-/// Somebody waits in the foreground until it is known whether the work could begin.
+/// The pipe to the parent, which waits in the foreground until the start is complete.
 #[derive(Debug)]
-pub struct Waiting(File);
+pub struct ForegroundParent(File);
 
-/// Doubles this process, which must have no other thread yet, and waits in the foreground until
-/// the other one says that it works ([`Waiting::dismiss`]), or ends.
+/// Forks. The parent waits in the foreground until the child reports its start
+/// ([`ForegroundParent::dismiss`]) or exits. The process must have no other thread yet.
 ///
 /// # Errors
-/// As `fork(2)`, `pipe(2)` and `setsid(2)` say.
+/// As in `fork(2)`, `pipe(2)` and `setsid(2)`.
 pub fn background() -> io::Result<Background> {
     let (reader, writer) = sys::pipe()?;
     match sys::fork()? {
         Fork::Child => {
             sys::close(reader);
             sys::set_session()?;
-            Ok(Background::Back(Waiting(writer.into())))
+            Ok(Background::Back(ForegroundParent(writer.into())))
         }
         Fork::Parent(_) => {
             sys::close(writer);
-            let mut status = [1]; // what an end without a word means
+            let mut status = [1]; // exit status if the child sends nothing
             let _ = waiting(reader).read(&mut status);
             Ok(Background::Front(status[0]))
         }
     }
 }
 
-/// A pipe's reader that waits.
+/// A blocking reader of the pipe.
 fn waiting(reader: OwnedFd) -> impl Read {
-    struct Patient(File);
-    impl Read for Patient {
+    struct BlockingReader(File);
+    impl Read for BlockingReader {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
             let mut entries = [sys::PollEntry::reading(self.0.as_fd())];
             while let Err(error) = sys::poll(&mut entries, None) {
@@ -61,25 +59,25 @@ fn waiting(reader: OwnedFd) -> impl Read {
             self.0.read(buffer)
         }
     }
-    Patient(reader.into())
+    BlockingReader(reader.into())
 }
 
-impl Waiting {
-    /// It works: whoever waits may go, and from now on there is no terminal to talk to.
+impl ForegroundParent {
+    /// Reports that the start is complete: the parent exits, and the process leaves its terminal.
     ///
     /// # Errors
-    /// There is no `/dev/null`.
+    /// `/dev/null` cannot be opened.
     pub fn dismiss(mut self) -> io::Result<()> {
         leave_terminal()?;
-        let _ = self.0.write_all(&[0]); // whoever waited may have been interrupted
+        let _ = self.0.write_all(&[0]); // the parent may have been interrupted
         Ok(())
     }
 }
 
-/// From now on there is no terminal to talk to, and nothing to be read.
+/// Connects standard input, output and error to `/dev/null`.
 ///
 /// # Errors
-/// There is no `/dev/null`.
+/// `/dev/null` cannot be opened.
 pub fn leave_terminal() -> io::Result<()> {
     let nothing = File::options().read(true).write(true).open("/dev/null")?;
     [StandardStream::In, StandardStream::Out, StandardStream::Error]
@@ -87,20 +85,21 @@ pub fn leave_terminal() -> io::Result<()> {
         .try_for_each(|stream| sys::redirect(stream, nothing.as_fd()))
 }
 
-/// Writes the number of this process to a file (`-p`, `pidfile`). It stays there at the end.
+/// Writes the process number to a file (`-p`, `pidfile`). The file is not removed at exit.
 ///
 /// # Errors
-/// It cannot be written.
+/// The file cannot be written.
 pub fn write_pidfile(path: &Path) -> io::Result<()> {
     fs::write(path, format!("{}\n", std::process::id()))
 }
 
-/// Whoever started us as a service of its, and wants to hear how it is going (`sd_notify(3)`).
+/// The notification socket of the service manager (`sd_notify(3)`).
 #[derive(Debug)]
 pub struct Notify(OwnedFd);
 
 impl Notify {
-    /// As `NOTIFY_SOCKET` says; `None` if nobody wants to hear, or nobody is there.
+    /// The socket in `NOTIFY_SOCKET`; `None` if the variable is unset or the socket cannot be
+    /// reached.
     pub fn from_environment() -> Option<Self> {
         let path = PathBuf::from(env::var_os("NOTIFY_SOCKET")?);
         let socket = sys::unix_datagram_socket().ok()?;
@@ -108,29 +107,30 @@ impl Notify {
         Some(Self(socket))
     }
 
-    /// It serves, as the process of this number sees it.
+    /// Reports `READY=1` with this process as the main one.
     pub fn ready(&self, status: &str) {
         let process = std::process::id();
-        self.say(&format!("READY=1\nMAINPID={process}\nSTATUS={status}\n"));
+        self.send_state(&format!("READY=1\nMAINPID={process}\nSTATUS={status}\n"));
     }
 
-    /// It begins to read its configuration anew.
+    /// Reports that the configuration is being reloaded.
     pub fn reloading(&self) {
-        self.say("RELOADING=1\nSTATUS=Reloading\n");
+        self.send_state("RELOADING=1\nSTATUS=Reloading\n");
     }
 
-    /// It begins to end.
+    /// Reports that the process is stopping.
     pub fn stopping(&self) {
-        self.say("STOPPING=1\n");
+        self.send_state("STOPPING=1\n");
     }
 
-    fn say(&self, text: &str) {
-        let _ = sys::send(self.0.as_fd(), text.as_bytes(), false); // it does not listen: so be it
+    fn send_state(&self, text: &str) {
+        // errors are ignored: the manager may be gone
+        let _ = sys::send(self.0.as_fd(), text.as_bytes(), false);
     }
 }
 
-/// Where the processes before us hand their listeners over: those of these numbers, after the one
-/// that listens at `socket` (`-x`), if it can be asked who it is.
+/// Hand-over sockets of previous processes: first that of the process listening at `socket` (`-x`)
+/// if its number can be determined, then those of `pids`.
 pub fn predecessors(pids: &[u32], socket: Option<&Path>) -> Vec<PathBuf> {
     let at_socket = socket.and_then(|path| {
         let stream = sys::unix_socket().ok()?;
@@ -140,7 +140,7 @@ pub fn predecessors(pids: &[u32], socket: Option<&Path>) -> Vec<PathBuf> {
     at_socket.into_iter().chain(pids.iter().copied()).map(hand_over_name).collect()
 }
 
-/// Sends a signal to each of these processes; who is gone already needs none.
+/// Sends a signal to each of these processes. Processes that no longer exist are ignored.
 pub fn signal_all(pids: &[u32], signal: i32) {
     for target in pids.iter().filter_map(|pid| Target::process(*pid)) {
         let _ = sys::send_signal(target, signal);

@@ -1,4 +1,4 @@
-//! What signals mean to a process that serves.
+//! Signal handling of a serving process.
 
 use std::io;
 use std::sync::Arc;
@@ -12,36 +12,41 @@ use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
 use crate::logs::Logs;
-use crate::states;
+use crate::state_reports;
 
-/// What signals are about.
-pub(crate) struct Subject {
+/// What the signal handlers act on.
+pub(crate) struct SignalContext {
     pub(crate) live: Arc<Live>,
     pub(crate) logs: Logs,
     pub(crate) stopper: Stopper,
 }
 
-/// From now on SIGUSR1 is a soft stop: nobody new is accepted, and the process ends with its last
-/// client. SIGTERM and SIGINT end it at once, as they end other processes, but with the files of
-/// its sockets removed and its logs written. SIGHUP has `tell` told how servers are; at SIGTTOU
-/// nobody is accepted until SIGTTIN. SIGUSR2 is for masters, SIGQUIT for those who have pools of
-/// memory to show: they mean nothing.
+/// Starts a thread that handles signals as HAProxy does:
+///
+/// - SIGUSR1: soft stop. Listeners are closed, and the process exits after its last client.
+/// - SIGTERM, SIGINT: hard stop, after removing Unix sockets and flushing logs.
+/// - SIGHUP: passes the state of servers to `report`.
+/// - SIGTTOU, SIGTTIN: pause and resume accepting.
+/// - SIGUSR2, SIGQUIT: ignored. In HAProxy they are for masters and memory pools.
 ///
 /// # Errors
-/// There can be no thread.
-pub(crate) fn watch(subject: Subject, tell: impl Fn(&str) + Send + 'static) -> io::Result<()> {
-    let mut signals = Signals::new(HEARD)?;
+/// The thread cannot be started.
+pub(crate) fn watch(
+    subject: SignalContext,
+    report: impl Fn(&str) + Send + 'static,
+) -> io::Result<()> {
+    let mut signals = Signals::new(SIGNALS)?;
     let body = move || {
         for signal in signals.forever() {
             match signal {
                 SIGUSR1 => subject.stopper.stop(),
-                SIGHUP => states::dump(&subject.live, &tell),
-                SIGTTOU => pause(&subject.live, true, &tell),
-                SIGTTIN => pause(&subject.live, false, &tell),
+                SIGHUP => state_reports::dump(&subject.live, &report),
+                SIGTTOU => pause(&subject.live, true, &report),
+                SIGTTIN => pause(&subject.live, false, &report),
                 SIGTERM | SIGINT => {
                     subject.stopper.stop();
                     subject.logs.flush();
-                    let _ = emulate_default_handler(signal); // it does not return
+                    let _ = emulate_default_handler(signal); // does not return
                 }
                 _ => {}
             }
@@ -50,16 +55,16 @@ pub(crate) fn watch(subject: Subject, tell: impl Fn(&str) + Send + 'static) -> i
     thread::Builder::new().name("signals".into()).spawn(body).map(drop)
 }
 
-/// Pauses all frontends, or has them go on: as `disable frontend` and `enable frontend`.
-fn pause(live: &Live, on: bool, tell: impl Fn(&str)) {
+/// Pauses or resumes all frontends, as `disable frontend` and `enable frontend` do.
+fn pause(live: &Live, on: bool, report: impl Fn(&str)) {
     for frontend in live.frontends.iter().filter(|it| !it.stopped.load(Ordering::Relaxed)) {
         if frontend.paused.swap(on, Ordering::Relaxed) != on {
             let kind = if frontend.config.is_listen { "proxy" } else { "frontend" };
             let what = if on { "Paused" } else { "Resumed" };
-            tell(&format!("{what} {kind} {}.", frontend.config.name));
+            report(&format!("{what} {kind} {}.", frontend.config.name));
         }
     }
     live.announce();
 }
 
-const HEARD: [i32; 8] = [SIGUSR1, SIGUSR2, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGTTOU, SIGTTIN];
+const SIGNALS: [i32; 8] = [SIGUSR1, SIGUSR2, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGTTOU, SIGTTIN];

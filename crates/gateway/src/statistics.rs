@@ -1,6 +1,6 @@
-//! What a running proxy tells of itself: as rows and lines, as JSON, as a page, as metrics.
+//! Statistics of a running proxy: as rows and lines, as JSON, as a page, as metrics.
 //!
-//! [`rows`] reads the counters and the state of servers; everything else writes what it found.
+//! [`rows`] reads the counters and the state of servers. The other modules format its rows.
 
 pub mod columns;
 pub mod kind;

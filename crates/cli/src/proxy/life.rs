@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use fulmar_gateway::{Background, Gateway, Link, Master, Notify, Options, Waiting};
+use fulmar_gateway::{Background, ForegroundParent, Gateway, Master, MasterLink, Notify, Options};
 use fulmar_haproxy::{Config, Environment, Source, ThisMachine};
 use fulmar_host::LoopOptions;
 use fulmar_sys as sys;
@@ -40,7 +40,7 @@ fn run(arguments: ProxyArguments, given: Vec<OsString>) -> Result<u8, Failed> {
             failed(format!("Could not change to directory {} : {error}", folder.display()))
         })?;
     }
-    let link = Link::from_environment()
+    let link = MasterLink::from_environment()
         .map_err(|error| failed(format!("cannot reach the master: {error}")))?;
     // The master has already printed all messages about the configuration of its first worker.
     let is_first_worker = link.as_ref().is_some_and(|link| link.before.is_none());
@@ -164,7 +164,7 @@ fn master(
     arguments: &ProxyArguments,
     given: Vec<OsString>,
     folder: PathBuf,
-    waiting: Option<Waiting>,
+    waiting: Option<ForegroundParent>,
 ) -> Result<Master, String> {
     let program = std::env::current_exe()
         .map_err(|error| format!("cannot find the path of this program: {error}"))?;
@@ -176,16 +176,16 @@ fn master(
         outlives_workers: false,
         notify: Notify::from_environment().filter(|_| arguments.notifies),
         waiting,
-        tell: if arguments.quiet { |_, _| {} } else { messages::print },
+        report: if arguments.quiet { |_, _| {} } else { messages::print },
     })
 }
 
 /// The process to notify at the start.
 enum StartNotice {
     /// The foreground process of a daemon, if any.
-    Alone(Option<Waiting>),
+    Alone(Option<ForegroundParent>),
     /// A master.
-    Worker { link: Link, is_daemon: bool },
+    Worker { link: MasterLink, is_daemon: bool },
 }
 
 impl StartNotice {
@@ -252,6 +252,6 @@ fn serve(
     sys::trim_memory(); // memory used only at start: the text of the configuration
     sys::release_code(); // and the code of its parser
     running.join().map_err(|error| failed(error.into()))?;
-    fulmar_gateway::farewell(&live, |line| messages.warning(line));
+    fulmar_gateway::report_totals(&live, |line| messages.warning(line));
     Ok(0)
 }

@@ -1,6 +1,6 @@
 //! Messages on standard error in HAProxy's format.
 
-use fulmar_gateway::Told;
+use fulmar_gateway::MessageLevel;
 use fulmar_haproxy::Diagnostic;
 
 /// Prints messages unless `-q` is given.
@@ -11,14 +11,14 @@ pub(super) struct Messages {
 
 impl Messages {
     pub(super) fn alert(self, text: &str) {
-        self.print(Told::Alert, text);
+        self.print(MessageLevel::Alert, text);
     }
 
     pub(super) fn warning(self, text: &str) {
-        self.print(Told::Warning, text);
+        self.print(MessageLevel::Warning, text);
     }
 
-    pub(super) fn print(self, severity: Told, text: &str) {
+    pub(super) fn print(self, severity: MessageLevel, text: &str) {
         if !self.quiet {
             print(severity, text);
         }
@@ -33,11 +33,11 @@ impl Messages {
 }
 
 /// Prints one message.
-pub(super) fn print(severity: Told, text: &str) {
+pub(super) fn print(severity: MessageLevel, text: &str) {
     let label = match severity {
-        Told::Notice => "[NOTICE]",
-        Told::Warning => "[WARNING]",
-        Told::Alert => "[ALERT]",
+        MessageLevel::Notice => "[NOTICE]",
+        MessageLevel::Warning => "[WARNING]",
+        MessageLevel::Alert => "[ALERT]",
     };
     line(&format!("{label:<10} ({}) : {text}", std::process::id()));
 }

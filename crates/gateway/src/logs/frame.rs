@@ -1,4 +1,4 @@
-//! What stands before the text of a line: RFC 3164, RFC 5424, a level for journals, or nothing.
+//! The header of a log line: RFC 3164, RFC 5424, a journal level, or nothing.
 
 use std::io::Write;
 
@@ -8,19 +8,19 @@ use fulmar_sys as sys;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-/// What is the same for all lines.
+/// Values that all lines share.
 #[derive(Debug)]
 pub(super) struct Frame {
-    /// As `log-send-hostname` says.
+    /// `log-send-hostname`.
     hostname: Option<String>,
-    /// Lines for syslog of old carry it.
+    /// RFC 3164 lines carry the host name.
     sends_hostname: bool,
     tag: String,
     zone: TimeZone,
 }
 
 impl Frame {
-    /// Asks the machine for its time zone, once.
+    /// Reads the time zone of the machine, once.
     pub(super) fn new(global: &Global) -> Self {
         let hostname = global.log_hostname.clone().filter(|name| !name.is_empty());
         Self {
@@ -31,7 +31,7 @@ impl Frame {
         }
     }
 
-    /// Writes everything up to the text.
+    /// Writes everything before the text.
     pub(super) fn begin(
         &self,
         line: &mut Vec<u8>,
@@ -75,16 +75,16 @@ impl Frame {
     }
 }
 
-/// As the machine is called; a dash, if nobody says.
+/// The host name of the machine; `-` if it is unknown.
 pub(crate) fn machine_name() -> String {
     let name = std::fs::read_to_string(HOSTNAME);
     name.map_or_else(|_| "-".to_owned(), |name| name.trim().to_owned())
 }
 
-/// As scripts and filters expect it of whoever is in HAProxy's place.
+/// The default tag of HAProxy, which scripts and filters expect.
 const TAG: &str = "haproxy";
-/// As HAProxy calls every machine whose name is not to be sent.
+/// HAProxy's host name in RFC 5424 lines without `log-send-hostname`.
 const LOCALHOST: &str = "localhost";
-/// The same in RFC 5424 §6.
+/// Nil value (RFC 5424 §6).
 const NOBODY: &str = "-";
 const HOSTNAME: &str = "/proc/sys/kernel/hostname";

@@ -1,9 +1,9 @@
-//! Where lines of logs go: syslog by UDP, a Unix datagram socket, an open descriptor.
+//! Log output: syslog over UDP, a Unix datagram socket, an open descriptor.
 //!
-//! [`Logs`] is one for all threads, and opened while paths are still what they are and privileges
-//! are there. Each thread has a [`LineWriter`]. To a socket, a line is a call that never waits: what
-//! finds no room is lost, and counted. To a descriptor, the lines of a turn are one call,
-//! which does not wait either.
+//! One [`Logs`] is shared by all threads. It is opened while paths and privileges are those of the
+//! start. Each thread has a [`LineWriter`]. To a socket, each line is one non-blocking call: a line
+//! that does not fit is dropped and counted. To a descriptor, all lines of a loop turn are one
+//! call, which does not block either.
 
 mod frame;
 mod outlet;
@@ -22,11 +22,11 @@ use frame::Frame;
 pub(crate) use frame::machine_name;
 use outlet::Outlet;
 
-/// All places that lines go to. Cheap to clone.
+/// All log outputs. Cheap to clone.
 #[derive(Clone)]
-pub struct Logs(Arc<Shared>);
+pub struct Logs(Arc<LogOutlets>);
 
-struct Shared {
+struct LogOutlets {
     outlets: Vec<Outlet>,
     samples: Vec<(LogTarget, AtomicU32)>,
     frame: Frame,
@@ -34,10 +34,10 @@ struct Shared {
 }
 
 impl Logs {
-    /// Opens what `config` names.
+    /// Opens the logs in `config`.
     ///
     /// # Errors
-    /// A socket cannot be made. That nobody listens at its other end is none.
+    /// A socket cannot be created. A missing receiver is no error.
     pub fn open(config: &Config) -> Result<Self, Error> {
         let mut outlets: Vec<Outlet> = Vec::new();
         let mut samples: Vec<(LogTarget, AtomicU32)> = Vec::new();
@@ -53,20 +53,21 @@ impl Logs {
             }
         }
         let frame = Frame::new(&config.global);
-        Ok(Self(Arc::new(Shared { outlets, samples, frame, lost: AtomicU64::new(0) })))
+        Ok(Self(Arc::new(LogOutlets { outlets, samples, frame, lost: AtomicU64::new(0) })))
     }
 
-    /// Lines that found no room, or nobody to take them.
+    /// Number of lines dropped because of a full buffer or a missing receiver.
     pub fn lost(&self) -> u64 {
         self.0.lost.load(Ordering::Relaxed)
     }
 
-    /// Writes what threads have kept for the ends of their turns: before the process ends at once.
+    /// Writes buffered lines. Call it before an immediate exit.
     pub fn flush(&self) {
         self.0.outlets.iter().for_each(|outlet| self.0.lose(outlet.flush()));
     }
 
-    /// The number of this process is written from now on: it is another one in the background.
+    /// A writer for one thread. Its lines carry the current process number, so create it after
+    /// going to the background.
     pub fn writer(&self) -> LineWriter {
         LineWriter {
             logs: self.clone(),
@@ -83,12 +84,12 @@ impl fmt::Debug for Logs {
     }
 }
 
-/// The journal of one thread.
+/// The log writer of one thread.
 #[derive(Debug)]
 pub struct LineWriter {
     logs: Logs,
     process: u32,
-    line: Vec<u8>, // of the last call, for its memory
+    line: Vec<u8>, // of the last call; kept for its memory
     unwritten: bool,
 }
 
@@ -101,7 +102,7 @@ impl Journal for LineWriter {
                 continue;
             }
             let Some(outlet) = shared.outlets.iter().find(|it| it.address == target.to) else {
-                continue; // the configuration names all, so there is one
+                continue; // every configured address is opened, so this is never taken
             };
             self.line.clear();
             let level = level.max(target.level_min);
@@ -121,10 +122,10 @@ impl Journal for LineWriter {
     }
 }
 
-/// What is said stays in its line, and does nothing to a terminal that it is read on: a control
-/// character is written as its code, as HAProxy writes those in fields of a request (`#1B`), but
-/// for tabs, and for ends of lines, which are blanks. Most of what others say was escaped where a
-/// format asked for it; errors of systems and peers were not.
+/// Appends a line without control characters, so that it cannot be split and cannot control a
+/// terminal. As HAProxy does for captured fields, a control character is written as its code
+/// (`#1B`). Tabs stay, and line ends become blanks. Formats have escaped most peer data before;
+/// error texts of systems and peers are not escaped before.
 fn append(out: &mut Vec<u8>, line: &[u8]) {
     for byte in line {
         match *byte {
@@ -147,14 +148,14 @@ impl Drop for LineWriter {
     }
 }
 
-impl Shared {
+impl LogOutlets {
     fn lose(&self, lines: u64) {
         if lines > 0 {
             self.lost.fetch_add(lines, Ordering::Relaxed);
         }
     }
 
-    /// `sample`: of so many lines, those whose numbers are in its ranges.
+    /// `sample`: true if the line's number is in one of the ranges.
     fn is_sampled(&self, target: &LogTarget) -> bool {
         let Some((ranges, of)) = &target.sample else { return true };
         let Some((_, count)) = self.samples.iter().find(|(known, _)| known == target) else {

@@ -1,9 +1,9 @@
-//! An open descriptor that lines are written to: a file, a pipe, a terminal.
+//! Log output to an open descriptor: a file, a pipe, a terminal.
 //!
-//! Its reader may be stuck: a pager, a driver of a container's logs. Then nobody here waits: lines
-//! are kept up to a bound, and those behind it are lost and counted. The descriptor is shared with
-//! others, so it is not made non-blocking; a pipe is asked whether it takes a page, and is given no
-//! more.
+//! Its reader may be stuck, for example a pager or a container's log driver. The proxy never blocks
+//! then: lines are buffered up to a limit; further lines are dropped and counted. The descriptor is
+//! shared with other processes, so it is not made non-blocking. A pipe is polled for one free page,
+//! and one write is not larger than that.
 
 use std::fs::File;
 use std::io;
@@ -12,35 +12,36 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use fulmar_sys::{self as sys, PollEntry};
 
-/// How many lines were lost.
+/// Number of dropped lines.
 pub(super) type Lost = u64;
 
-/// An open descriptor that lines of all threads are written to.
+/// A descriptor to which all threads write.
 #[derive(Debug)]
-pub(super) struct Stream {
+pub(super) struct LogStream {
     file: File,
-    /// A write may wait for a reader.
+    /// A write may block.
     stalls: bool,
-    /// What threads have said since the last write. Nobody writes while they hold it.
+    /// Lines not yet passed to a writer. No write happens while this is locked.
     waiting: Mutex<Vec<u8>>,
-    /// What is being written. Who finds it held goes on: the holder looks again.
+    /// Data being written. A thread that finds it locked leaves its lines to the holder, which
+    /// checks again.
     writing: Mutex<Writing>,
 }
 
-/// Whole lines, but for a part of the first that is written already.
+/// Whole lines, except for the already written part of the first.
 #[derive(Debug, Default)]
 struct Writing {
     bytes: Vec<u8>,
     done: usize,
 }
 
-impl Stream {
+impl LogStream {
     pub(super) fn new(file: File) -> Self {
         let stalls = !file.metadata().is_ok_and(|it| it.is_file());
         Self { file, stalls, waiting: Mutex::default(), writing: Mutex::default() }
     }
 
-    /// Keeps a line until [`Stream::flush`], as long as there is room.
+    /// Buffers a line until [`LogStream::flush`], if there is room.
     pub(super) fn push(&self, line: &[u8]) -> Lost {
         if self.put(line) {
             return 0;
@@ -58,7 +59,7 @@ impl Stream {
         fits
     }
 
-    /// Writes what waits, as far as it is taken; the rest goes on waiting.
+    /// Writes buffered lines until the descriptor blocks; the rest stays.
     pub(super) fn flush(&self) -> Lost {
         let mut lost = 0;
         loop {
@@ -73,14 +74,14 @@ impl Stream {
             lost += self.write(&mut writing);
             let is_stuck = !writing.is_done();
             drop(writing);
-            // Who came meanwhile has left it to us.
+            // Lines added meanwhile were left to this thread.
             if is_stuck || held(&self.waiting).is_empty() {
                 return lost;
             }
         }
     }
 
-    /// Writes as much as is taken. A reader that is gone takes nothing: then all of it is lost.
+    /// Writes as much as possible. If the reader is gone, all lines are dropped.
     fn write(&self, writing: &mut Writing) -> Lost {
         while !writing.is_done() {
             let rest = &writing.bytes[writing.done..];
@@ -98,10 +99,11 @@ impl Stream {
         0
     }
 
-    /// True if a page can be written without waiting (pipe(7): a pipe is writable if one is free).
+    /// True if a page can be written without blocking (pipe(7): a pipe is writable if a page is
+    /// free).
     fn has_room(&self) -> bool {
         let mut entry = [PollEntry::new(self.file.as_fd())];
-        // What cannot be asked is tried: an error tells.
+        // If polling fails, try to write: the write reports the error.
         sys::poll_now(&mut entry).is_err() || entry[0].events().is_writable()
     }
 }
@@ -111,7 +113,7 @@ impl Writing {
         self.done == self.bytes.len()
     }
 
-    /// What waits is written next; the memory of what was written waits in its place.
+    /// Swaps the buffers: the new lines are written next, and the empty buffer collects lines.
     fn take(&mut self, waiting: &mut Vec<u8>) {
         self.bytes.clear();
         self.done = 0;
@@ -126,7 +128,7 @@ impl Writing {
     }
 }
 
-/// So much as a pipe takes at once and in one piece: whole lines, if one fits.
+/// As much as a pipe takes atomically; whole lines, if at least one fits.
 fn piece(rest: &[u8]) -> &[u8] {
     let most = &rest[..rest.len().min(PIECE_SIZE_MAX)];
     let end = most.iter().rposition(|byte| *byte == b'\n');
@@ -137,9 +139,9 @@ fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a turn writes is far less; a reader that is slower than this is stuck.
+/// A turn writes far less; with this much left, the reader is stuck.
 const WAITING_SIZE_MAX: usize = 64 * 1024;
-/// `PIPE_BUF` of Linux: so much is not mixed with what others write.
+/// `PIPE_BUF` of Linux: writes up to this size are not interleaved with others.
 const PIECE_SIZE_MAX: usize = 4096;
 
 #[cfg(test)]
@@ -148,14 +150,14 @@ mod tests {
 
     use super::*;
 
-    fn pipe() -> (io::PipeReader, Stream) {
+    fn pipe() -> (io::PipeReader, LogStream) {
         let (reader, writer) = io::pipe().unwrap();
-        (reader, Stream::new(File::from(std::os::fd::OwnedFd::from(writer))))
+        (reader, LogStream::new(File::from(std::os::fd::OwnedFd::from(writer))))
     }
 
-    /// Whoever wrote to a full pipe waited for its reader, and held up all others.
+    /// Once, writing to a full pipe blocked the thread and all its clients.
     #[test]
-    fn a_reader_that_is_stuck_holds_nobody_up() {
+    fn a_stuck_reader_blocks_no_thread() {
         let (mut reader, stream) = pipe();
         let line = |number: usize| format!("{number:099}\n");
         let mut lost = 0;
@@ -172,22 +174,22 @@ mod tests {
             heard.push_str(str::from_utf8(&bytes[..len]).unwrap());
             assert_eq!(stream.flush(), 0, "what was kept is not lost");
         }
-        // The first ones, each whole and in order: later ones are lost, not torn.
+        // The first lines, whole and in order: later ones are dropped, not cut.
         let expected: String = (0..kept).map(line).collect();
         assert!(heard == expected, "{} of {}", heard.len(), expected.len());
         assert_eq!(stream.push(line(0).as_bytes()), 0, "there is room again");
     }
 
     #[test]
-    fn lines_that_nobody_will_read_are_counted() {
+    fn lines_without_a_reader_are_counted() {
         let (reader, stream) = pipe();
         drop(reader);
         assert_eq!(stream.push(b"a\n") + stream.push(b"b\n") + stream.flush(), 2);
     }
 
-    /// While one thread writes, others neither wait nor lose a line.
+    /// While one thread writes, other threads neither wait nor lose lines.
     #[test]
-    fn who_finds_a_writer_leaves_the_line_to_it() {
+    fn lines_are_left_to_the_current_writer() {
         let (mut reader, stream) = pipe();
         std::thread::scope(|scope| {
             let threads = (0..4).map(|thread| {

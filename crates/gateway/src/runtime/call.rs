@@ -1,27 +1,27 @@
-//! A command that is being run, as its function gets it.
+//! A command being run, as passed to its function.
 
 use std::time::Instant;
 
-use super::world::{Asker, World};
+use super::context::{ConsoleSettings, RuntimeContext};
 
-/// A command that is being run.
-pub(super) struct Call<'a> {
-    pub(super) world: &'a World,
-    pub(super) asker: &'a mut Asker,
+/// A command being run.
+pub(super) struct CommandCall<'a> {
+    pub(super) context: &'a RuntimeContext,
+    pub(super) console_settings: &'a mut ConsoleSettings,
     pub(super) now: Instant,
-    /// What stands behind the words that it begins with.
+    /// The words after the command.
     pub(super) rest: &'a [String],
-    /// What stands on the lines below it.
+    /// The lines after `<<`.
     pub(super) payload: Option<&'a str>,
 }
 
-impl<'a> Call<'a> {
-    /// One of the words behind it.
+impl<'a> CommandCall<'a> {
+    /// A word after the command, by position.
     pub(super) fn word(&self, at: usize) -> Option<&'a str> {
         self.rest.get(at).map(String::as_str)
     }
 
-    /// True if one of the words behind it is this one.
+    /// True if one of the words after the command is this one.
     pub(super) fn has(&self, word: &str) -> bool {
         self.rest.iter().any(|it| it == word)
     }

@@ -1,18 +1,23 @@
-//! Certificates of listeners, replaced while they are shown: in two steps, as HAProxy has it.
+//! Replacing certificates of listeners at run time, in HAProxy's two steps.
 
 use std::path::Path;
 
 use bytes::Bytes;
 
-use super::call::Call;
-use super::world::Reply;
+use super::call::CommandCall;
+use super::context::CommandReply;
 
-pub(super) fn show(call: &mut Call<'_>) -> Reply {
-    let all = &call.world.certificates;
+pub(super) fn show(call: &mut CommandCall<'_>) -> CommandReply {
+    let all = &call.context.certificates;
     let mut out = String::new();
     if let Some(name) = call.word(0) {
         let (is_begun, file) = match name.strip_prefix('*') {
-            Some(file) => (all.begun(|begun| begun.contains_key(Path::new(file))), file),
+            Some(file) => (
+                all.with_transactions(|with_transactions| {
+                    with_transactions.contains_key(Path::new(file))
+                }),
+                file,
+            ),
             None => (false, name),
         };
         let is_shown = all.files().iter().any(|it| it.as_os_str() == file);
@@ -20,61 +25,70 @@ pub(super) fn show(call: &mut Call<'_>) -> Reply {
             return "Can't display the certificate: Not found or the certificate is a bundle!\n"
                 .into();
         }
-        return Reply::text(format!("Filename: {file}\nStatus: Used\n"));
+        return CommandReply::text(format!("Filename: {file}\nStatus: Used\n"));
     }
-    let begun: Vec<String> =
-        all.begun(|begun| begun.keys().map(|file| format!("*{}\n", file.display())).collect());
-    if !begun.is_empty() {
+    let with_transactions: Vec<String> = all.with_transactions(|with_transactions| {
+        with_transactions.keys().map(|file| format!("*{}\n", file.display())).collect()
+    });
+    if !with_transactions.is_empty() {
         out += "# transaction\n";
-        out.extend(begun);
+        out.extend(with_transactions);
     }
     out += "# filename\n";
     out.extend(all.files().iter().map(|file| format!("{}\n", file.display())));
-    Reply::Text(out)
+    CommandReply::Text(out)
 }
 
-pub(super) fn set(call: &mut Call<'_>) -> Reply {
+pub(super) fn set(call: &mut CommandCall<'_>) -> CommandReply {
     let (Some(name), Some(payload)) = (call.word(0), call.payload) else {
         return "'set ssl cert expects a filename and a certificate as a payload\n".into();
     };
-    let (all, file) = (&call.world.certificates, Path::new(name));
+    let (all, file) = (&call.context.certificates, Path::new(name));
     if !all.files().iter().any(|it| *it == file) {
-        return Reply::text(format!(
+        return CommandReply::text(format!(
             "Can't replace a certificate which is not referenced by the configuration!\n\
              Can't update {name}!\n"
         ));
     }
     let pem = Bytes::from(payload.to_owned());
-    if let Err(error) = all.try_out(file, &pem) {
-        return Reply::text(format!("{error}.\nCan't load the payload\nCan't update {name}!\n"));
+    if let Err(error) = all.check_contents(file, &pem) {
+        return CommandReply::text(format!(
+            "{error}.\nCan't load the payload\nCan't update {name}!\n"
+        ));
     }
-    let before = all.begun(|begun| begun.insert(file.to_owned(), pem));
+    let before =
+        all.with_transactions(|with_transactions| with_transactions.insert(file.to_owned(), pem));
     let what = if before.is_some() { "updated" } else { "created" };
-    Reply::text(format!("Transaction {what} for certificate {name}!\n"))
+    CommandReply::text(format!("Transaction {what} for certificate {name}!\n"))
 }
 
-pub(super) fn commit(call: &mut Call<'_>) -> Reply {
+pub(super) fn commit(call: &mut CommandCall<'_>) -> CommandReply {
     let Some(name) = call.word(0) else {
         return "'commit ssl cert expects a filename\n".into();
     };
-    let (all, file) = (&call.world.certificates, Path::new(name));
-    let Some(pem) = all.begun(|begun| begun.remove(file)) else {
-        return Reply::text(format!("No ongoing transaction! !\nCan't commit {name}!\n"));
+    let (all, file) = (&call.context.certificates, Path::new(name));
+    let Some(pem) = all.with_transactions(|with_transactions| with_transactions.remove(file))
+    else {
+        return CommandReply::text(format!("No ongoing transaction! !\nCan't commit {name}!\n"));
     };
     for (tls, options) in all.with(file, &pem) {
         if let Err(error) = tls.replace(options) {
-            return Reply::text(format!("Committing {name}.\n{error}\nFailed!\n"));
+            return CommandReply::text(format!("Committing {name}.\n{error}\nFailed!\n"));
         }
     }
-    Reply::text(format!("Committing {name}.\nSuccess!\n"))
+    CommandReply::text(format!("Committing {name}.\nSuccess!\n"))
 }
 
-pub(super) fn abort(call: &mut Call<'_>) -> Reply {
+pub(super) fn abort(call: &mut CommandCall<'_>) -> CommandReply {
     let Some(name) = call.word(0) else {
         return "'abort ssl cert' expects a filename\n".into();
     };
-    match call.world.certificates.begun(|begun| begun.remove(Path::new(name))) {
+    match call
+        .context
+        .certificates
+        .with_transactions(|with_transactions| with_transactions.remove(Path::new(name)))
+    {
         None => "No ongoing transaction!\n".into(),
-        Some(_) => Reply::text(format!("Transaction aborted for certificate '{name}'!\n")),
+        Some(_) => CommandReply::text(format!("Transaction aborted for certificate '{name}'!\n")),
     }
 }

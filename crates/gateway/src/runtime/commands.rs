@@ -1,68 +1,73 @@
-//! Which commands there are: one row for each, and who may use it.
+//! The table of commands: one row each, with the level it requires.
 
 use std::time::Instant;
 
 use fulmar_haproxy::model::Level;
 use fulmar_haproxy::model::Level::{Admin, Operator, User};
 
-use super::call::Call;
-use super::lines::Asked;
-use super::world::{Asker, Reply, World};
+use super::call::CommandCall;
+use super::command_reader::CommandLine;
+use super::context::{CommandReply, ConsoleSettings, RuntimeContext};
 use super::{certificates, errors, frontends, lists, servers, sessions, settings, show};
 
 /// A command.
-pub(super) struct Command {
-    /// The words it begins with.
+pub(super) struct CommandSpec {
+    /// Its first words.
     words: &'static [&'static str],
-    /// Who may use it.
+    /// The level it requires.
     level: Level,
-    /// For `help`.
+    /// Usage line for `help`.
     usage: &'static str,
     text: &'static str,
-    run: fn(&mut Call<'_>) -> Reply,
+    run: fn(&mut CommandCall<'_>) -> CommandReply,
 }
 
 /// Runs a command.
-pub(super) fn run(world: &World, asker: &mut Asker, now: Instant, asked: &Asked) -> Reply {
+pub(super) fn run(
+    context: &RuntimeContext,
+    console_settings: &mut ConsoleSettings,
+    now: Instant,
+    asked: &CommandLine,
+) -> CommandReply {
     let words = &asked.words[..];
     if words.is_empty() {
         return help(UNKNOWN, &[]);
     }
     let Some(command) = find(words) else { return unknown(words) };
-    if asker.level < command.level {
+    if console_settings.level < command.level {
         return "Permission denied\n".into();
     }
     let rest = &words[command.words.len()..];
     let payload = asked.payload.as_deref();
-    (command.run)(&mut Call { world, asker, now, rest, payload })
+    (command.run)(&mut CommandCall { context, console_settings, now, rest, payload })
 }
 
-/// The command that these words begin with: the longest.
-fn find(words: &[String]) -> Option<&'static Command> {
-    let fits = |it: &&Command| {
+/// The longest command that matches the first words.
+fn find(words: &[String]) -> Option<&'static CommandSpec> {
+    let fits = |it: &&CommandSpec| {
         it.words.len() <= words.len() && it.words.iter().zip(words).all(|(a, b)| a == b)
     };
     COMMANDS.iter().filter(fits).max_by_key(|it| it.words.len())
 }
 
-fn unknown(words: &[String]) -> Reply {
+fn unknown(words: &[String]) -> CommandReply {
     let absent = |names: &&&str| {
         let mut names = names.split(' ');
         names.by_ref().zip(words).all(|(a, b)| a == b) && names.next().is_none()
     };
     if let Some(names) = ABSENT.iter().find(absent) {
-        return Reply::text(format!("'{names}' is not supported.\n"));
+        return CommandReply::text(format!("'{names}' is not supported.\n"));
     }
-    let near: Vec<&Command> = COMMANDS.iter().filter(|it| it.words[0] == words[0]).collect();
+    let near: Vec<&CommandSpec> = COMMANDS.iter().filter(|it| it.words[0] == words[0]).collect();
     match near.is_empty() {
         true => help(UNKNOWN, &[]),
         false => help(NEAR, &near),
     }
 }
 
-fn help(title: &str, which: &[&Command]) -> Reply {
+fn help(title: &str, which: &[&CommandSpec]) -> CommandReply {
     let mut out = format!("{title}\n");
-    let all: Vec<&Command> = COMMANDS.iter().collect();
+    let all: Vec<&CommandSpec> = COMMANDS.iter().collect();
     for command in if which.is_empty() { &all } else { which } {
         out += &format!("  {:40}: {}\n", command.usage, command.text);
     }
@@ -71,35 +76,35 @@ fn help(title: &str, which: &[&Command]) -> Reply {
             out += &format!("  {:40}: {}\n", command.usage, command.text);
         }
     }
-    Reply::Text(out)
+    CommandReply::Text(out)
 }
 
-fn help_command(call: &mut Call<'_>) -> Reply {
-    let begins = |it: &&Command| it.words.iter().zip(call.rest).all(|(a, b)| a == b);
-    let chosen: Vec<&Command> = match call.rest.is_empty() {
+fn help_command(call: &mut CommandCall<'_>) -> CommandReply {
+    let begins = |it: &&CommandSpec| it.words.iter().zip(call.rest).all(|(a, b)| a == b);
+    let chosen: Vec<&CommandSpec> = match call.rest.is_empty() {
         true => Vec::new(),
         false => COMMANDS.iter().filter(begins).collect(),
     };
     help(VALID, &chosen)
 }
 
-fn prompt(call: &mut Call<'_>) -> Reply {
-    call.asker.interactive = !call.asker.interactive;
-    Reply::done()
+fn prompt(call: &mut CommandCall<'_>) -> CommandReply {
+    call.console_settings.interactive = !call.console_settings.interactive;
+    CommandReply::done()
 }
 
-fn quit(_: &mut Call<'_>) -> Reply {
-    Reply::Quit
+fn quit(_: &mut CommandCall<'_>) -> CommandReply {
+    CommandReply::Quit
 }
 
-fn lower_to_operator(call: &mut Call<'_>) -> Reply {
-    call.asker.level = call.asker.level.min(Operator);
-    Reply::done()
+fn lower_to_operator(call: &mut CommandCall<'_>) -> CommandReply {
+    call.console_settings.level = call.console_settings.level.min(Operator);
+    CommandReply::done()
 }
 
-fn lower_to_user(call: &mut Call<'_>) -> Reply {
-    call.asker.level = User;
-    Reply::done()
+fn lower_to_user(call: &mut CommandCall<'_>) -> CommandReply {
+    call.console_settings.level = User;
+    CommandReply::done()
 }
 
 const fn command(
@@ -107,365 +112,389 @@ const fn command(
     level: Level,
     usage: &'static str,
     text: &'static str,
-    run: fn(&mut Call<'_>) -> Reply,
-) -> Command {
-    Command { words, level, usage, text, run }
+    run: fn(&mut CommandCall<'_>) -> CommandReply,
+) -> CommandSpec {
+    CommandSpec { words, level, usage, text, run }
 }
 
-const COMMANDS: &[Command] = &[
+const COMMANDS: &[CommandSpec] = &[
     command(
         &["abort", "ssl", "cert"],
         Admin,
         "abort ssl cert <certfile>",
-        "forget what 'set ssl cert' has begun",
+        "abort a transaction for a certificate file",
         certificates::abort,
     ),
     command(
         &["add", "acl"],
         Operator,
         "add acl [@<ver>] <acl> <pattern>",
-        "one more pattern of a list",
+        "add an acl entry",
         lists::add_acl,
     ),
     command(
         &["add", "map"],
         Operator,
         "add map [@<ver>] <map> <key> <value>",
-        "one more entry, or lines of them behind <<",
+        "add a map entry, or several as a payload after <<",
         lists::add_map,
     ),
     command(
         &["clear", "acl"],
         Operator,
         "clear acl [@<ver>] <acl>",
-        "no patterns in a list",
+        "clear the contents of this acl",
         lists::clear_acl,
     ),
     command(
         &["clear", "counters"],
         Operator,
         "clear counters [all]",
-        "forget maxima, or with 'all' every count",
+        "clear max statistics counters (or all counters)",
         settings::clear_counters,
     ),
     command(
         &["clear", "map"],
         Operator,
         "clear map [@<ver>] <map>",
-        "no entries in a map",
+        "clear the contents of this map",
         lists::clear_map,
     ),
     command(
         &["commit", "acl"],
         Operator,
         "commit acl @<ver> <acl>",
-        "a version counts from now on",
+        "commit the ACL at this version",
         lists::commit_acl,
     ),
     command(
         &["commit", "map"],
         Operator,
         "commit map @<ver> <map>",
-        "a version counts from now on",
+        "commit the map at this version",
         lists::commit_map,
     ),
     command(
         &["commit", "ssl", "cert"],
         Admin,
         "commit ssl cert <certfile>",
-        "show what 'set ssl cert' has set",
+        "commit a certificate file",
         certificates::commit,
     ),
     command(
         &["del", "acl"],
         Operator,
         "del acl <acl> [<pattern>|#<ref>]",
-        "patterns are gone from a list",
+        "delete acl entries matching a pattern",
         lists::del_acl,
     ),
     command(
         &["del", "map"],
         Operator,
         "del map <map> [<key>|#<ref>]",
-        "entries are gone from a map",
+        "delete map entries matching a key",
         lists::del_map,
     ),
     command(
         &["disable", "frontend"],
         Admin,
         "disable frontend <frontend>",
-        "accept nobody for now",
+        "temporarily disable specific frontend",
         frontends::disable,
     ),
     command(
         &["disable", "health"],
         Admin,
         "disable health <bk>/<srv>",
-        "stop the checks of a server",
+        "disable health checks",
         servers::disable_health,
     ),
     command(
         &["disable", "server"],
         Admin,
         "disable server <bk>/<srv>",
-        "put a server into maintenance",
+        "disable a server for maintenance",
         servers::disable,
     ),
     command(
         &["enable", "frontend"],
         Admin,
         "enable frontend <frontend>",
-        "accept again",
+        "re-enable specific frontend",
         frontends::enable,
     ),
     command(
         &["enable", "health"],
         Admin,
         "enable health <bk>/<srv>",
-        "go on with the checks of a server",
+        "enable health checks",
         servers::enable_health,
     ),
     command(
         &["enable", "server"],
         Admin,
         "enable server <bk>/<srv>",
-        "make a server ready again",
+        "enable a disabled server",
         servers::enable,
     ),
     command(
         &["get", "acl"],
         User,
         "get acl <acl> <value>",
-        "the pattern that a value matches",
+        "report the patterns matching a sample for an ACL",
         lists::get_acl,
     ),
     command(
         &["get", "map"],
         User,
         "get map <map> <value>",
-        "the entry that a value leads to",
+        "report the keys and values matching a sample for a map",
         lists::get_map,
     ),
     command(
         &["get", "weight"],
         User,
         "get weight <bk>/<srv>",
-        "the weight of a server, and the configured one",
+        "report a server's current weight",
         servers::get_weight,
     ),
     command(
         &["operator"],
         Operator,
         "operator",
-        "do without the rights of an admin from here on",
+        "lower the level of the current CLI session to operator",
         lower_to_operator,
     ),
     command(
         &["prepare", "acl"],
         Operator,
         "prepare acl <acl>",
-        "begin another version of a list",
+        "prepare a new version for atomic ACL replacement",
         lists::prepare_acl,
     ),
     command(
         &["prepare", "map"],
         Operator,
         "prepare map <map>",
-        "begin another version of a map",
+        "prepare a new version for atomic map replacement",
         lists::prepare_map,
     ),
     command(
         &["set", "map"],
         Operator,
         "set map <map> [<key>|#<ref>] <value>",
-        "another value for a key",
+        "modify a map entry",
         lists::set_map,
     ),
     command(
         &["set", "maxconn", "frontend"],
         Admin,
         "set maxconn frontend <frontend> <value>",
-        "clients of a frontend at a time",
+        "change a frontend's maxconn setting",
         frontends::set_maxconn,
     ),
     command(
         &["set", "maxconn", "global"],
         Admin,
         "set maxconn global <value>",
-        "clients at a time; 0: as at the start",
+        "change the per-process maxconn setting",
         settings::set_maxconn,
     ),
     command(
         &["set", "maxconn", "server"],
         Admin,
         "set maxconn server <bk>/<srv> <value>",
-        "sessions at a time at a server; 0: no limit",
+        "change a server's maxconn setting",
         servers::set_maxconn,
     ),
     command(
         &["set", "rate-limit"],
         Admin,
         "set rate-limit <setting> <value>",
-        "connections or sessions a second; 0: no limit",
+        "change a rate limiting value",
         settings::set_rate_limit,
     ),
     command(
         &["set", "server"],
         Admin,
         "set server <bk>/<srv> [opts]",
-        "change the state, health, weight or address of a server",
+        "change a server's state, health, weight or address",
         servers::set,
     ),
     command(
         &["set", "ssl", "cert"],
         Admin,
         "set ssl cert <certfile> <payload>",
-        "another certificate in place of a file's",
+        "replace a certificate file",
         certificates::set,
     ),
     command(
         &["set", "timeout"],
         User,
         "set timeout cli <delay>",
-        "close this connection when it is silent for so long",
+        "change a timeout setting",
         settings::set_timeout,
     ),
     command(
         &["set", "weight"],
         Admin,
         "set weight <bk>/<srv> <weight>",
-        "the same as 'set server ... weight'",
+        "change a server's weight (use 'set server' instead)",
         servers::set_weight_of,
     ),
     command(
         &["show", "acl"],
         User,
         "show acl [[@<ver>] <acl>]",
-        "lists of patterns, or what is in one",
+        "report available acls or dump an acl's contents",
         lists::show_acl,
     ),
     command(
         &["show", "activity"],
         User,
         "show activity",
-        "system calls of the threads that serve",
+        "show system calls of the proxy threads",
         show::activity,
     ),
-    command(&["show", "backend"], User, "show backend", "names of backends", show::backends),
+    command(
+        &["show", "backend"],
+        User,
+        "show backend",
+        "list backends in the current running config",
+        show::backends,
+    ),
     command(
         &["show", "cli", "level"],
         User,
         "show cli level",
-        "what this connection may do",
+        "display the level of the current CLI session",
         show::cli_level,
     ),
     command(
         &["show", "cli", "sockets"],
         User,
         "show cli sockets",
-        "the runtime sockets",
+        "dump list of cli sockets",
         show::cli_sockets,
     ),
     command(
         &["show", "env"],
         Operator,
         "show env [var]",
-        "variables of the environment",
+        "dump environment variables known to the process",
         show::environment,
     ),
     command(
         &["show", "errors"],
         Operator,
         "show errors [<px>] [request|response]",
-        "the last malformed messages of proxies",
+        "report last request and/or response errors for each proxy",
         errors::show,
     ),
-    command(&["show", "fd"], Operator, "show fd [num]", "open descriptors", show::descriptors),
+    command(
+        &["show", "fd"],
+        Operator,
+        "show fd [num]",
+        "dump list of file descriptors in use",
+        show::descriptors,
+    ),
     command(
         &["show", "info"],
         User,
         "show info [desc|json|typed]*",
-        "facts of the process",
+        "report information about the running process",
         show::info,
     ),
     command(
         &["show", "map"],
         User,
         "show map [[@<ver>] <map>]",
-        "maps, or what is in one",
+        "report available maps or dump a map's contents",
         lists::show_map,
     ),
     command(
         &["show", "servers", "conn"],
         User,
         "show servers conn [<backend>]",
-        "connections to servers",
+        "dump server connections status",
         servers::show_conn,
     ),
     command(
         &["show", "servers", "state"],
         User,
         "show servers state [<backend>]",
-        "states of servers",
+        "dump volatile server information",
         servers::show_state,
     ),
-    command(&["show", "sess"], Operator, "show sess [id]", "sessions, or this one", sessions::show),
+    command(
+        &["show", "sess"],
+        Operator,
+        "show sess [id]",
+        "report the list of current sessions",
+        sessions::show,
+    ),
     command(
         &["show", "ssl", "cert"],
         Operator,
         "show ssl cert [<certfile>]",
-        "files with certificates of listeners",
+        "display the SSL certificates used in memory",
         certificates::show,
     ),
     command(
         &["show", "stat"],
         User,
         "show stat [json|no-maint|typed|up]*",
-        "counters of proxies and servers",
+        "report counters for each proxy and server",
         show::stat,
     ),
-    command(&["show", "version"], User, "show version", "the version", show::version),
+    command(
+        &["show", "version"],
+        User,
+        "show version",
+        "show version of the current process",
+        show::version,
+    ),
     command(
         &["shutdown", "frontend"],
         Admin,
         "shutdown frontend <frontend>",
-        "accept nobody any more",
+        "stop a specific frontend",
         frontends::shutdown,
     ),
     command(
         &["shutdown", "session"],
         Admin,
         "shutdown session [id]",
-        "cut a session off",
+        "kill a specific session",
         sessions::shutdown,
     ),
     command(
         &["shutdown", "sessions", "server"],
         Admin,
         "shutdown sessions server <bk>/<srv>",
-        "cut off all sessions at a server",
+        "kill sessions on a server",
         servers::shutdown_sessions,
     ),
-    command(&["user"], User, "user", "do without every other right from here on", lower_to_user),
     command(
-        &["help"],
+        &["user"],
         User,
-        "help [<command>]",
-        "these lines, or those that begin so",
-        help_command,
+        "user",
+        "lower the level of the current CLI session to user",
+        lower_to_user,
     ),
-    command(&["prompt"], User, "prompt", "stay, and show a prompt; or not any more", prompt),
-    command(&["quit"], User, "quit", "end the connection", quit),
+    command(&["help"], User, "help [<command>]", "list matching or all commands", help_command),
+    command(&["prompt"], User, "prompt", "toggle interactive mode with prompt", prompt),
+    command(&["quit"], User, "quit", "disconnect", quit),
 ];
 
-/// Shown beside every choice.
+/// Listed in every help output.
 const ALWAYS: &[&str] = &["help", "prompt", "quit"];
 
 const UNKNOWN: &str = "Unknown command. Please enter one of the following commands only:";
 const NEAR: &str = "Unknown command, but maybe one of the following ones is a better match:";
 const VALID: &str = "The following commands are valid at this level:";
 
-/// HAProxy's commands for what is not here.
+/// HAProxy's commands that are not supported.
 const ABSENT: &[&str] = &[
     "abort ssl ca-file",
     "abort ssl crl-file",
@@ -528,7 +557,7 @@ mod tests {
 
     #[test]
     fn commands_are_in_order_and_help_fits_in_its_column() {
-        let order = |it: &&Command| !ALWAYS.contains(&it.words[0]);
+        let order = |it: &&CommandSpec| !ALWAYS.contains(&it.words[0]);
         let sorted: Vec<&[&str]> = COMMANDS.iter().filter(order).map(|it| it.words).collect();
         assert!(sorted.is_sorted(), "{sorted:?}");
         assert!(COMMANDS.iter().all(|it| it.usage.len() <= 40));

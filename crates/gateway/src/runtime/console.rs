@@ -1,4 +1,4 @@
-//! One connection to a runtime socket: what it has asked, and what it is being told.
+//! One connection to a runtime socket: its commands and replies.
 
 use std::time::{Duration, Instant};
 
@@ -7,160 +7,174 @@ use fulmar_haproxy::model::Level;
 use fulmar_proto::{Connection, RawConnection, Segment};
 use fulmar_proxy::Answer;
 
+use super::command_reader::{CommandLine, CommandReader};
 use super::commands;
-use super::lines::{Asked, Lines};
-use super::world::{Asker, Listener, Pieces, Reply, World};
+use super::context::{AnswerHandler, CommandReply, ConsoleSettings, Pieces, RuntimeContext};
 
 /// One connection to a runtime socket.
 pub(super) struct Console {
-    lines: Lines,
-    asker: Asker,
-    state: State,
-    ended: bool,    // by the peer: nothing more is asked
-    answered: bool, // at least one command
+    lines: CommandReader,
+    console_settings: ConsoleSettings,
+    state: ConsoleState,
+    input_closed: bool, // the peer has closed its side
+    has_replied: bool,  // at least one command was run
 }
 
-/// What it is doing.
-enum State {
+/// State of the connection.
+enum ConsoleState {
     /// Waiting for a command.
-    Listening,
-    /// Telling, piece by piece.
-    Telling(Pieces),
+    Reading,
+    /// Sending a reply in pieces.
+    Replying(Pieces),
     /// Waiting for another thread.
-    Waiting(Listener),
-    /// It is over.
+    Waiting(AnswerHandler),
+    /// Closed.
     Over,
 }
 
 impl std::fmt::Debug for Console {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Console").field("asker", &self.asker).finish_non_exhaustive()
+        f.debug_struct("Console").field("asker", &self.console_settings).finish_non_exhaustive()
     }
 }
 
 impl Console {
     pub(super) fn new(level: Level, timeout: Duration) -> Self {
-        let asker = Asker { console: 0, level, interactive: false, timeout };
+        let console_settings = ConsoleSettings { console: 0, level, interactive: false, timeout };
         Self {
-            lines: Lines::default(),
-            asker,
-            state: State::Listening,
-            ended: false,
-            answered: false,
+            lines: CommandReader::default(),
+            console_settings,
+            state: ConsoleState::Reading,
+            input_closed: false,
+            has_replied: false,
         }
     }
 
-    /// The name by which answers find it.
+    /// Sets the key by which replies of other threads are delivered.
     pub(super) fn set_name(&mut self, name: u64) {
-        self.asker.console = name;
+        self.console_settings.console = name;
     }
 
     pub(super) fn timeout(&self) -> Duration {
-        self.asker.timeout
+        self.console_settings.timeout
     }
 
-    pub(super) fn hear(&mut self, bytes: &[u8]) {
+    pub(super) fn push_input(&mut self, bytes: &[u8]) {
         self.lines.push(bytes);
     }
 
-    pub(super) fn end(&mut self) {
-        self.ended = true;
+    pub(super) fn close_input(&mut self) {
+        self.input_closed = true;
     }
 
-    /// True if it takes more commands: otherwise, and as long as its answers are not read, what
-    /// arrives waits in the kernel.
+    /// True if the next command may be read. Otherwise, and while replies are unread, input stays
+    /// in the kernel.
     pub(super) fn is_idle(&self, to: &RawConnection) -> bool {
-        matches!(self.state, State::Listening) && to.room(RawConnection::STREAM) > 0
+        matches!(self.state, ConsoleState::Reading) && to.room(RawConnection::STREAM) > 0
     }
 
-    /// Does what can be done now: until commands, or the reader's room, are used up.
-    pub(super) fn work(&mut self, now: Instant, world: &World, to: &mut RawConnection) {
+    /// Runs commands until there are none or the send buffer is full.
+    pub(super) fn run_commands(
+        &mut self,
+        now: Instant,
+        context: &RuntimeContext,
+        to: &mut RawConnection,
+    ) {
         while to.room(RawConnection::STREAM) > 0 {
             match &mut self.state {
-                State::Listening => match self.lines.next() {
-                    Ok(Some(asked)) => self.run(now, world, &asked, to),
+                ConsoleState::Reading => match self.lines.next() {
+                    Ok(Some(asked)) => self.run(now, context, &asked, to),
                     Ok(None) => return self.pause(to),
                     Err(_) => {
-                        say(to, format!("{TOO_LONG}\n"));
+                        send_text(to, format!("{TOO_LONG}\n"));
                         return self.close(to);
                     }
                 },
-                State::Telling(pieces) => {
+                ConsoleState::Replying(pieces) => {
                     let mut text = String::new();
-                    let is_over = !pieces(world, now, &mut text);
-                    say(to, text);
+                    let is_over = !pieces(context, now, &mut text);
+                    send_text(to, text);
                     if is_over {
                         self.finish(to);
                     }
                 }
-                State::Waiting(_) => return,
-                State::Over => return,
+                ConsoleState::Waiting(_) => return,
+                ConsoleState::Over => return,
             }
         }
     }
 
-    /// Another thread has answered.
-    pub(super) fn hear_news(
+    /// Handles the reply of another thread.
+    pub(super) fn handle_answer(
         &mut self,
         now: Instant,
-        world: &World,
+        context: &RuntimeContext,
         answer: Answer,
         to: &mut RawConnection,
     ) {
-        let State::Waiting(listener) = std::mem::replace(&mut self.state, State::Listening) else {
+        let ConsoleState::Waiting(listener) =
+            std::mem::replace(&mut self.state, ConsoleState::Reading)
+        else {
             return;
         };
         let mut text = String::new();
-        let reply = listener(world, self.asker, answer, &mut text);
-        say(to, text);
+        let reply = listener(context, self.console_settings, answer, &mut text);
+        send_text(to, text);
         self.reply(reply, to);
-        self.work(now, world, to);
+        self.run_commands(now, context, to);
     }
 
-    fn run(&mut self, now: Instant, world: &World, asked: &Asked, to: &mut RawConnection) {
-        self.answered = true;
-        let reply = commands::run(world, &mut self.asker, now, asked);
+    fn run(
+        &mut self,
+        now: Instant,
+        context: &RuntimeContext,
+        asked: &CommandLine,
+        to: &mut RawConnection,
+    ) {
+        self.has_replied = true;
+        let reply = commands::run(context, &mut self.console_settings, now, asked);
         self.reply(reply, to);
     }
 
-    fn reply(&mut self, reply: Reply, to: &mut RawConnection) {
+    fn reply(&mut self, reply: CommandReply, to: &mut RawConnection) {
         match reply {
-            Reply::Text(text) => {
-                say(to, text);
+            CommandReply::Text(text) => {
+                send_text(to, text);
                 self.finish(to);
             }
-            Reply::Pieces(pieces) => self.state = State::Telling(pieces),
-            Reply::News(listener) => self.state = State::Waiting(listener),
-            Reply::Quit => self.close(to),
+            CommandReply::Pieces(pieces) => self.state = ConsoleState::Replying(pieces),
+            CommandReply::Deferred(listener) => self.state = ConsoleState::Waiting(listener),
+            CommandReply::Quit => self.close(to),
         }
     }
 
-    /// An answer is over.
+    /// Ends a reply.
     fn finish(&mut self, to: &mut RawConnection) {
-        say(to, if self.asker.interactive { "\n> " } else { "\n" });
-        self.state = State::Listening;
+        send_text(to, if self.console_settings.interactive { "\n> " } else { "\n" });
+        self.state = ConsoleState::Reading;
     }
 
-    /// Nothing more has been asked: who sees no prompt wants no more.
+    /// Input is used up. Without a prompt, the connection is closed.
     fn pause(&mut self, to: &mut RawConnection) {
-        let is_done = self.answered && !self.asker.interactive && !self.lines.has_more();
-        if self.ended || is_done {
+        let is_done =
+            self.has_replied && !self.console_settings.interactive && !self.lines.has_more();
+        if self.input_closed || is_done {
             self.close(to);
         }
     }
 
     fn close(&mut self, to: &mut RawConnection) {
-        self.state = State::Over;
+        self.state = ConsoleState::Over;
         to.finish();
     }
 }
 
-fn say(to: &mut RawConnection, text: impl Into<String>) {
+fn send_text(to: &mut RawConnection, text: impl Into<String>) {
     let text = text.into();
     if !text.is_empty() {
-        // Whoever has gone hears nothing.
+        // Fails only if the client has closed the connection.
         let _ = to.send_data(RawConnection::STREAM, Segment::Bytes(Bytes::from(text)));
     }
 }
 
-const TOO_LONG: &str = "A command has no end within 16384 bytes.";
+const TOO_LONG: &str = "The command is longer than 16384 bytes.";

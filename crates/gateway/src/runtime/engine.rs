@@ -1,4 +1,4 @@
-//! The engine of the thread that answers at runtime sockets.
+//! The engine of the thread that serves runtime sockets.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,67 +10,67 @@ use fulmar_haproxy::model::Level;
 use fulmar_proto::{Connection, Event, Input, Raw, RawConnection, Transmit};
 
 use super::console::Console;
-use super::world::World;
+use super::context::RuntimeContext;
 
-/// Answers at runtime sockets.
+/// Serves runtime sockets.
 #[derive(Debug)]
 pub struct Runtime {
     links: Links<RawConnection, Console>,
-    world: World,
+    context: RuntimeContext,
     levels: Vec<(ListenerId, Level)>,
     timeout: Duration,
     stop: Stop,
-    /// A soft stop has begun; when it becomes a hard one.
+    /// A soft stop has begun; the deadline of the hard stop, if one is configured.
     ending: Option<Option<Instant>>,
-    is_cut: bool, // the hard one has begun
+    is_cut: bool, // the hard stop has begun
     actions: VecDeque<Action>,
 }
 
 impl Runtime {
-    /// Nobody is listened to yet.
-    pub fn new(now: Instant, world: World, stop: Stop) -> Self {
-        let timeout = world.live.config.global.stats_timeout.unwrap_or(TIMEOUT);
+    /// An engine without listeners.
+    pub fn new(now: Instant, context: RuntimeContext, stop: Stop) -> Self {
+        let timeout = context.live.config.global.stats_timeout.unwrap_or(TIMEOUT);
         let links = Links::new(now, Timeouts::default(), 0, 1);
         let (levels, actions) = (Vec::new(), VecDeque::new());
-        Self { links, world, levels, timeout, stop, ending: None, is_cut: false, actions }
+        Self { links, context, levels, timeout, stop, ending: None, is_cut: false, actions }
     }
 
-    /// Who connects to this listener may do what `level` allows.
+    /// Connections of this listener have this level.
     pub fn add_listener(&mut self, listener: ListenerId, level: Level) {
         self.levels.push((listener, level));
     }
 
-    /// The world it answers for.
-    pub fn world(&self) -> &World {
-        &self.world
+    /// The proxy and process that commands act on.
+    pub fn context(&self) -> &RuntimeContext {
+        &self.context
     }
 
-    /// True once a stop was asked for and nobody is connected any more: who watches how a soft stop
-    /// goes stays until then, or until the hard one.
+    /// True after a stop when no client is connected, or after the hard stop. Clients may watch a
+    /// soft stop until then.
     pub fn is_done(&self) -> bool {
         self.ending.is_some() && (self.links.is_empty() || self.is_cut)
     }
 
-    /// From now on the sockets are those of the next process.
-    fn begin_to_end(&mut self, now: Instant) {
-        let after = self.world.live.config.global.hard_stop_after;
+    /// Closes the listeners: the sockets now belong to the next process.
+    fn begin_stop(&mut self, now: Instant) {
+        let after = self.context.live.config.global.hard_stop_after;
         self.ending = Some(after.and_then(|after| now.checked_add(after)));
         let listeners = self.levels.drain(..);
         self.actions.extend(listeners.map(|(listener, _)| Action::Unlisten { listener }));
     }
 
-    /// Who says nothing, and hears nothing, for so long is closed.
-    fn rest(&mut self, now: Instant, socket: SocketId) {
+    /// Restarts the idle timeout of a connection.
+    fn restart_timeout(&mut self, now: Instant, socket: SocketId) {
         let deadline = self.links.get(socket).map(|(_, console)| now + console.timeout());
         self.links.set_timer(socket, deadline);
     }
 }
 
-struct Ears<'a> {
-    world: &'a World,
+struct ConsoleHandler<'a> {
+    context: &'a RuntimeContext,
 }
 
-impl Handler<RawConnection, Console> for Ears<'_> {
+impl Handler<RawConnection, Console> for ConsoleHandler<'_> {
     fn handle(
         &mut self,
         now: Instant,
@@ -80,13 +80,13 @@ impl Handler<RawConnection, Console> for Ears<'_> {
     ) {
         match event {
             Event::Data { bytes, .. } => {
-                console.hear(&bytes);
+                console.push_input(&bytes);
                 connection.release(RawConnection::STREAM, bytes.len());
             }
-            Event::End { .. } => console.end(),
+            Event::End { .. } => console.close_input(),
             _ => {}
         }
-        console.work(now, self.world, connection);
+        console.run_commands(now, self.context, connection);
         connection.set_held(!console.is_idle(connection));
     }
 
@@ -114,26 +114,26 @@ impl Engine for Runtime {
             return None;
         }
         let console = Console::new(level, self.timeout);
-        let mut ears = Ears { world: &self.world };
+        let mut ears = ConsoleHandler { context: &self.context };
         let socket = self.links.insert(now, None, RawConnection::default(), console, &mut ears);
         if let Some((_, console)) = self.links.get_mut(socket) {
             console.set_name(socket.to_bits());
         }
-        self.rest(now, socket);
+        self.restart_timeout(now, socket);
         Some(socket)
     }
 
     fn handle_connected(&mut self, _: Instant, _: SocketId) {}
 
     fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input<'_>) {
-        self.links.handle_input(now, socket, input, &mut Ears { world: &self.world });
-        self.rest(now, socket);
+        self.links.handle_input(now, socket, input, &mut ConsoleHandler { context: &self.context });
+        self.restart_timeout(now, socket);
     }
 
     fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64) {
-        self.links.handle_sent(now, socket, bytes, &mut Ears { world: &self.world });
+        self.links.handle_sent(now, socket, bytes, &mut ConsoleHandler { context: &self.context });
         if bytes > 0 {
-            self.rest(now, socket);
+            self.restart_timeout(now, socket);
         }
     }
 
@@ -142,25 +142,30 @@ impl Engine for Runtime {
     }
 
     fn handle_failed(&mut self, now: Instant, socket: SocketId, error: io::Error) {
-        self.links.handle_failed(now, socket, error, &mut Ears { world: &self.world });
+        self.links.handle_failed(
+            now,
+            socket,
+            error,
+            &mut ConsoleHandler { context: &self.context },
+        );
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        self.links.handle_timeout(now, &mut Ears { world: &self.world });
+        self.links.handle_timeout(now, &mut ConsoleHandler { context: &self.context });
         self.is_cut |= self.ending.flatten().is_some_and(|deadline| deadline <= now);
     }
 
     fn handle_wake(&mut self, now: Instant) {
         if self.stop.is_set() && self.ending.is_none() {
-            self.begin_to_end(now);
+            self.begin_stop(now);
         }
-        for (console, answer) in self.world.take_news() {
+        for (console, answer) in self.context.take_answers() {
             let socket = SocketId::from_bits(console);
             let Some((connection, console)) = self.links.get_mut(socket) else { continue };
-            console.hear_news(now, &self.world, answer, connection);
+            console.handle_answer(now, &self.context, answer, connection);
             connection.set_held(!console.is_idle(connection));
-            self.links.touch(now, socket, &mut Ears { world: &self.world });
-            self.rest(now, socket);
+            self.links.touch(now, socket, &mut ConsoleHandler { context: &self.context });
+            self.restart_timeout(now, socket);
         }
     }
 
@@ -182,7 +187,7 @@ impl Engine for Runtime {
     }
 }
 
-/// `stats timeout`, if nothing is said (HAProxy's configuration manual, §3.1).
+/// Default of `stats timeout` (HAProxy's configuration manual, §3.1).
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Scripts come one after the other; more at a time is a mistake that must not cost memory.
+/// Scripts usually connect one after the other; the limit bounds memory.
 const CONSOLES_MAX: usize = 256;

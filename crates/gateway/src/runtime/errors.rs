@@ -1,5 +1,5 @@
-//! `show errors [<proxy>|<id>] [request|response]`: the last message of each proxy that was no HTTP,
-//! as HAProxy shows it. What HAProxy tells of its own machine there, is here what is wrong.
+//! `show errors [<proxy>|<id>] [request|response]`: the last malformed message of each proxy, in
+//! HAProxy's layout. In place of HAProxy's internal state, it shows the error.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -11,19 +11,19 @@ use fulmar_sys as sys;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::call::Call;
-use super::world::{Pieces, Reply};
+use super::call::CommandCall;
+use super::context::{CommandReply, Pieces};
 use crate::statistics::rows::proxies;
 
-/// A message, as it is kept.
+/// A recorded message.
 #[derive(Debug)]
 struct Shown {
     malformed: Arc<Malformed>,
     is_request: bool,
 }
 
-pub(super) fn show(call: &mut Call<'_>) -> Reply {
-    let live = &call.world.live;
+pub(super) fn show(call: &mut CommandCall<'_>) -> CommandReply {
+    let live = &call.context.live;
     let Some(wanted) = wanted(live, call.word(0)) else { return "No such proxy.\n".into() };
     let (requests, responses) = match call.word(1) {
         Some("request") => (true, false),
@@ -44,17 +44,17 @@ pub(super) fn show(call: &mut Call<'_>) -> Reply {
         shown.extend(request.into_iter().chain(response).filter(|it| it.concerns(live, wanted)));
     }
     let (mut head, mut shown) = (Some(out), shown.into_iter());
-    let pieces: Pieces = Box::new(move |world, _, out| {
+    let pieces: Pieces = Box::new(move |context, _, out| {
         out.push_str(&head.take().unwrap_or_default());
         if let Some(next) = shown.next() {
-            next.write(&world.live, out);
+            next.write(&context.live, out);
         }
         shown.len() > 0
     });
-    Reply::Pieces(pieces)
+    CommandReply::Pieces(pieces)
 }
 
-/// The number of the proxy that is meant; `Some(None)`: any. `None`: there is no such proxy.
+/// The number of the selected proxy; `Some(None)`: any proxy; `None`: no such proxy.
 fn wanted(live: &Live, word: Option<&str>) -> Option<Option<u32>> {
     let Some(word) = word else { return Some(None) };
     if let Some(found) = proxies(live).into_iter().find(|it| it.name(live) == word) {
@@ -65,7 +65,7 @@ fn wanted(live: &Live, word: Option<&str>) -> Option<Option<u32>> {
 }
 
 impl Shown {
-    /// True if the proxy with this number has a part in it.
+    /// True if the message belongs to the proxy with this number.
     fn concerns(&self, live: &Live, wanted: Option<u32>) -> bool {
         let Some(wanted) = wanted else { return true };
         let it = &self.malformed;
@@ -110,13 +110,13 @@ fn named(kind: &str, it: Option<(&str, u32)>) -> String {
     }
 }
 
-/// `[06/Feb/2009:12:14:14.655]`, local.
+/// Local time as `[06/Feb/2009:12:14:14.655]`.
 fn write_date(moment: SystemTime, out: &mut String) {
     let moment = Timestamp::try_from(moment).unwrap_or_default().to_zoned(TimeZone::system());
     write!(out, "[{}]", moment.strftime("%d/%b/%Y:%H:%M:%S%.3f")).expect(TAKES);
 }
 
-/// Lines of text, each behind the place of its first byte; `+` goes on with a line.
+/// Lines of text, each after the offset of its first byte; `+` marks a continued line.
 fn write_bytes(bytes: &[u8], out: &mut String) {
     let mut begins = true;
     let mut at = 0;
@@ -150,6 +150,6 @@ fn escaped(byte: u8) -> String {
     }
 }
 
-/// What stands in a line behind the place.
+/// Length of a line after the offset.
 const COLUMNS: usize = 70;
 const TAKES: &str = "a String takes everything";

@@ -1,5 +1,4 @@
-//! Commands about lists of patterns and maps: what conditions and maps of the configuration are
-//! compared with is seen and changed while they are used.
+//! Commands that show and change ACL pattern lists and maps while they are in use.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -7,95 +6,95 @@ use std::sync::Arc;
 use fulmar_haproxy::rules::lists::{List, LookedUp, Refused, Sort, Version, Which};
 use fulmar_haproxy::rules::{Sample, Type};
 
-use super::call::Call;
-use super::world::{Pieces, Reply};
+use super::call::CommandCall;
+use super::context::{CommandReply, Pieces};
 
-pub(super) fn show_acl(call: &mut Call<'_>) -> Reply {
+pub(super) fn show_acl(call: &mut CommandCall<'_>) -> CommandReply {
     show(call, Sort::Acl)
 }
 
-pub(super) fn show_map(call: &mut Call<'_>) -> Reply {
+pub(super) fn show_map(call: &mut CommandCall<'_>) -> CommandReply {
     show(call, Sort::Map)
 }
 
-pub(super) fn get_acl(call: &mut Call<'_>) -> Reply {
+pub(super) fn get_acl(call: &mut CommandCall<'_>) -> CommandReply {
     get(call, Sort::Acl)
 }
 
-pub(super) fn get_map(call: &mut Call<'_>) -> Reply {
+pub(super) fn get_map(call: &mut CommandCall<'_>) -> CommandReply {
     get(call, Sort::Map)
 }
 
-pub(super) fn del_acl(call: &mut Call<'_>) -> Reply {
+pub(super) fn del_acl(call: &mut CommandCall<'_>) -> CommandReply {
     del(call, Sort::Acl)
 }
 
-pub(super) fn del_map(call: &mut Call<'_>) -> Reply {
+pub(super) fn del_map(call: &mut CommandCall<'_>) -> CommandReply {
     del(call, Sort::Map)
 }
 
-pub(super) fn clear_acl(call: &mut Call<'_>) -> Reply {
+pub(super) fn clear_acl(call: &mut CommandCall<'_>) -> CommandReply {
     clear(call, Sort::Acl)
 }
 
-pub(super) fn clear_map(call: &mut Call<'_>) -> Reply {
+pub(super) fn clear_map(call: &mut CommandCall<'_>) -> CommandReply {
     clear(call, Sort::Map)
 }
 
-pub(super) fn prepare_acl(call: &mut Call<'_>) -> Reply {
+pub(super) fn prepare_acl(call: &mut CommandCall<'_>) -> CommandReply {
     prepare(call, Sort::Acl)
 }
 
-pub(super) fn prepare_map(call: &mut Call<'_>) -> Reply {
+pub(super) fn prepare_map(call: &mut CommandCall<'_>) -> CommandReply {
     prepare(call, Sort::Map)
 }
 
-pub(super) fn commit_acl(call: &mut Call<'_>) -> Reply {
+pub(super) fn commit_acl(call: &mut CommandCall<'_>) -> CommandReply {
     commit(call, Sort::Acl)
 }
 
-pub(super) fn commit_map(call: &mut Call<'_>) -> Reply {
+pub(super) fn commit_map(call: &mut CommandCall<'_>) -> CommandReply {
     commit(call, Sort::Map)
 }
 
-type Outcome = Result<String, String>;
+type ListResult = Result<String, String>;
 
-fn reply(outcome: Outcome) -> Reply {
-    Reply::Text(outcome.unwrap_or_else(|wrong| wrong))
+fn reply(outcome: ListResult) -> CommandReply {
+    CommandReply::Text(outcome.unwrap_or_else(|wrong| wrong))
 }
 
-/// `@<version>`, if it stands in front, and the words behind it.
+/// `@<version>`, if it is the first word, and the other words.
 fn version(words: &[String]) -> Result<(Option<Version>, &[String]), String> {
     match words.split_first() {
         Some((first, rest)) if first.starts_with('@') => match first[1..].parse() {
             Ok(version) => Ok((Some(version), rest)),
-            Err(_) => Err(format!("'{first}' is no version.\n")),
+            Err(_) => Err(format!("'{first}' is not a version.\n")),
         },
         _ => Ok((None, words)),
     }
 }
 
-fn find(call: &Call<'_>, name: &str, sort: Sort) -> Result<Arc<List>, String> {
+fn find(call: &CommandCall<'_>, name: &str, sort: Sort) -> Result<Arc<List>, String> {
     let kind = if sort == Sort::Map { "map" } else { "ACL" };
-    let found = call.world.live.config.lists.find(name, sort);
+    let found = call.context.live.config.lists.find(name, sort);
     found.ok_or_else(|| format!("Unknown {kind} identifier. Please use #<id> or <file>.\n"))
 }
 
-fn show(call: &Call<'_>, sort: Sort) -> Reply {
+fn show(call: &CommandCall<'_>, sort: Sort) -> CommandReply {
     let found = version(call.rest).and_then(|(version, rest)| match rest.first() {
         None => Ok(None),
         Some(name) => find(call, name, sort).map(|list| Some((version, list))),
     });
     match found {
-        Err(wrong) => Reply::Text(wrong),
+        Err(wrong) => CommandReply::Text(wrong),
         Ok(None) => show_all(call, sort),
         Ok(Some((version, list))) => show_one(&list, version, sort),
     }
 }
 
-fn show_all(call: &Call<'_>, sort: Sort) -> Reply {
+fn show_all(call: &CommandCall<'_>, sort: Sort) -> CommandReply {
     let mut out = String::from("# id (file) description\n");
-    for list in call.world.live.config.lists.all() {
+    for list in call.context.live.config.lists.all() {
         let uses = list.uses();
         if !uses.iter().any(|used| used.by_map == (sort == Sort::Map)) {
             continue;
@@ -120,11 +119,11 @@ fn show_all(call: &Call<'_>, sort: Sort) -> Reply {
         }
         writeln!(out, ". curr_ver={current} next_ver={latest} entry_cnt={len}").expect(TAKES);
     }
-    Reply::Text(out)
+    CommandReply::Text(out)
 }
 
-/// Entries, some at a time.
-fn show_one(list: &List, version: Option<Version>, sort: Sort) -> Reply {
+/// Entries, in pieces.
+fn show_one(list: &List, version: Option<Version>, sort: Sort) -> CommandReply {
     let mut entries = list.entries(version).into_iter();
     let pieces: Pieces = Box::new(move |_, _, out| {
         for entry in entries.by_ref().take(ROWS) {
@@ -137,10 +136,10 @@ fn show_one(list: &List, version: Option<Version>, sort: Sort) -> Reply {
         }
         entries.len() > 0
     });
-    Reply::Pieces(pieces)
+    CommandReply::Pieces(pieces)
 }
 
-fn get(call: &Call<'_>, sort: Sort) -> Reply {
+fn get(call: &CommandCall<'_>, sort: Sort) -> CommandReply {
     reply((|| {
         let (Some(name), Some(value)) = (call.word(0), call.word(1)) else {
             let kind = if sort == Sort::Map { "map" } else { "ACL" };
@@ -151,7 +150,7 @@ fn get(call: &Call<'_>, sort: Sort) -> Reply {
     })())
 }
 
-/// What a user of a list makes of a value.
+/// The result of looking a value up in a list.
 fn told(it: &LookedUp, sort: Sort) -> String {
     let case = if it.ignores_case { "insensitive" } else { "sensitive" };
     let verb = if sort == Sort::Map { "found" } else { "match" };
@@ -180,7 +179,7 @@ fn address_type(value: &[u8]) -> &'static str {
     }
 }
 
-pub(super) fn add_acl(call: &mut Call<'_>) -> Reply {
+pub(super) fn add_acl(call: &mut CommandCall<'_>) -> CommandReply {
     reply(version(call.rest).and_then(|(version, rest)| match rest {
         [name, key, ..] => {
             let list = find(call, name, Sort::Acl)?;
@@ -191,7 +190,7 @@ pub(super) fn add_acl(call: &mut Call<'_>) -> Reply {
 }
 
 /// A key and its value, or lines of them.
-pub(super) fn add_map(call: &mut Call<'_>) -> Reply {
+pub(super) fn add_map(call: &mut CommandCall<'_>) -> CommandReply {
     reply(version(call.rest).and_then(|(version, rest)| {
         match (rest, call.payload) {
             ([name], Some(payload)) => {
@@ -216,14 +215,14 @@ pub(super) fn add_map(call: &mut Call<'_>) -> Reply {
     }))
 }
 
-/// The first word of a line, and what stands behind it.
+/// The first word of a line, and the rest.
 fn pair(line: &str) -> (&[u8], &[u8]) {
     let line = line.trim();
     let (key, value) = line.split_once([' ', '\t']).unwrap_or((line, ""));
     (key.as_bytes(), value.trim_start().as_bytes())
 }
 
-pub(super) fn set_map(call: &mut Call<'_>) -> Reply {
+pub(super) fn set_map(call: &mut CommandCall<'_>) -> CommandReply {
     reply((|| {
         let (Some(name), Some(key), Some(value)) = (call.word(0), call.word(1), call.word(2))
         else {
@@ -238,7 +237,7 @@ pub(super) fn set_map(call: &mut Call<'_>) -> Reply {
     })())
 }
 
-/// A key, or behind `#` the number that `show` shows.
+/// A key or, after `#`, the reference that `show` prints.
 fn which(text: &str) -> Which<'_> {
     let number = text.strip_prefix('#').map(|number| number.trim_start_matches("0x"));
     match number.map(|number| u64::from_str_radix(number, 16)) {
@@ -247,7 +246,7 @@ fn which(text: &str) -> Which<'_> {
     }
 }
 
-fn del(call: &Call<'_>, sort: Sort) -> Reply {
+fn del(call: &CommandCall<'_>, sort: Sort) -> CommandReply {
     reply((|| {
         let (Some(name), Some(key)) = (call.word(0), call.word(1)) else {
             let kind = if sort == Sort::Map { "map" } else { "ACL" };
@@ -259,7 +258,7 @@ fn del(call: &Call<'_>, sort: Sort) -> Reply {
     })())
 }
 
-fn clear(call: &Call<'_>, sort: Sort) -> Reply {
+fn clear(call: &CommandCall<'_>, sort: Sort) -> CommandReply {
     reply(
         version(call.rest).and_then(|(version, rest)| {
             change(find(call, named(rest, sort)?, sort)?.clear(version))
@@ -267,14 +266,14 @@ fn clear(call: &Call<'_>, sort: Sort) -> Reply {
     )
 }
 
-fn prepare(call: &Call<'_>, sort: Sort) -> Reply {
+fn prepare(call: &CommandCall<'_>, sort: Sort) -> CommandReply {
     reply(named(call.rest, sort).and_then(|name| {
         let version = find(call, name, sort)?.prepare();
         Ok(format!("New version created: {version}\n"))
     }))
 }
 
-fn commit(call: &Call<'_>, sort: Sort) -> Reply {
+fn commit(call: &CommandCall<'_>, sort: Sort) -> CommandReply {
     reply(version(call.rest).and_then(|(version, rest)| {
         let version = version.ok_or("Missing version number.\n")?;
         match find(call, named(rest, sort)?, sort)?.commit(version) {
@@ -289,19 +288,19 @@ fn named(words: &[String], sort: Sort) -> Result<&String, String> {
     words.first().ok_or_else(|| format!("Missing {kind} identifier.\n"))
 }
 
-/// What is told of a change.
-fn change(outcome: Result<(), Refused>) -> Outcome {
+/// The reply to a change.
+fn change(outcome: Result<(), Refused>) -> ListResult {
     outcome.map(|()| String::new()).map_err(|refused| match refused {
         Refused::Unfit(why) => format!("{why}.\n"),
         Refused::Absent => "Key not found.\n".to_owned(),
         Refused::NoVersion => {
             "Version number in the future, please use 'prepare map' before.\n".to_owned()
         }
-        Refused::Full => "There is no room for more entries.\n".to_owned(),
-        _ => "It was refused.\n".to_owned(),
+        Refused::Full => "The list is full.\n".to_owned(),
+        _ => "The change was refused.\n".to_owned(),
     })
 }
 
-/// Entries in one piece.
+/// Entries per piece.
 const ROWS: usize = 256;
 const TAKES: &str = "a String takes everything";

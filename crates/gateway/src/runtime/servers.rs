@@ -9,81 +9,84 @@ use fulmar_proxy::balance::{Admin, Health, Weight};
 
 use fulmar_proxy::CheckStatus;
 
-use super::call::Call;
-use super::world::{Pieces, Place, Reply};
+use super::call::CommandCall;
+use super::context::{CommandReply, Pieces, ServerRef};
 use crate::statistics::change::find_backend;
 
-type Outcome = Result<String, &'static str>;
+type ServerResult = Result<String, &'static str>;
 
-fn with(call: &Call<'_>, act: impl FnOnce(&Call<'_>, Place<'_>) -> Outcome) -> Reply {
-    match call.world.server(call.rest.first()).and_then(|place| act(call, place)) {
-        Ok(text) => Reply::Text(text),
+fn with(
+    call: &CommandCall<'_>,
+    act: impl FnOnce(&CommandCall<'_>, ServerRef<'_>) -> ServerResult,
+) -> CommandReply {
+    match call.context.server(call.rest.first()).and_then(|place| act(call, place)) {
+        Ok(text) => CommandReply::Text(text),
         Err(text) => text.into(),
     }
 }
 
-const DONE: Outcome = Ok(String::new());
+const DONE: ServerResult = Ok(String::new());
 
-pub(super) fn disable(call: &mut Call<'_>) -> Reply {
+pub(super) fn disable(call: &mut CommandCall<'_>) -> CommandReply {
     with(call, |call, it| {
-        call.world.live.set_admin(it.id, it.at, Admin::Maintenance, call.now);
+        call.context.live.set_admin(it.id, it.at, Admin::Maintenance, call.now);
         DONE
     })
 }
 
-pub(super) fn enable(call: &mut Call<'_>) -> Reply {
+pub(super) fn enable(call: &mut CommandCall<'_>) -> CommandReply {
     with(call, |call, it| {
-        call.world.live.set_admin(it.id, it.at, Admin::Ready, call.now);
+        call.context.live.set_admin(it.id, it.at, Admin::Ready, call.now);
         DONE
     })
 }
 
-pub(super) fn disable_health(call: &mut Call<'_>) -> Reply {
+pub(super) fn disable_health(call: &mut CommandCall<'_>) -> CommandReply {
     with(call, |call, it| {
-        call.world.live.set_checked(it.id, it.at, false);
+        call.context.live.set_checked(it.id, it.at, false);
         DONE
     })
 }
 
-pub(super) fn enable_health(call: &mut Call<'_>) -> Reply {
+pub(super) fn enable_health(call: &mut CommandCall<'_>) -> CommandReply {
     with(call, |call, it| {
         if it.server.config.check.is_none() {
             return Err("Health check was not configured on this server, cannot enable.\n");
         }
-        call.world.live.set_checked(it.id, it.at, true);
+        call.context.live.set_checked(it.id, it.at, true);
         DONE
     })
 }
 
-pub(super) fn shutdown_sessions(call: &mut Call<'_>) -> Reply {
+pub(super) fn shutdown_sessions(call: &mut CommandCall<'_>) -> CommandReply {
     with(call, |call, it| {
-        call.world.live.shed(it.id, it.at);
+        call.context.live.shed(it.id, it.at);
         DONE
     })
 }
 
-pub(super) fn get_weight(call: &mut Call<'_>) -> Reply {
+pub(super) fn get_weight(call: &mut CommandCall<'_>) -> CommandReply {
     with(call, |_, it| {
         let member = &it.backend.group.members()[it.at];
         Ok(format!("{} (initial {})\n", member.weight(), it.server.config.weight))
     })
 }
 
-pub(super) fn set_weight_of(call: &mut Call<'_>) -> Reply {
+pub(super) fn set_weight_of(call: &mut CommandCall<'_>) -> CommandReply {
     with(call, |call, it| set_weight(call, it, call.word(1)))
 }
 
-pub(super) fn set_maxconn(call: &mut Call<'_>) -> Reply {
+pub(super) fn set_maxconn(call: &mut CommandCall<'_>) -> CommandReply {
     with(call, |call, it| {
         let text = call.word(1).ok_or("Require <maxconn>.\n")?;
         let max: i64 = number(text).ok_or("maxconn string empty or preceded by garbage")?;
         let max = u32::try_from(max.max(0)).unwrap_or(u32::MAX);
-        call.world.live.set_connections_max(it.id, it.at, max);
+        call.context.live.set_connections_max(it.id, it.at, max);
         DONE
     })
 }
 
-pub(super) fn set(call: &mut Call<'_>) -> Reply {
+pub(super) fn set(call: &mut CommandCall<'_>) -> CommandReply {
     with(call, |call, it| match call.word(1) {
         Some("state") => set_state(call, it),
         Some("health") => set_health(call, it),
@@ -114,7 +117,7 @@ pub(super) fn set(call: &mut Call<'_>) -> Reply {
     })
 }
 
-fn set_check_address(call: &Call<'_>, it: Place<'_>) -> Outcome {
+fn set_check_address(call: &CommandCall<'_>, it: ServerRef<'_>) -> ServerResult {
     let text = call
         .word(2)
         .ok_or("set server <b>/<s> check-addr requires an address and optionally a port.\n")?;
@@ -132,18 +135,18 @@ fn port_of_check(text: &str) -> Result<u16, &'static str> {
     u16::try_from(port).ok().filter(|port| *port > 0).ok_or("provided port is invalid")
 }
 
-fn set_state(call: &Call<'_>, it: Place<'_>) -> Outcome {
+fn set_state(call: &CommandCall<'_>, it: ServerRef<'_>) -> ServerResult {
     let admin = match call.word(2) {
         Some("ready") => Admin::Ready,
         Some("drain") => Admin::Drain,
         Some("maint") => Admin::Maintenance,
         _ => return Err("'set server <srv> state' expects 'ready', 'drain' and 'maint'.\n"),
     };
-    call.world.live.set_admin(it.id, it.at, admin, call.now);
+    call.context.live.set_admin(it.id, it.at, admin, call.now);
     DONE
 }
 
-fn set_health(call: &Call<'_>, it: Place<'_>) -> Outcome {
+fn set_health(call: &CommandCall<'_>, it: ServerRef<'_>) -> ServerResult {
     if it.server.config.follows.is_some() {
         return Err("cannot change health on a tracking server.\n");
     }
@@ -153,12 +156,12 @@ fn set_health(call: &Call<'_>, it: Place<'_>) -> Outcome {
         Some("down") => Health::Down,
         _ => return Err("'set server <srv> health' expects 'up', 'stopping', or 'down'.\n"),
     };
-    call.world.live.set_health(it.id, it.at, health, call.now);
+    call.context.live.set_health(it.id, it.at, health, call.now);
     DONE
 }
 
 /// A number from 0 to 256, or a percentage of the configured weight.
-fn set_weight(call: &Call<'_>, it: Place<'_>, text: Option<&str>) -> Outcome {
+fn set_weight(call: &CommandCall<'_>, it: ServerRef<'_>, text: Option<&str>) -> ServerResult {
     let text = text.ok_or("Require <weight> or <weight%>.\n")?;
     let weight = match text.strip_suffix('%') {
         Some(percent) => {
@@ -174,11 +177,11 @@ fn set_weight(call: &Call<'_>, it: Place<'_>, text: Option<&str>) -> Outcome {
             }
         }
     };
-    call.world.live.set_weight(it.id, it.at, weight);
+    call.context.live.set_weight(it.id, it.at, weight);
     DONE
 }
 
-fn set_address(call: &Call<'_>, it: Place<'_>) -> Outcome {
+fn set_address(call: &CommandCall<'_>, it: ServerRef<'_>) -> ServerResult {
     let text = call
         .word(2)
         .ok_or("set server <b>/<s> addr requires an address and optionally a port.\n")?;
@@ -206,12 +209,12 @@ fn set_address(call: &Call<'_>, it: Place<'_>) -> Outcome {
         Some(_) => out += &format!(", port changed from '{}' to '{}'", old.port(), new.port()),
     }
     if new != old {
-        call.world.live.set_address(it.id, it.at, new);
+        call.context.live.set_address(it.id, it.at, new);
     }
     Ok(format!("{out}{BY}\n"))
 }
 
-fn address(it: Place<'_>) -> Option<SocketAddr> {
+fn address(it: ServerRef<'_>) -> Option<SocketAddr> {
     match (it.backend.group.members()[it.at].address(), &it.server.config.address) {
         (Some(address), _) => Some(address),
         (None, ServerAddress::Tcp(address)) => Some(*address),
@@ -219,7 +222,7 @@ fn address(it: Place<'_>) -> Option<SocketAddr> {
     }
 }
 
-/// A weight, with nothing behind it.
+/// A weight without trailing characters.
 fn whole(text: &str) -> Result<i64, &'static str> {
     let weight = number(text).ok_or("Empty weight string empty or preceded by garbage")?;
     match text.ends_with(|letter: char| letter.is_ascii_digit()) {
@@ -228,7 +231,7 @@ fn whole(text: &str) -> Result<i64, &'static str> {
     }
 }
 
-/// The digits that a text begins with, as C reads them: what stands behind them is not looked at.
+/// The leading digits of a text, as C reads them; trailing characters are ignored.
 fn number(text: &str) -> Option<i64> {
     let sign = usize::from(text.starts_with(['-', '+']));
     let rest = &text[sign..];
@@ -236,7 +239,7 @@ fn number(text: &str) -> Option<i64> {
     text[..sign + digits].parse().ok()
 }
 
-pub(super) fn show_state(call: &mut Call<'_>) -> Reply {
+pub(super) fn show_state(call: &mut CommandCall<'_>) -> CommandReply {
     let head = "1\n# be_id be_name srv_id srv_name srv_addr srv_op_state srv_admin_state \
                 srv_uweight srv_iweight srv_time_since_last_change srv_check_status \
                 srv_check_result srv_check_health srv_check_state srv_agent_state bk_f_forced_id \
@@ -245,20 +248,20 @@ pub(super) fn show_state(call: &mut Call<'_>) -> Reply {
     each(call, head.to_owned(), write_state)
 }
 
-pub(super) fn show_conn(call: &mut Call<'_>) -> Reply {
+pub(super) fn show_conn(call: &mut CommandCall<'_>) -> CommandReply {
     let head = format!(
         "# bkname/svname bkid/svid addr port - purge_delay used_cur used_max need_est unsafe_nb \
          safe_nb idle_lim idle_cur idle_per_thr[{}]\n",
-        call.world.live.threads
+        call.context.live.threads
     );
     each(call, head, write_conn)
 }
 
-type Writer = fn(&Call<'_>, Place<'_>, &mut String);
+type Writer = fn(&CommandCall<'_>, ServerRef<'_>, &mut String);
 
-/// A line for each server, of one backend or of all, some at a time.
-fn each(call: &Call<'_>, head: String, write: Writer) -> Reply {
-    let live = &call.world.live;
+/// One line per server, of one backend or of all, in pieces.
+fn each(call: &CommandCall<'_>, head: String, write: Writer) -> CommandReply {
+    let live = &call.context.live;
     let (mut backend, end) = match call.word(0) {
         None => (0, live.backends.len()),
         Some(name) => match find_backend(live, name) {
@@ -267,39 +270,49 @@ fn each(call: &Call<'_>, head: String, write: Writer) -> Reply {
         },
     };
     let (mut server, mut head) = (0, Some(head));
-    let mut asker = *call.asker;
-    let pieces: Pieces = Box::new(move |world, now, out| {
+    let mut console_settings = *call.console_settings;
+    let pieces: Pieces = Box::new(move |context, now, out| {
         out.push_str(&head.take().unwrap_or_default());
         for _ in 0..ROWS {
-            while backend < end && server >= world.live.backends[backend].servers.len() {
+            while backend < end && server >= context.live.backends[backend].servers.len() {
                 (backend, server) = (backend + 1, 0);
             }
             if backend >= end {
                 return false;
             }
-            let it = &world.live.backends[backend];
-            let place = Place {
+            let it = &context.live.backends[backend];
+            let place = ServerRef {
                 id: BackendId(backend),
                 at: server,
                 backend: it,
                 server: &it.servers[server],
             };
-            write(&Call { world, asker: &mut asker, now, rest: &[], payload: None }, place, out);
+            write(
+                &CommandCall {
+                    context,
+                    console_settings: &mut console_settings,
+                    now,
+                    rest: &[],
+                    payload: None,
+                },
+                place,
+                out,
+            );
             server += 1;
         }
         true
     });
-    Reply::Pieces(pieces)
+    CommandReply::Pieces(pieces)
 }
 
-fn write_state(call: &Call<'_>, it: Place<'_>, out: &mut String) {
+fn write_state(call: &CommandCall<'_>, it: ServerRef<'_>, out: &mut String) {
     let (config, member) = (&it.server.config, &it.backend.group.members()[it.at]);
     let (address, port) = match address(it) {
         Some(address) => (address.ip().to_string(), address.port()),
         None => ("-".to_owned(), 0),
     };
-    // 0: down, 2: up, 3: keeps what it has. 1: maintenance, 2: through another, 4: the
-    // configuration's, 8: drained, 16: through another.
+    // `srv_op_state` 0: down, 2: up, 3: stopping. `srv_admin_state` 1: maintenance, 2: inherited
+    // maintenance, 4: configured maintenance, 8: drain, 16: inherited drain.
     let health = match (member.admin(), member.health()) {
         (Admin::Maintenance, _) | (_, Health::Down) => 0,
         (_, Health::Stopping) => 3,
@@ -310,12 +323,12 @@ fn write_state(call: &Call<'_>, it: Place<'_>, out: &mut String) {
         Admin::Drain => 8,
         Admin::Maintenance => 1,
     };
-    let inherited = call.world.live.inherited(it.id, it.at);
+    let inherited = call.context.live.inherited(it.id, it.at);
     let admin = decided
         + if config.disabled { 4 } else { 0 }
         + if inherited.is_maintenance { 2 } else { 0 }
         + if inherited.is_drained { 16 } else { 0 };
-    let changed = member.record().changed_since(call.world.process.began);
+    let changed = member.record().changed_since(call.context.process.began);
     let since = call.now.saturating_duration_since(changed).as_secs();
     let state = it.server.check.state();
     let is_checked = config.check.is_some();
@@ -346,9 +359,9 @@ fn write_state(call: &Call<'_>, it: Place<'_>, out: &mut String) {
     .expect(TAKES);
 }
 
-/// How the last check ended, by HAProxy's numbers: of its status, and 2 if it failed, 3 if it
-/// passed, 4 if it passed with a condition.
-fn check_numbers(it: Place<'_>) -> (u8, u8) {
+/// Result of the last check in HAProxy's numbers: its status, and 2 (failed), 3 (passed) or 4
+/// (passed conditionally).
+fn check_numbers(it: ServerRef<'_>) -> (u8, u8) {
     let short = it.server.check.state().finding.status.short();
     match (it.server.config.check.is_some(), STATUSES.iter().find(|known| known.0 == short)) {
         (false, _) => (1, 0),
@@ -357,13 +370,13 @@ fn check_numbers(it: Place<'_>) -> (u8, u8) {
     }
 }
 
-/// The status of a check that HAProxy has this number for.
+/// The check status with this HAProxy number.
 pub(crate) fn check_status(number: u8) -> Option<CheckStatus> {
     let (short, ..) = STATUSES.iter().find(|(_, known, _)| *known == number)?;
     CheckStatus::named(short)
 }
 
-fn write_conn(_: &Call<'_>, it: Place<'_>, out: &mut String) {
+fn write_conn(_: &CommandCall<'_>, it: ServerRef<'_>, out: &mut String) {
     let (config, member) = (&it.server.config, &it.backend.group.members()[it.at]);
     let (address, port) = match address(it) {
         Some(address) => (address.ip().to_string(), address.port()),
@@ -395,7 +408,7 @@ fn write_conn(_: &Call<'_>, it: Place<'_>, out: &mut String) {
     out.push('\n');
 }
 
-/// Statuses of checks: their name, HAProxy's number for it, and that of its result.
+/// Check statuses: the name, HAProxy's number, and HAProxy's number of the result.
 const STATUSES: &[(&str, u8, u8)] = &[
     ("INI", 2, 0),
     ("SOCKERR", 4, 2),
@@ -412,7 +425,7 @@ const STATUSES: &[(&str, u8, u8)] = &[
     ("L7STS", 17, 2),
 ];
 
-/// Lines in one piece.
+/// Lines per piece.
 const ROWS: usize = 64;
 const BY: &str = " by 'stats socket command'";
 const TAKES: &str = "a String takes everything";

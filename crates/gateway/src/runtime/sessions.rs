@@ -1,4 +1,4 @@
-//! Commands about sessions. They belong to other threads, which are asked.
+//! Commands about sessions. Sessions belong to other threads; commands send these threads requests.
 
 use std::fmt::Write;
 
@@ -6,81 +6,86 @@ use fulmar_engine::SocketId;
 use fulmar_haproxy::Mode;
 use fulmar_proxy::{Answer, Order, PORTION, SessionView};
 
-use super::call::Call;
-use super::world::{Asker, Reply, World};
+use super::call::CommandCall;
+use super::context::{CommandReply, ConsoleSettings, RuntimeContext};
 
-pub(super) fn show(call: &mut Call<'_>) -> Reply {
+pub(super) fn show(call: &mut CommandCall<'_>) -> CommandReply {
     let name = call.word(0).filter(|word| *word != "all");
     match name {
-        None => ask(call.world, *call.asker, 0, None),
-        Some(name) => match parse(name, call.world) {
+        None => send_request(call.context, *call.console_settings, 0, None),
+        Some(name) => match parse(name, call.context) {
             None => "Session not found.\n".into(),
             Some((thread, socket)) => show_one(call, thread, socket),
         },
     }
 }
 
-/// All of them: thread by thread, portion by portion, as the reader takes them.
-fn ask(world: &World, asker: Asker, thread: usize, from: Option<u64>) -> Reply {
-    if thread >= world.live.threads {
-        return Reply::done();
+/// All sessions: by thread, in pieces, as the reader takes them.
+fn send_request(
+    context: &RuntimeContext,
+    console_settings: ConsoleSettings,
+    thread: usize,
+    from: Option<u64>,
+) -> CommandReply {
+    if thread >= context.live.threads {
+        return CommandReply::done();
     }
-    world.ask(thread, asker.console, |to| Order::Tell { from, to });
-    Reply::News(Box::new(move |world, asker, answer, out| {
-        let Answer::Sessions(sessions) = answer else { return Reply::done() };
+    context.send_request(thread, console_settings.console, |to| Order::Tell { from, to });
+    CommandReply::Deferred(Box::new(move |context, console_settings, answer, out| {
+        let Answer::Sessions(sessions) = answer else { return CommandReply::done() };
         for session in &sessions {
-            write_line(world, thread, session, out);
+            write_line(context, thread, session, out);
         }
         match sessions.last() {
             Some(last) if sessions.len() >= PORTION => {
-                ask(world, asker, thread, Some(last.place()))
+                send_request(context, console_settings, thread, Some(last.place()))
             }
-            _ => ask(world, asker, thread + 1, None),
+            _ => send_request(context, console_settings, thread + 1, None),
         }
     }))
 }
 
-fn show_one(call: &Call<'_>, thread: usize, socket: SocketId) -> Reply {
+fn show_one(call: &CommandCall<'_>, thread: usize, socket: SocketId) -> CommandReply {
     let from = u64::from(socket.index).checked_sub(1);
-    call.world.ask(thread, call.asker.console, |to| Order::Tell { from, to });
-    Reply::News(Box::new(move |world, _, answer, out| {
-        let Answer::Sessions(sessions) = answer else { return Reply::done() };
+    call.context.send_request(thread, call.console_settings.console, |to| Order::Tell { from, to });
+    CommandReply::Deferred(Box::new(move |context, _, answer, out| {
+        let Answer::Sessions(sessions) = answer else { return CommandReply::done() };
         match sessions.iter().find(|session| session.socket == socket) {
             None => "Session not found.\n".into(),
             Some(session) => {
-                write_line(world, thread, session, out);
-                Reply::done()
+                write_line(context, thread, session, out);
+                CommandReply::done()
             }
         }
     }))
 }
 
-pub(super) fn shutdown(call: &mut Call<'_>) -> Reply {
+pub(super) fn shutdown(call: &mut CommandCall<'_>) -> CommandReply {
     let Some(name) = call.word(0) else {
         return "Session pointer expected (use 'show sess').\n".into();
     };
-    let Some((thread, socket)) = parse(name, call.world) else { return NO_SESSION.into() };
-    call.world.ask(thread, call.asker.console, |to| Order::Cut { socket, to });
-    Reply::News(Box::new(|_, _, answer, _| match answer {
-        Answer::Cut(true) => Reply::done(),
+    let Some((thread, socket)) = parse(name, call.context) else { return NO_SESSION.into() };
+    call.context
+        .send_request(thread, call.console_settings.console, |to| Order::Cut { socket, to });
+    CommandReply::Deferred(Box::new(|_, _, answer, _| match answer {
+        Answer::Cut(true) => CommandReply::done(),
         _ => NO_SESSION.into(),
     }))
 }
 
-/// A session by its name: the number of its thread, from 1, and its client's socket, in
-/// hexadecimal.
-fn parse(name: &str, world: &World) -> Option<(usize, SocketId)> {
+/// Parses a session's name: its thread, from 1, and its client's socket, in hexadecimal.
+fn parse(name: &str, context: &RuntimeContext) -> Option<(usize, SocketId)> {
     let digits = name.strip_prefix("0x")?;
     let split = digits.len().checked_sub(16).filter(|len| *len > 0 && digits.is_ascii())?;
     let (thread, socket) = digits.split_at(split);
     let thread = usize::from_str_radix(thread, 16).ok()?.checked_sub(1)?;
     let socket = SocketId::from_bits(u64::from_str_radix(socket, 16).ok()?);
-    (thread < world.live.threads).then_some((thread, socket))
+    (thread < context.live.threads).then_some((thread, socket))
 }
 
-fn write_line(world: &World, thread: usize, session: &SessionView, out: &mut String) {
-    let frontend = &world.live.frontends[session.bind.frontend];
-    let backend = session.backend.map(|at| &world.live.backends[at]);
+fn write_line(context: &RuntimeContext, thread: usize, session: &SessionView, out: &mut String) {
+    let frontend = &context.live.frontends[session.bind.frontend];
+    let backend = session.backend.map(|at| &context.live.backends[at]);
     let server = backend.zip(session.server).map(|(it, at)| &*it.servers[at].config.name);
     let source = match session.source {
         Some(source) if source.port() > 0 => source.to_string(),

@@ -1,43 +1,43 @@
-//! Commands that change the process, or the connection that they come by.
+//! Commands that change settings of the process or of the connection.
 
 use std::time::Duration;
 
 use fulmar_haproxy::model::Level;
 use fulmar_proxy::Order;
 
-use super::call::Call;
-use super::world::Reply;
+use super::call::CommandCall;
+use super::context::CommandReply;
 
-pub(super) fn clear_counters(call: &mut Call<'_>) -> Reply {
+pub(super) fn clear_counters(call: &mut CommandCall<'_>) -> CommandReply {
     let all = call.word(0) == Some("all");
-    if all && call.asker.level < Level::Admin {
+    if all && call.console_settings.level < Level::Admin {
         return "Permission denied\n".into();
     }
-    for thread in 0..call.world.live.threads {
-        call.world.live.order(thread, Order::Clear { all });
+    for thread in 0..call.context.live.threads {
+        call.context.live.order(thread, Order::Clear { all });
     }
-    Reply::done()
+    CommandReply::done()
 }
 
-pub(super) fn set_maxconn(call: &mut Call<'_>) -> Reply {
+pub(super) fn set_maxconn(call: &mut CommandCall<'_>) -> CommandReply {
     match call.word(0) {
         None => "Expects an integer value.\n".into(),
         Some(text) => {
-            let most = call.world.process.connections_max();
+            let most = call.context.process.connections_max();
             let max = text.parse().unwrap_or(0);
             if max > most {
                 return "Value out of range.\n".into();
             }
             let max = if max == 0 { most } else { max };
-            call.world.live.connections_max.set(Some(max));
-            call.world.live.announce();
-            Reply::done()
+            call.context.live.connections_max.set(Some(max));
+            call.context.live.announce();
+            CommandReply::done()
         }
     }
 }
 
-pub(super) fn set_rate_limit(call: &mut Call<'_>) -> Reply {
-    let live = &call.world.live;
+pub(super) fn set_rate_limit(call: &mut CommandCall<'_>) -> CommandReply {
+    let live = &call.context.live;
     let limit = match (call.word(0), call.word(1)) {
         (Some("connections"), Some("global")) => &live.connections_per_second_max,
         (Some("sessions"), Some("global")) => &live.sessions_per_second_max,
@@ -46,24 +46,24 @@ pub(super) fn set_rate_limit(call: &mut Call<'_>) -> Reply {
     let Some(text) = call.word(2) else { return "Expects an integer value.\n".into() };
     limit.set(text.parse().ok().filter(|max| *max > 0));
     live.announce();
-    Reply::done()
+    CommandReply::done()
 }
 
-pub(super) fn set_timeout(call: &mut Call<'_>) -> Reply {
+pub(super) fn set_timeout(call: &mut CommandCall<'_>) -> CommandReply {
     match (call.word(0), call.word(1)) {
         (Some("cli"), None) => "Expects an integer value.\n".into(),
         (Some("cli"), Some(text)) => match duration(text).filter(|time| !time.is_zero()) {
             None => "Invalid timeout value.\n".into(),
             Some(timeout) => {
-                call.asker.timeout = timeout;
-                Reply::done()
+                call.console_settings.timeout = timeout;
+                CommandReply::done()
             }
         },
         _ => "'set timeout' only supports 'cli'.\n".into(),
     }
 }
 
-/// A number of seconds, or of what stands behind it (`500ms`, `2m`); at most a day.
+/// A number of seconds, or with a unit (`500ms`, `2m`); at most a day.
 fn duration(text: &str) -> Option<Duration> {
     let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);

@@ -13,9 +13,9 @@ use fulmar_haproxy::{Config, Environment, Machine, Options, Source, load};
 use fulmar_proto::{Input, Segment};
 use fulmar_proxy::Live;
 
+use super::certificate_store::CertificateStore;
+use super::context::RuntimeContext;
 use super::engine::Runtime;
-use super::shown::Certificates;
-use super::world::World;
 use crate::statistics::Process;
 
 /// Commands on one connection: responses are finite. The first byte selects the client's level, the
@@ -29,8 +29,8 @@ pub fn commands(data: &[u8]) {
     let now = fulmar_sys::now();
     let live = Arc::new(Live::new(config().clone(), 1));
     let process = Arc::new(Process::new("node".to_owned(), 100, 100));
-    let world = World::new(live, process, Arc::new(Certificates::new(Vec::new())));
-    let mut runtime = Runtime::new(now, world, Stop::new());
+    let context = RuntimeContext::new(live, process, Arc::new(CertificateStore::new(Vec::new())));
+    let mut runtime = Runtime::new(now, context, Stop::new());
     let listener = ListenerId(u32::from(level));
     runtime.add_listener(
         listener,

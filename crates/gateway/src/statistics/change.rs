@@ -1,4 +1,4 @@
-//! What an operator changes at a server: by the page, and by the runtime socket.
+//! Changes of a server by an operator, made on the statistics page or the runtime socket.
 
 use std::time::Instant;
 
@@ -8,19 +8,19 @@ use fulmar_proxy::{Live, LiveBackend, LiveServer};
 
 /// A change of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// What an operator decides.
+pub enum ServerChange {
+    /// The administrative state.
     Admin(Admin),
-    /// What its health is said to be, until the next check finds otherwise.
+    /// The health, until the next check changes it.
     Health(Health),
-    /// Checks go on, or not.
+    /// Resumes or pauses health checks.
     Checks(bool),
-    /// Its sessions are shut down.
+    /// Shuts down the sessions.
     Shutdown,
 }
 
-impl Change {
-    /// By the name that the page's form, and HAProxy's, gives it.
+impl ServerChange {
+    /// The change with this name in the forms of HAProxy's page.
     pub fn named(name: &str) -> Option<Self> {
         let change = match name {
             "ready" | "enable" => Self::Admin(Admin::Ready),
@@ -37,7 +37,7 @@ impl Change {
         Some(change)
     }
 
-    /// Makes it. False: it means nothing to this server.
+    /// Applies the change. False if it does not apply to this server.
     pub fn apply(self, live: &Live, backend: BackendId, server: usize, now: Instant) -> bool {
         let is_checked = live.backends[backend.0].servers[server].config.check.is_some();
         match self {
@@ -51,7 +51,7 @@ impl Change {
     }
 }
 
-/// A backend, by its name or, behind `#`, its number.
+/// A backend by name or, after `#`, by number.
 pub fn find_backend(live: &Live, name: &str) -> Option<BackendId> {
     let is = |it: &LiveBackend| match name.strip_prefix('#') {
         Some(number) => number.parse() == Ok(it.config.id),
@@ -60,7 +60,7 @@ pub fn find_backend(live: &Live, name: &str) -> Option<BackendId> {
     live.backends.iter().position(is).map(BackendId)
 }
 
-/// A server of it, by its name or, behind `#`, its number.
+/// A server of the backend by name or, after `#`, by number.
 pub fn find_server(backend: &LiveBackend, name: &str) -> Option<usize> {
     let is = |it: &LiveServer| match name.strip_prefix('#') {
         Some(number) => number.parse() == Ok(it.config.id),

@@ -1,34 +1,34 @@
-//! Rows and facts of the process as JSON, by HAProxy's schema (`show schema json`).
+//! Rows and process information as JSON, by HAProxy's schema (`show schema json`).
 
 use serde::Serialize;
 
-use super::info::Fact;
+use super::info::InfoField;
 use super::kind::Tags;
-use super::value::{Row, Value};
+use super::value::{StatsRow, StatsValue};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Item<'a> {
+struct JsonItem<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     obj_type: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     proxy_id: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<u32>,
-    field: Field<'a>,
+    field: JsonField<'a>,
     process_num: u32,
-    tags: Named,
+    tags: JsonTags,
     value: Typed<'a>,
 }
 
 #[derive(Serialize)]
-struct Field<'a> {
+struct JsonField<'a> {
     pos: usize,
     name: &'a str,
 }
 
 #[derive(Serialize)]
-struct Named {
+struct JsonTags {
     origin: &'static str,
     nature: &'static str,
     scope: &'static str,
@@ -48,13 +48,13 @@ enum Plain<'a> {
     Integer(i64),
 }
 
-/// A row: an array of its values.
-pub fn row_json(row: &Row, out: &mut String) {
-    let items = row.values().map(|(column, value)| Item {
+/// A row as an array of its values.
+pub fn row_json(row: &StatsRow, out: &mut String) {
+    let items = row.values().map(|(column, value)| JsonItem {
         obj_type: Some(row.kind.name()),
         proxy_id: Some(row.proxy),
         id: Some(row.id),
-        field: Field { pos: column as usize, name: column.name() },
+        field: JsonField { pos: column as usize, name: column.name() },
         process_num: 1,
         tags: named(column.tags(row.kind)),
         value: typed(value),
@@ -62,13 +62,13 @@ pub fn row_json(row: &Row, out: &mut String) {
     array(items, out);
 }
 
-/// Facts of the process: an array of them.
-pub fn info_json(facts: &[Fact], out: &mut String) {
-    let items = facts.iter().map(|fact| Item {
+/// The process information as an array of its fields.
+pub fn info_json(facts: &[InfoField], out: &mut String) {
+    let items = facts.iter().map(|fact| JsonItem {
         obj_type: None,
         proxy_id: None,
         id: None,
-        field: Field { pos: fact.position, name: fact.name },
+        field: JsonField { pos: fact.position, name: fact.name },
         process_num: 1,
         tags: named(fact.tags),
         value: typed(&fact.value),
@@ -76,7 +76,7 @@ pub fn info_json(facts: &[Fact], out: &mut String) {
     array(items, out);
 }
 
-fn array<'a>(items: impl Iterator<Item = Item<'a>>, out: &mut String) {
+fn array<'a>(items: impl Iterator<Item = JsonItem<'a>>, out: &mut String) {
     out.push('[');
     for (at, item) in items.enumerate() {
         if at > 0 {
@@ -88,16 +88,16 @@ fn array<'a>(items: impl Iterator<Item = Item<'a>>, out: &mut String) {
     out.push(']');
 }
 
-fn named(tags: Tags) -> Named {
-    Named { origin: tags.origin(), nature: tags.nature(), scope: tags.scope() }
+fn named(tags: Tags) -> JsonTags {
+    JsonTags { origin: tags.origin(), nature: tags.nature(), scope: tags.scope() }
 }
 
-fn typed(value: &Value) -> Typed<'_> {
+fn typed(value: &StatsValue) -> Typed<'_> {
     let plain = match value {
-        Value::U32(value) => Plain::Natural(u64::from(*value)),
-        Value::U64(value) => Plain::Natural(*value),
-        Value::S32(value) => Plain::Integer(i64::from(*value)),
-        Value::Text(text) => Plain::Text(text),
+        StatsValue::U32(value) => Plain::Natural(u64::from(*value)),
+        StatsValue::U64(value) => Plain::Natural(*value),
+        StatsValue::S32(value) => Plain::Integer(i64::from(*value)),
+        StatsValue::Text(text) => Plain::Text(text),
     };
     Typed { r#type: value.type_name(), value: plain }
 }
@@ -106,11 +106,11 @@ fn typed(value: &Value) -> Typed<'_> {
 mod tests {
     use super::*;
     use crate::statistics::columns::Column;
-    use crate::statistics::kind::Kind;
+    use crate::statistics::kind::RowKind;
 
     #[test]
     fn names_cannot_break_out_of_their_quotes() {
-        let row = Row::new(Kind::Server, ("b\"e", "</script>"), (4, 1));
+        let row = StatsRow::new(RowKind::Server, ("b\"e", "</script>"), (4, 1));
         let mut out = String::new();
         row_json(&row, &mut out);
         let read: serde_json::Value = serde_json::from_str(&out).unwrap();

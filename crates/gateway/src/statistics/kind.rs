@@ -1,8 +1,8 @@
-//! What a row of the statistics is about, and what a value of it means.
+//! The kind of object of a row, and the tags of values.
 
-/// What a row tells of.
+/// The kind of object that a row describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum RowKind {
     /// A frontend.
     Frontend,
     /// A backend.
@@ -13,8 +13,8 @@ pub enum Kind {
     Listener,
 }
 
-impl Kind {
-    /// In words, as HAProxy's JSON has it; the first letter is what its typed output has.
+impl RowKind {
+    /// The name in HAProxy's JSON; its first letter is the kind in the typed output.
     pub fn name(self) -> &'static str {
         match self {
             Self::Frontend => "Frontend",
@@ -24,7 +24,7 @@ impl Kind {
         }
     }
 
-    /// As the column `type` has it.
+    /// The value of the column `type`.
     pub fn number(self) -> u32 {
         match self {
             Self::Frontend => 0,
@@ -35,8 +35,7 @@ impl Kind {
     }
 }
 
-/// Three letters: where a value comes from, what it is, and for whom it holds (HAProxy's
-/// management guide, §9.2).
+/// Three letters: origin, nature and scope of a value (HAProxy's management guide, §9.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tags(pub [u8; 3]);
 
@@ -46,7 +45,7 @@ impl Tags {
         std::str::from_utf8(&self.0).expect("letters of the tables are ASCII")
     }
 
-    /// Where it comes from.
+    /// The origin.
     pub fn origin(self) -> &'static str {
         match self.0[0] {
             b'M' => "Metric",
@@ -57,7 +56,7 @@ impl Tags {
         }
     }
 
-    /// What it is.
+    /// The nature.
     pub fn nature(self) -> &'static str {
         match self.0[1] {
             b'A' => "Age",
@@ -73,7 +72,7 @@ impl Tags {
         }
     }
 
-    /// For whom it holds.
+    /// The scope.
     pub fn scope(self) -> &'static str {
         match self.0[2] {
             b'S' => "Service",

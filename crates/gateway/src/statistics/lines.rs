@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use super::columns::Column;
-use super::value::{Row, Value};
+use super::value::{StatsRow, StatsValue};
 
-/// The line of names.
+/// The line of column names.
 pub fn csv_head(out: &mut String) {
     out.push_str("# ");
     for column in Column::ALL {
@@ -18,11 +18,11 @@ pub fn csv_head(out: &mut String) {
     out.push('\n');
 }
 
-/// The line of a row.
-pub fn csv_line(row: &Row, out: &mut String) {
+/// A row as a line.
+pub fn csv_line(row: &StatsRow, out: &mut String) {
     for column in Column::ALL {
         match row.get(*column) {
-            Some(Value::Text(text)) => quote(text, out),
+            Some(StatsValue::Text(text)) => quote(text, out),
             Some(value) => write!(out, "{value}").expect("a String takes everything"),
             None => {}
         }
@@ -34,8 +34,8 @@ pub fn csv_line(row: &Row, out: &mut String) {
     out.push('\n');
 }
 
-/// The lines of a row, one for each value, with its type and tags.
-pub fn typed_lines(row: &Row, out: &mut String) {
+/// A row as lines, one per value, with type and tags.
+pub fn typed_lines(row: &StatsRow, out: &mut String) {
     let letter = &row.kind.name()[..1];
     for (column, value) in row.values() {
         let (at, name) = (column as usize, column.name());
@@ -46,8 +46,7 @@ pub fn typed_lines(row: &Row, out: &mut String) {
     }
 }
 
-/// Text that has a comma, a quote or the end of a line in it stands in quotes, and quotes in it
-/// are doubled (RFC 4180 §2).
+/// Quotes text with a comma, a quote or a line end; quotes in it are doubled (RFC 4180 §2).
 fn quote(text: &str, out: &mut String) {
     if !text.contains([',', '"', '\r', '\n']) {
         return out.push_str(text);
@@ -65,7 +64,7 @@ fn quote(text: &str, out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::statistics::kind::Kind;
+    use crate::statistics::kind::RowKind;
 
     #[test]
     fn the_names_are_those_of_haproxy_2_6() {
@@ -91,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_row_has_a_line_for_each_of_its_values() {
-        let mut row = Row::new(Kind::Server, ("be", "s,1"), (4, 1));
+        let mut row = StatsRow::new(RowKind::Server, ("be", "s,1"), (4, 1));
         row.small(Column::act, 1_u32);
         let mut csv = String::new();
         csv_line(&row, &mut csv);

@@ -1,4 +1,4 @@
-//! Metrics for Prometheus, by the names of HAProxy's exporter, and the system calls beside them.
+//! Prometheus metrics with the names of HAProxy's exporter, and metrics of system calls.
 
 mod families;
 
@@ -8,27 +8,27 @@ use std::fmt::Write;
 use fulmar_proxy::{Counter, Live};
 
 use super::columns::Column;
-use super::info::{Fact, VERSION, facts, frontends};
-use super::kind::Kind;
+use super::info::{InfoField, VERSION, facts, frontends};
+use super::kind::RowKind;
 use super::process::{Moment, Process};
-use super::rows::{Wish, rows};
-use super::value::{Row, Value};
+use super::rows::{RowFilter, rows};
+use super::value::{StatsRow, StatsValue};
 
-use families::{FAMILIES, Family, PROCESS, Shape};
+use families::{FAMILIES, MetricFamily, MetricShape, PROCESS};
 
-/// Which metrics are asked for (`scope=`, `no-maint`).
+/// Selected metrics (`scope=`, `no-maint`).
 #[derive(Clone, Debug)]
-pub struct Choice {
+pub struct MetricScope {
     /// `scope=global`.
     pub process: bool,
-    /// `scope=frontend`, and its like.
-    pub kinds: Vec<Kind>,
-    /// `no-maint`: no servers in maintenance.
+    /// `scope=frontend`, `scope=server` and so on.
+    pub kinds: Vec<RowKind>,
+    /// `no-maint`: omits servers in maintenance.
     pub no_maintenance: bool,
 }
 
-impl Choice {
-    /// From a query; `None`: there is no such scope.
+impl MetricScope {
+    /// Parses a query; `None` if a scope is unknown.
     pub fn parse(query: &str) -> Option<Self> {
         let mut choice = Self { process: true, kinds: ALL.to_vec(), no_maintenance: false };
         let mut is_first = true;
@@ -53,10 +53,10 @@ impl Choice {
         match scope {
             "*" => (self.process, self.kinds) = (true, ALL.to_vec()),
             "global" => self.process = true,
-            "frontend" => self.kinds.push(Kind::Frontend),
-            "backend" => self.kinds.push(Kind::Backend),
-            "server" => self.kinds.push(Kind::Server),
-            "listener" => self.kinds.push(Kind::Listener),
+            "frontend" => self.kinds.push(RowKind::Frontend),
+            "backend" => self.kinds.push(RowKind::Backend),
+            "server" => self.kinds.push(RowKind::Server),
+            "listener" => self.kinds.push(RowKind::Listener),
             "" => {}
             "sticktable" => {}
             _ => return None,
@@ -65,8 +65,8 @@ impl Choice {
     }
 }
 
-/// All metrics that are asked for.
-pub fn write(live: &Live, process: &Process, moment: Moment, choice: &Choice) -> String {
+/// All selected metrics.
+pub fn write(live: &Live, process: &Process, moment: Moment, choice: &MetricScope) -> String {
     let mut out = String::new();
     if choice.process {
         write_process(&mut out, &facts(live, process, moment));
@@ -75,14 +75,14 @@ pub fn write(live: &Live, process: &Process, moment: Moment, choice: &Choice) ->
     if choice.kinds.is_empty() {
         return out;
     }
-    let rows = rows(live, process, moment, &Wish::default());
-    let servers = Servers::of(&rows);
+    let rows = rows(live, process, moment, &RowFilter::default());
+    let servers = ServerCounts::of(&rows);
     for kind in ALL.iter().filter(|kind| choice.kinds.contains(kind)) {
-        let is_shown = |row: &&Row| {
-            let hidden = choice.no_maintenance && row.kind == Kind::Server && is_maintained(row);
+        let is_shown = |row: &&StatsRow| {
+            let hidden = choice.no_maintenance && row.kind == RowKind::Server && is_maintained(row);
             row.kind == *kind && !hidden
         };
-        let rows: Vec<&Row> = rows.iter().filter(is_shown).collect();
+        let rows: Vec<&StatsRow> = rows.iter().filter(is_shown).collect();
         for family in FAMILIES.iter().filter(|it| it.kinds.contains(kind) && !rows.is_empty()) {
             write_family(&mut out, family, *kind, &rows, &servers);
         }
@@ -90,19 +90,19 @@ pub fn write(live: &Live, process: &Process, moment: Moment, choice: &Choice) ->
     out
 }
 
-fn is_maintained(server: &Row) -> bool {
+fn is_maintained(server: &StatsRow) -> bool {
     server.word(Column::status).starts_with("MAINT")
 }
 
-/// How many servers of each backend are in a state, and how many checks of theirs ended in a way:
-/// counted once for all backends.
-struct Servers<'r>(HashMap<(u32, &'r str), u64>);
+/// For each backend, the number of servers by state and by result of the last check, counted in one
+/// pass over the rows.
+struct ServerCounts<'r>(HashMap<(u32, &'r str), u64>);
 
-impl<'r> Servers<'r> {
-    fn of(rows: &'r [Row]) -> Self {
+impl<'r> ServerCounts<'r> {
+    fn of(rows: &'r [StatsRow]) -> Self {
         let mut counts = HashMap::new();
-        for server in rows.iter().filter(|row| row.kind == Kind::Server) {
-            // No check ends in a word that is a state.
+        for server in rows.iter().filter(|row| row.kind == RowKind::Server) {
+            // Names of states and of check results are disjoint.
             for word in [state_of(server), server.word(Column::check_status)] {
                 *counts.entry((server.proxy, word)).or_default() += 1;
             }
@@ -110,39 +110,39 @@ impl<'r> Servers<'r> {
         Self(counts)
     }
 
-    fn count(&self, backend: &Row, word: &str) -> u64 {
+    fn count(&self, backend: &StatsRow, word: &str) -> u64 {
         self.0.get(&(backend.proxy, word)).copied().unwrap_or(0)
     }
 }
 
-fn write_process(out: &mut String, facts: &[Fact]) {
+fn write_process(out: &mut String, facts: &[InfoField]) {
     for (name, kind, fact) in PROCESS {
         let Some(fact) = facts.iter().find(|it| it.name == *fact) else { continue };
         head(out, name, kind, fact.text);
         line(out, format_args!("{name} {}", fact.value));
     }
     let name = "haproxy_process_build_info";
-    head(out, name, "gauge", "What was built");
+    head(out, name, "gauge", "Build info");
     line(out, format_args!("{name}{{version=\"{VERSION}\"}} 1"));
 }
 
 fn write_calls(out: &mut String, live: &Live, process: &Process) {
     let ledger = process.ledger();
     let name = "fulmar_syscalls_total";
-    head(out, name, "counter", "System calls of the threads that serve");
+    head(out, name, "counter", "System calls of the proxy threads");
     for (call, count) in ledger.iter() {
         line(out, format_args!("{name}{{call=\"{}\"}} {}", call.name(), count.calls));
     }
     let name = "fulmar_syscalls_eagain_total";
-    head(out, name, "counter", "System calls, and operations in a ring, that had nothing to do");
+    head(out, name, "counter", "System calls and ring operations that returned EAGAIN");
     line(out, format_args!("{name} {}", ledger.eagain()));
     let name = "fulmar_ring_operations_total";
-    head(out, name, "counter", "Done inside io_uring_enter, by name: no system calls");
+    head(out, name, "counter", "Operations inside io_uring_enter, by name (not system calls)");
     for (operation, count) in ledger.operations() {
         line(out, format_args!("{name}{{operation=\"{}\"}} {}", operation.name(), count.calls));
     }
     let name = "fulmar_loops";
-    head(out, name, "gauge", "Event loops that serve, by what drives them");
+    head(out, name, "gauge", "Event loops of the proxy threads, by driver");
     let mut loops: BTreeMap<_, u64> = BTreeMap::new();
     for driven in process.driven() {
         *loops.entry((driven.driver, driven.spin.to_string())).or_default() += 1;
@@ -152,20 +152,20 @@ fn write_calls(out: &mut String, live: &Live, process: &Process) {
     }
     let name = "fulmar_syscalls_per_request";
     let requests = frontends(live, Counter::Requests);
-    head(out, name, "gauge", "All system calls since the start, for each request");
+    head(out, name, "gauge", "System calls per request since the start");
     line(out, format_args!("{name} {:.6}", ratio(ledger.total(), requests)));
     let name = "fulmar_syscalls_per_connection";
     let connections = frontends(live, Counter::Connections);
-    head(out, name, "gauge", "All system calls since the start, for each connection of a client");
+    head(out, name, "gauge", "System calls per client connection since the start");
     line(out, format_args!("{name} {:.6}", ratio(ledger.total(), connections)));
 }
 
 fn write_family(
     out: &mut String,
-    family: &Family,
-    kind: Kind,
-    rows: &[&Row],
-    servers: &Servers<'_>,
+    family: &MetricFamily,
+    kind: RowKind,
+    rows: &[&StatsRow],
+    servers: &ServerCounts<'_>,
 ) {
     let name = format!("haproxy_{}_{}", kind.name().to_ascii_lowercase(), family.name);
     let before = out.len();
@@ -174,48 +174,50 @@ fn write_family(
     for row in rows {
         let labels = labels(row);
         match family.shape {
-            Shape::Plain | Shape::Millis | Shape::OrNaN => {
+            MetricShape::Plain | MetricShape::Millis | MetricShape::OrNaN => {
                 if let Some(value) = number(family, row) {
                     line(out, format_args!("{name}{{{labels}}} {value}"));
                 }
             }
-            Shape::Http if row.word(Column::mode) != "http" => {}
-            Shape::Http => {
+            MetricShape::Http if row.word(Column::mode) != "http" => {}
+            MetricShape::Http => {
                 line(out, format_args!("{name}{{{labels}}} {}", row.number(family.column)));
             }
-            Shape::Responses if row.word(Column::mode) != "http" => {}
-            Shape::Responses => {
+            MetricShape::Responses if row.word(Column::mode) != "http" => {}
+            MetricShape::Responses => {
                 for (code, column) in CODES {
                     let value = row.number(*column);
                     line(out, format_args!("{name}{{{labels},code=\"{code}\"}} {value}"));
                 }
             }
-            Shape::Status => write_states(out, &name, &labels, states(kind), |state| {
+            MetricShape::Status => write_states(out, &name, &labels, states(kind), |state| {
                 u64::from(state == state_of(row))
             }),
-            Shape::Servers => write_states(out, &name, &labels, states(Kind::Server), |state| {
-                servers.count(row, state)
-            }),
-            Shape::Check if row.get(Column::check_status).is_none() => {}
-            Shape::Check => write_states(out, &name, &labels, CHECKS, |state| {
+            MetricShape::Servers => {
+                write_states(out, &name, &labels, states(RowKind::Server), |state| {
+                    servers.count(row, state)
+                })
+            }
+            MetricShape::Check if row.get(Column::check_status).is_none() => {}
+            MetricShape::Check => write_states(out, &name, &labels, CHECKS, |state| {
                 u64::from(row.word(Column::check_status) == state)
             }),
-            Shape::Checks => {
+            MetricShape::Checks => {
                 write_states(out, &name, &labels, CHECKS, |state| servers.count(row, state))
             }
         }
     }
     if out.len() == begin {
-        out.truncate(before); // there is nobody to tell it of
+        out.truncate(before); // no proxy of this kind: no family
     }
 }
 
-fn number(family: &Family, row: &Row) -> Option<String> {
+fn number(family: &MetricFamily, row: &StatsRow) -> Option<String> {
     match (row.get(family.column), family.shape) {
-        (Some(Value::U32(millis)), Shape::Millis) => Some(seconds(u64::from(*millis))),
-        (Some(Value::U64(millis)), Shape::Millis) => Some(seconds(*millis)),
+        (Some(StatsValue::U32(millis)), MetricShape::Millis) => Some(seconds(u64::from(*millis))),
+        (Some(StatsValue::U64(millis)), MetricShape::Millis) => Some(seconds(*millis)),
         (Some(value), _) => Some(value.to_string()),
-        (None, Shape::OrNaN) => Some("NaN".to_owned()),
+        (None, MetricShape::OrNaN) => Some("NaN".to_owned()),
         (None, _) => None,
     }
 }
@@ -237,37 +239,36 @@ fn write_states(
     }
 }
 
-fn states(kind: Kind) -> &'static [&'static str] {
+fn states(kind: RowKind) -> &'static [&'static str] {
     match kind {
-        Kind::Frontend | Kind::Backend => &["DOWN", "UP"],
-        Kind::Server => &["DOWN", "UP", "MAINT", "DRAIN", "NOLB"],
-        Kind::Listener => &["WAITING", "OPEN", "FULL"],
+        RowKind::Frontend | RowKind::Backend => &["DOWN", "UP"],
+        RowKind::Server => &["DOWN", "UP", "MAINT", "DRAIN", "NOLB"],
+        RowKind::Listener => &["WAITING", "OPEN", "FULL"],
     }
 }
 
-/// The column `status`, without what follows the first word, in the words of the exporter.
-fn state_of(row: &Row) -> &str {
+/// The state in the words of the exporter: the first word of the column `status`.
+fn state_of(row: &StatsRow) -> &str {
     let status = row.word(Column::status);
     match (row.kind, status.split(' ').next().unwrap_or_default()) {
-        (Kind::Frontend, "OPEN") => "UP",
-        (Kind::Frontend, _) => "DOWN",
-        (Kind::Server, "no") => "UP",
+        (RowKind::Frontend, "OPEN") => "UP",
+        (RowKind::Frontend, _) => "DOWN",
+        (RowKind::Server, "no") => "UP",
         (_, word) => word,
     }
 }
 
-fn labels(row: &Row) -> String {
+fn labels(row: &StatsRow) -> String {
     let proxy = escape(row.word(Column::pxname));
     let name = escape(row.word(Column::svname));
     match row.kind {
-        Kind::Frontend | Kind::Backend => format!("proxy=\"{proxy}\""),
-        Kind::Server => format!("proxy=\"{proxy}\",server=\"{name}\""),
-        Kind::Listener => format!("proxy=\"{proxy}\",listener=\"{name}\""),
+        RowKind::Frontend | RowKind::Backend => format!("proxy=\"{proxy}\""),
+        RowKind::Server => format!("proxy=\"{proxy}\",server=\"{name}\""),
+        RowKind::Listener => format!("proxy=\"{proxy}\",listener=\"{name}\""),
     }
 }
 
-/// In the value of a label, backslash, quote and the end of a line are escaped (the exposition
-/// format of Prometheus, version 0.0.4).
+/// Escapes backslash, quote and line end in label values (Prometheus exposition format 0.0.4).
 fn escape(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
@@ -280,14 +281,14 @@ fn line(out: &mut String, line: std::fmt::Arguments<'_>) {
     writeln!(out, "{line}").expect("a String takes everything");
 }
 
-/// Without events it is `NaN`, which Prometheus takes for no sample.
-#[expect(clippy::cast_precision_loss, reason = "a figure to look at")]
+/// `NaN` without events: Prometheus treats it as no sample.
+#[expect(clippy::cast_precision_loss, reason = "an approximation")]
 fn ratio(calls: u64, events: u64) -> f64 {
     if events == 0 { f64::NAN } else { calls as f64 / events as f64 }
 }
 
-/// In the order in which they are shown.
-const ALL: &[Kind] = &[Kind::Frontend, Kind::Listener, Kind::Backend, Kind::Server];
+/// In output order.
+const ALL: &[RowKind] = &[RowKind::Frontend, RowKind::Listener, RowKind::Backend, RowKind::Server];
 
 const CODES: &[(&str, Column)] = &[
     ("1xx", Column::hrsp_1xx),
@@ -298,7 +299,7 @@ const CODES: &[(&str, Column)] = &[
     ("other", Column::hrsp_other),
 ];
 
-/// How checks end.
+/// Results of checks.
 const CHECKS: &[&str] = &[
     "HANA", "SOCKERR", "L4OK", "L4TOUT", "L4CON", "L6OK", "L6TOUT", "L6RSP", "L7TOUT", "L7RSP",
     "L7OK", "L7OKC", "L7STS", "PROCERR", "PROCTOUT", "PROCOK",
@@ -310,18 +311,18 @@ mod tests {
 
     #[test]
     fn scopes_are_chosen_one_by_one() {
-        let none = Choice::parse("scope=").unwrap();
+        let none = MetricScope::parse("scope=").unwrap();
         assert!(!none.process && none.kinds.is_empty());
-        let two = Choice::parse("scope=server&scope=global&no-maint").unwrap();
-        assert!(two.process && two.no_maintenance && two.kinds == [Kind::Server]);
-        assert!(Choice::parse("scope=nothing").is_none());
-        assert_eq!(Choice::parse("").unwrap().kinds.len(), 4);
-        assert_eq!(Choice::parse("scope=*").unwrap().kinds.len(), 4);
+        let two = MetricScope::parse("scope=server&scope=global&no-maint").unwrap();
+        assert!(two.process && two.no_maintenance && two.kinds == [RowKind::Server]);
+        assert!(MetricScope::parse("scope=nothing").is_none());
+        assert_eq!(MetricScope::parse("").unwrap().kinds.len(), 4);
+        assert_eq!(MetricScope::parse("scope=*").unwrap().kinds.len(), 4);
     }
 
     #[test]
     fn labels_cannot_break_out_of_their_quotes() {
-        let row = Row::new(Kind::Server, ("a\"b\\", "c\nd"), (2, 1));
+        let row = StatsRow::new(RowKind::Server, ("a\"b\\", "c\nd"), (2, 1));
         assert_eq!(labels(&row), "proxy=\"a\\\"b\\\\\",server=\"c\\nd\"");
     }
 

@@ -1,8 +1,8 @@
-//! The statistics page: one document that needs nothing from elsewhere.
+//! The statistics page: one document without external resources.
 //!
-//! It is whole without JavaScript. With it, the numbers are brought up to date from the JSON behind
-//! the page: elements with `data-c` show a column, and `data-k` says how. Everything that comes
-//! from a configuration is escaped.
+//! It is complete without JavaScript. With it, the numbers are refreshed from the page's JSON:
+//! elements with `data-c` show a column, in the format `data-k`. All text from the configuration is
+//! escaped.
 
 mod markup;
 mod proxy;
@@ -17,31 +17,31 @@ use sha2::{Digest, Sha256};
 
 use super::columns::Column;
 use super::info::{VERSION, frontends};
-use super::kind::Kind;
+use super::kind::RowKind;
 use super::process::{Moment, Process};
 use super::query::Query;
-use super::value::Row;
+use super::value::StatsRow;
 
 use markup::{bytes, count, escape, long_time};
 
-/// What a page is made of.
+/// The input of a page.
 #[derive(Clone, Copy, Debug)]
-pub struct View<'a> {
-    /// As configured.
+pub struct PageContext<'a> {
+    /// Its configuration.
     pub page: &'a StatsPage,
-    /// What is shown.
+    /// The proxy that is shown.
     pub live: &'a Live,
-    /// And by whom.
+    /// The process.
     pub process: &'a Process,
-    /// When.
+    /// The time.
     pub moment: Moment,
-    /// What was asked for.
+    /// The query of the request.
     pub query: &'a Query,
     /// `stats admin` allows changes.
     pub may_change: bool,
 }
 
-impl View<'_> {
+impl PageContext<'_> {
     /// `description` of a proxy.
     fn about(&self, id: u32) -> Option<&str> {
         let frontends = self.live.frontends.iter().map(|it| (it.config.id, &it.config.description));
@@ -52,7 +52,7 @@ impl View<'_> {
 }
 
 /// The document.
-pub fn html(view: &View<'_>, rows: &[Row]) -> String {
+pub fn html(view: &PageContext<'_>, rows: &[StatsRow]) -> String {
     let mut out = String::with_capacity(64 * 1024);
     put_head(view, &mut out);
     put_masthead(view, &mut out);
@@ -71,7 +71,7 @@ pub fn html(view: &View<'_>, rows: &[Row]) -> String {
     out
 }
 
-/// What the document may load and run: its own style and script, and nothing else.
+/// The Content-Security-Policy: only the page's own style and script.
 pub fn policy() -> &'static str {
     static POLICY: LazyLock<String> = LazyLock::new(|| {
         let hash = |text: &str| STANDARD.encode(Sha256::digest(text));
@@ -86,7 +86,7 @@ pub fn policy() -> &'static str {
     &POLICY
 }
 
-fn put_head(view: &View<'_>, out: &mut String) {
+fn put_head(view: &PageContext<'_>, out: &mut String) {
     let title = match &view.page.node {
         Some(node) => format!("Statistics of {}", escape(node)),
         None => "Statistics".to_owned(),
@@ -110,7 +110,7 @@ fn put_head(view: &View<'_>, out: &mut String) {
     );
 }
 
-fn put_masthead(view: &View<'_>, out: &mut String) {
+fn put_masthead(view: &PageContext<'_>, out: &mut String) {
     let (page, up) = (view.page, view.moment.now.saturating_duration_since(view.process.began));
     let node = page.node.as_deref().map_or(String::new(), |node| format!(" on {}", escape(node)));
     *out += &format!("<header>{MARK}<div><h1>fulmar{node}</h1>");
@@ -123,7 +123,7 @@ fn put_masthead(view: &View<'_>, out: &mut String) {
     }
     fact("Process", &std::process::id().to_string(), out);
     fact("Threads", &view.live.threads.to_string(), out);
-    fact("Up for", &long_time(up.as_secs()), out);
+    fact("Uptime", &long_time(up.as_secs()), out);
     if view.process.is_stopping() {
         fact("State", "stopping", out);
     }
@@ -134,25 +134,25 @@ fn fact(name: &str, value: &str, out: &mut String) {
     *out += &format!("<div><dt>{name}</dt><dd>{value}</dd></div>");
 }
 
-fn put_tiles(rows: &[Row], view: &View<'_>, out: &mut String) {
-    let fronts = || rows.iter().filter(|row| row.kind == Kind::Frontend);
+fn put_tiles(rows: &[StatsRow], view: &PageContext<'_>, out: &mut String) {
+    let fronts = || rows.iter().filter(|row| row.kind == RowKind::Frontend);
     let sum = |column| fronts().map(|row| row.number(column)).sum::<u64>();
     let max = view.process.connections_max() as u64;
     out.push_str("<div class=\"tiles\">\n");
     let sessions = count(sum(Column::scur));
-    tile("scur", "Sessions now", &sessions, &format!("of {}", count(max)), out);
-    tile("rate", "Sessions a second", &count(sum(Column::rate)), "", out);
-    tile("req_rate", "Requests a second", &count(sum(Column::req_rate)), "", out);
+    tile("scur", "Current sessions", &sessions, &format!("of {}", count(max)), out);
+    tile("rate", "Sessions per second", &count(sum(Column::rate)), "", out);
+    tile("req_rate", "Requests per second", &count(sum(Column::req_rate)), "", out);
     tile(
         "out",
         "Sent",
         &bytes(sum(Column::bout)),
-        "<span class=\"no-js\">in all</span>\
-         <span class=\"needs-js\">a second</span>",
+        "<span class=\"no-js\">total</span>\
+         <span class=\"needs-js\">per second</span>",
         out,
     );
-    let servers = || rows.iter().filter(|row| row.kind == Kind::Server);
-    let is_up = |row: &&Row| row.word(Column::status).starts_with(['U', 'n']);
+    let servers = || rows.iter().filter(|row| row.kind == RowKind::Server);
+    let is_up = |row: &&StatsRow| row.word(Column::status).starts_with(['U', 'n']);
     let (up, all) = (servers().filter(is_up).count(), servers().count());
     tile("servers", "Servers up", &up.to_string(), &format!("of {all}"), out);
     out.push_str("</div>\n");
@@ -166,16 +166,16 @@ fn tile(name: &str, title: &str, value: &str, beside: &str, out: &mut String) {
     );
 }
 
-fn put_tools(view: &View<'_>, out: &mut String) {
+fn put_tools(view: &PageContext<'_>, out: &mut String) {
     let uri = escape(&view.page.uri);
     let part = escape(&view.query.part);
     *out += &format!(
         "<div class=\"bar-tools\"><form method=\"get\" action=\"{uri}\" role=\"search\">\
          <input type=\"search\" name=\"scope\" value=\"{part}\" maxlength=\"64\" \
-         placeholder=\"Filter: a name, a state\" aria-label=\"Filter\"></form>\
+         placeholder=\"Filter by name or state\" aria-label=\"Filter\"></form>\
          <button type=\"button\" id=\"pause\" class=\"needs-js\" aria-pressed=\"false\">Pause\
          </button>\n<span class=\"live needs-js\" role=\"status\">starting</span>\n\
-         <nav class=\"links\" aria-label=\"Other forms\">"
+         <nav class=\"links\" aria-label=\"Other formats\">"
     );
     let (all, hide) = (format!("{uri}"), format!("{uri};no-maint"));
     match view.query.no_maintenance || view.query.only_up {
@@ -190,26 +190,28 @@ fn put_tools(view: &View<'_>, out: &mut String) {
 
 fn put_notice(outcome: Option<&str>, out: &mut String) {
     let (class, text) = match outcome {
-        Some("DONE") => ("", "Done: the servers that were chosen have changed."),
+        Some("DONE") => ("", "Action processed successfully."),
         Some("NONE") => ("", "Nothing has changed."),
-        Some("PART") => ("bad", "Some of the servers have changed, but not all of them."),
-        Some("ERRP") => ("bad", "Nothing has changed: no such server, backend or action."),
-        Some("EXCD") => ("bad", "Nothing has changed: too much was sent at once."),
-        Some("DENY") => ("bad", "Nothing has changed: this page may not change anything here."),
+        Some("PART") => {
+            ("bad", "Action partially processed: some servers have changed, others have not.")
+        }
+        Some("ERRP") => ("bad", "Nothing has changed: unknown server, backend or action."),
+        Some("EXCD") => ("bad", "Nothing has changed: the form is too large."),
+        Some("DENY") => ("bad", "Access denied: nothing has changed."),
         _ => return,
     };
     *out += &format!("<p class=\"notice {class}\" role=\"status\">{text}</p>\n");
 }
 
 fn put_legend(out: &mut String) {
-    out.push_str("<ul class=\"legend\" aria-label=\"What states mean\">");
+    out.push_str("<ul class=\"legend\" aria-label=\"Server states\">");
     for (state, word, text) in LEGEND {
         *out += &format!("<li><span class=\"pill\" data-s=\"{state}\">{word}</span> {text}</li>");
     }
     out.push_str("</ul>\n");
 }
 
-fn put_foot(view: &View<'_>, out: &mut String) {
+fn put_foot(view: &PageContext<'_>, out: &mut String) {
     let calls = view.process.ledger().total();
     let requests = frontends(view.live, Counter::Requests);
     let each = (calls * 10).checked_div(requests).unwrap_or(0);
@@ -232,20 +234,20 @@ const MARK: &str = "<svg class=\"mark\" viewBox=\"0 0 48 48\" aria-hidden=\"true
     <path fill=\"currentColor\" d=\"M2 17c8-2 15 0 20 6 1-4 5-7 11-7 5 0 9 2 13 2-3 2-6 3-9 3-4 \
     0-6 2-7 5-2 6-8 9-15 8 5-1 8-3 9-6-5-5-12-8-22-11z\"/></svg>";
 
-/// Points come from the script.
+/// The script sets the points.
 const SPARK: &str = "<svg class=\"spark\" viewBox=\"0 0 59 16\" preserveAspectRatio=\"none\" \
     aria-hidden=\"true\"><polyline points=\"\"/><polygon points=\"\"/></svg>";
 
-/// Seconds between two looks, where `stats refresh` says nothing.
+/// Refresh interval in seconds without `stats refresh`.
 const REFRESH: u64 = 3;
 
 const LEGEND: &[(&str, &str, &str)] = &[
-    ("up", "up", "takes sessions"),
-    ("falling", "up 1/3", "up, and a check has failed"),
-    ("rising", "down 1/2", "down, and a check has passed"),
-    ("down", "down", "takes none"),
-    ("nolb", "nolb", "keeps what it has"),
-    ("drain", "drain", "keeps what it has, an operator wants it so"),
-    ("maint", "maint", "out of use"),
-    ("none", "no check", "nobody looks"),
+    ("up", "up", "active"),
+    ("falling", "up 1/3", "going down: a check has failed"),
+    ("rising", "down 1/2", "going up: a check has passed"),
+    ("down", "down", "not used"),
+    ("nolb", "nolb", "stopping: persistent sessions only"),
+    ("drain", "drain", "draining: persistent sessions only"),
+    ("maint", "maint", "in maintenance"),
+    ("none", "no check", "not checked"),
 ];

@@ -1,4 +1,4 @@
-//! What is told of the process as a whole.
+//! Process-wide values.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,44 +10,44 @@ use fulmar_sys::{Ledger, ThreadLedger};
 
 use crate::logs::Logs;
 
-/// The process: made once at its start, shared by all threads.
+/// The process: created at the start, shared by all threads.
 #[derive(Debug)]
 pub struct Process {
-    /// When it began.
+    /// Start time.
     pub began: Instant,
-    /// The same as time of day.
+    /// Start time as wall-clock time.
     pub began_at: SystemTime,
-    /// `node`, or the name of this machine.
+    /// `node`, or the host name.
     pub node: String,
-    /// How many descriptors it may have.
+    /// The limit on descriptors.
     pub descriptors_max: u64,
     connections_max: usize,
     logs: Option<Logs>,
     stopper: Option<Stopper>,
     ledgers: Mutex<Vec<ThreadLedger>>,
-    driven: Mutex<BTreeMap<usize, Driven>>, // by the numbers of threads
+    driven: Mutex<BTreeMap<usize, Driven>>, // by thread number
 }
 
-/// A moment, by both clocks that statistics go by.
+/// A time, on both clocks that statistics use.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
-    /// Now.
+    /// The monotonic time.
     pub now: Instant,
-    /// The same as counters tell it.
+    /// The same in the milliseconds of the counters.
     pub millis: u64,
-    /// When the process began.
+    /// Start time of the process.
     pub began: Instant,
 }
 
 impl Moment {
-    /// It is `now`.
+    /// The moment at `now`.
     pub fn new(now: Instant, live: &Live, process: &Process) -> Self {
         Self { now, millis: live.millis(now), began: process.began }
     }
 }
 
 impl Process {
-    /// It has just begun.
+    /// A process that starts now.
     pub fn new(node: String, connections_max: usize, descriptors_max: u64) -> Self {
         Self {
             began: fulmar_sys::now(),
@@ -62,30 +62,30 @@ impl Process {
         }
     }
 
-    /// The same, which tells of these logs, and of the stop that `stopper` brings about.
+    /// Sets the logs, for the count of dropped lines, and the stopper, which reports a soft stop.
     #[must_use]
-    pub fn telling_of(self, logs: Logs, stopper: Stopper) -> Self {
+    pub fn with_logs(self, logs: Logs, stopper: Stopper) -> Self {
         Self { logs: Some(logs), stopper: Some(stopper), ..self }
     }
 
-    /// The calling thread serves: its system calls are told of.
+    /// Counts the system calls of the calling thread as a proxy thread's.
     pub fn add_thread(&self) {
         let mut ledgers = self.ledgers.lock().unwrap_or_else(PoisonError::into_inner);
         ledgers.push(ThreadLedger::here());
     }
 
-    /// What all serving threads have asked of the kernel.
+    /// System calls of all proxy threads.
     pub fn ledger(&self) -> Ledger {
         let ledgers = self.ledgers.lock().unwrap_or_else(PoisonError::into_inner);
         ledgers.iter().fold(Ledger::ZERO, |sum, ledger| sum + ledger.read())
     }
 
-    /// The loop of this serving thread runs on that from now on.
+    /// Sets the driver of a thread's event loop.
     pub(crate) fn set_driven(&self, thread: usize, driven: Driven) {
         self.loops().insert(thread, driven);
     }
 
-    /// What the loop of each serving thread runs on, once they have begun.
+    /// The driver of each thread's event loop, once the thread runs.
     pub fn driven(&self) -> Vec<Driven> {
         self.loops().values().cloned().collect()
     }
@@ -99,12 +99,12 @@ impl Process {
         self.stopper.as_ref().is_some_and(Stopper::is_stopped)
     }
 
-    /// Lines of logs that found no room, or nobody to take them.
+    /// Number of log lines dropped because of a full buffer or a missing receiver.
     pub fn lines_lost(&self) -> u64 {
         self.logs.as_ref().map_or(0, Logs::lost)
     }
 
-    /// Connections of clients that may be allowed at a time.
+    /// Maximum number of concurrent client connections.
     pub fn connections_max(&self) -> usize {
         self.connections_max
     }

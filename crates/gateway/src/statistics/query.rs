@@ -1,11 +1,11 @@
-//! What a request for the statistics page asks for: words behind its address.
+//! The query of a request for the statistics page: words after its path.
 
 use fulmar_haproxy::model::StatsPage;
 
-/// In which form.
+/// The output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Form {
-    /// The page.
+pub enum StatsFormat {
+    /// The HTML page.
     #[default]
     Html,
     /// `;csv`.
@@ -16,34 +16,34 @@ pub enum Form {
     Typed,
 }
 
-/// What is asked for.
+/// A parsed query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
-    /// In which form.
-    pub form: Form,
-    /// `;up`: servers that are up, only.
+    /// The output format.
+    pub form: StatsFormat,
+    /// `;up`: only servers that are up.
     pub only_up: bool,
-    /// `;no-maint`: no servers in maintenance.
+    /// `;no-maint`: omits servers in maintenance.
     pub no_maintenance: bool,
     /// `;norefresh`.
     pub no_refresh: bool,
-    /// `;st=`: what came of a change.
+    /// `;st=`: the result of a change.
     pub outcome: Option<String>,
-    /// `scope=`: proxies whose name contains this only.
+    /// `scope=`: only proxies whose name contains this.
     pub part: String,
 }
 
 impl Query {
-    /// From the target of a request. What is not known is ignored, as HAProxy does.
+    /// Parses the target of a request. Unknown words are ignored, as in HAProxy.
     pub fn parse(page: &StatsPage, target: &[u8]) -> Self {
         let target = String::from_utf8_lossy(target);
         let rest = target.split_once(&page.uri).map_or("", |(_, rest)| rest);
         let mut query = Self::default();
         for word in rest.split([';', '?', '&', '/']) {
             match word.split_once('=').unwrap_or((word, "")) {
-                ("csv", _) => query.form = Form::Csv,
-                ("json", _) => query.form = Form::Json,
-                ("typed", _) => query.form = Form::Typed,
+                ("csv", _) => query.form = StatsFormat::Csv,
+                ("json", _) => query.form = StatsFormat::Json,
+                ("typed", _) => query.form = StatsFormat::Typed,
                 ("up", _) => query.only_up = true,
                 ("no-maint", _) => query.no_maintenance = true,
                 ("norefresh", _) => query.no_refresh = true,
@@ -55,7 +55,7 @@ impl Query {
         query
     }
 
-    /// The words that choose rows, to be put behind the address again.
+    /// The words that select rows, for links to the same rows.
     pub fn selection(&self) -> String {
         let mut out = String::new();
         if self.only_up {
@@ -77,7 +77,7 @@ fn scope(part: &str) -> String {
     value
 }
 
-/// Names are not longer.
+/// Longer than any name.
 const SCOPE_SIZE_MAX: usize = 256;
 
 #[cfg(test)]
@@ -93,12 +93,12 @@ mod tests {
     fn words_behind_the_address_choose() {
         assert_eq!(parse("/stats"), Query::default());
         let all = parse("/stats;csv;up;norefresh;no-maint");
-        assert_eq!(all.form, Form::Csv);
+        assert_eq!(all.form, StatsFormat::Csv);
         assert!(all.only_up && all.no_refresh && all.no_maintenance);
-        assert_eq!(parse("/stats;json;norefresh").form, Form::Json);
+        assert_eq!(parse("/stats;json;norefresh").form, StatsFormat::Json);
         assert_eq!(parse("http://h/stats?scope=a%20b").part, "a b");
         assert_eq!(parse("/stats;st=DONE").outcome.as_deref(), Some("DONE"));
-        assert_eq!(parse("/stats;nonsense;;=").form, Form::Html);
+        assert_eq!(parse("/stats;nonsense;;=").form, StatsFormat::Html);
         assert_eq!(parse("/other;csv"), Query::default());
     }
 

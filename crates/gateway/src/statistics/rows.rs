@@ -1,7 +1,7 @@
-//! From a running proxy to rows: frontends, their listeners, servers, backends.
+//! Builds rows from a running proxy: frontends, listeners, servers, backends.
 //!
-//! Pure: nothing is changed, and nobody is stopped while it is read. Threads go on counting
-//! meanwhile, so two numbers of a row can be one event apart.
+//! Read-only, without locks. Other threads keep counting, so two numbers of a row can be one event
+//! apart.
 
 mod backend;
 mod frontend;
@@ -15,32 +15,32 @@ use fulmar_haproxy::{BackendId, Mode};
 use fulmar_proxy::{Live, LiveBackend, LiveFrontend, LiveServer};
 
 use super::process::{Moment, Process};
-use super::value::Row;
+use super::value::StatsRow;
 
-pub use server::{State, address_text};
+pub use server::{ServerStatus, address_text};
 use total::Http1;
 pub use total::Total;
 
-/// What is asked for.
+/// Which rows to return.
 #[derive(Clone, Debug, Default)]
-pub struct Wish {
-    /// Proxies of this number only.
+pub struct RowFilter {
+    /// Only the proxy with this number.
     pub proxy: Option<u32>,
-    /// 1: frontends, 2: backends, 4: servers, 8: listeners; their sum; `None`: all.
+    /// Sum of 1 (frontends), 2 (backends), 4 (servers), 8 (listeners); `None`: all.
     pub kinds: Option<u32>,
-    /// Servers and listeners of this number only.
+    /// Only servers and listeners with this number.
     pub id: Option<u32>,
-    /// Servers that are up, only.
+    /// Only servers that are up.
     pub only_up: bool,
-    /// No servers in maintenance.
+    /// Omit servers in maintenance.
     pub no_maintenance: bool,
-    /// `stats scope`: proxies of these names only; empty: all.
+    /// `stats scope`: only proxies with these names; empty: all.
     pub scope: Vec<String>,
-    /// Proxies whose name contains this only.
+    /// Only proxies whose name contains this.
     pub part: String,
 }
 
-impl Wish {
+impl RowFilter {
     fn wants(&self, kind: u32) -> bool {
         self.kinds.is_none_or(|kinds| kinds & kind != 0)
     }
@@ -56,14 +56,14 @@ impl Wish {
     }
 }
 
-/// A proxy: a frontend, a backend, or both by one name, by their places in the configuration.
+/// A proxy: a frontend, a backend or both under one name, by index in the configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct Listed {
     /// Its number.
     pub id: u32,
-    /// Its frontend.
+    /// Index of its frontend.
     pub frontend: Option<usize>,
-    /// Its backend.
+    /// Index of its backend.
     pub backend: Option<usize>,
 }
 
@@ -76,7 +76,7 @@ impl Listed {
     }
 }
 
-/// All proxies, in the order of their numbers, which is that of the text.
+/// All proxies in the order of their numbers, which is the order of the configuration.
 pub fn proxies(live: &Live) -> Vec<Listed> {
     let ids = live.backends.iter().map(|it| it.config.id).zip(0..);
     let halves: HashMap<u32, usize> = ids.collect();
@@ -93,26 +93,26 @@ pub fn proxies(live: &Live) -> Vec<Listed> {
     all
 }
 
-/// The rows that are wished for, in HAProxy's order, one at a time: whoever sends them needs no
-/// memory for all of them.
+/// Iterates over the selected rows in HAProxy's order, so that a caller needs memory for one row
+/// only.
 #[derive(Debug)]
-pub struct Walk {
-    wish: Wish,
+pub struct RowWalk {
+    wish: RowFilter,
     proxies: Vec<Listed>,
     at: usize,
-    item: usize, // of the proxy: frontend, listeners, servers, backend
+    item: usize, // index in the proxy: frontend, listeners, servers, backend
 }
 
-impl Walk {
-    /// From the first one.
-    pub fn new(live: &Live, wish: Wish) -> Self {
+impl RowWalk {
+    /// Starts at the first row.
+    pub fn new(live: &Live, wish: RowFilter) -> Self {
         let mut proxies = proxies(live);
         proxies.retain(|it| wish.wants_proxy(it.name(live), it.id));
         Self { wish, proxies, at: 0, item: 0 }
     }
 
     /// The next row.
-    pub fn next(&mut self, live: &Live, process: &Process, moment: Moment) -> Option<Row> {
+    pub fn next(&mut self, live: &Live, process: &Process, moment: Moment) -> Option<StatsRow> {
         while let Some(proxy) = self.proxies.get(self.at).copied() {
             let item = self.item;
             self.item += 1;
@@ -137,12 +137,12 @@ impl Walk {
         None
     }
 
-    fn frontend(&self, it: &LiveFrontend, process: &Process, moment: Moment) -> Option<Row> {
+    fn frontend(&self, it: &LiveFrontend, process: &Process, moment: Moment) -> Option<StatsRow> {
         let wanted = self.wish.wants(FRONTENDS) && self.wish.wants_id(0);
         wanted.then(|| frontend::frontend_row(it, process, moment))
     }
 
-    fn listener(&self, it: &LiveFrontend, at: usize) -> Option<Row> {
+    fn listener(&self, it: &LiveFrontend, at: usize) -> Option<StatsRow> {
         let bind = it.config.binds.get(at)?;
         let wanted = self.wish.wants(LISTENERS)
             && self.wish.wants_id(bind.id)
@@ -150,10 +150,10 @@ impl Walk {
         wanted.then(|| frontend::listener_row(it, bind, &it.listeners[at]))
     }
 
-    fn server(&self, live: &Live, backend: usize, at: usize, moment: Moment) -> Option<Row> {
+    fn server(&self, live: &Live, backend: usize, at: usize, moment: Moment) -> Option<StatsRow> {
         let it = &live.backends[backend];
         let (server, member) = (&it.servers[at], &it.group.members()[at]);
-        let state = State::of(live, BackendId(backend), at);
+        let state = ServerStatus::of(live, BackendId(backend), at);
         let wanted = self.wish.wants(SERVERS)
             && self.wish.wants_id(server.config.id)
             && !(self.wish.no_maintenance && state.is_maintenance())
@@ -161,15 +161,15 @@ impl Walk {
         wanted.then(|| server::server_row(it, server, member, &state, moment))
     }
 
-    fn backend(&self, it: &LiveBackend, moment: Moment) -> Option<Row> {
+    fn backend(&self, it: &LiveBackend, moment: Moment) -> Option<StatsRow> {
         let wanted = self.wish.wants(BACKENDS) && self.wish.wants_id(0);
         wanted.then(|| backend::backend_row(it, moment))
     }
 }
 
-/// All of them at once.
-pub fn rows(live: &Live, process: &Process, moment: Moment, wish: &Wish) -> Vec<Row> {
-    let mut walk = Walk::new(live, wish.clone());
+/// All selected rows at once.
+pub fn rows(live: &Live, process: &Process, moment: Moment, wish: &RowFilter) -> Vec<StatsRow> {
+    let mut walk = RowWalk::new(live, wish.clone());
     std::iter::from_fn(|| walk.next(live, process, moment)).collect()
 }
 
@@ -190,12 +190,12 @@ pub fn bind_text(address: &BindAddress) -> String {
     }
 }
 
-/// A server's name as commands write it.
+/// A server as `backend/server`.
 pub fn full_name(backend: &LiveBackend, server: &LiveServer) -> String {
     format!("{}/{}", backend.config.name, server.config.name)
 }
 
-/// Bits of [`Wish::kinds`].
+/// Bits of [`RowFilter::kinds`].
 const FRONTENDS: u32 = 1;
 const BACKENDS: u32 = 2;
 const SERVERS: u32 = 4;

@@ -1,4 +1,4 @@
-//! Answers of the proxy itself: the statistics page in all its forms, and metrics.
+//! Built-in services: the statistics page in all formats, and metrics.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,15 +10,15 @@ use fulmar_proxy::{Live, Page, Services};
 use fulmar_semantics::form::fields;
 
 use crate::logs::machine_name;
-use crate::secrets;
+use crate::passwords;
 
-use super::change::{Change, find_backend, find_server};
+use super::change::{ServerChange, find_backend, find_server};
 use super::process::{Moment, Process};
-use super::query::{Form, Query};
-use super::rows::{Wish, rows};
+use super::query::{Query, StatsFormat};
+use super::rows::{RowFilter, rows};
 use super::{json, lines, metrics, page};
 
-/// Makes the pages of one thread.
+/// Creates the pages of one thread.
 #[derive(Clone, Debug)]
 pub struct Reports {
     live: Arc<Live>,
@@ -27,7 +27,7 @@ pub struct Reports {
 }
 
 impl Reports {
-    /// Of this proxy, in this process.
+    /// For this proxy in this process.
     pub fn new(live: Arc<Live>, process: Arc<Process>) -> Self {
         Self { live, process, hostname: machine_name() }
     }
@@ -51,15 +51,15 @@ impl Services for Reports {
             return redirect(page, &query, outcome);
         }
         let moment = Moment::new(now, &self.live, &self.process);
-        let wish = Wish {
+        let wish = RowFilter {
             only_up: query.only_up,
             no_maintenance: query.no_maintenance,
             scope: page.scope.clone(),
             part: query.part.clone(),
-            ..Wish::default()
+            ..RowFilter::default()
         };
         let rows = rows(&self.live, &self.process, moment, &wish);
-        let view = page::View {
+        let view = page::PageContext {
             page,
             live: &self.live,
             process: &self.process,
@@ -68,14 +68,14 @@ impl Services for Reports {
             may_change,
         };
         let (kind, text) = match query.form {
-            Form::Html => ("text/html; charset=utf-8", page::html(&view, &rows)),
-            Form::Csv => ("text/plain; charset=utf-8", csv(&rows)),
-            Form::Json => ("application/json", json(&rows)),
-            Form::Typed => ("text/plain; charset=utf-8", typed(&rows)),
+            StatsFormat::Html => ("text/html; charset=utf-8", page::html(&view, &rows)),
+            StatsFormat::Csv => ("text/plain; charset=utf-8", csv(&rows)),
+            StatsFormat::Json => ("application/json", json(&rows)),
+            StatsFormat::Typed => ("text/plain; charset=utf-8", typed(&rows)),
         };
         let mut fields = no_cache(kind);
         match (query.form, page.refresh) {
-            (Form::Html, _) => {
+            (StatsFormat::Html, _) => {
                 put(&mut fields, "Content-Security-Policy", page::policy());
                 put(&mut fields, "Referrer-Policy", "same-origin");
             }
@@ -90,8 +90,9 @@ impl Services for Reports {
     fn metrics(&mut self, request: &RequestHead) -> Page {
         let target = String::from_utf8_lossy(&request.target);
         let query = target.split_once('?').map_or("", |(_, query)| query);
-        let Some(choice) = metrics::Choice::parse(query) else {
-            let text = "A scope is one of: global, frontend, backend, server, listener, *.\n";
+        let Some(choice) = metrics::MetricScope::parse(query) else {
+            let text =
+                "Invalid scope: expected one of global, frontend, backend, server, listener, *.\n";
             return Page { status: 400, fields: no_cache(PLAIN), body: text.into() };
         };
         let moment = Moment::new(fulmar_sys::now(), &self.live, &self.process);
@@ -109,18 +110,18 @@ impl Services for Reports {
     }
 
     fn is_secret(&self, secret: &Secret, password: &str) -> bool {
-        secrets::matches(secret, password)
+        passwords::matches(secret, password)
     }
 }
 
-fn csv(rows: &[super::value::Row]) -> String {
+fn csv(rows: &[super::value::StatsRow]) -> String {
     let mut out = String::new();
     lines::csv_head(&mut out);
     rows.iter().for_each(|row| lines::csv_line(row, &mut out));
     out
 }
 
-fn json(rows: &[super::value::Row]) -> String {
+fn json(rows: &[super::value::StatsRow]) -> String {
     let mut out = String::from("[");
     for (at, row) in rows.iter().enumerate() {
         out.push_str(if at > 0 { "," } else { "" });
@@ -130,14 +131,14 @@ fn json(rows: &[super::value::Row]) -> String {
     out
 }
 
-fn typed(rows: &[super::value::Row]) -> String {
+fn typed(rows: &[super::value::StatsRow]) -> String {
     let mut out = String::new();
     rows.iter().for_each(|row| lines::typed_lines(row, &mut out));
     out
 }
 
-/// Makes the changes that a form asks for (`s`, any number of them, `b` and `action`), and says
-/// what came of it in HAProxy's words.
+/// Applies the changes of a form (`s`, repeatable, `b` and `action`), and returns HAProxy's code of
+/// the result.
 fn change(live: &Live, page: &StatsPage, body: Option<&[u8]>, now: Instant) -> &'static str {
     let Some(body) = body.filter(|body| body.len() <= FORM_SIZE_MAX) else { return "EXCD" };
     let all: Vec<(String, String)> = fields(body)
@@ -152,9 +153,12 @@ fn change(live: &Live, page: &StatsPage, body: Option<&[u8]>, now: Instant) -> &
     let (Some(action), Some(backend)) = (last("action"), last("b")) else { return "NONE" };
     let backend = find_backend(live, backend).filter(|at| {
         let name = &live.backends[at.0].config.name;
-        page.scope.is_empty() || page.scope.contains(name) // nobody changes what is not shown
+        // proxies outside the scope cannot be changed
+        page.scope.is_empty() || page.scope.contains(name)
     });
-    let (Some(change), Some(backend)) = (Change::named(action), backend) else { return "ERRP" };
+    let (Some(change), Some(backend)) = (ServerChange::named(action), backend) else {
+        return "ERRP";
+    };
     let (mut done, mut failed) = (0, 0);
     for (_, server) in all.iter().filter(|field| field.0 == "s") {
         match find_server(&live.backends[backend.0], server) {
@@ -170,8 +174,8 @@ fn change(live: &Live, page: &StatsPage, body: Option<&[u8]>, now: Instant) -> &
     }
 }
 
-/// Browsers say where a form comes from. Another site's may not change anything here, whoever is
-/// logged in; who sends neither field is no browser.
+/// Rejects forms of other sites (CSRF), even for authenticated users. Browsers send the origin of a
+/// form; a request without both fields is not from a browser.
 fn is_same_origin(headers: Headers<'_>) -> bool {
     let is_near = |site: &[u8]| matches!(site, b"same-origin" | b"none");
     if !headers.get("sec-fetch-site").is_none_or(is_near) {
@@ -196,8 +200,8 @@ fn no_cache(kind: &str) -> HeaderBuf {
     fields
 }
 
-/// A field of ours. An address from a configuration may have letters that no field can have: then
-/// there is no such field.
+/// Adds a field. An address in the configuration may contain bytes that a field value cannot hold;
+/// the field is then omitted.
 fn put(fields: &mut HeaderBuf, name: &str, value: &str) {
     let _ = fields.push(name, value.as_bytes());
 }

@@ -1,22 +1,22 @@
-//! Rows: what is told of a frontend, a listener, a server or a backend.
+//! Rows: the statistics of a frontend, a listener, a server or a backend.
 
 use super::columns::Column;
-use super::kind::Kind;
+use super::kind::RowKind;
 
-/// A value, with the type that HAProxy gives it.
+/// A value, with HAProxy's type.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
-    /// A small number.
+pub enum StatsValue {
+    /// A number of 32 bits.
     U32(u32),
-    /// A large one.
+    /// A number of 64 bits.
     U64(u64),
-    /// One that may be negative.
+    /// A signed number of 32 bits.
     S32(i32),
     /// Text.
     Text(String),
 }
 
-impl Value {
+impl StatsValue {
     /// The name of its type.
     pub fn type_name(&self) -> &'static str {
         match self {
@@ -28,7 +28,7 @@ impl Value {
     }
 }
 
-impl std::fmt::Display for Value {
+impl std::fmt::Display for StatsValue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::U32(value) => value.fmt(f),
@@ -39,27 +39,27 @@ impl std::fmt::Display for Value {
     }
 }
 
-impl From<&str> for Value {
+impl From<&str> for StatsValue {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
     }
 }
 
-/// What is told of one frontend, listener, server or backend.
+/// Statistics of one frontend, listener, server or backend.
 #[derive(Clone, Debug)]
-pub struct Row {
-    /// What it is.
-    pub kind: Kind,
+pub struct StatsRow {
+    /// The kind of object.
+    pub kind: RowKind,
     /// The number of its proxy.
     pub proxy: u32,
-    /// Its own in that proxy; 0 of the proxy itself.
+    /// Its number in the proxy; 0 for the proxy itself.
     pub id: u32,
-    values: Box<[Option<Value>; Column::LEN]>,
+    values: Box<[Option<StatsValue>; Column::LEN]>,
 }
 
-impl Row {
-    /// Nothing but who it is.
-    pub fn new(kind: Kind, names: (&str, &str), numbers: (u32, u32)) -> Self {
+impl StatsRow {
+    /// A row with only the identity of the object.
+    pub fn new(kind: RowKind, names: (&str, &str), numbers: (u32, u32)) -> Self {
         let values = Box::new([const { None }; Column::LEN]);
         let mut row = Self { kind, proxy: numbers.0, id: numbers.1, values };
         row.text(Column::pxname, names.0);
@@ -71,52 +71,52 @@ impl Row {
         row
     }
 
-    /// A value, if there is one in this row.
-    pub fn get(&self, column: Column) -> Option<&Value> {
+    /// A value, if the row has it.
+    pub fn get(&self, column: Column) -> Option<&StatsValue> {
         self.values[column as usize].as_ref()
     }
 
-    /// A number; 0 if there is none.
+    /// A number; 0 if the row does not have it.
     pub fn number(&self, column: Column) -> u64 {
         match self.get(column) {
-            Some(Value::U32(value)) => u64::from(*value),
-            Some(Value::U64(value)) => *value,
-            Some(Value::S32(value)) => u64::try_from(*value).unwrap_or(0),
+            Some(StatsValue::U32(value)) => u64::from(*value),
+            Some(StatsValue::U64(value)) => *value,
+            Some(StatsValue::S32(value)) => u64::try_from(*value).unwrap_or(0),
             _ => 0,
         }
     }
 
-    /// Text; empty if there is none.
+    /// A text; empty if the row does not have it.
     pub fn word(&self, column: Column) -> &str {
         match self.get(column) {
-            Some(Value::Text(text)) => text,
+            Some(StatsValue::Text(text)) => text,
             _ => "",
         }
     }
 
-    /// All values that there are, in order.
-    pub fn values(&self) -> impl Iterator<Item = (Column, &Value)> {
+    /// All values, in order.
+    pub fn values(&self) -> impl Iterator<Item = (Column, &StatsValue)> {
         let columns = Column::ALL.iter().copied().zip(self.values.iter());
         columns.filter_map(|(column, value)| Some((column, value.as_ref()?)))
     }
 
-    /// Puts text in its place.
+    /// Sets a text.
     pub fn text(&mut self, column: Column, text: &str) {
-        self.set(column, Value::from(text));
+        self.set(column, StatsValue::from(text));
     }
 
-    /// Puts a number of 32 bits in its place; more is shown as the most.
+    /// Sets a number of 32 bits; larger values are clamped.
     pub fn small(&mut self, column: Column, value: impl TryInto<u32>) {
-        self.set(column, Value::U32(value.try_into().unwrap_or(u32::MAX)));
+        self.set(column, StatsValue::U32(value.try_into().unwrap_or(u32::MAX)));
     }
 
-    /// Puts a number of 64 bits in its place.
+    /// Sets a number of 64 bits.
     pub fn large(&mut self, column: Column, value: u64) {
-        self.set(column, Value::U64(value));
+        self.set(column, StatsValue::U64(value));
     }
 
-    /// Puts a value in its place.
-    pub fn set(&mut self, column: Column, value: Value) {
+    /// Sets a value.
+    pub fn set(&mut self, column: Column, value: StatsValue) {
         self.values[column as usize] = Some(value);
     }
 }

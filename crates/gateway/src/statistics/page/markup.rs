@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use super::super::columns::Column;
-use super::super::value::{Row, Value};
+use super::super::value::{StatsRow, StatsValue};
 
-/// Text that means nothing to HTML, in an element or in a quoted attribute.
+/// Escapes text for HTML elements and quoted attributes.
 pub(super) fn escape(text: &str) -> Cow<'_, str> {
     if !text.contains(['&', '<', '>', '"', '\'', '\0']) {
         return Cow::Borrowed(text);
@@ -25,12 +25,12 @@ pub(super) fn escape(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// `12.3k`.
+/// Formats as `12.3k`.
 pub(super) fn count(value: u64) -> String {
     scale(value, 1_000, &["", "k", "M", "G", "T"])
 }
 
-/// `1.2 MiB`.
+/// Formats as `1.2 MiB`.
 pub(super) fn bytes(value: u64) -> String {
     scale(value, 1_024, &[" B", " KiB", " MiB", " GiB", " TiB"])
 }
@@ -47,7 +47,7 @@ fn scale(value: u64, step: u64, units: &[&str]) -> String {
     }
 }
 
-/// `3m 12s`: two units are enough.
+/// Formats as `3m 12s`: the two largest units.
 pub(super) fn long_time(seconds: u64) -> String {
     let (minutes, hours) = (seconds / 60 % 60, seconds / 3_600 % 24);
     match seconds {
@@ -58,7 +58,7 @@ pub(super) fn long_time(seconds: u64) -> String {
     }
 }
 
-/// With a thin space between thousands.
+/// All digits, with a thin space between thousands.
 pub(super) fn full(value: u64) -> String {
     let digits = value.to_string();
     let mut out = String::with_capacity(digits.len() * 2);
@@ -71,9 +71,9 @@ pub(super) fn full(value: u64) -> String {
     out
 }
 
-/// How the script, and we, show a column.
+/// How this module and the script format a column.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Show {
+pub(super) enum NumberFormat {
     Count,
     Bytes,
     Millis,
@@ -81,7 +81,7 @@ pub(super) enum Show {
     Full,
 }
 
-impl Show {
+impl NumberFormat {
     fn letters(self) -> &'static str {
         match self {
             Self::Count => "n",
@@ -93,23 +93,23 @@ impl Show {
     }
 }
 
-/// A column of a row, so that the script finds it again.
-pub(super) fn value(row: &Row, column: Column, show: Show) -> String {
+/// A column's value, marked so that the script can refresh it.
+pub(super) fn value(row: &StatsRow, column: Column, show: NumberFormat) -> String {
     let text = match (row.get(column), show) {
         (None, _) => return String::new(),
-        (Some(Value::S32(value)), _) if *value < 0 => "never".to_owned(),
-        (Some(Value::Text(text)), _) => escape(text).into_owned(),
-        (Some(_), Show::Count) => count(row.number(column)),
-        (Some(_), Show::Bytes) => bytes(row.number(column)),
-        (Some(_), Show::Millis) => format!("{} ms", row.number(column)),
-        (Some(_), Show::Seconds) => long_time(row.number(column)),
-        (Some(_), Show::Full) => full(row.number(column)),
+        (Some(StatsValue::S32(value)), _) if *value < 0 => "never".to_owned(),
+        (Some(StatsValue::Text(text)), _) => escape(text).into_owned(),
+        (Some(_), NumberFormat::Count) => count(row.number(column)),
+        (Some(_), NumberFormat::Bytes) => bytes(row.number(column)),
+        (Some(_), NumberFormat::Millis) => format!("{} ms", row.number(column)),
+        (Some(_), NumberFormat::Seconds) => long_time(row.number(column)),
+        (Some(_), NumberFormat::Full) => full(row.number(column)),
     };
     format!("<span data-c=\"{}\" data-k=\"{}\">{text}</span>", column.name(), show.letters())
 }
 
-/// Several columns added up; `is_hot`: anything but 0 is worth a look.
-pub(super) fn sum(row: &Row, columns: &[Column], is_hot: bool) -> String {
+/// The sum of several columns; with `is_hot`, values other than 0 are highlighted.
+pub(super) fn sum(row: &StatsRow, columns: &[Column], is_hot: bool) -> String {
     let sum: u64 = columns.iter().map(|column| row.number(*column)).sum();
     let names: Vec<&str> = columns.iter().map(|column| column.name()).collect();
     let hot = if is_hot { " data-hot=\"yes\"" } else { "" };
@@ -122,7 +122,7 @@ pub(super) fn sum(row: &Row, columns: &[Column], is_hot: bool) -> String {
     format!("<span data-sum=\"{names}\"{hot} class=\"{class}\">{}</span>", count(sum))
 }
 
-/// What shows more when it is pointed at, or has the focus.
+/// Text with details that appear on hover or focus.
 pub(super) fn tip(inner: &str, lines: &[(&str, String)]) -> String {
     let lines: String = lines
         .iter()

@@ -1,16 +1,16 @@
 //! A proxy on the page: a card with a table, and the form that changes its servers.
 
 use super::super::columns::Column;
-use super::super::kind::Kind;
-use super::super::value::Row;
-use super::markup::{Show, escape, sum, tip, value};
-use super::{SPARK, View};
+use super::super::kind::RowKind;
+use super::super::value::StatsRow;
+use super::markup::{NumberFormat, escape, sum, tip, value};
+use super::{PageContext, SPARK};
 
 /// The rows of one proxy.
-pub(super) fn put_proxy(view: &View<'_>, rows: &[Row], out: &mut String) {
+pub(super) fn put_proxy(view: &PageContext<'_>, rows: &[StatsRow], out: &mut String) {
     let Some(first) = rows.first() else { return };
     let name = escape(first.word(Column::pxname)).into_owned();
-    let is_changed = view.may_change && rows.iter().any(|row| row.kind == Kind::Server);
+    let is_changed = view.may_change && rows.iter().any(|row| row.kind == RowKind::Server);
     put_title(view, rows, &name, out);
     if is_changed {
         *out += &format!("<form class=\"change\" method=\"post\" action=\"{}\">", uri(view));
@@ -26,11 +26,11 @@ pub(super) fn put_proxy(view: &View<'_>, rows: &[Row], out: &mut String) {
     out.push_str("</section>\n");
 }
 
-fn uri(view: &View<'_>) -> String {
+fn uri(view: &PageContext<'_>) -> String {
     escape(&view.page.uri).into_owned()
 }
 
-fn put_title(view: &View<'_>, rows: &[Row], name: &str, out: &mut String) {
+fn put_title(view: &PageContext<'_>, rows: &[StatsRow], name: &str, out: &mut String) {
     let (front, back) = halves(rows);
     let algorithm = rows.iter().map(|row| row.word(Column::algo)).find(|it| !it.is_empty());
     let about = view.about(rows[0].proxy).map(|text| escape(text).into_owned());
@@ -54,9 +54,9 @@ fn put_title(view: &View<'_>, rows: &[Row], name: &str, out: &mut String) {
     out.push_str("</header>\n");
 }
 
-fn halves(rows: &[Row]) -> (bool, bool) {
+fn halves(rows: &[StatsRow]) -> (bool, bool) {
     let has = |kind| rows.iter().any(|row| row.kind == kind);
-    (has(Kind::Frontend), has(Kind::Backend))
+    (has(RowKind::Frontend), has(RowKind::Backend))
 }
 
 fn put_table_head(is_changed: bool, name: &str, out: &mut String) {
@@ -80,8 +80,8 @@ fn put_table_head(is_changed: bool, name: &str, out: &mut String) {
     *out += "</tr></thead>\n<tbody>\n";
 }
 
-fn put_row(row: &Row, is_changed: bool, legends: bool, out: &mut String) {
-    let is_sum = matches!(row.kind, Kind::Frontend | Kind::Backend);
+fn put_row(row: &StatsRow, is_changed: bool, legends: bool, out: &mut String) {
+    let is_sum = matches!(row.kind, RowKind::Frontend | RowKind::Backend);
     let letter = &row.kind.name()[..1];
     let name = escape(row.word(Column::svname)).into_owned();
     *out += &format!(
@@ -92,7 +92,7 @@ fn put_row(row: &Row, is_changed: bool, legends: bool, out: &mut String) {
     );
     if is_changed {
         out.push_str("<td class=\"pick\">");
-        if row.kind == Kind::Server {
+        if row.kind == RowKind::Server {
             *out += &format!(
                 "<input type=\"checkbox\" name=\"s\" value=\"{name}\" aria-label=\"{name}\">"
             );
@@ -100,13 +100,13 @@ fn put_row(row: &Row, is_changed: bool, legends: bool, out: &mut String) {
         out.push_str("</td>");
     }
     let shown = match row.kind {
-        Kind::Frontend => "Frontend".to_owned(),
-        Kind::Backend => "Backend".to_owned(),
-        Kind::Server | Kind::Listener => name,
+        RowKind::Frontend => "Frontend".to_owned(),
+        RowKind::Backend => "Backend".to_owned(),
+        RowKind::Server | RowKind::Listener => name,
     };
-    let is_backup = row.kind == Kind::Server && row.number(Column::bck) > 0;
+    let is_backup = row.kind == RowKind::Server && row.number(Column::bck) > 0;
     let role = if is_backup { " <small>backup</small>" } else { "" };
-    *out += &format!("<th scope=\"row\">{}{role}</th>", tip(&shown, &who(row, legends)));
+    *out += &format!("<th scope=\"row\">{}{role}</th>", tip(&shown, &identity(row, legends)));
     *out += &format!("<td class=\"left state\">{}</td>", state(row));
     let cells = [sessions(row), rates(row), queue(row), total(row), traffic(row), responses(row)];
     let more = [errors(row), retries(row), times(row), check(row), weight(row)];
@@ -117,7 +117,7 @@ fn put_row(row: &Row, is_changed: bool, legends: bool, out: &mut String) {
     out.push_str("</tr>\n");
 }
 
-fn who(row: &Row, legends: bool) -> Vec<(&'static str, String)> {
+fn identity(row: &StatsRow, legends: bool) -> Vec<(&'static str, String)> {
     if !legends {
         return Vec::new();
     }
@@ -130,17 +130,17 @@ fn who(row: &Row, legends: bool) -> Vec<(&'static str, String)> {
     ]
 }
 
-fn state(row: &Row) -> String {
+fn state(row: &StatsRow) -> String {
     let status = row.word(Column::status);
     let kind = state_kind(status);
     let pill = format!("<span class=\"pill\" data-s=\"{kind}\">{}</span>", status.to_lowercase());
     match row.get(Column::lastchg) {
         None => pill,
         Some(_) => {
-            let since = value(row, Column::lastchg, Show::Seconds);
+            let since = value(row, Column::lastchg, NumberFormat::Seconds);
             let lines = [
-                ("times down", value(row, Column::chkdown, Show::Full)),
-                ("down for", value(row, Column::downtime, Show::Seconds)),
+                ("times down", value(row, Column::chkdown, NumberFormat::Full)),
+                ("down for", value(row, Column::downtime, NumberFormat::Seconds)),
             ];
             format!("{pill} <small>{}</small>", tip(&since, &lines))
         }
@@ -161,16 +161,16 @@ fn state_kind(status: &str) -> &'static str {
     }
 }
 
-fn sessions(row: &Row) -> String {
+fn sessions(row: &StatsRow) -> String {
     let (now, most) = (row.number(Column::scur), row.number(Column::slim));
     let lines = [
-        ("now", value(row, Column::scur, Show::Full)),
-        ("most", value(row, Column::smax, Show::Full)),
-        ("allowed", value(row, Column::slim, Show::Full)),
-        ("connections in use", value(row, Column::used_conn_cur, Show::Full)),
-        ("idle connections", value(row, Column::srv_icur, Show::Full)),
+        ("now", value(row, Column::scur, NumberFormat::Full)),
+        ("most", value(row, Column::smax, NumberFormat::Full)),
+        ("allowed", value(row, Column::slim, NumberFormat::Full)),
+        ("connections in use", value(row, Column::used_conn_cur, NumberFormat::Full)),
+        ("idle connections", value(row, Column::srv_icur, NumberFormat::Full)),
     ];
-    let mut out = tip(&value(row, Column::scur, Show::Count), &lines);
+    let mut out = tip(&value(row, Column::scur, NumberFormat::Count), &lines);
     if let Some(percent) = (now * 100).checked_div(most) {
         let percent = percent.min(100);
         let full = if percent >= 90 { "yes" } else { "no" };
@@ -178,67 +178,70 @@ fn sessions(row: &Row) -> String {
             " <small>/ {}</small><svg class=\"meter\" viewBox=\"0 0 100 4\" \
              preserveAspectRatio=\"none\" data-full=\"{full}\" aria-hidden=\"true\">\
              <rect width=\"{percent}\" height=\"4\"/></svg>",
-            value(row, Column::slim, Show::Count)
+            value(row, Column::slim, NumberFormat::Count)
         );
     }
     out
 }
 
-fn rates(row: &Row) -> String {
+fn rates(row: &StatsRow) -> String {
     if row.get(Column::rate).is_none() {
         return String::new();
     }
     let lines = [
-        ("sessions", value(row, Column::rate, Show::Full)),
-        ("most", value(row, Column::rate_max, Show::Full)),
-        ("requests", value(row, Column::req_rate, Show::Full)),
-        ("most", value(row, Column::req_rate_max, Show::Full)),
-        ("connections", value(row, Column::conn_rate, Show::Full)),
-        ("most", value(row, Column::conn_rate_max, Show::Full)),
+        ("sessions", value(row, Column::rate, NumberFormat::Full)),
+        ("most", value(row, Column::rate_max, NumberFormat::Full)),
+        ("requests", value(row, Column::req_rate, NumberFormat::Full)),
+        ("most", value(row, Column::req_rate_max, NumberFormat::Full)),
+        ("connections", value(row, Column::conn_rate, NumberFormat::Full)),
+        ("most", value(row, Column::conn_rate_max, NumberFormat::Full)),
     ];
     let shown = match row.get(Column::req_rate) {
-        Some(_) => value(row, Column::req_rate, Show::Count),
-        None => value(row, Column::rate, Show::Count),
+        Some(_) => value(row, Column::req_rate, NumberFormat::Count),
+        None => value(row, Column::rate, NumberFormat::Count),
     };
     format!("{}{SPARK}", tip(&shown, &lines))
 }
 
-fn queue(row: &Row) -> String {
+fn queue(row: &StatsRow) -> String {
     if row.get(Column::qcur).is_none() {
         return String::new();
     }
     let lines = [
-        ("most", value(row, Column::qmax, Show::Full)),
-        ("allowed", value(row, Column::qlimit, Show::Full)),
+        ("most", value(row, Column::qmax, NumberFormat::Full)),
+        ("allowed", value(row, Column::qlimit, NumberFormat::Full)),
     ];
-    tip(&value(row, Column::qcur, Show::Count), &lines)
+    tip(&value(row, Column::qcur, NumberFormat::Count), &lines)
 }
 
-fn total(row: &Row) -> String {
+fn total(row: &StatsRow) -> String {
     let lines = [
-        ("sessions", value(row, Column::stot, Show::Full)),
-        ("requests", value(row, Column::req_tot, Show::Full)),
-        ("connections", value(row, Column::conn_tot, Show::Full)),
-        ("chosen", value(row, Column::lbtot, Show::Full)),
-        ("connects", value(row, Column::connect, Show::Full)),
-        ("reused", value(row, Column::reuse, Show::Full)),
-        ("answered here", value(row, Column::intercepted, Show::Full)),
-        ("last one", value(row, Column::lastsess, Show::Seconds)),
+        ("sessions", value(row, Column::stot, NumberFormat::Full)),
+        ("requests", value(row, Column::req_tot, NumberFormat::Full)),
+        ("connections", value(row, Column::conn_tot, NumberFormat::Full)),
+        ("chosen", value(row, Column::lbtot, NumberFormat::Full)),
+        ("connects", value(row, Column::connect, NumberFormat::Full)),
+        ("reused", value(row, Column::reuse, NumberFormat::Full)),
+        ("answered by the proxy", value(row, Column::intercepted, NumberFormat::Full)),
+        ("last one", value(row, Column::lastsess, NumberFormat::Seconds)),
     ];
     let shown = if row.get(Column::req_tot).is_some() { Column::req_tot } else { Column::stot };
-    tip(&value(row, shown, Show::Count), &lines)
+    tip(&value(row, shown, NumberFormat::Count), &lines)
 }
 
-fn traffic(row: &Row) -> String {
+fn traffic(row: &StatsRow) -> String {
     let lines = [
-        ("bytes in", value(row, Column::bin, Show::Full)),
-        ("bytes out", value(row, Column::bout, Show::Full)),
+        ("bytes in", value(row, Column::bin, NumberFormat::Full)),
+        ("bytes out", value(row, Column::bout, NumberFormat::Full)),
     ];
-    let (from, to) = (value(row, Column::bin, Show::Bytes), value(row, Column::bout, Show::Bytes));
+    let (from, to) = (
+        value(row, Column::bin, NumberFormat::Bytes),
+        value(row, Column::bout, NumberFormat::Bytes),
+    );
     tip(&format!("{from} <small>in</small> {to} <small>out</small>"), &lines)
 }
 
-fn responses(row: &Row) -> String {
+fn responses(row: &StatsRow) -> String {
     if row.get(Column::hrsp_2xx).is_none() {
         return String::new();
     }
@@ -253,7 +256,7 @@ fn responses(row: &Row) -> String {
         );
         at += width;
     }
-    let lines = CODES.map(|(name, column)| (name, value(row, column, Show::Full)));
+    let lines = CODES.map(|(name, column)| (name, value(row, column, NumberFormat::Full)));
     let columns = CODES.map(|(_, column)| column);
     let bar = format!(
         "<svg class=\"mix\" viewBox=\"0 0 100 6\" preserveAspectRatio=\"none\" \
@@ -267,41 +270,42 @@ fn percent(part: u64, all: u64) -> f64 {
     part as f64 * 100.0 / all.max(1) as f64
 }
 
-fn errors(row: &Row) -> String {
+fn errors(row: &StatsRow) -> String {
     let columns = [Column::ereq, Column::econ, Column::eresp, Column::dreq, Column::dresp];
     let lines = [
-        ("bad requests", value(row, Column::ereq, Show::Full)),
-        ("failed connects", value(row, Column::econ, Show::Full)),
-        ("failed responses", value(row, Column::eresp, Show::Full)),
-        ("denied requests", value(row, Column::dreq, Show::Full)),
-        ("denied responses", value(row, Column::dresp, Show::Full)),
-        ("denied connections", value(row, Column::dcon, Show::Full)),
-        ("denied sessions", value(row, Column::dses, Show::Full)),
-        ("given up by clients", value(row, Column::cli_abrt, Show::Full)),
-        ("given up by servers", value(row, Column::srv_abrt, Show::Full)),
-        ("failed handshakes", value(row, Column::ssl_failed_handshake, Show::Full)),
+        ("bad requests", value(row, Column::ereq, NumberFormat::Full)),
+        ("failed connects", value(row, Column::econ, NumberFormat::Full)),
+        ("failed responses", value(row, Column::eresp, NumberFormat::Full)),
+        ("denied requests", value(row, Column::dreq, NumberFormat::Full)),
+        ("denied responses", value(row, Column::dresp, NumberFormat::Full)),
+        ("denied connections", value(row, Column::dcon, NumberFormat::Full)),
+        ("denied sessions", value(row, Column::dses, NumberFormat::Full)),
+        ("aborted by clients", value(row, Column::cli_abrt, NumberFormat::Full)),
+        ("aborted by servers", value(row, Column::srv_abrt, NumberFormat::Full)),
+        ("failed handshakes", value(row, Column::ssl_failed_handshake, NumberFormat::Full)),
     ];
     tip(&sum(row, &columns, true), &lines)
 }
 
-fn retries(row: &Row) -> String {
+fn retries(row: &StatsRow) -> String {
     if row.get(Column::wretr).is_none() {
         return String::new();
     }
     let lines = [
-        ("again", value(row, Column::wretr, Show::Full)),
-        ("elsewhere", value(row, Column::wredis, Show::Full)),
+        ("again", value(row, Column::wretr, NumberFormat::Full)),
+        ("elsewhere", value(row, Column::wredis, NumberFormat::Full)),
     ];
     tip(&sum(row, &[Column::wretr, Column::wredis], false), &lines)
 }
 
-fn times(row: &Row) -> String {
+fn times(row: &StatsRow) -> String {
     if row.get(Column::ttime).is_none() {
         return String::new();
     }
     let pair = |mean, max| {
-        let (mean, max) = (value(row, mean, Show::Millis), value(row, max, Show::Millis));
-        format!("{mean}, at most {max}")
+        let (mean, max) =
+            (value(row, mean, NumberFormat::Millis), value(row, max, NumberFormat::Millis));
+        format!("mean {mean}, max {max}")
     };
     let lines = [
         ("queue", pair(Column::qtime, Column::qtime_max)),
@@ -309,10 +313,10 @@ fn times(row: &Row) -> String {
         ("response", pair(Column::rtime, Column::rtime_max)),
         ("all", pair(Column::ttime, Column::ttime_max)),
     ];
-    tip(&value(row, Column::ttime, Show::Millis), &lines)
+    tip(&value(row, Column::ttime, NumberFormat::Millis), &lines)
 }
 
-fn check(row: &Row) -> String {
+fn check(row: &StatsRow) -> String {
     let status = escape(row.word(Column::check_status)).into_owned();
     if status.is_empty() {
         return String::new();
@@ -324,34 +328,34 @@ fn check(row: &Row) -> String {
     let lines = [
         ("meaning", escape(row.word(Column::check_desc)).into_owned()),
         ("heard", escape(row.word(Column::last_chk)).into_owned()),
-        ("took", value(row, Column::check_duration, Show::Millis)),
-        ("failed", value(row, Column::chkfail, Show::Full)),
+        ("took", value(row, Column::check_duration, NumberFormat::Millis)),
+        ("failed", value(row, Column::chkfail, NumberFormat::Full)),
     ];
     tip(&format!("<span data-check>{status}{code}</span>"), &lines)
 }
 
-fn weight(row: &Row) -> String {
+fn weight(row: &StatsRow) -> String {
     match row.kind {
-        Kind::Server => {
+        RowKind::Server => {
             let lines = [
-                ("configured", value(row, Column::uweight, Show::Full)),
-                ("slow start, percent", value(row, Column::throttle, Show::Full)),
+                ("configured", value(row, Column::uweight, NumberFormat::Full)),
+                ("slow start, percent", value(row, Column::throttle, NumberFormat::Full)),
             ];
-            tip(&value(row, Column::weight, Show::Full), &lines)
+            tip(&value(row, Column::weight, NumberFormat::Full), &lines)
         }
-        Kind::Backend => {
+        RowKind::Backend => {
             let lines = [
-                ("active servers", value(row, Column::act, Show::Full)),
-                ("backup servers", value(row, Column::bck, Show::Full)),
+                ("active servers", value(row, Column::act, NumberFormat::Full)),
+                ("backup servers", value(row, Column::bck, NumberFormat::Full)),
             ];
-            tip(&value(row, Column::weight, Show::Full), &lines)
+            tip(&value(row, Column::weight, NumberFormat::Full), &lines)
         }
-        Kind::Frontend | Kind::Listener => String::new(),
+        RowKind::Frontend | RowKind::Listener => String::new(),
     }
 }
 
 fn put_actions(proxy: u32, out: &mut String) {
-    *out += "<div class=\"act\"><label>Chosen servers: <select name=\"action\">\
+    *out += "<div class=\"act\"><label>Selected servers: <select name=\"action\">\
              <option value=\"\">choose</option>";
     for (action, text) in ACTIONS {
         *out += &format!("<option value=\"{action}\">{text}</option>");
@@ -362,7 +366,7 @@ fn put_actions(proxy: u32, out: &mut String) {
     );
 }
 
-/// In the order of the cells, and how wide each of them is.
+/// Titles and widths, in the order of the cells.
 const TITLES: [(&str, &str); 11] = [
     ("Sessions", "mid"),
     ("A second", "mid"),
@@ -385,16 +389,16 @@ const CODES: [(&str, Column); 5] = [
     ("5xx", Column::hrsp_5xx),
 ];
 
-/// What can be done with servers, by HAProxy's names.
+/// Actions on servers, with HAProxy's names.
 const ACTIONS: &[(&str, &str)] = &[
-    ("ready", "Make ready"),
+    ("ready", "Set state to READY"),
     ("drain", "Drain"),
-    ("maint", "Put into maintenance"),
+    ("maint", "Set state to MAINT"),
     ("shutdown", "Shut down sessions"),
-    ("dhlth", "Stop checks"),
-    ("ehlth", "Go on with checks"),
+    ("dhlth", "Disable health checks"),
+    ("ehlth", "Enable health checks"),
     ("hrunn", "Health: up"),
-    ("hnolb", "Health: no balancing"),
+    ("hnolb", "Health: force NOLB"),
     ("hdown", "Health: down"),
 ];
 

@@ -5,17 +5,17 @@ use fulmar_proxy::balance::{Health, Member};
 use fulmar_proxy::{Counter, LiveBackend, Rate};
 
 use super::super::columns::Column;
-use super::super::kind::Kind;
+use super::super::kind::RowKind;
 use super::super::process::Moment;
-use super::super::value::Row;
+use super::super::value::StatsRow;
 use super::total::{ANSWERS, REQUESTS};
 use super::{Http1, Total, mode_name};
 
 /// The row `BACKEND`.
-pub(super) fn backend_row(it: &LiveBackend, moment: Moment) -> Row {
+pub(super) fn backend_row(it: &LiveBackend, moment: Moment) -> StatsRow {
     let config = &*it.config;
     let total = Total(&it.counters);
-    let mut row = Row::new(Kind::Backend, (&config.name, "BACKEND"), (config.id, 0));
+    let mut row = StatsRow::new(RowKind::Backend, (&config.name, "BACKEND"), (config.id, 0));
     row.small(Column::qcur, it.group.queued());
     row.small(Column::qmax, total.peak(Counter::Queued));
     row.small(Column::scur, total.get(Counter::Sessions));
@@ -42,8 +42,8 @@ pub(super) fn backend_row(it: &LiveBackend, moment: Moment) -> Row {
     row
 }
 
-/// Connections to its servers, all together.
-fn put_connections(row: &mut Row, it: &LiveBackend) {
+/// Connections to all servers of the backend.
+fn put_connections(row: &mut StatsRow, it: &LiveBackend) {
     let all = |counter| it.servers.iter().map(|server| Total(&server.counters).get(counter)).sum();
     row.large(Column::connect, all(Counter::ConnectsTried));
     row.large(Column::reuse, all(Counter::Reuses));
@@ -58,7 +58,7 @@ fn put_connections(row: &mut Row, it: &LiveBackend) {
     Total(&it.counters).put_protocols(row, it.config.mode, &connections);
 }
 
-fn put_servers(row: &mut Row, it: &LiveBackend, moment: Moment) {
+fn put_servers(row: &mut StatsRow, it: &LiveBackend, moment: Moment) {
     let members = it.group.members();
     let in_use = (0..members.len()).filter(|at| it.group.is_in_use(*at)).map(|at| &members[at]);
     let (now, full) =
@@ -75,15 +75,15 @@ fn put_servers(row: &mut Row, it: &LiveBackend, moment: Moment) {
     put_changes(row, it, moment);
 }
 
-/// A backend has been up or down since its last server changed.
-fn put_changes(row: &mut Row, it: &LiveBackend, moment: Moment) {
+/// The time of the backend's last change: that of the latest change of a server.
+fn put_changes(row: &mut StatsRow, it: &LiveBackend, moment: Moment) {
     let members = it.group.members();
     let changed = members.iter().map(|member| member.record().changed_since(moment.began)).max();
     let since = moment.now.saturating_duration_since(changed.unwrap_or(moment.began));
     let downs = members.iter().map(|member| member.record().downs).sum();
     row.small(Column::lastchg, since.as_secs());
     row.large(Column::chkdown, downs);
-    // Without a server for no longer than the server that was down the shortest.
+    // The backend is down at most as long as the server with the shortest downtime.
     let down_for = |member: &Member| {
         member.record().downtime(moment.now, member.health() == Health::Down).as_secs()
     };

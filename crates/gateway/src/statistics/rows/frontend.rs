@@ -6,17 +6,17 @@ use fulmar_haproxy::model::{Bind, Mode};
 use fulmar_proxy::{Counter, Counters, LiveFrontend, Rate};
 
 use super::super::columns::Column;
-use super::super::kind::Kind;
+use super::super::kind::RowKind;
 use super::super::process::{Moment, Process};
-use super::super::value::Row;
+use super::super::value::StatsRow;
 use super::total::{ANSWERS, REQUESTS};
 use super::{Http1, Total, bind_text, mode_name};
 
 /// The row `FRONTEND`.
-pub(super) fn frontend_row(it: &LiveFrontend, process: &Process, moment: Moment) -> Row {
+pub(super) fn frontend_row(it: &LiveFrontend, process: &Process, moment: Moment) -> StatsRow {
     let config = &*it.config;
     let total = Total(&it.counters);
-    let mut row = Row::new(Kind::Frontend, (&config.name, "FRONTEND"), (config.id, 0));
+    let mut row = StatsRow::new(RowKind::Frontend, (&config.name, "FRONTEND"), (config.id, 0));
     put_traffic(&mut row, total);
     let most = it.connections_max.get().unwrap_or_else(|| process.connections_max());
     row.small(Column::slim, most);
@@ -49,9 +49,10 @@ pub(super) fn frontend_row(it: &LiveFrontend, process: &Process, moment: Moment)
 }
 
 /// The row of a listener.
-pub(super) fn listener_row(it: &LiveFrontend, bind: &Bind, counters: &[Counters]) -> Row {
+pub(super) fn listener_row(it: &LiveFrontend, bind: &Bind, counters: &[Counters]) -> StatsRow {
     let config = &*it.config;
-    let mut row = Row::new(Kind::Listener, (&config.name, &bind.name), (config.id, bind.id));
+    let mut row =
+        StatsRow::new(RowKind::Listener, (&config.name, &bind.name), (config.id, bind.id));
     put_traffic(&mut row, Total(counters));
     row.small(Column::slim, bind.connections_max.unwrap_or(0));
     row.text(Column::status, if status(it) == "PAUSED" { "WAITING" } else { "OPEN" });
@@ -60,7 +61,7 @@ pub(super) fn listener_row(it: &LiveFrontend, bind: &Bind, counters: &[Counters]
     row
 }
 
-fn put_traffic(row: &mut Row, total: Total<'_>) {
+fn put_traffic(row: &mut StatsRow, total: Total<'_>) {
     row.small(Column::scur, total.get(Counter::Sessions));
     row.small(Column::smax, total.peak(Counter::Sessions));
     total.put(row, TRAFFIC);

@@ -6,27 +6,27 @@ use fulmar_proxy::balance::{Admin, Health, Member};
 use fulmar_proxy::{CheckState, Counter, Inherited, Live, LiveBackend, LiveServer, Rate};
 
 use super::super::columns::Column;
-use super::super::kind::Kind;
+use super::super::kind::RowKind;
 use super::super::process::Moment;
-use super::super::value::Row;
+use super::super::value::StatsRow;
 use super::{Total, mode_name};
 
-/// What is told of the state of a server.
+/// The state of a server.
 #[derive(Clone, Debug)]
-pub struct State {
+pub struct ServerStatus {
     admin: Admin,
-    /// What is wanted of those whom it follows.
+    /// State inherited from tracked servers.
     inherited: Inherited,
     health: Health,
     is_checked: bool,
-    /// Whom it follows, as `backend/server`.
+    /// The tracked server, as `backend/server`.
     leader: Option<String>,
     score: u32,
     limits: (u32, u32), // rise, fall
 }
 
-impl State {
-    /// As it is now.
+impl ServerStatus {
+    /// The current state.
     pub fn of(live: &Live, backend: BackendId, at: usize) -> Self {
         let it = &live.backends[backend.0];
         let (server, member) = (&it.servers[at], &it.group.members()[at]);
@@ -39,17 +39,17 @@ impl State {
         Self { admin, inherited, health, is_checked, leader, score, limits }
     }
 
-    /// An operator has taken it out, or one whom it follows.
+    /// True if an operator has put it, or a tracked server, into maintenance.
     pub fn is_maintenance(&self) -> bool {
         self.admin == Admin::Maintenance || self.inherited.is_maintenance
     }
 
-    /// It serves, or would.
+    /// True if it is usable, or would be without an operator's decision.
     pub fn is_up(&self) -> bool {
         !self.is_maintenance() && self.health != Health::Down
     }
 
-    /// As the column `status` shows it.
+    /// The value of the column `status`.
     pub fn text(&self) -> String {
         let (rise, fall) = self.limits;
         let is_falling = self.is_checked && self.score + 1 < rise + fall;
@@ -82,12 +82,13 @@ pub(super) fn server_row(
     backend: &LiveBackend,
     server: &LiveServer,
     member: &Member,
-    state: &State,
+    state: &ServerStatus,
     moment: Moment,
-) -> Row {
+) -> StatsRow {
     let (proxy, config) = (&*backend.config, &*server.config);
     let total = Total(&server.counters);
-    let mut row = Row::new(Kind::Server, (&proxy.name, &config.name), (proxy.id, config.id));
+    let mut row =
+        StatsRow::new(RowKind::Server, (&proxy.name, &config.name), (proxy.id, config.id));
     row.small(Column::qcur, member.queued());
     row.small(Column::qmax, total.peak(Counter::Queued));
     row.small(Column::scur, member.sessions());
@@ -119,7 +120,7 @@ pub(super) fn server_row(
     row
 }
 
-fn put_state(row: &mut Row, member: &Member, state: &State) {
+fn put_state(row: &mut StatsRow, member: &Member, state: &ServerStatus) {
     row.text(Column::status, &state.text());
     if let Some(leader) = &state.leader {
         row.text(Column::tracked, leader);
@@ -133,8 +134,14 @@ fn put_state(row: &mut Row, member: &Member, state: &State) {
     row.small(Column::bck, u32::from(member.is_backup()));
 }
 
-/// What has become of it: since when, how often, and for how long it was down.
-fn put_changes(row: &mut Row, server: &LiveServer, member: &Member, state: &State, moment: Moment) {
+/// The time of the last change, the number of changes, and the downtime.
+fn put_changes(
+    row: &mut StatsRow,
+    server: &LiveServer,
+    member: &Member,
+    state: &ServerStatus,
+    moment: Moment,
+) {
     let record = member.record();
     let changed = record.changed_since(moment.began);
     row.small(Column::lastchg, moment.now.saturating_duration_since(changed).as_secs());
@@ -150,8 +157,8 @@ fn put_changes(row: &mut Row, server: &LiveServer, member: &Member, state: &Stat
     row.small(Column::downtime, down_for.as_secs());
 }
 
-/// How its last check ended.
-fn put_check(row: &mut Row, server: &LiveServer, state: &State) {
+/// The result of the last check.
+fn put_check(row: &mut StatsRow, server: &LiveServer, state: &ServerStatus) {
     if !state.is_checked || state.is_maintenance() {
         return;
     }
@@ -171,7 +178,7 @@ fn put_check(row: &mut Row, server: &LiveServer, state: &State) {
     row.small(Column::check_health, score);
 }
 
-fn put_connections(row: &mut Row, server: &LiveServer, member: &Member) {
+fn put_connections(row: &mut StatsRow, server: &LiveServer, member: &Member) {
     let idle = Total(&server.counters).get(Counter::IdleConnections);
     row.small(Column::srv_icur, idle);
     if let Some(max) = server.config.idle_max {
@@ -183,7 +190,7 @@ fn put_connections(row: &mut Row, server: &LiveServer, member: &Member) {
     row.small(Column::need_conn_est, u64::from(member.sessions()));
 }
 
-/// A server's address: the one that it was given at run time, or the configured one.
+/// A server's address: the one set at run time, or the configured one.
 pub fn address_text(server: &Server, member: &Member) -> String {
     match (member.address(), &server.address) {
         (Some(address), _) => address.to_string(),

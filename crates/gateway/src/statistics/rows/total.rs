@@ -5,32 +5,31 @@ use fulmar_proxy::{Counter, Counters, Rate, Timing, sum};
 
 use super::super::columns::Column;
 use super::super::process::Moment;
-use super::super::value::{Row, Value};
+use super::super::value::{StatsRow, StatsValue};
 
 /// The counters of all threads for one frontend, listener, backend or server.
 #[derive(Clone, Copy, Debug)]
 pub struct Total<'a>(pub &'a [Counters]);
 
 impl Total<'_> {
-    /// The sum. A gauge goes up in one thread and down in another: what looks negative while
-    /// both happen is nothing.
+    /// The sum. A gauge may be increased by one thread and decreased by another; a sum that is
+    /// negative meanwhile counts as 0.
     pub fn get(self, counter: Counter) -> u64 {
         let value = sum(self.0, counter);
         if value > u64::MAX / 2 { 0 } else { value }
     }
 
-    /// The most that there have been at a time: exact with one thread, and otherwise an upper
-    /// bound, for each thread keeps its own.
+    /// The maximum: exact with one thread, otherwise an upper bound, since each thread has its own.
     pub fn peak(self, counter: Counter) -> u64 {
         self.0.iter().map(|it| it.peak(counter)).sum()
     }
 
-    /// In the last second.
+    /// Events in the last second.
     pub fn rate(self, rate: Rate, moment: Moment) -> u64 {
         self.0.iter().map(|it| it.rate(rate, moment.millis)).sum()
     }
 
-    /// The most in a second; an upper bound, as with peaks.
+    /// The maximum per second: an upper bound, as for [`Total::peak`].
     pub fn rate_max(self, rate: Rate) -> u64 {
         self.0.iter().map(|it| it.rate_max(rate)).sum()
     }
@@ -54,36 +53,35 @@ impl Total<'_> {
         }
     }
 
-    /// Counters into columns of 64 bits.
-    pub(super) fn put(self, row: &mut Row, pairs: &[(Column, Counter)]) {
+    /// Writes counters to columns of 64 bits.
+    pub(super) fn put(self, row: &mut StatsRow, pairs: &[(Column, Counter)]) {
         for (column, counter) in pairs {
             row.large(*column, self.get(*counter));
         }
     }
 
-    /// Responses by their status.
-    pub(super) fn put_responses(self, row: &mut Row) {
+    /// Responses by class of status codes.
+    pub(super) fn put_responses(self, row: &mut StatsRow) {
         self.put(row, RESPONSES);
     }
 
-    /// The four times, as means and maxima, and the last session: of servers and backends.
-    pub(super) fn put_times(self, row: &mut Row, moment: Moment) {
-        row.set(Column::lastsess, Value::S32(self.last_session(moment)));
+    /// The four times, as means and maxima, and the last session: for servers and backends.
+    pub(super) fn put_times(self, row: &mut StatsRow, moment: Moment) {
+        row.set(Column::lastsess, StatsValue::S32(self.last_session(moment)));
         for (timing, mean, max) in TIMES {
             row.small(*mean, self.mean(*timing));
             row.small(*max, self.longest(*timing));
         }
     }
 
-    /// What everybody has: errors of the proxy, TLS.
-    pub(super) fn put_common(self, row: &mut Row) {
+    /// Columns of all objects: internal errors, TLS.
+    pub(super) fn put_common(self, row: &mut StatsRow) {
         self.put(row, COMMON);
     }
 
-    /// What HTTP has beside requests: of frontends and backends. HTTP/2 is not spoken, nothing is
-    /// compressed and nothing cached: those columns are 0.
-    /// In mode tcp, all are.
-    pub(super) fn put_protocols(self, row: &mut Row, mode: Mode, http: &Http1) {
+    /// HTTP columns other than requests: for frontends and backends. There is no HTTP/2,
+    /// compression or cache here: those columns are 0. In mode tcp, all columns are 0.
+    pub(super) fn put_protocols(self, row: &mut StatsRow, mode: Mode, http: &Http1) {
         ABSENT.iter().for_each(|column| row.large(*column, 0));
         let is_http = u64::from(mode == Mode::Http);
         let requests = self.get(Counter::Requests);
@@ -103,8 +101,7 @@ impl Total<'_> {
     }
 }
 
-/// Connections of HTTP/1, and what they carry: a frontend receives from clients, a backend from
-/// servers.
+/// HTTP/1 connections and their bytes: a frontend receives from clients, a backend from servers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Http1 {
     pub(super) open: u64,
@@ -114,11 +111,11 @@ pub(super) struct Http1 {
     pub(super) sent: Traffic,
 }
 
-/// What is counted of one direction.
+/// Counters of one direction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Traffic {
     bytes: Counter,
-    /// Of these, those that nobody has seen.
+    /// Spliced bytes: these never enter user space.
     piped: Counter,
 }
 

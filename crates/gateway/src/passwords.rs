@@ -1,16 +1,16 @@
-//! Passwords of users, in clear or as crypt(5) keeps them.
+//! Passwords of users, in plain text or as crypt(5) hashes.
 //!
-//! A hash is computed on the thread that asks, at each request, as HAProxy does: it is to be one that
-//! takes milliseconds.
+//! As in HAProxy, a hash is computed on the thread of the request, for every request. Use hashes
+//! that take milliseconds.
 
 use fulmar_haproxy::model::Secret;
 use sha_crypt::{PasswordVerifier, ShaCrypt};
 use sha2::{Digest, Sha256};
 
-/// True if the password is that of the user; a hash of an unknown kind is nobody's.
+/// True if the password is the user's. A hash of an unknown kind never matches.
 pub(crate) fn matches(secret: &Secret, password: &str) -> bool {
     match secret {
-        // Of digests it tells nothing how long it took to find where they differ.
+        // Digests are compared: the time of the comparison reveals nothing about the password.
         Secret::Clear(known) => Sha256::digest(known) == Sha256::digest(password),
         Secret::Crypt(hash) if hash.starts_with("$2") => {
             bcrypt::verify(password, hash).unwrap_or(false)

@@ -1,4 +1,4 @@
-//! `stats socket` lines at work: what is listened on, and the thread behind it.
+//! The `stats socket` lines: their listeners, and the thread that serves them.
 
 use std::io;
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use fulmar_host::{Crew, Listen, Worker};
 use fulmar_proxy::Live;
 use fulmar_sys as sys;
 
-use super::shown::Certificates;
-use super::{Runtime, World};
+use super::certificate_store::CertificateStore;
+use super::{Runtime, RuntimeContext};
 use crate::statistics::Process;
 
-/// The thread that answers at runtime sockets.
+/// The thread that serves runtime sockets.
 pub(crate) struct Consoles {
     pub(crate) live: Arc<Live>,
     pub(crate) process: Arc<Process>,
-    pub(crate) certificates: Arc<Certificates>,
+    pub(crate) certificates: Arc<CertificateStore>,
 }
 
 impl Crew for Consoles {
@@ -28,8 +28,8 @@ impl Crew for Consoles {
 
     fn make(&self, worker: &Worker) -> io::Result<Runtime> {
         let (live, process) = (Arc::clone(&self.live), Arc::clone(&self.process));
-        let world = World::new(live, process, Arc::clone(&self.certificates));
-        Ok(Runtime::new(sys::now(), world, worker.stop()))
+        let context = RuntimeContext::new(live, process, Arc::clone(&self.certificates));
+        Ok(Runtime::new(sys::now(), context, worker.stop()))
     }
 
     fn add_listener(&self, engine: &mut Runtime, worker: &Worker, listener: ListenerId) {
@@ -38,7 +38,7 @@ impl Crew for Consoles {
     }
 
     fn set_waker(&self, engine: &mut Runtime, _: &Worker, waker: Waker) {
-        engine.world().set_wake(Box::new(move || waker.wake()));
+        engine.context().set_wake(Box::new(move || waker.wake()));
     }
 
     fn is_done(&self, engine: &Runtime, _: &Worker) -> bool {
@@ -48,10 +48,10 @@ impl Crew for Consoles {
     fn finish(&self, _: &mut Runtime) {}
 }
 
-/// What the `stats socket` lines listen on, in the order of the text.
+/// The listeners of the `stats socket` lines, in order.
 ///
 /// # Errors
-/// A descriptor that was to be inherited is not there.
+/// A descriptor to be inherited does not exist.
 pub(crate) fn listens(config: &Config) -> io::Result<Vec<Listen>> {
     config.global.stats_sockets.iter().map(listen).collect()
 }
@@ -68,5 +68,5 @@ fn listen(socket: &StatsSocket) -> io::Result<Listen> {
     Ok(listen.permissions(socket.permissions.unwrap_or(PERMISSIONS)))
 }
 
-/// Its owner alone may connect, unless `mode` says otherwise: that takes the right to write.
+/// Without `mode`, only the owner may connect: that needs write permission.
 const PERMISSIONS: u32 = 0o755;

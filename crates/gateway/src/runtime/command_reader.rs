@@ -1,45 +1,45 @@
-//! From bytes to commands: one to a line, or several with `;` between them; words are parted by
-//! blanks, and a backslash takes the meaning from what follows it. Behind a line that ends with `<<`
-//! stands a payload: lines, up to one that is empty.
+//! Splits input into commands: one per line, or several separated by `;`. Words are separated by
+//! blanks; a backslash escapes the next character. After a line that ends with `<<`, a payload
+//! follows: lines up to an empty one.
 
-/// What has been received and not been understood yet.
+/// Received input without complete commands yet.
 #[derive(Debug, Default)]
-pub(crate) struct Lines {
+pub(crate) struct CommandReader {
     bytes: Vec<u8>,
     taken: usize, // of `bytes`
 }
 
 /// A command.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Asked {
-    pub(crate) words: Words,
-    /// What stood behind `<<`.
+pub(crate) struct CommandLine {
+    pub(crate) words: CommandWords,
+    /// The lines after `<<`.
     pub(crate) payload: Option<String>,
 }
 
-/// What a command is made of.
-pub(crate) type Words = Vec<String>;
+/// The words of a command.
+pub(crate) type CommandWords = Vec<String>;
 
-/// More has come without the end of a line than any line has.
+/// A line or payload exceeds its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
-impl Lines {
-    /// More bytes.
+impl CommandReader {
+    /// Adds input.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.bytes.drain(..self.taken);
         self.taken = 0;
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next command, once its end is there. The words of an empty one are none.
-    pub(crate) fn next(&mut self) -> Result<Option<Asked>, TooLong> {
+    /// The next complete command. An empty command has no words.
+    pub(crate) fn next(&mut self) -> Result<Option<CommandLine>, TooLong> {
         let rest = &self.bytes[self.taken..];
         let Some(len) = end(rest) else {
             return if rest.len() > LINE_SIZE_MAX { Err(TooLong) } else { Ok(None) };
         };
         let words = words(&String::from_utf8_lossy(&rest[..len]));
-        let mut asked = Asked { words, payload: None };
+        let mut asked = CommandLine { words, payload: None };
         let mut taken = len + 1;
         if rest[len] == b'\n' && asked.words.last().is_some_and(|word| word == PAYLOAD) {
             let behind = &rest[taken..];
@@ -55,13 +55,13 @@ impl Lines {
         Ok(Some(asked))
     }
 
-    /// True if there is the beginning of another command.
+    /// True if there is an incomplete command.
     pub(crate) fn has_more(&self) -> bool {
         self.taken < self.bytes.len()
     }
 }
 
-/// Where a command ends: at `;` or the end of its line.
+/// The end of a command: `;` or the end of its line.
 fn end(bytes: &[u8]) -> Option<usize> {
     let mut escaped = false;
     bytes.iter().position(|byte| {
@@ -71,7 +71,7 @@ fn end(bytes: &[u8]) -> Option<usize> {
     })
 }
 
-/// How long a payload is, up to the empty line behind it.
+/// Length of a payload, up to the empty line after it.
 fn payload(bytes: &[u8]) -> Option<usize> {
     if bytes.first() == Some(&b'\n') {
         return Some(0);
@@ -79,8 +79,8 @@ fn payload(bytes: &[u8]) -> Option<usize> {
     bytes.windows(2).position(|two| two == b"\n\n").map(|at| at + 1)
 }
 
-fn words(line: &str) -> Words {
-    let mut words = Words::new();
+fn words(line: &str) -> CommandWords {
+    let mut words = CommandWords::new();
     let (mut word, mut escaped) = (None, false);
     for letter in line.trim_end_matches('\r').chars() {
         match letter {
@@ -98,17 +98,17 @@ fn words(line: &str) -> Words {
 }
 
 const PAYLOAD: &str = "<<";
-/// A certificate with a long chain is far shorter.
+/// Far longer than a certificate with a long chain.
 const PAYLOAD_SIZE_MAX: usize = 256 * 1024;
-/// As long as HAProxy takes them (`tune.bufsize`).
+/// HAProxy's default (`tune.bufsize`).
 const LINE_SIZE_MAX: usize = 16 * 1024;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn all(chunks: &[&[u8]]) -> Vec<Words> {
-        let mut lines = Lines::default();
+    fn all(chunks: &[&[u8]]) -> Vec<CommandWords> {
+        let mut lines = CommandReader::default();
         let mut out = Vec::new();
         for chunk in chunks {
             lines.push(chunk);
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn commands_are_found_however_they_arrive() {
         for (text, commands) in TABLE {
-            let expected: Vec<Words> =
+            let expected: Vec<CommandWords> =
                 commands.iter().map(|it| it.iter().map(|it| (*it).to_owned()).collect()).collect();
             let bytes = text.as_bytes();
             assert_eq!(all(&[bytes]), expected, "{text:?}");
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_line_without_an_end_is_given_up() {
-        let mut lines = Lines::default();
+        let mut lines = CommandReader::default();
         lines.push(&[b'x'; LINE_SIZE_MAX]);
         assert_eq!(lines.next(), Ok(None));
         lines.push(b"xx");

@@ -1,4 +1,4 @@
-//! What commands are about, and what they answer.
+//! What commands act on, and their replies.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,34 +8,34 @@ use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::{Level, StatsSocket};
 use fulmar_proxy::{Answer, Hearer, Live, LiveBackend, LiveServer, Order, Wake};
 
-use super::shown::Certificates;
+use super::certificate_store::CertificateStore;
 use crate::statistics::Process;
 use crate::statistics::change::{find_backend, find_server};
 use crate::statistics::process::Moment;
 
-/// What commands are about.
+/// What commands act on.
 #[derive(Clone)]
-pub struct World {
+pub struct RuntimeContext {
     /// The proxy.
     pub live: Arc<Live>,
     /// The process.
     pub process: Arc<Process>,
-    pub(super) certificates: Arc<Certificates>,
-    news: Arc<Mutex<Vec<(u64, Answer)>>>, // of which console
+    pub(super) certificates: Arc<CertificateStore>,
+    news: Arc<Mutex<Vec<(u64, Answer)>>>, // with the connection each belongs to
     wake: Arc<Mutex<Option<Wake>>>,
 }
 
-impl World {
-    /// Of this proxy, in this process.
+impl RuntimeContext {
+    /// For this proxy in this process.
     pub(crate) fn new(
         live: Arc<Live>,
         process: Arc<Process>,
-        certificates: Arc<Certificates>,
+        certificates: Arc<CertificateStore>,
     ) -> Self {
         Self { live, process, certificates, news: Arc::default(), wake: Arc::default() }
     }
 
-    /// What wakes the thread that answers.
+    /// Sets the function that wakes the runtime thread.
     pub fn set_wake(&self, wake: Wake) {
         *self.wake.lock().unwrap_or_else(PoisonError::into_inner) = Some(wake);
     }
@@ -48,8 +48,13 @@ impl World {
         Moment::new(now, &self.live, &self.process)
     }
 
-    /// Asks a thread; what it says comes by [`World::take_news`].
-    pub(super) fn ask(&self, thread: usize, console: u64, order: impl FnOnce(Hearer) -> Order) {
+    /// Sends a request to a thread. [`RuntimeContext::take_answers`] returns the reply.
+    pub(super) fn send_request(
+        &self,
+        thread: usize,
+        console: u64,
+        order: impl FnOnce(Hearer) -> Order,
+    ) {
         let (news, wake) = (Arc::clone(&self.news), Arc::clone(&self.wake));
         let hear = move |answer| {
             news.lock().unwrap_or_else(PoisonError::into_inner).push((console, answer));
@@ -60,90 +65,91 @@ impl World {
         self.live.order(thread, order(Hearer(Arc::new(hear))));
     }
 
-    pub(super) fn take_news(&self) -> Vec<(u64, Answer)> {
+    pub(super) fn take_answers(&self) -> Vec<(u64, Answer)> {
         std::mem::take(&mut *self.news.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// `backend/server`: by names or, behind `#`, by numbers.
-    pub(super) fn server(&self, name: Option<&String>) -> Result<Place<'_>, &'static str> {
+    /// Parses `backend/server`: names or, after `#`, numbers.
+    pub(super) fn server(&self, name: Option<&String>) -> Result<ServerRef<'_>, &'static str> {
         let both = name.and_then(|name| name.split_once('/'));
         let (backend, name) = both.ok_or("Require 'backend/server'.\n")?;
         let id = find_backend(&self.live, backend).ok_or("No such backend.\n")?;
         let backend = &self.live.backends[id.0];
         let at = find_server(backend, name).ok_or("No such server.\n")?;
-        Ok(Place { id, at, backend, server: &backend.servers[at] })
+        Ok(ServerRef { id, at, backend, server: &backend.servers[at] })
     }
 }
 
-impl fmt::Debug for World {
+impl fmt::Debug for RuntimeContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("World").finish_non_exhaustive()
+        f.debug_struct("RuntimeContext").finish_non_exhaustive()
     }
 }
 
 /// A server that a command names.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'a> {
+pub(super) struct ServerRef<'a> {
     pub(super) id: BackendId,
     pub(super) at: usize,
     pub(super) backend: &'a LiveBackend,
     pub(super) server: &'a LiveServer,
 }
 
-/// Who asks.
+/// The connection that sent a command.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asker {
-    /// Whose answer it is.
+pub(crate) struct ConsoleSettings {
+    /// Its key.
     pub(super) console: u64,
-    /// What it may do.
+    /// Its level.
     pub(super) level: Level,
-    /// It sees prompts, and stays.
+    /// It has a prompt and stays open.
     pub(super) interactive: bool,
-    /// Silent for so long, it is closed.
+    /// Its idle timeout.
     pub(super) timeout: Duration,
 }
 
-/// What comes of a command. An empty line follows whatever is said.
-pub(super) enum Reply {
-    /// This.
+/// Reply to a command. An empty line follows.
+pub(super) enum CommandReply {
+    /// A complete text.
     Text(String),
-    /// Pieces, until there is none.
+    /// Text in pieces, until there are no more.
     Pieces(Pieces),
-    /// Another thread's answer, and what is made of it.
-    News(Listener),
-    /// Nothing more.
+    /// Waits for another thread's reply, and converts it.
+    Deferred(AnswerHandler),
+    /// Closes the connection.
     Quit,
 }
 
-impl Reply {
+impl CommandReply {
     pub(super) fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
     }
 
-    /// Nothing but the empty line: it is done.
+    /// An empty reply: success.
     pub(super) fn done() -> Self {
         Self::Text(String::new())
     }
 }
 
-impl From<&str> for Reply {
+impl From<&str> for CommandReply {
     fn from(text: &str) -> Self {
         Self::text(text)
     }
 }
 
-/// Makes the next piece of an answer; false: there was none left.
-pub(super) type Pieces = Box<dyn FnMut(&World, Instant, &mut String) -> bool + Send>;
+/// Appends the next piece of a reply; returns false if there are no more.
+pub(super) type Pieces = Box<dyn FnMut(&RuntimeContext, Instant, &mut String) -> bool + Send>;
 
-/// Makes a reply of another thread's answer.
-pub(super) type Listener = Box<dyn FnOnce(&World, Asker, Answer, &mut String) -> Reply + Send>;
+/// Converts another thread's reply.
+pub(super) type AnswerHandler =
+    Box<dyn FnOnce(&RuntimeContext, ConsoleSettings, Answer, &mut String) -> CommandReply + Send>;
 
-impl fmt::Debug for Reply {
+impl fmt::Debug for CommandReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Text(_) => "Text",
             Self::Pieces(_) => "Pieces",
-            Self::News(_) => "News",
+            Self::Deferred(_) => "News",
             Self::Quit => "Quit",
         })
     }

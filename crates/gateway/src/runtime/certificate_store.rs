@@ -1,4 +1,4 @@
-//! The certificates of listeners, and those that are to replace them.
+//! The certificates of listeners, and started replacements.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,23 +7,23 @@ use std::sync::{Mutex, PoisonError};
 use bytes::Bytes;
 use fulmar_tls::{ConfigError, Pem, ServerOptions, ServerTls};
 
-use crate::doors::has_key;
+use crate::bind::has_key;
 
-/// What listeners show, by the files that it came from.
+/// The certificates of the listeners, by file.
 #[derive(Debug, Default)]
-pub(crate) struct Certificates {
-    /// Of each listener with TLS: the files of its identities, in their order.
+pub(crate) struct CertificateStore {
+    /// Each listener with TLS, and the files of its identities, in order.
     shown: Vec<(ServerTls, Vec<PathBuf>)>,
-    /// What is to take a file's place.
-    begun: Mutex<BTreeMap<PathBuf, Bytes>>,
+    /// Started transactions: the new contents of files.
+    with_transactions: Mutex<BTreeMap<PathBuf, Bytes>>,
 }
 
-impl Certificates {
+impl CertificateStore {
     pub(crate) fn new(shown: Vec<(ServerTls, Vec<PathBuf>)>) -> Self {
-        Self { shown, begun: Mutex::default() }
+        Self { shown, with_transactions: Mutex::default() }
     }
 
-    /// How listeners would be set up with this in a file's place.
+    /// The listeners' identities with the file's contents replaced.
     pub(super) fn with<'a>(
         &'a self,
         file: &'a Path,
@@ -45,13 +45,16 @@ impl Certificates {
         })
     }
 
-    /// True if it can be shown.
-    pub(super) fn try_out(&self, file: &Path, pem: &Bytes) -> Result<(), ConfigError> {
+    /// Checks that the listeners can use the new contents.
+    pub(super) fn check_contents(&self, file: &Path, pem: &Bytes) -> Result<(), ConfigError> {
         self.with(file, pem).try_for_each(|(_, options)| ServerTls::new(options).map(drop))
     }
 
-    pub(super) fn begun<R>(&self, act: impl FnOnce(&mut BTreeMap<PathBuf, Bytes>) -> R) -> R {
-        act(&mut self.begun.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(super) fn with_transactions<R>(
+        &self,
+        act: impl FnOnce(&mut BTreeMap<PathBuf, Bytes>) -> R,
+    ) -> R {
+        act(&mut self.with_transactions.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(super) fn files(&self) -> Vec<&PathBuf> {

@@ -10,27 +10,27 @@ use fulmar_host::{Crew, Driven, Worker};
 use fulmar_proxy::{Checks, Live, Proxy, Wake};
 use fulmar_sys as sys;
 
-use crate::doors::Door;
+use crate::bind::BindLayers;
 use crate::logs::Logs;
 use crate::statistics::{Process, Reports};
 
 /// Threads that serve clients.
 pub(crate) struct Proxies {
     pub(crate) live: Arc<Live>,
-    /// As many as there are listens, in their order.
-    pub(crate) doors: Vec<Door>,
+    /// One per listener, in the same order.
+    pub(crate) bind_layers: Vec<BindLayers>,
     pub(crate) logs: Logs,
     pub(crate) process: Arc<Process>,
-    pub(crate) roll: Roll,
+    pub(crate) wakers: ThreadWakers,
     pub(crate) loop_options: LoopOptions,
 }
 
-/// The wakers of the threads, until all are known.
+/// Wakers of the threads that have started so far.
 #[derive(Default)]
-pub(crate) struct Roll(Mutex<BTreeMap<usize, Waker>>);
+pub(crate) struct ThreadWakers(Mutex<BTreeMap<usize, Waker>>);
 
-impl Roll {
-    /// This thread's; once all are there, the threads can rouse each other.
+impl ThreadWakers {
+    /// Adds this thread's waker. When all are known, the threads can wake each other.
     fn enter(&self, live: &Live, thread: usize, waker: Waker) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.insert(thread, waker);
@@ -54,8 +54,8 @@ impl Crew for Proxies {
     }
 
     fn add_listener(&self, engine: &mut Proxy, worker: &Worker, listener: ListenerId) {
-        let door = &self.doors[worker.listen(listener)];
-        engine.add_listener(listener, door.bind, door.layers());
+        let layers = &self.bind_layers[worker.listen(listener)];
+        engine.add_listener(listener, layers.bind, layers.layers());
     }
 
     fn loop_options(&self) -> LoopOptions {
@@ -63,7 +63,7 @@ impl Crew for Proxies {
     }
 
     fn set_waker(&self, _: &mut Proxy, worker: &Worker, waker: Waker) {
-        self.roll.enter(&self.live, worker.number, waker);
+        self.wakers.enter(&self.live, worker.number, waker);
     }
 
     fn hear_driven(&self, worker: &Worker, driven: &Driven) {
@@ -77,7 +77,7 @@ impl Crew for Proxies {
     fn finish(&self, _: &mut Proxy) {}
 }
 
-/// The thread that looks after servers.
+/// The thread of health checks and name resolution.
 pub(crate) struct Checkers {
     pub(crate) live: Arc<Live>,
     pub(crate) logs: Logs,
@@ -92,14 +92,14 @@ impl Crew for Checkers {
     }
 
     fn add_listener(&self, _: &mut Checks, _: &Worker, _: ListenerId) {
-        unreachable!("it has none");
+        unreachable!("the checks have no listeners");
     }
 
     fn set_waker(&self, _: &mut Checks, _: &Worker, waker: Waker) {
         self.live.checks.set_wake(Box::new(move || waker.wake()));
     }
 
-    /// Whoever ends chooses among servers as they are known.
+    /// During a soft stop, checks continue: the remaining clients still need usable servers.
     fn is_done(&self, _: &Checks, worker: &Worker) -> bool {
         worker.stop().is_set()
     }

@@ -1,4 +1,4 @@
-//! A `bind` line at work: what to listen on, and what lies below each connection.
+//! A `bind` line at run time: the listener, and the layers below each connection.
 
 use std::path::PathBuf;
 
@@ -17,15 +17,15 @@ use fulmar_tls::{
 
 use crate::error::Error;
 
-/// What clients of one `bind` line find.
+/// Settings for the connections of one `bind` line.
 #[derive(Clone, Debug)]
-pub(crate) struct Door {
+pub(crate) struct BindLayers {
     pub(crate) bind: BindId,
     tls: Option<ServerTls>,
     accepts_proxy: bool,
 }
 
-impl Door {
+impl BindLayers {
     /// Reads certificates and keys.
     pub(crate) fn new(id: BindId, frontend: &Frontend, bind: &Bind) -> Result<Self, Error> {
         let tls = bind.tls.as_ref().map(tls).transpose().map_err(|error| Error::Tls {
@@ -36,19 +36,19 @@ impl Door {
         Ok(Self { bind: id, tls, accepts_proxy: bind.accepts_proxy })
     }
 
-    /// TLS toward its clients.
+    /// TLS of the clients.
     pub(crate) fn tls(&self) -> Option<&ServerTls> {
         self.tls.as_ref()
     }
 
-    /// What lies below each connection: a PROXY header, then TLS; nothing, if there is neither.
+    /// The layers below each connection: PROXY header, then TLS. `None` without both.
     pub(crate) fn layers(&self) -> Option<MakeLayer> {
         let (tls, accepts_proxy) = (self.tls.clone(), self.accepts_proxy);
         if tls.is_none() && !accepts_proxy {
             return None;
         }
         Some(Box::new(move |_| {
-            // Without randomness there is no session, and no connection either.
+            // Creating a session fails only without randomness; the connection is then closed.
             let session: Option<Box<dyn Layer>> = match &tls {
                 Some(tls) => Some(Box::new(tls.session().ok()?)),
                 None => None,
@@ -61,7 +61,7 @@ impl Door {
     }
 }
 
-/// Every line that is listened on, in the order of the text.
+/// All `bind` lines, in the order of the configuration.
 pub(crate) fn binds(config: &Config) -> impl Iterator<Item = (BindId, &Frontend, &Bind)> {
     let frontends = config.frontends.iter().enumerate();
     frontends.filter(|(_, frontend)| !frontend.disabled).flat_map(|(number, frontend)| {
@@ -70,19 +70,19 @@ pub(crate) fn binds(config: &Config) -> impl Iterator<Item = (BindId, &Frontend,
     })
 }
 
-/// What a `bind` line listens on.
+/// The listener of a `bind` line.
 pub(crate) fn listen(frontend: &Frontend, bind: &Bind) -> Result<Listen, Error> {
     let listen = match &bind.address {
         BindAddress::Tcp(address) => Listen::tcp(*address),
         BindAddress::Unix(path) => Listen::unix(path),
         BindAddress::Abstract(name) => Listen::unix(format!("@{name}")),
         BindAddress::Inherited(number) => Listen::inherited(
-            sys::inherited(*number).map_err(|error| wrong(frontend, bind, error))?,
+            sys::inherited(*number).map_err(|error| bind_error(frontend, bind, error))?,
         ),
     };
     let options = &frontend.options;
     let options = ListenOptions {
-        reuse_port: true, // the next process may come to stand beside this one
+        reuse_port: true, // the next process may bind the same address
         defer_accept: bind.defer_accept,
         v6_only: bind.v6only,
         interface: bind.interface.as_deref().map(Box::from),
@@ -103,7 +103,7 @@ pub(crate) fn listen(frontend: &Frontend, bind: &Bind) -> Result<Listen, Error> 
     })
 }
 
-/// What the threads call it.
+/// The address as the threads name it.
 pub(crate) fn address(bind: &BindAddress) -> Option<Address> {
     match bind {
         BindAddress::Tcp(address) => Some(Address::Tcp(*address)),
@@ -113,8 +113,8 @@ pub(crate) fn address(bind: &BindAddress) -> Option<Address> {
     }
 }
 
-/// There can be no listener.
-pub(crate) fn wrong(frontend: &Frontend, bind: &Bind, error: std::io::Error) -> Error {
+/// The error for a listener that cannot be created.
+pub(crate) fn bind_error(frontend: &Frontend, bind: &Bind, error: std::io::Error) -> Error {
     Error::Bind {
         place: bind.place.clone(),
         frontend: frontend.name.clone(),
@@ -123,7 +123,7 @@ pub(crate) fn wrong(frontend: &Frontend, bind: &Bind, error: std::io::Error) -> 
     }
 }
 
-/// As it is written.
+/// The address as written in the configuration.
 fn text(address: &BindAddress) -> String {
     match address {
         BindAddress::Tcp(address) => address.to_string(),
@@ -133,8 +133,8 @@ fn text(address: &BindAddress) -> String {
     }
 }
 
-/// Every file is read here and only here: later they may be out of reach (`chroot`, `user`), or be
-/// on their way to something that nobody has asked for yet, and `set ssl cert` needs the others.
+/// Reads all files, here and only here. Later they may be unreachable (`chroot`, `user`), or be
+/// half replaced, and `set ssl cert` needs the other files too.
 fn tls(bind: &BindTls) -> Result<ServerTls, ConfigError> {
     let authorities = || -> Result<Authorities, ConfigError> {
         let read =
@@ -166,7 +166,7 @@ fn tls(bind: &BindTls) -> Result<ServerTls, ConfigError> {
     })
 }
 
-/// A certificate and its key: of the same file, or of one beside it (`site.pem.key`, `site.key`).
+/// A certificate and its key, which is in the same file or in `site.pem.key` or `site.key`.
 fn identity(certificate: &BindCertificate) -> Result<Identity, ConfigError> {
     let path = &*certificate.file;
     let cert = Pem::read(path)?;
@@ -178,7 +178,7 @@ fn identity(certificate: &BindCertificate) -> Result<Identity, ConfigError> {
     Ok(Identity { names: certificate.names.clone(), ..Identity::new(cert, key) })
 }
 
-/// True if a private key stands in what has been read.
+/// True if the data contains a private key.
 pub(crate) fn has_key(pem: &Pem) -> bool {
     match pem {
         Pem::Bytes(bytes) | Pem::Read(_, bytes) => {
@@ -188,5 +188,5 @@ pub(crate) fn has_key(pem: &Pem) -> bool {
     }
 }
 
-/// In the line that a private key in PEM begins with (RFC 7468 §10, §11).
+/// In the first line of a PEM private key (RFC 7468 §10, §11).
 const KEY_MARK: &[u8] = b"PRIVATE KEY-----";

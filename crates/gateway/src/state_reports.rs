@@ -1,37 +1,38 @@
-//! How proxies and servers are, in words: at SIGHUP, and at the end.
+//! Text reports about proxies and servers: on SIGHUP, and at exit.
 
 use fulmar_proxy::{Counter, Counters, Live, LiveBackend, sum};
 
-/// Tells how every server and proxy is, a line each: what SIGHUP asks for.
-pub(crate) fn dump(live: &Live, tell: impl Fn(&str)) {
-    tell("SIGHUP received, dumping servers states.");
+/// Reports the state of every server and proxy, one line each (SIGHUP).
+pub(crate) fn dump(live: &Live, report: impl Fn(&str)) {
+    report("SIGHUP received, dumping servers states.");
     for frontend in &live.frontends {
         let name = &frontend.config.name;
         if live.backend_named(name.as_bytes()).is_none() {
             let load = load(Some(&frontend.counters), None);
-            tell(&format!("SIGHUP: Proxy {name} has no servers. {load}"));
+            report(&format!("SIGHUP: Proxy {name} has no servers. {load}"));
         }
     }
     for backend in &live.backends {
-        dump_backend(live, backend, &tell);
+        dump_backend(live, backend, &report);
     }
 }
 
-fn dump_backend(live: &Live, backend: &LiveBackend, tell: &impl Fn(&str)) {
+fn dump_backend(live: &Live, backend: &LiveBackend, report: &impl Fn(&str)) {
     let name = &backend.config.name;
     for (server, member) in backend.servers.iter().zip(backend.group.members()) {
         let state = if member.is_usable() { "UP" } else { "DOWN" };
         let (sessions, queued) = (member.sessions(), member.queued());
         let total = sum(&server.counters, Counter::SessionsTotal);
         let server = &server.config.name;
-        tell(&format!(
-            "SIGHUP: Server {name}/{server} is {state}. Conn: {sessions} act, {queued} pend, {total} tot."
+        report(&format!(
+            "SIGHUP: Server {name}/{server} is {state}. Conn: {sessions} act, {queued} pend, \
+             {total} tot."
         ));
     }
     let frontend = live.frontends.iter().find(|frontend| frontend.config.name == *name);
     let load = load(frontend.map(|frontend| &*frontend.counters), Some(backend));
     let (active, backups) = (backend.group.active(), backend.group.backups());
-    tell(&match (active, backups) {
+    report(&match (active, backups) {
         _ if backend.servers.is_empty() => format!("SIGHUP: Proxy {name} has no servers. {load}"),
         (0, 0) => format!("SIGHUP: Proxy {name} has no server available ! {load}"),
         (0, _) => format!("SIGHUP: Proxy {name} is running on backup servers ! {load}"),
@@ -56,10 +57,10 @@ fn load(frontend: Option<&[Counters]>, backend: Option<&LiveBackend>) -> String 
     )
 }
 
-/// Tells what each proxy has done, a line each: when they have ended.
-pub fn farewell(live: &Live, tell: impl Fn(&str)) {
+/// Reports the totals of each stopped proxy, one line each.
+pub fn report_totals(live: &Live, report: impl Fn(&str)) {
     let line = |name: &str, front: u64, back: u64| {
-        tell(&format!("Proxy {name} stopped (cumulated conns: FE: {front}, BE: {back})."));
+        report(&format!("Proxy {name} stopped (cumulated conns: FE: {front}, BE: {back})."));
     };
     let total = |counters: &[Counters]| sum(counters, Counter::SessionsTotal);
     for frontend in &live.frontends {
