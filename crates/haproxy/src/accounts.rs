@@ -1,4 +1,4 @@
-//! Numbers of users and groups, from the files that name them (passwd(5), group(5)).
+//! User and group numbers from passwd(5) and group(5).
 
 use crate::machine::Machine;
 use crate::rules::{Fault, Word};
@@ -6,7 +6,7 @@ use crate::rules::{Fault, Word};
 /// The number of a user.
 ///
 /// # Errors
-/// There is none of this name.
+/// The user does not exist.
 pub(crate) fn user(name: &Word, machine: &dyn Machine) -> Result<u32, Fault> {
     number(name, "user", "/etc/passwd", machine)
 }
@@ -14,15 +14,15 @@ pub(crate) fn user(name: &Word, machine: &dyn Machine) -> Result<u32, Fault> {
 /// The number of a group.
 ///
 /// # Errors
-/// There is none of this name.
+/// The group does not exist.
 pub(crate) fn group(name: &Word, machine: &dyn Machine) -> Result<u32, Fault> {
     number(name, "group", "/etc/group", machine)
 }
 
-/// In both files, the name is the first part of a line, and the number the third.
+/// In both files, the first field of a line is the name, and the third the number.
 fn number(name: &Word, what: &str, file: &str, machine: &dyn Machine) -> Result<u32, Fault> {
     let missing = || {
-        let message = format!("there is no {what} '{}' in {file}", name.text);
+        let message = format!("unknown {what} '{}' (not in {file})", name.text);
         Fault::new(name.column, message)
     };
     let bytes = machine.read(file.as_ref()).map_err(|_| missing())?;

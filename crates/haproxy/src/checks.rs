@@ -1,15 +1,15 @@
-//! Health checks while they are read: `option httpchk` and `http-check`, `option tcp-check` and
-//! `tcp-check` (HAProxy's configuration manual, §4.2).
+//! Parsing of health checks: `option httpchk` and `http-check`, `option tcp-check` and `tcp-check`
+//! (HAProxy's configuration manual, §4.2).
 
 use crate::model::{Check, CheckKind, CheckProtocol, CheckRequest, Expect, TcpStep};
 use crate::rules::Format;
 
-/// What is known of a backend's checks.
+/// The checks of a backend, while its section is parsed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CheckDraft {
-    /// What stands here was said by `defaults`: the first rule of one's own replaces it.
+    /// The rules are from `defaults`: the first own rule replaces them all.
     pub(crate) inherited: bool,
-    /// Which of both `option`s was said last.
+    /// The last of the check options.
     pub(crate) chosen: Chosen,
     /// The request of `option httpchk`.
     pub(crate) request: Option<Send>,
@@ -17,7 +17,7 @@ pub(crate) struct CheckDraft {
     pub(crate) tcp: Vec<TcpStep>,
 }
 
-/// Which check it is.
+/// The kind of check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Chosen {
     #[default]
@@ -34,7 +34,7 @@ pub(crate) enum HttpStep {
     Expect(Expect),
 }
 
-/// A request, as far as it was said.
+/// A request; fields that are not set take defaults.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Send {
     pub(crate) method: Option<String>,
@@ -45,19 +45,19 @@ pub(crate) struct Send {
 }
 
 impl CheckDraft {
-    /// The rules of HTTP, of this section only.
+    /// The HTTP steps of this section, without inherited ones.
     pub(crate) fn own_http(&mut self) -> &mut Vec<HttpStep> {
         self.forget_inherited();
         &mut self.http
     }
 
-    /// The steps of TCP, of this section only.
+    /// The TCP steps of this section, without inherited ones.
     pub(crate) fn own_tcp(&mut self) -> &mut Vec<TcpStep> {
         self.forget_inherited();
         &mut self.tcp
     }
 
-    /// The keyword of rules of its own that the chosen check does not look at.
+    /// The keyword of this section's own rules that the chosen check ignores.
     pub(crate) fn unused(&self) -> Option<&'static str> {
         match self.chosen {
             _ if self.inherited => None,
@@ -77,7 +77,7 @@ impl CheckDraft {
         }
     }
 
-    /// The check, complete.
+    /// The complete check.
     pub(crate) fn finish(self) -> Check {
         let kind = match self.chosen {
             Chosen::Connect => CheckKind::Connect,
@@ -89,8 +89,8 @@ impl CheckDraft {
     }
 }
 
-/// Requests, each with what is expected of its answer. What the first one does not say, `option
-/// httpchk` does.
+/// Requests, each with its expected response. What the first one does not set is taken from `option
+/// httpchk`.
 fn http(option: Option<Send>, steps: Vec<HttpStep>) -> Vec<CheckRequest> {
     let option = option.unwrap_or_default();
     let mut requests: Vec<CheckRequest> = Vec::new();

@@ -1,4 +1,4 @@
-//! Compiles words of a line with module `rules`: conditions, expressions, formats.
+//! Connects the parsers of conditions, expressions and formats to lines.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::rules::condition::Acls;
 use crate::rules::format::{Options, Purpose};
 use crate::rules::{Condition, Context, Expression, Fault, Files, Format, Lists, Point, Word};
 
-/// The machine's files and the variables of a line, as rules ask for them.
+/// Files and environment of a line, for the parsers of rules.
 #[derive(Clone, Debug)]
 pub(crate) struct Around<'a> {
     folder: PathBuf,
@@ -22,7 +22,7 @@ pub(crate) struct Around<'a> {
 }
 
 impl<'a> Around<'a> {
-    /// What is around a line.
+    /// The context of a line.
     pub(crate) fn of(line: &Line<'a>) -> Self {
         Self {
             folder: line.folder(),
@@ -52,7 +52,7 @@ impl Files for Around<'_> {
     }
 }
 
-/// The condition at the end of a line, if there is one. `point` is when it is looked at.
+/// The optional condition at the end of a line, evaluated at `point`.
 pub(crate) fn condition(
     draft: &Draft,
     line: &mut Line<'_>,
@@ -69,18 +69,18 @@ pub(crate) fn condition(
     Ok(Some(condition))
 }
 
-/// The condition at the end of a line, which has to be there.
+/// The required condition at the end of a line.
 pub(crate) fn required_condition(
     draft: &Draft,
     line: &mut Line<'_>,
     point: Point,
 ) -> Result<Condition, Fault> {
     let column = line.words.column();
-    let missing = || Fault::new(column, "a condition that begins with if or unless is missing");
+    let missing = || Fault::new(column, "expected a condition with 'if' or 'unless'");
     condition(draft, line, point)?.ok_or_else(missing)
 }
 
-/// Tells of what can never hold when a condition is looked at, and keeps what it asks about.
+/// Warns about conditions that can never hold at `point`, and records the facts they need.
 pub(crate) fn warn_of(condition: &Condition, line: &mut Line<'_>, column: u32, point: Point) {
     let facts = condition.acls().filter_map(|acl| acl.expression().fact());
     line.facts.extend(facts.map(|fact| (column, fact)));
@@ -88,13 +88,13 @@ pub(crate) fn warn_of(condition: &Condition, line: &mut Line<'_>, column: u32, p
     let late = condition.acls().find(is_late);
     let late = late.map(|acl| (acl.expression().name(), acl.phase()));
     if let Some((name, phase)) = late {
-        let message = format!("'{name}' is never there when this is looked at, but {phase}");
+        let message = format!("'{name}' has no value here: it is available only {phase}");
         line.warn(column, message);
     }
 }
 
-/// Tells of what is never there when a rule's action asks for it, which is an error as HAProxy has
-/// it, and keeps what it asks about.
+/// Reports samples that have no value at the point of a rule's action; this is an error, as in
+/// HAProxy. Records the facts they need.
 pub(crate) fn check_asked<'e>(
     asked: impl IntoIterator<Item = &'e Expression>,
     line: &mut Line<'_>,
@@ -104,7 +104,7 @@ pub(crate) fn check_asked<'e>(
     for expression in asked {
         if !expression.phase().is_there(point) {
             let message = format!(
-                "'{}' is never there when this is looked at, but {}",
+                "'{}' has no value here: it is available only {}",
                 expression.name(),
                 expression.phase()
             );
@@ -115,25 +115,25 @@ pub(crate) fn check_asked<'e>(
     Ok(())
 }
 
-/// A word that is an expression.
+/// Parses a word as an expression.
 pub(crate) fn expression(word: &Word, line: &Line<'_>) -> Result<Expression, Fault> {
     let files = Around::of(line);
     Expression::parse_in(&word.text, word.column, &files)
 }
 
-/// A word that is a format, for a field or a name.
+/// Parses a word as a format, for a field or a name.
 pub(crate) fn format(word: &Word, line: &Line<'_>) -> Result<Format, Fault> {
     parse(word, Options::VALUE, line)
 }
 
-/// The same, for the name of a backend.
+/// Parses a word as a format, for the name of a backend.
 pub(crate) fn name_format(word: &Word, line: &mut Line<'_>) -> Result<Format, Fault> {
     let format = format(word, line)?;
     check_asked(format.expressions(), line, word.column, Point::Request)?;
     Ok(format)
 }
 
-/// A word that is the format of a log.
+/// Parses a word as a log format.
 pub(crate) fn log_format(word: &Word, line: &mut Line<'_>) -> Result<Format, Fault> {
     let format = parse(word, Options::HTTP_LOG, line)?;
     let facts = format.expressions().filter_map(Expression::fact);
@@ -141,8 +141,8 @@ pub(crate) fn log_format(word: &Word, line: &mut Line<'_>) -> Result<Format, Fau
     let mut expressions = format.expressions();
     if let Some(gone) = expressions.find(|expression| !expression.phase().is_there(Point::Log)) {
         let message = format!(
-            "'{}' is not there any more when a line is written, but {}: keep it by 'http-request \
-             capture' or 'http-request set-var'",
+            "'{}' is not available at log time, only {}: save it with 'http-request capture' or \
+             'http-request set-var'",
             gone.name(),
             gone.phase()
         );
@@ -152,7 +152,7 @@ pub(crate) fn log_format(word: &Word, line: &mut Line<'_>) -> Result<Format, Fau
     Ok(format)
 }
 
-/// A word that is the format of an exchange's name.
+/// Parses a word as the format of a unique ID.
 pub(crate) fn id_format(word: &Word, line: &mut Line<'_>) -> Result<Format, Fault> {
     let format = parse(word, Options { purpose: Purpose::Identifier, http: true }, line)?;
     check_asked(format.expressions(), line, word.column, Point::Request)?;

@@ -1,44 +1,43 @@
-//! What is found while a configuration is read: errors, warnings and notes, all of them, with
-//! their places.
+//! Diagnostics of a configuration: all errors, warnings and notices, with their positions.
 
 use std::fmt::{self, Display, Write as _};
 
 use crate::model::Place;
 use crate::rules::Fault;
 
-/// Something that was found.
+/// An error, a warning or a notice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// Where; `None` if it is about no line.
+    /// Position; `None` if it concerns no single line.
     pub place: Option<Place>,
-    /// The column of the word that it is about, in bytes from 1.
+    /// Column of the word, in bytes from 1.
     pub column: Option<u32>,
-    /// What is wrong, and what would be right.
+    /// The message.
     pub message: String,
-    /// The line as it stands in the file, for showing.
+    /// The source line, for display.
     pub line: Option<String>,
 }
 
-/// How bad something is.
+/// Severity of a diagnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Only worth knowing.
+    /// For information.
     Notice,
-    /// It works, but probably not as it was meant.
+    /// The configuration is usable, but probably not as intended.
     Warning,
-    /// It cannot be run.
+    /// The configuration cannot be used.
     Alert,
 }
 
-/// Everything that was found in a configuration that cannot be run, in the order it was found.
+/// All diagnostics of an invalid configuration, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnostics(pub Vec<Diagnostic>);
 
 impl Diagnostic {
-    /// As HAProxy writes it, with the line and a mark below the word:
-    /// `[ALERT]    (123) : config : parsing [file:4:9] : …`.
+    /// Formats as HAProxy does, followed by the line and a mark below the word: `[ALERT]    (123) :
+    /// config : parsing [file:4:9] : …`.
     pub fn report(&self, process: u32) -> String {
         let label = match self.severity {
             Severity::Notice => "[NOTICE]  ",
@@ -97,7 +96,7 @@ fn excerpt(line: &str, column: u32, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(f, "\n  | {before}{after}\n  | {mark}")
 }
 
-/// A character that takes one place and moves no cursor.
+/// Replaces characters that are not exactly one column wide.
 fn shown(c: char) -> char {
     if c.is_control() { ' ' } else { c }
 }
@@ -121,7 +120,7 @@ impl Display for Diagnostics {
 
 impl std::error::Error for Diagnostics {}
 
-/// How much of a line is shown before the word, and from it on.
+/// Maximum length shown before and after the column.
 const BEFORE_MAX: usize = 60;
 const AFTER_MAX: usize = 40;
 

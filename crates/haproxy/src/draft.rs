@@ -1,5 +1,5 @@
-//! Sections while they are read: what is known so far, what was inherited, what is to be looked up
-//! when everything has been read.
+//! Sections while they are parsed: settings so far, inherited settings, and names that are resolved
+//! at the end.
 
 mod bind;
 mod server;
@@ -24,13 +24,13 @@ pub(crate) use bind::BindDraft;
 pub(crate) use server::ServerDraft;
 pub(crate) use tls::TlsWords;
 
-/// What is said for the whole process.
+/// The `global` section.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Globals {
     pub(crate) model: Global,
     /// `default-path`.
     pub(crate) paths: Paths,
-    /// Lists and maps that conditions and expressions name so far.
+    /// ACL lists and maps named so far.
     pub(crate) lists: Lists,
     /// `server-state-base`.
     pub(crate) state_base: Option<PathBuf>,
@@ -44,14 +44,14 @@ pub(crate) struct Globals {
     pub(crate) server_tls: TlsWords,
     /// `ssl-server-verify none`.
     pub(crate) verifies_no_server: bool,
-    /// What `setenv` and its relatives say: a name and its value, or none.
+    /// Environment changes of `setenv` and so on: a name and its value, or `None`.
     pub(crate) variables: Vec<(String, Option<String>)>,
     /// `http-errors` sections so far.
     pub(crate) error_groups: BTreeMap<String, ErrorPages>,
 }
 
 impl Globals {
-    /// What a line of `global` may look at while it is read: all but what grows with each of them.
+    /// A copy for parsing a line of `global`, without the members that grow with each line.
     pub(crate) fn visible(&self) -> Self {
         Self {
             paths: self.paths.clone(),
@@ -67,22 +67,22 @@ impl Globals {
     }
 }
 
-/// What relative paths of files that are read are relative to.
+/// The base of relative paths of files.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Paths {
-    /// Where the program was started.
+    /// The working directory.
     #[default]
     Current,
-    /// The directory of the file that names them.
+    /// The directory of the configuration file.
     Config,
-    /// The parent of that.
+    /// The parent of that directory.
     Parent,
-    /// This one.
+    /// This directory.
     Origin(PathBuf),
 }
 
-/// A proxy, or a `defaults` section: what a `defaults` section holds is what proxies inherit, all
-/// of it, as far as they have a use for it.
+/// A proxy or a `defaults` section. Proxies inherit all settings of their `defaults` section that
+/// apply to them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Draft {
     pub(crate) kind: Kind,
@@ -93,11 +93,11 @@ pub(crate) struct Draft {
     pub(crate) disabled: bool,
     pub(crate) description: Option<String>,
     pub(crate) options: Options,
-    /// What only a frontend has a use for.
+    /// Settings of frontends only.
     pub(crate) frontend: Frontend,
-    /// What only a backend has a use for.
+    /// Settings of backends only.
     pub(crate) backend: Backend,
-    /// Lists that were declared.
+    /// Declared ACLs.
     pub(crate) acls: Acls,
     pub(crate) logs: Vec<LogTarget>,
     /// `log global`.
@@ -111,12 +111,12 @@ pub(crate) struct Draft {
     pub(crate) content_rules: Vec<TcpRule>,
     pub(crate) response_content_rules: Vec<TcpRule>,
     pub(crate) request_rules: Vec<HttpRule>,
-    /// `redirect`: looked at behind the rules above.
+    /// `redirect`: evaluated after the rules above.
     pub(crate) redirects: Vec<HttpRule>,
     pub(crate) response_rules: Vec<HttpRule>,
     pub(crate) after_response_rules: Vec<HttpRule>,
     pub(crate) stats: Option<StatsPage>,
-    /// `stats` lines of a `defaults` section count until there is one here.
+    /// The `stats` lines are from `defaults`: the first own line replaces them.
     pub(crate) stats_inherited: bool,
     pub(crate) binds: Vec<BindDraft>,
     pub(crate) servers: Vec<ServerDraft>,
@@ -128,17 +128,17 @@ pub(crate) struct Draft {
     pub(crate) use_servers: Vec<(Reference, Condition)>,
     /// `load-server-state-from-file`.
     pub(crate) states: StatesDraft,
-    /// `server-state-file-name`, if it is not the backend's.
+    /// `server-state-file-name`, if it is not the backend's name.
     pub(crate) state_file: Option<String>,
     /// `dynamic-cookie-key`.
     pub(crate) dynamic_cookie_key: Option<String>,
-    /// Slots that captures fill, and that somebody else has to declare.
+    /// Capture slots that rules fill and that must be declared, perhaps by another section.
     pub(crate) named_slots: Vec<(Slot, Spot, u32)>,
-    /// Lines that mean nothing without `mode http`.
+    /// Lines that are ignored without `mode http`.
     pub(crate) http_only: Vec<(Spot, Word)>,
 }
 
-/// Which kind of section it is.
+/// The kind of section.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Kind {
     #[default]
@@ -148,27 +148,27 @@ pub(crate) enum Kind {
     Listen,
 }
 
-/// Where states of servers are read from at the start.
+/// Where server states are loaded from at the start.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum StatesDraft {
-    /// Nowhere.
+    /// Not loaded.
     #[default]
     Unread,
-    /// From the file of all backends.
+    /// The file of all backends.
     Global,
-    /// From one of this backend alone.
+    /// A file of this backend.
     Local,
 }
 
-/// The format of lines of a log.
+/// The log format.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum LogFormat {
-    /// Nothing is said: where connections come from and go to.
+    /// The default: source and destination of connections.
     #[default]
     Plain,
     /// `option tcplog`.
     Tcp,
-    /// `option httplog` and its relatives, which want mode http.
+    /// `option httplog` and `httpslog`, which require mode http.
     Http(Standard, Spot, Word),
     /// `log-format`.
     Own(Arc<Format>),
@@ -182,7 +182,7 @@ pub(crate) enum Choice {
 }
 
 impl Kind {
-    /// As the text calls it.
+    /// The keyword of the section.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Defaults => "defaults",
@@ -192,19 +192,19 @@ impl Kind {
         }
     }
 
-    /// It listens.
+    /// True if it has a frontend.
     pub(crate) fn is_front(self) -> bool {
         matches!(self, Self::Frontend | Self::Listen)
     }
 
-    /// It has servers.
+    /// True if it has a backend.
     pub(crate) fn is_back(self) -> bool {
         matches!(self, Self::Backend | Self::Listen)
     }
 }
 
 impl Draft {
-    /// A section that begins here. What `defaults` said, it says too.
+    /// A new section, with the settings of `defaults`.
     pub(crate) fn begin(kind: Kind, name: String, spot: Spot, defaults: Option<&Self>) -> Self {
         let mut draft = defaults.cloned().unwrap_or_else(Self::unsaid);
         draft.kind = kind;
@@ -217,7 +217,7 @@ impl Draft {
         draft
     }
 
-    /// Rules of a `defaults` section that a proxy of this kind cannot have.
+    /// The keyword of rules in a `defaults` section that a proxy of this kind cannot have.
     pub(crate) fn rules_foreign_to(&self, kind: Kind) -> Option<&'static str> {
         let of_http = [&self.request_rules, &self.response_rules, &self.after_response_rules];
         match kind {
@@ -236,7 +236,7 @@ impl Draft {
         }
     }
 
-    /// What holds where nothing is said.
+    /// Default settings.
     fn unsaid() -> Self {
         let mut draft = Self::default();
         draft.backend.retries = RETRIES;
@@ -244,5 +244,5 @@ impl Draft {
     }
 }
 
-/// `retries`, where it is not said.
+/// Default of `retries`.
 const RETRIES: u32 = 3;

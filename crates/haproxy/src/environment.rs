@@ -1,13 +1,13 @@
-//! Variables that texts refer to.
+//! Environment variables of a configuration.
 
 use std::collections::BTreeMap;
 
-/// Variables that texts can refer to.
+/// Environment variables that the configuration can refer to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment(pub BTreeMap<String, String>);
 
 impl Environment {
-    /// That of this process.
+    /// The environment of this process.
     pub fn of_process() -> Self {
         let variables = std::env::vars_os();
         let known = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {

@@ -1,5 +1,4 @@
-//! From drafts to the model: names are looked up, what was inherited is put in its place, and what
-//! does not go together is told.
+//! Builds the model from drafts: resolves names, applies inherited settings, and reports conflicts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use crate::rules::{Fault, Format};
 use crate::spot::{Reference, Spot};
 use crate::table;
 
-/// The configuration of all sections.
+/// Builds the configuration.
 pub(crate) fn config(
     globals: Globals,
     proxies: Vec<Draft>,
@@ -53,8 +52,8 @@ pub(crate) fn config(
     config
 }
 
-/// A number for each proxy: its own, or the first that nobody has. The first of all belongs to what
-/// speaks at the runtime sockets, where there are some.
+/// Proxy numbers: `id`, or the next free number. With runtime sockets, the first number belongs to
+/// them.
 fn numbers(proxies: &[Draft], no_sockets: bool) -> Vec<u32> {
     let said: Vec<u32> = proxies.iter().filter_map(|draft| draft.id).collect();
     let first = if no_sockets { 1 } else { 2 };
@@ -64,7 +63,7 @@ fn numbers(proxies: &[Draft], no_sockets: bool) -> Vec<u32> {
 
 struct Finisher<'a> {
     globals: &'a Globals,
-    /// All that have servers, by name.
+    /// All proxies with servers, by name.
     backends: BTreeMap<String, (BackendId, Mode, Kind)>,
     found: &'a mut Vec<Diagnostic>,
 }
@@ -81,7 +80,7 @@ impl Finisher<'_> {
         }
     }
 
-    /// What HAProxy warns of.
+    /// Reports what HAProxy warns about.
     fn check(&mut self, draft: &Draft) {
         let name = &draft.name;
         let kind = draft.kind.name();
@@ -105,15 +104,15 @@ impl Finisher<'_> {
         if !missing.is_empty() && !draft.disabled {
             let missing = missing.join("', 'timeout ");
             let message = format!(
-                "{kind} '{name}' has no 'timeout {missing}': without it, who vanishes is waited \
-                 for for ever"
+                "{kind} '{name}' has no 'timeout {missing}': without it, dead connections \
+                 are never closed"
             );
             self.warn_section(draft, message);
         }
         let is_logged = !self.logs(draft).is_empty();
         let is_written = !matches!(draft.log_format, LogFormat::Plain);
         if draft.kind.is_front() && is_written && !is_logged {
-            let message = format!("{kind} '{name}' has a format of its log, and no 'log' line");
+            let message = format!("{kind} '{name}' has a log format but no 'log' line");
             self.warn_section(draft, message);
         }
         if draft.kind.is_front() {
@@ -123,7 +122,7 @@ impl Finisher<'_> {
             && let Some(rules) = draft.check.unused()
         {
             let message = format!(
-                "{kind} '{name}' has '{rules}' lines, which mean nothing without 'option {}'",
+                "{kind} '{name}' has '{rules}' lines, which are ignored without 'option {}'",
                 if rules == "http-check" { "httpchk" } else { "tcp-check" }
             );
             self.warn_section(draft, message);
@@ -131,21 +130,20 @@ impl Finisher<'_> {
         if draft.mode == Mode::Tcp {
             if draft.kind.is_back() && draft.backend.algorithm.needs_http() {
                 let message = format!(
-                    "{kind} '{name}' has a 'balance' that wants mode http: servers take turns"
+                    "{kind} '{name}': this 'balance' requires mode http; using 'roundrobin'"
                 );
                 self.warn_section(draft, message);
             }
             for server in draft.servers.iter().filter(|server| server.model.cookie.is_some()) {
                 let place = Some(server.model.place.clone());
                 let server = &server.model.name;
-                let message = format!("'cookie' of '{server}' means nothing: its mode is tcp");
+                let message =
+                    format!("'cookie' of server '{server}' is ignored: it requires mode http");
                 self.found.push(Diagnostic::about(Severity::Warning, place, message));
             }
             for (spot, word) in &draft.http_only {
-                let message = format!(
-                    "'{}' means nothing in the {kind} '{name}': its mode is tcp",
-                    word.text
-                );
+                let message =
+                    format!("'{}' is ignored in {kind} '{name}': it requires mode http", word.text);
                 self.say(Severity::Warning, spot, word.column, message);
             }
         }
@@ -230,8 +228,8 @@ impl Finisher<'_> {
         global.iter().chain(&draft.logs).cloned().collect()
     }
 
-    /// Slots of captures have to be declared; those of a backend are its frontends', whichever they
-    /// are.
+    /// Capture slots must be declared. A backend's slots must be declared in every frontend that
+    /// uses it.
     fn check_slots(&mut self, draft: &Draft) {
         for (slot, spot, column) in &draft.named_slots {
             let (at, declared) = match slot {
@@ -240,15 +238,15 @@ impl Finisher<'_> {
             };
             if *at >= declared {
                 let message = format!(
-                    "there is no slot {at} for this: 'declare capture' makes slots, from 0, and \
-                     {declared} are there"
+                    "unknown capture slot {at}: {declared} slots are declared, from 0 ('declare \
+                     capture')"
                 );
                 self.say(Severity::Alert, spot, *column, message);
             }
         }
     }
 
-    /// A format that needs HTTP is that of TCP in mode tcp, with a warning.
+    /// In mode tcp, an HTTP log format is replaced by that of TCP, with a warning.
     fn log_format(&mut self, draft: &Draft) -> Arc<Format> {
         let standard = |standard: Standard| Arc::new(Format::from(standard));
         let (format, spot, word) = match &draft.log_format {
@@ -262,7 +260,7 @@ impl Finisher<'_> {
             return standard(format);
         }
         let message = format!(
-            "'{}' wants mode http, and '{}' has mode tcp: 'option tcplog' is taken",
+            "'{}' requires mode http, but '{}' has mode tcp: using 'option tcplog'",
             word.text, draft.name
         );
         self.say(Severity::Warning, spot, word.column, message);
@@ -301,25 +299,23 @@ impl Finisher<'_> {
             let known = self.backends.keys().map(String::as_str);
             let near = table::nearest(&name.text, known);
             let near = near.map_or(String::new(), |near| format!("; did you mean '{near}'?"));
-            let message = format!("there is no backend '{}' for this {what}{near}", name.text);
+            let message = format!("unknown backend '{}' in '{what}'{near}", name.text);
             self.say(Severity::Alert, spot, name.column, message);
             return None;
         };
         if draft.kind == Kind::Listen && draft.name == name.text {
-            let message = format!("'{}' leads to itself", name.text);
+            let message = format!("'{}' refers to itself", name.text);
             self.say(Severity::Alert, spot, name.column, message);
         }
         if draft.mode == Mode::Http && mode == Mode::Tcp {
-            let message = format!(
-                "'{}' speaks http, and the backend '{}' tcp: they do not go together",
-                draft.name, name.text
-            );
+            let message =
+                format!("'{}' has mode http, but backend '{}' has mode tcp", draft.name, name.text);
             self.say(Severity::Alert, spot, name.column, message);
         }
         if draft.mode == Mode::Tcp && mode == Mode::Http && !self.speaks_http(draft) {
             let message = format!(
-                "'{}' has mode tcp, and of its backends '{}' has mode http, but not all: its rules \
-                 would have nothing to look at; give them one mode",
+                "'{}' has mode tcp, but its backend '{}' has mode http and others do not: use the \
+                 same mode",
                 draft.name, name.text
             );
             self.say(Severity::Alert, spot, name.column, message);
@@ -327,8 +323,8 @@ impl Finisher<'_> {
         Some(id)
     }
 
-    /// True if a frontend of mode tcp speaks HTTP all the same: all of its backends do, and are known
-    /// (HAProxy's manual, `mode`).
+    /// True if a frontend in mode tcp still processes HTTP: all its backends are known and have
+    /// mode http (HAProxy's manual, `mode`).
     fn speaks_http(&self, draft: &Draft) -> bool {
         let of_rule = |choice: &Choice| match choice {
             Choice::Named(reference) => Some(reference.name.text.clone()),
@@ -351,7 +347,8 @@ impl Finisher<'_> {
             match at {
                 Some(at) => rules.push((ServerId(at), condition)),
                 None => {
-                    let message = format!("there is no server '{}' in '{}'", name.text, draft.name);
+                    let message =
+                        format!("unknown server '{}' in backend '{}'", name.text, draft.name);
                     self.say(Severity::Alert, &spot, name.column, message);
                 }
             }
@@ -390,7 +387,7 @@ fn binds(drafts: &[BindDraft]) -> Vec<Bind> {
     binds
 }
 
-/// Rules on requests, and `redirect` lines behind them.
+/// Request rules, followed by `redirect` lines.
 fn requests(draft: &Draft) -> Vec<HttpRule> {
     draft.request_rules.iter().chain(&draft.redirects).cloned().collect()
 }

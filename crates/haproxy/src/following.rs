@@ -1,4 +1,4 @@
-//! Servers that follow others (`track`): names become places, and nobody may follow himself.
+//! Servers that track others (`track`): resolves the names, and rejects loops.
 
 use std::collections::HashMap;
 
@@ -8,10 +8,10 @@ use crate::model::{BackendId, ServerId};
 use crate::rules::Fault;
 use crate::spot::Reference;
 
-/// Whom a server follows.
+/// The tracked server.
 pub(crate) type Leader = (BackendId, ServerId);
 
-/// For each backend and each of its servers, whom it follows. What is wrong is told.
+/// The tracked server of each server, by backend. Errors are added to `found`.
 pub(crate) fn leaders(proxies: &[Draft], found: &mut Vec<Diagnostic>) -> Vec<Vec<Option<Leader>>> {
     let backends: Vec<&Draft> = proxies.iter().filter(|draft| draft.kind.is_back()).collect();
     let places = places(&backends);
@@ -50,7 +50,7 @@ fn places<'d>(backends: &[&'d Draft]) -> HashMap<(&'d str, &'d str), Leader> {
     places
 }
 
-/// Why a server cannot follow the one that it names.
+/// Why a server cannot track another one.
 fn wrong(
     backends: &[&Draft],
     all: &[Vec<Option<Leader>>],
@@ -59,18 +59,18 @@ fn wrong(
 ) -> Option<String> {
     let name = &reference.name.text;
     if server.model.check.is_some() {
-        return Some("who follows another server is not checked itself: 'check' or 'track'".into());
+        return Some("'check' and 'track' are incompatible".into());
     }
     let at = backends.iter().position(|it| std::ptr::eq(*it, backend))?;
     let nth = backend.servers.iter().position(|it| std::ptr::eq(it, server))?;
     let Some(leader) = all[at][nth] else {
-        return Some(format!("there is no server '{name}' to follow"));
+        return Some(format!("unknown server '{name}'"));
     };
     let next = |of: Leader| all[of.0.0][of.1.0];
     let mut last = leader;
     for _ in 0..CHAIN_LEN_MAX {
         if last == (BackendId(at), ServerId(nth)) {
-            return Some(format!("'{name}' follows this server in turn: nobody would be asked"));
+            return Some(format!("loop: '{name}' tracks this server"));
         }
         match next(last) {
             Some(leader) => last = leader,
@@ -78,7 +78,7 @@ fn wrong(
                 let (backend, server) = (backends[last.0.0], last.1.0);
                 let end = &backend.servers[server].model;
                 let message = format!(
-                    "'{}/{}' has no 'check': there is nothing to follow",
+                    "'{}/{}' has no 'check', so it cannot be tracked",
                     backend.name, end.name
                 );
                 return end.check.is_none().then_some(message);
@@ -86,9 +86,9 @@ fn wrong(
         }
     }
     Some(format!(
-        "'{name}' ends a chain of more than {CHAIN_LEN_MAX} servers, or a circle of others"
+        "the chain of tracked servers at '{name}' has a loop or is longer than {CHAIN_LEN_MAX}"
     ))
 }
 
-/// Each change goes down the chain at once.
+/// Each state change propagates along the whole chain at once.
 const CHAIN_LEN_MAX: usize = 64;

@@ -1,8 +1,8 @@
-//! The configuration language of HAProxy, read into a model that is checked and complete.
+//! Parses the configuration language of HAProxy into a validated, complete model.
 //!
-//! What comes out has every default applied, every name resolved and every expression compiled:
-//! nothing that runs has to know that there was a text. Follows HAProxy's configuration manual
-//! (2.6); what is not in its table of keywords is an error that says where, and what is nearest.
+//! In the model, every default is applied, every name resolved and every expression compiled: the
+//! proxy does not need the text. Follows HAProxy's configuration manual (2.6). An unknown keyword
+//! is an error with its position and the most similar keyword.
 //!
 //! ```
 //! use fulmar_haproxy::{Environment, Options, Source, ThisMachine, load};

@@ -1,4 +1,4 @@
-//! A line of a section, while its keyword's function reads it.
+//! A line of a section, as passed to the parser of its keyword.
 
 use std::path::{Path, PathBuf};
 
@@ -10,49 +10,49 @@ use crate::rules::subject::Fact;
 use crate::rules::{Fault, Word, Words};
 use crate::spot::{Said, Spot};
 
-/// The words of a line behind its keyword, and what is around them.
+/// The words after the keyword, and their context.
 #[derive(Debug)]
 pub(crate) struct Line<'a> {
-    /// What is left to read.
+    /// The words not yet parsed.
     pub(crate) words: Words<'a>,
-    /// The keyword, as its table calls it.
+    /// The keyword, as in its table.
     pub(crate) keyword: &'static str,
-    /// What stands in front of the keyword.
+    /// `no` or `default` before the keyword.
     pub(crate) said: Said,
-    /// Where it stands.
+    /// Position of the line.
     pub(crate) spot: &'a Spot,
-    /// What was said for the whole process so far.
+    /// Global settings so far.
     pub(crate) globals: &'a Globals,
-    /// Variables, as they are now.
+    /// The environment variables at this line.
     pub(crate) environment: &'a Environment,
-    /// Files and names.
+    /// Files and name resolution.
     pub(crate) machine: &'a dyn Machine,
-    /// A host without an address makes a server that is down, and a warning.
+    /// A host name without an address is a warning, and the server is down.
     pub(crate) lenient_names: bool,
-    /// What conditions ask the proxy about, and the column of where: names in it are looked up
-    /// when everything has been read.
+    /// State of the proxy that conditions refer to, and the column. The names are resolved at the
+    /// end.
     pub(crate) facts: Vec<(u32, Fact)>,
-    /// What was found beside the error that ends the line.
+    /// Diagnostics in addition to the error that ends the line.
     pub(crate) found: Vec<(Severity, Fault)>,
 }
 
 impl Line<'_> {
-    /// Something that is worth a warning.
+    /// Adds a warning.
     pub(crate) fn warn(&mut self, column: u32, message: impl Into<String>) {
         self.found.push((Severity::Warning, Fault::new(column, message)));
     }
 
-    /// Something that is wrong, while the rest of the line is still read.
+    /// Adds an error, and parsing of the line continues.
     pub(crate) fn complain(&mut self, fault: Fault) {
         self.found.push((Severity::Alert, fault));
     }
 
-    /// The next word, which has to be there.
+    /// The next word; an error if there is none.
     pub(crate) fn word(&mut self, what: &str) -> Result<Word, Fault> {
         self.words.expect(what).cloned()
     }
 
-    /// The directory that relative paths of files are in; empty where the program was started.
+    /// The directory of relative paths; empty for the working directory.
     pub(crate) fn folder(&self) -> PathBuf {
         let config = || Path::new(&*self.spot.place.file).parent().unwrap_or_else(|| Path::new(""));
         match &self.globals.paths {
@@ -63,7 +63,7 @@ impl Line<'_> {
         }
     }
 
-    /// The path of a file to be read, which is in `base` unless it is absolute.
+    /// The path of a file; relative paths are in `base`.
     pub(crate) fn path(&mut self, what: &str, base: Option<&PathBuf>) -> Result<PathBuf, Fault> {
         let word = self.word(what)?;
         let path = match base {
@@ -73,7 +73,7 @@ impl Line<'_> {
         Ok(self.folder().join(path))
     }
 
-    /// A word with variables that stand outside of quotes replaced.
+    /// A word with unquoted variables replaced.
     pub(crate) fn expanded(&self, word: &Word) -> Result<String, Fault> {
         crate::text::expand(&word.text, &|name| self.environment.value(name))
             .map_err(|message| Fault::new(word.column, message))

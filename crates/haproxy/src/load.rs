@@ -1,4 +1,4 @@
-//! The entry: texts in, a configuration or everything that is wrong with it out.
+//! The entry point: parses texts into a configuration, or returns all errors.
 
 use std::path::{Path, PathBuf};
 
@@ -9,15 +9,15 @@ use crate::model::{Config, Place};
 use crate::options::Options;
 use crate::read::Reader;
 
-/// A piece of configuration. Several are read as if they were one.
+/// A configuration source. All sources are parsed as one configuration.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// A file; or a directory, of which all files that end in `.cfg` are read in the order of
-    /// their names, but none whose name begins with a dot.
+    /// A file, or a directory: its files that end in `.cfg`, except hidden ones, are read in
+    /// alphabetical order.
     Path(PathBuf),
-    /// A text, and what messages call it.
+    /// A text, with its name in messages.
     Text {
-        /// What messages call it.
+        /// The name in messages.
         name: String,
         /// The text.
         text: String,
@@ -25,25 +25,25 @@ pub enum Source {
 }
 
 impl Source {
-    /// A text, called `name` in messages.
+    /// A text with the given name in messages.
     pub fn text(name: &str, text: &str) -> Self {
         Self::Text { name: name.to_owned(), text: text.to_owned() }
     }
 }
 
-/// What was read.
+/// The parsed words.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     /// The configuration.
     pub config: Config,
-    /// What is worth knowing about it; nothing here is an error.
+    /// Warnings and notices.
     pub warnings: Vec<Diagnostic>,
 }
 
-/// Reads a configuration.
+/// Loads a configuration.
 ///
 /// # Errors
-/// Everything that is wrong with it, and the warnings in between, in the order of the text.
+/// All errors and warnings, in the order of the text.
 pub fn load(
     sources: &[Source],
     environment: &Environment,
@@ -77,7 +77,7 @@ pub fn load(
     }
 }
 
-/// A file's text, or those of a directory.
+/// The text of a file, or the texts of a directory.
 fn gather(
     path: &Path,
     machine: &dyn Machine,
@@ -85,7 +85,7 @@ fn gather(
 ) -> Result<(), Diagnostic> {
     let wrong = |path: &Path, error: std::io::Error| {
         let place = Place { file: path.display().to_string().into(), line: 0 };
-        let message = format!("cannot be read: {error}");
+        let message = format!("cannot read: {error}");
         Diagnostic::about(Severity::Alert, Some(place), message)
     };
     let paths = match machine.list(path).map_err(|error| wrong(path, error))? {
@@ -104,7 +104,7 @@ fn gather(
     Ok(())
 }
 
-/// Whether a file of a directory is read.
+/// True if a file of a directory is read.
 fn is_part(path: &Path) -> bool {
     let name = path.file_name().map(|name| name.to_string_lossy());
     name.is_some_and(|name| name.ends_with(".cfg") && !name.starts_with('.'))

@@ -1,32 +1,32 @@
-//! What a configuration asks of the machine it is read on: files, and addresses of names.
+//! Access of a configuration to its machine: files and name resolution.
 
 use std::fs;
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
-/// Files and names. Tests have their own, in memory.
+/// Files and name resolution. Tests have an implementation in memory.
 pub trait Machine: std::fmt::Debug {
-    /// The bytes of a file.
+    /// The contents of a file.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The file cannot be read.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
 
-    /// Names of what is in a directory, in no order; `None` if it is no directory.
+    /// The entries of a directory, unordered; `None` if it is not a directory.
     ///
     /// # Errors
     /// It does not exist, or cannot be read.
     fn list(&self, path: &Path) -> io::Result<Option<Vec<PathBuf>>>;
 
-    /// Addresses of a host, in the order in which they are to be used.
+    /// The addresses of a host, in order of preference.
     ///
     /// # Errors
-    /// It has none, or nobody knows.
+    /// The host has no address, or the lookup failed.
     fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>>;
 }
 
-/// The machine that we are on.
+/// The machine of this process.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ThisMachine;
 
@@ -48,7 +48,7 @@ impl Machine for ThisMachine {
     }
 }
 
-/// What this machine calls itself.
+/// The host name of this machine.
 pub(crate) fn host_name(machine: &dyn Machine) -> String {
     let read = machine.read("/proc/sys/kernel/hostname".as_ref());
     let name = read.map(|name| String::from_utf8_lossy(&name).trim().to_owned());

@@ -1,4 +1,5 @@
-//! Names in conditions: `nbsrv(app)` wants a backend `app`, `http_auth(people)` a list of users.
+//! Checks names in conditions: `nbsrv(app)` requires a backend `app`, `http_auth(people)` a
+//! userlist.
 
 use crate::diagnostics::{Diagnostic, Severity};
 use crate::model::Config;
@@ -6,7 +7,7 @@ use crate::rules::Fault;
 use crate::rules::subject::Fact;
 use crate::spot::Spot;
 
-/// Tells of names that nothing has, each once.
+/// Reports each unknown name once.
 pub(crate) fn check(config: &Config, facts: &[(Spot, u32, Fact)], found: &mut Vec<Diagnostic>) {
     let mut told: Vec<&Fact> = Vec::new();
     for (spot, column, fact) in facts {
@@ -19,11 +20,11 @@ pub(crate) fn check(config: &Config, facts: &[(Spot, u32, Fact)], found: &mut Ve
     }
 }
 
-/// What a fact is about and is not there.
+/// The error if a fact refers to an unknown name.
 fn missing(config: &Config, fact: &Fact) -> Option<String> {
     let backend = |name: &str| {
         let is_there = config.backends.iter().any(|backend| *backend.name == *name);
-        (!is_there).then(|| format!("there is no backend '{name}', which this asks about"))
+        (!is_there).then(|| format!("unknown backend '{name}'"))
     };
     match fact {
         Fact::BackendConnections(Some(name))
@@ -37,7 +38,7 @@ fn missing(config: &Config, fact: &Fact) -> Option<String> {
         | Fact::FrontendRate(Some(name))
         | Fact::FrontendRequestRate(Some(name)) => {
             let is_there = config.frontends.iter().any(|frontend| *frontend.name == **name);
-            (!is_there).then(|| format!("there is no frontend '{name}', which this asks about"))
+            (!is_there).then(|| format!("unknown frontend '{name}'"))
         }
         Fact::ServerIsUp(Some(name), server)
         | Fact::ServerConnections(Some(name), server)
@@ -46,11 +47,11 @@ fn missing(config: &Config, fact: &Fact) -> Option<String> {
         | Fact::ServerWeight(Some(name), server)
         | Fact::ServerQueue(Some(name), server) => backend(name).or_else(|| {
             let is_there = config.backends.iter().any(|backend| backend_has(backend, name, server));
-            (!is_there).then(|| format!("there is no server '{server}' in '{name}'"))
+            (!is_there).then(|| format!("unknown server '{server}' in backend '{name}'"))
         }),
         Fact::Authenticated(name) | Fact::AuthenticatedGroups(name) => {
             let is_there = config.userlists.iter().any(|list| *list.name == **name);
-            (!is_there).then(|| format!("there is no 'userlist' of the name '{name}'"))
+            (!is_there).then(|| format!("unknown userlist '{name}'"))
         }
         _ => None,
     }

@@ -1,29 +1,29 @@
 //! How a configuration is read.
 
-/// How a text is read.
+/// Options of parsing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// What is a warning instead of an error.
+    /// Errors that are reduced to warnings.
     pub lenient: Leniency,
 }
 
-/// What is a warning instead of an error, one by one.
+/// Kinds of errors that are reduced to warnings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Leniency {
-    /// Keywords that are not known or not supported: the line is left out; of a `bind` or
-    /// `server` line, the one word.
+    /// Unknown or unsupported keywords: the line is skipped. In `bind` and `server` lines, only the
+    /// word is skipped.
     pub keywords: bool,
-    /// Sections that are not known or not supported are left out.
+    /// Unknown or unsupported sections are skipped.
     pub sections: bool,
-    /// Servers whose names have no address are down.
+    /// Servers with unresolvable names are down.
     pub names: bool,
 }
 
 impl Leniency {
-    /// From a list of words with commas: `keywords`, `sections`, `names`, or `all`.
+    /// Parses a comma-separated list of `keywords`, `sections`, `names`, or `all`.
     ///
     /// # Errors
-    /// The word that is none of these.
+    /// The first invalid word.
     pub fn parse(list: &str) -> Result<Self, String> {
         let mut lenient = Self::default();
         for word in list.split(',') {

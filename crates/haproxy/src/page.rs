@@ -1,4 +1,4 @@
-//! The page of all keywords that are read, made from the tables that read them.
+//! The page of all keywords, generated from the tables of the parser.
 
 use std::fmt::Write as _;
 
@@ -88,7 +88,7 @@ fn parameters<T>(
 fn accepted(page: &mut String, names: impl Iterator<Item = &'static str>) {
     let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
     let names = names.join(", ");
-    wrapped(page, &format!("Accepted, and without meaning here: {names}."));
+    wrapped(page, &format!("Accepted and ignored: {names}."));
 }
 
 fn unsupported(page: &mut String, missing: &[Unsupported]) {
@@ -114,7 +114,7 @@ fn actions(page: &mut String) {
     }
 }
 
-/// A line of a table.
+/// A row of a table.
 fn line(page: &mut String, cells: &[&str]) {
     for cell in cells {
         page.push_str("| ");
@@ -125,7 +125,7 @@ fn line(page: &mut String, cells: &[&str]) {
 }
 
 fn item(page: &mut String, name: &str, why: &str) {
-    writeln!(page, "- `{name}`: {why}").expect("text can be written to");
+    writeln!(page, "- `{name}`: {why}").expect("writing to a String cannot fail");
 }
 
 /// A paragraph.

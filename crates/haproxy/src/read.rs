@@ -1,4 +1,4 @@
-//! From lines to drafts: sections, and whose keyword a line begins with (HAProxy's configuration
+//! Parses lines into drafts: sections, and the keywords of their lines (HAProxy's configuration
 //! manual, §2.1, §3 and §4).
 
 use std::sync::Arc;
@@ -18,43 +18,43 @@ use crate::spot::{Said, Spot};
 use crate::table::{self, Keyword, Sections, Unsupported};
 use crate::text::{self, blocks};
 
-/// Reads lines, one after the other.
+/// Parses lines in order.
 pub(crate) struct Reader<'a> {
     machine: &'a dyn Machine,
     options: Options,
     environment: Environment,
-    /// All that was found, in order.
+    /// All diagnostics, in order.
     pub(crate) found: Vec<Diagnostic>,
     globals: Globals,
     defaults: Vec<Draft>,
     proxies: Vec<Draft>,
     userlists: Vec<UserlistDraft>,
-    /// What conditions ask the proxy about, and where.
+    /// State of the proxy that conditions refer to, with positions.
     facts: Vec<(Spot, u32, Fact)>,
-    /// A line may ask what a client has connected to.
+    /// A line may need the connection's destination address.
     asks_destination: bool,
     section: Section,
 }
 
-/// Where the line in hand is.
+/// The section of the current line.
 enum Section {
     /// Before the first section.
     Outside,
     Global,
-    /// The last of the `defaults`.
+    /// The last `defaults` section.
     Defaults,
-    /// The last of the proxies.
+    /// The last proxy section.
     Proxy,
-    /// The last of the lists.
+    /// The last userlist.
     Userlist,
-    /// `http-errors`, by this name.
+    /// The `http-errors` section with this name.
     Errors(String),
-    /// Nothing of it counts: how it began is wrong, or not supported.
+    /// A skipped section: its first line is invalid or not supported.
     Skipped,
 }
 
 impl<'a> Reader<'a> {
-    /// A reader of these texts, of which names and order are known.
+    /// A reader of the given texts.
     pub(crate) fn new(
         environment: &Environment,
         machine: &'a dyn Machine,
@@ -81,7 +81,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// All lines of a file; false if it is no use to go on.
+    /// Parses all lines of a file; false if parsing cannot continue.
     pub(crate) fn file(&mut self, name: &str, text: &str) -> bool {
         let file: Arc<str> = name.into();
         let mut blocks = blocks::Blocks::default();
@@ -92,11 +92,11 @@ impl<'a> Reader<'a> {
             let place = Place { file: Arc::clone(&file), line: number };
             let spot = Spot { place, text: line.into() };
             if !is_whole {
-                let message = "the last line has no end: the file may have been cut off";
+                let message = "missing LF on the last line: the file may be truncated";
                 self.fault(&spot, Fault::new(end_of(line), message));
             }
             if line.contains('\0') {
-                let message = "a zero byte: this is no text, or the file is damaged";
+                let message = "unexpected NUL byte: the file is not text or is damaged";
                 self.fault(&spot, Fault::new(1, message));
                 return false;
             }
@@ -106,20 +106,20 @@ impl<'a> Reader<'a> {
         }
         if let Some(line) = blocks.left_open() {
             let place = Place { file, line };
-            let message = "this '.if' has no '.endif'".to_owned();
+            let message = "missing '.endif' for this '.if'".to_owned();
             self.found.push(Diagnostic::about(Severity::Alert, Some(place), message));
         }
         true
     }
 
-    /// What was read, as a whole.
+    /// The whole configuration.
     pub(crate) fn finish(mut self) -> (Config, Vec<Diagnostic>) {
         let is_wrong = self.found.iter().any(|found| found.severity == Severity::Alert);
         let mut config =
             crate::finish::config(self.globals, self.proxies, self.userlists, &mut self.found);
         config.asks_destination = self.asks_destination;
         if !is_wrong {
-            // What is missing may have been refused above.
+            // A missing name may belong to a section rejected above.
             crate::names::check(&config, &self.facts, &mut self.found);
         }
         match is_wrong {
@@ -128,7 +128,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// One line; false if it ends everything.
+    /// Parses a line; false if parsing cannot continue.
     fn line(&mut self, spot: &Spot, blocks: &mut blocks::Blocks) -> bool {
         let first = spot.text.split_whitespace().next().unwrap_or("");
         let is_turn = blocks::WORDS.contains(&first);
@@ -163,7 +163,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The value of a variable, or of those that depend on the place.
+    /// The value of a variable; some depend on the position.
     fn variable(&self, name: &str, spot: &Spot) -> Option<String> {
         match name {
             ".FILE" => Some(spot.place.file.to_string()),
@@ -202,13 +202,13 @@ impl<'a> Reader<'a> {
             other => {
                 let known = blocks::WORDS.iter().chain(&MESSAGES).copied();
                 let near = table::nearest(other, known).unwrap_or(".if");
-                let message = format!("'{other}' is not known; did you mean '{near}'?");
+                let message = format!("unknown directive '{other}'; did you mean '{near}'?");
                 self.fault(spot, Fault::new(words[0].column, message));
                 return true;
             }
         };
         if let Some(extra) = words.get(2) {
-            let message = "a message with spaces stands in quotes";
+            let message = "a message with spaces must be quoted";
             self.fault(spot, Fault::new(extra.column, message));
             return true;
         }
@@ -231,7 +231,7 @@ impl<'a> Reader<'a> {
                 let near = table::nearest(&word.text, SECTIONS.iter().copied());
                 let near = near.map(|near| format!("; did you mean '{near}'?"));
                 let message = format!(
-                    "'{}' stands outside of a section, and begins none{}",
+                    "unknown keyword '{}' out of section{}",
                     word.text,
                     near.unwrap_or_default()
                 );
@@ -275,7 +275,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `setenv` and its relatives count from the next line on.
+    /// `setenv` and so on take effect from the next line.
     fn take_variables(&mut self) {
         for (name, value) in std::mem::take(&mut self.globals.variables) {
             match value {
@@ -314,7 +314,7 @@ impl<'a> Reader<'a> {
         };
         may_be_negated(said, row.name, row.sections, words)?;
         if !self.belongs(row, draft, spot, words)? {
-            // Its errors are errors all the same.
+            // Lines of a skipped section are checked, and have no effect.
             let mut nowhere = draft.clone();
             return self.run(row.read, &mut nowhere, row.name, said, spot, &words[len..]);
         }
@@ -340,7 +340,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether a keyword means something in this section.
+    /// Whether a keyword applies to this section.
     fn belongs(
         &mut self,
         row: &Keyword<Draft>,
@@ -354,12 +354,12 @@ impl<'a> Reader<'a> {
         match draft.kind {
             Kind::Defaults if has(table::NAMED) && draft.name.is_empty() => {
                 let message =
-                    format!("'{name}' may only stand in a 'defaults' section that has a name");
+                    format!("'{name}' is not allowed in a 'defaults' section without a name");
                 Err(Fault::new(column, message))
             }
             Kind::Defaults if has(table::NAMED | table::DEFAULTS) => Ok(true),
             Kind::Defaults => {
-                let message = format!("'{name}' may not stand in a 'defaults' section");
+                let message = format!("'{name}' is not allowed in a 'defaults' section");
                 Err(Fault::new(column, message))
             }
             kind if kind.is_front() && has(table::FRONTEND) => Ok(true),
@@ -367,18 +367,18 @@ impl<'a> Reader<'a> {
             kind => {
                 let lacks = if kind.is_front() { "servers" } else { "listeners" };
                 let message =
-                    format!("'{name}' means nothing in a {}, which has no {lacks}", kind.name());
+                    format!("'{name}' requires {lacks}, which a {} does not have", kind.name());
                 if has(table::STRICT) {
                     return Err(Fault::new(column, message));
                 }
-                let fault = Fault::new(column, format!("{message}: it is left out"));
+                let fault = Fault::new(column, format!("{message}: ignored"));
                 self.found.push(Diagnostic::at(Severity::Warning, &spot.place, &spot.text, fault));
                 Ok(false)
             }
         }
     }
 
-    /// Lets a row's function read a line, to its end.
+    /// Runs the parser of a keyword, which must use the whole line.
     fn run<T>(
         &mut self,
         read: table::Read<T>,
@@ -435,7 +435,7 @@ impl<'a> Reader<'a> {
         self.entry(Severity::Alert, spot, fault);
     }
 
-    /// Enters what was found; what is to be taken leniently is a warning.
+    /// Adds a diagnostic; errors covered by the leniency become warnings.
     fn entry(&mut self, severity: Severity, spot: &Spot, fault: Fault) {
         let severity = match fault.unknown && self.options.lenient.keywords {
             true => severity.min(Severity::Warning),
@@ -445,9 +445,9 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The beginnings of sections.
+/// Section headers.
 impl Reader<'_> {
-    /// True if the line was the beginning of a section.
+    /// True if the line starts a section.
     fn begins_section(&mut self, spot: &Spot, words: &[Word]) -> Result<bool, Fault> {
         let word = &words[0];
         let kind = match &*word.text {
@@ -462,7 +462,7 @@ impl Reader<'_> {
             "backend" => Kind::Backend,
             "listen" => Kind::Listen,
             name if SECTIONS_UNSUPPORTED.iter().any(|(other, _)| *other == name) => {
-                // `program` and its like stand at the beginning of a line only as sections.
+                // `program` and so on are only section names at the start of a line.
                 self.section = Section::Skipped;
                 self.unsupported_section(spot, word);
                 return Ok(true);
@@ -493,7 +493,7 @@ impl Reader<'_> {
         let name = match (kind, is_named) {
             (_, true) => left.expect("a name")?.clone(),
             (Kind::Defaults, false) => Word { text: String::new(), column: words[0].column },
-            (_, false) => return Err(Fault::new(left.column(), "the name of it is missing here")),
+            (_, false) => return Err(Fault::new(left.column(), "missing section name")),
         };
         check_name(&name)?;
         let from = match left.take("from") {
@@ -503,9 +503,9 @@ impl Reader<'_> {
         if let Some(extra) = left.peek() {
             let message = match kind {
                 Kind::Listen | Kind::Frontend => {
-                    "an address here is history: it stands in a 'bind' line"
+                    "obsolete syntax: put the address in a 'bind' line"
                 }
-                _ => "this is one word too many here",
+                _ => "unexpected argument",
             };
             return Err(Fault::new(extra.column, message));
         }
@@ -517,7 +517,7 @@ impl Reader<'_> {
         };
         if let Some(rules) = base.and_then(|base| base.rules_foreign_to(kind)) {
             let message = format!(
-                "the 'defaults' section of this {} has '{rules}' rules, which it cannot have",
+                "the 'defaults' section of this {} has '{rules}' rules, which are not allowed here",
                 kind.name()
             );
             return Err(Fault::new(words[0].column, message));
@@ -542,12 +542,12 @@ impl Reader<'_> {
             let known = self.defaults.iter().map(|draft| &*draft.name);
             let near = table::nearest(&name.text, known.filter(|name| !name.is_empty()));
             let near = near.map_or(String::new(), |near| format!("; did you mean '{near}'?"));
-            let message = format!("there is no 'defaults' section '{}' above{near}", name.text);
+            let message = format!("unknown 'defaults' section '{}'{near}", name.text);
             Fault::new(name.column, message)
         })
     }
 
-    /// Two frontends, or two backends, may not have one name.
+    /// Two frontends or two backends cannot have the same name.
     fn check_unique(&self, kind: Kind, name: &Word) -> Result<(), Fault> {
         let overlaps =
             |other: &Kind| kind.is_front() && other.is_front() || kind.is_back() && other.is_back();
@@ -559,7 +559,7 @@ impl Reader<'_> {
         let Some(other) = other else { return Ok(()) };
         let line = other.spot.as_ref().map_or(0, |spot| spot.place.line);
         let message = format!(
-            "the name '{}' is taken by the {} of line {line}",
+            "the name '{}' is already used by the {} in line {line}",
             name.text,
             other.kind.name()
         );
@@ -570,7 +570,7 @@ impl Reader<'_> {
         self.section = Section::Skipped;
         let name = only_name(words)?;
         if self.userlists.iter().any(|list| list.name == name.text) {
-            let message = format!("there is a 'userlist' of the name '{}' already", name.text);
+            let message = format!("userlist '{}' is already defined", name.text);
             return Err(Fault::new(name.column, message));
         }
         self.userlists.push(UserlistDraft::begin(name.text.clone()));
@@ -582,7 +582,7 @@ impl Reader<'_> {
         self.section = Section::Skipped;
         let name = only_name(words)?;
         if self.globals.error_groups.contains_key(&name.text) {
-            let message = format!("there is an 'http-errors' of the name '{}' already", name.text);
+            let message = format!("http-errors section '{}' is already defined", name.text);
             return Err(Fault::new(name.column, message));
         }
         self.globals.error_groups.insert(name.text.clone(), ErrorPages::default());
@@ -597,7 +597,7 @@ impl std::fmt::Debug for Reader<'_> {
     }
 }
 
-/// `no` or `default` in front of a keyword.
+/// `no` or `default` before a keyword.
 fn prefix(words: &[Word]) -> (Said, &[Word]) {
     match words {
         [first, rest @ ..] if first.text == "no" && !rest.is_empty() => (Said::No, rest),
@@ -610,15 +610,15 @@ fn may_be_negated(said: Said, name: &str, sections: Sections, words: &[Word]) ->
     if said == Said::Plain || sections & table::NO != 0 {
         return Ok(());
     }
-    let message = format!("'{name}' cannot be taken back by 'no' or 'default'");
+    let message = format!("'{name}' does not support 'no' or 'default'");
     Err(Fault::new(words[0].column, message))
 }
 
-/// The name of a section of which nothing else is said.
+/// The name of a section without further words.
 fn only_name(words: &[Word]) -> Result<&Word, Fault> {
     let name = words.get(1).ok_or_else(|| {
         let end = words[0].column.saturating_add(u32::try_from(words[0].text.len()).unwrap_or(0));
-        Fault::new(end, format!("the name of this '{}' is missing here", words[0].text))
+        Fault::new(end, format!("missing name of this '{}' section", words[0].text))
     })?;
     check_name(name)?;
     expect_end(&words[2..])?;
@@ -629,13 +629,16 @@ fn expect_end(words: &[Word]) -> Result<(), Fault> {
     Words::new(words, 1).end()
 }
 
-/// Letters, digits, and four signs.
+/// Letters, digits, `-`, `_`, `.` and `:`.
 fn check_name(name: &Word) -> Result<(), Fault> {
     let is_known = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
     match name.text.chars().find(|&c| !is_known(c)) {
         None => Ok(()),
         Some(c) => {
-            let message = format!("'{c}' may not stand in a name: letters, digits, - _ . : may");
+            let message = format!(
+                "character '{c}' is not allowed in a name, only letters, digits, '-', '_', '.' \
+                 and ':'"
+            );
             Err(Fault::new(name.column, message))
         }
     }
@@ -648,27 +651,27 @@ fn end_of(line: &str) -> u32 {
 const SECTIONS: &[&str] =
     &["global", "defaults", "frontend", "backend", "listen", "userlist", "http-errors"];
 
-/// Sections that HAProxy knows, and why we do not.
+/// HAProxy's sections that are not supported, with the reason.
 pub(crate) const SECTIONS_UNSUPPORTED: &[Unsupported] = &[
-    ("cache", "nothing is cached"),
-    ("fcgi-app", "FastCGI is not spoken"),
-    ("log-forward", "logs of others are not forwarded"),
-    ("mailers", "no mail is sent"),
-    ("peers", "there are no stick tables to exchange"),
-    ("program", "other programs are started by the service manager"),
-    ("resolvers", "names are resolved once, at the start"),
-    ("ring", "logs go to syslog or a descriptor"),
-    ("crt-store", "certificates stand in 'bind' lines"),
+    ("cache", "caching is not supported"),
+    ("fcgi-app", "FastCGI is not supported"),
+    ("log-forward", "log forwarding is not supported"),
+    ("mailers", "email alerts are not supported"),
+    ("peers", "stick tables are not supported"),
+    ("program", "start other programs by the service manager"),
+    ("resolvers", "names are resolved only once, at the start"),
+    ("ring", "send logs to syslog or a descriptor"),
+    ("crt-store", "put certificates in 'bind' lines"),
 ];
 
-/// Of these, sections whose absence nobody has to notice: without a cache more answers come from
-/// servers, and peers exchange what is refused where it is said.
+/// Unsupported sections that are only warnings: without a cache, more responses come from servers;
+/// peers only exchange tables, which are rejected where they are used.
 const SECTIONS_SPARED: [&str; 2] = ["cache", "peers"];
 
 const MESSAGES: [&str; 4] = [".notice", ".warning", ".alert", ".diag"];
 
-/// True if a line may ask what a client has connected to: by the name of a sample, whatever it is
-/// part of, or by a letter of a format. Samples stand in so many places that none is told apart.
+/// True if a line may need the connection's destination address: it contains a sample's name,
+/// anywhere, or a log variable. The line is not parsed for this: samples can occur in many places.
 fn asks_destination(words: &[Word], facts: &[(u32, Fact)]) -> bool {
     let of_format =
         |fact: &Fact| matches!(fact, Fact::Log(LogField::FrontendAddress | LogField::FrontendPort));

@@ -1,21 +1,21 @@
-//! A line's place, and words of it that are looked at again later.
+//! Position of a line, and names that are resolved later.
 
 use std::sync::Arc;
 
 use crate::model::Place;
 use crate::rules::Word;
 
-/// A line's place and text, kept for what is found later.
+/// Position and text of a line, for later diagnostics.
 #[derive(Clone, Debug)]
 pub(crate) struct Spot {
     pub(crate) place: Place,
     pub(crate) text: Arc<str>,
 }
 
-/// What stands in front of a keyword.
+/// A prefix of a keyword.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
-    /// Nothing.
+    /// None.
     Plain,
     /// `no`.
     No,
@@ -24,13 +24,13 @@ pub(crate) enum Said {
 }
 
 impl Said {
-    /// What a switch is then: off by default.
+    /// The value of an option: false by default.
     pub(crate) fn is_on(self) -> bool {
         self == Self::Plain
     }
 }
 
-/// A name that is looked up when everything has been read.
+/// A name that is resolved at the end.
 #[derive(Clone, Debug)]
 pub(crate) struct Reference {
     pub(crate) name: Word,

@@ -1,27 +1,27 @@
-//! Tables of keywords, and how a line finds its row.
+//! Tables of keywords, and their lookup.
 
 use crate::line::Line;
 use crate::rules::{Fault, Word};
 
-/// A row: a keyword, where it may stand, what follows it, what it does, and who reads it.
+/// A row: a keyword, its sections, its arguments, its description and its parser.
 #[derive(Debug)]
 pub(crate) struct Keyword<T> {
-    /// One word or several, with one space between them.
+    /// One or several words, separated by one space.
     pub(crate) name: &'static str,
-    /// Where it may stand.
+    /// The sections in which it is allowed.
     pub(crate) sections: Sections,
-    /// What follows, for people: `<time>`.
+    /// Its arguments, for documentation: `<time>`.
     pub(crate) follows: &'static str,
-    /// What it does, for people.
+    /// Its description, for documentation.
     pub(crate) about: &'static str,
-    /// Reads what follows.
+    /// Parses its arguments.
     pub(crate) read: Read<T>,
 }
 
-/// Reads the words behind a keyword into what is made of a section.
+/// Parses the words after a keyword into a draft.
 pub(crate) type Read<T> = fn(&mut T, &mut Line<'_>) -> Result<(), Fault>;
 
-/// A set of places where a keyword may stand.
+/// A set of sections and properties.
 pub(crate) type Sections = u8;
 
 /// `defaults`.
@@ -30,13 +30,13 @@ pub(crate) const DEFAULTS: Sections = 1;
 pub(crate) const FRONTEND: Sections = 2;
 /// `backend`, and `listen`.
 pub(crate) const BACKEND: Sections = 4;
-/// It can be taken back: `no` and `default` may stand in front of it.
+/// `no` and `default` are allowed before it.
 pub(crate) const NO: Sections = 8;
-/// In `defaults`, but only those with a name.
+/// In `defaults` sections with a name only.
 pub(crate) const NAMED: Sections = 16;
-/// In the wrong kind of proxy it is an error; others are left out there with a warning.
+/// An error in the wrong kind of proxy; other keywords are ignored there, with a warning.
 pub(crate) const STRICT: Sections = 32;
-/// It means nothing without `mode http`.
+/// Ignored without `mode http`.
 pub(crate) const HTTP: Sections = 64;
 
 /// `defaults`, `frontend`, `listen`.
@@ -46,10 +46,10 @@ pub(crate) const BACK: Sections = DEFAULTS | BACKEND;
 /// All kinds of proxies.
 pub(crate) const BOTH: Sections = DEFAULTS | FRONTEND | BACKEND;
 
-/// A keyword of HAProxy's that is not supported, and why, or what to do instead.
+/// A keyword of HAProxy that is not supported, with the reason or an alternative.
 pub(crate) type Unsupported = (&'static str, &'static str);
 
-/// A row of a table of keywords.
+/// Creates a row.
 pub(crate) const fn row<T>(
     name: &'static str,
     sections: Sections,
@@ -60,7 +60,7 @@ pub(crate) const fn row<T>(
     Keyword { name, sections, follows, about, read }
 }
 
-/// The row of the longest keyword that a line begins with, and of how many words it is.
+/// The row of the longest keyword at the start of a line, and its number of words.
 pub(crate) fn find<'t, T>(
     tables: &[&'t [Keyword<T>]],
     words: &[Word],
@@ -70,7 +70,7 @@ pub(crate) fn find<'t, T>(
     found.max_by_key(|(_, len)| *len)
 }
 
-/// The longest of some names that a line begins with.
+/// The longest of several names at the start of a line.
 pub(crate) fn find_name<'t>(
     names: impl Iterator<Item = &'t str>,
     words: &[Word],
@@ -89,8 +89,8 @@ fn begins(name: &str, words: &[Word]) -> Option<usize> {
     Some(len)
 }
 
-/// A fault that says that the words are no keyword, what HAProxy would make of them, and what is
-/// near.
+/// The error for an unknown keyword: names the reason if HAProxy has it, or the most similar
+/// keyword.
 pub(crate) fn unknown<'t>(
     words: &[Word],
     what: &str,
@@ -116,7 +116,7 @@ pub(crate) fn unknown<'t>(
     Fault::unknown(column, format!("'{written}' is not a {what}{near}"))
 }
 
-/// The name that a misspelt one probably was to be.
+/// The most similar name, for a misspelled one.
 pub(crate) fn nearest<'t>(written: &str, known: impl Iterator<Item = &'t str>) -> Option<&'t str> {
     if written.len() > WRITTEN_MAX {
         return None;
@@ -126,5 +126,5 @@ pub(crate) fn nearest<'t>(written: &str, known: impl Iterator<Item = &'t str>) -
     near.filter(|(distance, name)| *distance <= 1 + name.len() / 4).map(|(_, name)| name)
 }
 
-/// Longer words are no misspelt keywords; to compare them would take long.
+/// Longer words are not compared: it would be slow.
 const WRITTEN_MAX: usize = 64;

@@ -1,11 +1,11 @@
-//! A `bind` line while it is read.
+//! A `bind` line while it is parsed.
 
 use std::time::Duration;
 
 use super::tls::TlsWords;
 use crate::model::{BindAddress, BindTls, Level, Place};
 
-/// A `bind` line, or one of its addresses: several ports of it are several of `bound`.
+/// A `bind` line, or one of its addresses: a port range becomes several of `bound`.
 #[derive(Clone, Debug)]
 pub(crate) struct BindDraft {
     pub(crate) place: Place,
@@ -23,9 +23,9 @@ pub(crate) struct BindDraft {
     pub(crate) fast_open: bool,
     pub(crate) permissions: Option<u32>,
     pub(crate) owner: (Option<u32>, Option<u32>),
-    /// Of a runtime socket.
+    /// Only in runtime sockets.
     pub(crate) level: Option<Level>,
-    /// Of a runtime socket.
+    /// Only in runtime sockets.
     pub(crate) exposes_listeners: bool,
     /// `ssl`.
     pub(crate) is_tls: bool,

@@ -1,4 +1,4 @@
-//! A `server` or `default-server` line while it is read.
+//! A `server` or `default-server` line while it is parsed.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -9,29 +9,29 @@ use crate::model::{
 };
 use crate::spot::Reference;
 
-/// A server, or what `default-server` says of all.
+/// A server, or the settings of `default-server`.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerDraft {
-    /// Where its name stands in its line.
+    /// Column of its name.
     pub(crate) column: u32,
     pub(crate) model: Server,
     /// `id`.
     pub(crate) id: Option<u32>,
     pub(crate) is_checked: bool,
     pub(crate) check: ServerCheck,
-    /// `check-ssl` and `no-check-ssl`; as the server, if neither is said.
+    /// `check-ssl` and `no-check-ssl`; `None`: as the server.
     pub(crate) check_tls: Option<bool>,
     pub(crate) check_send_proxy: bool,
     pub(crate) is_tls: bool,
     pub(crate) tls: ServerTls,
-    /// `verify`: `None` is not said.
+    /// `verify`; `None`: unset.
     pub(crate) verify: Option<bool>,
     pub(crate) ca_said: bool,
     pub(crate) words: TlsWords,
     pub(crate) resolve: Resolve,
-    /// `track`: a name, or that of a backend, a slash, and a name.
+    /// `track`: a server name, optionally with a backend name and a slash.
     pub(crate) follows: Option<Reference>,
-    /// `init-addr`: where it is if its name has no address.
+    /// `init-addr`: the fallback address if the name cannot be resolved.
     pub(crate) fallback: Option<IpAddr>,
 }
 
@@ -68,7 +68,7 @@ impl Default for ServerDraft {
     }
 }
 
-/// A server of which nothing is said.
+/// A server with default settings.
 fn unsaid() -> Server {
     Server {
         name: String::new(),
@@ -103,11 +103,11 @@ fn unsaid() -> Server {
     }
 }
 
-/// `inter`, where it is not said.
+/// Default of `inter`.
 const INTERVAL: Duration = Duration::from_secs(2);
 
-/// `error-limit`, where it is not said.
+/// Default of `error-limit`.
 const ERRORS: u32 = 10;
 
-/// `pool-purge-delay`, where it is not said.
+/// Default of `pool-purge-delay`.
 const IDLE: Duration = Duration::from_secs(5);

@@ -1,17 +1,17 @@
-//! What a line has about TLS.
+//! TLS settings of a line.
 
 use crate::model::TlsVersion;
 
-/// What is said alike on both sides of the proxy. `None`: it is not said.
+/// TLS settings of both sides of the proxy. `None`: unset.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TlsWords {
-    /// `ciphers`, as rustls calls them.
+    /// `ciphers`, with rustls' names.
     pub(crate) suites12: Option<Vec<String>>,
-    /// `ciphersuites`, as rustls calls them.
+    /// `ciphersuites`, with rustls' names.
     pub(crate) suites13: Option<Vec<String>>,
-    /// `ssl-min-ver` and its relatives.
+    /// `ssl-min-ver` and so on.
     pub(crate) version_min: Option<TlsVersion>,
-    /// `ssl-max-ver` and its relatives.
+    /// `ssl-max-ver` and so on.
     pub(crate) version_max: Option<TlsVersion>,
     /// `alpn`.
     pub(crate) alpn: Vec<String>,
@@ -20,7 +20,7 @@ pub(crate) struct TlsWords {
 }
 
 impl TlsWords {
-    /// What was not said here is as `others` say it.
+    /// Unset settings are taken from `others`.
     pub(crate) fn or(self, others: &Self) -> Self {
         Self {
             suites12: self.suites12.or_else(|| others.suites12.clone()),
@@ -31,7 +31,7 @@ impl TlsWords {
         }
     }
 
-    /// Suites of both versions; if only those of one are said, rustls' own for the other.
+    /// Cipher suites of both versions; for a version without settings, those of rustls.
     pub(crate) fn suites(&self) -> Vec<String> {
         if self.suites12.is_none() && self.suites13.is_none() {
             return Vec::new();
@@ -46,7 +46,7 @@ impl TlsWords {
     }
 }
 
-/// What rustls has itself, for the version of which nothing is said.
+/// rustls' own suites, for a version without settings.
 const OWN13: &[&str] =
     &["TLS_AES_256_GCM_SHA384", "TLS_AES_128_GCM_SHA256", "TLS_CHACHA20_POLY1305_SHA256"];
 

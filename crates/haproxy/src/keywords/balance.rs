@@ -14,21 +14,21 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
         BACK,
         "roundrobin | static-rr | leastconn | first | source | uri ... | url_param <name> | \
          hdr(<name>) | hash <expression> | random[(<draws>)]",
-        "how a server is chosen",
+        "load balancing algorithm",
         balance,
     ),
     row(
         "hash-type",
         BACK,
         "map-based | consistent [sdbm | djb2 | wt6 | crc32] [avalanche]",
-        "how a hash leads to a server",
+        "mapping from hashes to servers",
         hash_type,
     ),
     row(
         "hash-balance-factor",
         BACK,
         "<percent>",
-        "how much more than the mean a server may have",
+        "maximum load of a server in percent of the mean",
         balance_factor,
     ),
 ];
@@ -61,7 +61,7 @@ fn balance(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
         ("random", None) => Algorithm::Random { draws: DRAWS },
         ("random", Some(draws)) => {
             let word = Word { text: draws.to_owned(), column: word.column };
-            Algorithm::Random { draws: number(&word, "how many are drawn", 1, DRAWS_MAX)? }
+            Algorithm::Random { draws: number(&word, 1, DRAWS_MAX)? }
         }
         ("rdp-cookie", name) => {
             let text = format!("req.rdp_cookie({})", name.unwrap_or(RDP_COOKIE));
@@ -69,7 +69,7 @@ fn balance(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
         }
         _ => {
             let message = format!(
-                "'{}' is no way to choose a server; there are roundrobin, static-rr, leastconn, \
+                "unknown balance algorithm '{}', expected one of roundrobin, static-rr, leastconn, \
                  first, source, uri, url_param, hdr(name), rdp-cookie(name), hash and random",
                 word.text
             );
@@ -82,15 +82,14 @@ fn balance(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
 fn uri(line: &mut Line<'_>) -> Result<Algorithm, Fault> {
     let (mut whole, mut path_only, mut len, mut depth) = (false, false, None, None);
     while let Some(word) = line.words.next() {
-        let positive =
-            |line: &mut Line<'_>| number(&line.word("a number")?, "it", 1, usize::MAX / 2);
+        let positive = |line: &mut Line<'_>| number(&line.word("a number")?, 1, usize::MAX / 2);
         match &*word.text {
             "whole" => whole = true,
             "path-only" => path_only = true,
             "len" => len = Some(positive(line)?),
             "depth" => depth = Some(positive(line)?),
             other => {
-                let message = format!("'{other}': here may stand whole, path-only, len, depth");
+                let message = format!("'{other}': expected 'whole', 'path-only', 'len' or 'depth'");
                 return Err(Fault::new(word.column, message));
             }
         }
@@ -101,7 +100,7 @@ fn uri(line: &mut Line<'_>) -> Result<Algorithm, Fault> {
 fn url_param(line: &mut Line<'_>) -> Result<Algorithm, Fault> {
     let name = line.word("the name of a parameter")?.text;
     if let Some(word) = line.words.next() {
-        let message = format!("'{}' is not supported here: bodies are not looked into", word.text);
+        let message = format!("'{}' is not supported: request bodies are not parsed", word.text);
         return Err(Fault::unknown(word.column, message));
     }
     Ok(Algorithm::UrlParameter(name))
@@ -109,7 +108,7 @@ fn url_param(line: &mut Line<'_>) -> Result<Algorithm, Fault> {
 
 fn hash_type(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     let word = line.word("map-based or consistent")?;
-    let consistent = one_of(&word, "kind of hash", &[("consistent", true), ("map-based", false)])?;
+    let consistent = one_of(&word, "hash type", &[("consistent", true), ("map-based", false)])?;
     let mut kind = HashKind { consistent, ..draft.backend.hash };
     kind.function = HashFunction::default();
     kind.avalanche = false;
@@ -128,21 +127,21 @@ fn hash_type(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 fn balance_factor(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    let word = line.word("a number of percent")?;
-    let factor = number(&word, "it", 0, 65_535)?;
+    let word = line.word("a percentage")?;
+    let factor = number(&word, 0, 65_535)?;
     if (1..=100).contains(&factor) {
-        let message = "it is 0, which is no bound, or more than 100 percent";
+        let message = "expected 0 (unlimited) or a number above 100";
         return Err(Fault::new(word.column, message));
     }
     draft.backend.hash.balance_factor = factor;
     Ok(())
 }
 
-/// The cookie that names the user (MS-RDPBCGR, §2.2.1.1).
+/// The cookie with the user name (MS-RDPBCGR, §2.2.1.1).
 const RDP_COOKIE: &str = "mstshash";
 
-/// As HAProxy draws.
+/// HAProxy's default.
 const DRAWS: u32 = 2;
 
-/// More draws are a look at everything.
+/// More draws would compare nearly all servers.
 const DRAWS_MAX: u32 = 1000;

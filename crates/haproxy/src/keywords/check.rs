@@ -1,4 +1,4 @@
-//! How servers are checked: `option httpchk`, `http-check`, `option tcp-check`, `tcp-check`.
+//! Health checks: `option httpchk`, `http-check`, `option tcp-check`, `tcp-check`.
 
 use crate::rules::{Fault, Format, Word};
 use regex::bytes::Regex;
@@ -16,39 +16,39 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
         "option httpchk",
         BACK,
         "[[<method>] <uri> [<version>]]",
-        "checks are requests",
+        "use HTTP health checks",
         option_http,
     ),
-    row("option tcp-check", BACK, "", "checks are what 'tcp-check' says", option_tcp),
+    row("option tcp-check", BACK, "", "use the steps of 'tcp-check'", option_tcp),
     row(
         "http-check send",
         BACK,
         "[meth <method>] [uri <uri>] [ver <version>] [hdr <name> <format>]* [body <text>]",
-        "the request of a check",
+        "request of a check",
         send,
     ),
     row(
         "http-check expect",
         BACK,
         "[!] status | rstatus | string | rstring | hdr <pattern>",
-        "what the answer has to be",
+        "expected response",
         expect,
     ),
-    row("http-check connect", BACK, "", "the next request has a connection of its own", connect),
-    row("http-check comment", BACK, "<text>", "accepted: for those who read", skip_one),
-    row("http-check disable-on-404", BACK | HTTP, "", "404 means: no new clients", on_404),
+    row("http-check connect", BACK, "", "open a new connection for the next request", connect),
+    row("http-check comment", BACK, "<text>", "accepted: a comment", skip_one),
+    row("http-check disable-on-404", BACK | HTTP, "", "on 404, accept no new clients", on_404),
     row("http-check send-state", BACK, "", "accepted: the state is not sent", nothing),
-    row("tcp-check connect", BACK, "[port <port>] [ssl]", "a connection", tcp_connect),
-    row("tcp-check send", BACK, "<text>", "bytes that are sent", tcp_send),
-    row("tcp-check send-binary", BACK, "<hex>", "the same, in hexadecimal", tcp_send_binary),
+    row("tcp-check connect", BACK, "[port <port>] [ssl]", "open a connection", tcp_connect),
+    row("tcp-check send", BACK, "<text>", "data to send", tcp_send),
+    row("tcp-check send-binary", BACK, "<hex>", "data to send, in hexadecimal", tcp_send_binary),
     row(
         "tcp-check expect",
         BACK,
         "[!] string | rstring | binary <pattern>",
-        "bytes that have to come",
+        "expected data",
         tcp_expect,
     ),
-    row("tcp-check comment", BACK, "<text>", "accepted: for those who read", skip_one),
+    row("tcp-check comment", BACK, "<text>", "accepted: a comment", skip_one),
 ];
 
 fn option_http(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
@@ -70,7 +70,7 @@ fn option_http(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `HTTP/1.1\r\nHost:\ name`: fields behind the version are how it once was done.
+/// `HTTP/1.1\r\nHost:\ name`: fields after the version are an obsolete syntax.
 fn version_and_fields(version: &Word, rest: &[Word], send: &mut Send) -> Result<(), Fault> {
     let text: Vec<&str> = rest.iter().map(|word| &*word.text).collect();
     let text = text.join(" ");
@@ -79,7 +79,7 @@ fn version_and_fields(version: &Word, rest: &[Word], send: &mut Send) -> Result<
     send.http11 = Some(is_http11(&first)?);
     for field in lines.filter(|line| !line.is_empty()) {
         let Some((name, value)) = field.split_once(':') else {
-            let message = format!("'{field}' is no field");
+            let message = format!("'{field}' is not a header field");
             return Err(Fault::new(version.column, message));
         };
         send.fields.push((name.to_owned(), Format::literal(value.trim().as_bytes())));
@@ -92,7 +92,7 @@ fn is_http11(word: &Word) -> Result<bool, Fault> {
         "HTTP/1.0" => Ok(false),
         "HTTP/1.1" => Ok(true),
         other => {
-            let message = format!("'{other}': checks speak HTTP/1.0 or HTTP/1.1");
+            let message = format!("'{other}': expected HTTP/1.0 or HTTP/1.1");
             Err(Fault::new(word.column, message))
         }
     }
@@ -112,14 +112,14 @@ fn send(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
             "ver" => send.http11 = Some(is_http11(&line.word("a version")?)?),
             "hdr" => {
                 let name = line.word("the name of a field")?.text;
-                let value = line.word("its value")?;
+                let value = line.word("a value")?;
                 send.fields.push((name, compile::format(&value, line)?));
             }
             "body" => send.body = line.word("a body")?.text.into_bytes(),
             "comment" => line.word("a text").map(drop)?,
             other => {
                 let message =
-                    format!("'{other}': here may stand meth, uri, ver, hdr, body, comment");
+                    format!("'{other}': expected 'meth', 'uri', 'ver', 'hdr', 'body' or 'comment'");
                 return Err(Fault::unknown(word.column, message));
             }
         }
@@ -128,7 +128,7 @@ fn send(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Words that stand before what is expected, and mean nothing here.
+/// Words before the expectation that are ignored.
 fn skip_settings(line: &mut Line<'_>) -> Result<(), Fault> {
     while let Some(word) = line.words.peek() {
         match &*word.text {
@@ -158,7 +158,7 @@ fn expect(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
         }
         other => {
             let message =
-                format!("'{other}': here may stand status, rstatus, string, rstring, hdr");
+                format!("'{other}': expected 'status', 'rstatus', 'string', 'rstring' or 'hdr'");
             return Err(Fault::new(word.column, message));
         }
     };
@@ -166,11 +166,11 @@ fn expect(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `!` may stand alone or in front of the word.
+/// `!` may be a word of its own, or a prefix of the word.
 fn negation(line: &mut Line<'_>) -> Result<(bool, Word), Fault> {
     let mut negated = false;
     loop {
-        let mut word = line.word("what is expected")?;
+        let mut word = line.word("an expectation")?;
         while let Some(rest) = word.text.strip_prefix('!') {
             negated = !negated;
             word.text = rest.to_owned();
@@ -184,7 +184,8 @@ fn negation(line: &mut Line<'_>) -> Result<(bool, Word), Fault> {
 /// `200`, `200-399,404`.
 fn statuses(word: &Word) -> Result<Vec<(u16, u16)>, Fault> {
     let wrong = || {
-        let message = format!("'{}': statuses look like 200-299,404", word.text);
+        let message =
+            format!("'{}': invalid status list, expected for example 200-299,404", word.text);
         Fault::new(word.column, message)
     };
     let range = |range: &str| {
@@ -199,7 +200,7 @@ fn statuses(word: &Word) -> Result<Vec<(u16, u16)>, Fault> {
 fn field(line: &mut Line<'_>) -> Result<Expected, Fault> {
     let word = line.word("name")?;
     if word.text != "name" {
-        return Err(Fault::new(word.column, "name and the name of a field are wanted here"));
+        return Err(Fault::new(word.column, "expected 'name' and the name of a field"));
     }
     exact(line)?;
     let name = line.word("the name of a field")?.text;
@@ -213,7 +214,7 @@ fn field(line: &mut Line<'_>) -> Result<Expected, Fault> {
     Ok(Expected::Field { name, value })
 }
 
-/// `-m str` is what is done; other methods are not there.
+/// `-m str` is the default; other methods are not supported.
 fn exact(line: &mut Line<'_>) -> Result<(), Fault> {
     if !line.words.take("-m") {
         return Ok(());
@@ -228,10 +229,10 @@ fn exact(line: &mut Line<'_>) -> Result<(), Fault> {
 fn pattern(word: &Word) -> Result<Regex, Fault> {
     let built = regex::bytes::RegexBuilder::new(&word.text).size_limit(PATTERN_SIZE_MAX).build();
     built.map_err(|error| {
-        // The last line of what it says is the reason; the others draw the pattern.
+        // The last line of the error is the reason; the others show the pattern.
         let error = error.to_string();
         let why = error.lines().last().unwrap_or("");
-        Fault::new(word.column, format!("the pattern '{}' is wrong: {why}", word.text))
+        Fault::new(word.column, format!("invalid regex '{}': {why}", word.text))
     })
 }
 
@@ -241,7 +242,8 @@ fn connect(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
             "default" | "linger" => {}
             "comment" => line.word("a text").map(drop)?,
             other => {
-                let message = format!("'{other}' is not supported here: say it in 'server' lines");
+                let message =
+                    format!("'{other}' is not supported here: use parameters of 'server' lines");
                 return Err(Fault::unknown(word.column, message));
             }
         }
@@ -269,10 +271,11 @@ fn tcp_connect(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
         match &*word.text {
             "default" | "linger" => {}
             "ssl" => tls = true,
-            "port" => port = Some(number(&line.word("a port")?, "it", 1, u16::MAX)?),
+            "port" => port = Some(number(&line.word("a port")?, 1, u16::MAX)?),
             "comment" => line.word("a text").map(drop)?,
             other => {
-                let message = format!("'{other}' is not supported here: say it in 'server' lines");
+                let message =
+                    format!("'{other}' is not supported here: use parameters of 'server' lines");
                 return Err(Fault::unknown(word.column, message));
             }
         }
@@ -309,7 +312,7 @@ fn tcp_expect(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
             return Err(Fault::unknown(word.column, message));
         }
         other => {
-            let message = format!("'{other}': here may stand string, rstring, binary");
+            let message = format!("'{other}': expected 'string', 'rstring' or 'binary'");
             return Err(Fault::new(word.column, message));
         }
     };
@@ -326,10 +329,10 @@ fn hex(word: &Word) -> Result<Vec<u8>, Fault> {
         _ => None,
     });
     bytes.collect::<Option<Vec<u8>>>().ok_or_else(|| {
-        let message = format!("'{}': two hexadecimal digits for each byte are wanted", word.text);
+        let message = format!("'{}': expected two hexadecimal digits per byte", word.text);
         Fault::new(word.column, message)
     })
 }
 
-/// Of a compiled pattern, in bytes: nobody who writes a check needs more.
+/// Size limit of a compiled pattern, in bytes.
 const PATTERN_SIZE_MAX: usize = 1 << 20;

@@ -14,16 +14,10 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
         "<name> [insert | rewrite | prefix] [indirect] [nocache] [postonly] [preserve] \
          [httponly] [secure] [domain <name>]* [maxidle <time>] [maxlife <time>] [dynamic] \
          [attr <text>]*",
-        "a client comes back to its server",
+        "persistence by cookie",
         cookie,
     ),
-    row(
-        "dynamic-cookie-key",
-        BACK | HTTP,
-        "<key>",
-        "what values of dynamic cookies come from",
-        dynamic_key,
-    ),
+    row("dynamic-cookie-key", BACK | HTTP, "<key>", "key of dynamic cookies", dynamic_key),
 ];
 
 fn cookie(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
@@ -39,7 +33,7 @@ fn cookie(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
         };
         if let Some(mode) = mode {
             if cookie.how != CookieMode::Passive && cookie.how != mode {
-                let message = "insert, rewrite and prefix exclude each other";
+                let message = "'insert', 'rewrite' and 'prefix' are mutually exclusive";
                 return Err(Fault::new(word.column, message));
             }
             cookie.how = mode;
@@ -56,14 +50,15 @@ fn cookie(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
             "domain" => cookie.domains.push(line.word("a domain")?.text),
             "attr" => cookie.attributes.push(line.word("an attribute")?.text),
             "maxidle" => {
-                cookie.idle_max = Some(duration(&line.word("a time")?, "it", Unit::Seconds)?);
+                cookie.idle_max = Some(duration(&line.word("a time")?, Unit::Seconds)?);
             }
             "maxlife" => {
-                cookie.life_max = Some(duration(&line.word("a time")?, "it", Unit::Seconds)?);
+                cookie.life_max = Some(duration(&line.word("a time")?, Unit::Seconds)?);
             }
             other => {
                 let message = format!(
-                    "'{other}': here may stand insert, rewrite, prefix, indirect, nocache, \
+                    "unknown parameter '{other}', expected one of insert, rewrite, prefix, \
+                     indirect, nocache, \
                      postonly, preserve, httponly, secure, domain, maxidle, maxlife, dynamic, attr"
                 );
                 return Err(Fault::new(word.column, message));
@@ -71,7 +66,7 @@ fn cookie(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
         }
     }
     if cookie.preserve && cookie.how != CookieMode::Insert && !cookie.indirect {
-        let message = "'preserve' wants 'insert' or 'indirect' beside it";
+        let message = "'preserve' requires 'insert' or 'indirect'";
         return Err(Fault::new(column, message));
     }
     draft.backend.cookie = Some(cookie);

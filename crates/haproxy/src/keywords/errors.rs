@@ -1,5 +1,5 @@
-//! What is answered to errors of our own: `errorfile`, `errorloc`, `http-error`, and the section
-//! `http-errors`. Module `rules` reads the words.
+//! Error responses: `errorfile`, `errorloc`, `http-error`, and the section `http-errors`. Their
+//! arguments are parsed by module `rules`.
 
 use std::sync::Arc;
 
@@ -11,23 +11,29 @@ use crate::rules::{Context, Fault};
 use crate::table::{BOTH, Keyword, row};
 
 pub(super) const ROWS: &[Keyword<Draft>] = &[
-    row("errorfile", BOTH, "<status> <file>", "a whole response, from a file", errorfile),
-    row("errorfiles", BOTH, "<name> [<status>...]", "responses of a section", errorfiles),
-    row("errorloc", BOTH, "<status> <url>", "302 to there", errorloc302),
-    row("errorloc302", BOTH, "<status> <url>", "302 to there", errorloc302),
-    row("errorloc303", BOTH, "<status> <url>", "303 to there", errorloc303),
+    row("errorfile", BOTH, "<status> <file>", "error response from a file", errorfile),
+    row(
+        "errorfiles",
+        BOTH,
+        "<name> [<status>...]",
+        "error responses of an 'http-errors' section",
+        errorfiles,
+    ),
+    row("errorloc", BOTH, "<status> <url>", "redirect errors with 302", errorloc302),
+    row("errorloc302", BOTH, "<status> <url>", "redirect errors with 302", errorloc302),
+    row("errorloc303", BOTH, "<status> <url>", "redirect errors with 303", errorloc303),
     row(
         "http-error",
         BOTH,
         "status <status> [content-type <type>] [<body>] [hdr <name> <format>]*",
-        "a response, made here",
+        "error response defined inline",
         http_error,
     ),
 ];
 
 /// Keywords of the section.
 pub(crate) const HTTP_ERRORS: &[Keyword<ErrorPages>] =
-    &[row("errorfile", 0, "<status> <file>", "a whole response, from a file", group_file)];
+    &[row("errorfile", 0, "<status> <file>", "error response from a file", group_file)];
 
 fn errorfile(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     group_file(&mut draft.errors, line)
@@ -44,7 +50,7 @@ fn group_file(pages: &mut ErrorPages, line: &mut Line<'_>) -> Result<(), Fault> 
 fn errorfiles(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     let name = line.word("the name of an 'http-errors' section")?;
     let Some(group) = line.globals.error_groups.get(&name.text) else {
-        let message = format!("there is no 'http-errors' section '{}' above", name.text);
+        let message = format!("unknown 'http-errors' section '{}'", name.text);
         return Err(Fault::new(name.column, message));
     };
     if line.words.is_empty() {
@@ -54,7 +60,10 @@ fn errorfiles(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
         let status = word.text.parse().ok();
         let Some((status, page)) = status.and_then(|status| Some((status, group.get(status)?)))
         else {
-            let message = format!("the section '{}' has no page {}", name.text, word.text);
+            let message = format!(
+                "'http-errors' section '{}' has no response for status {}",
+                name.text, word.text
+            );
             return Err(Fault::new(word.column, message));
         };
         draft.errors.set(status, Arc::clone(page));

@@ -1,4 +1,4 @@
-//! What concerns the process: `global`.
+//! Process-wide settings: `global`.
 
 use crate::draft::{Globals, Paths};
 use crate::line::Line;
@@ -10,50 +10,74 @@ use crate::values::{Unit, duration, number};
 use crate::{accounts, compile};
 
 pub(super) const ROWS: &[Keyword<Globals>] = &[
-    row("daemon", 0, "", "it goes into the background", daemon),
-    row("master-worker", 0, "[no-exit-on-failure]", "a process looks after it", master_worker),
-    row("nbthread", 0, "<number>", "how many threads work", nbthread),
-    row("nbproc", 0, "1", "one process works", nbproc),
-    row("maxconn", 0, "<number>", "connections of clients at a time", maxconn),
-    row("maxpipes", 0, "<number>", "pipes that bodies pass through, at a time", maxpipes),
-    row("nosplice", 0, "", "no bodies pass through pipes", nosplice),
-    row("ulimit-n", 0, "<number>", "descriptors that the process needs", ulimit_n),
-    row("strict-limits", NO, "", "it does not start with fewer: so it is", strict_limits),
-    row("localpeer", 0, "<name>", "what HAPROXY_LOCALPEER is from then on", localpeer),
-    row("pidfile", 0, "<file>", "where the number of the process is written", pidfile),
-    row("user", 0, "<name>", "whose rights it has", user),
-    row("uid", 0, "<number>", "the same, by number", uid),
-    row("group", 0, "<name>", "which group's rights it has", group),
-    row("gid", 0, "<number>", "the same, by number", gid),
-    row("chroot", 0, "<directory>", "all it can see of the file system", chroot),
+    row("daemon", 0, "", "run in the background", daemon),
+    row(
+        "master-worker",
+        0,
+        "[no-exit-on-failure]",
+        "run a master process that controls the worker",
+        master_worker,
+    ),
+    row("nbthread", 0, "<number>", "number of threads (default: number of processors)", nbthread),
+    row("nbproc", 0, "1", "accepted: there is only one process", nbproc),
+    row("maxconn", 0, "<number>", "maximum number of concurrent client connections", maxconn),
+    row("maxpipes", 0, "<number>", "maximum number of pipes for splicing", maxpipes),
+    row("nosplice", 0, "", "disable splicing", nosplice),
+    row("ulimit-n", 0, "<number>", "required number of file descriptors", ulimit_n),
+    row(
+        "strict-limits",
+        NO,
+        "",
+        "fail if the required limits cannot be set (default)",
+        strict_limits,
+    ),
+    row("localpeer", 0, "<name>", "value of HAPROXY_LOCALPEER from the next line on", localpeer),
+    row("pidfile", 0, "<file>", "file for the process number", pidfile),
+    row("user", 0, "<name>", "user of the process", user),
+    row("uid", 0, "<number>", "user of the process, by number", uid),
+    row("group", 0, "<name>", "group of the process", group),
+    row("gid", 0, "<number>", "group of the process, by number", gid),
+    row("chroot", 0, "<directory>", "root directory of the process", chroot),
     row(
         "default-path",
         0,
         "current | config | parent | origin <directory>",
-        "what paths of files that are read are relative to",
+        "base of relative paths of files",
         default_path,
     ),
-    row("hard-stop-after", 0, "<time>", "how long a soft stop may take", hard_stop_after),
-    row("node", 0, "<name>", "what the statistics call this machine", node),
-    row("description", 0, "<text>", "what the statistics say of it", description),
-    row("spread-checks", 0, "<percent>", "checks come earlier or later by so much", spread_checks),
-    row("max-spread-checks", 0, "<time>", "in which first checks begin", max_spread_checks),
-    row("tune.maxaccept", 0, "<number>", "connections accepted in a turn", accept_max),
+    row("hard-stop-after", 0, "<time>", "maximum time of a soft stop", hard_stop_after),
+    row("node", 0, "<name>", "node name in statistics", node),
+    row("description", 0, "<text>", "description in statistics", description),
+    row(
+        "spread-checks",
+        0,
+        "<percent>",
+        "random deviation of check intervals, in percent",
+        spread_checks,
+    ),
+    row(
+        "max-spread-checks",
+        0,
+        "<time>",
+        "time within which all first checks start",
+        max_spread_checks,
+    ),
+    row("tune.maxaccept", 0, "<number>", "connections accepted in one turn", accept_max),
     row(
         "tune.bufsize",
         0,
         "<bytes>",
-        "responses in memory of a pipelining client",
+        "buffered response bytes at which a pipelining client is paused",
         response_buffer_max,
     ),
-    row("tune.http.maxhdr", 0, "<number>", "fields that a head may have", fields_max),
-    row("tune.ssl.lifetime", 0, "<time>", "how long a session of TLS can be resumed", lifetime),
-    row("set-var", 0, "<name> <expression>", "a variable of the process", set_var),
-    row("set-var-fmt", 0, "<name> <format>", "the same, from a format", set_var_fmt),
-    row("setenv", 0, "<name> <value>", "a variable of the lines below", setenv),
-    row("presetenv", 0, "<name> <value>", "the same, unless there is one", presetenv),
-    row("unsetenv", 0, "<name>...", "no such variable", unsetenv),
-    row("resetenv", 0, "[<name>...]", "no variables but these", resetenv),
+    row("tune.http.maxhdr", 0, "<number>", "maximum number of header fields", fields_max),
+    row("tune.ssl.lifetime", 0, "<time>", "lifetime of TLS sessions", lifetime),
+    row("set-var", 0, "<name> <expression>", "set a process variable", set_var),
+    row("set-var-fmt", 0, "<name> <format>", "set a process variable from a format", set_var_fmt),
+    row("setenv", 0, "<name> <value>", "set an environment variable from the next line on", setenv),
+    row("presetenv", 0, "<name> <value>", "set an environment variable that is not set", presetenv),
+    row("unsetenv", 0, "<name>...", "remove environment variables", unsetenv),
+    row("resetenv", 0, "[<name>...]", "remove all environment variables but these", resetenv),
 ];
 
 fn daemon(globals: &mut Globals, _line: &mut Line<'_>) -> Result<(), Fault> {
@@ -68,7 +92,7 @@ fn master_worker(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault
 }
 
 fn nbthread(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
-    let threads = number(&line.word("a number")?, "it", 1, THREADS_MAX)?;
+    let threads = number(&line.word("a number")?, 1, THREADS_MAX)?;
     globals.model.threads = Some(threads);
     Ok(())
 }
@@ -77,18 +101,18 @@ fn nbproc(_globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
     let word = line.word("a number")?;
     match &*word.text {
         "1" => Ok(()),
-        _ => Err(Fault::new(word.column, "one process works; 'nbthread' makes it several threads")),
+        _ => Err(Fault::new(word.column, "only one process is supported: use 'nbthread'")),
     }
 }
 
 fn maxconn(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
-    let most = number(&line.word("a number")?, "it", 0, usize::MAX / 2)?;
+    let most = number(&line.word("a number")?, 0, usize::MAX / 2)?;
     globals.model.connections_max = (most > 0).then_some(most);
     Ok(())
 }
 
 fn maxpipes(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
-    let most = number(&line.word("a number")?, "it", 0, usize::MAX / 2)?;
+    let most = number(&line.word("a number")?, 0, usize::MAX / 2)?;
     globals.model.pipes_max = (most > 0).then_some(most);
     Ok(())
 }
@@ -99,7 +123,7 @@ fn nosplice(globals: &mut Globals, _line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 fn ulimit_n(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
-    let count: usize = number(&line.word("a number")?, "it", 0, usize::MAX / 2)?;
+    let count: usize = number(&line.word("a number")?, 0, usize::MAX / 2)?;
     globals.model.descriptors = u64::try_from(count).ok().filter(|&count| count > 0);
     Ok(())
 }
@@ -127,7 +151,7 @@ fn user(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 fn uid(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
-    globals.model.uid = Some(number(&line.word("a number")?, "it", 0, u32::MAX - 1)?);
+    globals.model.uid = Some(number(&line.word("a number")?, 0, u32::MAX - 1)?);
     Ok(())
 }
 
@@ -138,7 +162,7 @@ fn group(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 fn gid(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
-    globals.model.gid = Some(number(&line.word("a number")?, "it", 0, u32::MAX - 1)?);
+    globals.model.gid = Some(number(&line.word("a number")?, 0, u32::MAX - 1)?);
     Ok(())
 }
 
@@ -148,14 +172,14 @@ fn chroot(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 fn default_path(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
-    let word = line.word("what paths are relative to")?;
+    let word = line.word("'current', 'config', 'parent' or 'origin'")?;
     globals.paths = match &*word.text {
         "current" => Paths::Current,
         "config" => Paths::Config,
         "parent" => Paths::Parent,
         "origin" => Paths::Origin(line.word("a directory")?.text.into()),
         other => {
-            let message = format!("'{other}': here may stand current, config, parent, origin");
+            let message = format!("'{other}': expected 'current', 'config', 'parent' or 'origin'");
             return Err(Fault::new(word.column, message));
         }
     };
@@ -163,7 +187,7 @@ fn default_path(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault>
 }
 
 fn hard_stop_after(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
-    globals.model.hard_stop_after = Some(duration(&line.word("a time")?, "it", Unit::Millis)?);
+    globals.model.hard_stop_after = Some(duration(&line.word("a time")?, Unit::Millis)?);
     Ok(())
 }
 
@@ -171,7 +195,8 @@ fn node(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
     let word = line.word("a name")?;
     let is_known = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if word.text.is_empty() || !word.text.chars().all(is_known) {
-        let message = format!("'{}': a name is letters, digits, - _ .", word.text);
+        let message =
+            format!("'{}': a name may contain letters, digits, '-', '_' and '.'", word.text);
         return Err(Fault::new(word.column, message));
     }
     globals.model.node = Some(word.text);
@@ -186,35 +211,35 @@ fn description(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> 
 }
 
 fn spread_checks(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
-    globals.model.spread_checks = number(&line.word("a number of percent")?, "it", 0, 50)?;
+    globals.model.spread_checks = number(&line.word("a percentage")?, 0, 50)?;
     Ok(())
 }
 
 fn max_spread_checks(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
-    let time = duration(&line.word("a time")?, "it", Unit::Millis)?;
+    let time = duration(&line.word("a time")?, Unit::Millis)?;
     globals.model.first_checks_within = (!time.is_zero()).then_some(time);
     Ok(())
 }
 
 fn accept_max(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
-    let most = number(&line.word("a number")?, "it", -1, i32::MAX)?;
+    let most = number(&line.word("a number")?, -1, i32::MAX)?;
     globals.model.tune.accept_max = usize::try_from(most).ok().filter(|&most| most > 0);
     Ok(())
 }
 
 fn response_buffer_max(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
-    let most = number(&line.word("a number of bytes")?, "it", 1024, 1 << 24)?;
+    let most = number(&line.word("a number of bytes")?, 1024, 1 << 24)?;
     globals.model.tune.response_buffer_max = Some(most);
     Ok(())
 }
 
 fn fields_max(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
-    globals.model.tune.fields_max = Some(number(&line.word("a number")?, "it", 1, 32_767)?);
+    globals.model.tune.fields_max = Some(number(&line.word("a number")?, 1, 32_767)?);
     Ok(())
 }
 
 fn lifetime(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
-    let time = duration(&line.word("a time")?, "it", Unit::Seconds)?;
+    let time = duration(&line.word("a time")?, Unit::Seconds)?;
     globals.model.tune.ssl_session_lifetime = Some(time);
     Ok(())
 }
@@ -225,7 +250,10 @@ fn set_var(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
     let expression = compile::expression(&word, line)?;
     let value = expression.evaluate(&Nobody).map(Sample::into_owned);
     let value = value.ok_or_else(|| {
-        Fault::new(word.column, "this has no value before there are clients; str(...) has")
+        Fault::new(
+            word.column,
+            "this sample has no value at the start: use a constant, for example str(...)",
+        )
     })?;
     globals.model.variables.push((name, value));
     Ok(())
@@ -240,13 +268,13 @@ fn set_var_fmt(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> 
     Ok(())
 }
 
-/// The name of a variable of the process, without its scope.
+/// The name of a process variable, without its scope.
 fn process_variable(line: &mut Line<'_>) -> Result<String, Fault> {
     let word = line.word("the name of a variable")?;
     let variable = Variable::parse(&word.text);
     match variable.map_err(|message| Fault::new(word.column, message))? {
         Variable { scope: Scope::Proc, name } => Ok(name.into()),
-        _ => Err(Fault::new(word.column, "a variable of the process begins with proc.")),
+        _ => Err(Fault::new(word.column, "expected a variable with the scope 'proc.'")),
     }
 }
 
@@ -280,11 +308,11 @@ fn resetenv(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whom expressions are asked about before there is anybody.
+/// The context of expressions at the start: it has no values.
 #[derive(Debug)]
 struct Nobody;
 
 impl Subject for Nobody {}
 
-/// As many as HAProxy 2.6 has.
+/// The limit of HAProxy 2.6.
 const THREADS_MAX: usize = 64;

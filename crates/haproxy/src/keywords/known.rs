@@ -1,5 +1,4 @@
-//! Keywords of HAProxy's without a row: those that are accepted and change nothing here, and those
-//! that are not supported.
+//! HAProxy's keywords without a row: accepted and ignored ones, and unsupported ones.
 
 use crate::rules::{Fault, Word, Words};
 
@@ -7,24 +6,24 @@ use self::Follows::{Anything, AtLeast, Nothing, Time, Word as One};
 use crate::table::{self, Unsupported};
 use crate::values::{Unit, duration};
 
-/// A keyword that is accepted, and what has to follow it.
+/// An ignored keyword, and its arguments.
 pub(crate) type Accepted = (&'static str, Follows);
 
-/// What follows a keyword that is accepted.
+/// The arguments of an ignored keyword.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Follows {
     Nothing,
     /// One word.
     Word,
-    /// One word, which is a time.
+    /// A time.
     Time,
-    /// So many words, or more.
+    /// At least this many words.
     AtLeast(usize),
-    /// Whatever there is.
+    /// Anything.
     Anything,
 }
 
-/// Keywords of a section that are accepted.
+/// The ignored keywords of a section.
 pub(crate) fn accepted(section: &str) -> impl Iterator<Item = &'static str> + Clone {
     rows(section).iter().map(|(name, _)| *name)
 }
@@ -37,7 +36,8 @@ fn rows(section: &str) -> &'static [Accepted] {
     }
 }
 
-/// Reads a line with one of them, which is so long; `None`: it has none.
+/// Parses the arguments of an ignored keyword; `end` is the length of the line. `None` if the line
+/// has no such keyword.
 pub(crate) fn read_accepted(section: &str, words: &[Word], end: u32) -> Option<Result<(), Fault>> {
     let (name, len) = table::find_name(accepted(section), words)?;
     let (_, follows) = rows(section).iter().find(|(other, _)| *other == name)?;
@@ -45,12 +45,12 @@ pub(crate) fn read_accepted(section: &str, words: &[Word], end: u32) -> Option<R
 }
 
 impl Follows {
-    /// Looks at the words behind a keyword.
+    /// Checks the arguments.
     fn read(self, words: &mut Words<'_>) -> Result<(), Fault> {
         match self {
             Self::Nothing => {}
             Self::Word => _ = words.expect("a word")?,
-            Self::Time => _ = duration(words.expect("a time")?, "it", Unit::Millis)?,
+            Self::Time => _ = duration(words.expect("a time")?, Unit::Millis)?,
             Self::AtLeast(count) => {
                 for _ in 0..count {
                     words.expect("a word")?;
@@ -63,7 +63,7 @@ impl Follows {
     }
 }
 
-/// In `global`: what they tune is not there, or tunes itself.
+/// In `global`: settings of features that do not exist here, or that need no tuning.
 const ACCEPTED_GLOBAL: &[Accepted] = &[
     ("busy-polling", Nothing),
     ("close-spread-time", Time),
@@ -149,7 +149,7 @@ const ACCEPTED_GLOBAL: &[Accepted] = &[
     ("zero-warning", Nothing),
 ];
 
-/// In proxies: what they ask for is always so here, or means nothing.
+/// In proxies: always on, or without effect here.
 const ACCEPTED_PROXY: &[Accepted] = &[
     ("bind-process", Anything),
     ("option disable-h2-upgrade", Nothing),
@@ -166,54 +166,54 @@ const ACCEPTED_PROXY: &[Accepted] = &[
 
 /// In `global`.
 pub(crate) const UNSUPPORTED_GLOBAL: &[Unsupported] = &[
-    ("51degrees-data-file", "devices are not detected"),
-    ("cluster-secret", "QUIC is not spoken"),
-    ("deviceatlas-json-file", "devices are not detected"),
-    ("h1-case-adjust", "names of fields keep the case that they came with"),
-    ("h1-case-adjust-file", "names of fields keep the case that they came with"),
-    ("httpclient.resolvers.id", "there is no client for rules"),
-    ("httpclient.ssl.verify", "there is no client for rules"),
-    ("lua-load", "there is no Lua"),
-    ("lua-load-per-thread", "there is no Lua"),
-    ("lua-prepend-path", "there is no Lua"),
-    ("maxcomprate", "nothing is compressed"),
-    ("maxconnrate", "'rate-limit sessions' of a frontend is"),
-    ("maxsessrate", "'rate-limit sessions' of a frontend is"),
-    ("maxsslrate", "'rate-limit sessions' of a frontend is"),
-    ("ssl-propquery", "TLS is spoken by rustls"),
-    ("ssl-provider", "TLS is spoken by rustls"),
-    ("stats bind-process", "there is one process"),
-    ("unix-bind", "permissions stand in 'bind' lines"),
-    ("wurfl-data-file", "devices are not detected"),
+    ("51degrees-data-file", "device detection is not supported"),
+    ("cluster-secret", "QUIC is not supported"),
+    ("deviceatlas-json-file", "device detection is not supported"),
+    ("h1-case-adjust", "the case of header names is preserved"),
+    ("h1-case-adjust-file", "the case of header names is preserved"),
+    ("httpclient.resolvers.id", "the internal HTTP client is not supported"),
+    ("httpclient.ssl.verify", "the internal HTTP client is not supported"),
+    ("lua-load", "Lua is not supported"),
+    ("lua-load-per-thread", "Lua is not supported"),
+    ("lua-prepend-path", "Lua is not supported"),
+    ("maxcomprate", "compression is not supported"),
+    ("maxconnrate", "use 'rate-limit sessions' in frontends"),
+    ("maxsessrate", "use 'rate-limit sessions' in frontends"),
+    ("maxsslrate", "use 'rate-limit sessions' in frontends"),
+    ("ssl-propquery", "OpenSSL is not used (TLS by rustls)"),
+    ("ssl-provider", "OpenSSL is not used (TLS by rustls)"),
+    ("stats bind-process", "there is only one process"),
+    ("unix-bind", "set permissions in 'bind' lines"),
+    ("wurfl-data-file", "device detection is not supported"),
 ];
 
 /// In proxies.
 pub(crate) const UNSUPPORTED_PROXY: &[Unsupported] = &[
-    ("block", "it is history: 'http-request deny' does it"),
-    ("contimeout", "it is history: 'timeout connect'"),
-    ("clitimeout", "it is history: 'timeout client'"),
-    ("srvtimeout", "it is history: 'timeout server'"),
-    ("dispatch", "a 'server' line does it"),
-    ("email-alert", "no mail is sent"),
-    ("external-check", "no programs are started to check servers"),
-    ("http-send-name-header", "requests are finished before a server is chosen"),
-    ("log-format-sd", "structured data of syslog is not written"),
-    ("option checkcache", "caches look after themselves"),
-    ("option external-check", "no programs are started to check servers"),
-    ("option forceclose", "it is history: 'option httpclose'"),
-    ("option http-restrict-req-hdr-names", "what RFC 9110 forbids is refused in any case"),
-    ("option http-use-proxy-header", "RFC 9110 has no such field"),
-    ("option http_proxy", "names of requests are not resolved"),
-    ("option spop-check", "SPOE is not spoken"),
-    ("option transparent", "a 'server' line with 0.0.0.0 is near"),
-    ("persist rdp-cookie", "RDP is not looked into"),
-    ("reqadd", "it is history: 'http-request add-header' does it"),
-    ("reqrep", "it is history: 'http-request replace-header' and its like do it"),
-    ("rspadd", "it is history: 'http-response add-header' does it"),
-    ("rsprep", "it is history: 'http-response replace-header' does it"),
-    ("stats http-request", "'stats auth' and 'stats admin' are"),
-    ("stick", "there are no stick tables: 'cookie' or 'balance source' may do"),
-    ("stick-table", "there are no stick tables"),
-    ("transparent", "a 'server' line with 0.0.0.0 is near"),
-    ("use-fcgi-app", "FastCGI is not spoken"),
+    ("block", "obsolete: use 'http-request deny'"),
+    ("contimeout", "obsolete: use 'timeout connect'"),
+    ("clitimeout", "obsolete: use 'timeout client'"),
+    ("srvtimeout", "obsolete: use 'timeout server'"),
+    ("dispatch", "use a 'server' line"),
+    ("email-alert", "email alerts are not supported"),
+    ("external-check", "external checks are not supported"),
+    ("http-send-name-header", "the server is not known when the request is built"),
+    ("log-format-sd", "syslog structured data is not supported"),
+    ("option checkcache", "caches must follow Cache-Control"),
+    ("option external-check", "external checks are not supported"),
+    ("option forceclose", "obsolete: use 'option httpclose'"),
+    ("option http-restrict-req-hdr-names", "field names that RFC 9110 forbids are always rejected"),
+    ("option http-use-proxy-header", "RFC 9110 does not define this field"),
+    ("option http_proxy", "host names of requests are not resolved"),
+    ("option spop-check", "SPOE is not supported"),
+    ("option transparent", "use a 'server' line with address 0.0.0.0"),
+    ("persist rdp-cookie", "RDP is not parsed"),
+    ("reqadd", "obsolete: use 'http-request add-header'"),
+    ("reqrep", "obsolete: use 'http-request replace-header' or 'replace-path'"),
+    ("rspadd", "obsolete: use 'http-response add-header'"),
+    ("rsprep", "obsolete: use 'http-response replace-header'"),
+    ("stats http-request", "use 'stats auth' and 'stats admin'"),
+    ("stick", "stick tables are not supported: use 'cookie' or 'balance source'"),
+    ("stick-table", "stick tables are not supported"),
+    ("transparent", "use a 'server' line with address 0.0.0.0"),
+    ("use-fcgi-app", "FastCGI is not supported"),
 ];

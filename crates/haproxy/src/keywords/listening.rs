@@ -1,4 +1,4 @@
-//! What a frontend is and listens on.
+//! Frontends: listen addresses and properties.
 
 use crate::arguments::backlog_of;
 use crate::compile;
@@ -12,59 +12,77 @@ use crate::table::{BACKEND, BOTH, FRONT, FRONTEND, HTTP, Keyword, STRICT, row};
 use crate::values::{number, one_of};
 
 pub(super) const ROWS: &[Keyword<Draft>] = &[
-    row("mode", BOTH, "tcp | http", "what is spoken", mode),
-    row("bind", FRONTEND, "<address>[, ...] [<parameter>...]", "what is listened on", bind_line),
-    row("maxconn", FRONT, "<number>", "connections of clients at a time", maxconn),
-    row("backlog", FRONT, "<number>", "connections that wait to be accepted", backlog),
-    row("rate-limit sessions", FRONT, "<number>", "new sessions in a second", rate_limit),
-    row("disabled", BOTH, "", "it is not started", disabled),
-    row("enabled", BOTH, "", "it is started", enabled),
-    row("description", FRONTEND | BACKEND, "<text>", "what the statistics say of it", description),
-    row("id", FRONTEND | BACKEND, "<number>", "its number in the statistics", id),
-    row("default_backend", FRONT, "<backend>", "where everything else goes", default_backend),
+    row("mode", BOTH, "tcp | http", "protocol of the proxy", mode),
+    row("bind", FRONTEND, "<address>[, ...] [<parameter>...]", "listen address", bind_line),
+    row("maxconn", FRONT, "<number>", "maximum number of concurrent client connections", maxconn),
+    row("backlog", FRONT, "<number>", "length of the queue of pending connections", backlog),
+    row(
+        "rate-limit sessions",
+        FRONT,
+        "<number>",
+        "maximum number of new sessions per second",
+        rate_limit,
+    ),
+    row("disabled", BOTH, "", "do not start", disabled),
+    row("enabled", BOTH, "", "start (default)", enabled),
+    row("description", FRONTEND | BACKEND, "<text>", "description in statistics", description),
+    row("id", FRONTEND | BACKEND, "<number>", "number in statistics", id),
+    row(
+        "default_backend",
+        FRONT,
+        "<backend>",
+        "backend of requests without a matching 'use_backend'",
+        default_backend,
+    ),
     row(
         "use_backend",
         FRONTEND,
         "<backend> [if | unless <condition>]",
-        "where something goes; the name may be computed",
+        "backend of matching requests; the name may be a format",
         use_backend,
     ),
-    row("monitor-uri", FRONT | HTTP, "<path>", "a request for it is answered here", monitor_uri),
-    row("monitor fail", FRONTEND | HTTP, "if | unless <condition>", "with 503", monitor_fail),
     row(
-        "unique-id-format",
-        FRONT,
-        "<format>",
-        "what makes the number of a request",
-        unique_id_format,
+        "monitor-uri",
+        FRONT | HTTP,
+        "<path>",
+        "path to which the proxy itself responds with 200",
+        monitor_uri,
     ),
-    row("unique-id-header", FRONT, "<name>", "the field that it goes in", unique_id_header),
+    row(
+        "monitor fail",
+        FRONTEND | HTTP,
+        "if | unless <condition>",
+        "respond with 503 on the monitor URI",
+        monitor_fail,
+    ),
+    row("unique-id-format", FRONT, "<format>", "format of unique IDs", unique_id_format),
+    row("unique-id-header", FRONT, "<name>", "header field with the unique ID", unique_id_header),
     row(
         "declare capture",
         FRONTEND | STRICT,
         "request | response len <length>",
-        "a slot of the log that rules fill",
+        "capture slot for rules",
         declare,
     ),
     row(
         "capture request header",
         FRONTEND | HTTP,
         "<name> len <length>",
-        "a field for the log",
+        "capture a request header field for the log",
         capture_request,
     ),
     row(
         "capture response header",
         FRONTEND | HTTP,
         "<name> len <length>",
-        "the same of responses",
+        "capture a response header field for the log",
         capture_response,
     ),
     row(
         "capture cookie",
         FRONTEND | HTTP,
         "<name> len <length>",
-        "a cookie for the log",
+        "capture a cookie for the log",
         capture_cookie,
     ),
 ];
@@ -72,7 +90,7 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
 fn mode(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     let word = line.word("tcp or http")?;
     if word.text == "health" {
-        let message = "'mode health' is history: 'http-request return status 200' does it";
+        let message = "'mode health' is obsolete: use 'http-request return status 200'";
         return Err(Fault::new(word.column, message));
     }
     draft.mode = one_of(&word, "mode", &[("tcp", Mode::Tcp), ("http", Mode::Http)])?;
@@ -86,7 +104,7 @@ fn bind_line(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 fn maxconn(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    let most = number(&line.word("a number")?, "the number of connections", 0, usize::MAX / 2)?;
+    let most = number(&line.word("a number")?, 0, usize::MAX / 2)?;
     draft.frontend.connections_max = (most > 0).then_some(most);
     Ok(())
 }
@@ -97,7 +115,7 @@ fn backlog(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 fn rate_limit(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    let most = number(&line.word("a number")?, "the number of sessions", 0, u32::MAX)?;
+    let most = number(&line.word("a number")?, 0, u32::MAX)?;
     draft.frontend.sessions_per_second_max = (most > 0).then_some(most);
     Ok(())
 }
@@ -120,7 +138,7 @@ fn description(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 fn id(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    draft.id = Some(number(&line.word("a number")?, "it", 1, u32::MAX / 2)?);
+    draft.id = Some(number(&line.word("a number")?, 1, u32::MAX / 2)?);
     Ok(())
 }
 
@@ -167,10 +185,10 @@ fn capture(line: &mut Line<'_>) -> Result<Capture, Fault> {
     let field = line.word("a name")?.text;
     let word = line.word("len")?;
     if word.text != "len" {
-        let message = format!("'{}': len and a number are wanted here", word.text);
+        let message = format!("'{}': expected 'len' and a number", word.text);
         return Err(Fault::new(word.column, message));
     }
-    let len = number(&line.word("a number of bytes")?, "the length", 0, CAPTURE_MAX)?;
+    let len = number(&line.word("a number of bytes")?, 0, CAPTURE_MAX)?;
     Ok(Capture { field, len })
 }
 
@@ -190,7 +208,7 @@ fn capture_cookie(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// `declare capture`: a slot that rules fill.
+/// `declare capture`: a slot for rules.
 fn declare(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     let side = one_of(
         &line.word("request or response")?,
@@ -199,10 +217,10 @@ fn declare(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     )?;
     let word = line.word("len")?;
     if word.text != "len" {
-        let message = format!("'{}': len and a number are wanted here", word.text);
+        let message = format!("'{}': expected 'len' and a number", word.text);
         return Err(Fault::new(word.column, message));
     }
-    let len = number(&line.word("a number of bytes")?, "the length", 1, CAPTURE_MAX)?;
+    let len = number(&line.word("a number of bytes")?, 1, CAPTURE_MAX)?;
     let captures = match side {
         true => &mut draft.frontend.request_captures,
         false => &mut draft.frontend.response_captures,
@@ -211,5 +229,5 @@ fn declare(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// More is no line of a log any more.
+/// Far longer than log lines are.
 const CAPTURE_MAX: usize = 65_536;

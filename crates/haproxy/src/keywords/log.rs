@@ -18,11 +18,11 @@ pub(super) const GLOBAL: &[Keyword<Globals>] = &[
         NO,
         "<address> [len <bytes>] [format <name>] [sample <ranges>:<size>] <facility> [<level> \
          [<minimum>]]",
-        "where lines go that proxies send to 'log global'",
+        "log address that proxies use with 'log global'",
         global_log,
     ),
-    row("log-tag", 0, "<text>", "the name of the program in lines", global_tag),
-    row("log-send-hostname", 0, "[<name>]", "a host's name goes into lines", send_hostname),
+    row("log-tag", 0, "<text>", "program name in log lines", global_tag),
+    row("log-send-hostname", 0, "[<name>]", "add the host name to log lines", send_hostname),
 ];
 
 pub(super) const PROXY: &[Keyword<Draft>] = &[
@@ -31,12 +31,18 @@ pub(super) const PROXY: &[Keyword<Draft>] = &[
         BOTH | NO,
         "global | <address> [len <bytes>] [format <name>] [sample <ranges>:<size>] <facility> \
          [<level> [<minimum>]]",
-        "where lines go",
+        "log address",
         proxy_log,
     ),
-    row("log-tag", BOTH, "<text>", "the name of the program in lines", proxy_tag),
-    row("log-format", FRONT, "<format>", "what lines look like", format),
-    row("error-log-format", FRONT, "<format>", "lines of connections that failed", error_format),
+    row("log-tag", BOTH, "<text>", "program name in log lines", proxy_tag),
+    row("log-format", FRONT, "<format>", "format of log lines", format),
+    row(
+        "error-log-format",
+        FRONT,
+        "<format>",
+        "format of log lines of failed connections",
+        error_format,
+    ),
 ];
 
 fn global_log(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
@@ -80,7 +86,7 @@ fn target(line: &mut Line<'_>) -> Result<LogTarget, Fault> {
         match &*word.text {
             "len" => {
                 let word = line.word("a number of bytes")?;
-                target.line_size_max = number(&word, "it", LINE_SIZE_MIN, LINE_SIZE_MAX)?;
+                target.line_size_max = number(&word, LINE_SIZE_MIN, LINE_SIZE_MAX)?;
             }
             "format" => target.format = one_of(&line.word("a format")?, "format", FORMATS)?,
             "sample" => target.sample = Some(sample(&line.word("<ranges>:<size>")?)?),
@@ -113,7 +119,7 @@ fn to(word: &Word, line: &Line<'_>) -> Result<LogAddress, Fault> {
     if let Some((kind, _)) = text.split_once('@')
         && ["ring", "tcp", "tcp4", "tcp6"].contains(&kind)
     {
-        let message = format!("'{kind}@' is not supported: lines go by UDP, or to a Unix socket");
+        let message = format!("'{kind}@' is not supported: use UDP or a Unix socket");
         return Err(Fault::unknown(word.column, message));
     }
     let wrong = |message| Fault::new(word.column, message);
@@ -124,7 +130,7 @@ fn to(word: &Word, line: &Line<'_>) -> Result<LogAddress, Fault> {
             let port = match ports {
                 Ports::None => SYSLOG_PORT,
                 Ports::Range(first, last) if first == last => first,
-                _ => return Err(wrong(format!("'{text}': one port is wanted here"))),
+                _ => return Err(wrong(format!("'{text}': expected a single port"))),
             };
             let ip = host.resolve(line.machine).map_err(wrong)?;
             Ok(LogAddress::Udp((ip, port).into()))
@@ -133,10 +139,13 @@ fn to(word: &Word, line: &Line<'_>) -> Result<LogAddress, Fault> {
     }
 }
 
-/// `1-3,5:8`: of eight lines, these.
+/// `1-3,5:8`: these of each eight lines.
 fn sample(word: &Word) -> Result<(Vec<(u32, u32)>, u32), Fault> {
     let wrong = || {
-        let message = format!("'{}': a sample looks like 1-3,5:8, and is in order", word.text);
+        let message = format!(
+            "'{}': invalid sample, expected ascending ranges, for example 1-3,5:8",
+            word.text
+        );
         Fault::new(word.column, message)
     };
     let (ranges, size) = word.text.split_once(':').ok_or_else(wrong)?;
@@ -201,10 +210,10 @@ const FORMATS: &[(&str, LogLine)] = &[
 /// RFC 5426, §3.3.
 const SYSLOG_PORT: u16 = 514;
 
-/// Everything is logged.
+/// All levels are logged.
 const LEVEL_MAX: u8 = 7;
 
-/// As HAProxy cuts lines, and between which bounds it may be told to.
+/// HAProxy's default length of lines, and the bounds of `len`.
 const LINE_SIZE: usize = 1024;
 const LINE_SIZE_MIN: usize = 80;
 const LINE_SIZE_MAX: usize = 65_535;

@@ -1,5 +1,5 @@
-//! The tables of keywords. A keyword is a row and a small function; what HAProxy knows and we do
-//! not is in the lists of `known`.
+//! The tables of keywords. A keyword is a row and a parser function. HAProxy's other keywords are
+//! in the lists of `known`.
 
 mod balance;
 mod check;

@@ -21,82 +21,102 @@ const fn option(
 }
 
 pub(super) const ROWS: &[Keyword<Draft>] = &[
-    option("option httpclose", BOTH, "both connections are closed after an exchange", close),
-    option("option http-server-close", BOTH, "the server's is closed after one", server_close),
-    option("option http-keep-alive", BOTH, "both are kept, which is the default", keep_alive),
+    option("option httpclose", BOTH, "close both connections after an exchange", close),
+    option(
+        "option http-server-close",
+        BOTH,
+        "close the server connection after an exchange",
+        server_close,
+    ),
+    option("option http-keep-alive", BOTH, "keep both connections (default)", keep_alive),
     row(
         "option forwardfor",
         BOTH | HTTP,
         "[except <network>] [header <name>] [if-none]",
-        "the client's address goes to the server in X-Forwarded-For",
+        "add X-Forwarded-For with the client's address",
         forward_for,
     ),
     row(
         "option originalto",
         BOTH | HTTP,
         "[header <name>]",
-        "the address that the client wanted goes along in X-Original-To",
+        "add X-Original-To with the client's destination address",
         original_to,
     ),
-    option("option abortonclose", BACK, "who leaves while waiting takes the request back", abort),
+    option("option abortonclose", BACK, "drop queued requests whose client has closed", abort),
     row(
         "option redispatch",
         BACK | NO,
         "[<interval>]",
-        "a retry may go to another server",
+        "retries may use another server",
         redispatch,
     ),
-    option("option prefer-last-server", BACK, "the last server, if it is usable", prefer_last),
-    option("option allbackups", BACK, "all backup servers are used, not the first only", backups),
+    option(
+        "option prefer-last-server",
+        BACK,
+        "prefer the last server while it is usable",
+        prefer_last,
+    ),
+    option("option allbackups", BACK, "use all backup servers, not only the first", backups),
     option(
         "option splice-auto",
         BOTH,
-        "bytes may pass by in the kernel, where it pays (they may unless it says no)",
+        "splice data in the kernel where it is faster (default)",
         auto,
     ),
-    option("option splice-request", BOTH, "the same for what clients send", splice_request),
-    option("option splice-response", BOTH, "the same for what servers send", splice_response),
-    option("option clitcpka", FRONT, "TCP's probes on clients' connections", client_probes),
-    option("option srvtcpka", BACK, "TCP's probes on servers' connections", server_probes),
-    row("option tcpka", BOTH, "", "both", probes),
-    option("option contstats", FRONT, "counters move while bytes do", contstats),
-    option("option socket-stats", FRONT, "listeners are shown one by one", socket_stats),
-    option("option http-buffer-request", BOTH | HTTP, "rules wait for the request's body", buffer),
+    option("option splice-request", BOTH, "the same for requests", splice_request),
+    option("option splice-response", BOTH, "the same for responses", splice_response),
+    option("option clitcpka", FRONT, "enable TCP keep-alive on client connections", client_probes),
+    option("option srvtcpka", BACK, "enable TCP keep-alive on server connections", server_probes),
+    row("option tcpka", BOTH, "", "enable TCP keep-alive on both sides", probes),
+    option("option contstats", FRONT, "update counters during transfers", contstats),
+    option("option socket-stats", FRONT, "statistics per listener", socket_stats),
+    option(
+        "option http-buffer-request",
+        BOTH | HTTP,
+        "evaluate rules after the request's body has arrived",
+        buffer,
+    ),
     option(
         "option http-ignore-probes",
         FRONT | HTTP,
-        "who says nothing is not answered",
+        "no response to connections closed without data",
         ignore_probes,
     ),
-    option("option independent-streams", BOTH, "each side's silence counts alone", independent),
-    option("option dontlognull", FRONT, "who says nothing is not logged", dont_log_null),
-    option("option dontlog-normal", FRONT, "only what went wrong is logged", dont_log_normal),
-    option("option logasap", FRONT, "a line is written when the response begins", log_soon),
-    option("option log-separate-errors", FRONT, "errors are logged as such", separate_errors),
-    option("option log-health-checks", BACK, "changes of servers' health are logged", log_checks),
+    option(
+        "option independent-streams",
+        BOTH,
+        "each side's inactivity timeout counts only its own direction",
+        independent,
+    ),
+    option("option dontlognull", FRONT, "do not log connections without data", dont_log_null),
+    option("option dontlog-normal", FRONT, "log errors only", dont_log_normal),
+    option("option logasap", FRONT, "log when the response begins", log_soon),
+    option("option log-separate-errors", FRONT, "log errors with level 'err'", separate_errors),
+    option("option log-health-checks", BACK, "log changes of servers' health", log_checks),
     row(
         "option accept-invalid-http-request",
         FRONT | NO | HTTP,
         "",
-        "read, and without effect: what is not HTTP is not forwarded",
+        "no effect: invalid messages are not forwarded",
         without_effect,
     ),
     row(
         "option accept-invalid-http-response",
         BACK | NO | HTTP,
         "",
-        "read, and without effect: what is not HTTP is not forwarded",
+        "no effect: invalid messages are not forwarded",
         without_effect,
     ),
     option(
         "option persist",
         BACK,
-        "read, and without effect: no client is kept at a server that is down",
+        "no effect: clients are not kept on servers that are down",
         persist,
     ),
-    row("option httplog", FRONT, "[clf]", "HTTP's format of the log", http_log),
-    row("option httpslog", FRONT, "", "the same, with what is known of TLS", https_log),
-    row("option tcplog", BOTH, "", "TCP's format of the log", tcp_log),
+    row("option httplog", FRONT, "[clf]", "HTTP log format", http_log),
+    row("option httpslog", FRONT, "", "HTTP log format with TLS information", https_log),
+    row("option tcplog", BOTH, "", "TCP log format", tcp_log),
 ];
 
 fn close(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
@@ -114,7 +134,7 @@ fn keep_alive(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The last one counts; `no` takes back this one only.
+/// The last of these options applies; `no` resets only the same one.
 fn set_mode(draft: &mut Draft, line: &Line<'_>, mode: HttpMode) {
     let now = &mut draft.options.http_mode;
     match line.said {
@@ -133,7 +153,7 @@ fn forward_for(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
             "header" => forward.field = line.word("the name of a field")?.text,
             "except" => forward.except = Some(network(&line.word("a network")?)?),
             other => {
-                let message = format!("'{other}': here may stand except, header and if-none");
+                let message = format!("'{other}': expected 'except', 'header' or 'if-none'");
                 return Err(Fault::new(word.column, message));
             }
         }
@@ -145,7 +165,7 @@ fn forward_for(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
 /// `10.0.0.0/8`, `10.0.0.0/255.0.0.0`, `::1`.
 fn network(word: &Word) -> Result<(IpAddr, u8), Fault> {
     let wrong = || {
-        let message = format!("'{}' is no address with the bits of its network", word.text);
+        let message = format!("'{}' is not a network address", word.text);
         Fault::new(word.column, message)
     };
     let (address, mask) = match word.text.split_once('/') {
@@ -178,7 +198,7 @@ fn original_to(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
         match &*word.text {
             "header" => field = line.word("the name of a field")?.text,
             other => {
-                let message = format!("'{other}' is not supported here; header is");
+                let message = format!("'{other}' is not supported here: expected 'header'");
                 return Err(Fault::unknown(word.column, message));
             }
         }
@@ -196,7 +216,7 @@ fn redispatch(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     draft.options.redispatch = match (line.said, line.words.next()) {
         (Said::No | Said::Default, _) => 0,
         (Said::Plain, None) => -1,
-        (Said::Plain, Some(word)) => number(word, "the interval", i32::MIN, i32::MAX)?,
+        (Said::Plain, Some(word)) => number(word, i32::MIN, i32::MAX)?,
     };
     Ok(())
 }
@@ -296,7 +316,7 @@ fn log_checks(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
 fn without_effect(_draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     if line.said.is_on() {
         let message =
-            format!("'{}' has no effect: what is not HTTP is not forwarded", line.keyword);
+            format!("'{}' has no effect: invalid HTTP messages are not forwarded", line.keyword);
         line.warn(first_column(line), message);
     }
     Ok(())
@@ -336,6 +356,6 @@ pub(super) fn first_column(line: &Line<'_>) -> u32 {
     u32::try_from(blank).map_or(u32::MAX, |blank| blank + 1)
 }
 
-/// What becomes of `option persist` and of `force-persist`.
+/// Warning for `option persist` and `force-persist`.
 pub(super) const NOT_KEPT: &str =
-    "no effect: who was at a server that is down or in maintenance is brought to another server";
+    "no effect: clients of a server that is down or in maintenance are sent to another server";

@@ -1,4 +1,4 @@
-//! TCP's probes on silent connections (`clitcpka-*`, `srvtcpka-*`).
+//! TCP keep-alive settings (`clitcpka-*`, `srvtcpka-*`).
 
 use std::time::Duration;
 
@@ -9,21 +9,33 @@ use crate::table::{BACK, FRONT, Keyword, row};
 use crate::values::{Unit, duration, number};
 
 pub(super) const ROWS: &[Keyword<Draft>] = &[
-    row("clitcpka-cnt", FRONT, "<count>", "probes of 'option clitcpka'", client_count),
-    row("clitcpka-idle", FRONT, "<time>", "silence before the first", client_idle),
-    row("clitcpka-intvl", FRONT, "<time>", "between two of them", client_interval),
-    row("srvtcpka-cnt", BACK, "<count>", "probes of 'option srvtcpka'", server_count),
-    row("srvtcpka-idle", BACK, "<time>", "silence before the first", server_idle),
-    row("srvtcpka-intvl", BACK, "<time>", "between two of them", server_interval),
+    row(
+        "clitcpka-cnt",
+        FRONT,
+        "<count>",
+        "number of unacknowledged keep-alive probes to clients",
+        client_count,
+    ),
+    row("clitcpka-idle", FRONT, "<time>", "idle time before the first probe", client_idle),
+    row("clitcpka-intvl", FRONT, "<time>", "time between probes", client_interval),
+    row(
+        "srvtcpka-cnt",
+        BACK,
+        "<count>",
+        "number of unacknowledged keep-alive probes to servers",
+        server_count,
+    ),
+    row("srvtcpka-idle", BACK, "<time>", "idle time before the first probe", server_idle),
+    row("srvtcpka-intvl", BACK, "<time>", "time between probes", server_interval),
 ];
 
 fn count(line: &mut Line<'_>) -> Result<Option<u8>, Fault> {
-    Ok(Some(number(&line.word("a number")?, "it", 1, PROBES_MAX)?))
+    Ok(Some(number(&line.word("a number")?, 1, PROBES_MAX)?))
 }
 
-/// Seconds, where no unit is said.
+/// A time, by default in seconds.
 fn time(line: &mut Line<'_>) -> Result<Option<Duration>, Fault> {
-    Ok(Some(duration(&line.word("a time")?, "it", Unit::Seconds)?))
+    Ok(Some(duration(&line.word("a time")?, Unit::Seconds)?))
 }
 
 fn client_count(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {

@@ -1,4 +1,4 @@
-//! Checks that speak a little of a protocol: `option smtpchk` and its like.
+//! Health checks for other protocols: `option smtpchk` and so on.
 
 use crate::checks::Chosen;
 use crate::draft::Draft;
@@ -9,18 +9,30 @@ use crate::table::{BACK, Keyword, row};
 use crate::values::one_of;
 
 pub(super) const ROWS: &[Keyword<Draft>] = &[
-    row("option smtpchk", BACK, "[HELO | EHLO <name>]", "checks greet a mail server", smtp),
-    row("option redis-check", BACK, "", "checks say PING to a Redis server", redis),
-    row("option pgsql-check", BACK, "user <name>", "checks ask a PostgreSQL server in", pgsql),
+    row(
+        "option smtpchk",
+        BACK,
+        "[HELO | EHLO <name>]",
+        "use SMTP health checks (HELO or EHLO)",
+        smtp,
+    ),
+    row("option redis-check", BACK, "", "use Redis health checks (PING)", redis),
+    row(
+        "option pgsql-check",
+        BACK,
+        "user <name>",
+        "use PostgreSQL health checks (startup message)",
+        pgsql,
+    ),
     row(
         "option mysql-check",
         BACK,
         "[user <name> [pre-41 | post-41]]",
-        "checks hear a MySQL server's greeting, and log in",
+        "use MySQL health checks (greeting, optional login)",
         mysql,
     ),
-    row("option ldap-check", BACK, "", "checks bind to an LDAPv3 server, as nobody", ldap),
-    row("option ssl-hello-chk", BACK, "", "checks say hello as SSLv3 did", ssl_hello),
+    row("option ldap-check", BACK, "", "use LDAPv3 health checks (anonymous bind)", ldap),
+    row("option ssl-hello-chk", BACK, "", "use SSLv3 client hello health checks", ssl_hello),
 ];
 
 fn choose(draft: &mut Draft, protocol: CheckProtocol) {
@@ -44,11 +56,11 @@ fn redis(draft: &mut Draft, _line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The name behind `user`.
+/// The name after `user`.
 fn user(line: &mut Line<'_>) -> Result<String, Fault> {
-    let word = line.word("'user' and a name")?;
+    let word = line.word("'user'")?;
     if word.text != "user" {
-        let message = format!("'{}': 'user' and a name are wanted here", word.text);
+        let message = format!("'{}': expected 'user' and a name", word.text);
         return Err(Fault::new(word.column, message));
     }
     Ok(line.word("the name of a user")?.text)
@@ -65,7 +77,9 @@ fn mysql(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     if !line.words.is_empty() {
         let user = user(line)?;
         let is_old = match line.words.next().cloned() {
-            Some(word) => one_of(&word, "way to log in", &[("pre-41", true), ("post-41", false)])?,
+            Some(word) => {
+                one_of(&word, "authentication version", &[("pre-41", true), ("post-41", false)])?
+            }
             None => false,
         };
         login = Some(MySqlLogin { user, is_old });

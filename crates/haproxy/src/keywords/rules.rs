@@ -1,4 +1,4 @@
-//! Rules, whose words module `rules` reads.
+//! Rules; their arguments are parsed by module `rules`.
 
 use std::sync::Arc;
 
@@ -18,73 +18,73 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
         "acl",
         FRONTEND | BACKEND | NAMED,
         "<name> <expression> [<flag>...] [<pattern>...]",
-        "something that conditions can ask by name",
+        "declare a named condition",
         acl,
     ),
     row(
         "tcp-request connection",
         FRONTEND | NAMED,
         "<action> [if | unless <condition>]",
-        "a rule, before anything is read",
+        "rule before any data is read",
         connection,
     ),
     row(
         "tcp-request session",
         FRONTEND | NAMED,
         "<action> [if | unless <condition>]",
-        "a rule, when the layers below stand",
+        "rule after the PROXY header and the TLS handshake",
         session,
     ),
     row(
         "tcp-request content",
         FRONTEND | BACKEND | NAMED,
         "<action> [if | unless <condition>]",
-        "a rule on the first bytes",
+        "rule on request data",
         content,
     ),
     row(
         "tcp-response content",
         BACKEND | NAMED,
         "<action> [if | unless <condition>]",
-        "a rule on the first bytes of the server",
+        "rule on response data",
         response_content,
     ),
     row(
         "http-request",
         FRONTEND | BACKEND | NAMED | HTTP,
         "<action> [if | unless <condition>]",
-        "a rule on requests",
+        "rule on requests",
         request,
     ),
     row(
         "http-response",
         FRONTEND | BACKEND | NAMED | HTTP,
         "<action> [if | unless <condition>]",
-        "a rule on responses",
+        "rule on responses",
         response,
     ),
     row(
         "http-after-response",
         FRONTEND | BACKEND | NAMED | HTTP,
         "<action> [if | unless <condition>]",
-        "a rule on responses, our own ones too",
+        "rule on all responses, including those of the proxy itself",
         after_response,
     ),
     row(
         "redirect",
         FRONTEND | BACKEND | HTTP,
         "location | prefix | scheme <to> [code <status>] [<option>...] [if | unless <condition>]",
-        "as 'http-request redirect'",
+        "same as 'http-request redirect'",
         redirect,
     ),
 ];
 
 fn acl(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    let name = line.word("the name of it")?;
+    let name = line.word("a name")?;
     let is_known = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
     if name.text == "or" || !name.text.chars().all(is_known) {
         let message = format!(
-            "'{}' cannot be a name here: it is letters, digits, - _ . : and not 'or'",
+            "invalid ACL name '{}': expected letters, digits, '-', '_', '.', ':', and not 'or'",
             name.text
         );
         return Err(Fault::new(name.column, message));
@@ -94,10 +94,7 @@ fn acl(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     let acl = Acl::parse(&mut line.words, &files)?;
     line.facts.extend(acl.expression().fact().map(|fact| (column, fact)));
     if acl.is_empty() {
-        line.warn(
-            column,
-            "there is no pattern: this never matches ('-m found' asks for existence)",
-        );
+        line.warn(column, "no pattern: this ACL never matches (use '-m found' to test existence)");
     }
     draft.acls.entry(name.text).or_default().push(Arc::new(acl));
     Ok(())
@@ -152,7 +149,7 @@ fn request(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     note_slot(draft, &rule, line, column);
     let makes_slot = matches!(rule.action, HttpAction::Capture(_)) && rule.named_slot().is_none();
     if draft.kind == Kind::Backend && makes_slot {
-        return Err(Fault::new(column, "what is kept for the log is a frontend's: not here"));
+        return Err(Fault::new(column, "captures require a frontend"));
     }
     let captures = &mut draft.frontend.request_captures;
     if let Some(len) = rule.take_slot(Slot::Request(captures.len())) {
@@ -182,7 +179,7 @@ fn after_response(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// A slot that is named has to be declared, perhaps further below.
+/// A named slot must be declared, possibly later.
 fn note_slot(draft: &mut Draft, rule: &HttpRule, line: &Line<'_>, column: u32) {
     let slot = rule.named_slot();
     draft.named_slots.extend(slot.map(|slot| (slot, line.spot.clone(), column)));
@@ -201,7 +198,7 @@ fn http_rule(
     tell(rule.warning(), rule.condition.as_ref(), line, column, point);
     check_asked(rule.expressions(), line, column, point)?;
     if draft.kind == Kind::Frontend && matches!(rule.action, HttpAction::Timeout(..)) {
-        return Err(Fault::new(column, "timeouts of servers are a backend's: not here"));
+        return Err(Fault::new(column, "'set-timeout server' requires a backend"));
     }
     if let Some(reply) = rule.reply_mut() {
         reply.resolve(|name| line.globals.error_groups.get(name))?;
@@ -220,7 +217,7 @@ fn redirect(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// What is worth a warning about a rule.
+/// Warnings about a rule.
 fn tell(
     of_action: Option<&'static str>,
     condition: Option<&Condition>,

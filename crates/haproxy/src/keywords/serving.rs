@@ -1,4 +1,4 @@
-//! What a backend is: servers, reuse, retries.
+//! Backends: servers, connection reuse, retries.
 
 use super::option::{NOT_KEPT, first_column};
 use crate::arguments::{NO_USESRC, interface, source_address};
@@ -17,41 +17,59 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
         "server",
         BACKEND | STRICT,
         "<name> <address>[:<port>] [<parameter>...]",
-        "where requests go",
+        "a server",
         server_line,
     ),
     row(
         "server-template",
         BACKEND | STRICT,
         "<prefix> <number> | <first>-<last> <address>[:<port>] [<parameter>...]",
-        "several servers, each at the next address of a name",
+        "several servers with consecutive addresses of a name",
         server_template,
     ),
-    row("default-server", BACK | STRICT, "<parameter>...", "what its servers say", default_server),
+    row(
+        "default-server",
+        BACK | STRICT,
+        "<parameter>...",
+        "default parameters of servers",
+        default_server,
+    ),
     row(
         "use-server",
         BACKEND,
         "<server> if | unless <condition>",
-        "where something goes, if it is up",
+        "use this server if it is up",
         use_server,
     ),
-    row("fullconn", BACK, "<number>", "connections at which limits are reached", fullconn),
-    row("retries", BACK, "<number>", "attempts after the first", retries),
-    row("retry-on", BACK, "<event>...", "what is tried again", retry_on),
-    row("http-reuse", BACK, "never | safe | aggressive | always", "who shares connections", reuse),
-    row("source", BACK, "<address>[:<port>]", "where connections come from", source),
+    row(
+        "fullconn",
+        BACK,
+        "<number>",
+        "number of connections at which dynamic limits are reached",
+        fullconn,
+    ),
+    row("retries", BACK, "<number>", "number of attempts after the first", retries),
+    row("retry-on", BACK, "<event>...", "errors after which a request is retried", retry_on),
+    row(
+        "http-reuse",
+        BACK,
+        "never | safe | aggressive | always",
+        "which idle connections are shared",
+        reuse,
+    ),
+    row("source", BACK, "<address>[:<port>]", "source address of connections to servers", source),
     row(
         "force-persist",
         BACKEND | HTTP,
         "if | unless <condition>",
-        "read, and without effect: no client is kept at a server that is down",
+        "no effect: clients are not kept on servers that are down",
         force_persist,
     ),
     row(
         "ignore-persist",
         BACKEND | HTTP,
         "if | unless <condition>",
-        "cookies are not looked at",
+        "ignore persistence cookies",
         ignore_persist,
     ),
     row("max-keep-alive-queue", BACK, "<number>", "accepted: queues are short", skip_one),
@@ -71,7 +89,8 @@ fn add(draft: &mut Draft, server: ServerDraft) -> Result<(), Fault> {
     let twin = draft.servers.iter().find(|other| other.model.name == server.model.name);
     if let Some(twin) = twin {
         let name = &server.model.name;
-        let message = format!("the name '{name}' is taken in line {}", twin.model.place.line);
+        let message =
+            format!("server '{name}' is already defined in line {}", twin.model.place.line);
         return Err(Fault::new(server.column, message));
     }
     draft.servers.push(server);
@@ -91,12 +110,12 @@ fn use_server(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
 
 fn fullconn(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     let word = line.word("a number")?;
-    draft.backend.full_connections = Some(number(&word, "it", 0, usize::MAX / 2)?);
+    draft.backend.full_connections = Some(number(&word, 0, usize::MAX / 2)?);
     Ok(())
 }
 
 fn retries(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    draft.backend.retries = number(&line.word("a number")?, "it", 0, RETRIES_MAX)?;
+    draft.backend.retries = number(&line.word("a number")?, 0, RETRIES_MAX)?;
     Ok(())
 }
 
@@ -132,8 +151,8 @@ fn retried_status(word: &Word) -> Result<u16, Fault> {
     let status = word.text.parse().ok().filter(|status| RETRIED.contains(status));
     status.ok_or_else(|| {
         let message = format!(
-            "'{}' is no event: there are none, conn-failure, empty-response, junk-response, \
-             response-timeout, 0rtt-rejected, all-retryable-errors and the statuses 401, 403, \
+            "unknown event '{}', expected one of none, conn-failure, empty-response, \
+             junk-response, response-timeout, 0rtt-rejected, all-retryable-errors, 401, 403, \
              404, 408, 425, 500, 501, 502, 503, 504",
             word.text
         );
@@ -148,7 +167,7 @@ fn reuse(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
         ("aggressive", Reuse::Aggressive),
         ("always", Reuse::Always),
     ];
-    draft.backend.reuse = one_of(&line.word("a mode")?, "mode of reuse", &known)?;
+    draft.backend.reuse = one_of(&line.word("a mode")?, "reuse mode", &known)?;
     Ok(())
 }
 
@@ -177,8 +196,8 @@ fn skip_one(_draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     line.word("a value").map(drop)
 }
 
-/// Nobody waits for more.
+/// Far more than is useful.
 const RETRIES_MAX: u32 = 1000;
 
-/// Statuses that can be tried again.
+/// Status codes that can be retried.
 const RETRIED: [u16; 10] = [401, 403, 404, 408, 425, 500, 501, 502, 503, 504];

@@ -1,4 +1,4 @@
-//! `compression`, `filter`: what spares bytes on the way, and may be left out.
+//! `compression`, `filter`: optimizations that can be ignored.
 
 use crate::draft::Draft;
 use crate::line::Line;
@@ -11,14 +11,14 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
         "compression",
         BOTH | HTTP,
         "algo | type | offload ...",
-        "read, and without effect: bodies go through as they are",
+        "no effect: responses are not compressed",
         compression,
     ),
     row(
         "filter",
         BOTH | STRICT,
         "compression | cache <name>",
-        "read, and without effect: bodies go through as they are",
+        "no effect: responses are not compressed",
         filter,
     ),
 ];
@@ -38,24 +38,24 @@ fn compression(_draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
         }
         "offload" => {}
         other => {
-            let message = format!("'{other}': here may stand algo, type and offload");
+            let message = format!("'{other}': expected 'algo', 'type' or 'offload'");
             return Err(Fault::new(word.column, message));
         }
     }
-    line.warn(word.column, "bodies go through as they are: let the server compress");
+    line.warn(word.column, "compression is not supported: let the server compress");
     Ok(())
 }
 
 fn filter(_draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     let word = line.word("a filter")?;
     let message = match &*word.text {
-        "compression" => "bodies go through as they are: let the server compress",
+        "compression" => "compression is not supported: let the server compress",
         "cache" => {
             line.word("the name of a cache")?;
-            "nothing is cached"
+            "caching is not supported"
         }
         other => {
-            let message = format!("there is no filter '{other}'");
+            let message = format!("unknown filter '{other}'");
             return Err(Fault::unknown(word.column, message));
         }
     };

@@ -1,4 +1,4 @@
-//! Where the states of servers are read from at the start: `server-state-file` and its relatives.
+//! Source of server states at the start: `server-state-file` and so on.
 
 use std::path::{Path, PathBuf};
 
@@ -10,8 +10,8 @@ use crate::table::{BACK, BACKEND, Keyword, row};
 use crate::values::one_of;
 
 pub(super) const GLOBAL: &[Keyword<Globals>] = &[
-    row("server-state-base", 0, "<directory>", "what paths of such files are relative to", base),
-    row("server-state-file", 0, "<file>", "what 'show servers state' printed before", file),
+    row("server-state-base", 0, "<directory>", "base of relative paths of state files", base),
+    row("server-state-file", 0, "<file>", "file with saved output of 'show servers state'", file),
 ];
 
 pub(super) const ROWS: &[Keyword<Draft>] = &[
@@ -19,14 +19,14 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
         "load-server-state-from-file",
         BACK,
         "global | local | none",
-        "servers begin as they were",
+        "restore server states at the start",
         load,
     ),
     row(
         "server-state-file-name",
         BACKEND,
         "[<file> | use-backend-name]",
-        "which file that is, with 'local'; one of the backend's name",
+        "file name for 'local' (default: name of the backend)",
         name,
     ),
 ];
@@ -48,7 +48,7 @@ fn load(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
         ("local", StatesDraft::Local),
         ("none", StatesDraft::Unread),
     ];
-    draft.states = one_of(&word, "place of a state file", &known)?;
+    draft.states = one_of(&word, "source of server states", &known)?;
     Ok(())
 }
 
@@ -58,7 +58,7 @@ fn name(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Where states of a backend are, by what was said there and for all.
+/// The state file of a backend.
 pub(crate) fn source(globals: &Globals, draft: &Draft) -> Option<StateSource> {
     match draft.states {
         StatesDraft::Unread => None,

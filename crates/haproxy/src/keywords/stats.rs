@@ -1,4 +1,4 @@
-//! `stats`: the page of a proxy, and the runtime sockets of the process.
+//! `stats`: the statistics page of a proxy, and the runtime sockets.
 
 use crate::compile;
 use crate::draft::{Draft, Globals};
@@ -15,32 +15,38 @@ pub(super) const GLOBAL: &[Keyword<Globals>] = &[
         0,
         "<address> [level <level>] [mode <mode>] [user <name>] [group <name>] [expose-fd \
          listeners]",
-        "a socket for commands",
+        "runtime socket",
         socket,
     ),
-    row("stats timeout", 0, "<time>", "how long a session at a socket may be idle", timeout),
-    row("stats maxconn", 0, "<number>", "accepted: sessions at sockets are few", skip_number),
+    row("stats timeout", 0, "<time>", "idle timeout of runtime connections", timeout),
+    row(
+        "stats maxconn",
+        0,
+        "<number>",
+        "accepted: the number of runtime connections is fixed",
+        skip_number,
+    ),
 ];
 
 pub(super) const PROXY: &[Keyword<Draft>] = &[
-    row("stats enable", BOTH | HTTP, "", "there is a page", enable),
-    row("stats uri", BOTH | HTTP, "<prefix>", "where it is", uri),
-    row("stats realm", BOTH | HTTP, "<text>", "what browsers say when they ask", realm),
-    row("stats auth", BOTH | HTTP, "<user>:<password>", "who may see it", auth),
+    row("stats enable", BOTH | HTTP, "", "enable the statistics page", enable),
+    row("stats uri", BOTH | HTTP, "<prefix>", "path of the page", uri),
+    row("stats realm", BOTH | HTTP, "<text>", "realm of the page's authentication", realm),
+    row("stats auth", BOTH | HTTP, "<user>:<password>", "user and password of the page", auth),
     row(
         "stats admin",
         FRONTEND | BACKEND | HTTP,
         "if | unless <condition>",
-        "who may change things",
+        "allow changes on the page",
         admin,
     ),
-    row("stats refresh", BOTH | HTTP, "<time>", "how often it is loaded again", refresh),
-    row("stats hide-version", BOTH | HTTP, "", "it does not say which version this is", hide),
-    row("stats show-legends", BOTH | HTTP, "", "it says more about each row", legends),
-    row("stats show-node", BOTH | HTTP, "[<name>]", "it names the machine", node),
-    row("stats show-desc", BOTH | HTTP, "[<text>]", "it has a description", description),
-    row("stats scope", BOTH | HTTP, "<proxy> | .", "it shows this one, and those named so", scope),
-    row("stats show-modules", BOTH | HTTP, "", "accepted: it shows everything", modules),
+    row("stats refresh", BOTH | HTTP, "<time>", "refresh interval of the page", refresh),
+    row("stats hide-version", BOTH | HTTP, "", "do not show the version", hide),
+    row("stats show-legends", BOTH | HTTP, "", "show more details", legends),
+    row("stats show-node", BOTH | HTTP, "[<name>]", "show the node name", node),
+    row("stats show-desc", BOTH | HTTP, "[<text>]", "show a description", description),
+    row("stats scope", BOTH | HTTP, "<proxy> | .", "list only this proxy (repeatable)", scope),
+    row("stats show-modules", BOTH | HTTP, "", "accepted: all columns are shown", modules),
 ];
 
 fn socket(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
@@ -50,7 +56,7 @@ fn socket(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
             .bound
             .first()
             .cloned()
-            .ok_or_else(|| Fault::new(address.column, "an address is wanted here"))?;
+            .ok_or_else(|| Fault::new(address.column, "expected an address"))?;
         globals.model.stats_sockets.push(StatsSocket {
             address,
             level: bind.level.unwrap_or(Level::Operator),
@@ -64,19 +70,20 @@ fn socket(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
 
 fn timeout(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
     let word = line.word("a time")?;
-    let time = duration(&word, "it", Unit::Millis)?;
+    let time = duration(&word, Unit::Millis)?;
     if time.is_zero() {
-        return Err(Fault::new(word.column, "a time that is not 0 is wanted here"));
+        return Err(Fault::new(word.column, "expected a time other than 0"));
     }
     globals.model.stats_timeout = Some(time);
     Ok(())
 }
 
 fn skip_number(_globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
-    number(&line.word("a number")?, "it", 1, u32::MAX).map(drop)
+    number(&line.word("a number")?, 1, u32::MAX).map(drop)
 }
 
-/// The page in hand. The first line of a section begins anew: nothing of `defaults` is left.
+/// The page of this proxy. The first line of a section starts a new page without settings of
+/// `defaults`.
 fn page(draft: &mut Draft) -> &mut StatsPage {
     if std::mem::take(&mut draft.stats_inherited) {
         draft.stats = None;
@@ -118,7 +125,7 @@ fn admin(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 fn refresh(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    let time = duration(&line.word("a time")?, "it", Unit::Seconds)?;
+    let time = duration(&line.word("a time")?, Unit::Seconds)?;
     page(draft).refresh = (!time.is_zero()).then_some(time);
     Ok(())
 }
@@ -161,5 +168,5 @@ fn modules(draft: &mut Draft, _line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Where the page is, if nothing else is said.
+/// Default of `stats uri`.
 pub(crate) const DEFAULT_URI: &str = "/haproxy?stats";

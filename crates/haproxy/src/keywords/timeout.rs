@@ -9,37 +9,49 @@ use crate::table::{BACK, BOTH, FRONT, Keyword, NAMED, row};
 use crate::values::{Unit, duration};
 
 pub(super) const ROWS: &[Keyword<Draft>] = &[
-    row("timeout client", FRONT, "<time>", "a client is silent", client),
-    row("timeout client-fin", FRONT, "<time>", "a client that is half closed", client_fin),
-    row("timeout http-request", BOTH, "<time>", "a request's head is to be complete", request),
-    row("timeout http-keep-alive", BOTH, "<time>", "the next request is to begin", keep_alive),
-    row("timeout connect", BACK, "<time>", "a connection to a server is to stand", connect),
-    row("timeout server", BACK, "<time>", "a server is silent", server),
-    row("timeout server-fin", BACK, "<time>", "a server that is half closed", server_fin),
-    row("timeout queue", BACK, "<time>", "a request waits for a free place", queue),
-    row("timeout tunnel", BACK, "<time>", "a tunnel is silent, on both sides", tunnel),
-    row("timeout check", BACK, "<time>", "the answer to a health check", check),
-    row("timeout tarpit", BOTH, "<time>", "how long a tarpit holds", tarpit),
+    row("timeout client", FRONT, "<time>", "client inactivity", client),
+    row(
+        "timeout client-fin",
+        FRONT,
+        "<time>",
+        "client inactivity after one side has closed",
+        client_fin,
+    ),
+    row("timeout http-request", BOTH, "<time>", "waiting for a complete request header", request),
+    row("timeout http-keep-alive", BOTH, "<time>", "waiting for the next request", keep_alive),
+    row("timeout connect", BACK, "<time>", "connecting to a server", connect),
+    row("timeout server", BACK, "<time>", "server inactivity", server),
+    row(
+        "timeout server-fin",
+        BACK,
+        "<time>",
+        "server inactivity after one side has closed",
+        server_fin,
+    ),
+    row("timeout queue", BACK, "<time>", "waiting for a free connection slot", queue),
+    row("timeout tunnel", BACK, "<time>", "inactivity of both sides of a tunnel", tunnel),
+    row("timeout check", BACK, "<time>", "reading the response to a health check", check),
+    row("timeout tarpit", BOTH, "<time>", "duration of a tarpit", tarpit),
     row(
         "tcp-request inspect-delay",
         FRONT | BACK | NAMED,
         "<time>",
-        "how long content rules wait for bytes",
+        "time that request content rules wait for data",
         inspect_delay,
     ),
     row(
         "tcp-response inspect-delay",
         BACK | NAMED,
         "<time>",
-        "how long those of responses do",
+        "time that response content rules wait for data",
         response_inspect_delay,
     ),
 ];
 
-/// `None` is no limit, which 0 says, too.
+/// A timeout; 0 is `None`, no limit.
 fn time(line: &mut Line<'_>) -> Result<Option<Duration>, Fault> {
     let word = line.word("a time")?;
-    let time = duration(&word, "a time", Unit::Millis)?;
+    let time = duration(&word, Unit::Millis)?;
     Ok((!time.is_zero()).then_some(time))
 }
 

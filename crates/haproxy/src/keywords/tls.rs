@@ -1,4 +1,4 @@
-//! What `global` says about TLS.
+//! TLS settings in `global`.
 
 use crate::arguments::{suites12, suites13};
 use crate::draft::{Globals, TlsWords};
@@ -9,17 +9,71 @@ use crate::table::{self, Keyword, row};
 use crate::values::one_of;
 
 pub(super) const ROWS: &[Keyword<Globals>] = &[
-    row("ca-base", 0, "<directory>", "where files of 'ca-file' are", ca_base),
-    row("crt-base", 0, "<directory>", "where files of 'crt' are", crt_base),
-    row("ssl-default-bind-ciphers", 0, "<ciphers>", "suites of TLS 1.2", bind_ciphers),
-    row("ssl-default-bind-ciphersuites", 0, "<suites>", "suites of TLS 1.3", bind_suites),
-    row("ssl-default-bind-options", 0, "<option>...", "versions and tickets", bind_options),
-    row("ssl-default-server-ciphers", 0, "<ciphers>", "the same, to servers", server_ciphers),
-    row("ssl-default-server-ciphersuites", 0, "<suites>", "the same, to servers", server_suites),
-    row("ssl-default-server-options", 0, "<option>...", "the same, to servers", server_options),
-    row("ssl-default-bind-curves", 0, "<curves>", "accepted: rustls' own are used", skip_one),
-    row("ssl-server-verify", 0, "none | required", "whether servers are checked", server_verify),
-    row("ssl-dh-param-file", 0, "<file>", "accepted: there is no such key exchange", skip_one),
+    row("ca-base", 0, "<directory>", "base of relative paths in 'ca-file'", ca_base),
+    row("crt-base", 0, "<directory>", "base of relative paths in 'crt'", crt_base),
+    row(
+        "ssl-default-bind-ciphers",
+        0,
+        "<ciphers>",
+        "default of TLS 1.2 cipher suites for clients",
+        bind_ciphers,
+    ),
+    row(
+        "ssl-default-bind-ciphersuites",
+        0,
+        "<suites>",
+        "default of TLS 1.3 cipher suites for clients",
+        bind_suites,
+    ),
+    row(
+        "ssl-default-bind-options",
+        0,
+        "<option>...",
+        "default TLS versions and tickets for clients",
+        bind_options,
+    ),
+    row(
+        "ssl-default-server-ciphers",
+        0,
+        "<ciphers>",
+        "default of TLS 1.2 cipher suites for servers",
+        server_ciphers,
+    ),
+    row(
+        "ssl-default-server-ciphersuites",
+        0,
+        "<suites>",
+        "default of TLS 1.3 cipher suites for servers",
+        server_suites,
+    ),
+    row(
+        "ssl-default-server-options",
+        0,
+        "<option>...",
+        "default TLS versions for servers",
+        server_options,
+    ),
+    row(
+        "ssl-default-bind-curves",
+        0,
+        "<curves>",
+        "accepted: the curves of rustls are used",
+        skip_one,
+    ),
+    row(
+        "ssl-server-verify",
+        0,
+        "none | required",
+        "default of 'verify' for servers",
+        server_verify,
+    ),
+    row(
+        "ssl-dh-param-file",
+        0,
+        "<file>",
+        "accepted: there is no finite-field key exchange",
+        skip_one,
+    ),
 ];
 
 fn ca_base(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
@@ -62,7 +116,7 @@ fn server_options(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Faul
 
 fn server_verify(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
     let word = line.word("none or required")?;
-    globals.verifies_no_server = one_of(&word, "choice", &[("none", true), ("required", false)])?;
+    globals.verifies_no_server = one_of(&word, "value", &[("none", true), ("required", false)])?;
     Ok(())
 }
 

@@ -7,15 +7,15 @@ use crate::rules::{Fault, Word};
 use crate::spot::Reference;
 use crate::table::{Keyword, row};
 
-/// A list while it is read.
+/// A userlist being parsed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct UserlistDraft {
     pub(crate) name: String,
     users: Vec<User>,
     groups: Vec<String>,
-    /// Groups that users name, and who.
+    /// Groups named by users, and the user.
     named_groups: Vec<(String, Reference)>,
-    /// Users that groups name, and which.
+    /// Users named by groups, and the group.
     named_users: Vec<(String, Reference)>,
 }
 
@@ -25,19 +25,19 @@ pub(crate) const ROWS: &[Keyword<UserlistDraft>] = &[
         "user",
         0,
         "<name> password | insecure-password <text> [groups <names>]",
-        "somebody, and what they know",
+        "user with a password",
         user,
     ),
-    row("group", 0, "<name> [users <names>]", "users that belong together", group),
+    row("group", 0, "<name> [users <names>]", "group of users", group),
 ];
 
 impl UserlistDraft {
-    /// A list that begins.
+    /// A new list.
     pub(crate) fn begin(name: String) -> Self {
         Self { name, ..Self::default() }
     }
 
-    /// The list, with every user in its groups. Names that are not there are told.
+    /// The finished list, with each user's groups. Unknown names are reported.
     pub(crate) fn finish(self, found: &mut Vec<Diagnostic>) -> Userlist {
         let mut users = self.users;
         let mut join = |user: &str, group: &str, missing: &str, reference: &Reference| {
@@ -46,7 +46,7 @@ impl UserlistDraft {
                 Some(user) => user.groups.push(group.to_owned()),
                 None => {
                     let Reference { name, spot } = reference;
-                    let message = format!("there is no {missing} '{}' in this list", name.text);
+                    let message = format!("unknown {missing} '{}' in this userlist", name.text);
                     let fault = Fault::new(name.column, message);
                     found.push(Diagnostic::at(Severity::Alert, &spot.place, &spot.text, fault));
                 }
@@ -65,7 +65,7 @@ impl UserlistDraft {
 fn user(list: &mut UserlistDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     let name = line.word("the name of a user")?;
     if list.users.iter().any(|user| user.name == name.text) {
-        let message = format!("there is a user '{}' in this list already", name.text);
+        let message = format!("user '{}' is already defined in this userlist", name.text);
         return Err(Fault::new(name.column, message));
     }
     let mut user = User { name: name.text, ..User::default() };
@@ -79,7 +79,7 @@ fn user(list: &mut UserlistDraft, line: &mut Line<'_>) -> Result<(), Fault> {
             }
             other => {
                 let message =
-                    format!("'{other}': here may stand password, insecure-password, groups");
+                    format!("'{other}': expected 'password', 'insecure-password' or 'groups'");
                 return Err(Fault::new(word.column, message));
             }
         }
@@ -88,27 +88,27 @@ fn user(list: &mut UserlistDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// A hash of crypt(5) whose kind is known.
+/// A crypt(5) hash of a supported kind.
 fn crypt(word: &Word) -> Result<Secret, Fault> {
     if KINDS.iter().any(|kind| word.text.starts_with(kind)) {
         return Ok(Secret::Crypt(word.text.clone()));
     }
-    let message = "this hash is of no kind that is safe to use; there are $5$, $6$ (mkpasswd) and \
-                   $2y$ (htpasswd -B)";
+    let message = "unsupported or insecure hash: expected $5$ or $6$ (mkpasswd), or $2y$ \
+                   (htpasswd -B)";
     Err(Fault::unknown(word.column, message))
 }
 
 fn group(list: &mut UserlistDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     let group = line.word("the name of a group")?;
     if list.groups.contains(&group.text) {
-        let message = format!("there is a group '{}' in this list already: it counts", group.text);
+        let message = format!("group '{}' is already defined: ignored", group.text);
         line.warn(group.column, message);
         line.words.rest();
         return Ok(());
     }
     if let Some(word) = line.words.next() {
         if word.text != "users" {
-            let message = format!("'{}': users is wanted here", word.text);
+            let message = format!("'{}': expected 'users'", word.text);
             return Err(Fault::new(word.column, message));
         }
         let users = references(line)?.into_iter();
@@ -118,9 +118,9 @@ fn group(list: &mut UserlistDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Names with commas between them.
+/// Names separated by commas.
 fn references(line: &mut Line<'_>) -> Result<Vec<Reference>, Fault> {
-    let word = line.word("names with commas")?;
+    let word = line.word("names separated by commas")?;
     let names = word.text.split(',').filter(|name| !name.is_empty());
     let reference = |name: &str| {
         let name = Word { text: name.to_owned(), column: word.column };
@@ -129,5 +129,5 @@ fn references(line: &mut Line<'_>) -> Result<Vec<Reference>, Fault> {
     Ok(names.map(reference).collect())
 }
 
-/// How hashes begin.
+/// Prefixes of hashes.
 const KINDS: [&str; 5] = ["$2a$", "$2b$", "$2y$", "$5$", "$6$"];

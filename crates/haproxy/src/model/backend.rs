@@ -1,4 +1,4 @@
-//! A backend: servers, and how one of them is chosen.
+//! Backends: servers and load balancing.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use crate::rules::http::HttpRule;
 use crate::rules::tcp::TcpRule;
 use crate::rules::{Condition, Expression};
 
-/// Servers, and how one of them is chosen.
+/// Servers and load balancing.
 #[derive(Clone, Debug, Default)]
 pub struct Backend {
-    /// Its name.
+    /// The name of the field.
     pub name: String,
-    /// Where it stands.
+    /// Its position.
     pub place: Option<Place>,
     /// `id`, or its number among all proxies, from 2.
     pub id: u32,
-    /// True for one half of a `listen` section.
+    /// True for the backend of a `listen` section.
     pub is_listen: bool,
     /// `disabled`.
     pub disabled: bool,
@@ -29,15 +29,15 @@ pub struct Backend {
     pub description: Option<String>,
     /// `mode`.
     pub mode: Mode,
-    /// In the order of the text.
+    /// In the order of the configuration.
     pub servers: Vec<Arc<Server>>,
     /// `balance`.
     pub algorithm: Algorithm,
     /// `hash-type`.
     pub hash: HashKind,
-    /// `fullconn`: where dynamic limits (`minconn`) reach `maxconn`.
+    /// `fullconn`: the number of connections at which dynamic limits (`minconn`) reach `maxconn`.
     pub full_connections: Option<usize>,
-    /// `timeout server` and its relatives.
+    /// `timeout server` and so on.
     pub timeouts: BackendTimeouts,
     /// `option` lines.
     pub options: Options,
@@ -49,11 +49,11 @@ pub struct Backend {
     pub response_content_rules: Vec<TcpRule>,
     /// `tcp-response inspect-delay`.
     pub response_inspect_delay: Option<Duration>,
-    /// `http-request`. Those of a `listen` section are its frontend's.
+    /// `http-request`. Those of a `listen` section are in its frontend.
     pub request_rules: Vec<HttpRule>,
-    /// `http-response`. Those of a `listen` section are its frontend's.
+    /// `http-response`. Those of a `listen` section are in its frontend.
     pub response_rules: Vec<HttpRule>,
-    /// `http-after-response`. Those of a `listen` section are its frontend's.
+    /// `http-after-response`. Those of a `listen` section are in its frontend.
     pub after_response_rules: Vec<HttpRule>,
     /// `use-server`, in order.
     pub use_servers: Vec<(ServerId, Condition)>,
@@ -61,9 +61,9 @@ pub struct Backend {
     pub ignore_persist: Vec<Condition>,
     /// `cookie`.
     pub cookie: Option<CookieInsert>,
-    /// `stick-table` and `stick on` are not there; `source` hashing is.
+    /// `stick-table` and `stick on` are not supported.
     pub stick: Option<Stick>,
-    /// `load-server-state-from-file`: where the states are that servers begin with.
+    /// `load-server-state-from-file`: the source of the servers' initial states.
     pub states: Option<StateSource>,
     /// `http-reuse`.
     pub reuse: Reuse,
@@ -71,7 +71,7 @@ pub struct Backend {
     pub retries: u32,
     /// `retry-on`.
     pub retry_on: RetryOn,
-    /// How servers with `check` are checked.
+    /// The kind of health check.
     pub check: Check,
     /// `log` lines.
     pub logs: Vec<LogTarget>,
@@ -79,119 +79,119 @@ pub struct Backend {
     pub log_health_checks: bool,
     /// `option allbackups`.
     pub all_backups: bool,
-    /// `dispatch`, `option http_proxy`, `option transparent` are not there. `option
-    /// disable-on-404`: a check answered 404 takes a server out of the rotation.
+    /// `option disable-on-404`: the response 404 to a check takes a server out of load balancing.
+    /// `dispatch`, `option http_proxy` and `option transparent` are not supported.
     pub disable_on_404: bool,
-    /// `errorfile`, `http-error` and their like.
+    /// `errorfile`, `http-error` and so on.
     pub errors: ErrorResponses,
     /// `stats` lines.
     pub stats: Option<Arc<StatsPage>>,
-    /// `source`: the address that connections come from, unless a server says otherwise.
+    /// `source`: the default source address of connections to servers.
     pub source: Option<std::net::SocketAddr>,
-    /// And the network interface that they leave by.
+    /// `source`: the network interface of these connections.
     pub interface: Option<String>,
 }
 
-/// Where the states of a backend's servers are.
+/// Source of server states.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StateSource {
-    /// In the file of all backends ([`super::Global::state_file`]).
+    /// The file of all backends ([`super::Global::state_file`]).
     Global,
-    /// In this one.
+    /// This file.
     Local(PathBuf),
 }
 
-/// Stick tables are rarer, and not there yet; no value of this type exists.
+/// Stick tables are not supported; no value of this type exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stick {}
 
-/// Deadlines of the server's side; `None` is for ever.
+/// Timeouts on the server side; `None` is no timeout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BackendTimeouts {
     /// `timeout connect`.
     pub connect: Option<Duration>,
-    /// `timeout server`: a server is silent, or does not take what it is sent.
+    /// `timeout server`: inactivity of the server while receiving or sending.
     pub server: Option<Duration>,
-    /// `timeout server-fin`: after one side has ended.
+    /// `timeout server-fin`: inactivity after one side has closed.
     pub server_fin: Option<Duration>,
-    /// `timeout queue`; `connect` if not said.
+    /// `timeout queue`; default: `connect`.
     pub queue: Option<Duration>,
-    /// `timeout tunnel`: once an upgrade was agreed on, or in mode tcp once the server's connection
-    /// stands; then it counts in place of `client` and `server`.
+    /// `timeout tunnel`: inactivity after an upgrade, or in mode tcp after the server is connected.
+    /// It then replaces `client` and `server`.
     pub tunnel: Option<Duration>,
-    /// `timeout check`: reading an answer to a check.
+    /// `timeout check`: reading the response to a check.
     pub check: Option<Duration>,
-    /// `timeout http-request`, where only the backend says it.
+    /// `timeout http-request`, if only the backend sets it.
     pub http_request: Option<Duration>,
     /// `timeout tarpit`.
     pub tarpit: Option<Duration>,
 }
 
-/// How a server is chosen (`balance`).
+/// Load balancing algorithm (`balance`).
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub enum Algorithm {
-    /// In turn, as often as their weights say, and smoothly.
+    /// Round robin by weight, smooth.
     #[default]
     RoundRobin,
-    /// The same with weights that are fixed.
+    /// Round robin with fixed weights.
     StaticRoundRobin,
-    /// Who has the fewest connections for its weight.
+    /// The server with the fewest connections relative to its weight.
     LeastConnections,
-    /// The first that has a free place.
+    /// The first server with a free slot.
     First,
-    /// By the client's address.
+    /// Hash of the client's address.
     Source,
-    /// By the path, or the part of it that is asked for.
+    /// Hash of the path or a part of it.
     Uri {
-        /// `whole`: with the query.
+        /// `whole`: including the query.
         whole: bool,
-        /// `len`: so many bytes of it.
+        /// `len`: only this many bytes.
         len: Option<usize>,
-        /// `depth`: so many directories of it.
+        /// `depth`: only this many directories.
         depth: Option<usize>,
         /// `path-only`: without scheme and authority.
         path_only: bool,
     },
-    /// By a parameter of the query (`url_param`).
+    /// Hash of a query parameter (`url_param`).
     UrlParameter(String),
-    /// By a field of the request. `use_domain_only` hashes `example` of `www.example.com`.
+    /// Hash of a header field. `use_domain_only` hashes `example` of `www.example.com`.
     Field {
-        /// Its name.
+        /// The name of the field.
         name: String,
-        /// See above.
+        /// `use_domain_only`.
         domain_only: bool,
     },
-    /// By any expression (`hash`).
+    /// Hash of an expression (`hash`).
     Hash(Expression),
-    /// `random(draws)`: the less loaded of so many drawn.
+    /// `random(draws)`: the least loaded of several random servers.
     Random {
-        /// 2 if it is not said.
+        /// Default: 2.
         draws: u32,
     },
 }
 
 impl Algorithm {
-    /// It looks into requests.
+    /// True if it depends on requests.
     pub fn needs_http(&self) -> bool {
         matches!(self, Self::Uri { .. } | Self::UrlParameter(_) | Self::Field { .. })
     }
 }
 
-/// How a hash leads to a server (`hash-type`).
+/// Mapping from hashes to servers (`hash-type`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HashKind {
-    /// `consistent`: most keys stay where they are when a server comes or goes.
+    /// `consistent`: most keys keep their server when a server is added or removed.
     pub consistent: bool,
-    /// The function.
+    /// The hash function.
     pub function: HashFunction,
     /// `avalanche`.
     pub avalanche: bool,
-    /// `hash-balance-factor`: percent of the mean load that a server may have; 0: no bound.
+    /// `hash-balance-factor`: maximum load of a server in percent of the mean; 0: unlimited.
     pub balance_factor: u32,
 }
 
-/// A hash function that HAProxy knows.
+/// A hash function of HAProxy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HashFunction {
     /// `sdbm`.
@@ -205,47 +205,48 @@ pub enum HashFunction {
     Crc32,
 }
 
-/// `cookie`: a client comes back to its server.
+/// `cookie`: persistence by cookie.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CookieInsert {
-    /// Its name.
+    /// The name of the field.
     pub name: String,
-    /// Who sets it.
+    /// How the cookie is set.
     pub how: CookieMode,
-    /// `indirect`: the server does not see it, and it is not set again.
+    /// `indirect`: the cookie is removed from requests, and not set again if it is valid.
     pub indirect: bool,
-    /// `nocache`: `Cache-Control: private` goes with it.
+    /// `nocache`: adds `Cache-Control: private`.
     pub no_cache: bool,
     /// `postonly`.
     pub post_only: bool,
-    /// `preserve`: a server that sets or deletes it itself has its way.
+    /// `preserve`: a cookie that the server sets or deletes is kept.
     pub preserve: bool,
     /// `httponly`.
     pub http_only: bool,
     /// `secure`.
     pub secure: bool,
-    /// `domain`, each of them.
+    /// `domain`, repeatable.
     pub domains: Vec<String>,
     /// `maxidle`.
     pub idle_max: Option<Duration>,
     /// `maxlife`.
     pub life_max: Option<Duration>,
-    /// `dynamic`: values come from the address of the server and this key (`dynamic-cookie-key`).
+    /// `dynamic`: the value is derived from the server's address and this key
+    /// (`dynamic-cookie-key`).
     pub dynamic_key: Option<String>,
-    /// `attr`, each of them.
+    /// `attr`, repeatable.
     pub attributes: Vec<String>,
 }
 
-/// Who sets the cookie.
+/// How the cookie is set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CookieMode {
-    /// Nobody: the server's own is looked at.
+    /// Not set: the server's own cookie is used.
     #[default]
     Passive,
-    /// We do.
+    /// Set by the proxy.
     Insert,
-    /// The server does, and we put our value in its place.
+    /// Set by the server; the proxy replaces the value.
     Rewrite,
-    /// The server does, and we put our value in front of it.
+    /// Set by the server; the proxy prepends its value.
     Prefix,
 }

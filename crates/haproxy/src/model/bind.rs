@@ -1,4 +1,4 @@
-//! A `bind` line: what is listened on, and how.
+//! `bind` lines: listen addresses and their options.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -6,36 +6,36 @@ use std::time::Duration;
 
 use super::Place;
 
-/// A listening address. A line with several addresses or a range of ports is several of these.
+/// A listen address. A line with several addresses or a port range becomes several of these.
 #[derive(Clone, Debug)]
 pub struct Bind {
-    /// Where it stands.
+    /// Its position.
     pub place: Place,
-    /// `name`: as statistics show it; `sock-` and its number if it is not said.
+    /// `name`: the name in statistics; default: `sock-` and the number.
     pub name: String,
-    /// `id`, or the number within the frontend, from 1.
+    /// `id`; default: the number in the frontend, from 1.
     pub id: u32,
-    /// What to listen on.
+    /// The address.
     pub address: BindAddress,
     /// `maxconn` of this listener.
     pub connections_max: Option<usize>,
     /// `backlog`.
     pub backlog: Option<u16>,
-    /// `accept-proxy`: every connection begins with a PROXY header.
+    /// `accept-proxy`: a PROXY header is required on every connection.
     pub accepts_proxy: bool,
     /// `defer-accept`.
     pub defer_accept: bool,
-    /// `transparent`, `v4v6`, `v6only`: `Some(true)` is `v6only`, `Some(false)` is `v4v6`.
+    /// `v6only` (`Some(true)`), `v4v6` (`Some(false)`).
     pub v6only: Option<bool>,
-    /// `interface`: only what arrives there.
+    /// `interface`: only connections that arrive on it are accepted.
     pub interface: Option<String>,
-    /// `mode`, `user`, `group` of a Unix socket: permissions and numbers of the owner.
+    /// `mode` of a Unix socket.
     pub permissions: Option<u32>,
-    /// See above.
+    /// `user` and `group` of a Unix socket, as numbers.
     pub owner: (Option<u32>, Option<u32>),
-    /// `tcp-ut`: how long bytes may stay unacknowledged.
+    /// `tcp-ut`: TCP user timeout, the maximum time that data may stay unacknowledged.
     pub user_timeout: Option<Duration>,
-    /// `mss`: the largest segment that clients are told of.
+    /// `mss`: the maximum segment size announced to clients.
     pub segment_size_max: Option<u16>,
     /// `tfo`: TCP Fast Open.
     pub fast_open: bool,
@@ -43,7 +43,7 @@ pub struct Bind {
     pub tls: Option<BindTls>,
 }
 
-/// What to listen on.
+/// A listen address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BindAddress {
     /// An address and a port.
@@ -52,63 +52,63 @@ pub enum BindAddress {
     Unix(PathBuf),
     /// A name in the abstract namespace (`abns@name`).
     Abstract(String),
-    /// A descriptor that was inherited (`fd@N`).
+    /// An inherited descriptor (`fd@N`).
     Inherited(i32),
 }
 
-/// TLS toward clients.
+/// TLS for clients.
 #[derive(Clone, Debug, Default)]
 pub struct BindTls {
-    /// `crt` and `crt-list`. Directories and bases have been looked up.
+    /// `crt` and `crt-list`, with directories and base paths resolved.
     pub certificates: Vec<BindCertificate>,
-    /// `strict-sni`: who names no known name, or none, gets no connection.
+    /// `strict-sni`: handshakes without a known server name are rejected.
     pub strict_sni: bool,
     /// `verify`.
     pub verify: ClientVerify,
-    /// `ca-file`: who signs the certificates of clients.
+    /// `ca-file`: CAs of client certificates.
     pub ca_file: Option<PathBuf>,
-    /// `crl-file`: whose certificates have been revoked.
+    /// `crl-file`: revoked certificates.
     pub crl_file: Option<PathBuf>,
-    /// `alpn`: protocols; `h2` is left out with a warning as long as it is not spoken.
+    /// `alpn`: protocols. `h2` is removed with a warning until HTTP/2 is supported.
     pub alpn: Vec<String>,
     /// `ssl-min-ver`.
     pub version_min: Option<TlsVersion>,
     /// `ssl-max-ver`.
     pub version_max: Option<TlsVersion>,
-    /// `ciphers` and `ciphersuites`, as rustls names what is left of them; empty: its defaults.
+    /// `ciphers` and `ciphersuites` that rustls supports, with its names; empty: the defaults of
+    /// rustls.
     pub suites: Vec<String>,
     /// `no-tls-tickets`.
     pub no_tickets: bool,
 }
 
-/// A certificate that clients are shown.
+/// A server certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BindCertificate {
-    /// The file with the chain and its key; a key that stands in a file of its own (`.key`) is found
-    /// beside it.
+    /// The file with the chain and its key; the key may be in a separate file (`.key`).
     pub file: PathBuf,
-    /// The names it is shown for, in lower case, if not those in it (`crt-list`): `*.` stands for
-    /// any label, and `!` before a name makes it one that it is not shown for.
+    /// The server names it is used for (`crt-list`), in lower case; default: the names in it. `*.`
+    /// matches any label; `!` before a name excludes it.
     pub names: Vec<String>,
 }
 
-/// Whether clients show a certificate.
+/// Whether client certificates are requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClientVerify {
-    /// It is not asked for.
+    /// Not requested.
     #[default]
     None,
-    /// It is asked for.
+    /// Requested.
     Optional,
-    /// There is no connection without.
+    /// Required.
     Required,
 }
 
-/// A version of TLS. Older ones are an error.
+/// A TLS version. Older ones are an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TlsVersion {
-    /// 1.2.
+    /// TLS 1.2.
     Tls12,
-    /// 1.3.
+    /// TLS 1.3.
     Tls13,
 }

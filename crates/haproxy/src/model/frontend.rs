@@ -1,4 +1,4 @@
-//! A frontend: where clients come in, and what is done with what they ask for.
+//! Frontends: listeners and their rules.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,16 +13,16 @@ use crate::rules::reply::ErrorPages;
 use crate::rules::tcp::TcpRule;
 use crate::rules::{Condition, Format};
 
-/// Where clients come in.
+/// Listeners and their rules.
 #[derive(Clone, Debug, Default)]
 pub struct Frontend {
-    /// Its name.
+    /// The name of the field.
     pub name: String,
-    /// Where it stands.
+    /// Its position.
     pub place: Option<Place>,
     /// `id`, or its number among all proxies, from 2.
     pub id: u32,
-    /// True for one half of a `listen` section.
+    /// True for the frontend of a `listen` section.
     pub is_listen: bool,
     /// `disabled`.
     pub disabled: bool,
@@ -30,7 +30,7 @@ pub struct Frontend {
     pub description: Option<String>,
     /// `mode`.
     pub mode: Mode,
-    /// What is listened on.
+    /// The listen addresses.
     pub binds: Vec<Bind>,
     /// `maxconn`.
     pub connections_max: Option<usize>,
@@ -38,19 +38,19 @@ pub struct Frontend {
     pub backlog: Option<u16>,
     /// `rate-limit sessions`.
     pub sessions_per_second_max: Option<u32>,
-    /// `timeout client` and its relatives.
+    /// `timeout client` and so on.
     pub timeouts: FrontendTimeouts,
     /// `option` lines.
     pub options: Options,
-    /// `tcp-request connection`: before anything is read.
+    /// `tcp-request connection`: before any data is read.
     pub connection_rules: Vec<TcpRule>,
-    /// `tcp-request session`: when the layers below stand.
+    /// `tcp-request session`: after the PROXY header and the TLS handshake.
     pub session_rules: Vec<TcpRule>,
     /// `tcp-request content`.
     pub content_rules: Vec<TcpRule>,
     /// `tcp-request inspect-delay`.
     pub inspect_delay: Option<Duration>,
-    /// `http-request`, and `redirect` in its place.
+    /// `http-request`, including `redirect`.
     pub request_rules: Vec<HttpRule>,
     /// `http-response`.
     pub response_rules: Vec<HttpRule>,
@@ -58,159 +58,159 @@ pub struct Frontend {
     pub after_response_rules: Vec<HttpRule>,
     /// `use_backend`, in order.
     pub use_backends: Vec<UseBackend>,
-    /// `default_backend`; the backend of the same name, in a `listen` section.
+    /// `default_backend`; for a `listen` section its own backend.
     pub default_backend: Option<BackendId>,
-    /// `monitor-uri`: answered 200 by us, or 503 if `monitor fail` holds.
+    /// `monitor-uri`: the proxy responds with 200, or 503 if `monitor fail` applies.
     pub monitor_uri: Option<String>,
     /// `monitor fail`.
     pub monitor_fails: Vec<Condition>,
-    /// `log` lines, with those of `global` if it says so.
+    /// `log` lines, including those of `global` for `log global`.
     pub logs: Vec<LogTarget>,
-    /// The format of its lines: as `log-format`, `option httplog`, `tcplog` or the default say.
+    /// The log format, from `log-format`, `option httplog`, `tcplog` or the default.
     pub log_format: Arc<Format>,
     /// `error-log-format`.
     pub error_log_format: Option<Arc<Format>>,
-    /// What is logged, and when.
+    /// Which events are logged, and when.
     pub log_options: LogOptions,
     /// `log-tag`.
     pub log_tag: Option<String>,
-    /// `unique-id-format`, and `unique-id-header`.
+    /// `unique-id-format` and `unique-id-header`.
     pub unique_id: Option<(Arc<Format>, Option<String>)>,
     /// `capture request header`.
     pub request_captures: Vec<Capture>,
     /// `capture response header`.
     pub response_captures: Vec<Capture>,
-    /// `capture cookie`: its name or prefix, and how many bytes of it.
+    /// `capture cookie`: its name or prefix, and the maximum length.
     pub cookie_capture: Option<(String, usize)>,
-    /// `errorfile`, `http-error` and their like.
+    /// `errorfile`, `http-error` and so on.
     pub errors: ErrorResponses,
     /// `stats` lines.
     pub stats: Option<Arc<StatsPage>>,
 }
 
-/// Deadlines of the client's side; `None` is for ever.
+/// Timeouts on the client side; `None` is no timeout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FrontendTimeouts {
-    /// `timeout client`: a client is silent, or does not take what it is sent.
+    /// `timeout client`: inactivity of the client while receiving or sending.
     pub client: Option<Duration>,
-    /// `timeout client-fin`: after one side has ended.
+    /// `timeout client-fin`: inactivity after one side has closed.
     pub client_fin: Option<Duration>,
-    /// `timeout http-request`: a head has begun, and is to be complete; `client` if not said.
+    /// `timeout http-request`: from the first byte to the complete header; default: `client`.
     pub http_request: Option<Duration>,
-    /// `timeout http-keep-alive`: the next request begins; `http_request` if not said.
+    /// `timeout http-keep-alive`: waiting for the next request; default: `http_request`.
     pub http_keep_alive: Option<Duration>,
-    /// `timeout tarpit`: `connect` if not said.
+    /// `timeout tarpit`; default: `connect`.
     pub tarpit: Option<Duration>,
 }
 
 /// `use_backend`.
 #[derive(Clone, Debug)]
 pub struct UseBackend {
-    /// Which.
+    /// The backend.
     pub target: Target,
-    /// When; always, if there is none.
+    /// The condition; `None`: always.
     pub condition: Option<Condition>,
 }
 
-/// A backend, by name or by what a format says.
+/// A backend, by number or by computed name.
 #[derive(Clone, Debug)]
 pub enum Target {
-    /// This one.
+    /// This backend.
     Backend(BackendId),
-    /// The one whose name this is; if there is none, the next rule is looked at.
+    /// The backend with this name; if there is none, the next rule is evaluated.
     Named(Format),
 }
 
-/// Where lines of a log go.
+/// A log destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogTarget {
-    /// Whither.
+    /// The address.
     pub to: LogAddress,
-    /// How lines are written.
+    /// The line format.
     pub format: LogLine,
-    /// The number of a facility of syslog (RFC 5424 §6.2.1): `local0` is 16.
+    /// Syslog facility (RFC 5424 §6.2.1): `local0` is 16.
     pub facility: u8,
-    /// Lines less severe than this number are left out: 7 is `debug`.
+    /// Maximum level: lines with a higher number are dropped; 7 is `debug`.
     pub level_max: u8,
-    /// Lines more severe than this are shown as this.
+    /// Minimum level: lines with a lower number are logged with this one.
     pub level_min: u8,
-    /// `len`: lines are cut off there.
+    /// `len`: longer lines are truncated.
     pub line_size_max: usize,
-    /// `sample`: of so many lines (`of`), those in these ranges.
+    /// `sample`: these ranges of each `of` lines.
     pub sample: Option<(Vec<(u32, u32)>, u32)>,
 }
 
-/// Whither a log goes.
+/// A log address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogAddress {
-    /// Syslog by UDP.
+    /// Syslog over UDP.
     Udp(SocketAddr),
-    /// Syslog at a Unix datagram socket.
+    /// Syslog over a Unix datagram socket.
     Unix(PathBuf),
     /// An open descriptor: 1 is `stdout`, 2 is `stderr`.
     Descriptor(i32),
 }
 
-/// How a line of a log is framed.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogLine {
-    /// Nothing is said: `local`, or `rfc3164` with `log-send-hostname`.
+    /// Default: `local`, or `rfc3164` with `log-send-hostname`.
     #[default]
     Usual,
-    /// `local`: as syslog of old, without the name of the machine.
+    /// `local`: RFC 3164 without the host name.
     Local,
-    /// `rfc3164`: as syslog of old.
+    /// `rfc3164`: RFC 3164.
     Rfc3164,
     /// `rfc5424`.
     Rfc5424,
     /// `priority`: `<142>text`, level and facility.
     Priority,
-    /// `short`: `<6>text`, the level, for the journal of systemd.
+    /// `short`: `<6>text`, only the level, for the systemd journal.
     Short,
     /// `timed`: the same with a date.
     Timed,
     /// `iso`: a date and the text.
     Iso,
-    /// `raw`: the text alone.
+    /// `raw`: only the text.
     Raw,
 }
 
-/// What is logged, and when.
+/// Which events are logged, and when.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogOptions {
-    /// `option dontlognull`: connections that said nothing are left out.
+    /// `option dontlognull`: connections without data are not logged.
     pub dont_log_null: bool,
-    /// `option dontlog-normal`: only what went wrong.
+    /// `option dontlog-normal`: only errors are logged.
     pub dont_log_normal: bool,
-    /// `option logasap`: when the head of the response is there.
+    /// `option logasap`: logs when the response header is complete.
     pub as_soon_as_possible: bool,
-    /// `option log-separate-errors`: errors are logged as such (level `err`).
+    /// `option log-separate-errors`: errors are logged with level `err`.
     pub separate_errors: bool,
 }
 
-/// A field that is kept for the log.
+/// A captured header field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capture {
-    /// Its name.
+    /// The name of the field.
     pub field: String,
-    /// How many bytes of it.
+    /// Maximum length in bytes.
     pub len: usize,
 }
 
-/// What is answered to errors of our own.
+/// Custom error responses.
 pub type ErrorResponses = Arc<ErrorPages>;
 
 /// The statistics page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StatsPage {
-    /// `stats uri`; `/haproxy?stats`.
+    /// `stats uri`; default: `/haproxy?stats`.
     pub uri: String,
     /// `stats realm`.
     pub realm: Option<String>,
     /// `stats auth`: users and passwords.
     pub users: Vec<(String, String)>,
-    /// `stats admin`: if any of them holds, or if there is one without a condition, the page can
-    /// change things.
+    /// `stats admin`: changes are allowed if one of the conditions holds, or always without a
+    /// condition.
     pub admin: Admin,
     /// `stats refresh`.
     pub refresh: Option<Duration>,
@@ -218,23 +218,23 @@ pub struct StatsPage {
     pub hide_version: bool,
     /// `stats show-legends`.
     pub show_legends: bool,
-    /// `stats show-node`: the name to show.
+    /// `stats show-node`: the node name.
     pub node: Option<String>,
     /// `stats show-desc`.
     pub description: Option<String>,
-    /// `stats scope`: proxies that it shows; all, if it is empty. `.` has been resolved.
+    /// `stats scope`: the listed proxies; empty: all. `.` has been resolved.
     pub scope: Vec<String>,
 }
 
-/// Whether the statistics page can change things.
+/// Whether the statistics page allows changes.
 #[derive(Clone, Debug, Default)]
 pub enum Admin {
     /// Never.
     #[default]
     Never,
-    /// If one of these holds.
+    /// If one of the conditions holds.
     If(Vec<Condition>),
-    /// Whoever may see it.
+    /// For every authorized user.
     Always,
 }
 

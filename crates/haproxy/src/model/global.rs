@@ -6,85 +6,86 @@ use std::time::Duration;
 use super::bind::BindAddress;
 use super::frontend::LogTarget;
 
-/// What concerns the whole process.
+/// Process-wide settings.
 #[derive(Clone, Debug, Default)]
 pub struct Global {
-    /// `daemon`: it goes into the background.
+    /// `daemon`: run in the background.
     pub daemon: bool,
-    /// `master-worker`: a process that looks after the one that works.
+    /// `master-worker`: a master process controls the worker.
     pub master_worker: bool,
-    /// `no-exit-on-failure` behind it: that one may end without the other's end.
+    /// `master-worker no-exit-on-failure`: the master keeps running when its worker fails.
     pub outlives_workers: bool,
-    /// `nbthread`; as many as there are processors, if it is not said.
+    /// `nbthread`; default: the number of processors.
     pub threads: Option<usize>,
-    /// `maxconn`: connections of clients in this process.
+    /// `maxconn`: maximum number of client connections per process.
     pub connections_max: Option<usize>,
-    /// `maxpipes`: pipes that bodies pass through, at a time.
+    /// `maxpipes`: maximum number of pipes for splicing.
     pub pipes_max: Option<usize>,
-    /// `nosplice`: no bodies pass through pipes.
+    /// `nosplice`: no splicing.
     pub no_splice: bool,
-    /// `ulimit-n`: descriptors that the process is to have at least.
+    /// `ulimit-n`: required number of descriptors.
     pub descriptors: Option<u64>,
-    /// `no strict-limits`: fewer of them will do.
+    /// `no strict-limits`: start with fewer descriptors, with a warning.
     pub lenient_limits: bool,
     /// `pidfile`.
     pub pidfile: Option<PathBuf>,
-    /// `user`, `uid`: its number.
+    /// `user`, `uid`: the user number.
     pub uid: Option<u32>,
-    /// `group`, `gid`: its number.
+    /// `group`, `gid`: the group number.
     pub gid: Option<u32>,
     /// `chroot`.
     pub chroot: Option<PathBuf>,
     /// `log` lines.
     pub logs: Vec<LogTarget>,
-    /// `log-tag`; `haproxy` if it is not said, as scripts and filters expect.
+    /// `log-tag`; default: `haproxy`, as scripts and filters expect.
     pub log_tag: Option<String>,
-    /// `log-send-hostname`: the name that goes into lines for syslog.
+    /// `log-send-hostname`: the host name in syslog lines.
     pub log_hostname: Option<String>,
     /// `stats socket` lines.
     pub stats_sockets: Vec<StatsSocket>,
-    /// `stats timeout`: of an idle session at a socket; 10 s.
+    /// `stats timeout`: idle timeout of runtime connections; default: 10 s.
     pub stats_timeout: Option<Duration>,
-    /// `server-state-file`: where states of servers are that backends may begin with.
+    /// `server-state-file`: server states to load at the start.
     pub state_file: Option<PathBuf>,
-    /// `hard-stop-after`: from a soft stop to the end.
+    /// `hard-stop-after`: maximum time of a soft stop.
     pub hard_stop_after: Option<Duration>,
-    /// `node`, `description`: shown by the statistics.
+    /// `node`: shown in statistics.
     pub node: Option<String>,
-    /// See above.
+    /// `description`: shown in statistics.
     pub description: Option<String>,
-    /// `spread-checks`: checks come up to so many percent earlier or later.
+    /// `spread-checks`: random deviation of check intervals, in percent.
     pub spread_checks: u8,
-    /// `max-spread-checks`: the first checks of all servers begin within so long.
+    /// `max-spread-checks`: the first checks of all servers start within this time.
     pub first_checks_within: Option<Duration>,
-    /// `tune.` settings that mean something here.
+    /// Supported `tune.` settings.
     pub tune: Tune,
-    /// Variables of the process, set at the start (`set-var`, `set-var-fmt`): name and value.
+    /// Process variables set at the start (`set-var`, `set-var-fmt`): name and value.
     pub variables: Vec<(String, crate::rules::Sample<'static>)>,
 }
 
-/// Settings of `tune.`. Others of HAProxy's are accepted, and mean nothing to this engine.
+/// `tune.` settings. Other settings of HAProxy are accepted and ignored.
 #[derive(Clone, Debug, Default)]
 pub struct Tune {
     /// `tune.maxaccept`.
     pub accept_max: Option<usize>,
-    /// `tune.bufsize`: bytes of responses in memory at which no further request of a client is
-    /// parsed.
+    /// `tune.bufsize`: the number of buffered response bytes at which parsing of further requests
+    /// of a client pauses.
     pub response_buffer_max: Option<u32>,
     /// `tune.http.maxhdr`.
     pub fields_max: Option<usize>,
-    /// `tune.idle-pool.shared`, `tune.pool-low-fd-ratio` and their like are not kept.
+    /// `tune.ssl.lifetime`. `tune.idle-pool.shared`, `tune.pool-low-fd-ratio` and so on are
+    /// ignored.
     pub ssl_session_lifetime: Option<Duration>,
 }
 
-/// A socket for the runtime interface.
+/// A runtime socket.
 #[derive(Clone, Debug)]
 pub struct StatsSocket {
-    /// Where.
+    /// The address.
     pub address: BindAddress,
-    /// What it allows.
+    /// The level of its connections.
     pub level: Level,
-    /// `mode`, for a Unix socket.
+    /// `mode` of a Unix socket.
     pub permissions: Option<u32>,
     /// `user`, `uid`, `group`, `gid`, as numbers.
     pub owner: (Option<u32>, Option<u32>),
@@ -92,14 +93,14 @@ pub struct StatsSocket {
     pub exposes_listeners: bool,
 }
 
-/// What a runtime socket allows.
+/// Permission level of a runtime connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// To look at what is no secret.
+    /// Read-only access to non-sensitive data.
     User,
-    /// To look at everything, and clear some counters.
+    /// Read access to all data, and clearing of some counters.
     #[default]
     Operator,
-    /// To change things.
+    /// All commands.
     Admin,
 }

@@ -1,6 +1,7 @@
-//! What a configuration says, once it is read.
+//! The parsed configuration.
 //!
-//! A `listen` section is a frontend and a backend of the same name, the one leading to the other.
+//! A `listen` section becomes a frontend and a backend with the same name; the frontend's default
+//! backend is the latter.
 
 mod backend;
 mod bind;
@@ -27,54 +28,54 @@ pub use server::{
     Resolve, RetryOn, Reuse, Server, ServerAddress, ServerCheck, ServerProxy, ServerTls, TcpStep,
 };
 
-/// A configuration that was read without an error.
+/// A valid configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// The `global` section.
     pub global: Global,
-    /// In the order of the text.
+    /// In the order of the configuration.
     pub frontends: Vec<Arc<Frontend>>,
-    /// In the order of the text. [`BackendId`] counts them.
+    /// In the order of the configuration. [`BackendId`] is an index into it.
     pub backends: Vec<Arc<Backend>>,
-    /// Users, by the name of their list.
+    /// Users, by list name.
     pub userlists: Vec<Arc<Userlist>>,
-    /// Lists of patterns, and maps: an operator may change them.
+    /// ACL lists and maps, which runtime commands can change.
     pub lists: crate::rules::Lists,
-    /// Some line may ask what a client has connected to (`dst`, `%fi` and their like).
+    /// A rule or format may need the connection's destination address (`dst`, `%fi` and so on).
     pub asks_destination: bool,
 }
 
-/// A backend: its place in [`Config::backends`].
+/// A backend: index into [`Config::backends`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BackendId(pub usize);
 
-/// A server: its place in [`Backend::servers`].
+/// A server: index into [`Backend::servers`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ServerId(pub usize);
 
-/// Where something stands in the text.
+/// A position in the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The file, as it was named.
+    /// The file, as named by the caller.
     pub file: Arc<str>,
-    /// From 1.
+    /// Line number, from 1.
     pub line: u32,
 }
 
-/// What is spoken.
+/// Protocol of a proxy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Bytes, which nobody looks into.
+    /// Bytes.
     #[default]
     Tcp,
     /// HTTP.
     Http,
 }
 
-/// Users and groups that rules and the statistics page ask for.
+/// Users and groups for rules and the statistics page.
 #[derive(Clone, Debug, Default)]
 pub struct Userlist {
-    /// Its name.
+    /// The name of the field.
     pub name: String,
     /// Users.
     pub users: Vec<User>,
@@ -91,12 +92,12 @@ pub struct User {
     pub groups: Vec<String>,
 }
 
-/// What a user knows.
+/// A user's password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Secret {
-    /// In clear.
+    /// Plain text.
     Clear(String),
-    /// As crypt(3) has it: `$2y$…` (bcrypt), `$5$…`, `$6$…`.
+    /// A crypt(3) hash: `$2y$…` (bcrypt), `$5$…`, `$6$…`.
     Crypt(String),
 }
 

@@ -1,101 +1,101 @@
-//! What `option` lines and their relatives say to both sides.
+//! `option` lines of both frontends and backends.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Options that frontends and backends have alike. What a frontend does not say may be said by the
-/// backend that an exchange ends up in: `None` is "not said".
+/// Options of frontends and backends. `None` is unset: an option that the frontend does not set may
+/// be set by the backend of the exchange.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// `option http-keep-alive`, `httpclose`, `http-server-close`. The stronger of both sides
-    /// counts: close, then server-close, then keep-alive.
+    /// `option http-keep-alive`, `httpclose`, `http-server-close`. The stricter of both sides
+    /// applies: close, then server-close, then keep-alive.
     pub http_mode: Option<HttpMode>,
     /// `option forwardfor`.
     pub forward_for: Option<ForwardFor>,
-    /// `option originalto`: the name of its field.
+    /// `option originalto`: the field name.
     pub original_to: Option<String>,
-    /// `option abortonclose`: a client that leaves while its request waits takes it back.
+    /// `option abortonclose`: a queued request is dropped when its client closes.
     pub abort_on_close: bool,
-    /// `option redispatch`: after so many failed attempts at one server (a negative number counts
-    /// from the last one backwards, 0 is off), another is tried.
+    /// `option redispatch`: the number of failed attempts after which another server is tried. A
+    /// negative number counts back from the last attempt; 0 disables it.
     pub redispatch: i32,
     /// `option prefer-last-server`.
     pub prefer_last_server: bool,
     /// `option splice-auto`, `splice-request`, `splice-response`.
     pub splice: Splice,
-    /// `option clitcpka`, `tcpka`: probes on clients' connections.
+    /// `option clitcpka`, `tcpka`: TCP keep-alive on client connections.
     pub client_probes: bool,
-    /// `option srvtcpka`, `tcpka`.
+    /// `option srvtcpka`, `tcpka`: TCP keep-alive on server connections.
     pub server_probes: bool,
     /// `clitcpka-cnt`, `-idle`, `-intvl`.
     pub client_probe_times: ProbeTimes,
     /// `srvtcpka-cnt`, `-idle`, `-intvl`.
     pub server_probe_times: ProbeTimes,
-    /// `option http-no-delay`, `tcp-smart-accept`, `tcp-smart-connect`, `nolinger`,
-    /// `http-use-htx` and their like: accepted, and always so or without meaning here.
+    /// `option contstats`. `option http-no-delay`, `tcp-smart-accept`, `tcp-smart-connect`,
+    /// `nolinger`, `http-use-htx` and so on are accepted: always on, or without effect here.
     pub contstats: bool,
-    /// `option accept-invalid-http-request` and its sibling are refused; this is the switch for
-    /// `option http-buffer-request`: the request waits until its body, or a buffer full, is there.
+    /// `option http-buffer-request`: the request waits until its body is complete or the buffer is
+    /// full. `option accept-invalid-http-request` and `-response` are rejected.
     pub buffer_request: bool,
-    /// `option http-ignore-probes`: connections that end without a word are not answered.
+    /// `option http-ignore-probes`: connections closed without data get no response.
     pub ignore_probes: bool,
     /// `option independent-streams`.
     pub independent_streams: bool,
-    /// `option socket-stats`: listeners are counted, and shown, one by one.
+    /// `option socket-stats`: statistics per listener.
     pub socket_stats: bool,
 }
 
-/// TCP's probes on a silent connection (tcp(7)); `None`: as the kernel has it.
+/// TCP keep-alive settings (tcp(7)); `None`: the kernel's default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProbeTimes {
-    /// Probes without an answer.
+    /// Number of unacknowledged probes.
     pub count: Option<u8>,
-    /// Silence before the first.
+    /// Idle time before the first probe.
     pub idle: Option<Duration>,
-    /// Between two.
+    /// Time between probes.
     pub interval: Option<Duration>,
 }
 
-/// What becomes of connections between exchanges.
+/// Connection handling between exchanges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HttpMode {
-    /// Both are kept.
+    /// Both connections are kept.
     KeepAlive,
-    /// The server's is closed, the client's kept.
+    /// The server connection is closed, the client connection kept.
     ServerClose,
-    /// Both are closed.
+    /// Both connections are closed.
     Close,
 }
 
-/// `X-Forwarded-For`, or as it is called.
+/// `option forwardfor`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForwardFor {
     /// The name of the field.
     pub field: String,
-    /// Clients from there are not told of: address and bits of its network.
+    /// No field for clients in this network: address and prefix length.
     pub except: Option<(IpAddr, u8)>,
-    /// Only if there is none yet.
+    /// Only if the request has no such field.
     pub if_none: bool,
 }
 
-/// Where bytes may pass by without being seen; `None`: it is not said, and they may.
+/// Directions in which splicing is allowed; `None`: unset, allowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Splice {
-    /// Both ways.
+    /// Both directions.
     pub auto: Option<bool>,
-    /// From clients to servers; counts more than `auto`.
+    /// From clients to servers; overrides `auto`.
     pub request: Option<bool>,
-    /// From servers to clients; counts more than `auto`.
+    /// From servers to clients; overrides `auto`.
     pub response: Option<bool>,
 }
 
 impl Splice {
-    /// Bytes from clients to servers may.
+    /// True if splicing from clients to servers is allowed.
     pub fn allows_request(&self) -> bool {
         self.request.or(self.auto).unwrap_or(true)
     }
 
-    /// Bytes from servers to clients may.
+    /// True if splicing from servers to clients is allowed.
     pub fn allows_response(&self) -> bool {
         self.response.or(self.auto).unwrap_or(true)
     }

@@ -1,4 +1,4 @@
-//! A `server` line, and how its health is told.
+//! `server` lines and their health checks.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,34 +11,34 @@ use crate::rules::Expression;
 /// A server.
 #[derive(Clone, Debug)]
 pub struct Server {
-    /// Its name.
+    /// The name of the field.
     pub name: String,
-    /// Where it stands.
+    /// Its position.
     pub place: Place,
-    /// `id`, or its number within the backend, from 1.
+    /// `id`; default: the number in the backend, from 1.
     pub id: u32,
-    /// Where it is.
+    /// Its address.
     pub address: ServerAddress,
-    /// What was written, for `show servers state` and messages.
+    /// The address as written, for `show servers state` and messages.
     pub written_address: String,
-    /// `weight`: 0 to 256; 1 if it is not said.
+    /// `weight`: 0 to 256; default: 1.
     pub weight: u32,
     /// `backup`: used when no other is usable.
     pub backup: bool,
     /// `disabled`: in maintenance from the start.
     pub disabled: bool,
-    /// `maxconn`: exchanges at a time; 0 is no limit.
+    /// `maxconn`: maximum number of concurrent exchanges; 0: unlimited.
     pub connections_max: u32,
-    /// `minconn`: the limit while there is little load.
+    /// `minconn`: the limit at low load.
     pub connections_min: u32,
-    /// `maxqueue`: how many may wait for it; 0 is no limit.
+    /// `maxqueue`: maximum queue length; 0: unlimited.
     pub queue_max: u32,
-    /// `cookie`: the value that leads to it.
+    /// `cookie`: the value that selects it.
     pub cookie: Option<String>,
-    /// `check` and its settings; the same for all who do not say otherwise (`default-server`).
+    /// `check` and its settings.
     pub check: Option<ServerCheck>,
-    /// `track`: the server whose health it has, which has checks of its own, or follows one that
-    /// has.
+    /// `track`: the server whose health it adopts. That server has checks of its own or tracks one
+    /// that has.
     pub follows: Option<(BackendId, ServerId)>,
     /// `observe`.
     pub observe: Option<Observe>,
@@ -50,9 +50,9 @@ pub struct Server {
     pub shutdown_when_down: bool,
     /// `on-marked-up shutdown-backup-sessions`.
     pub shutdown_backups_when_up: bool,
-    /// `slowstart`: full weight is reached after so long.
+    /// `slowstart`: the time until full weight.
     pub slow_start: Option<Duration>,
-    /// `send-proxy`, `send-proxy-v2` and their relatives.
+    /// `send-proxy`, `send-proxy-v2` and so on.
     pub send_proxy: ServerProxy,
     /// `ssl`.
     pub tls: Option<ServerTls>,
@@ -60,19 +60,19 @@ pub struct Server {
     pub source: Option<SocketAddr>,
     /// `source ... interface`.
     pub interface: Option<String>,
-    /// `pool-max-conn`: idle connections that are kept; `None`: no limit of its own.
+    /// `pool-max-conn`: maximum number of idle connections; `None`: unlimited.
     pub idle_max: Option<usize>,
-    /// `pool-purge-delay`: idle for so long; 5 s.
+    /// `pool-purge-delay`: idle timeout; default: 5 s.
     pub idle_timeout: Duration,
-    /// `max-reuse`: exchanges on one connection after the first.
+    /// `max-reuse`: maximum number of further exchanges per connection.
     pub reuse_max: Option<u32>,
     /// `tcp-ut`.
     pub user_timeout: Option<Duration>,
-    /// `redir`: GET and HEAD requests are sent there instead.
+    /// `redir`: GET and HEAD requests are redirected to this prefix.
     pub redirect_prefix: Option<String>,
 }
 
-/// Where a server is.
+/// A server's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerAddress {
     /// An address and a port.
@@ -81,100 +81,100 @@ pub enum ServerAddress {
     Unix(PathBuf),
     /// A name in the abstract namespace.
     Abstract(String),
-    /// The port, or its distance from it, of the client's connection: `addr`, `addr:+N`. The
-    /// address may be unspecified: then it is the client's destination.
+    /// `addr` or `addr:+N`: the port of the client's connection, plus an offset. An unspecified
+    /// address means the client's destination address.
     Mapped {
-        /// 0.0.0.0 or `::`: where the client connected to.
+        /// 0.0.0.0 or `::`: the client's destination address.
         address: std::net::IpAddr,
-        /// Added to the port that the client connected to.
+        /// Added to the client's destination port.
         offset: i32,
     },
     /// A name that could not be resolved at the start, with `init-addr none`: never usable.
     Unresolved(String),
 }
 
-/// How a name in the text becomes an address: at the start only.
+/// How a host name is resolved, at the start only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Resolve {
-    /// `init-addr libc`: the configuration is wrong if there is none.
+    /// `init-addr libc`: an unknown name is an error.
     #[default]
     Libc,
-    /// `init-addr none`: the server is down then.
+    /// `init-addr none`: the server is down if the name is unknown.
     None,
 }
 
-/// A server's own settings of its check.
+/// Check settings of a server.
 #[derive(Clone, Debug)]
 pub struct ServerCheck {
-    /// `inter`: 2 s.
+    /// `inter`; default: 2 s.
     pub interval: Duration,
-    /// `fastinter`: while it is neither up nor down for good; `interval` if not said.
+    /// `fastinter`: during a transition between up and down; default: `interval`.
     pub fast_interval: Option<Duration>,
-    /// `downinter`: while it is down; `interval` if not said.
+    /// `downinter`: while down; default: `interval`.
     pub down_interval: Option<Duration>,
-    /// `rise`: good checks until it is up; 2.
+    /// `rise`: successful checks until it is up; default: 2.
     pub rise: u32,
-    /// `fall`: bad checks until it is down; 3.
+    /// `fall`: failed checks until it is down; default: 3.
     pub fall: u32,
-    /// `port`: another one for checks.
+    /// `port`: another port for checks.
     pub port: Option<u16>,
     /// `addr`: another address for checks.
     pub address: Option<std::net::IpAddr>,
-    /// `check-ssl`, or as the server if nothing is said: with TLS.
+    /// `check-ssl`; default: as the server.
     pub tls: bool,
-    /// `check-send-proxy`, or as the server.
+    /// `check-send-proxy`; default: as the server.
     pub send_proxy: bool,
     /// `check-sni`.
     pub sni: Option<String>,
 }
 
-/// How servers of a backend are checked.
+/// The health check of a backend's servers.
 #[derive(Clone, Debug, Default)]
 pub struct Check {
-    /// What is done.
+    /// The kind of check.
     pub kind: CheckKind,
 }
 
-/// What a check does once its connection stands.
+/// What a check does after connecting.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub enum CheckKind {
-    /// Nothing: that it stands is enough.
+    /// Nothing: a successful connection is enough.
     #[default]
     Connect,
     /// `option httpchk`, `http-check`.
     Http {
-        /// Requests, one after the other, each with what is expected.
+        /// Requests in order, each with its expected response.
         steps: Vec<CheckRequest>,
     },
-    /// `option smtpchk` and its like.
+    /// `option smtpchk` and so on.
     Protocol(CheckProtocol),
-    /// `option tcp-check`: bytes sent, and bytes expected, in order.
+    /// `option tcp-check`: data to send and to expect, in order.
     Tcp {
         /// Steps.
         steps: Vec<TcpStep>,
     },
 }
 
-/// A protocol that checks speak a little of.
+/// A protocol of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CheckProtocol {
     /// `option smtpchk`.
     Smtp {
-        /// `HELO localhost`, or what is said instead.
+        /// The command; default: `HELO localhost`.
         hello: String,
     },
     /// `option redis-check`.
     Redis,
     /// `option pgsql-check`.
     PostgreSql {
-        /// Who logs in; no password is sent.
+        /// The user; no password is sent.
         user: String,
     },
     /// `option mysql-check`.
     MySql {
-        /// If nobody logs in, the greeting is enough.
+        /// Without a login, the greeting is enough.
         login: Option<MySqlLogin>,
     },
     /// `option ldap-check`.
@@ -183,39 +183,38 @@ pub enum CheckProtocol {
     SslHello,
 }
 
-/// Who logs in, without a password.
+/// A login without a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MySqlLogin {
     /// The name.
     pub user: String,
-    /// As before version 4.1.
+    /// Uses the protocol before version 4.1.
     pub is_old: bool,
 }
 
-/// A request of a check, and what is expected.
+/// A request of a check, and its expected response.
 #[derive(Clone, Debug)]
 pub struct CheckRequest {
-    /// The method: OPTIONS.
+    /// The method; default: OPTIONS.
     pub method: String,
-    /// The target: `/`.
+    /// The target; default: `/`.
     pub target: String,
-    /// True if HTTP/1.1 was asked for: then there is a Host, and the connection is closed by a
-    /// field.
+    /// True for HTTP/1.1: adds Host and `Connection: close`.
     pub http11: bool,
     /// Its fields.
     pub fields: Vec<(String, crate::rules::Format)>,
     /// Its body.
     pub body: Vec<u8>,
-    /// All have to be met; none: a status of 200 to 399.
+    /// All must match; empty: status 200 to 399.
     pub expects: Vec<Expect>,
 }
 
-/// What an answer to a check has to be.
+/// An expectation on a check's response.
 #[derive(Clone, Debug)]
 pub struct Expect {
-    /// `!`: it must not be so.
+    /// `!`: must not match.
     pub negated: bool,
-    /// What.
+    /// The expectation.
     pub what: Expected,
 }
 
@@ -223,17 +222,17 @@ pub struct Expect {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Expected {
-    /// One of these ranges.
+    /// The status is in one of these ranges.
     Status(Vec<(u16, u16)>),
-    /// Matches the status.
+    /// The status matches this pattern.
     StatusPattern(regex::bytes::Regex),
-    /// Is in the body.
+    /// The body contains this.
     Text(Vec<u8>),
-    /// Matches the body.
+    /// The body matches this pattern.
     Pattern(regex::bytes::Regex),
-    /// A field with this name, and the value if there is one.
+    /// The field exists, with this value if one is given.
     Field {
-        /// Its name.
+        /// The name of the field.
         name: String,
         /// Its value.
         value: Option<String>,
@@ -244,9 +243,9 @@ pub enum Expected {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum TcpStep {
-    /// `connect`, to another port if one is said.
+    /// `connect`, optionally to another port.
     Connect {
-        /// See above.
+        /// The port.
         port: Option<u16>,
         /// With TLS.
         tls: bool,
@@ -255,44 +254,44 @@ pub enum TcpStep {
     Send(Vec<u8>),
     /// `expect string`, `expect binary`.
     Expect {
-        /// It must not come.
+        /// The data must not arrive.
         negated: bool,
-        /// What.
+        /// The value.
         bytes: Vec<u8>,
     },
     /// `expect rstring`.
     ExpectPattern {
-        /// It must not come.
+        /// The data must not arrive.
         negated: bool,
-        /// What.
+        /// The value.
         pattern: regex::bytes::Regex,
     },
 }
 
-/// Whose failures count beside those of checks (`observe`).
+/// Observed traffic: its errors count as failed checks (`observe`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Observe {
-    /// Connections that fail.
+    /// Failed connections.
     Layer4,
-    /// Answers that are errors, too.
+    /// Failed connections and error responses.
     Layer7,
 }
 
-/// What too many errors do (`on-error`).
+/// The action on too many errors (`on-error`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnError {
-    /// Checks come faster.
+    /// Use the fast check interval.
     FastInter,
-    /// It counts as a failed check.
+    /// Count as a failed check.
     #[default]
     FailCheck,
     /// The next failed check marks it down.
     SuddenDeath,
-    /// It is down at once.
+    /// Mark it down.
     MarkDown,
 }
 
-/// Which PROXY header a server is sent (PROXY protocol, §2).
+/// The PROXY header sent to a server (PROXY protocol, §2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ServerProxy {
     /// None.
@@ -302,57 +301,57 @@ pub enum ServerProxy {
     V1,
     /// Version 2.
     V2 {
-        /// `send-proxy-v2-ssl`: with what is known of the client's TLS.
+        /// `send-proxy-v2-ssl`: with the client's TLS information.
         tls: bool,
-        /// `send-proxy-v2-ssl-cn`: and the name in its certificate.
+        /// `send-proxy-v2-ssl-cn`: with the common name of the client's certificate.
         common_name: bool,
     },
 }
 
-/// TLS toward a server.
+/// TLS to a server.
 #[derive(Clone, Debug, Default)]
 pub struct ServerTls {
-    /// `verify required`, by `ca-file`; otherwise nobody is asked.
+    /// `verify required`; otherwise the certificate is not verified.
     pub verify: bool,
-    /// `ca-file`; `@system-ca` is `None` with `verify`.
+    /// `ca-file`; `None` with `verify` is `@system-ca`.
     pub ca_file: Option<PathBuf>,
-    /// `verifyhost`: the name in its certificate.
+    /// `verifyhost`: the required name in the certificate.
     pub verify_host: Option<String>,
     /// `sni`.
     pub sni: Option<Expression>,
     /// `alpn`.
     pub alpn: Vec<String>,
-    /// `crt`: our own certificate.
+    /// `crt`: the client certificate.
     pub certificate: Option<PathBuf>,
     /// `ssl-min-ver`.
     pub version_min: Option<TlsVersion>,
     /// `ssl-max-ver`.
     pub version_max: Option<TlsVersion>,
-    /// `no-ssl-reuse`: every handshake is a full one.
+    /// `no-ssl-reuse`: no session resumption.
     pub always_anew: bool,
-    /// `crl-file`: certificates that have been revoked.
+    /// `crl-file`: revoked certificates.
     pub crl_file: Option<PathBuf>,
-    /// `ciphers` and `ciphersuites`, as rustls names what is left of them; empty: its defaults.
+    /// `ciphers` and `ciphersuites` that rustls supports, with its names; empty: the defaults of
+    /// rustls.
     pub suites: Vec<String>,
 }
 
-/// Which connections of a server an exchange may go over (`http-reuse`).
+/// Which idle connections an exchange may use (`http-reuse`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reuse {
-    /// Its client's own only.
+    /// Only those of the same client.
     Never,
-    /// Any that has proven itself, but the first request of a client only goes where it can be
-    /// sent again.
+    /// All, but the first request of a client only if it can be retried.
     #[default]
     Safe,
-    /// The first request too, over connections that have been reused before.
+    /// All, but the first request of a client only on connections that have been reused before.
     Aggressive,
     /// Any.
     Always,
 }
 
-/// When a request that failed is sent again (`retry-on`). What may have been executed never is,
-/// unless its method is idempotent.
+/// When a failed request is retried (`retry-on`). A request that may have been processed is never
+/// retried, unless its method is idempotent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryOn {
     /// `conn-failure`.
@@ -363,7 +362,7 @@ pub struct RetryOn {
     pub junk_response: bool,
     /// `response-timeout`.
     pub response_timeout: bool,
-    /// `0rtt-rejected` means nothing here. Statuses of responses.
+    /// Response status codes. `0rtt-rejected` is ignored.
     pub statuses: Vec<u16>,
 }
 

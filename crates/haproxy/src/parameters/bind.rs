@@ -17,37 +17,67 @@ use crate::{accounts, arguments};
 pub(crate) const TABLES: &[&[Keyword<BindDraft>]] = &[ROWS, BindDraft::VERSIONS, BindDraft::TLS];
 
 const ROWS: &[Keyword<BindDraft>] = &[
-    row("name", 0, "<name>", "what statistics call it", name),
-    row("id", 0, "<number>", "its number in the statistics", id),
-    row("maxconn", 0, "<number>", "its connections at a time", maxconn),
-    row("backlog", 0, "<number>", "connections that wait to be accepted", backlog),
-    row("accept-proxy", 0, "", "every connection begins with a PROXY header", accept_proxy),
-    row("defer-accept", 0, "", "a connection counts once it has said something", defer_accept),
-    row("v4v6", 0, "", "an address of IPv6 takes connections of IPv4, too", v4v6),
-    row("v6only", 0, "", "it does not", v6only),
-    row("interface", 0, "<name>", "only what arrives there", interface),
-    row("mss", 0, "<bytes>", "the largest segment that clients are told of", mss),
-    row("tcp-ut", 0, "<time>", "how long bytes may stay unacknowledged", user_timeout),
-    row("tfo", 0, "", "bytes may come with the first packet (TCP Fast Open)", fast_open),
+    row("name", 0, "<name>", "name in statistics", name),
+    row("id", 0, "<number>", "number in statistics", id),
+    row("maxconn", 0, "<number>", "maximum number of concurrent connections", maxconn),
+    row("backlog", 0, "<number>", "length of the queue of pending connections", backlog),
+    row("accept-proxy", 0, "", "require a PROXY header on every connection", accept_proxy),
+    row("defer-accept", 0, "", "accept a connection only when data has arrived", defer_accept),
+    row("v4v6", 0, "", "an IPv6 address also accepts IPv4 connections", v4v6),
+    row("v6only", 0, "", "an IPv6 address accepts IPv6 connections only", v6only),
+    row(
+        "interface",
+        0,
+        "<name>",
+        "accept only connections that arrive on this interface",
+        interface,
+    ),
+    row("mss", 0, "<bytes>", "maximum segment size announced to clients", mss),
+    row(
+        "tcp-ut",
+        0,
+        "<time>",
+        "TCP user timeout: maximum time that data may stay unacknowledged",
+        user_timeout,
+    ),
+    row("tfo", 0, "", "enable TCP Fast Open", fast_open),
     row("mode", 0, "<octal>", "permissions of a Unix socket", mode),
-    row("user", 0, "<name>", "its owner", user),
-    row("uid", 0, "<number>", "the same, by number", uid),
-    row("group", 0, "<name>", "its group", group),
-    row("gid", 0, "<number>", "the same, by number", gid),
-    row("level", 0, "user | operator | admin", "what a runtime socket allows", level),
-    row("expose-fd", 0, "listeners", "a runtime socket gives listeners away", expose_fd),
-    row("ssl", 0, "", "TLS", ssl),
-    row("crt", 0, "<file or directory>", "a certificate, with its key", crt),
-    row("crt-list", 0, "<file>", "such files, one on a line, and names behind them", crt_list),
-    row("strict-sni", 0, "", "who names no known name gets no connection", strict_sni),
-    row("verify", 0, "none | optional | required", "whether clients show a certificate", verify),
-    row("ca-file", 0, "<file>", "who signs those", ca_file),
-    row("crl-file", 0, "<file>", "whose certificates were revoked", crl_file),
-    row("proto", 0, "h1 | none", "accepted: HTTP/1 is spoken, or nothing", super::proto),
-    row("no-tls-tickets", 0, "", "sessions are not given away", no_tickets),
+    row("user", 0, "<name>", "owner of a Unix socket", user),
+    row("uid", 0, "<number>", "owner of a Unix socket, by number", uid),
+    row("group", 0, "<name>", "group of a Unix socket", group),
+    row("gid", 0, "<number>", "group of a Unix socket, by number", gid),
+    row("level", 0, "user | operator | admin", "permission level of a runtime socket", level),
+    row(
+        "expose-fd",
+        0,
+        "listeners",
+        "allow the next process to take over the listeners",
+        expose_fd,
+    ),
+    row("ssl", 0, "", "use TLS", ssl),
+    row("crt", 0, "<file or directory>", "certificate file with its key", crt),
+    row(
+        "crt-list",
+        0,
+        "<file>",
+        "file with a list of certificate files and their server names",
+        crt_list,
+    ),
+    row("strict-sni", 0, "", "reject handshakes without a known server name", strict_sni),
+    row(
+        "verify",
+        0,
+        "none | optional | required",
+        "whether client certificates are requested",
+        verify,
+    ),
+    row("ca-file", 0, "<file>", "CAs of client certificates", ca_file),
+    row("crl-file", 0, "<file>", "revoked client certificates", crl_file),
+    row("proto", 0, "h1 | none", "accepted: HTTP/1 is the only protocol", super::proto),
+    row("no-tls-tickets", 0, "", "disable session tickets", no_tickets),
 ];
 
-/// Parameters that change nothing here, and how many values they have.
+/// Ignored parameters, with their number of values.
 pub(crate) const ACCEPTED: &[(&str, usize)] = &[
     ("allow-0rtt", 0),
     ("ca-ignore-err", 1),
@@ -67,21 +97,21 @@ pub(crate) const ACCEPTED: &[(&str, usize)] = &[
     ("thread", 1),
 ];
 
-/// Parameters that are not supported, why, and how many values they have.
+/// Unsupported parameters, with the reason and their number of values.
 pub(crate) const UNSUPPORTED: &[(Unsupported, usize)] = &[
-    (("accept-netscaler-cip", "'accept-proxy' is"), 1),
-    (("ca-sign-file", "certificates are not made here"), 1),
-    (("ca-sign-pass", "certificates are not made here"), 1),
-    (("ca-verify-file", "'ca-file' is"), 1),
-    (("force-sslv3", "1.2 is the oldest version"), 0),
-    (("force-tlsv10", "1.2 is the oldest version"), 0),
-    (("force-tlsv11", "1.2 is the oldest version"), 0),
-    (("generate-certificates", "certificates are not made here"), 0),
-    (("namespace", "namespaces are the service manager's"), 1),
-    (("quic-cc-algo", "QUIC is not spoken"), 1),
-    (("quic-force-retry", "QUIC is not spoken"), 0),
-    (("tls-ticket-keys", "keys of tickets are made at the start"), 1),
-    (("transparent", "addresses of others are not listened on"), 0),
+    (("accept-netscaler-cip", "use 'accept-proxy'"), 1),
+    (("ca-sign-file", "certificates are not generated"), 1),
+    (("ca-sign-pass", "certificates are not generated"), 1),
+    (("ca-verify-file", "use 'ca-file'"), 1),
+    (("force-sslv3", "TLS 1.2 is the oldest version"), 0),
+    (("force-tlsv10", "TLS 1.2 is the oldest version"), 0),
+    (("force-tlsv11", "TLS 1.2 is the oldest version"), 0),
+    (("generate-certificates", "certificates are not generated"), 0),
+    (("namespace", "set namespaces in the service manager"), 1),
+    (("quic-cc-algo", "QUIC is not supported"), 1),
+    (("quic-force-retry", "QUIC is not supported"), 0),
+    (("tls-ticket-keys", "ticket keys are generated at the start"), 1),
+    (("transparent", "binding to foreign addresses is not supported"), 0),
 ];
 
 impl SaysTls for BindDraft {
@@ -90,7 +120,7 @@ impl SaysTls for BindDraft {
     }
 }
 
-/// Reads addresses and parameters.
+/// Parses addresses and parameters.
 pub(crate) fn parse(line: &mut Line<'_>) -> Result<Vec<BindDraft>, Fault> {
     let word = line.word("an address")?;
     let mut template = BindDraft {
@@ -139,9 +169,9 @@ fn bound(word: &Word, line: &Line<'_>) -> Result<Vec<BindAddress>, Fault> {
             let at = |port| BindAddress::Tcp(SocketAddr::new(ip, port));
             Ok((first..=last).map(at).collect())
         }
-        Written::Ip(_, Ports::None) => Err(wrong(format!("'{text}': a port is missing"))),
+        Written::Ip(_, Ports::None) => Err(wrong(format!("'{text}': missing port"))),
         Written::Ip(_, Ports::Offset(_)) => {
-            Err(wrong(format!("'{text}': a port of its own is wanted here")))
+            Err(wrong(format!("'{text}': expected a port, not an offset")))
         }
     }
 }
@@ -152,14 +182,14 @@ fn finish_tls(bind: &mut BindDraft, address: &Word, line: &mut Line<'_>) -> Resu
     (bind.tls.version_min, bind.tls.version_max) = (bind.words.version_min, bind.words.version_max);
     bind.tls.no_tickets = bind.words.no_tickets;
     if bind.is_tls && bind.tls.certificates.is_empty() {
-        let message = "'ssl' wants a certificate: 'crt' is missing";
+        let message = "'ssl' requires a certificate ('crt')";
         return Err(Fault::new(address.column, message));
     }
     if !bind.is_tls && !bind.tls.certificates.is_empty() {
-        line.warn(address.column, "'crt' means nothing without 'ssl'");
+        line.warn(address.column, "'crt' is ignored without 'ssl'");
     }
     if bind.is_tls && bind.tls.verify != ClientVerify::None && bind.tls.ca_file.is_none() {
-        let message = "'verify' wants to know who signs certificates: 'ca-file' is missing";
+        let message = "'verify' requires 'ca-file'";
         return Err(Fault::new(address.column, message));
     }
     Ok(())
@@ -171,12 +201,12 @@ fn name(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 fn id(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.id = Some(number(&line.word("a number")?, "it", 1, u32::MAX / 2)?);
+    bind.id = Some(number(&line.word("a number")?, 1, u32::MAX / 2)?);
     Ok(())
 }
 
 fn maxconn(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    let most = number(&line.word("a number")?, "it", 0, usize::MAX / 2)?;
+    let most = number(&line.word("a number")?, 0, usize::MAX / 2)?;
     bind.connections_max = (most > 0).then_some(most);
     Ok(())
 }
@@ -212,12 +242,12 @@ fn interface(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 fn mss(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.segment_size_max = Some(number(&line.word("a number of bytes")?, "it", 1, u16::MAX)?);
+    bind.segment_size_max = Some(number(&line.word("a number of bytes")?, 1, u16::MAX)?);
     Ok(())
 }
 
 fn user_timeout(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.user_timeout = Some(duration(&line.word("a time")?, "it", Unit::Millis)?);
+    bind.user_timeout = Some(duration(&line.word("a time")?, Unit::Millis)?);
     Ok(())
 }
 
@@ -227,10 +257,11 @@ fn fast_open(bind: &mut BindDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 fn mode(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    let word = line.word("permissions, in octal")?;
+    let word = line.word("octal permissions")?;
     let mode = u32::from_str_radix(&word.text, 8).ok().filter(|&mode| mode <= 0o777);
     let wrong = || {
-        let message = format!("'{}': permissions look like 660", word.text);
+        let message =
+            format!("'{}': invalid permissions, expected octal digits, for example 660", word.text);
         Fault::new(word.column, message)
     };
     bind.permissions = Some(mode.ok_or_else(wrong)?);
@@ -244,7 +275,7 @@ fn user(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 fn uid(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.owner.0 = Some(number(&line.word("a number")?, "it", 0, u32::MAX - 1)?);
+    bind.owner.0 = Some(number(&line.word("a number")?, 0, u32::MAX - 1)?);
     Ok(())
 }
 
@@ -255,7 +286,7 @@ fn group(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 fn gid(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.owner.1 = Some(number(&line.word("a number")?, "it", 0, u32::MAX - 1)?);
+    bind.owner.1 = Some(number(&line.word("a number")?, 0, u32::MAX - 1)?);
     Ok(())
 }
 
@@ -266,7 +297,7 @@ fn level(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
 
 fn expose_fd(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     let word = line.word("listeners")?;
-    bind.exposes_listeners = one_of(&word, "kind of descriptor", &[("listeners", true)])?;
+    bind.exposes_listeners = one_of(&word, "descriptor type", &[("listeners", true)])?;
     Ok(())
 }
 
@@ -300,7 +331,7 @@ fn verify(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
         ("optional", ClientVerify::Optional),
         ("required", ClientVerify::Required),
     ];
-    bind.tls.verify = one_of(&line.word("a choice")?, "choice", &known)?;
+    bind.tls.verify = one_of(&line.word("a value")?, "value", &known)?;
     Ok(())
 }
 
@@ -308,7 +339,7 @@ fn ca_file(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     let column = line.words.column();
     let path = line.path("a file with certificates", line.globals.ca_base.as_ref())?;
     line.machine.read(&path).map_err(|error| {
-        Fault::new(column, format!("'{}' cannot be read: {error}", path.display()))
+        Fault::new(column, format!("cannot read '{}': {error}", path.display()))
     })?;
     bind.tls.ca_file = Some(path);
     Ok(())
@@ -318,7 +349,7 @@ fn crl_file(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     let column = line.words.column();
     let path = line.path("a file with lists", line.globals.ca_base.as_ref())?;
     line.machine.read(&path).map_err(|error| {
-        Fault::new(column, format!("'{}' cannot be read: {error}", path.display()))
+        Fault::new(column, format!("cannot read '{}': {error}", path.display()))
     })?;
     bind.tls.crl_file = Some(path);
     Ok(())

@@ -1,5 +1,5 @@
-//! Files with certificates: one, those of a directory, those of a list (HAProxy's configuration
-//! manual, §5.1, `crt` and `crt-list`).
+//! Certificate files: single files, directories and lists (HAProxy's configuration manual, §5.1,
+//! `crt` and `crt-list`).
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,8 @@ use crate::line::Line;
 use crate::model::BindCertificate;
 use crate::rules::Fault;
 
-/// The file itself, or all files of a directory that are no keys of others, or one for each kind of
-/// key (`.rsa`, `.ecdsa`). They are for these names, or if there is none, for those in them.
+/// The certificates at a path: the file, the certificate files of a directory, or one file per key
+/// type (`.rsa`, `.ecdsa`). They are used for `names`, or for the names in them if that is empty.
 pub(super) fn at(
     path: &Path,
     names: &[String],
@@ -17,16 +17,16 @@ pub(super) fn at(
     line: &mut Line<'_>,
 ) -> Result<Vec<BindCertificate>, Fault> {
     let files = files(path, line).map_err(|error| {
-        Fault::new(column, format!("'{}' cannot be read: {error}", path.display()))
+        Fault::new(column, format!("cannot read '{}': {error}", path.display()))
     })?;
     if files.is_empty() {
-        let message = format!("there is no certificate in '{}'", path.display());
+        let message = format!("no certificate in '{}'", path.display());
         return Err(Fault::new(column, message));
     }
     for file in &files {
         let stapled = with_end(file, ".ocsp");
         if line.machine.read(&stapled).is_ok() {
-            let message = "is left out: responses of OCSP are not sent with certificates";
+            let message = "is ignored: OCSP stapling is not supported";
             line.warn(column, format!("'{}' {message}", stapled.display()));
         }
     }
@@ -62,14 +62,13 @@ fn with_end(path: &Path, end: &str) -> PathBuf {
     name.into()
 }
 
-/// Reads the name of a list. A line of it names a file, and may say for which names it is:
-/// `site.pem [parameters] www.example *.example !not.example`. Parameters of a certificate alone
-/// are not supported.
+/// Parses a list file. Each line has a file and optional server names: `site.pem [parameters]
+/// www.example *.example !not.example`. Parameters per certificate are not supported.
 pub(super) fn list(line: &mut Line<'_>) -> Result<Vec<BindCertificate>, Fault> {
     let word = line.word("a file that lists certificates")?;
     let list = line.folder().join(&word.text);
     let bytes = line.machine.read(&list).map_err(|error| {
-        Fault::new(word.column, format!("'{}' cannot be read: {error}", word.text))
+        Fault::new(word.column, format!("cannot read '{}': {error}", word.text))
     })?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
     let mut all = Vec::new();
@@ -77,8 +76,7 @@ pub(super) fn list(line: &mut Line<'_>) -> Result<Vec<BindCertificate>, Fault> {
         let Some(Entry { file, parameters, names }) = Entry::parse(entry) else { continue };
         if !parameters.is_empty() {
             let message = format!(
-                "{}:{number}: '[{parameters}]' is not supported: parameters of one certificate; \
-                 those of the 'bind' line hold for all",
+                "{}:{number}: '[{parameters}]' is not supported: use parameters of the 'bind' line",
                 word.text
             );
             line.complain(Fault::unknown(word.column, message));
@@ -96,13 +94,13 @@ pub(super) fn list(line: &mut Line<'_>) -> Result<Vec<BindCertificate>, Fault> {
 /// A line of a list.
 struct Entry<'a> {
     file: &'a str,
-    /// Between brackets.
+    /// The text in brackets.
     parameters: &'a str,
     names: Vec<String>,
 }
 
 impl<'a> Entry<'a> {
-    /// `None`: it is empty, or a comment.
+    /// `None` for empty lines and comments.
     fn parse(line: &'a str) -> Option<Self> {
         let line = line.split('#').next().unwrap_or_default().trim();
         let (file, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
@@ -117,9 +115,9 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// What lies beside certificates in a directory, and is none.
+/// Suffixes of files in a directory that are not certificates.
 const BESIDE: [&str; 5] = [".key", ".issuer", ".ocsp", ".sctl", ".dh"];
-/// A certificate for each kind of key is chosen by what clients can check.
+/// Key types; the client's signature algorithms select the certificate.
 const KINDS: [&str; 3] = [".ecdsa", ".rsa", ".dsa"];
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What follows the address of a `bind` or `server` line: tables of parameters.
+//! Parameters after the address of a `bind` or `server` line.
 
 pub(crate) mod bind;
 pub(crate) mod server;
@@ -10,7 +10,7 @@ use crate::line::Line;
 use crate::rules::{Fault, Word};
 use crate::table::{self, Keyword, Unsupported};
 
-/// Reads all parameters of a line. One that is not known is told, and those behind it are read.
+/// Parses all parameters of a line. An unknown one is reported, and parsing continues.
 pub(crate) fn read<T>(
     draft: &mut T,
     line: &mut Line<'_>,
@@ -49,12 +49,15 @@ fn unknown<T>(
     table::unknown(word, what, names, &reasons)
 }
 
-/// `proto`: what is spoken without being asked for.
+/// `proto`: the protocol without negotiation.
 fn proto<T>(_draft: &mut T, line: &mut Line<'_>) -> Result<(), Fault> {
     let word = line.word("h1")?;
     match &*word.text {
         "h1" | "none" => Ok(()),
-        other => Err(Fault::unknown(word.column, format!("'{other}' is not spoken; h1 is"))),
+        other => Err(Fault::unknown(
+            word.column,
+            format!("unsupported protocol '{other}', expected 'h1'"),
+        )),
     }
 }
 

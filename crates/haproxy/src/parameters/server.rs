@@ -18,71 +18,107 @@ pub(crate) const TABLES: &[&[Keyword<ServerDraft>]] =
     &[ROWS, ServerDraft::VERSIONS, ServerDraft::TLS];
 
 const ROWS: &[Keyword<ServerDraft>] = &[
-    row("id", 0, "<number>", "its number in the statistics", id),
-    row("weight", 0, "<0-256>", "its share of the load", weight),
-    row("backup", 0, "", "it is used when no other is usable", backup),
-    row("no-backup", 0, "", "it is one of the others", no_backup),
-    row("disabled", 0, "", "it is in maintenance from the start", disabled),
-    row("enabled", 0, "", "it is not", enabled),
-    row("maxconn", 0, "<number>", "exchanges at a time; others wait", maxconn),
-    row("minconn", 0, "<number>", "the limit while there is little load", minconn),
-    row("maxqueue", 0, "<number>", "how many may wait for it", maxqueue),
-    row("cookie", 0, "<value>", "the value that leads to it", cookie),
-    row("check", 0, "", "its health is checked", check),
-    row("no-check", 0, "", "it is not", no_check),
-    row("inter", 0, "<time>", "between checks", inter),
-    row("fastinter", 0, "<time>", "while it is neither up nor down", fastinter),
-    row("downinter", 0, "<time>", "while it is down", downinter),
-    row("rise", 0, "<number>", "good checks until it is up", rise),
-    row("fall", 0, "<number>", "bad checks until it is down", fall),
-    row("port", 0, "<port>", "the port of checks", port),
-    row("addr", 0, "<address>", "the address of checks", addr),
-    row("check-ssl", 0, "", "checks use TLS", check_ssl),
-    row("no-check-ssl", 0, "", "checks use none", no_check_ssl),
-    row("check-sni", 0, "<name>", "the name that checks ask TLS for", check_sni),
-    row("check-send-proxy", 0, "", "checks begin with a PROXY header", check_proxy),
-    row("no-check-send-proxy", 0, "", "they do not", no_check_proxy),
-    row("observe", 0, "layer4 | layer7", "whose failures count beside those of checks", observe),
-    row("on-error", 0, "<action>", "what too many of them do", on_error),
-    row("error-limit", 0, "<number>", "how many are too many", error_limit),
-    row("on-marked-down", 0, "shutdown-sessions", "connections end with it", on_down),
-    row("on-marked-up", 0, "shutdown-backup-sessions", "those of backups end", on_up),
-    row("track", 0, "[<backend>/]<server>", "whose health it has", track),
-    row("slowstart", 0, "<time>", "until it has its full weight", slowstart),
-    row("send-proxy", 0, "", "connections begin with a PROXY header", proxy1),
-    row("send-proxy-v2", 0, "", "in version 2", proxy2),
-    row("send-proxy-v2-ssl", 0, "", "with what is known of the client's TLS", proxy2_tls),
-    row("send-proxy-v2-ssl-cn", 0, "", "with the name in its certificate", proxy2_name),
-    row("no-send-proxy", 0, "", "none", no_proxy),
-    row("no-send-proxy-v2", 0, "", "none", no_proxy),
-    row("ssl", 0, "", "TLS", ssl),
-    row("no-ssl", 0, "", "none", no_ssl),
-    row("verify", 0, "none | required", "whether its certificate is checked", verify),
-    row("verifyhost", 0, "<name>", "the name that has to be in it", verifyhost),
-    row("ca-file", 0, "<file> | @system-ca", "who signs it", ca_file),
-    row("crt", 0, "<file>", "our own certificate", crt),
-    row("crl-file", 0, "<file>", "certificates that have been revoked", crl_file),
-    row("no-ssl-reuse", 0, "", "every handshake is a full one", no_ssl_reuse),
-    row("ssl-reuse", 0, "", "sessions are resumed, which is the default", ssl_reuse),
-    row("sni", 0, "<expression>", "the name that is asked for", sni),
-    row("source", 0, "<address>", "where connections come from", source),
-    row("pool-max-conn", 0, "<number>", "idle connections that are kept", idle_max),
-    row("pool-purge-delay", 0, "<time>", "how long", idle_timeout),
-    row("max-reuse", 0, "<number>", "exchanges on a connection after the first", reuse_max),
-    row("tcp-ut", 0, "<time>", "how long bytes may stay unacknowledged", user_timeout),
-    row("redir", 0, "<prefix>", "GET and HEAD are sent there instead", redir),
-    row("proto", 0, "h1 | none", "accepted: HTTP/1 is spoken, or nothing", super::proto),
-    row("check-proto", 0, "h1 | none", "the same of checks", super::proto),
+    row("id", 0, "<number>", "number in statistics", id),
+    row("weight", 0, "<0-256>", "share of the load", weight),
+    row("backup", 0, "", "used only when no other server is usable", backup),
+    row("no-backup", 0, "", "undo 'backup'", no_backup),
+    row("disabled", 0, "", "start in maintenance", disabled),
+    row("enabled", 0, "", "undo 'disabled'", enabled),
+    row(
+        "maxconn",
+        0,
+        "<number>",
+        "maximum number of concurrent exchanges; others are queued",
+        maxconn,
+    ),
+    row("minconn", 0, "<number>", "limit at low load", minconn),
+    row("maxqueue", 0, "<number>", "maximum length of the queue", maxqueue),
+    row("cookie", 0, "<value>", "cookie value that selects this server", cookie),
+    row("check", 0, "", "enable health checks", check),
+    row("no-check", 0, "", "disable health checks", no_check),
+    row("inter", 0, "<time>", "interval between checks", inter),
+    row("fastinter", 0, "<time>", "interval during a transition between up and down", fastinter),
+    row("downinter", 0, "<time>", "interval while down", downinter),
+    row("rise", 0, "<number>", "successful checks until it is up", rise),
+    row("fall", 0, "<number>", "failed checks until it is down", fall),
+    row("port", 0, "<port>", "port of checks", port),
+    row("addr", 0, "<address>", "address of checks", addr),
+    row("check-ssl", 0, "", "use TLS in checks", check_ssl),
+    row("no-check-ssl", 0, "", "no TLS in checks", no_check_ssl),
+    row("check-sni", 0, "<name>", "TLS server name in checks", check_sni),
+    row("check-send-proxy", 0, "", "send a PROXY header in checks", check_proxy),
+    row("no-check-send-proxy", 0, "", "no PROXY header in checks", no_check_proxy),
+    row("observe", 0, "layer4 | layer7", "count errors of traffic as failed checks", observe),
+    row("on-error", 0, "<action>", "action after too many observed errors", on_error),
+    row("error-limit", 0, "<number>", "number of errors that are too many", error_limit),
+    row(
+        "on-marked-down",
+        0,
+        "shutdown-sessions",
+        "close its connections when it goes down",
+        on_down,
+    ),
+    row(
+        "on-marked-up",
+        0,
+        "shutdown-backup-sessions",
+        "close connections to backup servers when it comes up",
+        on_up,
+    ),
+    row("track", 0, "[<backend>/]<server>", "server whose health it adopts", track),
+    row("slowstart", 0, "<time>", "time until full weight", slowstart),
+    row("send-proxy", 0, "", "send a PROXY header, version 1", proxy1),
+    row("send-proxy-v2", 0, "", "send a PROXY header, version 2", proxy2),
+    row("send-proxy-v2-ssl", 0, "", "the same with the client's TLS information", proxy2_tls),
+    row(
+        "send-proxy-v2-ssl-cn",
+        0,
+        "",
+        "the same with the common name of the client's certificate",
+        proxy2_name,
+    ),
+    row("no-send-proxy", 0, "", "no PROXY header", no_proxy),
+    row("no-send-proxy-v2", 0, "", "no PROXY header", no_proxy),
+    row("ssl", 0, "", "use TLS", ssl),
+    row("no-ssl", 0, "", "no TLS", no_ssl),
+    row("verify", 0, "none | required", "whether its certificate is verified", verify),
+    row("verifyhost", 0, "<name>", "required name in its certificate", verifyhost),
+    row("ca-file", 0, "<file> | @system-ca", "CAs of its certificate", ca_file),
+    row("crt", 0, "<file>", "client certificate", crt),
+    row("crl-file", 0, "<file>", "revoked certificates", crl_file),
+    row("no-ssl-reuse", 0, "", "disable TLS session resumption", no_ssl_reuse),
+    row("ssl-reuse", 0, "", "enable TLS session resumption (default)", ssl_reuse),
+    row("sni", 0, "<expression>", "TLS server name", sni),
+    row("source", 0, "<address>", "source address of connections", source),
+    row("pool-max-conn", 0, "<number>", "maximum number of idle connections", idle_max),
+    row("pool-purge-delay", 0, "<time>", "timeout of idle connections", idle_timeout),
+    row(
+        "max-reuse",
+        0,
+        "<number>",
+        "maximum number of further exchanges per connection",
+        reuse_max,
+    ),
+    row(
+        "tcp-ut",
+        0,
+        "<time>",
+        "TCP user timeout: maximum time that data may stay unacknowledged",
+        user_timeout,
+    ),
+    row("redir", 0, "<prefix>", "redirect GET and HEAD requests to this prefix", redir),
+    row("proto", 0, "h1 | none", "accepted: HTTP/1 is the only protocol", super::proto),
+    row("check-proto", 0, "h1 | none", "accepted: HTTP/1 is the only protocol", super::proto),
     row(
         "init-addr",
         0,
         "last | libc | none | <ip>, with commas",
-        "how its name is resolved",
+        "how its name is resolved at the start",
         init_addr,
     ),
 ];
 
-/// Parameters that change nothing here, and how many values they have.
+/// Ignored parameters, with their number of values.
 pub(crate) const ACCEPTED: &[(&str, usize)] = &[
     ("allow-0rtt", 0),
     ("check-alpn", 1),
@@ -104,26 +140,26 @@ pub(crate) const ACCEPTED: &[(&str, usize)] = &[
     ("tls-tickets", 0),
 ];
 
-/// Parameters that are not supported, why, and how many values they have.
+/// Unsupported parameters, with the reason and their number of values.
 pub(crate) const UNSUPPORTED: &[(Unsupported, usize)] = &[
-    (("agent-addr", "agents are not asked"), 1),
-    (("agent-check", "agents are not asked"), 0),
-    (("agent-inter", "agents are not asked"), 1),
-    (("agent-port", "agents are not asked"), 1),
-    (("agent-send", "agents are not asked"), 1),
-    (("check-via-socks4", "SOCKS is not spoken"), 0),
-    (("force-sslv3", "1.2 is the oldest version"), 0),
-    (("force-tlsv10", "1.2 is the oldest version"), 0),
-    (("force-tlsv11", "1.2 is the oldest version"), 0),
-    (("log-proto", "logs are not forwarded"), 1),
-    (("namespace", "namespaces are the service manager's"), 1),
-    (("proxy-v2-options", "'send-proxy-v2-ssl' and 'send-proxy-v2-ssl-cn' are"), 1),
-    (("resolvers", "names are resolved once, at the start"), 1),
-    (("socks4", "SOCKS is not spoken"), 1),
-    (("ws", "HTTP/1.1 is spoken"), 1),
+    (("agent-addr", "agent checks are not supported"), 1),
+    (("agent-check", "agent checks are not supported"), 0),
+    (("agent-inter", "agent checks are not supported"), 1),
+    (("agent-port", "agent checks are not supported"), 1),
+    (("agent-send", "agent checks are not supported"), 1),
+    (("check-via-socks4", "SOCKS is not supported"), 0),
+    (("force-sslv3", "TLS 1.2 is the oldest version"), 0),
+    (("force-tlsv10", "TLS 1.2 is the oldest version"), 0),
+    (("force-tlsv11", "TLS 1.2 is the oldest version"), 0),
+    (("log-proto", "log forwarding is not supported"), 1),
+    (("namespace", "set namespaces in the service manager"), 1),
+    (("proxy-v2-options", "use 'send-proxy-v2-ssl' or 'send-proxy-v2-ssl-cn'"), 1),
+    (("resolvers", "names are resolved only once, at the start"), 1),
+    (("socks4", "SOCKS is not supported"), 1),
+    (("ws", "WebSocket uses HTTP/1.1"), 1),
 ];
 
-/// Reads a `server` line.
+/// Parses a `server` line.
 pub(crate) fn parse(draft: &Draft, line: &mut Line<'_>) -> Result<ServerDraft, Fault> {
     let name = name(line)?;
     let (mut server, address) = unplaced(draft, name, line)?;
@@ -132,22 +168,22 @@ pub(crate) fn parse(draft: &Draft, line: &mut Line<'_>) -> Result<ServerDraft, F
     Ok(server)
 }
 
-/// Reads a `server-template` line: as many servers as it says, and each has the next address of the
-/// name. Those beyond the last one are down.
+/// Parses a `server-template` line: the given number of servers, each with the next address of the
+/// name. Servers without an address are down.
 pub(crate) fn parse_template(
     draft: &Draft,
     line: &mut Line<'_>,
 ) -> Result<Vec<ServerDraft>, Fault> {
     let prefix = name(line)?;
-    let range = line.word("how many there are")?;
+    let range = line.word("a number or a range")?;
     let (first, last) = range.text.split_once('-').unwrap_or(("1", &range.text));
     let bound = |text: &str| {
         let word = Word { text: text.to_owned(), column: range.column };
-        number(&word, "the number of a server", 1, SERVERS_MAX)
+        number(&word, 1, SERVERS_MAX)
     };
     let numbers = bound(first)?..=bound(last)?;
     if numbers.is_empty() {
-        let message = format!("'{}': the first number comes first", range.text);
+        let message = format!("'{}': the range is reversed", range.text);
         return Err(Fault::new(range.column, message));
     }
     let (template, address) = unplaced(draft, prefix, line)?;
@@ -169,13 +205,16 @@ fn name(line: &mut Line<'_>) -> Result<Word, Fault> {
     match name.text.chars().find(|&c| !is_known(c)) {
         None => Ok(name),
         Some(c) => {
-            let message = format!("'{c}' may not stand in a name: letters, digits, - _ . : may");
+            let message = format!(
+                "character '{c}' is not allowed in a name, only letters, digits, '-', '_', '.' \
+                 and ':'"
+            );
             Err(Fault::new(name.column, message))
         }
     }
 }
 
-/// Everything but where it is, and the word that says that.
+/// Parses everything but the address, and returns the word with the address.
 fn unplaced(draft: &Draft, name: Word, line: &mut Line<'_>) -> Result<(ServerDraft, Word), Fault> {
     let address = line.word("the address of a server")?;
     let mut server = draft.default_server.clone();
@@ -187,14 +226,14 @@ fn unplaced(draft: &Draft, name: Word, line: &mut Line<'_>) -> Result<(ServerDra
     Ok((server, address))
 }
 
-/// Reads a `default-server` line.
+/// Parses a `default-server` line.
 pub(crate) fn parse_default(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     line.words.clone().expect("a parameter")?;
     let column = line.words.column();
     let mut server = draft.default_server.clone();
     parameters(&mut server, line)?;
     if server.id.take().is_some() {
-        return Err(Fault::new(column, "'id' is each server's own: it cannot stand here"));
+        return Err(Fault::new(column, "'id' is not allowed in 'default-server'"));
     }
     draft.default_server = server;
     Ok(())
@@ -205,7 +244,7 @@ fn parameters(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault
     super::read(server, line, TABLES, ACCEPTED, UNSUPPORTED, what)
 }
 
-/// `nth`: which address of a name, from 0.
+/// `nth`: index of the name's address, from 0.
 fn resolved(
     server: &ServerDraft,
     word: &Word,
@@ -218,7 +257,10 @@ fn resolved(
         Written::Unix(path) => return Ok(ServerAddress::Unix(path)),
         Written::Abstract(name) => return Ok(ServerAddress::Abstract(name)),
         Written::Descriptor(_) => {
-            return Err(Fault::unknown(word.column, "a server cannot be an open descriptor"));
+            return Err(Fault::unknown(
+                word.column,
+                "the address of a server cannot be a descriptor",
+            ));
         }
         Written::Ip(host, ports) => (host, ports),
     };
@@ -241,7 +283,7 @@ fn resolved(
     match ports {
         Ports::Range(0, 0) => Ok(ServerAddress::Mapped { address: ip, offset: 0 }),
         Ports::Range(first, last) if first == last => Ok(ServerAddress::Tcp((ip, first).into())),
-        Ports::Range(..) => Err(wrong(format!("'{text}': one port is wanted here"))),
+        Ports::Range(..) => Err(wrong(format!("'{text}': expected a single port"))),
         Ports::None => Ok(ServerAddress::Mapped { address: ip, offset: 0 }),
         Ports::Offset(offset) => Ok(ServerAddress::Mapped { address: ip, offset }),
     }
@@ -254,7 +296,7 @@ impl SaysTls for ServerDraft {
 }
 
 impl ServerDraft {
-    /// Puts together what belongs together, once all words have been read.
+    /// Completes the settings after all words are parsed.
     fn finish(&mut self, address: &Word, line: &Line<'_>) -> Result<(), Fault> {
         if self.is_tls || self.check_tls == Some(true) {
             self.finish_tls(address, line)?;
@@ -270,11 +312,12 @@ impl ServerDraft {
         let lacks_port =
             self.check.port.is_none() && matches!(self.model.address, ServerAddress::Mapped { .. });
         if lacks_port {
-            let message = "a server that is checked wants a port: in its address, or by 'port'";
+            let message = "'check' requires a port in the address or 'port'";
             return Err(Fault::new(address.column, message));
         }
         let mut check = self.check.clone();
-        // A port or an address of its own is another service: it is not asked as the server is.
+        // With its own port or address, the check goes to another service: the server's TLS and
+        // PROXY settings do not apply.
         let is_elsewhere = check.port.is_some() || check.address.is_some();
         check.tls = self.check_tls.unwrap_or(self.is_tls && !is_elsewhere);
         let sends_proxy = self.model.send_proxy != ServerProxy::None;
@@ -302,12 +345,12 @@ impl ServerDraft {
 }
 
 fn id(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    server.id = Some(number(&line.word("a number")?, "it", 1, u32::MAX / 2)?);
+    server.id = Some(number(&line.word("a number")?, 1, u32::MAX / 2)?);
     Ok(())
 }
 
 fn weight(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    server.model.weight = number(&line.word("a number")?, "a weight", 0, 256)?;
+    server.model.weight = number(&line.word("a number")?, 0, 256)?;
     Ok(())
 }
 
@@ -332,17 +375,17 @@ fn enabled(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> 
 }
 
 fn maxconn(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    server.model.connections_max = number(&line.word("a number")?, "it", 0, u32::MAX)?;
+    server.model.connections_max = number(&line.word("a number")?, 0, u32::MAX)?;
     Ok(())
 }
 
 fn minconn(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    server.model.connections_min = number(&line.word("a number")?, "it", 0, u32::MAX)?;
+    server.model.connections_min = number(&line.word("a number")?, 0, u32::MAX)?;
     Ok(())
 }
 
 fn maxqueue(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    server.model.queue_max = number(&line.word("a number")?, "it", 0, u32::MAX)?;
+    server.model.queue_max = number(&line.word("a number")?, 0, u32::MAX)?;
     Ok(())
 }
 
@@ -361,12 +404,12 @@ fn no_check(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault>
     Ok(())
 }
 
-/// A time that is not 0.
+/// A time other than 0.
 fn positive_time(line: &mut Line<'_>, unit: Unit) -> Result<Duration, Fault> {
     let word = line.word("a time")?;
-    let time = duration(&word, "it", unit)?;
+    let time = duration(&word, unit)?;
     match time.is_zero() {
-        true => Err(Fault::new(word.column, "a time that is not 0 is wanted here")),
+        true => Err(Fault::new(word.column, "expected a time other than 0")),
         false => Ok(time),
     }
 }
@@ -387,17 +430,17 @@ fn downinter(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault>
 }
 
 fn rise(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    server.check.rise = number(&line.word("a number")?, "it", 1, 65_535)?;
+    server.check.rise = number(&line.word("a number")?, 1, 65_535)?;
     Ok(())
 }
 
 fn fall(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    server.check.fall = number(&line.word("a number")?, "it", 1, 65_535)?;
+    server.check.fall = number(&line.word("a number")?, 1, 65_535)?;
     Ok(())
 }
 
 fn port(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    server.check.port = Some(number(&line.word("a port")?, "it", 1, u16::MAX)?);
+    server.check.port = Some(number(&line.word("a port")?, 1, u16::MAX)?);
     Ok(())
 }
 
@@ -405,7 +448,7 @@ fn addr(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     let word = line.word("an address")?;
     let wrong = |message| Fault::new(word.column, message);
     let Written::Ip(host, ports) = Written::parse(&line.expanded(&word)?).map_err(wrong)? else {
-        return Err(Fault::unknown(word.column, "an address of IP is wanted here"));
+        return Err(Fault::unknown(word.column, "expected an IP address"));
     };
     server.check.address = Some(host.resolve(line.machine).map_err(wrong)?);
     if let Ports::Range(port, _) = ports {
@@ -458,7 +501,7 @@ fn on_error(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> 
 }
 
 fn error_limit(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    server.model.error_limit = number(&line.word("a number")?, "it", 1, u32::MAX)?;
+    server.model.error_limit = number(&line.word("a number")?, 1, u32::MAX)?;
     Ok(())
 }
 
@@ -475,7 +518,7 @@ fn on_up(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 fn slowstart(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    let time = duration(&line.word("a time")?, "it", Unit::Millis)?;
+    let time = duration(&line.word("a time")?, Unit::Millis)?;
     server.model.slow_start = (!time.is_zero()).then_some(time);
     Ok(())
 }
@@ -517,7 +560,7 @@ fn no_ssl(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
 
 fn verify(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     let known = [("none", false), ("required", true)];
-    server.verify = Some(one_of(&line.word("none or required")?, "choice", &known)?);
+    server.verify = Some(one_of(&line.word("none or required")?, "value", &known)?);
     Ok(())
 }
 
@@ -567,9 +610,8 @@ fn ssl_reuse(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault
 
 fn readable(path: &std::path::Path, column: u32, line: &Line<'_>) -> Result<(), Fault> {
     let read = line.machine.read(path);
-    read.map(drop).map_err(|error| {
-        Fault::new(column, format!("'{}' cannot be read: {error}", path.display()))
-    })
+    read.map(drop)
+        .map_err(|error| Fault::new(column, format!("cannot read '{}': {error}", path.display())))
 }
 
 fn sni(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
@@ -585,24 +627,24 @@ fn source(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 fn idle_max(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    let most = number(&line.word("a number")?, "it", -1, i64::MAX)?;
+    let most = number(&line.word("a number")?, -1, i64::MAX)?;
     server.model.idle_max = usize::try_from(most).ok();
     Ok(())
 }
 
 fn idle_timeout(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    server.model.idle_timeout = duration(&line.word("a time")?, "it", Unit::Millis)?;
+    server.model.idle_timeout = duration(&line.word("a time")?, Unit::Millis)?;
     Ok(())
 }
 
 fn reuse_max(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    let most = number(&line.word("a number")?, "it", -1, i64::from(u32::MAX))?;
+    let most = number(&line.word("a number")?, -1, i64::from(u32::MAX))?;
     server.model.reuse_max = u32::try_from(most).ok();
     Ok(())
 }
 
 fn user_timeout(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    server.model.user_timeout = Some(duration(&line.word("a time")?, "it", Unit::Millis)?);
+    server.model.user_timeout = Some(duration(&line.word("a time")?, Unit::Millis)?);
     Ok(())
 }
 
@@ -617,9 +659,9 @@ fn redir(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The first way that is known decides: what comes behind `none` is never tried.
+/// The first known method decides: methods after `none` are never tried.
 fn init_addr(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    let word = line.word("how it is resolved")?;
+    let word = line.word("a resolution method")?;
     for way in word.text.split(',') {
         match way {
             "last" | "libc" => {}
@@ -627,8 +669,7 @@ fn init_addr(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault>
             way => match way.parse() {
                 Ok(ip) => server.fallback = server.fallback.or(Some(ip)),
                 Err(_) => {
-                    let message =
-                        format!("'{way}': here may stand last, libc, none and an address");
+                    let message = format!("'{way}': expected 'last', 'libc', 'none' or an address");
                     return Err(Fault::new(word.column, message));
                 }
             },
@@ -637,5 +678,5 @@ fn init_addr(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault>
     Ok(())
 }
 
-/// Of one `server-template`.
+/// Maximum number of servers of a `server-template`.
 const SERVERS_MAX: u32 = 10_000;

@@ -1,4 +1,4 @@
-//! What `bind` lines, `server` lines and `ssl-default-…` say alike about TLS.
+//! TLS settings that `bind` lines, `server` lines and `ssl-default-…` share.
 
 use crate::arguments;
 use crate::draft::TlsWords;
@@ -7,26 +7,27 @@ use crate::model::TlsVersion;
 use crate::rules::Fault;
 use crate::table::{Keyword, row};
 
-/// What is made of a line that says something about TLS.
+/// A line that has TLS settings.
 pub(crate) trait SaysTls: Sized + 'static {
-    /// What it has said so far.
+    /// Its TLS settings.
     fn tls_words(&mut self) -> &mut TlsWords;
 
-    /// Words that are also options of `ssl-default-bind-options` and its sibling.
+    /// Keywords that are also options of `ssl-default-bind-options` and
+    /// `ssl-default-server-options`.
     const VERSIONS: &'static [Keyword<Self>] = &[
-        row("ssl-min-ver", 0, "TLSv1.2 | TLSv1.3", "the oldest version", version_min),
-        row("ssl-max-ver", 0, "TLSv1.2 | TLSv1.3", "the newest version", version_max),
-        row("force-tlsv12", 0, "", "1.2 only", force12),
-        row("force-tlsv13", 0, "", "1.3 only", force13),
-        row("no-tlsv12", 0, "", "1.3 only", force13),
-        row("no-tlsv13", 0, "", "1.2 only", no13),
+        row("ssl-min-ver", 0, "TLSv1.2 | TLSv1.3", "oldest TLS version", version_min),
+        row("ssl-max-ver", 0, "TLSv1.2 | TLSv1.3", "newest TLS version", version_max),
+        row("force-tlsv12", 0, "", "TLS 1.2 only", force12),
+        row("force-tlsv13", 0, "", "TLS 1.3 only", force13),
+        row("no-tlsv12", 0, "", "TLS 1.3 only", force13),
+        row("no-tlsv13", 0, "", "TLS 1.2 only", no13),
     ];
 
-    /// The others.
+    /// Other keywords.
     const TLS: &'static [Keyword<Self>] = &[
-        row("alpn", 0, "<protocols>", "what is offered, with commas", alpn),
-        row("ciphers", 0, "<ciphers>", "suites of TLS 1.2", ciphers),
-        row("ciphersuites", 0, "<suites>", "suites of TLS 1.3", ciphersuites),
+        row("alpn", 0, "<protocols>", "ALPN protocols, separated by commas", alpn),
+        row("ciphers", 0, "<ciphers>", "TLS 1.2 cipher suites", ciphers),
+        row("ciphersuites", 0, "<suites>", "TLS 1.3 cipher suites", ciphersuites),
     ];
 }
 
@@ -73,16 +74,16 @@ fn ciphersuites<T: SaysTls>(draft: &mut T, line: &mut Line<'_>) -> Result<(), Fa
     Ok(())
 }
 
-/// Names of protocols; `h2` is left out.
+/// Protocol names; `h2` is removed.
 fn alpn<T: SaysTls>(draft: &mut T, line: &mut Line<'_>) -> Result<(), Fault> {
-    let word = line.word("names of protocols, with commas")?;
+    let word = line.word("protocol names separated by commas")?;
     let mut names: Vec<String> = word.text.split(',').map(str::to_owned).collect();
     if names.iter().any(|name| name.is_empty() || name.len() > 255) {
-        let message = format!("'{}': a name has 1 to 255 bytes", word.text);
+        let message = format!("'{}': a protocol name must have 1 to 255 bytes", word.text);
         return Err(Fault::new(word.column, message));
     }
     if names.iter().any(|name| name == "h2") {
-        line.warn(word.column, "'h2' is left out: HTTP/2 is not spoken yet");
+        line.warn(word.column, "'h2' is ignored: HTTP/2 is not supported yet");
         names.retain(|name| name != "h2");
     }
     draft.tls_words().alpn = names;

@@ -18,33 +18,33 @@ use crate::rules::words::{Fault, Word, Words};
 #[derive(Clone, Debug)]
 pub struct Acl {
     expression: Expression,
-    /// From files, and from the line itself, which is the last.
+    /// From files, followed by the patterns of the line.
     patterns: Vec<Arc<Matcher>>,
 }
 
-/// Lists by name, as they have been declared so far in a section. Several of one name are one
-/// list: any of them may match.
+/// ACLs by name, as declared so far in a section. Several with one name are one ACL: any of them
+/// may match.
 pub type Acls = HashMap<String, Vec<Arc<Acl>>>;
 
-/// What came of a test.
+/// The result of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// It does not hold.
+    /// No match.
     No,
-    /// More bytes of the connection may decide.
+    /// Undecided: needs more data of the connection.
     Open,
-    /// It holds.
+    /// Match.
     Yes,
 }
 
 impl Acl {
-    /// From what stands behind the name of a list, or between braces: a criterion, flags,
-    /// operators and values. All words are taken.
+    /// Parses the words after the name of an ACL or in braces: a criterion, flags, operators and
+    /// values. Uses all words.
     ///
     /// # Errors
     /// A word is not what it has to be, or a file of patterns is wrong.
     pub fn parse(words: &mut Words<'_>, files: &dyn Files) -> Result<Self, Fault> {
-        let word = words.expect("a criterion (a fetch such as path_beg)")?;
+        let word = words.expect("a criterion (a fetch method, for example 'path_beg')")?;
         let (name, _) = split_name(&word.text);
         let criterion = Criterion::named(name);
         let Some(fetch) = fetch::find(criterion.map_or(name, |it| it.fetch)) else {
@@ -54,7 +54,7 @@ impl Acl {
         let (expression, rest) =
             Expression::begin(&word.text, word.column, files, |_| Some(fetch))?;
         if !rest.is_empty() {
-            let message = format!("'{rest}' is too much behind the criterion");
+            let message = format!("unexpected '{rest}' after the criterion");
             return Err(Fault::new(word.column, message));
         }
         let implied = match criterion {
@@ -68,7 +68,7 @@ impl Acl {
         Ok(Self { expression, patterns })
     }
 
-    /// Whether one of the values of the expression matches one of the patterns.
+    /// Tests the values of the expression against the patterns.
     pub fn test(&self, subject: &dyn Subject) -> Verdict {
         let mut verdict = Verdict::No;
         let may_change = self.expression.each(subject, &mut |value| {
@@ -91,25 +91,25 @@ impl Acl {
         self.expression.phase()
     }
 
-    /// What its value is taken by.
+    /// Its expression.
     pub fn expression(&self) -> &Expression {
         &self.expression
     }
 
-    /// True if nothing can match, as there is no pattern.
+    /// True if it has no patterns, so that it never matches.
     pub fn is_empty(&self) -> bool {
         self.patterns.iter().all(|it| it.method().needs_patterns() && it.was_empty())
     }
 }
 
-/// A criterion of conditions: a fetch with another name, or with a way to compare.
+/// A criterion: an alias of a fetch, with a match method.
 #[derive(Clone, Copy, Debug)]
 pub struct Criterion {
-    /// Its name.
+    /// The name of the field.
     pub name: &'static str,
-    /// The fetch that it stands for.
+    /// The name of the fetch.
     pub fetch: &'static str,
-    /// How its values are compared, unless `-m` says otherwise.
+    /// The match method, unless `-m` sets another.
     pub method: Method,
 }
 
@@ -118,15 +118,15 @@ impl Criterion {
         CRITERIA.iter().find(|criterion| criterion.name == name)
     }
 
-    /// All of them, beside the fetches.
+    /// All criteria that are not fetches.
     pub fn all() -> impl Iterator<Item = &'static Self> {
         CRITERIA.iter()
     }
 }
 
-/// What has been said before the values.
+/// The flags before the values.
 struct Flags<'w> {
-    /// From files. Once there are any, how they compare does not change any more.
+    /// From files. After the first, the match method is fixed.
     patterns: Vec<Arc<Matcher>>,
     implied: Option<Method>,
     word: &'w Word,
@@ -151,9 +151,9 @@ impl Flags<'_> {
                 "-u" => {
                     words.expect("the number of the list")?;
                 }
-                "-m" => self.set_method(words.expect("a method, such as str, behind -m")?)?,
+                "-m" => self.set_method(words.expect("a match method after '-m'")?)?,
                 "-f" => {
-                    let path = words.expect("the name of a file behind -f")?;
+                    let path = words.expect("a file name after '-f'")?;
                     let how = self.how(expression)?;
                     let used = self.used(files);
                     let loaded = map::load_patterns(&path.text, self.is_map, files)
@@ -162,8 +162,8 @@ impl Flags<'_> {
                 }
                 other => {
                     let message = format!(
-                        "'{other}' is no flag: -i, -n, -m, -f, -M, -u and -- are (put -- before \
-                         a value that looks like one)"
+                        "unknown flag '{other}', expected one of -i, -n, -m, -f, -M, -u, -- (use \
+                         '--' before a value that starts with '-')"
                     );
                     return Err(Fault::unknown(flag.column, message));
                 }
@@ -174,12 +174,12 @@ impl Flags<'_> {
 
     fn set_method(&mut self, word: &Word) -> Result<(), Fault> {
         if !self.patterns.is_empty() {
-            return Err(Fault::new(word.column, "-m has to stand before -f"));
+            return Err(Fault::new(word.column, "'-m' must be before '-f'"));
         }
         let Some(method) = Method::named(&word.text) else {
             let message = format!(
-                "there is no method '{}': found, bool, int, ip, bin, len, str, beg, sub, dir, \
-                 dom, end and reg are there",
+                "unknown match method '{}', expected one of found, bool, int, ip, bin, len, str, \
+                 beg, sub, dir, dom, end, reg",
                 word.text
             );
             return Err(Fault::unknown(word.column, message));
@@ -188,7 +188,7 @@ impl Flags<'_> {
         Ok(())
     }
 
-    /// How patterns compare.
+    /// How patterns are compared.
     fn how(&self, expression: &Expression) -> Result<Use, Fault> {
         Ok(Use { method: self.method(expression)?, ignore_case: self.ignore_case, to: None })
     }
@@ -202,20 +202,20 @@ impl Flags<'_> {
         let kind = expression.kind();
         let Some(method) = self.implied else {
             let message = format!(
-                "values of type {kind} are compared in no way of their own: say which with -m \
-                 (such as -m str)"
+                "samples of type {kind} have no default match method: set one with '-m', for \
+                 example '-m str'"
             );
             return Err(Fault::new(self.word.column, message));
         };
         if !kind.casts_to(method.compares()) {
             let message =
-                format!("values of type {kind} cannot be compared as {} are", method.compares());
+                format!("samples of type {kind} cannot be matched as {}", method.compares());
             return Err(Fault::new(self.word.column, message));
         }
         Ok(method)
     }
 
-    /// What stands in the line itself, beside what was read from files.
+    /// Adds the patterns of the line to those of files.
     fn finish(
         mut self,
         words: &mut Words<'_>,
@@ -234,7 +234,7 @@ impl Flags<'_> {
     }
 }
 
-/// The patterns in a line, and where each of them stands.
+/// The patterns in a line, and their columns.
 fn values(words: &mut Words<'_>, method: Method) -> Result<(Vec<String>, Vec<u32>), Fault> {
     let mut operator = None;
     let (mut keys, mut columns) = (Vec::new(), Vec::new());
@@ -242,7 +242,7 @@ fn values(words: &mut Words<'_>, method: Method) -> Result<(Vec<String>, Vec<u32
         if method.has_operators() && OPERATORS.contains(&word.text.as_str()) {
             operator = Some(word.text.as_str());
             if words.is_empty() {
-                let message = format!("a number is missing behind '{}'", word.text);
+                let message = format!("expected a number after '{}'", word.text);
                 return Err(Fault::new(words.column(), message));
             }
             continue;
@@ -258,7 +258,7 @@ fn values(words: &mut Words<'_>, method: Method) -> Result<(Vec<String>, Vec<u32
     Ok((keys, columns))
 }
 
-/// What may stand before a number.
+/// Operators before a number.
 const OPERATORS: &[&str] = &["eq", "ge", "gt", "le", "lt"];
 
 const CRITERIA: &[Criterion] = &[

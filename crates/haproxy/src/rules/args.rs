@@ -1,8 +1,8 @@
-//! The arguments of fetches and converters: what stands in parentheses behind a name (HAProxy's
-//! manual, §7.3 and §2.2).
+//! Arguments of fetches and converters: the parentheses after a name (HAProxy's manual, §7.3 and
+//! §2.2).
 //!
-//! Quotes and backslashes have been dealt with once by whoever split the line into words; here is
-//! the second level of them. What each argument means is the table's to say ([`Kind`]).
+//! Splitting the line into words has handled the first level of quotes and backslashes; this is the
+//! second level. The tables define the meaning of each argument ([`Kind`]).
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -18,7 +18,7 @@ use crate::rules::subject::{Scope, Variable};
 use crate::rules::time_format::TimeFormat;
 use crate::rules::words::Fault;
 
-/// What an argument is to be.
+/// The type of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
@@ -26,11 +26,11 @@ pub enum Kind {
     Text,
     /// A signed integer.
     Int,
-    /// An integer, or the name of a variable that holds one.
+    /// An integer, or the name of a variable with one.
     Operand,
     /// The name of a variable, with its scope.
     Variable,
-    /// Text, or the name of a variable that holds it.
+    /// Text, or the name of a variable with it.
     TextOrVariable,
     /// An IPv4 address.
     Address4,
@@ -46,7 +46,7 @@ pub enum Kind {
     OneOf(&'static [&'static str]),
 }
 
-/// An argument, as the function that takes it needs it.
+/// A compiled argument.
 #[derive(Clone, Debug)]
 pub(crate) enum Arg {
     Absent,
@@ -60,16 +60,16 @@ pub(crate) enum Arg {
     Time(Box<TimeFormat>),
 }
 
-/// All arguments of one call. What is not there is absent.
+/// The arguments of a call. Missing ones are absent.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Args(Box<[Arg]>);
 
-/// What arguments a function takes: how many must be there, and the kinds of all.
+/// The arguments of a function: the minimum number, and the types of all.
 #[derive(Clone, Copy, Debug)]
 pub struct Takes {
-    /// So many must be there.
+    /// The minimum number.
     pub least: usize,
-    /// All that there may be.
+    /// The types of all arguments.
     pub kinds: &'static [Kind],
 }
 
@@ -77,18 +77,18 @@ impl Takes {
     /// No arguments.
     pub(crate) const NONE: Self = Self { least: 0, kinds: &[] };
 
-    /// All of these.
+    /// All are required.
     pub(crate) const fn all(kinds: &'static [Kind]) -> Self {
         Self { least: kinds.len(), kinds }
     }
 
-    /// The first of these, and the others if one likes.
+    /// The first `least` are required.
     pub(crate) const fn from(least: usize, kinds: &'static [Kind]) -> Self {
         Self { least, kinds }
     }
 }
 
-/// As the manual writes them: `(string[,integer])`, or nothing.
+/// As in the manual: `(string[,integer])`, or nothing.
 impl fmt::Display for Takes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.kinds.is_empty() {
@@ -104,7 +104,7 @@ impl fmt::Display for Takes {
     }
 }
 
-/// What a reader of the manual takes it for.
+/// As in the manual.
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -124,10 +124,10 @@ impl fmt::Display for Kind {
 }
 
 impl Args {
-    /// Gives texts their meanings. `name` is whom they belong to.
+    /// Compiles arguments. `name` is the function.
     ///
     /// # Errors
-    /// There are too few or too many, or one is not what it has to be.
+    /// Too few or too many arguments, or an invalid one.
     pub(crate) fn compile(
         name: &str,
         texts: &[String],
@@ -136,7 +136,7 @@ impl Args {
         column: u32,
     ) -> Result<Self, Fault> {
         if texts.len() < takes.least {
-            let message = format!("'{name}' needs {} arguments in parentheses", takes.least);
+            let message = format!("'{name}' requires {} arguments in parentheses", takes.least);
             return Err(Fault::new(column, message));
         }
         if texts.len() > takes.kinds.len() {
@@ -164,7 +164,7 @@ impl Args {
         self.0.get(at).unwrap_or(&Arg::Absent)
     }
 
-    /// Puts another argument in the place of one that was read.
+    /// Replaces an argument.
     pub(crate) fn set(&mut self, at: usize, arg: Arg) {
         self.0[at] = arg;
     }
@@ -190,7 +190,7 @@ impl Args {
         }
     }
 
-    /// A text that names something of the configuration.
+    /// A text that is a name in the configuration.
     pub(crate) fn name(&self, at: usize) -> Option<Box<str>> {
         self.text(at).map(|text| String::from_utf8_lossy(text).into())
     }
@@ -226,10 +226,10 @@ fn int(text: &str) -> Result<i64, String> {
 }
 
 impl Variable {
-    /// From its name with the scope in front: `txn.user`.
+    /// Parses a name with its scope: `txn.user`.
     ///
     /// # Errors
-    /// It has no known scope, or characters other than letters, digits, `.` and `_`.
+    /// The scope is unknown, or the name has characters other than letters, digits, `.` and `_`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (scope, name) = text.split_once('.').unwrap_or((text, ""));
         let scope = match scope {
@@ -240,23 +240,23 @@ impl Variable {
             "res" => Scope::Res,
             _ => {
                 return Err(format!(
-                    "the variable '{text}' has no scope: write proc., sess., txn., req. or res. \
-                     in front"
+                    "variable '{text}' has no scope: expected 'proc.', 'sess.', 'txn.', 'req.' or \
+                     'res.'"
                 ));
             }
         };
         let is_known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'.' || byte == b'_';
         if name.is_empty() || !name.bytes().all(is_known) {
             return Err(format!(
-                "'{text}' is no name of a variable: letters, digits, '.' and '_' are"
+                "invalid variable name '{text}': only letters, digits, '.' and '_' are allowed"
             ));
         }
         Ok(Self { scope, name: name.into() })
     }
 }
 
-/// Splits what begins behind an opening parenthesis: its arguments, and how many bytes they and
-/// the closing parenthesis take.
+/// Splits the text after an opening parenthesis into arguments. Also returns the length including
+/// the closing parenthesis.
 ///
 /// # Errors
 /// A quote or the parenthesis is not closed.
@@ -290,12 +290,12 @@ pub(crate) fn split(text: &str) -> Result<(Vec<String>, usize), String> {
         }
     }
     match quote {
-        Some(quote) => Err(format!("the quote {quote} is not closed")),
-        None => Err("')' is missing".to_owned()),
+        Some(quote) => Err(format!("unmatched quote {quote}")),
+        None => Err("missing ')'".to_owned()),
     }
 }
 
-/// What a backslash makes of the character behind it; `None`: it is a backslash of its own.
+/// The meaning of a character after a backslash; `None`: the backslash is literal.
 fn unescaped(c: char) -> Option<char> {
     match c {
         '\\' | '\'' | '"' | ' ' => Some(c),

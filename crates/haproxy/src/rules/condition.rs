@@ -1,5 +1,4 @@
-//! Conditions: `if` and `unless`, and how access control lists are combined (HAProxy's manual,
-//! §7.2).
+//! Conditions: `if` and `unless`, and combinations of ACLs (HAProxy's manual, §7.2).
 
 use std::sync::Arc;
 
@@ -11,16 +10,16 @@ use crate::rules::words::{Fault, Word, Words};
 
 pub use crate::rules::acl::{Acl, Acls, Criterion, Verdict};
 
-/// Whether a rule applies.
+/// The condition of a rule.
 #[derive(Clone, Debug)]
 pub struct Condition {
     /// `unless`.
     negated: bool,
-    /// What stands between `or`: one of them has to hold.
+    /// The alternatives between `or`: one must hold.
     alternatives: Vec<Vec<Term>>,
 }
 
-/// A list, or the opposite of one.
+/// An ACL, possibly negated.
 #[derive(Clone, Debug)]
 struct Term {
     negated: bool,
@@ -28,23 +27,23 @@ struct Term {
 }
 
 impl Condition {
-    /// From `if` or `unless`, and all words that follow.
+    /// Parses `if` or `unless`, and all following words.
     ///
     /// # Errors
-    /// A list is not known, or what stands between braces is wrong.
+    /// An ACL is unknown, or an anonymous one is invalid.
     pub fn parse(words: &mut Words<'_>, context: &Context<'_>) -> Result<Self, Fault> {
         let negated = match words.expect("'if' or 'unless'")? {
             word if word.text == "if" => false,
             word if word.text == "unless" => true,
             word => {
-                let message = format!("'if' or 'unless' has to stand here, not '{}'", word.text);
+                let message = format!("expected 'if' or 'unless', not '{}'", word.text);
                 return Err(Fault::unknown(word.column, message));
             }
         };
         Self::parse_terms(negated, words, context)
     }
 
-    /// From the terms alone: `a !b or { path / }`, where no `if` is written.
+    /// Parses terms without `if`: `a !b or { path / }`.
     ///
     /// # Errors
     /// As [`Condition::parse`].
@@ -62,13 +61,13 @@ impl Condition {
             let is_empty = alternatives.last().is_none_or(Vec::is_empty);
             let Some(word) = words.peek() else {
                 if is_empty {
-                    words.expect("the name of a list, or { a criterion }")?;
+                    words.expect("an ACL name or '{ criterion }'")?;
                 }
                 return Ok(Self { negated, alternatives });
             };
             if word.text == "or" || word.text == "||" {
                 if is_empty {
-                    let message = format!("there is nothing before '{}'", word.text);
+                    let message = format!("missing condition before '{}'", word.text);
                     return Err(Fault::new(word.column, message));
                 }
                 words.next();
@@ -80,13 +79,13 @@ impl Condition {
         }
     }
 
-    /// Whether it holds; a test that more bytes would have to decide has failed.
+    /// Evaluates the condition; undecided tests count as failed.
     pub fn holds(&self, subject: &dyn Subject) -> bool {
         (self.verdict(subject) == Verdict::Yes) != self.negated
     }
 
-    /// Whether it holds, if that can be told yet: `None` if more bytes of the connection may
-    /// decide ([`Payload::complete`](crate::rules::subject::Payload) says that none will come).
+    /// Evaluates the condition; `None` if it is undecided until more data of the connection arrives
+    /// (while [`Payload::complete`](crate::rules::subject::Payload) is false).
     pub fn check(&self, subject: &dyn Subject) -> Option<bool> {
         match self.verdict(subject) {
             Verdict::Open => None,
@@ -94,7 +93,7 @@ impl Condition {
         }
     }
 
-    /// One alternative has to hold, with all that stands in it.
+    /// One alternative must hold, with all its terms.
     fn verdict(&self, subject: &dyn Subject) -> Verdict {
         let mut any = Verdict::No;
         for terms in &self.alternatives {
@@ -113,13 +112,13 @@ impl Condition {
         any
     }
 
-    /// Everything that it looks at.
+    /// All ACLs of the condition.
     pub fn acls(&self) -> impl Iterator<Item = &Acl> {
         self.alternatives.iter().flatten().flat_map(|term| &term.lists).map(AsRef::as_ref)
     }
 
-    /// The phases of what it looks at: one that is not there when the rule is looked at never
-    /// matches, and deserves a warning.
+    /// The phases of its samples. A sample without a value when the rule is evaluated never
+    /// matches, which deserves a warning.
     pub fn phases(&self) -> impl Iterator<Item = Phase> {
         self.acls().map(Acl::phase)
     }
@@ -146,7 +145,7 @@ impl Term {
 fn parse_term(words: &mut Words<'_>, context: &Context<'_>) -> Result<Term, Fault> {
     let mut negated = false;
     loop {
-        let word = words.expect("the name of a list, or { a criterion }")?;
+        let word = words.expect("an ACL name or '{ criterion }'")?;
         let name = word.text.trim_start_matches('!');
         negated ^= (word.text.len() - name.len()) % 2 == 1;
         let lists = match name {
@@ -167,7 +166,7 @@ fn anonymous(brace: &Word, words: &mut Words<'_>, context: &Context<'_>) -> Resu
             }
             Some(word) => inside.push(word.clone()),
             None => {
-                let message = "this '{' is not closed: ' }' is missing, with a blank before it";
+                let message = "missing closing ' }' for this '{' (with a blank before it)";
                 return Err(Fault::new(brace.column, message));
             }
         }
@@ -181,7 +180,7 @@ fn named(name: &str, word: &Word, context: &Context<'_>) -> Result<Vec<Arc<Acl>>
     let Some((_, text)) = PREDEFINED.iter().find(|(known, _)| *known == name) else {
         let declared = context.acls.keys().map(String::as_str);
         let known = declared.chain(PREDEFINED.iter().map(|(known, _)| *known));
-        let message = nearest::unknown("list (acl)", name, known);
+        let message = nearest::unknown("ACL", name, known);
         return Err(Fault::new(word.column, message));
     };
     let words: Vec<Word> =
@@ -189,7 +188,7 @@ fn named(name: &str, word: &Word, context: &Context<'_>) -> Result<Vec<Arc<Acl>>
     Ok(vec![Arc::new(Acl::parse(&mut Words::new(&words, word.column), context.files)?)])
 }
 
-/// Lists that need not be declared (§7.4).
+/// Predefined ACLs (§7.4).
 pub const PREDEFINED: &[(&str, &str)] = &[
     ("FALSE", "always_false"),
     ("HTTP", "req.proto_http"),

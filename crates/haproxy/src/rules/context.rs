@@ -1,4 +1,4 @@
-//! What an expression or a condition is compiled in: the lists that were declared, and files.
+//! The context of compilation: declared ACLs, and files.
 
 use crate::rules::acl::Acls;
 use crate::rules::lists::Files;
@@ -6,8 +6,8 @@ use crate::rules::lists::Files;
 /// What an expression or a condition may refer to.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
-    /// The lists that have been declared so far in this section.
+    /// The ACLs declared so far in this section.
     pub acls: &'a Acls,
-    /// Where maps and lists of patterns come from.
+    /// Source of maps and pattern lists.
     pub files: &'a dyn Files,
 }

@@ -1,10 +1,10 @@
-//! Words that several rules have: a format, the name of a field.
+//! Words that several rules share: a format, a field name.
 
 use crate::rules::context::Context;
 use crate::rules::format::{Format, Options};
 use crate::rules::words::{Fault, Words};
 
-/// A format that is one word.
+/// A format in one word.
 pub(crate) fn format(
     words: &mut Words<'_>,
     options: Options,
@@ -14,11 +14,11 @@ pub(crate) fn format(
     Format::parse_in(&word.text, word.column, options, context)
 }
 
-/// The name of a field.
+/// A field name.
 pub(crate) fn field_name(words: &mut Words<'_>) -> Result<String, Fault> {
     let word = words.expect("the name of a field")?;
     if !fulmar_proto::is_token(word.text.as_bytes()) {
-        let message = format!("'{}' cannot be the name of a field", word.text);
+        let message = format!("invalid field name '{}'", word.text);
         return Err(Fault::new(word.column, message));
     }
     Ok(word.text.clone())

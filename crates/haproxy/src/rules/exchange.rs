@@ -1,4 +1,4 @@
-//! What rules do to an exchange or a connection, beside looking at it.
+//! Changes that rules make to an exchange or a connection.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,44 +9,43 @@ use crate::rules::subject::{Subject, Variable};
 
 /// A [`Subject`] that rules may change.
 pub trait Exchange: Subject {
-    /// The request, as it will go on.
+    /// The request to forward.
     fn request_mut(&mut self) -> Option<&mut RequestHead>;
-    /// The response, as it will go on. As long as there is one, rules change its fields and not
-    /// those of the request.
+    /// The response to forward. Once it exists, rules change its fields instead of those of the
+    /// request.
     fn response_mut(&mut self) -> Option<&mut ResponseHead>;
-    /// What only the proxy can do. What makes no sense where the rule stands does nothing.
+    /// Applies an effect in the proxy. Effects that do not apply here are ignored.
     fn apply(&mut self, effect: Effect<'_>);
 }
 
-/// What rules ask the proxy to do.
+/// An effect of a rule, applied by the proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Effect<'a> {
-    /// The variable has this value from now on.
+    /// Sets a variable.
     SetVariable(&'a Variable, Sample<'static>),
-    /// There is no such variable any more.
+    /// Removes a variable.
     UnsetVariable(&'a Variable),
-    /// The value of a capture slot of the frontend. It has been cut to the length that the rule
-    /// says; the slot may say a shorter one.
+    /// Stores a captured value. It has the rule's maximum length; the slot may have a shorter one.
     Capture(Slot, Vec<u8>),
-    /// The level of this exchange's line in the log; `None`: there is no line.
+    /// The log level of this exchange; `None`: no log line.
     LogLevel(Option<u8>),
-    /// `src` is this from now on.
+    /// Sets `src`.
     Source(SocketAddr),
-    /// `dst` is this from now on.
+    /// Sets `dst`.
     Destination(SocketAddr),
-    /// A deadline of this exchange only.
+    /// Sets a timeout of this exchange.
     Timeout(Deadline, Duration),
-    /// Once sent, the request is not sent again (`disable-l7-retry`).
+    /// The request is not retried (`disable-l7-retry`).
     NoRetry,
-    /// A field of the 103 (Early Hints, RFC 8297) that goes out before the rules end. It has been
-    /// checked: name and value are as a [`fulmar_proto::HeaderBuf`] takes them.
+    /// A field of the 103 response (Early Hints, RFC 8297) that is sent before the rules end. Name
+    /// and value are valid for [`fulmar_proto::HeaderBuf`].
     EarlyHint(&'a str, Vec<u8>),
-    /// The connection begins with a PROXY header, which is to be read before anything else.
+    /// A PROXY header is read first.
     ExpectProxy,
 }
 
-/// Which capture is meant: `capture request header` and its like have made them.
+/// A capture slot, declared by `capture request header` and so on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slot {
     /// Of the request, from 0.
@@ -55,7 +54,7 @@ pub enum Slot {
     Response(usize),
 }
 
-/// Deadlines that a rule can set.
+/// Timeouts that a rule can set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deadline {
     /// `timeout server`.

@@ -1,4 +1,4 @@
-//! A fetch with its arguments, and the converters behind it (HAProxy's manual, §7.3).
+//! Expressions: a fetch with arguments, and converters (HAProxy's manual, §7.3).
 
 use std::ops::ControlFlow;
 
@@ -11,7 +11,7 @@ use crate::rules::subject::{Fact, Subject};
 use crate::rules::when::Phase;
 use crate::rules::words::{Fault, Words};
 
-/// A value to be taken from a [`Subject`], whenever it is asked for.
+/// An expression that is evaluated on a [`Subject`].
 #[derive(Clone, Debug)]
 pub struct Expression {
     fetch: &'static Fetch,
@@ -20,14 +20,14 @@ pub struct Expression {
     steps: Box<[Step]>,
 }
 
-/// What was made of a fetch, where more than its function and arguments is needed.
+/// The source of the value.
 #[derive(Clone, Debug)]
 enum Source {
-    /// Its function is asked.
+    /// Calls the function of the fetch.
     Call,
-    /// Always the same; `None` is no value.
+    /// A constant; `None` is no value.
     Constant(Option<Sample<'static>>),
-    /// The proxy is asked.
+    /// Queries the proxy.
     Fact(Box<Fact>),
 }
 
@@ -39,10 +39,10 @@ struct Step {
 }
 
 impl Expression {
-    /// From one word of a configuration: `hdr(host),lower`. There are no files.
+    /// Parses one word: `hdr(host),lower`. Files are not available.
     ///
     /// # Errors
-    /// A fetch or converter is not known, or an argument is wrong.
+    /// An unknown fetch or converter, or an invalid argument.
     pub fn parse(text: &str, column: u32) -> Result<Self, Fault> {
         Self::parse_in(text, column, &NoFiles)
     }
@@ -50,16 +50,16 @@ impl Expression {
     /// The same, with files for maps.
     ///
     /// # Errors
-    /// As [`Expression::parse`], or a file is wrong.
+    /// As [`Expression::parse`], or a file is invalid.
     pub fn parse_in(text: &str, column: u32, files: &dyn Files) -> Result<Self, Fault> {
         let (expression, rest) = Self::begin(text, column, files, fetch::find)?;
         match rest {
             "" => Ok(expression),
-            rest => Err(Fault::new(column, format!("'{rest}' is too much behind '{text}'"))),
+            rest => Err(Fault::new(column, format!("unexpected '{rest}' after '{text}'"))),
         }
     }
 
-    /// From the next words: an expression, and converters that stand in words of their own.
+    /// Parses the next words: an expression, and converters in words of their own.
     ///
     /// # Errors
     /// As [`Expression::parse_in`], or there is no word.
@@ -77,7 +77,7 @@ impl Expression {
         Ok(expression)
     }
 
-    /// The fetch that `find` knows, and its converters.
+    /// The fetch that `find` returns, and its converters.
     pub(crate) fn begin<'t>(
         text: &'t str,
         column: u32,
@@ -85,7 +85,7 @@ impl Expression {
         find: impl Fn(&str) -> Option<&'static Fetch>,
     ) -> Result<(Self, &'t str), Fault> {
         if text.is_empty() {
-            return Err(Fault::new(column, "an expression is missing here"));
+            return Err(Fault::new(column, "expected an expression"));
         }
         let (name, rest) = split_name(text);
         let Some(fetch) = find(name) else {
@@ -110,7 +110,7 @@ impl Expression {
         }
     }
 
-    /// Puts converters behind it: `lower,length`. What follows them is left.
+    /// Parses converters: `lower,length`. Returns the rest of the text.
     fn convert<'t>(
         &mut self,
         text: &'t str,
@@ -127,8 +127,7 @@ impl Expression {
             };
             if !kind.casts_to(converter.input) {
                 let message = format!(
-                    "the converter '{name}' takes a value of type {}, and there is one of type \
-                     {kind} before it",
+                    "converter '{name}' requires input of type {}, not {kind}",
                     converter.input
                 );
                 return Err(Fault::new(column, message));
@@ -149,12 +148,12 @@ impl Expression {
         Ok(rest)
     }
 
-    /// The value; `None` if what it is taken from is not there, or a converter fails.
+    /// Evaluates the expression; `None` if the sample does not exist or a converter fails.
     pub fn evaluate<'a>(&'a self, subject: &'a dyn Subject) -> Option<Sample<'a>> {
         self.finish(self.take(subject)?, subject)
     }
 
-    /// What the fetch alone yields, where there may be several: the one that counts.
+    /// The value of the fetch; of several, the one that applies.
     fn take<'a>(&'a self, subject: &'a dyn Subject) -> Option<Sample<'a>> {
         match (&self.source, self.fetch.take) {
             (Source::Constant(value), _) => value.as_ref().map(Sample::borrowed),
@@ -173,8 +172,8 @@ impl Expression {
         }
     }
 
-    /// Shows every value that there is (all fields of a name, say) until told to stop. True if
-    /// another value may come, as more bytes of the connection arrive.
+    /// Passes all values (for example all fields of a name) to `show` until it stops. True if more
+    /// values may come with more data of the connection.
     pub(crate) fn each<'a>(
         &'a self,
         subject: &'a dyn Subject,
@@ -214,23 +213,22 @@ impl Expression {
         Some(value)
     }
 
-    /// The type of its values, as far as it is known before there is one.
+    /// The type of its values; `Any` if it is not known before evaluation.
     pub fn kind(&self) -> Type {
         self.steps.last().map_or(self.fetch.kind, |step| step.converter.output)
     }
 
-    /// When there is something to take a value from.
+    /// When it has a value.
     pub fn phase(&self) -> Phase {
         self.fetch.phase
     }
 
-    /// The name of its fetch, as the table has it.
+    /// The name of its fetch.
     pub fn name(&self) -> &'static str {
         self.fetch.names[0]
     }
 
-    /// What only the proxy knows, if it asks for that: its names are to be checked against those
-    /// that there are.
+    /// The fact that it queries, so that names in it can be checked.
     pub fn fact(&self) -> Option<Fact> {
         self.fetch.about.map(|about| about(&self.args))
     }
@@ -241,7 +239,7 @@ impl Expression {
     }
 }
 
-/// The arguments behind a name, and what follows them.
+/// The arguments after a name, and the rest.
 fn arguments<'t>(name: &str, rest: &'t str, column: u32) -> Result<(Vec<String>, &'t str), Fault> {
     let Some(inside) = rest.strip_prefix('(') else { return Ok((Vec::new(), rest)) };
     let (texts, len) = args::split(inside)
@@ -249,7 +247,7 @@ fn arguments<'t>(name: &str, rest: &'t str, column: u32) -> Result<(Vec<String>,
     Ok((texts, &inside[len..]))
 }
 
-/// The name in front, and what follows it.
+/// The name at the start, and the rest.
 pub(crate) fn split_name(text: &str) -> (&str, &str) {
     let is_name = |c: char| c.is_ascii_alphanumeric() || "._-:+".contains(c);
     text.split_at(text.find(|c| !is_name(c)).unwrap_or(text.len()))

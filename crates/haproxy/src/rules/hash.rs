@@ -1,4 +1,4 @@
-//! The hash functions of HAProxy that are its own: of 32 bits, for balancing and for keys.
+//! HAProxy's own 32-bit hash functions, for balancing and for keys.
 
 /// `sdbm`.
 pub fn sdbm(bytes: &[u8]) -> u32 {
@@ -28,7 +28,7 @@ pub fn wt6(bytes: &[u8]) -> u32 {
     a ^ b
 }
 
-/// Spreads a hash, so that every bit of it depends on every other (after Bob Jenkins).
+/// Distributes a hash over all bits (after Bob Jenkins).
 pub fn avalanche(hash: u32) -> u32 {
     let mut a = hash;
     a = a.wrapping_add(0x7ed5_5d16).wrapping_add(a << 12);

@@ -1,29 +1,27 @@
-//! The first message of a TLS client, looked at without taking part (RFC 8446 §4.1.2, RFC 6066 §3,
-//! RFC 7301 §3.1).
+//! Parses the first message of a TLS client (RFC 8446 §4.1.2, RFC 6066 §3, RFC 7301 §3.1).
 //!
-//! Bytes go in as they have arrived; out comes a view of the message, or that more is needed, or
-//! that it is something else. The message has to stand in one record, as everybody sends it.
+//! The input is the bytes received so far. The message must be in one record, as it is in practice.
 
-/// What the first bytes of a connection are.
+/// The first bytes of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Seen<'a> {
-    /// A whole ClientHello.
+    /// A complete ClientHello.
     Hello(Hello<'a>),
-    /// The beginning of one, perhaps.
+    /// An incomplete ClientHello, possibly.
     Partial,
-    /// Not TLS, or not as it must be.
+    /// Not TLS, or malformed.
     SomethingElse,
 }
 
 /// A ClientHello.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hello<'a> {
-    /// The version that old servers look at: major and minor.
+    /// The legacy version: major and minor.
     pub(crate) version: [u8; 2],
     extensions: &'a [u8],
 }
 
-/// Looks at the first bytes of a connection.
+/// Examines the first bytes of a connection.
 pub(crate) fn see(bytes: &[u8]) -> Seen<'_> {
     let known = [HANDSHAKE, 3];
     if !bytes.iter().zip(known).all(|(have, want)| *have == want) {
@@ -55,11 +53,11 @@ pub(crate) fn see(bytes: &[u8]) -> Seen<'_> {
     }
 }
 
-/// A message without its header.
+/// Parses a message without its header.
 fn parse(message: &[u8]) -> Option<Hello<'_>> {
     let (version, rest) = message.split_first_chunk::<2>()?;
     let rest = rest.get(RANDOM_LEN..)?;
-    let (_, rest) = short_block(rest)?; // the session's name
+    let (_, rest) = short_block(rest)?; // session ID
     let (suites, rest) = block(rest)?;
     let (compressions, rest) = short_block(rest)?;
     if version[0] != 3 || suites.len() % 2 != 0 || suites.is_empty() || compressions.is_empty() {
@@ -92,7 +90,7 @@ impl<'a> Hello<'a> {
         }
     }
 
-    /// The host that the client wants to talk to.
+    /// The requested host name.
     pub(crate) fn server_name(&self) -> Option<&'a [u8]> {
         let (names, _) = block(self.extension(SERVER_NAME)?)?;
         let (kind, rest) = names.split_first()?;
@@ -100,7 +98,7 @@ impl<'a> Hello<'a> {
         (*kind == HOST_NAME && !name.is_empty()).then_some(name)
     }
 
-    /// The protocols that it offers, with commas between them.
+    /// The offered protocols, separated by commas.
     pub(crate) fn protocols(&self) -> Option<Vec<u8>> {
         let (mut names, _) = block(self.extension(PROTOCOLS)?)?;
         let mut text = Vec::new();
@@ -119,42 +117,42 @@ impl<'a> Hello<'a> {
 /// The type and the content of an extension.
 type Extension<'a> = (u16, &'a [u8]);
 
-/// The first extension of several, and the others.
+/// The first extension, and the rest.
 fn extension(bytes: &[u8]) -> Option<(Extension<'_>, &[u8])> {
     let (kind, rest) = bytes.split_first_chunk::<2>()?;
     let (content, rest) = block(rest)?;
     Some(((u16::from_be_bytes(*kind), content), rest))
 }
 
-/// What a length of two bytes precedes, and what follows it.
+/// Data after a length of two bytes, and the rest.
 fn block(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (len, rest) = bytes.split_first_chunk::<2>()?;
     rest.split_at_checked(u16::from_be_bytes(*len).into())
 }
 
-/// What a length of one byte precedes, and what follows it.
+/// Data after a length of one byte, and the rest.
 fn short_block(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (len, rest) = bytes.split_first()?;
     rest.split_at_checked((*len).into())
 }
 
-/// The type of a ClientHello among handshake messages.
+/// Handshake type of a ClientHello.
 pub(crate) const CLIENT_HELLO: u8 = 1;
-/// The extension `supported_groups`, once `elliptic_curves` (RFC 8422 §5.1.1).
+/// The extension `supported_groups`, formerly `elliptic_curves` (RFC 8422 §5.1.1).
 pub(crate) const SUPPORTED_GROUPS: u16 = 10;
 /// The extension `session_ticket` (RFC 5077 §3.2).
 pub(crate) const SESSION_TICKET: u16 = 35;
 /// The extension `server_name`.
 const SERVER_NAME: u16 = 0;
-/// The kind of name that `server_name` has.
+/// The name type in `server_name`.
 const HOST_NAME: u8 = 0;
 /// The extension `application_layer_protocol_negotiation`.
 const PROTOCOLS: u16 = 16;
-/// The type of a record with handshake messages.
+/// The record type of handshake messages.
 const HANDSHAKE: u8 = 22;
 /// Type, version, length.
 const RECORD_HEADER_LEN: usize = 5;
-/// What a record of plain text may have (RFC 8446 §5.1).
+/// Limit of a plaintext record (RFC 8446 §5.1).
 const RECORD_LEN_MAX: usize = 1 << 14;
 /// The client's random bytes.
 const RANDOM_LEN: usize = 32;

@@ -1,6 +1,6 @@
-//! Bytes as hexadecimal digits.
+//! Hexadecimal digits.
 
-/// The bytes of hexadecimal digits.
+/// Decodes hexadecimal digits.
 pub(crate) fn unhex(digits: &[u8]) -> Result<Vec<u8>, String> {
     let (pairs, rest) = digits.as_chunks::<2>();
     if !rest.is_empty() || !digits.iter().all(u8::is_ascii_hexdigit) {

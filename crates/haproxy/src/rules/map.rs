@@ -1,5 +1,5 @@
-//! Maps: files of keys and values, a pair in each line (HAProxy's manual, §7.3.1, `map`), and
-//! files of patterns (§7.1, `-f`).
+//! Maps: files with a key and a value per line (HAProxy's manual, §7.3.1, `map`), and pattern files
+//! (§7.1, `-f`).
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use crate::rules::sample::{Sample, Type};
 pub(crate) struct Map(Arc<Matcher>);
 
 impl Map {
-    /// The value of the first key, or of the most special one, that a value matches.
+    /// The value of the first matching key, or of the most specific one.
     pub(crate) fn find(&self, value: Sample<'_>) -> Option<Sample<'_>> {
         self.0.find(value)
     }
 
-    /// The same, with the groups of the regular expression that is the key put into the value.
+    /// The same, with the groups of the key's regex inserted into the value.
     pub(crate) fn find_expanded(&self, value: Sample<'_>) -> Option<Vec<u8>> {
         let text = value.into_text()?;
         self.0.find_expanded(&text, |template, groups| {
@@ -30,10 +30,10 @@ impl Map {
     }
 }
 
-/// Reads a map, or finds it read.
+/// Loads a map, or returns the loaded one.
 ///
 /// # Errors
-/// The file cannot be read, or a line is wrong; the message says which.
+/// The file cannot be read, or a line is invalid.
 pub(crate) fn load(
     path: &str,
     method: Method,
@@ -46,7 +46,8 @@ pub(crate) fn load(
     Ok(Arc::new(Map(list.matcher(used, how).map_err(|wrong| wrong.of(path))?)))
 }
 
-/// Reads a file of patterns, one in each line, or finds it read; of a map, its keys are meant.
+/// Loads a pattern file with one pattern per line, or returns the loaded one. Of a map, the keys
+/// are used.
 ///
 /// # Errors
 /// The file cannot be read.

@@ -1,4 +1,4 @@
-//! Addresses and masks, as arguments and patterns have them.
+//! Addresses and masks in arguments and patterns.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -8,7 +8,7 @@ pub(crate) fn mask4(text: &str) -> Result<Ipv4Addr, String> {
         Ok(len @ 0..=32) => {
             Ok(Ipv4Addr::from_bits(u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or(0)))
         }
-        Ok(_) => Err(format!("'/{text}' is more than the 32 bits of an IPv4 address")),
+        Ok(_) => Err(format!("'/{text}' exceeds the 32 bits of an IPv4 address")),
         Err(_) => address(text, "an IPv4 mask (24, or 255.255.255.0)"),
     }
 }
@@ -19,7 +19,7 @@ pub(crate) fn mask6(text: &str) -> Result<Ipv6Addr, String> {
         Ok(len @ 0..=128) => {
             Ok(Ipv6Addr::from_bits(u128::MAX.checked_shl(128 - u32::from(len)).unwrap_or(0)))
         }
-        Ok(_) => Err(format!("'/{text}' is more than the 128 bits of an IPv6 address")),
+        Ok(_) => Err(format!("'/{text}' exceeds the 128 bits of an IPv6 address")),
         Err(_) => address(text, "an IPv6 mask (64, or ffff:ffff::)"),
     }
 }

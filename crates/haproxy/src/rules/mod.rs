@@ -1,10 +1,9 @@
-//! What the rules of a proxy are made of: samples taken from a message, conditions on them, what
-//! is done then, and lines that tell of it.
+//! Rules of a proxy: samples, conditions, actions, and log formats.
 //!
-//! Everything is compiled once from the words of a configuration, and then asked about a
-//! [`Subject`]: an exchange or a connection, as the proxy shows it. Nothing here knows sockets or
-//! has a clock, and files are read ([`Files`]) only while something is compiled. The language is
-//! HAProxy's (its configuration manual, §7 and §8.2).
+//! Everything is compiled once from the configuration and then evaluated on a [`Subject`]: an
+//! exchange or a connection of the proxy. This module has no sockets and no clock; files are read
+//! ([`Files`]) only during compilation. The language is HAProxy's (its configuration manual, §7 and
+//! §8.2).
 
 pub mod words;
 

@@ -1,17 +1,17 @@
-//! Which known word an unknown one was meant to be.
+//! Suggestions for unknown words.
 
-/// What to say of a word that is not known among `known`.
+/// The error for a word that is not in `known`.
 pub(crate) fn unknown<'k>(what: &str, word: &str, known: impl Iterator<Item = &'k str>) -> String {
     let near = known.map(|known| (distance(word, known), known)).min();
     match near {
         Some((distance, near)) if distance <= 1 + word.len() / 3 => {
-            format!("there is no {what} '{word}': is '{near}' meant?")
+            format!("unknown {what} '{word}'; did you mean '{near}'?")
         }
-        _ => format!("there is no {what} '{word}'"),
+        _ => format!("unknown {what} '{word}'"),
     }
 }
 
-/// How many characters have to be put in, taken out or changed (Levenshtein).
+/// Number of insertions, deletions and substitutions (Levenshtein).
 fn distance(a: &str, b: &str) -> usize {
     if a.len().max(b.len()) > LEN_MAX {
         return usize::MAX;
@@ -29,5 +29,5 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-/// Longer words are no misspelt names: comparing costs the square of it.
+/// Longer words are not compared: the cost is quadratic.
 const LEN_MAX: usize = 64;

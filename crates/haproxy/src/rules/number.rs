@@ -1,9 +1,8 @@
-//! Integers and addresses as HAProxy reads them.
+//! Integers and addresses in HAProxy's syntax.
 
 use std::net::IpAddr;
 
-/// The number in front of a text: a sign, digits, and whatever follows; 0 without a digit. What is
-/// too large becomes the largest that there is.
+/// The number at the start of a text: a sign and digits; 0 without a digit. Large numbers saturate.
 pub(crate) fn leading_int(text: &[u8]) -> i64 {
     let (negative, digits) = match text {
         [b'-', rest @ ..] => (true, rest),
@@ -21,7 +20,7 @@ pub(crate) fn leading_int(text: &[u8]) -> i64 {
     value
 }
 
-/// The address that a text is. Behind one of IPv4, something else may follow.
+/// The address in a text. After IPv4, other text may follow.
 pub(crate) fn leading_address(text: &[u8]) -> Option<IpAddr> {
     let is_dotted = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
     let end = text.iter().position(|byte| !is_dotted(byte)).unwrap_or(text.len());

@@ -1,6 +1,6 @@
-//! Values of fields that are lists.
+//! List values of fields.
 
-/// What stands between delimiters; in quotes there are none (RFC 9110 §5.6.1 and §5.6.4).
+/// The parts between delimiters, except in quotes (RFC 9110 §5.6.1 and §5.6.4).
 pub fn parts<'a>(line: &'a [u8], delimiters: &'static [u8]) -> impl Iterator<Item = &'a [u8]> {
     let mut left = Some(line);
     std::iter::from_fn(move || {
@@ -11,7 +11,7 @@ pub fn parts<'a>(line: &'a [u8], delimiters: &'static [u8]) -> impl Iterator<Ite
     })
 }
 
-/// How far the first of them goes.
+/// The length of the first part.
 pub fn part_len(line: &[u8], delimiters: &[u8]) -> usize {
     let mut quoted = false;
     let mut escaped = false;

@@ -1,19 +1,19 @@
-//! Regular expressions. Written for PCRE, run by an engine whose time is bounded by the length of
-//! the text: look-around and back-references do not exist in it, and are an error.
+//! Regular expressions. Written for PCRE, run by an engine with time linear in the length of the
+//! text: look-around and back-references are not supported, and are errors.
 
 use regex::bytes;
 
 use crate::rules::hex::hex_digit;
 
-/// A compiled expression.
+/// A compiled regex.
 #[derive(Clone, Debug)]
 pub struct Regex(bytes::Regex);
 
 impl Regex {
-    /// Compiles one.
+    /// Compiles a regex.
     ///
     /// # Errors
-    /// It is wrong, too large, or needs what is not there: the message says so.
+    /// The regex is invalid, too large, or not supported.
     pub fn new(text: &str, ignore_case: bool) -> Result<Self, String> {
         let compiled = bytes::RegexBuilder::new(&translate(text))
             .unicode(false)
@@ -23,23 +23,21 @@ impl Regex {
             .build();
         match compiled {
             Ok(regex) => Ok(Self(regex)),
-            Err(error) => {
-                Err(format!("the regular expression '{text}' is wrong: {}", last_line(&error)))
-            }
+            Err(error) => Err(format!("regex '{text}' is invalid: {}", last_line(&error))),
         }
     }
 
-    /// Whether it is found somewhere in the text.
+    /// True if the text contains a match.
     pub fn is_match(&self, text: &[u8]) -> bool {
         self.0.is_match(text)
     }
 
-    /// The groups of the first place where it is found; the first of them is all of it.
+    /// The groups of the first match; the first is the whole match.
     pub fn captures<'t>(&self, text: &'t [u8]) -> Option<bytes::Captures<'t>> {
         self.0.captures(text)
     }
 
-    /// The same at or behind `start`.
+    /// The same at or after `start`.
     pub(crate) fn captures_at<'t>(
         &self,
         text: &'t [u8],
@@ -49,8 +47,8 @@ impl Regex {
     }
 }
 
-/// Writes `template` with `\1` replaced by the group of that number; `\\` is a backslash, and
-/// `\x41` the byte of that number.
+/// Writes `template` with `\1` replaced by the group with this number; `\\` is a backslash, and
+/// `\x41` a byte.
 pub fn expand(template: &[u8], groups: &bytes::Captures<'_>, out: &mut Vec<u8>) {
     let mut rest = template;
     loop {
@@ -79,8 +77,8 @@ pub fn expand(template: &[u8], groups: &bytes::Captures<'_>, out: &mut Vec<u8>) 
     }
 }
 
-/// What PCRE takes literally and our engine does not: `[`, `&` and `~` in a class, and a brace
-/// that begins no repetition.
+/// Escapes what PCRE treats as literal and our engine does not: `[`, `&` and `~` in a class, and a
+/// brace that does not begin a repetition.
 fn translate(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     let mut in_class = false;
@@ -119,7 +117,7 @@ fn translate(text: &str) -> String {
     out
 }
 
-/// How many characters `:alpha:]` has, if there is such a thing.
+/// Length of `:alpha:]`, or 0.
 fn named_class(rest: &str) -> usize {
     let name = rest.strip_prefix(':').and_then(|rest| rest.split_once(":]"));
     match name {
@@ -145,5 +143,5 @@ fn last_line(error: &regex::Error) -> String {
     text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
 }
 
-/// Memory that one compiled expression may take, in bytes: that of the engine's own default.
+/// Memory limit of a compiled regex in bytes: the engine's default.
 const SIZE_MAX: usize = 2 << 20;

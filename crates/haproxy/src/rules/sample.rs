@@ -1,5 +1,5 @@
-//! Values that rules compute with (HAProxy's configuration manual, §7.1), and how one type becomes
-//! another.
+//! Samples: typed values of rules (HAProxy's configuration manual, §7.1), and conversions between
+//! types.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,27 +8,27 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use crate::rules::number::{leading_address, leading_int};
 
-/// A value taken from a message, a connection or the proxy itself.
+/// A value from a message, a connection or the proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sample<'a> {
-    /// True or false.
+    /// A boolean.
     Bool(bool),
     /// A signed integer.
     Int(i64),
     /// An address, without a port.
     Address(IpAddr),
-    /// Text: bytes that are shown as they are.
+    /// Text, written as it is.
     Text(Cow<'a, [u8]>),
-    /// Bytes that need not be text.
+    /// Arbitrary bytes.
     Binary(Cow<'a, [u8]>),
 }
 
-/// What kind of value there is, or will be.
+/// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
-    /// Not known before there is one.
+    /// Not known before evaluation.
     Any,
-    /// True or false.
+    /// A boolean.
     Bool,
     /// A signed integer.
     Int,
@@ -41,12 +41,12 @@ pub enum Type {
 }
 
 impl<'a> Sample<'a> {
-    /// Text that is borrowed.
+    /// Borrowed text.
     pub fn text(bytes: &'a [u8]) -> Self {
         Self::Text(Cow::Borrowed(bytes))
     }
 
-    /// What it is.
+    /// Its type.
     pub fn kind(&self) -> Type {
         match self {
             Self::Bool(_) => Type::Bool,
@@ -57,7 +57,7 @@ impl<'a> Sample<'a> {
         }
     }
 
-    /// A copy that borrows nothing.
+    /// An owned copy.
     pub fn into_owned(self) -> Sample<'static> {
         match self {
             Self::Bool(value) => Sample::Bool(value),
@@ -68,7 +68,7 @@ impl<'a> Sample<'a> {
         }
     }
 
-    /// The same value as another type; `None` if it has no such meaning.
+    /// Converts to another type; `None` if that is not possible.
     pub fn cast(self, to: Type) -> Option<Self> {
         match to {
             Type::Any => Some(self),
@@ -80,12 +80,12 @@ impl<'a> Sample<'a> {
         }
     }
 
-    /// True unless it is zero; of text, that of the number in front of it.
+    /// True unless it is zero; for text, the number at its start.
     pub(crate) fn into_bool(self) -> Option<bool> {
         self.into_int().map(|value| value != 0)
     }
 
-    /// A number; of text, the one in front of it, or 0; of an IPv4 address, its 32 bits.
+    /// A number; for text, the number at its start, or 0; for IPv4 addresses, the 32 bits.
     pub(crate) fn into_int(self) -> Option<i64> {
         match self {
             Self::Bool(value) => Some(i64::from(value)),
@@ -96,7 +96,7 @@ impl<'a> Sample<'a> {
         }
     }
 
-    /// An address; of a number, the lower 32 bits.
+    /// An address; for numbers, the lower 32 bits.
     pub fn into_address(self) -> Option<IpAddr> {
         match self {
             Self::Address(address) => Some(address),
@@ -107,7 +107,7 @@ impl<'a> Sample<'a> {
         }
     }
 
-    /// Text; of bytes, those before the first NUL; `1` and `0` of a truth value.
+    /// Text; for bytes, those before the first NUL; `1` or `0` for booleans.
     pub fn into_text(self) -> Option<Cow<'a, [u8]>> {
         match self {
             Self::Bool(value) => Some(Cow::Borrowed(if value { b"1" } else { b"0" })),
@@ -118,7 +118,7 @@ impl<'a> Sample<'a> {
         }
     }
 
-    /// Bytes; of an address, its 4 or 16; of a number, its 8, the highest first.
+    /// Bytes; 4 or 16 for addresses; 8 for numbers, big-endian.
     pub(crate) fn into_binary(self) -> Option<Cow<'a, [u8]>> {
         match self {
             Self::Bool(value) => Some(Cow::Owned(i64::from(value).to_be_bytes().to_vec())),
@@ -131,7 +131,7 @@ impl<'a> Sample<'a> {
 }
 
 impl Sample<'static> {
-    /// A view of a value that is kept.
+    /// A view of a stored value.
     pub(crate) fn borrowed(&self) -> Sample<'_> {
         match self {
             Sample::Text(text) => Sample::text(text),
@@ -144,8 +144,7 @@ impl Sample<'static> {
 }
 
 impl Type {
-    /// True if values of this type can become values of `to`, as far as one knows before there is
-    /// a value.
+    /// True if values of this type may be convertible to `to`.
     pub(crate) fn casts_to(self, to: Self) -> bool {
         match (self, to) {
             (Self::Any, _) | (_, Self::Any | Self::Text | Self::Binary) => true,
@@ -157,7 +156,7 @@ impl Type {
     }
 }
 
-/// As the manual names it.
+/// As in the manual.
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

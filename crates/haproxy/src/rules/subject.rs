@@ -1,4 +1,4 @@
-//! What rules are asked about: an exchange or a connection, as the proxy shows it.
+//! The interface through which rules see an exchange or a connection.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -7,46 +7,44 @@ use fulmar_proto::Headers;
 use crate::rules::head::{RequestHead, ResponseHead};
 use crate::rules::sample::Sample;
 
-/// An exchange or a connection. Whatever does not exist, or not yet, is `None`: the expression
-/// that asks for it then has no value, and a condition on it is false. Without a method of its own,
-/// a subject has nothing of what that method is about.
+/// An exchange or a connection. Missing values are `None`: their expressions have no value, and
+/// conditions on them are false. The default methods return no value.
 pub trait Subject {
-    /// The request, with what rules have changed so far.
+    /// The request, as changed by rules.
     fn request(&self) -> Option<&RequestHead> {
         None
     }
-    /// The response, with what rules have changed so far.
+    /// The response, as changed by rules.
     fn response(&self) -> Option<&ResponseHead> {
         None
     }
-    /// Where the client connects from.
+    /// The client's address.
     fn source(&self) -> Option<SocketAddr> {
         None
     }
-    /// What the client connected to.
+    /// The destination address of the client's connection.
     fn destination(&self) -> Option<SocketAddr> {
         None
     }
-    /// The first bytes of a connection, as far as they have arrived, before anything was
-    /// forwarded: what content rules of TCP look at.
+    /// The first bytes from the client received so far, before anything was forwarded: for TCP
+    /// content rules.
     fn payload(&self) -> Payload<'_> {
         Payload { bytes: &[], complete: true }
     }
-    /// The first bytes of a server's answer, as far as they have arrived, before anything was
-    /// forwarded.
+    /// The first bytes from the server received so far, before anything was forwarded.
     fn response_payload(&self) -> Payload<'_> {
         Payload { bytes: &[], complete: true }
     }
-    /// The body of the request, as far as it was buffered.
+    /// The request body, as far as it is buffered.
     fn body(&self) -> Payload<'_> {
         Payload::default()
     }
-    /// Fields of the request that concern the client's connection alone, and so are not in its
-    /// head: `Content-Length`, `Upgrade` and their like, as the client sent them.
+    /// Hop-by-hop fields of the request, which are not in its head: `Content-Length`, `Upgrade` and
+    /// so on, as the client sent them.
     fn request_hop_fields(&self) -> Headers<'_> {
         Headers::EMPTY
     }
-    /// The same of the response and the server.
+    /// The same for the response and the server.
     fn response_hop_fields(&self) -> Headers<'_> {
         Headers::EMPTY
     }
@@ -55,7 +53,7 @@ pub trait Subject {
         let _ = variable;
         None
     }
-    /// Everything that only the proxy knows.
+    /// A fact that only the proxy knows.
     fn fact(&self, fact: &Fact) -> Option<Sample<'_>> {
         let _ = fact;
         None
@@ -65,50 +63,50 @@ pub trait Subject {
 /// The first bytes of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Payload<'a> {
-    /// As far as they have arrived.
+    /// The bytes received so far.
     pub bytes: &'a [u8],
-    /// No more will come before the rules decide: what is missing is missing.
+    /// No more bytes will arrive before the rules decide.
     pub complete: bool,
 }
 
-/// A variable's name (HAProxy's configuration manual, §2.8).
+/// A variable (HAProxy's configuration manual, §2.8).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Variable {
-    /// How long it lives.
+    /// Its lifetime.
     pub scope: Scope,
     /// Its name, without the scope.
     pub name: Box<str>,
 }
 
-/// How long a variable lives.
+/// The lifetime of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Scope {
-    /// As long as the process.
+    /// The process.
     Proc,
-    /// As long as the client's connection.
+    /// The client's connection.
     Sess,
-    /// Through request and response of one exchange.
+    /// The exchange, request and response.
     Txn,
-    /// While the request is dealt with.
+    /// Processing of the request.
     Req,
-    /// While the response is dealt with.
+    /// Processing of the response.
     Res,
 }
 
-/// What only the proxy knows. Names of proxies and servers are as in the configuration; without a
-/// name, the one in hand is meant.
+/// State of the proxy. Names of proxies and servers are as in the configuration; without a name,
+/// the current one is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fact {
     /// `be_name`, `fe_name`, `srv_name`: text.
     BackendName,
-    /// See above.
+    /// `fe_name`.
     FrontendName,
-    /// See above.
+    /// `srv_name`.
     ServerName,
-    /// `be_conn([name])`: connections, queued ones too.
+    /// `be_conn([name])`: connections, including queued ones.
     BackendConnections(Option<Box<str>>),
-    /// `be_sess_rate([name])`: sessions in the last second.
+    /// `be_sess_rate([name])`: sessions over the last second.
     BackendRate(Option<Box<str>>),
     /// `fe_conn([name])`.
     FrontendConnections(Option<Box<str>>),
@@ -116,9 +114,9 @@ pub enum Fact {
     FrontendRate(Option<Box<str>>),
     /// `fe_req_rate([name])`.
     FrontendRequestRate(Option<Box<str>>),
-    /// `be_conn_free([name])`: connections that servers would still take, -1 without a limit.
+    /// `be_conn_free([name])`: free connection slots of servers; -1: unlimited.
     BackendFree(Option<Box<str>>),
-    /// `srv_conn_free([backend/]server)`, -1 without a limit.
+    /// `srv_conn_free([backend/]server)`; -1: unlimited.
     ServerFree(Option<Box<str>>, Box<str>),
     /// `srv_sess_rate([backend/]server)`.
     ServerRate(Option<Box<str>>, Box<str>),
@@ -126,33 +124,33 @@ pub enum Fact {
     ServerWeight(Option<Box<str>>, Box<str>),
     /// `fe_id`, `be_id`, `srv_id`, `so_id`: the number.
     FrontendId,
-    /// See above.
+    /// `be_id`.
     BackendId,
-    /// See above.
+    /// `srv_id`.
     ServerId,
-    /// See above: of the listening socket.
+    /// `so_id`: the number of the listener.
     ListenerId,
-    /// `so_name`: the name of the listening socket.
+    /// `so_name`: the name of the listener.
     ListenerName,
     /// `fe_defbe`: the name of the frontend's default backend.
     DefaultBackend,
-    /// `fc_src`, `fc_dst`: of the connection itself, whatever a PROXY header or a rule said.
+    /// `fc_src`: of the connection itself, regardless of PROXY headers and rules.
     ConnectionSource,
-    /// See above.
+    /// `fc_dst`: of the connection itself, regardless of PROXY headers and rules.
     ConnectionDestination,
-    /// `fc_rcvd_proxy`: the connection began with a PROXY header.
+    /// `fc_rcvd_proxy`: a PROXY header was received.
     ReceivedProxy,
-    /// `bc_src`, `bc_src_port`: our side of the server's connection.
+    /// `bc_src`: local address of the server connection.
     ServerLocalAddress,
-    /// See above.
+    /// `bc_src_port`: local port of the server connection.
     ServerLocalPort,
-    /// `src_is_local`, `dst_is_local`: whether an address is one of this machine's.
+    /// `src_is_local`, `dst_is_local`: true if the address is local to this machine.
     IsLocal(IpAddr),
-    /// `stopping`: the process is about to end.
+    /// `stopping`: a stop has begun.
     Stopping,
-    /// `connslots([name])`: free places, queue included.
+    /// `connslots([name])`: free slots, including the queue.
     ConnectionSlots(Option<Box<str>>),
-    /// `nbsrv([name])`: servers that are usable.
+    /// `nbsrv([name])`: number of usable servers.
     UsableServers(Option<Box<str>>),
     /// `queue([name])`.
     Queue(Option<Box<str>>),
@@ -164,27 +162,27 @@ pub enum Fact {
     ServerConnections(Option<Box<str>>, Box<str>),
     /// `srv_queue([backend/]server)`.
     ServerQueue(Option<Box<str>>, Box<str>),
-    /// `dst_conn`: connections of the listening socket.
+    /// `dst_conn`: connections of the listener.
     ListenerConnections,
-    /// `nbproc`, `nbthread`, `proc`, `thread`, `date`, `date_us`, `uuid`, `hostname`, `pid`.
+    /// `nbthread`.
     Threads,
-    /// The number of this thread, from 0.
+    /// `thread`: from 0.
     Thread,
-    /// Seconds since 1970.
+    /// `date`: seconds since 1970.
     Date,
-    /// And the microseconds beyond.
+    /// `date_us`: the microseconds of the date.
     DateMicros,
-    /// A random number below this.
+    /// `rand`: a random number below this.
     Random(u32),
-    /// A new UUID (version 4), as text.
+    /// `uuid`: a new UUID (version 4), as text.
     Uuid,
-    /// The name of this machine.
+    /// `hostname`.
     Hostname,
-    /// The process's number.
+    /// `pid`.
     Process,
-    /// `ssl_fc`: the client's connection is TLS.
+    /// `ssl_fc`: true if the client connection uses TLS.
     Tls,
-    /// `ssl_fc_sni`, lower case as clients write it.
+    /// `ssl_fc_sni`, in the client's case.
     TlsServerName,
     /// `ssl_fc_protocol`: `TLSv1.3`.
     TlsProtocol,
@@ -192,19 +190,19 @@ pub enum Fact {
     TlsCipher,
     /// `ssl_fc_alpn`.
     TlsAlpn,
-    /// `ssl_c_used`: the client gave a certificate.
+    /// `ssl_c_used`: true if the client sent a certificate.
     ClientCertificate,
-    /// `ssl_c_verify`: 0 if it was believed.
+    /// `ssl_c_verify`: 0 if the certificate was verified.
     ClientCertificateVerified,
-    /// `ssl_c_der`: it, as binary.
+    /// `ssl_c_der`: the client certificate in DER.
     ClientCertificateDer,
-    /// `ssl_fc_is_resumed`, `ssl_fc_has_sni`.
+    /// `ssl_fc_is_resumed`.
     TlsResumed,
-    /// `ssl_bc`: the server's connection is TLS.
+    /// `ssl_bc`: true if the server connection uses TLS.
     ServerTls,
-    /// `bc_dst`, `bc_src`: of the server's connection.
+    /// `bc_dst`: address of the server.
     ServerAddress,
-    /// And the port.
+    /// `bc_dst_port`: port of the server.
     ServerPort,
     /// `unique-id`.
     UniqueId,
@@ -212,19 +210,18 @@ pub enum Fact {
     CapturedRequest(usize),
     /// `capture.res.hdr(n)`.
     CapturedResponse(usize),
-    /// `http_auth(userlist)`: the request's credentials are those of one of its users.
+    /// `http_auth(userlist)`: true if the request has valid credentials of a user.
     Authenticated(Box<str>),
-    /// `http_auth_group(userlist)`: the groups of the user, with commas between them, if the
-    /// credentials are right.
+    /// `http_auth_group(userlist)`: the comma-separated groups of the authenticated user.
     AuthenticatedGroups(Box<str>),
     /// `http_first_req`.
     FirstRequest,
-    /// `txn.id`... what a line of the log tells: `format`'s aliases.
+    /// A log variable.
     Log(LogField),
 }
 
-/// What the lines of a log tell about an exchange (HAProxy's configuration manual, §8.2.6): the
-/// name of each alias is given. Those that other facts or the message tell are not among them.
+/// Log variables about an exchange (HAProxy's configuration manual, §8.2.6), except those that
+/// other facts or the message contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LogField {
@@ -232,94 +229,94 @@ pub enum LogField {
     BytesRead,
     /// `%U`: bytes received from the client.
     BytesUploaded,
-    /// `%CC`: the cookie that the client sent.
+    /// `%CC`: the captured cookie of the request.
     CapturedRequestCookie,
-    /// `%CS`: the cookie that the server sent.
+    /// `%CS`: the captured cookie of the response.
     CapturedResponseCookie,
-    /// `%H`, hostname is a fact; `%ID` unique id too. `%ST`: status, -1 without one.
+    /// `%ST`: status; -1 without one.
     Status,
-    /// `%Ta`: from the first byte of the request to the last of the response, ms.
+    /// `%Ta`: from the first byte of the request to the last byte of the response, in ms.
     TimeActive,
-    /// `%Tc`: until the server's connection stood, ms; -1: it never did.
+    /// `%Tc`: until the server connection was established, in ms; -1: never.
     TimeConnect,
-    /// `%Td`: of the data, ms.
+    /// `%Td`: data transfer, in ms.
     TimeData,
-    /// `%Th`: of handshakes, ms.
+    /// `%Th`: handshakes, in ms.
     TimeHandshake,
-    /// `%Ti`: idle before the request, ms.
+    /// `%Ti`: idle time before the request, in ms.
     TimeIdle,
-    /// `%Tq`: until the request was there, ms.
+    /// `%Tq`: until the request was complete, in ms.
     TimeQuery,
-    /// `%TR`: of receiving the request, ms.
+    /// `%TR`: receiving the request, in ms.
     TimeRequest,
-    /// `%Tr`: of the server to begin its response, ms.
+    /// `%Tr`: waiting for the response, in ms.
     TimeResponse,
-    /// `%Tt`: of everything, ms.
+    /// `%Tt`: total, in ms.
     TimeTotal,
-    /// `%Tu`: as `%Ta`, with what precedes it, ms.
+    /// `%Tu`: `%Ta` plus the time before it, in ms.
     TimeUser,
-    /// `%Tw`: in queues, ms.
+    /// `%Tw`: queues, in ms.
     TimeWait,
-    /// `%ac`: connections of the process.
+    /// `%ac`: current connections of the process.
     ProcessConnections,
-    /// `%fc`: of the frontend.
+    /// `%fc`: current connections of the frontend.
     FrontendConnections,
-    /// `%bc`: of the backend.
+    /// `%bc`: current connections of the backend.
     BackendConnections,
-    /// `%sc`: of the server.
+    /// `%sc`: current connections of the server.
     ServerConnections,
-    /// `%rc`: retries; `+` in front after a redispatch.
+    /// `%rc`: retries; with a leading `+` after a redispatch.
     Retries,
     /// `%bq`: position in the backend's queue.
     BackendQueue,
     /// `%sq`: position in the server's queue.
     ServerQueue,
-    /// `%lc`: requests of this log counter.
+    /// `%lc`: log counter.
     LogCounter,
-    /// `%ts`: two letters: how it ended.
+    /// `%ts`: termination state, two letters.
     TerminationState,
-    /// `%tsc`: four letters, with what became of cookies.
+    /// `%tsc`: termination state with cookie status, four letters.
     TerminationStateCookie,
     /// `%b`: the backend's name.
     Backend,
     /// `%f`: the frontend's name.
     Frontend,
-    /// `%ft`: the same, with `~` behind it for TLS.
+    /// `%ft`: the frontend's name, with `~` for TLS.
     FrontendTransport,
     /// `%s`: the server's name, or `<NOSRV>`, `<STATS>`.
     Server,
-    /// `%bi`, `%bp`: our address toward the server.
+    /// `%bi`: local address of the server connection.
     ServerLocalAddress,
-    /// And its port.
+    /// `%bp`: local port of the server connection.
     ServerLocalPort,
     /// `%si`: the server's address.
     ServerAddress,
     /// `%sp`: the server's port.
     ServerPort,
-    /// `%fi`: the address that the client connected to.
+    /// `%fi`: destination address of the client connection.
     FrontendAddress,
-    /// `%fp`: its port.
+    /// `%fp`: destination port of the client connection.
     FrontendPort,
     /// `%ci`: the client's address.
     ClientAddress,
     /// `%cp`: the client's port.
     ClientPort,
-    /// `%hr`, `%hrl`: how many captures of requests the frontend has; each of them is a
+    /// `%hr`, `%hrl`: the number of request captures of the frontend; each is a
     /// [`Fact::CapturedRequest`].
     RequestCaptures,
-    /// `%hs`, `%hsl`: the same of responses ([`Fact::CapturedResponse`]).
+    /// `%hs`, `%hsl`: the number of response captures ([`Fact::CapturedResponse`]).
     ResponseCaptures,
-    /// `%r` and its parts: the first line of the request as it arrived, before rules changed it:
-    /// `GET /a?b HTTP/1.1`.
+    /// `%r` and its parts: the first line of the request as received, before changes by rules: `GET
+    /// /a?b HTTP/1.1`.
     RequestLine,
-    /// `%rt`: requests, or sessions of mode `tcp`, that this process has had before this one.
+    /// `%rt`: number of earlier requests, or sessions in mode `tcp`, of this process.
     RequestCounter,
-    /// `%sslc`: the cipher.
+    /// `%sslc`: TLS cipher.
     TlsCipher,
-    /// `%sslv`: the version.
+    /// `%sslv`: TLS version.
     TlsVersion,
-    /// When the request (`%tr`) began, milliseconds since 1970.
+    /// `%tr`: start of the request, in milliseconds since 1970.
     RequestBegan,
-    /// When the connection (`%t`) was accepted, milliseconds since 1970.
+    /// `%t`: time of accept, in milliseconds since 1970.
     Accepted,
 }

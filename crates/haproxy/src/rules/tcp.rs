@@ -12,16 +12,16 @@ use crate::rules::nearest;
 use crate::rules::subject::Variable;
 use crate::rules::words::{Fault, Word, Words};
 
-/// A rule: what to do, and when.
+/// A rule: an action and a condition.
 #[derive(Clone, Debug)]
 pub struct TcpRule {
-    /// What to do.
+    /// The action.
     pub action: TcpAction,
-    /// When; always, if there is none.
+    /// The condition; `None`: always.
     pub condition: Option<Condition>,
 }
 
-/// Which rules of connections.
+/// A set of TCP rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TcpSet {
     /// `tcp-request connection`.
@@ -34,52 +34,52 @@ pub enum TcpSet {
     ResponseContent,
 }
 
-/// What a rule does to a connection.
+/// An action on a connection.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum TcpAction {
-    /// No further rule of this set is looked at.
+    /// Ends this rule set.
     Accept,
-    /// The connection ends.
+    /// Closes the connection.
     Reject,
-    /// The server's connection ends, and the client's when it has what there is (`close`).
+    /// Closes the server connection, and the client connection after the received data (`close`).
     Close,
-    /// The connection vanishes, and the client hears nothing of it.
+    /// Drops the connection without notifying the client.
     SilentDrop,
-    /// It begins with a PROXY header.
+    /// Requires a PROXY header.
     ExpectProxy,
-    /// A variable's value.
+    /// Sets a variable.
     SetVariable(Box<Assignment>),
-    /// A variable less.
+    /// Removes a variable.
     UnsetVariable(Variable),
-    /// A value for the log.
+    /// Captures a value for the log.
     Capture(Box<Capture>),
-    /// The level of the line in the log; `None`: there is no line.
+    /// Sets the log level; `None`: no log line.
     LogLevel(Option<u8>),
-    /// Where the client comes from, or went to.
+    /// Sets the client's source or destination address.
     SetAddress(Side, AddressPart, Expression),
-    /// Nothing: why is said here, for a warning.
+    /// Ignored, with the reason for a warning.
     Nothing(&'static str),
 }
 
-/// What came of a set of rules.
+/// The result of a rule set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TcpVerdict {
-    /// It goes on: a rule says so, or none says otherwise.
+    /// Continue: a rule accepts, or no rule decides.
     Accept,
-    /// The connection ends.
+    /// Close the connection.
     Reject,
-    /// The server's connection ends, and the client's when it has what there is.
+    /// Close the server connection, and the client connection after the received data.
     Close,
-    /// The connection vanishes, and the client hears nothing of it.
+    /// Drop the connection without notifying the client.
     SilentDrop,
-    /// Something that a rule looks at has not arrived: the rules are to be gone through again, from
-    /// the first on, when more has, or with [`crate::rules::subject::Payload::complete`] when nothing more
-    /// will or the time is up.
+    /// A sample needs more data: evaluate the rules again, from the first, when more arrives. When
+    /// no more will arrive or the time is up, evaluate them with
+    /// [`crate::rules::subject::Payload::complete`].
     Wait,
 }
 
-/// Goes through rules until one of them decides, or has to wait.
+/// Evaluates rules until one of them decides or waits.
 pub fn run_tcp(rules: &[TcpRule], exchange: &mut dyn Exchange) -> TcpVerdict {
     for rule in rules {
         match rule.condition.as_ref().map_or(Some(true), |condition| condition.check(exchange)) {
@@ -107,11 +107,11 @@ pub fn run_tcp(rules: &[TcpRule], exchange: &mut dyn Exchange) -> TcpVerdict {
 }
 
 impl TcpRule {
-    /// From the words behind `tcp-request content` and its like: an action, its arguments, and a
+    /// Parses the words after `tcp-request content` and so on: an action, its arguments, and a
     /// condition.
     ///
     /// # Errors
-    /// The action is not known or not there, its arguments are wrong, or the condition is.
+    /// The action is unknown or unsupported, or an argument or the condition is invalid.
     pub fn parse(words: &mut Words<'_>, set: TcpSet, context: &Context<'_>) -> Result<Self, Fault> {
         let word = words.expect("an action")?;
         let (name, argument) = http::split(&word.text);
@@ -122,7 +122,8 @@ impl TcpRule {
         };
         if !row.sets.contains(&set) {
             let names = row.sets.iter().map(|set| set.name()).collect::<Vec<_>>();
-            let message = format!("'{}' cannot stand here, but in {}", word.text, names.join(", "));
+            let message =
+                format!("'{}' is not allowed here, only in {}", word.text, names.join(", "));
             return Err(Fault::unknown(word.column, message));
         }
         let mut line = Line { words, context, word, argument };
@@ -140,7 +141,7 @@ impl TcpRule {
         Ok(Self { action, condition: http::condition(words, context)? })
     }
 
-    /// The expressions that its action evaluates.
+    /// The expressions of the action.
     pub fn expressions(&self) -> Vec<&Expression> {
         match &self.action {
             TcpAction::SetVariable(assignment) => http::of_value(&assignment.value),
@@ -150,7 +151,7 @@ impl TcpRule {
         }
     }
 
-    /// What is to be told about a rule that is accepted, but does not do what it says.
+    /// The warning for an ignored rule.
     pub fn warning(&self) -> Option<&'static str> {
         match self.action {
             TcpAction::Nothing(why) => Some(why),
@@ -158,7 +159,7 @@ impl TcpRule {
         }
     }
 
-    /// If this is a capture: it gets this slot, and says how long it is.
+    /// For a capture: sets the slot, and returns its length.
     pub fn take_slot(&mut self, slot: Slot) -> Option<usize> {
         match &mut self.action {
             TcpAction::Capture(capture) => {
@@ -171,7 +172,7 @@ impl TcpRule {
 }
 
 impl TcpSet {
-    /// As it is written.
+    /// Its keyword.
     pub fn name(self) -> &'static str {
         match self {
             Self::Connection => "tcp-request connection",
@@ -182,31 +183,31 @@ impl TcpSet {
     }
 }
 
-/// An action, as it is written.
+/// The row of an action.
 #[derive(Debug)]
 pub struct TcpActionRow {
-    /// Its name; what ends with `(` has an argument that `)` ends.
+    /// Its name; with a trailing `(`, an argument and `)` follow.
     pub name: &'static str,
-    /// Where it may stand.
+    /// The rule sets that allow it.
     pub sets: &'static [TcpSet],
-    /// What it does.
+    /// Its description.
     pub about: &'static str,
     parse: Parse,
 }
 
-/// How the words behind a name are read.
+/// How its arguments are parsed.
 #[derive(Clone, Copy, Debug)]
 enum Parse {
     By(fn(&mut Line<'_, '_>) -> Result<TcpAction, Fault>),
     Plain(fn() -> TcpAction),
-    /// It is not there: this is why.
+    /// Not supported, with the reason.
     Missing(&'static str),
-    /// It is read, with a word behind it, and does nothing: this is why.
+    /// Parsed, with one argument, and ignored, with the reason.
     Nothing(&'static str),
 }
 use Parse::{By, Missing, Nothing, Plain};
 
-/// A line that is being read.
+/// The line being parsed.
 #[derive(Debug)]
 struct Line<'l, 'w> {
     words: &'l mut Words<'w>,
@@ -253,7 +254,7 @@ fn expect_proxy(line: &mut Line<'_, '_>) -> Result<TcpAction, Fault> {
     let word = line.words.expect("'layer4'")?;
     match &word.text[..] {
         "layer4" => Ok(TcpAction::ExpectProxy),
-        other => Err(Fault::new(word.column, format!("'{other}' is not 'layer4'"))),
+        other => Err(Fault::new(word.column, format!("expected 'layer4', not '{other}'"))),
     }
 }
 
@@ -261,12 +262,12 @@ fn capture(line: &mut Line<'_, '_>) -> Result<TcpAction, Fault> {
     let value = line.expression()?;
     let word = line.words.expect("'len'")?;
     if word.text != "len" {
-        return Err(Fault::new(word.column, "'len' and a length have to follow"));
+        return Err(Fault::new(word.column, "expected 'len <length>'"));
     }
     let column = line.words.column();
     let len = http::number(line.words)?;
     if len == 0 {
-        return Err(Fault::new(column, "a length of 0 keeps nothing"));
+        return Err(Fault::new(column, "the length must be positive"));
     }
     let capture = Capture { value, len: Some(len), slot: Slot::Request(0) };
     Ok(TcpAction::Capture(Box::new(capture)))
@@ -291,58 +292,63 @@ const fn row(
 
 /// All actions of `tcp-request` and `tcp-response`.
 pub const TCP_ACTIONS: &[TcpActionRow] = &[
-    row("accept", ALL, Plain(|| TcpAction::Accept), "looks at no further rule of this section"),
+    row("accept", ALL, Plain(|| TcpAction::Accept), "ends this rule set"),
     row("reject", ALL, Plain(|| TcpAction::Reject), "closes the connection"),
-    row("close", RESPONSE, Plain(|| TcpAction::Close), "closes the server's connection"),
-    row("silent-drop", ALL, Plain(|| TcpAction::SilentDrop), "forgets the connection"),
-    row("expect-proxy", CONNECTION, By(expect_proxy), "reads a PROXY header first"),
-    row("capture", CONTENT, By(capture), "keeps a value for the log"),
+    row("close", RESPONSE, Plain(|| TcpAction::Close), "closes the server connection"),
+    row(
+        "silent-drop",
+        ALL,
+        Plain(|| TcpAction::SilentDrop),
+        "drops the connection without notifying the client",
+    ),
+    row("expect-proxy", CONNECTION, By(expect_proxy), "requires a PROXY header"),
+    row("capture", CONTENT, By(capture), "captures a value for the log"),
     row(
         "set-dst",
         REQUEST,
         By(|it| it.address(Side::Destination, AddressPart::Address)),
-        "changes what `dst` is",
+        "sets `dst`",
     ),
     row(
         "set-dst-port",
         REQUEST,
         By(|it| it.address(Side::Destination, AddressPart::Port)),
-        "changes what `dst_port` is",
+        "sets `dst_port`",
     ),
-    row(
-        "set-src",
-        REQUEST,
-        By(|it| it.address(Side::Source, AddressPart::Address)),
-        "changes what `src` is",
-    ),
+    row("set-src", REQUEST, By(|it| it.address(Side::Source, AddressPart::Address)), "sets `src`"),
     row(
         "set-src-port",
         REQUEST,
         By(|it| it.address(Side::Source, AddressPart::Port)),
-        "changes what `src_port` is",
+        "sets `src_port`",
     ),
     row(
         "set-log-level",
         CONTENTS,
         By(|it| http::level(it.words).map(TcpAction::LogLevel)),
-        "changes the level of the log's line",
+        "sets the log level",
     ),
     row(
         "set-var(",
         ALL,
         By(|it| it.set_variable(|it| it.expression().map(Value::Expression))),
-        "sets a variable to a value",
+        "sets a variable",
     ),
     row(
         "set-var-fmt(",
         ALL,
         By(|it| it.set_variable(|it| it.format().map(Value::Format))),
-        "sets a variable to text",
+        "sets a variable from a format",
     ),
     row("unset-var(", ALL, By(unset_var), "removes a variable"),
-    row("set-mark", ALL, By(mark), "nothing: packets are not marked"),
-    row("set-nice", CONTENTS, Nothing(http::NO_NICE), "nothing: all exchanges are equal"),
-    row("set-tos", ALL, By(mark), "nothing: packets are not marked"),
+    row("set-mark", ALL, By(mark), "no effect: packets are not marked"),
+    row(
+        "set-nice",
+        CONTENTS,
+        Nothing(http::NO_NICE),
+        "no effect: all exchanges have the same priority",
+    ),
+    row("set-tos", ALL, By(mark), "no effect: packets are not marked"),
     row("set-priority-class", CONTENT, Missing(http::NO_PRIORITY), http::NOT_THERE),
     row("set-priority-offset", CONTENT, Missing(http::NO_PRIORITY), http::NOT_THERE),
     row("expect-netscaler-cip", CONNECTION, Missing(NO_NETSCALER), http::NOT_THERE),
@@ -360,6 +366,6 @@ pub const TCP_ACTIONS: &[TcpActionRow] = &[
     row("track-sc2", REQUEST, Missing(http::NO_TABLES), http::NOT_THERE),
 ];
 
-const NO_NETSCALER: &str = "only the PROXY protocol is known: leave it out";
-const NO_SWITCH: &str = "a connection stays in its mode: use a frontend in mode http";
-const NO_SERVICE: &str = "there are no services for connections: leave it out";
+const NO_NETSCALER: &str = "only the PROXY protocol is supported";
+const NO_SWITCH: &str = "switching to mode http is not supported: use a frontend in mode http";
+const NO_SERVICE: &str = "services on connections are not supported";

@@ -1,8 +1,8 @@
-//! How a time is written: compiled from the arguments of a converter.
+//! A format of times: compiled from the arguments of a converter.
 
 use jiff::tz::TimeZone;
 
-/// A format, and the zone that its times are in.
+/// A format and its time zone.
 #[derive(Clone, Debug)]
 pub(crate) struct TimeFormat {
     pub(crate) format: Box<[u8]>,

@@ -1,31 +1,31 @@
-//! When there is something to take a value from, and when rules are looked at: a rule that asks
-//! for what is not there then never applies, and who wrote it should be told.
+//! When samples have values and when rules are evaluated. A rule never applies if its sample has no
+//! value at its evaluation, which is reported during parsing.
 
 use std::fmt;
 
-/// When a fetch has something to take its value from.
+/// When a sample has a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Always, even without a client.
     Always,
-    /// As soon as there is a client's connection.
+    /// Once the client connection is accepted.
     Connection,
-    /// As soon as the layers below are set up: TLS, the PROXY protocol.
+    /// After the TLS handshake and the PROXY header.
     Session,
-    /// While a request, or its first bytes, are at hand: not any more when the response is.
+    /// While the request, or its first bytes, are available: not during the response.
     Request,
-    /// From the request to the end of its response.
+    /// From the request to the end of the response.
     Exchange,
-    /// Once a server was chosen.
+    /// Once a server is selected.
     Server,
-    /// While a response is at hand.
+    /// While the response is available.
     Response,
 }
 
-/// When a rule is looked at.
+/// When a rule is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Point {
-    /// While the configuration is read, or on a command of the operator.
+    /// During parsing, or on a runtime command.
     Configuration,
     /// `tcp-request connection`.
     Connection,
@@ -35,12 +35,12 @@ pub enum Point {
     Request,
     /// `tcp-response content`, `http-response`, `http-after-response`.
     Response,
-    /// A line of the log.
+    /// A log line.
     Log,
 }
 
 impl Phase {
-    /// Whether a fetch of this phase finds something then.
+    /// True if a sample of this phase has a value at this point.
     pub fn is_there(self, at: Point) -> bool {
         match self {
             Self::Always => true,
@@ -54,16 +54,16 @@ impl Phase {
     }
 }
 
-/// What is asked for, as a warning says it.
+/// The end of a message "it is available only ...".
 impl fmt::Display for Phase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Always => "always",
-            Self::Connection => "from the connection on",
-            Self::Session => "from the session on",
+            Self::Connection => "once a connection is accepted",
+            Self::Session => "once a session is established",
             Self::Request => "with a request",
-            Self::Exchange => "from the request on",
-            Self::Server => "once a server was chosen",
+            Self::Exchange => "once a request is received",
+            Self::Server => "once a server is selected",
             Self::Response => "with a response",
         })
     }

@@ -1,52 +1,51 @@
-//! The words of one line of a configuration, and what can be wrong with them.
+//! The words of a configuration line, and errors in them.
 
-/// A word, as it is after quotes and escapes.
+/// A word, without quotes and escapes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word {
-    /// What it says.
+    /// The text.
     pub text: String,
-    /// Where it begins in its line, in bytes from 1.
+    /// Start column in bytes, from 1.
     pub column: u32,
 }
 
-/// The words of a line that have not been read yet.
+/// The remaining words of a line.
 #[derive(Clone, Debug)]
 pub struct Words<'a> {
     left: &'a [Word],
     end: u32,
 }
 
-/// What is wrong with a line, and where.
+/// An error in a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The column of the word that it is about, from 1.
+    /// Column of the word, from 1.
     pub column: u32,
-    /// What is wrong, and what would be right.
+    /// What is wrong, and what is expected.
     pub message: String,
-    /// The word is not one that is known here; who reads the configuration may be told to go on
-    /// without it.
+    /// The word is unknown or unsupported: lenient parsing may skip it.
     pub unknown: bool,
 }
 
 impl Fault {
-    /// A word has the wrong meaning or form.
+    /// A word is invalid.
     pub fn new(column: u32, message: impl Into<String>) -> Self {
         Self { column, message: message.into(), unknown: false }
     }
 
-    /// A word is not known: `known` are those that would be.
+    /// A word is unknown or unsupported.
     pub fn unknown(column: u32, message: impl Into<String>) -> Self {
         Self { column, message: message.into(), unknown: true }
     }
 }
 
 impl<'a> Words<'a> {
-    /// All words of a line that ends before column `end`.
+    /// The words of a line that ends at column `end`.
     pub fn new(words: &'a [Word], end: u32) -> Self {
         Self { left: words, end }
     }
 
-    /// The next word, taken.
+    /// Takes the next word.
     #[expect(clippy::should_implement_trait, reason = "not an iterator: it can be looked into")]
     pub fn next(&mut self) -> Option<&'a Word> {
         let (first, rest) = self.left.split_first()?;
@@ -54,16 +53,16 @@ impl<'a> Words<'a> {
         Some(first)
     }
 
-    /// The next word, taken; `what` says what it was to be, if there is none.
+    /// Takes the next word; `what` is the expected word, for the error.
     ///
     /// # Errors
-    /// The line has ended.
+    /// The line has no more words.
     pub fn expect(&mut self, what: &str) -> Result<&'a Word, Fault> {
         let end = self.end;
-        self.next().ok_or_else(|| Fault::new(end, format!("{what} is missing here")))
+        self.next().ok_or_else(|| Fault::new(end, format!("expected {what}")))
     }
 
-    /// The next word, left where it is.
+    /// The next word, without taking it.
     pub fn peek(&self) -> Option<&'a Word> {
         self.left.first()
     }
@@ -82,30 +81,30 @@ impl<'a> Words<'a> {
         self.left.is_empty()
     }
 
-    /// How many words are left.
+    /// The number of remaining words.
     pub fn len(&self) -> usize {
         self.left.len()
     }
 
-    /// Where the next word begins, or the line ends.
+    /// Start of the next word, or the end of the line.
     pub fn column(&self) -> u32 {
         self.peek().map_or(self.end, |word| word.column)
     }
 
-    /// All words that are left, taken.
+    /// Takes all remaining words.
     pub fn rest(&mut self) -> &'a [Word] {
         std::mem::take(&mut self.left)
     }
 
-    /// Nothing may be left.
+    /// Checks that no words remain.
     ///
     /// # Errors
-    /// Something is.
+    /// Words remain.
     pub fn end(&self) -> Result<(), Fault> {
         match self.peek() {
             None => Ok(()),
             Some(word) => {
-                let message = format!("'{}' is one word too many here", word.text);
+                let message = format!("unexpected argument '{}'", word.text);
                 Err(Fault::unknown(word.column, message))
             }
         }

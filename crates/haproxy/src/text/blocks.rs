@@ -2,7 +2,7 @@
 
 use super::condition;
 
-/// The blocks that are open in a file.
+/// The open blocks of a file.
 #[derive(Debug, Default)]
 pub(crate) struct Blocks {
     open: Vec<Block>,
@@ -10,7 +10,7 @@ pub(crate) struct Blocks {
 
 #[derive(Debug)]
 struct Block {
-    /// The line of its `.if`.
+    /// Line number of its `.if`.
     line: u32,
     branch: Branch,
     had_else: bool,
@@ -18,21 +18,21 @@ struct Block {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Branch {
-    /// This one is read.
+    /// The current branch is used.
     Taken,
-    /// None has been read so far: the next whose condition holds is.
+    /// No branch was used so far: the next one whose condition holds is.
     Waiting,
-    /// One has been read, or all around it is left out: no other is.
+    /// A branch was used already, or the enclosing block is skipped.
     Over,
 }
 
 impl Blocks {
-    /// Whether lines count where we are.
+    /// True if the current line is used.
     pub(crate) fn are_read(&self) -> bool {
         self.open.last().is_none_or(|block| block.branch == Branch::Taken)
     }
 
-    /// Whether the condition behind this word matters.
+    /// True if the condition after this word must be evaluated.
     fn asks(&self, word: &str) -> bool {
         match word {
             ".if" => self.are_read(),
@@ -41,10 +41,10 @@ impl Blocks {
         }
     }
 
-    /// Takes a line that begins with one of [`WORDS`]; `condition` is what follows.
+    /// Handles a line that starts with one of [`WORDS`]; `condition` is the rest of it.
     ///
     /// # Errors
-    /// It has no place here, or its condition cannot be read.
+    /// The word is not allowed here, or the condition is invalid.
     pub(crate) fn turn(
         &mut self,
         word: &str,
@@ -58,7 +58,9 @@ impl Blocks {
         };
         match word {
             ".if" if self.open.len() == DEPTH_MAX => {
-                return Err(format!("blocks are at most {DEPTH_MAX} levels deep"));
+                return Err(format!(
+                    "too many nested conditional blocks: the limit is {DEPTH_MAX}"
+                ));
             }
             ".if" => {
                 let branch = match holds {
@@ -72,7 +74,7 @@ impl Blocks {
             _ => {
                 let block = self.open.last_mut().ok_or_else(|| none_open(word))?;
                 if block.had_else {
-                    return Err(format!("'{word}' cannot follow the '.else' of the same block"));
+                    return Err(format!("'{word}' after '.else'"));
                 }
                 block.had_else = word == ".else";
                 block.branch = match (block.branch, &holds) {
@@ -86,27 +88,27 @@ impl Blocks {
         holds.map_or(Ok(()), |holds| holds.map(drop))
     }
 
-    /// The line of an `.if` that was not closed.
+    /// Line number of an unclosed `.if`.
     pub(crate) fn left_open(&self) -> Option<u32> {
         self.open.last().map(|block| block.line)
     }
 }
 
 fn none_open(word: &str) -> String {
-    format!("'{word}' stands outside of a block: its '.if' is missing")
+    format!("'{word}' without '.if'")
 }
 
-/// The words that this module knows.
+/// The directives of this module.
 pub(crate) const WORDS: [&str; 4] = [".if", ".elif", ".else", ".endif"];
 
-/// As deep as HAProxy goes.
+/// HAProxy's limit.
 const DEPTH_MAX: usize = 32;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What is read of lines, of which those that begin with a dot are turns.
+    /// The lines that are used; lines that start with a dot are directives.
     fn read(lines: &str) -> Result<String, String> {
         let mut blocks = Blocks::default();
         let mut read = String::new();

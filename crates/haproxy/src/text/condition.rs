@@ -4,10 +4,10 @@
 //! and = term *( "&&" term )
 //! term = "!" term / "(" or ")" / number / predicate "(" arguments ")"
 
-/// Whether a condition holds. `defined` tells whether a variable exists.
+/// Evaluates a condition. `defined` returns whether a variable exists.
 ///
 /// # Errors
-/// What cannot be read in it.
+/// The condition is invalid.
 pub(super) fn holds(text: &str, defined: &dyn Fn(&str) -> bool) -> Result<bool, String> {
     let mut parser = Parser { left: text.trim(), defined, depth: 0 };
     if parser.left.is_empty() {
@@ -16,7 +16,7 @@ pub(super) fn holds(text: &str, defined: &dyn Fn(&str) -> bool) -> Result<bool, 
     let value = parser.any()?;
     match parser.left {
         "" => Ok(value),
-        left => Err(format!("'{left}' is not expected in this condition")),
+        left => Err(format!("unexpected '{left}' in the condition")),
     }
 }
 
@@ -46,7 +46,7 @@ impl<'a> Parser<'a> {
     fn term(&mut self) -> Result<bool, String> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
-            return Err(format!("a condition is at most {DEPTH_MAX} levels deep"));
+            return Err(format!("the condition is nested too deeply: the limit is {DEPTH_MAX}"));
         }
         let value = if self.take("!") {
             !self.term()?
@@ -70,7 +70,7 @@ impl<'a> Parser<'a> {
         }
         if !PREDICATES.contains(&name) {
             let known = PREDICATES.join(", ");
-            return Err(format!("'{name}' is no number and no predicate; there are: {known}"));
+            return Err(format!("unknown predicate '{name}', expected one of {known}"));
         }
         let arguments = self.arguments(name)?;
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -81,21 +81,21 @@ impl<'a> Parser<'a> {
             ("strneq", [one, other]) => Ok(one != other),
             ("version_atleast", [version]) => Ok(VERSION >= version_of(version)?),
             ("version_before", [version]) => Ok(VERSION < version_of(version)?),
-            ("streq" | "strneq", _) => Err(format!("{name}() takes two strings")),
-            _ => Err(format!("{name}() takes one argument")),
+            ("streq" | "strneq", _) => Err(format!("{name}() requires two arguments")),
+            _ => Err(format!("{name}() requires one argument")),
         }
     }
 
-    /// What stands between parentheses, apart at commas; quotes and backslashes protect.
+    /// The arguments in parentheses, split at commas; quotes and backslashes escape.
     fn arguments(&mut self, name: &str) -> Result<Vec<String>, String> {
         if !self.take("(") {
-            return Err(format!("after '{name}' stands its argument in parentheses"));
+            return Err(format!("missing '(' after '{name}'"));
         }
         let mut arguments = vec![String::new()];
         let mut quote = None;
         let mut chars = self.left.char_indices();
         while let Some((at, c)) = chars.next() {
-            let last = arguments.last_mut().expect("one is there from the start");
+            let last = arguments.last_mut().expect("there is always one");
             match (c, quote) {
                 (c, Some(open)) if c == open => quote = None,
                 ('\'' | '"', None) => quote = Some(c),
@@ -108,13 +108,13 @@ impl<'a> Parser<'a> {
                 (c, _) => last.push(c),
             }
         }
-        Err(format!("the parenthesis after '{name}' is not closed"))
+        Err(format!("missing ')' after '{name}('"))
     }
 
     fn close(&mut self) -> Result<(), String> {
         match self.take(")") {
             true => Ok(()),
-            false => Err("a parenthesis is not closed".to_owned()),
+            false => Err("missing ')'".to_owned()),
         }
     }
 
@@ -125,9 +125,10 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// `2.6-dev3`, `2.6.1`: numbers, missing ones 0; what follows a dash makes it older.
+/// Parses `2.6-dev3` or `2.6.1`. Missing numbers are 0; a suffix after a dash means an older
+/// version.
 fn version_of(text: &str) -> Result<(u32, u32, u32, i32), String> {
-    let wrong = || format!("'{text}' is no version, which looks like 2.6 or 2.4-dev19");
+    let wrong = || format!("'{text}' is not a version, expected for example 2.6 or 2.4-dev19");
     let (numbers, development) = match text.split_once('-') {
         None => (text, 0),
         Some((numbers, rest)) => match rest.strip_prefix("dev") {
@@ -142,10 +143,10 @@ fn version_of(text: &str) -> Result<(u32, u32, u32, i32), String> {
     Ok((parts[0], parts[1], parts[2], development))
 }
 
-/// The version of HAProxy whose configurations are read.
+/// The emulated version of HAProxy.
 const VERSION: (u32, u32, u32, i32) = (2, 6, 0, 0);
 
-/// What `feature()` answers yes to: things that a configuration that asks may use here.
+/// Features for which `feature()` is true: supported here for configurations that test for them.
 const FEATURES: &[&str] = &[
     "ACCEPT4",
     "BACKTRACE",
@@ -165,7 +166,7 @@ const FEATURES: &[&str] = &[
 const PREDICATES: &[&str] =
     &["defined", "feature", "streq", "strneq", "version_atleast", "version_before"];
 
-/// Deeper ones are nobody's.
+/// Far deeper than any real condition.
 const DEPTH_MAX: usize = 64;
 
 #[cfg(test)]

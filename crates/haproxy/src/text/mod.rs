@@ -1,5 +1,5 @@
-//! From bytes of files to words of lines: quotes, escapes, variables, conditional blocks (HAProxy's
-//! configuration manual, §2.2 to §2.4).
+//! Splits files into words: quotes, escapes, variables, conditional blocks (HAProxy's configuration
+//! manual, §2.2 to §2.4).
 
 pub(crate) mod blocks;
 mod condition;

@@ -1,12 +1,12 @@
-//! A line's words: quotes, escapes, comments and variables (HAProxy's configuration manual, §2.2
-//! and §2.3).
+//! Splits a line into words: quotes, escapes, comments and variables (HAProxy's configuration
+//! manual, §2.2 and §2.3).
 
 use crate::rules::{Fault, Word};
 
-/// The words of a line. `variable` gives the value of a variable of the environment.
+/// Splits a line into words. `variable` returns the value of an environment variable.
 ///
 /// # Errors
-/// A quote or a brace is not closed, an escape is not complete, the line has too many words.
+/// A quote or brace is not closed, an escape is incomplete, or the line has too many words.
 pub(crate) fn split(
     line: &str,
     variable: &dyn Fn(&str) -> Option<String>,
@@ -23,11 +23,11 @@ pub(crate) fn split(
     Ok(splitter.words)
 }
 
-/// Puts the values of variables into an address that stands outside of quotes, where HAProxy has
-/// always known them: `${NAME}` and `$NAME`. One that does not exist is empty.
+/// Expands `${NAME}` and `$NAME` in an unquoted address, as HAProxy does there. Undefined variables
+/// are empty.
 ///
 /// # Errors
-/// What is wrong with the name of a variable.
+/// The name of a variable is invalid.
 pub(crate) fn expand(
     text: &str,
     variable: &dyn Fn(&str) -> Option<String>,
@@ -48,13 +48,13 @@ struct Splitter<'a> {
     bytes: &'a [u8],
     at: usize,
     words: Vec<Word>,
-    /// The word in hand: where it began, and its bytes.
+    /// The current word: its start and its bytes.
     word: Option<(usize, Vec<u8>)>,
     quote: Option<Quote>,
     variable: &'a dyn Fn(&str) -> Option<String>,
 }
 
-/// A quote that is open, and where it was opened.
+/// An open quote, and its position.
 #[derive(Clone, Copy)]
 enum Quote {
     Weak(usize),
@@ -78,7 +78,7 @@ impl Splitter<'_> {
         }
         match self.quote {
             Some(Quote::Weak(at) | Quote::Strong(at)) => {
-                Err(Fault::new(column(at), "this quote is not closed"))
+                Err(Fault::new(column(at), "unmatched quote"))
             }
             None => self.end_word_at_end(),
         }
@@ -114,11 +114,11 @@ impl Splitter<'_> {
     fn end_word_at_end(&mut self) -> Result<(), Fault> {
         let Some((at, bytes)) = self.word.take() else { return Ok(()) };
         if self.words.len() == WORDS_MAX {
-            let message = format!("a line has {WORDS_MAX} words at most");
+            let message = format!("line too long: the limit is {WORDS_MAX} words");
             return Err(Fault::new(column(at), message));
         }
         let Ok(text) = String::from_utf8(bytes) else {
-            return Err(Fault::new(column(at), "this word is not UTF-8"));
+            return Err(Fault::new(column(at), "the word is not valid UTF-8"));
         };
         self.words.push(Word { text, column: column(at) });
         Ok(())
@@ -149,7 +149,7 @@ impl Splitter<'_> {
             .and_then(|digits| u8::from_str_radix(digits, 16).ok())
             .filter(|&byte| byte != 0);
         let Some(byte) = byte else {
-            let message = "'\\x' wants two hexadecimal digits, not both 0";
+            let message = "'\\x' requires two hexadecimal digits, not both 0";
             return Err(Fault::new(column(self.at), message));
         };
         self.begin().push(byte);
@@ -157,7 +157,7 @@ impl Splitter<'_> {
         Ok(())
     }
 
-    /// A variable within weak quotes. `${LIST[*]}` is as many words as its value has.
+    /// A variable in double quotes. `${LIST[*]}` becomes as many words as its value has.
     fn reference(&mut self) -> Result<(), Fault> {
         let left = String::from_utf8_lossy(&self.bytes[self.at..]);
         let reference =
@@ -184,7 +184,7 @@ struct Reference {
     name: String,
     default: String,
     is_list: bool,
-    /// Bytes of all of it.
+    /// Length in bytes.
     len: usize,
 }
 
@@ -210,7 +210,7 @@ impl Reference {
             return Ok(reference);
         }
         let Some(end) = text[reference.len..].find('}') else {
-            return Err("the brace after '$' is not closed".to_owned());
+            return Err("unmatched brace after '$'".to_owned());
         };
         let mut rest = &text[reference.len..reference.len + end];
         reference.len += end + 1;
@@ -224,7 +224,7 @@ impl Reference {
         }
         match rest {
             "" => Ok(reference),
-            rest => Err(format!("'{rest}' cannot stand in the name of a variable")),
+            rest => Err(format!("'{rest}' is not allowed in a variable name")),
         }
     }
 
@@ -237,10 +237,10 @@ fn column(at: usize) -> u32 {
     u32::try_from(at).map_or(u32::MAX, |at| at.saturating_add(1))
 }
 
-/// As HAProxy: a line with more words is an error there, too.
+/// HAProxy's limit.
 const WORDS_MAX: usize = 64;
 
-/// Makes the words of a value words of the line.
+/// Splits a value into words of the line.
 const LIST: &str = "[*]";
 
 #[cfg(test)]
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_complete_is_told_with_its_column() {
+    fn incomplete_words_are_reported_with_their_column() {
         for (line, at) in [
             ("a \"b", 3),
             ("a 'b", 3),

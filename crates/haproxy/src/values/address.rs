@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::machine::Machine;
 
-/// An address, as it was written.
+/// A parsed address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Written {
     /// A host and its ports.
@@ -21,13 +21,13 @@ pub(crate) enum Written {
 /// The host of an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Host {
-    /// It is known.
+    /// An IP address.
     Known(IpAddr),
-    /// It is to be asked for.
+    /// A host name.
     Name(String, Option<Family>),
 }
 
-/// Which kind of address is wanted.
+/// Address family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
     /// IPv4.
@@ -39,19 +39,19 @@ pub(crate) enum Family {
 /// The ports of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ports {
-    /// None is said.
+    /// None.
     None,
-    /// From the first to the last of them.
+    /// An inclusive range.
     Range(u16, u16),
-    /// So much more than another one: `:+8000`, `:-10`.
+    /// Relative to another port: `:+8000`, `:-10`.
     Offset(i32),
 }
 
 impl Written {
-    /// Reads `text`, in which variables have been replaced.
+    /// Parses `text`, in which variables are already expanded.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The text is not a valid address.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if text.starts_with('/') {
             return Self::unix(text);
@@ -59,30 +59,31 @@ impl Written {
         let Some((prefix, rest)) = text.split_once('@') else { return Self::ip(text, None) };
         match prefix {
             "unix" => Self::unix(rest),
-            "abns" if rest.is_empty() => Err(format!("'{text}': a name is missing")),
+            "abns" if rest.is_empty() => Err(format!("'{text}': missing name")),
             "abns" if rest.len() > ABSTRACT_MAX => {
-                Err(format!("'{text}': a name of this kind has at most {ABSTRACT_MAX} bytes"))
+                Err(format!("'{text}': the name is longer than {ABSTRACT_MAX} bytes"))
             }
             "abns" => Ok(Self::Abstract(rest.to_owned())),
             "fd" => match rest.parse() {
                 Ok(descriptor @ 0..) => Ok(Self::Descriptor(descriptor)),
-                _ => Err(format!("'{text}': 'fd@' wants the number of a descriptor")),
+                _ => Err(format!("'{text}': missing or invalid descriptor number after 'fd@'")),
             },
             "ipv4" | "tcp4" | "udp4" => Self::ip(rest, Some(Family::V4)),
             "ipv6" | "tcp6" | "udp6" => Self::ip(rest, Some(Family::V6)),
             "tcp" | "udp" => Self::ip(rest, None),
             _ => Err(format!(
-                "'{text}': '{prefix}@' is not supported; there are ipv4@, ipv6@, unix@, abns@, fd@"
+                "'{text}': unsupported prefix '{prefix}@', expected ipv4@, ipv6@, unix@, abns@ or \
+                 fd@"
             )),
         }
     }
 
     fn unix(path: &str) -> Result<Self, String> {
         if path.is_empty() {
-            return Err("the path of a Unix socket is missing".to_owned());
+            return Err("missing path of a Unix socket".to_owned());
         }
         if path.len() > UNIX_MAX {
-            return Err(format!("'{path}': the path of a socket has at most {UNIX_MAX} bytes"));
+            return Err(format!("'{path}': the socket path is longer than {UNIX_MAX} bytes"));
         }
         Ok(Self::Unix(path.into()))
     }
@@ -100,7 +101,9 @@ impl Written {
             (host, family) => match host.parse::<IpAddr>() {
                 Ok(ip) => match (ip, family) {
                     (IpAddr::V4(_), Some(Family::V6)) | (IpAddr::V6(_), Some(Family::V4)) => {
-                        return Err(format!("'{text}': the address is of the other kind"));
+                        return Err(format!(
+                            "'{text}': the address is of the other address family"
+                        ));
                     }
                     _ => Host::Known(ip),
                 },
@@ -115,12 +118,12 @@ impl Host {
     fn name(name: &str, family: Option<Family>) -> Result<Self, String> {
         let is_of_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if name.len() > NAME_MAX || !name.chars().all(is_of_name) {
-            return Err(format!("'{name}' is neither an address nor the name of a host"));
+            return Err(format!("invalid address or host name '{name}'"));
         }
         Ok(Self::Name(name.to_owned(), family))
     }
 
-    /// The address: the first one of this kind that the name has.
+    /// The first address of the requested family.
     ///
     /// # Errors
     /// There is none.
@@ -129,11 +132,11 @@ impl Host {
         Ok(first.expect("there is a first one, or an error"))
     }
 
-    /// One of a name's addresses, from 0, of which each counts once; `None`: there are fewer. An
-    /// address is itself, whichever is asked for.
+    /// The `nth` distinct address of a name, from 0; `None` if there are fewer. A literal address
+    /// is returned for every index.
     ///
     /// # Errors
-    /// There is none at all.
+    /// There is no address at all.
     pub(crate) fn resolve_nth(
         &self,
         machine: &dyn Machine,
@@ -149,7 +152,8 @@ impl Host {
             Some(Family::V6) => ip.is_ipv6(),
         };
         let found = machine.resolve(name);
-        let found = found.map_err(|error| format!("'{name}' cannot be resolved: {error}"))?;
+        let found =
+            found.map_err(|error| format!("could not resolve address '{name}': {error}"))?;
         let mut all: Vec<IpAddr> = Vec::new();
         for ip in found.into_iter().filter(wanted) {
             if !all.contains(&ip) {
@@ -157,7 +161,7 @@ impl Host {
             }
         }
         match all.is_empty() {
-            true => Err(format!("'{name}' has no address of this kind")),
+            true => Err(format!("'{name}' has no address of this family")),
             false => Ok(all.get(nth).copied()),
         }
     }
@@ -165,7 +169,7 @@ impl Host {
 
 impl Ports {
     fn parse(text: &str) -> Result<Self, String> {
-        let wrong = || format!("'{text}' is no port");
+        let wrong = || format!("invalid port '{text}'");
         let port = |text: &str| match text.bytes().all(|byte| byte.is_ascii_digit()) {
             true => text.parse::<u16>().map_err(|_| wrong()),
             false => Err(wrong()),
@@ -178,14 +182,14 @@ impl Ports {
                 None => port(text).map(|port| Self::Range(port, port)),
                 Some((first, last)) => match (port(first)?, port(last)?) {
                     (first, last) if first <= last => Ok(Self::Range(first, last)),
-                    _ => Err(format!("'{text}': a range of ports ends before it begins")),
+                    _ => Err(format!("'{text}': the port range is reversed")),
                 },
             },
         }
     }
 }
 
-/// What the kernel has room for (unix(7)), with the zero behind a path and before a name.
+/// The kernel's limit (unix(7)), including the zero after a path or before an abstract name.
 const UNIX_MAX: usize = 107;
 const ABSTRACT_MAX: usize = 107;
 
@@ -233,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_told() {
+    fn invalid_addresses_are_reported() {
         for text in [
             ":x",
             ":80-70",

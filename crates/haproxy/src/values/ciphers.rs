@@ -1,11 +1,11 @@
-//! Lists of ciphers as OpenSSL writes them (openssl-ciphers(1)), for what rustls has.
+//! Maps OpenSSL cipher lists (openssl-ciphers(1)) to cipher suites of rustls.
 
-/// What is left of a list, as rustls calls it, and what of it rustls does not have.
+/// The suites of a list with rustls' names, and the ones that rustls does not support.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Chosen {
     /// In the order of the list.
     pub(crate) suites: Vec<String>,
-    /// As they were written.
+    /// With the names of the list.
     pub(crate) missing: Vec<String>,
 }
 
@@ -57,19 +57,19 @@ pub(crate) fn tls13(list: &str) -> Chosen {
 struct Suite {
     openssl: &'static str,
     rustls: &'static str,
-    /// Groups that it is in.
+    /// Its groups.
     groups: &'static [&'static str],
 }
 
 impl Suite {
-    /// `ECDHE+AESGCM` is what is in both groups.
+    /// `ECDHE+AESGCM` is the intersection of both groups.
     fn is_in(&self, group: &str) -> bool {
         group == self.openssl
             || group.split('+').all(|part| self.groups.contains(&part) || COMMON.contains(&part))
     }
 }
 
-/// Groups that all of rustls' suites for TLS 1.2 are in.
+/// Groups of all TLS 1.2 suites of rustls.
 const COMMON: &[&str] =
     &["ALL", "HIGH", "DEFAULT", "TLSv1.2", "ECDH", "ECDHE", "EECDH", "kECDHE", "kEECDH", "AEAD"];
 

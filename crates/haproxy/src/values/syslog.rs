@@ -1,4 +1,4 @@
-//! The words of syslog (RFC 5424, §6.2.1), as HAProxy spells them.
+//! Syslog names (RFC 5424, §6.2.1), in HAProxy's spelling.
 
 /// Names of facilities, with their numbers.
 pub(crate) const FACILITIES: &[(&str, u8)] = &[
@@ -28,7 +28,7 @@ pub(crate) const FACILITIES: &[(&str, u8)] = &[
     ("local7", 23),
 ];
 
-/// Names of levels, with their numbers: the worst is 0.
+/// Names of levels, with their numbers: the most severe is 0.
 pub(crate) const LEVELS: &[(&str, u8)] = &[
     ("emerg", 0),
     ("alert", 1),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::rules::{Fault, Word};
 
-/// What a number without a unit means.
+/// The unit of a number without a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// Milliseconds.
@@ -13,19 +13,19 @@ pub(crate) enum Unit {
     Seconds,
 }
 
-/// A time.
+/// Parses a time.
 ///
 /// # Errors
-/// It is none, or is longer than HAProxy can count.
-pub(crate) fn duration(word: &Word, what: &str, unit: Unit) -> Result<Duration, Fault> {
+/// It is not a time, or is longer than HAProxy's limit.
+pub(crate) fn duration(word: &Word, unit: Unit) -> Result<Duration, Fault> {
     parse(&word.text, unit)
-        .map_err(|wrong| Fault::new(word.column, format!("'{}': {what} {wrong}", word.text)))
+        .map_err(|wrong| Fault::new(word.column, format!("'{}': {wrong}", word.text)))
 }
 
 fn parse(text: &str, unit: Unit) -> Result<Duration, String> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, suffix) = text.split_at(digits);
-    let wrong = "is a number with a unit: us, ms, s, m, h or d";
+    let wrong = "expected a number with an optional unit (us, ms, s, m, h, d)";
     if number.is_empty() {
         return Err(wrong.to_owned());
     }
@@ -42,10 +42,10 @@ fn parse(text: &str, unit: Unit) -> Result<Duration, String> {
     let millis = total.map(|micros| micros.div_ceil(1000)).filter(|&millis| millis <= MILLIS_MAX);
     millis
         .map(Duration::from_millis)
-        .ok_or_else(|| format!("is at most {MILLIS_MAX} ms, which is about 24.8 days"))
+        .ok_or_else(|| format!("the limit is {MILLIS_MAX} ms (about 24.8 days)"))
 }
 
-/// As many as HAProxy's clock counts.
+/// HAProxy's limit.
 const MILLIS_MAX: u64 = 2_147_483_647;
 
 #[cfg(test)]

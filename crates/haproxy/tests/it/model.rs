@@ -1,4 +1,4 @@
-//! Texts, and the model that is made of them.
+//! The model of valid configurations.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -44,7 +44,7 @@ fn a_template_is_several_servers() {
     assert_eq!(names, [("app2", 1, 7), ("app3", 2, 7), ("app4", 3, 7)]);
     let here = ServerAddress::Tcp(([127, 0, 0, 1], 81).into());
     assert!(all.servers.iter().all(|it| it.address == here));
-    // A name has each of its addresses once, and whoever is left is down.
+    // Each address of a name is used once; the remaining servers are down.
     let named = backend("    server-template app 2 app.example:81");
     let addresses: Vec<_> = named.servers.iter().map(|it| it.address.clone()).collect();
     assert!(matches!(addresses[0], ServerAddress::Tcp(_)), "{addresses:?}");
@@ -67,7 +67,7 @@ fn a_frontend_leads_to_its_backend() {
     assert_eq!((frontends[0].mode, backends[1].mode), (Mode::Http, Mode::Http));
 }
 
-/// As with HAProxy: what speaks at a runtime socket has the first number.
+/// As in HAProxy: the first number belongs to the runtime sockets.
 #[test]
 fn numbers_begin_behind_the_sockets() {
     let rest = "frontend web\n bind *:80\n default_backend b\nbackend b\n id 9\n";
@@ -141,7 +141,7 @@ backend plain
     assert_eq!(front.request_rules.len(), 1);
     assert_eq!(back.request_rules.len(), 1);
     assert_eq!(front.logs.len(), 1);
-    // A `stats` line of one's own begins anew.
+    // The first own `stats` line drops inherited ones.
     let stats = front.stats.as_ref().expect("a page");
     assert_eq!((&*stats.uri, stats.realm.as_deref()), ("/haproxy?stats", Some("r")));
     assert_eq!(back.stats.as_ref().map(|page| &*page.uri), Some("/s"));
@@ -156,7 +156,7 @@ backend plain
     assert_eq!((server.weight, interval), (9, Some(Duration::from_secs(5))));
     let CheckKind::Http { steps } = &back.check.kind else { panic!("{:?}", back.check) };
     assert_eq!((&*steps[0].method, &*steps[0].target), ("GET", "/x"));
-    // So do `http-check` lines.
+    // The same applies to `http-check` lines.
     assert_eq!(steps[0].expects.len(), 1);
     let Expected::Status(ranges) = &steps[0].expects[0].what else { panic!("{steps:?}") };
     assert_eq!(ranges, &[(201, 201)]);
@@ -247,7 +247,7 @@ fn servers_have_addresses_of_many_forms() {
 }
 
 #[test]
-fn a_server_line_says_much() {
+fn parameters_of_server_lines() {
     let plain = server("");
     assert_eq!((plain.weight, plain.connections_max, plain.id), (1, 0, 1));
     assert!(plain.check.is_none() && plain.tls.is_none());
@@ -386,7 +386,7 @@ fn logs_go_where_they_are_sent() {
 }
 
 #[test]
-fn global_says_what_concerns_the_process() {
+fn global_sets_process_wide_values() {
     let text = "global\n daemon\n master-worker\n nbthread 3\n maxconn 9\n pidfile /p\n user \
                 proxy\n gid 7\n chroot /c\n hard-stop-after 5s\n node n\n description a b\n \
                 spread-checks 4\n tune.bufsize 9000\n tune.http.maxhdr 50\n tune.maxaccept 10\n \
@@ -406,7 +406,7 @@ fn global_says_what_concerns_the_process() {
 }
 
 #[test]
-fn paths_are_relative_to_what_was_said() {
+fn paths_are_relative_to_the_default_path() {
     let text = "global\n default-path PATH\ndefaults\n mode http\n timeout client 1s\nfrontend a\n \
                 bind :80 ssl crt x.pem\n acl a path -f words\n errorfile 503 503.http\n";
     for (path, folder) in [("config", "/d"), ("parent", "/d/.."), ("origin /o", "/o")] {
@@ -468,7 +468,7 @@ fn the_name_among_peers_is_a_variable() {
 }
 
 #[test]
-fn what_is_said_for_all_of_tls_counts_where_a_line_says_nothing() {
+fn tls_defaults_apply_to_unset_values() {
     let text = format!(
         "global\n ssl-default-server-options ssl-min-ver TLSv1.3\n ssl-default-server-ciphers \
          PROFILE=SYSTEM\n{DEFAULTS}backend app\n server one 127.0.0.1:81 ssl verify none alpn \
@@ -483,7 +483,7 @@ fn what_is_said_for_all_of_tls_counts_where_a_line_says_nothing() {
     assert_eq!(tls(1).suites.iter().filter(|suite| suite.contains("GCM")).count(), 6);
 }
 
-/// What is kept of the lines before is not copied for each.
+/// Settings of earlier lines are not copied for each line.
 #[test]
 fn many_lines_of_global_cost_as_much_as_few_each() {
     let cost = |lines: usize| {

@@ -1,10 +1,10 @@
-//! The page of keywords is what the tables say.
+//! The page of keywords equals the tables.
 
 use std::fs;
 use std::path::Path;
 
 #[test]
-fn the_page_of_keywords_is_that_of_the_tables() {
+fn the_page_of_keywords_equals_the_tables() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/haproxy-keywords.md");
     let made = fulmar_haproxy::keywords_page();
     if std::env::var_os("FULMAR_WRITE_PAGES").is_some() {

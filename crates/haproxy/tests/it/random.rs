@@ -1,10 +1,10 @@
-//! Whatever a text says, it is read or refused: nothing panics, and every error has a place.
+//! Any text is accepted or rejected: nothing panics, and every error has a position.
 
 use crate::memory::read;
 use fulmar_haproxy::{Leniency, Severity};
 use proptest::prelude::*;
 
-/// Words that lead far into the reader.
+/// Words that reach many parts of the parser.
 fn word() -> impl Strategy<Value = String> {
     let known =
         prop::sample::select(KNOWN.split_whitespace().map(str::to_owned).collect::<Vec<_>>());

@@ -1,5 +1,5 @@
-//! The fuzz target on mutated configurations, with a seed: what every test run can afford of
-//! fuzzing. They begin as those that are held against HAProxy.
+//! Runs the fuzz target on mutated configurations, with a fixed seed. The originals are the
+//! configurations that are compared with HAProxy.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Addresses, and the names of what the proxy knows.
+//! Converters of addresses and of names in the configuration.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -19,7 +19,7 @@ pub(super) const TABLE: &[Converter] = &[
     Converter::new(&["srv_queue"], Takes::NONE, Type::Text, Type::Int, server_queue),
 ];
 
-/// An IPv4 address in the clothes of IPv6 is masked as what it is.
+/// An IPv4-mapped IPv6 address is masked as IPv4.
 fn mask<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Option<Sample<'a>> {
     let masked = match (value.into_address()?.to_canonical(), args.get(0), args.get(1)) {
         (IpAddr::V4(address), Arg::Address4(mask), _) => {

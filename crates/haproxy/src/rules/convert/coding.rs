@@ -1,4 +1,4 @@
-//! Other ways to write bytes: hexadecimal digits, base64, and what URLs need.
+//! Converters of encodings: hexadecimal, base64, URL encoding.
 
 use base64::Engine;
 use base64::alphabet;
@@ -63,7 +63,7 @@ fn hex<'a>(value: Sample<'a>, _: &'a Args, _: &'a dyn Subject) -> Option<Sample<
     Some(Sample::Text(text.into()))
 }
 
-/// The lower 64 bits of the number that the digits are.
+/// The lower 64 bits of the number.
 fn hex_number<'a>(value: Sample<'a>, _: &'a Args, _: &'a dyn Subject) -> Option<Sample<'a>> {
     let digits = value.into_text()?;
     if !digits.iter().all(u8::is_ascii_hexdigit) {
@@ -75,10 +75,8 @@ fn hex_number<'a>(value: Sample<'a>, _: &'a Args, _: &'a dyn Subject) -> Option<
 
 fn check_chunks(args: &mut Args) -> Result<(), String> {
     match args.int(1) {
-        Some(..=0) => Err("a chunk has at least one byte".to_owned()),
-        None if args.text(0).is_some() => {
-            Err("with a separator, say the size of chunks".to_owned())
-        }
+        Some(..=0) => Err("the chunk size must be positive".to_owned()),
+        None if args.text(0).is_some() => Err("a separator requires a chunk size".to_owned()),
         _ => Ok(()),
     }
 }
@@ -86,12 +84,11 @@ fn check_chunks(args: &mut Args) -> Result<(), String> {
 fn check_numbers(args: &mut Args) -> Result<(), String> {
     match args.int(1) {
         Some(1..=8) => Ok(()),
-        _ => Err("a chunk has 1 to 8 bytes".to_owned()),
+        _ => Err("the chunk size must be from 1 to 8".to_owned()),
     }
 }
 
-/// Writes chunks with separators between them; the last one is left out if it is short, and that
-/// was asked for.
+/// Writes chunks with separators; a short last chunk is optional.
 fn chunks(value: Sample<'_>, args: &Args, write: fn(&mut Vec<u8>, &[u8])) -> Option<Vec<u8>> {
     let bytes = value.into_binary()?;
     let size = usize::try_from(args.int(1).unwrap_or(1)).ok()?.max(1);
@@ -125,7 +122,7 @@ fn chunks_as_numbers<'a>(
     chunks(value, args, write).map(|text| Sample::Text(text.into()))
 }
 
-/// `+` is a blank in a form, and behind a question mark. Nothing comes of a lone `%`.
+/// `+` is a blank in a form and in a query. An incomplete `%` escape fails.
 fn url_decode<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Option<Sample<'a>> {
     let text = value.into_text()?;
     let is_form = args.int(0).is_some_and(|flag| flag != 0);
@@ -156,7 +153,7 @@ fn url_decode<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Opti
     }
 }
 
-/// All but letters, digits and `-._~`.
+/// Encodes all but letters, digits and `-._~`.
 fn url_encode<'a>(value: Sample<'a>, _: &'a Args, _: &'a dyn Subject) -> Option<Sample<'a>> {
     let text = value.into_text()?;
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~".contains(byte);
@@ -184,13 +181,13 @@ fn network_order<'a>(value: Sample<'a>, _: &'a Args, _: &'a dyn Subject) -> Opti
 
 const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
 
-/// What must be there at the end of base64 must be there; bits that are left over may be anything.
+/// Padding is required; unused bits may have any value.
 const STANDARD_LENIENT: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
 );
 
-/// Without padding, or with it.
+/// Padding is optional.
 const URL_SAFE_LENIENT: GeneralPurpose = GeneralPurpose::new(
     &alphabet::URL_SAFE,
     GeneralPurposeConfig::new()

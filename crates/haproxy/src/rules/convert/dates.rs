@@ -1,4 +1,4 @@
-//! Dates: seconds since 1970 as text.
+//! Converters of dates: seconds since 1970 as text.
 
 use std::io::Write;
 
@@ -30,7 +30,7 @@ pub(super) const TABLE: &[Converter] = &[
 
 const FORMAT: Takes = Takes::from(1, &[Kind::Text, Kind::Int]);
 
-/// As HTTP writes it, with the parts of a second that the unit has.
+/// HTTP date format, with the fraction of a second that the unit has.
 fn http_date<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Option<Sample<'a>> {
     let (unit, digits) = match args.text(1) {
         Some(b"ms") => (1_000, 3),
@@ -49,7 +49,7 @@ fn http_date<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Optio
     Some(Sample::Text(text.into()))
 }
 
-/// The zone is looked up while the configuration is read.
+/// Resolves the time zone during parsing.
 fn set_zone(args: &mut Args, zone: TimeZone) -> Result<(), String> {
     let format = args.text(0).unwrap_or_default().into();
     args.set(0, Arg::Time(Box::new(TimeFormat { format, zone })));
@@ -65,7 +65,7 @@ fn formatted<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Optio
     Some(Sample::Text(text.into()))
 }
 
-/// As strftime(3) in the C locale; what it does not know stays as it stands.
+/// strftime(3) in the C locale; unknown conversions are copied.
 fn strftime(out: &mut Vec<u8>, format: &[u8], time: &Zoned) {
     let mut rest = format;
     while let Some((first, tail)) = rest.split_first() {
@@ -80,7 +80,7 @@ fn strftime(out: &mut Vec<u8>, format: &[u8], time: &Zoned) {
     }
 }
 
-/// What stands for one letter.
+/// Writes one conversion.
 fn field(out: &mut Vec<u8>, letter: u8, time: &Zoned) {
     if let Some((_, longer)) = COMPOSED.iter().find(|(known, _)| *known == letter) {
         return strftime(out, longer, time);
@@ -127,7 +127,7 @@ fn field(out: &mut Vec<u8>, letter: u8, time: &Zoned) {
     written.expect("memory takes what is written");
 }
 
-/// The week of the year, counted from the first day of a week; `day` is that of the week.
+/// The week of the year; `day` is the day of the week, counted from the first day of a week.
 fn week_of_year(time: &Zoned, day: i8) -> i16 {
     (time.day_of_year() + 6 - i16::from(day)) / 7
 }
@@ -178,7 +178,7 @@ const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// Letters that stand for several others.
+/// Conversions that expand to several others.
 const COMPOSED: &[(u8, &[u8])] = &[
     (b'c', b"%a %b %e %H:%M:%S %Y"),
     (b'D', b"%m/%d/%y"),

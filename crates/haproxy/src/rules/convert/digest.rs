@@ -1,4 +1,4 @@
-//! Hashes: to spread keys, and to recognize contents.
+//! Hash converters.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -70,7 +70,7 @@ fn sha2<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Option<Sam
     Some(Sample::Binary(algorithm.digest(&value.into_binary()?).into()))
 }
 
-/// A function by its name.
+/// A digest algorithm.
 #[derive(Clone, Copy)]
 enum Algorithm {
     Md5,
@@ -121,18 +121,18 @@ fn check_algorithm(args: &mut Args) -> Result<(), String> {
     match Algorithm::named(name) {
         Some(_) => Ok(()),
         None => Err(format!(
-            "there is no function '{}': md5, sha1, sha224, sha256, sha384 and sha512 are",
+            "unknown digest algorithm '{}', expected md5, sha1, sha224, sha256, sha384 or sha512",
             String::from_utf8_lossy(name)
         )),
     }
 }
 
-/// A key that stands there is read now.
+/// Decodes a literal key during parsing.
 fn check_key(args: &mut Args) -> Result<(), String> {
     check_algorithm(args)?;
     if let Arg::Text(text) = args.get(1) {
         let key = STANDARD.decode(text);
-        let key = key.map_err(|_| "the key is neither base64 nor a variable".to_owned())?;
+        let key = key.map_err(|_| "the key is neither valid base64 nor a variable".to_owned())?;
         args.set(1, Arg::Text(key.into()));
     }
     Ok(())

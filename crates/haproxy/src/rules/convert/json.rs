@@ -1,4 +1,4 @@
-//! JSON: text made fit to stand in it, and values taken from it.
+//! JSON converters: encoding, and queries.
 
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ pub(super) const TABLE: &[Converter] = &[
 
 const CODES: Kind = Kind::OneOf(&["ascii", "utf8", "utf8s", "utf8p", "utf8ps"]);
 
-/// As ASCII alone. What the bytes are taken for, and what becomes of errors, is said by the code.
+/// Encodes as ASCII. The argument selects the input encoding and the handling of errors.
 fn escape<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Option<Sample<'a>> {
     let text = value.into_text()?;
     let code = args.text(0).unwrap_or(b"ascii");
@@ -64,11 +64,11 @@ fn push_escaped(out: &mut Vec<u8>, character: u32) {
     out.extend_from_slice(&[b'\\', short]);
 }
 
-/// These bytes are no character.
+/// Invalid UTF-8.
 struct BadUtf8;
 
-/// The first character of bytes that are not empty, and how many of them it takes. More bytes than
-/// a character needs are an error, unless one is permissive.
+/// The first character of non-empty input, and its length. Overlong sequences are errors, unless
+/// `permissive`.
 fn decode(bytes: &[u8], permissive: bool) -> (Result<u32, BadUtf8>, usize) {
     let (len, first) = match bytes[0] {
         byte @ 0..=0x7f => return (Ok(byte.into()), 1),
@@ -96,11 +96,11 @@ fn check_path(args: &mut Args) -> Result<(), String> {
     let path = args.text(0).unwrap_or_default();
     match path.strip_prefix(b"$") {
         Some([] | [b'.' | b'[', ..]) => Ok(()),
-        _ => Err("a path begins with '$.'".to_owned()),
+        _ => Err("a path must begin with '$.'".to_owned()),
     }
 }
 
-/// What a path such as `$.a.b[0]` leads to. A backslash before a dot makes it a part of a name.
+/// The value at a path such as `$.a.b[0]`. A backslash escapes a dot in a name.
 fn query<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Option<Sample<'a>> {
     let document: Value = serde_json::from_slice(&value.into_text()?).ok()?;
     let mut found = &document;
@@ -136,7 +136,7 @@ fn query<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Option<Sa
     }
 }
 
-/// A name up to the next dot or bracket, and what follows.
+/// A name up to the next dot or bracket, and the rest.
 fn member(path: &[u8]) -> (Vec<u8>, &[u8]) {
     let mut name = Vec::new();
     let mut rest = path;

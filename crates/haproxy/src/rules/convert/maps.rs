@@ -1,4 +1,4 @@
-//! Values from files: `map`, and one converter for each way to compare and each type of value.
+//! Map converters: one for each match method and type of value.
 
 use super::{Converter, Run};
 use crate::rules::args::{Arg, Args, Kind, Takes};
@@ -6,7 +6,7 @@ use crate::rules::pattern::Method;
 use crate::rules::sample::{Sample, Type};
 use crate::rules::subject::Subject;
 
-/// A row: its names, how keys are compared, and the type of values.
+/// A row: names, match method, and type of values.
 macro_rules! map {
     ($names:expr, $method:expr, $to:expr, $default:expr, $run:expr) => {
         row($names, Takes::from(1, &[Kind::Map($method, $to), $default]), $method, $to, $run)
@@ -93,7 +93,7 @@ fn find_expanded<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> O
     }
 }
 
-/// What was said for keys that are not there.
+/// The default for missing keys.
 fn otherwise(args: &Args) -> Option<Sample<'_>> {
     match args.get(1) {
         Arg::Int(value) => Some(Sample::Int(*value)),

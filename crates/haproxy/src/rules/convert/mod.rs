@@ -1,7 +1,7 @@
-//! The table of converters: what makes other values of values (HAProxy's manual, §7.3.1).
+//! The table of converters (HAProxy's manual, §7.3.1).
 //!
-//! A converter is one row and one small function, which gets a value of the type that the row
-//! says. The rows stand in the file of their subject; all of them together are the table.
+//! A converter is one row and one function; its input has the type of the row. Rows are in the
+//! files of their topic.
 
 mod address;
 mod coding;
@@ -20,22 +20,22 @@ use crate::rules::subject::Subject;
 /// A converter.
 #[derive(Clone, Copy, Debug)]
 pub struct Converter {
-    /// Its names, that of today first.
+    /// Its names, the current one first.
     pub names: &'static [&'static str],
     /// Its arguments.
     pub takes: Takes,
-    /// What it takes.
+    /// The type of its input.
     pub input: Type,
-    /// What it makes of it.
+    /// The type of its output.
     pub output: Type,
     pub(crate) check: Option<Check>,
     pub(crate) run: Run,
 }
 
-/// Says what is wrong with arguments beyond their kinds, or makes of them what is needed later.
+/// Validates arguments beyond their types, or prepares them.
 pub(crate) type Check = fn(&mut Args) -> Result<(), String>;
 
-/// Makes a value of a value.
+/// Converts a value.
 pub(crate) type Run = for<'a> fn(Sample<'a>, &'a Args, &'a dyn Subject) -> Option<Sample<'a>>;
 
 impl Converter {
@@ -64,10 +64,10 @@ pub(crate) fn find(name: &str) -> Option<&'static Converter> {
     all().find(|converter| converter.names.contains(&name))
 }
 
-/// What to say of a name that is none.
+/// The error for an unknown name.
 pub(crate) fn unknown(name: &str) -> String {
     if let Some((_, why)) = ABSENT.iter().find(|(absent, _)| name.starts_with(absent)) {
-        return format!("there is no converter '{name}': {why}");
+        return format!("unsupported converter '{name}': {why}");
     }
     nearest::unknown("converter", name, all().flat_map(|it| it.names.iter().copied()))
 }
@@ -83,19 +83,19 @@ const TABLES: &[&[Converter]] = &[
     maps::TABLE,
 ];
 
-/// Converters of HAProxy that are not there: how their names begin, and what to do instead.
+/// Converters of HAProxy that are not supported: prefixes of names, and alternatives.
 const ABSENT: &[(&str, &str)] = &[
-    ("in_table", "there are no stick tables"),
-    ("table_", "there are no stick tables"),
-    ("set-var", "write a rule of its own: http-request set-var(name) expression"),
-    ("unset-var", "write a rule of its own: http-request unset-var(name)"),
-    ("capture-re", "declare what is captured: capture request header"),
-    ("language", "hold req.hdr(accept-language) against patterns"),
-    ("jwt_", "tokens are not looked into"),
-    ("aes_gcm", "nothing is deciphered"),
-    ("protobuf", "messages of this kind are not read"),
-    ("ungrpc", "messages of this kind are not read"),
-    ("fix_", "messages of this kind are not read"),
-    ("mqtt_", "messages of this kind are not read"),
-    ("debug", "log what is needed with log-format"),
+    ("in_table", "stick tables are not supported"),
+    ("table_", "stick tables are not supported"),
+    ("set-var", "use a separate rule: http-request set-var(name) expression"),
+    ("unset-var", "use a separate rule: http-request unset-var(name)"),
+    ("capture-re", "use 'capture request header'"),
+    ("language", "match req.hdr(accept-language) against patterns"),
+    ("jwt_", "JWT is not supported"),
+    ("aes_gcm", "decryption is not supported"),
+    ("protobuf", "this protocol is not supported"),
+    ("ungrpc", "this protocol is not supported"),
+    ("fix_", "this protocol is not supported"),
+    ("mqtt_", "this protocol is not supported"),
+    ("debug", "use 'log-format'"),
 ];

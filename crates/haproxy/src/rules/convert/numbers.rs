@@ -1,4 +1,4 @@
-//! Arithmetic. What is too large or too small becomes the largest or smallest that there is.
+//! Arithmetic converters. Results saturate at the limits of 64 bits.
 
 use super::{Converter, Run};
 use crate::rules::args::{Arg, Args, Kind, Takes};
@@ -42,7 +42,7 @@ fn operand(args: &Args, subject: &dyn Subject) -> Option<i64> {
     }
 }
 
-/// Nothing divided by nothing is as much as there can be.
+/// Division by zero yields the maximum, as in HAProxy.
 fn divide(value: i64, by: i64) -> i64 {
     match by {
         0 => i64::MAX,

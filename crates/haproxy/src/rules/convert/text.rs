@@ -1,4 +1,4 @@
-//! Texts: their case, their parts, and what is put together of them.
+//! Text converters: case, parts, concatenation.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -57,7 +57,7 @@ const fn with(names: &'static [&'static str], takes: Takes, run: Run) -> Convert
     Converter::new(names, takes, Type::Text, Type::Text, run)
 }
 
-/// Changes bytes, if there are any to be changed.
+/// Changes bytes if necessary.
 fn mapped(value: Sample<'_>, needs: fn(&u8) -> bool, change: fn(&mut [u8])) -> Option<Sample<'_>> {
     let text = value.into_text()?;
     if !text.iter().any(needs) {
@@ -72,7 +72,7 @@ fn length<'a>(value: Sample<'a>, _: &'a Args, _: &'a dyn Subject) -> Option<Samp
     Some(Sample::Int(i64::try_from(value.into_text()?.len()).ok()?))
 }
 
-/// A part of bytes, which are copied only if they are ours.
+/// A part of bytes; copies only owned ones.
 fn cut(bytes: Cow<'_, [u8]>, range: Range<usize>) -> Cow<'_, [u8]> {
     match bytes {
         Cow::Borrowed(bytes) => Cow::Borrowed(&bytes[range]),
@@ -82,13 +82,13 @@ fn cut(bytes: Cow<'_, [u8]>, range: Range<usize>) -> Cow<'_, [u8]> {
 
 fn check_index(args: &mut Args) -> Result<(), String> {
     match (args.int(0), args.int(2)) {
-        (Some(0), _) => Err("places are counted from 1, or from -1 at the end".to_owned()),
-        (_, Some(..0)) => Err("a number of parts cannot be negative".to_owned()),
+        (Some(0), _) => Err("the index is counted from 1, or from -1 at the end".to_owned()),
+        (_, Some(..0)) => Err("the count must not be negative".to_owned()),
         _ => Ok(()),
     }
 }
 
-/// What stands between delimiters; two of them in a row have an empty part between them.
+/// A field between delimiters; consecutive delimiters enclose empty fields.
 fn field<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Option<Sample<'a>> {
     part(value, args, |is_delimiter, len, nth, count| {
         let mut start = 0;
@@ -100,7 +100,7 @@ fn field<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Option<Sa
     })
 }
 
-/// What stands between delimiters; many of them in a row are one.
+/// A word between delimiters; consecutive delimiters are one.
 fn word<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Option<Sample<'a>> {
     part(value, args, |is_delimiter, len, nth, count| {
         let is_begin = |at: &usize| !is_delimiter(*at) && (*at == 0 || is_delimiter(*at - 1));
@@ -110,13 +110,13 @@ fn word<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Option<Sam
     })
 }
 
-/// Where `count` parts end; all of them, if it is 0.
+/// The end of `count` parts; 0 means all.
 fn nth_end(mut ends: impl Iterator<Item = usize>, count: usize, len: usize) -> usize {
     count.checked_sub(1).and_then(|at| ends.nth(at)).unwrap_or(len)
 }
 
-/// Finds a part from the front, or, with a negative place, from the back: `find` sees the text
-/// in that direction, as positions of which it may ask whether a delimiter stands there.
+/// Finds a part from the start or, with a negative index, from the end. `find` sees the text in
+/// that direction, as positions that it can test for delimiters.
 fn part<'a>(
     value: Sample<'a>,
     args: &Args,
@@ -167,7 +167,7 @@ fn cut_line<'a>(value: Sample<'a>, _: &'a Args, _: &'a dyn Subject) -> Option<Sa
     Some(Sample::Text(cut(text, 0..end)))
 }
 
-/// Where the host of `host:80` ends.
+/// The end of the host in `host:80`.
 fn host_end(text: &[u8]) -> usize {
     match text.iter().rposition(|byte| !byte.is_ascii_digit()) {
         Some(at) if text[at] == b':' => at,
@@ -208,7 +208,7 @@ fn concat<'a>(value: Sample<'a>, args: &'a Args, subject: &'a dyn Subject) -> Op
 
 fn check_item(args: &mut Args) -> Result<(), String> {
     match (args.variable(1), args.text(2)) {
-        (None, None) => Err("a variable or a text has to be added".to_owned()),
+        (None, None) => Err("requires a variable or a text".to_owned()),
         _ => Ok(()),
     }
 }
@@ -226,23 +226,23 @@ fn add_item<'a>(value: Sample<'a>, args: &'a Args, subject: &'a dyn Subject) -> 
     Some(Sample::Text(Cow::Owned(text)))
 }
 
-/// As strcmp(3), but 1 and -1 are the only numbers that are not 0.
+/// strcmp(3), limited to -1, 0 and 1.
 fn compare<'a>(value: Sample<'a>, args: &'a Args, subject: &'a dyn Subject) -> Option<Sample<'a>> {
     let other = of_variable(args, 0, subject)?.into_text()?;
     Some(Sample::Int(value.into_text()?.cmp(&other) as i64))
 }
 
-/// In a time that does not tell where the difference is.
+/// Constant-time comparison.
 fn is_same<'a>(value: Sample<'a>, args: &'a Args, subject: &'a dyn Subject) -> Option<Sample<'a>> {
     let other = of_variable(args, 0, subject)?.into_binary()?;
     Some(Sample::Bool(value.into_binary()?[..].ct_eq(&other[..]).into()))
 }
 
-/// The expression is compiled when its flags are known.
+/// Compiles the regex once its flags are known.
 fn check_substitution(args: &mut Args) -> Result<(), String> {
     let flags = args.text(2).unwrap_or_default();
     if let Some(flag) = flags.iter().find(|flag| !b"gi".contains(flag)) {
-        return Err(format!("there is no flag '{}': g and i are", char::from(*flag)));
+        return Err(format!("unknown flag '{}', expected 'g' or 'i'", char::from(*flag)));
     }
     let text = String::from_utf8_lossy(args.text(0).unwrap_or_default());
     let regex = Regex::new(&text, flags.contains(&b'i'))?;
@@ -260,10 +260,10 @@ fn substitute<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Opti
     }
 }
 
-/// The text with what an expression finds replaced; `None` if it finds nothing.
+/// The text with matches replaced; `None` without a match.
 fn replaced(text: &[u8], regex: &Regex, template: &[u8], everywhere: bool) -> Option<Vec<u8>> {
     if !regex.is_match(text) {
-        return None; // found out without memory, which groups take
+        return None; // checked without captures, which need memory
     }
     let mut groups = regex.captures(text)?;
     let mut out = Vec::with_capacity(text.len());

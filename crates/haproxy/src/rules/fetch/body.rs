@@ -1,4 +1,4 @@
-//! The body of a request, as far as it was buffered (`option http-buffer-request`).
+//! Fetches of the buffered request body (`option http-buffer-request`).
 
 use super::{Fetch, Take};
 use crate::rules::args::{Args, Takes};
@@ -31,7 +31,7 @@ fn len<'a>(_: &'a Args, subject: &'a dyn Subject) -> Option<Sample<'a>> {
     Some(Sample::Int(i64::try_from(subject.body().bytes.len()).unwrap_or(i64::MAX)))
 }
 
-/// What the client announced; what has arrived, if it announced nothing.
+/// The announced length; the received length if none is announced.
 fn size<'a>(args: &'a Args, subject: &'a dyn Subject) -> Option<Sample<'a>> {
     match subject.request_hop_fields().get("content-length") {
         Some(announced) => Some(Sample::Int(leading_int(announced))),

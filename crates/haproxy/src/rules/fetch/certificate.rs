@@ -1,4 +1,4 @@
-//! What stands in the certificate of a client (RFC 5280 §4.1), written as OpenSSL writes it.
+//! Fetches of the client certificate (RFC 5280 §4.1), in OpenSSL's notation.
 
 use sha1::{Digest, Sha1};
 use x509_parser::prelude::{ASN1Time, AttributeTypeAndValue, FromDer, X509Certificate, X509Name};
@@ -29,7 +29,7 @@ pub(super) const TABLE: &[Fetch] = &[
     }),
 ];
 
-/// The common name of whom a certificate, in DER, is for.
+/// The common name of the subject of a DER certificate.
 pub fn common_name(der: &[u8]) -> Option<String> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
     let name = entry(certificate.subject(), b"CN", 1)?;
@@ -81,7 +81,7 @@ fn time(time: ASN1Time) -> Option<Sample<'static>> {
     (1950..2100).contains(&time.year()).then(|| Sample::Text(text.into_bytes().into()))
 }
 
-/// All of a name, or the entry that the arguments ask for.
+/// The whole name, or the entry that the arguments select.
 fn name(name: &X509Name<'_>, args: &Args) -> Option<Sample<'static>> {
     let text = match (args.text(0), args.text(2)) {
         (Some(wanted), _) => entry(name, wanted, args.int(1).unwrap_or(1))?,
@@ -91,7 +91,7 @@ fn name(name: &X509Name<'_>, args: &Args) -> Option<Sample<'static>> {
     Some(Sample::Text(text.into()))
 }
 
-/// The entry of this kind at that place, from the first (1) or from the last (-1).
+/// The entry of this type at an index, from the first (1) or the last (-1).
 fn entry(name: &X509Name<'_>, wanted: &[u8], place: i64) -> Option<Vec<u8>> {
     let is_wanted = |attribute: &&AttributeTypeAndValue<'_>| {
         kind(attribute).as_bytes().eq_ignore_ascii_case(wanted)
@@ -136,7 +136,7 @@ fn backwards(name: &X509Name<'_>) -> Vec<u8> {
     text
 }
 
-/// With a backslash where a character would mean something else (RFC 2253 §2.4).
+/// Escapes special characters with a backslash (RFC 2253 §2.4).
 fn escape(out: &mut Vec<u8>, value: &[u8]) {
     for (at, byte) in value.iter().enumerate() {
         let is_last = at + 1 == value.len();
@@ -150,7 +150,7 @@ fn escape(out: &mut Vec<u8>, value: &[u8]) {
     }
 }
 
-/// The short name of an entry's kind, or its numbers.
+/// The short name of an attribute type, or its OID.
 fn kind(attribute: &AttributeTypeAndValue<'_>) -> String {
     let numbers = attribute.attr_type().to_id_string();
     let known = KINDS.iter().find(|(known, _)| *known == numbers);

@@ -1,4 +1,4 @@
-//! Connections: addresses, TLS, and the server's side.
+//! Fetches of connections: addresses, TLS, and the server side.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -20,7 +20,7 @@ pub(super) const TABLE: &[Fetch] = &[
     fact(&["fc_dst"], Type::Address, Phase::Connection, |_| Fact::ConnectionDestination),
     fact(&["fc_rcvd_proxy"], Type::Bool, Phase::Connection, |_| Fact::ReceivedProxy),
     client(&["fc_http_major"], Type::Int, |_, s| s.source().map(|_| Sample::Int(1))),
-    // Who had an error while connecting is not told of by these.
+    // Clients with a failed connection are not seen here.
     client(&["fc_err"], Type::Int, |_, s| s.source().map(|_| Sample::Int(0))),
     tls(&["ssl_fc_err"]),
     tls(&["ssl_c_err"]),
@@ -65,7 +65,7 @@ const fn session(
     Fetch::new(names, Takes::NONE, Type::Bool, Phase::Session, Take::One(take))
 }
 
-/// An error of TLS, of which a connection that stands has none.
+/// A TLS error: an established connection has none.
 const fn tls(names: &'static [&'static str]) -> Fetch {
     let take = Take::One(|_, s| match s.fact(&Fact::Tls)? {
         Sample::Bool(true) => Some(Sample::Int(0)),
@@ -83,7 +83,7 @@ const fn fact(
     Fetch::new(names, Takes::NONE, kind, phase, Take::Fact(make))
 }
 
-/// An IPv4 address that came in the clothes of IPv6 is an IPv4 address.
+/// IPv4-mapped IPv6 addresses become IPv4.
 fn address<'a>(address: SocketAddr) -> Sample<'a> {
     Sample::Address(address.ip().to_canonical())
 }

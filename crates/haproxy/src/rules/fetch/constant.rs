@@ -1,4 +1,4 @@
-//! Values that are known when the configuration is read.
+//! Constant fetches.
 
 use std::borrow::Cow;
 

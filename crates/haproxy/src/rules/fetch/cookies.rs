@@ -1,4 +1,5 @@
-//! Cookies: `name=value` pairs of `Cookie`, and those that begin `Set-Cookie` (RFC 6265 §4).
+//! Fetches of cookies: `name=value` pairs of `Cookie`, and the first pairs of `Set-Cookie` (RFC
+//! 6265 §4).
 
 use std::ops::ControlFlow;
 

@@ -1,4 +1,4 @@
-//! Who the client says that it is (`Authorization`, RFC 7617 and RFC 6750).
+//! Fetches of credentials (`Authorization`, RFC 7617 and RFC 6750).
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -41,7 +41,7 @@ pub(super) const TABLE: &[Fetch] = &[
     Fetch::new(&["http_auth_pass"], Takes::NONE, Type::Text, Phase::Request, Take::One(password)),
 ];
 
-/// The user and the password of basic authentication.
+/// User and password of basic authentication.
 pub(crate) fn basic(head: &RequestHead) -> Option<(Vec<u8>, Vec<u8>)> {
     let (scheme, credentials) = authorization(head, "authorization")?;
     if !scheme.eq_ignore_ascii_case(b"basic") {
@@ -77,7 +77,7 @@ fn bearer<'a>(args: &'a Args, subject: &'a dyn Subject) -> Option<Sample<'a>> {
     scheme.eq_ignore_ascii_case(b"bearer").then(|| Sample::text(token))
 }
 
-/// The groups of the user, who has shown the right password.
+/// The groups of the authenticated user.
 fn groups<'a>(
     args: &'a Args,
     subject: &'a dyn Subject,

@@ -1,4 +1,4 @@
-//! Header fields of requests and responses: values between commas (`hdr`), or whole lines (`fhdr`).
+//! Fetches of header fields: comma-separated values (`hdr`), or whole lines (`fhdr`).
 
 use std::net::{IpAddr, SocketAddrV4};
 use std::ops::ControlFlow;
@@ -81,13 +81,13 @@ const fn single(
     Fetch::new(names, Takes::from(0, &[Kind::Text]), kind, phase, Take::One(take))
 }
 
-/// The fields of one message: those that go on, and those that concern the client's hop.
+/// The fields of a message: end-to-end fields, and hop-by-hop fields of its connection.
 struct Fields<'a> {
     end_to_end: Headers<'a>,
     hop: Headers<'a>,
 }
 
-/// The values in a field's line, one after the other.
+/// Iterates over the values in a field line.
 type Split = for<'a> fn(&'a [u8], &mut dyn FnMut(&'a [u8]) -> ControlFlow<()>) -> ControlFlow<()>;
 
 impl<'a> Fields<'a> {
@@ -105,7 +105,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Of the response, if there is one; of the request before.
+    /// Those of the response if there is one, otherwise those of the request.
     fn at_hand(subject: &'a dyn Subject) -> Self {
         match subject.response() {
             Some(_) => Self::of_response(subject),
@@ -145,8 +145,8 @@ impl<'a> Fields<'a> {
         Some(Sample::Int(self.total(args.text(0), split)))
     }
 
-    /// Shows the values that the arguments name: all, or the one at that place, from the first
-    /// (1) or from the last (-1).
+    /// Passes the selected values to `show`: all, or the one at an index, from the first (1) or the
+    /// last (-1).
     fn each(
         &self,
         args: &Args,
@@ -170,7 +170,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// All names in lower case, with the first byte of the argument between them.
+    /// All names in lower case, separated by the first byte of the argument.
     fn names(&self, args: &Args) -> Sample<'a> {
         let delimiter = args.text(0).and_then(|text| text.first().copied()).unwrap_or(b',');
         let mut text = Vec::new();
@@ -183,7 +183,7 @@ impl<'a> Fields<'a> {
         Sample::Text(text.into())
     }
 
-    /// All lines, with the empty one behind them.
+    /// All lines, including the empty one at the end.
     fn lines(&self) -> Sample<'a> {
         let mut text = Vec::new();
         for (name, value) in self.iter() {
@@ -216,7 +216,7 @@ fn as_int(value: &[u8]) -> Option<Sample<'_>> {
     Some(Sample::Int(leading_int(value)))
 }
 
-/// An address; a port may follow one of IPv4.
+/// An address; after IPv4, a port may follow.
 fn as_address(value: &[u8]) -> Option<Sample<'_>> {
     let text = str::from_utf8(value).ok()?;
     let with_port = || text.parse::<SocketAddrV4>().ok().map(|address| (*address.ip()).into());

@@ -1,7 +1,6 @@
-//! The table of fetches: where values come from (HAProxy's manual, §7.3.2 to §7.3.6).
+//! The table of fetches (HAProxy's manual, §7.3.2 to §7.3.6).
 //!
-//! A fetch is one row and one small function. The rows stand in the file of their subject; all of
-//! them together are the table.
+//! A fetch is one row and one function. Rows are in the files of their topic.
 
 mod body;
 mod certificate;
@@ -29,51 +28,51 @@ use crate::rules::when::Phase;
 /// A fetch.
 #[derive(Clone, Copy, Debug)]
 pub struct Fetch {
-    /// Its names, that of today first.
+    /// Its names, the current one first.
     pub names: &'static [&'static str],
     /// Its arguments.
     pub takes: Takes,
     /// The type of its value.
     pub kind: Type,
-    /// When there is one.
+    /// When it has a value.
     pub phase: Phase,
     pub(crate) take: Take,
-    /// What it asks the proxy about on the way, so that names in it can be checked.
+    /// The fact that it queries in addition, so that names in it can be checked.
     pub(crate) about: Option<fn(&Args) -> Fact>,
 }
 
-/// How a value is taken.
+/// How the value is obtained.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Take {
-    /// Once, while the configuration is read.
+    /// Once, during parsing.
     Constant(fn(&Args, &dyn Files) -> Result<Option<Sample<'static>>, String>),
-    /// From what the proxy knows.
+    /// From a fact of the proxy.
     Fact(fn(&Args) -> Fact),
     /// From the subject.
     One(for<'a> fn(&'a Args, &'a dyn Subject) -> Option<Sample<'a>>),
-    /// There may be several: a condition looks at all of them, everybody else at one.
+    /// Several values: a condition tests all, everything else uses one.
     Each(Each, Which),
     /// From bytes that are still arriving.
     Peek(for<'a> fn(&'a Args, &'a dyn Subject) -> Peeked<'a>),
 }
 
-/// Shows one value after the other, until it is told to stop; `None` is one without a meaning.
+/// Passes values to a callback until it stops; `None` is a value that cannot be converted.
 pub(crate) type Each = for<'a> fn(
     &'a Args,
     &'a dyn Subject,
     &mut dyn FnMut(Option<Sample<'a>>) -> ControlFlow<()>,
 ) -> ControlFlow<()>;
 
-/// Which of several values counts, where one is wanted.
+/// Which of several values is used as the single one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Which {
     First,
     Last,
-    /// The last with the name that is the first argument; without a name, the first of all.
+    /// The last one with the name in the first argument; without a name, the first of all.
     LastNamed,
 }
 
-/// A value that may be another one when more bytes have arrived.
+/// A value that may change when more bytes arrive.
 #[derive(Debug)]
 pub(crate) struct Peeked<'a> {
     pub(crate) value: Option<Sample<'a>>,
@@ -81,7 +80,7 @@ pub(crate) struct Peeked<'a> {
 }
 
 impl Which {
-    /// Whether the next value is to be looked at.
+    /// Whether iteration continues.
     pub(crate) fn goes_on(self, args: &Args) -> ControlFlow<()> {
         match (self, args.text(0)) {
             (Self::First, _) | (Self::LastNamed, None) => ControlFlow::Break(()),
@@ -120,13 +119,13 @@ pub(crate) fn find(name: &str) -> Option<&'static Fetch> {
     all().find(|fetch| fetch.names.contains(&name))
 }
 
-/// What to say of a name that is none; `more` are names that would do as well.
+/// The error for an unknown name; `more` are further valid names.
 pub(crate) fn unknown(name: &str, more: impl Iterator<Item = &'static str>) -> String {
     if let Some((_, why)) = ABSENT.iter().find(|(absent, _)| name.starts_with(absent)) {
-        return format!("there is no fetch '{name}': {why}");
+        return format!("unsupported fetch method '{name}': {why}");
     }
     let names = all().flat_map(|fetch| fetch.names.iter().copied());
-    nearest::unknown("fetch", name, names.chain(more))
+    nearest::unknown("fetch method", name, names.chain(more))
 }
 
 const TABLES: &[&[Fetch]] = &[
@@ -143,7 +142,7 @@ const TABLES: &[&[Fetch]] = &[
     constant::TABLE,
 ];
 
-/// Fetches of HAProxy that are not there: how their names begin, and why.
+/// Fetches of HAProxy that are not supported: prefixes of names, and reasons.
 const ABSENT: &[(&str, &str)] = &[
     ("sc_", TABLES_ABSENT),
     ("sc0_", TABLES_ABSENT),
@@ -160,10 +159,10 @@ const ABSENT: &[(&str, &str)] = &[
     ("src_sess_", TABLES_ABSENT),
     ("src_updt_", TABLES_ABSENT),
     ("table_", TABLES_ABSENT),
-    ("internal.", "it tells of the inside of another program"),
-    ("lua.", "there is no Lua"),
-    ("fcgi.", "there is no FastCGI"),
-    ("distcc_", "messages of this kind are not read"),
+    ("internal.", "internal state of HAProxy is not available"),
+    ("lua.", "Lua is not supported"),
+    ("fcgi.", "FastCGI is not supported"),
+    ("distcc_", "this protocol is not supported"),
 ];
 
-const TABLES_ABSENT: &str = "there are no stick tables";
+const TABLES_ABSENT: &str = "stick tables are not supported";

@@ -1,4 +1,4 @@
-//! The first bytes of a connection, before anybody has said what they are.
+//! Fetches of the first bytes of a connection, before any parsing.
 
 use super::{Fetch, Peeked, Take};
 use crate::rules::args::{Args, Kind, Takes};
@@ -78,12 +78,12 @@ const fn response(names: &'static [&'static str], takes: Takes, kind: Type, peek
 }
 
 impl<'a> Peeked<'a> {
-    /// It is what it is.
+    /// A final value.
     fn now(value: Option<Sample<'a>>) -> Self {
         Self { value, may_change: false }
     }
 
-    /// It may still become something else, if more bytes come.
+    /// A value that may change when more bytes arrive.
     fn so_far(value: Option<Sample<'a>>, payload: Payload<'_>) -> Self {
         Self { value, may_change: !payload.complete }
     }
@@ -105,7 +105,7 @@ fn index(value: Option<i64>) -> Option<usize> {
     usize::try_from(value?).ok()
 }
 
-/// `(offset,length)`; a length of 0 is all that there is.
+/// `(offset,length)`; length 0 means all.
 fn range<'a>(args: &Args, payload: Payload<'a>) -> Peeked<'a> {
     let (Some(offset), Some(len)) = (index(args.int(0)), index(args.int(1))) else {
         return Peeked::now(None);
@@ -122,8 +122,8 @@ fn cut(payload: Payload<'_>, offset: usize, len: usize) -> Peeked<'_> {
     }
 }
 
-/// `(offset,length[,offset2])`: as many bytes as a number of `length` bytes at `offset` says. They
-/// follow it, or begin at `offset2`, which is relative to its end with a sign in front.
+/// `(offset,length[,offset2])`: the number of bytes is a number of `length` bytes at `offset`. The
+/// bytes follow it, or begin at `offset2`, which is relative to its end if it has a sign.
 fn sized<'a>(args: &Args, payload: Payload<'a>) -> Peeked<'a> {
     let (Some(offset), Some(width @ 1..=8)) = (index(args.int(0)), index(args.int(1))) else {
         return Peeked::now(None);
@@ -147,7 +147,7 @@ fn sized<'a>(args: &Args, payload: Payload<'a>) -> Peeked<'a> {
     }
 }
 
-/// True once a head stands there; not known before.
+/// True for a complete request head; undecided before.
 fn is_http<'a>(subject: &'a dyn Subject) -> Peeked<'a> {
     if subject.request().is_some() {
         return Peeked::now(Some(Sample::Bool(true)));
@@ -173,7 +173,7 @@ fn of_hello<'a>(
     }
 }
 
-/// TLS 1.0 is 3.1: the part before the point is worth 65536.
+/// TLS 1.0 is 3.1: the major version is multiplied by 65536.
 fn decimal_version([major, minor]: [u8; 2]) -> i64 {
     i64::from(major) << 16 | i64::from(minor)
 }
@@ -184,8 +184,8 @@ fn wait_end<'a>(_: &'a Args, subject: &'a dyn Subject) -> Peeked<'a> {
     Peeked::so_far(value, payload)
 }
 
-/// What follows `Cookie: name=` in a connection request of RDP (MS-RDPBCGR §2.2.1.1, after the
-/// TPKT header and that of X.224).
+/// The value of `Cookie: name=` in an RDP connection request (MS-RDPBCGR §2.2.1.1, after the TPKT
+/// and X.224 headers).
 fn rdp_value<'a>(payload: Payload<'a>, name: Option<&[u8]>) -> (Option<&'a [u8]>, bool) {
     let bytes = payload.bytes;
     let is_tpkt = bytes.iter().zip(b"\x03\x00").all(|(a, b)| a == b);
@@ -216,8 +216,8 @@ fn rdp_cookie_count<'a>(args: &'a Args, subject: &'a dyn Subject) -> Peeked<'a> 
     Peeked { value: Some(Sample::Int(value.is_some().into())), may_change }
 }
 
-/// The TPKT header has 4 bytes, that of a connection request of X.224 has 7.
+/// The TPKT header has 4 bytes, the X.224 connection request header 7.
 const RDP_HEADERS_LEN: usize = 11;
 
-/// Fields of a head that still count as HTTP: as many as HAProxy takes (`tune.http.maxhdr`).
+/// Limit of header fields: HAProxy's default (`tune.http.maxhdr`).
 const FIELDS_MAX: usize = 101;

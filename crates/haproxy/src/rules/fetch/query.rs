@@ -1,4 +1,4 @@
-//! Parameters of queries and of forms. Nothing is decoded.
+//! Fetches of query and form parameters, without decoding.
 
 use std::ops::ControlFlow;
 

@@ -1,4 +1,4 @@
-//! What start lines say: method, target, version, status.
+//! Fetches of start lines: method, target, version, status.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr};
@@ -103,7 +103,7 @@ fn base_and_query<'a>(_: &'a Args, subject: &'a dyn Subject) -> Option<Sample<'a
     base_of(head(subject)?, |path| path).map(Sample::Text)
 }
 
-/// `Host` and the path; the path alone, if there is no host.
+/// `Host` and the path; only the path without a host.
 fn base_of(head: &RequestHead, part: fn(&[u8]) -> &[u8]) -> Option<Cow<'_, [u8]>> {
     let path = path_and_query_of(&head.target).map(part);
     match head.fields.as_headers().get("host") {
@@ -147,7 +147,7 @@ fn with_source<'a>(hash: u32, subject: &dyn Subject) -> Option<Sample<'a>> {
     Some(Sample::Binary(bytes.into()))
 }
 
-/// The address and the port of an absolute target that has an IPv4 address for a host.
+/// Address and port of an absolute target with an IPv4 host.
 fn url_address(subject: &dyn Subject) -> Option<(Ipv4Addr, u16)> {
     let target = &head(subject)?.target;
     let authority = str::from_utf8(&target[authority_of(target)?]).ok()?;

@@ -1,4 +1,4 @@
-//! What only the proxy knows: its load, its servers, its clock, its name.
+//! Fetches of the proxy's state: load, servers, clock, names.
 
 use super::{Fetch, Take};
 use crate::rules::args::{Args, Kind, Takes};
@@ -87,7 +87,7 @@ const fn server(names: &'static [&'static str], kind: Type, make: fn(&Args) -> F
     Fetch::new(names, Takes::all(&[Kind::Text]), kind, Phase::Always, Take::Fact(make))
 }
 
-/// `backend/server`, or `server` of the backend in hand.
+/// `backend/server`, or `server` of the current backend.
 fn with(args: &Args, fact: fn(Option<Box<str>>, Box<str>) -> Fact) -> Fact {
     let name = args.name(0).unwrap_or_default();
     match name.split_once('/') {

@@ -1,4 +1,4 @@
-//! Aliases: what a log tells, by a short name (HAProxy's manual, §8.2.6).
+//! Log variables (aliases) (HAProxy's manual, §8.2.6).
 
 use std::io::Write;
 use std::net::IpAddr;
@@ -15,31 +15,31 @@ pub(super) type Alias = &'static Row;
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) name: &'static str,
-    /// It speaks of HTTP.
+    /// Requires mode http.
     pub(super) http: bool,
     what: What,
 }
 
-/// What an alias stands for.
+/// The value of an alias.
 #[derive(Debug)]
 enum What {
     /// Text, which may be quoted.
     Text(Fact),
-    /// A number, or what is never quoted.
+    /// A number or a value that is never quoted.
     Plain(Fact),
-    /// A number or an address that may be hexadecimal.
+    /// A number or an address, optionally hexadecimal.
     Hex(Fact),
-    /// A moment, which comes in milliseconds since 1970.
+    /// A time in milliseconds since 1970.
     Date(Fact, DateForm),
-    /// A part of the line that a request began with.
+    /// A part of the request line.
     Line(LinePart),
     /// Captured fields: `{a|b}`, or a list.
     Captures { request: bool, list: bool },
-    /// Nothing: flags for what follows.
+    /// None: sets flags for the following variables.
     Flags,
 }
 
-/// A part of the line that a request began with.
+/// A part of the request line.
 #[derive(Clone, Copy, Debug)]
 enum LinePart {
     All,
@@ -63,19 +63,19 @@ impl Row {
         ALIASES.iter().find(|row| row.name == name)
     }
 
-    /// It is a moment.
+    /// True if it is a time.
     pub(super) fn is_date(&self) -> bool {
         matches!(self.what, What::Date(..))
     }
 
-    /// It only passes its flags on (`%o`).
+    /// True if it only sets flags (`%o`).
     pub(super) fn is_flags(&self) -> bool {
         matches!(self.what, What::Flags)
     }
 }
 
 impl Format {
-    /// Writes what an alias stands for.
+    /// Writes the value of an alias.
     pub(super) fn write_alias(
         &self,
         alias: Alias,
@@ -121,7 +121,7 @@ impl Format {
         }
     }
 
-    /// `{a|b}`, or the fields one by one. Without a capture, it is nothing at all.
+    /// `{a|b}`, or one by one. Empty without captures.
     fn write_captures(
         &self,
         request: bool,
@@ -189,7 +189,7 @@ impl LinePart {
     }
 }
 
-/// Addresses as their bytes, numbers with at least four digits.
+/// Addresses byte by byte, numbers with at least four digits.
 fn write_hex(value: Sample<'_>, out: &mut Vec<u8>) {
     let _ = match value {
         Sample::Int(number) => write!(out, "{number:04X}"),
@@ -199,7 +199,7 @@ fn write_hex(value: Sample<'_>, out: &mut Vec<u8>) {
     };
 }
 
-/// What stands for a request that never was one.
+/// The request line of an invalid request.
 const BAD_REQUEST: &[u8] = b"<BADREQ>";
 
 const fn row(name: &'static str, what: What) -> Row {

@@ -1,12 +1,12 @@
-//! Dates of a log (HAProxy's manual, §8.2.6): days and months in English, whatever the locale.
+//! Dates of log lines (HAProxy's manual, §8.2.6): English names of days and months in every locale.
 
 use std::io::Write;
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
-/// Where clocks are set as those that dates are shown for. Found once, when a format is read:
-/// later there may be no file to ask (`chroot`).
+/// The time zone of dates. Determined when a format is parsed: later, its files may be unreachable
+/// (`chroot`).
 #[derive(Clone, Debug)]
 pub(super) struct Zone(TimeZone);
 
@@ -17,13 +17,13 @@ impl Default for Zone {
 }
 
 impl Zone {
-    /// This machine's.
+    /// The time zone of this machine.
     pub(super) fn local() -> Self {
         Self(TimeZone::system())
     }
 }
 
-/// How a date is written.
+/// The format of a date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DateForm {
     /// `06/Feb/2009:12:14:14.655`, local.
@@ -32,14 +32,13 @@ pub(super) enum DateForm {
     Local,
     /// `06/Feb/2009:11:14:14 +0000`.
     Utc,
-    /// Seconds since 1970.
+    /// `date`: seconds since 1970.
     Seconds,
     /// `655`.
     MillisOnly,
 }
 
-/// Writes a moment, in milliseconds since 1970; far ones are shown as the farthest that a calendar
-/// has.
+/// Writes a time in milliseconds since 1970. Times beyond the calendar are clamped.
 pub(super) fn write(ms: i64, form: DateForm, Zone(zone): &Zone, out: &mut Vec<u8>) {
     let farthest = if ms < 0 { Timestamp::MIN } else { Timestamp::MAX };
     let moment = Timestamp::from_millisecond(ms).unwrap_or(farthest);

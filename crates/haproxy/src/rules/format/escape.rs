@@ -1,20 +1,21 @@
-//! How text of others is written, so that it stays where it belongs.
+//! Escaping of external text, so that it cannot change the structure of its context.
 
-/// What is done with bytes that would break a line.
+/// Which bytes are escaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Escape {
-    /// For a message: control characters become `%0A`.
+    /// In messages: control characters become `%0A`.
     Value,
-    /// For a log: control characters become `#0A`.
+    /// In logs: control characters become `#0A`.
     Log,
-    /// For a target in a log: what is not visible ASCII, and `"` and `#`, become `#0A`.
+    /// In targets in logs: `"`, `#` and all but visible ASCII become `#0A`.
     Url,
-    /// For a field in a log: `{`, `|` and `}` too, which stand around and between them.
+    /// In fields in logs: also `{`, `|` and `}`, which enclose and separate them.
     Field,
 }
 
 impl Escape {
-    /// Writes text; `marks`: a backslash before what ends a parameter (RFC 5424 §6.3.3).
+    /// Writes text. With `marks`, a backslash precedes the characters that end a parameter (RFC
+    /// 5424 §6.3.3).
     pub(super) fn write(self, text: &[u8], marks: bool, out: &mut Vec<u8>) {
         let is_mark = |byte: u8| marks && matches!(byte, b'"' | b'\\' | b']');
         let is_plain = |byte: &u8| !self.is_escaped(*byte) && !is_mark(*byte);

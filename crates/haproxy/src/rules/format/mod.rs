@@ -1,8 +1,8 @@
-//! Log formats: text with aliases (`%ci`) and expressions (`%[src]`) in it (HAProxy's manual,
-//! §8.2.6). Also used wherever a rule takes text.
+//! Log formats: text with variables (`%ci`) and expressions (`%[src]`) (HAProxy's manual, §8.2.6).
+//! Rules use the same formats.
 //!
-//! What a client says cannot break a line: control characters are written as `%0A` in text for
-//! rules, and as `#0A` in logs.
+//! Peer data cannot break a line: control characters are written as `%0A` in rules, and as `#0A` in
+//! logs.
 
 mod alias;
 mod date;
@@ -30,37 +30,37 @@ pub struct Format {
     zone: Zone,
 }
 
-/// What a format is for.
+/// Options of parsing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Where its text goes.
+    /// The destination of the text.
     pub purpose: Purpose,
-    /// Aliases that speak of HTTP may be used.
+    /// Variables that require mode http are allowed.
     pub http: bool,
 }
 
-/// Where the text of a format goes.
+/// The destination of a format's text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Purpose {
-    /// Into a message or a variable: blanks stay as they are.
+    /// A message or a variable: blanks are kept.
     #[default]
     Value,
-    /// In place of what a regular expression matched: `\1` is its first group.
+    /// A replacement for a regex match: `\1` is its first group.
     Replacement,
-    /// Into a log: what is empty is `-`, and several blanks are one.
+    /// A log: empty values are `-`, and consecutive blanks are merged.
     Log,
-    /// As a name for an exchange: several blanks are one.
+    /// A unique ID: consecutive blanks are merged.
     Identifier,
 }
 
 impl Options {
-    /// For a rule of HTTP.
+    /// For HTTP rules.
     pub const VALUE: Self = Self { purpose: Purpose::Value, http: true };
-    /// For a rule of HTTP that replaces what matches.
+    /// For HTTP rules that replace matches.
     pub(crate) const REPLACEMENT: Self = Self { purpose: Purpose::Replacement, http: true };
-    /// For the log of a proxy in mode `http`.
+    /// For logs in mode `http`.
     pub const HTTP_LOG: Self = Self { purpose: Purpose::Log, http: true };
-    /// For the log of a proxy in mode `tcp`.
+    /// For logs in mode `tcp`.
     pub const TCP_LOG: Self = Self { purpose: Purpose::Log, http: false };
 
     fn merges_blanks(self) -> bool {
@@ -68,19 +68,19 @@ impl Options {
     }
 }
 
-/// A piece of a format.
+/// A part of a format.
 #[derive(Clone, Debug)]
 enum Part {
     Text(Vec<u8>),
-    /// One blank, unless there is one already.
+    /// One blank, unless the text ends with one.
     Blank,
-    /// A group of a regular expression.
+    /// A group of a regex.
     Group(usize),
     Expression(Box<Expression>, Flags),
     Alias(Alias, Flags),
 }
 
-/// What stands in braces.
+/// The flags in braces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Flags {
     quote: bool,
@@ -89,13 +89,13 @@ struct Flags {
 }
 
 impl Format {
-    /// The same text every time.
+    /// A constant text.
     pub fn literal(text: &[u8]) -> Self {
         let parts = if text.is_empty() { vec![] } else { vec![Part::Text(text.to_vec())] };
         Self { parts, ..Self::default() }
     }
 
-    /// Its text, if it is the same every time.
+    /// The text, if it is constant.
     pub fn as_literal(&self) -> Option<&[u8]> {
         match &self.parts[..] {
             [] => Some(b""),
@@ -104,7 +104,7 @@ impl Format {
         }
     }
 
-    /// The expressions in it, to see if they can be taken where it is used.
+    /// The expressions in it, for checks of their phases.
     pub fn expressions(&self) -> impl Iterator<Item = &Expression> {
         self.parts.iter().filter_map(|part| match part {
             Part::Expression(expression, _) => Some(&**expression),
@@ -112,12 +112,12 @@ impl Format {
         })
     }
 
-    /// Writes it, behind what is there.
+    /// Appends the text.
     pub fn render(&self, subject: &dyn Subject, out: &mut Vec<u8>) {
         self.write(subject, None, out);
     }
 
-    /// Writes it with the groups of what it replaces.
+    /// Appends the text, with the groups of a match.
     pub(crate) fn render_replacing(
         &self,
         subject: &dyn Subject,
@@ -154,7 +154,7 @@ impl Format {
         }
     }
 
-    /// How text of others is written.
+    /// How external text is escaped.
     fn escape(&self) -> Escape {
         match self.options.purpose {
             Purpose::Log | Purpose::Identifier => Escape::Log,
@@ -162,7 +162,7 @@ impl Format {
         }
     }
 
-    /// Writes text, or that there is none.
+    /// Writes text, or the mark for a missing value.
     fn write_text(&self, text: Option<&[u8]>, flags: Flags, how: Escape, out: &mut Vec<u8>) {
         let is_log = self.options.purpose == Purpose::Log;
         let quote = flags.quote && how != Escape::Value;

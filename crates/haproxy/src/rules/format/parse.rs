@@ -1,4 +1,4 @@
-//! Reading a format.
+//! Parsing of formats.
 
 use super::alias::Row;
 use super::date::Zone;
@@ -10,10 +10,10 @@ use crate::rules::nearest;
 use crate::rules::words::Fault;
 
 impl Format {
-    /// From one word of a configuration, which begins at `column`.
+    /// Parses one word, which begins at `column`.
     ///
     /// # Errors
-    /// An alias or a flag is not known, or an expression is wrong.
+    /// An unknown variable or flag, or an invalid expression.
     pub fn parse_in(
         text: &str,
         column: u32,
@@ -31,7 +31,7 @@ impl Format {
         Ok(Self { parts: reader.parts, options, zone })
     }
 
-    /// The same, with nothing to refer to.
+    /// The same without ACLs and files.
     ///
     /// # Errors
     /// As [`Format::parse_in`].
@@ -41,7 +41,7 @@ impl Format {
     }
 }
 
-/// A format that is being read.
+/// The state of parsing.
 #[derive(Debug)]
 struct Reader<'t> {
     text: &'t str,
@@ -49,7 +49,7 @@ struct Reader<'t> {
     column: u32,
     options: Options,
     parts: Vec<Part>,
-    /// Of all that follows (`%o`).
+    /// For all following variables (`%o`).
     flags: Flags,
 }
 
@@ -62,12 +62,12 @@ impl<'t> Reader<'t> {
         Fault::new(self.here(), message)
     }
 
-    /// The column of what is read next.
+    /// The current column.
     fn here(&self) -> u32 {
         self.column.saturating_add(u32::try_from(self.at).unwrap_or(0))
     }
 
-    /// Reads the next piece.
+    /// Parses the next part.
     fn read(&mut self, context: &Context<'_>) -> Result<(), Fault> {
         let rest = self.rest();
         match rest.as_bytes() {
@@ -97,7 +97,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// `\1` is a group, `\x41` a byte, and any other character itself.
+    /// `\1` is a group, `\x41` a byte; any other character is literal.
     fn read_escape(&mut self) {
         let rest = self.rest().as_bytes();
         self.at += match rest {
@@ -129,7 +129,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// `%`, flags in braces, and an alias or an expression in brackets.
+    /// `%`, flags in braces, and a variable, or an expression in brackets.
     fn read_variable(&mut self, context: &Context<'_>) -> Result<(), Fault> {
         let begin = self.at;
         self.at += 1;
@@ -141,7 +141,7 @@ impl<'t> Reader<'t> {
             let text = inside.trim_start();
             let (expression, rest) = Expression::begin(text, column, context.files, fetch::find)?;
             let Some(rest) = rest.trim_start().strip_prefix(']') else {
-                return Err(self.fault("']' is missing behind this expression"));
+                return Err(self.fault("missing ']' after this expression"));
             };
             self.parts.push(Part::Expression(Box::new(expression), flags));
             self.at = self.text.len() - rest.len();
@@ -153,14 +153,14 @@ impl<'t> Reader<'t> {
             self.at = begin;
             let known = super::alias::aliases();
             let message = match name {
-                "" => "a name or '[' has to follow '%': to write the sign itself, double it".into(),
-                name => nearest::unknown("alias", name, known),
+                "" => "expected a variable or '[' after '%' (use '%%' for a literal '%')".into(),
+                name => nearest::unknown("log variable", name, known),
             };
             return Err(self.fault(message));
         };
         if row.http && !self.options.http {
             self.at = begin;
-            return Err(self.fault(format!("'%{name}' is only there in mode http")));
+            return Err(self.fault(format!("'%{name}' requires mode http")));
         }
         match row.is_flags() {
             true => self.flags = flags,
@@ -170,12 +170,12 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    /// `{+Q,-E}`: what is set or unset, in addition to what holds for all.
+    /// `{+Q,-E}`: flags set or cleared in addition to the global ones.
     fn read_flags(&mut self) -> Result<Flags, Fault> {
         let mut flags = self.flags;
         let Some(inside) = self.rest().strip_prefix('{') else { return Ok(flags) };
         let Some(end) = inside.find('}') else {
-            return Err(self.fault("'}' is missing behind these flags"));
+            return Err(self.fault("missing '}' after these flags"));
         };
         for flag in inside[..end].split(',').filter(|flag| !flag.is_empty()) {
             let (sign, name) = flag.split_at(usize::from(flag.starts_with(['+', '-'])));
@@ -185,7 +185,7 @@ impl<'t> Reader<'t> {
                 "X" => flags.hex = set,
                 "E" => flags.escape = set,
                 _ => {
-                    let message = format!("there is no flag '{flag}', but Q, X and E");
+                    let message = format!("unknown flag '{flag}', expected 'Q', 'X' or 'E'");
                     return Err(self.fault(message));
                 }
             }

@@ -1,8 +1,8 @@
-//! The formats that have a name (HAProxy's manual, §8.2.1 to §8.2.5).
+//! The predefined formats (HAProxy's manual, §8.2.1 to §8.2.5).
 
 use super::{Format, Options};
 
-/// A format that has a name.
+/// A predefined format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standard {
     /// `option httplog`.
@@ -13,17 +13,17 @@ pub enum Standard {
     Https,
     /// `option tcplog`.
     Tcp,
-    /// Without any of these, in mode `http`: a line for each connection, when it is accepted.
+    /// The default in mode `http`: a line when a connection is accepted.
     ConnectHttp,
-    /// The same in mode `tcp`.
+    /// The default in mode `tcp`.
     ConnectTcp,
-    /// Without an `error-log-format`, what stands in front of the name or number of the listener and
-    /// the text that says why a connection failed before there was anything else to tell.
+    /// Without `error-log-format`: the start of a line about a failed connection. The listener's
+    /// name or number and the reason follow.
     Error,
 }
 
 impl Standard {
-    /// As it would be written with `log-format`.
+    /// Its text, as for `log-format`.
     pub fn text(self) -> &'static str {
         match self {
             Self::Http => {
@@ -50,6 +50,6 @@ impl Standard {
 
 impl From<Standard> for Format {
     fn from(standard: Standard) -> Self {
-        Self::parse(standard.text(), 1, Options::HTTP_LOG).expect("they are read in a test")
+        Self::parse(standard.text(), 1, Options::HTTP_LOG).expect("a test parses all of them")
     }
 }

@@ -1,4 +1,4 @@
-//! What each action does.
+//! Execution of actions.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::rules::expression::Expression;
 use crate::rules::format::Format;
 use crate::rules::sample::Sample;
 
-/// Does it. `None`: the next rule is looked at.
+/// Executes an action. `None`: the next rule is evaluated.
 pub(super) fn act<'a>(
     action: &'a HttpAction,
     exchange: &mut dyn Exchange,
@@ -43,7 +43,7 @@ pub(super) fn act<'a>(
     }))
 }
 
-/// What is not a decision.
+/// Executes an action that does not end the rules.
 fn change(action: &HttpAction, exchange: &mut dyn Exchange) -> Result<(), Refused> {
     match action {
         HttpAction::AddField(name, value) => fields::add(name, value, exchange),
@@ -97,7 +97,7 @@ fn early_hint(name: &str, value: &Format, exchange: &mut dyn Exchange) -> Result
     effect(exchange, Effect::EarlyHint(name, value))
 }
 
-/// Sets a variable, if its conditions hold. An expression without a value sets nothing.
+/// Sets a variable if its conditions hold. An expression without a value sets nothing.
 pub(crate) fn assign(assignment: &Assignment, exchange: &mut dyn Exchange) {
     let Assignment { variable, value, conditions } = assignment;
     let value = match value {
@@ -129,13 +129,13 @@ impl ValueCondition {
             Self::Greater | Self::Less => match (old, new) {
                 (Some(Sample::Int(old)), Sample::Int(new)) if self == Self::Greater => old > new,
                 (Some(Sample::Int(old)), Sample::Int(new)) => old < new,
-                _ => true, // there is nothing to compare
+                _ => true, // no old value to compare with
             },
         }
     }
 }
 
-/// Keeps a value for the log.
+/// Captures a value for the log.
 pub(crate) fn capture(capture: &Capture, exchange: &mut dyn Exchange) {
     let Some(value) = capture.value.evaluate(exchange) else { return };
     let mut value = value.into_text().unwrap_or_default().into_owned();
@@ -145,7 +145,7 @@ pub(crate) fn capture(capture: &Capture, exchange: &mut dyn Exchange) {
     exchange.apply(Effect::Capture(capture.slot, value));
 }
 
-/// Changes an address, or a port; what is not one changes nothing.
+/// Changes an address or a port; an invalid value changes nothing.
 pub(crate) fn set_address(
     side: Side,
     part: AddressPart,

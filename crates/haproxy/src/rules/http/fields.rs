@@ -1,4 +1,4 @@
-//! Rules that change fields.
+//! Actions on header fields.
 
 use fulmar_proto::HeaderBuf;
 use regex::bytes::Captures;
@@ -9,18 +9,18 @@ use crate::rules::exchange::Exchange;
 use crate::rules::format::Format;
 use crate::rules::regex::Regex;
 
-/// Which names of fields are meant (`del-header -m`).
+/// Selection of field names (`del-header -m`).
 #[derive(Clone, Debug)]
 pub enum NameMatch {
-    /// This one.
+    /// This name.
     Exact(String),
-    /// Those that begin so.
+    /// Names with this prefix.
     Begins(String),
-    /// Those that end so.
+    /// Names with this suffix.
     Ends(String),
-    /// Those that have it in them.
+    /// Names that contain this.
     Contains(String),
-    /// Those that match, in lower case.
+    /// Names that match in lower case.
     Pattern(Regex),
 }
 
@@ -44,7 +44,7 @@ impl NameMatch {
     }
 }
 
-/// The fields that rules change: the response's, once there is one.
+/// The fields that rules change: the response's once there is one.
 fn fields(exchange: &mut dyn Exchange) -> Result<&mut HeaderBuf, Refused> {
     if exchange.response().is_some() {
         return exchange.response_mut().map(|head| &mut head.fields).ok_or(Refused);
@@ -52,7 +52,7 @@ fn fields(exchange: &mut dyn Exchange) -> Result<&mut HeaderBuf, Refused> {
     exchange.request_mut().map(|head| &mut head.fields).ok_or(Refused)
 }
 
-/// What a format says, as the value of a field: blanks around it do not belong to it.
+/// The value of a field from a format, without surrounding blanks.
 pub(super) fn value_of(format: &Format, exchange: &dyn Exchange) -> Vec<u8> {
     let mut value = Vec::new();
     format.render(exchange, &mut value);
@@ -89,7 +89,7 @@ pub(super) fn remove(names: &NameMatch, exchange: &mut dyn Exchange) -> Result<(
     Ok(())
 }
 
-/// Gives each value that matches a new one.
+/// Replaces each matching value.
 pub(super) fn replace(
     name: &str,
     pattern: &Regex,
@@ -125,8 +125,8 @@ pub(super) fn replace(
     target::follow_host(name, exchange)
 }
 
-/// Gives each member of a list that matches a new value; `None` if none does. Commas in quotes
-/// separate nothing (RFC 9110 §5.6.1).
+/// Replaces each matching member of a list; `None` without a match. Quoted commas do not separate
+/// (RFC 9110 §5.6.1).
 fn replace_each(
     pattern: &Regex,
     list: &[u8],

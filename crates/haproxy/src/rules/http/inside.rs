@@ -1,4 +1,4 @@
-//! What a rule asks beside its condition: the formats and the expressions of its action.
+//! Formats and expressions of a rule's action.
 
 use super::{HttpAction, HttpRule, RedirectTo, TimeoutValue, Value};
 use crate::rules::expression::Expression;
@@ -6,7 +6,7 @@ use crate::rules::format::Format;
 use crate::rules::reply::{Reply, ReplyBody};
 
 impl HttpRule {
-    /// The formats that its action renders.
+    /// The formats of the action.
     pub fn formats(&self) -> Vec<&Format> {
         match &self.action {
             HttpAction::Deny(reply) | HttpAction::Tarpit(reply) | HttpAction::Return(reply) => {
@@ -33,7 +33,7 @@ impl HttpRule {
         }
     }
 
-    /// The expressions that its action evaluates, those in its formats too.
+    /// The expressions of the action, including those in its formats.
     pub fn expressions(&self) -> Vec<&Expression> {
         match &self.action {
             HttpAction::SetVariable(assignment) => of_value(&assignment.value),
@@ -45,7 +45,7 @@ impl HttpRule {
     }
 }
 
-/// The expressions of a value for a variable.
+/// The expressions of a variable's value.
 pub(crate) fn of_value(value: &Value) -> Vec<&Expression> {
     match value {
         Value::Expression(expression) => vec![expression],

@@ -1,7 +1,7 @@
-//! Rules on requests and responses (HAProxy's manual, §4.2, `http-request` and its like).
+//! HTTP rules (HAProxy's manual, §4.2, `http-request` and so on).
 //!
-//! [`HttpRule::parse`] makes a rule of the words behind `http-request`; [`run`] goes through the
-//! rules of a set. What there is to do stands in one table, [`ACTIONS`].
+//! [`HttpRule::parse`] parses the words after `http-request`; [`run`] evaluates a rule set. All
+//! actions are in one table, [`ACTIONS`].
 
 mod act;
 mod fields;
@@ -41,108 +41,108 @@ pub use run::{Progress, run};
 pub use table::{ACTIONS, ActionRow};
 pub use verdict::Verdict;
 
-/// A rule: what to do, and when.
+/// A rule: an action and a condition.
 #[derive(Clone, Debug)]
 pub struct HttpRule {
-    /// What to do.
+    /// The action.
     pub action: HttpAction,
-    /// When; always, if there is none.
+    /// The condition; `None`: always.
     pub condition: Option<Condition>,
 }
 
-/// Which rules of HTTP.
+/// A set of HTTP rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleSet {
     /// `http-request`.
     Request,
     /// `http-response`.
     Response,
-    /// `http-after-response`: every response, our own ones too.
+    /// `http-after-response`: all responses, including those of the proxy itself.
     AfterResponse,
 }
 
-/// What a rule does to a request or a response.
+/// An action on a request or a response.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum HttpAction {
-    /// No further rule of this set is looked at.
+    /// Ends this rule set.
     Allow,
-    /// This answer, which counts as a denial.
+    /// Responds, counted as denied.
     Deny(Box<Reply>),
-    /// The same, but only after `timeout tarpit`.
+    /// The same after `timeout tarpit`.
     Tarpit(Box<Reply>),
-    /// This answer, which is a normal one.
+    /// Responds, not counted as denied.
     Return(Box<Reply>),
-    /// The connection ends without an answer.
+    /// Closes the connection without a response.
     Reject,
-    /// The connection vanishes, and the client hears nothing of it.
+    /// Drops the connection without notifying the client.
     SilentDrop,
-    /// The client is sent elsewhere.
+    /// Redirects the client.
     Redirect(Box<Redirect>),
-    /// The client is asked who it is, for this realm.
+    /// Requests authentication for this realm.
     Auth {
-        /// Its name; that of the proxy, if there is none.
+        /// The realm; default: the name of the proxy.
         realm: Option<Format>,
     },
-    /// Somebody else answers.
+    /// A built-in service responds.
     Service(Service),
-    /// The rules go on when the body, or so much of it, is there, or when this time has passed.
+    /// Waits until the body, or this part of it, has arrived, or until a timeout.
     WaitForBody {
-        /// See above.
+        /// The timeout.
         time: Duration,
-        /// In bytes; 0: all of it, or as much as is kept.
+        /// Size in bytes; 0: the whole body, or as much as is buffered.
         at_least: u64,
     },
-    /// Whether a change that fails is an error: true at the beginning.
+    /// Whether a failed change is an error; default: true.
     StrictMode(bool),
-    /// A field more.
+    /// Adds a field.
     AddField(String, Format),
-    /// A field in place of those of its name.
+    /// Sets a field, and removes others of its name.
     SetField(String, Format),
-    /// Fields less.
+    /// Removes fields.
     RemoveFields(NameMatch),
-    /// New values, where the old ones match.
+    /// Replaces matching values.
     ReplaceField {
-        /// Of these fields.
+        /// The name of the fields.
         name: String,
-        /// What the old one has to match.
+        /// The regex of old values.
         pattern: Regex,
-        /// The new one.
+        /// The new value.
         value: Format,
-        /// Each of a list's members is a value (`replace-value`).
+        /// Applies to each list member (`replace-value`).
         each: bool,
     },
-    /// Another target, or part of it.
+    /// Sets the target, or a part of it.
     SetTarget(Part, Format),
-    /// The same, if the part matches.
+    /// The same if the part matches.
     ReplaceTarget(Part, Regex, Format),
-    /// Another form of the same target.
+    /// Normalizes the target.
     Normalize(Normalizer),
-    /// Another method.
+    /// Sets the method.
     SetMethod(Format),
-    /// Another status. Reasons are not sent.
+    /// Sets the status. Reason phrases are not sent.
     SetStatus(u16),
-    /// A variable's value.
+    /// Sets a variable.
     SetVariable(Box<Assignment>),
-    /// A variable less.
+    /// Removes a variable.
     UnsetVariable(Variable),
-    /// The level of this exchange's line in the log; `None`: there is no line.
+    /// Sets the log level of this exchange; `None`: no log line.
     LogLevel(Option<u8>),
-    /// A value for the log.
+    /// Captures a value for the log.
     Capture(Box<Capture>),
-    /// Where the client comes from, or went to.
+    /// Sets the client's source or destination address.
     SetAddress(Side, AddressPart, Expression),
-    /// A deadline of this exchange.
+    /// Sets a timeout of this exchange.
     Timeout(Deadline, TimeoutValue),
-    /// Once sent, the request is not sent again.
+    /// Disables retries of the request.
     NoRetry,
-    /// A field of a 103.
+    /// Adds a field to a 103 response.
     EarlyHint(String, Format),
-    /// Nothing: why is said here, for a warning.
+    /// Ignored, with the reason for a warning.
     Nothing(&'static str),
 }
 
-/// Who answers in place of a server.
+/// A built-in service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Service {
@@ -150,64 +150,64 @@ pub enum Service {
     Metrics,
 }
 
-/// A value for a variable.
+/// An assignment to a variable.
 #[derive(Clone, Debug)]
 pub struct Assignment {
-    /// Which.
+    /// The variable.
     pub variable: Variable,
-    /// What becomes its value.
+    /// The new value.
     pub value: Value,
-    /// All of these hold, or nothing is done.
+    /// All must hold.
     pub conditions: Vec<ValueCondition>,
 }
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Clone, Debug)]
 pub enum Value {
-    /// As it is, with its type (`set-var`).
+    /// An expression, with its type (`set-var`).
     Expression(Expression),
-    /// Text (`set-var-fmt`).
+    /// A text (`set-var-fmt`).
     Format(Format),
 }
 
-/// What has to be so for a variable to be set (HAProxy's manual, converter `set-var`).
+/// Condition of an assignment (HAProxy's manual, converter `set-var`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueCondition {
     /// `ifexists`, `ifset`: the variable has a value.
     Exists,
-    /// `ifnotexists`, `ifnotset`: it has none.
+    /// `ifnotexists`, `ifnotset`: the variable has no value.
     NotExists,
     /// `ifempty`: the new value is empty; numbers and addresses never are.
     Empty,
-    /// `ifnotempty`: it is not.
+    /// `ifnotempty`: the new value is not empty.
     NotEmpty,
-    /// `ifgt`: the number there is greater than the new one. True if one of them is no number.
+    /// `ifgt`: the old number is greater than the new one. True if one of them is not a number.
     Greater,
-    /// `iflt`: it is less. True if one of them is no number.
+    /// `iflt`: the old number is less than the new one. True if one of them is not a number.
     Less,
 }
 
-/// A value that is kept for the log.
+/// A value captured for the log.
 #[derive(Clone, Debug)]
 pub struct Capture {
-    /// What.
+    /// The value.
     pub value: Expression,
-    /// How many bytes of it, if it makes its own slot.
+    /// The length of a new slot.
     pub len: Option<usize>,
-    /// Where it is kept; what makes its own slot is told by [`HttpRule::take_slot`].
+    /// The slot. For a new slot, [`HttpRule::take_slot`] sets it.
     pub slot: Slot,
 }
 
-/// Whose address a rule changes.
+/// The address that a rule changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The client's (`set-src`).
+    /// The client's source address (`set-src`).
     Source,
-    /// The one that it connected to (`set-dst`).
+    /// The client's destination address (`set-dst`).
     Destination,
 }
 
-/// Which part of it.
+/// The part of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressPart {
     /// The address.
@@ -216,17 +216,17 @@ pub enum AddressPart {
     Port,
 }
 
-/// How long.
+/// The value of a timeout.
 #[derive(Clone, Debug)]
 pub enum TimeoutValue {
-    /// So long.
+    /// A constant.
     Fixed(Duration),
-    /// So many milliseconds.
+    /// An expression in milliseconds.
     Expression(Expression),
 }
 
 impl HttpRule {
-    /// What is to be told about a rule that is accepted, but does not do what it says.
+    /// The warning for an ignored rule.
     pub fn warning(&self) -> Option<&'static str> {
         match self.action {
             HttpAction::Nothing(why) => Some(why),
@@ -234,7 +234,7 @@ impl HttpRule {
         }
     }
 
-    /// If this is a capture that makes its own slot: it gets this one, and says how long it is.
+    /// For a capture that declares a slot: sets the slot, and returns its length.
     pub fn take_slot(&mut self, slot: Slot) -> Option<usize> {
         match &mut self.action {
             HttpAction::Capture(capture) => {
@@ -246,7 +246,7 @@ impl HttpRule {
         }
     }
 
-    /// The slot that a capture names, and that somebody else has to make.
+    /// The slot that a capture refers to by number.
     pub(crate) fn named_slot(&self) -> Option<Slot> {
         match &self.action {
             HttpAction::Capture(capture) if capture.len.is_none() => Some(capture.slot),
@@ -254,8 +254,7 @@ impl HttpRule {
         }
     }
 
-    /// The answer that it makes, to have its name of a section `http-errors` resolved
-    /// ([`Reply::resolve`]).
+    /// The response of the rule. Its `http-errors` section must be resolved ([`Reply::resolve`]).
     pub fn reply_mut(&mut self) -> Option<&mut Reply> {
         match &mut self.action {
             HttpAction::Deny(reply) | HttpAction::Tarpit(reply) | HttpAction::Return(reply) => {

@@ -1,33 +1,33 @@
-//! Normal forms of a target (HAProxy's manual, §4.2, `http-request normalize-uri`; RFC 3986
-//! §6.2.2). Fragments and broken escapes do not get here: they are refused when they arrive.
+//! Normalization of targets (HAProxy's manual, §4.2, `http-request normalize-uri`; RFC 3986
+//! §6.2.2). Fragments and invalid escapes do not occur: the parser rejects them.
 
 use super::part::Part;
 use crate::rules::hex::hex_digit;
 
-/// One of several normal forms.
+/// A normalizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Normalizer {
-    /// `path-merge-slashes`: one slash for several.
+    /// `path-merge-slashes`: merges consecutive slashes.
     MergeSlashes,
-    /// `path-strip-dot`: no `/./`.
+    /// `path-strip-dot`: removes `/./`.
     StripDot,
-    /// `path-strip-dotdot`: no `/../`, but at the beginning; with `full`, not there either.
+    /// `path-strip-dotdot`: resolves `/../`, except at the start; with `full` also there.
     StripDotDot {
-        /// See above.
+        /// `full`.
         full: bool,
     },
-    /// `percent-decode-unreserved`: no escapes of what needs none (RFC 3986 §2.3).
+    /// `percent-decode-unreserved`: decodes escapes of unreserved characters (RFC 3986 §2.3).
     DecodeUnreserved,
-    /// `percent-to-uppercase`: escapes in capitals.
+    /// `percent-to-uppercase`: converts escapes to upper case.
     UppercaseEscapes,
     /// `query-sort-by-name`.
     SortQuery,
-    /// `fragment-strip`, `fragment-encode`: there are none.
+    /// `fragment-strip`, `fragment-encode`: targets have no fragments.
     Fragment,
 }
 
 impl Normalizer {
-    /// Which part it reads, and that part of a path and its query with the question mark.
+    /// The part that it changes, and its text; a query includes the question mark.
     pub(super) fn reads<'t>(self, path: &'t [u8], query: &'t [u8]) -> (Part, &'t [u8]) {
         match self {
             Self::SortQuery => (Part::Query, query.strip_prefix(b"?").unwrap_or_default()),
@@ -36,7 +36,7 @@ impl Normalizer {
     }
 }
 
-/// The normal form of a part.
+/// Normalizes a part.
 pub(super) fn normalized(normalizer: Normalizer, old: &[u8]) -> Vec<u8> {
     match normalizer {
         Normalizer::MergeSlashes => merge_slashes(old),

@@ -1,4 +1,4 @@
-//! Reading a rule's words.
+//! Parsing of HTTP rules.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::rules::reply::{self, Reply, ReplyKind};
 use crate::rules::subject::Variable;
 use crate::rules::words::{Fault, Word, Words};
 
-/// What is left of a line: a condition, or nothing.
+/// The end of a line: a condition, or nothing.
 pub(crate) fn condition(
     words: &mut Words<'_>,
     context: &Context<'_>,
@@ -35,7 +35,7 @@ fn is_condition(words: &Words<'_>) -> bool {
     words.peek().is_some_and(|word| matches!(&word.text[..], "if" | "unless"))
 }
 
-/// A name with its parenthesis, and what stands in it.
+/// A name with its parenthesis, and the text in it.
 pub(crate) fn split(text: &str) -> (&str, Option<&str>) {
     match text.find('(') {
         None => (text, None),
@@ -46,7 +46,7 @@ pub(crate) fn split(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// A line that is being read.
+/// The line being parsed.
 #[derive(Debug)]
 pub(super) struct Line<'l, 'w> {
     pub(super) words: &'l mut Words<'w>,
@@ -88,7 +88,7 @@ impl Line<'_, '_> {
         self.redirect_to(Self::format).map(HttpAction::Redirect)
     }
 
-    /// A redirection, whose place is read by `place`.
+    /// A redirect whose location is parsed by `place`.
     pub(super) fn redirect_to(
         &mut self,
         place: fn(&mut Self) -> Result<Format, Fault>,
@@ -122,7 +122,7 @@ impl Line<'_, '_> {
                 }
             }
         }
-        let what = "'location', 'prefix' or 'scheme' has to say whither";
+        let what = "redirect needs one of 'location', 'prefix', 'scheme'";
         redirect.to = to.ok_or_else(|| Fault::new(begin, what))?;
         Ok(Box::new(redirect))
     }
@@ -131,7 +131,10 @@ impl Line<'_, '_> {
         let word = self.words.expect("a status")?;
         let status = word.text.parse().ok();
         status.filter(|status| matches!(status, 301 | 302 | 303 | 307 | 308)).ok_or_else(|| {
-            let message = format!("'{}' is none of 301, 302, 303, 307 and 308", word.text);
+            let message = format!(
+                "unsupported redirect code '{}', expected 301, 302, 303, 307 or 308",
+                word.text
+            );
             Fault::new(word.column, message)
         })
     }
@@ -139,7 +142,7 @@ impl Line<'_, '_> {
     fn cookie(&mut self, attributes: &str) -> Result<String, Fault> {
         let word = self.words.expect("a cookie")?;
         if word.text.is_empty() || !word.text.bytes().all(is_cookie_byte) {
-            let message = format!("'{}' cannot be a cookie: name=value", word.text);
+            let message = format!("invalid cookie '{}', expected name=value", word.text);
             return Err(Fault::new(word.column, message));
         }
         Ok(format!("{}; {attributes}", word.text))
@@ -172,7 +175,7 @@ fn regex(words: &mut Words<'_>) -> Result<Regex, Fault> {
     Regex::new(&word.text, false).map_err(|message| Fault::new(word.column, message))
 }
 
-/// A variable, and what stands behind a comma: conditions.
+/// A variable, and conditions after a comma.
 pub(crate) fn variable(text: &str, column: u32) -> Result<(Variable, Vec<ValueCondition>), Fault> {
     let mut parts = text.split(',').map(str::trim);
     let name = parts.next().unwrap_or_default();
@@ -250,7 +253,8 @@ pub(super) fn del_header(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
             NameMatch::Pattern(pattern.map_err(|message| Fault::new(word.column, message))?)
         }
         other => {
-            let message = format!("'{other}' is none of str, beg, end, sub and reg");
+            let message =
+                format!("unknown match method '{other}', expected one of str, beg, end, sub, reg");
             return Err(Fault::new(method.column, message));
         }
     }))
@@ -260,7 +264,7 @@ pub(super) fn log_level(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
     level(line.words).map(HttpAction::LogLevel)
 }
 
-/// A level of syslog; `silent` is none.
+/// A syslog level; `silent` is none.
 pub(crate) fn level(words: &mut Words<'_>) -> Result<Option<u8>, Fault> {
     let word = words.expect("a level")?;
     if word.text == "silent" {
@@ -289,8 +293,8 @@ pub(super) fn capture(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
         "id" => Capture { value, len: None, slot: slot(number) },
         _ => {
             let message = match line.set {
-                RuleSet::Request => "'len' and a length, or 'id' and a slot, have to follow",
-                _ => "'id' and a slot have to follow",
+                RuleSet::Request => "expected 'len <length>' or 'id <slot>'",
+                _ => "expected 'id <slot>'",
             };
             return Err(Fault::new(word.column, message));
         }
@@ -303,21 +307,26 @@ pub(super) fn mark(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
     Ok(HttpAction::Nothing(NO_MARK))
 }
 
-/// A number of 32 bits, which may be hexadecimal: `0x1f`.
+/// A number of 32 bits, decimal or hexadecimal: `0x1f`.
 pub(crate) fn mark_number(words: &mut Words<'_>) -> Result<u32, Fault> {
     let word = words.expect("a number")?;
     let number = match word.text.strip_prefix("0x") {
         Some(digits) => u32::from_str_radix(digits, 16),
         None => word.text.parse(),
     };
-    number.map_err(|_| Fault::new(word.column, format!("'{}' is no number: 5, 0x1f", word.text)))
+    number.map_err(|_| {
+        Fault::new(
+            word.column,
+            format!("invalid number '{}', expected for example 5 or 0x1f", word.text),
+        )
+    })
 }
 
 pub(crate) fn number<T: std::str::FromStr>(words: &mut Words<'_>) -> Result<T, Fault> {
     let word = words.expect("a number")?;
-    word.text.parse().map_err(|_| {
-        Fault::new(word.column, format!("'{}' is no number that can stand here", word.text))
-    })
+    word.text
+        .parse()
+        .map_err(|_| Fault::new(word.column, format!("invalid number '{}'", word.text)))
 }
 
 pub(super) fn strict_mode(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
@@ -325,12 +334,12 @@ pub(super) fn strict_mode(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> 
     match &word.text[..] {
         "on" => Ok(HttpAction::StrictMode(true)),
         "off" => Ok(HttpAction::StrictMode(false)),
-        other => Err(Fault::new(word.column, format!("'{other}' is neither 'on' nor 'off'"))),
+        other => Err(Fault::new(word.column, format!("expected 'on' or 'off', not '{other}'"))),
     }
 }
 
 pub(super) fn normalize(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
-    let word = line.words.expect("a normal form")?;
+    let word = line.words.expect("a normalizer")?;
     Ok(HttpAction::Normalize(match &word.text[..] {
         "path-merge-slashes" => Normalizer::MergeSlashes,
         "path-strip-dot" => Normalizer::StripDot,
@@ -346,7 +355,7 @@ pub(super) fn normalize(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
         "query-sort-by-name" => Normalizer::SortQuery,
         "fragment-strip" | "fragment-encode" => Normalizer::Fragment,
         other => {
-            let message = nearest::unknown("normal form", other, NORMALIZERS.into_iter());
+            let message = nearest::unknown("normalizer", other, NORMALIZERS.into_iter());
             return Err(Fault::unknown(word.column, message));
         }
     }))
@@ -357,7 +366,7 @@ pub(super) fn use_service(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> 
     match &word.text[..] {
         "prometheus-exporter" => Ok(HttpAction::Service(Service::Metrics)),
         other => {
-            let message = format!("there is no service '{other}', but 'prometheus-exporter'");
+            let message = format!("unknown service '{other}', expected 'prometheus-exporter'");
             Err(Fault::unknown(word.column, message))
         }
     }
@@ -371,13 +380,13 @@ pub(super) fn wait_for_body(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault
             "time" => time = Some(duration(line.words)?),
             "at-least" => at_least = size(line.words)?,
             other => {
-                let message = format!("'{other}' is neither 'time' nor 'at-least'");
+                let message = format!("expected 'time' or 'at-least', not '{other}'");
                 return Err(Fault::unknown(word.column, message));
             }
         }
     }
     let column = line.name.column;
-    let time = time.ok_or_else(|| Fault::new(column, "'time' has to say for how long"))?;
+    let time = time.ok_or_else(|| Fault::new(column, "missing 'time'"))?;
     Ok(HttpAction::WaitForBody { time, at_least })
 }
 
@@ -387,7 +396,7 @@ pub(super) fn set_timeout(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> 
         "server" => Deadline::Server,
         "tunnel" => Deadline::Tunnel,
         other => {
-            let message = format!("'{other}' is neither 'server' nor 'tunnel'");
+            let message = format!("expected 'server' or 'tunnel', not '{other}'");
             return Err(Fault::new(word.column, message));
         }
     };
@@ -403,29 +412,35 @@ fn is_digit(c: char) -> bool {
     c.is_ascii_digit()
 }
 
-/// A time (HAProxy's manual, §2.5): milliseconds, or what the unit behind it says.
+/// A time (HAProxy's manual, §2.5): milliseconds without a unit.
 fn duration(words: &mut Words<'_>) -> Result<Duration, Fault> {
     let word = words.expect("a time")?;
     let units = [("us", 1), ("ms", 1_000), ("", 1_000), ("s", SECOND), ("m", 60 * SECOND)];
     let longer = [("h", 3_600 * SECOND), ("d", 24 * 3_600 * SECOND)];
     let micros = scaled(&word.text, units.into_iter().chain(longer));
     micros.map(Duration::from_micros).ok_or_else(|| {
-        let message = format!("'{}' is no time: a number and us, ms, s, m, h or d", word.text);
+        let message = format!(
+            "invalid time '{}': expected a number with an optional unit (us, ms, s, m, h, d)",
+            word.text
+        );
         Fault::new(word.column, message)
     })
 }
 
-/// A size (HAProxy's manual, §2.5): bytes, or what the unit behind it says.
+/// A size (HAProxy's manual, §2.5): bytes without a unit.
 fn size(words: &mut Words<'_>) -> Result<u64, Fault> {
     let word = words.expect("a size")?;
     let units = [("", 1), ("k", 1 << 10), ("m", 1 << 20), ("g", 1 << 30)];
     scaled(&word.text.to_ascii_lowercase(), units.into_iter()).ok_or_else(|| {
-        let message = format!("'{}' is no size: a number, and k, m or g", word.text);
+        let message = format!(
+            "invalid size '{}': expected a number with an optional unit (k, m, g)",
+            word.text
+        );
         Fault::new(word.column, message)
     })
 }
 
-/// A number times its unit.
+/// A number multiplied by its unit.
 fn scaled(text: &str, mut units: impl Iterator<Item = (&'static str, u64)>) -> Option<u64> {
     let end = text.find(|c| !is_digit(c)).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
@@ -433,7 +448,7 @@ fn scaled(text: &str, mut units: impl Iterator<Item = (&'static str, u64)>) -> O
     number.parse::<u64>().ok()?.checked_mul(factor)
 }
 
-/// A byte of a cookie's name or value (RFC 6265 §4.1.1), or the sign between them.
+/// A byte of a cookie's name or value (RFC 6265 §4.1.1), or `=`.
 fn is_cookie_byte(byte: u8) -> bool {
     byte.is_ascii_graphic() && !matches!(byte, b';' | b'"' | b'\\')
 }
@@ -441,7 +456,7 @@ fn is_cookie_byte(byte: u8) -> bool {
 /// Microseconds.
 const SECOND: u64 = 1_000_000;
 
-/// RFC 5424 §6.2.1, from 0, as HAProxy writes them.
+/// Levels of RFC 5424 §6.2.1, from 0, with HAProxy's names.
 const LEVELS: [&str; 8] = ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
 
 const CONDITIONS: [(&str, ValueCondition); 8] = [

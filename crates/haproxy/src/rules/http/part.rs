@@ -1,6 +1,6 @@
 //! A part of a target.
 
-/// Which part of a target (RFC 9112 §3.2).
+/// A part of a target (RFC 9112 §3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// The path, without the query.

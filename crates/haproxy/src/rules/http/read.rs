@@ -1,4 +1,4 @@
-//! Reading a rule: its action, and its condition.
+//! Parsing of rules: action and condition.
 
 use super::parse::{Line, condition, split};
 use super::table::{ACTIONS, ActionRow, Parse};
@@ -9,11 +9,10 @@ use crate::rules::nearest;
 use crate::rules::words::{Fault, Word, Words};
 
 impl HttpRule {
-    /// From the words behind `http-request` and its like: an action, its arguments, and a
-    /// condition.
+    /// Parses the words after `http-request` and so on: an action, its arguments, and a condition.
     ///
     /// # Errors
-    /// The action is not known or not there, its arguments are wrong, or the condition is.
+    /// The action is unknown or unsupported, or an argument or the condition is invalid.
     pub fn parse(
         words: &mut Words<'_>,
         set: RuleSet,
@@ -38,8 +37,8 @@ impl HttpRule {
         Ok(Self { action, condition: condition(words, context)? })
     }
 
-    /// From the words behind `redirect`: as `http-request redirect`, but what they say is not a
-    /// format: `%` is itself. These rules come behind all of `http-request`.
+    /// Parses the words after `redirect`, as for `http-request redirect`, except that its location
+    /// is not a format: `%` is literal. These rules follow all of `http-request`.
     ///
     /// # Errors
     /// As [`HttpRule::parse`].
@@ -56,7 +55,7 @@ impl HttpRule {
     }
 }
 
-/// The row of an action, and what stands in its parentheses.
+/// The row of an action, and its argument in parentheses.
 fn find(word: &Word, set: RuleSet) -> Result<(&'static ActionRow, Option<&str>), Fault> {
     let (name, argument) = split(&word.text);
     let Some(row) = ACTIONS.iter().find(|row| row.name == name) else {
@@ -64,7 +63,7 @@ fn find(word: &Word, set: RuleSet) -> Result<(&'static ActionRow, Option<&str>),
         return Err(Fault::unknown(word.column, nearest::unknown("action", name, known)));
     };
     if !row.sets.contains(&set) {
-        let message = format!("'{}' cannot stand here, but in {}", word.text, places(row));
+        let message = format!("'{}' is not allowed here, only in {}", word.text, places(row));
         return Err(Fault::unknown(word.column, message));
     }
     Ok((row, argument))

@@ -1,4 +1,4 @@
-//! Sending a client elsewhere (HAProxy's manual, §4.2, `redirect`).
+//! Redirects (HAProxy's manual, §4.2, `redirect`).
 
 use super::verdict::Refused;
 use crate::rules::exchange::Exchange;
@@ -6,39 +6,39 @@ use crate::rules::format::Format;
 use crate::rules::head::{RequestHead, ResponseHead};
 use crate::rules::target::path_of;
 
-/// Where a client is sent, and how.
+/// A redirect.
 #[derive(Clone, Debug)]
 pub struct Redirect {
-    /// Whither.
+    /// The location.
     pub to: RedirectTo,
     /// 301, 302, 303, 307 or 308.
     pub status: u16,
-    /// Without the query of the request.
+    /// Drops the query of the request.
     pub drop_query: bool,
-    /// A location that ends without a slash gets one.
+    /// Appends a slash to a location without one at its end.
     pub append_slash: bool,
-    /// An empty location makes no redirection.
+    /// No redirect if the location is empty.
     pub ignore_empty: bool,
     /// The value of a `Set-Cookie`.
     pub cookie: Option<String>,
-    /// It was written as `redirect` and not as `http-request redirect`: an `allow` before it does
-    /// not keep it from being looked at.
+    /// Written as the keyword `redirect`, not as `http-request redirect`: an earlier `allow` does
+    /// not skip it.
     pub is_keyword: bool,
 }
 
-/// What a location is made of.
+/// How the location is built.
 #[derive(Clone, Debug)]
 pub enum RedirectTo {
-    /// This, as it is.
+    /// The format alone.
     Location(Format),
-    /// This, and then the path; `/` alone is nothing.
+    /// The format, followed by the path; `/` counts as empty.
     Prefix(Format),
-    /// This scheme, the host and the path.
+    /// The format as the scheme, followed by host and path.
     Scheme(Format),
 }
 
 impl Redirect {
-    /// The head of the answer; `None` if there is nowhere to go to.
+    /// The head of the response; `None` if there is no location.
     pub(super) fn head(&self, exchange: &dyn Exchange) -> Result<Option<ResponseHead>, Refused> {
         let request = exchange.request().ok_or(Refused)?;
         let mut location = Vec::new();
@@ -84,7 +84,7 @@ impl Redirect {
         let mut push =
             |name, value: &[u8]| head.fields.push(name, value.trim_ascii()).map_err(|_| Refused);
         push("location", location)?;
-        // Whoever keeps these would go on sending clients there when the rule is long gone.
+        // Caches would keep redirecting clients after the rule is gone.
         if matches!(self.status, 302 | 303 | 307) {
             push("cache-control", b"no-cache")?;
         }

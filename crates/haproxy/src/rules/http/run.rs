@@ -1,15 +1,15 @@
-//! Going through the rules of a set.
+//! Evaluation of rule sets.
 
 use super::verdict::{Refused, Verdict};
 use super::{HttpAction, HttpRule, act};
 use crate::rules::exchange::Exchange;
 
-/// How far a set of rules has been gone through.
+/// Position in a rule set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     next: usize,
     strict: bool,
-    allowed: bool, // by a rule before: no other is looked at, but those of the keyword `redirect`
+    allowed: bool, // by an earlier rule: only 'redirect' keywords are still evaluated
 }
 
 impl Default for Progress {
@@ -18,7 +18,7 @@ impl Default for Progress {
     }
 }
 
-/// Goes through rules from where `progress` says, until one of them decides or waits.
+/// Evaluates rules from `progress` on until one of them decides or waits.
 pub fn run<'a>(
     rules: &'a [HttpRule],
     progress: &mut Progress,

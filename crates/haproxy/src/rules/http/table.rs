@@ -1,4 +1,4 @@
-//! What there is to do, in one table.
+//! The table of actions.
 
 use super::parse::{self, Line};
 use super::reasons::{
@@ -8,27 +8,27 @@ use super::reasons::{
 use super::{AddressPart, HttpAction, Part, RuleSet, Side};
 use crate::rules::words::Fault;
 
-/// An action, as it is written.
+/// The row of an action.
 #[derive(Debug)]
 pub struct ActionRow {
-    /// Its name; what ends with `(` has an argument that `)` ends.
+    /// Its name; with a trailing `(`, an argument and `)` follow.
     pub name: &'static str,
-    /// Where it may stand.
+    /// The rule sets that allow it.
     pub sets: &'static [RuleSet],
-    /// What it does.
+    /// Its description.
     pub about: &'static str,
     pub(super) parse: Parse,
 }
 
-/// How the words behind a name are read.
+/// How its arguments are parsed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Parse {
     By(fn(&mut Line<'_, '_>) -> Result<HttpAction, Fault>),
-    /// The same action, whatever follows.
+    /// No arguments.
     Plain(fn() -> HttpAction),
-    /// It is not there: this is why.
+    /// Not supported, with the reason.
     Missing(&'static str),
-    /// It is read, with so many words behind it, and does nothing: this is why.
+    /// Parsed, with this number of arguments, and ignored, with the reason.
     Nothing(usize, &'static str),
 }
 use Parse::{By, Missing, Nothing, Plain};
@@ -50,97 +50,112 @@ const fn row(
 
 /// All actions of `http-request`, `http-response` and `http-after-response`.
 pub const ACTIONS: &[ActionRow] = &[
-    row("add-header", ALL, By(|it| it.field(HttpAction::AddField)), "adds a field"),
-    row("allow", ALL, Plain(|| HttpAction::Allow), "looks at no further rule of this section"),
-    row("auth", REQUEST, By(parse::auth), "asks the client for a name and a password"),
-    row("capture", ALL, By(parse::capture), "keeps a value for the log"),
-    row("del-header", ALL, By(parse::del_header), "removes fields by name"),
-    row("deny", BOTH, By(parse::deny), "answers 403, 502, or as it says"),
-    row("disable-l7-retry", REQUEST, Plain(|| HttpAction::NoRetry), "never sends a request again"),
+    row("add-header", ALL, By(|it| it.field(HttpAction::AddField)), "adds a header field"),
+    row("allow", ALL, Plain(|| HttpAction::Allow), "ends this rule set"),
+    row("auth", REQUEST, By(parse::auth), "requests authentication"),
+    row("capture", ALL, By(parse::capture), "captures a value for the log"),
+    row("del-header", ALL, By(parse::del_header), "removes header fields by name"),
+    row(
+        "deny",
+        BOTH,
+        By(parse::deny),
+        "responds with 403 (request), 502 (response) or a given response",
+    ),
+    row("disable-l7-retry", REQUEST, Plain(|| HttpAction::NoRetry), "disables retries"),
     row(
         "early-hint",
         REQUEST,
         By(|it| it.field(HttpAction::EarlyHint)),
-        "sends a 103 with a field",
+        "adds a field to a 103 (Early Hints) response",
     ),
-    row("normalize-uri", REQUEST, By(parse::normalize), "puts the target into a normal form"),
-    row("redirect", BOTH, By(|it| it.redirect()), "sends the client elsewhere"),
+    row("normalize-uri", REQUEST, By(parse::normalize), "normalizes the target"),
+    row("redirect", BOTH, By(|it| it.redirect()), "redirects the client"),
     row("reject", REQUEST, Plain(|| HttpAction::Reject), "closes the connection"),
-    row("replace-header", ALL, By(|it| it.replace_field(false)), "changes values that match"),
+    row(
+        "replace-header",
+        ALL,
+        By(|it| it.replace_field(false)),
+        "replaces field values that match",
+    ),
     row(
         "replace-path",
         REQUEST,
         By(|it| it.replace_target(Part::Path)),
-        "changes a path that matches",
+        "replaces a path that matches",
     ),
     row(
         "replace-pathq",
         REQUEST,
         By(|it| it.replace_target(Part::PathAndQuery)),
-        "changes a path and query that match",
+        "replaces a path with query that matches",
     ),
     row(
         "replace-uri",
         REQUEST,
         By(|it| it.replace_target(Part::Whole)),
-        "changes a target that matches",
+        "replaces a target that matches",
     ),
-    row(
-        "replace-value",
-        ALL,
-        By(|it| it.replace_field(true)),
-        "changes members of lists that match",
-    ),
+    row("replace-value", ALL, By(|it| it.replace_field(true)), "replaces list members that match"),
     row("return", BOTH, By(parse::return_), "answers"),
     row(
         "set-dst",
         REQUEST,
         By(|it| it.address(Side::Destination, AddressPart::Address)),
-        "changes what `dst` is",
+        "sets `dst`",
     ),
     row(
         "set-dst-port",
         REQUEST,
         By(|it| it.address(Side::Destination, AddressPart::Port)),
-        "changes what `dst_port` is",
+        "sets `dst_port`",
     ),
-    row("set-header", ALL, By(|it| it.field(HttpAction::SetField)), "sets a field"),
-    row("set-log-level", BOTH, By(parse::log_level), "changes the level of the log's line"),
-    row("set-method", REQUEST, By(parse::set_method), "changes the method"),
-    row("set-path", REQUEST, By(|it| it.set_target(Part::Path)), "changes the path"),
-    row("set-pathq", REQUEST, By(|it| it.set_target(Part::PathAndQuery)), "changes path and query"),
-    row("set-query", REQUEST, By(|it| it.set_target(Part::Query)), "changes the query"),
+    row("set-header", ALL, By(|it| it.field(HttpAction::SetField)), "sets a header field"),
+    row("set-log-level", BOTH, By(parse::log_level), "sets the log level"),
+    row("set-method", REQUEST, By(parse::set_method), "sets the method"),
+    row("set-path", REQUEST, By(|it| it.set_target(Part::Path)), "sets the path"),
     row(
-        "set-src",
+        "set-pathq",
         REQUEST,
-        By(|it| it.address(Side::Source, AddressPart::Address)),
-        "changes what `src` is",
+        By(|it| it.set_target(Part::PathAndQuery)),
+        "sets the path and query",
     ),
+    row("set-query", REQUEST, By(|it| it.set_target(Part::Query)), "sets the query"),
+    row("set-src", REQUEST, By(|it| it.address(Side::Source, AddressPart::Address)), "sets `src`"),
     row(
         "set-src-port",
         REQUEST,
         By(|it| it.address(Side::Source, AddressPart::Port)),
-        "changes what `src_port` is",
+        "sets `src_port`",
     ),
-    row("set-status", RESPONSES, By(parse::set_status), "changes the status"),
-    row("set-timeout", REQUEST, By(parse::set_timeout), "changes a timeout of this exchange"),
-    row("set-uri", REQUEST, By(|it| it.set_target(Part::Whole)), "changes the target"),
-    row("set-var(", ALL, By(parse::set_var), "sets a variable to a value"),
-    row("set-var-fmt(", ALL, By(parse::set_var_fmt), "sets a variable to text"),
-    row("silent-drop", BOTH, Plain(|| HttpAction::SilentDrop), "forgets the connection"),
-    row("strict-mode", ALL, By(parse::strict_mode), "says if a change that fails is an error"),
-    row("tarpit", REQUEST, By(parse::tarpit), "answers 500, or as it says, but late"),
+    row("set-status", RESPONSES, By(parse::set_status), "sets the status"),
+    row("set-timeout", REQUEST, By(parse::set_timeout), "sets a timeout of this exchange"),
+    row("set-uri", REQUEST, By(|it| it.set_target(Part::Whole)), "sets the target"),
+    row("set-var(", ALL, By(parse::set_var), "sets a variable"),
+    row("set-var-fmt(", ALL, By(parse::set_var_fmt), "sets a variable from a format"),
+    row(
+        "silent-drop",
+        BOTH,
+        Plain(|| HttpAction::SilentDrop),
+        "drops the connection without notifying the client",
+    ),
+    row("strict-mode", ALL, By(parse::strict_mode), "sets whether a failed change is an error"),
+    row(
+        "tarpit",
+        REQUEST,
+        By(parse::tarpit),
+        "responds with 500 or a given response after 'timeout tarpit'",
+    ),
     row("unset-var(", ALL, By(parse::unset_var), "removes a variable"),
-    row("use-service", REQUEST, By(parse::use_service), "lets a service answer"),
-    row("wait-for-body", REQUEST, By(parse::wait_for_body), "waits for the body, or part of it"),
-    row("set-mark", BOTH, By(parse::mark), "nothing: packets are not marked"),
-    row("set-nice", BOTH, Nothing(1, NO_NICE), "nothing: all exchanges are equal"),
-    row("set-tos", BOTH, By(parse::mark), "nothing: packets are not marked"),
+    row("use-service", REQUEST, By(parse::use_service), "responds by a built-in service"),
+    row("wait-for-body", REQUEST, By(parse::wait_for_body), "waits for the body or a part of it"),
+    row("set-mark", BOTH, By(parse::mark), "no effect: packets are not marked"),
+    row("set-nice", BOTH, Nothing(1, NO_NICE), "no effect: all exchanges have the same priority"),
+    row("set-tos", BOTH, By(parse::mark), "no effect: packets are not marked"),
     row(
         "wait-for-handshake",
         REQUEST,
         Nothing(0, NO_EARLY_DATA),
-        "nothing: it has always happened",
+        "no effect: handshakes are always complete",
     ),
     row("set-priority-class", REQUEST, Missing(NO_PRIORITY), NOT_THERE),
     row("set-priority-offset", REQUEST, Missing(NO_PRIORITY), NOT_THERE),
@@ -148,8 +163,8 @@ pub const ACTIONS: &[ActionRow] = &[
     row("del-acl(", BOTH, Missing(NO_CHANGES), NOT_THERE),
     row("set-map(", BOTH, Missing(NO_CHANGES), NOT_THERE),
     row("del-map(", BOTH, Missing(NO_CHANGES), NOT_THERE),
-    row("cache-use", REQUEST, Nothing(1, NO_CACHE), "nothing: nothing is cached"),
-    row("cache-store", RESPONSE, Nothing(1, NO_CACHE), "nothing: nothing is cached"),
+    row("cache-use", REQUEST, Nothing(1, NO_CACHE), "no effect: caching is not supported"),
+    row("cache-store", RESPONSE, Nothing(1, NO_CACHE), "no effect: caching is not supported"),
     row("do-resolve(", REQUEST, Missing(NO_RESOLVERS), NOT_THERE),
     row("send-spoe-group", BOTH, Missing(NO_AGENTS), NOT_THERE),
     row("sc-inc-gpc(", BOTH, Missing(NO_TABLES), NOT_THERE),

@@ -1,4 +1,4 @@
-//! Rules that change what a request asks for.
+//! Actions on the request target.
 
 use super::normalize::{Normalizer, normalized};
 use super::part::Part;
@@ -8,14 +8,14 @@ use crate::rules::format::Format;
 use crate::rules::regex::Regex;
 use crate::rules::target::{authority_of, path_of};
 
-/// Puts what a format says in place of a part.
+/// Sets a part.
 pub(super) fn set(part: Part, value: &Format, exchange: &mut dyn Exchange) -> Result<(), Refused> {
     let mut new = Vec::new();
     value.render(exchange, &mut new);
     put(part, &new, exchange)
 }
 
-/// Puts what a format says in place of a part that matches.
+/// Replaces a part that matches.
 pub(super) fn replace(
     part: Part,
     pattern: &Regex,
@@ -36,7 +36,7 @@ pub(super) fn replace(
     put(part, &new, exchange)
 }
 
-/// Puts a target into its normal form.
+/// Normalizes a target.
 pub(super) fn normalize(
     normalizer: Normalizer,
     exchange: &mut dyn Exchange,
@@ -48,11 +48,12 @@ pub(super) fn normalize(
     put(part, &new, exchange)
 }
 
-/// Gives the request another method.
+/// Sets the method.
 pub(super) fn set_method(value: &Format, exchange: &mut dyn Exchange) -> Result<(), Refused> {
     let mut new = Vec::new();
     value.render(exchange, &mut new);
-    // What is tunnelled by CONNECT cannot become a message, nor the other way round.
+    // CONNECT cannot be changed to another method, nor another method to CONNECT: one starts a
+    // tunnel, the other is a message.
     let is_connect = |method: &[u8]| method == b"CONNECT";
     let request = exchange.request_mut().ok_or(Refused)?;
     let same_kind = is_connect(&new) == is_connect(&request.method);
@@ -73,7 +74,8 @@ fn put(part: Part, new: &[u8], exchange: &mut dyn Exchange) -> Result<(), Refuse
     }
     let host = authority_of(&target).map(|place| target[place].to_vec());
     request.target = target;
-    // One request goes to one host: whoever gets it may look at either (RFC 9112 §3.2.2).
+    // Keeps the host of an absolute target equal to the Host field: servers may use either (RFC
+    // 9112 §3.2.2).
     if part == Part::Whole
         && let Some(host) = host
     {
@@ -82,8 +84,7 @@ fn put(part: Part, new: &[u8], exchange: &mut dyn Exchange) -> Result<(), Refuse
     Ok(())
 }
 
-/// A field was changed: if it is the host of a request whose target names one, too, that one
-/// becomes the same.
+/// After a change of the Host field, updates the host of an absolute target.
 pub(super) fn follow_host(name: &str, exchange: &mut dyn Exchange) -> Result<(), Refused> {
     if !name.eq_ignore_ascii_case("host") || exchange.response().is_some() {
         return Ok(());

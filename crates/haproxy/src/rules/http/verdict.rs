@@ -7,45 +7,45 @@ use crate::rules::format::Format;
 use crate::rules::head::ResponseHead;
 use crate::rules::reply::Reply;
 
-/// What came of a set of rules.
+/// The result of a rule set.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Verdict<'a> {
-    /// All rules have been looked at.
+    /// All rules were evaluated.
     Continue,
-    /// `allow`: the same, as no further rule of this set is looked at.
+    /// `allow`: as `Continue`, but the rest of the set was skipped.
     Allow,
-    /// This answer, which counts as a denial.
+    /// Send this response, counted as denied.
     Deny(&'a Reply),
-    /// The same, after `timeout tarpit`.
+    /// The same after `timeout tarpit`.
     Tarpit(&'a Reply),
-    /// This answer, which is a normal one.
+    /// Send this response, not counted as denied.
     Return(&'a Reply),
-    /// This answer, without a body.
+    /// Send this response without a body.
     Redirect(Box<ResponseHead>),
-    /// The client is asked who it is: [`Reply::challenge`] makes the answer. Without a realm, it
-    /// is the name of the proxy.
+    /// Request authentication: [`Reply::challenge`] builds the response. The default realm is the
+    /// name of the proxy.
     Auth(Option<&'a Format>),
-    /// Somebody else answers.
+    /// A built-in service responds.
     Service(Service),
-    /// The connection ends without an answer.
+    /// Close the connection without a response.
     Reject,
-    /// The connection vanishes, and the client hears nothing of it.
+    /// Drop the connection without notifying the client.
     SilentDrop,
     /// [`run`](super::run) is to be called again, with the same progress, when so many bytes of the body are
     /// there (0: all of it), or as many as are kept, or when this time has passed; at once, if it
     /// is so already.
     WaitForBody {
-        /// See above.
+        /// `bc_src_port`: local port of the server connection.
         time: Duration,
-        /// In bytes.
+        /// Size in bytes.
         at_least: u64,
     },
-    /// A change could not be made, and the rules say that it has to be (`strict-mode`): this
-    /// exchange fails, with status 500. The rule is this one of the set, from 0.
+    /// A change failed in `strict-mode`: the exchange fails with status 500. The index of the rule,
+    /// from 0.
     Failed(usize),
 }
 
-/// A change could not be made: what it would have made is not what HTTP allows there.
+/// A change failed: HTTP does not allow its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Refused;

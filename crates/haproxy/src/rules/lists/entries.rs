@@ -1,20 +1,20 @@
-//! Entries of a list, as they are written, in versions.
+//! Entries of a list, by version.
 
 use super::Which;
 
-/// A version of a list. One counts; later ones may be in preparation.
+/// A version of a list. One is current; later ones may be in preparation.
 pub type Version = u32;
 
-/// An entry, as it is written.
+/// An entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its number among all that the list has had, from 1.
+    /// Its number in the history of the list, from 1.
     pub number: u64,
-    /// The line of the file that it was read from.
+    /// The line of its file.
     pub(crate) line: Option<usize>,
-    /// What values are compared with.
+    /// The key that values are compared with.
     pub key: Box<[u8]>,
-    /// What a map makes of them; empty in other lists.
+    /// The value of a map; empty in other lists.
     pub value: Box<[u8]>,
     version: Version,
 }
@@ -23,13 +23,13 @@ pub struct Entry {
 #[derive(Debug, Default)]
 pub(super) struct Entries {
     all: Vec<Entry>,
-    last: u64, // number that was given to an entry
+    last: u64, // the last assigned number
     current: Version,
     latest: Version,
 }
 
 impl Entries {
-    /// Adds an entry that a file has in this line.
+    /// Adds an entry from a line of a file.
     pub(super) fn push(&mut self, line: Option<usize>, key: &[u8], value: &[u8]) {
         self.last += 1;
         let (number, version) = (self.last, self.current);
@@ -46,12 +46,12 @@ impl Entries {
         self.all.len()
     }
 
-    /// The version that counts, and the latest.
+    /// The current version, and the latest one.
     pub(super) fn versions(&self) -> (Version, Version) {
         (self.current, self.latest)
     }
 
-    /// The version that is meant: the one that counts, if nothing is said.
+    /// This version; the current one if it is `None`.
     pub(super) fn version(&self, said: Option<Version>) -> Option<Version> {
         let version = said.unwrap_or(self.current);
         (self.current..=self.latest).contains(&version).then_some(version)
@@ -62,7 +62,7 @@ impl Entries {
         self.all.iter().filter(|entry| entry.version == version).cloned().collect()
     }
 
-    /// The key of the entries that are meant, if there are any in the version that counts.
+    /// The key of the selected entries of the current version, if there are any.
     pub(super) fn key(&self, which: Which<'_>) -> Option<Box<[u8]>> {
         self.all.iter().find(|entry| self.is_meant(entry, which)).map(|entry| entry.key.clone())
     }
@@ -74,7 +74,7 @@ impl Entries {
         }
     }
 
-    /// False: there was none.
+    /// False if there was none.
     pub(super) fn remove(&mut self, which: Which<'_>) -> bool {
         let (before, current) = (self.all.len(), self.current);
         self.all.retain(|entry| !entry.is(current, which));
@@ -90,7 +90,7 @@ impl Entries {
         self.latest
     }
 
-    /// False: there is no such version in preparation.
+    /// False if no such version is in preparation.
     pub(super) fn commit(&mut self, version: Version) -> bool {
         if version <= self.current || version > self.latest {
             return false;

@@ -1,4 +1,4 @@
-//! What a configuration refers to, while it is read.
+//! Files of a configuration, read while it is parsed.
 
 use std::env;
 use std::fmt;
@@ -6,20 +6,20 @@ use std::io;
 
 use super::Lists;
 
-/// Reads what a configuration refers to, while it is read itself.
+/// Reads files of a configuration while it is parsed.
 pub trait Files: fmt::Debug {
-    /// The bytes of the file with this name.
+    /// The contents of a file.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The file cannot be read.
     fn read(&self, path: &str) -> io::Result<Vec<u8>>;
 
-    /// Where lists are kept that an operator may change; nowhere, if nothing is said.
+    /// The store of lists that can be changed at run time; by default a temporary one.
     fn lists(&self) -> Lists {
         Lists::default()
     }
 
-    /// Where what is compiled stands: the file of the configuration, and the line.
+    /// The current configuration file and line.
     fn place(&self) -> (String, u32) {
         Default::default()
     }
@@ -30,12 +30,12 @@ pub trait Files: fmt::Debug {
     }
 }
 
-/// There are no files.
+/// No files.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoFiles;
 
 impl Files for NoFiles {
     fn read(&self, _path: &str) -> io::Result<Vec<u8>> {
-        Err(io::Error::new(io::ErrorKind::Unsupported, "no files can be read here"))
+        Err(io::Error::new(io::ErrorKind::Unsupported, "files are not supported here"))
     }
 }

@@ -1,4 +1,4 @@
-//! What the entries of a list are to one condition or map.
+//! A list as compiled for one condition or map.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock};
@@ -18,11 +18,11 @@ pub(crate) struct Use {
     pub(crate) to: Option<Type>,
 }
 
-/// The entries of a list, ready to be asked.
+/// The compiled entries of a list.
 #[derive(Debug)]
 pub(crate) struct Matcher {
     how: Use,
-    /// As it was read: what is asked without a lock, until something changes.
+    /// The initial entries: used without a lock until the first change.
     first: Table,
     is_changed: AtomicBool,
     now: RwLock<Table>,
@@ -41,8 +41,9 @@ impl Table {
     }
 
     fn add(&mut self, how: Use, key: &[u8], value: &[u8]) -> Result<(), String> {
-        let value =
-            how.to.map(|to| typed(value, to).ok_or_else(|| format!("the value is no {to}")));
+        let value = how
+            .to
+            .map(|to| typed(value, to).ok_or_else(|| format!("the value is not of type {to}")));
         let value = value.transpose()?;
         self.keys.add(key, how.ignore_case)?;
         self.values.extend(value);
@@ -64,17 +65,17 @@ impl Matcher {
         self.how.method
     }
 
-    /// True if there was nothing to compare with when it was read.
+    /// True if it had no entries after parsing.
     pub(crate) fn was_empty(&self) -> bool {
         self.first.keys.is_empty()
     }
 
-    /// True if a value matches one of them. `-m found` finds even what is false.
+    /// True if an entry matches a value. `-m found` matches even false.
     pub(crate) fn matches(&self, value: Sample<'_>) -> bool {
         self.how.method == Method::Found || self.with(|table| table.keys.find(value).is_some())
     }
 
-    /// The value of the first key, or of the most special one, that a value matches.
+    /// The value of the first matching key, or of the most specific one.
     pub(crate) fn find(&self, value: Sample<'_>) -> Option<Sample<'_>> {
         if !self.is_changed.load(Ordering::Acquire) {
             return self.first.values.get(self.first.keys.find(value)?).map(Sample::borrowed);
@@ -82,8 +83,7 @@ impl Matcher {
         self.with(|table| table.values.get(table.keys.find(value)?).cloned())
     }
 
-    /// The same of a text, with what `expand` makes of the value and of the groups of the regular
-    /// expression that is the key.
+    /// The same for a text; `expand` processes the value with the groups of the key's regex.
     pub(crate) fn find_expanded(
         &self,
         text: &[u8],
@@ -97,23 +97,23 @@ impl Matcher {
         })
     }
 
-    /// Whether an entry could be one of them.
+    /// Checks whether an entry is valid.
     pub(super) fn check(&self, key: &[u8], value: &[u8]) -> Result<(), String> {
         Table::new(self.how.method).add(self.how, key, value)
     }
 
-    /// One more, which has been checked.
+    /// Adds a checked entry.
     pub(super) fn add(&self, key: &[u8], value: &[u8]) {
         self.change(|table, how| {
-            table.add(how, key, value).expect("it was checked");
+            table.add(how, key, value).expect("the entry was checked");
         });
     }
 
-    /// These instead, which have been checked.
+    /// Replaces the entries by checked ones.
     pub(super) fn rebuild(&self, entries: &[Entry]) {
         let mut table = Table::new(self.how.method);
         for entry in entries {
-            table.add(self.how, &entry.key, &entry.value).expect("it was checked");
+            table.add(self.how, &entry.key, &entry.value).expect("the entry was checked");
         }
         self.change(|now, _| *now = table);
     }

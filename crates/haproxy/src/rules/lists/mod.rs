@@ -1,14 +1,14 @@
-//! Lists of patterns, and maps, that can be changed while they are used (HAProxy's management guide,
-//! §9.3: `show acl`, `add map` and their like).
+//! Pattern lists and maps that can be changed at run time (HAProxy's management guide, §9.3:
+//! `show acl`, `add map` and so on).
 //!
 //! ```text
-//!  words of a line ─▶ List: entries as they are written, in versions
-//!  a file          ─▶   │   one for each file, and one for each list without a file
-//!                       └─▶ Matcher: what they are to one condition or map, ready to be asked
+//!  words of a line ─▶ List: entries, in versions; one list for each file,
+//!  a file          ─▶   │   and one for each line with patterns
+//!                       └─▶ Matcher: the entries, compiled for one condition or map
 //! ```
 //!
-//! A change is checked against all who use a list before any of them sees it. Who only asks does
-//! not wait, as long as nothing was ever changed.
+//! A change is validated for all users of a list before it takes effect. Lookups take no lock until
+//! the first change.
 
 mod entries;
 mod files;
@@ -22,15 +22,15 @@ pub use entries::{Entry, Version};
 pub use files::{Files, NoFiles};
 pub(crate) use matcher::{Matcher, Use};
 
-/// All lists of a configuration. What is cloned is the same.
+/// All lists of a configuration. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Lists(Arc<Mutex<Vec<Arc<List>>>>);
 
-/// A list, or a map.
+/// A list or a map.
 #[derive(Debug)]
 pub struct List {
     id: usize,
-    /// `None`: it stands in a line.
+    /// `None` for the patterns of a line.
     file: Option<String>,
     /// Its entries have values.
     is_map: bool,
@@ -43,56 +43,56 @@ struct State {
     uses: Vec<(Used, Weak<Matcher>)>,
 }
 
-/// Who uses a list.
+/// A user of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Used {
-    /// By a map; or else by a condition.
+    /// A map; otherwise a condition.
     pub by_map: bool,
-    /// What the condition asks for: `path_beg`.
+    /// The criterion of the condition: `path_beg`.
     pub criterion: String,
-    /// The file of the configuration, and the line.
+    /// The configuration file, and the line.
     pub place: (String, u32),
 }
 
-/// Which of an operator's lists are meant.
+/// The kind of list that a command selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
-    /// Those that conditions use.
+    /// Lists used by conditions.
     Acl,
-    /// Those that maps use.
+    /// Lists used by maps.
     Map,
 }
 
-/// Why a change was not made.
+/// Why a change was rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refused {
-    /// An entry is none to who uses the list.
+    /// An entry is invalid for a user of the list.
     Unfit(String),
-    /// There is no such entry.
+    /// The entry does not exist.
     Absent,
-    /// There is no such version.
+    /// The version does not exist.
     NoVersion,
-    /// There are [`ENTRIES_LEN_MAX`].
+    /// The list has [`ENTRIES_LEN_MAX`] entries.
     Full,
 }
 
-/// Entries that are meant.
+/// Selection of entries.
 #[derive(Clone, Copy, Debug)]
 pub enum Which<'a> {
-    /// Those with this key.
+    /// Entries with this key.
     Key(&'a [u8]),
-    /// The one with this number.
+    /// The entry with this number.
     Number(u64),
 }
 
 impl Lists {
-    /// All of them, in the order of their numbers.
+    /// All lists, in the order of their numbers.
     pub fn all(&self) -> Vec<Arc<List>> {
         self.lock().clone()
     }
 
-    /// By the name of its file, or its number behind `#`.
+    /// Finds a list by file name or, after `#`, by number.
     pub fn find(&self, name: &str, sort: Sort) -> Option<Arc<List>> {
         let id = name.strip_prefix('#').map(str::parse);
         let is = |list: &&Arc<List>| match &id {
@@ -115,7 +115,7 @@ impl Lists {
     }
 }
 
-/// The list that is in a file: the one that is there, or it is read.
+/// The list of a file; reads the file unless it is already loaded.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -134,7 +134,7 @@ pub(crate) fn of_file(path: &str, is_map: bool, files: &dyn Files) -> Result<Arc
     Ok(lists.add(Some(path.to_owned()), is_map, entries))
 }
 
-/// A list of what stands in a line.
+/// A list of the patterns in a line.
 pub(crate) fn of_line(keys: Vec<String>, files: &dyn Files) -> Arc<List> {
     let mut entries = Entries::default();
     for (at, key) in keys.iter().enumerate() {
@@ -143,16 +143,16 @@ pub(crate) fn of_line(keys: Vec<String>, files: &dyn Files) -> Arc<List> {
     files.lists().add(None, false, entries)
 }
 
-/// An entry that is none to a user of its list.
+/// An entry that is invalid for a user of its list.
 #[derive(Clone, Debug)]
 pub(crate) struct Unfit {
-    /// The line of its file; or its place among the words of a line.
+    /// The line of its file, or its index in the words of a line.
     pub(crate) line: Option<usize>,
     pub(crate) why: String,
 }
 
 impl Unfit {
-    /// As it is told of a file.
+    /// The error message for a file.
     pub(crate) fn of(self, path: &str) -> String {
         let Self { line, why } = self;
         line.map_or_else(|| why.clone(), |line| format!("{path}:{line}: {why}"))
@@ -165,39 +165,39 @@ impl List {
         self.id
     }
 
-    /// The file that it was read from; `None`: it stands in a line.
+    /// Its file; `None` for the patterns of a line.
     pub fn file(&self) -> Option<&str> {
         self.file.as_deref()
     }
 
-    /// Who uses it.
+    /// Its users.
     pub fn uses(&self) -> Vec<Used> {
         let state = self.lock();
         let uses = state.uses.iter().filter(|(_, matcher)| matcher.strong_count() > 0);
         uses.map(|(used, _)| used.clone()).collect()
     }
 
-    /// The version that counts, and the latest that was begun.
+    /// The current version, and the latest one.
     pub fn versions(&self) -> (Version, Version) {
         self.lock().entries.versions()
     }
 
-    /// Entries of a version; `None`: of the one that counts.
+    /// The entries of a version; by default the current one.
     pub fn entries(&self, version: Option<Version>) -> Vec<Entry> {
         self.lock().entries.of(version)
     }
 
-    /// How many entries there are, in all versions.
+    /// The number of entries in all versions.
     pub fn len(&self) -> usize {
         self.lock().entries.len()
     }
 
-    /// True if there are none.
+    /// True if it has no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What each user of the list makes of a value: in its own words, and the entry that is found.
+    /// Looks a value up for each user: the match method, and the entry found.
     pub fn look_up(&self, value: &[u8]) -> Vec<LookedUp> {
         let state = self.lock();
         let matchers: Vec<_> = state.uses.iter().filter_map(|(_, it)| it.upgrade()).collect();
@@ -205,7 +205,7 @@ impl List {
         matchers.iter().map(|it| it.look_up(value, &current)).collect()
     }
 
-    /// Adds entries to a version; none of them, if one is refused.
+    /// Adds entries to a version; none if one of them is rejected.
     ///
     /// # Errors
     /// See [`Refused`].
@@ -229,7 +229,7 @@ impl List {
         Ok(())
     }
 
-    /// Gives entries another value.
+    /// Sets the value of entries.
     ///
     /// # Errors
     /// See [`Refused`].
@@ -243,7 +243,7 @@ impl List {
         Ok(())
     }
 
-    /// Takes entries away.
+    /// Removes entries.
     ///
     /// # Errors
     /// See [`Refused`].
@@ -256,7 +256,7 @@ impl List {
         Ok(())
     }
 
-    /// Takes all entries of a version away.
+    /// Removes all entries of a version.
     ///
     /// # Errors
     /// See [`Refused`].
@@ -268,12 +268,12 @@ impl List {
         Ok(())
     }
 
-    /// Begins a version, empty: its number.
+    /// Creates an empty version, and returns its number.
     pub fn prepare(&self) -> Version {
         self.lock().entries.prepare()
     }
 
-    /// From now on a version counts; those before it are gone.
+    /// Makes a version current, and removes the earlier ones.
     ///
     /// # Errors
     /// See [`Refused`].
@@ -290,10 +290,10 @@ impl List {
         self.uses().iter().any(|used| used.by_map == (sort == Sort::Map))
     }
 
-    /// Makes what its entries are to a new user.
+    /// Compiles the entries for a new user.
     ///
     /// # Errors
-    /// An entry is none to it.
+    /// An entry is invalid for it.
     pub(crate) fn matcher(&self, used: Used, how: Use) -> Result<Arc<Matcher>, Unfit> {
         let mut state = self.lock();
         let matcher = Arc::new(Matcher::new(how, &state.entries.of(None))?);
@@ -317,22 +317,22 @@ impl State {
     }
 }
 
-/// What a user of a list makes of a value.
+/// The result of a lookup for one user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LookedUp {
-    /// How it compares, by its name behind `-m`.
+    /// The match method, as for `-m`.
     pub method: &'static str,
-    /// Case does not matter.
+    /// Case-insensitive.
     pub ignores_case: bool,
-    /// Looked up, not tried one after the other.
+    /// Found by an index, not by a linear search.
     pub is_indexed: bool,
-    /// The entry that was found.
+    /// The entry found.
     pub found: Option<Entry>,
-    /// The type of its values, if it is a map.
+    /// The type of a map's values.
     pub to: Option<crate::rules::sample::Type>,
 }
 
-/// Entries of a list, in all versions: some gigabytes of memory.
+/// Limit of entries in all versions: some gigabytes of memory.
 pub const ENTRIES_LEN_MAX: usize = 16 * 1024 * 1024;
 
 #[cfg(test)]
@@ -343,7 +343,7 @@ mod tests {
     use crate::rules::pattern::Method;
     use crate::rules::sample::{Sample, Type};
 
-    /// Something that an operator does.
+    /// An operation of an operator.
     #[derive(Clone, Debug)]
     enum Act {
         Add(String, i64),
@@ -392,9 +392,9 @@ mod tests {
     }
 
     proptest! {
-        /// However a list has come to what it is, its users make of it what a new one does.
+        /// After any changes, a list gives the same results as a newly loaded one.
         #[test]
-        fn changed_lists_are_as_if_they_had_been_read_so(
+        fn changed_lists_equal_newly_loaded_ones(
             acts in prop::collection::vec(act(), 0..24),
             asked in "[ab]{1,4}",
         ) {
@@ -415,13 +415,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_taken_of_entries_of_which_one_is_wrong() {
+    fn an_invalid_entry_rejects_all() {
         let list = Lists::default().add(None, true, Entries::default());
         let used = Used { by_map: true, criterion: String::new(), place: Default::default() };
         let how = Use { method: Method::Str, ignore_case: false, to: Some(Type::Int) };
         let matcher = list.matcher(used, how).unwrap();
         let refused = list.add(None, &[(b"a", b"1"), (b"b", b"x")]);
-        assert_eq!(refused, Err(Refused::Unfit("the value is no integer".to_owned())));
+        assert_eq!(refused, Err(Refused::Unfit("the value is not of type integer".to_owned())));
         assert!(list.is_empty() && matcher.find(Sample::text(b"a")).is_none());
         assert_eq!(list.add(Some(1), &[]), Err(Refused::NoVersion));
     }

@@ -1,8 +1,8 @@
-//! The text of a file of entries, and the values in it.
+//! The lines of a file of entries, and their values.
 
 use crate::rules::sample::{Sample, Type};
 
-/// A value that is nothing but what it has to be.
+/// Parses a whole value of a type.
 pub(super) fn typed(value: &[u8], to: Type) -> Option<Sample<'static>> {
     let text = || str::from_utf8(value).ok();
     match to {
@@ -12,7 +12,7 @@ pub(super) fn typed(value: &[u8], to: Type) -> Option<Sample<'static>> {
     }
 }
 
-/// The lines that say something, without the blanks in front, and their numbers.
+/// The lines that are not empty or comments, without leading blanks, and their numbers.
 pub(super) fn lines(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let lines = text.split(|byte| *byte == b'\n').zip(1..);
     lines.filter(|(line, _)| line.first() != Some(&b'#')).filter_map(|(line, number)| {
@@ -22,7 +22,7 @@ pub(super) fn lines(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     })
 }
 
-/// The first word, and what stands behind the blanks that follow it.
+/// The first word, and the text after the following blanks.
 pub(super) fn pair(line: &[u8]) -> (&[u8], &[u8]) {
     let end = line.iter().position(|byte| is_blank(*byte)).unwrap_or(line.len());
     (&line[..end], line[end..].trim_ascii())

@@ -1,24 +1,24 @@
-//! Texts that a value has to be, or to begin with.
+//! Exact texts and prefixes.
 
 use std::collections::HashMap;
 
 /// Texts and their numbers.
 type Known = HashMap<Box<[u8]>, usize>;
 
-/// Texts that a value has to be.
+/// Exact texts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Exact {
     same: Known,
-    /// Those whose case does not matter, in lower case.
+    /// Case-insensitive ones, in lower case.
     folded: Known,
 }
 
-/// Texts that a value has to begin with.
+/// Prefixes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Prefixes {
-    /// By their lengths, the longest first.
+    /// By length, the longest first.
     same: Vec<(usize, Known)>,
-    /// Those whose case does not matter.
+    /// Case-insensitive ones.
     folded: Vec<(Box<[u8]>, usize)>,
 }
 
@@ -68,7 +68,7 @@ impl Prefixes {
         self.same[place].1.entry(text.into()).or_insert(at);
     }
 
-    /// The longest whose case matters, or else the first of the others.
+    /// The longest case-sensitive prefix, or else the first of the others.
     pub(super) fn find(&self, text: &[u8]) -> Option<usize> {
         let longest = || {
             let fitting = self.same.iter().filter(|(len, _)| *len <= text.len());
@@ -84,6 +84,6 @@ impl Prefixes {
     }
 }
 
-/// Up to this many bytes, a value is put into lower case without memory: most names and paths are
+/// Values up to this length are converted to lower case on the stack; most names and paths are
 /// shorter.
 const LEN_USUAL: usize = 256;

@@ -1,7 +1,6 @@
-//! Patterns that values are held against: of lists (HAProxy's manual, §7.1) and of maps.
+//! Patterns of lists (HAProxy's manual, §7.1) and maps.
 //!
-//! Exact texts, prefixes and networks are looked up, however many there are; the others are tried
-//! one after the other.
+//! Exact texts, prefixes and networks are indexed; others are tried in order.
 
 mod exact;
 mod network;
@@ -17,41 +16,41 @@ use network::Networks;
 use range::Ranges;
 use word::Word;
 
-/// How a value is held against a pattern (`-m`).
+/// A match method (`-m`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Method {
-    /// It is there.
+    /// The value exists.
     Found,
-    /// It is true.
+    /// The value is true.
     Bool,
-    /// It is a number, or in a range.
+    /// A number or a range.
     Int,
-    /// It is a version such as `3.1`, or in a range of such.
+    /// A version such as `3.1`, or a range.
     Version,
-    /// It is an address, or in a network.
+    /// An address or a network.
     Ip,
-    /// It is these bytes.
+    /// Equal bytes.
     Bin,
-    /// Its length is a number, or in a range.
+    /// The length is a number, or in a range.
     Len,
-    /// It is this text.
+    /// Equal text.
     Str,
-    /// It begins so.
+    /// Prefix.
     Beg,
-    /// This text is somewhere in it.
+    /// Substring.
     Sub,
-    /// This text is in it between slashes.
+    /// Substring between slashes.
     Dir,
-    /// This text is in it between dots, slashes, colons or question marks.
+    /// Substring between dots, slashes, colons or question marks.
     Dom,
-    /// It ends so.
+    /// Suffix.
     End,
-    /// This expression is found in it.
+    /// Regex match.
     Reg,
 }
 
-/// Patterns of one method. Each has a number, in the order in which they were added.
+/// Patterns of one method, numbered in the order of their addition.
 #[derive(Clone, Debug)]
 pub(crate) struct Patterns {
     method: Method,
@@ -61,7 +60,7 @@ pub(crate) struct Patterns {
 
 #[derive(Clone, Debug)]
 enum Set {
-    /// There is nothing to compare with.
+    /// No comparison.
     Nothing,
     Ranges(Ranges),
     Networks(Networks),
@@ -72,18 +71,18 @@ enum Set {
 }
 
 impl Method {
-    /// By the name that `-m` knows.
+    /// By its name for `-m`.
     pub fn named(name: &str) -> Option<Self> {
         METHODS.iter().find(|(known, _)| *known == name).map(|(_, method)| *method)
     }
 
-    /// The name that `-m` knows.
+    /// Its name for `-m`.
     pub fn name(self) -> &'static str {
         let known = METHODS.iter().find(|(_, method)| *method == self);
         known.map_or("ver", |(name, _)| name)
     }
 
-    /// True if its patterns are looked up, not tried one after the other.
+    /// True if its patterns are indexed.
     pub(crate) fn is_indexed(self, ignore_case: bool) -> bool {
         match self {
             Self::Ip | Self::Bin => true,
@@ -92,7 +91,7 @@ impl Method {
         }
     }
 
-    /// What values of a type are held against unless something else is said.
+    /// The default method for values of a type.
     pub fn of(kind: Type) -> Option<Self> {
         match kind {
             Type::Bool => Some(Self::Bool),
@@ -122,12 +121,12 @@ impl Method {
         }
     }
 
-    /// True if it needs a pattern to match anything.
+    /// True if it requires patterns.
     pub(crate) fn needs_patterns(self) -> bool {
         !matches!(self, Self::Found | Self::Bool)
     }
 
-    /// True if its patterns may have operators in front.
+    /// True if its patterns may have operators.
     pub(crate) fn has_operators(self) -> bool {
         matches!(self, Self::Int | Self::Version | Self::Len)
     }
@@ -151,10 +150,10 @@ impl Patterns {
         self.len == 0
     }
 
-    /// Adds one.
+    /// Adds a pattern.
     ///
     /// # Errors
-    /// The text is no such pattern; the message says why.
+    /// The text is not a valid pattern.
     pub(crate) fn add(&mut self, text: &[u8], ignore_case: bool) -> Result<(), String> {
         let at = self.len;
         match (&mut self.set, self.method) {
@@ -174,8 +173,8 @@ impl Patterns {
         Ok(())
     }
 
-    /// The number of the pattern that a value matches: the most special of prefixes and networks,
-    /// the first of all others.
+    /// The number of the matching pattern: the most specific of prefixes and networks, the first of
+    /// others.
     pub(crate) fn find(&self, value: Sample<'_>) -> Option<usize> {
         let value = value.cast(self.method.compares())?;
         match (&self.set, value) {
@@ -198,7 +197,7 @@ impl Patterns {
         }
     }
 
-    /// The expression with this number.
+    /// The regex with this number.
     pub(crate) fn regex(&self, at: usize) -> Option<&Regex> {
         match &self.set {
             Set::Regexes(regexes) => regexes.get(at),
@@ -207,7 +206,7 @@ impl Patterns {
     }
 }
 
-/// A comparison with a number, as a pattern: `gt 5` is `6:`.
+/// Converts a numeric comparison to a pattern: `gt 5` becomes `6:`.
 pub(crate) fn comparison(method: Method, operator: &str, text: &str) -> Result<String, String> {
     let range = match method {
         Method::Version => range::version(text)?,
@@ -221,7 +220,8 @@ pub(crate) fn comparison(method: Method, operator: &str, text: &str) -> Result<S
 }
 
 fn readable(text: &[u8]) -> Result<&str, String> {
-    str::from_utf8(text).map_err(|_| format!("'{}' is not UTF-8", String::from_utf8_lossy(text)))
+    str::from_utf8(text)
+        .map_err(|_| format!("'{}' is not valid UTF-8", String::from_utf8_lossy(text)))
 }
 
 const METHODS: &[(&str, Method)] = &[

@@ -1,11 +1,11 @@
-//! Networks that an address has to be in.
+//! Networks.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::rules::masks::{mask4, mask6};
 
-/// Networks; the one with the longest prefix is found.
+/// Networks; the longest matching prefix is found.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Networks {
     v4: Prefixes,
@@ -15,12 +15,12 @@ pub(super) struct Networks {
 /// Networks of one family, as numbers.
 #[derive(Clone, Debug, Default)]
 struct Prefixes {
-    /// By mask, the one with the most bits first.
+    /// By mask, the longest first.
     by_mask: Vec<(u128, HashMap<u128, usize>)>,
 }
 
 impl Networks {
-    /// From an address with a mask behind a slash, or without.
+    /// Parses an address, optionally with a mask after a slash.
     pub(super) fn add(&mut self, text: &str, at: usize) -> Result<(), String> {
         let (address, mask) = match text.split_once('/') {
             Some((address, mask)) => (address, Some(mask)),
@@ -32,15 +32,18 @@ impl Networks {
             return Ok(());
         }
         let address: Ipv6Addr = address.parse().map_err(|_| {
-            format!("'{text}' is no address or network (names of hosts are not looked up)")
+            format!(
+                "'{text}' is not a valid IPv4 or IPv6 address or network (host names are not \
+                     resolved)"
+            )
         })?;
         let mask = mask.map_or(Ok(Ipv6Addr::from_bits(u128::MAX)), mask6)?;
         self.v6.add(address.to_bits(), mask.to_bits(), at);
         Ok(())
     }
 
-    /// IPv4 addresses that stand in IPv6 ones (`::ffff:1.2.3.4`, `::1.2.3.4`, 2002::/16) are in
-    /// networks of both families.
+    /// IPv4 addresses embedded in IPv6 (`::ffff:1.2.3.4`, `::1.2.3.4`, 2002::/16) match networks of
+    /// both families.
     pub(super) fn find(&self, address: IpAddr) -> Option<usize> {
         match address {
             IpAddr::V4(address) => self
@@ -74,7 +77,7 @@ impl Prefixes {
     }
 }
 
-/// The IPv4 address in an IPv6 one.
+/// The IPv4 address embedded in an IPv6 address.
 fn embedded4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [a, b, c, d, e, f, g, h] = address.segments();
     let joined = |high: u16, low: u16| Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low));
@@ -85,7 +88,7 @@ fn embedded4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
-/// An IPv4 address; of one with fewer numbers, the last fills what is left (`127.1`).
+/// An IPv4 address; with fewer numbers, the last one fills the rest (`127.1`).
 fn address4(text: &str) -> Option<Ipv4Addr> {
     let parts: Vec<u32> = text
         .split('.')

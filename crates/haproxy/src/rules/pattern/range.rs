@@ -1,6 +1,6 @@
 //! Numbers and ranges of numbers.
 
-/// Ranges, in the order in which they were added; both ends belong to them.
+/// Ranges in the order of their addition, with inclusive bounds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ranges(Vec<(i64, i64)>);
 
@@ -47,7 +47,7 @@ fn range(
     }
 }
 
-/// The numbers that compare so with a number.
+/// The numbers for which a comparison holds.
 pub(super) fn compare(operator: &str, (from, to): (i64, i64)) -> Result<(i64, i64), String> {
     let range = match operator {
         "eq" => return Ok((from, to)),
@@ -60,12 +60,12 @@ pub(super) fn compare(operator: &str, (from, to): (i64, i64)) -> Result<(i64, i6
     Ok(range)
 }
 
-/// Such a range, as it is written.
+/// Formats a range.
 pub(super) fn number_text((from, to): (i64, i64)) -> String {
     text((from, to), |number| number.to_string())
 }
 
-/// The same of versions.
+/// Formats a range of versions.
 pub(super) fn version_text((from, to): (i64, i64)) -> String {
     text((from, to), |version| format!("{}.{}", version >> 16, version & 0xffff))
 }

@@ -1,10 +1,10 @@
-//! Texts that have to be somewhere in a value.
+//! Substrings.
 
 use memchr::memmem;
 
 use super::Method;
 
-/// A text that has to be somewhere in a value.
+/// A substring.
 #[derive(Clone, Debug)]
 pub(super) struct Word {
     pub(super) text: Box<[u8]>,
@@ -40,8 +40,8 @@ impl Word {
         }
     }
 
-    /// Whether it stands in a value with delimiters, or the value's ends, around it. Those at its
-    /// own ends do not count.
+    /// True if it occurs between delimiters or the ends of the value. Delimiters at its own ends
+    /// are ignored.
     fn is_between(&self, value: &[u8], delimiters: &[u8]) -> bool {
         let mut text = &self.text[..];
         while let Some((_, rest)) = text.split_first().filter(|(byte, _)| delimiters.contains(byte))

@@ -1,5 +1,5 @@
-//! Answers that the proxy gives itself (HAProxy's manual, §4.2, `http-request return`,
-//! `errorfile`, `http-error`).
+//! Responses of the proxy itself (HAProxy's manual, §4.2, `http-request return`, `errorfile`,
+//! `http-error`).
 
 mod file;
 mod pages;
@@ -20,42 +20,41 @@ pub use pages::{PAGES, built_in};
 pub(crate) use parse::{ReplyKind, parse, status};
 pub use parse::{parse_errorfile, parse_errorloc, parse_http_error};
 
-/// An answer to be made.
+/// A response template.
 #[derive(Clone, Debug)]
 pub struct Reply {
     /// 200 to 599.
     pub status: u16,
-    /// Its fields, beside the length of its body.
+    /// Its fields, without the length of the body.
     pub fields: Vec<(String, Format)>,
     /// Its body.
     pub body: ReplyBody,
 }
 
-/// The body of an answer of our own.
+/// The body of a response of the proxy.
 #[derive(Clone, Debug)]
 pub enum ReplyBody {
     /// None.
     Empty,
-    /// As it stands.
+    /// A constant.
     Fixed(Bytes),
-    /// To be made.
+    /// A format.
     Format(Format),
-    /// The whole answer, with its fields, is the error page of this status, as configured or built
-    /// in.
+    /// The error page of this status, including its fields: a configured or a built-in one.
     ErrorPage,
-    /// The same, but as a section `http-errors` has it: this one. [`Reply::resolve`] puts it here.
+    /// The error page in an `http-errors` section. [`Reply::resolve`] replaces it.
     PageOf {
         /// The name of the section.
         section: String,
-        /// Where it is named.
+        /// Column of the name.
         column: u32,
     },
-    /// There is no answer: the connection ends without a word (`errorfile 408 /dev/null`).
+    /// No response: the connection is closed (`errorfile 408 /dev/null`).
     Silence,
 }
 
-/// What is answered to errors of our own, by status (`errorfile`, `http-error`, `errorfiles`):
-/// those that are not there are built in.
+/// Error responses by status (`errorfile`, `http-error`, `errorfiles`); for others, the built-in
+/// ones are used.
 #[derive(Clone, Debug, Default)]
 pub struct ErrorPages {
     /// By status.
@@ -63,19 +62,18 @@ pub struct ErrorPages {
 }
 
 impl ErrorPages {
-    /// The page of a status, if it is one of these.
+    /// The page of a status.
     pub fn get(&self, status: u16) -> Option<&Arc<Reply>> {
         self.pages.iter().find(|(known, _)| *known == status).map(|(_, page)| page)
     }
 
-    /// The page of a status is this from now on.
+    /// Sets the page of a status.
     pub fn set(&mut self, status: u16, page: Arc<Reply>) {
         self.remove(status);
         self.pages.push((status, page));
     }
 
-    /// The page of a status is the built-in one again, or that of somebody else
-    /// (`default-errorfiles`).
+    /// Removes the page of a status, so that the next source applies (`default-errorfiles`).
     pub fn remove(&mut self, status: u16) {
         self.pages.retain(|(known, _)| *known != status);
     }
@@ -87,12 +85,11 @@ impl Reply {
         Self { status, fields: Vec::new(), body: ReplyBody::ErrorPage }
     }
 
-    /// The head and the body of this answer, and no more than that: that it has no body if the
-    /// request was HEAD, and how long it is, is said by who sends it. `None`: there is no answer,
-    /// and the connection ends.
+    /// Head and body of this response. The caller adds the length, and omits the body for HEAD.
+    /// `None`: no response, the connection is closed.
     ///
-    /// `pages` are where error pages are looked for: the backend's, then the frontend's. Fields
-    /// whose value is not one (a control character, say) are left out.
+    /// `pages` are searched for error pages: the backend's, then the frontend's. Fields with
+    /// invalid values (for example with control characters) are omitted.
     pub fn render(
         &self,
         subject: &dyn Subject,
@@ -114,13 +111,13 @@ impl Reply {
         for (name, format) in &page.fields {
             value.clear();
             format.render(subject, &mut value);
-            let _ = fields.push(name, value.trim_ascii()); // what is not a value is left out
+            let _ = fields.push(name, value.trim_ascii()); // invalid values are omitted
         }
         Some((ResponseHead { status: page.status, fields, ..ResponseHead::default() }, body))
     }
 
-    /// The answer that asks for a name and a password (RFC 7617 §2): the error page of 401, with
-    /// this realm. `None`: there is no answer.
+    /// The response that requests authentication (RFC 7617 §2): the error page of 401, with this
+    /// realm. `None`: no response.
     pub fn challenge(
         realm: &[u8],
         subject: &dyn Subject,
@@ -138,19 +135,17 @@ impl Reply {
         Some((head, body))
     }
 
-    /// If it is a page of a section `http-errors`: puts that page in its place. `section` finds
-    /// the section with a name.
+    /// Resolves a page of an `http-errors` section. `section` finds a section by name.
     ///
     /// # Errors
-    /// There is no such section. One that has no page of this status means the usual one.
+    /// The section does not exist. If it has no page of this status, the default one is used.
     pub fn resolve<'s>(
         &mut self,
         section: impl Fn(&str) -> Option<&'s ErrorPages>,
     ) -> Result<(), Fault> {
         let ReplyBody::PageOf { section: name, column } = &self.body else { return Ok(()) };
-        let pages = section(name).ok_or_else(|| {
-            Fault::new(*column, format!("there is no section 'http-errors {name}'"))
-        })?;
+        let pages = section(name)
+            .ok_or_else(|| Fault::new(*column, format!("unknown http-errors section '{name}'")))?;
         *self = match pages.get(self.status) {
             Some(page) => Self::clone(page),
             None => Self::error_page(self.status),
@@ -158,7 +153,7 @@ impl Reply {
         Ok(())
     }
 
-    /// Itself, or the error page that it stands for.
+    /// This response, or the error page that it refers to.
     fn page<'a>(&'a self, pages: &[&'a ErrorPages]) -> &'a Self {
         match self.body {
             ReplyBody::ErrorPage | ReplyBody::PageOf { .. } => {

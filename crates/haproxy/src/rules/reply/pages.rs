@@ -1,11 +1,11 @@
-//! The error pages that are built in: small, without anything to load, readable in the dark.
+//! The built-in error pages: small, without external resources, with a dark mode.
 
 use std::sync::LazyLock;
 
 use super::{Reply, ReplyBody};
 use crate::rules::format::Format;
 
-/// The page of a status; of one that has none, it says the status alone.
+/// The page of a status; for other statuses, a page with only the status.
 pub fn built_in(status: u16) -> &'static Reply {
     static BUILT: LazyLock<Vec<Reply>> = LazyLock::new(|| PAGES.iter().map(make).collect());
     static OTHER: LazyLock<Reply> = LazyLock::new(|| make(&FALLBACK));
@@ -29,34 +29,48 @@ fn make((status, title, text): &(u16, &str, &str)) -> Reply {
     Reply { status: *status, fields, body: ReplyBody::Fixed(page.into()) }
 }
 
-/// Statuses that have a page: with a title, and what it says.
+/// Statuses with a page: title and text.
 pub const PAGES: &[(u16, &str, &str)] = &[
     (200, "OK", "The service is up."),
-    (400, "Bad Request", "What arrived here was not a request that can be understood."),
-    (401, "Unauthorized", "A name and a password are needed here."),
-    (403, "Forbidden", "This is not for you: the rules of this site do not allow it."),
-    (404, "Not Found", "There is nothing here."),
-    (405, "Method Not Allowed", "This cannot be done here."),
-    (407, "Proxy Authentication Required", "A name and a password are needed here."),
-    (408, "Request Timeout", "The request did not arrive in time."),
-    (410, "Gone", "What was here is gone, and will not come back."),
-    (413, "Content Too Large", "This is more than can be taken here."),
-    (425, "Too Early", "The request came too early to be safe. Please send it again."),
-    (429, "Too Many Requests", "There were too many requests. Please wait a while."),
-    (500, "Internal Server Error", "Something went wrong here."),
-    (501, "Not Implemented", "The request asks for something that is not there."),
-    (502, "Bad Gateway", "The server behind this address gave no proper answer."),
-    (503, "Service Unavailable", "No server can take this request now. Please try again later."),
-    (504, "Gateway Timeout", "The server behind this address did not answer in time."),
+    (400, "Bad Request", "Your browser sent an invalid request."),
+    (401, "Unauthorized", "You need a valid user and password to access this content."),
+    (403, "Forbidden", "Request forbidden by administrative rules."),
+    (404, "Not Found", "The resource could not be found."),
+    (405, "Method Not Allowed", "The resource does not support this request method."),
+    (
+        407,
+        "Proxy Authentication Required",
+        "You need a valid user and password to access this content.",
+    ),
+    (408, "Request Timeout", "Your browser did not send a complete request in time."),
+    (410, "Gone", "The resource is no longer available and will not be available again."),
+    (413, "Content Too Large", "The request entity exceeds the maximum allowed."),
+    (425, "Too Early", "Your browser sent early data. Please send the request again."),
+    (429, "Too Many Requests", "You have sent too many requests in a given amount of time."),
+    (500, "Internal Server Error", "An internal server error occurred."),
+    (
+        501,
+        "Not Implemented",
+        "The server does not support the functionality required to fulfill the request.",
+    ),
+    (502, "Bad Gateway", "The server returned an invalid or incomplete response."),
+    (
+        503,
+        "Service Unavailable",
+        "No server is available to handle this request. Please try again later.",
+    ),
+    (504, "Gateway Timeout", "The server did not respond in time."),
 ];
 
-/// What is shown for a status that nobody expected.
-const FALLBACK: (u16, &str, &str) = (500, "Internal Server Error", "Something went wrong here.");
+/// The page of any other status.
+const FALLBACK: (u16, &str, &str) =
+    (500, "Internal Server Error", "An internal server error occurred.");
 
-/// Type in the middle of the page, in the reader's own colours and fonts.
+/// A centered text in the reader's colours and fonts.
 const STYLE: &str = "\
     :root{color-scheme:light dark}\
-    body{margin:0;min-height:100vh;display:grid;place-items:center;font:1rem/1.5 system-ui,sans-serif}\
+    body{margin:0;min-height:100vh;display:grid;place-items:center;font:1rem/1.5 \
+    system-ui,sans-serif}\
     main{padding:2rem;max-width:32rem}\
     h1{margin:0;font-size:4rem;line-height:1.1;font-weight:300}\
     small{display:block;font-size:1.25rem;font-weight:600}";

@@ -1,4 +1,4 @@
-//! Reading the words of an answer.
+//! Parsing of responses.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use crate::rules::format::{Format, Options};
 use crate::rules::nearest;
 use crate::rules::words::{Fault, Word, Words};
 
-/// Whose words they are.
+/// The rule that has the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReplyKind {
-    /// `deny` and `tarpit`, with the status if none is said.
+    /// `deny` and `tarpit`, with the default status.
     Denial(u16),
     /// `return` and `http-error`.
     Return,
 }
 
-/// Reads `status`, `content-type`, a body and `hdr` as far as they go, in any order.
+/// Parses `status`, `content-type`, a body and `hdr`, in any order.
 pub(crate) fn parse(
     words: &mut Words<'_>,
     kind: ReplyKind,
@@ -50,7 +50,7 @@ pub(crate) fn parse(
             name if BODIES.contains(&name) => {
                 words.next();
                 if body.is_some() {
-                    return Err(Fault::new(word.column, "there is a body already"));
+                    return Err(Fault::new(word.column, "the body is already defined"));
                 }
                 body = Some((word, read_body(word, words, context)?));
             }
@@ -69,7 +69,7 @@ pub(crate) fn parse(
     parts.assemble(kind)
 }
 
-/// What was read.
+/// The parsed words.
 struct Parts<'w> {
     begin: u32,
     status: Option<(u32, u16)>,
@@ -79,7 +79,7 @@ struct Parts<'w> {
     body: Option<(&'w Word, Body)>,
 }
 
-/// What `file`, `string` and their like say.
+/// The body parameter.
 enum Body {
     Whole(Reply),
     Page,
@@ -94,7 +94,7 @@ impl Parts<'_> {
             if PAGES.iter().any(|(known, ..)| *known == status) {
                 return Ok(Reply { status, fields: Vec::new(), body });
             }
-            let message = format!("there is no error page {status}: give it a body of its own");
+            let message = format!("no error page for status {status}: define a body");
             Err(Fault::new(column, message))
         };
         let fields = self.fields;
@@ -102,7 +102,7 @@ impl Parts<'_> {
             None if kind == ReplyKind::Return => {
                 return Ok(Reply { status, fields, body: ReplyBody::Empty });
             }
-            // `deny hdr X y`: an answer without a body; `deny` alone: the error page.
+            // `deny hdr X y`: a response without a body; `deny` alone: the error page.
             None if self.content_type.is_some() || !fields.is_empty() => {
                 return Ok(Reply { status, fields, body: ReplyBody::Empty });
             }
@@ -119,7 +119,7 @@ impl Parts<'_> {
                     (204 | 304, ReplyBody::Fixed(_) | ReplyBody::Format(_))
                 ) =>
             {
-                let message = format!("a response {status} never has a body");
+                let message = format!("a response with status {status} cannot have a body");
                 Err(Fault::new(word.column, message))
             }
             Body::Text(body) => {
@@ -131,7 +131,7 @@ impl Parts<'_> {
                     }
                     None if matches!(body, ReplyBody::Empty) => {}
                     None => {
-                        let message = "'content-type' has to say what this is";
+                        let message = "missing 'content-type'";
                         return Err(Fault::new(word.column, message));
                     }
                 }
@@ -152,8 +152,9 @@ fn read_body(name: &Word, words: &mut Words<'_>, context: &Context<'_>) -> Resul
         }
         "lf-file" => {
             let word = words.expect("a file")?;
-            let text = String::from_utf8(read(word, context)?)
-                .map_err(|_| Fault::new(word.column, format!("'{}' is not UTF-8", word.text)))?;
+            let text = String::from_utf8(read(word, context)?).map_err(|_| {
+                Fault::new(word.column, format!("'{}' is not valid UTF-8", word.text))
+            })?;
             Body::Text(formatted(&text, word.column, context)?)
         }
         "string" => {
@@ -182,16 +183,17 @@ fn formatted(text: &str, column: u32, context: &Context<'_>) -> Result<ReplyBody
 }
 
 fn read(word: &Word, context: &Context<'_>) -> Result<Vec<u8>, Fault> {
-    context.files.read(&word.text).map_err(|error| {
-        Fault::new(word.column, format!("'{}' cannot be read: {error}", word.text))
-    })
+    context
+        .files
+        .read(&word.text)
+        .map_err(|error| Fault::new(word.column, format!("cannot read '{}': {error}", word.text)))
 }
 
-/// A file that is a whole response.
+/// A file with a complete response.
 fn whole(words: &mut Words<'_>, context: &Context<'_>) -> Result<Reply, Fault> {
     let word = words.expect("a file")?;
     parse_file(&read(word, context)?).map_err(|message| {
-        Fault::new(word.column, format!("'{}' is no answer: {message}", word.text))
+        Fault::new(word.column, format!("invalid response in '{}': {message}", word.text))
     })
 }
 
@@ -200,12 +202,12 @@ pub(crate) fn status(words: &mut Words<'_>, range: RangeInclusive<u16>) -> Resul
     let word = words.expect("a status")?;
     word.text.parse().ok().filter(|status| range.contains(status)).ok_or_else(|| {
         let (from, to) = (range.start(), range.end());
-        let message = format!("'{}' is no status from {from} to {to}", word.text);
+        let message = format!("invalid status '{}', expected {from} to {to}", word.text);
         Fault::new(word.column, message)
     })
 }
 
-/// A status that has an error page.
+/// A status with an error page.
 fn error_status(words: &mut Words<'_>) -> Result<u16, Fault> {
     let column = words.column();
     let status = status(words, 200..=599)?;
@@ -213,14 +215,15 @@ fn error_status(words: &mut Words<'_>) -> Result<u16, Fault> {
         return Ok(status);
     }
     let known: Vec<_> = PAGES.iter().map(|(known, ..)| known.to_string()).collect();
-    let message = format!("there is no error page {status}, but {}", known.join(", "));
+    let message =
+        format!("status code '{status}' not handled, supported codes are {}", known.join(", "));
     Err(Fault::new(column, message))
 }
 
-/// The words behind `errorfile`: a status and a file.
+/// Parses the words after `errorfile`: a status and a file.
 ///
 /// # Errors
-/// There is no page of this status, or the file is not a response.
+/// The status has no page, or the file is not a response.
 pub fn parse_errorfile(
     words: &mut Words<'_>,
     context: &Context<'_>,
@@ -231,16 +234,16 @@ pub fn parse_errorfile(
     Ok((status, Arc::new(reply)))
 }
 
-/// The words behind `errorloc`, `errorloc302` (`redirect` is 302) and `errorloc303` (303): a
+/// Parses the words after `errorloc`, `errorloc302` (`redirect` is 302) and `errorloc303` (303): a
 /// status and an address.
 ///
 /// # Errors
-/// There is no page of this status, or the address cannot be sent.
+/// The status has no page, or the address is invalid.
 pub fn parse_errorloc(words: &mut Words<'_>, redirect: u16) -> Result<(u16, Arc<Reply>), Fault> {
     let status = error_status(words)?;
     let word = words.expect("an address")?;
     if word.text.is_empty() || word.text.bytes().any(|b| b.is_ascii_control() || b == b' ') {
-        let message = format!("'{}' cannot be an address", word.text);
+        let message = format!("invalid address '{}'", word.text);
         return Err(Fault::new(word.column, message));
     }
     words.end()?;
@@ -249,11 +252,11 @@ pub fn parse_errorloc(words: &mut Words<'_>, redirect: u16) -> Result<(u16, Arc<
     Ok((status, Arc::new(Reply { status: redirect, fields, body: ReplyBody::Empty })))
 }
 
-/// The words behind `http-error`, as a change of the error pages of a proxy. What names a section
-/// `http-errors` is looked up by `section`.
+/// Parses the words after `http-error`, and changes the error pages of a proxy. `section` finds an
+/// `http-errors` section by name.
 ///
 /// # Errors
-/// It does not say its status, there is no page of it, or the answer is wrong.
+/// The status is missing or has no page, or the response is invalid.
 pub fn parse_http_error<'s>(
     words: &mut Words<'_>,
     context: &Context<'_>,
@@ -267,7 +270,7 @@ pub fn parse_http_error<'s>(
     let status = match ahead.take("status") {
         true => error_status(&mut ahead)?,
         false => {
-            let message = "'status' has to say which error is meant";
+            let message = "missing 'status'";
             return Err(Fault::new(words.column(), message));
         }
     };

@@ -1,4 +1,4 @@
-//! Subjects to be asked, and words to be read.
+//! Contexts for evaluation, and helpers for parsing.
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part")]
 
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use fulmar_haproxy::rules::{
 };
 use fulmar_proto::{HeaderBuf, Headers};
 
-/// An exchange of which everything is given.
+/// An exchange with given values.
 #[derive(Debug, Default)]
 pub struct Given {
     pub request: Option<RequestHead>,
@@ -56,7 +56,7 @@ impl Given {
         Some(String::from_utf8_lossy(&value).into_owned())
     }
 
-    /// Whether a condition holds, if it can be told.
+    /// Evaluates a condition; `None` if it is undecided.
     pub fn check(&self, text: &str) -> Option<bool> {
         let condition = condition(text).unwrap_or_else(|fault| panic!("{text}: {fault:?}"));
         let verdict = condition.check(self);
@@ -111,7 +111,7 @@ impl Subject for Given {
     }
 }
 
-/// Files by their names.
+/// Files by name.
 #[derive(Debug, Default)]
 pub struct Shelf(pub HashMap<String, Vec<u8>>);
 
@@ -125,33 +125,33 @@ impl Files for Shelf {
     }
 }
 
-/// An expression; there are no files.
+/// Parses an expression without files.
 pub fn parsed(text: &str) -> Result<Expression, Fault> {
     let files = Shelf::default();
     Expression::parse_in(text, 1, &files)
 }
 
-/// A condition; there are no files and no lists.
+/// Parses a condition without files and ACLs.
 pub fn condition(text: &str) -> Result<Condition, Fault> {
     let (acls, files) = (Acls::new(), Shelf::default());
     condition_in(text, &Context { acls: &acls, files: &files })
 }
 
-/// A condition, whose words count their columns from 1.
+/// Parses a condition; the columns of its words count from 1.
 pub fn condition_in(text: &str, context: &Context<'_>) -> Result<Condition, Fault> {
     let words = words(text);
     let end = u32::try_from(text.len() + 1).expect("a short line");
     Condition::parse(&mut Words::new(&words, end), context)
 }
 
-/// A list, from what stands behind its name.
+/// Parses an ACL without its name.
 pub fn acl_in(text: &str, context: &Context<'_>) -> Result<Acl, Fault> {
     let words = words(text);
     let end = u32::try_from(text.len() + 1).expect("a short line");
     Acl::parse(&mut Words::new(&words, end), context.files)
 }
 
-/// The words between blanks.
+/// Splits words at blanks.
 pub fn words(line: &str) -> Vec<Word> {
     let begin = line.as_ptr() as usize;
     let parts = line.split(' ').filter(|part| !part.is_empty());

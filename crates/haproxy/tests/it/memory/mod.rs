@@ -1,4 +1,4 @@
-//! A machine in memory, and short ways to load a text.
+//! A machine in memory, and helpers to load a text.
 #![allow(dead_code, reason = "each test uses a part")]
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use fulmar_haproxy::{
     Config, Diagnostics, Environment, Leniency, Loaded, Machine, Options, Severity, Source, load,
 };
 
-/// Files by path; directories are what paths begin with. Names by what they resolve to.
+/// Files by path, directories as prefixes of paths, and host names with their addresses.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     pub(crate) files: BTreeMap<PathBuf, Vec<u8>>,
@@ -47,7 +47,7 @@ impl Machine for Memory {
     }
 }
 
-/// Loads a text on a machine with some everyday files.
+/// Loads a text on a machine with some common files.
 pub(crate) fn read(text: &str, lenient: Leniency) -> Result<Loaded, Diagnostics> {
     let machine = Memory::with(&[
         ("/etc/passwd", "root:x:0:0:root:/root:/bin/sh\nproxy:x:13:13::/:\n"),
@@ -63,14 +63,14 @@ pub(crate) fn read(text: &str, lenient: Leniency) -> Result<Loaded, Diagnostics>
     load(&sources, &Environment::default(), &machine, &Options { lenient })
 }
 
-/// A text that has to be right, without a warning.
+/// Loads a valid text without warnings.
 pub(crate) fn config(text: &str) -> Config {
     let (config, warnings) = warned(text);
     assert!(warnings.is_empty(), "{text}\n{warnings:?}");
     config
 }
 
-/// A text that has to be right, and its warnings.
+/// Loads a valid text, and returns its warnings.
 pub(crate) fn warned(text: &str) -> (Config, Vec<String>) {
     match read(text, Leniency::default()) {
         Ok(loaded) => {
@@ -81,7 +81,7 @@ pub(crate) fn warned(text: &str) -> (Config, Vec<String>) {
     }
 }
 
-/// What is wrong with a text: line, column and message of each error.
+/// The errors of a text: line, column and message.
 pub(crate) fn alerts(text: &str) -> Vec<(u32, u32, String)> {
     let Err(Diagnostics(found)) = read(text, Leniency::default()) else {
         panic!("no error in:\n{text}");
@@ -94,7 +94,7 @@ pub(crate) fn alerts(text: &str) -> Vec<(u32, u32, String)> {
     alerts.collect()
 }
 
-/// A `defaults` section that leaves nothing to warn of.
+/// A `defaults` section that avoids warnings.
 pub(crate) const DEFAULTS: &str = "\
 defaults
     mode http

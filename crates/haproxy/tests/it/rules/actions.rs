@@ -1,4 +1,4 @@
-//! Rules of HTTP: what is read, and what each does.
+//! HTTP rules: parsing, and the effect of each.
 
 use fulmar_haproxy::rules::http::RuleSet::{self, AfterResponse, Request, Response};
 use fulmar_haproxy::rules::http::{ACTIONS, HttpRule, Progress, Verdict, run};
@@ -62,52 +62,52 @@ fn lines_are_read() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place() {
+fn errors_have_positions() {
     for (set, line, column, part) in [
-        (Request, "", 1, "an action is missing"),
+        (Request, "", 1, "expected an action"),
         (Request, "alow", 1, "'allow'"),
-        (Request, "allow now", 7, "too many"),
+        (Request, "allow now", 7, "unexpected argument"),
         (Response, "reject", 1, "'http-request'"),
         (AfterResponse, "deny", 1, "'http-request' or 'http-response'"),
         (Request, "set-status 200", 1, "'http-response' or 'http-after-response'"),
-        (Request, "deny status 199", 13, "from 200 to 599"),
-        (Request, "deny status 418", 13, "no error page 418"),
+        (Request, "deny status 199", 13, "expected 200 to 599"),
+        (Request, "deny status 418", 13, "status 418"),
         (Request, "deny sttus 403", 6, "'status'"),
         (Request, "return string x", 8, "'content-type'"),
-        (Request, "return content-type a/b string x status 204", 25, "never has a body"),
-        (Request, "return status 304 content-type a/b lf-file /format", 36, "never has a body"),
-        (Request, "return content-type a/b file /none", 30, "'/none' cannot be read"),
-        (Request, "return content-type a/b lf-file /latin", 33, "not UTF-8"),
-        (Request, "return errorfile /short.http", 18, "is not the length"),
+        (Request, "return content-type a/b string x status 204", 25, "cannot have a body"),
+        (Request, "return status 304 content-type a/b lf-file /format", 36, "cannot have a body"),
+        (Request, "return content-type a/b file /none", 30, "cannot read '/none'"),
+        (Request, "return content-type a/b lf-file /latin", 33, "not valid UTF-8"),
+        (Request, "return errorfile /short.http", 18, "does not match the length"),
         (Request, "return content-type a/b lf-string 'x %[sorc]'", 39, "'src'"),
-        (Request, "redirect code 302", 1, "whither"),
-        (Request, "redirect location / code 200", 26, "none of 301"),
+        (Request, "redirect code 302", 1, "redirect needs one of"),
+        (Request, "redirect location / code 200", 26, "unsupported redirect code"),
         (Request, "redirect locaton /", 10, "'location'"),
-        (Request, "redirect location / set-cookie a;b", 32, "cannot be a cookie"),
-        (Request, "set-header x", 13, "a format is missing"),
-        (Request, "set-header x: y", 12, "name of a field"),
-        (Request, "set-header x %zz", 14, "no alias 'zz'"),
-        (Request, "del-header x -m any", 17, "none of str"),
-        (Request, "replace-header x ( y", 18, "regular expression"),
+        (Request, "redirect location / set-cookie a;b", 32, "invalid cookie"),
+        (Request, "set-header x", 13, "expected a format"),
+        (Request, "set-header x: y", 12, "invalid field name"),
+        (Request, "set-header x %zz", 14, "unknown log variable 'zz'"),
+        (Request, "del-header x -m any", 17, "unknown match method"),
+        (Request, "replace-header x ( y", 18, "regex"),
         (Request, "set-var(a) src", 1, "'a' has no scope"),
-        (Request, "set-var(txn.a-b) src", 1, "no name of a variable"),
+        (Request, "set-var(txn.a-b) src", 1, "invalid variable name"),
         (Request, "set-var(txn.a,ifmt) src", 1, "'ifgt'"),
-        (Request, "set-var(txn.a)", 15, "missing"),
-        (Request, "set-log-level loud", 15, "no level 'loud'"),
+        (Request, "set-var(txn.a)", 15, "expected an expression"),
+        (Request, "set-log-level loud", 15, "unknown level 'loud'"),
         (Request, "capture src", 12, "'len' or 'id'"),
-        (Request, "capture src len 0", 13, "'len' and a length"),
-        (Response, "capture status len 3", 16, "'id' and a slot"),
-        (Request, "set-timeout client 5s", 13, "neither 'server' nor 'tunnel'"),
-        (Request, "set-timeout server 5x", 20, "is no time"),
+        (Request, "capture src len 0", 13, "'len <length>'"),
+        (Response, "capture status len 3", 16, "'id <slot>'"),
+        (Request, "set-timeout client 5s", 13, "expected 'server' or 'tunnel'"),
+        (Request, "set-timeout server 5x", 20, "invalid time"),
         (Request, "use-service lua.x", 13, "'prometheus-exporter'"),
         (Request, "wait-for-body at-least 5", 1, "'time'"),
-        (Request, "wait-for-body time 1s at-least 5x", 32, "is no size"),
+        (Request, "wait-for-body time 1s at-least 5x", 32, "invalid size"),
         (Request, "normalize-uri path-strip", 15, "'path-strip-dot'"),
-        (Request, "strict-mode maybe", 13, "neither"),
+        (Request, "strict-mode maybe", 13, "expected 'on' or 'off'"),
         (Request, "track-sc0 src", 1, "stick tables"),
-        (Request, "do-resolve(txn.a,b) src", 1, "when the proxy starts"),
-        (Request, "set-map(a) b c", 1, "do not change"),
-        (Request, "lua.x", 1, "no action 'lua.x'"),
+        (Request, "do-resolve(txn.a,b) src", 1, "only at the start"),
+        (Request, "set-map(a) b c", 1, "runtime socket"),
+        (Request, "lua.x", 1, "unknown action 'lua.x'"),
         (Request, "allow if", 9, ""),
         (Request, "allow if { pth / }", 12, "'path'"),
     ] {
@@ -117,9 +117,9 @@ fn what_is_wrong_is_told_with_its_place() {
     }
 }
 
-/// What cannot be done here may be left out by who reads the configuration; what is wrong may not.
+/// Leniency covers unsupported rules, not invalid ones.
 #[test]
-fn what_is_not_there_is_told_from_what_is_wrong() {
+fn unsupported_is_distinct_from_invalid() {
     for (line, unknown) in [
         ("track-sc0 src", true),
         ("lua.x", true),
@@ -137,7 +137,7 @@ fn rules_without_effect_say_so() {
 }
 
 #[test]
-fn every_row_says_what_it_does_and_stands_once() {
+fn rows_are_unique_and_described() {
     for (at, row) in ACTIONS.iter().enumerate() {
         assert!(!row.about.is_empty() && !row.sets.is_empty(), "{}", row.name);
         let others = ACTIONS.iter().skip(at + 1);
@@ -206,7 +206,7 @@ fn redirects() {
             "/",
             "301 location: / | set-cookie: A=; path=/; Max-Age=0;".to_owned(),
         ),
-        // What a client sends cannot begin another field.
+        // Client data cannot start another field.
         (
             "redirect location /%[var(txn.evil)] code 301",
             "/",
@@ -220,7 +220,7 @@ fn redirects() {
 }
 
 #[test]
-fn redirect_as_a_keyword_takes_its_place_as_it_stands() {
+fn the_redirect_keyword_takes_its_location_literally() {
     let rule = read("prefix / code 301 if { path /a }", HttpRule::parse_redirect).unwrap();
     let mut world = World::asking("GET", "/a", &[]);
     let verdict = run(std::slice::from_ref(&rule), &mut Progress::default(), &mut world);
@@ -342,7 +342,7 @@ fn targets_change() {
     }
 }
 
-/// Whoever gets a request may look at its target or at its host.
+/// Servers may use the target or the Host field.
 #[test]
 fn a_target_that_names_a_host_makes_it_the_host() {
     for rule in ["set-uri http://other:8/x", "replace-uri .* http://other:8/x"] {
@@ -355,7 +355,7 @@ fn a_target_that_names_a_host_makes_it_the_host() {
     assert_eq!(world.target(), "http://h/");
 }
 
-/// As by HAProxy: no line end of a variable gets into the request line.
+/// As in HAProxy: line ends in a variable do not reach the request line.
 #[test]
 fn control_characters_of_a_path_are_escaped() {
     let mut world = World::asking("GET", "/a?b", &[("host", b"h")]).evil(b"\r\n");
@@ -363,7 +363,7 @@ fn control_characters_of_a_path_are_escaped() {
     assert_eq!(world.target(), "/%0D%0A?b");
 }
 
-/// What HTTP does not allow is not made: the exchange fails, or goes on as it was.
+/// Changes that HTTP does not allow are not made: the exchange fails, or continues unchanged.
 #[test]
 fn changes_that_cannot_be_made() {
     for rule in [
@@ -470,7 +470,7 @@ fn variables() {
     assert_eq!(found, expected);
 }
 
-/// `redirect` is not one of the rules that `allow` ends.
+/// `allow` does not skip `redirect` keywords.
 #[test]
 fn what_is_allowed_may_be_redirected() {
     let rule = |line| http_rule(Request, line).unwrap();
@@ -483,7 +483,7 @@ fn what_is_allowed_may_be_redirected() {
     }
 }
 
-/// After a wait, the rules behind it are looked at, and those before it are not again.
+/// After a wait, evaluation continues with the next rule.
 #[test]
 fn a_wait_is_gone_on_from() {
     let lines =
@@ -522,7 +522,7 @@ fn no_line_ends(world: &World) -> bool {
 }
 
 proptest! {
-    /// Whatever a client sends, in whatever place a rule puts it: no field or target breaks.
+    /// No client data breaks a field or a target, in any rule.
     #[test]
     fn nothing_a_client_sends_breaks_a_message(
         sent in proptest::collection::vec(any::<u8>(), 0..40),

@@ -1,4 +1,4 @@
-//! Lists and conditions: how they are read, what they wait for, and what is wrong with them.
+//! ACLs and conditions: parsing, waiting for data, and errors.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use fulmar_haproxy::rules::{Acls, Context, Phase, Point};
 
 use crate::given::{Given, Shelf, acl_in, condition, condition_in};
 
-/// With lists `a` (which holds for GET and for `/a`) and `b`, and two files.
+/// With ACLs `a` (GET or `/a`) and `b`, and two files.
 fn with_lists(check: impl FnOnce(&Context<'_>)) {
     let files = Shelf(HashMap::from([
         ("paths".to_owned(), b"# remark\n\n  /one\n\t/two\r\n #sharp\n/three ".to_vec()),
@@ -76,33 +76,33 @@ fn files_of_patterns_are_read_line_by_line() {
 }
 
 #[test]
-fn faults_say_where_and_what() {
+fn errors_have_positions_and_reasons() {
     for (line, column, part) in [
-        ("", 1, "'if' or 'unless' is missing"),
+        ("", 1, "expected 'if' or 'unless'"),
         ("when TRUE", 1, "'when'"),
-        ("if", 3, "is missing here"),
-        ("if or TRUE", 4, "nothing before"),
-        ("if TRUE or", 11, "is missing here"),
-        ("if TRUE !", 10, "is missing here"),
-        ("if METH_GTE", 4, "'METH_GET' meant"),
-        ("if { path", 4, "not closed"),
+        ("if", 3, "expected an ACL"),
+        ("if or TRUE", 4, "missing condition before"),
+        ("if TRUE or", 11, "expected an ACL"),
+        ("if TRUE !", 10, "expected an ACL"),
+        ("if METH_GTE", 4, "did you mean 'METH_GET'"),
+        ("if { path", 4, "missing closing ' }'"),
         ("if { }", 6, "criterion"),
-        ("if { pth / }", 6, "'path' meant"),
-        ("if { pth_beg / }", 6, "'path_beg' meant"),
-        ("if { path -x / }", 11, "no flag"),
-        ("if { path -m }", 14, "is missing here"),
-        ("if { path -m str1 / }", 14, "there is no method"),
-        ("if { path -f }", 14, "is missing here"),
-        ("if { path_reg ( }", 15, "regular expression"),
+        ("if { pth / }", 6, "did you mean 'path'"),
+        ("if { pth_beg / }", 6, "did you mean 'path_beg'"),
+        ("if { path -x / }", 11, "unknown flag"),
+        ("if { path -m }", 14, "expected a match method"),
+        ("if { path -m str1 / }", 14, "unknown match method"),
+        ("if { path -f }", 14, "expected a file name"),
+        ("if { path_reg ( }", 15, "regex"),
         ("if { path_reg (?=x) }", 15, "look-around"),
         ("if { path_len a }", 15, "number"),
-        ("if { path_len gt }", 18, "missing"),
+        ("if { path_len gt }", 18, "expected a number"),
         ("if { path_len 5:x }", 15, "range"),
         ("if { src 10.0.0.0/33 }", 10, "32 bits"),
-        ("if { src host.example.org }", 10, "not looked up"),
-        ("if { src 1.2.3.4.5 }", 10, "no address"),
+        ("if { src host.example.org }", 10, "not resolved"),
+        ("if { src 1.2.3.4.5 }", 10, "not a valid IPv4"),
         ("if { var(txn.x) y }", 6, "-m"),
-        ("if { src -m bool }", 6, "cannot be compared"),
+        ("if { src -m bool }", 6, "cannot be matched"),
         ("if { hdr(a,b) x }", 6, "not a number"),
         ("if { req.payload(0,1) zz }", 23, "hexadecimal"),
         ("if { path,in_table(t) }", 6, "stick tables"),
@@ -175,7 +175,7 @@ fn everything_predefined_and_every_criterion_can_be_used() {
 }
 
 #[test]
-fn what_a_condition_asks_for_is_known_before_it_is_asked() {
+fn phases_of_conditions_are_known_before_evaluation() {
     for (text, point, there) in [
         ("if { path / }", Point::Request, true),
         ("if { path / }", Point::Response, false),

@@ -1,4 +1,4 @@
-//! Rules of connections: what is read, and what each does.
+//! TCP rules: parsing, and the effect of each.
 
 use fulmar_haproxy::rules::Sample;
 use fulmar_haproxy::rules::exchange::Slot;
@@ -33,16 +33,16 @@ fn lines_are_read() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place() {
+fn errors_have_positions() {
     for (set, line, column, part) in [
-        (Content, "", 1, "an action is missing"),
+        (Content, "", 1, "expected an action"),
         (Content, "rejct", 1, "'reject'"),
-        (Content, "expect-proxy layer4", 1, "but in tcp-request connection"),
+        (Content, "expect-proxy layer4", 1, "only in tcp-request connection"),
         (Connection, "expect-proxy layer7", 14, "'layer4'"),
         (Connection, "capture src len 5", 1, "tcp-request content"),
-        (Content, "capture src len 0", 17, "keeps nothing"),
-        (Content, "capture src id 0", 13, "'len'"),
-        (Content, "accept now", 8, "too many"),
+        (Content, "capture src len 0", 17, "must be positive"),
+        (Content, "capture src id 0", 13, "'len <length>'"),
+        (Content, "accept now", 8, "unexpected argument"),
         (Content, "track-sc1 src", 1, "stick tables"),
         (Content, "switch-mode http", 1, "mode http"),
         (Content, "set-var(a) src", 1, "has no scope"),
@@ -85,7 +85,7 @@ fn decisions() {
     assert_eq!(value, Some(&Sample::Address("10.0.0.1".parse().unwrap())));
 }
 
-/// A rule that looks at what has not arrived holds back those behind it, and no other does.
+/// A rule that needs more data delays the rules after it; other rules do not.
 #[test]
 fn rules_wait_for_what_they_look_at() {
     let rules = ["accept if { req.len gt 3 }", "reject"];
@@ -133,7 +133,7 @@ fn captures_get_their_slots() {
 }
 
 #[test]
-fn every_row_says_what_it_does_and_stands_once() {
+fn rows_are_unique_and_described() {
     for (at, row) in TCP_ACTIONS.iter().enumerate() {
         assert!(!row.about.is_empty() && !row.sets.is_empty(), "{}", row.name);
         assert!(TCP_ACTIONS.iter().skip(at + 1).all(|other| other.name != row.name));

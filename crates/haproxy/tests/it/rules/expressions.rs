@@ -1,5 +1,4 @@
-//! Expressions: responses, facts and maps, which no HAProxy is needed for, and what no bytes may
-//! do.
+//! Expressions without a comparison with HAProxy: responses, facts, maps, and robustness.
 
 use fulmar_haproxy::rules::subject::{Fact, Variable};
 use fulmar_haproxy::rules::{Sample, convert, fetch};
@@ -62,7 +61,7 @@ fn targets_have_parts_in_every_form() {
 }
 
 #[test]
-fn the_proxy_is_asked_for_what_only_it_knows() {
+fn facts_are_queried_from_the_proxy() {
     let facts = [
         (Fact::UsableServers(Some("web".into())), Sample::Int(3)),
         (Fact::UsableServers(None), Sample::Int(1)),
@@ -155,7 +154,7 @@ fn the_tables_have_each_name_once() {
 }
 
 #[test]
-fn tables_can_be_shown_and_say_what_is_not_in_them() {
+fn tables_have_usage_and_unsupported_names() {
     let usage = |name: &str| {
         let fetch = fetch::all().find(|fetch| fetch.names.contains(&name)).expect("a fetch");
         format!("{name}{}: {}", fetch.takes, fetch.kind)
@@ -168,8 +167,8 @@ fn tables_can_be_shown_and_say_what_is_not_in_them() {
         ("src_conn_rate", "stick tables"),
         ("lua.x", "Lua"),
         ("path,set-var(txn.x)", "http-request set-var"),
-        ("path,lowre", "'lower' meant"),
-        ("quite_another_thing", "there is no fetch"),
+        ("path,lowre", "did you mean 'lower'"),
+        ("quite_another_thing", "unknown fetch method"),
     ] {
         let fault = parsed(text).expect_err(text);
         assert!(fault.message.contains(part) && fault.unknown, "{text}: {fault:?}");

@@ -1,4 +1,4 @@
-//! Log formats: what is read, and what is written.
+//! Log formats: parsing and output.
 
 use std::net::IpAddr;
 
@@ -24,7 +24,7 @@ fn rendered(format: &str, options: Options, world: &World) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// An exchange of which a log has much to tell.
+/// An exchange with values for most log variables.
 fn told() -> World {
     World::asking("GET", "/changed", &[("a", b"1")])
         .evil(b"a\"b\\c]d\te\x01\x7f\xff")
@@ -75,7 +75,7 @@ fn logs() {
         ("\\x %o\\1", "\\x \\1"),
         ("", ""),
     ] {
-        // A leading blank is dropped, as several are one.
+        // A leading blank is dropped, since consecutive blanks are merged.
         assert_eq!(rendered(format, Options::HTTP_LOG, &told()), expected.trim_start(), "{format}");
     }
 }
@@ -96,7 +96,7 @@ fn text_for_rules() {
 }
 
 #[test]
-fn a_request_that_was_none_is_told_so() {
+fn invalid_requests_are_logged_as_badreq() {
     let format = "%r|%{+Q}r|%HM|%HU|%HV";
     let expected = "<BADREQ>|\"<BADREQ>\"|<BADREQ>|<BADREQ>|<BADREQ>";
     assert_eq!(rendered(format, Options::HTTP_LOG, &World::default()), expected);
@@ -105,16 +105,16 @@ fn a_request_that_was_none_is_told_so() {
 #[test]
 fn faults() {
     for (format, options, column, part) in [
-        ("a %zz", Options::HTTP_LOG, 12, "no alias 'zz'"),
+        ("a %zz", Options::HTTP_LOG, 12, "unknown log variable 'zz'"),
         ("%hrr", Options::HTTP_LOG, 10, "'hr'"),
-        ("%", Options::HTTP_LOG, 10, "double it"),
-        ("5 %, 7", Options::HTTP_LOG, 12, "double it"),
-        ("%{+Q", Options::HTTP_LOG, 11, "'}' is missing"),
-        ("%{+Z}r", Options::HTTP_LOG, 11, "no flag '+Z'"),
-        ("%{+Q}", Options::HTTP_LOG, 10, "a name or '['"),
-        ("%[src", Options::HTTP_LOG, 12, "']' is missing"),
-        ("%[hdr(a]b)", Options::HTTP_LOG, 12, "']' is missing"),
-        ("%[hdr(a", Options::HTTP_LOG, 12, "')' is missing"),
+        ("%", Options::HTTP_LOG, 10, "use '%%'"),
+        ("5 %, 7", Options::HTTP_LOG, 12, "use '%%'"),
+        ("%{+Q", Options::HTTP_LOG, 11, "missing '}'"),
+        ("%{+Z}r", Options::HTTP_LOG, 11, "unknown flag '+Z'"),
+        ("%{+Q}", Options::HTTP_LOG, 10, "a variable or '['"),
+        ("%[src", Options::HTTP_LOG, 12, "missing ']'"),
+        ("%[hdr(a]b)", Options::HTTP_LOG, 12, "missing ']'"),
+        ("%[hdr(a", Options::HTTP_LOG, 12, "missing ')'"),
         ("%[srx]", Options::HTTP_LOG, 12, "'src'"),
         ("%ci %r", Options::TCP_LOG, 14, "mode http"),
         ("%[]", Options::HTTP_LOG, 12, ""),
@@ -171,10 +171,15 @@ fn what_is_always_the_same_is_known() {
 
 proptest! {
     #[test]
-    fn no_text_panics(format in "[ -~]{0,60}", variables in "(%(\\{[+QXE,-]{0,4}\\})?[a-zA-Z\\[]{1,3}){0,5}") {
+    fn no_text_panics(
+        format in "[ -~]{0,60}",
+        variables in "(%(\\{[+QXE,-]{0,4}\\})?[a-zA-Z\\[]{1,3}){0,5}",
+    ) {
         let world = told();
         for text in [format, variables] {
-            for purpose in [Purpose::Value, Purpose::Replacement, Purpose::Log, Purpose::Identifier] {
+            for purpose in
+                [Purpose::Value, Purpose::Replacement, Purpose::Log, Purpose::Identifier]
+            {
                 let options = Options { purpose, http: true };
                 if let Ok(format) = Format::parse(&text, 1, options) {
                     format.render(&world, &mut Vec::new());
@@ -183,7 +188,7 @@ proptest! {
         }
     }
 
-    /// A line of a log is one line, whatever a client sent.
+    /// A log line is one line, whatever the client sends.
     #[test]
     fn a_line_stays_one(sent in proptest::collection::vec(any::<u8>(), 0..60), ms in any::<i64>()) {
         let sent = Sample::Text(sent.into());

@@ -1,4 +1,4 @@
-//! The rules: how they are read, and what each does.
+//! Rules: parsing, and the effect of each.
 
 mod actions;
 mod conditions;

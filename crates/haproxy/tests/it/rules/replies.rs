@@ -1,4 +1,4 @@
-//! Answers of our own: what is read, and what is sent.
+//! Responses of the proxy: parsing and output.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use proptest::prelude::*;
 
 use crate::world::{World, http_rule, lines, read};
 
-/// The status, the fields and the body of an answer.
+/// Status, fields and body of a response.
 fn shown(reply: &Reply, pages: &[&ErrorPages]) -> Option<(u16, Vec<String>, String)> {
     let world = World::asking("GET", "/", &[]).evil(b"a\nb");
     let (head, body): (_, Bytes) = reply.render(&world, pages)?;
@@ -126,25 +126,25 @@ fn files_are_read_strictly() {
         assert_eq!(shown(&reply, &[]), Some((status, fields, body.to_owned())));
     }
     let bad: [(&[u8], &str); 9] = [
-        (b"<html>", "not that of a response"),
+        (b"<html>", "invalid response headers"),
         (b"HTTP/1.1 200 OK\r\nA: b\r\n", "empty line"),
         (b"HTTP/1.1 100 Continue\r\n\r\n", "from 200 to 599"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab", "which is 2"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: +2\r\n\r\nab", "which is 2"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab", "(2)"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: +2\r\n\r\nab", "(2)"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "'Transfer-Encoding'"),
-        (b"HTTP/1.1 204 No\r\n\r\nx", "never has"),
-        (b"HTTP/1.1 200 OK\r\nA b\r\n\r\n", "not that of a response"),
-        (b"HTTP/1.1 200 OK\r\nA: \x00\r\n\r\n", "not that of a response"),
+        (b"HTTP/1.1 204 No\r\n\r\nx", "cannot have"),
+        (b"HTTP/1.1 200 OK\r\nA b\r\n\r\n", "invalid response headers"),
+        (b"HTTP/1.1 200 OK\r\nA: \x00\r\n\r\n", "invalid response headers"),
     ];
     for (file, part) in bad {
         let message = parse_file(file).unwrap_err();
         assert!(message.contains(part), "{message}");
     }
     let long = [b"HTTP/1.1 200 OK\r\n\r\n".to_vec(), vec![b'x'; 1 << 20]].concat();
-    assert!(parse_file(&long).unwrap_err().contains("are allowed"));
+    assert!(parse_file(&long).unwrap_err().contains("limit"));
 }
 
-/// `errorfile 408 /dev/null`: nothing is said.
+/// `errorfile 408 /dev/null`: no response.
 #[test]
 fn an_empty_file_is_silence() {
     let (status, reply) = read("408 /nothing", parse_errorfile).unwrap();
@@ -165,12 +165,12 @@ fn lines_of_error_pages() {
 
     let fault = |line| read(line, parse_errorfile).unwrap_err();
     for (line, column, part) in [
-        ("418 /page", 1, "no error page 418"),
-        ("abc /page", 1, "no status"),
-        ("403", 4, "a file is missing"),
-        ("403 /none", 5, "cannot be read"),
-        ("403 /page", 5, "is no answer"),
-        ("403 /403.http x", 15, "too many"),
+        ("418 /page", 1, "'418' not handled"),
+        ("abc /page", 1, "invalid status"),
+        ("403", 4, "expected a file"),
+        ("403 /none", 5, "cannot read"),
+        ("403 /page", 5, "invalid response in"),
+        ("403 /403.http x", 15, "unexpected argument"),
     ] {
         let fault: Fault = fault(line);
         assert_eq!(fault.column, column, "{line}: {fault:?}");
@@ -217,7 +217,7 @@ fn sections_are_resolved_later() {
     section.set(404, Arc::new(parse_file(b"HTTP/1.1 404 X\r\n\r\nmine").unwrap()));
     let fault = rule.reply_mut().unwrap().resolve(|_| None).unwrap_err();
     assert_eq!(fault.column, 22);
-    assert!(fault.message.contains("'http-errors own'"), "{fault:?}");
+    assert!(fault.message.contains("http-errors section 'own'"), "{fault:?}");
     rule.reply_mut().unwrap().resolve(|_| Some(&section)).unwrap();
     let mut world = World::asking("GET", "/", &[]);
     let verdict = run(std::slice::from_ref(&rule), &mut Progress::default(), &mut world);

@@ -1,4 +1,4 @@
-//! The fuzz targets on mutated rules, with a seed: what every test run can afford of fuzzing.
+//! Runs the fuzz targets on mutated rules, with a fixed seed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -1,4 +1,4 @@
-//! An exchange that is written down, to try rules on.
+//! A recorded exchange for tests of rules.
 
 #![allow(dead_code, reason = "each test needs part of it")]
 
@@ -15,7 +15,7 @@ use fulmar_haproxy::rules::{
 };
 use fulmar_proto::HeaderBuf;
 
-/// What there is, and what rules have done.
+/// The input of rules, and their effects.
 #[derive(Debug, Default)]
 pub(crate) struct World {
     pub(crate) request: Option<RequestHead>,
@@ -26,7 +26,7 @@ pub(crate) struct World {
     pub(crate) complete: bool,
     pub(crate) variables: HashMap<Variable, Sample<'static>>,
     pub(crate) facts: Vec<(Fact, Sample<'static>)>,
-    /// What was asked of the proxy, but for variables and addresses, as text.
+    /// Effects as text, except for variables and addresses.
     pub(crate) effects: Vec<String>,
 }
 
@@ -47,26 +47,26 @@ impl World {
         }
     }
 
-    /// The same, answered.
+    /// The same with a response.
     pub(crate) fn answered(self, status: u16, fields: &[(&str, &[u8])]) -> Self {
         let response = ResponseHead { status, fields: buf(fields), ..ResponseHead::default() };
         Self { response: Some(response), ..self }
     }
 
-    /// With a variable `txn.evil`, which a client has brought about.
+    /// With a variable `txn.evil` from a client.
     pub(crate) fn evil(mut self, value: &[u8]) -> Self {
         let variable = Variable { scope: Scope::Txn, name: "evil".into() };
         self.variables.insert(variable, Sample::Text(value.to_vec().into()));
         self
     }
 
-    /// With something that the proxy knows.
+    /// With a fact of the proxy.
     pub(crate) fn knowing(mut self, fact: Fact, value: Sample<'static>) -> Self {
         self.facts.push((fact, value));
         self
     }
 
-    /// With something that the proxy knows for a log.
+    /// With a log variable of the proxy.
     pub(crate) fn logging(self, field: LogField, value: Sample<'static>) -> Self {
         self.knowing(Fact::Log(field), value)
     }
@@ -76,7 +76,7 @@ impl World {
             .into_owned()
     }
 
-    /// The fields of what rules change, as lines.
+    /// The fields that rules change, as lines.
     pub(crate) fn fields(&self) -> Vec<String> {
         let response = self.response.as_ref().map(|head| &head.fields);
         lines(response.unwrap_or_else(|| &self.request.as_ref().expect("as the test says").fields))
@@ -91,7 +91,7 @@ fn buf(fields: &[(&str, &[u8])]) -> HeaderBuf {
     buf
 }
 
-/// Fields, as lines.
+/// Fields as lines.
 pub(crate) fn lines(fields: &HeaderBuf) -> Vec<String> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     fields.iter().map(|(name, value)| format!("{}: {}", text(name), text(value))).collect()
@@ -157,7 +157,7 @@ impl Exchange for World {
     }
 }
 
-/// Files that are written down.
+/// Files with constant contents.
 #[derive(Debug)]
 pub(crate) struct Shelf;
 
@@ -177,7 +177,7 @@ const FILES: &[(&str, &[u8])] = &[
     ("/short.http", b"HTTP/1.0 403 Never\r\nContent-Length: 9\r\n\r\nnever"),
 ];
 
-/// The words of a line: blanks separate them, `'` keeps blanks in a word.
+/// Splits a line at blanks; `'` quotes.
 pub(crate) fn words(line: &str) -> (Vec<Word>, u32) {
     let mut words: Vec<Word> = Vec::new();
     let (mut quoted, mut open) = (false, false);
@@ -200,7 +200,7 @@ pub(crate) fn words(line: &str) -> (Vec<Word>, u32) {
     (words, u32::try_from(line.len() + 1).expect("as the test says"))
 }
 
-/// Asks a parser about a line.
+/// Runs a parser on a line.
 pub(crate) fn read<T>(
     line: &str,
     parse: impl FnOnce(&mut Words<'_>, &Context<'_>) -> Result<T, Fault>,
@@ -210,17 +210,17 @@ pub(crate) fn read<T>(
     parse(&mut Words::new(&words, end), &Context { acls: &acls, files: &Shelf })
 }
 
-/// A rule of HTTP.
+/// Parses an HTTP rule.
 pub(crate) fn http_rule(set: RuleSet, line: &str) -> Result<HttpRule, Fault> {
     read(line, |words, context| HttpRule::parse(words, set, context))
 }
 
-/// A rule of connections.
+/// Parses a TCP rule.
 pub(crate) fn tcp_rule(set: TcpSet, line: &str) -> Result<TcpRule, Fault> {
     read(line, |words, context| TcpRule::parse(words, set, context))
 }
 
-/// Runs rules, and says what came of it in a few words.
+/// Runs rules, and describes the result briefly.
 pub(crate) fn outcome(set: RuleSet, rules: &[&str], world: &mut World) -> String {
     let parse = |line: &&str| match http_rule(set, line) {
         Ok(rule) => rule,
@@ -231,7 +231,7 @@ pub(crate) fn outcome(set: RuleSet, rules: &[&str], world: &mut World) -> String
     describe(&verdict)
 }
 
-/// A verdict in a few words.
+/// Describes a verdict briefly.
 pub(crate) fn describe(verdict: &Verdict<'_>) -> String {
     match verdict {
         Verdict::Deny(reply) => format!("deny {}", reply.status),
