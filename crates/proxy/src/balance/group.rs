@@ -1,8 +1,8 @@
-//! The servers of a backend, as all threads see them.
+//! The servers of a backend, shared by all threads.
 //!
-//! Places are exact across threads: never more than a server's limit are taken. Who finds none
-//! waits in its thread's [`crate::balance::Queue`], and nobody comes first who came later: as long as
-//! somebody waits for a place, a newcomer waits too.
+//! Connection slots are exact across threads: a server's limit is never exceeded. A session without
+//! a slot waits in its thread's [`crate::balance::Queue`]. Slots are assigned in order of arrival:
+//! while a session waits, new sessions wait too.
 
 use std::cell::OnceCell;
 use std::net::SocketAddr;
@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 use crate::balance::member::{Admin, Health, Member, Settings, Weight};
 use crate::balance::waiting::Waiting;
 
-/// What a configuration says of all servers of a backend.
+/// Settings of a backend's servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// How many threads place sessions.
+    /// Number of threads that assign slots.
     pub threads: usize,
-    /// `option allbackups`: all usable backups are used at once, not only the first.
+    /// `option allbackups`: all usable backup servers are used, not only the first.
     pub all_backups: bool,
     /// `fullconn`: the load of the backend at which dynamic limits reach `maxconn`.
     pub connections_full: u32,
@@ -30,30 +30,29 @@ impl Default for Policy {
     }
 }
 
-/// What came of looking for a place. A place that is given has to be given back with
-/// [`Group::leave`].
+/// The result of a slot request. An assigned slot must be released with [`Group::leave`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// A place at this server.
+    /// A slot of this server.
     Placed(usize),
-    /// Push it to the queue, for this.
+    /// No free slot: push the session to the queue.
     Wait(Wants),
-    /// Too many wait for this server already (`maxqueue`).
+    /// No free slot, and the server's queue is full (`maxqueue`).
     Crowded(usize),
-    /// No server is usable.
+    /// No usable server.
     Nobody,
 }
 
-/// Whose place is waited for.
+/// Which slot a session waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wants {
-    /// Any server's.
+    /// Of any server.
     Any,
-    /// This server's.
+    /// Of this server.
     Server(usize),
 }
 
-/// The servers of a backend, as all threads see them.
+/// The servers of a backend, shared by all threads.
 #[derive(Debug)]
 pub struct Group {
     members: Vec<Member>,
@@ -65,7 +64,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// As configured.
+    /// A group with these settings.
     pub fn new(policy: Policy, settings: impl IntoIterator<Item = Settings>) -> Self {
         let members: Vec<_> = settings.into_iter().map(Member::new).collect();
         let group = Self {
@@ -85,27 +84,28 @@ impl Group {
         &self.members
     }
 
-    /// Grows whenever it changes who is usable or how much they weigh: pickers follow.
+    /// Increases with every change of usable servers or weights: pickers update themselves.
     pub fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// Usable servers that are no backups.
+    /// Number of usable servers, without backups.
     pub fn active(&self) -> usize {
         self.members.iter().filter(|member| member.is_usable() && !member.is_backup()).count()
     }
 
-    /// Usable backups.
+    /// Number of usable backup servers.
     pub fn backups(&self) -> usize {
         self.members.iter().filter(|member| member.is_usable() && member.is_backup()).count()
     }
 
-    /// Servers that are usable, backups too (`nbsrv`).
+    /// Number of usable servers, including backups (`nbsrv`).
     pub fn usable(&self) -> usize {
         self.members.iter().filter(|member| member.is_usable()).count()
     }
 
-    /// True if balancing chooses this server now: backups wait until no other is usable.
+    /// True if load balancing may select this server: backups are selected only while no other
+    /// server is usable.
     pub fn is_in_use(&self, server: usize) -> bool {
         let member = &self.members[server];
         member.is_usable()
@@ -116,33 +116,33 @@ impl Group {
             }
     }
 
-    /// How many wait for any server.
+    /// Number of sessions that wait for any server.
     pub fn queued(&self) -> u32 {
         self.waiting.any()
     }
 
-    /// How many are served or wait, at all servers.
+    /// Number of active and waiting sessions at all servers.
     pub fn load(&self) -> u32 {
         let all = self.members.iter().map(|member| member.sessions() + member.queued());
         all.sum::<u32>() + self.queued()
     }
 
-    /// How many places a server has now (`maxconn`, `minconn`, `slowstart`); 0: without limit.
+    /// The current limit of a server (`maxconn`, `minconn`, `slowstart`); 0: unlimited.
     pub fn limit(&self, server: usize) -> u32 {
         self.room().limit(server)
     }
 
-    /// True if the server has a free place.
+    /// True if the server has a free slot.
     pub fn has_room(&self, server: usize) -> bool {
         self.room().is_at(server)
     }
 
-    /// To ask about many servers: their load together is looked at once, and only if one asks.
+    /// For queries about many servers: the total load is computed once, on first use.
     pub(crate) fn room(&self) -> Room<'_> {
         Room { group: self, load: OnceCell::new() }
     }
 
-    /// A place at a server that was chosen otherwise: by a cookie, `use-server`, or a hash.
+    /// Takes a slot of a server selected by a cookie, `use-server` or a hash.
     pub fn try_place_at(&self, server: usize) -> Placement {
         let member = &self.members[server];
         if !member.is_reachable() {
@@ -158,7 +158,7 @@ impl Group {
         }
     }
 
-    /// Gives a place back. Then ask [`crate::balance::Queue::next_for`] whose turn it is.
+    /// Releases a slot. Call [`crate::balance::Queue::next_for`] afterwards.
     pub fn leave(&self, server: usize) {
         self.members[server].leave();
     }
@@ -167,13 +167,13 @@ impl Group {
         self.members[server].enter(self.limit(server))
     }
 
-    /// True if somebody waits who could have the server's next place.
+    /// True if a waiting session may get the server's next free slot.
     fn is_awaited(&self, server: usize) -> bool {
         self.members[server].queued() > 0 || self.waiting.any() > 0 && self.is_in_use(server)
     }
 
-    /// Who sees to it that waiters hear of a change that made room, or took a server from them:
-    /// these threads have to be woken, and ask [`crate::balance::Queue::take_wake`].
+    /// Threads to wake after a change that made slots free or a server unusable. They call
+    /// [`crate::balance::Queue::take_wake`].
     pub fn waiters(&self) -> impl Iterator<Item = usize> {
         let waits = |thread: &usize| self.waiting.waits(*thread) && self.waiting.alarm(*thread);
         (0..self.policy.threads).filter(waits)
@@ -184,7 +184,8 @@ impl Group {
         self.change(|| self.members[server].put_admin(admin));
     }
 
-    /// Its health has changed, by a check or by an operator. A slow start begins if it came up.
+    /// Sets the health, found by a check or set by an operator. When the server comes up, its slow
+    /// start begins.
     pub fn set_health(&self, server: usize, health: Health, now: Instant) {
         let member = &self.members[server];
         self.change(|| {
@@ -206,13 +207,13 @@ impl Group {
         self.change(|| self.members[server].put_connections_max(max));
     }
 
-    /// `set server … addr`: new connections go there.
+    /// `set server … addr`: the address of new connections.
     pub fn set_address(&self, server: usize, address: SocketAddr) {
         self.change(|| self.members[server].put_address(address));
     }
 
-    /// Lets slow starts go on: true if that has made room. Asked every so often
-    /// ([`Group::warms_every`]) while a server is starting.
+    /// Advances slow starts; true if slots became free. Call it at [`Group::warms_every`] while a
+    /// server is starting.
     pub fn warm(&self, now: Instant) -> bool {
         let mut warmer = false;
         for member in self.members.iter().filter(|member| member.is_starting()) {
@@ -227,12 +228,13 @@ impl Group {
         warmer
     }
 
-    /// How often slow starts take a step, if one is going on: the shortest in twenty.
+    /// The interval of slow start steps, if a slow start is running: a twentieth of the shortest
+    /// one.
     pub(crate) fn warms_every(&self) -> Option<Duration> {
         self.members.iter().filter_map(Member::warms_every).min()
     }
 
-    /// Does what changes somebody's place in the rotation, and finds out who is used now.
+    /// Applies a change that may affect usable servers or weights, and updates the group.
     fn change(&self, act: impl FnOnce()) {
         let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         act();
@@ -251,7 +253,7 @@ impl Group {
     }
 }
 
-/// Who has a free place.
+/// Free slots of servers.
 #[derive(Debug)]
 pub(crate) struct Room<'g> {
     group: &'g Group,
@@ -285,13 +287,13 @@ impl Room<'_> {
     }
 }
 
-/// So many percent of a limit, at most all of it.
+/// A percentage of a limit, at most the limit.
 fn share(limit: u32, percent: u32) -> u32 {
     let share = u64::from(limit) * u64::from(percent) / 100;
     u32::try_from(share).map_or(limit, |share| share.min(limit))
 }
 
-/// What statistics tell of a change, and the beginning of a slow start.
+/// Counts a change of health for statistics, and begins a slow start.
 fn count_change(member: &Member, before: Health, health: Health, now: Instant) {
     let mut record = member.record();
     if before == Health::Down {
@@ -305,24 +307,24 @@ fn count_change(member: &Member, before: Health, health: Health, now: Instant) {
     record.changed = Some(now);
 }
 
-/// The limit of a server under load: between both of its own as the backend's load is between
-/// nothing and full.
+/// The dynamic limit of a server: between its minimum and maximum in proportion to the backend's
+/// load.
 fn dynamic(min: u32, max: u32, load: u32, full: u32) -> u32 {
     let part = u64::from(load) * u64::from(max) / u64::from(full);
     u32::try_from(part).map_or(max, |part| part.clamp(min, max))
 }
 
-/// In use: those that are no backups.
+/// All servers except backups are in use.
 const ACTIVE: u32 = u32::MAX;
-/// In use: all backups.
+/// All backups are in use.
 const BACKUPS: u32 = u32::MAX - 1;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// It was summed up over all servers for each server that was asked about: a pick among a
-    /// thousand took a million looks.
+    /// Once, the load of all servers was summed up for each candidate: a pick among 1,000 servers
+    /// read 1,000,000 loads.
     #[test]
     fn the_load_of_all_is_looked_at_once_for_all() {
         let settings =
@@ -332,11 +334,11 @@ mod tests {
         let room = group.room();
         assert_eq!(room.limit(0), 1);
         (0..5).for_each(|_| assert!(group.members[2].enter(0)));
-        assert_eq!(room.limit(1), 1, "what was seen once holds");
-        assert_eq!(group.limit(1), 5, "who asks anew looks anew");
+        assert_eq!(room.limit(1), 1, "the load is cached");
+        assert_eq!(group.limit(1), 5, "a new query reads the load again");
     }
 
-    /// A hundred times a limit did not fit into 32 bits: a panic, or no place at all.
+    /// Once, 100 times the limit exceeded 32 bits: a panic, or no slot at all.
     #[test]
     fn a_large_limit_grows_like_others() {
         let settings = Settings {

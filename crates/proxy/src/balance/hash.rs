@@ -1,13 +1,13 @@
-//! Hashes of keys, computed as HAProxy computes them: the same key goes to the same server.
+//! Key hashing as in HAProxy: the same key selects the same server.
 
 use std::net::IpAddr;
 
-/// How a key becomes a number (`hash-type`).
+/// Hash function and post-processing (`hash-type`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hasher {
     /// The function.
     pub function: Function,
-    /// Whether its result is stirred once more.
+    /// Whether the result is mixed with `avalanche`.
     pub avalanche: bool,
 }
 
@@ -26,7 +26,7 @@ pub enum Function {
 }
 
 impl Hasher {
-    /// The number of a key.
+    /// The hash of a key.
     pub fn key(self, key: &[u8]) -> u32 {
         self.stir(match self.function {
             Function::Sdbm => sdbm(key),
@@ -36,7 +36,7 @@ impl Hasher {
         })
     }
 
-    /// The number of an address (`balance source`): no function is asked.
+    /// The hash of an address (`balance source`), which does not use the function.
     pub fn address(self, address: IpAddr) -> u32 {
         self.stir(match address {
             IpAddr::V4(address) => u32::from(address),
@@ -53,8 +53,8 @@ impl Hasher {
     }
 }
 
-/// The part of a target that `balance uri` hashes: up to the query unless it is `whole`, at most
-/// `len` bytes of it, and at most `depth` directories.
+/// The part of a target that `balance uri` hashes: without the query unless `whole`, at most `len`
+/// bytes, and at most `depth` directories.
 pub fn uri_part(uri: &[u8], whole: bool, len: Option<usize>, depth: Option<usize>) -> &[u8] {
     let uri = &uri[..uri.len().min(len.unwrap_or(usize::MAX))];
     let mut slashes = 0;
@@ -69,8 +69,7 @@ pub fn uri_part(uri: &[u8], whole: bool, len: Option<usize>, depth: Option<usize
     &uri[..end.unwrap_or(uri.len())]
 }
 
-/// The part of a host's name that `use_domain_only` hashes: what stands before the last dot, back
-/// to the dot before it.
+/// The part of a host name that `use_domain_only` hashes: the label before the last dot.
 pub fn domain_part(host: &[u8]) -> &[u8] {
     let Some(end) = host.iter().rposition(|byte| *byte == b'.').filter(|dot| *dot > 0) else {
         return host;

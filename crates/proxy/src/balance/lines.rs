@@ -1,17 +1,16 @@
-//! Several lines of waiters in one memory: in and out at the ends, and out of the middle, at the
-//! same cost.
+//! Several queues in one allocation: push, pop and removal from the middle in constant time.
 
 use crate::balance::waiting::Line;
 
-/// Several lines of waiters.
+/// Several queues of waiting sessions.
 #[derive(Debug)]
 pub(crate) struct Lines<T> {
     slots: Vec<Slot<T>>,
     free: Vec<u32>,
-    ends: Box<[Ends]>, // the line for any server, then one for each
+    ends: Box<[Ends]>, // the queue for any server, then one for each
 }
 
-/// A waiter's place in memory, and its ticket: a slot's next tenant has another one.
+/// A slot index and its ticket; the next user of the slot has another ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     slot: u32,
@@ -43,7 +42,7 @@ impl<T> Lines<T> {
         self.slots.len() - self.free.len()
     }
 
-    /// Adds one to the end of a line.
+    /// Appends to a queue.
     pub(crate) fn push(&mut self, line: Line, ticket: u64, token: T) -> Entry {
         let line = number(line);
         let before = self.ends[line].last;
@@ -55,7 +54,8 @@ impl<T> Lines<T> {
             }
             None => {
                 self.slots.push(slot);
-                u32::try_from(self.slots.len() - 1).expect("there are fewer waiters than sockets")
+                u32::try_from(self.slots.len() - 1)
+                    .expect("there are fewer waiting sessions than sockets")
             }
         };
         match before {
@@ -66,7 +66,7 @@ impl<T> Lines<T> {
         Entry { slot: at, ticket }
     }
 
-    /// Takes one out of the middle; `None`: it is gone.
+    /// Removes an entry; `None` if it is gone.
     pub(crate) fn remove(&mut self, entry: Entry) -> Option<(Line, T)> {
         let slot = self.slots.get_mut(entry.slot as usize)?;
         if slot.ticket != entry.ticket {
@@ -86,19 +86,19 @@ impl<T> Lines<T> {
         Some((line.checked_sub(1), token))
     }
 
-    /// Takes the first of a line.
+    /// Removes the first entry of a queue.
     pub(crate) fn pop(&mut self, line: Line) -> Option<T> {
         let slot = self.ends[number(line)].first?;
         let entry = Entry { slot, ticket: self.slots[slot as usize].ticket };
         self.remove(entry).map(|(_, token)| token)
     }
 
-    /// The ticket of the first of a line.
+    /// The ticket of the first entry of a queue.
     pub(crate) fn first(&self, line: Line) -> Option<u64> {
         self.ends[number(line)].first.map(|slot| self.slots[slot as usize].ticket)
     }
 
-    /// How many are before it in its line; `None`: it is gone.
+    /// The number of entries before this one; `None` if it is gone.
     pub(crate) fn position(&self, entry: Entry) -> Option<usize> {
         let slot = self.slots.get(entry.slot as usize)?;
         if slot.ticket != entry.ticket || slot.token.is_none() {
@@ -109,7 +109,7 @@ impl<T> Lines<T> {
     }
 }
 
-/// The line for any server is the first.
+/// The queue for any server has index 0.
 fn number(line: Line) -> usize {
     line.map_or(0, |server| server + 1)
 }

@@ -1,116 +1,117 @@
-//! A server, as all threads see it.
+//! A server, shared by all threads.
 //!
-//! What is asked for with every exchange is atomic; what only statistics and messages tell is in a
-//! [`Record`] behind a lock. Changes go through [`crate::balance::Group`], which tells pickers of them.
+//! Values that every exchange reads are atomic. Values for statistics and messages are in a
+//! [`Record`] behind a lock. Changes go through [`crate::balance::Group`], so that pickers notice
+//! them.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What a configuration says of a server.
+/// The configuration of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// Its number within the backend: where consistent hashing puts it.
+    /// Its number in the backend: its position for consistent hashing.
     pub id: u32,
     /// 0 to 256.
     pub weight: u32,
-    /// Used when no other is usable.
+    /// Used only when no other server is usable.
     pub backup: bool,
     /// In maintenance from the start.
     pub disabled: bool,
-    /// Exchanges at a time; 0: no limit.
+    /// Maximum number of exchanges; 0: unlimited.
     pub connections_max: u32,
-    /// `minconn`: the limit while there is little load; 0: as `connections_max`.
+    /// `minconn`: the limit at low load; 0: as `connections_max`.
     pub connections_min: u32,
-    /// `maxqueue`: how many may wait for this server; 0: no limit.
+    /// `maxqueue`: maximum number of sessions waiting for this server; 0: unlimited.
     pub queue_max: u32,
-    /// `slowstart`: its weight and limit grow for so long after it came up.
+    /// `slowstart`: the time for which weight and limit grow after the server comes up.
     pub slow_start: Option<Duration>,
 }
 
-/// What an operator has decided.
+/// Administrative state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Admin {
-    /// As its health allows.
+    /// Usable if healthy.
     #[default]
     Ready,
-    /// No new sessions but those that are bound to it.
+    /// Persistent sessions only.
     Drain,
-    /// None at all, and no checks.
+    /// Not used, not checked.
     Maintenance,
 }
 
-/// What checks and observations have found.
+/// Health, from checks and observed traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Health {
-    /// It works, or nobody looks.
+    /// Up, or not checked.
     #[default]
     Up,
-    /// It works, and asks for no more than it has (`disable-on-404`).
+    /// Up, persistent sessions only (`disable-on-404`).
     Stopping,
-    /// It does not.
+    /// Down.
     Down,
 }
 
-/// A weight that an operator asks for.
+/// A weight set by an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weight {
-    /// 0 to 256; more is 256.
+    /// 0 to 256; larger values are clamped.
     Absolute(u32),
-    /// So much of the configured one, but at most 256.
+    /// A percentage of the configured weight, at most 256.
     Percent(u32),
 }
 
-/// What statistics tell of a server beside its state.
+/// Values for statistics.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
-    /// When it last went up or down; `None`: never.
+    /// Time of the last change between up and down; `None`: never.
     pub changed: Option<Instant>,
-    /// How long it has been down before that.
+    /// Downtime before that.
     pub down_for: Duration,
-    /// `chkfail`: checks that failed while it was up.
+    /// `chkfail`: failed checks while it was up.
     pub checks_failed: u64,
-    /// `hanafail`: how often its sessions had too many errors in a row.
+    /// `hanafail`: how often observed traffic reached the error limit.
     pub error_runs: u64,
-    /// `chkdown`: how often it went down.
+    /// `chkdown`: changes from up to down.
     pub downs: u64,
 }
 
 impl Record {
-    /// When its state last changed; `began`, if it never has.
+    /// Time of the last state change; `began` if there was none.
     pub fn changed_since(&self, began: Instant) -> Instant {
         self.changed.unwrap_or(began)
     }
 
-    /// How long it has been down in all, if it is `down` since the last change.
+    /// Total downtime, including the time since the last change if it is `down`.
     pub fn downtime(&self, now: Instant, down: bool) -> Duration {
         let since = self.changed.filter(|_| down);
         self.down_for + since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
     }
 }
 
-/// A server, as all threads see it.
+/// A server, shared by all threads.
 #[derive(Debug)]
 pub struct Member {
     settings: Settings,
     admin: AtomicU8,
     health: AtomicU8,
     weight: AtomicU32,
-    steps: AtomicU32,  // of a slow start that are done: 1 to SCALE
-    warmth: AtomicU32, // percent of its limit that a slow start allows
+    steps: AtomicU32,  // completed steps of a slow start: 1 to SCALE
+    warmth: AtomicU32, // percentage of its limit during a slow start
     connections_max: AtomicU32,
     sessions: AtomicU32,
     queued: AtomicU32,
-    moved: AtomicU32, // how often its address has changed
+    moved: AtomicU32, // number of address changes
     address: Mutex<Option<SocketAddr>>,
-    sheds: AtomicU32, // how often its sessions were to be shut down
+    sheds: AtomicU32, // number of requests to shut down its sessions
     checked: AtomicBool,
     record: Mutex<Record>,
 }
 
 impl Member {
-    /// As configured.
+    /// A server with these settings.
     pub(crate) fn new(settings: Settings) -> Self {
         let admin = if settings.disabled { Admin::Maintenance } else { Admin::Ready };
         let max = settings.connections_max.max(settings.connections_min);
@@ -132,12 +133,12 @@ impl Member {
         }
     }
 
-    /// What the configuration says.
+    /// The configuration.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// What an operator has decided.
+    /// The administrative state.
     pub fn admin(&self) -> Admin {
         match self.admin.load(Ordering::Relaxed) {
             0 => Admin::Ready,
@@ -146,7 +147,7 @@ impl Member {
         }
     }
 
-    /// What has been found.
+    /// The health.
     pub fn health(&self) -> Health {
         match self.health.load(Ordering::Relaxed) {
             0 => Health::Up,
@@ -155,69 +156,68 @@ impl Member {
         }
     }
 
-    /// True if new sessions may go there.
+    /// True if new sessions may use it.
     pub fn is_usable(&self) -> bool {
         self.admin() == Admin::Ready && self.health() == Health::Up && self.weight() > 0
     }
 
-    /// True if sessions that are bound to it may go there.
+    /// True if persistent sessions may use it.
     pub fn is_reachable(&self) -> bool {
         self.admin() != Admin::Maintenance && self.health() != Health::Down
     }
 
-    /// True if it is used when no other is usable.
+    /// True if it is a backup server.
     pub fn is_backup(&self) -> bool {
         self.settings.backup
     }
 
-    /// The weight that was asked for last: 0 to 256.
+    /// The weight that was set last: 0 to 256.
     pub fn weight(&self) -> u32 {
         self.weight.load(Ordering::Relaxed)
     }
 
-    /// How much of the load it gets, relative to others, with a slow start: in sixteenths of a
-    /// weight.
+    /// Its effective weight during a slow start, in sixteenths of a weight.
     pub fn share(&self) -> u32 {
         self.weight() * self.steps.load(Ordering::Relaxed)
     }
 
-    /// The weight that counts now, as statistics show it: rounded up.
+    /// The effective weight for statistics, rounded up.
     pub fn weight_now(&self) -> u32 {
         self.share().div_ceil(SCALE)
     }
 
-    /// True while its weight and limit still grow.
+    /// True during a slow start.
     pub fn is_starting(&self) -> bool {
         self.steps.load(Ordering::Relaxed) < SCALE || self.throttle() < 100
     }
 
-    /// How often its slow start takes a step, while it has one.
+    /// The interval of slow start steps; `None` without a slow start.
     pub(crate) fn warms_every(&self) -> Option<Duration> {
         let whole = self.settings.slow_start.filter(|_| self.is_starting())?;
         Some((whole / WARM_STEPS).max(WARM_MIN))
     }
 
-    /// Percent of its limit that a slow start allows.
+    /// The percentage of its limit during a slow start.
     pub fn throttle(&self) -> u32 {
         self.warmth.load(Ordering::Relaxed)
     }
 
-    /// Exchanges at a time; 0: no limit.
+    /// Maximum number of exchanges; 0: unlimited.
     pub fn connections_max(&self) -> u32 {
         self.connections_max.load(Ordering::Relaxed)
     }
 
-    /// Exchanges and tunnels that it has now.
+    /// Current exchanges and tunnels.
     pub fn sessions(&self) -> u32 {
         self.sessions.load(Ordering::SeqCst)
     }
 
-    /// How many wait for this very server.
+    /// Number of sessions that wait for this server.
     pub fn queued(&self) -> u32 {
         self.queued.load(Ordering::SeqCst)
     }
 
-    /// The address that it has got instead of the configured one.
+    /// The address set at run time.
     pub fn address(&self) -> Option<SocketAddr> {
         match self.moved() {
             0 => None,
@@ -225,18 +225,18 @@ impl Member {
         }
     }
 
-    /// How often its address has changed: connections from before are not to be used again.
+    /// Number of address changes: connections of earlier addresses must not be reused.
     pub fn moved(&self) -> u32 {
         self.moved.load(Ordering::Acquire)
     }
 
-    /// How often its sessions were to be shut down: who sees this grow shuts down those it has
-    /// there.
+    /// Number of requests to shut down its sessions. A thread that sees a larger number shuts down
+    /// its own ones.
     pub fn sheds(&self) -> u32 {
         self.sheds.load(Ordering::Acquire)
     }
 
-    /// False: `disable health`; nobody looks.
+    /// False after `disable health`.
     pub fn is_checked(&self) -> bool {
         self.checked.load(Ordering::Relaxed)
     }
@@ -246,17 +246,17 @@ impl Member {
         self.checked.store(checked, Ordering::Relaxed);
     }
 
-    /// What statistics tell, for reading and counting. Held for a moment only.
+    /// Values for statistics. Hold the lock briefly.
     pub fn record(&self) -> MutexGuard<'_, Record> {
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All sessions at this server are to be shut down.
+    /// Requests the shutdown of all its sessions.
     pub fn shed(&self) {
         self.sheds.fetch_add(1, Ordering::Release);
     }
 
-    /// Takes a place if fewer than `limit` are taken; 0: there is no limit.
+    /// Takes a slot if fewer than `limit` are taken; 0: unlimited.
     pub(crate) fn enter(&self, limit: u32) -> bool {
         if limit == 0 {
             self.sessions.fetch_add(1, Ordering::SeqCst);
@@ -266,10 +266,10 @@ impl Member {
         self.sessions.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next).is_ok()
     }
 
-    /// Gives a place back.
+    /// Releases a slot.
     pub(crate) fn leave(&self) {
         let before = self.sessions.fetch_sub(1, Ordering::SeqCst);
-        assert!(before > 0, "a place is given back once");
+        assert!(before > 0, "a slot is released only once");
     }
 
     pub(crate) fn count_waiting(&self, more: bool) {
@@ -304,7 +304,7 @@ impl Member {
         self.moved.fetch_add(1, Ordering::Release);
     }
 
-    /// How far a slow start has come: `elapsed` of `whole`. False: that changes nothing.
+    /// Progress of a slow start: `elapsed` of `whole`. False if nothing changes.
     pub(crate) fn put_warmth(&self, elapsed: Duration, whole: Duration) -> bool {
         let done = elapsed.as_millis().min(whole.as_millis());
         let part = |of: u32| {
@@ -320,11 +320,11 @@ impl Member {
     }
 }
 
-/// Steps in which a slow start reaches its weight, and nodes that a weight of one has in a ring.
+/// Steps of a slow start for weights, and ring nodes per unit of weight.
 pub(crate) const SCALE: u32 = 16;
-/// Steps of a slow start: weights have sixteen.
+/// Steps of a slow start for limits; weights have sixteen.
 const WARM_STEPS: u32 = 20;
-/// More often would only cost pickers their tables.
+/// Shorter steps would only make pickers rebuild their tables more often.
 const WARM_MIN: Duration = Duration::from_millis(50);
-/// The largest weight.
+/// Maximum weight.
 pub(crate) const WEIGHT_MAX: u32 = 256;

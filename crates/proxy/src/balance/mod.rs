@@ -1,7 +1,7 @@
-//! Servers of a backend: which one is next, who is up, who waits.
+//! Load balancing: server selection, health, queues.
 //!
-//! Pure: no sockets and no clock. What threads share is atomic ([`Group`], [`Member`]); what
-//! belongs to one thread, as the place in a rotation or those who wait, is not shared ([`Picker`],
+//! Pure: no sockets and no clock. State shared by threads is atomic ([`Group`], [`Member`]). State
+//! of one thread, such as the position in a rotation or the queue, is not shared ([`Picker`],
 //! [`Queue`]).
 
 mod group;

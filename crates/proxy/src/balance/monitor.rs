@@ -1,69 +1,69 @@
-//! When a server is looked at, and what it makes of what was found: health as a state machine.
+//! Check scheduling, and health as a state machine.
 //!
 //! ```text
 //! score   0 ......... rise-1 | rise ......... rise+fall-1
-//!         Down               | Up (or Stopping, if the last check said so)
+//!         Down               | Up (or Stopping, if the last check was conditional)
 //!         a failure: back to 0; a success: +1, and at rise to the top
 //! ```
 //!
-//! A server begins at `rise`: up, and down after its first failure. Pure: time comes in as an
-//! argument, and so does chance.
+//! A server begins at `rise`: up, and down after its first failure. Pure: time and random numbers
+//! are arguments.
 
 use std::time::{Duration, Instant};
 
 use crate::balance::member::Health;
 
-/// How a server is checked.
+/// Check settings of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// Good checks until it is up; at least 1.
+    /// Successful checks until it is up; at least 1.
     pub(crate) rise: u32,
-    /// Bad checks until it is down; at least 1.
+    /// Failed checks until it is down; at least 1.
     pub(crate) fall: u32,
-    /// Between two checks.
+    /// Time between two checks.
     pub(crate) interval: Duration,
-    /// While it is neither up nor down for good; `interval` if there is none.
+    /// The interval during a transition between up and down; default: `interval`.
     pub(crate) fast_interval: Option<Duration>,
-    /// While it is down; `interval` if there is none.
+    /// The interval while it is down; default: `interval`.
     pub(crate) down_interval: Option<Duration>,
-    /// Checks come up to so many percent earlier or later.
+    /// Random deviation of the interval, in percent.
     pub(crate) spread_percent: u32,
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It works.
+    /// Success.
     Passed,
-    /// It works, and wants no more than it has.
+    /// Success, but persistent sessions only.
     Conditional,
-    /// It does not.
+    /// Failure.
     Failed,
 }
 
-/// What too many errors of its sessions do (`on-error`).
+/// The action on too many errors of observed traffic (`on-error`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reaction {
-    /// Checks come faster; the others do that too.
+    /// Use the fast interval. The other actions do this too.
     FastInter,
-    /// They count as a failed check.
+    /// Count as a failed check.
     FailCheck,
-    /// They count as one, and the next failed check marks it down.
+    /// Count as a failed check, and the next failed check marks it down.
     SuddenDeath,
-    /// It is down at once.
+    /// Mark it down.
     MarkDown,
 }
 
-/// What came of a finding.
+/// The effect of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    /// It was more than another of the same.
+    /// False if the result repeated the current state.
     pub(crate) counts: bool,
-    /// The health that it has from now on, if it is another.
+    /// The new health, if it changed.
     pub(crate) change: Option<Health>,
 }
 
-/// The health of one server.
+/// The health of a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Monitor {
     plan: Plan,
@@ -73,13 +73,13 @@ pub(crate) struct Monitor {
 }
 
 impl Monitor {
-    /// Up until the first check, at `first`, has failed.
+    /// Up until a check fails; the first check is at `first`.
     pub(crate) fn new(plan: Plan, first: Instant) -> Self {
         let plan = Plan { rise: plan.rise.max(1), fall: plan.fall.max(1), ..plan };
         Self { score: plan.rise, plan, health: Health::Up, next: first }
     }
 
-    /// The same, which begins as it has been found before.
+    /// The same with a known health at the start.
     #[must_use]
     pub(crate) fn known_as(mut self, health: Health) -> Self {
         self.force(health);
@@ -113,7 +113,7 @@ impl Monitor {
         Verdict { counts: self.score != before, change }
     }
 
-    /// Its sessions had as many errors in a row as it may have.
+    /// Handles too many consecutive errors of observed traffic.
     pub(crate) fn handle_errors(&mut self, now: Instant, reaction: Reaction) -> Verdict {
         let before = self.score;
         match reaction {
@@ -137,21 +137,20 @@ impl Monitor {
         Verdict { counts: self.score != before, change }
     }
 
-    /// An operator has decided what it is taken for, until checks find otherwise.
+    /// Sets the health on behalf of an operator, until a check changes it.
     pub(crate) fn force(&mut self, health: Health) {
         self.health = health;
         self.score = if health == Health::Down { 0 } else { self.top() };
     }
 
-    /// It comes back from maintenance: up until a check, which is due now, has failed.
+    /// Resumes after maintenance: up until a check fails; a check is due now.
     pub(crate) fn resume(&mut self, now: Instant) {
         self.health = Health::Up;
         self.score = self.plan.rise;
         self.next = now;
     }
 
-    /// How far it is: of so many good checks when it is down, and of so many bad ones that it may
-    /// have when it is up, the number in hand first.
+    /// Progress: while down, successful checks and `rise`; while up, remaining failures and `fall`.
     pub(crate) fn progress(&self) -> (u32, u32) {
         match self.score >= self.plan.rise {
             true => (self.score - self.plan.rise + 1, self.plan.fall),
@@ -159,7 +158,7 @@ impl Monitor {
         }
     }
 
-    /// Its score: from 0, and up from `rise` on.
+    /// The score: up from `rise` on.
     pub(crate) fn score(&self) -> u32 {
         self.score
     }
@@ -184,7 +183,7 @@ impl Monitor {
         }
     }
 
-    /// What it is by its score.
+    /// Derives the health from the score.
     fn judge(&mut self, outcome: Outcome) -> Option<Health> {
         let health = match outcome {
             _ if self.score < self.plan.rise => Health::Down,
@@ -197,7 +196,7 @@ impl Monitor {
         changed.then_some(health)
     }
 
-    /// Until the next check: it is sure, it is sure that it is down, or neither.
+    /// Time until the next check, depending on the state: up, down, or in transition.
     fn interval(&self) -> Duration {
         let Plan { interval, fast_interval, down_interval, .. } = self.plan;
         match self.score {
@@ -207,7 +206,7 @@ impl Monitor {
         }
     }
 
-    /// Up to some percent more or less.
+    /// The interval with a random deviation.
     fn spread(&self, interval: Duration, dice: u32) -> Duration {
         let range = interval * self.plan.spread_percent.min(SPREAD_MAX) / 100;
         let part = (range * 2).mul_f64(f64::from(dice) / f64::from(u32::MAX));
@@ -215,7 +214,7 @@ impl Monitor {
     }
 }
 
-/// As much as a configuration may ask for.
+/// Limit of the configuration, in percent.
 const SPREAD_MAX: u32 = 50;
 
 #[cfg(test)]
@@ -231,12 +230,12 @@ mod tests {
         spread_percent: 0,
     };
 
-    #[expect(clippy::disallowed_methods, reason = "a test needs some moment to start from")]
-    fn some_moment() -> Instant {
+    #[expect(clippy::disallowed_methods, reason = "a test needs a start time")]
+    fn start_time() -> Instant {
         Instant::now()
     }
 
-    /// Checks by one letter each, and what came of each: health, next check, progress.
+    /// Runs checks given as one letter each. Returns for each: health, next check, progress.
     fn run(monitor: &mut Monitor, checks: &str) -> Vec<(Option<Health>, u128, (u32, u32))> {
         let mut now = monitor.next_check();
         let mut step = |check| {
@@ -255,7 +254,7 @@ mod tests {
 
     #[test]
     fn the_first_failure_of_a_new_server_marks_it_down() {
-        let now = some_moment();
+        let now = start_time();
         let mut monitor = Monitor::new(PLAN, now);
         assert_eq!(
             run(&mut monitor, "--"),
@@ -265,7 +264,7 @@ mod tests {
 
     #[test]
     fn rise_and_fall_count_in_a_row() {
-        let mut monitor = Monitor::new(PLAN, some_moment());
+        let mut monitor = Monitor::new(PLAN, start_time());
         assert_eq!(
             run(&mut monitor, "+--+---+-++"),
             [
@@ -286,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_conditional_success_stops_and_another_starts_again() {
-        let mut monitor = Monitor::new(PLAN, some_moment());
+        let mut monitor = Monitor::new(PLAN, start_time());
         let changes: Vec<_> = run(&mut monitor, "~~+~-~--+++").iter().map(|it| it.0).collect();
         let (up, stops, down) = (Some(Health::Up), Some(Health::Stopping), Some(Health::Down));
         assert_eq!(changes, [stops, None, up, stops, None, None, None, None, up, None, None]);
@@ -303,7 +302,7 @@ mod tests {
             (Reaction::MarkDown, Some(Health::Down), (0, 2), None),
         ];
         for (reaction, change, progress, after_failure) in cases {
-            let mut monitor = Monitor::new(PLAN, some_moment());
+            let mut monitor = Monitor::new(PLAN, start_time());
             run(&mut monitor, "+");
             let now = monitor.next_check() - Duration::from_secs(2);
             let verdict = monitor.handle_errors(now, reaction);
@@ -316,7 +315,7 @@ mod tests {
 
     #[test]
     fn an_operators_word_holds_until_checks_say_otherwise() {
-        let mut monitor = Monitor::new(PLAN, some_moment());
+        let mut monitor = Monitor::new(PLAN, start_time());
         monitor.force(Health::Down);
         assert_eq!(run(&mut monitor, "++")[1].0, Some(Health::Up));
         monitor.force(Health::Stopping);
@@ -331,7 +330,7 @@ mod tests {
     #[test]
     fn checks_are_spread_within_their_percents() {
         let plan = Plan { spread_percent: 10, ..PLAN };
-        let now = some_moment();
+        let now = start_time();
         let mut monitor = Monitor::new(plan, now);
         for (dice, millis) in [(0, 1_800), (u32::MAX, 2_200)] {
             monitor.handle_result(now, Outcome::Passed, dice);

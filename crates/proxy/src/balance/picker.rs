@@ -1,44 +1,44 @@
-//! Who is next: one for each thread and backend.
+//! Server selection: one picker for each thread and backend.
 //!
-//! Each choice looks at every server that is in use once. A tree would find the least loaded one
-//! in fewer steps, but loads change on all threads: it would have to be locked and kept in order
-//! with every session that begins and ends, and below some hundred servers that costs more than
-//! looking. Hashed keys are looked up in a table, which is made anew when the group's epoch moves.
+//! A selection scans all servers in use once. A tree would find the least loaded server in fewer
+//! steps. But loads change on all threads: the tree would need a lock and an update for every start
+//! and end of a session. For fewer than some hundred servers, that costs more than the scan. Hashed
+//! keys use a table, which is rebuilt when the group's epoch changes.
 
 use crate::balance::group::{Group, Placement, Wants};
 use crate::balance::hash::avalanche;
 use crate::balance::table::{Map, Ring};
 
-/// How the next server is chosen.
+/// The selection algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Rule {
-    /// In turn, as often as weights say, and smoothly.
+    /// Smooth weighted round robin.
     #[default]
     RoundRobin,
-    /// In turn, by a table.
+    /// Weighted round robin by a table.
     StaticRoundRobin,
-    /// Who has the fewest sessions for its weight, those who wait for it included; in turn among
+    /// The fewest sessions relative to the weight, including waiting ones; round robin among
     /// equals.
     LeastConnections,
-    /// The first that has a free place, by its number.
+    /// The first server with a free slot, by number.
     First,
-    /// The less loaded of so many that are drawn by weight.
+    /// The least loaded of several servers drawn by weight.
     Random {
-        /// At least 1.
+        /// Number of servers to draw; at least 1.
         draws: u32,
     },
-    /// By the hash of a key; without one as `StaticRoundRobin`.
+    /// By the hash of a key; without a key as `StaticRoundRobin`.
     MapHash,
-    /// By the hash of a key, and most keys stay where they are when a server comes or goes;
-    /// without one as `RoundRobin`.
+    /// By the hash of a key: most keys keep their server when a server is added or removed. Without
+    /// a key as `RoundRobin`.
     ConsistentHash {
-        /// Percent of the mean load that a server may have; 0: no bound.
+        /// Maximum load of a server in percent of the mean; 0: unlimited.
         balance_factor: u32,
     },
 }
 
-/// Who is next.
+/// Selects the next server.
 #[derive(Debug)]
 pub struct Picker {
     rule: Rule,
@@ -50,13 +50,13 @@ pub struct Picker {
     seed: u32,
 }
 
-/// A server that is in use.
+/// A server in use.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     server: usize,
     id: u32,
     share: u32,
-    credit: i64, // of the smooth rotation: who has most is next
+    credit: i64, // of the smooth rotation: the highest credit is next
 }
 
 #[derive(Debug)]
@@ -67,7 +67,7 @@ enum Table {
 }
 
 impl Picker {
-    /// Begins at a place that differs from thread to thread.
+    /// Starts at a position that differs between threads.
     pub fn new(rule: Rule, thread: usize) -> Self {
         Self {
             rule,
@@ -80,9 +80,9 @@ impl Picker {
         }
     }
 
-    /// The next server that is usable and has a free place: by the hash of a key, where the rule
-    /// asks for one (then whether it has a free place is not asked), and not one of those to
-    /// `avoid`, as long as there is another. `None`: there is none. Takes no place.
+    /// The next usable server with a free slot; takes no slot. If the algorithm uses a key, the
+    /// hash selects the server, even without a free slot. Servers in `avoid` are selected only if
+    /// there is no other. `None` if there is no server.
     pub fn pick(&mut self, group: &Group, key: Option<u32>, avoid: &[usize]) -> Option<usize> {
         self.follow(group);
         match (&self.table, key) {
@@ -98,7 +98,7 @@ impl Picker {
         }
     }
 
-    /// True if the rule asks for a key.
+    /// True if the algorithm uses a key.
     pub(crate) fn is_by_key(&self) -> bool {
         matches!(self.rule, Rule::MapHash | Rule::ConsistentHash { .. })
     }
@@ -108,7 +108,7 @@ impl Picker {
         !self.candidates.is_empty()
     }
 
-    /// Takes notice of what has changed in the group.
+    /// Updates the picker after changes in the group.
     pub(crate) fn follow(&mut self, group: &Group) {
         let epoch = group.epoch();
         if self.epoch == Some(epoch) {
@@ -149,7 +149,8 @@ impl Picker {
         }
     }
 
-    /// Smooth weighted rotation: all earn their share, who has most pays for all.
+    /// Smooth weighted rotation: each server earns its share, and the one with the most credit pays
+    /// the sum.
     fn smooth(&mut self, fits: impl Fn(usize) -> bool) -> Option<usize> {
         let mut total = 0;
         let mut best: Option<&mut Candidate> = None;
@@ -230,8 +231,8 @@ impl Picker {
 }
 
 impl Group {
-    /// A place where the picker's rule leads: by the hash of a key, where it asks for one, and not
-    /// at one of those to `avoid`, as long as there is another.
+    /// Takes a slot of the server that the picker selects, by the hash of `key` if the algorithm
+    /// uses one. Servers in `avoid` are used only if there is no other.
     pub fn try_place(&self, picker: &mut Picker, key: Option<u32>, avoid: &[usize]) -> Placement {
         picker.follow(self);
         if !picker.has_any() {
@@ -244,7 +245,7 @@ impl Group {
         if self.queued() > 0 {
             return Placement::Wait(Wants::Any);
         }
-        // Another thread may be faster, but not for ever: then all are full for a moment.
+        // Other threads may take the slots first; the number of attempts is bounded.
         for _ in 0..=self.members().len() {
             let Some(server) = picker.pick(self, None, avoid) else { break };
             if self.enter(server) {
@@ -258,17 +259,17 @@ impl Group {
 impl Candidate {
     fn new(group: &Group, server: usize, old: &[Self]) -> Self {
         let member = &group.members()[server];
-        // `Rule::First` has them in another order, and earns nothing.
+        // `Rule::First` uses another order, and no credit.
         let before = old.binary_search_by_key(&server, |old| old.server);
         let before = before.ok().map(|at| old[at]);
         let share = member.share();
-        // What was earned by another share is not what it earns now.
+        // Credit earned with another share is dropped.
         let credit = before.filter(|old| old.share == share).map_or(0, |old| old.credit);
         Self { server, id: member.settings().id, share, credit }
     }
 }
 
-/// Sessions for a share of the load.
+/// Sessions relative to the share of the load.
 #[derive(Clone, Copy, Debug)]
 struct Load {
     sessions: u64,
@@ -284,12 +285,12 @@ impl Load {
 fn load(group: &Group, candidate: &Candidate) -> Load {
     let member = &group.members()[candidate.server];
     let taken = u64::from(member.sessions()) + u64::from(member.queued());
-    // With the one that it would get; but those that have none are equal.
+    // Including the new session, except that all idle servers are equal.
     let sessions = if taken == 0 { 0 } else { taken + 1 };
     Load { sessions, share: u64::from(candidate.share) }
 }
 
-/// `hash-balance-factor`: how many sessions each server may have, the next one included.
+/// `hash-balance-factor`: the maximum number of sessions per server, including the new one.
 struct Bound<'p> {
     candidates: &'p [Candidate],
     slots: u64,
@@ -306,7 +307,7 @@ impl<'p> Bound<'p> {
         }
     }
 
-    /// Whole slots for each sixteenth of a weight; the rest is spread along the list.
+    /// Whole slots for each sixteenth of a weight; the rest is distributed along the list.
     fn admits(&self, group: &Group, server: usize) -> bool {
         let mut before = 0;
         for candidate in self.candidates {
@@ -323,9 +324,9 @@ impl<'p> Bound<'p> {
     }
 }
 
-/// Threads further away begin where others do.
+/// Threads with higher numbers share start positions with others.
 const ROUNDS_MAX: usize = 1024;
-/// More draws than this find nothing better.
+/// More draws do not improve the selection.
 const DRAWS_MAX: u32 = 64;
-/// 2^32 divided by the golden ratio: steps that fill all numbers evenly.
+/// 2^32 divided by the golden ratio: multiples of it cover all numbers evenly.
 const GOLDEN: u32 = 0x9e37_79b9;

@@ -1,69 +1,72 @@
-//! Who waits for a place: one for each thread and backend.
+//! Queues of sessions that wait for a slot: one for each thread and backend.
 //!
-//! First come, first served, across threads too. Nothing here has a clock: `timeout queue` is the
-//! caller's, who cancels.
+//! Sessions are served in order of arrival, across threads too. There is no clock here: the caller
+//! cancels on `timeout queue`.
 //!
-//! What the caller does, with W = "wake that thread":
+//! The protocol for callers, with W = "wake that thread":
 //!
 //! ```text
 //! Group::try_place ── Wait(wants) ──▶ push ──▶ next_for or next, until Nobody
 //! Group::leave(server) ─────────────────────▶ next_for(server), until Nobody
 //! Group::set_*, Group::warm ── waiters() ──▶ W    (any thread, also one without a queue)
 //! woken: take_wake ── true ──▶ take_unreachable (place them anew), then next, until Nobody
-//! Next::Place ──▶ go on with it there     Next::Wake(thread) ──▶ W, and ask again
+//! Next::Place ──▶ continue with this server     Next::Wake(thread) ──▶ W, and repeat
 //! ```
 
 use crate::balance::group::{Group, Room, Wants};
 use crate::balance::lines::{Entry, Lines};
 use crate::balance::waiting::{Line, Waiter};
 
-/// Who waits for a place.
+/// Waiting sessions of a thread.
 #[derive(Debug)]
 pub struct Queue<T> {
     thread: usize,
     lines: Lines<T>,
 }
 
-/// One that waits: its place in the queue. Once it has been served, it means nothing any more.
+/// Position of a waiting session. Invalid once the session has been served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(Entry);
 
-/// Whose turn it is.
+/// The result of a query for the next session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next<T> {
-    /// This one's: it has a place at this server now.
+    /// This session has got a slot of this server.
     Place {
-        /// What was pushed.
+        /// The session, as pushed.
         token: T,
-        /// Where.
+        /// The server.
         server: usize,
     },
-    /// Somebody's on this thread: wake it.
+    /// A session of another thread is next: wake that thread.
     Wake(usize),
-    /// Nobody waits for what is free, or nothing is free.
+    /// No session waits for a free slot, or no slot is free.
     Nobody,
 }
 
 impl<T> Queue<T> {
-    /// An empty one, of this thread, which has no other for this group: what one tells of its
-    /// lines, others take for so. A second one is a broken promise, and panics.
+    /// An empty queue of this thread. A thread has at most one queue for each group, since other
+    /// threads rely on its published state.
+    ///
+    /// # Panics
+    /// The thread already has a queue for this group.
     pub fn new(thread: usize, group: &Group) -> Self {
-        assert!(group.waiting.take(thread), "a thread has one queue for each group");
+        assert!(group.waiting.take(thread), "a thread has only one queue for each group");
         Self { thread, lines: Lines::new(group.members().len()) }
     }
 
-    /// How many wait here.
+    /// Number of waiting sessions.
     pub fn len(&self) -> usize {
         self.lines.len()
     }
 
-    /// True if nobody waits here.
+    /// True if no session waits.
     pub fn is_empty(&self) -> bool {
         self.lines.len() == 0
     }
 
-    /// This one waits from now on. A place may have become free meanwhile: ask [`Queue::next`] (or
-    /// `next_for`, if it is for one server) afterwards.
+    /// Adds a session. A slot may have become free meanwhile: call [`Queue::next`] afterwards (or
+    /// `next_for` if it waits for one server).
     pub fn push(&mut self, group: &Group, wants: Wants, token: T) -> Ticket {
         let line = line(wants);
         let ticket = group.waiting.ticket();
@@ -72,20 +75,20 @@ impl<T> Queue<T> {
         Ticket(entry)
     }
 
-    /// Takes back one that waits; `None`: it has been served. If it had been its turn, it is
-    /// another's now: ask [`Queue::next`] or `next_for` afterwards.
+    /// Removes a session; `None` if it has been served. It may have been next: call [`Queue::next`]
+    /// or `next_for` afterwards.
     pub fn cancel(&mut self, group: &Group, ticket: Ticket) -> Option<T> {
         let (line, token) = self.lines.remove(ticket.0)?;
         self.tell(group, line, false);
         Some(token)
     }
 
-    /// How many of this thread came before it and wait in the same line.
+    /// Number of sessions of this thread before it in the same queue.
     pub fn position(&self, ticket: Ticket) -> Option<usize> {
         self.lines.position(ticket.0)
     }
 
-    /// Whose turn it is at this server, if it has a free place.
+    /// The next session for this server, if it has a free slot.
     pub fn next_for(&mut self, group: &Group, server: usize) -> Next<T> {
         self.next_in(&Look::at(group), server)
     }
@@ -108,12 +111,12 @@ impl<T> Queue<T> {
         if !group.enter(server) {
             return Next::Nobody;
         }
-        let token = self.lines.pop(line).expect("what a thread tells of its lines is so");
+        let token = self.lines.pop(line).expect("the published first ticket is in the queue");
         self.tell(group, line, false);
         Next::Place { token, server }
     }
 
-    /// Whose turn it is at any server.
+    /// The next session for any server.
     pub fn next(&mut self, group: &Group) -> Next<T> {
         if !group.waiting.is_anybody() {
             return Next::Nobody;
@@ -128,14 +131,14 @@ impl<T> Queue<T> {
         Next::Nobody
     }
 
-    /// True if somebody has woken this thread for its waiters: then ask [`Queue::next`] until
-    /// nobody is left. Ask this after every wake-up, also if nobody waits here any more: whoever
-    /// set the alarm counts on it, and sets no other before it is taken.
+    /// True if another thread has woken this one for its waiting sessions: then call
+    /// [`Queue::next`] until `Nobody`. Call this after every wake-up, even if no session waits: no
+    /// thread sets the alarm again before it is taken.
     pub fn take_wake(&self, group: &Group) -> bool {
         group.waiting.take_alarm(self.thread)
     }
 
-    /// Takes out one that waits for a server that takes nobody any more.
+    /// Removes a session that waits for a server that accepts no sessions any more.
     pub fn take_unreachable(&mut self, group: &Group) -> Option<T> {
         let gone = |server: &usize| !group.members()[*server].is_reachable();
         let all = 0..group.members().len();
@@ -145,7 +148,7 @@ impl<T> Queue<T> {
         token
     }
 
-    /// Tells other threads what has changed in a line: the first, then the number.
+    /// Publishes a change of a queue: the first ticket, then the count.
     fn tell(&self, group: &Group, line: Line, more: bool) {
         group.waiting.tell_first(self.thread, line, self.lines.first(line));
         group.waiting.count(self.thread, line, more);
@@ -155,12 +158,11 @@ impl<T> Queue<T> {
     }
 }
 
-/// What is the same for all servers, looked at once: a turn costs one look at each server and at
-/// each thread.
+/// Values that are the same for all servers: a query costs one look at each server and each thread.
 struct Look<'g> {
     group: &'g Group,
     room: Room<'g>,
-    /// Who has waited longest of those who take any server.
+    /// The oldest session that waits for any server.
     any: Option<Waiter>,
 }
 

@@ -1,4 +1,4 @@
-//! Tables that a hash is looked up in, laid out as HAProxy lays them out.
+//! Lookup tables for hashes, laid out as in HAProxy.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -7,7 +7,8 @@ use crate::balance::group::Group;
 use crate::balance::hash::avalanche;
 use crate::balance::member::SCALE;
 
-/// `hash-type map-based`, and `static-rr`: each server as often as its weight says, spread.
+/// `hash-type map-based` and `static-rr`: each server occurs in proportion to its weight, spread
+/// evenly.
 #[derive(Debug, Default)]
 pub(crate) struct Map(Vec<usize>);
 
@@ -25,19 +26,19 @@ impl Map {
         self.0.len()
     }
 
-    /// The server of a place; places repeat.
+    /// The server at a position, modulo the length.
     pub(crate) fn at(&self, place: usize) -> Option<usize> {
         let place = place.checked_rem(self.0.len())?;
         Some(self.0[place])
     }
 }
 
-/// Each place of a table: who has it, as often as weights say.
+/// The server of each position, in proportion to the weights.
 ///
-/// With every place, all earn their weight, and who has it pays what all have earned together. It
-/// goes to whoever could pay the most whole sums, the first of equals. What can be paid grows by one
-/// at places that are known beforehand, so that they are sorted once; who can pay the most is kept
-/// in order. A place costs a logarithm, not a look at all.
+/// At each position, every server earns its weight, and the selected one pays the sum of all
+/// weights. The server that could pay the most whole sums is selected; the first one among equals.
+/// The positions at which this number increases are known in advance and sorted once; candidates
+/// are kept in order. A position costs O(log n), not O(n).
 fn turns(weights: &[u64]) -> Vec<usize> {
     let total: u64 = weights.iter().sum();
     let grows = |(at, weight): (usize, &u64)| {
@@ -67,7 +68,7 @@ fn turns(weights: &[u64]) -> Vec<usize> {
     places
 }
 
-/// `hash-type consistent`: each server has places on a ring, and a key belongs to the nearest.
+/// `hash-type consistent`: each server has nodes on a ring, and a key belongs to the nearest node.
 #[derive(Debug, Default)]
 pub(crate) struct Ring(Vec<(u32, usize)>);
 
@@ -84,7 +85,7 @@ impl Ring {
         Self(nodes)
     }
 
-    /// The server nearest to a hash, and after it those that follow on the ring, each place once.
+    /// The server nearest to a hash, followed by those of the next nodes, each node once.
     pub(crate) fn from(&self, hash: u32) -> impl Iterator<Item = usize> {
         let len = self.0.len();
         let next = self.0.partition_point(|(key, _)| *key < hash);
@@ -102,7 +103,7 @@ impl Ring {
     }
 }
 
-/// Servers that balancing chooses now.
+/// Servers in use.
 fn used(group: &Group) -> impl Iterator<Item = usize> {
     (0..group.members().len()).filter(|server| group.is_in_use(*server))
 }
@@ -111,14 +112,14 @@ fn gcd(a: u32, b: u32) -> u32 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Places that a server has at most: those of the next begin there.
+/// Maximum number of nodes per server: the nodes of the next server begin there.
 const NODES_MAX: u32 = crate::balance::member::WEIGHT_MAX * SCALE;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The rule as it is said, one look at all for each place.
+    /// The definition, with a scan for each position.
     fn plainly(weights: &[u64]) -> Vec<usize> {
         let weights: Vec<i64> = weights.iter().map(|weight| *weight as i64).collect();
         let total: i64 = weights.iter().sum();
@@ -152,7 +153,7 @@ mod tests {
         assert!(turns(&[0, 0]).is_empty());
     }
 
-    /// It took a look at every server for each of up to 256,000 places, on each thread and for each
+    /// Once, each of up to 256,000 positions scanned all servers, on each thread and for each
     /// change.
     #[test]
     fn a_thousand_servers_are_laid_out_at_once() {

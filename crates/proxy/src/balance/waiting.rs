@@ -1,35 +1,36 @@
-//! Who waits, as far as other threads have to know: the oldest of each line of each thread.
+//! Waiting sessions, as published to other threads: the oldest of each queue of each thread.
 //!
-//! A waiter tells of itself, then looks for a place; who leaves a place gives it back, then looks
-//! for waiters. All of it is sequentially consistent, so that at least one sees the other. Whoever
-//! finds that the oldest waiter is another thread's sets the other's alarm and wakes it; from then
-//! on the other sees to the place. So a free place that somebody wants is always somebody's duty.
+//! A waiting session registers, then looks for a slot. A leaving session releases its slot, then
+//! looks for waiting sessions. All operations are sequentially consistent, so at least one of them
+//! sees the other: no wake-up is lost. If the oldest session belongs to another thread, this thread
+//! sets its alarm and wakes it; that thread then handles the slot. A free slot that a session waits
+//! for always has a responsible thread.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// Who waits.
+/// Waiting sessions of all threads.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     threads: Box<[Lines]>,
     all: AtomicU32,
-    any: AtomicU32, // of all, those who take any server
+    any: AtomicU32, // sessions of all threads that wait for any server
     tickets: AtomicU64,
 }
 
-/// What one thread tells of its lines: the ticket of the first in each, or `NOBODY`.
+/// Published state of one thread: the first ticket in each queue, or `NOBODY`.
 #[derive(Debug)]
 struct Lines {
     any: AtomicU64,
     bound: Box<[AtomicU64]>, // one for each server
     count: AtomicU32,
     alarm: AtomicBool,
-    taken: AtomicBool, // a queue tells of its lines here
+    taken: AtomicBool, // the thread has a queue
 }
 
-/// A line of a thread's queue: for any server, or for one.
+/// A queue of a thread: for any server, or for one.
 pub(crate) type Line = Option<usize>;
 
-/// The first of a line; who came earlier is less.
+/// The first session of a queue; earlier ones are less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Waiter {
     ticket: u64,
@@ -55,32 +56,32 @@ impl Waiting {
         }
     }
 
-    /// A queue is going to tell of its lines as this thread's; false: another one does.
+    /// Registers the queue of a thread; false if it has one already.
     pub(crate) fn take(&self, thread: usize) -> bool {
         !self.threads[thread].taken.swap(true, Ordering::Relaxed)
     }
 
-    /// How many wait for any server.
+    /// Number of sessions that wait for any server.
     pub(crate) fn any(&self) -> u32 {
         self.any.load(Ordering::SeqCst)
     }
 
-    /// True if somebody of this thread waits.
+    /// True if a session of this thread waits.
     pub(crate) fn waits(&self, thread: usize) -> bool {
         self.threads[thread].count.load(Ordering::SeqCst) > 0
     }
 
-    /// A ticket: who has a lower one came earlier.
+    /// A new ticket; earlier tickets are lower.
     pub(crate) fn ticket(&self) -> u64 {
         self.tickets.fetch_add(1, Ordering::SeqCst)
     }
 
-    /// The first of a thread's line has this ticket now.
+    /// Publishes the first ticket of a thread's queue.
     pub(crate) fn tell_first(&self, thread: usize, line: Line, first: Option<u64>) {
         self.cell(thread, line).store(first.unwrap_or(NOBODY), Ordering::SeqCst);
     }
 
-    /// One more waits, or one less.
+    /// Increments or decrements the counts.
     pub(crate) fn count(&self, thread: usize, line: Line, more: bool) {
         let any = line.is_none().then_some(&self.any);
         for count in any.into_iter().chain([&self.all, &self.threads[thread].count]) {
@@ -91,12 +92,12 @@ impl Waiting {
         }
     }
 
-    /// True if anybody waits.
+    /// True if any session waits.
     pub(crate) fn is_anybody(&self) -> bool {
         self.all.load(Ordering::SeqCst) > 0
     }
 
-    /// Who has waited longest in a line, of all threads.
+    /// The oldest session in a queue, of all threads.
     pub(crate) fn first(&self, line: Line) -> Option<Waiter> {
         if !self.is_anybody() {
             return None;
@@ -108,12 +109,12 @@ impl Waiting {
         (0..self.threads.len()).filter_map(first).min()
     }
 
-    /// Sets a thread's alarm; false: it was set, and the thread is on its way.
+    /// Sets a thread's alarm; false if it was already set.
     pub(crate) fn alarm(&self, thread: usize) -> bool {
         !self.threads[thread].alarm.swap(true, Ordering::SeqCst)
     }
 
-    /// Takes the alarm back, if it was set.
+    /// Clears the alarm; true if it was set.
     pub(crate) fn take_alarm(&self, thread: usize) -> bool {
         let alarm = &self.threads[thread].alarm;
         alarm.load(Ordering::SeqCst) && alarm.swap(false, Ordering::SeqCst)

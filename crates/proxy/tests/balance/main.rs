@@ -1,4 +1,4 @@
-//! Servers of a backend: which one is chosen, and the queue for a free place.
+//! Servers of a backend: load balancing, and queues for free slots.
 
 mod pickers;
 mod places;

@@ -1,4 +1,4 @@
-//! Who is next: by weight, smoothly, by load, by keys, and while others change who is usable.
+//! Server selection by weight, load and key, also while servers change.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,12 +18,12 @@ fn settings(id: u32, weight: u32) -> Settings {
     Settings { id, weight, ..Settings::default() }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a test needs some moment to start from")]
-fn some_moment() -> Instant {
+#[expect(clippy::disallowed_methods, reason = "a test needs a start time")]
+fn start_time() -> Instant {
     Instant::now()
 }
 
-/// The next picks, as letters.
+/// The next selections as letters.
 fn picks(picker: &mut Picker, group: &Group, count: usize) -> String {
     let letter = |at: usize| char::from(b"abcdefghij"[at]);
     (0..count).map(|_| picker.pick(group, None, &[]).map_or('-', letter)).collect()
@@ -32,7 +32,7 @@ fn picks(picker: &mut Picker, group: &Group, count: usize) -> String {
 fn counts(picker: &mut Picker, group: &Group, count: usize) -> BTreeMap<usize, usize> {
     let mut counts = BTreeMap::new();
     for _ in 0..count {
-        *counts.entry(picker.pick(group, None, &[]).expect("one is usable")).or_default() += 1;
+        *counts.entry(picker.pick(group, None, &[]).expect("a server is usable")).or_default() += 1;
     }
     counts
 }
@@ -61,7 +61,7 @@ fn a_map_follows_the_same_weights() {
 }
 
 #[test]
-fn threads_begin_at_different_places() {
+fn threads_begin_at_different_positions() {
     let group = group(&[1, 1, 1]);
     let firsts = (0..3).map(|thread| picks(&mut Picker::new(Rule::RoundRobin, thread), &group, 1));
     assert_eq!(firsts.collect::<String>(), "abc");
@@ -71,15 +71,15 @@ fn threads_begin_at_different_places() {
 fn weights_and_states_change_while_it_runs() {
     let group = group(&[1, 1, 1]);
     let mut picker = Picker::new(Rule::RoundRobin, 0);
-    group.set_health(1, Health::Down, some_moment());
+    group.set_health(1, Health::Down, start_time());
     assert_eq!(picks(&mut picker, &group, 4), "acac");
     group.set_admin(0, Admin::Drain);
     assert_eq!(picks(&mut picker, &group, 2), "cc");
-    group.set_health(2, Health::Stopping, some_moment());
+    group.set_health(2, Health::Stopping, start_time());
     assert_eq!(picks(&mut picker, &group, 1), "-");
     assert_eq!(group.try_place(&mut picker, None, &[]), Placement::Nobody);
     group.set_admin(0, Admin::Ready);
-    group.set_health(1, Health::Up, some_moment());
+    group.set_health(1, Health::Up, start_time());
     group.set_weight(0, Weight::Absolute(3));
     assert_eq!(counts(&mut picker, &group, 400), BTreeMap::from([(0, 300), (1, 100)]));
     group.set_weight(0, Weight::Percent(200));
@@ -91,7 +91,7 @@ fn weights_and_states_change_while_it_runs() {
 }
 
 #[test]
-fn backups_wait_until_nobody_else_is_usable() {
+fn backups_are_used_only_without_other_servers() {
     let backup = |id| Settings { backup: true, ..settings(id, 1) };
     for all_backups in [false, true] {
         let policy = Policy { all_backups, ..Policy::default() };
@@ -140,7 +140,7 @@ fn equals_among_the_least_loaded_take_turns() {
 }
 
 #[test]
-fn the_first_with_a_free_place_by_its_number() {
+fn first_selects_the_lowest_number_with_a_free_slot() {
     let limited = |id| Settings { connections_max: 2, ..settings(id, 1) };
     let group = Group::new(Policy::default(), [limited(30), limited(10), settings(20, 1)]);
     let mut picker = Picker::new(Rule::First, 0);
@@ -152,7 +152,7 @@ fn the_first_with_a_free_place_by_its_number() {
 }
 
 #[test]
-fn who_has_failed_is_avoided_as_long_as_there_is_another() {
+fn failed_servers_are_avoided_if_possible() {
     let group = group(&[1, 1]);
     let rules = [
         Rule::RoundRobin,
@@ -190,7 +190,7 @@ fn random_draws_follow_weights_and_prefer_the_less_loaded() {
 }
 
 #[test]
-fn a_busy_server_of_a_ring_passes_its_keys_on() {
+fn a_busy_server_of_a_ring_is_skipped() {
     let group = group(&[1, 1, 1]);
     let mut picker = Picker::new(Rule::ConsistentHash { balance_factor: 150 }, 0);
     for _ in 0..300 {
@@ -217,10 +217,9 @@ proptest! {
         }
     }
 
-    /// Nobody gets its turns in a row: in any stretch of a round, no server has more than one turn
-    /// more or less than its share, give or take one.
+    /// In any part of a round, each server has its share of turns, plus or minus one.
     #[test]
-    fn no_stretch_is_lumpy(weights in prop::collection::vec(1..20_u32, 2..6)) {
+    fn turns_are_spread_evenly(weights in prop::collection::vec(1..20_u32, 2..6)) {
         let total: u32 = weights.iter().sum();
         let (group, mut picker) = (group(&weights), Picker::new(Rule::RoundRobin, 0));
         let mut seen = vec![0_f64; weights.len()];
@@ -233,7 +232,7 @@ proptest! {
         }
     }
 
-    /// A key moves only if its server goes, or to the one that comes.
+    /// A key moves only if its server is removed, or to an added server.
     #[test]
     fn keys_stay_on_a_ring(
         servers in 2..7_usize,
@@ -247,18 +246,18 @@ proptest! {
             keys.iter().map(|key| picker.pick(&group, Some(*key), &[]).unwrap()).collect()
         };
         let before = owners();
-        group.set_health(gone, Health::Down, some_moment());
+        group.set_health(gone, Health::Down, start_time());
         let during = owners();
         for (before, during) in before.iter().zip(&during) {
             prop_assert!(before == during || *before == gone);
             prop_assert_ne!(*during, gone);
         }
-        group.set_health(gone, Health::Up, some_moment());
+        group.set_health(gone, Health::Up, start_time());
         prop_assert_eq!(owners(), before);
     }
 
     #[test]
-    fn every_rule_finds_somebody_usable_or_nobody(
+    fn every_rule_selects_a_usable_server_if_there_is_one(
         weights in prop::collection::vec(0..3_u32, 0..5),
         down in any::<u8>(),
         key in prop::option::of(any::<u32>()),
@@ -276,7 +275,7 @@ proptest! {
         let group = group(&weights);
         for server in 0..weights.len() {
             if down >> server & 1 == 1 {
-                group.set_health(server, Health::Down, some_moment());
+                group.set_health(server, Health::Down, start_time());
             }
         }
         let found = Picker::new(rules[rule], 5).pick(&group, key, &[]);
@@ -286,7 +285,7 @@ proptest! {
 }
 
 #[test]
-fn threads_pick_while_another_changes_who_is_usable() {
+fn threads_pick_while_another_changes_servers() {
     let group = group(&[1, 2, 3, 4]);
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -297,7 +296,7 @@ fn threads_pick_while_another_changes_who_is_usable() {
             scope.spawn(move || {
                 let mut picker = Picker::new(rule, thread);
                 while !done.load(Ordering::Relaxed) {
-                    // The first is usable all the time.
+                    // The first server is always usable.
                     assert!(picker.pick(group, Some(7), &[]).is_some());
                     if let Placement::Placed(server) = group.try_place(&mut picker, Some(9), &[]) {
                         group.leave(server);
@@ -305,7 +304,7 @@ fn threads_pick_while_another_changes_who_is_usable() {
                 }
             });
         }
-        let now = some_moment();
+        let now = start_time();
         for turn in 0..20_000_usize {
             let server = 1 + turn % 3;
             match turn % 5 {

@@ -1,4 +1,4 @@
-//! Places and those who wait for them: exact, in order, and nobody is forgotten, on real threads.
+//! Slots and waiting sessions on real threads: limits are exact, order is kept, no session is lost.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -18,7 +18,7 @@ fn group(threads: usize, limits: &[u32]) -> Group {
 }
 
 #[test]
-fn who_comes_first_is_served_first_across_threads() {
+fn sessions_are_served_in_order_across_threads() {
     let group = group(2, &[1]);
     let mut pickers = [Picker::new(Rule::RoundRobin, 0), Picker::new(Rule::RoundRobin, 1)];
     let mut queues = [Queue::new(0, &group), Queue::new(1, &group)];
@@ -33,9 +33,9 @@ fn who_comes_first_is_served_first_across_threads() {
     assert_eq!(group.queued(), 3);
     group.leave(0);
     assert_eq!(queues[0].next_for(&group, 0), Next::Wake(1), "a came before b");
-    assert_eq!(queues[0].next_for(&group, 0), Next::Nobody, "the other is on its way");
+    assert_eq!(queues[0].next_for(&group, 0), Next::Nobody, "the other thread is already woken");
     let late = group.try_place(&mut pickers[0], None, &[]);
-    assert_eq!(late, Placement::Wait(Wants::Any), "who comes late takes nobody's place");
+    assert_eq!(late, Placement::Wait(Wants::Any), "a new session does not overtake");
     assert!(queues[1].take_wake(&group));
     assert!(!queues[1].take_wake(&group));
     assert_eq!(queues[1].next(&group), Next::Place { token: 'a', server: 0 });
@@ -46,7 +46,7 @@ fn who_comes_first_is_served_first_across_threads() {
 }
 
 #[test]
-fn who_leaves_the_queue_hands_its_turn_on() {
+fn cancelling_passes_the_turn_on() {
     let group = group(2, &[1]);
     let mut picker = Picker::new(Rule::RoundRobin, 0);
     let mut queues = [Queue::new(0, &group), Queue::new(1, &group)];
@@ -65,7 +65,7 @@ fn who_leaves_the_queue_hands_its_turn_on() {
 }
 
 #[test]
-fn those_for_one_server_and_those_for_any_share_a_line() {
+fn queues_for_one_and_for_any_server_share_one_order() {
     let group = group(1, &[1, 1]);
     let mut picker = Picker::new(Rule::RoundRobin, 0);
     let mut queue = Queue::new(0, &group);
@@ -84,7 +84,7 @@ fn those_for_one_server_and_those_for_any_share_a_line() {
 }
 
 #[test]
-fn a_server_in_drain_takes_only_those_that_are_bound_to_it() {
+fn a_draining_server_takes_only_persistent_sessions() {
     let group = group(1, &[1]);
     let mut queue = Queue::new(0, &group);
     let mut picker = Picker::new(Rule::RoundRobin, 0);
@@ -108,7 +108,7 @@ fn a_server_in_drain_takes_only_those_that_are_bound_to_it() {
 }
 
 #[test]
-fn crowds_are_sent_away_and_limits_change_at_runtime() {
+fn full_queues_reject_and_limits_change_at_runtime() {
     let crowd = Settings { queue_max: 1, ..settings(1) };
     let group = Group::new(Policy::default(), [crowd]);
     let mut queue = Queue::new(0, &group);
@@ -145,7 +145,7 @@ fn a_dynamic_limit_follows_the_load() {
 }
 
 #[test]
-fn many_cancelled_waiters_leave_no_memory_behind() {
+fn many_cancelled_sessions_free_their_memory() {
     let group = group(1, &[1]);
     assert_eq!(group.try_place_at(0), Placement::Placed(0));
     let mut queue = Queue::new(0, &group);
@@ -160,8 +160,8 @@ fn many_cancelled_waiters_leave_no_memory_behind() {
     assert_eq!((queue.len(), queue.position(last)), (2, Some(1)));
 }
 
-/// What a thread of the test below does: sessions come, wait, are served in turn, and end, with
-/// nothing but wake-ups between threads.
+/// A thread of the test below: sessions arrive, wait, are served in order, and end. Threads only
+/// exchange wake-ups.
 struct Worker<'g> {
     thread: usize,
     group: &'g Group,
@@ -186,7 +186,7 @@ impl Worker<'_> {
     fn handle_next(&mut self, next: Next<u32>) -> bool {
         match next {
             Next::Nobody => return false,
-            Next::Wake(thread) => self.wakers[thread].send(()).expect("all threads live as long"),
+            Next::Wake(thread) => self.wakers[thread].send(()).expect("all threads are running"),
             Next::Place { server, .. } => self.enter(server),
         }
         true
@@ -205,7 +205,7 @@ impl Worker<'_> {
         }
     }
 
-    fn answer_bell(&mut self) {
+    fn handle_wake(&mut self) {
         if self.queue.take_wake(self.group) {
             self.serve_waiters();
         }
@@ -239,7 +239,7 @@ impl Worker<'_> {
         }
     }
 
-    /// `count` sessions, of which at most one ends for each that comes; then the rest.
+    /// `count` sessions; at most one ends for each that arrives, then all others.
     fn run(mut self, count: u32) {
         for number in 0..count {
             self.come(number.wrapping_add(u32::try_from(self.thread).expect("few")));
@@ -247,33 +247,35 @@ impl Worker<'_> {
                 self.leave_one();
             }
             while self.bell.try_recv().is_ok() {
-                self.answer_bell();
+                self.handle_wake();
             }
         }
         while self.done < count {
             self.leave_one();
             if self.served.is_empty() && self.done < count {
-                self.wait_for_bell();
+                self.wait_for_wake();
             }
-            self.answer_bell();
+            self.handle_wake();
         }
-        // Others may still count on this thread's answer.
+        // Other threads may still rely on this thread's reaction.
         if self.finished.fetch_add(1, Ordering::SeqCst) + 1 == self.wakers.len() {
-            self.wakers.iter().for_each(|waker| waker.send(()).expect("all threads live as long"));
+            self.wakers.iter().for_each(|waker| waker.send(()).expect("all threads are running"));
         }
         while self.finished.load(Ordering::SeqCst) < self.wakers.len() {
-            self.wait_for_bell();
-            self.answer_bell();
+            self.wait_for_wake();
+            self.handle_wake();
         }
     }
 
-    fn wait_for_bell(&self) {
+    fn wait_for_wake(&self) {
         let bell = self.bell.recv_timeout(Duration::from_secs(60));
-        bell.unwrap_or_else(|_| panic!("{} wait for ever: {:?}", self.queue.len(), self.group));
+        bell.unwrap_or_else(|_| {
+            panic!("{} sessions wait forever: {:?}", self.queue.len(), self.group)
+        });
     }
 }
 
-/// Threads take and give back places of few servers as fast as they can.
+/// Threads take and release slots of few servers as fast as possible.
 fn run_threads(threads: usize, limits: &[u32], count: u32) {
     let group = group(threads, limits);
     let inside: Vec<_> = limits.iter().map(|_| AtomicU32::new(0)).collect();
@@ -301,7 +303,7 @@ fn run_threads(threads: usize, limits: &[u32], count: u32) {
 }
 
 #[test]
-fn limits_hold_and_nobody_is_forgotten_among_threads() {
+fn limits_hold_and_no_session_is_lost_among_threads() {
     run_threads(4, &[1], 4_000);
     run_threads(3, &[2, 1], 6_000);
     run_threads(2, &[1, 1, 5], 10_000);
