@@ -1,4 +1,4 @@
-//! What `bind` lines listen on, and for whom: `fulmar proxy` and HAProxy with the same lines.
+//! Listen addresses of `bind` lines: `fulmar proxy` and HAProxy with the same lines.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -18,7 +18,7 @@ use rustix::process::Signal;
 
 const GET: &[u8] = b"GET / HTTP/1.0\r\n\r\n";
 
-/// A frontend that answers itself, with these `bind` lines.
+/// A frontend with built-in responses and these `bind` lines.
 fn configure(place: &Place, binds: &str) -> String {
     let text = format!(
         "global\n nbthread 1\n stats socket {}\ndefaults\n mode http\n timeout client 5s\n \
@@ -40,7 +40,7 @@ fn start(place: &Place, binds: &str) -> Process {
     process
 }
 
-fn asks(mut stream: impl Read + Write) -> String {
+fn body_of(mut stream: impl Read + Write) -> String {
     stream.write_all(GET).unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
@@ -53,30 +53,30 @@ fn connect(address: SocketAddr) -> std::io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// As many neighbours as are wanted, all of them free, and of those that the kernel gives nobody
-/// who does not ask for them (`ip_local_port_range` in ip(7)), whatever crowds there are. Those who
-/// look for some here, in another process too, find none of them free as long as the tests run.
+/// `count` consecutive free ports, outside the kernel's range of automatic ports
+/// (`ip_local_port_range` in ip(7)). Concurrent tests, also in other processes, do not get them
+/// while the tests run.
 fn free_ports(count: u16) -> u16 {
     static HELD: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
     for _ in 0..100 {
         let first = fastrand::u16(10_000..32_000);
         let all: Option<Vec<OwnedFd>> = (first..first + count).map(held).collect();
         if let Some(all) = all {
-            HELD.lock().expect("nobody panics with it").extend(all);
+            HELD.lock().expect("the lock is not poisoned").extend(all);
             return first;
         }
     }
     panic!("no neighbours are free");
 }
 
-/// Holds a port that nobody has, for servers that set `SO_REUSEADDR` (socket(7)).
+/// Reserves a free port for servers that set `SO_REUSEADDR` (socket(7)).
 fn held(port: u16) -> Option<OwnedFd> {
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let socket = || {
         let (family, kind) = (AddressFamily::INET, SocketType::STREAM);
         socket_with(family, kind, SocketFlags::CLOEXEC, None).expect("a socket")
     };
-    bind(socket(), &address).ok()?; // nobody has it, not even to hold it
+    bind(socket(), &address).ok()?; // fails if the port is in use
     let holder = socket();
     set_socket_reuseaddr(&holder, true).expect("a socket");
     set_socket_reuseport(&holder, true).expect("since Linux 3.9");
@@ -84,7 +84,7 @@ fn held(port: u16) -> Option<OwnedFd> {
     Some(holder)
 }
 
-/// The names of listeners, as statistics have them, with their numbers.
+/// Names and numbers of the listeners in statistics.
 fn listeners(place: &Place) -> Vec<(String, String)> {
     let mut to = UnixStream::connect(place.path("s.sock")).unwrap();
     to.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -111,12 +111,12 @@ fn a_line_has_several_addresses_and_ranges_of_ports() {
     let process = start(&place, &binds);
     for port in first..=single {
         assert_eq!(
-            asks(connect(([127, 0, 0, 1], port).into()).unwrap()),
+            body_of(connect(([127, 0, 0, 1], port).into()).unwrap()),
             format!("127.0.0.1/127.0.0.1:{port}")
         );
     }
-    let by_path = || asks(UnixStream::connect(place.path("web.sock")).unwrap());
-    assert_eq!(by_path(), "/:", "nobody there has an address");
+    let by_path = || body_of(UnixStream::connect(place.path("web.sock")).unwrap());
+    assert_eq!(by_path(), "/:", "there are no addresses");
     let ours = listeners(&place);
     end(process, Signal::TERM);
     let path = place.path("binds.cfg");
@@ -136,19 +136,19 @@ fn addresses_of_both_families() {
         let port = free_ports(1);
         let process = start(&place, &format!(" bind :::{port} {word}"));
         let by_six = connect((Ipv6Addr::LOCALHOST, port).into()).unwrap();
-        assert_eq!(asks(by_six), format!("::1/::1:{port}"), "{word}");
+        assert_eq!(body_of(by_six), format!("::1/::1:{port}"), "{word}");
         assert_eq!(connect(([127, 0, 0, 1], port).into()).is_ok(), v4, "{word}");
         end(process, Signal::TERM);
     }
 }
 
 #[test]
-fn an_interface_is_the_only_one_that_is_heard() {
+fn an_interface_restricts_a_listener() {
     let place = Place::new();
     let port = free_ports(1);
     let process = start(&place, &format!(" bind 127.0.0.1:{port} interface lo backlog 5"));
     assert_eq!(
-        asks(connect(([127, 0, 0, 1], port).into()).unwrap()),
+        body_of(connect(([127, 0, 0, 1], port).into()).unwrap()),
         format!("127.0.0.1/127.0.0.1:{port}")
     );
     end(process, Signal::TERM);
@@ -172,9 +172,9 @@ fn unix_sockets_have_owners_and_permissions() {
     let process = start(&place, &binds);
     let made = fs::metadata(&path).unwrap();
     assert_eq!((made.permissions().mode() & 0o777, made.uid(), made.gid()), (0o640, uid, gid));
-    asks(UnixStream::connect(&path).unwrap());
+    body_of(UnixStream::connect(&path).unwrap());
     let name = UnixAddress::from_abstract_name(&abstract_name).unwrap();
-    asks(UnixStream::connect_addr(&name).unwrap());
+    body_of(UnixStream::connect_addr(&name).unwrap());
     end(process, Signal::TERM);
     assert!(!path.exists(), "its file goes with it");
 }
@@ -184,7 +184,7 @@ fn a_socket_is_inherited() {
     let place = Place::new();
     let port = free_ports(1);
     let config = configure(&place, " bind fd@7");
-    // Whoever starts it listens, and hands the socket over under this number.
+    // The parent listens, and passes the socket under this number.
     let script = "import os, socket, sys\n\
                   s = socket.create_server(('127.0.0.1', int(sys.argv[1])))\n\
                   os.dup2(s.fileno(), 7)\n\
@@ -194,7 +194,7 @@ fn a_socket_is_inherited() {
     let process = Process::start(python.args(["proxy", "-db", "-f", &config]));
     eventually("it serves", || UnixStream::connect(place.path("s.sock")).is_ok());
     assert_eq!(
-        asks(connect(([127, 0, 0, 1], port).into()).unwrap()),
+        body_of(connect(([127, 0, 0, 1], port).into()).unwrap()),
         format!("127.0.0.1/127.0.0.1:{port}")
     );
     end(process, Signal::TERM);
@@ -204,13 +204,14 @@ fn a_socket_is_inherited() {
 }
 
 #[test]
-fn a_listener_that_is_full_has_room_again_when_somebody_leaves() {
+fn a_full_listener_accepts_again_after_a_close() {
     let place = Place::new();
     for mode in ["http", "tcp"] {
         let port = free_ports(1);
         let text = format!(
             "global\n nbthread 1\ndefaults\n mode {mode}\n timeout client 1m\n timeout server 1m\n \
-             timeout connect 1s\nfrontend fe\n bind 127.0.0.1:{port} maxconn 2\n default_backend be\n\
+             timeout connect 1s\nfrontend fe\n bind 127.0.0.1:{port} maxconn 2\n default_backend \
+             be\n\
              backend be\n server s1 {}\n",
             place.origin
         );
@@ -237,7 +238,7 @@ fn a_listener_that_is_full_has_room_again_when_somebody_leaves() {
 }
 
 #[test]
-fn what_cannot_be_listened_on_is_said_by_both() {
+fn unusable_addresses_are_reported_by_both() {
     let place = Place::new();
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = other.local_addr().unwrap();
@@ -266,7 +267,7 @@ fn a_proxy_header_comes_first_if_it_is_expected() {
     let ask = |header: &str| {
         let mut stream = connect(([127, 0, 0, 1], port).into()).unwrap();
         stream.write_all(header.as_bytes()).unwrap();
-        asks(stream)
+        body_of(stream)
     };
     let header = "PROXY TCP4 192.0.2.7 192.0.2.8 1234 99\r\n";
     assert_eq!(ask(header), "192.0.2.7/192.0.2.8:99");

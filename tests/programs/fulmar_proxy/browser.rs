@@ -7,7 +7,7 @@ use fulmar_tests::process::{peer, text};
 use fulmar_tests::statistics::{Site, live, page};
 use rustix::process::Signal;
 
-/// What a browser prints of a page, and what it complains of.
+/// The output of a browser for a page, and its error messages.
 fn visit(url: &str, more: &[&str]) -> (String, String) {
     let profile = tempfile::tempdir().unwrap();
     let mut browser: Command = peer("timeout");
@@ -23,11 +23,11 @@ fn visit(url: &str, more: &[&str]) -> (String, String) {
 }
 
 #[test]
-fn the_page_lives_by_the_data_behind_it() {
+fn the_page_refreshes_from_its_json() {
     let site = Site::start(live(), page());
     let (seen, complaints) = visit(&site.url(), &["--dump-dom", "--virtual-time-budget=20000"]);
     assert_eq!(complaints, "", "the browser complains");
-    assert!(seen.contains("live, every 3 s"), "it has asked, and was answered");
+    assert!(seen.contains("live, every 3 s"), "it has refreshed");
     let points = seen.split("<polyline points=\"").skip(1);
     let points = points.filter(|rest| !rest.starts_with('"')).count();
     assert!(points >= 10, "{points} lines of rates are drawn");
@@ -40,7 +40,7 @@ fn the_page_lives_by_the_data_behind_it() {
 }
 
 #[test]
-fn the_page_of_a_running_proxy_tells_of_its_traffic() {
+fn the_page_of_a_running_proxy_shows_its_traffic() {
     let place = Place::new();
     let path = place.configure("", "");
     let text = std::fs::read_to_string(&path).unwrap();
@@ -54,9 +54,9 @@ fn the_page_of_a_running_proxy_tells_of_its_traffic() {
     let url = format!("http://{}/stats", place.address);
     let (seen, complaints) = visit(&url, &["--dump-dom", "--virtual-time-budget=10000"]);
     assert_eq!(complaints, "", "the browser complains");
-    assert!(seen.contains("live, every 1 s"), "it has asked, and was answered");
+    assert!(seen.contains("live, every 1 s"), "it has refreshed");
     let row = seen.split("<tr ").find(|row| row.contains("data-name=\"s1\"")).unwrap();
     assert!(row.contains(">30<") || row.contains(">31<"), "its sessions are counted: {row}");
-    assert!(seen.contains("<form"), "who may change something can");
+    assert!(seen.contains("<form"), "an authorized user can change servers");
     end(process, Signal::TERM);
 }

@@ -31,7 +31,7 @@ fn a_configuration_is_checked_as_haproxy_checks_it() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_said_at_once() {
+fn all_errors_are_reported_at_once() {
     let place = Place::new();
     let bad = place.write(
         "bad.cfg",
@@ -60,7 +60,7 @@ fn everything_that_is_wrong_is_said_at_once() {
 }
 
 #[test]
-fn what_cannot_be_run_ends_with_1() {
+fn unusable_configurations_exit_with_1() {
     let place = Place::new();
     let missing = place.path("missing.cfg");
     for (arguments, why) in [
@@ -75,7 +75,7 @@ fn what_cannot_be_run_ends_with_1() {
         assert!(ended.stderr.contains(why), "{arguments:?}: {}", ended.stderr);
     }
     let mut busy = Place::new();
-    busy.address = busy.origin; // somebody listens there
+    busy.address = busy.origin; // another process listens there
     let path = busy.configure("", "");
     let ended = run(["-db", "-f", path.to_str().unwrap()]);
     assert_eq!(ended.status.code(), Some(1));
@@ -110,7 +110,7 @@ fn several_files_and_folders_are_one_configuration() {
 }
 
 #[test]
-fn versions_and_help_are_told() {
+fn versions_and_help_are_printed() {
     for flag in ["-v", "-vv"] {
         let ended = run([flag]);
         assert_eq!(ended.status.code(), Some(0));
@@ -132,10 +132,10 @@ fn a_soft_stop_lets_clients_finish() {
     half.write_all(b"GET / HTTP/1.1\r\nHost: h\r\n").unwrap();
     let mut kept = Client::connect(place.address);
     assert_eq!(kept.get("/").status, 200);
-    // An answer to somebody who came later: the half of a request has been read.
+    // After this later response, the first half of the request has been read.
     place.ask().unwrap();
     process.signal(Signal::USR1);
-    eventually("nobody listens", || TcpStream::connect(place.address).is_err());
+    eventually("the listener is closed", || TcpStream::connect(place.address).is_err());
     half.write_all(b"\r\n").unwrap();
     let mut text = String::new();
     half.read_to_string(&mut text).unwrap();
@@ -159,7 +159,7 @@ fn a_hard_stop_does_not_wait() {
 }
 
 #[test]
-fn a_hang_up_tells_how_servers_are() {
+fn sighup_reports_the_state_of_servers() {
     let place = Place::new();
     let path = place.configure("", "");
     let mut process = place.start(["-db", "-f", path.to_str().unwrap()]);
@@ -170,7 +170,7 @@ fn a_hang_up_tells_how_servers_are() {
     end(process, Signal::TERM);
 }
 
-/// Nobody asks for anything here: checks begin by themselves.
+/// No client sends requests: checks start by themselves.
 #[test]
 fn servers_are_checked_from_the_beginning() {
     let place = Place::new();
@@ -202,7 +202,7 @@ fn the_background_is_entered_when_it_serves() {
     assert_eq!(fields[3], pid.as_raw_nonzero().to_string(), "a session of its own");
     kill_process(pid, Signal::USR1).unwrap();
     eventually("it ends", || test_kill_process(pid).is_err() || is_zombie(pid));
-    // What cannot begin says so where it was started.
+    // A failed start is reported in the foreground.
     place.address = place.origin;
     let path = place.configure("", "");
     let ended = run(["-D", "-f", path.to_str().unwrap()]);
@@ -216,7 +216,7 @@ fn is_zombie(pid: Pid) -> bool {
 }
 
 #[test]
-fn privileges_are_given_up_once_it_listens() {
+fn privileges_are_dropped_after_listening() {
     let place = Place::new();
     let root = place.path("root");
     fs::create_dir(&root).unwrap();
@@ -225,7 +225,11 @@ fn privileges_are_given_up_once_it_listens() {
     if !rustix::process::geteuid().is_root() {
         let ended = run(["-db", "-f", path.to_str().unwrap()]);
         assert_eq!(ended.status.code(), Some(1));
-        assert!(ended.stderr.contains("cannot change the root ('chroot')"), "{}", ended.stderr);
+        assert!(
+            ended.stderr.contains("cannot change the root directory ('chroot')"),
+            "{}",
+            ended.stderr
+        );
         return;
     }
     let process = place.start(["-db", "-f", path.to_str().unwrap()]);
@@ -239,7 +243,7 @@ fn privileges_are_given_up_once_it_listens() {
 }
 
 #[test]
-fn sockets_are_taken_from_who_started_it() {
+fn sockets_are_inherited_from_the_parent() {
     let place = Place::new();
     let origin = origin("origin");
     let socket = place.path("front.sock");

@@ -1,5 +1,5 @@
-//! The same traffic through HAProxy and through `fulmar proxy`, with the same configuration: what
-//! statistics count of it is the same.
+//! Sends the same traffic through HAProxy and `fulmar proxy` with the same configuration, and
+//! compares their statistics.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -16,7 +16,7 @@ use fulmar_tests::origins::free_address;
 use fulmar_tests::process::{PATIENCE, Process, eventually, peer};
 use tempfile::TempDir;
 
-/// Both are asked these, each on a connection of its own, until it is closed.
+/// Requests to both, each on a connection of its own until it is closed.
 const REQUESTS: &[(&str, usize)] = &[
     ("GET /200 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", 20),
     ("GET /200 HTTP/1.0\r\n\r\n", 5),
@@ -55,8 +55,8 @@ const REQUESTS: &[(&str, usize)] = &[
     ("GET /200 HTTP/1.1\r\nHost: h\r\nContent-Length: x\r\n\r\n", 2),
 ];
 
-/// What takes as long as a time that is limited; all of it at once. For the others those times are
-/// long enough, however busy the machine is.
+/// Requests that run into a timeout, all at once. For other requests the timeouts are long enough
+/// even on a busy machine.
 const SLOW: &[&str] = &[
     "GET /slow HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n",
     "GET /200 HTTP/1.1\r\nHost: h\r\n",
@@ -75,7 +75,7 @@ fn text(side: &Side, origin: SocketAddr, nobody: SocketAddr) -> String {
     places.iter().fold(text, |text, (name, place)| text.replace(name, &place.to_string()))
 }
 
-/// What both are told; the words in capitals are places.
+/// The configuration of both; words in capitals are addresses.
 const TEXT: &str = "global
   nbthread 1
   maxconn 2000
@@ -157,7 +157,7 @@ backend gone
   server g1 NOBODY
 ";
 
-/// One of the two.
+/// One of the two proxies.
 struct Side {
     web: SocketAddr,
     raw: SocketAddr,
@@ -182,7 +182,7 @@ impl Side {
         process
     }
 
-    fn tell(&self, command: &str) -> String {
+    fn runtime_command(&self, command: &str) -> String {
         let mut to = UnixStream::connect(&self.socket).unwrap();
         to.set_read_timeout(Some(PATIENCE)).unwrap();
         to.write_all(command.as_bytes()).unwrap();
@@ -193,7 +193,7 @@ impl Side {
 
     /// By row and column.
     fn rows(&self) -> BTreeMap<(String, String), String> {
-        let csv = self.tell("show stat\n");
+        let csv = self.runtime_command("show stat\n");
         let mut lines = csv.lines().filter(|line| !line.is_empty());
         let names: Vec<&str> = lines.next().unwrap()[2..].split(',').collect();
         let mut rows = BTreeMap::new();
@@ -208,7 +208,7 @@ impl Side {
         rows
     }
 
-    /// What the exporter tells: name with labels, and value.
+    /// Output of the exporter: name with labels, and value.
     fn metrics(&self) -> BTreeMap<String, String> {
         let request = "GET /metrics HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
         let text = String::from_utf8(ask(self.web, request)).unwrap();
@@ -216,9 +216,9 @@ impl Side {
         lines.filter_map(|line| line.rsplit_once(' ')).map(own).collect()
     }
 
-    /// Waits until nobody is connected.
-    fn rest(&self) {
-        eventually("everybody has gone", || {
+    /// Waits until no client is connected.
+    fn wait_until_idle(&self) {
+        eventually("all clients have left", || {
             let rows = self.rows();
             let mut busy = rows.iter().filter(|((_, name), _)| name == "scur");
             busy.all(|(_, value)| value.is_empty() || value == "0")
@@ -230,17 +230,17 @@ fn own((name, value): (&str, &str)) -> (String, String) {
     (name.to_owned(), value.to_owned())
 }
 
-/// Sends, and reads until the other end is done.
+/// Sends, and reads until the end.
 fn ask(address: SocketAddr, request: &str) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    let _ = stream.write_all(request.as_bytes()); // it may have been refused already
+    let _ = stream.write_all(request.as_bytes()); // may already be rejected
     let mut answer = Vec::new();
-    let _ = stream.read_to_end(&mut answer); // it may be reset
+    let _ = stream.read_to_end(&mut answer); // may be reset
     answer
 }
 
-/// Everything that is to be counted.
+/// All requests to be counted.
 fn traffic(side: &Side, origin: &Origin) {
     for (request, count) in REQUESTS {
         (0..*count).for_each(|_| drop(ask(side.web, request)));
@@ -253,7 +253,7 @@ fn traffic(side: &Side, origin: &Origin) {
             scope.spawn(|| ask(side.raw, "GET /slow HTTP/1.0\r\n\r\n"));
         }
     });
-    side.rest();
+    side.wait_until_idle();
     // Several requests on one connection, which the client closes.
     for _ in 0..3 {
         let mut stream = TcpStream::connect(side.web).unwrap();
@@ -263,7 +263,7 @@ fn traffic(side: &Side, origin: &Origin) {
             read_body(&mut stream);
         }
     }
-    // Clients that go while the server thinks.
+    // Clients that close before the response.
     let before = origin.slow.load(Ordering::Relaxed);
     let leaving = (0..3).map(|_| {
         let mut stream = TcpStream::connect(side.web).unwrap();
@@ -271,20 +271,20 @@ fn traffic(side: &Side, origin: &Origin) {
         stream
     });
     let leaving: Vec<_> = leaving.collect();
-    eventually("they are asked", || origin.slow.load(Ordering::Relaxed) == before + 3);
+    eventually("the server received them", || origin.slow.load(Ordering::Relaxed) == before + 3);
     drop(leaving);
-    side.rest();
-    // Clients that go in the midst of their body.
+    side.wait_until_idle();
+    // Clients that close within their body.
     for _ in 0..2 {
         let mut stream = TcpStream::connect(side.web).unwrap();
         let head = b"POST /body HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nx";
         stream.write_all(head).unwrap();
         eventually("it is at work", || side.rows()[&("shop/s1".into(), "scur".into())] == "1");
         drop(stream);
-        side.rest();
+        side.wait_until_idle();
     }
     raw_traffic(side);
-    side.rest();
+    side.wait_until_idle();
 }
 
 fn raw_traffic(side: &Side) {
@@ -294,7 +294,7 @@ fn raw_traffic(side: &Side) {
     }
     (0..3).for_each(|_| drop(ask(side.raw, "NO, not this")));
     for _ in 0..3 {
-        let mut stream = TcpStream::connect(side.raw).unwrap(); // and goes without a word
+        let mut stream = TcpStream::connect(side.raw).unwrap(); // and closes without data
         stream.shutdown(Shutdown::Write).unwrap();
         let _ = stream.read_to_end(&mut Vec::new());
     }
@@ -311,10 +311,10 @@ fn read_body(stream: &mut TcpStream) {
     }
 }
 
-/// A server that does what its path says.
+/// A server that acts as its path requests.
 struct Origin {
     address: SocketAddr,
-    /// Requests that it leaves unanswered.
+    /// Number of requests without a response.
     slow: Arc<AtomicUsize>,
 }
 
@@ -361,7 +361,7 @@ fn serve(mut stream: TcpStream, slow: &AtomicUsize) -> std::io::Result<()> {
     }
 }
 
-/// False: the connection is to be closed.
+/// False if the connection is to be closed.
 fn answer(stream: &mut TcpStream, head: &str, slow: &AtomicUsize) -> std::io::Result<bool> {
     let path = head.split(' ').nth(1).unwrap_or("/");
     let last = head.contains("HTTP/1.0") || head.contains("onnection: close");
@@ -428,22 +428,23 @@ fn the_same_traffic_is_counted_as_haproxy_counts_it() {
     assert!(compared > 200, "{compared}");
 }
 
-/// What depends on time, on addresses, or on what each of the two thinks of its own resources.
+/// Counters that depend on time, addresses or resources of the process.
 fn is_other(row: &str, name: &str) -> bool {
     let is_http = !row.starts_with("raw/") && !row.starts_with("gone/");
     OTHERS.contains(&name)
         || ["rate", "time"].iter().any(|part| name.contains(part))
-        // Of HTTP, HAProxy counts bytes as they are inside of it, and our own pages are longer.
+        // In HTTP, HAProxy counts bytes of its internal representation, and the built-in pages have
+        // other lengths.
         || (is_http && BYTES.contains(&name))
-        // Content that is rejected in a 'listen' is its backend's, too, with HAProxy.
+        // HAProxy also counts rejected content of a 'listen' section for its backend.
         || (row == "raw/BACKEND" && name == "bin")
-        // A retry for the sake of a response is two retries with HAProxy.
+        // HAProxy counts a retry after a response as two retries.
         || (row.starts_with("retried/") && name == "wretr")
-        // Those who have said nothing have no stream.
+        // Connections without data have no stream.
         || (row == "web/FRONTEND" && name == "h1_total_streams")
 }
 
-/// Counters of proxies and servers that do not depend on any of that.
+/// True for counters of proxies and servers without these dependencies.
 fn is_counter(metric: &str) -> bool {
     let family = metric.split('{').next().unwrap_or_default();
     let proxies = ["frontend", "listener", "backend", "server"];
@@ -459,9 +460,9 @@ const OTHERS: &[&str] = &[
     "lastchg",
     "lastsess",
     "last_chk",
-    // Who comes may meet the one before.
+    // A new connection may overlap with the previous one.
     "smax",
-    // How many idle connections are kept, and for how long.
+    // The number of idle connections, and their timeouts, differ.
     "h1_open_connections",
     "idle_conn_cur",
     "need_conn_est",

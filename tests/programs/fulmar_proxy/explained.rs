@@ -1,5 +1,5 @@
-//! One record for every error of 500 and above that is our own answer: which servers were tried, what
-//! came of it, and why there was not another attempt.
+//! The log record for each response of 500 and above by the proxy: tried servers, results, and the
+//! reason for the last one.
 
 use std::io::Write;
 
@@ -24,7 +24,7 @@ fn table(frontend: &str, backend: &str, origins: Vec<Scripted>) -> Table {
 const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 const TO_BE: &str = "  default_backend be";
 
-/// The last line of the log after a request: what it says behind the status.
+/// The last log line after a request: the part after the status.
 fn explained(mut table: Table, status: u16) -> String {
     let got = table.ask(GET);
     assert!(got.starts_with(&format!("HTTP/1.1 {status} ")), "{got}");
@@ -36,7 +36,7 @@ fn explained(mut table: Table, status: u16) -> String {
 }
 
 #[test]
-fn what_a_server_does_is_told() {
+fn server_errors_are_explained() {
     type Steps = fn() -> Vec<Step>;
     let cases: [(Steps, u16, &str); 3] = [
         (|| vec![Step::Close], 502, "s0: closed without an answer (a new connection); "),
@@ -45,25 +45,31 @@ fn what_a_server_does_is_told() {
     ];
     for (steps, status, why) in cases {
         let origin = Scripted::new(move |_: &Heard| steps());
-        let told = explained(table(TO_BE, "", vec![origin]), status);
-        assert!(told.starts_with(why), "{told}");
-        assert!(told.ends_with("not tried again: retry-on does not name this"), "{told}");
+        let common_part = explained(table(TO_BE, "", vec![origin]), status);
+        assert!(common_part.starts_with(why), "{common_part}");
+        assert!(
+            common_part.ends_with(
+                "not tried again: retry-on does not name \
+                                       this"
+            ),
+            "{common_part}"
+        );
     }
 }
 
 #[test]
-fn a_server_that_cannot_be_reached_is_told() {
+fn unreachable_servers_are_explained() {
     let server = format!("  server gone {}", free_address());
-    let told = explained(table(TO_BE, &server, vec![]), 503);
+    let common_part = explained(table(TO_BE, &server, vec![]), 503);
     assert_eq!(
-        told,
+        common_part,
         "gone: cannot connect: connection refused (a new connection); not tried again: no retries \
          are left"
     );
 }
 
 #[test]
-fn that_nobody_could_be_asked_is_told() {
+fn missing_servers_are_explained() {
     let server = "  server off 127.0.0.1:1 disabled";
     assert_eq!(explained(table(TO_BE, server, vec![]), 503), "no server is usable");
     assert_eq!(explained(table(TO_BE, "", vec![]), 503), "no server is usable");
@@ -71,7 +77,7 @@ fn that_nobody_could_be_asked_is_told() {
 }
 
 #[test]
-fn who_waited_in_vain_is_told() {
+fn queue_timeouts_are_explained() {
     let never = "  timeout server 60s"; // the first one stays
     let mut table = table(TO_BE, never, vec![Scripted::new(|_: &Heard| Vec::new())]);
     let mut first =
@@ -83,7 +89,7 @@ fn who_waited_in_vain_is_told() {
 }
 
 #[test]
-fn what_rules_want_is_told() {
+fn denials_by_rules_are_explained() {
     let hello = || Scripted::new(|_: &Heard| ok(b"hello"));
     for (front, back, status) in [
         ("  http-request deny deny_status 503", "", 503),
@@ -93,13 +99,13 @@ fn what_rules_want_is_told() {
         ("  http-request tarpit", "", 500),
     ] {
         let front = format!("{front}\n{TO_BE}");
-        let told = explained(table(&front, back, vec![hello()]), status);
-        assert_eq!(told, "a rule wants it so", "{front} {back}");
+        let common_part = explained(table(&front, back, vec![hello()]), status);
+        assert_eq!(common_part, "a rule wants it so", "{front} {back}");
     }
 }
 
 #[test]
-fn what_a_server_says_itself_is_its_own_business() {
+fn responses_of_servers_are_not_explained() {
     let origin = Scripted::new(|_: &Heard| {
         vec![Step::Send(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n".to_vec())]
     });

@@ -1,4 +1,4 @@
-//! `fulmar proxy` while signals arrive all the time: no call that is interrupted is an error.
+//! `fulmar proxy` under constant signals: interrupted calls are not errors.
 
 use std::net::TcpStream;
 
@@ -9,10 +9,10 @@ use fulmar_tests::process::{Process, Serve, eventually};
 use fulmar_tests::tree::{Tree, noise};
 use rustix::process::Signal;
 
-/// A stop and its end interrupt every wait of every thread (signal(7)): `EINTR`, without a
-/// handler. Short and long bodies, in both modes, over connections that stay and new ones.
+/// SIGSTOP and SIGCONT interrupt every wait of every thread (signal(7)): `EINTR`, without a
+/// handler. Short and long bodies, in both modes, over persistent and new connections.
 #[test]
-fn interrupted_calls_are_no_errors() {
+fn interrupted_calls_are_not_errors() {
     let tree = Tree::new();
     let long = noise(1 << 20);
     tree.file("long", &long);
@@ -50,6 +50,6 @@ fn interrupted_calls_are_no_errors() {
         }
     }
     let ended = end(process, Signal::USR1);
-    let told = ended.stderr.lines().filter(|line| !line.contains(" stopped ("));
-    assert_eq!((ended.status.code(), told.count()), (Some(0), 0), "{}", ended.stderr);
+    let common_part = ended.stderr.lines().filter(|line| !line.contains(" stopped ("));
+    assert_eq!((ended.status.code(), common_part.count()), (Some(0), 0), "{}", ended.stderr);
 }

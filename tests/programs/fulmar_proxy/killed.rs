@@ -1,4 +1,4 @@
-//! A server is killed under load, and comes back: only what was on it is lost.
+//! A server is killed under load and restarted: only its current exchanges are lost.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -13,17 +13,17 @@ use fulmar_tests::process::{Process, eventually, peer};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-/// An nginx that is killed, and started again where it was.
+/// An nginx that is killed and restarted on the same port.
 struct Mortal {
     name: char,
     address: SocketAddr,
     process: Option<Process>,
     dir: TempDir,
-    _holder: OwnedFd, // of its port while nobody listens
+    _holder: OwnedFd, // of its port while nginx is down
 }
 
 impl Mortal {
-    /// It tells its name, and has something long.
+    /// Serves its name and a long body.
     fn start(name: char) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let (holder, address) = bound();
@@ -57,32 +57,32 @@ impl Mortal {
         process.wait();
     }
 
-    /// Whether it answers whoever asks the proxy, at least at times.
+    /// True if the proxy uses this server for some requests.
     fn is_used(&self, place: &Place) -> bool {
         let name = format!("X-Name: {}\r\n", self.name);
         (0..4).any(|_| place.ask().unwrap().contains(&name))
     }
 }
 
-/// What clients have lost, of one kind.
+/// Lost exchanges of one kind.
 #[derive(Clone, Default)]
 struct Lost(Arc<Mutex<Vec<String>>>);
 
-/// How often a client has done what it does.
+/// Number of a client's completed exchanges.
 type Acts = Arc<AtomicU64>;
 
 impl Lost {
-    /// One more client, which goes on when it has lost something.
+    /// Starts a client, which continues after losses.
     fn watch(
         &self,
         crowd: &mut Crowd,
         act: impl Fn(&AtomicU64) -> Result<(), String> + Send + 'static,
     ) -> Acts {
         let (lost, acts) = (self.clone(), Acts::default());
-        let told = Arc::clone(&acts);
+        let common_part = Arc::clone(&acts);
         crowd.add(move |count| {
             act(count).unwrap_or_else(|error| lost.0.lock().unwrap().push(error));
-            told.fetch_add(1, Ordering::Relaxed);
+            common_part.fetch_add(1, Ordering::Relaxed);
             Ok(())
         });
         acts
@@ -93,15 +93,15 @@ impl Lost {
     }
 }
 
-/// Waits until everybody has ended what it was about, and begun something else and ended that too.
+/// Waits until every client has completed its current exchange and one more.
 fn wait_for_all(all: &[Acts]) {
     let count = |acts: &Acts| acts.load(Ordering::Relaxed);
     let before: Vec<u64> = all.iter().map(count).collect();
     let has_acted = |(acts, before): (&Acts, &u64)| count(acts) >= before + 2;
-    eventually("everybody acts", || all.iter().zip(&before).all(has_acted));
+    eventually("all clients are active", || all.iter().zip(&before).all(has_acted));
 }
 
-/// A request on a connection of its own: an answer with `status` 200 that ends in `body`.
+/// A request on a new connection: a response with `status` 200 that ends in `body`.
 fn exchange(address: SocketAddr, request: &str, len: usize, count: &AtomicU64) -> Outcome {
     let mut stream = connect(address)?;
     let sent =
@@ -119,8 +119,8 @@ fn exchange(address: SocketAddr, request: &str, len: usize, count: &AtomicU64) -
 
 type Outcome = Result<(), String>;
 
-/// Kills one of two servers after the other while clients ask, and tells after each what was lost
-/// of GETs, of what must not be sent twice, and of what was long. The last is what the proxy wrote.
+/// Kills each of two servers in turn under load. Passes the losses of GET requests, of
+/// non-idempotent requests and of long bodies to `asserts`. Returns the proxy's log.
 fn kill_under_load(mode: &str, asserts: impl Fn([Vec<String>; 3])) -> String {
     let place = Place::new();
     let mut servers = [Mortal::start('a'), Mortal::start('b')];
@@ -155,7 +155,7 @@ fn kill_under_load(mode: &str, asserts: impl Fn([Vec<String>; 3])) -> String {
         crowd.wait(100);
         servers[at].kill();
         crowd.wait(200);
-        wait_for_all(&acts); // what was lost has been noted
+        wait_for_all(&acts); // all losses are recorded
         eventually("it is not used any more", || !servers[at].is_used(&place));
         asserts([&gets, &posts, &longs].map(Lost::take));
         servers[at].revive();
@@ -172,18 +172,18 @@ fn kill_under_load(mode: &str, asserts: impl Fn([Vec<String>; 3])) -> String {
 
 #[test]
 fn a_killed_server_costs_only_requests_that_cannot_be_repeated() {
-    let told = Mutex::new(0);
+    let common_part = Mutex::new(0);
     let log = kill_under_load("http", |[gets, posts, longs]| {
         assert_eq!(gets, Vec::<String>::new(), "they go to the other one");
-        // Each thread may lose one of each client and more, where the dead one's sockets are closed
-        // slowly; by and by would be hundreds.
+        // Each thread may lose one exchange per client and a few more, while the sockets of the
+        // killed server are closed. A leak would lose hundreds.
         assert!(posts.len() <= 8 && longs.len() <= 4, "{posts:?} {longs:?}");
         assert!(posts.iter().all(|lost| lost.starts_with("HTTP/1.1 502 ")), "{posts:?}");
-        *told.lock().unwrap() += posts.len();
+        *common_part.lock().unwrap() += posts.len();
     });
     let lines = log.lines().filter(|line| line.contains(" fe be/"));
     let failed: Vec<&str> = lines.filter(|line| line.contains(" 502 ")).collect();
-    assert_eq!(failed.len(), told.into_inner().unwrap(), "{failed:?}");
+    assert_eq!(failed.len(), common_part.into_inner().unwrap(), "{failed:?}");
     assert!(failed.iter().all(|line| line.contains(" SH-- ")), "{failed:?}");
 }
 
@@ -194,5 +194,5 @@ fn a_killed_server_costs_only_connections_that_were_on_it() {
     });
 }
 
-/// Of a body that is mostly on its way when a server is killed.
+/// Long enough to be in transfer when a server is killed.
 const LONG: usize = 4 << 20;

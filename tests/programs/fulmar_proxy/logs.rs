@@ -1,4 +1,4 @@
-//! What `fulmar proxy` and HAProxy write of the same exchange, with the same configuration.
+//! Log lines of `fulmar proxy` and HAProxy for the same exchange and configuration.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -10,7 +10,7 @@ use fulmar_tests::gateway::{Place, command, end};
 use fulmar_tests::process::{PATIENCE, Process, eventually, peer};
 use rustix::process::Signal;
 
-/// Readers of a log: as many by UDP as there are formats, and one at a Unix socket.
+/// Log receivers: one over UDP for each format, and one at a Unix socket.
 struct Readers {
     udp: Vec<(&'static str, UdpSocket)>,
     unix: UnixDatagram,
@@ -30,7 +30,7 @@ impl Readers {
         Self { udp: FORMATS.iter().map(socket).collect(), unix, path }
     }
 
-    /// The lines of the section `global`.
+    /// The lines of the `global` section.
     fn lines(&self) -> String {
         let line = |(words, socket): &(&str, UdpSocket)| {
             format!(" log {} {words}\n", socket.local_addr().unwrap())
@@ -39,7 +39,7 @@ impl Readers {
         format!("{udp} log {} local2\n log-tag balance\n", self.path.display())
     }
 
-    /// The next datagram of each, without what differs from one moment or process to the next.
+    /// The next datagram of each, without values that differ between runs.
     fn hear(&self) -> Vec<String> {
         let mut buffer = [0; 9000];
         let mut heard = Vec::new();
@@ -56,7 +56,7 @@ impl Readers {
     }
 }
 
-/// Of a line that is cut after 100 bytes, what is there however long its numbers are.
+/// The constant part of a line that is truncated after 100 bytes.
 fn short(line: &[u8]) -> &[u8] {
     assert!(line.len() <= 101 && line.ends_with(b"\n"), "it is cut: {line:?}");
     let text = str::from_utf8(line).unwrap();
@@ -64,14 +64,14 @@ fn short(line: &[u8]) -> &[u8] {
     &line[..at]
 }
 
-/// Digits become 0, and several of them one: times, ports and processes are of one kind each.
+/// Replaces each number by 0: times, ports and processes.
 fn plain(line: &[u8]) -> String {
     let text = String::from_utf8(line.to_vec()).unwrap();
     let (priority, rest) = match text.split_once('>') {
         Some((priority, rest)) if text.starts_with('<') => (format!("{priority}>"), rest),
         _ => (String::new(), &text[..]),
     };
-    // What the exchange was is compared as it is: statuses, bytes, codes and counts.
+    // Statuses, bytes, codes and counts of the exchange are compared unchanged.
     let (head, tail) = match rest.find(" fe be/s1 ") {
         Some(at) => rest.split_at(at),
         None => (rest, ""),
@@ -93,8 +93,8 @@ fn plain(line: &[u8]) -> String {
     priority + &shown + &times_of(tail)
 }
 
-/// `0/0/1/2/3` of the exchange: how many there are, and which are -1. How many bytes there were is
-/// left out: HAProxy counts those of its inner form of a head.
+/// `0/0/1/2/3` of the exchange: which are -1, and the counts. The number of bytes is omitted:
+/// HAProxy counts its internal form of a head.
 fn times_of(tail: &str) -> String {
     let mut words: Vec<String> = tail.split(' ').map(str::to_owned).collect();
     if let Some(times) = words.get_mut(3) {
@@ -104,7 +104,7 @@ fn times_of(tail: &str) -> String {
     if let Some(bytes) = words.get_mut(5) {
         "0".clone_into(bytes);
     }
-    // HAProxy may not have seen yet that whoever asked whether it listens has left.
+    // HAProxy may still count the connection that tested whether it listens.
     if let Some(counts) = words.get_mut(9)
         && let Some(rest) = counts.split_once('/').and_then(|(_, rest)| rest.split_once('/'))
     {
@@ -121,11 +121,11 @@ fn exchange(address: SocketAddr, request: &str) {
     assert!(text.contains("origin"), "{text}");
 }
 
-/// What both write of these requests.
+/// The log lines of these requests.
 fn written(place: &Place, readers: &Readers, start: &mut Command) -> Vec<Vec<String>> {
     let process = Process::start(start);
     place.wait();
-    readers.hear(); // whoever asked whether it listens is gone, and written down
+    readers.hear(); // the connection that tested the listener has been logged
     let heard = REQUESTS.iter().map(|request| {
         exchange(place.address, request);
         readers.hear()
@@ -205,7 +205,7 @@ fn a_reader_that_comes_late_is_found() {
         assert!(String::from_utf8_lossy(&buffer[..n]).contains("\"GET /late HTTP/1.0\""));
         drop(reader);
         std::fs::remove_file(&log).unwrap();
-        place.ask().expect("nobody reads, and nobody minds");
+        place.ask().expect("a missing reader is no error");
     }
     end(process, Signal::TERM);
 }
@@ -229,7 +229,7 @@ const FORMATS: &[&str] = &[
     "local3 debug warning",
 ];
 
-/// They had no name, or that of an address that nobody has.
+/// Clients at Unix sockets had no name in the log, or an unused address.
 #[test]
 fn clients_of_unix_sockets_are_named_as_haproxy_names_them() {
     let place = Place::new();
@@ -254,7 +254,7 @@ fn clients_of_unix_sockets_are_named_as_haproxy_names_them() {
                 let n = log.recv(&mut line).unwrap_or_else(|error| panic!("{name}: {error}"));
                 String::from_utf8_lossy(&line[..n]).trim().to_owned()
             };
-            while hear() != name {} // there are lines about the start as well
+            while hear() != name {} // there are also lines about the start
         }
         end(process, Signal::TERM);
     }

@@ -1,4 +1,4 @@
-//! `fulmar proxy` as a process, where it can be beside HAProxy.
+//! `fulmar proxy` as a process, next to HAProxy where possible.
 
 mod binds;
 mod browser;

@@ -1,4 +1,4 @@
-//! `fulmar proxy` as a process: signals, stops, limits, privileges, what it tells of its logs.
+//! `fulmar proxy` as a process: signals, stops, limits, privileges, lost log lines.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,8 +12,8 @@ use fulmar_tests::gateway::{Place, command, end};
 use fulmar_tests::process::{PATIENCE, Process, eventually, fulmar, peer};
 use rustix::process::Signal;
 
-/// What a runtime socket answers.
-fn tell(socket: &Path, command: &str) -> String {
+/// The reply of a runtime socket.
+fn runtime_command(socket: &Path, command: &str) -> String {
     let mut to = UnixStream::connect(socket).unwrap();
     to.set_read_timeout(Some(PATIENCE)).unwrap();
     to.write_all(command.as_bytes()).unwrap();
@@ -22,7 +22,7 @@ fn tell(socket: &Path, command: &str) -> String {
     answer
 }
 
-/// A client in the midst of its request.
+/// A client with an incomplete request.
 fn half_a_request(place: &Place) -> TcpStream {
     let mut stream = TcpStream::connect(place.address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -30,10 +30,10 @@ fn half_a_request(place: &Place) -> TcpStream {
     stream
 }
 
-/// A request that waits in the kernel; threads may be about to hear that nobody is accepted.
-fn ask_in_vain(place: &Place) -> TcpStream {
+/// A request that stays in the kernel's queue; it may take a while until all threads have paused.
+fn send_unaccepted(place: &Place) -> TcpStream {
     let mut waiting = None;
-    eventually("nobody is accepted", || {
+    eventually("accepting is paused", || {
         let mut stream = TcpStream::connect(place.address).unwrap();
         stream.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
         stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
@@ -54,7 +54,7 @@ fn listeners_are_paused_and_resumed_by_signals() {
         let mut process = place.start(&all);
         process.signal(Signal::TTOU);
         process.wait_stderr("Paused frontend fe.");
-        let mut waiting = ask_in_vain(&place);
+        let mut waiting = send_unaccepted(&place);
         process.signal(Signal::TTIN);
         process.wait_stderr("Resumed frontend fe.");
         waiting.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -72,7 +72,7 @@ fn a_soft_stop_can_be_watched_until_it_is_over() {
     let global = format!(" nbthread 1\n stats socket {} level admin", socket.display());
     let path = place.configure(&global, "");
     let process = place.start(["-db", "-f", path.to_str().unwrap()]);
-    assert!(tell(&socket, "show info\n").contains("\nStopping: 0\n"));
+    assert!(runtime_command(&socket, "show info\n").contains("\nStopping: 0\n"));
     let mut client = half_a_request(&place);
     let watcher = UnixStream::connect(&socket).unwrap();
     watcher.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -83,9 +83,9 @@ fn a_soft_stop_can_be_watched_until_it_is_over() {
     };
     ask("prompt\nshow info\n", "Stopping: 0");
     process.signal(Signal::USR1);
-    eventually("nobody listens", || TcpStream::connect(place.address).is_err());
+    eventually("the listener is closed", || TcpStream::connect(place.address).is_err());
     eventually("the socket is the next one's", || UnixStream::connect(&socket).is_err());
-    eventually("it says so", || ask("show info\n", "Stopping: ").ends_with('1'));
+    eventually("it is reported", || ask("show info\n", "Stopping: ").ends_with('1'));
     client.write_all(b"Connection: close\r\n\r\n").unwrap();
     let mut text = String::new();
     client.read_to_string(&mut text).unwrap();
@@ -123,7 +123,7 @@ fn lines_that_are_lost_are_counted() {
         place.ask().unwrap();
     }
     eventually("they are counted", || {
-        let info = tell(&socket, "show info\n");
+        let info = runtime_command(&socket, "show info\n");
         let lost = info.lines().find_map(|line| line.strip_prefix("DroppedLogs: "));
         lost.unwrap().parse::<u64>().unwrap() >= 5
     });
@@ -131,7 +131,7 @@ fn lines_that_are_lost_are_counted() {
 }
 
 #[test]
-fn no_line_for_standard_output_is_lost_at_the_end() {
+fn all_lines_reach_standard_output_at_exit() {
     let place = Place::new();
     let path = place.configure(
         " log stdout format raw local0",
@@ -151,7 +151,7 @@ fn no_line_for_standard_output_is_lost_at_the_end() {
     assert_eq!(lines.count(), 200, "{}", ended.stdout);
 }
 
-/// With so many descriptors and no more, also for those who may raise the limit.
+/// With a hard limit on descriptors, which also binds privileged processes.
 fn limited(program: &Path, arguments: &[&str]) -> Command {
     let mut shell = Command::new("sh");
     shell.args(["-c", "ulimit -n 2000 && exec \"$0\" \"$@\""]).arg(program).args(arguments);
@@ -183,7 +183,7 @@ fn more_descriptors_than_there_can_be_are_an_error_as_with_haproxy() {
     }
 }
 
-/// `fulmar proxy` as the superuser of a namespace of its own; `None`: there can be none here.
+/// `fulmar proxy` as root of a user namespace; `None` if that is not possible.
 fn alone(path: &Path) -> Option<Command> {
     let probe = Command::new("unshare").args(["-r", "true"]).output();
     if !probe.is_ok_and(|output| output.status.success()) {
@@ -196,7 +196,7 @@ fn alone(path: &Path) -> Option<Command> {
 }
 
 #[test]
-fn privileges_are_given_up_and_logs_still_arrive() {
+fn privileges_are_dropped_and_logs_still_arrive() {
     let place = Place::new();
     let log = place.path("log");
     let reader = UnixDatagram::bind(&log).unwrap();
@@ -213,11 +213,11 @@ fn privileges_are_given_up_and_logs_still_arrive() {
     let n = reader.recv(&mut buffer).unwrap();
     assert!(String::from_utf8_lossy(&buffer[..n]).contains("\"GET / HTTP/1.1\""));
     end(process, Signal::TERM);
-    // There is no such user in this namespace.
+    // These users do not exist in the namespace.
     for (global, what) in [
-        (" uid 12345".to_owned(), "cannot change the user ('user'): "),
-        (" gid 12345".to_owned(), "cannot change the group ('group'): "),
-        (format!(" chroot {jail}/nowhere"), "cannot change the root ('chroot'): "),
+        (" uid 12345".to_owned(), "cannot set uid ('user'): "),
+        (" gid 12345".to_owned(), "cannot set gid ('group'): "),
+        (format!(" chroot {jail}/nowhere"), "cannot change the root directory ('chroot'): "),
     ] {
         place.configure(&global, "");
         let ended = Process::start(&mut alone(&path).unwrap()).wait();
@@ -227,7 +227,7 @@ fn privileges_are_given_up_and_logs_still_arrive() {
 }
 
 #[test]
-fn what_is_not_there_is_said_and_the_rest_goes_on() {
+fn unavailable_settings_are_warnings() {
     let place = Place::new();
     let path = place.configure("", "");
     let flags = ["-S", "/nowhere/master.sock", "-m", "100", "-N", "50", "-L", "me", "-dM"];
@@ -251,7 +251,7 @@ fn a_master_may_outlive_its_worker() {
     let worker = rustix::process::Pid::from_raw(worker).unwrap();
     rustix::process::kill_process(worker, Signal::KILL).unwrap();
     master.wait_stderr("exited with code 137 (Killed)");
-    eventually("nobody serves", || place.ask().is_err());
+    eventually("no process serves", || place.ask().is_err());
     master.signal(Signal::USR2);
     place.wait();
     assert_eq!(end(master, Signal::TERM).status.code(), Some(0));

@@ -1,4 +1,4 @@
-//! `fulmar proxy` replaced by the next one, under load: nobody notices.
+//! `fulmar proxy` is replaced under load: no client notices.
 
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixDatagram;
@@ -14,8 +14,8 @@ use fulmar_tests::process::{PATIENCE, Process, eventually};
 use fulmar_tls::ClientTls;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
-/// Clients of an address: some on a connection for each request, some on one as long as it lasts,
-/// who connect again only when they were told that it would not.
+/// Clients of an address. Some use a connection per request. Others keep a connection, and
+/// reconnect only after an announced close.
 fn crowd(address: SocketAddr) -> Crowd {
     let mut crowd = Crowd::default();
     for _ in 0..3 {
@@ -29,7 +29,7 @@ fn crowd(address: SocketAddr) -> Crowd {
     crowd
 }
 
-/// The same over TLS: the handshakes of half of them are resumed ones.
+/// The same over TLS; half of the handshakes are resumed.
 fn crowd_of_tls(address: SocketAddr, certs: &Certs) -> Crowd {
     let mut crowd = Crowd::default();
     for (requests, resumes) in [(1, false), (1, true), (50, false), (50, true)] {
@@ -60,15 +60,15 @@ fn worker_of(master: u32) -> Option<u32> {
 }
 
 #[test]
-fn ten_reloads_under_load_lose_nobody() {
+fn ten_reloads_under_load_lose_no_client() {
     let place = Place::new();
     place.configure("", "");
     reload_ten_times(&place, || crowd(place.address));
 }
 
-/// Certificates and what sessions are resumed with are read anew by each worker.
+/// Each worker reads certificates and session keys again.
 #[test]
-fn ten_reloads_under_tls_lose_nobody() {
+fn ten_reloads_under_tls_lose_no_client() {
     let place = Place::new();
     let certs = Certs::new();
     let (cert, key) = certs.files(Who::Server);
@@ -87,7 +87,7 @@ fn ten_reloads_under_tls_lose_nobody() {
     reload_ten_times(&place, || crowd_of_tls(place.address, &certs));
 }
 
-/// Asks for ten reloads of what is configured, while a crowd asks; nobody of it fails.
+/// Reloads ten times under load; no client fails.
 fn reload_ten_times(place: &Place, crowd: impl FnOnce() -> Crowd) {
     let path = place.path("proxy.cfg");
     let mut master = Process::start(command().args(["-W", "-db", "-f"]).arg(path));
@@ -130,7 +130,7 @@ fn the_next_process_takes_over_from_the_one_that_is_named() {
 }
 
 #[test]
-fn a_configuration_that_is_wrong_changes_nothing() {
+fn an_invalid_configuration_changes_nothing() {
     let place = Place::new();
     let path = place.configure("", "");
     let mut master = place.start(["-W", "-db", "-f", path.to_str().unwrap()]);
@@ -145,7 +145,7 @@ fn a_configuration_that_is_wrong_changes_nothing() {
     master.signal(Signal::USR2);
     master.wait_stderr("Loading success.");
     place.ask().unwrap();
-    // The list of children is not reliable while one of them ends (proc_pid_task(5)).
+    // The list of children is unreliable while one of them exits (proc_pid_task(5)).
     eventually("there is another", || worker_of(master.id()) != worker);
     let ended = end(master, Signal::USR1);
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
@@ -164,7 +164,7 @@ fn a_master_ends_with_its_worker_and_a_worker_with_its_master() {
     let worker = worker_of(master.id()).unwrap();
     end(master, Signal::KILL);
     eventually("the worker is gone", || is_gone(worker) || is_zombie(worker));
-    eventually("nobody listens", || TcpStream::connect(place.address).is_err());
+    eventually("the listener is closed", || TcpStream::connect(place.address).is_err());
 }
 
 fn is_zombie(number: u32) -> bool {
@@ -190,7 +190,7 @@ fn a_master_in_the_background_writes_its_number() {
 }
 
 #[test]
-fn a_service_manager_hears_how_it_is_going() {
+fn a_service_manager_is_notified() {
     let place = Place::new();
     let path = place.configure("", "");
     let news = place.path("notify");
@@ -222,7 +222,7 @@ fn notified(path: &Path, news: &Path) -> Process {
 }
 
 #[test]
-fn connections_that_wait_are_handed_over_too() {
+fn pending_connections_are_handed_over() {
     let place = Place::new();
     let path = place.configure(" nbthread 1", "");
     let path = path.to_str().unwrap();
@@ -230,7 +230,7 @@ fn connections_that_wait_are_handed_over_too() {
     let mut kept = Client::connect(place.address);
     assert_eq!(kept.get("/").status, 200);
     process.pause();
-    // Nobody accepts them: they wait in the kernel.
+    // No thread accepts them: they stay in the kernel's queue.
     let mut waiting: Vec<Client> = (0..20).map(|_| Client::connect(place.address)).collect();
     waiting.iter_mut().for_each(|client| client.send_get("/"));
     let before = process.id().to_string();

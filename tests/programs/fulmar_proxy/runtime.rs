@@ -1,5 +1,4 @@
-//! The runtime socket beside HAProxy's: the same configuration in both, the same commands, the
-//! same answers.
+//! The runtime socket compared with HAProxy's: the same configuration, commands and replies.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -18,7 +17,7 @@ mod lists;
 mod messages;
 mod states;
 
-/// Frontends at Unix sockets of a folder, and servers that nobody asks for anything.
+/// Frontends at Unix sockets in a folder, and servers without traffic.
 fn text(folder: &Path, servers: usize) -> String {
     let folder = folder.display();
     let mut text = format!(
@@ -71,16 +70,16 @@ backend raw
     text
 }
 
-/// Our proxy with this configuration, until it is dropped.
+/// Our proxy with this configuration; stopped on drop.
 pub(crate) struct Ours {
     folder: TempDir,
     running: Option<Running<()>>,
-    /// What it said at its start.
+    /// Warnings at the start.
     warnings: Vec<String>,
     _alone: MutexGuard<'static, ()>,
 }
 
-/// A process has one proxy at a time: its successor finds it by the number of the process.
+/// A process runs one proxy at a time: its successor finds it by the process number.
 static ALONE: Mutex<()> = Mutex::new(());
 
 impl Ours {
@@ -117,7 +116,7 @@ impl Drop for Ours {
     }
 }
 
-/// HAProxy with the same one.
+/// HAProxy with the same configuration.
 struct Theirs {
     folder: TempDir,
     _process: Process,
@@ -140,7 +139,7 @@ impl Theirs {
     }
 }
 
-/// What is answered to these chunks, until the other end is done.
+/// The replies to these chunks, until the end.
 fn talk(folder: &Path, socket: &str, chunks: &[&str]) -> String {
     let mut to = UnixStream::connect(folder.join(format!("{socket}.sock"))).unwrap();
     to.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -197,7 +196,7 @@ fn rows_are_those_of_haproxy() {
     assert_eq!(ours.lines().count(), theirs.lines().count());
     for (ours, row) in ours.lines().zip(theirs.lines()).skip(1) {
         for ((name, our), their) in names.iter().zip(ours.split(',')).zip(row.split(',')) {
-            // Seconds pass, and a backend's time without servers is not counted.
+            // Time passes between both, and the time of a backend without servers differs.
             if our != their && !["lastchg", "downtime"].contains(name) {
                 wrong += &format!("{row:.20} {name}: {their:?}, not {our:?}\n");
             }
@@ -207,7 +206,7 @@ fn rows_are_those_of_haproxy() {
 }
 
 #[test]
-fn what_is_typed_has_the_types_of_haproxy() {
+fn typed_output_has_the_types_of_haproxy() {
     let (ours, theirs) = (Ours::start(0), Theirs::start());
     let kinds = |folder: &Path| {
         let text = talk(folder, "admin", &["show stat typed\n"]);
@@ -221,7 +220,7 @@ fn what_is_typed_has_the_types_of_haproxy() {
 }
 
 #[test]
-fn facts_have_the_names_of_haproxy() {
+fn info_fields_have_the_names_of_haproxy() {
     let (ours, theirs) = (Ours::start(0), Theirs::start());
     let names = |folder: &Path| {
         let text = talk(folder, "admin", &["show info typed\n"]);
@@ -234,7 +233,7 @@ fn facts_have_the_names_of_haproxy() {
     assert!(ours.len() > 40, "{ours:?}");
 }
 
-/// What is answered to a request at the frontend of the statistics.
+/// The response to a request at the statistics frontend.
 fn ask(folder: &Path, request: &str) -> String {
     talk(folder, "stats", &[request])
 }
@@ -248,9 +247,9 @@ fn metrics_have_the_names_of_haproxy() {
         assert!(text.starts_with("HTTP/1.1 200 "), "{text:.200}");
         let lines = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
         let mut all: Vec<String> = lines.map(str::to_owned).collect();
-        // Without a check, HAProxy names this one and we do not, or the other way round.
-        let told = |line: &String| !line.starts_with("haproxy_server_downtime_seconds_total");
-        all.retain(|line| !line.starts_with("haproxy_process_") && told(line));
+        // Without checks, only one of the two has this metric.
+        let is_common = |line: &String| !line.starts_with("haproxy_server_downtime_seconds_total");
+        all.retain(|line| !line.starts_with("haproxy_process_") && is_common(line));
         all.sort_unstable();
         all
     };
@@ -293,7 +292,7 @@ fn a_long_answer_waits_for_its_reader() {
     let mut to = UnixStream::connect(ours.folder.path().join("user.sock")).unwrap();
     to.write_all(b"show stat json\n").unwrap();
     let mut answer = Vec::new();
-    let mut piece = [0; 1_000]; // far less than is sent at a time
+    let mut piece = [0; 1_000]; // far less than is sent at once
     loop {
         match to.read(&mut piece).unwrap() {
             0 => break,
@@ -324,7 +323,7 @@ fn sessions_are_shown_and_cut_off() {
 }
 
 #[test]
-fn who_says_nothing_is_closed() {
+fn idle_connections_are_closed() {
     let ours = Ours::start(0);
     let mut to = UnixStream::connect(ours.folder.path().join("user.sock")).unwrap();
     to.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -334,7 +333,7 @@ fn who_says_nothing_is_closed() {
     assert_eq!(answer, "\n> \n> ");
 }
 
-/// What an admin says, in this order.
+/// Commands of an admin, in this order.
 const ADMIN: &str = "\
 set server
 set server shop/s1
@@ -441,7 +440,7 @@ shutdown frontend plain
 shutdown frontend plain
 enable frontend plain";
 
-/// What others try.
+/// Commands of lower levels.
 const LOWER: &str = "\
 set server shop/s1 state ready
 disable frontend www
@@ -457,9 +456,9 @@ show cli level
 show cli sockets
 operator;show cli level";
 
-/// Its commands were taken, and kept, for as long as it sent them.
+/// Once, all its commands were read and buffered for as long as it sent them.
 #[test]
-fn who_asks_and_does_not_read_has_to_wait() {
+fn commands_pause_while_replies_are_unread() {
     let ours = Ours::start(0);
     let mut stream = UnixStream::connect(ours.folder.path().join("user.sock")).unwrap();
     stream.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
@@ -476,7 +475,7 @@ fn who_asks_and_does_not_read_has_to_wait() {
         }
     }
     assert!(sent < 4 << 20, "{sent} bytes of commands were taken");
-    // It is served as soon as it reads.
+    // Its replies continue as soon as it reads.
     let mut read = vec![0; 1 << 20];
     let mut left = 20 << 20;
     while left > 0 {

@@ -1,8 +1,8 @@
-//! What the proxy forwards as one request is one request to whatever stands behind it.
+//! The proxy forwards one request as exactly one request, whatever the server is.
 //!
 //! Every case of `data/bad-requests.txt` and `data/good-requests.txt` goes through the proxy to
-//! servers of others, with another request behind it. What they write down is compared with what
-//! was in the case: nobody hears a request that the proxy did not know of.
+//! other servers, followed by another request. Their logs are compared with the case: no server
+//! receives a request that the proxy did not forward as such.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -38,12 +38,12 @@ impl Proxy {
         Self { address, _process: process, _dir: dir }
     }
 
-    /// Sends what a case has, and another request, unless the case is that nothing follows.
+    /// Sends a case and another request, unless the case forbids a following one.
     fn ask(&self, case: &Case) {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let behind: &[u8] = if case.expected == "eof" { b"" } else { BEHIND };
-        // It may be refused before all of it has come.
+        // The proxy may reject it before it is complete.
         let _ = stream.write_all(&[&case.bytes, behind].concat());
         let _ = stream.shutdown(std::net::Shutdown::Write);
         let _ = stream.read_to_end(&mut Vec::new());
@@ -51,7 +51,7 @@ impl Proxy {
 }
 
 #[test]
-fn nobody_hears_what_is_refused() {
+fn rejected_requests_reach_no_server() {
     let mut wrong = Vec::new();
     for kind in Kind::ALL {
         let origin = Origin::start(kind);
@@ -60,23 +60,34 @@ fn nobody_hears_what_is_refused() {
         for case in bad() {
             let before = origin.heard().len();
             proxy.ask(&case);
-            let heard = origin.heard().split_off(before);
-            // Of a body that breaks off, the head has been forwarded before anybody could know: it
-            // may be written down now, or when the next case is under way.
+            let received = origin.heard().split_off(before);
+            // The head of an incomplete body is forwarded before the end is known: it may be logged
+            // now or during the next case.
             let is_begun = case.expected.ends_with("body") || case.expected == "eof";
             begun = 1.min(begun) + usize::from(is_begun && kind != Kind::Node);
-            let fine = heard.len() <= begun && heard.iter().all(|it| it.starts_with("POST /echo"));
-            begun = begun.saturating_sub(heard.len());
+            let fine = received.len() <= begun
+                && received.iter().all(|it| {
+                    it.starts_with(
+                        "POST \
+                /echo",
+                    )
+                });
+            begun = begun.saturating_sub(received.len());
             if !fine {
-                wrong.push(format!("{kind:?} heard {heard:?} of {}: {}", case.what, shown(&case)));
+                wrong.push(format!(
+                    "{kind:?} received {received:?} of {}: \
+                                    {}",
+                    case.what,
+                    shown(&case)
+                ));
             }
         }
-        // Connections to the server that had to do with any of that are not in use any more.
+        // The server connections of earlier cases are no longer in use.
         for n in 0..8 {
             let target = format!("/after-{n}");
             assert!(Client::connect(proxy.address).get(&target).status < 300, "{kind:?}");
             let asked = format!("GET {target}");
-            // Some write down what they have heard once they have answered it.
+            // Some servers log a request only after the response.
             eventually(&asked, || origin.heard().pop().is_some_and(|it| it.starts_with(&asked)));
         }
     }
@@ -84,7 +95,7 @@ fn nobody_hears_what_is_refused() {
 }
 
 #[test]
-fn everybody_hears_what_is_taken_and_nothing_else() {
+fn accepted_requests_reach_servers_unchanged() {
     let mut wrong = Vec::new();
     for kind in Kind::ALL {
         let origin = Origin::start(kind);
@@ -93,14 +104,14 @@ fn everybody_hears_what_is_taken_and_nothing_else() {
         for case in good().iter().filter(is_short) {
             let before = origin.heard().len();
             proxy.ask(case);
-            let told = case.expected.split(", ").chain(["GET /behind 0"]);
-            let told: Vec<_> = told.filter_map(|request| written(kind, request)).collect();
-            let expected: Vec<_> = told.iter().collect();
-            let taken = |heard: &[String]| heard.iter().filter(|line| !is_refusal(line)).count();
-            let heard = origin.heard_after(before, |heard| taken(heard) >= expected.len());
-            let heard: Vec<_> = heard.iter().filter(|line| !is_refusal(line)).collect();
-            if heard != expected {
-                let what = format!("{kind:?} heard {heard:?}, not {expected:?}");
+            let requests = case.expected.split(", ").chain(["GET /behind 0"]);
+            let requests: Vec<_> = requests.filter_map(|request| written(kind, request)).collect();
+            let expected: Vec<_> = requests.iter().collect();
+            let taken = |lines: &[String]| lines.iter().filter(|line| !is_refusal(line)).count();
+            let received = origin.heard_after(before, |received| taken(received) >= expected.len());
+            let received: Vec<_> = received.iter().filter(|line| !is_refusal(line)).collect();
+            if received != expected {
+                let what = format!("{kind:?} received {received:?}, not {expected:?}");
                 wrong.push(format!("{what}, of {}: {}", case.what, shown(case)));
             }
         }
@@ -108,7 +119,7 @@ fn everybody_hears_what_is_taken_and_nothing_else() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// How a server writes a request down; `None`: it refuses it, for reasons of its own.
+/// How a server logs a request; `None` if the server rejects it for reasons of its own.
 fn written(kind: Kind, request: &str) -> Option<String> {
     if REFUSED.iter().any(|(by, refused)| *by == kind && request.starts_with(refused)) {
         return None;
@@ -121,7 +132,7 @@ fn written(kind: Kind, request: &str) -> Option<String> {
     Some(request[..end].to_owned())
 }
 
-/// True if a server wrote down that it refused something.
+/// True if a server's log line reports a rejection.
 fn is_refusal(line: &str) -> bool {
     line == "- -" || line == "<BADREQ> <BADREQ>"
 }
@@ -131,11 +142,11 @@ fn shown(case: &Case) -> String {
     text.chars().take(300).collect()
 }
 
-/// Sent behind every case: part of it, or the next request, and never anything else.
+/// Sent after every case: a part of it, or the next request.
 const BEHIND: &[u8] = b"GET /behind HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
-/// What a head may take everywhere; ours may be longer.
+/// A header size that all servers accept; ours may be longer.
 const HEAD_SIZE_MAX: usize = 8_000;
-/// Methods are to be of capitals, or of those that are known.
+/// Some servers accept only upper-case or known methods.
 const REFUSED: &[(Kind, &str)] = &[
     (Kind::Nginx, "helloGET"),
     (Kind::Nginx, "G!T"),
@@ -146,7 +157,7 @@ const REFUSED: &[(Kind, &str)] = &[
     (Kind::Node, "get"),
     (Kind::Node, "MMMM"),
 ];
-/// Some take a target apart, escape it in their log, or make a method one of capitals.
+/// Some servers normalize a target, escape it in the log, or convert a method to upper case.
 const RENAMED: &[(Kind, &str, &str)] = &[
     (Kind::Nginx, "GET http://h:80/ 0", "GET / 0"),
     (Kind::Nginx, "GET HTTP://H/ 0", "GET / 0"),

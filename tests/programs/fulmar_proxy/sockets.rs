@@ -1,4 +1,4 @@
-//! Options of sockets, as the configuration says them: asked of the sockets themselves, on both sides.
+//! Socket options of the configuration, read from the sockets of both sides.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -14,10 +14,10 @@ use rustix::net::sockopt::{
 
 use crate::fulmar_proxy::runtime::Ours;
 
-/// `option clitcpka` and `srvtcpka` with their times, `tcp-ut`, `mss`, `interface`, behind one frontend;
-/// behind another, none of them.
+/// `option clitcpka` and `srvtcpka` with their times, `tcp-ut`, `mss` and `interface` in one
+/// frontend; none of them in another.
 #[test]
-fn sockets_have_the_options_that_the_configuration_says() {
+fn sockets_have_the_configured_options() {
     let origin = TcpListener::bind("127.0.0.1:0").unwrap();
     let to = origin.local_addr().unwrap();
     let (set, plain, astray) = (free_address(), free_address(), free_address());
@@ -50,7 +50,7 @@ fn sockets_have_the_options_that_the_configuration_says() {
     assert_eq!((probes(&far_plain), limit(&far_plain)), (None, 0));
     assert!(packets(&other) < BODY_SIZE / 1_200, "{} packets", packets(&other));
 
-    // What cannot be had is not silently left out.
+    // An unavailable setting is reported, not ignored.
     near = TcpStream::connect(astray).unwrap();
     near.set_read_timeout(Some(PATIENCE)).unwrap();
     near.write_all(b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
@@ -59,7 +59,7 @@ fn sockets_have_the_options_that_the_configuration_says() {
     assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
 }
 
-/// A request with a body, which has gone through: the client's end, and the server's.
+/// Forwards a request with a body; returns both connections.
 fn pass(address: SocketAddr, origin: &TcpListener) -> (TcpStream, TcpStream) {
     let mut client = TcpStream::connect(address).unwrap();
     let head = format!("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: {BODY_SIZE}\r\n\r\n");
@@ -72,7 +72,7 @@ fn pass(address: SocketAddr, origin: &TcpListener) -> (TcpStream, TcpStream) {
     (client, server)
 }
 
-/// This process's end of a connection: a descriptor of its own for it.
+/// This process's end of a connection, as a descriptor of its own.
 fn between(here: SocketAddr, there: SocketAddr) -> TcpStream {
     let numbers = std::fs::read_dir("/proc/self/fd").unwrap();
     let numbers = numbers.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
@@ -85,7 +85,8 @@ fn between(here: SocketAddr, there: SocketAddr) -> TcpStream {
     streams.find(is_it).expect("it is open")
 }
 
-/// Seconds of silence before the first probe and between two, and how many; `None`: there are none.
+/// Idle time before the first probe, time between probes, and number of probes; `None` without
+/// keep-alive.
 fn probes(stream: &TcpStream) -> Option<(u64, u64, u32)> {
     let secs = |time: rustix::io::Result<Duration>| time.unwrap().as_secs();
     socket_keepalive(stream).unwrap().then(|| {
@@ -93,15 +94,15 @@ fn probes(stream: &TcpStream) -> Option<(u64, u64, u32)> {
     })
 }
 
-/// For how long bytes may stay unacknowledged, in milliseconds.
+/// TCP user timeout in milliseconds.
 fn limit(stream: &TcpStream) -> u32 {
     tcp_user_timeout(stream).unwrap()
 }
 
-/// In how many packets it has sent.
+/// Number of packets sent.
 fn packets(stream: &TcpStream) -> u32 {
     sys::tcp_info(stream.as_fd()).unwrap().data_packets_out
 }
 
-/// Little enough for the buffers of both ends, and many small packets.
+/// Fits into the buffers of both ends, and needs many small packets.
 const BODY_SIZE: u32 = 120_000;

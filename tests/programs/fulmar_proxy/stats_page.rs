@@ -1,5 +1,4 @@
-//! The statistics page of a running proxy, behind its address, its users and its conditions: as
-//! HAProxy serves it with the same lines.
+//! The statistics page with its path, users and conditions, compared with HAProxy.
 
 use std::net::TcpStream;
 use std::process::Command;
@@ -9,7 +8,7 @@ use fulmar_tests::http::{Client, Reply};
 use fulmar_tests::process::{Process, eventually, peer};
 use rustix::process::Signal;
 
-/// Lines of the page, and what both are asked.
+/// Lines of the page, and requests to both proxies.
 struct Case {
     lines: &'static str,
     /// Method, target, fields, body.
@@ -17,7 +16,7 @@ struct Case {
 }
 
 const OWN: &str = "Host: h\r\n";
-/// `me:secret`, and somebody else.
+/// `me:secret`, and another user.
 const ME: &str = "Host: h\r\nAuthorization: Basic bWU6c2VjcmV0\r\n";
 const OTHER: &str = "Host: h\r\nAuthorization: Basic bWU6b3RoZXI=\r\n";
 const DRAIN: &str = "s=s1&action=drain&b=be";
@@ -96,17 +95,17 @@ fn start(place: &Place, program: &mut Command, lines: &str) -> Process {
     process
 }
 
-/// What both say alike: the status, and the fields that tell a client what to do.
-fn told(place: &Place, case: &Case) -> Vec<(u16, Vec<Option<String>>)> {
+/// The common part of both responses: status and control fields.
+fn common_part(place: &Place, case: &Case) -> Vec<(u16, Vec<Option<String>>)> {
     let fields = ["location", "www-authenticate", "content-type"];
-    let asks = case.asks.iter().map(|asked| {
-        let reply = ask(place, *asked);
+    let asks = case.asks.iter().map(|request| {
+        let reply = ask(place, *request);
         let value = |name: &&str| {
             let value = reply.field(name)?;
             let value = value.split(';').filter(|part| !part.contains("charset"));
             Some(value.collect::<Vec<_>>().join(";"))
         };
-        // What HAProxy's page refreshes by a field, ours does by itself.
+        // HAProxy refreshes its page by a header field, ours by its script.
         (reply.status, fields.iter().map(value).collect())
     });
     asks.collect()
@@ -117,13 +116,13 @@ fn the_page_is_answered_as_haproxy_answers_for_it() {
     for case in CASES {
         let place = Place::new();
         let process = start(&place, &mut command(), case.lines);
-        let ours = told(&place, case);
+        let ours = common_part(&place, case);
         end(process, Signal::TERM);
         let process = start(&place, &mut peer("haproxy"), case.lines);
-        let theirs = told(&place, case);
+        let theirs = common_part(&place, case);
         drop(process);
-        for ((ours, theirs), asked) in ours.iter().zip(&theirs).zip(case.asks) {
-            assert_eq!(ours, theirs, "{}: {asked:?}", case.lines);
+        for ((ours, theirs), request) in ours.iter().zip(&theirs).zip(case.asks) {
+            assert_eq!(ours, theirs, "{}: {request:?}", case.lines);
         }
     }
 }
@@ -141,7 +140,7 @@ fn a_form_changes_a_server_and_the_version_can_be_hidden() {
     assert_eq!(ask(&place, ("POST", "/stats", OWN, DRAIN)).status, 303);
     let row = |csv: String| csv.lines().find(|line| line.starts_with("be,s1,")).unwrap().to_owned();
     assert!(row(page("/stats;csv")).contains(",DRAIN,"));
-    assert_eq!(ask(&place, ("GET", "/", OWN, "")).status, 503, "nobody else goes there");
+    assert_eq!(ask(&place, ("GET", "/", OWN, "")).status, 503, "no other client uses it");
     ask(&place, ("POST", "/stats", OWN, READY));
     assert_eq!(ask(&place, ("GET", "/", OWN, "")).status, 200);
     end(process, Signal::TERM);

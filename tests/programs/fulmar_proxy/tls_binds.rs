@@ -1,4 +1,4 @@
-//! `bind ... ssl` as openssl and curl meet it, and what cannot be served, said before a start.
+//! `bind ... ssl` tested with openssl and curl, and errors reported at the start.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use fulmar_tests::origins::free_address;
 use fulmar_tests::process::{Process, eventually, peer, text};
 use rustix::process::Signal;
 
-/// A folder with certificates, and a proxy that shows them.
+/// A folder with certificates, and a proxy that uses them.
 struct Site {
     certs: Certs,
     address: SocketAddr,
@@ -33,7 +33,7 @@ impl Site {
         self.path(name).display().to_string()
     }
 
-    /// A certificate for these names, with its key, in one file.
+    /// A certificate with key for these names, in one file.
     fn pair(&self, name: &str, names: &[&str]) -> String {
         self.certs.issue("part", names);
         let (cert, key) = (self.read("part.pem"), self.read("part.key"));
@@ -46,13 +46,14 @@ impl Site {
         fs::read_to_string(self.path(name)).unwrap()
     }
 
-    /// The configuration: these words behind the address, these rules.
+    /// The configuration with these parameters and rules.
     fn configure(&self, words: &str, rules: &str) -> String {
         let Self { address, origin, .. } = self;
         self.write(
             "proxy.cfg",
             &format!(
-                "global\n nbthread 1\ndefaults\n mode http\n timeout client 5s\n timeout server 5s\n \
+                "global\n nbthread 1\ndefaults\n mode http\n timeout client 5s\n timeout server \
+                 5s\n \
                  timeout connect 1s\nfrontend fe\n bind {address} ssl {words}\n{rules}\n \
                  default_backend be\nbackend be\n server s1 {origin}\n"
             ),
@@ -66,7 +67,7 @@ impl Site {
         process
     }
 
-    /// What `openssl s_client` says after a handshake.
+    /// The output of `openssl s_client` after a handshake.
     fn shake(&self, arguments: &[&str]) -> String {
         let ca = self.certs.ca();
         let mut client = peer("openssl");
@@ -76,9 +77,9 @@ impl Site {
         text(&output.stdout) + &text(&output.stderr)
     }
 
-    /// Whose certificate is shown to who asks for a name.
+    /// The certificate for this server name.
     fn shown(&self, name: &str) -> String {
-        let said = match name {
+        let output = match name {
             "" => self.shake(&["-noservername"]),
             name => self.shake(&["-servername", name]),
         };
@@ -89,12 +90,12 @@ impl Site {
             .stderr(Stdio::null())
             .spawn();
         let mut names = names.unwrap();
-        names.stdin.take().unwrap().write_all(said.as_bytes()).unwrap();
+        names.stdin.take().unwrap().write_all(output.as_bytes()).unwrap();
         let out = text(&names.wait_with_output().unwrap().stdout);
         out.lines().filter_map(|line| line.trim().strip_prefix("DNS:")).collect()
     }
 
-    /// What curl fetches, or how it fails.
+    /// The output of curl, or its exit code.
     fn curl(&self, name: &str, arguments: &[&str]) -> Result<String, i32> {
         let mut curl = peer("curl");
         curl.args(["-sS", "--max-time", "60", "--cacert"]).arg(self.certs.ca());
@@ -109,7 +110,7 @@ impl Site {
     }
 }
 
-/// What both say to `-c`, without whatever each of them calls the thing.
+/// The output of `-c` of both programs, without their own terms.
 fn checked(path: &str) -> (Option<i32>, String, Option<i32>) {
     let ours = run(["-c", "-f", path]);
     let theirs = Process::start(peer("haproxy").args(["-c", "-f", path])).wait();
@@ -117,17 +118,17 @@ fn checked(path: &str) -> (Option<i32>, String, Option<i32>) {
 }
 
 #[test]
-fn a_certificate_is_chosen_by_the_name_that_is_asked_for() {
+fn the_server_name_selects_the_certificate() {
     let site = Site::new();
     fs::create_dir(site.path("more")).unwrap();
     let first = site.pair("first.pem", &["first.example"]);
     site.pair("more/b.pem", &["b.example"]);
     site.pair("more/wild.pem", &["*.wild.example"]);
-    site.certs.issue("apart", &["apart.example"]); // its key stands in a file of its own
+    site.certs.issue("apart", &["apart.example"]); // its key is in a separate file
     let apart = site.path("apart.pem").display().to_string();
     let more = site.path("more").display().to_string();
     let process = site.start(&format!("crt {first} crt {more} crt {apart}"), "");
-    for (asked, shown) in [
+    for (server_name, shown) in [
         ("first.example", "first.example"),
         ("B.example", "b.example"),
         ("any.wild.example", "*.wild.example"),
@@ -136,21 +137,21 @@ fn a_certificate_is_chosen_by_the_name_that_is_asked_for() {
         ("nobody.example", "first.example"),
         ("", "first.example"),
     ] {
-        assert_eq!(site.shown(asked), shown, "{asked}");
+        assert_eq!(site.shown(server_name), shown, "{server_name}");
     }
     assert_eq!(site.curl("apart.example", &[]), Ok("origin".into()));
     assert_eq!(site.curl("nobody.example", &[]), Err(60));
     end(process, Signal::TERM);
     let process = site.start(&format!("crt {first} crt {more} strict-sni"), "");
     assert_eq!(site.shown("b.example"), "b.example");
-    for asked in ["", "nobody.example"] {
-        assert_eq!(site.shown(asked), "", "{asked}");
+    for server_name in ["", "nobody.example"] {
+        assert_eq!(site.shown(server_name), "", "{server_name}");
     }
     end(process, Signal::TERM);
 }
 
 #[test]
-fn a_list_says_for_which_names_a_certificate_is_shown() {
+fn a_list_assigns_server_names_to_certificates() {
     let site = Site::new();
     let (a, b) = (site.pair("a.pem", &["a.example"]), site.pair("b.pem", &["b.example"]));
     let list = site.write(
@@ -166,19 +167,19 @@ fn a_list_says_for_which_names_a_certificate_is_shown() {
         ("b.example", "a.example"),
     ];
     let process = site.start(&words, "");
-    let ours: Vec<String> = table.iter().map(|(asked, _)| site.shown(asked)).collect();
+    let ours: Vec<String> = table.iter().map(|(server_name, _)| site.shown(server_name)).collect();
     end(process, Signal::TERM);
     let path = site.path("proxy.cfg");
     let process = Process::start(peer("haproxy").args(["-db", "-f"]).arg(path));
     eventually("it listens", || std::net::TcpStream::connect(site.address).is_ok());
-    for ((asked, shown), ours) in table.iter().zip(ours) {
-        assert_eq!((&*ours, &*site.shown(asked)), (*shown, *shown), "{asked}");
+    for ((server_name, shown), ours) in table.iter().zip(ours) {
+        assert_eq!((&*ours, &*site.shown(server_name)), (*shown, *shown), "{server_name}");
     }
     drop(process);
     let alpn = site.write("list", &format!("{a} [alpn h2] a.example\n"));
-    let (status, said, _) = checked(&site.configure(&format!("crt-list {alpn}"), ""));
+    let (status, output, _) = checked(&site.configure(&format!("crt-list {alpn}"), ""));
     assert_eq!(status, Some(1));
-    assert!(said.contains("list:1: '[alpn h2]' is not supported"), "{said}");
+    assert!(output.contains("list:1: '[alpn h2]' is not supported"), "{output}");
 }
 
 #[test]
@@ -192,10 +193,10 @@ fn one_certificate_for_each_kind_of_key() {
     for (signatures, kind) in
         [("ECDSA+SHA256", "id-ecPublicKey"), ("RSA-PSS+SHA256", "rsaEncryption")]
     {
-        let said =
+        let output =
             site.shake(&["-servername", "both.example", "-sigalgs", signatures, "-showcerts"]);
-        assert!(said.contains(kind) || said.contains(&signatures[..3]), "{kind}: {said}");
-        assert!(said.contains("Verify return code: 0"), "{kind}: {said}");
+        assert!(output.contains(kind) || output.contains(&signatures[..3]), "{kind}: {output}");
+        assert!(output.contains("Verify return code: 0"), "{kind}: {output}");
     }
     end(process, Signal::TERM);
 }
@@ -205,13 +206,13 @@ fn versions_suites_and_protocols_are_those_that_are_allowed() {
     let site = Site::new();
     let crt = site.pair("a.pem", &["a.example"]);
     let shakes = |arguments: &[&str]| {
-        let said = site.shake(arguments);
-        said.contains("Cipher is ") && !said.contains("Cipher is (NONE)")
+        let output = site.shake(arguments);
+        output.contains("Cipher is ") && !output.contains("Cipher is (NONE)")
     };
     let process = site.start(&format!("crt {crt} ssl-min-ver TLSv1.3 alpn h2,http/1.1"), "");
     assert!(shakes(&["-tls1_3"]) && !shakes(&["-tls1_2"]));
-    let said = site.shake(&["-alpn", "h2,http/1.1"]);
-    assert!(said.contains("ALPN protocol: http/1.1"), "{said}");
+    let output = site.shake(&["-alpn", "h2,http/1.1"]);
+    assert!(output.contains("ALPN protocol: http/1.1"), "{output}");
     end(process, Signal::TERM);
     let ciphers = "ciphers ECDHE-ECDSA-AES128-GCM-SHA256";
     let process = site.start(&format!("crt {crt} ssl-max-ver TLSv1.2 {ciphers}"), "");
@@ -220,8 +221,8 @@ fn versions_suites_and_protocols_are_those_that_are_allowed() {
     end(process, Signal::TERM);
     let suites = "ciphersuites TLS_CHACHA20_POLY1305_SHA256";
     let process = site.start(&format!("crt {crt} {suites}"), "");
-    let said = site.shake(&["-tls1_3"]);
-    assert!(said.contains("TLS_CHACHA20_POLY1305_SHA256"), "{said}");
+    let output = site.shake(&["-tls1_3"]);
+    assert!(output.contains("TLS_CHACHA20_POLY1305_SHA256"), "{output}");
     assert!(!shakes(&["-tls1_3", "-ciphersuites", "TLS_AES_128_GCM_SHA256"]));
     end(process, Signal::TERM);
 }
@@ -272,7 +273,7 @@ fn clients_show_certificates() {
 }
 
 #[test]
-fn what_cannot_be_shown_is_said_by_a_check_and_names_its_file() {
+fn unusable_certificates_are_reported_with_their_file() {
     let site = Site::new();
     let good = site.pair("good.pem", &["a.example"]);
     let other = site.pair("other.pem", &["b.example"]);
@@ -291,31 +292,31 @@ fn what_cannot_be_shown_is_said_by_a_check_and_names_its_file() {
     fs::create_dir(site.path("empty")).unwrap();
     let empty = site.path("empty").display().to_string();
     for file in [&no_key, &no_cert, &mixed, &junk, &missing, &empty] {
-        let (ours, said, theirs) = checked(&site.configure(&format!("crt {file}"), ""));
-        assert_eq!((ours, theirs), (Some(1), Some(1)), "{file}: {said}");
-        assert!(said.contains(file.as_str()) && said.contains("[ALERT]"), "{file}: {said}");
+        let (ours, output, theirs) = checked(&site.configure(&format!("crt {file}"), ""));
+        assert_eq!((ours, theirs), (Some(1), Some(1)), "{file}: {output}");
+        assert!(output.contains(file.as_str()) && output.contains("[ALERT]"), "{file}: {output}");
     }
     for words in [format!("crt {good} verify required ca-file {junk}"), "verify none".to_owned()] {
-        let (ours, said, theirs) = checked(&site.configure(&words, ""));
-        assert_eq!((ours, theirs), (Some(1), Some(1)), "{words}: {said}");
+        let (ours, output, theirs) = checked(&site.configure(&words, ""));
+        assert_eq!((ours, theirs), (Some(1), Some(1)), "{words}: {output}");
     }
-    // A certificate that is over is the clients' business.
+    // Expired certificates are accepted: clients reject them.
     let (cert, key) = site.certs.files(Who::Expired);
     let over = fs::read_to_string(cert).unwrap() + &fs::read_to_string(key).unwrap();
     let over = site.write("over.pem", &over);
-    let (ours, said, theirs) = checked(&site.configure(&format!("crt {over}"), ""));
-    assert_eq!((ours, theirs), (Some(0), Some(0)), "{said}");
+    let (ours, output, theirs) = checked(&site.configure(&format!("crt {over}"), ""));
+    assert_eq!((ours, theirs), (Some(0), Some(0)), "{output}");
     let staple = site.write("good.pem.ocsp", "junk");
-    let (ours, said, _) = checked(&site.configure(&format!("crt {good}"), ""));
+    let (ours, output, _) = checked(&site.configure(&format!("crt {good}"), ""));
     assert_eq!(ours, Some(0));
-    assert!(said.contains("[WARNING]") && said.contains(&staple), "{said}");
+    assert!(output.contains("[WARNING]") && output.contains(&staple), "{output}");
     let text = site.read("proxy.cfg").replace("server s1", "server s2 ssl verify none crt JUNK #");
     let text =
         text.replace("ssl verify none crt JUNK #", &format!("127.0.0.1:1 ssl ca-file {junk} #"));
     let path = site.write("server.cfg", &text);
-    let (ours, said, theirs) = checked(&path);
-    assert_eq!((ours, theirs), (Some(1), Some(1)), "{said}");
-    assert!(said.contains("be/s2") && said.contains(&junk), "{said}");
+    let (ours, output, theirs) = checked(&path);
+    assert_eq!((ours, theirs), (Some(1), Some(1)), "{output}");
+    assert!(output.contains("be/s2") && output.contains(&junk), "{output}");
 }
 
 #[test]
@@ -349,17 +350,18 @@ fn a_certificate_is_replaced_while_it_is_shown() {
     let answers = |process: Process| {
         eventually("it listens", || std::net::TcpStream::connect(site.address).is_ok());
         assert_eq!(site.shown("a.example"), "a.example");
-        let answers: Vec<String> = dialogue.iter().map(|(asked, _)| tell(&socket, asked)).collect();
+        let answers: Vec<String> =
+            dialogue.iter().map(|(text, _)| runtime_command(&socket, text)).collect();
         assert_eq!(site.shown("a.example"), "renewed.example");
         end(process, Signal::TERM);
         answers
     };
     let ours = answers(Process::start(command().args(["-db", "-f", &path])));
     let theirs = answers(Process::start(peer("haproxy").args(["-db", "-f", &path])));
-    for (((asked, is_same), ours), theirs) in dialogue.iter().zip(&ours).zip(&theirs) {
+    for (((server_name, is_same), ours), theirs) in dialogue.iter().zip(&ours).zip(&theirs) {
         match is_same {
-            true => assert_eq!(ours, theirs, "{asked}"),
-            false => assert!(ours.contains("Can't update "), "{asked}: {ours}"),
+            true => assert_eq!(ours, theirs, "{server_name}"),
+            false => assert!(ours.contains("Can't update "), "{server_name}: {ours}"),
         }
     }
 }
@@ -368,7 +370,7 @@ fn a_certificate_is_replaced_while_it_is_shown() {
 fn a_certificate_is_replaced_where_no_other_file_can_be_read_any_more() {
     let site = Site::new();
     let crt = site.pair("a.pem", &["a.example"]);
-    site.certs.issue("apart", &["apart.example"]); // its key stands in a file of its own
+    site.certs.issue("apart", &["apart.example"]); // its key is in a separate file
     let apart = site.path("apart.pem").display().to_string();
     let renewed = fs::read_to_string(site.pair("b.pem", &["renewed.example"])).unwrap();
     let authorities = site.write("authorities.pem", &site.read("ca.pem"));
@@ -386,16 +388,16 @@ fn a_certificate_is_replaced_where_no_other_file_can_be_read_any_more() {
         fs::remove_file(site.path(name)).unwrap(); // as after a `chroot`
     }
     fs::write(&authorities, "half a file").unwrap();
-    let answer = tell(&socket, &format!("set ssl cert {crt} <<\n{renewed}\n"));
+    let answer = runtime_command(&socket, &format!("set ssl cert {crt} <<\n{renewed}\n"));
     assert_eq!(answer, format!("Transaction created for certificate {crt}!\n\n"));
-    let answer = tell(&socket, &format!("commit ssl cert {crt}\n"));
+    let answer = runtime_command(&socket, &format!("commit ssl cert {crt}\n"));
     assert_eq!(answer, format!("Committing {crt}.\nSuccess!\n\n"));
     assert_eq!(site.shown("renewed.example"), "renewed.example");
     assert_eq!(site.shown("apart.example"), "apart.example");
     end(process, Signal::TERM);
 }
 
-fn tell(socket: &Path, command: &str) -> String {
+fn runtime_command(socket: &Path, command: &str) -> String {
     let mut to = std::os::unix::net::UnixStream::connect(socket).unwrap();
     to.write_all(command.as_bytes()).unwrap();
     let mut answer = String::new();

@@ -1,5 +1,4 @@
-//! HAProxy and we agree on everyday configurations: which are valid, which are not, and where the
-//! first error is.
+//! Compares everyday configurations with HAProxy: which are valid, and the line of the first error.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,7 +9,7 @@ use fulmar_haproxy::{
 };
 
 #[test]
-fn what_haproxy_takes_we_take() {
+fn configurations_valid_in_haproxy_are_valid() {
     for path in configurations("valid") {
         let theirs = Theirs::of(&path);
         assert!(theirs.is_valid, "{}: HAProxy refuses it:\n{}", path.display(), theirs.text);
@@ -21,12 +20,12 @@ fn what_haproxy_takes_we_take() {
 }
 
 #[test]
-fn what_haproxy_refuses_we_refuse_on_the_same_line() {
+fn configurations_invalid_in_haproxy_are_invalid_on_the_same_line() {
     for path in configurations("invalid") {
         let theirs = Theirs::of(&path);
         assert!(!theirs.is_valid, "{}: HAProxy takes it:\n{}", path.display(), theirs.text);
         let Err(found) = ours(&path) else {
-            panic!("{}: we take it, and HAProxy says:\n{}", path.display(), theirs.text);
+            panic!("{}: valid here, but HAProxy reports:\n{}", path.display(), theirs.text);
         };
         let alert = found.0.iter().find(|found| found.severity == Severity::Alert);
         let place = alert.and_then(|alert| alert.place.as_ref());
@@ -35,23 +34,23 @@ fn what_haproxy_refuses_we_refuse_on_the_same_line() {
             assert_eq!(line, *expected, "{}", path.display());
             continue;
         }
-        // Some of HAProxy's messages name no line.
+        // Some of HAProxy's messages have no line.
         assert!(
             theirs.lines.is_empty() || theirs.lines.contains(&line),
-            "{}: we say line {line}:\n{found}\nHAProxy says:\n{}",
+            "{}: our error is in line {line}:\n{found}\nHAProxy reports:\n{}",
             path.display(),
             theirs.text
         );
     }
 }
 
-/// Where HAProxy names another line than that of the cause, which we name.
+/// Cases in which our error is at the line of the cause, and HAProxy's is not.
 const BETTER: &[(&str, u32)] =
     &[("http-to-tcp.cfg", 8), ("track-circle.cfg", 8), ("unclosed-block.cfg", 1)];
 
-/// Debian's package comes with a configuration of which only frontends and backends are missing.
+/// The configuration of Debian's package lacks only frontends and backends.
 #[test]
-fn debians_own_file_is_taken_with_a_frontend_and_a_backend() {
+fn the_debian_configuration_with_proxies_is_valid() {
     let own = std::fs::read_to_string("/etc/haproxy/haproxy.cfg");
     let own = own.expect("Debian's package has it: scripts/setup-peers installs it");
     let rest = "\nfrontend web\n\tbind 127.0.0.1:8000\n\tdefault_backend app\n\
@@ -67,9 +66,9 @@ fn debians_own_file_is_taken_with_a_frontend_and_a_backend() {
     assert_eq!(config.frontends[0].errors.pages.len(), 7);
 }
 
-/// TLS wants certificates, which are made here.
+/// TLS needs certificates, which are generated here.
 #[test]
-fn tls_is_taken_and_refused_alike() {
+fn tls_is_accepted_and_rejected_alike() {
     let folder = tempfile::tempdir().expect("a folder");
     let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a key");
     let pem = certified.cert.pem() + &certified.signing_key.serialize_pem();
@@ -122,7 +121,7 @@ fn ours(path: &Path) -> Result<Loaded, Diagnostics> {
     load(&sources, &Environment::of_process(), &ThisMachine, &Options::default())
 }
 
-/// What `haproxy -c` says.
+/// The output of `haproxy -c`.
 struct Theirs {
     is_valid: bool,
     /// Lines of its alerts.
@@ -143,7 +142,7 @@ impl Theirs {
         };
         let lines = alerts().flat_map(|line| line.split(&file).skip(1).filter_map(number));
         let lines = lines.collect();
-        // 2 is "valid, but there is nothing to listen on".
+        // Status 2: valid, but without a listener.
         let is_valid = matches!(output.status.code(), Some(0 | 2)) && alerts().next().is_none();
         Self { is_valid, lines, text }
     }

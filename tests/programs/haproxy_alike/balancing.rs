@@ -1,5 +1,5 @@
-//! The same keys go to the same servers as with HAProxy: each way to hash is put to a running
-//! HAProxy and to us, with the same requests.
+//! Compares load balancing with HAProxy: the same keys go to the same servers, for each hash, with
+//! the same requests.
 
 use std::fmt::Write;
 use std::fs;
@@ -11,7 +11,7 @@ use fulmar_tests::http::Client;
 use fulmar_tests::load::bound;
 use fulmar_tests::process::{Process, eventually, peer, text};
 
-/// What is balanced by, as HAProxy's configuration says it, and as we compute it.
+/// A balance configuration, and our computation of it.
 struct Case {
     balance: &'static str,
     hash_type: &'static str,
@@ -20,7 +20,7 @@ struct Case {
     key: fn(&Asked, Hasher) -> u32,
 }
 
-/// A request, by what may be a key.
+/// A request, with the possible keys.
 struct Asked {
     source: IpAddr,
     target: String,
@@ -114,7 +114,7 @@ fn keys_go_where_haproxy_sends_them() {
     assert_eq!(wrong, "");
 }
 
-/// In turn by a table: which one begins is chance.
+/// By a table; the start position is random.
 #[test]
 fn static_turns_come_in_the_same_order() {
     let case = Case {
@@ -164,7 +164,7 @@ fn proxy_header(source: IpAddr) -> String {
     }
 }
 
-/// HAProxy with a backend for each case, whose servers answer with their names.
+/// HAProxy with a backend for each case; each server responds with its name.
 fn start(cases: &[Case]) -> (SocketAddr, (Process, std::os::fd::OwnedFd, tempfile::TempDir)) {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (holder, address) = bound();
@@ -175,13 +175,15 @@ fn start(cases: &[Case]) -> (SocketAddr, (Process, std::os::fd::OwnedFd, tempfil
          defaults\n  mode http\n  timeout client 20s\n  timeout server 20s\n  timeout connect 5s\n\
          frontend in\n  bind {address} accept-proxy\n  use_backend %[req.hdr(x-case)]\n\
          frontend answers\n  bind unix@{answers}\n\
-         \x20 http-request return status 200 content-type text/plain lf-string %[req.hdr(x-server)]\n",
+         \x20 http-request return status 200 content-type text/plain lf-string \
+         %[req.hdr(x-server)]\n",
     );
     for (at, case) in cases.iter().enumerate() {
         let Case { balance, hash_type, .. } = case;
         write!(
             config,
-            "backend {at}\n  balance {balance}\n  hash-type {hash_type}\n  http-send-name-header x-server\n"
+            "backend {at}\n  balance {balance}\n  hash-type {hash_type}\n  http-send-name-header \
+             x-server\n"
         )
         .expect("a string");
         for (name, (id, weight)) in SERVERS.iter().enumerate() {

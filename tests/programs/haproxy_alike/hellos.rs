@@ -1,5 +1,5 @@
-//! What clients of TLS say first, as samples take it: hellos of rustls and of OpenSSL, whole, cut
-//! at every byte, and changed at every byte.
+//! TLS client hellos as samples: of rustls and OpenSSL, whole, truncated at every byte, and with
+//! every byte changed.
 
 use std::io::Read;
 use std::net::TcpListener;
@@ -11,11 +11,11 @@ use fulmar_tests::process::{Process, peer, text};
 use fulmar_tests::tls_end::TlsEnd;
 use fulmar_tls::{ClientOptions, ClientTls};
 
-/// What samples say of a hello: the names, the protocols, the version, what of tickets.
+/// Samples of a hello: names, protocols, version, session ticket.
 type Expected = (Option<&'static str>, Option<&'static str>, i64, i64);
 
 #[test]
-fn hellos_of_others_are_understood() {
+fn hellos_of_other_stacks_are_parsed() {
     for (hello, (name, protocols, version, ticket)) in hellos() {
         let first = First { bytes: &hello, complete: false };
         let expected = [
@@ -38,7 +38,7 @@ fn hellos_of_others_are_understood() {
 }
 
 #[test]
-fn a_hello_is_waited_for_whatever_part_has_come() {
+fn incomplete_hellos_are_awaited() {
     for (hello, (name, ..)) in hellos() {
         for cut in 0..hello.len() {
             let first = First { bytes: &hello[..cut], complete: false };
@@ -55,7 +55,7 @@ fn a_hello_is_waited_for_whatever_part_has_come() {
 }
 
 #[test]
-fn no_changed_byte_of_a_hello_breaks_anything() {
+fn changed_hellos_do_not_panic() {
     for (mut hello, _) in hellos() {
         for at in 0..hello.len() {
             for change in [1, 0x80, 0xff] {
@@ -71,7 +71,7 @@ fn no_changed_byte_of_a_hello_breaks_anything() {
 }
 
 #[test]
-fn what_is_no_hello_is_not_waited_for() {
+fn other_data_is_not_awaited() {
     for bytes in [
         &b"GET / HTTP/1.1\r\n"[..],
         b"SSH-2.0-OpenSSH_9.2\r\n",
@@ -88,9 +88,9 @@ fn what_is_no_hello_is_not_waited_for() {
     }
 }
 
-/// Hellos, and what is in them.
+/// Hellos with their contents.
 fn hellos() -> Vec<(Vec<u8>, Expected)> {
-    const TLS_1_2: i64 = 0x3_0003; // which hellos of TLS 1.3 say too
+    const TLS_1_2: i64 = 0x3_0003; // also in hellos of TLS 1.3
     let sclient = |arguments: &[&str]| openssl(arguments);
     vec![
         (
@@ -114,7 +114,7 @@ fn rustls(host: &str, protocols: &[&str]) -> Vec<u8> {
     TlsEnd::new(session).take()
 }
 
-/// What `openssl s_client` sends before anybody answers.
+/// The first bytes of `openssl s_client`.
 fn openssl(arguments: &[&str]) -> Vec<u8> {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address").to_string();

@@ -1,4 +1,4 @@
-//! What HAProxy makes of a configuration, and we: put to both.
+//! Comparisons with HAProxy: the same configuration in both.
 
 mod agreement;
 mod balancing;

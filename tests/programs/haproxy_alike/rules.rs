@@ -1,5 +1,5 @@
-//! Actions and log formats, as HAProxy itself takes them: the same requests meet the same rules in
-//! a running HAProxy and in our executor, and its log's lines are written again by ours.
+//! Compares actions and log formats with HAProxy: the same requests and rules in a running HAProxy
+//! and in our executor. The lines of its log are rendered again by ours.
 
 #[path = "../../../crates/haproxy/tests/it/world/mod.rs"]
 mod world;
@@ -22,7 +22,7 @@ use fulmar_tests::process::{Process, eventually, fulmar, peer, text};
 use world::{World, http_rule, lines};
 
 #[test]
-fn changes_are_those_that_haproxy_makes() {
+fn changes_equal_those_of_haproxy() {
     let theirs = Theirs::start(CHANGES);
     let mut client = Client::connect(theirs.address);
     let mut wrong = String::new();
@@ -42,7 +42,7 @@ fn changes_are_those_that_haproxy_makes() {
 }
 
 #[test]
-fn answers_are_those_that_haproxy_gives() {
+fn responses_equal_those_of_haproxy() {
     let theirs = Theirs::start(ANSWERS);
     let mut wrong = String::new();
     for (at, lines) in ANSWERS.iter().enumerate() {
@@ -51,7 +51,7 @@ fn answers_are_those_that_haproxy_gives() {
         let rules: Vec<_> = lines.iter().map(|rule| read(rule)).collect();
         let verdict = run(&rules, &mut Progress::default(), &mut world);
         let ours = answer(&verdict, &world);
-        let theirs = told(&ask(&mut client, at));
+        let theirs = common_part(&ask(&mut client, at));
         if ours != theirs {
             writeln!(wrong, "{lines:?}: {theirs:?}, not {ours:?}").expect("memory");
         }
@@ -59,16 +59,16 @@ fn answers_are_those_that_haproxy_gives() {
     assert_eq!(wrong, "");
 }
 
-/// The same files in both programs: what stands around the rules changes nothing either.
+/// The same files in both programs: the parts around the rules have no effect either.
 #[test]
-fn our_proxy_answers_as_haproxy_does() {
+fn our_proxy_responds_as_haproxy_does() {
     let mut wrong = String::new();
     for cases in [CHANGES, ANSWERS] {
         let (theirs, ours) = (Theirs::start(cases), Theirs::start_as(cases, fulmar_proxy));
         for (at, case) in cases.iter().enumerate() {
             let [theirs, ours] = [&theirs, &ours].map(|running| {
                 let mut client = Client::connect(running.address);
-                told(&ask(&mut client, at))
+                common_part(&ask(&mut client, at))
             });
             if theirs != ours {
                 writeln!(wrong, "{case:?}: {theirs:?}, not {ours:?}").expect("memory");
@@ -78,9 +78,9 @@ fn our_proxy_answers_as_haproxy_does() {
     assert_eq!(wrong, "");
 }
 
-/// What HAProxy refuses to read, we refuse.
+/// We reject what HAProxy rejects.
 #[test]
-fn what_haproxy_refuses_is_refused() {
+fn rules_invalid_in_haproxy_are_invalid() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let file = dir.path().join("haproxy.cfg");
     for (keyword, rule) in REFUSED {
@@ -98,7 +98,7 @@ fn what_haproxy_refuses_is_refused() {
 }
 
 #[test]
-fn lines_of_a_log_are_those_that_haproxy_writes() {
+fn log_lines_equal_those_of_haproxy() {
     let (_holder, address) = bound();
     let dir = tempfile::tempdir().expect("a temporary directory");
     let format = FORMATS.join("~~");
@@ -112,7 +112,8 @@ fn lines_of_a_log_are_those_that_haproxy_writes() {
     let mut process = start(haproxy, dir.path(), &config, address);
     let mut client = Client::connect(address);
     client.send(
-        "GET http://h:1/p/a?q=|{1}\"%41 HTTP/1.1\r\nHost: h:1\r\nX-A: a\"b]c\\d|e\r\nX-C: x y\r\n\r\n",
+        "GET http://h:1/p/a?q=|{1}\"%41 HTTP/1.1\r\nHost: h:1\r\nX-A: a\"b]c\\d|e\r\nX-C: x \
+         y\r\n\r\n",
     );
     assert_eq!(client.read_reply().expect("a reply").status, 200);
     let line = process.wait_stdout("p/a?q=");
@@ -149,7 +150,7 @@ fn lines_of_a_log_are_those_that_haproxy_writes() {
     assert_eq!(line, written);
 }
 
-/// The request of a case, as we see it.
+/// The request of a case in our representation.
 fn asking(at: usize, client: &Client) -> World {
     let case = at.to_string();
     let mut fields: Vec<(&str, &[u8])> =
@@ -165,7 +166,7 @@ fn asking(at: usize, client: &Client) -> World {
         .logging(LogField::Backend, Sample::text(b"test"))
 }
 
-/// It, asked of HAProxy.
+/// Sends it to HAProxy.
 fn ask(client: &mut Client, at: usize) -> fulmar_tests::http::Reply {
     let mut head = format!("GET {TARGET} HTTP/1.1\r\n");
     for (name, value) in FIELDS {
@@ -175,8 +176,8 @@ fn ask(client: &mut Client, at: usize) -> fulmar_tests::http::Reply {
     client.read_reply().expect("a reply")
 }
 
-/// An answer, with the fields that rules make, in order of the alphabet.
-fn told(reply: &fulmar_tests::http::Reply) -> (u16, Vec<String>, String) {
+/// A response with the fields that rules set, sorted.
+fn common_part(reply: &fulmar_tests::http::Reply) -> (u16, Vec<String>, String) {
     let is_meant = |name: &str| {
         ["location", "set-cookie", "cache-control", "www-authenticate", "content-type"]
             .contains(&name)
@@ -185,7 +186,7 @@ fn told(reply: &fulmar_tests::http::Reply) -> (u16, Vec<String>, String) {
     let fields = reply.fields.iter().filter(|(name, _)| is_meant(name));
     let mut fields: Vec<_> = fields.map(|(name, value)| format!("{name}: {value}")).collect();
     fields.sort();
-    // The pages have other words than ours.
+    // The built-in pages have other texts.
     let is_page = ["<html><body><h1>", "<!doctype"].iter().any(|it| text(&reply.body).contains(it));
     if is_page {
         fields.retain(|field| !field.starts_with("content-type"));
@@ -197,7 +198,7 @@ fn read(rule: &str) -> HttpRule {
     http_rule(RuleSet::Request, rule).unwrap_or_else(|fault| panic!("{rule}: {fault:?}"))
 }
 
-/// A request as the last rule of HAProxy shows it.
+/// A request as the last rule in HAProxy shows it.
 fn shown(world: &World) -> String {
     let request = world.request().expect("there is one");
     let method = text(&request.method);
@@ -209,7 +210,7 @@ fn shown(world: &World) -> String {
     out.trim_end().to_owned()
 }
 
-/// The answer to a verdict: its status, its fields in order of the alphabet, and its body.
+/// The response to a verdict: status, sorted fields, and body.
 fn answer(verdict: &Verdict<'_>, world: &World) -> (u16, Vec<String>, String) {
     let rendered = match verdict {
         Verdict::Deny(reply) | Verdict::Return(reply) | Verdict::Tarpit(reply) => {
@@ -241,7 +242,7 @@ fn answer(verdict: &Verdict<'_>, world: &World) -> (u16, Vec<String>, String) {
     (head.status, fields, body)
 }
 
-/// HAProxy, with the rules of each case.
+/// HAProxy with the rules of each case.
 struct Theirs {
     address: SocketAddr,
     _process: Process,
@@ -258,7 +259,8 @@ impl Theirs {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let (holder, address) = bound();
         let mut config = format!(
-            "global\n  expose-experimental-directives\n{PREAMBLE}frontend test\n  bind {address}\n  \
+            "global\n  expose-experimental-directives\n{PREAMBLE}frontend test\n  bind \
+             {address}\n  \
              http-request set-var(txn.case) req.hdr(x-case)\n"
         );
         for (at, rules) in cases.iter().enumerate() {
@@ -308,7 +310,7 @@ fn start(
 const PREAMBLE: &str = "defaults\n  mode http\n  timeout client 20s\n  timeout server 20s\n  \
                         timeout connect 20s\n  timeout tarpit 1ms\n  option dontlognull\n";
 
-/// What every request asks for.
+/// The target of every request.
 const TARGET: &str = "/dir//sub/../page%2e%7E%2fx/./?z=1&a=%20+b&z=0&b";
 
 /// The fields of every request.
@@ -367,7 +369,7 @@ const CHANGES: &[&[&str]] = &[
     &["set-dst str(2001:db8::7)", "set-header x-b %[dst]"],
     &["normalize-uri path-merge-slashes"],
     &["normalize-uri path-strip-dot"],
-    // Without an argument, HAProxy 2.6 takes these three for path-merge-slashes.
+    // Without an argument, HAProxy 2.6 treats these three as path-merge-slashes.
     &["normalize-uri path-strip-dotdot full"],
     &["normalize-uri percent-decode-unreserved strict"],
     &["normalize-uri percent-to-uppercase strict"],
@@ -381,7 +383,7 @@ const CHANGES: &[&[&str]] = &[
     &["set-header x-b a%{+Q}[hdr(x-list)]%HM%HU%f%b"],
 ];
 
-/// Rules that answer a request, by case.
+/// Rules that respond, by case.
 const ANSWERS: &[&[&str]] = &[
     &["deny"],
     &["deny deny_status 429"],
@@ -415,7 +417,7 @@ const ANSWERS: &[&[&str]] = &[
     &["auth realm 'A Realm'"],
 ];
 
-/// Rules that are wrong.
+/// Invalid rules.
 const REFUSED: &[(&str, &str)] = &[
     ("http-request", "alow"),
     ("http-request", "set-status 200"),
@@ -447,7 +449,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("http-after-response", "redirect location /"),
 ];
 
-/// Formats of a log, each on its own.
+/// Log formats.
 const FORMATS: &[&str] = &[
     "%r",
     "%{+Q}r",

@@ -1,5 +1,5 @@
-//! Samples and conditions, as HAProxy itself takes them: every expression and every list of the
-//! data files is put to a running HAProxy and to us, with the same requests.
+//! Compares samples and conditions with HAProxy: every expression and list of the data files is
+//! evaluated by a running HAProxy and by us, with the same requests.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -18,7 +18,7 @@ use fulmar_tests::load::bound;
 use fulmar_tests::process::{Process, eventually, peer, run, text};
 
 #[test]
-fn expressions_yield_what_haproxy_makes_of_them() {
+fn expressions_yield_the_values_of_haproxy() {
     let cases = cases(SAMPLES);
     let rule = |expression: &str| format!("lf-string \"{}\"", quoted(&format!("%[{expression}]")));
     let theirs = Theirs::start(&cases, "", rule);
@@ -42,7 +42,7 @@ fn expressions_yield_what_haproxy_makes_of_them() {
 }
 
 #[test]
-fn conditions_hold_when_haproxy_says_so() {
+fn conditions_hold_as_in_haproxy() {
     let cases = cases(CONDITIONS);
     let mut tests = String::new();
     for (at, case) in cases.iter().enumerate() {
@@ -74,7 +74,7 @@ fn conditions_hold_when_haproxy_says_so() {
 }
 
 #[test]
-fn what_haproxy_refuses_is_refused() {
+fn rules_invalid_in_haproxy_are_invalid() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let file = dir.path().join("haproxy.cfg");
     let place = format!("haproxy.cfg:{}]", PREAMBLE.lines().count() + 1);
@@ -95,7 +95,7 @@ fn what_haproxy_refuses_is_refused() {
 }
 
 #[test]
-fn certificates_of_clients_say_what_haproxy_reads_in_them() {
+fn client_certificates_yield_the_samples_of_haproxy() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let openssl = |arguments: &str, subject: &[&str]| {
         run(peer("openssl").args(arguments.split(' ')).args(subject).current_dir(dir.path()))
@@ -137,7 +137,7 @@ fn certificates_of_clients_say_what_haproxy_reads_in_them() {
     drop(holder);
 }
 
-/// The name of a client, with everything that has to be escaped.
+/// The subject of a client certificate, with all characters that need escapes.
 const NAME: &str = "/C=FR/ST=Here/L=There/O=Example, Inc./OU=One/OU=Two/CN= #client \"x\";<y>/\
     emailAddress=a@b.example/UID=u1/DC=example/serialNumber=7/GN=G/SN=S/title=T";
 
@@ -163,7 +163,7 @@ const OF_CERTIFICATES: [&str; 19] = [
     "ssl_c_der,sha2,hex",
 ];
 
-/// A request of which samples are taken.
+/// A request for samples.
 #[derive(Clone, Copy)]
 struct Request {
     method: &'static str,
@@ -217,7 +217,7 @@ const REQUESTS: &[Request] = &[
     },
 ];
 
-/// Sends a request to HAProxy, and returns the body of its answer.
+/// Sends a request to HAProxy, and returns the body of the response.
 fn ask(client: &mut Client, request: &Request, at: usize) -> Vec<u8> {
     let mut head = format!("{} {} HTTP/1.1\r\nX-Case: {at}\r\n", request.method, request.target);
     for (name, value) in request.fields {
@@ -228,7 +228,7 @@ fn ask(client: &mut Client, request: &Request, at: usize) -> Vec<u8> {
     client.read_reply().expect("a reply").body
 }
 
-/// HAProxy, with a rule for each case.
+/// HAProxy with a rule for each case.
 struct Theirs {
     address: SocketAddr,
     _process: Process,
@@ -270,7 +270,7 @@ impl Theirs {
     }
 }
 
-/// The same request, as we see it.
+/// The same request in our representation.
 #[derive(Debug)]
 struct Ours {
     head: RequestHead,
@@ -348,7 +348,7 @@ impl Subject for Ours {
     }
 }
 
-/// Where there is nothing to be taken from, but perhaps a certificate.
+/// No data, except an optional certificate.
 #[derive(Default)]
 struct Nothing {
     certificate: Option<Vec<u8>>,
@@ -365,7 +365,7 @@ impl Subject for Nothing {
     }
 }
 
-/// The lines of a data file that are not remarks.
+/// The lines of a data file without comments.
 fn cases(file: &str) -> Vec<String> {
     let lines = file.lines().filter(|line| !line.is_empty() && !line.starts_with("# "));
     lines.map(str::to_owned).collect()
@@ -375,7 +375,7 @@ fn words(line: &str) -> Vec<Word> {
     line.split(' ').map(|text| Word { text: text.to_owned(), column: 1 }).collect()
 }
 
-/// As it stands between double quotes in a configuration.
+/// As in double quotes in a configuration.
 fn quoted(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('$', "\\$")
 }
@@ -389,11 +389,11 @@ const PREAMBLE: &str = "global\n  stats timeout 1s\n\
     \x20 timeout client 20s\n  timeout server 20s\n  timeout connect 20s\n\
     frontend test\n";
 
-/// Set before anything else.
+/// Environment variables.
 const VARIABLES: &[(&str, &str)] =
     &[("txn.foo", "str(foo)"), ("txn.seven", "int(7)"), ("txn.ip", "ipv4(10.1.2.3)")];
 
-/// What maps and lists are read from.
+/// Files of maps and lists.
 const FILES: &[(&str, &str)] = &[
     (
         "hosts.map",

@@ -1,8 +1,8 @@
-//! Servers that follow others, and where servers are checked, beside HAProxy.
+//! Tracked servers, and addresses of checks, compared with HAProxy.
 
 use super::*;
 
-/// Nobody listens at port 1: who is checked there is down.
+/// Port 1 has no listener: servers checked there are down.
 fn text(folder: &Path) -> String {
     let folder = folder.display();
     format!(
@@ -30,7 +30,7 @@ backend b
     )
 }
 
-/// Name, state, and whom it follows.
+/// Name, state, and tracked server.
 fn states(folder: &Path) -> Vec<String> {
     let shown = talk(folder, "admin", &["show stat -1 4 -1\n"]);
     let mut lines = shown.lines().filter(|line| !line.is_empty());
@@ -49,7 +49,7 @@ fn states(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn who_follows_another_is_as_that_one_is() {
+fn a_tracking_server_has_the_state_of_the_tracked_one() {
     let (ours, theirs) = (Ours::with(text), Theirs::with(text));
     let both = [ours.folder.path(), theirs.folder.path()];
     for folder in both {
@@ -73,12 +73,12 @@ fn who_follows_another_is_as_that_one_is() {
         "enable health a/s2",
     ] {
         let [our, their] = both.map(|folder| {
-            let told = talk(folder, "admin", &[&format!("{command}\n")]);
+            let common_part = talk(folder, "admin", &[&format!("{command}\n")]);
             let admins = talk(folder, "admin", &["show servers state\n"]);
             let admins =
                 admins.lines().filter_map(|line| line.split(' ').nth(6)).map(str::to_owned);
             let admins: Vec<String> = admins.collect();
-            (if command.is_empty() { String::new() } else { told }, states(folder), admins)
+            (if command.is_empty() { String::new() } else { common_part }, states(folder), admins)
         });
         assert_eq!(our, their, "{command}");
         seen.extend(our.1);
@@ -117,19 +117,19 @@ set server a/s2 check-addr 127.0.0.6"
     {
         let line = format!("{command}\n");
         let [our, their] = [ours.folder.path(), theirs.folder.path()].map(|folder| {
-            let told = talk(folder, "admin", &[&line]);
+            let common_part = talk(folder, "admin", &[&line]);
             let shown = talk(folder, "admin", &["show servers state a\n"]);
             let places = shown.lines().skip(2).filter(|line| !line.is_empty()).map(|line| {
                 let fields: Vec<&str> = line.split(' ').collect();
                 format!("{} {} {}", fields[3], fields[21], fields[22])
             });
-            (told, places.collect::<Vec<_>>())
+            (common_part, places.collect::<Vec<_>>())
         });
         assert_eq!(our, their, "{command}");
     }
 }
 
-/// The next check goes where an operator says.
+/// The next check uses the new address.
 #[test]
 fn a_check_goes_to_its_new_place() {
     let ours =
@@ -141,5 +141,5 @@ fn a_check_goes_to_its_new_place() {
     let command = format!("set server a/s1 check-port {port}\n");
     assert_eq!(talk(folder, "admin", &[&command]), "\n");
     eventually("checks pass there", || states(folder)[0].starts_with("a/s1 UP"));
-    eventually("and who follows it is up", || states(folder)[3] == "a/s4 UP a/s2");
+    eventually("and the tracking server is up", || states(folder)[3] == "a/s4 UP a/s2");
 }

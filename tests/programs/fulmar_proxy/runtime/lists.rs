@@ -1,4 +1,4 @@
-//! Lists and maps that are seen and changed while they are used, beside HAProxy.
+//! ACL lists and maps shown and changed at run time, compared with HAProxy.
 
 use std::fs;
 
@@ -35,7 +35,7 @@ frontend www
     )
 }
 
-/// Numbers of entries are HAProxy's addresses, and it has lists of its own behind ours.
+/// HAProxy's entry references are addresses, and it has additional lists of its own.
 fn common(folder: &Path, shown: &str) -> String {
     let lines = shown.lines().filter(|line| !line.contains("httpclient"));
     let lines = lines.map(|line| match line.split_once(' ') {
@@ -43,7 +43,7 @@ fn common(folder: &Path, shown: &str) -> String {
         _ => line.replace("/folder/haproxy.cfg", "test.cfg"),
     });
     let all: Vec<String> = lines.collect();
-    // HAProxy counts an entry once for each map that it is in.
+    // HAProxy counts an entry once for each map that has it.
     let all = all.join("\n").replace("entry_cnt=10", "entry_cnt=5");
     all.replace(&folder.display().to_string(), "/folder")
 }
@@ -132,7 +132,7 @@ fn lists_are_seen_and_changed_as_with_haproxy() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-/// What is answered to a request: its status, and its body.
+/// The response to a request: status and body.
 fn asked(folder: &Path, path: &str, fields: &str) -> String {
     let request = format!("GET {path} HTTP/1.1\r\n{fields}Connection: close\r\n\r\n");
     let answer = talk(folder, "www", &[&request]);
@@ -141,7 +141,7 @@ fn asked(folder: &Path, path: &str, fields: &str) -> String {
 }
 
 #[test]
-fn what_is_changed_counts_for_the_next_request() {
+fn changes_apply_to_the_next_request() {
     let ours = Ours::with(write);
     let folder = ours.folder.path();
     let all = |at: &str| {
@@ -172,7 +172,7 @@ fn what_is_changed_counts_for_the_next_request() {
     for (path, status) in [("/api/x", "202"), ("/extra", "201"), ("/new", "201")] {
         assert!(asked(folder, path, "Host: a\r\n").starts_with(status), "{path}");
     }
-    // A comparison is a pattern as others are.
+    // Comparisons are patterns like others.
     let (low, field) = ("/low", |x: u32| format!("Host: a\r\nX: {x}\r\n"));
     assert!(asked(folder, low, &field(6)).starts_with("202"));
     assert!(asked(folder, low, &field(5)).starts_with("200"));
@@ -181,14 +181,14 @@ fn what_is_changed_counts_for_the_next_request() {
 }
 
 #[test]
-fn what_is_no_entry_changes_nothing() {
+fn invalid_entries_change_nothing() {
     let ours = Ours::with(write);
     let folder = ours.folder.path();
-    let told = |socket: &str, command: &str| {
+    let common_part = |socket: &str, command: &str| {
         let line = command.replace("FOLDER", &folder.display().to_string()) + "\n";
         talk(folder, socket, &[&line])
     };
-    let before = told("admin", "show map");
+    let before = common_part("admin", "show map");
     for command in [
         "add map FOLDER/nets notanetwork x",
         "add map FOLDER/numbers k notanumber",
@@ -197,9 +197,9 @@ fn what_is_no_entry_changes_nothing() {
         "add map FOLDER/numbers <<\nz\n",
         "add map @x FOLDER/numbers z 3",
     ] {
-        assert!(told("admin", command).trim().ends_with('.'), "{command}");
+        assert!(common_part("admin", command).trim().ends_with('.'), "{command}");
     }
-    assert_eq!(told("admin", "show map"), before);
-    assert_eq!(told("user", "add map FOLDER/numbers z 3"), "Permission denied\n\n");
-    assert!(told("user", "get map FOLDER/numbers x").contains("value=\"1\", type=\"sint\""));
+    assert_eq!(common_part("admin", "show map"), before);
+    assert_eq!(common_part("user", "add map FOLDER/numbers z 3"), "Permission denied\n\n");
+    assert!(common_part("user", "get map FOLDER/numbers x").contains("value=\"1\", type=\"sint\""));
 }

@@ -1,4 +1,4 @@
-//! `show errors` beside HAProxy's.
+//! `show errors` compared with HAProxy.
 
 use std::os::unix::net::UnixListener;
 use std::thread;
@@ -28,11 +28,12 @@ listen other
     )
 }
 
-const REQUEST: &str = "GET / HTTP/1.1\r\nHost: a\r\nA@ b: c\u{0}\t\\\u{1b}\r\n\r\nmore that goes on \
+const REQUEST: &str = "GET / HTTP/1.1\r\nHost: a\r\nA@ b: c\u{0}\t\\\u{1b}\r\n\r\nmore that goes \
+                       on \
                        and on and on and on and on and on and on and on, to the end of a line\r\n";
 const RESPONSE: &str = "HTTP/1.1 200 OK\r\nFoo : bar\u{1}\r\n\r\nhello\u{7f}\t\\x";
 
-/// Both kinds of bad messages go through a proxy, a bad request first.
+/// Sends a malformed request and a malformed response through a proxy.
 fn mistreat(folder: &Path) {
     let server = UnixListener::bind(folder.join("server.sock")).unwrap();
     let server = thread::spawn(move || {
@@ -46,7 +47,7 @@ fn mistreat(folder: &Path) {
     server.join().unwrap();
 }
 
-/// Without dates, and without what each tells of its own parser and memory.
+/// Without dates and internal state.
 fn common(shown: &str) -> String {
     let kept = |line: &&str| {
         let own = ["  H1 ", "  a header field", "  the ", "  buffer starts"];

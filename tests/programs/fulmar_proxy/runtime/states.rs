@@ -1,10 +1,10 @@
-//! State files beside HAProxy: servers begin as they were.
+//! State files compared with HAProxy: the state of servers is restored.
 
 use std::fs;
 
 use super::*;
 
-/// Backends with servers, and where their states are.
+/// Backends with servers, and their state files.
 fn text(folder: &Path) -> String {
     let folder = folder.display();
     format!(
@@ -87,12 +87,13 @@ fn write(folder: &Path, all: &str) -> String {
     text(folder)
 }
 
-/// Names, address, states, weights, port; how long ago, in hundreds of seconds, since HAProxy may be
-/// a second early, even before it began; and of a server with checks, what they have found.
+/// Names, address, states, weights, port. Times in hundreds of seconds, since HAProxy's may be a
+/// second off. For checked servers, the check results.
 fn common(shown: &str) -> Vec<String> {
     let rows =
         shown.lines().filter(|line| line.starts_with(|letter: char| letter.is_ascii_digit()));
-    // With HAProxy, a server that was disabled in the text before, and is not now, stays down.
+    // In HAProxy, a server that was disabled in the earlier configuration and is not now stays
+    // down.
     let rows = rows.skip(1).filter(|row| !row.contains(" anew ")).map(|row| {
         let fields: Vec<&str> = row.split(' ').collect();
         let since = fields[9].parse::<i32>().unwrap() / 100;
@@ -104,7 +105,7 @@ fn common(shown: &str) -> Vec<String> {
 }
 
 #[test]
-fn servers_begin_as_haproxy_has_them_begin() {
+fn states_are_restored_as_in_haproxy() {
     let (ours, theirs) =
         (Ours::with(|folder| write(folder, ALL)), Theirs::with(|folder| write(folder, ALL)));
     let command = "show servers state\n";
@@ -113,7 +114,7 @@ fn servers_begin_as_haproxy_has_them_begin() {
     assert_eq!(expected.len(), 14 + 4);
 }
 
-/// What we print we read, and so does HAProxy.
+/// State files of both programs are interchangeable.
 #[test]
 fn states_go_from_one_process_to_the_next() {
     let mut before = Ours::with(|folder| write(folder, ""));
@@ -143,7 +144,7 @@ fn states_go_from_one_process_to_the_next() {
 }
 
 #[test]
-fn files_that_are_none_are_told_of_and_left_out() {
+fn invalid_state_files_are_reported_and_skipped() {
     let bad = ["", "2\n", "1\n3 a 1 down\n", "1\n# nothing\nx\n"];
     for bad in bad {
         let ours = Ours::with(|folder| {
@@ -152,8 +153,8 @@ fn files_that_are_none_are_told_of_and_left_out() {
             text
         });
         assert_eq!(ours.warnings.len(), 2, "{bad:?}: {:?}", ours.warnings);
-        assert!(ours.warnings[0].starts_with("the file of states '/"), "{:?}", ours.warnings);
-        let missing = "the file of states of backend 'missing' '";
+        assert!(ours.warnings[0].starts_with("server state file: "), "{:?}", ours.warnings);
+        let missing = "server state file of backend 'missing': ";
         assert!(ours.warnings[1].starts_with(missing), "{:?}", ours.warnings);
     }
 }
