@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar_haproxy::model::{LogAddress, LogLine, LogTarget};
-use fulmar_haproxy::{Backend, Config, Frontend, Mode, Server};
+use fulmar_haproxy::{BackendConfig, Config, FrontendConfig, Mode, ServerConfig};
 use fulmar_proxy::{BindId, Live, MakeLayer, Proxy, Stop};
 use fulmar_sys as sys;
 
@@ -13,8 +13,8 @@ use crate::loops::LISTENER;
 use crate::relay::{self, Book, Lines, Pages};
 
 /// A frontend that leads to the first backend, with timeouts that no test reaches.
-pub fn frontend() -> Frontend {
-    let mut frontend = Frontend {
+pub fn frontend() -> FrontendConfig {
+    let mut frontend = FrontendConfig {
         name: "front".to_owned(),
         mode: Mode::Tcp,
         logs: vec![log_target()],
@@ -37,16 +37,19 @@ fn log_target() -> LogTarget {
 }
 
 /// A backend.
-pub fn backend(servers: impl IntoIterator<Item = Server>) -> Backend {
+pub fn backend(servers: impl IntoIterator<Item = ServerConfig>) -> BackendConfig {
     let mut backend =
-        Backend { name: "back".to_owned(), mode: Mode::Tcp, ..relay::backend(servers) };
+        BackendConfig { name: "back".to_owned(), mode: Mode::Tcp, ..relay::backend(servers) };
     backend.timeouts.connect = Some(Duration::from_secs(5));
     backend.timeouts.server = Some(Duration::from_secs(60));
     backend
 }
 
 /// One frontend, and backends behind it.
-pub fn config(frontend: Frontend, backends: impl IntoIterator<Item = Backend>) -> Config {
+pub fn config(
+    frontend: FrontendConfig,
+    backends: impl IntoIterator<Item = BackendConfig>,
+) -> Config {
     Config {
         frontends: vec![Arc::new(frontend)],
         backends: backends.into_iter().map(Arc::new).collect(),

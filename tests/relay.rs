@@ -10,8 +10,10 @@ use std::time::Duration;
 use fulmar_engine::Engine;
 use fulmar_haproxy::model::{LogTarget, OnError, RetryOn, ServerAddress, ServerProxy, StatsPage};
 use fulmar_haproxy::rules::RequestHead;
-use fulmar_haproxy::{Backend, BackendId, Config, Frontend, Mode, Place, Server};
-use fulmar_haproxy::{Environment, Options, Source, ThisMachine, load};
+use fulmar_haproxy::{
+    BackendConfig, BackendId, Config, FrontendConfig, Mode, Position, ServerConfig,
+};
+use fulmar_haproxy::{ConfigSource, Environment, Options, ThisMachine, load};
 use fulmar_proto::HeaderBuf;
 use fulmar_proxy::{BindId, Journal, Live, MakeLayer, Page, Proxy, Services, Severity, Stop};
 use fulmar_sys as sys;
@@ -61,10 +63,10 @@ impl Services for Pages {
 }
 
 /// A server at this address; everything else as if nothing was said.
-pub fn server(name: &str, address: SocketAddr) -> Server {
-    Server {
+pub fn server(name: &str, address: SocketAddr) -> ServerConfig {
+    ServerConfig {
         name: name.to_owned(),
-        place: Place { file: "test.cfg".into(), line: 1 },
+        place: Position { file: "test.cfg".into(), line: 1 },
         id: 1,
         address: ServerAddress::Tcp(address),
         written_address: address.to_string(),
@@ -96,29 +98,29 @@ pub fn server(name: &str, address: SocketAddr) -> Server {
 }
 
 /// A backend of mode http with these servers, and three retries.
-pub fn backend(servers: impl IntoIterator<Item = Server>) -> Backend {
-    let number = |(at, server): (usize, Server)| {
+pub fn backend(servers: impl IntoIterator<Item = ServerConfig>) -> BackendConfig {
+    let number = |(at, server): (usize, ServerConfig)| {
         let id = u32::try_from(at).expect("few servers") + 1;
-        Arc::new(Server { id, ..server })
+        Arc::new(ServerConfig { id, ..server })
     };
-    Backend {
+    BackendConfig {
         name: "be".to_owned(),
         mode: Mode::Http,
         retries: 3,
         retry_on: RetryOn::default(),
         servers: servers.into_iter().enumerate().map(number).collect(),
-        ..Backend::default()
+        ..BackendConfig::default()
     }
 }
 
 /// A frontend of mode http that leads to the first backend.
-pub fn frontend() -> Frontend {
-    Frontend {
+pub fn frontend() -> FrontendConfig {
+    FrontendConfig {
         name: "fe".to_owned(),
         mode: Mode::Http,
         default_backend: Some(BackendId(0)),
         binds: vec![fulmar_haproxy::Bind {
-            place: Place { file: "test.cfg".into(), line: 1 },
+            place: Position { file: "test.cfg".into(), line: 1 },
             name: "sock-1".to_owned(),
             id: 1,
             address: fulmar_haproxy::model::BindAddress::Tcp((Ipv4Addr::LOCALHOST, 0).into()),
@@ -135,15 +137,15 @@ pub fn frontend() -> Frontend {
             owner: (None, None),
             tls: None,
         }],
-        ..Frontend::default()
+        ..FrontendConfig::default()
     }
 }
 
 /// The engine of a proxy with one frontend and its backends, what threads share of it, and the
 /// lines that it logs.
 pub fn engine(
-    frontend: Frontend,
-    backends: impl IntoIterator<Item = Backend>,
+    frontend: FrontendConfig,
+    backends: impl IntoIterator<Item = BackendConfig>,
 ) -> (Proxy, Arc<Live>, Lines, Stop) {
     let config = Config {
         frontends: vec![Arc::new(frontend)],
@@ -166,7 +168,7 @@ pub fn configured(text: &str) -> (Proxy, Arc<Live>, Lines, Stop) {
 /// # Panics
 /// If the text is wrong.
 pub fn configured_on(text: &str, layer: Option<MakeLayer>) -> (Proxy, Arc<Live>, Lines, Stop) {
-    let source = Source::Text { name: "test.cfg".to_owned(), text: text.to_owned() };
+    let source = ConfigSource::Text { name: "test.cfg".to_owned(), text: text.to_owned() };
     let (environment, options) = (Environment::default(), Options::default());
     let loaded = load(&[source], &environment, &ThisMachine, &options);
     let loaded = loaded.unwrap_or_else(|wrong| panic!("{wrong:?}"));

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use fulmar_gateway::statistics::{Process, Reports};
 use fulmar_haproxy::model::{
-    Admin as MayChange, CookieInsert, ServerCheck, StatsPage, Target, UseBackend,
+    BackendTarget, CookieInsert, ServerCheck, StatsAdmin as MayChange, StatsPage, UseBackend,
 };
 use fulmar_haproxy::rules::RequestHead;
-use fulmar_haproxy::{Backend, BackendId, Config, Frontend, Mode, Server};
+use fulmar_haproxy::{BackendConfig, BackendId, Config, FrontendConfig, Mode, ServerConfig};
 use fulmar_proto::HeaderBuf;
 use fulmar_proxy::balance::{Admin, Health};
 use fulmar_proxy::{Counter, Counters, Live, Page, Services};
@@ -25,18 +25,18 @@ pub fn config() -> Config {
     let mut config = Config::default();
     config.global.connections_max = Some(4_000);
     config.frontends = vec![
-        Arc::new(Frontend {
+        Arc::new(FrontendConfig {
             name: "www".into(),
             id: 2,
             description: Some("Shop & <blog>".into()),
             connections_max: Some(2_000),
             use_backends: vec![UseBackend {
-                target: Target::Backend(BackendId(1)),
+                target: BackendTarget::Backend(BackendId(1)),
                 condition: None,
             }],
             ..relay::frontend()
         }),
-        Arc::new(Frontend {
+        Arc::new(FrontendConfig {
             name: "database".into(),
             id: 5,
             is_listen: true,
@@ -46,9 +46,14 @@ pub fn config() -> Config {
         }),
     ];
     config.backends = vec![
-        Arc::new(Backend { name: "shop".into(), id: 3, cookie: Some(cookie()), ..servers(6) }),
-        Arc::new(Backend { name: "blog\"<&>".into(), id: 4, ..servers(3) }),
-        Arc::new(Backend {
+        Arc::new(BackendConfig {
+            name: "shop".into(),
+            id: 3,
+            cookie: Some(cookie()),
+            ..servers(6)
+        }),
+        Arc::new(BackendConfig { name: "blog\"<&>".into(), id: 4, ..servers(3) }),
+        Arc::new(BackendConfig {
             name: "database".into(),
             id: 5,
             is_listen: true,
@@ -63,8 +68,8 @@ fn cookie() -> CookieInsert {
     CookieInsert { name: "SRV".into(), ..CookieInsert::default() }
 }
 
-fn servers(count: u16) -> Backend {
-    let one = |nth: u16| Server {
+fn servers(count: u16) -> BackendConfig {
+    let one = |nth: u16| ServerConfig {
         backup: nth == 6,
         connections_max: if nth == 1 { 50 } else { 0 },
         check: (nth != 5).then(check),

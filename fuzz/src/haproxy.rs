@@ -4,13 +4,15 @@ use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use fulmar_haproxy::{Environment, Leniency, Machine, Options, Severity, Source, load};
+use fulmar_haproxy::{ConfigLeniency, ConfigSource, Environment, Machine, Options, Severity, load};
 
 /// A text is read or refused; who is refused is told where.
 pub fn configuration(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    let sources = [Source::text("a.cfg", &text)];
-    for lenient in [Leniency::default(), Leniency { keywords: true, sections: true, names: true }] {
+    let sources = [ConfigSource::text("a.cfg", &text)];
+    for lenient in
+        [ConfigLeniency::default(), ConfigLeniency { keywords: true, sections: true, names: true }]
+    {
         let options = Options { lenient };
         if let Err(found) = load(&sources, &Environment::default(), &Empty, &options) {
             let mut alerts = found.0.iter().filter(|found| found.severity == Severity::Alert);

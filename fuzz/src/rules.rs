@@ -1,10 +1,10 @@
 //! Rules, conditions and formats of the proxy: any text is compiled or refused. Compiled ones can
 //! be evaluated on any exchange.
 
-use fulmar_haproxy::rules::format::{Format, Options, Purpose};
-use fulmar_haproxy::rules::http::{Progress, RuleSet, run};
+use fulmar_haproxy::rules::format::{FormatOptions, FormatString, Purpose};
+use fulmar_haproxy::rules::http::{RuleSet, RulesProgress, run};
 use fulmar_haproxy::rules::tcp::{TcpSet, run_tcp};
-use fulmar_haproxy::rules::{Acl, Acls, Condition, Context, Expression, Words};
+use fulmar_haproxy::rules::{Acl, Acls, CompileContext, Condition, Expression, WordCursor};
 
 use crate::world::{Shelf, World, http_rule, read, tcp_rule, words};
 
@@ -13,7 +13,9 @@ pub fn formats(data: &[u8]) {
     let (text, world) = split(data);
     for purpose in [Purpose::Value, Purpose::Replacement, Purpose::Log, Purpose::Identifier] {
         for http in [true, false] {
-            let Ok(format) = Format::parse(&text, 1, Options { purpose, http }) else { continue };
+            let Ok(format) = FormatString::parse(&text, 1, FormatOptions { purpose, http }) else {
+                continue;
+            };
             let mut out = Vec::new();
             format.render(&world, &mut out);
             let breaks = |bytes: &[u8]| bytes.contains(&b'\n');
@@ -33,17 +35,17 @@ pub fn conditions(data: &[u8]) {
     let mut acls = Acls::default();
     for line in lists.lines().take(LINES_MAX) {
         let (found, end) = words(line);
-        let mut rest = Words::new(&found, end);
+        let mut rest = WordCursor::new(&found, end);
         let Some(name) = rest.next() else { continue };
-        let context = Context { acls: &acls, files: &Shelf };
+        let context = CompileContext { acls: &acls, files: &Shelf };
         if let Ok(acl) = Acl::parse(&mut rest, context.files) {
             let _ = acl.test(&world);
             acls.entry(name.text.clone()).or_default().push(acl.into());
         }
     }
     let (found, end) = words(last);
-    let context = Context { acls: &acls, files: &Shelf };
-    if let Ok(condition) = Condition::parse(&mut Words::new(&found, end), &context) {
+    let context = CompileContext { acls: &acls, files: &Shelf };
+    if let Ok(condition) = Condition::parse(&mut WordCursor::new(&found, end), &context) {
         let known = condition.check(&world);
         assert!(known.is_none_or(|it| it == condition.holds(&world)), "both agree");
     }
@@ -58,7 +60,7 @@ pub fn rules(data: &[u8]) {
     for set in [RuleSet::Request, RuleSet::Response, RuleSet::AfterResponse] {
         let lines = text.lines().take(LINES_MAX);
         let rules: Vec<_> = lines.filter_map(|line| http_rule(set, line).ok()).collect();
-        let _ = run(&rules, &mut Progress::default(), &mut world);
+        let _ = run(&rules, &mut RulesProgress::default(), &mut world);
     }
     for set in [TcpSet::Connection, TcpSet::Session, TcpSet::Content, TcpSet::ResponseContent] {
         let lines = text.lines().take(LINES_MAX);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use fulmar_drive::ListenOptions;
 use fulmar_haproxy::model::{BindAddress, BindCertificate, BindTls, ClientVerify, TlsVersion};
-use fulmar_haproxy::{Bind, Config, Frontend};
+use fulmar_haproxy::{Bind, Config, FrontendConfig};
 use fulmar_host::{Address, Listen};
 use fulmar_proto::Layer;
 use fulmar_proxy::{BindId, MakeLayer, probes};
@@ -27,7 +27,7 @@ pub(crate) struct BindLayers {
 
 impl BindLayers {
     /// Reads certificates and keys.
-    pub(crate) fn new(id: BindId, frontend: &Frontend, bind: &Bind) -> Result<Self, Error> {
+    pub(crate) fn new(id: BindId, frontend: &FrontendConfig, bind: &Bind) -> Result<Self, Error> {
         let tls = bind.tls.as_ref().map(tls).transpose().map_err(|error| Error::Tls {
             place: bind.place.clone(),
             frontend: frontend.name.clone(),
@@ -62,7 +62,7 @@ impl BindLayers {
 }
 
 /// All `bind` lines, in the order of the configuration.
-pub(crate) fn binds(config: &Config) -> impl Iterator<Item = (BindId, &Frontend, &Bind)> {
+pub(crate) fn binds(config: &Config) -> impl Iterator<Item = (BindId, &FrontendConfig, &Bind)> {
     let frontends = config.frontends.iter().enumerate();
     frontends.filter(|(_, frontend)| !frontend.disabled).flat_map(|(number, frontend)| {
         let binds = frontend.binds.iter().enumerate();
@@ -71,7 +71,7 @@ pub(crate) fn binds(config: &Config) -> impl Iterator<Item = (BindId, &Frontend,
 }
 
 /// The listener of a `bind` line.
-pub(crate) fn listen(frontend: &Frontend, bind: &Bind) -> Result<Listen, Error> {
+pub(crate) fn listen(frontend: &FrontendConfig, bind: &Bind) -> Result<Listen, Error> {
     let listen = match &bind.address {
         BindAddress::Tcp(address) => Listen::tcp(*address),
         BindAddress::Unix(path) => Listen::unix(path),
@@ -114,7 +114,7 @@ pub(crate) fn address(bind: &BindAddress) -> Option<Address> {
 }
 
 /// The error for a listener that cannot be created.
-pub(crate) fn bind_error(frontend: &Frontend, bind: &Bind, error: std::io::Error) -> Error {
+pub(crate) fn bind_error(frontend: &FrontendConfig, bind: &Bind, error: std::io::Error) -> Error {
     Error::Bind {
         place: bind.place.clone(),
         frontend: frontend.name.clone(),

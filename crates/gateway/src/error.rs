@@ -4,7 +4,7 @@ use std::error;
 use std::fmt;
 use std::io;
 
-use fulmar_haproxy::Place;
+use fulmar_haproxy::Position;
 use fulmar_haproxy::model::LogAddress;
 use fulmar_tls::ConfigError;
 
@@ -17,7 +17,7 @@ pub enum Error {
     /// The address of a `bind` line cannot be bound.
     Bind {
         /// Position of the line.
-        place: Place,
+        place: Position,
         /// Its frontend.
         frontend: String,
         /// The address.
@@ -28,7 +28,7 @@ pub enum Error {
     /// The certificates of a `bind` line cannot be used.
     Tls {
         /// Position of the line.
-        place: Place,
+        place: Position,
         /// Its frontend.
         frontend: String,
         /// The cause.
@@ -37,7 +37,7 @@ pub enum Error {
     /// The TLS settings of a server cannot be used.
     ServerTls {
         /// Position of the line.
-        place: Place,
+        place: Position,
         /// Names of the backend and the server.
         server: (String, String),
         /// The cause.

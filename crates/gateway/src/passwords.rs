@@ -3,19 +3,19 @@
 //! As in HAProxy, a hash is computed on the thread of the request, for every request. Use hashes
 //! that take milliseconds.
 
-use fulmar_haproxy::model::Secret;
+use fulmar_haproxy::model::UserSecret;
 use sha_crypt::{PasswordVerifier, ShaCrypt};
 use sha2::{Digest, Sha256};
 
 /// True if the password is the user's. A hash of an unknown kind never matches.
-pub(crate) fn matches(secret: &Secret, password: &str) -> bool {
+pub(crate) fn matches(secret: &UserSecret, password: &str) -> bool {
     match secret {
         // Digests are compared: the time of the comparison reveals nothing about the password.
-        Secret::Clear(known) => Sha256::digest(known) == Sha256::digest(password),
-        Secret::Crypt(hash) if hash.starts_with("$2") => {
+        UserSecret::Clear(known) => Sha256::digest(known) == Sha256::digest(password),
+        UserSecret::Crypt(hash) if hash.starts_with("$2") => {
             bcrypt::verify(password, hash).unwrap_or(false)
         }
-        Secret::Crypt(hash) => {
+        UserSecret::Crypt(hash) => {
             ShaCrypt::default().verify_password(password.as_bytes(), hash.as_str()).is_ok()
         }
     }
@@ -34,12 +34,12 @@ mod tests {
             "$2y$04$5pZRu0JDzUFp1QH2oVMEru.CnB0FOv8RhqZ8YGPJy4yC8I8P1DGcW",
         ];
         for hash in hashes {
-            let secret = Secret::Crypt(hash.to_owned());
+            let secret = UserSecret::Crypt(hash.to_owned());
             assert!(matches(&secret, "secret"), "{hash}");
             assert!(!matches(&secret, "Secret") && !matches(&secret, ""), "{hash}");
         }
-        assert!(matches(&Secret::Clear("secret".into()), "secret"));
-        assert!(!matches(&Secret::Clear("secret".into()), "secret "));
-        assert!(!matches(&Secret::Crypt("nonsense".into()), "nonsense"));
+        assert!(matches(&UserSecret::Clear("secret".into()), "secret"));
+        assert!(!matches(&UserSecret::Clear("secret".into()), "secret "));
+        assert!(!matches(&UserSecret::Crypt("nonsense".into()), "nonsense"));
     }
 }

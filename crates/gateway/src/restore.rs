@@ -12,7 +12,7 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use fulmar_haproxy::model::{ServerAddress, StateSource};
-use fulmar_haproxy::{BackendId, Server};
+use fulmar_haproxy::{BackendId, ServerConfig};
 use fulmar_proxy::balance::{Admin, Health};
 use fulmar_proxy::{CheckStatus, Live, Restored};
 
@@ -107,7 +107,7 @@ impl States {
 }
 
 /// The state that a line holds for a server with this configuration.
-fn parse_state(fields: &[&str], config: &Server) -> Result<Restored, String> {
+fn parse_state(fields: &[&str], config: &ServerConfig) -> Result<Restored, String> {
     let health = match fields[field::HEALTH] {
         "0" => Health::Down,
         "1" | "2" => Health::Up,
@@ -154,7 +154,7 @@ fn is_in_maintenance(fields: &[&str]) -> bool {
 }
 
 /// An address or port that differs from the configured one.
-fn address(fields: &[&str], config: &Server) -> Result<Option<SocketAddr>, String> {
+fn address(fields: &[&str], config: &ServerConfig) -> Result<Option<SocketAddr>, String> {
     let ServerAddress::Tcp(configured) = config.address else { return Ok(None) };
     let host = config.written_address.rsplit_once(':').map_or("", |(host, _)| host);
     let is_named = host.trim_matches(['[', ']']).parse::<IpAddr>().is_err();

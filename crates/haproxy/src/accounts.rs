@@ -1,13 +1,13 @@
 //! User and group numbers from passwd(5) and group(5).
 
 use crate::machine::Machine;
-use crate::rules::{Fault, Word};
+use crate::rules::{Word, WordError};
 
 /// The number of a user.
 ///
 /// # Errors
 /// The user does not exist.
-pub(crate) fn user(name: &Word, machine: &dyn Machine) -> Result<u32, Fault> {
+pub(crate) fn user(name: &Word, machine: &dyn Machine) -> Result<u32, WordError> {
     number(name, "user", "/etc/passwd", machine)
 }
 
@@ -15,15 +15,15 @@ pub(crate) fn user(name: &Word, machine: &dyn Machine) -> Result<u32, Fault> {
 ///
 /// # Errors
 /// The group does not exist.
-pub(crate) fn group(name: &Word, machine: &dyn Machine) -> Result<u32, Fault> {
+pub(crate) fn group(name: &Word, machine: &dyn Machine) -> Result<u32, WordError> {
     number(name, "group", "/etc/group", machine)
 }
 
 /// In both files, the first field of a line is the name, and the third the number.
-fn number(name: &Word, what: &str, file: &str, machine: &dyn Machine) -> Result<u32, Fault> {
+fn number(name: &Word, what: &str, file: &str, machine: &dyn Machine) -> Result<u32, WordError> {
     let missing = || {
         let message = format!("unknown {what} '{}' (not in {file})", name.text);
-        Fault::new(name.column, message)
+        WordError::new(name.column, message)
     };
     let bytes = machine.read(file.as_ref()).map_err(|_| missing())?;
     let text = String::from_utf8_lossy(&bytes);

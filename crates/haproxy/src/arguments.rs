@@ -2,23 +2,23 @@
 
 use std::net::SocketAddr;
 
-use crate::line::Line;
+use crate::line::KeywordLine;
 use crate::model::{Level, TlsVersion};
-use crate::rules::{Fault, Word};
-use crate::values::address::{Ports, Written};
-use crate::values::ciphers::{self, Chosen};
+use crate::rules::{Word, WordError};
+use crate::values::address::{ParsedAddress, Ports};
+use crate::values::ciphers::{self, SupportedSuites};
 use crate::values::{number, one_of};
 
 /// Length of the accept queue, limited to the range of `listen(2)`.
-pub(crate) fn backlog_of(line: &mut Line<'_>) -> Result<u16, Fault> {
+pub(crate) fn backlog_of(line: &mut KeywordLine<'_>) -> Result<u16, WordError> {
     let most = number(&line.word("a number")?, 0, u32::MAX / 2)?;
     Ok(u16::try_from(most).unwrap_or(u16::MAX))
 }
 
 /// `interface` after the address of `source`.
-pub(crate) fn interface(line: &mut Line<'_>) -> Result<Option<String>, Fault> {
+pub(crate) fn interface(line: &mut KeywordLine<'_>) -> Result<Option<String>, WordError> {
     if let Some(word) = line.words.peek().filter(|word| word.text == "usesrc") {
-        return Err(Fault::unknown(word.column, format!("'usesrc': {NO_USESRC}")));
+        return Err(WordError::unknown(word.column, format!("'usesrc': {NO_USESRC}")));
     }
     match line.words.take("interface") {
         true => Ok(Some(line.word("the name of an interface")?.text)),
@@ -27,28 +27,28 @@ pub(crate) fn interface(line: &mut Line<'_>) -> Result<Option<String>, Fault> {
 }
 
 /// A source address; port 0 is any port.
-pub(crate) fn source_address(line: &mut Line<'_>) -> Result<SocketAddr, Fault> {
+pub(crate) fn source_address(line: &mut KeywordLine<'_>) -> Result<SocketAddr, WordError> {
     let word = line.word("an address")?;
-    let wrong = |message| Fault::new(word.column, message);
-    match Written::parse(&line.expanded(&word)?).map_err(wrong)? {
-        Written::Ip(host, Ports::None) => {
+    let wrong = |message| WordError::new(word.column, message);
+    match ParsedAddress::parse(&line.expanded(&word)?).map_err(wrong)? {
+        ParsedAddress::Ip(host, Ports::None) => {
             Ok(SocketAddr::new(host.resolve(line.machine).map_err(wrong)?, 0))
         }
-        Written::Ip(host, Ports::Range(first, last)) if first == last => {
+        ParsedAddress::Ip(host, Ports::Range(first, last)) if first == last => {
             Ok(SocketAddr::new(host.resolve(line.machine).map_err(wrong)?, first))
         }
-        _ => Err(Fault::unknown(word.column, "expected an address, optionally with a port")),
+        _ => Err(WordError::unknown(word.column, "expected an address, optionally with a port")),
     }
 }
 
 /// Levels of runtime sockets.
-pub(crate) fn socket_level(line: &mut Line<'_>) -> Result<Level, Fault> {
+pub(crate) fn socket_level(line: &mut KeywordLine<'_>) -> Result<Level, WordError> {
     let known = [("user", Level::User), ("operator", Level::Operator), ("admin", Level::Admin)];
     one_of(&line.word("a level")?, "level", &known)
 }
 
 /// A TLS version; versions before 1.2 as a minimum mean 1.2, the oldest of rustls.
-pub(crate) fn tls_version(line: &mut Line<'_>) -> Result<Option<TlsVersion>, Fault> {
+pub(crate) fn tls_version(line: &mut KeywordLine<'_>) -> Result<Option<TlsVersion>, WordError> {
     let word = line.word("a version")?;
     match &*word.text {
         "SSLv3" | "TLSv1.0" | "TLSv1.1" => {
@@ -61,14 +61,14 @@ pub(crate) fn tls_version(line: &mut Line<'_>) -> Result<Option<TlsVersion>, Fau
         "TLSv1.3" => Ok(Some(TlsVersion::Tls13)),
         other => {
             let message = format!("'{other}' is not a TLS version: expected TLSv1.2 or TLSv1.3");
-            Err(Fault::new(word.column, message))
+            Err(WordError::new(word.column, message))
         }
     }
 }
 
 /// TLS 1.2 suites with rustls' names; a warning lists the ones that rustls lacks. `None`: rustls'
 /// own.
-pub(crate) fn suites12(line: &mut Line<'_>) -> Result<Option<Vec<String>>, Fault> {
+pub(crate) fn suites12(line: &mut KeywordLine<'_>) -> Result<Option<Vec<String>>, WordError> {
     let word = line.word("cipher names separated by colons")?;
     if word.text.starts_with("PROFILE=") {
         let message = "'PROFILE=' is specific to OpenSSL: using the cipher suites of rustls";
@@ -79,15 +79,19 @@ pub(crate) fn suites12(line: &mut Line<'_>) -> Result<Option<Vec<String>>, Fault
 }
 
 /// The same for TLS 1.3.
-pub(crate) fn suites13(line: &mut Line<'_>) -> Result<Option<Vec<String>>, Fault> {
+pub(crate) fn suites13(line: &mut KeywordLine<'_>) -> Result<Option<Vec<String>>, WordError> {
     let word = line.word("cipher suites separated by colons")?;
     suites(ciphers::tls13(&word.text), &word, line).map(Some)
 }
 
-fn suites(chosen: Chosen, word: &Word, line: &mut Line<'_>) -> Result<Vec<String>, Fault> {
+fn suites(
+    chosen: SupportedSuites,
+    word: &Word,
+    line: &mut KeywordLine<'_>,
+) -> Result<Vec<String>, WordError> {
     if chosen.suites.is_empty() {
         let message = "no supported cipher suite in this list (TLS by rustls)";
-        return Err(Fault::new(word.column, message));
+        return Err(WordError::new(word.column, message));
     }
     if !chosen.missing.is_empty() {
         let missing = chosen.missing.join(", ");

@@ -1,8 +1,8 @@
 //! Parsing of health checks: `option httpchk` and `http-check`, `option tcp-check` and `tcp-check`
 //! (HAProxy's configuration manual, §4.2).
 
-use crate::model::{Check, CheckKind, CheckProtocol, CheckRequest, Expect, TcpStep};
-use crate::rules::Format;
+use crate::model::{CheckExpect, CheckKind, CheckProtocol, CheckRequest, HealthCheck, TcpStep};
+use crate::rules::FormatString;
 
 /// The checks of a backend, while its section is parsed.
 #[derive(Clone, Debug, Default)]
@@ -10,16 +10,16 @@ pub(crate) struct CheckDraft {
     /// The rules are from `defaults`: the first own rule replaces them all.
     pub(crate) inherited: bool,
     /// The last of the check options.
-    pub(crate) chosen: Chosen,
+    pub(crate) chosen: CheckChoice,
     /// The request of `option httpchk`.
-    pub(crate) request: Option<Send>,
+    pub(crate) request: Option<RequestDraft>,
     pub(crate) http: Vec<HttpStep>,
     pub(crate) tcp: Vec<TcpStep>,
 }
 
 /// The kind of check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Chosen {
+pub(crate) enum CheckChoice {
     #[default]
     Connect,
     Http,
@@ -30,17 +30,17 @@ pub(crate) enum Chosen {
 /// A line of `http-check`.
 #[derive(Clone, Debug)]
 pub(crate) enum HttpStep {
-    Send(Send),
-    Expect(Expect),
+    RequestDraft(RequestDraft),
+    Expect(CheckExpect),
 }
 
 /// A request; fields that are not set take defaults.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Send {
+pub(crate) struct RequestDraft {
     pub(crate) method: Option<String>,
     pub(crate) target: Option<String>,
     pub(crate) http11: Option<bool>,
-    pub(crate) fields: Vec<(String, Format)>,
+    pub(crate) fields: Vec<(String, FormatString)>,
     pub(crate) body: Vec<u8>,
 }
 
@@ -61,10 +61,10 @@ impl CheckDraft {
     pub(crate) fn unused(&self) -> Option<&'static str> {
         match self.chosen {
             _ if self.inherited => None,
-            Chosen::Http if self.tcp.is_empty() => None,
-            Chosen::Http => Some("tcp-check"),
+            CheckChoice::Http if self.tcp.is_empty() => None,
+            CheckChoice::Http => Some("tcp-check"),
             _ if !self.http.is_empty() => Some("http-check"),
-            Chosen::Tcp => None,
+            CheckChoice::Tcp => None,
             _ if !self.tcp.is_empty() => Some("tcp-check"),
             _ => None,
         }
@@ -78,20 +78,20 @@ impl CheckDraft {
     }
 
     /// The complete check.
-    pub(crate) fn finish(self) -> Check {
+    pub(crate) fn finish(self) -> HealthCheck {
         let kind = match self.chosen {
-            Chosen::Connect => CheckKind::Connect,
-            Chosen::Protocol(protocol) => CheckKind::Protocol(protocol),
-            Chosen::Tcp => CheckKind::Tcp { steps: self.tcp },
-            Chosen::Http => CheckKind::Http { steps: http(self.request, self.http) },
+            CheckChoice::Connect => CheckKind::Connect,
+            CheckChoice::Protocol(protocol) => CheckKind::Protocol(protocol),
+            CheckChoice::Tcp => CheckKind::Tcp { steps: self.tcp },
+            CheckChoice::Http => CheckKind::Http { steps: http(self.request, self.http) },
         };
-        Check { kind }
+        HealthCheck { kind }
     }
 }
 
 /// Requests, each with its expected response. What the first one does not set is taken from `option
 /// httpchk`.
-fn http(option: Option<Send>, steps: Vec<HttpStep>) -> Vec<CheckRequest> {
+fn http(option: Option<RequestDraft>, steps: Vec<HttpStep>) -> Vec<CheckRequest> {
     let option = option.unwrap_or_default();
     let mut requests: Vec<CheckRequest> = Vec::new();
     for step in steps {
@@ -116,7 +116,7 @@ fn http(option: Option<Send>, steps: Vec<HttpStep>) -> Vec<CheckRequest> {
     requests
 }
 
-impl Send {
+impl RequestDraft {
     fn or(self, other: Self) -> Self {
         Self {
             method: self.method.or(other.method),
@@ -128,7 +128,7 @@ impl Send {
     }
 }
 
-fn request(send: Send) -> CheckRequest {
+fn request(send: RequestDraft) -> CheckRequest {
     CheckRequest {
         method: send.method.unwrap_or_else(|| "OPTIONS".to_owned()),
         target: send.target.unwrap_or_else(|| "/".to_owned()),

@@ -2,8 +2,8 @@
 
 use std::fmt::{self, Display, Write as _};
 
-use crate::model::Place;
-use crate::rules::Fault;
+use crate::model::Position;
+use crate::rules::WordError;
 
 /// An error, a warning or a notice.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub struct Diagnostic {
     /// The severity.
     pub severity: Severity,
     /// Position; `None` if it concerns no single line.
-    pub place: Option<Place>,
+    pub place: Option<Position>,
     /// Column of the word, in bytes from 1.
     pub column: Option<u32>,
     /// The message.
@@ -47,7 +47,7 @@ impl Diagnostic {
         format!("{label} ({process}) : config : {self}")
     }
 
-    pub(crate) fn at(severity: Severity, place: &Place, line: &str, fault: Fault) -> Self {
+    pub(crate) fn at(severity: Severity, place: &Position, line: &str, fault: WordError) -> Self {
         Self {
             severity,
             place: Some(place.clone()),
@@ -57,7 +57,7 @@ impl Diagnostic {
         }
     }
 
-    pub(crate) fn about(severity: Severity, place: Option<Place>, message: String) -> Self {
+    pub(crate) fn about(severity: Severity, place: Option<Position>, message: String) -> Self {
         Self { severity, place, column: None, message, line: None }
     }
 }
@@ -130,8 +130,8 @@ mod tests {
 
     #[test]
     fn a_report_shows_the_line_and_marks_the_word() {
-        let place = Place { file: "a.cfg".into(), line: 3 };
-        let fault = Fault::new(9, "not so");
+        let place = Position { file: "a.cfg".into(), line: 3 };
+        let fault = WordError::new(9, "not so");
         let diagnostic = Diagnostic::at(Severity::Alert, &place, "\tmode\tä xyz", fault);
         assert_eq!(
             diagnostic.report(7),
@@ -141,10 +141,10 @@ mod tests {
 
     #[test]
     fn any_column_of_any_line_can_be_shown() {
-        let place = Place { file: "a.cfg".into(), line: 1 };
+        let place = Position { file: "a.cfg".into(), line: 1 };
         for line in ["", "ääää", &"ä".repeat(500)] {
             for column in 0..1100 {
-                let fault = Fault::new(column, "");
+                let fault = WordError::new(column, "");
                 assert!(
                     !Diagnostic::at(Severity::Notice, &place, line, fault).to_string().is_empty()
                 );

@@ -10,15 +10,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::checks::CheckDraft;
-use crate::model::{Backend, Frontend, Global, LogTarget, Mode, Options, StatsPage};
+use crate::model::{
+    BackendConfig, FrontendConfig, Global, LogTarget, Mode, ProxyOptions, StatsPage,
+};
+use crate::position::{LineRef, NameReference};
 use crate::rules::condition::Acls;
-use crate::rules::exchange::Slot;
+use crate::rules::exchange::CaptureSlot;
 use crate::rules::format::Standard;
 use crate::rules::http::HttpRule;
 use crate::rules::reply::ErrorPages;
 use crate::rules::tcp::TcpRule;
-use crate::rules::{Condition, Format, Lists, Word};
-use crate::spot::{Reference, Spot};
+use crate::rules::{Condition, FormatString, Lists, Word};
 
 pub(crate) use bind::BindDraft;
 pub(crate) use server::ServerDraft;
@@ -84,26 +86,26 @@ pub(crate) enum Paths {
 /// A proxy or a `defaults` section. Proxies inherit all settings of their `defaults` section that
 /// apply to them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Draft {
-    pub(crate) kind: Kind,
+pub(crate) struct ProxyDraft {
+    pub(crate) kind: ProxySection,
     pub(crate) name: String,
-    pub(crate) spot: Option<Spot>,
+    pub(crate) spot: Option<LineRef>,
     pub(crate) id: Option<u32>,
     pub(crate) mode: Mode,
     pub(crate) disabled: bool,
     pub(crate) description: Option<String>,
-    pub(crate) options: Options,
+    pub(crate) options: ProxyOptions,
     /// Settings of frontends only.
-    pub(crate) frontend: Frontend,
+    pub(crate) frontend: FrontendConfig,
     /// Settings of backends only.
-    pub(crate) backend: Backend,
+    pub(crate) backend: BackendConfig,
     /// Declared ACLs.
     pub(crate) acls: Acls,
     pub(crate) logs: Vec<LogTarget>,
     /// `log global`.
     pub(crate) logs_global: bool,
     pub(crate) log_format: LogFormat,
-    pub(crate) unique_id_format: Option<Arc<Format>>,
+    pub(crate) unique_id_format: Option<Arc<FormatString>>,
     pub(crate) unique_id_header: Option<String>,
     pub(crate) errors: ErrorPages,
     pub(crate) connection_rules: Vec<TcpRule>,
@@ -123,9 +125,9 @@ pub(crate) struct Draft {
     /// `default-server`.
     pub(crate) default_server: ServerDraft,
     pub(crate) check: CheckDraft,
-    pub(crate) default_backend: Option<Reference>,
-    pub(crate) use_backends: Vec<(Choice, Option<Condition>)>,
-    pub(crate) use_servers: Vec<(Reference, Condition)>,
+    pub(crate) default_backend: Option<NameReference>,
+    pub(crate) use_backends: Vec<(BackendChoice, Option<Condition>)>,
+    pub(crate) use_servers: Vec<(NameReference, Condition)>,
     /// `load-server-state-from-file`.
     pub(crate) states: StatesDraft,
     /// `server-state-file-name`, if it is not the backend's name.
@@ -133,14 +135,14 @@ pub(crate) struct Draft {
     /// `dynamic-cookie-key`.
     pub(crate) dynamic_cookie_key: Option<String>,
     /// Capture slots that rules fill and that must be declared, perhaps by another section.
-    pub(crate) named_slots: Vec<(Slot, Spot, u32)>,
+    pub(crate) named_slots: Vec<(CaptureSlot, LineRef, u32)>,
     /// Lines that are ignored without `mode http`.
-    pub(crate) http_only: Vec<(Spot, Word)>,
+    pub(crate) http_only: Vec<(LineRef, Word)>,
 }
 
 /// The kind of section.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ProxySection {
     #[default]
     Defaults,
     Frontend,
@@ -169,19 +171,19 @@ pub(crate) enum LogFormat {
     /// `option tcplog`.
     Tcp,
     /// `option httplog` and `httpslog`, which require mode http.
-    Http(Standard, Spot, Word),
+    Http(Standard, LineRef, Word),
     /// `log-format`.
-    Own(Arc<Format>),
+    Own(Arc<FormatString>),
 }
 
 /// The backend of a `use_backend` line.
 #[derive(Clone, Debug)]
-pub(crate) enum Choice {
-    Named(Reference),
-    Computed(Format),
+pub(crate) enum BackendChoice {
+    Named(NameReference),
+    Computed(FormatString),
 }
 
-impl Kind {
+impl ProxySection {
     /// The keyword of the section.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -203,10 +205,15 @@ impl Kind {
     }
 }
 
-impl Draft {
+impl ProxyDraft {
     /// A new section, with the settings of `defaults`.
-    pub(crate) fn begin(kind: Kind, name: String, spot: Spot, defaults: Option<&Self>) -> Self {
-        let mut draft = defaults.cloned().unwrap_or_else(Self::unsaid);
+    pub(crate) fn begin(
+        kind: ProxySection,
+        name: String,
+        spot: LineRef,
+        defaults: Option<&Self>,
+    ) -> Self {
+        let mut draft = defaults.cloned().unwrap_or_else(Self::with_defaults);
         draft.kind = kind;
         draft.name = name;
         draft.spot = Some(spot);
@@ -218,18 +225,22 @@ impl Draft {
     }
 
     /// The keyword of rules in a `defaults` section that a proxy of this kind cannot have.
-    pub(crate) fn rules_foreign_to(&self, kind: Kind) -> Option<&'static str> {
+    pub(crate) fn disallowed_rules(&self, kind: ProxySection) -> Option<&'static str> {
         let of_http = [&self.request_rules, &self.response_rules, &self.after_response_rules];
         match kind {
-            Kind::Defaults if of_http.iter().any(|rules| !rules.is_empty()) => Some("http-request"),
-            Kind::Defaults if !self.content_rules.is_empty() => Some("tcp-request content"),
-            Kind::Frontend | Kind::Defaults if !self.response_content_rules.is_empty() => {
+            ProxySection::Defaults if of_http.iter().any(|rules| !rules.is_empty()) => {
+                Some("http-request")
+            }
+            ProxySection::Defaults if !self.content_rules.is_empty() => Some("tcp-request content"),
+            ProxySection::Frontend | ProxySection::Defaults
+                if !self.response_content_rules.is_empty() =>
+            {
                 Some("tcp-response content")
             }
-            Kind::Backend | Kind::Defaults if !self.connection_rules.is_empty() => {
+            ProxySection::Backend | ProxySection::Defaults if !self.connection_rules.is_empty() => {
                 Some("tcp-request connection")
             }
-            Kind::Backend | Kind::Defaults if !self.session_rules.is_empty() => {
+            ProxySection::Backend | ProxySection::Defaults if !self.session_rules.is_empty() => {
                 Some("tcp-request session")
             }
             _ => None,
@@ -237,7 +248,7 @@ impl Draft {
     }
 
     /// Default settings.
-    fn unsaid() -> Self {
+    fn with_defaults() -> Self {
         let mut draft = Self::default();
         draft.backend.retries = RETRIES;
         draft

@@ -4,24 +4,24 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::diagnostics::{Diagnostic, Severity};
-use crate::draft::{BindDraft, Choice, Draft, Globals, Kind, LogFormat};
-use crate::following::Leader;
+use crate::draft::{BackendChoice, BindDraft, Globals, LogFormat, ProxyDraft, ProxySection};
 use crate::keywords::{UserlistDraft, state_path, state_source};
 use crate::model::{
-    Algorithm, Backend, BackendId, Bind, Config, Frontend, LogTarget, Mode, Server, ServerId,
-    Target, UseBackend,
+    BackendConfig, BackendId, BackendTarget, BalanceAlgorithm, Bind, Config, FrontendConfig,
+    LogTarget, Mode, ServerConfig, ServerId, UseBackend,
 };
-use crate::rules::exchange::Slot;
+use crate::position::{LineRef, NameReference};
+use crate::rules::exchange::CaptureSlot;
 use crate::rules::format::Standard;
 use crate::rules::http::HttpRule;
-use crate::rules::{Fault, Format};
-use crate::spot::{Reference, Spot};
+use crate::rules::{FormatString, WordError};
 use crate::table;
+use crate::tracking::Leader;
 
 /// Builds the configuration.
 pub(crate) fn config(
     globals: Globals,
-    proxies: Vec<Draft>,
+    proxies: Vec<ProxyDraft>,
     userlists: Vec<UserlistDraft>,
     found: &mut Vec<Diagnostic>,
 ) -> Config {
@@ -31,7 +31,7 @@ pub(crate) fn config(
         finisher.backends.insert(draft.name.clone(), (BackendId(n), draft.mode, draft.kind));
     }
     let ids = numbers(&proxies, globals.model.stats_sockets.is_empty());
-    let leaders = crate::following::leaders(&proxies, finisher.found);
+    let leaders = crate::tracking::leaders(&proxies, finisher.found);
     let mut config = Config::default();
     for (draft, id) in proxies.into_iter().zip(ids) {
         finisher.check(&draft);
@@ -54,7 +54,7 @@ pub(crate) fn config(
 
 /// Proxy numbers: `id`, or the next free number. With runtime sockets, the first number belongs to
 /// them.
-fn numbers(proxies: &[Draft], no_sockets: bool) -> Vec<u32> {
+fn numbers(proxies: &[ProxyDraft], no_sockets: bool) -> Vec<u32> {
     let said: Vec<u32> = proxies.iter().filter_map(|draft| draft.id).collect();
     let first = if no_sockets { 1 } else { 2 };
     let mut free = (first..).filter(|id| !said.contains(id));
@@ -64,27 +64,27 @@ fn numbers(proxies: &[Draft], no_sockets: bool) -> Vec<u32> {
 struct Finisher<'a> {
     globals: &'a Globals,
     /// All proxies with servers, by name.
-    backends: BTreeMap<String, (BackendId, Mode, Kind)>,
+    backends: BTreeMap<String, (BackendId, Mode, ProxySection)>,
     found: &'a mut Vec<Diagnostic>,
 }
 
 impl Finisher<'_> {
-    fn say(&mut self, severity: Severity, spot: &Spot, column: u32, message: String) {
-        let fault = Fault::new(column, message);
+    fn report(&mut self, severity: Severity, spot: &LineRef, column: u32, message: String) {
+        let fault = WordError::new(column, message);
         self.found.push(Diagnostic::at(severity, &spot.place, &spot.text, fault));
     }
 
-    fn warn_section(&mut self, draft: &Draft, message: String) {
+    fn warn_section(&mut self, draft: &ProxyDraft, message: String) {
         if let Some(spot) = &draft.spot {
-            self.say(Severity::Warning, spot, 1, message);
+            self.report(Severity::Warning, spot, 1, message);
         }
     }
 
     /// Reports what HAProxy warns about.
-    fn check(&mut self, draft: &Draft) {
+    fn check(&mut self, draft: &ProxyDraft) {
         let name = &draft.name;
         let kind = draft.kind.name();
-        if draft.kind == Kind::Frontend && draft.binds.is_empty() && !draft.disabled {
+        if draft.kind == ProxySection::Frontend && draft.binds.is_empty() && !draft.disabled {
             self.warn_section(draft, format!("{kind} '{name}' has no 'bind' line"));
         }
         let mut missing = Vec::new();
@@ -144,17 +144,17 @@ impl Finisher<'_> {
             for (spot, word) in &draft.http_only {
                 let message =
                     format!("'{}' is ignored in {kind} '{name}': it requires mode http", word.text);
-                self.say(Severity::Warning, spot, word.column, message);
+                self.report(Severity::Warning, spot, word.column, message);
             }
         }
     }
 
-    fn frontend(&mut self, draft: &Draft, id: u32) -> Frontend {
+    fn frontend(&mut self, draft: &ProxyDraft, id: u32) -> FrontendConfig {
         let mut frontend = draft.frontend.clone();
         frontend.name.clone_from(&draft.name);
         frontend.place = draft.spot.as_ref().map(|spot| spot.place.clone());
         frontend.id = id;
-        frontend.is_listen = draft.kind == Kind::Listen;
+        frontend.is_listen = draft.kind == ProxySection::Listen;
         frontend.disabled = draft.disabled;
         frontend.description.clone_from(&draft.description);
         frontend.mode = draft.mode;
@@ -178,12 +178,17 @@ impl Finisher<'_> {
         frontend
     }
 
-    fn backend(&mut self, mut draft: Draft, id: u32, leaders: &[Option<Leader>]) -> Backend {
+    fn backend(
+        &mut self,
+        mut draft: ProxyDraft,
+        id: u32,
+        leaders: &[Option<Leader>],
+    ) -> BackendConfig {
         let mut backend = std::mem::take(&mut draft.backend);
         backend.name.clone_from(&draft.name);
         backend.place = draft.spot.as_ref().map(|spot| spot.place.clone());
         backend.id = id;
-        backend.is_listen = draft.kind == Kind::Listen;
+        backend.is_listen = draft.kind == ProxySection::Listen;
         backend.disabled = draft.disabled;
         backend.description.clone_from(&draft.description);
         backend.mode = draft.mode;
@@ -191,7 +196,7 @@ impl Finisher<'_> {
         backend.logs = self.logs(&draft);
         backend.errors = Arc::new(draft.errors.clone());
         backend.stats = stats(&draft);
-        if draft.kind == Kind::Backend {
+        if draft.kind == ProxySection::Backend {
             backend.content_rules = std::mem::take(&mut draft.content_rules);
             backend.request_rules = requests(&draft);
             backend.response_rules = std::mem::take(&mut draft.response_rules);
@@ -205,7 +210,7 @@ impl Finisher<'_> {
             cookie.dynamic_key = draft.dynamic_cookie_key.clone();
         }
         if draft.mode == Mode::Tcp && backend.algorithm.needs_http() {
-            backend.algorithm = Algorithm::RoundRobin;
+            backend.algorithm = BalanceAlgorithm::RoundRobin;
         }
         backend.use_servers = self.use_servers(&mut draft);
         let servers = std::mem::take(&mut draft.servers);
@@ -213,14 +218,14 @@ impl Finisher<'_> {
         let mut free = (1..).filter(|id| !said.contains(id));
         let numbered = servers.into_iter().zip(leaders).map(|(server, follows)| {
             let id = server.id.or_else(|| free.next()).unwrap_or(0);
-            Arc::new(Server { id, follows: *follows, ..server.model })
+            Arc::new(ServerConfig { id, follows: *follows, ..server.model })
         });
         backend.servers = numbered.collect();
         backend.check = draft.check.finish();
         backend
     }
 
-    fn logs(&self, draft: &Draft) -> Vec<LogTarget> {
+    fn logs(&self, draft: &ProxyDraft) -> Vec<LogTarget> {
         let global = match draft.logs_global {
             true => &self.globals.model.logs[..],
             false => &[],
@@ -230,25 +235,25 @@ impl Finisher<'_> {
 
     /// Capture slots must be declared. A backend's slots must be declared in every frontend that
     /// uses it.
-    fn check_slots(&mut self, draft: &Draft) {
+    fn check_slots(&mut self, draft: &ProxyDraft) {
         for (slot, spot, column) in &draft.named_slots {
             let (at, declared) = match slot {
-                Slot::Request(at) => (at, draft.frontend.request_captures.len()),
-                Slot::Response(at) => (at, draft.frontend.response_captures.len()),
+                CaptureSlot::Request(at) => (at, draft.frontend.request_captures.len()),
+                CaptureSlot::Response(at) => (at, draft.frontend.response_captures.len()),
             };
             if *at >= declared {
                 let message = format!(
                     "unknown capture slot {at}: {declared} slots are declared, from 0 ('declare \
                      capture')"
                 );
-                self.say(Severity::Alert, spot, *column, message);
+                self.report(Severity::Alert, spot, *column, message);
             }
         }
     }
 
     /// In mode tcp, an HTTP log format is replaced by that of TCP, with a warning.
-    fn log_format(&mut self, draft: &Draft) -> Arc<Format> {
-        let standard = |standard: Standard| Arc::new(Format::from(standard));
+    fn log_format(&mut self, draft: &ProxyDraft) -> Arc<FormatString> {
+        let standard = |standard: Standard| Arc::new(FormatString::from(standard));
         let (format, spot, word) = match &draft.log_format {
             LogFormat::Plain if draft.mode == Mode::Http => return standard(Standard::ConnectHttp),
             LogFormat::Plain => return standard(Standard::ConnectTcp),
@@ -263,17 +268,17 @@ impl Finisher<'_> {
             "'{}' requires mode http, but '{}' has mode tcp: using 'option tcplog'",
             word.text, draft.name
         );
-        self.say(Severity::Warning, spot, word.column, message);
+        self.report(Severity::Warning, spot, word.column, message);
         standard(Standard::Tcp)
     }
 
-    fn use_backends(&mut self, draft: &Draft) -> Vec<UseBackend> {
+    fn use_backends(&mut self, draft: &ProxyDraft) -> Vec<UseBackend> {
         let mut rules = Vec::new();
         for (choice, condition) in &draft.use_backends {
             let target = match choice {
-                Choice::Computed(format) => Some(Target::Named(format.clone())),
-                Choice::Named(reference) => {
-                    self.look_up(draft, reference, "use_backend").map(Target::Backend)
+                BackendChoice::Computed(format) => Some(BackendTarget::Named(format.clone())),
+                BackendChoice::Named(reference) => {
+                    self.look_up(draft, reference, "use_backend").map(BackendTarget::Backend)
                 }
             };
             let condition = condition.clone();
@@ -282,35 +287,40 @@ impl Finisher<'_> {
         rules
     }
 
-    fn default_backend(&mut self, draft: &Draft) -> Option<BackendId> {
+    fn default_backend(&mut self, draft: &ProxyDraft) -> Option<BackendId> {
         let reference = draft.default_backend.as_ref();
         match reference.and_then(|reference| self.look_up(draft, reference, "default_backend")) {
             Some(backend) => Some(backend),
-            None if draft.kind == Kind::Listen => {
+            None if draft.kind == ProxySection::Listen => {
                 self.backends.get(&draft.name).map(|(id, _, _)| *id)
             }
             None => None,
         }
     }
 
-    fn look_up(&mut self, draft: &Draft, reference: &Reference, what: &str) -> Option<BackendId> {
-        let Reference { name, spot } = reference;
+    fn look_up(
+        &mut self,
+        draft: &ProxyDraft,
+        reference: &NameReference,
+        what: &str,
+    ) -> Option<BackendId> {
+        let NameReference { name, spot } = reference;
         let Some(&(id, mode, _)) = self.backends.get(&name.text) else {
             let known = self.backends.keys().map(String::as_str);
             let near = table::nearest(&name.text, known);
             let near = near.map_or(String::new(), |near| format!("; did you mean '{near}'?"));
             let message = format!("unknown backend '{}' in '{what}'{near}", name.text);
-            self.say(Severity::Alert, spot, name.column, message);
+            self.report(Severity::Alert, spot, name.column, message);
             return None;
         };
-        if draft.kind == Kind::Listen && draft.name == name.text {
+        if draft.kind == ProxySection::Listen && draft.name == name.text {
             let message = format!("'{}' refers to itself", name.text);
-            self.say(Severity::Alert, spot, name.column, message);
+            self.report(Severity::Alert, spot, name.column, message);
         }
         if draft.mode == Mode::Http && mode == Mode::Tcp {
             let message =
                 format!("'{}' has mode http, but backend '{}' has mode tcp", draft.name, name.text);
-            self.say(Severity::Alert, spot, name.column, message);
+            self.report(Severity::Alert, spot, name.column, message);
         }
         if draft.mode == Mode::Tcp && mode == Mode::Http && !self.speaks_http(draft) {
             let message = format!(
@@ -318,21 +328,21 @@ impl Finisher<'_> {
                  same mode",
                 draft.name, name.text
             );
-            self.say(Severity::Alert, spot, name.column, message);
+            self.report(Severity::Alert, spot, name.column, message);
         }
         Some(id)
     }
 
     /// True if a frontend in mode tcp still processes HTTP: all its backends are known and have
     /// mode http (HAProxy's manual, `mode`).
-    fn speaks_http(&self, draft: &Draft) -> bool {
-        let of_rule = |choice: &Choice| match choice {
-            Choice::Named(reference) => Some(reference.name.text.clone()),
-            Choice::Computed(_) => None,
+    fn speaks_http(&self, draft: &ProxyDraft) -> bool {
+        let of_rule = |choice: &BackendChoice| match choice {
+            BackendChoice::Named(reference) => Some(reference.name.text.clone()),
+            BackendChoice::Computed(_) => None,
         };
         let ruled = draft.use_backends.iter().map(|(choice, _)| of_rule(choice));
         let usual = draft.default_backend.as_ref().map(|usual| usual.name.text.clone());
-        let own = (draft.kind == Kind::Listen).then(|| draft.name.clone());
+        let own = (draft.kind == ProxySection::Listen).then(|| draft.name.clone());
         let usual = usual.or(own).map(Some);
         ruled.chain(usual).all(|name| {
             let found = name.and_then(|name| self.backends.get(&name));
@@ -340,16 +350,16 @@ impl Finisher<'_> {
         })
     }
 
-    fn use_servers(&mut self, draft: &mut Draft) -> Vec<(ServerId, crate::rules::Condition)> {
+    fn use_servers(&mut self, draft: &mut ProxyDraft) -> Vec<(ServerId, crate::rules::Condition)> {
         let mut rules = Vec::new();
-        for (Reference { name, spot }, condition) in std::mem::take(&mut draft.use_servers) {
+        for (NameReference { name, spot }, condition) in std::mem::take(&mut draft.use_servers) {
             let at = draft.servers.iter().position(|server| server.model.name == name.text);
             match at {
                 Some(at) => rules.push((ServerId(at), condition)),
                 None => {
                     let message =
                         format!("unknown server '{}' in backend '{}'", name.text, draft.name);
-                    self.say(Severity::Alert, &spot, name.column, message);
+                    self.report(Severity::Alert, &spot, name.column, message);
                 }
             }
         }
@@ -388,11 +398,11 @@ fn binds(drafts: &[BindDraft]) -> Vec<Bind> {
 }
 
 /// Request rules, followed by `redirect` lines.
-fn requests(draft: &Draft) -> Vec<HttpRule> {
+fn requests(draft: &ProxyDraft) -> Vec<HttpRule> {
     draft.request_rules.iter().chain(&draft.redirects).cloned().collect()
 }
 
-fn stats(draft: &Draft) -> Option<Arc<crate::model::StatsPage>> {
+fn stats(draft: &ProxyDraft) -> Option<Arc<crate::model::StatsPage>> {
     if draft.mode == Mode::Tcp {
         return None;
     }

@@ -42,23 +42,24 @@ mod compile;
 mod draft;
 mod environment;
 mod finish;
-mod following;
 mod keywords;
 mod line;
 mod names;
 mod options;
 mod parameters;
-mod spot;
+mod position;
 mod table;
 mod text;
+mod tracking;
 mod values;
 
 pub use diagnostics::{Diagnostic, Diagnostics, Severity};
 pub use environment::Environment;
-pub use load::{Loaded, Source, load};
+pub use load::{ConfigSource, Loaded, load};
 pub use machine::{Machine, ThisMachine};
 pub use model::{
-    Backend, BackendId, Bind, Config, Frontend, Global, Mode, Place, Server, ServerId,
+    BackendConfig, BackendId, Bind, Config, FrontendConfig, Global, Mode, Position, ServerConfig,
+    ServerId,
 };
-pub use options::{Leniency, Options};
+pub use options::{ConfigLeniency, Options};
 pub use page::keywords_page;

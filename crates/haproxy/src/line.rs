@@ -6,21 +6,21 @@ use crate::diagnostics::Severity;
 use crate::draft::{Globals, Paths};
 use crate::environment::Environment;
 use crate::machine::Machine;
+use crate::position::{KeywordPrefix, LineRef};
 use crate::rules::subject::Fact;
-use crate::rules::{Fault, Word, Words};
-use crate::spot::{Said, Spot};
+use crate::rules::{Word, WordCursor, WordError};
 
 /// The words after the keyword, and their context.
 #[derive(Debug)]
-pub(crate) struct Line<'a> {
+pub(crate) struct KeywordLine<'a> {
     /// The words not yet parsed.
-    pub(crate) words: Words<'a>,
+    pub(crate) words: WordCursor<'a>,
     /// The keyword, as in its table.
     pub(crate) keyword: &'static str,
     /// `no` or `default` before the keyword.
-    pub(crate) said: Said,
+    pub(crate) said: KeywordPrefix,
     /// Position of the line.
-    pub(crate) spot: &'a Spot,
+    pub(crate) spot: &'a LineRef,
     /// Global settings so far.
     pub(crate) globals: &'a Globals,
     /// The environment variables at this line.
@@ -33,22 +33,22 @@ pub(crate) struct Line<'a> {
     /// end.
     pub(crate) facts: Vec<(u32, Fact)>,
     /// Diagnostics in addition to the error that ends the line.
-    pub(crate) found: Vec<(Severity, Fault)>,
+    pub(crate) found: Vec<(Severity, WordError)>,
 }
 
-impl Line<'_> {
+impl KeywordLine<'_> {
     /// Adds a warning.
     pub(crate) fn warn(&mut self, column: u32, message: impl Into<String>) {
-        self.found.push((Severity::Warning, Fault::new(column, message)));
+        self.found.push((Severity::Warning, WordError::new(column, message)));
     }
 
     /// Adds an error, and parsing of the line continues.
-    pub(crate) fn complain(&mut self, fault: Fault) {
+    pub(crate) fn report_error(&mut self, fault: WordError) {
         self.found.push((Severity::Alert, fault));
     }
 
     /// The next word; an error if there is none.
-    pub(crate) fn word(&mut self, what: &str) -> Result<Word, Fault> {
+    pub(crate) fn word(&mut self, what: &str) -> Result<Word, WordError> {
         self.words.expect(what).cloned()
     }
 
@@ -64,7 +64,11 @@ impl Line<'_> {
     }
 
     /// The path of a file; relative paths are in `base`.
-    pub(crate) fn path(&mut self, what: &str, base: Option<&PathBuf>) -> Result<PathBuf, Fault> {
+    pub(crate) fn path(
+        &mut self,
+        what: &str,
+        base: Option<&PathBuf>,
+    ) -> Result<PathBuf, WordError> {
         let word = self.word(what)?;
         let path = match base {
             Some(base) => base.join(&word.text),
@@ -74,8 +78,8 @@ impl Line<'_> {
     }
 
     /// A word with unquoted variables replaced.
-    pub(crate) fn expanded(&self, word: &Word) -> Result<String, Fault> {
+    pub(crate) fn expanded(&self, word: &Word) -> Result<String, WordError> {
         crate::text::expand(&word.text, &|name| self.environment.value(name))
-            .map_err(|message| Fault::new(word.column, message))
+            .map_err(|message| WordError::new(word.column, message))
     }
 }

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use crate::diagnostics::{Diagnostic, Diagnostics, Severity};
 use crate::environment::Environment;
 use crate::machine::Machine;
-use crate::model::{Config, Place};
+use crate::model::{Config, Position};
 use crate::options::Options;
-use crate::read::Reader;
+use crate::read::ConfigReader;
 
 /// A configuration source. All sources are parsed as one configuration.
 #[derive(Clone, Debug)]
-pub enum Source {
+pub enum ConfigSource {
     /// A file, or a directory: its files that end in `.cfg`, except hidden ones, are read in
     /// alphabetical order.
     Path(PathBuf),
@@ -24,7 +24,7 @@ pub enum Source {
     },
 }
 
-impl Source {
+impl ConfigSource {
     /// A text with the given name in messages.
     pub fn text(name: &str, text: &str) -> Self {
         Self::Text { name: name.to_owned(), text: text.to_owned() }
@@ -45,7 +45,7 @@ pub struct Loaded {
 /// # Errors
 /// All errors and warnings, in the order of the text.
 pub fn load(
-    sources: &[Source],
+    sources: &[ConfigSource],
     environment: &Environment,
     machine: &dyn Machine,
     options: &Options,
@@ -54,15 +54,15 @@ pub fn load(
     let mut found = Vec::new();
     for source in sources {
         match source {
-            Source::Text { name, text } => texts.push((name.clone(), text.clone())),
-            Source::Path(path) => {
+            ConfigSource::Text { name, text } => texts.push((name.clone(), text.clone())),
+            ConfigSource::Path(path) => {
                 if let Err(diagnostic) = gather(path, machine, &mut texts) {
                     found.push(diagnostic);
                 }
             }
         }
     }
-    let mut reader = Reader::new(environment, machine, *options, &texts);
+    let mut reader = ConfigReader::new(environment, machine, *options, &texts);
     reader.found = found;
     for (name, text) in &texts {
         if !reader.file(name, text) {
@@ -84,7 +84,7 @@ fn gather(
     texts: &mut Vec<(String, String)>,
 ) -> Result<(), Diagnostic> {
     let wrong = |path: &Path, error: std::io::Error| {
-        let place = Place { file: path.display().to_string().into(), line: 0 };
+        let place = Position { file: path.display().to_string().into(), line: 0 };
         let message = format!("cannot read: {error}");
         Diagnostic::about(Severity::Alert, Some(place), message)
     };

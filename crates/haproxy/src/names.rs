@@ -3,19 +3,19 @@
 
 use crate::diagnostics::{Diagnostic, Severity};
 use crate::model::Config;
-use crate::rules::Fault;
+use crate::position::LineRef;
+use crate::rules::WordError;
 use crate::rules::subject::Fact;
-use crate::spot::Spot;
 
 /// Reports each unknown name once.
-pub(crate) fn check(config: &Config, facts: &[(Spot, u32, Fact)], found: &mut Vec<Diagnostic>) {
-    let mut told: Vec<&Fact> = Vec::new();
+pub(crate) fn check(config: &Config, facts: &[(LineRef, u32, Fact)], found: &mut Vec<Diagnostic>) {
+    let mut reported: Vec<&Fact> = Vec::new();
     for (spot, column, fact) in facts {
-        let Some(message) = missing(config, fact).filter(|_| !told.contains(&fact)) else {
+        let Some(message) = missing(config, fact).filter(|_| !reported.contains(&fact)) else {
             continue;
         };
-        told.push(fact);
-        let fault = Fault::new(*column, message);
+        reported.push(fact);
+        let fault = WordError::new(*column, message);
         found.push(Diagnostic::at(Severity::Alert, &spot.place, &spot.text, fault));
     }
 }
@@ -57,6 +57,6 @@ fn missing(config: &Config, fact: &Fact) -> Option<String> {
     }
 }
 
-fn backend_has(backend: &crate::model::Backend, name: &str, server: &str) -> bool {
+fn backend_has(backend: &crate::model::BackendConfig, name: &str, server: &str) -> bool {
     *backend.name == *name && backend.servers.iter().any(|other| *other.name == *server)
 }

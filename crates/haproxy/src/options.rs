@@ -4,12 +4,12 @@
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     /// Errors that are reduced to warnings.
-    pub lenient: Leniency,
+    pub lenient: ConfigLeniency,
 }
 
 /// Kinds of errors that are reduced to warnings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Leniency {
+pub struct ConfigLeniency {
     /// Unknown or unsupported keywords: the line is skipped. In `bind` and `server` lines, only the
     /// word is skipped.
     pub keywords: bool,
@@ -19,7 +19,7 @@ pub struct Leniency {
     pub names: bool,
 }
 
-impl Leniency {
+impl ConfigLeniency {
     /// Parses a comma-separated list of `keywords`, `sections`, `names`, or `all`.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::draft::Draft;
+use crate::draft::ProxyDraft;
 use crate::keywords;
 use crate::parameters::{bind, server};
 use crate::read::SECTIONS_UNSUPPORTED;
@@ -60,7 +60,7 @@ fn code<T>(keyword: &Keyword<T>) -> String {
     format!("`{}`", text.trim_end())
 }
 
-fn proxy_line(page: &mut String, keyword: &Keyword<Draft>) {
+fn proxy_line(page: &mut String, keyword: &Keyword<ProxyDraft>) {
     let has = |sections| keyword.sections & sections != 0;
     let mark = |is_there| if is_there { "yes" } else { "" };
     let defaults = if has(table::NAMED) { "named" } else { mark(has(table::DEFAULTS)) };

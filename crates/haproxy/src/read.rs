@@ -4,35 +4,35 @@
 use std::sync::Arc;
 
 use crate::diagnostics::{Diagnostic, Severity};
-use crate::draft::{Draft, Globals, Kind};
+use crate::draft::{Globals, ProxyDraft, ProxySection};
 use crate::environment::Environment;
 use crate::keywords::{self, UserlistDraft, accepted, read_accepted};
-use crate::line::Line;
+use crate::line::KeywordLine;
 use crate::machine::{Machine, host_name};
-use crate::model::{Config, Place};
+use crate::model::{Config, Position};
 use crate::options::Options;
+use crate::position::{KeywordPrefix, LineRef};
 use crate::rules::reply::ErrorPages;
 use crate::rules::subject::{Fact, LogField};
-use crate::rules::{Fault, Word, Words};
-use crate::spot::{Said, Spot};
+use crate::rules::{Word, WordCursor, WordError};
 use crate::table::{self, Keyword, Sections, Unsupported};
 use crate::text::{self, blocks};
 
 /// Parses lines in order.
-pub(crate) struct Reader<'a> {
+pub(crate) struct ConfigReader<'a> {
     machine: &'a dyn Machine,
     options: Options,
     environment: Environment,
     /// All diagnostics, in order.
     pub(crate) found: Vec<Diagnostic>,
     globals: Globals,
-    defaults: Vec<Draft>,
-    proxies: Vec<Draft>,
+    defaults: Vec<ProxyDraft>,
+    proxies: Vec<ProxyDraft>,
     userlists: Vec<UserlistDraft>,
     /// State of the proxy that conditions refer to, with positions.
-    facts: Vec<(Spot, u32, Fact)>,
+    facts: Vec<(LineRef, u32, Fact)>,
     /// A line may need the connection's destination address.
-    asks_destination: bool,
+    needs_destination: bool,
     section: Section,
 }
 
@@ -53,7 +53,7 @@ enum Section {
     Skipped,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ConfigReader<'a> {
     /// A reader of the given texts.
     pub(crate) fn new(
         environment: &Environment,
@@ -76,7 +76,7 @@ impl<'a> Reader<'a> {
             proxies: Vec::new(),
             userlists: Vec::new(),
             facts: Vec::new(),
-            asks_destination: false,
+            needs_destination: false,
             section: Section::Outside,
         }
     }
@@ -84,20 +84,20 @@ impl<'a> Reader<'a> {
     /// Parses all lines of a file; false if parsing cannot continue.
     pub(crate) fn file(&mut self, name: &str, text: &str) -> bool {
         let file: Arc<str> = name.into();
-        let mut blocks = blocks::Blocks::default();
+        let mut blocks = blocks::ConditionalBlocks::default();
         let lines = text.split_inclusive('\n');
         for (number, line) in (1..).zip(lines) {
             let is_whole = line.ends_with('\n') || line.trim().is_empty();
             let line = line.strip_suffix('\n').unwrap_or(line);
-            let place = Place { file: Arc::clone(&file), line: number };
-            let spot = Spot { place, text: line.into() };
+            let place = Position { file: Arc::clone(&file), line: number };
+            let spot = LineRef { place, text: line.into() };
             if !is_whole {
                 let message = "missing LF on the last line: the file may be truncated";
-                self.fault(&spot, Fault::new(end_of(line), message));
+                self.fault(&spot, WordError::new(end_of(line), message));
             }
             if line.contains('\0') {
                 let message = "unexpected NUL byte: the file is not text or is damaged";
-                self.fault(&spot, Fault::new(1, message));
+                self.fault(&spot, WordError::new(1, message));
                 return false;
             }
             if !self.line(&spot, &mut blocks) {
@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
             }
         }
         if let Some(line) = blocks.left_open() {
-            let place = Place { file, line };
+            let place = Position { file, line };
             let message = "missing '.endif' for this '.if'".to_owned();
             self.found.push(Diagnostic::about(Severity::Alert, Some(place), message));
         }
@@ -117,7 +117,7 @@ impl<'a> Reader<'a> {
         let is_wrong = self.found.iter().any(|found| found.severity == Severity::Alert);
         let mut config =
             crate::finish::config(self.globals, self.proxies, self.userlists, &mut self.found);
-        config.asks_destination = self.asks_destination;
+        config.needs_destination = self.needs_destination;
         if !is_wrong {
             // A missing name may belong to a section rejected above.
             crate::names::check(&config, &self.facts, &mut self.found);
@@ -129,7 +129,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Parses a line; false if parsing cannot continue.
-    fn line(&mut self, spot: &Spot, blocks: &mut blocks::Blocks) -> bool {
+    fn line(&mut self, spot: &LineRef, blocks: &mut blocks::ConditionalBlocks) -> bool {
         let first = spot.text.split_whitespace().next().unwrap_or("");
         let is_turn = blocks::WORDS.contains(&first);
         let words = match text::split(&spot.text, &|name| self.variable(name, spot)) {
@@ -145,7 +145,7 @@ impl<'a> Reader<'a> {
             let condition = condition.join(" ");
             if let Err(message) = blocks.turn(first, &condition, spot.place.line, &defined) {
                 let column = words.first().map_or(1, |word| word.column);
-                self.fault(spot, Fault::new(column, message));
+                self.fault(spot, WordError::new(column, message));
                 return false;
             }
             return true;
@@ -164,7 +164,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The value of a variable; some depend on the position.
-    fn variable(&self, name: &str, spot: &Spot) -> Option<String> {
+    fn variable(&self, name: &str, spot: &LineRef) -> Option<String> {
         match name {
             ".FILE" => Some(spot.place.file.to_string()),
             ".LINE" => Some(spot.place.line.to_string()),
@@ -174,7 +174,7 @@ impl<'a> Reader<'a> {
     }
 
     fn section_name(&self) -> String {
-        let last = |drafts: &[Draft]| {
+        let last = |drafts: &[ProxyDraft]| {
             drafts.last().map_or_else(String::new, |draft| match draft.name.is_empty() {
                 true => draft.kind.name().to_owned(),
                 false => draft.name.clone(),
@@ -193,7 +193,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `.notice`, `.warning`, `.alert`, `.diag`.
-    fn message(&mut self, spot: &Spot, words: &[Word]) -> bool {
+    fn message(&mut self, spot: &LineRef, words: &[Word]) -> bool {
         let severity = match &*words[0].text {
             ".notice" => Some(Severity::Notice),
             ".warning" => Some(Severity::Warning),
@@ -203,24 +203,24 @@ impl<'a> Reader<'a> {
                 let known = blocks::WORDS.iter().chain(&MESSAGES).copied();
                 let near = table::nearest(other, known).unwrap_or(".if");
                 let message = format!("unknown directive '{other}'; did you mean '{near}'?");
-                self.fault(spot, Fault::new(words[0].column, message));
+                self.fault(spot, WordError::new(words[0].column, message));
                 return true;
             }
         };
         if let Some(extra) = words.get(2) {
             let message = "a message with spaces must be quoted";
-            self.fault(spot, Fault::new(extra.column, message));
+            self.fault(spot, WordError::new(extra.column, message));
             return true;
         }
         let text = words.get(1).map_or(String::new(), |word| word.text.clone());
         if let Some(severity) = severity {
-            let fault = Fault::new(words[0].column, text);
+            let fault = WordError::new(words[0].column, text);
             self.found.push(Diagnostic::at(severity, &spot.place, &spot.text, fault));
         }
         severity != Some(Severity::Alert)
     }
 
-    fn statement(&mut self, spot: &Spot, words: &[Word]) -> Result<(), Fault> {
+    fn statement(&mut self, spot: &LineRef, words: &[Word]) -> Result<(), WordError> {
         if self.begins_section(spot, words)? {
             return Ok(());
         }
@@ -235,7 +235,7 @@ impl<'a> Reader<'a> {
                     word.text,
                     near.unwrap_or_default()
                 );
-                Err(Fault::new(word.column, message))
+                Err(WordError::new(word.column, message))
             }
             Section::Global => {
                 let visible = self.globals.visible();
@@ -288,9 +288,9 @@ impl<'a> Reader<'a> {
     fn read_global(
         &mut self,
         globals: &mut Globals,
-        spot: &Spot,
+        spot: &LineRef,
         words: &[Word],
-    ) -> Result<(), Fault> {
+    ) -> Result<(), WordError> {
         let (said, words) = prefix(words);
         let tables = keywords::GLOBAL;
         let Some((row, len)) = table::find(tables, words) else {
@@ -300,7 +300,12 @@ impl<'a> Reader<'a> {
         self.run(row.read, globals, row.name, said, spot, &words[len..])
     }
 
-    fn read_proxy(&mut self, draft: &mut Draft, spot: &Spot, words: &[Word]) -> Result<(), Fault> {
+    fn read_proxy(
+        &mut self,
+        draft: &mut ProxyDraft,
+        spot: &LineRef,
+        words: &[Word],
+    ) -> Result<(), WordError> {
         let (said, words) = prefix(words);
         let tables = keywords::PROXY;
         let Some((row, len)) = table::find(tables, words) else {
@@ -318,7 +323,7 @@ impl<'a> Reader<'a> {
             let mut nowhere = draft.clone();
             return self.run(row.read, &mut nowhere, row.name, said, spot, &words[len..]);
         }
-        if row.sections & table::HTTP != 0 && draft.kind != Kind::Defaults && said.is_on() {
+        if row.sections & table::HTTP != 0 && draft.kind != ProxySection::Defaults && said.is_on() {
             draft.http_only.push((spot.clone(), words[0].clone()));
         }
         self.run(row.read, draft, row.name, said, spot, &words[len..])
@@ -329,12 +334,12 @@ impl<'a> Reader<'a> {
         draft: &mut T,
         rows: &'static [Keyword<T>],
         section: &str,
-        spot: &Spot,
+        spot: &LineRef,
         words: &[Word],
-    ) -> Result<(), Fault> {
+    ) -> Result<(), WordError> {
         match table::find(&[rows], words) {
             Some((row, len)) => {
-                self.run(row.read, draft, row.name, Said::Plain, spot, &words[len..])
+                self.run(row.read, draft, row.name, KeywordPrefix::Plain, spot, &words[len..])
             }
             None => self.unknown(&[rows], section, &[], spot, words),
         }
@@ -343,24 +348,24 @@ impl<'a> Reader<'a> {
     /// Whether a keyword applies to this section.
     fn belongs(
         &mut self,
-        row: &Keyword<Draft>,
-        draft: &Draft,
-        spot: &Spot,
+        row: &Keyword<ProxyDraft>,
+        draft: &ProxyDraft,
+        spot: &LineRef,
         words: &[Word],
-    ) -> Result<bool, Fault> {
+    ) -> Result<bool, WordError> {
         let has = |sections: Sections| row.sections & sections != 0;
         let column = words[0].column;
         let name = row.name;
         match draft.kind {
-            Kind::Defaults if has(table::NAMED) && draft.name.is_empty() => {
+            ProxySection::Defaults if has(table::NAMED) && draft.name.is_empty() => {
                 let message =
                     format!("'{name}' is not allowed in a 'defaults' section without a name");
-                Err(Fault::new(column, message))
+                Err(WordError::new(column, message))
             }
-            Kind::Defaults if has(table::NAMED | table::DEFAULTS) => Ok(true),
-            Kind::Defaults => {
+            ProxySection::Defaults if has(table::NAMED | table::DEFAULTS) => Ok(true),
+            ProxySection::Defaults => {
                 let message = format!("'{name}' is not allowed in a 'defaults' section");
-                Err(Fault::new(column, message))
+                Err(WordError::new(column, message))
             }
             kind if kind.is_front() && has(table::FRONTEND) => Ok(true),
             kind if kind.is_back() && has(table::BACKEND) => Ok(true),
@@ -369,9 +374,9 @@ impl<'a> Reader<'a> {
                 let message =
                     format!("'{name}' requires {lacks}, which a {} does not have", kind.name());
                 if has(table::STRICT) {
-                    return Err(Fault::new(column, message));
+                    return Err(WordError::new(column, message));
                 }
-                let fault = Fault::new(column, format!("{message}: ignored"));
+                let fault = WordError::new(column, format!("{message}: ignored"));
                 self.found.push(Diagnostic::at(Severity::Warning, &spot.place, &spot.text, fault));
                 Ok(false)
             }
@@ -384,12 +389,12 @@ impl<'a> Reader<'a> {
         read: table::Read<T>,
         draft: &mut T,
         keyword: &'static str,
-        said: Said,
-        spot: &Spot,
+        said: KeywordPrefix,
+        spot: &LineRef,
         words: &[Word],
-    ) -> Result<(), Fault> {
-        let mut line = Line {
-            words: Words::new(words, end_of(&spot.text)),
+    ) -> Result<(), WordError> {
+        let mut line = KeywordLine {
+            words: WordCursor::new(words, end_of(&spot.text)),
             keyword,
             said,
             spot,
@@ -401,7 +406,7 @@ impl<'a> Reader<'a> {
             found: Vec::new(),
         };
         let read = read(draft, &mut line).and_then(|()| line.words.end());
-        self.asks_destination |= asks_destination(words, &line.facts);
+        self.needs_destination |= needs_destination(words, &line.facts);
         let facts = line.facts.into_iter();
         self.facts.extend(facts.map(|(column, fact)| (spot.clone(), column, fact)));
         for (severity, fault) in line.found {
@@ -415,9 +420,9 @@ impl<'a> Reader<'a> {
         tables: &[&'static [Keyword<T>]],
         section: &str,
         unsupported: &'static [Unsupported],
-        spot: &Spot,
+        spot: &LineRef,
         words: &[Word],
-    ) -> Result<(), Fault> {
+    ) -> Result<(), WordError> {
         if let Some(read) = read_accepted(section, words, end_of(&spot.text)) {
             return read;
         }
@@ -431,12 +436,12 @@ impl<'a> Reader<'a> {
         Err(table::unknown(words, &what, known, unsupported))
     }
 
-    fn fault(&mut self, spot: &Spot, fault: Fault) {
+    fn fault(&mut self, spot: &LineRef, fault: WordError) {
         self.entry(Severity::Alert, spot, fault);
     }
 
     /// Adds a diagnostic; errors covered by the leniency become warnings.
-    fn entry(&mut self, severity: Severity, spot: &Spot, fault: Fault) {
+    fn entry(&mut self, severity: Severity, spot: &LineRef, fault: WordError) {
         let severity = match fault.unknown && self.options.lenient.keywords {
             true => severity.min(Severity::Warning),
             false => severity,
@@ -446,9 +451,9 @@ impl<'a> Reader<'a> {
 }
 
 /// Section headers.
-impl Reader<'_> {
+impl ConfigReader<'_> {
     /// True if the line starts a section.
-    fn begins_section(&mut self, spot: &Spot, words: &[Word]) -> Result<bool, Fault> {
+    fn begins_section(&mut self, spot: &LineRef, words: &[Word]) -> Result<bool, WordError> {
         let word = &words[0];
         let kind = match &*word.text {
             "global" => {
@@ -457,10 +462,10 @@ impl Reader<'_> {
             }
             "userlist" => return self.begin_userlist(words).map(|()| true),
             "http-errors" => return self.begin_errors(words).map(|()| true),
-            "defaults" => Kind::Defaults,
-            "frontend" => Kind::Frontend,
-            "backend" => Kind::Backend,
-            "listen" => Kind::Listen,
+            "defaults" => ProxySection::Defaults,
+            "frontend" => ProxySection::Frontend,
+            "backend" => ProxySection::Backend,
+            "listen" => ProxySection::Listen,
             name if SECTIONS_UNSUPPORTED.iter().any(|(other, _)| *other == name) => {
                 // `program` and so on are only section names at the start of a line.
                 self.section = Section::Skipped;
@@ -473,7 +478,7 @@ impl Reader<'_> {
         self.begin_proxy(kind, spot, words).map(|()| true)
     }
 
-    fn unsupported_section(&mut self, spot: &Spot, word: &Word) {
+    fn unsupported_section(&mut self, spot: &LineRef, word: &Word) {
         let found = SECTIONS_UNSUPPORTED.iter().find(|(name, _)| *name == word.text);
         let why = found.map_or("", |(_, why)| *why);
         let message = format!("sections '{}' are not supported: {why}", word.text);
@@ -483,17 +488,24 @@ impl Reader<'_> {
             true => Severity::Warning,
             false => Severity::Alert,
         };
-        let fault = Fault::new(word.column, message);
+        let fault = WordError::new(word.column, message);
         self.found.push(Diagnostic::at(severity, &spot.place, &spot.text, fault));
     }
 
-    fn begin_proxy(&mut self, kind: Kind, spot: &Spot, words: &[Word]) -> Result<(), Fault> {
-        let mut left = Words::new(&words[1..], end_of(&spot.text));
+    fn begin_proxy(
+        &mut self,
+        kind: ProxySection,
+        spot: &LineRef,
+        words: &[Word],
+    ) -> Result<(), WordError> {
+        let mut left = WordCursor::new(&words[1..], end_of(&spot.text));
         let is_named = left.peek().is_some_and(|word| word.text != "from");
         let name = match (kind, is_named) {
             (_, true) => left.expect("a name")?.clone(),
-            (Kind::Defaults, false) => Word { text: String::new(), column: words[0].column },
-            (_, false) => return Err(Fault::new(left.column(), "missing section name")),
+            (ProxySection::Defaults, false) => {
+                Word { text: String::new(), column: words[0].column }
+            }
+            (_, false) => return Err(WordError::new(left.column(), "missing section name")),
         };
         check_name(&name)?;
         let from = match left.take("from") {
@@ -502,29 +514,29 @@ impl Reader<'_> {
         };
         if let Some(extra) = left.peek() {
             let message = match kind {
-                Kind::Listen | Kind::Frontend => {
+                ProxySection::Listen | ProxySection::Frontend => {
                     "obsolete syntax: put the address in a 'bind' line"
                 }
                 _ => "unexpected argument",
             };
-            return Err(Fault::new(extra.column, message));
+            return Err(WordError::new(extra.column, message));
         }
         self.check_unique(kind, &name)?;
         let base = match (kind, from) {
             (_, Some(at)) => self.defaults.get(at),
-            (Kind::Defaults, None) => None,
+            (ProxySection::Defaults, None) => None,
             (_, None) => self.defaults.last(),
         };
-        if let Some(rules) = base.and_then(|base| base.rules_foreign_to(kind)) {
+        if let Some(rules) = base.and_then(|base| base.disallowed_rules(kind)) {
             let message = format!(
                 "the 'defaults' section of this {} has '{rules}' rules, which are not allowed here",
                 kind.name()
             );
-            return Err(Fault::new(words[0].column, message));
+            return Err(WordError::new(words[0].column, message));
         }
-        let draft = Draft::begin(kind, name.text, spot.clone(), base);
+        let draft = ProxyDraft::begin(kind, name.text, spot.clone(), base);
         self.section = match kind {
-            Kind::Defaults => {
+            ProxySection::Defaults => {
                 self.defaults.push(draft);
                 Section::Defaults
             }
@@ -536,23 +548,24 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn defaults_named(&self, name: &Word) -> Result<usize, Fault> {
+    fn defaults_named(&self, name: &Word) -> Result<usize, WordError> {
         let found = self.defaults.iter().rposition(|draft| draft.name == name.text);
         found.ok_or_else(|| {
             let known = self.defaults.iter().map(|draft| &*draft.name);
             let near = table::nearest(&name.text, known.filter(|name| !name.is_empty()));
             let near = near.map_or(String::new(), |near| format!("; did you mean '{near}'?"));
             let message = format!("unknown 'defaults' section '{}'{near}", name.text);
-            Fault::new(name.column, message)
+            WordError::new(name.column, message)
         })
     }
 
     /// Two frontends or two backends cannot have the same name.
-    fn check_unique(&self, kind: Kind, name: &Word) -> Result<(), Fault> {
-        let overlaps =
-            |other: &Kind| kind.is_front() && other.is_front() || kind.is_back() && other.is_back();
+    fn check_unique(&self, kind: ProxySection, name: &Word) -> Result<(), WordError> {
+        let overlaps = |other: &ProxySection| {
+            kind.is_front() && other.is_front() || kind.is_back() && other.is_back()
+        };
         let drafts = match kind {
-            Kind::Defaults => return Ok(()),
+            ProxySection::Defaults => return Ok(()),
             _ => &self.proxies,
         };
         let other = drafts.iter().find(|draft| draft.name == name.text && overlaps(&draft.kind));
@@ -563,27 +576,27 @@ impl Reader<'_> {
             name.text,
             other.kind.name()
         );
-        Err(Fault::new(name.column, message))
+        Err(WordError::new(name.column, message))
     }
 
-    fn begin_userlist(&mut self, words: &[Word]) -> Result<(), Fault> {
+    fn begin_userlist(&mut self, words: &[Word]) -> Result<(), WordError> {
         self.section = Section::Skipped;
         let name = only_name(words)?;
         if self.userlists.iter().any(|list| list.name == name.text) {
             let message = format!("userlist '{}' is already defined", name.text);
-            return Err(Fault::new(name.column, message));
+            return Err(WordError::new(name.column, message));
         }
         self.userlists.push(UserlistDraft::begin(name.text.clone()));
         self.section = Section::Userlist;
         Ok(())
     }
 
-    fn begin_errors(&mut self, words: &[Word]) -> Result<(), Fault> {
+    fn begin_errors(&mut self, words: &[Word]) -> Result<(), WordError> {
         self.section = Section::Skipped;
         let name = only_name(words)?;
         if self.globals.error_groups.contains_key(&name.text) {
             let message = format!("http-errors section '{}' is already defined", name.text);
-            return Err(Fault::new(name.column, message));
+            return Err(WordError::new(name.column, message));
         }
         self.globals.error_groups.insert(name.text.clone(), ErrorPages::default());
         self.section = Section::Errors(name.text.clone());
@@ -591,46 +604,55 @@ impl Reader<'_> {
     }
 }
 
-impl std::fmt::Debug for Reader<'_> {
+impl std::fmt::Debug for ConfigReader<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Reader").field("section", &self.section_name()).finish_non_exhaustive()
+        f.debug_struct("ConfigReader")
+            .field("section", &self.section_name())
+            .finish_non_exhaustive()
     }
 }
 
 /// `no` or `default` before a keyword.
-fn prefix(words: &[Word]) -> (Said, &[Word]) {
+fn prefix(words: &[Word]) -> (KeywordPrefix, &[Word]) {
     match words {
-        [first, rest @ ..] if first.text == "no" && !rest.is_empty() => (Said::No, rest),
-        [first, rest @ ..] if first.text == "default" && !rest.is_empty() => (Said::Default, rest),
-        _ => (Said::Plain, words),
+        [first, rest @ ..] if first.text == "no" && !rest.is_empty() => (KeywordPrefix::No, rest),
+        [first, rest @ ..] if first.text == "default" && !rest.is_empty() => {
+            (KeywordPrefix::Default, rest)
+        }
+        _ => (KeywordPrefix::Plain, words),
     }
 }
 
-fn may_be_negated(said: Said, name: &str, sections: Sections, words: &[Word]) -> Result<(), Fault> {
-    if said == Said::Plain || sections & table::NO != 0 {
+fn may_be_negated(
+    said: KeywordPrefix,
+    name: &str,
+    sections: Sections,
+    words: &[Word],
+) -> Result<(), WordError> {
+    if said == KeywordPrefix::Plain || sections & table::NO != 0 {
         return Ok(());
     }
     let message = format!("'{name}' does not support 'no' or 'default'");
-    Err(Fault::new(words[0].column, message))
+    Err(WordError::new(words[0].column, message))
 }
 
 /// The name of a section without further words.
-fn only_name(words: &[Word]) -> Result<&Word, Fault> {
+fn only_name(words: &[Word]) -> Result<&Word, WordError> {
     let name = words.get(1).ok_or_else(|| {
         let end = words[0].column.saturating_add(u32::try_from(words[0].text.len()).unwrap_or(0));
-        Fault::new(end, format!("missing name of this '{}' section", words[0].text))
+        WordError::new(end, format!("missing name of this '{}' section", words[0].text))
     })?;
     check_name(name)?;
     expect_end(&words[2..])?;
     Ok(name)
 }
 
-fn expect_end(words: &[Word]) -> Result<(), Fault> {
-    Words::new(words, 1).end()
+fn expect_end(words: &[Word]) -> Result<(), WordError> {
+    WordCursor::new(words, 1).end()
 }
 
 /// Letters, digits, `-`, `_`, `.` and `:`.
-fn check_name(name: &Word) -> Result<(), Fault> {
+fn check_name(name: &Word) -> Result<(), WordError> {
     let is_known = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
     match name.text.chars().find(|&c| !is_known(c)) {
         None => Ok(()),
@@ -639,7 +661,7 @@ fn check_name(name: &Word) -> Result<(), Fault> {
                 "character '{c}' is not allowed in a name, only letters, digits, '-', '_', '.' \
                  and ':'"
             );
-            Err(Fault::new(name.column, message))
+            Err(WordError::new(name.column, message))
         }
     }
 }
@@ -672,7 +694,7 @@ const MESSAGES: [&str; 4] = [".notice", ".warning", ".alert", ".diag"];
 
 /// True if a line may need the connection's destination address: it contains a sample's name,
 /// anywhere, or a log variable. The line is not parsed for this: samples can occur in many places.
-fn asks_destination(words: &[Word], facts: &[(u32, Fact)]) -> bool {
+fn needs_destination(words: &[Word], facts: &[(u32, Fact)]) -> bool {
     let of_format =
         |fact: &Fact| matches!(fact, Fact::Log(LogField::FrontendAddress | LogField::FrontendPort));
     words.iter().any(|word| word.text.contains("dst")) || facts.iter().any(|(_, it)| of_format(it))

@@ -1,7 +1,7 @@
 //! Tables of keywords, and their lookup.
 
-use crate::line::Line;
-use crate::rules::{Fault, Word};
+use crate::line::KeywordLine;
+use crate::rules::{Word, WordError};
 
 /// A row: a keyword, its sections, its arguments, its description and its parser.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct Keyword<T> {
 }
 
 /// Parses the words after a keyword into a draft.
-pub(crate) type Read<T> = fn(&mut T, &mut Line<'_>) -> Result<(), Fault>;
+pub(crate) type Read<T> = fn(&mut T, &mut KeywordLine<'_>) -> Result<(), WordError>;
 
 /// A set of sections and properties.
 pub(crate) type Sections = u8;
@@ -96,11 +96,11 @@ pub(crate) fn unknown<'t>(
     what: &str,
     known: impl Iterator<Item = &'t str> + Clone,
     unsupported: &[Unsupported],
-) -> Fault {
+) -> WordError {
     let column = words.first().map_or(1, |word| word.column);
     if let Some((name, _)) = find_name(unsupported.iter().map(|(name, _)| *name), words) {
         let why = unsupported.iter().find(|(other, _)| *other == name).map_or("", |(_, why)| *why);
-        return Fault::unknown(column, format!("'{name}' is not supported: {why}"));
+        return WordError::unknown(column, format!("'{name}' is not supported: {why}"));
     }
     let first = words.first().map_or("", |word| &word.text);
     let begins_several =
@@ -113,7 +113,7 @@ pub(crate) fn unknown<'t>(
         Some(near) => format!("; did you mean '{near}'?"),
         None => String::new(),
     };
-    Fault::unknown(column, format!("'{written}' is not a {what}{near}"))
+    WordError::unknown(column, format!("'{written}' is not a {what}{near}"))
 }
 
 /// The most similar name, for a misspelled one.

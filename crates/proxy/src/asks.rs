@@ -7,14 +7,14 @@ use std::cell::Cell;
 use fulmar_haproxy::model::{BindAddress, ServerProxy};
 use fulmar_haproxy::rules::http::HttpRule;
 use fulmar_haproxy::rules::subject::{Fact, LogField};
-use fulmar_haproxy::rules::{Condition, Sample, Subject};
-use fulmar_haproxy::{Backend, Config, Frontend, Server};
+use fulmar_haproxy::rules::{Condition, EvalContext, Sample};
+use fulmar_haproxy::{BackendConfig, Config, FrontendConfig, ServerConfig};
 
 use crate::shared::BindId;
 use crate::upstream::is_mapped;
 
 /// True if it is to be asked for every client of this listener.
-pub(crate) fn asks_destination(config: &Config, bind: BindId) -> bool {
+pub(crate) fn needs_destination(config: &Config, bind: BindId) -> bool {
     let frontend = &config.frontends[bind.frontend];
     let is_known = match frontend.binds[bind.bind].address {
         BindAddress::Tcp(address) => !address.ip().is_unspecified() && address.port() != 0,
@@ -23,11 +23,11 @@ pub(crate) fn asks_destination(config: &Config, bind: BindId) -> bool {
     };
     let is_told = frontend.options.original_to.is_some()
         || config.backends.iter().any(|backend| tells(backend));
-    !is_known && (config.asks_destination || is_told)
+    !is_known && (config.needs_destination || is_told)
 }
 
 /// True if the first line of requests of this frontend is to be kept.
-pub(crate) fn asks_line(config: &Config, frontend: &Frontend) -> bool {
+pub(crate) fn asks_line(config: &Config, frontend: &FrontendConfig) -> bool {
     let probe = Probe::default();
     probe.ask(&[&frontend.request_rules, &frontend.response_rules, &frontend.after_response_rules]);
     for it in &config.backends {
@@ -40,8 +40,8 @@ pub(crate) fn asks_line(config: &Config, frontend: &Frontend) -> bool {
 }
 
 /// True if servers of a backend are told what clients have connected to.
-fn tells(backend: &Backend) -> bool {
-    let told = |it: &Server| it.send_proxy != ServerProxy::None || is_mapped(&it.address);
+fn tells(backend: &BackendConfig) -> bool {
+    let told = |it: &ServerConfig| it.send_proxy != ServerProxy::None || is_mapped(&it.address);
     backend.options.original_to.is_some() || backend.servers.iter().any(|it| told(it))
 }
 
@@ -66,7 +66,7 @@ impl Probe {
     }
 }
 
-impl Subject for Probe {
+impl EvalContext for Probe {
     fn fact(&self, fact: &Fact) -> Option<Sample<'_>> {
         if matches!(fact, Fact::Log(LogField::RequestLine)) {
             self.line.set(true);

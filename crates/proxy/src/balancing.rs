@@ -1,46 +1,50 @@
 //! What a configuration says of balancing, in the types of module `balance`.
 
-use crate::balance::hash::{Function, Hasher};
-use crate::balance::{Group, Policy, Rule, Settings};
-use fulmar_haproxy::model::{Algorithm, HashFunction, ServerAddress, Target};
-use fulmar_haproxy::{Backend, BackendId, Config, Frontend, Server};
+use crate::balance::hash::{Function, KeyHasher};
+use crate::balance::{GroupPolicy, MemberSettings, PickerRule, ServerGroup};
+use fulmar_haproxy::model::{BackendTarget, BalanceAlgorithm, HashFunction, ServerAddress};
+use fulmar_haproxy::{BackendConfig, BackendId, Config, FrontendConfig, ServerConfig};
 
 use crate::live::LiveBackend;
 
 /// How the backend's next server is chosen.
-pub(crate) fn rule(backend: &Backend) -> Rule {
+pub(crate) fn rule(backend: &BackendConfig) -> PickerRule {
     match backend.algorithm {
-        Algorithm::RoundRobin => Rule::RoundRobin,
-        Algorithm::StaticRoundRobin => Rule::StaticRoundRobin,
-        Algorithm::LeastConnections => Rule::LeastConnections,
-        Algorithm::First => Rule::First,
-        Algorithm::Random { draws } => Rule::Random { draws },
+        BalanceAlgorithm::RoundRobin => PickerRule::RoundRobin,
+        BalanceAlgorithm::StaticRoundRobin => PickerRule::StaticRoundRobin,
+        BalanceAlgorithm::LeastConnections => PickerRule::LeastConnections,
+        BalanceAlgorithm::First => PickerRule::First,
+        BalanceAlgorithm::Random { draws } => PickerRule::Random { draws },
         _ if backend.hash.consistent => {
-            Rule::ConsistentHash { balance_factor: backend.hash.balance_factor }
+            PickerRule::ConsistentHash { balance_factor: backend.hash.balance_factor }
         }
-        _ => Rule::MapHash,
+        _ => PickerRule::MapHash,
     }
 }
 
 /// How the backend's keys are hashed.
-pub fn hasher(backend: &Backend) -> Hasher {
+pub fn hasher(backend: &BackendConfig) -> KeyHasher {
     let function = match backend.hash.function {
         HashFunction::Sdbm => Function::Sdbm,
         HashFunction::Djb2 => Function::Djb2,
         HashFunction::Wt6 => Function::Wt6,
         HashFunction::Crc32 => Function::Crc32,
     };
-    Hasher { function, avalanche: backend.hash.avalanche }
+    KeyHasher { function, avalanche: backend.hash.avalanche }
 }
 
 /// The servers of a backend as they are at the start.
-pub(crate) fn group(backend: &Backend, connections_full: usize, threads: usize) -> Group {
-    let policy = Policy {
+pub(crate) fn group(
+    backend: &BackendConfig,
+    connections_full: usize,
+    threads: usize,
+) -> ServerGroup {
+    let policy = GroupPolicy {
         threads,
         all_backups: backend.all_backups,
         connections_full: u32::try_from(connections_full).unwrap_or(u32::MAX),
     };
-    Group::new(policy, backend.servers.iter().map(|server| settings(server)))
+    ServerGroup::new(policy, backend.servers.iter().map(|server| settings(server)))
 }
 
 /// True if after its `attempt`th attempt (from 1), which was at `server`, a session goes to another
@@ -55,7 +59,9 @@ pub(crate) fn redispatches(
     let backend = &there.config;
     let in_turn = matches!(
         backend.algorithm,
-        Algorithm::RoundRobin | Algorithm::StaticRoundRobin | Algorithm::Random { .. }
+        BalanceAlgorithm::RoundRobin
+            | BalanceAlgorithm::StaticRoundRobin
+            | BalanceAlgorithm::Random { .. }
     );
     let attempt = i64::from(attempt);
     match i64::from(backend.options.redispatch) {
@@ -71,8 +77,8 @@ pub(crate) fn redispatches(
     }
 }
 
-fn settings(server: &Server) -> Settings {
-    Settings {
+fn settings(server: &ServerConfig) -> MemberSettings {
+    MemberSettings {
         id: server.id,
         weight: server.weight,
         backup: server.backup,
@@ -87,12 +93,14 @@ fn settings(server: &Server) -> Settings {
 /// `fullconn` of a backend; where it does not say, a tenth of what the frontends admit that lead to
 /// it by its name, and one at least.
 pub(crate) fn connections_full(config: &Config, id: BackendId) -> usize {
-    let leads = |frontend: &Frontend| {
+    let leads = |frontend: &FrontendConfig| {
         let mut rules = frontend.use_backends.iter();
         frontend.default_backend == Some(id)
-            || rules.any(|rule| matches!(rule.target, Target::Backend(target) if target == id))
+            || rules
+                .any(|rule| matches!(rule.target, BackendTarget::Backend(target) if target == id))
     };
-    let admits = |frontend: &Frontend| frontend.connections_max.or(config.global.connections_max);
+    let admits =
+        |frontend: &FrontendConfig| frontend.connections_max.or(config.global.connections_max);
     let reckoned = || {
         let frontends = config.frontends.iter().filter(|frontend| leads(frontend));
         let all: usize = frontends.filter_map(|frontend| admits(frontend)).sum();

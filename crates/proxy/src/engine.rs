@@ -9,11 +9,11 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use fulmar_engine::{Action, Endpoint, Engine, ListenerId, Passage, SocketId, Stop};
-use fulmar_haproxy::model::Target;
+use fulmar_haproxy::model::BackendTarget;
 use fulmar_haproxy::{BackendId, Config, Mode};
 use fulmar_proto::{FileRange, Input, Layer, PipeCounts, Piped, Transmit};
 
-use crate::asks::asks_destination;
+use crate::asks::needs_destination;
 use crate::gate::{self, Gate};
 use crate::http::Http;
 use crate::journal::Journal;
@@ -90,7 +90,7 @@ impl Proxy {
     /// Clients come from `listener`, and are dealt with as the frontend of `bind` says.
     pub fn add_listener(&mut self, id: ListenerId, bind: BindId, layer: Option<MakeLayer>) {
         let config = &self.shared.live.config;
-        let (asks_local, spoken) = (asks_destination(config, bind), spoken(config, bind));
+        let (asks_local, spoken) = (needs_destination(config, bind), spoken(config, bind));
         self.listeners.push(Listener { id, bind, spoken, layer, asks_local, open: true });
     }
 
@@ -183,9 +183,9 @@ impl Proxy {
 /// HTTP does so too (HAProxy's manual, `mode`).
 fn spoken(config: &Config, bind: BindId) -> Mode {
     let frontend = &config.frontends[bind.frontend];
-    let named = |target: &Target| match target {
-        Target::Backend(backend) => Some(*backend),
-        Target::Named(_) => None, // it may be any
+    let named = |target: &BackendTarget| match target {
+        BackendTarget::Backend(backend) => Some(*backend),
+        BackendTarget::Named(_) => None, // it may be any
     };
     let ruled = frontend.use_backends.iter().map(|rule| named(&rule.target));
     let mut all = ruled.chain(frontend.default_backend.map(Some)).peekable();

@@ -1,8 +1,8 @@
 //! Where a frontend leads: `use_backend` and `default_backend`.
 
-use fulmar_haproxy::model::Target;
-use fulmar_haproxy::rules::Subject;
-use fulmar_haproxy::{BackendId, Frontend, Mode};
+use fulmar_haproxy::model::BackendTarget;
+use fulmar_haproxy::rules::EvalContext;
+use fulmar_haproxy::{BackendId, FrontendConfig, Mode};
 
 use crate::live::Live;
 
@@ -15,17 +15,17 @@ impl Live {
     /// name either. Then it is the default one's turn (HAProxy's manual, `use_backend`).
     pub(crate) fn lead(
         &self,
-        frontend: &Frontend,
+        frontend: &FrontendConfig,
         spoken: Mode,
-        subject: &dyn Subject,
+        subject: &dyn EvalContext,
     ) -> Option<BackendId> {
         let holds = |condition: &Option<fulmar_haproxy::rules::Condition>| {
             condition.as_ref().is_none_or(|condition| condition.holds(subject))
         };
         let rule = frontend.use_backends.iter().find(|rule| holds(&rule.condition));
         let chosen = rule.and_then(|rule| match &rule.target {
-            Target::Backend(backend) => Some(*backend),
-            Target::Named(format) => {
+            BackendTarget::Backend(backend) => Some(*backend),
+            BackendTarget::Named(format) => {
                 let mut name = Vec::new();
                 format.render(subject, &mut name);
                 self.backend_named(&name)

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Instant;
 
-use crate::balance::{Group, Wants};
+use crate::balance::{ServerGroup, Wants};
 use fulmar_haproxy::rules::Sample;
-use fulmar_haproxy::{Backend, BackendId, Config, Frontend, Server};
+use fulmar_haproxy::{BackendConfig, BackendId, Config, FrontendConfig, ServerConfig};
 use fulmar_proto::PipeCounts;
 use fulmar_tls::{ClientTls, ConfigError};
 
@@ -71,7 +71,7 @@ pub struct Live {
 #[derive(Debug)]
 pub struct LiveFrontend {
     /// What it was made of.
-    pub config: Arc<Frontend>,
+    pub config: Arc<FrontendConfig>,
     /// One for each thread.
     pub counters: Box<[Counters]>,
     /// For each bind, one for each thread.
@@ -94,11 +94,11 @@ pub struct LiveFrontend {
 #[derive(Debug)]
 pub struct LiveBackend {
     /// What it was made of.
-    pub config: Arc<Backend>,
+    pub config: Arc<BackendConfig>,
     /// One for each thread.
     pub counters: Box<[Counters]>,
     /// The state of its servers.
-    pub group: Group,
+    pub group: ServerGroup,
     /// From so many sessions on its servers have all of their places: `fullconn`, as it was at the
     /// start.
     pub connections_full: usize,
@@ -114,7 +114,7 @@ pub struct LiveBackend {
 #[derive(Debug)]
 pub struct LiveServer {
     /// What it was made of.
-    pub config: Arc<Server>,
+    pub config: Arc<ServerConfig>,
     /// One for each thread.
     pub counters: Box<[Counters]>,
     /// What connections to it share, if they are TLS. Where its files cannot be used nobody gets
@@ -197,7 +197,7 @@ impl Live {
     }
 
     /// Wakes a thread that is to look after waiters of a backend: its alarm has been set
-    /// ([`crate::balance::Group::waiters`], [`crate::balance::Next::Wake`]).
+    /// ([`crate::balance::ServerGroup::waiters`], [`crate::balance::Next::Wake`]).
     pub fn rouse(&self, thread: usize, backend: BackendId) {
         if let Some(woken) = self.woken.get(thread) {
             woken.lock().unwrap_or_else(PoisonError::into_inner).push(backend.0);
@@ -272,7 +272,7 @@ impl Live {
 }
 
 impl LiveFrontend {
-    fn new(config: &Arc<Frontend>, clocks: &[Arc<Clock>]) -> Self {
+    fn new(config: &Arc<FrontendConfig>, clocks: &[Arc<Clock>]) -> Self {
         Self {
             config: Arc::clone(config),
             counters: counters(clocks),
@@ -314,7 +314,7 @@ impl LiveBackend {
 }
 
 impl LiveServer {
-    fn new(config: &Arc<Server>, clocks: &[Arc<Clock>]) -> Self {
+    fn new(config: &Arc<ServerConfig>, clocks: &[Arc<Clock>]) -> Self {
         Self {
             config: Arc::clone(config),
             counters: counters(clocks),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::SystemTime;
 
-use fulmar_haproxy::model::{Secret, StatsPage};
+use fulmar_haproxy::model::{StatsPage, UserSecret};
 use fulmar_haproxy::rules::RequestHead;
 use fulmar_proto::HeaderBuf;
 use fulmar_semantics::auth::is_same_secret;
@@ -33,8 +33,8 @@ pub trait Services: fmt::Debug {
     }
 
     /// True if a password is the one that a user of a list has.
-    fn is_secret(&self, secret: &Secret, password: &str) -> bool {
-        matches!(secret, Secret::Clear(known) if is_same_secret(known, password))
+    fn is_secret(&self, secret: &UserSecret, password: &str) -> bool {
+        matches!(secret, UserSecret::Clear(known) if is_same_secret(known, password))
     }
 }
 

@@ -1,11 +1,11 @@
 //! Clients that are sent away at the door, and those that are gone before what lies below their connection stood: a PROXY header or TLS.
 
 use fulmar_engine::End;
-use fulmar_haproxy::Frontend;
-use fulmar_haproxy::rules::exchange::Exchange;
+use fulmar_haproxy::FrontendConfig;
+use fulmar_haproxy::rules::exchange::EvalContextMut;
 use fulmar_haproxy::rules::format::Standard;
 use fulmar_haproxy::rules::tcp::{TcpRule, TcpVerdict, run_tcp};
-use fulmar_haproxy::rules::{Format, Subject};
+use fulmar_haproxy::rules::{EvalContext, FormatString};
 use fulmar_semantics::proxy_protocol::HeaderError;
 use fulmar_tls::TlsError;
 
@@ -32,7 +32,7 @@ pub(crate) enum Refusal {
 }
 
 /// What rules that cannot wait have against a client.
-pub(crate) fn refuses(rules: &[TcpRule], client: &mut dyn Exchange) -> Option<Refusal> {
+pub(crate) fn refuses(rules: &[TcpRule], client: &mut dyn EvalContextMut) -> Option<Refusal> {
     match run_tcp(rules, client) {
         TcpVerdict::Accept | TcpVerdict::Wait => None,
         TcpVerdict::Reject | TcpVerdict::Close => Some(Refusal::Closed),
@@ -61,7 +61,7 @@ pub(crate) fn tell(
     bind: BindId,
     awaited: Awaited,
     end: &End,
-    client: &dyn Subject,
+    client: &dyn EvalContext,
 ) -> Option<(Severity, Vec<u8>)> {
     if matches!(end, End::Layer(error) if error.is::<TlsError>()) {
         count(shared, bind, Counter::TlsFailures);
@@ -79,7 +79,7 @@ pub(crate) fn tell(
     match &config.error_log_format {
         Some(format) => format.render(client, &mut line),
         None => {
-            Format::from(Standard::Error).render(client, &mut line);
+            FormatString::from(Standard::Error).render(client, &mut line);
             line.extend_from_slice(listener(config, bind).as_bytes());
             line.extend_from_slice(b": ");
             line.extend_from_slice(text.as_bytes());
@@ -89,7 +89,7 @@ pub(crate) fn tell(
 }
 
 /// The listener's own name, or its number.
-fn listener(frontend: &Frontend, bind: BindId) -> String {
+fn listener(frontend: &FrontendConfig, bind: BindId) -> String {
     let Some(it) = frontend.binds.get(bind.bind) else { return String::new() };
     let is_unnamed = it.name == format!("sock-{}", bind.bind + 1);
     if is_unnamed { it.id.to_string() } else { it.name.clone() }

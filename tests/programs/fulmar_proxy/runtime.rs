@@ -90,7 +90,7 @@ impl Ours {
     pub(crate) fn with(text: impl Fn(&Path) -> String) -> Self {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = tempfile::tempdir().unwrap();
-        let source = fulmar_haproxy::Source::text("test.cfg", &text(folder.path()));
+        let source = fulmar_haproxy::ConfigSource::text("test.cfg", &text(folder.path()));
         let environment = Environment::of_process();
         let loaded = load(&[source], &environment, &ThisMachine, &Default::default());
         let config = loaded.unwrap_or_else(|wrong| panic!("{wrong:?}")).config;

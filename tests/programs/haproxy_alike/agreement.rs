@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use fulmar_haproxy::{
-    Diagnostics, Environment, Loaded, Options, Severity, Source, ThisMachine, load,
+    ConfigSource, Diagnostics, Environment, Loaded, Options, Severity, ThisMachine, load,
 };
 
 #[test]
@@ -117,7 +117,7 @@ fn configurations(folder: &str) -> Vec<PathBuf> {
 }
 
 fn ours(path: &Path) -> Result<Loaded, Diagnostics> {
-    let sources = [Source::Path(path.to_owned())];
+    let sources = [ConfigSource::Path(path.to_owned())];
     load(&sources, &Environment::of_process(), &ThisMachine, &Options::default())
 }
 

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use std::fs;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 
-use fulmar_proxy::balance::hash::{Function, Hasher, domain_part, uri_part};
-use fulmar_proxy::balance::{Group, Picker, Policy, Rule, Settings};
+use fulmar_proxy::balance::hash::{Function, KeyHasher, domain_part, uri_part};
+use fulmar_proxy::balance::{GroupPolicy, MemberSettings, Picker, PickerRule, ServerGroup};
 use fulmar_tests::http::Client;
 use fulmar_tests::load::bound;
 use fulmar_tests::process::{Process, eventually, peer, text};
@@ -15,9 +15,9 @@ use fulmar_tests::process::{Process, eventually, peer, text};
 struct Case {
     balance: &'static str,
     hash_type: &'static str,
-    rule: Rule,
-    hasher: Hasher,
-    key: fn(&Asked, Hasher) -> u32,
+    rule: PickerRule,
+    hasher: KeyHasher,
+    key: fn(&Asked, KeyHasher) -> u32,
 }
 
 /// A request, with the possible keys.
@@ -27,18 +27,18 @@ struct Asked {
     host: String,
 }
 
-const MAP: Rule = Rule::MapHash;
-const RING: Rule = Rule::ConsistentHash { balance_factor: 0 };
+const MAP: PickerRule = PickerRule::MapHash;
+const RING: PickerRule = PickerRule::ConsistentHash { balance_factor: 0 };
 
-const fn hasher(function: Function, avalanche: bool) -> Hasher {
-    Hasher { function, avalanche }
+const fn hasher(function: Function, avalanche: bool) -> KeyHasher {
+    KeyHasher { function, avalanche }
 }
 
-fn path(asked: &Asked, hasher: Hasher) -> u32 {
+fn path(asked: &Asked, hasher: KeyHasher) -> u32 {
     hasher.key(uri_part(asked.target.as_bytes(), false, None, None))
 }
 
-fn source(asked: &Asked, hasher: Hasher) -> u32 {
+fn source(asked: &Asked, hasher: KeyHasher) -> u32 {
     hasher.address(asked.source)
 }
 
@@ -87,8 +87,9 @@ const SERVERS: [(u32, u32); 4] = [(1, 10), (2, 20), (7, 5), (4, 10)];
 fn keys_go_where_haproxy_sends_them() {
     let cases = cases();
     let (address, _theirs) = start(&cases);
-    let settings = SERVERS.map(|(id, weight)| Settings { id, weight, ..Settings::default() });
-    let group = Group::new(Policy::default(), settings);
+    let settings =
+        SERVERS.map(|(id, weight)| MemberSettings { id, weight, ..MemberSettings::default() });
+    let group = ServerGroup::new(GroupPolicy::default(), settings);
     let mut wrong = String::new();
     for number in 0..60 {
         let asked = asked(number);
@@ -120,8 +121,8 @@ fn static_turns_come_in_the_same_order() {
     let case = Case {
         balance: "static-rr",
         hash_type: "map-based",
-        rule: Rule::StaticRoundRobin,
-        hasher: Hasher::default(),
+        rule: PickerRule::StaticRoundRobin,
+        hasher: KeyHasher::default(),
         key: |_, _| 0,
     };
     let (address, _theirs) = start(&[case]);
@@ -132,9 +133,10 @@ fn static_turns_come_in_the_same_order() {
         client.send("GET / HTTP/1.1\r\nHost: h\r\nX-Case: 0\r\n\r\n");
         theirs += &text(&client.read_reply().expect("a reply").body);
     }
-    let settings = SERVERS.map(|(id, weight)| Settings { id, weight, ..Settings::default() });
-    let group = Group::new(Policy::default(), settings);
-    let mut picker = Picker::new(Rule::StaticRoundRobin, 0);
+    let settings =
+        SERVERS.map(|(id, weight)| MemberSettings { id, weight, ..MemberSettings::default() });
+    let group = ServerGroup::new(GroupPolicy::default(), settings);
+    let mut picker = Picker::new(PickerRule::StaticRoundRobin, 0);
     let mut turn = || picker.pick(&group, None, &[]).expect("one is up").to_string();
     let ours: String = (0..36).map(|_| turn()).collect();
     assert!(ours.contains(&theirs), "{theirs} is not in {ours}");

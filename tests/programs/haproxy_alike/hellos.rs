@@ -6,7 +6,9 @@ use std::net::TcpListener;
 
 use fulmar_haproxy::rules::lists::NoFiles;
 use fulmar_haproxy::rules::subject::Payload;
-use fulmar_haproxy::rules::{Acls, Condition, Context, Expression, Subject, Word, Words};
+use fulmar_haproxy::rules::{
+    Acls, CompileContext, Condition, EvalContext, Expression, Word, WordCursor,
+};
 use fulmar_tests::process::{Process, peer, text};
 use fulmar_tests::tls_end::TlsEnd;
 use fulmar_tls::{ClientOptions, ClientTls};
@@ -145,13 +147,13 @@ impl First<'_> {
     fn check(&self, line: &str) -> Option<bool> {
         let words: Vec<_> =
             line.split(' ').map(|text| Word { text: text.to_owned(), column: 1 }).collect();
-        let context = Context { acls: &Acls::new(), files: &NoFiles };
-        let condition = Condition::parse(&mut Words::new(&words, 1), &context);
+        let context = CompileContext { acls: &Acls::new(), files: &NoFiles };
+        let condition = Condition::parse(&mut WordCursor::new(&words, 1), &context);
         condition.expect("a condition").check(self)
     }
 }
 
-impl Subject for First<'_> {
+impl EvalContext for First<'_> {
     fn payload(&self) -> Payload<'_> {
         Payload { bytes: self.bytes, complete: self.complete }
     }

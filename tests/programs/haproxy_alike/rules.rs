@@ -9,11 +9,11 @@ use std::fs;
 use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 
-use fulmar_haproxy::rules::format::{Format, Options};
-use fulmar_haproxy::rules::http::{HttpRule, Progress, RuleSet, Verdict, run};
-use fulmar_haproxy::rules::reply::{ErrorPages, Reply};
+use fulmar_haproxy::rules::format::{FormatOptions, FormatString};
+use fulmar_haproxy::rules::http::{HttpRule, HttpVerdict, RuleSet, RulesProgress, run};
+use fulmar_haproxy::rules::reply::{ErrorPages, ReplyTemplate};
 use fulmar_haproxy::rules::subject::{Fact, LogField};
-use fulmar_haproxy::rules::{ResponseHead, Sample, Subject};
+use fulmar_haproxy::rules::{EvalContext, ResponseHead, Sample};
 use fulmar_tests::http::Client;
 use fulmar_tests::load::bound;
 use fulmar_tests::process::run as run_program;
@@ -29,8 +29,8 @@ fn changes_equal_those_of_haproxy() {
     for (at, rules) in CHANGES.iter().enumerate() {
         let mut world = asking(at, &client);
         let rules: Vec<_> = rules.iter().map(|rule| read(rule)).collect();
-        let verdict = run(&rules, &mut Progress::default(), &mut world);
-        assert!(matches!(verdict, Verdict::Continue), "{rules:?}: {verdict:?}");
+        let verdict = run(&rules, &mut RulesProgress::default(), &mut world);
+        assert!(matches!(verdict, HttpVerdict::Continue), "{rules:?}: {verdict:?}");
         let ours = shown(&world);
         let reply = ask(&mut client, at);
         let theirs = text(&reply.body).replace("%0D%0A", "\n").trim_end().to_owned();
@@ -49,7 +49,7 @@ fn responses_equal_those_of_haproxy() {
         let mut client = Client::connect(theirs.address);
         let mut world = asking(at, &client);
         let rules: Vec<_> = lines.iter().map(|rule| read(rule)).collect();
-        let verdict = run(&rules, &mut Progress::default(), &mut world);
+        let verdict = run(&rules, &mut RulesProgress::default(), &mut world);
         let ours = answer(&verdict, &world);
         let theirs = common_part(&ask(&mut client, at));
         if ours != theirs {
@@ -140,7 +140,7 @@ fn log_lines_equal_those_of_haproxy() {
         .knowing(Fact::CapturedRequest(0), word("a\"b]c\\d|e"))
         .knowing(Fact::CapturedRequest(2), word("x y"))
         .knowing(Fact::Process, Sample::Int(process_id));
-    let ours = Format::parse(&format, 1, Options::HTTP_LOG).expect("formats");
+    let ours = FormatString::parse(&format, 1, FormatOptions::HTTP_LOG).expect("formats");
     let mut line = Vec::new();
     ours.render(&world, &mut line);
     let line = text(&line);
@@ -211,19 +211,19 @@ fn shown(world: &World) -> String {
 }
 
 /// The response to a verdict: status, sorted fields, and body.
-fn answer(verdict: &Verdict<'_>, world: &World) -> (u16, Vec<String>, String) {
+fn answer(verdict: &HttpVerdict<'_>, world: &World) -> (u16, Vec<String>, String) {
     let rendered = match verdict {
-        Verdict::Deny(reply) | Verdict::Return(reply) | Verdict::Tarpit(reply) => {
+        HttpVerdict::Deny(reply) | HttpVerdict::Return(reply) | HttpVerdict::Tarpit(reply) => {
             reply.render(world, &[&ErrorPages::default()])
         }
-        Verdict::Redirect(head) => Some((ResponseHead::clone(head), bytes::Bytes::new())),
-        Verdict::Auth(realm) => {
+        HttpVerdict::Redirect(head) => Some((ResponseHead::clone(head), bytes::Bytes::new())),
+        HttpVerdict::Auth(realm) => {
             let mut name = Vec::new();
             match realm {
                 Some(realm) => realm.render(world, &mut name),
                 None => name.extend_from_slice(b"test"),
             }
-            Reply::challenge(&name, world, &[])
+            ReplyTemplate::challenge(&name, world, &[])
         }
         other => panic!("{other:?}"),
     };

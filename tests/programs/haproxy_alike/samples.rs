@@ -10,7 +10,8 @@ use std::process::Command;
 
 use fulmar_haproxy::rules::subject::{Fact, Payload, Variable};
 use fulmar_haproxy::rules::{
-    Acls, Condition, Context, Expression, Files, RequestHead, Sample, Subject, Word, Words,
+    Acls, CompileContext, Condition, ConfigFiles, EvalContext, Expression, RequestHead, Sample,
+    Word, WordCursor,
 };
 use fulmar_proto::{HeaderBuf, Headers, Version};
 use fulmar_tests::http::Client;
@@ -63,7 +64,7 @@ fn conditions_hold_as_in_haproxy() {
             let ours = Ours::new(&client, request, at);
             let words = words(&format!("if {case}"));
             let acls = Acls::new();
-            let condition = Condition::parse(&mut Words::new(&words, 1), &ours.context(&acls))
+            let condition = Condition::parse(&mut WordCursor::new(&words, 1), &ours.context(&acls))
                 .unwrap_or_else(|fault| panic!("{case}: {fault:?}"));
             if condition.holds(&ours) != expected {
                 writeln!(wrong, "{} {case}: is {expected}", request.method).unwrap();
@@ -309,12 +310,12 @@ impl Ours {
         }
     }
 
-    fn context<'a>(&'a self, acls: &'a Acls) -> Context<'a> {
-        Context { acls, files: self }
+    fn context<'a>(&'a self, acls: &'a Acls) -> CompileContext<'a> {
+        CompileContext { acls, files: self }
     }
 }
 
-impl Files for Ours {
+impl ConfigFiles for Ours {
     fn read(&self, path: &str) -> io::Result<Vec<u8>> {
         let file = FILES.iter().find(|(name, _)| *name == path);
         file.map(|(_, content)| content.as_bytes().to_vec())
@@ -322,7 +323,7 @@ impl Files for Ours {
     }
 }
 
-impl Subject for Ours {
+impl EvalContext for Ours {
     fn request(&self) -> Option<&RequestHead> {
         Some(&self.head)
     }
@@ -354,7 +355,7 @@ struct Nothing {
     certificate: Option<Vec<u8>>,
 }
 
-impl Subject for Nothing {
+impl EvalContext for Nothing {
     fn fact(&self, fact: &Fact) -> Option<Sample<'_>> {
         match fact {
             Fact::ClientCertificateDer => {

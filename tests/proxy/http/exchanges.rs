@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 use fulmar_drive::{Epoll, Reactor};
-use fulmar_haproxy::model::Reuse;
+use fulmar_haproxy::model::ReuseMode;
 use fulmar_proxy::Proxy;
 use fulmar_sys::{Call, Ledger};
 use fulmar_tests::in_every_loop;
@@ -153,7 +153,7 @@ fn a_kept_exchange_costs_two_receives_two_sends_and_two_waits() {
 fn clients_that_leave_share_the_connections_that_stay() {
     let mut origin = Scripted::new(|_: &Heard| vec![Step::Send(answer("200 OK", "", b"x"))]);
     let mut shared = backend([server("s1", origin.address())]);
-    shared.reuse = Reuse::Always;
+    shared.reuse = ReuseMode::Always;
     let (proxy, live, ..) = engine(frontend(), [shared]);
     let (mut proxy, address): (OwnLoop<Proxy>, _) = OwnLoop::start(proxy);
     for _ in 0..20 {

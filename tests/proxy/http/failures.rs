@@ -6,8 +6,8 @@ use std::net::TcpStream;
 use std::rc::Rc;
 use std::time::Duration;
 
-use fulmar_haproxy::Backend;
-use fulmar_haproxy::model::{BackendTimeouts, RetryOn, Reuse};
+use fulmar_haproxy::BackendConfig;
+use fulmar_haproxy::model::{BackendTimeouts, RetryOn, ReuseMode};
 use fulmar_proxy::Proxy;
 use fulmar_tests::loops::{Loop, OwnLoop, client};
 use fulmar_tests::origins::free_address;
@@ -21,7 +21,7 @@ struct Test {
 }
 
 impl Test {
-    fn new(origins: Vec<Scripted>, change: impl FnOnce(&mut Backend)) -> Self {
+    fn new(origins: Vec<Scripted>, change: impl FnOnce(&mut BackendConfig)) -> Self {
         let servers = origins.iter().map(|origin| server("s", origin.address()));
         let mut there = backend(servers);
         there.timeouts = BackendTimeouts {
@@ -259,7 +259,7 @@ fn nobody_waits_for_ever_in_a_queue() {
         one.connections_max = 1;
         backend.servers[0] = std::sync::Arc::new(one);
         backend.timeouts.queue = Some(Duration::from_millis(50));
-        backend.reuse = Reuse::Never;
+        backend.reuse = ReuseMode::Never;
         backend.timeouts.server = None;
     });
     let mut other = client(test.proxy_address());

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar_haproxy::{Environment, Options, Source, ThisMachine, load};
+use fulmar_haproxy::{ConfigSource, Environment, Options, ThisMachine, load};
 use fulmar_proxy::{BindId, Live, Proxy, Stop, Wake};
 use fulmar_sys::{self as sys, Call, Ledger};
 use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, client, polling};
@@ -24,7 +24,7 @@ impl Bench {
             "defaults\n  mode http\n  timeout client 60s\n\
              frontend fe\n  bind 127.0.0.1:0 {of_bind}\n{limits}\n  http-request return status 200\n"
         );
-        let source = Source::Text { name: "test.cfg".to_owned(), text };
+        let source = ConfigSource::Text { name: "test.cfg".to_owned(), text };
         let (environment, options) = (Environment::default(), Options::default());
         let loaded = load(&[source], &environment, &ThisMachine, &options).expect("it is right");
         let live = Arc::new(Live::new(loaded.config, 2));

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use fulmar_engine::{Action, Engine};
-use fulmar_haproxy::{BackendId, Environment, Options, Source, ThisMachine, load};
+use fulmar_haproxy::{BackendId, ConfigSource, Environment, Options, ThisMachine, load};
 use fulmar_proto::Input;
 use fulmar_proxy::Counter;
 use fulmar_proxy::balance::{Health, Placement, Weight};
@@ -69,7 +69,7 @@ fn mode_tcp_does_not_lead_to_mode_http_beside_others() {
              backend web\n  mode http\n  http-request deny\n  server s 127.0.0.1:1\n\
              backend raw\n  mode tcp\n  server s 127.0.0.1:1\n"
         );
-        let source = Source::Text { name: "test.cfg".to_owned(), text };
+        let source = ConfigSource::Text { name: "test.cfg".to_owned(), text };
         let (environment, options) = (Environment::default(), Options::default());
         let wrong = load(&[source], &environment, &ThisMachine, &options).expect_err("refused");
         let wrong = format!("{wrong}");

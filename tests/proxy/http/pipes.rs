@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use fulmar_drive::Portions;
-use fulmar_haproxy::model::ServerTls;
+use fulmar_haproxy::model::ServerTlsConfig;
 use fulmar_proxy::{Counter, Proxy, sum};
 use fulmar_sys::{Call, Ledger};
 use fulmar_tests::certs::{Certs, Who};
@@ -306,7 +306,7 @@ fn nothing_passes_into_tls() {
     let (inner, ..) = proxied::proxy(config, Some(layer));
     let (mut inner, address) = OwnLoop::start(inner);
     let mut outer = server("tls", address);
-    outer.tls = Some(ServerTls::default());
+    outer.tls = Some(ServerTlsConfig::default());
     let config = proxied::config(proxied::frontend(), [proxied::backend([outer])]);
     let (outer, ..) = proxied::proxy(config, None);
     let (mut outer, address) = OwnLoop::start(outer);

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::io::Write;
 
-use fulmar_haproxy::{Environment, Options, Source, ThisMachine, load};
+use fulmar_haproxy::{ConfigSource, Environment, Options, ThisMachine, load};
 use fulmar_proxy::Counter;
 use fulmar_tests::relay::Table;
 use fulmar_tests::scripted::{Heard, Scripted, Step, answer, ok};
@@ -306,7 +306,7 @@ fn a_redirection_takes_no_connection_from_its_client() {
 fn a_rule_that_would_wait_for_a_response_is_refused() {
     let text = "defaults\n  mode http\n  timeout client 1s\n  timeout server 1s\n  timeout connect 1s\n\
                 backend be\n  http-response wait-for-body time 1s\n  server s 127.0.0.1:1\n";
-    let source = Source::Text { name: "test.cfg".to_owned(), text: text.to_owned() };
+    let source = ConfigSource::Text { name: "test.cfg".to_owned(), text: text.to_owned() };
     let wrong = load(&[source], &Environment::default(), &ThisMachine, &Options::default());
     let wrong = format!("{:?}", wrong.expect_err("nobody waits there"));
     assert!(wrong.contains("'wait-for-body' cannot stand here"), "{wrong}");

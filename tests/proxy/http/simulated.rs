@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use fulmar_engine::{
     Action, End, Endpoint, Engine, Handler, Links, ListenerId, SocketId, Timeouts,
 };
-use fulmar_haproxy::{Environment, Options, Source, ThisMachine, load};
+use fulmar_haproxy::{ConfigSource, Environment, Options, ThisMachine, load};
 use fulmar_proto::{
     BodyLen, Client, ClientConnection, Connection, Event, HeaderBuf, Headers, Input, Request,
     Response, Segment, Server, ServerConnection, StreamId, Transmit,
@@ -319,7 +319,7 @@ impl World {
             timeout server 3s\n  timeout queue 2s\n  option redispatch\n\
             frontend fe\n  bind 127.0.0.1:0\n  default_backend be\n\
             backend be\n  server a 127.0.0.1:81 maxconn 2\n  server b 127.0.0.1:82\n";
-        let source = Source::Text { name: "sim".to_owned(), text: text.to_owned() };
+        let source = ConfigSource::Text { name: "sim".to_owned(), text: text.to_owned() };
         let (none, options) = (Environment::default(), Options::default());
         let config = load(&[source], &none, &ThisMachine, &options).expect("a good text").config;
         let now = sys::now();

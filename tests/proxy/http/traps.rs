@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar_drive::Ready;
-use fulmar_haproxy::{Environment, Options, Source, ThisMachine, load};
+use fulmar_haproxy::{ConfigSource, Environment, Options, ThisMachine, load};
 use fulmar_proxy::{MakeLayer, Proxy};
 use fulmar_sys as sys;
 use fulmar_tests::buffers::bounded;
@@ -112,7 +112,7 @@ fn what_tls_has_opened_is_answered_without_another_event() {
     let certs = Certs::new();
     let mut origin = origin();
     let text = text("", &origin.address().to_string());
-    let source = Source::Text { name: "test.cfg".to_owned(), text };
+    let source = ConfigSource::Text { name: "test.cfg".to_owned(), text };
     let loaded = load(&[source], &Environment::default(), &ThisMachine, &Options::default());
     let tls = server_tls(&certs, Who::Server);
     let layer: MakeLayer = Box::new(move |_| Some(Box::new(tls.session().ok()?)));

@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 use fulmar_drive::{ListenOptions, listen};
 use fulmar_engine::{Action, Engine, Peer};
 use fulmar_haproxy::model::{
-    CheckKind, CheckProtocol, CheckRequest, Expect, Expected, Observe, OnError, ServerAddress,
-    ServerCheck, ServerProxy, ServerTls, TcpStep,
+    CheckExpect, CheckKind, CheckProtocol, CheckRequest, Expectation, Observe, OnError,
+    ServerAddress, ServerCheck, ServerProxy, ServerTlsConfig, TcpStep,
 };
-use fulmar_haproxy::{Backend, BackendId, Server};
-use fulmar_proxy::balance::{Admin, Health, Placement, Queue, Wants};
+use fulmar_haproxy::{BackendConfig, BackendId, ServerConfig};
+use fulmar_proxy::balance::{Admin, Health, Placement, WaitQueue, Wants};
 use fulmar_proxy::{Checks, Finding, Live, Observation, Severity, Wake};
 use fulmar_server::Limits;
 use fulmar_sys as sys;
@@ -92,20 +92,20 @@ fn plan() -> ServerCheck {
 }
 
 /// Answers may take longer than the time between checks, as they do on a busy machine.
-fn patient(mut backend: Backend) -> Backend {
+fn patient(mut backend: BackendConfig) -> BackendConfig {
     backend.timeouts.check = Some(PATIENCE);
     backend
 }
 
-fn checked(address: SocketAddr) -> Server {
-    Server { check: Some(plan()), ..server("s1", address) }
+fn checked(address: SocketAddr) -> ServerConfig {
+    ServerConfig { check: Some(plan()), ..server("s1", address) }
 }
 
-fn start(backend: Backend) -> (Driver, Arc<Live>, Lines) {
+fn start(backend: BackendConfig) -> (Driver, Arc<Live>, Lines) {
     start_all([backend])
 }
 
-fn start_all(backends: impl IntoIterator<Item = Backend>) -> (Driver, Arc<Live>, Lines) {
+fn start_all(backends: impl IntoIterator<Item = BackendConfig>) -> (Driver, Arc<Live>, Lines) {
     let live = Arc::new(Live::new(config(frontend(), backends), 1));
     let book = Book::default();
     let lines = Rc::clone(&book.0);
@@ -117,7 +117,7 @@ fn start_all(backends: impl IntoIterator<Item = Backend>) -> (Driver, Arc<Live>,
 }
 
 /// What the first check of the first server finds.
-fn first_finding(backend: Backend) -> Finding {
+fn first_finding(backend: BackendConfig) -> Finding {
     let (mut driver, live, _) = start(backend);
     let state = || live.backends[0].servers[0].check.state();
     driver.turn_until(|_| state().finding.duration.is_some());
@@ -125,18 +125,18 @@ fn first_finding(backend: Backend) -> Finding {
     state().finding
 }
 
-fn assert_finds(backend: Backend, short: &str, code: u16, info: &str) {
+fn assert_finds(backend: BackendConfig, short: &str, code: u16, info: &str) {
     let found = first_finding(backend);
     assert_eq!((found.status.short(), found.code, found.info.as_str()), (short, code, info));
 }
 
-fn with(kind: CheckKind, server: Server) -> Backend {
+fn with(kind: CheckKind, server: ServerConfig) -> BackendConfig {
     let mut backend = backend([server]);
     backend.check.kind = kind;
     backend
 }
 
-fn request(expects: Vec<Expect>) -> CheckRequest {
+fn request(expects: Vec<CheckExpect>) -> CheckRequest {
     CheckRequest {
         method: "OPTIONS".to_owned(),
         target: "/".to_owned(),
@@ -147,16 +147,16 @@ fn request(expects: Vec<Expect>) -> CheckRequest {
     }
 }
 
-fn http(expects: Vec<Expect>) -> CheckKind {
+fn http(expects: Vec<CheckExpect>) -> CheckKind {
     CheckKind::Http { steps: vec![request(expects)] }
 }
 
-fn expect(what: Expected) -> Vec<Expect> {
-    vec![Expect { negated: false, what }]
+fn expect(what: Expectation) -> Vec<CheckExpect> {
+    vec![CheckExpect { negated: false, what }]
 }
 
-fn refuse(what: Expected) -> Vec<Expect> {
-    vec![Expect { negated: true, what }]
+fn refuse(what: Expectation) -> Vec<CheckExpect> {
+    vec![CheckExpect { negated: true, what }]
 }
 
 #[test]
@@ -221,14 +221,14 @@ fn statuses_and_fields_of_answers() {
     finds(b"garbage\r\n\r\n", vec![], "L7RSP", 0, "");
     finds(b"", vec![], "L7RSP", 0, "");
     finds(b"HTTP/1.1 200 O", vec![], "L7RSP", 0, "");
-    let ranges = || Expected::Status(vec![(200, 299), (404, 404)]);
+    let ranges = || Expectation::Status(vec![(200, 299), (404, 404)]);
     finds(ok, expect(ranges()), "L7OK", 200, "");
     finds(ok, refuse(ranges()), "L7STS", 200, "OK");
     finds(b"HTTP/1.1 404 Not Found\r\n\r\n", expect(ranges()), "L7OK", 404, "");
     let pattern = |text| regex::bytes::Regex::new(text).expect("a pattern");
-    finds(ok, expect(Expected::StatusPattern(pattern("^2"))), "L7OK", 200, "");
-    finds(ok, expect(Expected::StatusPattern(pattern("^4"))), "L7STS", 200, "OK");
-    let field = |name: &str, value: Option<&str>| Expected::Field {
+    finds(ok, expect(Expectation::StatusPattern(pattern("^2"))), "L7OK", 200, "");
+    finds(ok, expect(Expectation::StatusPattern(pattern("^4"))), "L7STS", 200, "OK");
+    let field = |name: &str, value: Option<&str>| Expectation::Field {
         name: name.to_owned(),
         value: value.map(str::to_owned),
     };
@@ -236,15 +236,15 @@ fn statuses_and_fields_of_answers() {
     finds(ok, expect(field("x-state", Some("good"))), "L7OK", 200, "");
     finds(ok, expect(field("x-state", Some("bad"))), "L7STS", 200, "OK");
     finds(ok, refuse(field("x-other", None)), "L7OK", 200, "");
-    let string = |text: &str| Expected::Text(text.as_bytes().to_vec());
+    let string = |text: &str| Expectation::Text(text.as_bytes().to_vec());
     finds(ok, expect(string("foob")), "L7OK", 200, "");
     finds(ok, expect(string("good")), "L7RSP", 0, "HTTP content check did not match");
     finds(ok, refuse(string("foob")), "L7RSP", 0, "HTTP check matched unwanted content");
     finds(ok, refuse(string("good")), "L7OK", 200, "");
-    finds(ok, expect(Expected::Pattern(pattern("^foo.ar$"))), "L7OK", 200, "");
+    finds(ok, expect(Expectation::Pattern(pattern("^foo.ar$"))), "L7OK", 200, "");
     finds(
         ok,
-        refuse(Expected::Pattern(pattern("r$"))),
+        refuse(Expectation::Pattern(pattern("r$"))),
         "L7RSP",
         0,
         "HTTP check matched unwanted content",
@@ -373,10 +373,10 @@ fn servers_at_unix_sockets_and_at_no_address() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("s");
     let _listener = UnixListener::bind(&path).expect("a socket");
-    let unix = Server { address: ServerAddress::Unix(path), ..checked(free_address()) };
+    let unix = ServerConfig { address: ServerAddress::Unix(path), ..checked(free_address()) };
     assert_finds(backend([unix]), "L4OK", 0, "");
     let mapped = ServerAddress::Mapped { address: Ipv4Addr::UNSPECIFIED.into(), offset: 1 };
-    let mapped = Server { address: mapped, ..checked(free_address()) };
+    let mapped = ServerConfig { address: mapped, ..checked(free_address()) };
     assert_finds(backend([mapped]), "SOCKERR", 0, "no address and port for checks");
 }
 
@@ -385,8 +385,8 @@ fn tls_is_spoken_and_verified() {
     let certs = Certs::new();
     let tls = server_tls(&certs, Who::Server);
     let (mut peer, address) = OwnLoop::start(https::server(tls, Limits::default()));
-    let mut finds = |own: Option<ServerTls>, kind, short, info: &str| {
-        let mut server = Server { tls: own, ..checked(address) };
+    let mut finds = |own: Option<ServerTlsConfig>, kind, short, info: &str| {
+        let mut server = ServerConfig { tls: own, ..checked(address) };
         server.check.as_mut().expect("there").tls = true;
         server.check.as_mut().expect("there").sni = Some("localhost".to_owned());
         let (mut driver, live, _) = start(with(kind, server));
@@ -398,9 +398,10 @@ fn tls_is_spoken_and_verified() {
         let found = state().finding;
         assert_eq!((found.status.short(), found.info.as_str()), (short, info));
     };
-    let verified = ServerTls { verify: true, ca_file: Some(certs.ca()), ..ServerTls::default() };
+    let verified =
+        ServerTlsConfig { verify: true, ca_file: Some(certs.ca()), ..ServerTlsConfig::default() };
     let stranger = Certs::new();
-    let mistrusted = ServerTls { ca_file: Some(stranger.ca()), ..verified.clone() };
+    let mistrusted = ServerTlsConfig { ca_file: Some(stranger.ca()), ..verified.clone() };
     finds(None, CheckKind::Connect, "L6OK", "");
     finds(Some(verified.clone()), CheckKind::Connect, "L6OK", "");
     finds(Some(verified), http(vec![]), "L7STS", "Not Found");
@@ -446,11 +447,11 @@ fn a_server_goes_down_and_comes_back_with_the_lines_of_haproxy() {
     assert_eq!(
         texts(&lines),
         [
-            "Server be/s1 is DOWN, reason: Layer7 wrong status, code: 500, info: \"Such\", \
+            "ServerConfig be/s1 is DOWN, reason: Layer7 wrong status, code: 500, info: \"Such\", \
          check duration: Nms. 0 active and 0 backup servers left. 0 sessions active, \
          0 requeued, 0 remaining in queue.",
             "backend be has no server available!",
-            "Server be/s1 is UP, reason: Layer7 check passed, code: 200, check duration: Nms. \
+            "ServerConfig be/s1 is UP, reason: Layer7 check passed, code: 200, check duration: Nms. \
          1 active and 0 backup servers online. 0 sessions requeued, 0 total in queue.",
         ]
     );
@@ -468,7 +469,7 @@ fn a_server_goes_down_and_comes_back_with_the_lines_of_haproxy() {
 fn every_check_that_counts_is_logged_if_asked_for() {
     let mut quick = checked(scripted(&[200, 500, 500, 200, 200, 200]));
     quick.check.as_mut().expect("there").interval = SOON;
-    let mut backend = patient(with(http(vec![]), Server { backup: true, ..quick }));
+    let mut backend = patient(with(http(vec![]), ServerConfig { backup: true, ..quick }));
     backend.log_health_checks = true;
     let (mut driver, _, lines) = start(backend);
     driver.turn_until(|_| lines.borrow().len() >= 8);
@@ -485,13 +486,13 @@ fn every_check_that_counts_is_logged_if_asked_for() {
             check(passed, 200, &format!("{fine} 2/2 UP")),
             check(failed, 500, &format!("{fault} 1/2 UP")),
             check(failed, 500, &format!("{fault} 0/2 DOWN")),
-            "Backup Server be/s1 is DOWN. 0 active and 0 backup servers left. \
+            "Backup ServerConfig be/s1 is DOWN. 0 active and 0 backup servers left. \
          0 sessions active, 0 requeued, 0 remaining in queue."
                 .to_owned(),
             "backend be has no server available!".to_owned(),
             check(passed, 200, &format!("{fine} 1/2 DOWN")),
             check(passed, 200, &format!("{fine} 2/2 UP")),
-            "Backup Server be/s1 is UP. 0 active and 1 backup servers online. \
+            "Backup ServerConfig be/s1 is UP. 0 active and 1 backup servers online. \
          Running on backup. 0 sessions requeued, 0 total in queue."
                 .to_owned(),
         ]
@@ -502,7 +503,7 @@ fn every_check_that_counts_is_logged_if_asked_for() {
 fn a_404_takes_a_server_out_of_the_rotation() {
     let mut quick = checked(scripted(&[404, 200, 200]));
     quick.check.as_mut().expect("there").interval = SOON;
-    let mut backend = patient(with(http(expect(Expected::Status(vec![(200, 299)]))), quick));
+    let mut backend = patient(with(http(expect(Expectation::Status(vec![(200, 299)]))), quick));
     backend.disable_on_404 = true;
     let (mut driver, live, lines) = start(backend);
     let member = &live.backends[0].group.members()[0];
@@ -512,7 +513,7 @@ fn a_404_takes_a_server_out_of_the_rotation() {
     let texts = texts(&lines);
     assert!(
         texts[0].starts_with(
-            "Server be/s1 is stopping, reason: Layer7 check conditionally \
+            "ServerConfig be/s1 is stopping, reason: Layer7 check conditionally \
         passed, code: 404, check duration: Nms. 0 active"
         ),
         "{}",
@@ -553,7 +554,7 @@ fn operators_decide_and_the_log_tells() {
             "backend be has no server available!",
             "Server be/s1 was DOWN and now enters maintenance.",
             "Server be/s1 is UP/READY (leaving forced maintenance).",
-            "Server be/s1 enters drain state. 0 active and 0 backup servers online. \
+            "ServerConfig be/s1 enters drain state. 0 active and 0 backup servers online. \
          0 sessions requeued, 0 total in queue.",
             "backend be has no server available!",
             "Server be/s1 is UP (leaving forced drain).",
@@ -570,7 +571,7 @@ fn nobody_looks_at_who_is_in_maintenance_or_not_to_be_checked() {
     let (address, heard) = origin(1, b"");
     let mut quick = checked(address);
     quick.check.as_mut().expect("there").interval = Duration::from_millis(5);
-    let resting = Server { disabled: true, ..quick.clone() };
+    let resting = ServerConfig { disabled: true, ..quick.clone() };
     let mut other = checked(scripted(&[200]));
     other.check.as_mut().expect("there").interval = Duration::from_millis(5);
     let other = with(http(vec![]), other);
@@ -617,10 +618,10 @@ fn errors_of_sessions_count_where_they_are_observed() {
     assert_eq!(
         texts(&lines)[..2],
         [
-            "Server be/s1 is DOWN, reason: Health analyze, info: \"Detected 3 consecutive errors, \
+            "ServerConfig be/s1 is DOWN, reason: Health analyze, info: \"Detected 3 consecutive errors, \
          last one was: L4 unsuccessful connection\". 1 active and 0 backup servers left. \
          0 sessions active, 0 requeued, 0 remaining in queue.",
-            "Server be/s1 is DOWN, reason: Health analyze, info: \"Detected 3 consecutive errors, \
+            "ServerConfig be/s1 is DOWN, reason: Health analyze, info: \"Detected 3 consecutive errors, \
          last one was: Wrong http response\". 0 active and 0 backup servers left. \
          0 sessions active, 0 requeued, 0 remaining in queue.",
         ]
@@ -637,7 +638,7 @@ fn who_waits_and_who_is_there_hears_of_a_server_that_goes_down() {
     live.wakers.set([Box::new(move || told.send(()).expect("it is heard")) as Wake]);
     let group = &live.backends[0].group;
     assert_eq!(group.try_place_at(0), Placement::Placed(0));
-    let mut queue = Queue::new(0, group);
+    let mut queue = WaitQueue::new(0, group);
     queue.push(group, Wants::Server(0), "somebody");
     driver.turn_until(|_| group.members()[0].health() == Health::Down);
     rung.try_recv().expect("the thread is woken");
@@ -680,7 +681,7 @@ struct Virtual {
 }
 
 impl Virtual {
-    fn start(backends: impl IntoIterator<Item = Backend>) -> (Self, Arc<Live>) {
+    fn start(backends: impl IntoIterator<Item = BackendConfig>) -> (Self, Arc<Live>) {
         let live = Arc::new(Live::new(config(frontend(), backends), 1));
         let start = sys::now();
         let checks = Checks::new(start, Arc::clone(&live), Box::new(Book::default()));
@@ -717,7 +718,7 @@ fn first_checks_are_spread_and_later_ones_follow_their_plans() {
     };
     let mut slower = at(3);
     slower.check.as_mut().expect("there").interval = Duration::from_millis(6_000);
-    let disabled = Backend { disabled: true, ..backend([at(9)]) };
+    let disabled = BackendConfig { disabled: true, ..backend([at(9)]) };
     let (mut checks, live) = Virtual::start([backend([at(1), at(2)]), disabled, backend([slower])]);
     let times: Vec<_> = (0..6).map(|_| checks.next()).collect();
     let expected = [(0, 1), (1_000, 2), (4_000, 3), (7_000, 1), (8_000, 2), (11_000, 3)];

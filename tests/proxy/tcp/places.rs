@@ -8,8 +8,8 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use fulmar_haproxy::{Backend, BackendId, Mode, Server};
-use fulmar_proxy::balance::{Next, Placement, Queue, Wants};
+use fulmar_haproxy::{BackendConfig, BackendId, Mode, ServerConfig};
+use fulmar_proxy::balance::{NextWaiting, Placement, WaitQueue, Wants};
 use fulmar_proxy::{BindId, Counter, Live, Proxy, Stop, Wake};
 use fulmar_sys as sys;
 use fulmar_tests::http::Client;
@@ -45,7 +45,7 @@ fn serve(stream: TcpStream, inside: &AtomicUsize, most: &AtomicUsize) {
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
 
-fn live(backend: Backend, threads: usize) -> Arc<Live> {
+fn live(backend: BackendConfig, threads: usize) -> Arc<Live> {
     let mut frontend = relay::frontend();
     frontend.mode = backend.mode;
     Arc::new(Live::new(config(frontend, [backend]), threads))
@@ -62,8 +62,8 @@ fn start(live: &Arc<Live>, thread: usize) -> (OwnLoop<Proxy>, SocketAddr) {
 /// Clients of both threads of a proxy want more places than there are, and all get one.
 fn share(mode: Mode, places: u32) {
     let (address, most) = origin();
-    let limited = Server { connections_max: places, ..server("s1", address) };
-    let live = live(Backend { mode, ..relay::backend([limited]) }, THREADS);
+    let limited = ServerConfig { connections_max: places, ..server("s1", address) };
+    let live = live(BackendConfig { mode, ..relay::backend([limited]) }, THREADS);
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let (tell, told) = channel();
@@ -114,8 +114,10 @@ fn threads_of_mode_http_share_places() {
 #[test]
 fn threads_share_what_they_may_keep_idle() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let keeps =
-        Server { idle_max: Some(1), ..server("s1", listener.local_addr().expect("it is bound")) };
+    let keeps = ServerConfig {
+        idle_max: Some(1),
+        ..server("s1", listener.local_addr().expect("it is bound"))
+    };
     let live = live(relay::backend([keeps]), THREADS);
     thread::spawn(move || {
         let mut open = Vec::new();
@@ -149,7 +151,7 @@ fn threads_of_mode_tcp_share_places() {
 /// Somebody who gave up while he was being woken left the thread deaf to all that came later.
 #[test]
 fn a_wake_for_somebody_who_has_given_up_is_passed_on() {
-    let limited = Server { connections_max: 1, ..server("s1", origin().0) };
+    let limited = ServerConfig { connections_max: 1, ..server("s1", origin().0) };
     let mut backend = relay::backend([limited]);
     backend.timeouts.queue = Some(Duration::from_millis(30));
     let live = live(backend, 2);
@@ -157,14 +159,14 @@ fn a_wake_for_somebody_who_has_given_up_is_passed_on() {
     let (mut driver, address) = start(&live, 0);
     let waker = driver.waker();
     // The test is the other thread, and has the only place.
-    let mut other = Queue::new(1, group);
+    let mut other = WaitQueue::new(1, group);
     for _ in 0..2 {
         assert_eq!(group.try_place_at(0), Placement::Placed(0));
         let mut client = Client::connect(address);
         client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
         driver.turn_until(|_| group.queued() == 1);
         group.leave(0);
-        assert_eq!(other.next_for(group, 0), Next::Wake(0));
+        assert_eq!(other.next_for(group, 0), NextWaiting::Wake(0));
         live.rouse(0, BackendId(0));
         driver.turn_until(|_| group.queued() == 0); // it has waited for long enough
         let ticket = other.push(group, Wants::Any, ());

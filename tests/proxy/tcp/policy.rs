@@ -7,15 +7,15 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use fulmar_haproxy::model::{ServerAddress, ServerProxy, Target, UseBackend};
-use fulmar_haproxy::rules::Context;
+use fulmar_haproxy::model::{BackendTarget, ServerAddress, ServerProxy, UseBackend};
+use fulmar_haproxy::rules::CompileContext;
 use fulmar_haproxy::rules::condition::Acls;
 use fulmar_haproxy::rules::format::Standard;
 use fulmar_haproxy::rules::lists::NoFiles;
 use fulmar_haproxy::rules::tcp::{TcpRule, TcpSet};
-use fulmar_haproxy::rules::words::{Word, Words};
-use fulmar_haproxy::rules::{Condition, Format};
-use fulmar_haproxy::{Backend, BackendId, Frontend};
+use fulmar_haproxy::rules::words::{Word, WordCursor};
+use fulmar_haproxy::rules::{Condition, FormatString};
+use fulmar_haproxy::{BackendConfig, BackendId, FrontendConfig};
 use fulmar_proxy::{Counter, Live, MakeLayer, Proxy, sum};
 use fulmar_semantics::proxy_protocol::ProxyProtocol;
 use fulmar_sys as sys;
@@ -34,16 +34,16 @@ struct Hand {
 }
 
 impl Hand {
-    fn new(frontend: Frontend, backends: impl IntoIterator<Item = Backend>) -> Self {
+    fn new(frontend: FrontendConfig, backends: impl IntoIterator<Item = BackendConfig>) -> Self {
         Self::with_layer(frontend, backends, None)
     }
 
     fn with_layer(
-        mut frontend: Frontend,
-        backends: impl IntoIterator<Item = Backend>,
+        mut frontend: FrontendConfig,
+        backends: impl IntoIterator<Item = BackendConfig>,
         layer: Option<MakeLayer>,
     ) -> Self {
-        frontend.log_format = Arc::new(Format::from(Standard::Tcp));
+        frontend.log_format = Arc::new(FormatString::from(Standard::Tcp));
         let (proxy, live, lines) = proxy(config(frontend, backends), layer);
         let (driver, address) = OwnLoop::start(proxy);
         Self { driver, address, live, lines }
@@ -117,19 +117,19 @@ fn words(text: &str) -> Vec<Word> {
 
 fn rules(set: TcpSet, texts: &[&str]) -> Vec<TcpRule> {
     let acls = Acls::default();
-    let context = Context { acls: &acls, files: &NoFiles };
+    let context = CompileContext { acls: &acls, files: &NoFiles };
     let rule = |text: &&str| {
         let words = words(text);
-        TcpRule::parse(&mut Words::new(&words, 1), set, &context).expect("a good rule")
+        TcpRule::parse(&mut WordCursor::new(&words, 1), set, &context).expect("a good rule")
     };
     texts.iter().map(rule).collect()
 }
 
 fn condition(text: &str) -> Condition {
     let acls = Acls::default();
-    let context = Context { acls: &acls, files: &NoFiles };
+    let context = CompileContext { acls: &acls, files: &NoFiles };
     let words = words(text);
-    Condition::parse(&mut Words::new(&words, 1), &context).expect("a good condition")
+    Condition::parse(&mut WordCursor::new(&words, 1), &context).expect("a good condition")
 }
 
 #[test]
@@ -223,8 +223,10 @@ fn a_name_in_tls_leads_to_a_backend_and_tls_goes_on_behind_it() {
     front.inspect_delay = Some(Duration::from_secs(20));
     front.content_rules = rules(TcpSet::Content, &["accept if { req.ssl_hello_type 1 }"]);
     let condition = condition("if { req.ssl_sni -i b.example }");
-    front.use_backends =
-        vec![UseBackend { target: Target::Backend(BackendId(1)), condition: Some(condition) }];
+    front.use_backends = vec![UseBackend {
+        target: BackendTarget::Backend(BackendId(1)),
+        condition: Some(condition),
+    }];
     let (heard, hellos) = channel();
     let listen = |name: &'static str, heard: Sender<Vec<u8>>| {
         let heard = std::sync::Mutex::new(heard);

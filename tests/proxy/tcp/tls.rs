@@ -5,7 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::thread;
 use std::time::Duration;
 
-use fulmar_haproxy::model::{ServerProxy, ServerTls};
+use fulmar_haproxy::model::{ServerProxy, ServerTlsConfig};
 use fulmar_proxy::{MakeLayer, Proxy};
 use fulmar_tests::certs::{Certs, Who};
 use fulmar_tests::https;
@@ -43,7 +43,7 @@ fn inner(certs: &Certs, who: Who, to: SocketAddr, proxied: bool) -> (OwnLoop<Pro
 }
 
 /// A proxy that speaks TLS with its server.
-fn outer(to: SocketAddr, tls: ServerTls, send: ServerProxy) -> (OwnLoop<Proxy>, SocketAddr) {
+fn outer(to: SocketAddr, tls: ServerTlsConfig, send: ServerProxy) -> (OwnLoop<Proxy>, SocketAddr) {
     let mut one = server("tls", to);
     one.tls = Some(tls);
     one.send_proxy = send;
@@ -92,7 +92,7 @@ fn bytes_pass_through_tls_on_either_side_and_so_does_their_end() {
     let certs = Certs::new();
     for len in [0, 5, 3_000_000] {
         let (second, to) = inner(&certs, Who::Server, echo(), false);
-        let first = outer(to, ServerTls::default(), ServerProxy::None);
+        let first = outer(to, ServerTlsConfig::default(), ServerProxy::None);
         assert!(through(first, second, &text(len)) == text(len), "{len} bytes");
     }
 }
@@ -102,7 +102,7 @@ fn a_header_goes_in_front_of_tls() {
     let certs = Certs::new();
     for how in [ServerProxy::V1, ServerProxy::V2 { tls: true, common_name: false }] {
         let (second, to) = inner(&certs, Who::Server, echo(), true);
-        let first = outer(to, ServerTls::default(), how);
+        let first = outer(to, ServerTlsConfig::default(), how);
         assert_eq!(through(first, second, b"hello"), b"hello");
     }
 }
@@ -119,11 +119,11 @@ fn a_server_that_cannot_be_believed_is_not_talked_to() {
         (Who::Expired, None, b""),
     ] {
         let (second, to) = inner(&certs, who, echo(), false);
-        let tls = ServerTls {
+        let tls = ServerTlsConfig {
             verify: true,
             ca_file: Some(certs.ca()),
             verify_host: name.map(str::to_owned),
-            ..ServerTls::default()
+            ..ServerTlsConfig::default()
         };
         let first = outer(to, tls, ServerProxy::None);
         assert_eq!(through(first, second, b"hello"), answer, "{who:?} {name:?}");

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use fulmar_haproxy::Leniency;
+use fulmar_haproxy::ConfigLeniency;
 use fulmar_host::{Driver, Spin};
 
 /// The parsed command line.
@@ -54,7 +54,7 @@ pub(super) struct ProxyArguments {
     /// `-dW`.
     pub(super) fails_on_warnings: bool,
     /// `--lenient`, `-dr`.
-    pub(super) lenient: Leniency,
+    pub(super) lenient: ConfigLeniency,
     /// `--driver`.
     pub(super) driver: Option<Driver>,
     /// `--spin`.
@@ -103,7 +103,7 @@ impl ProxyArguments {
                 "--spin" => these.spin = Some(choice(flag, value("a time")?)?),
                 "--lenient" => {
                     let list = text(flag, value("a list")?)?;
-                    let lenient = Leniency::parse(list);
+                    let lenient = ConfigLeniency::parse(list);
                     these.lenient = lenient.map_err(|word| {
                         format!(
                             "--lenient: {word}: not one of keywords, \

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use fulmar_gateway::{Background, ForegroundParent, Gateway, Master, MasterLink, Notify, Options};
-use fulmar_haproxy::{Config, Environment, Source, ThisMachine};
+use fulmar_haproxy::{Config, ConfigSource, Environment, ThisMachine};
 use fulmar_host::LoopOptions;
 use fulmar_sys as sys;
 use signal_hook::consts::{SIGTERM, SIGUSR1};
@@ -101,10 +101,11 @@ fn read(arguments: &ProxyArguments, messages: Messages) -> Result<Config, Failed
     }
     for path in &arguments.files {
         sources.push(match InputFile::from(path.clone().into_os_string()) {
-            InputFile::Path(path) => Source::Path(path),
-            file @ InputFile::Stdin => {
-                Source::Text { name: "standard input".to_owned(), text: stdin(&file, messages)? }
-            }
+            InputFile::Path(path) => ConfigSource::Path(path),
+            file @ InputFile::Stdin => ConfigSource::Text {
+                name: "standard input".to_owned(),
+                text: stdin(&file, messages)?,
+            },
         });
     }
     let options = fulmar_haproxy::Options { lenient: arguments.lenient };

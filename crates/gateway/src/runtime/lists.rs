@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use fulmar_haproxy::rules::lists::{List, LookedUp, Refused, Sort, Version, Which};
+use fulmar_haproxy::rules::lists::{EntrySelector, List, ListError, ListVersion, LookedUp, Sort};
 use fulmar_haproxy::rules::{Sample, Type};
 
 use super::call::CommandCall;
@@ -64,7 +64,7 @@ fn reply(outcome: ListResult) -> CommandReply {
 }
 
 /// `@<version>`, if it is the first word, and the other words.
-fn version(words: &[String]) -> Result<(Option<Version>, &[String]), String> {
+fn version(words: &[String]) -> Result<(Option<ListVersion>, &[String]), String> {
     match words.split_first() {
         Some((first, rest)) if first.starts_with('@') => match first[1..].parse() {
             Ok(version) => Ok((Some(version), rest)),
@@ -123,7 +123,7 @@ fn show_all(call: &CommandCall<'_>, sort: Sort) -> CommandReply {
 }
 
 /// Entries, in pieces.
-fn show_one(list: &List, version: Option<Version>, sort: Sort) -> CommandReply {
+fn show_one(list: &List, version: Option<ListVersion>, sort: Sort) -> CommandReply {
     let mut entries = list.entries(version).into_iter();
     let pieces: Pieces = Box::new(move |_, _, out| {
         for entry in entries.by_ref().take(ROWS) {
@@ -231,18 +231,18 @@ pub(super) fn set_map(call: &mut CommandCall<'_>) -> CommandReply {
             );
         };
         match find(call, name, Sort::Map)?.set(which(key), value.as_bytes()) {
-            Err(Refused::Absent) => Err("entry not found.\n".to_owned()),
+            Err(ListError::Absent) => Err("entry not found.\n".to_owned()),
             outcome => change(outcome),
         }
     })())
 }
 
 /// A key or, after `#`, the reference that `show` prints.
-fn which(text: &str) -> Which<'_> {
+fn which(text: &str) -> EntrySelector<'_> {
     let number = text.strip_prefix('#').map(|number| number.trim_start_matches("0x"));
     match number.map(|number| u64::from_str_radix(number, 16)) {
-        Some(Ok(number)) => Which::Number(number),
-        _ => Which::Key(text.as_bytes()),
+        Some(Ok(number)) => EntrySelector::Number(number),
+        _ => EntrySelector::Key(text.as_bytes()),
     }
 }
 
@@ -277,7 +277,7 @@ fn commit(call: &CommandCall<'_>, sort: Sort) -> CommandReply {
     reply(version(call.rest).and_then(|(version, rest)| {
         let version = version.ok_or("Missing version number.\n")?;
         match find(call, named(rest, sort)?, sort)?.commit(version) {
-            Err(Refused::NoVersion) => Err("Version number out of range.\n".to_owned()),
+            Err(ListError::NoVersion) => Err("Version number out of range.\n".to_owned()),
             outcome => change(outcome),
         }
     }))
@@ -289,14 +289,14 @@ fn named(words: &[String], sort: Sort) -> Result<&String, String> {
 }
 
 /// The reply to a change.
-fn change(outcome: Result<(), Refused>) -> ListResult {
+fn change(outcome: Result<(), ListError>) -> ListResult {
     outcome.map(|()| String::new()).map_err(|refused| match refused {
-        Refused::Unfit(why) => format!("{why}.\n"),
-        Refused::Absent => "Key not found.\n".to_owned(),
-        Refused::NoVersion => {
+        ListError::Unfit(why) => format!("{why}.\n"),
+        ListError::Absent => "Key not found.\n".to_owned(),
+        ListError::NoVersion => {
             "Version number in the future, please use 'prepare map' before.\n".to_owned()
         }
-        Refused::Full => "The list is full.\n".to_owned(),
+        ListError::Full => "The list is full.\n".to_owned(),
         _ => "The change was refused.\n".to_owned(),
     })
 }

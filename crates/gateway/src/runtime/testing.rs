@@ -9,7 +9,7 @@ use std::time::Instant;
 use bytes::BytesMut;
 use fulmar_engine::{Engine, ListenerId, SocketId, Stop};
 use fulmar_haproxy::model::Level;
-use fulmar_haproxy::{Config, Environment, Machine, Options, Source, load};
+use fulmar_haproxy::{Config, ConfigSource, Environment, Machine, Options, load};
 use fulmar_proto::{Input, Segment};
 use fulmar_proxy::Live;
 
@@ -67,7 +67,7 @@ fn send(runtime: &mut Runtime, now: Instant, socket: SocketId) {
 fn config() -> &'static Config {
     static CONFIG: OnceLock<Config> = OnceLock::new();
     CONFIG.get_or_init(|| {
-        let source = Source::text("proxy.cfg", PROXY);
+        let source = ConfigSource::text("proxy.cfg", PROXY);
         let loaded = load(&[source], &Environment::default(), &PairFiles, &Options::default());
         loaded.unwrap_or_else(|found| panic!("{found}")).config
     })

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use fulmar_haproxy::model::{Secret, StatsPage};
+use fulmar_haproxy::model::{StatsPage, UserSecret};
 use fulmar_haproxy::rules::RequestHead;
 use fulmar_proto::{HeaderBuf, Headers};
 use fulmar_proxy::{Live, Page, Services};
@@ -109,7 +109,7 @@ impl Services for Reports {
         &self.hostname
     }
 
-    fn is_secret(&self, secret: &Secret, password: &str) -> bool {
+    fn is_secret(&self, secret: &UserSecret, password: &str) -> bool {
         passwords::matches(secret, password)
     }
 }

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::tls::TlsWords;
-use crate::model::{BindAddress, BindTls, Level, Place};
+use crate::model::{BindAddress, BindTls, Level, Position};
 
 /// A `bind` line, or one of its addresses: a port range becomes several of `bound`.
 #[derive(Clone, Debug)]
 pub(crate) struct BindDraft {
-    pub(crate) place: Place,
+    pub(crate) place: Position,
     pub(crate) bound: Vec<BindAddress>,
     pub(crate) name: Option<String>,
     pub(crate) id: Option<u32>,

@@ -5,16 +5,17 @@ use std::time::Duration;
 
 use super::tls::TlsWords;
 use crate::model::{
-    OnError, Place, Resolve, Server, ServerAddress, ServerCheck, ServerProxy, ServerTls,
+    OnError, Position, Resolve, ServerAddress, ServerCheck, ServerConfig, ServerProxy,
+    ServerTlsConfig,
 };
-use crate::spot::Reference;
+use crate::position::NameReference;
 
 /// A server, or the settings of `default-server`.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerDraft {
     /// Column of its name.
     pub(crate) column: u32,
-    pub(crate) model: Server,
+    pub(crate) model: ServerConfig,
     /// `id`.
     pub(crate) id: Option<u32>,
     pub(crate) is_checked: bool,
@@ -23,14 +24,14 @@ pub(crate) struct ServerDraft {
     pub(crate) check_tls: Option<bool>,
     pub(crate) check_send_proxy: bool,
     pub(crate) is_tls: bool,
-    pub(crate) tls: ServerTls,
+    pub(crate) tls: ServerTlsConfig,
     /// `verify`; `None`: unset.
     pub(crate) verify: Option<bool>,
     pub(crate) ca_said: bool,
     pub(crate) words: TlsWords,
     pub(crate) resolve: Resolve,
     /// `track`: a server name, optionally with a backend name and a slash.
-    pub(crate) follows: Option<Reference>,
+    pub(crate) follows: Option<NameReference>,
     /// `init-addr`: the fallback address if the name cannot be resolved.
     pub(crate) fallback: Option<IpAddr>,
 }
@@ -39,7 +40,7 @@ impl Default for ServerDraft {
     fn default() -> Self {
         Self {
             column: 1,
-            model: unsaid(),
+            model: with_defaults(),
             id: None,
             is_checked: false,
             check: ServerCheck {
@@ -57,7 +58,7 @@ impl Default for ServerDraft {
             check_tls: None,
             check_send_proxy: false,
             is_tls: false,
-            tls: ServerTls::default(),
+            tls: ServerTlsConfig::default(),
             verify: None,
             ca_said: false,
             words: TlsWords::default(),
@@ -69,10 +70,10 @@ impl Default for ServerDraft {
 }
 
 /// A server with default settings.
-fn unsaid() -> Server {
-    Server {
+fn with_defaults() -> ServerConfig {
+    ServerConfig {
         name: String::new(),
-        place: Place { file: "".into(), line: 0 },
+        place: Position { file: "".into(), line: 0 },
         id: 0,
         address: ServerAddress::Unresolved(String::new()),
         written_address: String::new(),

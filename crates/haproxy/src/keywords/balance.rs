@@ -1,14 +1,14 @@
 //! `balance` and `hash-type`.
 
 use crate::compile;
-use crate::draft::Draft;
-use crate::line::Line;
-use crate::model::{Algorithm, HashFunction, HashKind};
-use crate::rules::{Fault, Word};
+use crate::draft::ProxyDraft;
+use crate::line::KeywordLine;
+use crate::model::{BalanceAlgorithm, HashFunction, HashKind};
+use crate::rules::{Word, WordError};
 use crate::table::{BACK, Keyword, row};
 use crate::values::{number, one_of};
 
-pub(super) const ROWS: &[Keyword<Draft>] = &[
+pub(super) const ROWS: &[Keyword<ProxyDraft>] = &[
     row(
         "balance",
         BACK,
@@ -33,9 +33,9 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
     ),
 ];
 
-fn balance(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn balance(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let Some(word) = line.words.next() else {
-        draft.backend.algorithm = Algorithm::RoundRobin;
+        draft.backend.algorithm = BalanceAlgorithm::RoundRobin;
         return Ok(());
     };
     let (name, argument) = match word.text.split_once('(') {
@@ -43,29 +43,29 @@ fn balance(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
         None => (&*word.text, None),
     };
     draft.backend.algorithm = match (name, argument) {
-        ("roundrobin", None) => Algorithm::RoundRobin,
-        ("static-rr", None) => Algorithm::StaticRoundRobin,
-        ("leastconn", None) => Algorithm::LeastConnections,
-        ("first", None) => Algorithm::First,
-        ("source", None) => Algorithm::Source,
+        ("roundrobin", None) => BalanceAlgorithm::RoundRobin,
+        ("static-rr", None) => BalanceAlgorithm::StaticRoundRobin,
+        ("leastconn", None) => BalanceAlgorithm::LeastConnections,
+        ("first", None) => BalanceAlgorithm::First,
+        ("source", None) => BalanceAlgorithm::Source,
         ("uri", None) => uri(line)?,
         ("url_param", None) => url_param(line)?,
         ("hdr", Some(name)) if !name.is_empty() => {
             let domain_only = line.words.take("use_domain_only");
-            Algorithm::Field { name: name.to_owned(), domain_only }
+            BalanceAlgorithm::Field { name: name.to_owned(), domain_only }
         }
         ("hash", None) => {
             let word = line.word("an expression")?;
-            Algorithm::Hash(compile::expression(&word, line)?)
+            BalanceAlgorithm::Hash(compile::expression(&word, line)?)
         }
-        ("random", None) => Algorithm::Random { draws: DRAWS },
+        ("random", None) => BalanceAlgorithm::Random { draws: DRAWS },
         ("random", Some(draws)) => {
             let word = Word { text: draws.to_owned(), column: word.column };
-            Algorithm::Random { draws: number(&word, 1, DRAWS_MAX)? }
+            BalanceAlgorithm::Random { draws: number(&word, 1, DRAWS_MAX)? }
         }
         ("rdp-cookie", name) => {
             let text = format!("req.rdp_cookie({})", name.unwrap_or(RDP_COOKIE));
-            Algorithm::Hash(compile::expression(&Word { text, column: word.column }, line)?)
+            BalanceAlgorithm::Hash(compile::expression(&Word { text, column: word.column }, line)?)
         }
         _ => {
             let message = format!(
@@ -73,16 +73,17 @@ fn balance(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
                  first, source, uri, url_param, hdr(name), rdp-cookie(name), hash and random",
                 word.text
             );
-            return Err(Fault::new(word.column, message));
+            return Err(WordError::new(word.column, message));
         }
     };
     Ok(())
 }
 
-fn uri(line: &mut Line<'_>) -> Result<Algorithm, Fault> {
+fn uri(line: &mut KeywordLine<'_>) -> Result<BalanceAlgorithm, WordError> {
     let (mut whole, mut path_only, mut len, mut depth) = (false, false, None, None);
     while let Some(word) = line.words.next() {
-        let positive = |line: &mut Line<'_>| number(&line.word("a number")?, 1, usize::MAX / 2);
+        let positive =
+            |line: &mut KeywordLine<'_>| number(&line.word("a number")?, 1, usize::MAX / 2);
         match &*word.text {
             "whole" => whole = true,
             "path-only" => path_only = true,
@@ -90,23 +91,23 @@ fn uri(line: &mut Line<'_>) -> Result<Algorithm, Fault> {
             "depth" => depth = Some(positive(line)?),
             other => {
                 let message = format!("'{other}': expected 'whole', 'path-only', 'len' or 'depth'");
-                return Err(Fault::new(word.column, message));
+                return Err(WordError::new(word.column, message));
             }
         }
     }
-    Ok(Algorithm::Uri { whole, len, depth, path_only })
+    Ok(BalanceAlgorithm::Uri { whole, len, depth, path_only })
 }
 
-fn url_param(line: &mut Line<'_>) -> Result<Algorithm, Fault> {
+fn url_param(line: &mut KeywordLine<'_>) -> Result<BalanceAlgorithm, WordError> {
     let name = line.word("the name of a parameter")?.text;
     if let Some(word) = line.words.next() {
         let message = format!("'{}' is not supported: request bodies are not parsed", word.text);
-        return Err(Fault::unknown(word.column, message));
+        return Err(WordError::unknown(word.column, message));
     }
-    Ok(Algorithm::UrlParameter(name))
+    Ok(BalanceAlgorithm::UrlParameter(name))
 }
 
-fn hash_type(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn hash_type(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let word = line.word("map-based or consistent")?;
     let consistent = one_of(&word, "hash type", &[("consistent", true), ("map-based", false)])?;
     let mut kind = HashKind { consistent, ..draft.backend.hash };
@@ -126,12 +127,12 @@ fn hash_type(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn balance_factor(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn balance_factor(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let word = line.word("a percentage")?;
     let factor = number(&word, 0, 65_535)?;
     if (1..=100).contains(&factor) {
         let message = "expected 0 (unlimited) or a number above 100";
-        return Err(Fault::new(word.column, message));
+        return Err(WordError::new(word.column, message));
     }
     draft.backend.hash.balance_factor = factor;
     Ok(())

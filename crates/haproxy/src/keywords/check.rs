@@ -1,17 +1,17 @@
 //! Health checks: `option httpchk`, `http-check`, `option tcp-check`, `tcp-check`.
 
-use crate::rules::{Fault, Format, Word};
+use crate::rules::{FormatString, Word, WordError};
 use regex::bytes::Regex;
 
-use crate::checks::{Chosen, HttpStep, Send};
+use crate::checks::{CheckChoice, HttpStep, RequestDraft};
 use crate::compile;
-use crate::draft::Draft;
-use crate::line::Line;
-use crate::model::{Expect, Expected, TcpStep};
+use crate::draft::ProxyDraft;
+use crate::line::KeywordLine;
+use crate::model::{CheckExpect, Expectation, TcpStep};
 use crate::table::{BACK, HTTP, Keyword, row};
 use crate::values::number;
 
-pub(super) const ROWS: &[Keyword<Draft>] = &[
+pub(super) const ROWS: &[Keyword<ProxyDraft>] = &[
     row(
         "option httpchk",
         BACK,
@@ -51,9 +51,9 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
     row("tcp-check comment", BACK, "<text>", "accepted: a comment", skip_one),
 ];
 
-fn option_http(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn option_http(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let words = line.words.rest();
-    let mut send = Send::default();
+    let mut send = RequestDraft::default();
     match words {
         [] => {}
         [uri] => send.target = Some(uri.text.clone()),
@@ -65,13 +65,17 @@ fn option_http(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
             }
         }
     }
-    draft.check.chosen = Chosen::Http;
+    draft.check.chosen = CheckChoice::Http;
     draft.check.request = Some(send);
     Ok(())
 }
 
 /// `HTTP/1.1\r\nHost:\ name`: fields after the version are an obsolete syntax.
-fn version_and_fields(version: &Word, rest: &[Word], send: &mut Send) -> Result<(), Fault> {
+fn version_and_fields(
+    version: &Word,
+    rest: &[Word],
+    send: &mut RequestDraft,
+) -> Result<(), WordError> {
     let text: Vec<&str> = rest.iter().map(|word| &*word.text).collect();
     let text = text.join(" ");
     let mut lines = text.split("\r\n");
@@ -80,31 +84,31 @@ fn version_and_fields(version: &Word, rest: &[Word], send: &mut Send) -> Result<
     for field in lines.filter(|line| !line.is_empty()) {
         let Some((name, value)) = field.split_once(':') else {
             let message = format!("'{field}' is not a header field");
-            return Err(Fault::new(version.column, message));
+            return Err(WordError::new(version.column, message));
         };
-        send.fields.push((name.to_owned(), Format::literal(value.trim().as_bytes())));
+        send.fields.push((name.to_owned(), FormatString::literal(value.trim().as_bytes())));
     }
     Ok(())
 }
 
-fn is_http11(word: &Word) -> Result<bool, Fault> {
+fn is_http11(word: &Word) -> Result<bool, WordError> {
     match &*word.text {
         "HTTP/1.0" => Ok(false),
         "HTTP/1.1" => Ok(true),
         other => {
             let message = format!("'{other}': expected HTTP/1.0 or HTTP/1.1");
-            Err(Fault::new(word.column, message))
+            Err(WordError::new(word.column, message))
         }
     }
 }
 
-fn option_tcp(draft: &mut Draft, _line: &mut Line<'_>) -> Result<(), Fault> {
-    draft.check.chosen = Chosen::Tcp;
+fn option_tcp(draft: &mut ProxyDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
+    draft.check.chosen = CheckChoice::Tcp;
     Ok(())
 }
 
-fn send(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    let mut send = Send::default();
+fn send(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
+    let mut send = RequestDraft::default();
     while let Some(word) = line.words.next() {
         match &*word.text {
             "meth" => send.method = Some(line.word("a method")?.text),
@@ -120,7 +124,7 @@ fn send(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
             other => {
                 let message =
                     format!("'{other}': expected 'meth', 'uri', 'ver', 'hdr', 'body' or 'comment'");
-                return Err(Fault::unknown(word.column, message));
+                return Err(WordError::unknown(word.column, message));
             }
         }
     }
@@ -129,7 +133,7 @@ fn send(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 /// Words before the expectation that are ignored.
-fn skip_settings(line: &mut Line<'_>) -> Result<(), Fault> {
+fn skip_settings(line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     while let Some(word) = line.words.peek() {
         match &*word.text {
             "comment" | "min-recv" | "ok-status" | "error-status" | "tout-status"
@@ -143,31 +147,31 @@ fn skip_settings(line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn expect(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn expect(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     skip_settings(line)?;
     let (negated, word) = negation(line)?;
     let what = match &*word.text {
-        "status" => Expected::Status(statuses(&line.word("statuses")?)?),
-        "rstatus" => Expected::StatusPattern(pattern(&line.word("a pattern")?)?),
-        "string" => Expected::Text(line.word("a text")?.text.into_bytes()),
-        "rstring" => Expected::Pattern(pattern(&line.word("a pattern")?)?),
+        "status" => Expectation::Status(statuses(&line.word("statuses")?)?),
+        "rstatus" => Expectation::StatusPattern(pattern(&line.word("a pattern")?)?),
+        "string" => Expectation::Text(line.word("a text")?.text.into_bytes()),
+        "rstring" => Expectation::Pattern(pattern(&line.word("a pattern")?)?),
         "hdr" => field(line)?,
         "fhdr" | "string-lf" => {
             let message = format!("'{}' is not supported here", word.text);
-            return Err(Fault::unknown(word.column, message));
+            return Err(WordError::unknown(word.column, message));
         }
         other => {
             let message =
                 format!("'{other}': expected 'status', 'rstatus', 'string', 'rstring' or 'hdr'");
-            return Err(Fault::new(word.column, message));
+            return Err(WordError::new(word.column, message));
         }
     };
-    draft.check.own_http().push(HttpStep::Expect(Expect { negated, what }));
+    draft.check.own_http().push(HttpStep::Expect(CheckExpect { negated, what }));
     Ok(())
 }
 
 /// `!` may be a word of its own, or a prefix of the word.
-fn negation(line: &mut Line<'_>) -> Result<(bool, Word), Fault> {
+fn negation(line: &mut KeywordLine<'_>) -> Result<(bool, Word), WordError> {
     let mut negated = false;
     loop {
         let mut word = line.word("an expectation")?;
@@ -182,11 +186,11 @@ fn negation(line: &mut Line<'_>) -> Result<(bool, Word), Fault> {
 }
 
 /// `200`, `200-399,404`.
-fn statuses(word: &Word) -> Result<Vec<(u16, u16)>, Fault> {
+fn statuses(word: &Word) -> Result<Vec<(u16, u16)>, WordError> {
     let wrong = || {
         let message =
             format!("'{}': invalid status list, expected for example 200-299,404", word.text);
-        Fault::new(word.column, message)
+        WordError::new(word.column, message)
     };
     let range = |range: &str| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -197,10 +201,10 @@ fn statuses(word: &Word) -> Result<Vec<(u16, u16)>, Fault> {
     word.text.split(',').map(|text| range(text).ok_or_else(wrong)).collect()
 }
 
-fn field(line: &mut Line<'_>) -> Result<Expected, Fault> {
+fn field(line: &mut KeywordLine<'_>) -> Result<Expectation, WordError> {
     let word = line.word("name")?;
     if word.text != "name" {
-        return Err(Fault::new(word.column, "expected 'name' and the name of a field"));
+        return Err(WordError::new(word.column, "expected 'name' and the name of a field"));
     }
     exact(line)?;
     let name = line.word("the name of a field")?.text;
@@ -211,32 +215,34 @@ fn field(line: &mut Line<'_>) -> Result<Expected, Fault> {
         }
         false => None,
     };
-    Ok(Expected::Field { name, value })
+    Ok(Expectation::Field { name, value })
 }
 
 /// `-m str` is the default; other methods are not supported.
-fn exact(line: &mut Line<'_>) -> Result<(), Fault> {
+fn exact(line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     if !line.words.take("-m") {
         return Ok(());
     }
     let word = line.word("a method")?;
     match &*word.text {
         "str" => Ok(()),
-        other => Err(Fault::unknown(word.column, format!("'-m {other}' is not supported here"))),
+        other => {
+            Err(WordError::unknown(word.column, format!("'-m {other}' is not supported here")))
+        }
     }
 }
 
-fn pattern(word: &Word) -> Result<Regex, Fault> {
+fn pattern(word: &Word) -> Result<Regex, WordError> {
     let built = regex::bytes::RegexBuilder::new(&word.text).size_limit(PATTERN_SIZE_MAX).build();
     built.map_err(|error| {
         // The last line of the error is the reason; the others show the pattern.
         let error = error.to_string();
         let why = error.lines().last().unwrap_or("");
-        Fault::new(word.column, format!("invalid regex '{}': {why}", word.text))
+        WordError::new(word.column, format!("invalid regex '{}': {why}", word.text))
     })
 }
 
-fn connect(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn connect(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     while let Some(word) = line.words.next() {
         match &*word.text {
             "default" | "linger" => {}
@@ -244,7 +250,7 @@ fn connect(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
             other => {
                 let message =
                     format!("'{other}' is not supported here: use parameters of 'server' lines");
-                return Err(Fault::unknown(word.column, message));
+                return Err(WordError::unknown(word.column, message));
             }
         }
     }
@@ -252,20 +258,20 @@ fn connect(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn on_404(draft: &mut Draft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn on_404(draft: &mut ProxyDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.backend.disable_on_404 = true;
     Ok(())
 }
 
-fn nothing(_draft: &mut Draft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn nothing(_draft: &mut ProxyDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     Ok(())
 }
 
-fn skip_one(_draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn skip_one(_draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     line.word("a text").map(drop)
 }
 
-fn tcp_connect(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn tcp_connect(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let (mut port, mut tls) = (None, false);
     while let Some(word) = line.words.next() {
         match &*word.text {
@@ -276,7 +282,7 @@ fn tcp_connect(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
             other => {
                 let message =
                     format!("'{other}' is not supported here: use parameters of 'server' lines");
-                return Err(Fault::unknown(word.column, message));
+                return Err(WordError::unknown(word.column, message));
             }
         }
     }
@@ -284,21 +290,21 @@ fn tcp_connect(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn tcp_send(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn tcp_send(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let bytes = line.word("a text")?.text.into_bytes();
     skip_settings(line)?;
     draft.check.own_tcp().push(TcpStep::Send(bytes));
     Ok(())
 }
 
-fn tcp_send_binary(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn tcp_send_binary(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let bytes = hex(&line.word("hexadecimal digits")?)?;
     skip_settings(line)?;
     draft.check.own_tcp().push(TcpStep::Send(bytes));
     Ok(())
 }
 
-fn tcp_expect(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn tcp_expect(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     skip_settings(line)?;
     let (negated, word) = negation(line)?;
     let step = match &*word.text {
@@ -309,18 +315,18 @@ fn tcp_expect(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
         }
         "rbinary" | "string-lf" | "binary-lf" => {
             let message = format!("'{}' is not supported here", word.text);
-            return Err(Fault::unknown(word.column, message));
+            return Err(WordError::unknown(word.column, message));
         }
         other => {
             let message = format!("'{other}': expected 'string', 'rstring' or 'binary'");
-            return Err(Fault::new(word.column, message));
+            return Err(WordError::new(word.column, message));
         }
     };
     draft.check.own_tcp().push(step);
     Ok(())
 }
 
-fn hex(word: &Word) -> Result<Vec<u8>, Fault> {
+fn hex(word: &Word) -> Result<Vec<u8>, WordError> {
     let digits = word.text.as_bytes();
     let bytes = digits.chunks(2).map(|pair| match pair {
         [a, b] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() => {
@@ -330,7 +336,7 @@ fn hex(word: &Word) -> Result<Vec<u8>, Fault> {
     });
     bytes.collect::<Option<Vec<u8>>>().ok_or_else(|| {
         let message = format!("'{}': expected two hexadecimal digits per byte", word.text);
-        Fault::new(word.column, message)
+        WordError::new(word.column, message)
     })
 }
 

@@ -1,13 +1,13 @@
 //! `cookie`.
 
-use crate::draft::Draft;
-use crate::line::Line;
+use crate::draft::ProxyDraft;
+use crate::line::KeywordLine;
 use crate::model::{CookieInsert, CookieMode};
-use crate::rules::Fault;
+use crate::rules::WordError;
 use crate::table::{BACK, HTTP, Keyword, row};
-use crate::values::{Unit, duration};
+use crate::values::{TimeUnit, duration};
 
-pub(super) const ROWS: &[Keyword<Draft>] = &[
+pub(super) const ROWS: &[Keyword<ProxyDraft>] = &[
     row(
         "cookie",
         BACK | HTTP,
@@ -20,7 +20,7 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
     row("dynamic-cookie-key", BACK | HTTP, "<key>", "key of dynamic cookies", dynamic_key),
 ];
 
-fn cookie(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn cookie(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let column = line.words.column();
     let mut cookie =
         CookieInsert { name: line.word("the name of a cookie")?.text, ..CookieInsert::default() };
@@ -34,7 +34,7 @@ fn cookie(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
         if let Some(mode) = mode {
             if cookie.how != CookieMode::Passive && cookie.how != mode {
                 let message = "'insert', 'rewrite' and 'prefix' are mutually exclusive";
-                return Err(Fault::new(word.column, message));
+                return Err(WordError::new(word.column, message));
             }
             cookie.how = mode;
             continue;
@@ -50,10 +50,10 @@ fn cookie(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
             "domain" => cookie.domains.push(line.word("a domain")?.text),
             "attr" => cookie.attributes.push(line.word("an attribute")?.text),
             "maxidle" => {
-                cookie.idle_max = Some(duration(&line.word("a time")?, Unit::Seconds)?);
+                cookie.idle_max = Some(duration(&line.word("a time")?, TimeUnit::Seconds)?);
             }
             "maxlife" => {
-                cookie.life_max = Some(duration(&line.word("a time")?, Unit::Seconds)?);
+                cookie.life_max = Some(duration(&line.word("a time")?, TimeUnit::Seconds)?);
             }
             other => {
                 let message = format!(
@@ -61,19 +61,19 @@ fn cookie(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
                      indirect, nocache, \
                      postonly, preserve, httponly, secure, domain, maxidle, maxlife, dynamic, attr"
                 );
-                return Err(Fault::new(word.column, message));
+                return Err(WordError::new(word.column, message));
             }
         }
     }
     if cookie.preserve && cookie.how != CookieMode::Insert && !cookie.indirect {
         let message = "'preserve' requires 'insert' or 'indirect'";
-        return Err(Fault::new(column, message));
+        return Err(WordError::new(column, message));
     }
     draft.backend.cookie = Some(cookie);
     Ok(())
 }
 
-fn dynamic_key(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn dynamic_key(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.dynamic_cookie_key = Some(line.word("a key")?.text);
     Ok(())
 }

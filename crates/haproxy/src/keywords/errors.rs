@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use crate::compile::Around;
-use crate::draft::Draft;
-use crate::line::Line;
+use crate::compile::LineContext;
+use crate::draft::ProxyDraft;
+use crate::line::KeywordLine;
 use crate::rules::reply::{ErrorPages, parse_errorfile, parse_errorloc, parse_http_error};
-use crate::rules::{Context, Fault};
+use crate::rules::{CompileContext, WordError};
 use crate::table::{BOTH, Keyword, row};
 
-pub(super) const ROWS: &[Keyword<Draft>] = &[
+pub(super) const ROWS: &[Keyword<ProxyDraft>] = &[
     row("errorfile", BOTH, "<status> <file>", "error response from a file", errorfile),
     row(
         "errorfiles",
@@ -35,23 +35,23 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
 pub(crate) const HTTP_ERRORS: &[Keyword<ErrorPages>] =
     &[row("errorfile", 0, "<status> <file>", "error response from a file", group_file)];
 
-fn errorfile(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn errorfile(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     group_file(&mut draft.errors, line)
 }
 
-fn group_file(pages: &mut ErrorPages, line: &mut Line<'_>) -> Result<(), Fault> {
-    let files = Around::of(line);
-    let context = Context { acls: &Default::default(), files: &files };
+fn group_file(pages: &mut ErrorPages, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
+    let files = LineContext::of(line);
+    let context = CompileContext { acls: &Default::default(), files: &files };
     let (status, page) = parse_errorfile(&mut line.words, &context)?;
     pages.set(status, page);
     Ok(())
 }
 
-fn errorfiles(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn errorfiles(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let name = line.word("the name of an 'http-errors' section")?;
     let Some(group) = line.globals.error_groups.get(&name.text) else {
         let message = format!("unknown 'http-errors' section '{}'", name.text);
-        return Err(Fault::new(name.column, message));
+        return Err(WordError::new(name.column, message));
     };
     if line.words.is_empty() {
         group.pages.iter().for_each(|(status, page)| draft.errors.set(*status, Arc::clone(page)));
@@ -64,30 +64,34 @@ fn errorfiles(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
                 "'http-errors' section '{}' has no response for status {}",
                 name.text, word.text
             );
-            return Err(Fault::new(word.column, message));
+            return Err(WordError::new(word.column, message));
         };
         draft.errors.set(status, Arc::clone(page));
     }
     Ok(())
 }
 
-fn errorloc302(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn errorloc302(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     errorloc(draft, line, 302)
 }
 
-fn errorloc303(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn errorloc303(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     errorloc(draft, line, 303)
 }
 
-fn errorloc(draft: &mut Draft, line: &mut Line<'_>, redirect: u16) -> Result<(), Fault> {
+fn errorloc(
+    draft: &mut ProxyDraft,
+    line: &mut KeywordLine<'_>,
+    redirect: u16,
+) -> Result<(), WordError> {
     let (status, page) = parse_errorloc(&mut line.words, redirect)?;
     draft.errors.set(status, page);
     Ok(())
 }
 
-fn http_error(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    let files = Around::of(line);
-    let context = Context { acls: &draft.acls, files: &files };
+fn http_error(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
+    let files = LineContext::of(line);
+    let context = CompileContext { acls: &draft.acls, files: &files };
     let groups = &line.globals.error_groups;
     let section = |name: &str| groups.get(name);
     parse_http_error(&mut line.words, &context, section, &mut draft.errors)

@@ -1,12 +1,12 @@
 //! Process-wide settings: `global`.
 
 use crate::draft::{Globals, Paths};
-use crate::line::Line;
-use crate::rules::subject::{Scope, Variable};
-use crate::rules::{Fault, Sample, Subject};
-use crate::spot::Said;
+use crate::line::KeywordLine;
+use crate::position::KeywordPrefix;
+use crate::rules::subject::{Variable, VariableScope};
+use crate::rules::{EvalContext, Sample, WordError};
 use crate::table::{Keyword, NO, row};
-use crate::values::{Unit, duration, number};
+use crate::values::{TimeUnit, duration, number};
 use crate::{accounts, compile};
 
 pub(super) const ROWS: &[Keyword<Globals>] = &[
@@ -80,98 +80,98 @@ pub(super) const ROWS: &[Keyword<Globals>] = &[
     row("resetenv", 0, "[<name>...]", "remove all environment variables but these", resetenv),
 ];
 
-fn daemon(globals: &mut Globals, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn daemon(globals: &mut Globals, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     globals.model.daemon = true;
     Ok(())
 }
 
-fn master_worker(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn master_worker(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     globals.model.outlives_workers = line.words.take("no-exit-on-failure");
     globals.model.master_worker = true;
     Ok(())
 }
 
-fn nbthread(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn nbthread(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let threads = number(&line.word("a number")?, 1, THREADS_MAX)?;
     globals.model.threads = Some(threads);
     Ok(())
 }
 
-fn nbproc(_globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn nbproc(_globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let word = line.word("a number")?;
     match &*word.text {
         "1" => Ok(()),
-        _ => Err(Fault::new(word.column, "only one process is supported: use 'nbthread'")),
+        _ => Err(WordError::new(word.column, "only one process is supported: use 'nbthread'")),
     }
 }
 
-fn maxconn(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn maxconn(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let most = number(&line.word("a number")?, 0, usize::MAX / 2)?;
     globals.model.connections_max = (most > 0).then_some(most);
     Ok(())
 }
 
-fn maxpipes(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn maxpipes(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let most = number(&line.word("a number")?, 0, usize::MAX / 2)?;
     globals.model.pipes_max = (most > 0).then_some(most);
     Ok(())
 }
 
-fn nosplice(globals: &mut Globals, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn nosplice(globals: &mut Globals, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     globals.model.no_splice = true;
     Ok(())
 }
 
-fn ulimit_n(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn ulimit_n(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let count: usize = number(&line.word("a number")?, 0, usize::MAX / 2)?;
     globals.model.descriptors = u64::try_from(count).ok().filter(|&count| count > 0);
     Ok(())
 }
 
-fn strict_limits(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
-    globals.model.lenient_limits = line.said == Said::No;
+fn strict_limits(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
+    globals.model.lenient_limits = line.said == KeywordPrefix::No;
     Ok(())
 }
 
-fn localpeer(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn localpeer(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let name = line.word("a name")?.text;
     globals.variables.push(("HAPROXY_LOCALPEER".to_owned(), Some(name)));
     Ok(())
 }
 
-fn pidfile(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn pidfile(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     globals.model.pidfile = Some(line.word("a file")?.text.into());
     Ok(())
 }
 
-fn user(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn user(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let word = line.word("the name of a user")?;
     globals.model.uid = Some(accounts::user(&word, line.machine)?);
     Ok(())
 }
 
-fn uid(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn uid(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     globals.model.uid = Some(number(&line.word("a number")?, 0, u32::MAX - 1)?);
     Ok(())
 }
 
-fn group(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn group(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let word = line.word("the name of a group")?;
     globals.model.gid = Some(accounts::group(&word, line.machine)?);
     Ok(())
 }
 
-fn gid(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn gid(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     globals.model.gid = Some(number(&line.word("a number")?, 0, u32::MAX - 1)?);
     Ok(())
 }
 
-fn chroot(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn chroot(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     globals.model.chroot = Some(line.word("a directory")?.text.into());
     Ok(())
 }
 
-fn default_path(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn default_path(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let word = line.word("'current', 'config', 'parent' or 'origin'")?;
     globals.paths = match &*word.text {
         "current" => Paths::Current,
@@ -180,77 +180,77 @@ fn default_path(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault>
         "origin" => Paths::Origin(line.word("a directory")?.text.into()),
         other => {
             let message = format!("'{other}': expected 'current', 'config', 'parent' or 'origin'");
-            return Err(Fault::new(word.column, message));
+            return Err(WordError::new(word.column, message));
         }
     };
     Ok(())
 }
 
-fn hard_stop_after(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
-    globals.model.hard_stop_after = Some(duration(&line.word("a time")?, Unit::Millis)?);
+fn hard_stop_after(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
+    globals.model.hard_stop_after = Some(duration(&line.word("a time")?, TimeUnit::Millis)?);
     Ok(())
 }
 
-fn node(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn node(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let word = line.word("a name")?;
     let is_known = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if word.text.is_empty() || !word.text.chars().all(is_known) {
         let message =
             format!("'{}': a name may contain letters, digits, '-', '_' and '.'", word.text);
-        return Err(Fault::new(word.column, message));
+        return Err(WordError::new(word.column, message));
     }
     globals.model.node = Some(word.text);
     Ok(())
 }
 
-fn description(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn description(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     line.words.clone().expect("a text")?;
     let words: Vec<&str> = line.words.rest().iter().map(|word| &*word.text).collect();
     globals.model.description = Some(words.join(" "));
     Ok(())
 }
 
-fn spread_checks(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn spread_checks(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     globals.model.spread_checks = number(&line.word("a percentage")?, 0, 50)?;
     Ok(())
 }
 
-fn max_spread_checks(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
-    let time = duration(&line.word("a time")?, Unit::Millis)?;
+fn max_spread_checks(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
+    let time = duration(&line.word("a time")?, TimeUnit::Millis)?;
     globals.model.first_checks_within = (!time.is_zero()).then_some(time);
     Ok(())
 }
 
-fn accept_max(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn accept_max(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let most = number(&line.word("a number")?, -1, i32::MAX)?;
     globals.model.tune.accept_max = usize::try_from(most).ok().filter(|&most| most > 0);
     Ok(())
 }
 
-fn response_buffer_max(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn response_buffer_max(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let most = number(&line.word("a number of bytes")?, 1024, 1 << 24)?;
     globals.model.tune.response_buffer_max = Some(most);
     Ok(())
 }
 
-fn fields_max(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn fields_max(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     globals.model.tune.fields_max = Some(number(&line.word("a number")?, 1, 32_767)?);
     Ok(())
 }
 
-fn lifetime(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
-    let time = duration(&line.word("a time")?, Unit::Seconds)?;
+fn lifetime(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
+    let time = duration(&line.word("a time")?, TimeUnit::Seconds)?;
     globals.model.tune.ssl_session_lifetime = Some(time);
     Ok(())
 }
 
-fn set_var(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn set_var(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let name = process_variable(line)?;
     let word = line.word("an expression")?;
     let expression = compile::expression(&word, line)?;
-    let value = expression.evaluate(&Nobody).map(Sample::into_owned);
+    let value = expression.evaluate(&NoContext).map(Sample::into_owned);
     let value = value.ok_or_else(|| {
-        Fault::new(
+        WordError::new(
             word.column,
             "this sample has no value at the start: use a constant, for example str(...)",
         )
@@ -259,33 +259,33 @@ fn set_var(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn set_var_fmt(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn set_var_fmt(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let name = process_variable(line)?;
     let format = compile::format(&line.word("a format")?, line)?;
     let mut text = Vec::new();
-    format.render(&Nobody, &mut text);
+    format.render(&NoContext, &mut text);
     globals.model.variables.push((name, Sample::Text(text.into())));
     Ok(())
 }
 
 /// The name of a process variable, without its scope.
-fn process_variable(line: &mut Line<'_>) -> Result<String, Fault> {
+fn process_variable(line: &mut KeywordLine<'_>) -> Result<String, WordError> {
     let word = line.word("the name of a variable")?;
     let variable = Variable::parse(&word.text);
-    match variable.map_err(|message| Fault::new(word.column, message))? {
-        Variable { scope: Scope::Proc, name } => Ok(name.into()),
-        _ => Err(Fault::new(word.column, "expected a variable with the scope 'proc.'")),
+    match variable.map_err(|message| WordError::new(word.column, message))? {
+        Variable { scope: VariableScope::Proc, name } => Ok(name.into()),
+        _ => Err(WordError::new(word.column, "expected a variable with the scope 'proc.'")),
     }
 }
 
-fn setenv(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn setenv(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let name = line.word("the name of a variable")?.text;
     let value = line.word("a value")?.text;
     globals.variables.push((name, Some(value)));
     Ok(())
 }
 
-fn presetenv(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn presetenv(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let name = line.word("the name of a variable")?.text;
     let value = line.word("a value")?.text;
     if line.environment.value(&name).is_none() {
@@ -294,14 +294,14 @@ fn presetenv(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn unsetenv(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn unsetenv(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     line.words.clone().expect("the name of a variable")?;
     let names = line.words.rest().iter().map(|word| (word.text.clone(), None));
     globals.variables.extend(names);
     Ok(())
 }
 
-fn resetenv(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn resetenv(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let kept: Vec<&str> = line.words.rest().iter().map(|word| &*word.text).collect();
     let all = line.environment.0.keys().filter(|name| !kept.contains(&&***name));
     globals.variables.extend(all.map(|name| (name.clone(), None)));
@@ -310,9 +310,9 @@ fn resetenv(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
 
 /// The context of expressions at the start: it has no values.
 #[derive(Debug)]
-struct Nobody;
+struct NoContext;
 
-impl Subject for Nobody {}
+impl EvalContext for NoContext {}
 
 /// The limit of HAProxy 2.6.
 const THREADS_MAX: usize = 64;

@@ -1,17 +1,17 @@
 //! HAProxy's keywords without a row: accepted and ignored ones, and unsupported ones.
 
-use crate::rules::{Fault, Word, Words};
+use crate::rules::{Word, WordCursor, WordError};
 
-use self::Follows::{Anything, AtLeast, Nothing, Time, Word as One};
+use self::ArgumentKind::{Anything, AtLeast, Nothing, Time, Word as One};
 use crate::table::{self, Unsupported};
-use crate::values::{Unit, duration};
+use crate::values::{TimeUnit, duration};
 
 /// An ignored keyword, and its arguments.
-pub(crate) type Accepted = (&'static str, Follows);
+pub(crate) type AcceptedKeyword = (&'static str, ArgumentKind);
 
 /// The arguments of an ignored keyword.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Follows {
+pub(crate) enum ArgumentKind {
     Nothing,
     /// One word.
     Word,
@@ -28,7 +28,7 @@ pub(crate) fn accepted(section: &str) -> impl Iterator<Item = &'static str> + Cl
     rows(section).iter().map(|(name, _)| *name)
 }
 
-fn rows(section: &str) -> &'static [Accepted] {
+fn rows(section: &str) -> &'static [AcceptedKeyword] {
     match section {
         "global" => ACCEPTED_GLOBAL,
         "defaults" | "frontend" | "backend" | "listen" => ACCEPTED_PROXY,
@@ -38,19 +38,23 @@ fn rows(section: &str) -> &'static [Accepted] {
 
 /// Parses the arguments of an ignored keyword; `end` is the length of the line. `None` if the line
 /// has no such keyword.
-pub(crate) fn read_accepted(section: &str, words: &[Word], end: u32) -> Option<Result<(), Fault>> {
+pub(crate) fn read_accepted(
+    section: &str,
+    words: &[Word],
+    end: u32,
+) -> Option<Result<(), WordError>> {
     let (name, len) = table::find_name(accepted(section), words)?;
     let (_, follows) = rows(section).iter().find(|(other, _)| *other == name)?;
-    Some(follows.read(&mut Words::new(&words[len..], end)))
+    Some(follows.read(&mut WordCursor::new(&words[len..], end)))
 }
 
-impl Follows {
+impl ArgumentKind {
     /// Checks the arguments.
-    fn read(self, words: &mut Words<'_>) -> Result<(), Fault> {
+    fn read(self, words: &mut WordCursor<'_>) -> Result<(), WordError> {
         match self {
             Self::Nothing => {}
             Self::Word => _ = words.expect("a word")?,
-            Self::Time => _ = duration(words.expect("a time")?, Unit::Millis)?,
+            Self::Time => _ = duration(words.expect("a time")?, TimeUnit::Millis)?,
             Self::AtLeast(count) => {
                 for _ in 0..count {
                     words.expect("a word")?;
@@ -64,7 +68,7 @@ impl Follows {
 }
 
 /// In `global`: settings of features that do not exist here, or that need no tuning.
-const ACCEPTED_GLOBAL: &[Accepted] = &[
+const ACCEPTED_GLOBAL: &[AcceptedKeyword] = &[
     ("busy-polling", Nothing),
     ("close-spread-time", Time),
     ("cpu-map", AtLeast(2)),
@@ -150,7 +154,7 @@ const ACCEPTED_GLOBAL: &[Accepted] = &[
 ];
 
 /// In proxies: always on, or without effect here.
-const ACCEPTED_PROXY: &[Accepted] = &[
+const ACCEPTED_PROXY: &[AcceptedKeyword] = &[
     ("bind-process", Anything),
     ("option disable-h2-upgrade", Nothing),
     ("option h1-case-adjust-bogus-client", Nothing),

@@ -1,14 +1,14 @@
 //! `log`, and what lines of it look like.
 
 use crate::compile;
-use crate::draft::{Draft, Globals, LogFormat};
-use crate::line::Line;
+use crate::draft::{Globals, LogFormat, ProxyDraft};
+use crate::line::KeywordLine;
 use crate::machine::host_name;
 use crate::model::{LogAddress, LogLine, LogTarget};
-use crate::rules::{Fault, Word};
-use crate::spot::Said;
+use crate::position::KeywordPrefix;
+use crate::rules::{Word, WordError};
 use crate::table::{BOTH, FRONT, Keyword, NO, row};
-use crate::values::address::{Ports, Written};
+use crate::values::address::{ParsedAddress, Ports};
 use crate::values::syslog::{FACILITIES, LEVELS};
 use crate::values::{number, one_of};
 
@@ -25,7 +25,7 @@ pub(super) const GLOBAL: &[Keyword<Globals>] = &[
     row("log-send-hostname", 0, "[<name>]", "add the host name to log lines", send_hostname),
 ];
 
-pub(super) const PROXY: &[Keyword<Draft>] = &[
+pub(super) const PROXY: &[Keyword<ProxyDraft>] = &[
     row(
         "log",
         BOTH | NO,
@@ -45,8 +45,8 @@ pub(super) const PROXY: &[Keyword<Draft>] = &[
     ),
 ];
 
-fn global_log(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
-    if line.said != Said::Plain {
+fn global_log(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
+    if line.said != KeywordPrefix::Plain {
         globals.model.logs.clear();
         return Ok(());
     }
@@ -55,8 +55,8 @@ fn global_log(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn proxy_log(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    if line.said != Said::Plain {
+fn proxy_log(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
+    if line.said != KeywordPrefix::Plain {
         draft.logs.clear();
         draft.logs_global = false;
         return Ok(());
@@ -70,7 +70,7 @@ fn proxy_log(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn target(line: &mut Line<'_>) -> Result<LogTarget, Fault> {
+fn target(line: &mut KeywordLine<'_>) -> Result<LogTarget, WordError> {
     let address = line.word("an address, and a facility behind it")?;
     let mut target = LogTarget {
         to: to(&address, line)?,
@@ -92,7 +92,7 @@ fn target(line: &mut Line<'_>) -> Result<LogTarget, Fault> {
             "sample" => target.sample = Some(sample(&line.word("<ranges>:<size>")?)?),
             "profile" => {
                 let message = "'profile' is not supported";
-                return Err(Fault::unknown(word.column, message));
+                return Err(WordError::unknown(word.column, message));
             }
             _ => {
                 target.facility = one_of(&word, "facility", FACILITIES)?;
@@ -109,7 +109,7 @@ fn target(line: &mut Line<'_>) -> Result<LogTarget, Fault> {
     Ok(target)
 }
 
-fn to(word: &Word, line: &Line<'_>) -> Result<LogAddress, Fault> {
+fn to(word: &Word, line: &KeywordLine<'_>) -> Result<LogAddress, WordError> {
     let text = line.expanded(word)?;
     match &*text {
         "stdout" => return Ok(LogAddress::Descriptor(1)),
@@ -120,13 +120,13 @@ fn to(word: &Word, line: &Line<'_>) -> Result<LogAddress, Fault> {
         && ["ring", "tcp", "tcp4", "tcp6"].contains(&kind)
     {
         let message = format!("'{kind}@' is not supported: use UDP or a Unix socket");
-        return Err(Fault::unknown(word.column, message));
+        return Err(WordError::unknown(word.column, message));
     }
-    let wrong = |message| Fault::new(word.column, message);
-    match Written::parse(&text).map_err(wrong)? {
-        Written::Unix(path) => Ok(LogAddress::Unix(path)),
-        Written::Descriptor(descriptor) => Ok(LogAddress::Descriptor(descriptor)),
-        Written::Ip(host, ports) => {
+    let wrong = |message| WordError::new(word.column, message);
+    match ParsedAddress::parse(&text).map_err(wrong)? {
+        ParsedAddress::Unix(path) => Ok(LogAddress::Unix(path)),
+        ParsedAddress::Descriptor(descriptor) => Ok(LogAddress::Descriptor(descriptor)),
+        ParsedAddress::Ip(host, ports) => {
             let port = match ports {
                 Ports::None => SYSLOG_PORT,
                 Ports::Range(first, last) if first == last => first,
@@ -135,18 +135,20 @@ fn to(word: &Word, line: &Line<'_>) -> Result<LogAddress, Fault> {
             let ip = host.resolve(line.machine).map_err(wrong)?;
             Ok(LogAddress::Udp((ip, port).into()))
         }
-        Written::Abstract(_) => Err(Fault::unknown(word.column, "'abns@' is not supported here")),
+        ParsedAddress::Abstract(_) => {
+            Err(WordError::unknown(word.column, "'abns@' is not supported here"))
+        }
     }
 }
 
 /// `1-3,5:8`: these of each eight lines.
-fn sample(word: &Word) -> Result<(Vec<(u32, u32)>, u32), Fault> {
+fn sample(word: &Word) -> Result<(Vec<(u32, u32)>, u32), WordError> {
     let wrong = || {
         let message = format!(
             "'{}': invalid sample, expected ascending ranges, for example 1-3,5:8",
             word.text
         );
-        Fault::new(word.column, message)
+        WordError::new(word.column, message)
     };
     let (ranges, size) = word.text.split_once(':').ok_or_else(wrong)?;
     let size: u32 = size.parse().ok().filter(|&size| size > 0).ok_or_else(wrong)?;
@@ -165,17 +167,17 @@ fn sample(word: &Word) -> Result<(Vec<(u32, u32)>, u32), Fault> {
     Ok((chosen, size))
 }
 
-fn global_tag(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn global_tag(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     globals.model.log_tag = Some(line.word("a name")?.text);
     Ok(())
 }
 
-fn proxy_tag(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn proxy_tag(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.frontend.log_tag = Some(line.word("a name")?.text);
     Ok(())
 }
 
-fn send_hostname(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn send_hostname(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let name = match line.words.next() {
         Some(word) => word.text.clone(),
         None => host_name(line.machine),
@@ -184,13 +186,13 @@ fn send_hostname(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault
     Ok(())
 }
 
-fn format(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn format(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let word = line.word("a format")?;
     draft.log_format = LogFormat::Own(compile::log_format(&word, line)?.into());
     Ok(())
 }
 
-fn error_format(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn error_format(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let word = line.word("a format")?;
     draft.frontend.error_log_format = Some(compile::log_format(&word, line)?.into());
     Ok(())

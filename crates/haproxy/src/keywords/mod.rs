@@ -1,27 +1,27 @@
 //! The tables of keywords. A keyword is a row and a parser function. HAProxy's other keywords are
 //! in the lists of `known`.
 
+mod backend;
 mod balance;
 mod check;
+mod compression;
 mod cookie;
 mod errors;
+mod frontend;
 mod global;
 mod known;
-mod listening;
 mod log;
 mod option;
 mod probes;
 mod protocols;
 mod rules;
-mod serving;
-mod sparing;
 mod states;
 mod stats;
 mod timeout;
 mod tls;
 mod userlist;
 
-use crate::draft::{Draft, Globals};
+use crate::draft::{Globals, ProxyDraft};
 use crate::table::Keyword;
 
 pub(crate) use errors::HTTP_ERRORS;
@@ -34,10 +34,10 @@ pub(crate) const GLOBAL: &[&[Keyword<Globals>]] =
     &[global::ROWS, log::GLOBAL, states::GLOBAL, stats::GLOBAL, tls::ROWS];
 
 /// Keywords of `defaults`, `frontend`, `listen` and `backend`.
-pub(crate) const PROXY: &[&[Keyword<Draft>]] = &[
-    listening::ROWS,
-    serving::ROWS,
-    sparing::ROWS,
+pub(crate) const PROXY: &[&[Keyword<ProxyDraft>]] = &[
+    frontend::ROWS,
+    backend::ROWS,
+    compression::ROWS,
     states::ROWS,
     timeout::ROWS,
     option::ROWS,

@@ -2,12 +2,12 @@
 
 use std::net::IpAddr;
 
-use crate::draft::{Draft, LogFormat};
-use crate::line::Line;
+use crate::draft::{LogFormat, ProxyDraft};
+use crate::line::KeywordLine;
 use crate::model::{ForwardFor, HttpMode};
+use crate::position::KeywordPrefix;
 use crate::rules::format::Standard;
-use crate::rules::{Fault, Word};
-use crate::spot::Said;
+use crate::rules::{Word, WordError};
 use crate::table::{BACK, BOTH, FRONT, HTTP, Keyword, NO, Sections, row};
 use crate::values::number;
 
@@ -15,12 +15,12 @@ const fn option(
     name: &'static str,
     sections: Sections,
     about: &'static str,
-    read: crate::table::Read<Draft>,
-) -> Keyword<Draft> {
+    read: crate::table::Read<ProxyDraft>,
+) -> Keyword<ProxyDraft> {
     row(name, sections | NO, "", about, read)
 }
 
-pub(super) const ROWS: &[Keyword<Draft>] = &[
+pub(super) const ROWS: &[Keyword<ProxyDraft>] = &[
     option("option httpclose", BOTH, "close both connections after an exchange", close),
     option(
         "option http-server-close",
@@ -119,32 +119,32 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
     row("option tcplog", BOTH, "", "TCP log format", tcp_log),
 ];
 
-fn close(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn close(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     set_mode(draft, line, HttpMode::Close);
     Ok(())
 }
 
-fn server_close(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn server_close(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     set_mode(draft, line, HttpMode::ServerClose);
     Ok(())
 }
 
-fn keep_alive(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn keep_alive(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     set_mode(draft, line, HttpMode::KeepAlive);
     Ok(())
 }
 
 /// The last of these options applies; `no` resets only the same one.
-fn set_mode(draft: &mut Draft, line: &Line<'_>, mode: HttpMode) {
+fn set_mode(draft: &mut ProxyDraft, line: &KeywordLine<'_>, mode: HttpMode) {
     let now = &mut draft.options.http_mode;
     match line.said {
-        Said::Plain => *now = Some(mode),
-        Said::No | Said::Default if *now == Some(mode) => *now = None,
-        Said::No | Said::Default => {}
+        KeywordPrefix::Plain => *now = Some(mode),
+        KeywordPrefix::No | KeywordPrefix::Default if *now == Some(mode) => *now = None,
+        KeywordPrefix::No | KeywordPrefix::Default => {}
     }
 }
 
-fn forward_for(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn forward_for(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let mut forward =
         ForwardFor { field: "X-Forwarded-For".to_owned(), except: None, if_none: false };
     while let Some(word) = line.words.next() {
@@ -154,7 +154,7 @@ fn forward_for(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
             "except" => forward.except = Some(network(&line.word("a network")?)?),
             other => {
                 let message = format!("'{other}': expected 'except', 'header' or 'if-none'");
-                return Err(Fault::new(word.column, message));
+                return Err(WordError::new(word.column, message));
             }
         }
     }
@@ -163,10 +163,10 @@ fn forward_for(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 /// `10.0.0.0/8`, `10.0.0.0/255.0.0.0`, `::1`.
-fn network(word: &Word) -> Result<(IpAddr, u8), Fault> {
+fn network(word: &Word) -> Result<(IpAddr, u8), WordError> {
     let wrong = || {
         let message = format!("'{}' is not a network address", word.text);
-        Fault::new(word.column, message)
+        WordError::new(word.column, message)
     };
     let (address, mask) = match word.text.split_once('/') {
         Some((address, mask)) => (address, Some(mask)),
@@ -192,14 +192,14 @@ fn network(word: &Word) -> Result<(IpAddr, u8), Fault> {
     Ok((address, bits))
 }
 
-fn original_to(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn original_to(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let mut field = "X-Original-To".to_owned();
     while let Some(word) = line.words.next() {
         match &*word.text {
             "header" => field = line.word("the name of a field")?.text,
             other => {
                 let message = format!("'{other}' is not supported here: expected 'header'");
-                return Err(Fault::unknown(word.column, message));
+                return Err(WordError::unknown(word.column, message));
             }
         }
     }
@@ -207,113 +207,113 @@ fn original_to(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn abort(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn abort(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.options.abort_on_close = line.said.is_on();
     Ok(())
 }
 
-fn redispatch(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn redispatch(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.options.redispatch = match (line.said, line.words.next()) {
-        (Said::No | Said::Default, _) => 0,
-        (Said::Plain, None) => -1,
-        (Said::Plain, Some(word)) => number(word, i32::MIN, i32::MAX)?,
+        (KeywordPrefix::No | KeywordPrefix::Default, _) => 0,
+        (KeywordPrefix::Plain, None) => -1,
+        (KeywordPrefix::Plain, Some(word)) => number(word, i32::MIN, i32::MAX)?,
     };
     Ok(())
 }
 
-fn prefer_last(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn prefer_last(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.options.prefer_last_server = line.said.is_on();
     Ok(())
 }
 
-fn backups(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn backups(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.backend.all_backups = line.said.is_on();
     Ok(())
 }
 
-fn auto(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn auto(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.options.splice.auto = Some(line.said.is_on());
     Ok(())
 }
 
-fn splice_request(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn splice_request(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.options.splice.request = Some(line.said.is_on());
     Ok(())
 }
 
-fn splice_response(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn splice_response(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.options.splice.response = Some(line.said.is_on());
     Ok(())
 }
 
-fn client_probes(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn client_probes(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.options.client_probes = line.said.is_on();
     Ok(())
 }
 
-fn server_probes(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn server_probes(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.options.server_probes = line.said.is_on();
     Ok(())
 }
 
-fn probes(draft: &mut Draft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn probes(draft: &mut ProxyDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.options.client_probes = true;
     draft.options.server_probes = true;
     Ok(())
 }
 
-fn socket_stats(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn socket_stats(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.options.socket_stats = line.said.is_on();
     Ok(())
 }
 
-fn contstats(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn contstats(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.options.contstats = line.said.is_on();
     Ok(())
 }
 
-fn buffer(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn buffer(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.options.buffer_request = line.said.is_on();
     Ok(())
 }
 
-fn ignore_probes(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn ignore_probes(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.options.ignore_probes = line.said.is_on();
     draft.frontend.log_options.dont_log_null |= line.said.is_on();
     Ok(())
 }
 
-fn independent(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn independent(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.options.independent_streams = line.said.is_on();
     Ok(())
 }
 
-fn dont_log_null(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn dont_log_null(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.frontend.log_options.dont_log_null = line.said.is_on();
     Ok(())
 }
 
-fn dont_log_normal(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn dont_log_normal(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.frontend.log_options.dont_log_normal = line.said.is_on();
     Ok(())
 }
 
-fn log_soon(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn log_soon(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.frontend.log_options.as_soon_as_possible = line.said.is_on();
     Ok(())
 }
 
-fn separate_errors(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn separate_errors(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.frontend.log_options.separate_errors = line.said.is_on();
     Ok(())
 }
 
-fn log_checks(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn log_checks(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.backend.log_health_checks = line.said.is_on();
     Ok(())
 }
 
-fn without_effect(_draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn without_effect(_draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     if line.said.is_on() {
         let message =
             format!("'{}' has no effect: invalid HTTP messages are not forwarded", line.keyword);
@@ -322,14 +322,14 @@ fn without_effect(_draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> 
     Ok(())
 }
 
-fn persist(_draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn persist(_draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     if line.said.is_on() {
         line.warn(first_column(line), NOT_KEPT);
     }
     Ok(())
 }
 
-fn http_log(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn http_log(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let word = Word { text: line.keyword.to_owned(), column: first_column(line) };
     let spot = line.spot.clone();
     let standard = match line.words.take("clf") {
@@ -340,18 +340,18 @@ fn http_log(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn https_log(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn https_log(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let word = Word { text: line.keyword.to_owned(), column: first_column(line) };
     draft.log_format = LogFormat::Http(Standard::Https, line.spot.clone(), word);
     Ok(())
 }
 
-fn tcp_log(draft: &mut Draft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn tcp_log(draft: &mut ProxyDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.log_format = LogFormat::Tcp;
     Ok(())
 }
 
-pub(super) fn first_column(line: &Line<'_>) -> u32 {
+pub(super) fn first_column(line: &KeywordLine<'_>) -> u32 {
     let blank = line.spot.text.len() - line.spot.text.trim_start().len();
     u32::try_from(blank).map_or(u32::MAX, |blank| blank + 1)
 }

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use crate::draft::Draft;
-use crate::line::Line;
-use crate::rules::Fault;
+use crate::draft::ProxyDraft;
+use crate::line::KeywordLine;
+use crate::rules::WordError;
 use crate::table::{BACK, FRONT, Keyword, row};
-use crate::values::{Unit, duration, number};
+use crate::values::{TimeUnit, duration, number};
 
-pub(super) const ROWS: &[Keyword<Draft>] = &[
+pub(super) const ROWS: &[Keyword<ProxyDraft>] = &[
     row(
         "clitcpka-cnt",
         FRONT,
@@ -29,41 +29,41 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
     row("srvtcpka-intvl", BACK, "<time>", "time between probes", server_interval),
 ];
 
-fn count(line: &mut Line<'_>) -> Result<Option<u8>, Fault> {
+fn count(line: &mut KeywordLine<'_>) -> Result<Option<u8>, WordError> {
     Ok(Some(number(&line.word("a number")?, 1, PROBES_MAX)?))
 }
 
 /// A time, by default in seconds.
-fn time(line: &mut Line<'_>) -> Result<Option<Duration>, Fault> {
-    Ok(Some(duration(&line.word("a time")?, Unit::Seconds)?))
+fn time(line: &mut KeywordLine<'_>) -> Result<Option<Duration>, WordError> {
+    Ok(Some(duration(&line.word("a time")?, TimeUnit::Seconds)?))
 }
 
-fn client_count(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn client_count(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.options.client_probe_times.count = count(line)?;
     Ok(())
 }
 
-fn client_idle(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn client_idle(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.options.client_probe_times.idle = time(line)?;
     Ok(())
 }
 
-fn client_interval(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn client_interval(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.options.client_probe_times.interval = time(line)?;
     Ok(())
 }
 
-fn server_count(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn server_count(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.options.server_probe_times.count = count(line)?;
     Ok(())
 }
 
-fn server_idle(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn server_idle(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.options.server_probe_times.idle = time(line)?;
     Ok(())
 }
 
-fn server_interval(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn server_interval(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.options.server_probe_times.interval = time(line)?;
     Ok(())
 }

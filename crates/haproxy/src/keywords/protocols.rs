@@ -1,14 +1,14 @@
 //! Health checks for other protocols: `option smtpchk` and so on.
 
-use crate::checks::Chosen;
-use crate::draft::Draft;
-use crate::line::Line;
+use crate::checks::CheckChoice;
+use crate::draft::ProxyDraft;
+use crate::line::KeywordLine;
 use crate::model::{CheckProtocol, MySqlLogin};
-use crate::rules::Fault;
+use crate::rules::WordError;
 use crate::table::{BACK, Keyword, row};
 use crate::values::one_of;
 
-pub(super) const ROWS: &[Keyword<Draft>] = &[
+pub(super) const ROWS: &[Keyword<ProxyDraft>] = &[
     row(
         "option smtpchk",
         BACK,
@@ -35,11 +35,11 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
     row("option ssl-hello-chk", BACK, "", "use SSLv3 client hello health checks", ssl_hello),
 ];
 
-fn choose(draft: &mut Draft, protocol: CheckProtocol) {
-    draft.check.chosen = Chosen::Protocol(protocol);
+fn choose(draft: &mut ProxyDraft, protocol: CheckProtocol) {
+    draft.check.chosen = CheckChoice::Protocol(protocol);
 }
 
-fn smtp(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn smtp(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let words = line.words.rest();
     let hello = match words {
         [how, name, ..] if ["HELO", "EHLO"].contains(&&*how.text) => {
@@ -51,28 +51,28 @@ fn smtp(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn redis(draft: &mut Draft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn redis(draft: &mut ProxyDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     choose(draft, CheckProtocol::Redis);
     Ok(())
 }
 
 /// The name after `user`.
-fn user(line: &mut Line<'_>) -> Result<String, Fault> {
+fn user(line: &mut KeywordLine<'_>) -> Result<String, WordError> {
     let word = line.word("'user'")?;
     if word.text != "user" {
         let message = format!("'{}': expected 'user' and a name", word.text);
-        return Err(Fault::new(word.column, message));
+        return Err(WordError::new(word.column, message));
     }
     Ok(line.word("the name of a user")?.text)
 }
 
-fn pgsql(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn pgsql(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let user = user(line)?;
     choose(draft, CheckProtocol::PostgreSql { user });
     Ok(())
 }
 
-fn mysql(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn mysql(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let mut login = None;
     if !line.words.is_empty() {
         let user = user(line)?;
@@ -88,12 +88,12 @@ fn mysql(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn ldap(draft: &mut Draft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn ldap(draft: &mut ProxyDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     choose(draft, CheckProtocol::Ldap);
     Ok(())
 }
 
-fn ssl_hello(draft: &mut Draft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn ssl_hello(draft: &mut ProxyDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     choose(draft, CheckProtocol::SslHello);
     Ok(())
 }

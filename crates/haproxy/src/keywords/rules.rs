@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use crate::compile::{Around, check_asked, warn_of};
-use crate::draft::{Draft, Kind};
-use crate::line::Line;
-use crate::model::Capture;
+use crate::compile::{LineContext, check_phase, warn_if_unavailable};
+use crate::draft::{ProxyDraft, ProxySection};
+use crate::line::KeywordLine;
+use crate::model::HeaderCapture;
 use crate::rules::condition::Acl;
-use crate::rules::exchange::Slot;
+use crate::rules::exchange::CaptureSlot;
 use crate::rules::http::{HttpAction, HttpRule, RuleSet};
 use crate::rules::tcp::{TcpRule, TcpSet};
-use crate::rules::{Condition, Context, Fault, Point};
+use crate::rules::{CompileContext, Condition, EvalPoint, WordError};
 use crate::table::{BACKEND, FRONTEND, HTTP, Keyword, NAMED, row};
 
-pub(super) const ROWS: &[Keyword<Draft>] = &[
+pub(super) const ROWS: &[Keyword<ProxyDraft>] = &[
     row(
         "acl",
         FRONTEND | BACKEND | NAMED,
@@ -79,7 +79,7 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
     ),
 ];
 
-fn acl(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn acl(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let name = line.word("a name")?;
     let is_known = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
     if name.text == "or" || !name.text.chars().all(is_known) {
@@ -87,9 +87,9 @@ fn acl(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
             "invalid ACL name '{}': expected letters, digits, '-', '_', '.', ':', and not 'or'",
             name.text
         );
-        return Err(Fault::new(name.column, message));
+        return Err(WordError::new(name.column, message));
     }
-    let files = Around::of(line);
+    let files = LineContext::of(line);
     let column = line.words.column();
     let acl = Acl::parse(&mut line.words, &files)?;
     line.facts.extend(acl.expression().fact().map(|fact| (column, fact)));
@@ -100,105 +100,105 @@ fn acl(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn connection(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    let rule = tcp_rule(draft, line, TcpSet::Connection, Point::Connection)?;
+fn connection(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
+    let rule = tcp_rule(draft, line, TcpSet::Connection, EvalPoint::Connection)?;
     draft.connection_rules.push(rule);
     Ok(())
 }
 
-fn session(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    let rule = tcp_rule(draft, line, TcpSet::Session, Point::Session)?;
+fn session(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
+    let rule = tcp_rule(draft, line, TcpSet::Session, EvalPoint::Session)?;
     draft.session_rules.push(rule);
     Ok(())
 }
 
-fn content(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    let rule = tcp_rule(draft, line, TcpSet::Content, Point::Request)?;
+fn content(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
+    let rule = tcp_rule(draft, line, TcpSet::Content, EvalPoint::Request)?;
     draft.content_rules.push(rule);
     Ok(())
 }
 
-fn response_content(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    let rule = tcp_rule(draft, line, TcpSet::ResponseContent, Point::Response)?;
+fn response_content(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
+    let rule = tcp_rule(draft, line, TcpSet::ResponseContent, EvalPoint::Response)?;
     draft.response_content_rules.push(rule);
     Ok(())
 }
 
 fn tcp_rule(
-    draft: &mut Draft,
-    line: &mut Line<'_>,
+    draft: &mut ProxyDraft,
+    line: &mut KeywordLine<'_>,
     set: TcpSet,
-    point: Point,
-) -> Result<TcpRule, Fault> {
+    point: EvalPoint,
+) -> Result<TcpRule, WordError> {
     let column = line.words.column();
-    let files = Around::of(line);
-    let context = Context { acls: &draft.acls, files: &files };
+    let files = LineContext::of(line);
+    let context = CompileContext { acls: &draft.acls, files: &files };
     let mut rule = TcpRule::parse(&mut line.words, set, &context)?;
     tell(rule.warning(), rule.condition.as_ref(), line, column, point);
-    check_asked(rule.expressions(), line, column, point)?;
+    check_phase(rule.expressions(), line, column, point)?;
     let captures = &mut draft.frontend.request_captures;
-    if let Some(len) = rule.take_slot(Slot::Request(captures.len())) {
-        captures.push(Capture { field: String::new(), len });
+    if let Some(len) = rule.take_slot(CaptureSlot::Request(captures.len())) {
+        captures.push(HeaderCapture { field: String::new(), len });
     }
     Ok(rule)
 }
 
-fn request(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn request(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let column = line.words.column();
-    let mut rule = http_rule(draft, line, RuleSet::Request, Point::Request)?;
+    let mut rule = http_rule(draft, line, RuleSet::Request, EvalPoint::Request)?;
     note_slot(draft, &rule, line, column);
     let makes_slot = matches!(rule.action, HttpAction::Capture(_)) && rule.named_slot().is_none();
-    if draft.kind == Kind::Backend && makes_slot {
-        return Err(Fault::new(column, "captures require a frontend"));
+    if draft.kind == ProxySection::Backend && makes_slot {
+        return Err(WordError::new(column, "captures require a frontend"));
     }
     let captures = &mut draft.frontend.request_captures;
-    if let Some(len) = rule.take_slot(Slot::Request(captures.len())) {
-        captures.push(Capture { field: String::new(), len });
+    if let Some(len) = rule.take_slot(CaptureSlot::Request(captures.len())) {
+        captures.push(HeaderCapture { field: String::new(), len });
     }
     draft.request_rules.push(rule);
     Ok(())
 }
 
-fn response(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn response(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let column = line.words.column();
-    let mut rule = http_rule(draft, line, RuleSet::Response, Point::Response)?;
+    let mut rule = http_rule(draft, line, RuleSet::Response, EvalPoint::Response)?;
     note_slot(draft, &rule, line, column);
     let captures = &mut draft.frontend.response_captures;
-    if let Some(len) = rule.take_slot(Slot::Response(captures.len())) {
-        captures.push(Capture { field: String::new(), len });
+    if let Some(len) = rule.take_slot(CaptureSlot::Response(captures.len())) {
+        captures.push(HeaderCapture { field: String::new(), len });
     }
     draft.response_rules.push(rule);
     Ok(())
 }
 
-fn after_response(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn after_response(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let column = line.words.column();
-    let rule = http_rule(draft, line, RuleSet::AfterResponse, Point::Response)?;
+    let rule = http_rule(draft, line, RuleSet::AfterResponse, EvalPoint::Response)?;
     note_slot(draft, &rule, line, column);
     draft.after_response_rules.push(rule);
     Ok(())
 }
 
 /// A named slot must be declared, possibly later.
-fn note_slot(draft: &mut Draft, rule: &HttpRule, line: &Line<'_>, column: u32) {
+fn note_slot(draft: &mut ProxyDraft, rule: &HttpRule, line: &KeywordLine<'_>, column: u32) {
     let slot = rule.named_slot();
     draft.named_slots.extend(slot.map(|slot| (slot, line.spot.clone(), column)));
 }
 
 fn http_rule(
-    draft: &Draft,
-    line: &mut Line<'_>,
+    draft: &ProxyDraft,
+    line: &mut KeywordLine<'_>,
     set: RuleSet,
-    point: Point,
-) -> Result<HttpRule, Fault> {
+    point: EvalPoint,
+) -> Result<HttpRule, WordError> {
     let column = line.words.column();
-    let files = Around::of(line);
-    let context = Context { acls: &draft.acls, files: &files };
+    let files = LineContext::of(line);
+    let context = CompileContext { acls: &draft.acls, files: &files };
     let mut rule = HttpRule::parse(&mut line.words, set, &context)?;
     tell(rule.warning(), rule.condition.as_ref(), line, column, point);
-    check_asked(rule.expressions(), line, column, point)?;
-    if draft.kind == Kind::Frontend && matches!(rule.action, HttpAction::Timeout(..)) {
-        return Err(Fault::new(column, "'set-timeout server' requires a backend"));
+    check_phase(rule.expressions(), line, column, point)?;
+    if draft.kind == ProxySection::Frontend && matches!(rule.action, HttpAction::Timeout(..)) {
+        return Err(WordError::new(column, "'set-timeout server' requires a backend"));
     }
     if let Some(reply) = rule.reply_mut() {
         reply.resolve(|name| line.globals.error_groups.get(name))?;
@@ -206,13 +206,13 @@ fn http_rule(
     Ok(rule)
 }
 
-fn redirect(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn redirect(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let column = line.words.column();
-    let files = Around::of(line);
-    let context = Context { acls: &draft.acls, files: &files };
+    let files = LineContext::of(line);
+    let context = CompileContext { acls: &draft.acls, files: &files };
     let rule = HttpRule::parse_redirect(&mut line.words, &context)?;
-    tell(None, rule.condition.as_ref(), line, column, Point::Request);
-    check_asked(rule.expressions(), line, column, Point::Request)?;
+    tell(None, rule.condition.as_ref(), line, column, EvalPoint::Request);
+    check_phase(rule.expressions(), line, column, EvalPoint::Request)?;
     draft.redirects.push(rule);
     Ok(())
 }
@@ -221,14 +221,14 @@ fn redirect(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
 fn tell(
     of_action: Option<&'static str>,
     condition: Option<&Condition>,
-    line: &mut Line<'_>,
+    line: &mut KeywordLine<'_>,
     column: u32,
-    point: Point,
+    point: EvalPoint,
 ) {
     if let Some(warning) = of_action {
         line.warn(column, warning);
     }
     if let Some(condition) = condition {
-        warn_of(condition, line, column, point);
+        warn_if_unavailable(condition, line, column, point);
     }
 }

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::draft::{Draft, Globals, StatesDraft};
-use crate::line::Line;
+use crate::draft::{Globals, ProxyDraft, StatesDraft};
+use crate::line::KeywordLine;
 use crate::model::StateSource;
-use crate::rules::Fault;
+use crate::rules::WordError;
 use crate::table::{BACK, BACKEND, Keyword, row};
 use crate::values::one_of;
 
@@ -14,7 +14,7 @@ pub(super) const GLOBAL: &[Keyword<Globals>] = &[
     row("server-state-file", 0, "<file>", "file with saved output of 'show servers state'", file),
 ];
 
-pub(super) const ROWS: &[Keyword<Draft>] = &[
+pub(super) const ROWS: &[Keyword<ProxyDraft>] = &[
     row(
         "load-server-state-from-file",
         BACK,
@@ -31,17 +31,17 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
     ),
 ];
 
-fn base(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn base(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     globals.state_base = Some(line.word("a directory")?.text.into());
     Ok(())
 }
 
-fn file(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn file(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     globals.model.state_file = Some(line.word("a file")?.text.into());
     Ok(())
 }
 
-fn load(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn load(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let word = line.word("global, local or none")?;
     let known = [
         ("global", StatesDraft::Global),
@@ -52,14 +52,14 @@ fn load(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn name(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn name(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let word = line.words.next().map(|word| word.text.clone());
     draft.state_file = word.filter(|word| word != "use-backend-name");
     Ok(())
 }
 
 /// The state file of a backend.
-pub(crate) fn source(globals: &Globals, draft: &Draft) -> Option<StateSource> {
+pub(crate) fn source(globals: &Globals, draft: &ProxyDraft) -> Option<StateSource> {
     match draft.states {
         StatesDraft::Unread => None,
         StatesDraft::Global => Some(StateSource::Global),

@@ -1,13 +1,13 @@
 //! `stats`: the statistics page of a proxy, and the runtime sockets.
 
 use crate::compile;
-use crate::draft::{Draft, Globals};
-use crate::line::Line;
-use crate::model::{Admin, Level, StatsPage, StatsSocket};
+use crate::draft::{Globals, ProxyDraft};
+use crate::line::KeywordLine;
+use crate::model::{Level, StatsAdmin, StatsPage, StatsSocket};
 use crate::parameters::bind;
-use crate::rules::{Fault, Point};
+use crate::rules::{EvalPoint, WordError};
 use crate::table::{BACKEND, BOTH, FRONTEND, HTTP, Keyword, row};
-use crate::values::{Unit, duration, number};
+use crate::values::{TimeUnit, duration, number};
 
 pub(super) const GLOBAL: &[Keyword<Globals>] = &[
     row(
@@ -28,7 +28,7 @@ pub(super) const GLOBAL: &[Keyword<Globals>] = &[
     ),
 ];
 
-pub(super) const PROXY: &[Keyword<Draft>] = &[
+pub(super) const PROXY: &[Keyword<ProxyDraft>] = &[
     row("stats enable", BOTH | HTTP, "", "enable the statistics page", enable),
     row("stats uri", BOTH | HTTP, "<prefix>", "path of the page", uri),
     row("stats realm", BOTH | HTTP, "<text>", "realm of the page's authentication", realm),
@@ -49,14 +49,14 @@ pub(super) const PROXY: &[Keyword<Draft>] = &[
     row("stats show-modules", BOTH | HTTP, "", "accepted: all columns are shown", modules),
 ];
 
-fn socket(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn socket(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let address = line.words.clone().expect("an address")?.clone();
     for bind in bind::parse(line)? {
         let address = bind
             .bound
             .first()
             .cloned()
-            .ok_or_else(|| Fault::new(address.column, "expected an address"))?;
+            .ok_or_else(|| WordError::new(address.column, "expected an address"))?;
         globals.model.stats_sockets.push(StatsSocket {
             address,
             level: bind.level.unwrap_or(Level::Operator),
@@ -68,23 +68,23 @@ fn socket(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn timeout(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn timeout(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let word = line.word("a time")?;
-    let time = duration(&word, Unit::Millis)?;
+    let time = duration(&word, TimeUnit::Millis)?;
     if time.is_zero() {
-        return Err(Fault::new(word.column, "expected a time other than 0"));
+        return Err(WordError::new(word.column, "expected a time other than 0"));
     }
     globals.model.stats_timeout = Some(time);
     Ok(())
 }
 
-fn skip_number(_globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn skip_number(_globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     number(&line.word("a number")?, 1, u32::MAX).map(drop)
 }
 
 /// The page of this proxy. The first line of a section starts a new page without settings of
 /// `defaults`.
-fn page(draft: &mut Draft) -> &mut StatsPage {
+fn page(draft: &mut ProxyDraft) -> &mut StatsPage {
     if std::mem::take(&mut draft.stats_inherited) {
         draft.stats = None;
     }
@@ -92,62 +92,62 @@ fn page(draft: &mut Draft) -> &mut StatsPage {
     draft.stats.get_or_insert_with(unsaid)
 }
 
-fn enable(draft: &mut Draft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn enable(draft: &mut ProxyDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     page(draft);
     Ok(())
 }
 
-fn uri(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn uri(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     page(draft).uri = line.word("the beginning of a path")?.text;
     Ok(())
 }
 
-fn realm(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn realm(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     page(draft).realm = Some(line.word("a text")?.text);
     Ok(())
 }
 
-fn auth(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn auth(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let word = line.word("<user>:<password>")?;
     let (user, password) = word.text.split_once(':').unwrap_or((&word.text, ""));
     page(draft).users.push((user.to_owned(), password.to_owned()));
     Ok(())
 }
 
-fn admin(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    let condition = compile::required_condition(draft, line, Point::Request)?;
+fn admin(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
+    let condition = compile::required_condition(draft, line, EvalPoint::Request)?;
     let admin = &mut page(draft).admin;
     match admin {
-        Admin::If(conditions) => conditions.push(condition),
-        Admin::Never | Admin::Always => *admin = Admin::If(vec![condition]),
+        StatsAdmin::If(conditions) => conditions.push(condition),
+        StatsAdmin::Never | StatsAdmin::Always => *admin = StatsAdmin::If(vec![condition]),
     }
     Ok(())
 }
 
-fn refresh(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    let time = duration(&line.word("a time")?, Unit::Seconds)?;
+fn refresh(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
+    let time = duration(&line.word("a time")?, TimeUnit::Seconds)?;
     page(draft).refresh = (!time.is_zero()).then_some(time);
     Ok(())
 }
 
-fn hide(draft: &mut Draft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn hide(draft: &mut ProxyDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     page(draft).hide_version = true;
     Ok(())
 }
 
-fn legends(draft: &mut Draft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn legends(draft: &mut ProxyDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     page(draft).show_legends = true;
     Ok(())
 }
 
-fn node(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn node(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let own = line.globals.model.node.clone();
     let name = line.words.next().map(|word| word.text.clone());
     page(draft).node = name.or(own).or_else(|| Some(String::new()));
     Ok(())
 }
 
-fn description(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn description(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let words: Vec<&str> = line.words.rest().iter().map(|word| &*word.text).collect();
     let own = line.globals.model.description.clone();
     page(draft).description = match words.is_empty() {
@@ -157,13 +157,13 @@ fn description(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn scope(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn scope(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let name = line.word("the name of a proxy")?.text;
     page(draft).scope.push(name);
     Ok(())
 }
 
-fn modules(draft: &mut Draft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn modules(draft: &mut ProxyDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     page(draft);
     Ok(())
 }

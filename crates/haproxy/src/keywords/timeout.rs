@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use crate::draft::Draft;
-use crate::line::Line;
-use crate::rules::Fault;
+use crate::draft::ProxyDraft;
+use crate::line::KeywordLine;
+use crate::rules::WordError;
 use crate::table::{BACK, BOTH, FRONT, Keyword, NAMED, row};
-use crate::values::{Unit, duration};
+use crate::values::{TimeUnit, duration};
 
-pub(super) const ROWS: &[Keyword<Draft>] = &[
+pub(super) const ROWS: &[Keyword<ProxyDraft>] = &[
     row("timeout client", FRONT, "<time>", "client inactivity", client),
     row(
         "timeout client-fin",
@@ -49,79 +49,82 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
 ];
 
 /// A timeout; 0 is `None`, no limit.
-fn time(line: &mut Line<'_>) -> Result<Option<Duration>, Fault> {
+fn time(line: &mut KeywordLine<'_>) -> Result<Option<Duration>, WordError> {
     let word = line.word("a time")?;
-    let time = duration(&word, Unit::Millis)?;
+    let time = duration(&word, TimeUnit::Millis)?;
     Ok((!time.is_zero()).then_some(time))
 }
 
-fn client(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn client(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.frontend.timeouts.client = time(line)?;
     Ok(())
 }
 
-fn client_fin(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn client_fin(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.frontend.timeouts.client_fin = time(line)?;
     Ok(())
 }
 
-fn request(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn request(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let time = time(line)?;
     draft.frontend.timeouts.http_request = time;
     draft.backend.timeouts.http_request = time;
     Ok(())
 }
 
-fn keep_alive(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn keep_alive(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.frontend.timeouts.http_keep_alive = time(line)?;
     Ok(())
 }
 
-fn connect(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn connect(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.backend.timeouts.connect = time(line)?;
     Ok(())
 }
 
-fn server(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn server(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.backend.timeouts.server = time(line)?;
     Ok(())
 }
 
-fn server_fin(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn server_fin(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.backend.timeouts.server_fin = time(line)?;
     Ok(())
 }
 
-fn queue(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn queue(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.backend.timeouts.queue = time(line)?;
     Ok(())
 }
 
-fn tunnel(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn tunnel(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.backend.timeouts.tunnel = time(line)?;
     Ok(())
 }
 
-fn check(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn check(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.backend.timeouts.check = time(line)?;
     Ok(())
 }
 
-fn tarpit(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn tarpit(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let time = time(line)?;
     draft.frontend.timeouts.tarpit = time;
     draft.backend.timeouts.tarpit = time;
     Ok(())
 }
 
-fn inspect_delay(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn inspect_delay(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let time = time(line)?;
     draft.frontend.inspect_delay = time;
     draft.backend.inspect_delay = time;
     Ok(())
 }
 
-fn response_inspect_delay(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn response_inspect_delay(
+    draft: &mut ProxyDraft,
+    line: &mut KeywordLine<'_>,
+) -> Result<(), WordError> {
     draft.backend.response_inspect_delay = time(line)?;
     Ok(())
 }

@@ -2,9 +2,9 @@
 
 use crate::arguments::{suites12, suites13};
 use crate::draft::{Globals, TlsWords};
-use crate::line::Line;
-use crate::parameters::tls::SaysTls;
-use crate::rules::Fault;
+use crate::line::KeywordLine;
+use crate::parameters::tls::TlsLine;
+use crate::rules::WordError;
 use crate::table::{self, Keyword, row};
 use crate::values::one_of;
 
@@ -76,55 +76,55 @@ pub(super) const ROWS: &[Keyword<Globals>] = &[
     ),
 ];
 
-fn ca_base(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn ca_base(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     globals.ca_base = Some(line.word("a directory")?.text.into());
     Ok(())
 }
 
-fn crt_base(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn crt_base(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     globals.crt_base = Some(line.word("a directory")?.text.into());
     Ok(())
 }
 
-fn bind_ciphers(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn bind_ciphers(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     globals.bind_tls.suites12 = suites12(line)?;
     Ok(())
 }
 
-fn bind_suites(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn bind_suites(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     globals.bind_tls.suites13 = suites13(line)?;
     Ok(())
 }
 
-fn bind_options(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn bind_options(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     options(&mut globals.bind_tls, line)
 }
 
-fn server_ciphers(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn server_ciphers(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     globals.server_tls.suites12 = suites12(line)?;
     Ok(())
 }
 
-fn server_suites(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn server_suites(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     globals.server_tls.suites13 = suites13(line)?;
     Ok(())
 }
 
-fn server_options(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn server_options(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     options(&mut globals.server_tls, line)
 }
 
-fn server_verify(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn server_verify(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let word = line.word("none or required")?;
     globals.verifies_no_server = one_of(&word, "value", &[("none", true), ("required", false)])?;
     Ok(())
 }
 
-fn skip_one(_globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn skip_one(_globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     line.word("a value").map(drop)
 }
 
-fn options(tls: &mut TlsWords, line: &mut Line<'_>) -> Result<(), Fault> {
+fn options(tls: &mut TlsWords, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     line.words.clone().expect("an option")?;
     while let Some(word) = line.words.next() {
         if let Some((row, _)) = table::find(&[TlsWords::VERSIONS], std::slice::from_ref(word)) {
@@ -141,7 +141,7 @@ fn options(tls: &mut TlsWords, line: &mut Line<'_>) -> Result<(), Fault> {
             | "tls-tickets" => {}
             other => {
                 let message = format!("'{other}' is not supported here");
-                return Err(Fault::unknown(word.column, message));
+                return Err(WordError::unknown(word.column, message));
             }
         }
     }

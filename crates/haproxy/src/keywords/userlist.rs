@@ -1,10 +1,10 @@
 //! The section `userlist`.
 
 use crate::diagnostics::{Diagnostic, Severity};
-use crate::line::Line;
-use crate::model::{Secret, User, Userlist};
-use crate::rules::{Fault, Word};
-use crate::spot::Reference;
+use crate::line::KeywordLine;
+use crate::model::{User, UserSecret, Userlist};
+use crate::position::NameReference;
+use crate::rules::{Word, WordError};
 use crate::table::{Keyword, row};
 
 /// A userlist being parsed.
@@ -14,9 +14,9 @@ pub(crate) struct UserlistDraft {
     users: Vec<User>,
     groups: Vec<String>,
     /// Groups named by users, and the user.
-    named_groups: Vec<(String, Reference)>,
+    named_groups: Vec<(String, NameReference)>,
     /// Users named by groups, and the group.
-    named_users: Vec<(String, Reference)>,
+    named_users: Vec<(String, NameReference)>,
 }
 
 /// Keywords of the section.
@@ -40,14 +40,14 @@ impl UserlistDraft {
     /// The finished list, with each user's groups. Unknown names are reported.
     pub(crate) fn finish(self, found: &mut Vec<Diagnostic>) -> Userlist {
         let mut users = self.users;
-        let mut join = |user: &str, group: &str, missing: &str, reference: &Reference| {
+        let mut join = |user: &str, group: &str, missing: &str, reference: &NameReference| {
             let member = users.iter_mut().find(|other| other.name == user);
             match member.filter(|_| self.groups.iter().any(|other| other == group)) {
                 Some(user) => user.groups.push(group.to_owned()),
                 None => {
-                    let Reference { name, spot } = reference;
+                    let NameReference { name, spot } = reference;
                     let message = format!("unknown {missing} '{}' in this userlist", name.text);
-                    let fault = Fault::new(name.column, message);
+                    let fault = WordError::new(name.column, message);
                     found.push(Diagnostic::at(Severity::Alert, &spot.place, &spot.text, fault));
                 }
             }
@@ -62,17 +62,17 @@ impl UserlistDraft {
     }
 }
 
-fn user(list: &mut UserlistDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn user(list: &mut UserlistDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let name = line.word("the name of a user")?;
     if list.users.iter().any(|user| user.name == name.text) {
         let message = format!("user '{}' is already defined in this userlist", name.text);
-        return Err(Fault::new(name.column, message));
+        return Err(WordError::new(name.column, message));
     }
     let mut user = User { name: name.text, ..User::default() };
     while let Some(word) = line.words.next() {
         match &*word.text {
             "password" => user.secret = crypt(&line.word("a hash")?)?,
-            "insecure-password" => user.secret = Secret::Clear(line.word("a password")?.text),
+            "insecure-password" => user.secret = UserSecret::Clear(line.word("a password")?.text),
             "groups" => {
                 let groups = references(line)?.into_iter();
                 list.named_groups.extend(groups.map(|group| (user.name.clone(), group)));
@@ -80,7 +80,7 @@ fn user(list: &mut UserlistDraft, line: &mut Line<'_>) -> Result<(), Fault> {
             other => {
                 let message =
                     format!("'{other}': expected 'password', 'insecure-password' or 'groups'");
-                return Err(Fault::new(word.column, message));
+                return Err(WordError::new(word.column, message));
             }
         }
     }
@@ -89,16 +89,16 @@ fn user(list: &mut UserlistDraft, line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 /// A crypt(5) hash of a supported kind.
-fn crypt(word: &Word) -> Result<Secret, Fault> {
+fn crypt(word: &Word) -> Result<UserSecret, WordError> {
     if KINDS.iter().any(|kind| word.text.starts_with(kind)) {
-        return Ok(Secret::Crypt(word.text.clone()));
+        return Ok(UserSecret::Crypt(word.text.clone()));
     }
     let message = "unsupported or insecure hash: expected $5$ or $6$ (mkpasswd), or $2y$ \
                    (htpasswd -B)";
-    Err(Fault::unknown(word.column, message))
+    Err(WordError::unknown(word.column, message))
 }
 
-fn group(list: &mut UserlistDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn group(list: &mut UserlistDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let group = line.word("the name of a group")?;
     if list.groups.contains(&group.text) {
         let message = format!("group '{}' is already defined: ignored", group.text);
@@ -109,7 +109,7 @@ fn group(list: &mut UserlistDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     if let Some(word) = line.words.next() {
         if word.text != "users" {
             let message = format!("'{}': expected 'users'", word.text);
-            return Err(Fault::new(word.column, message));
+            return Err(WordError::new(word.column, message));
         }
         let users = references(line)?.into_iter();
         list.named_users.extend(users.map(|user| (group.text.clone(), user)));
@@ -119,12 +119,12 @@ fn group(list: &mut UserlistDraft, line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 /// Names separated by commas.
-fn references(line: &mut Line<'_>) -> Result<Vec<Reference>, Fault> {
+fn references(line: &mut KeywordLine<'_>) -> Result<Vec<NameReference>, WordError> {
     let word = line.word("names separated by commas")?;
     let names = word.text.split(',').filter(|name| !name.is_empty());
     let reference = |name: &str| {
         let name = Word { text: name.to_owned(), column: word.column };
-        Reference { name, spot: line.spot.clone() }
+        NameReference { name, spot: line.spot.clone() }
     };
     Ok(names.map(reference).collect())
 }

@@ -5,20 +5,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::frontend::{ErrorResponses, LogTarget, StatsPage};
-use super::options::Options;
-use super::server::{Check, RetryOn, Reuse, Server};
-use super::{Mode, Place, ServerId};
+use super::options::ProxyOptions;
+use super::server::{HealthCheck, RetryOn, ReuseMode, ServerConfig};
+use super::{Mode, Position, ServerId};
 use crate::rules::http::HttpRule;
 use crate::rules::tcp::TcpRule;
 use crate::rules::{Condition, Expression};
 
 /// Servers and load balancing.
 #[derive(Clone, Debug, Default)]
-pub struct Backend {
+pub struct BackendConfig {
     /// The name of the field.
     pub name: String,
     /// Its position.
-    pub place: Option<Place>,
+    pub place: Option<Position>,
     /// `id`, or its number among all proxies, from 2.
     pub id: u32,
     /// True for the backend of a `listen` section.
@@ -30,9 +30,9 @@ pub struct Backend {
     /// `mode`.
     pub mode: Mode,
     /// In the order of the configuration.
-    pub servers: Vec<Arc<Server>>,
+    pub servers: Vec<Arc<ServerConfig>>,
     /// `balance`.
-    pub algorithm: Algorithm,
+    pub algorithm: BalanceAlgorithm,
     /// `hash-type`.
     pub hash: HashKind,
     /// `fullconn`: the number of connections at which dynamic limits (`minconn`) reach `maxconn`.
@@ -40,7 +40,7 @@ pub struct Backend {
     /// `timeout server` and so on.
     pub timeouts: BackendTimeouts,
     /// `option` lines.
-    pub options: Options,
+    pub options: ProxyOptions,
     /// `tcp-request content`, of a backend.
     pub content_rules: Vec<TcpRule>,
     /// `tcp-request inspect-delay`.
@@ -66,13 +66,13 @@ pub struct Backend {
     /// `load-server-state-from-file`: the source of the servers' initial states.
     pub states: Option<StateSource>,
     /// `http-reuse`.
-    pub reuse: Reuse,
+    pub reuse: ReuseMode,
     /// `retries`: attempts after the first.
     pub retries: u32,
     /// `retry-on`.
     pub retry_on: RetryOn,
     /// The kind of health check.
-    pub check: Check,
+    pub check: HealthCheck,
     /// `log` lines.
     pub logs: Vec<LogTarget>,
     /// `option log-health-checks`.
@@ -130,7 +130,7 @@ pub struct BackendTimeouts {
 /// Load balancing algorithm (`balance`).
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
-pub enum Algorithm {
+pub enum BalanceAlgorithm {
     /// Round robin by weight, smooth.
     #[default]
     RoundRobin,
@@ -171,7 +171,7 @@ pub enum Algorithm {
     },
 }
 
-impl Algorithm {
+impl BalanceAlgorithm {
     /// True if it depends on requests.
     pub fn needs_http(&self) -> bool {
         matches!(self, Self::Uri { .. } | Self::UrlParameter(_) | Self::Field { .. })

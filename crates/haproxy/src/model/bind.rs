@@ -4,13 +4,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::Place;
+use super::Position;
 
 /// A listen address. A line with several addresses or a port range becomes several of these.
 #[derive(Clone, Debug)]
 pub struct Bind {
     /// Its position.
-    pub place: Place,
+    pub place: Position,
     /// `name`: the name in statistics; default: `sock-` and the number.
     pub name: String,
     /// `id`; default: the number in the frontend, from 1.

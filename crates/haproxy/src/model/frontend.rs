@@ -6,20 +6,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::bind::Bind;
-use super::options::Options;
-use super::{BackendId, Mode, Place};
+use super::options::ProxyOptions;
+use super::{BackendId, Mode, Position};
 use crate::rules::http::HttpRule;
 use crate::rules::reply::ErrorPages;
 use crate::rules::tcp::TcpRule;
-use crate::rules::{Condition, Format};
+use crate::rules::{Condition, FormatString};
 
 /// Listeners and their rules.
 #[derive(Clone, Debug, Default)]
-pub struct Frontend {
+pub struct FrontendConfig {
     /// The name of the field.
     pub name: String,
     /// Its position.
-    pub place: Option<Place>,
+    pub place: Option<Position>,
     /// `id`, or its number among all proxies, from 2.
     pub id: u32,
     /// True for the frontend of a `listen` section.
@@ -41,7 +41,7 @@ pub struct Frontend {
     /// `timeout client` and so on.
     pub timeouts: FrontendTimeouts,
     /// `option` lines.
-    pub options: Options,
+    pub options: ProxyOptions,
     /// `tcp-request connection`: before any data is read.
     pub connection_rules: Vec<TcpRule>,
     /// `tcp-request session`: after the PROXY header and the TLS handshake.
@@ -67,19 +67,19 @@ pub struct Frontend {
     /// `log` lines, including those of `global` for `log global`.
     pub logs: Vec<LogTarget>,
     /// The log format, from `log-format`, `option httplog`, `tcplog` or the default.
-    pub log_format: Arc<Format>,
+    pub log_format: Arc<FormatString>,
     /// `error-log-format`.
-    pub error_log_format: Option<Arc<Format>>,
+    pub error_log_format: Option<Arc<FormatString>>,
     /// Which events are logged, and when.
     pub log_options: LogOptions,
     /// `log-tag`.
     pub log_tag: Option<String>,
     /// `unique-id-format` and `unique-id-header`.
-    pub unique_id: Option<(Arc<Format>, Option<String>)>,
+    pub unique_id: Option<(Arc<FormatString>, Option<String>)>,
     /// `capture request header`.
-    pub request_captures: Vec<Capture>,
+    pub request_captures: Vec<HeaderCapture>,
     /// `capture response header`.
-    pub response_captures: Vec<Capture>,
+    pub response_captures: Vec<HeaderCapture>,
     /// `capture cookie`: its name or prefix, and the maximum length.
     pub cookie_capture: Option<(String, usize)>,
     /// `errorfile`, `http-error` and so on.
@@ -107,18 +107,18 @@ pub struct FrontendTimeouts {
 #[derive(Clone, Debug)]
 pub struct UseBackend {
     /// The backend.
-    pub target: Target,
+    pub target: BackendTarget,
     /// The condition; `None`: always.
     pub condition: Option<Condition>,
 }
 
 /// A backend, by number or by computed name.
 #[derive(Clone, Debug)]
-pub enum Target {
+pub enum BackendTarget {
     /// This backend.
     Backend(BackendId),
     /// The backend with this name; if there is none, the next rule is evaluated.
-    Named(Format),
+    Named(FormatString),
 }
 
 /// A log destination.
@@ -190,7 +190,7 @@ pub struct LogOptions {
 
 /// A captured header field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Capture {
+pub struct HeaderCapture {
     /// The name of the field.
     pub field: String,
     /// Maximum length in bytes.
@@ -211,7 +211,7 @@ pub struct StatsPage {
     pub users: Vec<(String, String)>,
     /// `stats admin`: changes are allowed if one of the conditions holds, or always without a
     /// condition.
-    pub admin: Admin,
+    pub admin: StatsAdmin,
     /// `stats refresh`.
     pub refresh: Option<Duration>,
     /// `stats hide-version`.
@@ -228,7 +228,7 @@ pub struct StatsPage {
 
 /// Whether the statistics page allows changes.
 #[derive(Clone, Debug, Default)]
-pub enum Admin {
+pub enum StatsAdmin {
     /// Never.
     #[default]
     Never,
@@ -238,10 +238,10 @@ pub enum Admin {
     Always,
 }
 
-impl PartialEq for Admin {
+impl PartialEq for StatsAdmin {
     fn eq(&self, other: &Self) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }
 }
 
-impl Eq for Admin {}
+impl Eq for StatsAdmin {}

@@ -13,19 +13,20 @@ mod server;
 use std::sync::Arc;
 
 pub use backend::{
-    Algorithm, Backend, BackendTimeouts, CookieInsert, CookieMode, HashFunction, HashKind,
-    StateSource, Stick,
+    BackendConfig, BackendTimeouts, BalanceAlgorithm, CookieInsert, CookieMode, HashFunction,
+    HashKind, StateSource, Stick,
 };
 pub use bind::{Bind, BindAddress, BindCertificate, BindTls, ClientVerify, TlsVersion};
 pub use frontend::{
-    Admin, Capture, ErrorResponses, Frontend, FrontendTimeouts, LogAddress, LogLine, LogOptions,
-    LogTarget, StatsPage, Target, UseBackend,
+    BackendTarget, ErrorResponses, FrontendConfig, FrontendTimeouts, HeaderCapture, LogAddress,
+    LogLine, LogOptions, LogTarget, StatsAdmin, StatsPage, UseBackend,
 };
 pub use global::{Global, Level, StatsSocket, Tune};
-pub use options::{ForwardFor, HttpMode, Options, ProbeTimes, Splice};
+pub use options::{ForwardFor, HttpMode, ProbeTimes, ProxyOptions, Splice};
 pub use server::{
-    Check, CheckKind, CheckProtocol, CheckRequest, Expect, Expected, MySqlLogin, Observe, OnError,
-    Resolve, RetryOn, Reuse, Server, ServerAddress, ServerCheck, ServerProxy, ServerTls, TcpStep,
+    CheckExpect, CheckKind, CheckProtocol, CheckRequest, Expectation, HealthCheck, MySqlLogin,
+    Observe, OnError, Resolve, RetryOn, ReuseMode, ServerAddress, ServerCheck, ServerConfig,
+    ServerProxy, ServerTlsConfig, TcpStep,
 };
 
 /// A valid configuration.
@@ -34,28 +35,28 @@ pub struct Config {
     /// The `global` section.
     pub global: Global,
     /// In the order of the configuration.
-    pub frontends: Vec<Arc<Frontend>>,
+    pub frontends: Vec<Arc<FrontendConfig>>,
     /// In the order of the configuration. [`BackendId`] is an index into it.
-    pub backends: Vec<Arc<Backend>>,
+    pub backends: Vec<Arc<BackendConfig>>,
     /// Users, by list name.
     pub userlists: Vec<Arc<Userlist>>,
     /// ACL lists and maps, which runtime commands can change.
     pub lists: crate::rules::Lists,
     /// A rule or format may need the connection's destination address (`dst`, `%fi` and so on).
-    pub asks_destination: bool,
+    pub needs_destination: bool,
 }
 
 /// A backend: index into [`Config::backends`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BackendId(pub usize);
 
-/// A server: index into [`Backend::servers`].
+/// A server: index into [`BackendConfig::servers`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ServerId(pub usize);
 
 /// A position in the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Position {
     /// The file, as named by the caller.
     pub file: Arc<str>,
     /// Line number, from 1.
@@ -87,21 +88,21 @@ pub struct User {
     /// The name.
     pub name: String,
     /// The secret.
-    pub secret: Secret,
+    pub secret: UserSecret,
     /// Groups that the user is in.
     pub groups: Vec<String>,
 }
 
 /// A user's password.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Secret {
+pub enum UserSecret {
     /// Plain text.
     Clear(String),
     /// A crypt(3) hash: `$2y$…` (bcrypt), `$5$…`, `$6$…`.
     Crypt(String),
 }
 
-impl Default for Secret {
+impl Default for UserSecret {
     fn default() -> Self {
         Self::Clear(String::new())
     }

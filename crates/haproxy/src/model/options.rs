@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Options of frontends and backends. `None` is unset: an option that the frontend does not set may
 /// be set by the backend of the exchange.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct ProxyOptions {
     /// `option http-keep-alive`, `httpclose`, `http-server-close`. The stricter of both sides
     /// applies: close, then server-close, then keep-alive.
     pub http_mode: Option<HttpMode>,

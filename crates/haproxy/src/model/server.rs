@@ -5,16 +5,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::bind::TlsVersion;
-use super::{BackendId, Place, ServerId};
+use super::{BackendId, Position, ServerId};
 use crate::rules::Expression;
 
 /// A server.
 #[derive(Clone, Debug)]
-pub struct Server {
+pub struct ServerConfig {
     /// The name of the field.
     pub name: String,
     /// Its position.
-    pub place: Place,
+    pub place: Position,
     /// `id`; default: the number in the backend, from 1.
     pub id: u32,
     /// Its address.
@@ -55,7 +55,7 @@ pub struct Server {
     /// `send-proxy`, `send-proxy-v2` and so on.
     pub send_proxy: ServerProxy,
     /// `ssl`.
-    pub tls: Option<ServerTls>,
+    pub tls: Option<ServerTlsConfig>,
     /// `source`.
     pub source: Option<SocketAddr>,
     /// `source ... interface`.
@@ -130,7 +130,7 @@ pub struct ServerCheck {
 
 /// The health check of a backend's servers.
 #[derive(Clone, Debug, Default)]
-pub struct Check {
+pub struct HealthCheck {
     /// The kind of check.
     pub kind: CheckKind,
 }
@@ -202,26 +202,26 @@ pub struct CheckRequest {
     /// True for HTTP/1.1: adds Host and `Connection: close`.
     pub http11: bool,
     /// Its fields.
-    pub fields: Vec<(String, crate::rules::Format)>,
+    pub fields: Vec<(String, crate::rules::FormatString)>,
     /// Its body.
     pub body: Vec<u8>,
     /// All must match; empty: status 200 to 399.
-    pub expects: Vec<Expect>,
+    pub expects: Vec<CheckExpect>,
 }
 
 /// An expectation on a check's response.
 #[derive(Clone, Debug)]
-pub struct Expect {
+pub struct CheckExpect {
     /// `!`: must not match.
     pub negated: bool,
     /// The expectation.
-    pub what: Expected,
+    pub what: Expectation,
 }
 
-/// See [`Expect`].
+/// See [`CheckExpect`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Expected {
+pub enum Expectation {
     /// The status is in one of these ranges.
     Status(Vec<(u16, u16)>),
     /// The status matches this pattern.
@@ -253,7 +253,7 @@ pub enum TcpStep {
     /// `send`, `send-binary`.
     Send(Vec<u8>),
     /// `expect string`, `expect binary`.
-    Expect {
+    CheckExpect {
         /// The data must not arrive.
         negated: bool,
         /// The value.
@@ -310,7 +310,7 @@ pub enum ServerProxy {
 
 /// TLS to a server.
 #[derive(Clone, Debug, Default)]
-pub struct ServerTls {
+pub struct ServerTlsConfig {
     /// `verify required`; otherwise the certificate is not verified.
     pub verify: bool,
     /// `ca-file`; `None` with `verify` is `@system-ca`.
@@ -338,7 +338,7 @@ pub struct ServerTls {
 
 /// Which idle connections an exchange may use (`http-reuse`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Reuse {
+pub enum ReuseMode {
     /// Only those of the same client.
     Never,
     /// All, but the first request of a client only if it can be retried.

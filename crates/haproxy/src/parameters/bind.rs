@@ -3,14 +3,14 @@
 use std::net::SocketAddr;
 
 use super::certificates;
-use super::tls::SaysTls;
+use super::tls::TlsLine;
 use crate::draft::{BindDraft, TlsWords};
-use crate::line::Line;
+use crate::line::KeywordLine;
 use crate::model::{BindAddress, BindTls, ClientVerify};
-use crate::rules::{Fault, Word};
+use crate::rules::{Word, WordError};
 use crate::table::{Keyword, Unsupported, row};
-use crate::values::address::{Ports, Written};
-use crate::values::{Unit, duration, number, one_of};
+use crate::values::address::{ParsedAddress, Ports};
+use crate::values::{TimeUnit, duration, number, one_of};
 use crate::{accounts, arguments};
 
 /// All parameters.
@@ -114,14 +114,14 @@ pub(crate) const UNSUPPORTED: &[(Unsupported, usize)] = &[
     (("transparent", "binding to foreign addresses is not supported"), 0),
 ];
 
-impl SaysTls for BindDraft {
+impl TlsLine for BindDraft {
     fn tls_words(&mut self) -> &mut TlsWords {
         &mut self.words
     }
 }
 
 /// Parses addresses and parameters.
-pub(crate) fn parse(line: &mut Line<'_>) -> Result<Vec<BindDraft>, Fault> {
+pub(crate) fn parse(line: &mut KeywordLine<'_>) -> Result<Vec<BindDraft>, WordError> {
     let word = line.word("an address")?;
     let mut template = BindDraft {
         place: line.spot.place.clone(),
@@ -157,156 +157,160 @@ pub(crate) fn parse(line: &mut Line<'_>) -> Result<Vec<BindDraft>, Fault> {
     Ok(addresses.into_iter().map(with).collect())
 }
 
-fn bound(word: &Word, line: &Line<'_>) -> Result<Vec<BindAddress>, Fault> {
-    let wrong = |message| Fault::new(word.column, message);
+fn bound(word: &Word, line: &KeywordLine<'_>) -> Result<Vec<BindAddress>, WordError> {
+    let wrong = |message| WordError::new(word.column, message);
     let text = line.expanded(word)?;
-    match Written::parse(&text).map_err(wrong)? {
-        Written::Unix(path) => Ok(vec![BindAddress::Unix(path)]),
-        Written::Abstract(name) => Ok(vec![BindAddress::Abstract(name)]),
-        Written::Descriptor(descriptor) => Ok(vec![BindAddress::Inherited(descriptor)]),
-        Written::Ip(host, Ports::Range(first, last)) => {
+    match ParsedAddress::parse(&text).map_err(wrong)? {
+        ParsedAddress::Unix(path) => Ok(vec![BindAddress::Unix(path)]),
+        ParsedAddress::Abstract(name) => Ok(vec![BindAddress::Abstract(name)]),
+        ParsedAddress::Descriptor(descriptor) => Ok(vec![BindAddress::Inherited(descriptor)]),
+        ParsedAddress::Ip(host, Ports::Range(first, last)) => {
             let ip = host.resolve(line.machine).map_err(wrong)?;
             let at = |port| BindAddress::Tcp(SocketAddr::new(ip, port));
             Ok((first..=last).map(at).collect())
         }
-        Written::Ip(_, Ports::None) => Err(wrong(format!("'{text}': missing port"))),
-        Written::Ip(_, Ports::Offset(_)) => {
+        ParsedAddress::Ip(_, Ports::None) => Err(wrong(format!("'{text}': missing port"))),
+        ParsedAddress::Ip(_, Ports::Offset(_)) => {
             Err(wrong(format!("'{text}': expected a port, not an offset")))
         }
     }
 }
 
-fn finish_tls(bind: &mut BindDraft, address: &Word, line: &mut Line<'_>) -> Result<(), Fault> {
+fn finish_tls(
+    bind: &mut BindDraft,
+    address: &Word,
+    line: &mut KeywordLine<'_>,
+) -> Result<(), WordError> {
     bind.tls.suites = bind.words.suites();
     bind.tls.alpn.clone_from(&bind.words.alpn);
     (bind.tls.version_min, bind.tls.version_max) = (bind.words.version_min, bind.words.version_max);
     bind.tls.no_tickets = bind.words.no_tickets;
     if bind.is_tls && bind.tls.certificates.is_empty() {
         let message = "'ssl' requires a certificate ('crt')";
-        return Err(Fault::new(address.column, message));
+        return Err(WordError::new(address.column, message));
     }
     if !bind.is_tls && !bind.tls.certificates.is_empty() {
         line.warn(address.column, "'crt' is ignored without 'ssl'");
     }
     if bind.is_tls && bind.tls.verify != ClientVerify::None && bind.tls.ca_file.is_none() {
         let message = "'verify' requires 'ca-file'";
-        return Err(Fault::new(address.column, message));
+        return Err(WordError::new(address.column, message));
     }
     Ok(())
 }
 
-fn name(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn name(bind: &mut BindDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     bind.name = Some(line.word("a name")?.text);
     Ok(())
 }
 
-fn id(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn id(bind: &mut BindDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     bind.id = Some(number(&line.word("a number")?, 1, u32::MAX / 2)?);
     Ok(())
 }
 
-fn maxconn(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn maxconn(bind: &mut BindDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let most = number(&line.word("a number")?, 0, usize::MAX / 2)?;
     bind.connections_max = (most > 0).then_some(most);
     Ok(())
 }
 
-fn backlog(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn backlog(bind: &mut BindDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     bind.backlog = Some(arguments::backlog_of(line)?);
     Ok(())
 }
 
-fn accept_proxy(bind: &mut BindDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn accept_proxy(bind: &mut BindDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     bind.accepts_proxy = true;
     Ok(())
 }
 
-fn defer_accept(bind: &mut BindDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn defer_accept(bind: &mut BindDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     bind.defer_accept = true;
     Ok(())
 }
 
-fn v4v6(bind: &mut BindDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn v4v6(bind: &mut BindDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     bind.v6only = Some(false);
     Ok(())
 }
 
-fn v6only(bind: &mut BindDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn v6only(bind: &mut BindDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     bind.v6only = Some(true);
     Ok(())
 }
 
-fn interface(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn interface(bind: &mut BindDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     bind.interface = Some(line.word("an interface")?.text);
     Ok(())
 }
 
-fn mss(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn mss(bind: &mut BindDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     bind.segment_size_max = Some(number(&line.word("a number of bytes")?, 1, u16::MAX)?);
     Ok(())
 }
 
-fn user_timeout(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.user_timeout = Some(duration(&line.word("a time")?, Unit::Millis)?);
+fn user_timeout(bind: &mut BindDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
+    bind.user_timeout = Some(duration(&line.word("a time")?, TimeUnit::Millis)?);
     Ok(())
 }
 
-fn fast_open(bind: &mut BindDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn fast_open(bind: &mut BindDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     bind.fast_open = true;
     Ok(())
 }
 
-fn mode(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn mode(bind: &mut BindDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let word = line.word("octal permissions")?;
     let mode = u32::from_str_radix(&word.text, 8).ok().filter(|&mode| mode <= 0o777);
     let wrong = || {
         let message =
             format!("'{}': invalid permissions, expected octal digits, for example 660", word.text);
-        Fault::new(word.column, message)
+        WordError::new(word.column, message)
     };
     bind.permissions = Some(mode.ok_or_else(wrong)?);
     Ok(())
 }
 
-fn user(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn user(bind: &mut BindDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let word = line.word("the name of a user")?;
     bind.owner.0 = Some(accounts::user(&word, line.machine)?);
     Ok(())
 }
 
-fn uid(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn uid(bind: &mut BindDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     bind.owner.0 = Some(number(&line.word("a number")?, 0, u32::MAX - 1)?);
     Ok(())
 }
 
-fn group(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn group(bind: &mut BindDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let word = line.word("the name of a group")?;
     bind.owner.1 = Some(accounts::group(&word, line.machine)?);
     Ok(())
 }
 
-fn gid(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn gid(bind: &mut BindDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     bind.owner.1 = Some(number(&line.word("a number")?, 0, u32::MAX - 1)?);
     Ok(())
 }
 
-fn level(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn level(bind: &mut BindDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     bind.level = Some(arguments::socket_level(line)?);
     Ok(())
 }
 
-fn expose_fd(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn expose_fd(bind: &mut BindDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let word = line.word("listeners")?;
     bind.exposes_listeners = one_of(&word, "descriptor type", &[("listeners", true)])?;
     Ok(())
 }
 
-fn ssl(bind: &mut BindDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn ssl(bind: &mut BindDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     bind.is_tls = true;
     Ok(())
 }
 
-fn crt(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn crt(bind: &mut BindDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let column = line.words.column();
     let path = line.path("a file with a certificate", line.globals.crt_base.as_ref())?;
     let found = certificates::at(&path, &[], column, line)?;
@@ -314,18 +318,18 @@ fn crt(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn crt_list(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn crt_list(bind: &mut BindDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let found = certificates::list(line)?;
     bind.tls.certificates.extend(found);
     Ok(())
 }
 
-fn strict_sni(bind: &mut BindDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn strict_sni(bind: &mut BindDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     bind.tls.strict_sni = true;
     Ok(())
 }
 
-fn verify(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn verify(bind: &mut BindDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let known = [
         ("none", ClientVerify::None),
         ("optional", ClientVerify::Optional),
@@ -335,27 +339,27 @@ fn verify(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn ca_file(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn ca_file(bind: &mut BindDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let column = line.words.column();
     let path = line.path("a file with certificates", line.globals.ca_base.as_ref())?;
     line.machine.read(&path).map_err(|error| {
-        Fault::new(column, format!("cannot read '{}': {error}", path.display()))
+        WordError::new(column, format!("cannot read '{}': {error}", path.display()))
     })?;
     bind.tls.ca_file = Some(path);
     Ok(())
 }
 
-fn crl_file(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn crl_file(bind: &mut BindDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let column = line.words.column();
     let path = line.path("a file with lists", line.globals.ca_base.as_ref())?;
     line.machine.read(&path).map_err(|error| {
-        Fault::new(column, format!("cannot read '{}': {error}", path.display()))
+        WordError::new(column, format!("cannot read '{}': {error}", path.display()))
     })?;
     bind.tls.crl_file = Some(path);
     Ok(())
 }
 
-fn no_tickets(bind: &mut BindDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn no_tickets(bind: &mut BindDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     bind.words.no_tickets = true;
     Ok(())
 }

@@ -4,9 +4,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::line::Line;
+use crate::line::KeywordLine;
 use crate::model::BindCertificate;
-use crate::rules::Fault;
+use crate::rules::WordError;
 
 /// The certificates at a path: the file, the certificate files of a directory, or one file per key
 /// type (`.rsa`, `.ecdsa`). They are used for `names`, or for the names in them if that is empty.
@@ -14,14 +14,14 @@ pub(super) fn at(
     path: &Path,
     names: &[String],
     column: u32,
-    line: &mut Line<'_>,
-) -> Result<Vec<BindCertificate>, Fault> {
+    line: &mut KeywordLine<'_>,
+) -> Result<Vec<BindCertificate>, WordError> {
     let files = files(path, line).map_err(|error| {
-        Fault::new(column, format!("cannot read '{}': {error}", path.display()))
+        WordError::new(column, format!("cannot read '{}': {error}", path.display()))
     })?;
     if files.is_empty() {
         let message = format!("no certificate in '{}'", path.display());
-        return Err(Fault::new(column, message));
+        return Err(WordError::new(column, message));
     }
     for file in &files {
         let stapled = with_end(file, ".ocsp");
@@ -34,11 +34,11 @@ pub(super) fn at(
     Ok(files.into_iter().map(certificate).collect())
 }
 
-fn files(path: &Path, line: &Line<'_>) -> io::Result<Vec<PathBuf>> {
+fn files(path: &Path, line: &KeywordLine<'_>) -> io::Result<Vec<PathBuf>> {
     match line.machine.list(path) {
         Ok(None) => line.machine.read(path).map(|_| vec![path.to_owned()]),
         Ok(Some(mut files)) => {
-            files.retain(|path| !lies_beside(path));
+            files.retain(|path| !is_other_file(path));
             files.sort();
             Ok(files)
         }
@@ -50,10 +50,10 @@ fn files(path: &Path, line: &Line<'_>) -> io::Result<Vec<PathBuf>> {
     }
 }
 
-fn lies_beside(path: &Path) -> bool {
+fn is_other_file(path: &Path) -> bool {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
     let name = name.unwrap_or_default();
-    name.starts_with('.') || BESIDE.iter().any(|end| name.ends_with(end))
+    name.starts_with('.') || OTHER_SUFFIXES.iter().any(|end| name.ends_with(end))
 }
 
 fn with_end(path: &Path, end: &str) -> PathBuf {
@@ -64,22 +64,24 @@ fn with_end(path: &Path, end: &str) -> PathBuf {
 
 /// Parses a list file. Each line has a file and optional server names: `site.pem [parameters]
 /// www.example *.example !not.example`. Parameters per certificate are not supported.
-pub(super) fn list(line: &mut Line<'_>) -> Result<Vec<BindCertificate>, Fault> {
+pub(super) fn list(line: &mut KeywordLine<'_>) -> Result<Vec<BindCertificate>, WordError> {
     let word = line.word("a file that lists certificates")?;
     let list = line.folder().join(&word.text);
     let bytes = line.machine.read(&list).map_err(|error| {
-        Fault::new(word.column, format!("cannot read '{}': {error}", word.text))
+        WordError::new(word.column, format!("cannot read '{}': {error}", word.text))
     })?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
     let mut all = Vec::new();
     for (number, entry) in (1..).zip(text.lines()) {
-        let Some(Entry { file, parameters, names }) = Entry::parse(entry) else { continue };
+        let Some(CrtListEntry { file, parameters, names }) = CrtListEntry::parse(entry) else {
+            continue;
+        };
         if !parameters.is_empty() {
             let message = format!(
                 "{}:{number}: '[{parameters}]' is not supported: use parameters of the 'bind' line",
                 word.text
             );
-            line.complain(Fault::unknown(word.column, message));
+            line.report_error(WordError::unknown(word.column, message));
         }
         let path = match &line.globals.crt_base {
             Some(base) => base.join(file),
@@ -92,14 +94,14 @@ pub(super) fn list(line: &mut Line<'_>) -> Result<Vec<BindCertificate>, Fault> {
 }
 
 /// A line of a list.
-struct Entry<'a> {
+struct CrtListEntry<'a> {
     file: &'a str,
     /// The text in brackets.
     parameters: &'a str,
     names: Vec<String>,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> CrtListEntry<'a> {
     /// `None` for empty lines and comments.
     fn parse(line: &'a str) -> Option<Self> {
         let line = line.split('#').next().unwrap_or_default().trim();
@@ -116,7 +118,7 @@ impl<'a> Entry<'a> {
 }
 
 /// Suffixes of files in a directory that are not certificates.
-const BESIDE: [&str; 5] = [".key", ".issuer", ".ocsp", ".sctl", ".dh"];
+const OTHER_SUFFIXES: [&str; 5] = [".key", ".issuer", ".ocsp", ".sctl", ".dh"];
 /// Key types; the client's signature algorithms select the certificate.
 const KINDS: [&str; 3] = [".ecdsa", ".rsa", ".dsa"];
 
@@ -135,7 +137,7 @@ mod tests {
             ("", None),
         ];
         for (line, expected) in table {
-            let found = Entry::parse(line);
+            let found = CrtListEntry::parse(line);
             let found = found.as_ref().map(|it| {
                 (it.file, it.parameters, it.names.iter().map(String::as_str).collect::<Vec<_>>())
             });

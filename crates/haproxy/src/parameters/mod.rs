@@ -6,19 +6,19 @@ pub(crate) mod tls;
 
 mod certificates;
 
-use crate::line::Line;
-use crate::rules::{Fault, Word};
+use crate::line::KeywordLine;
+use crate::rules::{Word, WordError};
 use crate::table::{self, Keyword, Unsupported};
 
 /// Parses all parameters of a line. An unknown one is reported, and parsing continues.
 pub(crate) fn read<T>(
     draft: &mut T,
-    line: &mut Line<'_>,
+    line: &mut KeywordLine<'_>,
     tables: &'static [&'static [Keyword<T>]],
     accepted: &[(&str, usize)],
     unsupported: &[(Unsupported, usize)],
     what: &str,
-) -> Result<(), Fault> {
+) -> Result<(), WordError> {
     while let Some(word) = line.words.next() {
         let word = std::slice::from_ref(word);
         if let Some((row, _)) = table::find(tables, word) {
@@ -30,7 +30,7 @@ pub(crate) fn read<T>(
             skip(line, *values)?;
             continue;
         }
-        line.complain(unknown(word, tables, unsupported, what));
+        line.report_error(unknown(word, tables, unsupported, what));
         if let Some((_, values)) = unsupported.iter().find(|((other, _), _)| other == name) {
             skip(line, *values)?;
         }
@@ -43,25 +43,25 @@ fn unknown<T>(
     tables: &'static [&'static [Keyword<T>]],
     unsupported: &[(Unsupported, usize)],
     what: &str,
-) -> Fault {
+) -> WordError {
     let reasons: Vec<Unsupported> = unsupported.iter().map(|(reason, _)| *reason).collect();
     let names = tables.iter().flat_map(|rows| rows.iter()).map(|row| row.name);
     table::unknown(word, what, names, &reasons)
 }
 
 /// `proto`: the protocol without negotiation.
-fn proto<T>(_draft: &mut T, line: &mut Line<'_>) -> Result<(), Fault> {
+fn proto<T>(_draft: &mut T, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let word = line.word("h1")?;
     match &*word.text {
         "h1" | "none" => Ok(()),
-        other => Err(Fault::unknown(
+        other => Err(WordError::unknown(
             word.column,
             format!("unsupported protocol '{other}', expected 'h1'"),
         )),
     }
 }
 
-fn skip(line: &mut Line<'_>, values: usize) -> Result<(), Fault> {
+fn skip(line: &mut KeywordLine<'_>, values: usize) -> Result<(), WordError> {
     for _ in 0..values {
         line.word("a value")?;
     }

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use super::tls::SaysTls;
-use crate::draft::{Draft, ServerDraft, TlsWords};
-use crate::line::Line;
+use super::tls::TlsLine;
+use crate::draft::{ProxyDraft, ServerDraft, TlsWords};
+use crate::line::KeywordLine;
 use crate::model::{Observe, OnError, Resolve, ServerAddress, ServerProxy};
-use crate::rules::{Fault, Word};
-use crate::spot::Reference;
+use crate::position::NameReference;
+use crate::rules::{Word, WordError};
 use crate::table::{Keyword, Unsupported, row};
-use crate::values::address::{Ports, Written};
-use crate::values::{Unit, duration, number, one_of};
+use crate::values::address::{ParsedAddress, Ports};
+use crate::values::{TimeUnit, duration, number, one_of};
 use crate::{arguments, compile};
 
 /// All parameters.
@@ -160,7 +160,10 @@ pub(crate) const UNSUPPORTED: &[(Unsupported, usize)] = &[
 ];
 
 /// Parses a `server` line.
-pub(crate) fn parse(draft: &Draft, line: &mut Line<'_>) -> Result<ServerDraft, Fault> {
+pub(crate) fn parse(
+    draft: &ProxyDraft,
+    line: &mut KeywordLine<'_>,
+) -> Result<ServerDraft, WordError> {
     let name = name(line)?;
     let (mut server, address) = unplaced(draft, name, line)?;
     server.model.address = resolved(&server, &address, line, 0)?;
@@ -171,9 +174,9 @@ pub(crate) fn parse(draft: &Draft, line: &mut Line<'_>) -> Result<ServerDraft, F
 /// Parses a `server-template` line: the given number of servers, each with the next address of the
 /// name. Servers without an address are down.
 pub(crate) fn parse_template(
-    draft: &Draft,
-    line: &mut Line<'_>,
-) -> Result<Vec<ServerDraft>, Fault> {
+    draft: &ProxyDraft,
+    line: &mut KeywordLine<'_>,
+) -> Result<Vec<ServerDraft>, WordError> {
     let prefix = name(line)?;
     let range = line.word("a number or a range")?;
     let (first, last) = range.text.split_once('-').unwrap_or(("1", &range.text));
@@ -184,7 +187,7 @@ pub(crate) fn parse_template(
     let numbers = bound(first)?..=bound(last)?;
     if numbers.is_empty() {
         let message = format!("'{}': the range is reversed", range.text);
-        return Err(Fault::new(range.column, message));
+        return Err(WordError::new(range.column, message));
     }
     let (template, address) = unplaced(draft, prefix, line)?;
     let mut servers = Vec::new();
@@ -199,7 +202,7 @@ pub(crate) fn parse_template(
     Ok(servers)
 }
 
-fn name(line: &mut Line<'_>) -> Result<Word, Fault> {
+fn name(line: &mut KeywordLine<'_>) -> Result<Word, WordError> {
     let name = line.word("the name of a server")?;
     let is_known = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
     match name.text.chars().find(|&c| !is_known(c)) {
@@ -209,13 +212,17 @@ fn name(line: &mut Line<'_>) -> Result<Word, Fault> {
                 "character '{c}' is not allowed in a name, only letters, digits, '-', '_', '.' \
                  and ':'"
             );
-            Err(Fault::new(name.column, message))
+            Err(WordError::new(name.column, message))
         }
     }
 }
 
 /// Parses everything but the address, and returns the word with the address.
-fn unplaced(draft: &Draft, name: Word, line: &mut Line<'_>) -> Result<(ServerDraft, Word), Fault> {
+fn unplaced(
+    draft: &ProxyDraft,
+    name: Word,
+    line: &mut KeywordLine<'_>,
+) -> Result<(ServerDraft, Word), WordError> {
     let address = line.word("the address of a server")?;
     let mut server = draft.default_server.clone();
     server.column = name.column;
@@ -227,19 +234,22 @@ fn unplaced(draft: &Draft, name: Word, line: &mut Line<'_>) -> Result<(ServerDra
 }
 
 /// Parses a `default-server` line.
-pub(crate) fn parse_default(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+pub(crate) fn parse_default(
+    draft: &mut ProxyDraft,
+    line: &mut KeywordLine<'_>,
+) -> Result<(), WordError> {
     line.words.clone().expect("a parameter")?;
     let column = line.words.column();
     let mut server = draft.default_server.clone();
     parameters(&mut server, line)?;
     if server.id.take().is_some() {
-        return Err(Fault::new(column, "'id' is not allowed in 'default-server'"));
+        return Err(WordError::new(column, "'id' is not allowed in 'default-server'"));
     }
     draft.default_server = server;
     Ok(())
 }
 
-fn parameters(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn parameters(server: &mut ServerDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let what = "parameter of a 'server' line";
     super::read(server, line, TABLES, ACCEPTED, UNSUPPORTED, what)
 }
@@ -248,21 +258,21 @@ fn parameters(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault
 fn resolved(
     server: &ServerDraft,
     word: &Word,
-    line: &mut Line<'_>,
+    line: &mut KeywordLine<'_>,
     nth: usize,
-) -> Result<ServerAddress, Fault> {
-    let wrong = |message| Fault::new(word.column, message);
+) -> Result<ServerAddress, WordError> {
+    let wrong = |message| WordError::new(word.column, message);
     let text = &server.model.written_address;
-    let (host, ports) = match Written::parse(text).map_err(wrong)? {
-        Written::Unix(path) => return Ok(ServerAddress::Unix(path)),
-        Written::Abstract(name) => return Ok(ServerAddress::Abstract(name)),
-        Written::Descriptor(_) => {
-            return Err(Fault::unknown(
+    let (host, ports) = match ParsedAddress::parse(text).map_err(wrong)? {
+        ParsedAddress::Unix(path) => return Ok(ServerAddress::Unix(path)),
+        ParsedAddress::Abstract(name) => return Ok(ServerAddress::Abstract(name)),
+        ParsedAddress::Descriptor(_) => {
+            return Err(WordError::unknown(
                 word.column,
                 "the address of a server cannot be a descriptor",
             ));
         }
-        Written::Ip(host, ports) => (host, ports),
+        ParsedAddress::Ip(host, ports) => (host, ports),
     };
     let found = match host.resolve_nth(line.machine, nth) {
         Ok(None) => return Ok(ServerAddress::Unresolved(text.clone())),
@@ -289,7 +299,7 @@ fn resolved(
     }
 }
 
-impl SaysTls for ServerDraft {
+impl TlsLine for ServerDraft {
     fn tls_words(&mut self) -> &mut TlsWords {
         &mut self.words
     }
@@ -297,7 +307,7 @@ impl SaysTls for ServerDraft {
 
 impl ServerDraft {
     /// Completes the settings after all words are parsed.
-    fn finish(&mut self, address: &Word, line: &Line<'_>) -> Result<(), Fault> {
+    fn finish(&mut self, address: &Word, line: &KeywordLine<'_>) -> Result<(), WordError> {
         if self.is_tls || self.check_tls == Some(true) {
             self.finish_tls(address, line)?;
         }
@@ -313,7 +323,7 @@ impl ServerDraft {
             self.check.port.is_none() && matches!(self.model.address, ServerAddress::Mapped { .. });
         if lacks_port {
             let message = "'check' requires a port in the address or 'port'";
-            return Err(Fault::new(address.column, message));
+            return Err(WordError::new(address.column, message));
         }
         let mut check = self.check.clone();
         // With its own port or address, the check goes to another service: the server's TLS and
@@ -326,13 +336,13 @@ impl ServerDraft {
         Ok(())
     }
 
-    fn finish_tls(&mut self, address: &Word, line: &Line<'_>) -> Result<(), Fault> {
+    fn finish_tls(&mut self, address: &Word, line: &KeywordLine<'_>) -> Result<(), WordError> {
         let globals = line.globals;
         let verifies = self.verify.unwrap_or(!globals.verifies_no_server);
         if verifies && !self.ca_said {
             let message = "nobody is named who signs its certificate: say 'ca-file <file>', \
                            'ca-file @system-ca', or 'verify none' if you trust the network";
-            return Err(Fault::new(address.column, message));
+            return Err(WordError::new(address.column, message));
         }
         let words = self.words.clone().or(&globals.server_tls);
         let tls = &mut self.tls;
@@ -344,111 +354,113 @@ impl ServerDraft {
     }
 }
 
-fn id(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn id(server: &mut ServerDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     server.id = Some(number(&line.word("a number")?, 1, u32::MAX / 2)?);
     Ok(())
 }
 
-fn weight(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn weight(server: &mut ServerDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     server.model.weight = number(&line.word("a number")?, 0, 256)?;
     Ok(())
 }
 
-fn backup(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn backup(server: &mut ServerDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     server.model.backup = true;
     Ok(())
 }
 
-fn no_backup(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn no_backup(server: &mut ServerDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     server.model.backup = false;
     Ok(())
 }
 
-fn disabled(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn disabled(server: &mut ServerDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     server.model.disabled = true;
     Ok(())
 }
 
-fn enabled(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn enabled(server: &mut ServerDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     server.model.disabled = false;
     Ok(())
 }
 
-fn maxconn(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn maxconn(server: &mut ServerDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     server.model.connections_max = number(&line.word("a number")?, 0, u32::MAX)?;
     Ok(())
 }
 
-fn minconn(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn minconn(server: &mut ServerDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     server.model.connections_min = number(&line.word("a number")?, 0, u32::MAX)?;
     Ok(())
 }
 
-fn maxqueue(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn maxqueue(server: &mut ServerDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     server.model.queue_max = number(&line.word("a number")?, 0, u32::MAX)?;
     Ok(())
 }
 
-fn cookie(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn cookie(server: &mut ServerDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     server.model.cookie = Some(line.word("a value")?.text);
     Ok(())
 }
 
-fn check(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn check(server: &mut ServerDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     server.is_checked = true;
     Ok(())
 }
 
-fn no_check(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn no_check(server: &mut ServerDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     server.is_checked = false;
     Ok(())
 }
 
 /// A time other than 0.
-fn positive_time(line: &mut Line<'_>, unit: Unit) -> Result<Duration, Fault> {
+fn positive_time(line: &mut KeywordLine<'_>, unit: TimeUnit) -> Result<Duration, WordError> {
     let word = line.word("a time")?;
     let time = duration(&word, unit)?;
     match time.is_zero() {
-        true => Err(Fault::new(word.column, "expected a time other than 0")),
+        true => Err(WordError::new(word.column, "expected a time other than 0")),
         false => Ok(time),
     }
 }
 
-fn inter(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    server.check.interval = positive_time(line, Unit::Millis)?;
+fn inter(server: &mut ServerDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
+    server.check.interval = positive_time(line, TimeUnit::Millis)?;
     Ok(())
 }
 
-fn fastinter(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    server.check.fast_interval = Some(positive_time(line, Unit::Millis)?);
+fn fastinter(server: &mut ServerDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
+    server.check.fast_interval = Some(positive_time(line, TimeUnit::Millis)?);
     Ok(())
 }
 
-fn downinter(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    server.check.down_interval = Some(positive_time(line, Unit::Millis)?);
+fn downinter(server: &mut ServerDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
+    server.check.down_interval = Some(positive_time(line, TimeUnit::Millis)?);
     Ok(())
 }
 
-fn rise(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn rise(server: &mut ServerDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     server.check.rise = number(&line.word("a number")?, 1, 65_535)?;
     Ok(())
 }
 
-fn fall(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn fall(server: &mut ServerDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     server.check.fall = number(&line.word("a number")?, 1, 65_535)?;
     Ok(())
 }
 
-fn port(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn port(server: &mut ServerDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     server.check.port = Some(number(&line.word("a port")?, 1, u16::MAX)?);
     Ok(())
 }
 
-fn addr(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn addr(server: &mut ServerDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let word = line.word("an address")?;
-    let wrong = |message| Fault::new(word.column, message);
-    let Written::Ip(host, ports) = Written::parse(&line.expanded(&word)?).map_err(wrong)? else {
-        return Err(Fault::unknown(word.column, "expected an IP address"));
+    let wrong = |message| WordError::new(word.column, message);
+    let ParsedAddress::Ip(host, ports) =
+        ParsedAddress::parse(&line.expanded(&word)?).map_err(wrong)?
+    else {
+        return Err(WordError::unknown(word.column, "expected an IP address"));
     };
     server.check.address = Some(host.resolve(line.machine).map_err(wrong)?);
     if let Ports::Range(port, _) = ports {
@@ -457,39 +469,39 @@ fn addr(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn check_ssl(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn check_ssl(server: &mut ServerDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     server.check_tls = Some(true);
     Ok(())
 }
 
-fn no_check_ssl(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn no_check_ssl(server: &mut ServerDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     server.check_tls = Some(false);
     Ok(())
 }
 
-fn check_sni(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn check_sni(server: &mut ServerDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     server.check.sni = Some(line.word("a name")?.text);
     Ok(())
 }
 
-fn check_proxy(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn check_proxy(server: &mut ServerDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     server.check_send_proxy = true;
     Ok(())
 }
 
-fn no_check_proxy(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn no_check_proxy(server: &mut ServerDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     server.check_send_proxy = false;
     Ok(())
 }
 
-fn observe(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn observe(server: &mut ServerDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let known =
         [("none", None), ("layer4", Some(Observe::Layer4)), ("layer7", Some(Observe::Layer7))];
     server.model.observe = one_of(&line.word("a layer")?, "layer", &known)?;
     Ok(())
 }
 
-fn on_error(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn on_error(server: &mut ServerDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let known = [
         ("fastinter", OnError::FastInter),
         ("fail-check", OnError::FailCheck),
@@ -500,76 +512,76 @@ fn on_error(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> 
     Ok(())
 }
 
-fn error_limit(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn error_limit(server: &mut ServerDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     server.model.error_limit = number(&line.word("a number")?, 1, u32::MAX)?;
     Ok(())
 }
 
-fn on_down(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn on_down(server: &mut ServerDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let known = [("none", false), ("shutdown-sessions", true)];
     server.model.shutdown_when_down = one_of(&line.word("an action")?, "action", &known)?;
     Ok(())
 }
 
-fn on_up(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn on_up(server: &mut ServerDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let known = [("none", false), ("shutdown-backup-sessions", true)];
     server.model.shutdown_backups_when_up = one_of(&line.word("an action")?, "action", &known)?;
     Ok(())
 }
 
-fn slowstart(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    let time = duration(&line.word("a time")?, Unit::Millis)?;
+fn slowstart(server: &mut ServerDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
+    let time = duration(&line.word("a time")?, TimeUnit::Millis)?;
     server.model.slow_start = (!time.is_zero()).then_some(time);
     Ok(())
 }
 
-fn proxy1(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn proxy1(server: &mut ServerDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     server.model.send_proxy = ServerProxy::V1;
     Ok(())
 }
 
-fn proxy2(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn proxy2(server: &mut ServerDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     server.model.send_proxy = ServerProxy::V2 { tls: false, common_name: false };
     Ok(())
 }
 
-fn proxy2_tls(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn proxy2_tls(server: &mut ServerDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     server.model.send_proxy = ServerProxy::V2 { tls: true, common_name: false };
     Ok(())
 }
 
-fn proxy2_name(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn proxy2_name(server: &mut ServerDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     server.model.send_proxy = ServerProxy::V2 { tls: true, common_name: true };
     Ok(())
 }
 
-fn no_proxy(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn no_proxy(server: &mut ServerDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     server.model.send_proxy = ServerProxy::None;
     Ok(())
 }
 
-fn ssl(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn ssl(server: &mut ServerDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     server.is_tls = true;
     Ok(())
 }
 
-fn no_ssl(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn no_ssl(server: &mut ServerDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     server.is_tls = false;
     Ok(())
 }
 
-fn verify(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn verify(server: &mut ServerDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let known = [("none", false), ("required", true)];
     server.verify = Some(one_of(&line.word("none or required")?, "value", &known)?);
     Ok(())
 }
 
-fn verifyhost(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn verifyhost(server: &mut ServerDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     server.tls.verify_host = Some(line.word("a name")?.text);
     Ok(())
 }
 
-fn ca_file(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn ca_file(server: &mut ServerDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     server.ca_said = true;
     if line.words.take("@system-ca") {
         server.tls.ca_file = None;
@@ -582,7 +594,7 @@ fn ca_file(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn crt(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn crt(server: &mut ServerDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let column = line.words.column();
     let path = line.path("a file with a certificate", line.globals.crt_base.as_ref())?;
     readable(&path, column, line)?;
@@ -590,7 +602,7 @@ fn crt(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn crl_file(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn crl_file(server: &mut ServerDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let column = line.words.column();
     let path = line.path("a file with revoked certificates", line.globals.ca_base.as_ref())?;
     readable(&path, column, line)?;
@@ -598,69 +610,70 @@ fn crl_file(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> 
     Ok(())
 }
 
-fn no_ssl_reuse(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn no_ssl_reuse(server: &mut ServerDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     server.tls.always_anew = true;
     Ok(())
 }
 
-fn ssl_reuse(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn ssl_reuse(server: &mut ServerDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     server.tls.always_anew = false;
     Ok(())
 }
 
-fn readable(path: &std::path::Path, column: u32, line: &Line<'_>) -> Result<(), Fault> {
+fn readable(path: &std::path::Path, column: u32, line: &KeywordLine<'_>) -> Result<(), WordError> {
     let read = line.machine.read(path);
-    read.map(drop)
-        .map_err(|error| Fault::new(column, format!("cannot read '{}': {error}", path.display())))
+    read.map(drop).map_err(|error| {
+        WordError::new(column, format!("cannot read '{}': {error}", path.display()))
+    })
 }
 
-fn sni(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn sni(server: &mut ServerDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let word = line.word("an expression")?;
     server.tls.sni = Some(compile::expression(&word, line)?);
     Ok(())
 }
 
-fn source(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn source(server: &mut ServerDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     server.model.source = Some(arguments::source_address(line)?);
     server.model.interface = arguments::interface(line)?;
     Ok(())
 }
 
-fn idle_max(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn idle_max(server: &mut ServerDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let most = number(&line.word("a number")?, -1, i64::MAX)?;
     server.model.idle_max = usize::try_from(most).ok();
     Ok(())
 }
 
-fn idle_timeout(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    server.model.idle_timeout = duration(&line.word("a time")?, Unit::Millis)?;
+fn idle_timeout(server: &mut ServerDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
+    server.model.idle_timeout = duration(&line.word("a time")?, TimeUnit::Millis)?;
     Ok(())
 }
 
-fn reuse_max(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn reuse_max(server: &mut ServerDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let most = number(&line.word("a number")?, -1, i64::from(u32::MAX))?;
     server.model.reuse_max = u32::try_from(most).ok();
     Ok(())
 }
 
-fn user_timeout(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    server.model.user_timeout = Some(duration(&line.word("a time")?, Unit::Millis)?);
+fn user_timeout(server: &mut ServerDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
+    server.model.user_timeout = Some(duration(&line.word("a time")?, TimeUnit::Millis)?);
     Ok(())
 }
 
-fn track(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn track(server: &mut ServerDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let name = line.word("the name of a server")?;
-    server.follows = Some(Reference { name, spot: line.spot.clone() });
+    server.follows = Some(NameReference { name, spot: line.spot.clone() });
     Ok(())
 }
 
-fn redir(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn redir(server: &mut ServerDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     server.model.redirect_prefix = Some(line.word("a prefix")?.text);
     Ok(())
 }
 
 /// The first known method decides: methods after `none` are never tried.
-fn init_addr(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn init_addr(server: &mut ServerDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let word = line.word("a resolution method")?;
     for way in word.text.split(',') {
         match way {
@@ -670,7 +683,7 @@ fn init_addr(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault>
                 Ok(ip) => server.fallback = server.fallback.or(Some(ip)),
                 Err(_) => {
                     let message = format!("'{way}': expected 'last', 'libc', 'none' or an address");
-                    return Err(Fault::new(word.column, message));
+                    return Err(WordError::new(word.column, message));
                 }
             },
         }

@@ -2,13 +2,13 @@
 
 use crate::arguments;
 use crate::draft::TlsWords;
-use crate::line::Line;
+use crate::line::KeywordLine;
 use crate::model::TlsVersion;
-use crate::rules::Fault;
+use crate::rules::WordError;
 use crate::table::{Keyword, row};
 
 /// A line that has TLS settings.
-pub(crate) trait SaysTls: Sized + 'static {
+pub(crate) trait TlsLine: Sized + 'static {
     /// Its TLS settings.
     fn tls_words(&mut self) -> &mut TlsWords;
 
@@ -31,56 +31,56 @@ pub(crate) trait SaysTls: Sized + 'static {
     ];
 }
 
-impl SaysTls for TlsWords {
+impl TlsLine for TlsWords {
     fn tls_words(&mut self) -> &mut TlsWords {
         self
     }
 }
 
-fn version_min<T: SaysTls>(draft: &mut T, line: &mut Line<'_>) -> Result<(), Fault> {
+fn version_min<T: TlsLine>(draft: &mut T, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.tls_words().version_min = arguments::tls_version(line)?;
     Ok(())
 }
 
-fn version_max<T: SaysTls>(draft: &mut T, line: &mut Line<'_>) -> Result<(), Fault> {
+fn version_max<T: TlsLine>(draft: &mut T, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.tls_words().version_max = arguments::tls_version(line)?;
     Ok(())
 }
 
-fn force12<T: SaysTls>(draft: &mut T, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn force12<T: TlsLine>(draft: &mut T, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.tls_words().version_min = Some(TlsVersion::Tls12);
     draft.tls_words().version_max = Some(TlsVersion::Tls12);
     Ok(())
 }
 
-fn force13<T: SaysTls>(draft: &mut T, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn force13<T: TlsLine>(draft: &mut T, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.tls_words().version_min = Some(TlsVersion::Tls13);
     draft.tls_words().version_max = None;
     Ok(())
 }
 
-fn no13<T: SaysTls>(draft: &mut T, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn no13<T: TlsLine>(draft: &mut T, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.tls_words().version_max = Some(TlsVersion::Tls12);
     Ok(())
 }
 
-fn ciphers<T: SaysTls>(draft: &mut T, line: &mut Line<'_>) -> Result<(), Fault> {
+fn ciphers<T: TlsLine>(draft: &mut T, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.tls_words().suites12 = arguments::suites12(line)?;
     Ok(())
 }
 
-fn ciphersuites<T: SaysTls>(draft: &mut T, line: &mut Line<'_>) -> Result<(), Fault> {
+fn ciphersuites<T: TlsLine>(draft: &mut T, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.tls_words().suites13 = arguments::suites13(line)?;
     Ok(())
 }
 
 /// Protocol names; `h2` is removed.
-fn alpn<T: SaysTls>(draft: &mut T, line: &mut Line<'_>) -> Result<(), Fault> {
+fn alpn<T: TlsLine>(draft: &mut T, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let word = line.word("protocol names separated by commas")?;
     let mut names: Vec<String> = word.text.split(',').map(str::to_owned).collect();
     if names.iter().any(|name| name.is_empty() || name.len() > 255) {
         let message = format!("'{}': a protocol name must have 1 to 255 bytes", word.text);
-        return Err(Fault::new(word.column, message));
+        return Err(WordError::new(word.column, message));
     }
     if names.iter().any(|name| name == "h2") {
         line.warn(word.column, "'h2' is ignored: HTTP/2 is not supported yet");

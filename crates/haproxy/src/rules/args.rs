@@ -2,26 +2,26 @@
 //! §2.2).
 //!
 //! Splitting the line into words has handled the first level of quotes and backslashes; this is the
-//! second level. The tables define the meaning of each argument ([`Kind`]).
+//! second level. The tables define the meaning of each argument ([`ArgKind`]).
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use crate::rules::lists::Files;
+use crate::rules::lists::ConfigFiles;
 use crate::rules::map::{self, Map};
 use crate::rules::masks::{address, mask4, mask6};
-use crate::rules::pattern::Method;
+use crate::rules::pattern::MatchMethod;
 use crate::rules::regex::Regex;
 use crate::rules::sample::Type;
-use crate::rules::subject::{Scope, Variable};
+use crate::rules::subject::{Variable, VariableScope};
 use crate::rules::time_format::TimeFormat;
-use crate::rules::words::Fault;
+use crate::rules::words::WordError;
 
 /// The type of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Kind {
+pub enum ArgKind {
     /// Any text.
     Text,
     /// A signed integer.
@@ -41,7 +41,7 @@ pub enum Kind {
     /// An IPv6 mask, or its length.
     Mask6,
     /// A file of keys and values.
-    Map(Method, Type),
+    Map(MatchMethod, Type),
     /// One of these words.
     OneOf(&'static [&'static str]),
 }
@@ -70,7 +70,7 @@ pub struct Takes {
     /// The minimum number.
     pub least: usize,
     /// The types of all arguments.
-    pub kinds: &'static [Kind],
+    pub kinds: &'static [ArgKind],
 }
 
 impl Takes {
@@ -78,12 +78,12 @@ impl Takes {
     pub(crate) const NONE: Self = Self { least: 0, kinds: &[] };
 
     /// All are required.
-    pub(crate) const fn all(kinds: &'static [Kind]) -> Self {
+    pub(crate) const fn all(kinds: &'static [ArgKind]) -> Self {
         Self { least: kinds.len(), kinds }
     }
 
     /// The first `least` are required.
-    pub(crate) const fn from(least: usize, kinds: &'static [Kind]) -> Self {
+    pub(crate) const fn from(least: usize, kinds: &'static [ArgKind]) -> Self {
         Self { least, kinds }
     }
 }
@@ -105,7 +105,7 @@ impl fmt::Display for Takes {
 }
 
 /// As in the manual.
-impl fmt::Display for Kind {
+impl fmt::Display for ArgKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Text => "string",
@@ -132,19 +132,19 @@ impl Args {
         name: &str,
         texts: &[String],
         takes: Takes,
-        files: &dyn Files,
+        files: &dyn ConfigFiles,
         column: u32,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, WordError> {
         if texts.len() < takes.least {
             let message = format!("'{name}' requires {} arguments in parentheses", takes.least);
-            return Err(Fault::new(column, message));
+            return Err(WordError::new(column, message));
         }
         if texts.len() > takes.kinds.len() {
             let message = match takes.kinds.len() {
                 0 => format!("'{name}' takes no arguments"),
                 most => format!("'{name}' takes at most {most} arguments"),
             };
-            return Err(Fault::new(column, message));
+            return Err(WordError::new(column, message));
         }
         let mut args = Vec::with_capacity(takes.kinds.len());
         for (at, kind) in takes.kinds.iter().enumerate() {
@@ -153,8 +153,9 @@ impl Args {
                 args.push(Arg::Absent);
                 continue;
             };
-            let wrong =
-                |why: String| Fault::new(column, format!("argument {} of '{name}': {why}", at + 1));
+            let wrong = |why: String| {
+                WordError::new(column, format!("argument {} of '{name}': {why}", at + 1))
+            };
             args.push(compile(text, *kind, files).map_err(wrong)?);
         }
         Ok(Self(args.into()))
@@ -196,25 +197,27 @@ impl Args {
     }
 }
 
-fn compile(text: &str, kind: Kind, files: &dyn Files) -> Result<Arg, String> {
+fn compile(text: &str, kind: ArgKind, files: &dyn ConfigFiles) -> Result<Arg, String> {
     let arg = match kind {
-        Kind::Text => Arg::Text(text.as_bytes().into()),
-        Kind::Int => Arg::Int(int(text)?),
-        Kind::Operand if text.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '+') => {
+        ArgKind::Text => Arg::Text(text.as_bytes().into()),
+        ArgKind::Int => Arg::Int(int(text)?),
+        ArgKind::Operand
+            if text.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '+') =>
+        {
             Arg::Int(int(text)?)
         }
-        Kind::Operand | Kind::Variable => Arg::Variable(Variable::parse(text)?),
-        Kind::TextOrVariable => match Variable::parse(text) {
+        ArgKind::Operand | ArgKind::Variable => Arg::Variable(Variable::parse(text)?),
+        ArgKind::TextOrVariable => match Variable::parse(text) {
             Ok(variable) => Arg::Variable(variable),
             Err(_) => Arg::Text(text.as_bytes().into()),
         },
-        Kind::Address4 => Arg::Address4(address(text, "an IPv4 address")?),
-        Kind::Address6 => Arg::Address6(address(text, "an IPv6 address")?),
-        Kind::Mask4 => Arg::Address4(mask4(text)?),
-        Kind::Mask6 => Arg::Address6(mask6(text)?),
-        Kind::Map(method, to) => Arg::Map(map::load(text, method, to, files)?),
-        Kind::OneOf(words) if words.contains(&text) => Arg::Text(text.as_bytes().into()),
-        Kind::OneOf(words) => {
+        ArgKind::Address4 => Arg::Address4(address(text, "an IPv4 address")?),
+        ArgKind::Address6 => Arg::Address6(address(text, "an IPv6 address")?),
+        ArgKind::Mask4 => Arg::Address4(mask4(text)?),
+        ArgKind::Mask6 => Arg::Address6(mask6(text)?),
+        ArgKind::Map(method, to) => Arg::Map(map::load(text, method, to, files)?),
+        ArgKind::OneOf(words) if words.contains(&text) => Arg::Text(text.as_bytes().into()),
+        ArgKind::OneOf(words) => {
             return Err(format!("'{text}' is not one of {}", words.join(", ")));
         }
     };
@@ -233,11 +236,11 @@ impl Variable {
     pub fn parse(text: &str) -> Result<Self, String> {
         let (scope, name) = text.split_once('.').unwrap_or((text, ""));
         let scope = match scope {
-            "proc" => Scope::Proc,
-            "sess" => Scope::Sess,
-            "txn" => Scope::Txn,
-            "req" => Scope::Req,
-            "res" => Scope::Res,
+            "proc" => VariableScope::Proc,
+            "sess" => VariableScope::Sess,
+            "txn" => VariableScope::Txn,
+            "req" => VariableScope::Req,
+            "res" => VariableScope::Res,
             _ => {
                 return Err(format!(
                     "variable '{text}' has no scope: expected 'proc.', 'sess.', 'txn.', 'req.' or \

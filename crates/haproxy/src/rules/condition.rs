@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::rules::context::Context;
+use crate::rules::context::CompileContext;
 use crate::rules::nearest;
-use crate::rules::subject::Subject;
-use crate::rules::when::Phase;
-use crate::rules::words::{Fault, Word, Words};
+use crate::rules::subject::EvalContext;
+use crate::rules::when::SamplePhase;
+use crate::rules::words::{Word, WordCursor, WordError};
 
-pub use crate::rules::acl::{Acl, Acls, Criterion, Verdict};
+pub use crate::rules::acl::{Acl, Acls, Criterion, MatchResult};
 
 /// The condition of a rule.
 #[derive(Clone, Debug)]
@@ -31,13 +31,16 @@ impl Condition {
     ///
     /// # Errors
     /// An ACL is unknown, or an anonymous one is invalid.
-    pub fn parse(words: &mut Words<'_>, context: &Context<'_>) -> Result<Self, Fault> {
+    pub fn parse(
+        words: &mut WordCursor<'_>,
+        context: &CompileContext<'_>,
+    ) -> Result<Self, WordError> {
         let negated = match words.expect("'if' or 'unless'")? {
             word if word.text == "if" => false,
             word if word.text == "unless" => true,
             word => {
                 let message = format!("expected 'if' or 'unless', not '{}'", word.text);
-                return Err(Fault::unknown(word.column, message));
+                return Err(WordError::unknown(word.column, message));
             }
         };
         Self::parse_terms(negated, words, context)
@@ -47,15 +50,18 @@ impl Condition {
     ///
     /// # Errors
     /// As [`Condition::parse`].
-    pub fn parse_bare(words: &mut Words<'_>, context: &Context<'_>) -> Result<Self, Fault> {
+    pub fn parse_bare(
+        words: &mut WordCursor<'_>,
+        context: &CompileContext<'_>,
+    ) -> Result<Self, WordError> {
         Self::parse_terms(false, words, context)
     }
 
     fn parse_terms(
         negated: bool,
-        words: &mut Words<'_>,
-        context: &Context<'_>,
-    ) -> Result<Self, Fault> {
+        words: &mut WordCursor<'_>,
+        context: &CompileContext<'_>,
+    ) -> Result<Self, WordError> {
         let mut alternatives = vec![Vec::new()];
         loop {
             let is_empty = alternatives.last().is_none_or(Vec::is_empty);
@@ -68,7 +74,7 @@ impl Condition {
             if word.text == "or" || word.text == "||" {
                 if is_empty {
                     let message = format!("missing condition before '{}'", word.text);
-                    return Err(Fault::new(word.column, message));
+                    return Err(WordError::new(word.column, message));
                 }
                 words.next();
                 alternatives.push(Vec::new());
@@ -80,32 +86,32 @@ impl Condition {
     }
 
     /// Evaluates the condition; undecided tests count as failed.
-    pub fn holds(&self, subject: &dyn Subject) -> bool {
-        (self.verdict(subject) == Verdict::Yes) != self.negated
+    pub fn holds(&self, subject: &dyn EvalContext) -> bool {
+        (self.verdict(subject) == MatchResult::Yes) != self.negated
     }
 
     /// Evaluates the condition; `None` if it is undecided until more data of the connection arrives
     /// (while [`Payload::complete`](crate::rules::subject::Payload) is false).
-    pub fn check(&self, subject: &dyn Subject) -> Option<bool> {
+    pub fn check(&self, subject: &dyn EvalContext) -> Option<bool> {
         match self.verdict(subject) {
-            Verdict::Open => None,
-            verdict => Some((verdict == Verdict::Yes) != self.negated),
+            MatchResult::Open => None,
+            verdict => Some((verdict == MatchResult::Yes) != self.negated),
         }
     }
 
     /// One alternative must hold, with all its terms.
-    fn verdict(&self, subject: &dyn Subject) -> Verdict {
-        let mut any = Verdict::No;
+    fn verdict(&self, subject: &dyn EvalContext) -> MatchResult {
+        let mut any = MatchResult::No;
         for terms in &self.alternatives {
-            let mut all = Verdict::Yes;
+            let mut all = MatchResult::Yes;
             for term in terms {
                 all = all.min(term.test(subject));
-                if all == Verdict::No {
+                if all == MatchResult::No {
                     break;
                 }
             }
             any = any.max(all);
-            if any == Verdict::Yes {
+            if any == MatchResult::Yes {
                 break;
             }
         }
@@ -119,30 +125,30 @@ impl Condition {
 
     /// The phases of its samples. A sample without a value when the rule is evaluated never
     /// matches, which deserves a warning.
-    pub fn phases(&self) -> impl Iterator<Item = Phase> {
+    pub fn phases(&self) -> impl Iterator<Item = SamplePhase> {
         self.acls().map(Acl::phase)
     }
 }
 
 impl Term {
-    fn test(&self, subject: &dyn Subject) -> Verdict {
-        let mut any = Verdict::No;
+    fn test(&self, subject: &dyn EvalContext) -> MatchResult {
+        let mut any = MatchResult::No;
         for list in &self.lists {
             any = any.max(list.test(subject));
-            if any == Verdict::Yes {
+            if any == MatchResult::Yes {
                 break;
             }
         }
         match (self.negated, any) {
-            (true, Verdict::Yes) => Verdict::No,
-            (true, Verdict::No) => Verdict::Yes,
+            (true, MatchResult::Yes) => MatchResult::No,
+            (true, MatchResult::No) => MatchResult::Yes,
             (_, any) => any,
         }
     }
 }
 
 /// `name`, `!name`, `{ criterion }` or `!{ criterion }`, with any number of `!`.
-fn parse_term(words: &mut Words<'_>, context: &Context<'_>) -> Result<Term, Fault> {
+fn parse_term(words: &mut WordCursor<'_>, context: &CompileContext<'_>) -> Result<Term, WordError> {
     let mut negated = false;
     loop {
         let word = words.expect("an ACL name or '{ criterion }'")?;
@@ -157,23 +163,31 @@ fn parse_term(words: &mut Words<'_>, context: &Context<'_>) -> Result<Term, Faul
     }
 }
 
-fn anonymous(brace: &Word, words: &mut Words<'_>, context: &Context<'_>) -> Result<Acl, Fault> {
+fn anonymous(
+    brace: &Word,
+    words: &mut WordCursor<'_>,
+    context: &CompileContext<'_>,
+) -> Result<Acl, WordError> {
     let mut inside = Vec::new();
     loop {
         match words.next() {
             Some(word) if word.text == "}" => {
-                return Acl::parse(&mut Words::new(&inside, word.column), context.files);
+                return Acl::parse(&mut WordCursor::new(&inside, word.column), context.files);
             }
             Some(word) => inside.push(word.clone()),
             None => {
                 let message = "missing closing ' }' for this '{' (with a blank before it)";
-                return Err(Fault::new(brace.column, message));
+                return Err(WordError::new(brace.column, message));
             }
         }
     }
 }
 
-fn named(name: &str, word: &Word, context: &Context<'_>) -> Result<Vec<Arc<Acl>>, Fault> {
+fn named(
+    name: &str,
+    word: &Word,
+    context: &CompileContext<'_>,
+) -> Result<Vec<Arc<Acl>>, WordError> {
     if let Some(lists) = context.acls.get(name) {
         return Ok(lists.clone());
     }
@@ -181,11 +195,11 @@ fn named(name: &str, word: &Word, context: &Context<'_>) -> Result<Vec<Arc<Acl>>
         let declared = context.acls.keys().map(String::as_str);
         let known = declared.chain(PREDEFINED.iter().map(|(known, _)| *known));
         let message = nearest::unknown("ACL", name, known);
-        return Err(Fault::new(word.column, message));
+        return Err(WordError::new(word.column, message));
     };
     let words: Vec<Word> =
         text.split(' ').map(|text| Word { text: text.to_owned(), column: word.column }).collect();
-    Ok(vec![Arc::new(Acl::parse(&mut Words::new(&words, word.column), context.files)?)])
+    Ok(vec![Arc::new(Acl::parse(&mut WordCursor::new(&words, word.column), context.files)?)])
 }
 
 /// Predefined ACLs (§7.4).

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use crate::rules::head::{RequestHead, ResponseHead};
 use crate::rules::sample::Sample;
-use crate::rules::subject::{Subject, Variable};
+use crate::rules::subject::{EvalContext, Variable};
 
-/// A [`Subject`] that rules may change.
-pub trait Exchange: Subject {
+/// A [`EvalContext`] that rules may change.
+pub trait EvalContextMut: EvalContext {
     /// The request to forward.
     fn request_mut(&mut self) -> Option<&mut RequestHead>;
     /// The response to forward. Once it exists, rules change its fields instead of those of the
@@ -27,7 +27,7 @@ pub enum Effect<'a> {
     /// Removes a variable.
     UnsetVariable(&'a Variable),
     /// Stores a captured value. It has the rule's maximum length; the slot may have a shorter one.
-    Capture(Slot, Vec<u8>),
+    Capture(CaptureSlot, Vec<u8>),
     /// The log level of this exchange; `None`: no log line.
     LogLevel(Option<u8>),
     /// Sets `src`.
@@ -47,7 +47,7 @@ pub enum Effect<'a> {
 
 /// A capture slot, declared by `capture request header` and so on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Slot {
+pub enum CaptureSlot {
     /// Of the request, from 0.
     Request(usize),
     /// Of the response, from 0.

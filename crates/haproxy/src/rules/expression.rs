@@ -4,25 +4,25 @@ use std::ops::ControlFlow;
 
 use crate::rules::args::{self, Args};
 use crate::rules::convert::{self, Converter};
-use crate::rules::fetch::{self, Fetch, Take};
-use crate::rules::lists::{Files, NoFiles};
+use crate::rules::fetch::{self, FetchMethod, Take};
+use crate::rules::lists::{ConfigFiles, NoFiles};
 use crate::rules::sample::{Sample, Type};
-use crate::rules::subject::{Fact, Subject};
-use crate::rules::when::Phase;
-use crate::rules::words::{Fault, Words};
+use crate::rules::subject::{EvalContext, Fact};
+use crate::rules::when::SamplePhase;
+use crate::rules::words::{WordCursor, WordError};
 
-/// An expression that is evaluated on a [`Subject`].
+/// An expression that is evaluated on a [`EvalContext`].
 #[derive(Clone, Debug)]
 pub struct Expression {
-    fetch: &'static Fetch,
+    fetch: &'static FetchMethod,
     args: Args,
-    source: Source,
-    steps: Box<[Step]>,
+    source: ValueSource,
+    steps: Box<[ConverterCall]>,
 }
 
 /// The source of the value.
 #[derive(Clone, Debug)]
-enum Source {
+enum ValueSource {
     /// Calls the function of the fetch.
     Call,
     /// A constant; `None` is no value.
@@ -33,7 +33,7 @@ enum Source {
 
 /// A converter with its arguments.
 #[derive(Clone, Debug)]
-struct Step {
+struct ConverterCall {
     converter: &'static Converter,
     args: Args,
 }
@@ -43,7 +43,7 @@ impl Expression {
     ///
     /// # Errors
     /// An unknown fetch or converter, or an invalid argument.
-    pub fn parse(text: &str, column: u32) -> Result<Self, Fault> {
+    pub fn parse(text: &str, column: u32) -> Result<Self, WordError> {
         Self::parse_in(text, column, &NoFiles)
     }
 
@@ -51,11 +51,11 @@ impl Expression {
     ///
     /// # Errors
     /// As [`Expression::parse`], or a file is invalid.
-    pub fn parse_in(text: &str, column: u32, files: &dyn Files) -> Result<Self, Fault> {
+    pub fn parse_in(text: &str, column: u32, files: &dyn ConfigFiles) -> Result<Self, WordError> {
         let (expression, rest) = Self::begin(text, column, files, fetch::find)?;
         match rest {
             "" => Ok(expression),
-            rest => Err(Fault::new(column, format!("unexpected '{rest}' after '{text}'"))),
+            rest => Err(WordError::new(column, format!("unexpected '{rest}' after '{text}'"))),
         }
     }
 
@@ -81,24 +81,25 @@ impl Expression {
     pub(crate) fn begin<'t>(
         text: &'t str,
         column: u32,
-        files: &dyn Files,
-        find: impl Fn(&str) -> Option<&'static Fetch>,
-    ) -> Result<(Self, &'t str), Fault> {
+        files: &dyn ConfigFiles,
+        find: impl Fn(&str) -> Option<&'static FetchMethod>,
+    ) -> Result<(Self, &'t str), WordError> {
         if text.is_empty() {
-            return Err(Fault::new(column, "expected an expression"));
+            return Err(WordError::new(column, "expected an expression"));
         }
         let (name, rest) = split_name(text);
         let Some(fetch) = find(name) else {
-            return Err(Fault::unknown(column, fetch::unknown(name, std::iter::empty())));
+            return Err(WordError::unknown(column, fetch::unknown(name, std::iter::empty())));
         };
         let (texts, rest) = arguments(name, rest, column)?;
         let args = Args::compile(name, &texts, fetch.takes, files, column)?;
         let source = match fetch.take {
-            Take::Constant(make) => Source::Constant(
-                make(&args, files).map_err(|why| Fault::new(column, format!("'{name}': {why}")))?,
+            Take::Constant(make) => ValueSource::Constant(
+                make(&args, files)
+                    .map_err(|why| WordError::new(column, format!("'{name}': {why}")))?,
             ),
-            Take::Fact(make) => Source::Fact(Box::new(make(&args))),
-            Take::One(_) | Take::Each(..) | Take::Peek(_) => Source::Call,
+            Take::Fact(make) => ValueSource::Fact(Box::new(make(&args))),
+            Take::One(_) | Take::Each(..) | Take::Peek(_) => ValueSource::Call,
         };
         let mut expression = Self { fetch, args, source, steps: Box::default() };
         match rest.strip_prefix(',') {
@@ -115,30 +116,31 @@ impl Expression {
         &mut self,
         text: &'t str,
         column: u32,
-        files: &dyn Files,
-    ) -> Result<&'t str, Fault> {
+        files: &dyn ConfigFiles,
+    ) -> Result<&'t str, WordError> {
         let mut steps = std::mem::take(&mut self.steps).into_vec();
         let mut kind = steps.last().map_or(self.fetch.kind, |step| step.converter.output);
         let mut rest = text;
         let rest = loop {
             let (name, behind) = split_name(rest);
             let Some(converter) = convert::find(name) else {
-                return Err(Fault::unknown(column, convert::unknown(name)));
+                return Err(WordError::unknown(column, convert::unknown(name)));
             };
             if !kind.casts_to(converter.input) {
                 let message = format!(
                     "converter '{name}' requires input of type {}, not {kind}",
                     converter.input
                 );
-                return Err(Fault::new(column, message));
+                return Err(WordError::new(column, message));
             }
             let (texts, behind) = arguments(name, behind, column)?;
             let mut args = Args::compile(name, &texts, converter.takes, files, column)?;
             if let Some(check) = converter.check {
-                check(&mut args).map_err(|why| Fault::new(column, format!("'{name}': {why}")))?;
+                check(&mut args)
+                    .map_err(|why| WordError::new(column, format!("'{name}': {why}")))?;
             }
             kind = converter.output;
-            steps.push(Step { converter, args });
+            steps.push(ConverterCall { converter, args });
             match behind.strip_prefix(',') {
                 Some(behind) => rest = behind,
                 None => break behind,
@@ -149,18 +151,18 @@ impl Expression {
     }
 
     /// Evaluates the expression; `None` if the sample does not exist or a converter fails.
-    pub fn evaluate<'a>(&'a self, subject: &'a dyn Subject) -> Option<Sample<'a>> {
+    pub fn evaluate<'a>(&'a self, subject: &'a dyn EvalContext) -> Option<Sample<'a>> {
         self.finish(self.take(subject)?, subject)
     }
 
     /// The value of the fetch; of several, the one that applies.
-    fn take<'a>(&'a self, subject: &'a dyn Subject) -> Option<Sample<'a>> {
+    fn take<'a>(&'a self, subject: &'a dyn EvalContext) -> Option<Sample<'a>> {
         match (&self.source, self.fetch.take) {
-            (Source::Constant(value), _) => value.as_ref().map(Sample::borrowed),
-            (Source::Fact(fact), _) => subject.fact(fact),
-            (Source::Call, Take::One(take)) => take(&self.args, subject),
-            (Source::Call, Take::Peek(peek)) => peek(&self.args, subject).value,
-            (Source::Call, Take::Each(each, which)) => {
+            (ValueSource::Constant(value), _) => value.as_ref().map(Sample::borrowed),
+            (ValueSource::Fact(fact), _) => subject.fact(fact),
+            (ValueSource::Call, Take::One(take)) => take(&self.args, subject),
+            (ValueSource::Call, Take::Peek(peek)) => peek(&self.args, subject).value,
+            (ValueSource::Call, Take::Each(each, which)) => {
                 let mut found = None;
                 let _ = each(&self.args, subject, &mut |value| {
                     found = value;
@@ -168,7 +170,7 @@ impl Expression {
                 });
                 found
             }
-            (Source::Call, Take::Constant(_) | Take::Fact(_)) => None,
+            (ValueSource::Call, Take::Constant(_) | Take::Fact(_)) => None,
         }
     }
 
@@ -176,11 +178,11 @@ impl Expression {
     /// values may come with more data of the connection.
     pub(crate) fn each<'a>(
         &'a self,
-        subject: &'a dyn Subject,
+        subject: &'a dyn EvalContext,
         show: &mut dyn FnMut(Sample<'a>) -> ControlFlow<()>,
     ) -> bool {
         match (&self.source, self.fetch.take) {
-            (Source::Call, Take::Each(each, _)) => {
+            (ValueSource::Call, Take::Each(each, _)) => {
                 let _ = each(&self.args, subject, &mut |value| match value {
                     None => ControlFlow::Continue(()),
                     Some(value) => {
@@ -189,7 +191,7 @@ impl Expression {
                 });
                 false
             }
-            (Source::Call, Take::Peek(peek)) => {
+            (ValueSource::Call, Take::Peek(peek)) => {
                 let peeked = peek(&self.args, subject);
                 if let Some(value) = peeked.value.and_then(|value| self.finish(value, subject)) {
                     let _ = show(value);
@@ -205,7 +207,7 @@ impl Expression {
         }
     }
 
-    fn finish<'a>(&'a self, value: Sample<'a>, subject: &'a dyn Subject) -> Option<Sample<'a>> {
+    fn finish<'a>(&'a self, value: Sample<'a>, subject: &'a dyn EvalContext) -> Option<Sample<'a>> {
         let mut value = value;
         for step in &self.steps {
             value = (step.converter.run)(value.cast(step.converter.input)?, &step.args, subject)?;
@@ -219,7 +221,7 @@ impl Expression {
     }
 
     /// When it has a value.
-    pub fn phase(&self) -> Phase {
+    pub fn phase(&self) -> SamplePhase {
         self.fetch.phase
     }
 
@@ -240,10 +242,14 @@ impl Expression {
 }
 
 /// The arguments after a name, and the rest.
-fn arguments<'t>(name: &str, rest: &'t str, column: u32) -> Result<(Vec<String>, &'t str), Fault> {
+fn arguments<'t>(
+    name: &str,
+    rest: &'t str,
+    column: u32,
+) -> Result<(Vec<String>, &'t str), WordError> {
     let Some(inside) = rest.strip_prefix('(') else { return Ok((Vec::new(), rest)) };
     let (texts, len) = args::split(inside)
-        .map_err(|why| Fault::new(column, format!("arguments of '{name}': {why}")))?;
+        .map_err(|why| WordError::new(column, format!("arguments of '{name}': {why}")))?;
     Ok((texts, &inside[len..]))
 }
 

@@ -4,9 +4,9 @@
 
 /// The first bytes of a connection.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Seen<'a> {
+pub(crate) enum HelloResult<'a> {
     /// A complete ClientHello.
-    Hello(Hello<'a>),
+    ClientHello(ClientHello<'a>),
     /// An incomplete ClientHello, possibly.
     Partial,
     /// Not TLS, or malformed.
@@ -15,46 +15,46 @@ pub(crate) enum Seen<'a> {
 
 /// A ClientHello.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Hello<'a> {
+pub(crate) struct ClientHello<'a> {
     /// The legacy version: major and minor.
     pub(crate) version: [u8; 2],
     extensions: &'a [u8],
 }
 
 /// Examines the first bytes of a connection.
-pub(crate) fn see(bytes: &[u8]) -> Seen<'_> {
+pub(crate) fn see(bytes: &[u8]) -> HelloResult<'_> {
     let known = [HANDSHAKE, 3];
     if !bytes.iter().zip(known).all(|(have, want)| *have == want) {
-        return Seen::SomethingElse;
+        return HelloResult::SomethingElse;
     }
     let Some((header, rest)) = bytes.split_first_chunk::<RECORD_HEADER_LEN>() else {
-        return Seen::Partial;
+        return HelloResult::Partial;
     };
     let record_len = usize::from(u16::from_be_bytes([header[3], header[4]]));
     if record_len > RECORD_LEN_MAX {
-        return Seen::SomethingElse;
+        return HelloResult::SomethingElse;
     }
     let record = &rest[..rest.len().min(record_len)];
     match record.first() {
-        None if record_len > 0 => return Seen::Partial,
+        None if record_len > 0 => return HelloResult::Partial,
         Some(&CLIENT_HELLO) => {}
-        _ => return Seen::SomethingElse,
+        _ => return HelloResult::SomethingElse,
     }
     let Some((header, body)) = record.split_first_chunk::<4>() else {
-        return if record_len < 4 { Seen::SomethingElse } else { Seen::Partial };
+        return if record_len < 4 { HelloResult::SomethingElse } else { HelloResult::Partial };
     };
     let len = u32::from_be_bytes([0, header[1], header[2], header[3]]) as usize;
     if len + header.len() > record_len {
-        return Seen::SomethingElse;
+        return HelloResult::SomethingElse;
     }
     match body.get(..len) {
-        None => Seen::Partial,
-        Some(message) => parse(message).map_or(Seen::SomethingElse, Seen::Hello),
+        None => HelloResult::Partial,
+        Some(message) => parse(message).map_or(HelloResult::SomethingElse, HelloResult::Hello),
     }
 }
 
 /// Parses a message without its header.
-fn parse(message: &[u8]) -> Option<Hello<'_>> {
+fn parse(message: &[u8]) -> Option<ClientHello<'_>> {
     let (version, rest) = message.split_first_chunk::<2>()?;
     let rest = rest.get(RANDOM_LEN..)?;
     let (_, rest) = short_block(rest)?; // session ID
@@ -74,10 +74,10 @@ fn parse(message: &[u8]) -> Option<Hello<'_>> {
     while !left.is_empty() {
         (_, left) = extension(left)?;
     }
-    Some(Hello { version: *version, extensions })
+    Some(ClientHello { version: *version, extensions })
 }
 
-impl<'a> Hello<'a> {
+impl<'a> ClientHello<'a> {
     /// The content of an extension.
     pub(crate) fn extension(&self, wanted: u16) -> Option<&'a [u8]> {
         let mut left = self.extensions;
@@ -115,10 +115,10 @@ impl<'a> Hello<'a> {
 }
 
 /// The type and the content of an extension.
-type Extension<'a> = (u16, &'a [u8]);
+type HelloExtension<'a> = (u16, &'a [u8]);
 
 /// The first extension, and the rest.
-fn extension(bytes: &[u8]) -> Option<(Extension<'_>, &[u8])> {
+fn extension(bytes: &[u8]) -> Option<(HelloExtension<'_>, &[u8])> {
     let (kind, rest) = bytes.split_first_chunk::<2>()?;
     let (content, rest) = block(rest)?;
     Some(((u16::from_be_bytes(*kind), content), rest))

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use crate::rules::lists::Files;
+use crate::rules::lists::ConfigFiles;
 use crate::rules::lists::{self, List, Matcher, Use, Used};
-use crate::rules::pattern::Method;
+use crate::rules::pattern::MatchMethod;
 use crate::rules::regex;
 use crate::rules::sample::{Sample, Type};
 
@@ -36,9 +36,9 @@ impl Map {
 /// The file cannot be read, or a line is invalid.
 pub(crate) fn load(
     path: &str,
-    method: Method,
+    method: MatchMethod,
     to: Type,
-    files: &dyn Files,
+    files: &dyn ConfigFiles,
 ) -> Result<Arc<Map>, String> {
     let list = lists::of_file(path, true, files)?;
     let used = Used { by_map: true, criterion: "map".to_owned(), place: files.place() };
@@ -54,7 +54,7 @@ pub(crate) fn load(
 pub(crate) fn load_patterns(
     path: &str,
     is_map: bool,
-    files: &dyn Files,
+    files: &dyn ConfigFiles,
 ) -> Result<Arc<List>, String> {
     lists::of_file(path, is_map, files)
 }

@@ -1,8 +1,8 @@
 //! Rules of a proxy: samples, conditions, actions, and log formats.
 //!
-//! Everything is compiled once from the configuration and then evaluated on a [`Subject`]: an
+//! Everything is compiled once from the configuration and then evaluated on a [`EvalContext`]: an
 //! exchange or a connection of the proxy. This module has no sockets and no clock; files are read
-//! ([`Files`]) only during compilation. The language is HAProxy's (its configuration manual, §7 and
+//! ([`ConfigFiles`]) only during compilation. The language is HAProxy's (its configuration manual, §7 and
 //! §8.2).
 
 pub mod words;
@@ -46,16 +46,16 @@ mod target;
 mod time_format;
 
 pub use condition::{Acl, Acls, Condition};
-pub use context::Context;
-pub use exchange::{Effect, Exchange};
+pub use context::CompileContext;
+pub use exchange::{Effect, EvalContextMut};
 pub use expression::Expression;
-pub use format::Format;
+pub use format::FormatString;
 pub use head::{RequestHead, ResponseHead};
-pub use lists::{Files, List, Lists};
+pub use lists::{ConfigFiles, List, Lists};
 pub use parts::{part_len, parts};
-pub use reply::Reply;
+pub use reply::ReplyTemplate;
 pub use sample::{Sample, Type};
-pub use subject::Subject;
+pub use subject::EvalContext;
 pub use target::{authority_of, path_and_query_of};
-pub use when::{Phase, Point};
-pub use words::{Fault, Word, Words};
+pub use when::{EvalPoint, SamplePhase};
+pub use words::{Word, WordCursor, WordError};

@@ -9,7 +9,7 @@ use crate::rules::sample::Sample;
 
 /// An exchange or a connection. Missing values are `None`: their expressions have no value, and
 /// conditions on them are false. The default methods return no value.
-pub trait Subject {
+pub trait EvalContext {
     /// The request, as changed by rules.
     fn request(&self) -> Option<&RequestHead> {
         None
@@ -73,14 +73,14 @@ pub struct Payload<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Variable {
     /// Its lifetime.
-    pub scope: Scope,
+    pub scope: VariableScope,
     /// Its name, without the scope.
     pub name: Box<str>,
 }
 
 /// The lifetime of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Scope {
+pub enum VariableScope {
     /// The process.
     Proc,
     /// The client's connection.

@@ -2,15 +2,15 @@
 //! `tcp-response`).
 
 use crate::rules::condition::Condition;
-use crate::rules::context::Context;
+use crate::rules::context::CompileContext;
 use crate::rules::elements::format;
-use crate::rules::exchange::{Effect, Exchange, Slot};
+use crate::rules::exchange::{CaptureSlot, Effect, EvalContextMut};
 use crate::rules::expression::Expression;
-use crate::rules::format::{Format, Options};
-use crate::rules::http::{self, AddressPart, Assignment, Capture, Side, Value};
+use crate::rules::format::{FormatOptions, FormatString};
+use crate::rules::http::{self, AddressPart, AddressSide, AssignedValue, Assignment, Capture};
 use crate::rules::nearest;
 use crate::rules::subject::Variable;
-use crate::rules::words::{Fault, Word, Words};
+use crate::rules::words::{Word, WordCursor, WordError};
 
 /// A rule: an action and a condition.
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ pub enum TcpAction {
     /// Sets the log level; `None`: no log line.
     LogLevel(Option<u8>),
     /// Sets the client's source or destination address.
-    SetAddress(Side, AddressPart, Expression),
+    SetAddress(AddressSide, AddressPart, Expression),
     /// Ignored, with the reason for a warning.
     Nothing(&'static str),
 }
@@ -80,7 +80,7 @@ pub enum TcpVerdict {
 }
 
 /// Evaluates rules until one of them decides or waits.
-pub fn run_tcp(rules: &[TcpRule], exchange: &mut dyn Exchange) -> TcpVerdict {
+pub fn run_tcp(rules: &[TcpRule], exchange: &mut dyn EvalContextMut) -> TcpVerdict {
     for rule in rules {
         match rule.condition.as_ref().map_or(Some(true), |condition| condition.check(exchange)) {
             Some(true) => {}
@@ -112,26 +112,30 @@ impl TcpRule {
     ///
     /// # Errors
     /// The action is unknown or unsupported, or an argument or the condition is invalid.
-    pub fn parse(words: &mut Words<'_>, set: TcpSet, context: &Context<'_>) -> Result<Self, Fault> {
+    pub fn parse(
+        words: &mut WordCursor<'_>,
+        set: TcpSet,
+        context: &CompileContext<'_>,
+    ) -> Result<Self, WordError> {
         let word = words.expect("an action")?;
         let (name, argument) = http::split(&word.text);
         let Some(row) = TCP_ACTIONS.iter().find(|row| row.name == name) else {
             let known = TCP_ACTIONS.iter().filter(|row| row.sets.contains(&set));
             let message = nearest::unknown("action", name, known.map(|row| row.name));
-            return Err(Fault::unknown(word.column, message));
+            return Err(WordError::unknown(word.column, message));
         };
         if !row.sets.contains(&set) {
             let names = row.sets.iter().map(|set| set.name()).collect::<Vec<_>>();
             let message =
                 format!("'{}' is not allowed here, only in {}", word.text, names.join(", "));
-            return Err(Fault::unknown(word.column, message));
+            return Err(WordError::unknown(word.column, message));
         }
-        let mut line = Line { words, context, word, argument };
+        let mut line = TcpRuleLine { words, context, word, argument };
         let action = match row.parse {
             By(parse) => parse(&mut line)?,
             Plain(make) => make(),
             Missing(why) => {
-                return Err(Fault::unknown(word.column, format!("'{}': {why}", word.text)));
+                return Err(WordError::unknown(word.column, format!("'{}': {why}", word.text)));
             }
             Nothing(why) => {
                 line.words.expect("a value")?;
@@ -160,7 +164,7 @@ impl TcpRule {
     }
 
     /// For a capture: sets the slot, and returns its length.
-    pub fn take_slot(&mut self, slot: Slot) -> Option<usize> {
+    pub fn take_slot(&mut self, slot: CaptureSlot) -> Option<usize> {
         match &mut self.action {
             TcpAction::Capture(capture) => {
                 capture.slot = slot;
@@ -192,84 +196,84 @@ pub struct TcpActionRow {
     pub sets: &'static [TcpSet],
     /// Its description.
     pub about: &'static str,
-    parse: Parse,
+    parse: TcpArgumentParser,
 }
 
 /// How its arguments are parsed.
 #[derive(Clone, Copy, Debug)]
-enum Parse {
-    By(fn(&mut Line<'_, '_>) -> Result<TcpAction, Fault>),
+enum TcpArgumentParser {
+    By(fn(&mut TcpRuleLine<'_, '_>) -> Result<TcpAction, WordError>),
     Plain(fn() -> TcpAction),
     /// Not supported, with the reason.
     Missing(&'static str),
     /// Parsed, with one argument, and ignored, with the reason.
     Nothing(&'static str),
 }
-use Parse::{By, Missing, Nothing, Plain};
+use TcpArgumentParser::{By, Missing, Nothing, Plain};
 
 /// The line being parsed.
 #[derive(Debug)]
-struct Line<'l, 'w> {
-    words: &'l mut Words<'w>,
-    context: &'l Context<'l>,
+struct TcpRuleLine<'l, 'w> {
+    words: &'l mut WordCursor<'w>,
+    context: &'l CompileContext<'l>,
     word: &'l Word,
     argument: Option<&'l str>,
 }
 
-impl Line<'_, '_> {
-    fn expression(&mut self) -> Result<Expression, Fault> {
+impl TcpRuleLine<'_, '_> {
+    fn expression(&mut self) -> Result<Expression, WordError> {
         Expression::parse_words(self.words, self.context.files)
     }
 
-    fn address(&mut self, side: Side, part: AddressPart) -> Result<TcpAction, Fault> {
+    fn address(&mut self, side: AddressSide, part: AddressPart) -> Result<TcpAction, WordError> {
         Ok(TcpAction::SetAddress(side, part, self.expression()?))
     }
 
     fn set_variable(
         &mut self,
-        value: fn(&mut Self) -> Result<Value, Fault>,
-    ) -> Result<TcpAction, Fault> {
+        value: fn(&mut Self) -> Result<AssignedValue, WordError>,
+    ) -> Result<TcpAction, WordError> {
         let (variable, conditions) =
             http::variable(self.argument.unwrap_or_default(), self.word.column)?;
         let value = value(self)?;
         Ok(TcpAction::SetVariable(Box::new(Assignment { variable, value, conditions })))
     }
 
-    fn format(&mut self) -> Result<Format, Fault> {
-        format(self.words, Options::VALUE, self.context)
+    fn format(&mut self) -> Result<FormatString, WordError> {
+        format(self.words, FormatOptions::VALUE, self.context)
     }
 }
 
-fn unset_var(line: &mut Line<'_, '_>) -> Result<TcpAction, Fault> {
+fn unset_var(line: &mut TcpRuleLine<'_, '_>) -> Result<TcpAction, WordError> {
     let found = http::variable(line.argument.unwrap_or_default(), line.word.column)?;
     Ok(TcpAction::UnsetVariable(found.0))
 }
 
-fn mark(line: &mut Line<'_, '_>) -> Result<TcpAction, Fault> {
+fn mark(line: &mut TcpRuleLine<'_, '_>) -> Result<TcpAction, WordError> {
     http::mark_number(line.words)?;
     Ok(TcpAction::Nothing(http::NO_MARK))
 }
 
-fn expect_proxy(line: &mut Line<'_, '_>) -> Result<TcpAction, Fault> {
+fn expect_proxy(line: &mut TcpRuleLine<'_, '_>) -> Result<TcpAction, WordError> {
     let word = line.words.expect("'layer4'")?;
     match &word.text[..] {
         "layer4" => Ok(TcpAction::ExpectProxy),
-        other => Err(Fault::new(word.column, format!("expected 'layer4', not '{other}'"))),
+        other => Err(WordError::new(word.column, format!("expected 'layer4', not '{other}'"))),
     }
 }
 
-fn capture(line: &mut Line<'_, '_>) -> Result<TcpAction, Fault> {
+fn capture(line: &mut TcpRuleLine<'_, '_>) -> Result<TcpAction, WordError> {
     let value = line.expression()?;
     let word = line.words.expect("'len'")?;
     if word.text != "len" {
-        return Err(Fault::new(word.column, "expected 'len <length>'"));
+        return Err(WordError::new(word.column, "expected 'len <length>'"));
     }
     let column = line.words.column();
     let len = http::number(line.words)?;
     if len == 0 {
-        return Err(Fault::new(column, "the length must be positive"));
+        return Err(WordError::new(column, "the length must be positive"));
     }
-    let capture = Capture { value, len: Some(len), slot: Slot::Request(0) };
+    let capture = Capture { value, len: Some(len), slot: CaptureSlot::Request(0) };
     Ok(TcpAction::Capture(Box::new(capture)))
 }
 
@@ -284,7 +288,7 @@ const ALL: &[TcpSet] =
 const fn row(
     name: &'static str,
     sets: &'static [TcpSet],
-    parse: Parse,
+    parse: TcpArgumentParser,
     about: &'static str,
 ) -> TcpActionRow {
     TcpActionRow { name, sets, about, parse }
@@ -306,20 +310,25 @@ pub const TCP_ACTIONS: &[TcpActionRow] = &[
     row(
         "set-dst",
         REQUEST,
-        By(|it| it.address(Side::Destination, AddressPart::Address)),
+        By(|it| it.address(AddressSide::Destination, AddressPart::Address)),
         "sets `dst`",
     ),
     row(
         "set-dst-port",
         REQUEST,
-        By(|it| it.address(Side::Destination, AddressPart::Port)),
+        By(|it| it.address(AddressSide::Destination, AddressPart::Port)),
         "sets `dst_port`",
     ),
-    row("set-src", REQUEST, By(|it| it.address(Side::Source, AddressPart::Address)), "sets `src`"),
+    row(
+        "set-src",
+        REQUEST,
+        By(|it| it.address(AddressSide::Source, AddressPart::Address)),
+        "sets `src`",
+    ),
     row(
         "set-src-port",
         REQUEST,
-        By(|it| it.address(Side::Source, AddressPart::Port)),
+        By(|it| it.address(AddressSide::Source, AddressPart::Port)),
         "sets `src_port`",
     ),
     row(
@@ -331,13 +340,13 @@ pub const TCP_ACTIONS: &[TcpActionRow] = &[
     row(
         "set-var(",
         ALL,
-        By(|it| it.set_variable(|it| it.expression().map(Value::Expression))),
+        By(|it| it.set_variable(|it| it.expression().map(AssignedValue::Expression))),
         "sets a variable",
     ),
     row(
         "set-var-fmt(",
         ALL,
-        By(|it| it.set_variable(|it| it.format().map(Value::Format))),
+        By(|it| it.set_variable(|it| it.format().map(AssignedValue::Format))),
         "sets a variable from a format",
     ),
     row("unset-var(", ALL, By(unset_var), "removes a variable"),

@@ -5,7 +5,7 @@ use std::fmt;
 
 /// When a sample has a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum SamplePhase {
     /// Always, even without a client.
     Always,
     /// Once the client connection is accepted.
@@ -24,7 +24,7 @@ pub enum Phase {
 
 /// When a rule is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Point {
+pub enum EvalPoint {
     /// During parsing, or on a runtime command.
     Configuration,
     /// `tcp-request connection`.
@@ -39,23 +39,23 @@ pub enum Point {
     Log,
 }
 
-impl Phase {
+impl SamplePhase {
     /// True if a sample of this phase has a value at this point.
-    pub fn is_there(self, at: Point) -> bool {
+    pub fn is_there(self, at: EvalPoint) -> bool {
         match self {
             Self::Always => true,
-            Self::Connection => at >= Point::Connection,
-            Self::Session => at >= Point::Session,
-            Self::Request => at == Point::Request,
-            Self::Exchange => at >= Point::Request,
-            Self::Server => at >= Point::Response,
-            Self::Response => at == Point::Response,
+            Self::Connection => at >= EvalPoint::Connection,
+            Self::Session => at >= EvalPoint::Session,
+            Self::Request => at == EvalPoint::Request,
+            Self::Exchange => at >= EvalPoint::Request,
+            Self::Server => at >= EvalPoint::Response,
+            Self::Response => at == EvalPoint::Response,
         }
     }
 }
 
 /// The end of a message "it is available only ...".
-impl fmt::Display for Phase {
+impl fmt::Display for SamplePhase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Always => "always",

@@ -11,14 +11,14 @@ pub struct Word {
 
 /// The remaining words of a line.
 #[derive(Clone, Debug)]
-pub struct Words<'a> {
+pub struct WordCursor<'a> {
     left: &'a [Word],
     end: u32,
 }
 
 /// An error in a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct WordError {
     /// Column of the word, from 1.
     pub column: u32,
     /// What is wrong, and what is expected.
@@ -27,7 +27,7 @@ pub struct Fault {
     pub unknown: bool,
 }
 
-impl Fault {
+impl WordError {
     /// A word is invalid.
     pub fn new(column: u32, message: impl Into<String>) -> Self {
         Self { column, message: message.into(), unknown: false }
@@ -39,7 +39,7 @@ impl Fault {
     }
 }
 
-impl<'a> Words<'a> {
+impl<'a> WordCursor<'a> {
     /// The words of a line that ends at column `end`.
     pub fn new(words: &'a [Word], end: u32) -> Self {
         Self { left: words, end }
@@ -57,9 +57,9 @@ impl<'a> Words<'a> {
     ///
     /// # Errors
     /// The line has no more words.
-    pub fn expect(&mut self, what: &str) -> Result<&'a Word, Fault> {
+    pub fn expect(&mut self, what: &str) -> Result<&'a Word, WordError> {
         let end = self.end;
-        self.next().ok_or_else(|| Fault::new(end, format!("expected {what}")))
+        self.next().ok_or_else(|| WordError::new(end, format!("expected {what}")))
     }
 
     /// The next word, without taking it.
@@ -100,12 +100,12 @@ impl<'a> Words<'a> {
     ///
     /// # Errors
     /// Words remain.
-    pub fn end(&self) -> Result<(), Fault> {
+    pub fn end(&self) -> Result<(), WordError> {
         match self.peek() {
             None => Ok(()),
             Some(word) => {
                 let message = format!("unexpected argument '{}'", word.text);
-                Err(Fault::unknown(word.column, message))
+                Err(WordError::unknown(word.column, message))
             }
         }
     }

@@ -4,12 +4,12 @@ use super::condition;
 
 /// The open blocks of a file.
 #[derive(Debug, Default)]
-pub(crate) struct Blocks {
-    open: Vec<Block>,
+pub(crate) struct ConditionalBlocks {
+    open: Vec<ConditionalBlock>,
 }
 
 #[derive(Debug)]
-struct Block {
+struct ConditionalBlock {
     /// Line number of its `.if`.
     line: u32,
     branch: Branch,
@@ -26,14 +26,14 @@ enum Branch {
     Over,
 }
 
-impl Blocks {
+impl ConditionalBlocks {
     /// True if the current line is used.
     pub(crate) fn are_read(&self) -> bool {
         self.open.last().is_none_or(|block| block.branch == Branch::Taken)
     }
 
     /// True if the condition after this word must be evaluated.
-    fn asks(&self, word: &str) -> bool {
+    fn is_evaluated(&self, word: &str) -> bool {
         match word {
             ".if" => self.are_read(),
             ".elif" => self.open.last().is_some_and(|block| block.branch == Branch::Waiting),
@@ -52,7 +52,7 @@ impl Blocks {
         line: u32,
         defined: &dyn Fn(&str) -> bool,
     ) -> Result<(), String> {
-        let holds = match self.asks(word) {
+        let holds = match self.is_evaluated(word) {
             true => Some(condition::holds(condition, defined)),
             false => None,
         };
@@ -68,7 +68,7 @@ impl Blocks {
                     Some(_) => Branch::Waiting,
                     None => Branch::Over,
                 };
-                self.open.push(Block { line, branch, had_else: false });
+                self.open.push(ConditionalBlock { line, branch, had_else: false });
             }
             ".endif" => return self.open.pop().map(drop).ok_or_else(|| none_open(word)),
             _ => {
@@ -110,7 +110,7 @@ mod tests {
 
     /// The lines that are used; lines that start with a dot are directives.
     fn read(lines: &str) -> Result<String, String> {
-        let mut blocks = Blocks::default();
+        let mut blocks = ConditionalBlocks::default();
         let mut read = String::new();
         for line in lines.split(';') {
             match line.split_once(' ').unwrap_or((line, "")) {

@@ -9,7 +9,7 @@
 /// # Errors
 /// The condition is invalid.
 pub(super) fn holds(text: &str, defined: &dyn Fn(&str) -> bool) -> Result<bool, String> {
-    let mut parser = Parser { left: text.trim(), defined, depth: 0 };
+    let mut parser = ConditionParser { left: text.trim(), defined, depth: 0 };
     if parser.left.is_empty() {
         return Ok(false);
     }
@@ -20,13 +20,13 @@ pub(super) fn holds(text: &str, defined: &dyn Fn(&str) -> bool) -> Result<bool, 
     }
 }
 
-struct Parser<'a> {
+struct ConditionParser<'a> {
     left: &'a str,
     defined: &'a dyn Fn(&str) -> bool,
     depth: usize,
 }
 
-impl<'a> Parser<'a> {
+impl<'a> ConditionParser<'a> {
     fn any(&mut self) -> Result<bool, String> {
         let mut value = self.all()?;
         while self.take("||") {

@@ -1,7 +1,7 @@
 //! Splits a line into words: quotes, escapes, comments and variables (HAProxy's configuration
 //! manual, §2.2 and §2.3).
 
-use crate::rules::{Fault, Word};
+use crate::rules::{Word, WordError};
 
 /// Splits a line into words. `variable` returns the value of an environment variable.
 ///
@@ -10,7 +10,7 @@ use crate::rules::{Fault, Word};
 pub(crate) fn split(
     line: &str,
     variable: &dyn Fn(&str) -> Option<String>,
-) -> Result<Vec<Word>, Fault> {
+) -> Result<Vec<Word>, WordError> {
     let mut splitter = Splitter {
         bytes: line.as_bytes(),
         at: 0,
@@ -36,7 +36,7 @@ pub(crate) fn expand(
     let mut left = text;
     while let Some(at) = left.find('$') {
         expanded.push_str(&left[..at]);
-        let reference = Reference::parse(&left[at..])?;
+        let reference = VariableReference::parse(&left[at..])?;
         expanded.push_str(&reference.value(variable));
         left = &left[at + reference.len..];
     }
@@ -62,7 +62,7 @@ enum Quote {
 }
 
 impl Splitter<'_> {
-    fn run(&mut self) -> Result<(), Fault> {
+    fn run(&mut self) -> Result<(), WordError> {
         while let Some(&byte) = self.bytes.get(self.at) {
             match (byte, self.quote) {
                 (b'\'', None) => self.open(Quote::Strong(self.at)),
@@ -78,7 +78,7 @@ impl Splitter<'_> {
         }
         match self.quote {
             Some(Quote::Weak(at) | Quote::Strong(at)) => {
-                Err(Fault::new(column(at), "unmatched quote"))
+                Err(WordError::new(column(at), "unmatched quote"))
             }
             None => self.end_word_at_end(),
         }
@@ -105,26 +105,26 @@ impl Splitter<'_> {
         self.at += 1;
     }
 
-    fn end_word(&mut self) -> Result<(), Fault> {
+    fn end_word(&mut self) -> Result<(), WordError> {
         self.end_word_at_end()?;
         self.at += 1;
         Ok(())
     }
 
-    fn end_word_at_end(&mut self) -> Result<(), Fault> {
+    fn end_word_at_end(&mut self) -> Result<(), WordError> {
         let Some((at, bytes)) = self.word.take() else { return Ok(()) };
         if self.words.len() == WORDS_MAX {
             let message = format!("line too long: the limit is {WORDS_MAX} words");
-            return Err(Fault::new(column(at), message));
+            return Err(WordError::new(column(at), message));
         }
         let Ok(text) = String::from_utf8(bytes) else {
-            return Err(Fault::new(column(at), "the word is not valid UTF-8"));
+            return Err(WordError::new(column(at), "the word is not valid UTF-8"));
         };
         self.words.push(Word { text, column: column(at) });
         Ok(())
     }
 
-    fn escape(&mut self) -> Result<(), Fault> {
+    fn escape(&mut self) -> Result<(), WordError> {
         let byte = match self.bytes.get(self.at + 1) {
             Some(&byte @ (b' ' | b'\\' | b'#' | b'"' | b'\'' | b'$')) => byte,
             Some(b'n') => b'\n',
@@ -141,7 +141,7 @@ impl Splitter<'_> {
         Ok(())
     }
 
-    fn escape_hex(&mut self) -> Result<(), Fault> {
+    fn escape_hex(&mut self) -> Result<(), WordError> {
         let digits = self.bytes.get(self.at + 2..self.at + 4);
         let digits = digits.filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
         let byte = digits
@@ -150,7 +150,7 @@ impl Splitter<'_> {
             .filter(|&byte| byte != 0);
         let Some(byte) = byte else {
             let message = "'\\x' requires two hexadecimal digits, not both 0";
-            return Err(Fault::new(column(self.at), message));
+            return Err(WordError::new(column(self.at), message));
         };
         self.begin().push(byte);
         self.at += 4;
@@ -158,10 +158,10 @@ impl Splitter<'_> {
     }
 
     /// A variable in double quotes. `${LIST[*]}` becomes as many words as its value has.
-    fn reference(&mut self) -> Result<(), Fault> {
+    fn reference(&mut self) -> Result<(), WordError> {
         let left = String::from_utf8_lossy(&self.bytes[self.at..]);
-        let reference =
-            Reference::parse(&left).map_err(|message| Fault::new(column(self.at), message))?;
+        let reference = VariableReference::parse(&left)
+            .map_err(|message| WordError::new(column(self.at), message))?;
         let value = reference.value(self.variable);
         let at = self.at;
         self.at += reference.len;
@@ -180,7 +180,7 @@ impl Splitter<'_> {
 }
 
 /// `$NAME`, `${NAME}`, `${NAME-default}`, `${NAME[*]}`.
-struct Reference {
+struct VariableReference {
     name: String,
     default: String,
     is_list: bool,
@@ -188,7 +188,7 @@ struct Reference {
     len: usize,
 }
 
-impl Reference {
+impl VariableReference {
     fn parse(text: &str) -> Result<Self, String> {
         let braced = text.as_bytes().get(1) == Some(&b'{');
         let start = if braced { 2 } else { 1 };

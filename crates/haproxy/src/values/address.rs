@@ -7,9 +7,9 @@ use crate::machine::Machine;
 
 /// A parsed address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Written {
+pub(crate) enum ParsedAddress {
     /// A host and its ports.
-    Ip(Host, Ports),
+    Ip(AddressHost, Ports),
     /// A Unix socket.
     Unix(PathBuf),
     /// A name in the abstract namespace.
@@ -20,16 +20,16 @@ pub(crate) enum Written {
 
 /// The host of an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Host {
+pub(crate) enum AddressHost {
     /// An IP address.
     Known(IpAddr),
     /// A host name.
-    Name(String, Option<Family>),
+    Name(String, Option<AddressFamily>),
 }
 
 /// Address family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Family {
+pub(crate) enum AddressFamily {
     /// IPv4.
     V4,
     /// IPv6.
@@ -47,7 +47,7 @@ pub(crate) enum Ports {
     Offset(i32),
 }
 
-impl Written {
+impl ParsedAddress {
     /// Parses `text`, in which variables are already expanded.
     ///
     /// # Errors
@@ -68,8 +68,8 @@ impl Written {
                 Ok(descriptor @ 0..) => Ok(Self::Descriptor(descriptor)),
                 _ => Err(format!("'{text}': missing or invalid descriptor number after 'fd@'")),
             },
-            "ipv4" | "tcp4" | "udp4" => Self::ip(rest, Some(Family::V4)),
-            "ipv6" | "tcp6" | "udp6" => Self::ip(rest, Some(Family::V6)),
+            "ipv4" | "tcp4" | "udp4" => Self::ip(rest, Some(AddressFamily::V4)),
+            "ipv6" | "tcp6" | "udp6" => Self::ip(rest, Some(AddressFamily::V6)),
             "tcp" | "udp" => Self::ip(rest, None),
             _ => Err(format!(
                 "'{text}': unsupported prefix '{prefix}@', expected ipv4@, ipv6@, unix@, abns@ or \
@@ -88,7 +88,7 @@ impl Written {
         Ok(Self::Unix(path.into()))
     }
 
-    fn ip(text: &str, family: Option<Family>) -> Result<Self, String> {
+    fn ip(text: &str, family: Option<AddressFamily>) -> Result<Self, String> {
         let split = text.rfind([']', ':']).filter(|&at| text.as_bytes()[at] == b':');
         let (host, ports) = match split {
             Some(at) => (&text[..at], Ports::parse(&text[at + 1..])?),
@@ -96,26 +96,29 @@ impl Written {
         };
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
         let host = match (bare.unwrap_or(host), family) {
-            ("" | "*", None | Some(Family::V4)) => Host::Known(Ipv4Addr::UNSPECIFIED.into()),
-            ("" | "*", Some(Family::V6)) => Host::Known(Ipv6Addr::UNSPECIFIED.into()),
+            ("" | "*", None | Some(AddressFamily::V4)) => {
+                AddressHost::Known(Ipv4Addr::UNSPECIFIED.into())
+            }
+            ("" | "*", Some(AddressFamily::V6)) => AddressHost::Known(Ipv6Addr::UNSPECIFIED.into()),
             (host, family) => match host.parse::<IpAddr>() {
                 Ok(ip) => match (ip, family) {
-                    (IpAddr::V4(_), Some(Family::V6)) | (IpAddr::V6(_), Some(Family::V4)) => {
+                    (IpAddr::V4(_), Some(AddressFamily::V6))
+                    | (IpAddr::V6(_), Some(AddressFamily::V4)) => {
                         return Err(format!(
                             "'{text}': the address is of the other address family"
                         ));
                     }
-                    _ => Host::Known(ip),
+                    _ => AddressHost::Known(ip),
                 },
-                Err(_) => Host::name(host, family)?,
+                Err(_) => AddressHost::name(host, family)?,
             },
         };
         Ok(Self::Ip(host, ports))
     }
 }
 
-impl Host {
-    fn name(name: &str, family: Option<Family>) -> Result<Self, String> {
+impl AddressHost {
+    fn name(name: &str, family: Option<AddressFamily>) -> Result<Self, String> {
         let is_of_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if name.len() > NAME_MAX || !name.chars().all(is_of_name) {
             return Err(format!("invalid address or host name '{name}'"));
@@ -148,8 +151,8 @@ impl Host {
         };
         let wanted = |ip: &IpAddr| match family {
             None => true,
-            Some(Family::V4) => ip.is_ipv4(),
-            Some(Family::V6) => ip.is_ipv6(),
+            Some(AddressFamily::V4) => ip.is_ipv4(),
+            Some(AddressFamily::V6) => ip.is_ipv6(),
         };
         let found = machine.resolve(name);
         let found =
@@ -200,8 +203,8 @@ const NAME_MAX: usize = 253;
 mod tests {
     use super::*;
 
-    fn ip(text: &str, ports: Ports) -> Written {
-        Written::Ip(Host::Known(text.parse().expect("an address")), ports)
+    fn ip(text: &str, ports: Ports) -> ParsedAddress {
+        ParsedAddress::Ip(AddressHost::Known(text.parse().expect("an address")), ports)
     }
 
     #[test]
@@ -224,15 +227,21 @@ mod tests {
             ("127.0.0.1:8000-8010", ip("127.0.0.1", Ports::Range(8000, 8010))),
             ("0.0.0.0:+8000", ip("0.0.0.0", Ports::Offset(8000))),
             ("127.0.0.1:-10", ip("127.0.0.1", Ports::Offset(-10))),
-            ("a-b.example:80", Written::Ip(Host::Name("a-b.example".into(), None), at(80))),
-            ("ipv4@a:80", Written::Ip(Host::Name("a".into(), Some(Family::V4)), at(80))),
-            ("/run/a.sock", Written::Unix("/run/a.sock".into())),
-            ("unix@/run/a.sock", Written::Unix("/run/a.sock".into())),
-            ("unix@a.sock", Written::Unix("a.sock".into())),
-            ("abns@a", Written::Abstract("a".into())),
-            ("fd@3", Written::Descriptor(3)),
+            (
+                "a-b.example:80",
+                ParsedAddress::Ip(AddressHost::Name("a-b.example".into(), None), at(80)),
+            ),
+            (
+                "ipv4@a:80",
+                ParsedAddress::Ip(AddressHost::Name("a".into(), Some(AddressFamily::V4)), at(80)),
+            ),
+            ("/run/a.sock", ParsedAddress::Unix("/run/a.sock".into())),
+            ("unix@/run/a.sock", ParsedAddress::Unix("/run/a.sock".into())),
+            ("unix@a.sock", ParsedAddress::Unix("a.sock".into())),
+            ("abns@a", ParsedAddress::Abstract("a".into())),
+            ("fd@3", ParsedAddress::Descriptor(3)),
         ] {
-            assert_eq!(Written::parse(text), Ok(expected), "{text}");
+            assert_eq!(ParsedAddress::parse(text), Ok(expected), "{text}");
         }
     }
 
@@ -254,8 +263,8 @@ mod tests {
             ":+",
             "host!:80",
         ] {
-            assert!(Written::parse(text).is_err(), "{text}");
+            assert!(ParsedAddress::parse(text).is_err(), "{text}");
         }
-        assert!(Written::parse(&"/".repeat(200)).is_err());
+        assert!(ParsedAddress::parse(&"/".repeat(200)).is_err());
     }
 }

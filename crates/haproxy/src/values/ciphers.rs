@@ -2,7 +2,7 @@
 
 /// The suites of a list with rustls' names, and the ones that rustls does not support.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Chosen {
+pub(crate) struct SupportedSuites {
     /// In the order of the list.
     pub(crate) suites: Vec<String>,
     /// With the names of the list.
@@ -10,8 +10,8 @@ pub(crate) struct Chosen {
 }
 
 /// `ciphers`: names and groups of suites for TLS 1.2 (`ECDHE+AESGCM`, `HIGH`, `!aNULL`).
-pub(crate) fn tls12(list: &str) -> Chosen {
-    let mut chosen = Chosen::default();
+pub(crate) fn tls12(list: &str) -> SupportedSuites {
+    let mut chosen = SupportedSuites::default();
     let mut banned: Vec<&str> = Vec::new();
     for element in list.split([':', ',', ' ']).filter(|element| !element.is_empty()) {
         if element.starts_with('@') {
@@ -43,8 +43,8 @@ pub(crate) fn tls12(list: &str) -> Chosen {
 }
 
 /// `ciphersuites`: names of suites for TLS 1.3.
-pub(crate) fn tls13(list: &str) -> Chosen {
-    let mut chosen = Chosen::default();
+pub(crate) fn tls13(list: &str) -> SupportedSuites {
+    let mut chosen = SupportedSuites::default();
     for name in list.split(':').filter(|name| !name.is_empty()) {
         match TLS13.iter().find(|(openssl, _)| *openssl == name) {
             Some((_, rustls)) => chosen.suites.push((*rustls).to_owned()),

@@ -2,7 +2,7 @@
 
 use crate::memory::{DEFAULTS, alerts, read, warned};
 use fulmar_haproxy::model::ServerAddress;
-use fulmar_haproxy::{Leniency, Severity};
+use fulmar_haproxy::{ConfigLeniency, Severity};
 
 /// Expects one error at this position that contains `part`.
 fn refused(text: &str, line: u32, column: u32, part: &str) {
@@ -107,9 +107,9 @@ fn leniency_makes_warnings_of_what_was_chosen() {
          s no.example:80 agent-check weight 7\n"
     );
     assert_eq!(alerts(&text).len(), 4);
-    let all = Leniency::parse("keywords,sections,names").expect("three words");
-    assert_eq!(Ok(all), Leniency::parse("all"));
-    assert_eq!(Leniency::parse("keywords,x"), Err("x".to_owned()));
+    let all = ConfigLeniency::parse("keywords,sections,names").expect("three words");
+    assert_eq!(Ok(all), ConfigLeniency::parse("all"));
+    assert_eq!(ConfigLeniency::parse("keywords,x"), Err("x".to_owned()));
     let loaded = read(&text, all).expect("warnings only");
     assert!(loaded.warnings.iter().all(|found| found.severity == Severity::Warning));
     assert_eq!(loaded.warnings.len(), 4);
@@ -119,7 +119,8 @@ fn leniency_makes_warnings_of_what_was_chosen() {
         (7, &ServerAddress::Unresolved("no.example:80".into()))
     );
     for (word, left) in [("keywords", 2), ("sections", 3), ("names", 3)] {
-        let found = read(&text, Leniency::parse(word).expect(word)).expect_err("something is left");
+        let found =
+            read(&text, ConfigLeniency::parse(word).expect(word)).expect_err("something is left");
         let alerts = found.0.iter().filter(|found| found.severity == Severity::Alert).count();
         assert_eq!(alerts, left, "{word}\n{found}");
     }

@@ -6,24 +6,24 @@ use std::time::Duration;
 
 use crate::memory::{DEFAULTS, Memory, config, warned};
 use fulmar_haproxy::model::{
-    Algorithm, Backend, BindAddress, BindTls, CheckKind, ClientVerify, CookieMode, Expected,
-    Frontend, HashFunction, HttpMode, Level, LogAddress, LogLine, Reuse, Secret, ServerAddress,
-    ServerProxy, Splice, Target, TcpStep, TlsVersion,
+    BackendConfig, BackendTarget, BalanceAlgorithm, BindAddress, BindTls, CheckKind, ClientVerify,
+    CookieMode, Expectation, FrontendConfig, HashFunction, HttpMode, Level, LogAddress, LogLine,
+    ReuseMode, ServerAddress, ServerProxy, Splice, TcpStep, TlsVersion, UserSecret,
 };
-use fulmar_haproxy::{Config, Environment, Mode, Options, Server, Source, load};
+use fulmar_haproxy::{Config, ConfigSource, Environment, Mode, Options, ServerConfig, load};
 
-fn frontend(lines: &str) -> Frontend {
+fn frontend(lines: &str) -> FrontendConfig {
     let text = format!("{DEFAULTS}frontend web\n    bind 127.0.0.1:80\n{lines}\n");
     let (config, _) = warned(&text);
     (*config.frontends[0]).clone()
 }
 
-fn backend(lines: &str) -> Backend {
+fn backend(lines: &str) -> BackendConfig {
     let (config, _) = warned(&format!("{DEFAULTS}backend app\n{lines}\n"));
     (*config.backends[0]).clone()
 }
 
-fn server(parameters: &str) -> Server {
+fn server(parameters: &str) -> ServerConfig {
     let backend = backend(&format!("    server one 127.0.0.1:81 {parameters}"));
     (*backend.servers[0]).clone()
 }
@@ -146,7 +146,7 @@ backend plain
     assert_eq!((&*stats.uri, stats.realm.as_deref()), ("/haproxy?stats", Some("r")));
     assert_eq!(back.stats.as_ref().map(|page| &*page.uri), Some("/s"));
     assert_eq!(front.errors.pages.len(), 1);
-    assert!(matches!(back.algorithm, Algorithm::LeastConnections));
+    assert!(matches!(back.algorithm, BalanceAlgorithm::LeastConnections));
     assert_eq!(back.cookie.as_ref().map(|cookie| cookie.how), Some(CookieMode::Insert));
     assert_eq!((back.retries, plain.retries), (2, 3));
     assert_eq!(back.timeouts.server, Some(Duration::from_secs(9)));
@@ -158,7 +158,7 @@ backend plain
     assert_eq!((&*steps[0].method, &*steps[0].target), ("GET", "/x"));
     // The same applies to `http-check` lines.
     assert_eq!(steps[0].expects.len(), 1);
-    let Expected::Status(ranges) = &steps[0].expects[0].what else { panic!("{steps:?}") };
+    let Expectation::Status(ranges) = &steps[0].expects[0].what else { panic!("{steps:?}") };
     assert_eq!(ranges, &[(201, 201)]);
     assert!(plain.cookie.is_none() && plain.errors.pages.is_empty());
 }
@@ -320,21 +320,21 @@ fn backends_balance_and_reuse() {
     );
     assert!(matches!(
         back.algorithm,
-        Algorithm::Uri { whole: true, len: Some(5), depth: Some(2), path_only: true }
+        BalanceAlgorithm::Uri { whole: true, len: Some(5), depth: Some(2), path_only: true }
     ));
     assert!(back.hash.consistent && back.hash.avalanche);
     assert_eq!((back.hash.function, back.hash.balance_factor), (HashFunction::Crc32, 150));
-    assert_eq!((back.reuse, back.retries), (Reuse::Always, 4));
+    assert_eq!((back.reuse, back.retries), (ReuseMode::Always, 4));
     assert!(back.retry_on.empty_response && !back.retry_on.connection_failure);
     assert_eq!(back.retry_on.statuses, [503]);
     let splice = Splice { auto: Some(true), request: None, response: None };
     assert_eq!((back.options.splice, back.full_connections), (splice, Some(9)));
     assert!(matches!(
         backend(" balance hdr(host) use_domain_only").algorithm,
-        Algorithm::Field { domain_only: true, .. }
+        BalanceAlgorithm::Field { domain_only: true, .. }
     ));
     let back = backend(" balance random(3)\n server a 127.0.0.1:81\n use-server a if TRUE");
-    assert!(matches!(back.algorithm, Algorithm::Random { draws: 3 }));
+    assert!(matches!(back.algorithm, BalanceAlgorithm::Random { draws: 3 }));
     assert_eq!(back.use_servers[0].0.0, 0);
     let cookie = backend(
         " cookie A insert indirect nocache httponly secure domain .a.b maxidle 5m attr X=y",
@@ -356,9 +356,9 @@ fn frontends_choose_backends() {
     );
     let Config { frontends, .. } = config(&text);
     let rules = &frontends[0].use_backends;
-    assert!(matches!(rules[0].target, Target::Backend(id) if id.0 == 0), "{rules:?}");
+    assert!(matches!(rules[0].target, BackendTarget::Backend(id) if id.0 == 0), "{rules:?}");
     assert!(rules[0].condition.is_some() && rules[1].condition.is_none());
-    assert!(matches!(rules[1].target, Target::Named(_)), "{rules:?}");
+    assert!(matches!(rules[1].target, BackendTarget::Named(_)), "{rules:?}");
 }
 
 #[test]
@@ -417,7 +417,7 @@ fn paths_are_relative_to_the_default_path() {
             (&at("words"), "a\n"),
             (&at("503.http"), "HTTP/1.0 503 Sorry\r\n\r\n"),
         ]);
-        let sources = [Source::Path("/d/a.cfg".into())];
+        let sources = [ConfigSource::Path("/d/a.cfg".into())];
         let loaded = load(&sources, &Environment::default(), &machine, &Options::default());
         let config = loaded.unwrap_or_else(|found| panic!("{path}: {found}")).config;
         let tls = config.frontends[0].binds[0].tls.as_ref().expect("TLS");
@@ -431,8 +431,8 @@ fn users_are_in_their_groups() {
                 $6$s$h groups g\n";
     let lists = config(text).userlists;
     let users = &lists[0].users;
-    assert_eq!(users[0].secret, Secret::Clear("x".into()));
-    assert_eq!(users[1].secret, Secret::Crypt("$6$s$h".into()));
+    assert_eq!(users[0].secret, UserSecret::Clear("x".into()));
+    assert_eq!(users[1].secret, UserSecret::Crypt("$6$s$h".into()));
     assert_eq!(
         (&users[0].groups[..], &users[1].groups[..]),
         (&["g".into()][..], &["g".into()][..])
@@ -448,10 +448,10 @@ fn several_files_are_one_text_and_directories_are_sorted() {
         ("/d/c.txt", "nonsense\n"),
         ("/first.cfg", DEFAULTS),
     ]);
-    let sources = [Source::Path("/first.cfg".into()), Source::Path("/d/a.cfg".into())];
+    let sources = [ConfigSource::Path("/first.cfg".into()), ConfigSource::Path("/d/a.cfg".into())];
     let loaded = load(&sources, &Environment::default(), &machine, &Options::default());
     assert_eq!(loaded.expect("a configuration").config.backends[0].mode, Mode::Http);
-    let sources = [Source::Path("/d".into())];
+    let sources = [ConfigSource::Path("/d".into())];
     let found = load(&sources, &Environment::default(), &machine, &Options::default());
     let found = found.expect_err("a name with signs").0;
     assert_eq!(found.len(), 1, "{found:?}");

@@ -1,7 +1,7 @@
 //! Any text is accepted or rejected: nothing panics, and every error has a position.
 
-use crate::memory::read;
-use fulmar_haproxy::{Leniency, Severity};
+
+use fulmar_haproxy::{ConfigLeniency, Severity};
 use proptest::prelude::*;
 
 /// Words that reach many parts of the parser.
@@ -20,7 +20,7 @@ proptest! {
     fn random_words_are_read_or_refused(lines in prop::collection::vec(line(), 0..30)) {
         let text = lines.join("\n") + "\n";
         for lenient in ["all", "names"] {
-            let lenient = Leniency::parse(lenient).expect("a word that is known");
+            let lenient = ConfigLeniency::parse(lenient).expect("a word that is known");
             if let Err(found) = read(&text, lenient) {
                 let alerts = found.0.iter().filter(|found| found.severity == Severity::Alert);
                 prop_assert!(alerts.clone().count() > 0);
@@ -35,7 +35,7 @@ proptest! {
     #[test]
     fn random_bytes_are_read_or_refused(text in any::<Vec<u8>>()) {
         let text = String::from_utf8_lossy(&text);
-        let _ = read(&text, Leniency::default());
+        let _ = read(&text, ConfigLeniency::default());
     }
 }
 

@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::balance::member::{Admin, Health, Member, Settings, Weight};
-use crate::balance::waiting::Waiting;
+use crate::balance::member::{Admin, Health, Member, MemberSettings, Weight};
+use crate::balance::waiting::WaitingSessions;
 
 /// Settings of a backend's servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Policy {
+pub struct GroupPolicy {
     /// Number of threads that assign slots.
     pub threads: usize,
     /// `option allbackups`: all usable backup servers are used, not only the first.
@@ -24,13 +24,13 @@ pub struct Policy {
     pub connections_full: u32,
 }
 
-impl Default for Policy {
+impl Default for GroupPolicy {
     fn default() -> Self {
         Self { threads: 1, all_backups: false, connections_full: 0 }
     }
 }
 
-/// The result of a slot request. An assigned slot must be released with [`Group::leave`].
+/// The result of a slot request. An assigned slot must be released with [`ServerGroup::leave`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
     /// A slot of this server.
@@ -54,21 +54,21 @@ pub enum Wants {
 
 /// The servers of a backend, shared by all threads.
 #[derive(Debug)]
-pub struct Group {
+pub struct ServerGroup {
     members: Vec<Member>,
-    policy: Policy,
+    policy: GroupPolicy,
     epoch: AtomicU64,
     in_use: AtomicU32, // ACTIVE, BACKUPS, or one backup
     changing: Mutex<()>,
-    pub(crate) waiting: Waiting,
+    pub(crate) waiting: WaitingSessions,
 }
 
-impl Group {
+impl ServerGroup {
     /// A group with these settings.
-    pub fn new(policy: Policy, settings: impl IntoIterator<Item = Settings>) -> Self {
+    pub fn new(policy: GroupPolicy, settings: impl IntoIterator<Item = MemberSettings>) -> Self {
         let members: Vec<_> = settings.into_iter().map(Member::new).collect();
         let group = Self {
-            waiting: Waiting::new(policy.threads, members.len()),
+            waiting: WaitingSessions::new(policy.threads, members.len()),
             members,
             policy,
             epoch: AtomicU64::new(0),
@@ -138,8 +138,8 @@ impl Group {
     }
 
     /// For queries about many servers: the total load is computed once, on first use.
-    pub(crate) fn room(&self) -> Room<'_> {
-        Room { group: self, load: OnceCell::new() }
+    pub(crate) fn room(&self) -> FreeSlots<'_> {
+        FreeSlots { group: self, load: OnceCell::new() }
     }
 
     /// Takes a slot of a server selected by a cookie, `use-server` or a hash.
@@ -212,7 +212,7 @@ impl Group {
         self.change(|| self.members[server].put_address(address));
     }
 
-    /// Advances slow starts; true if slots became free. Call it at [`Group::warms_every`] while a
+    /// Advances slow starts; true if slots became free. Call it at [`ServerGroup::warms_every`] while a
     /// server is starting.
     pub fn warm(&self, now: Instant) -> bool {
         let mut warmer = false;
@@ -255,13 +255,13 @@ impl Group {
 
 /// Free slots of servers.
 #[derive(Debug)]
-pub(crate) struct Room<'g> {
-    group: &'g Group,
+pub(crate) struct FreeSlots<'g> {
+    group: &'g ServerGroup,
     load: OnceCell<u32>,
 }
 
-impl Room<'_> {
-    /// See [`Group::limit`].
+impl FreeSlots<'_> {
+    /// See [`ServerGroup::limit`].
     pub(crate) fn limit(&self, server: usize) -> u32 {
         let member = &self.group.members[server];
         let max = member.connections_max();
@@ -280,7 +280,7 @@ impl Room<'_> {
         }
     }
 
-    /// See [`Group::has_room`].
+    /// See [`ServerGroup::has_room`].
     pub(crate) fn is_at(&self, server: usize) -> bool {
         let limit = self.limit(server);
         limit == 0 || self.group.members[server].sessions() < limit
@@ -327,10 +327,14 @@ mod tests {
     /// read 1,000,000 loads.
     #[test]
     fn the_load_of_all_is_looked_at_once_for_all() {
-        let settings =
-            Settings { weight: 1, connections_max: 10, connections_min: 1, ..Settings::default() };
-        let policy = Policy { connections_full: 10, ..Policy::default() };
-        let group = Group::new(policy, [settings; 3]);
+        let settings = MemberSettings {
+            weight: 1,
+            connections_max: 10,
+            connections_min: 1,
+            ..MemberSettings::default()
+        };
+        let policy = GroupPolicy { connections_full: 10, ..GroupPolicy::default() };
+        let group = ServerGroup::new(policy, [settings; 3]);
         let room = group.room();
         assert_eq!(room.limit(0), 1);
         (0..5).for_each(|_| assert!(group.members[2].enter(0)));
@@ -341,13 +345,13 @@ mod tests {
     /// Once, 100 times the limit exceeded 32 bits: a panic, or no slot at all.
     #[test]
     fn a_large_limit_grows_like_others() {
-        let settings = Settings {
+        let settings = MemberSettings {
             weight: 1,
             connections_max: u32::MAX,
             slow_start: Some(Duration::from_secs(10)),
-            ..Settings::default()
+            ..MemberSettings::default()
         };
-        let group = Group::new(Policy::default(), [settings]);
+        let group = ServerGroup::new(GroupPolicy::default(), [settings]);
         let member = &group.members[0];
         member.put_warmth(Duration::from_secs(5), Duration::from_secs(10));
         assert_eq!(group.limit(0), u32::MAX / 2);

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 /// Hash function and post-processing (`hash-type`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Hasher {
+pub struct KeyHasher {
     /// The function.
     pub function: Function,
     /// Whether the result is mixed with `avalanche`.
@@ -25,7 +25,7 @@ pub enum Function {
     Crc32,
 }
 
-impl Hasher {
+impl KeyHasher {
     /// The hash of a key.
     pub fn key(self, key: &[u8]) -> u32 {
         self.stir(match self.function {
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(djb2(b"a"), 5381 * 33 + 97);
         assert_eq!(sdbm(b"a"), 97);
         assert_eq!(wt6(b""), 0xa53c_965a ^ 0x5ca6_953a);
-        let source = Hasher::default();
+        let source = KeyHasher::default();
         assert_eq!(source.address("1.2.3.4".parse().unwrap()), 0x0102_0304);
         assert_eq!(source.address("1::2".parse().unwrap()), 0x0001_0002);
     }

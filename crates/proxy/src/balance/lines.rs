@@ -1,24 +1,24 @@
 //! Several queues in one allocation: push, pop and removal from the middle in constant time.
 
-use crate::balance::waiting::Line;
+use crate::balance::waiting::QueueId;
 
 /// Several queues of waiting sessions.
 #[derive(Debug)]
-pub(crate) struct Lines<T> {
-    slots: Vec<Slot<T>>,
+pub(crate) struct WaitQueues<T> {
+    slots: Vec<QueueSlot<T>>,
     free: Vec<u32>,
-    ends: Box<[Ends]>, // the queue for any server, then one for each
+    ends: Box<[QueueEnds]>, // the queue for any server, then one for each
 }
 
 /// A slot index and its ticket; the next user of the slot has another ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct QueueEntry {
     slot: u32,
     ticket: u64,
 }
 
 #[derive(Debug)]
-struct Slot<T> {
+struct QueueSlot<T> {
     ticket: u64,
     line: usize,
     before: Option<u32>,
@@ -27,14 +27,14 @@ struct Slot<T> {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Ends {
+struct QueueEnds {
     first: Option<u32>,
     last: Option<u32>,
 }
 
-impl<T> Lines<T> {
+impl<T> WaitQueues<T> {
     pub(crate) fn new(servers: usize) -> Self {
-        let ends = vec![Ends::default(); servers + 1].into_boxed_slice();
+        let ends = vec![QueueEnds::default(); servers + 1].into_boxed_slice();
         Self { slots: Vec::new(), free: Vec::new(), ends }
     }
 
@@ -43,10 +43,10 @@ impl<T> Lines<T> {
     }
 
     /// Appends to a queue.
-    pub(crate) fn push(&mut self, line: Line, ticket: u64, token: T) -> Entry {
+    pub(crate) fn push(&mut self, line: QueueId, ticket: u64, token: T) -> QueueEntry {
         let line = number(line);
         let before = self.ends[line].last;
-        let slot = Slot { ticket, line, before, after: None, token: Some(token) };
+        let slot = QueueSlot { ticket, line, before, after: None, token: Some(token) };
         let at = match self.free.pop() {
             Some(at) => {
                 self.slots[at as usize] = slot;
@@ -63,11 +63,11 @@ impl<T> Lines<T> {
             None => self.ends[line].first = Some(at),
         }
         self.ends[line].last = Some(at);
-        Entry { slot: at, ticket }
+        QueueEntry { slot: at, ticket }
     }
 
     /// Removes an entry; `None` if it is gone.
-    pub(crate) fn remove(&mut self, entry: Entry) -> Option<(Line, T)> {
+    pub(crate) fn remove(&mut self, entry: QueueEntry) -> Option<(QueueId, T)> {
         let slot = self.slots.get_mut(entry.slot as usize)?;
         if slot.ticket != entry.ticket {
             return None;
@@ -87,19 +87,19 @@ impl<T> Lines<T> {
     }
 
     /// Removes the first entry of a queue.
-    pub(crate) fn pop(&mut self, line: Line) -> Option<T> {
+    pub(crate) fn pop(&mut self, line: QueueId) -> Option<T> {
         let slot = self.ends[number(line)].first?;
-        let entry = Entry { slot, ticket: self.slots[slot as usize].ticket };
+        let entry = QueueEntry { slot, ticket: self.slots[slot as usize].ticket };
         self.remove(entry).map(|(_, token)| token)
     }
 
     /// The ticket of the first entry of a queue.
-    pub(crate) fn first(&self, line: Line) -> Option<u64> {
+    pub(crate) fn first(&self, line: QueueId) -> Option<u64> {
         self.ends[number(line)].first.map(|slot| self.slots[slot as usize].ticket)
     }
 
     /// The number of entries before this one; `None` if it is gone.
-    pub(crate) fn position(&self, entry: Entry) -> Option<usize> {
+    pub(crate) fn position(&self, entry: QueueEntry) -> Option<usize> {
         let slot = self.slots.get(entry.slot as usize)?;
         if slot.ticket != entry.ticket || slot.token.is_none() {
             return None;
@@ -110,6 +110,6 @@ impl<T> Lines<T> {
 }
 
 /// The queue for any server has index 0.
-fn number(line: Line) -> usize {
+fn number(line: QueueId) -> usize {
     line.map_or(0, |server| server + 1)
 }

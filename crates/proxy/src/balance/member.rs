@@ -1,7 +1,7 @@
 //! A server, shared by all threads.
 //!
 //! Values that every exchange reads are atomic. Values for statistics and messages are in a
-//! [`Record`] behind a lock. Changes go through [`crate::balance::Group`], so that pickers notice
+//! [`MemberRecord`] behind a lock. Changes go through [`crate::balance::Group`], so that pickers notice
 //! them.
 
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// The configuration of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
+pub struct MemberSettings {
     /// Its number in the backend: its position for consistent hashing.
     pub id: u32,
     /// 0 to 256.
@@ -65,7 +65,7 @@ pub enum Weight {
 
 /// Values for statistics.
 #[derive(Clone, Debug, Default)]
-pub struct Record {
+pub struct MemberRecord {
     /// Time of the last change between up and down; `None`: never.
     pub changed: Option<Instant>,
     /// Downtime before that.
@@ -78,7 +78,7 @@ pub struct Record {
     pub downs: u64,
 }
 
-impl Record {
+impl MemberRecord {
     /// Time of the last state change; `began` if there was none.
     pub fn changed_since(&self, began: Instant) -> Instant {
         self.changed.unwrap_or(began)
@@ -94,7 +94,7 @@ impl Record {
 /// A server, shared by all threads.
 #[derive(Debug)]
 pub struct Member {
-    settings: Settings,
+    settings: MemberSettings,
     admin: AtomicU8,
     health: AtomicU8,
     weight: AtomicU32,
@@ -107,12 +107,12 @@ pub struct Member {
     address: Mutex<Option<SocketAddr>>,
     sheds: AtomicU32, // number of requests to shut down its sessions
     checked: AtomicBool,
-    record: Mutex<Record>,
+    record: Mutex<MemberRecord>,
 }
 
 impl Member {
     /// A server with these settings.
-    pub(crate) fn new(settings: Settings) -> Self {
+    pub(crate) fn new(settings: MemberSettings) -> Self {
         let admin = if settings.disabled { Admin::Maintenance } else { Admin::Ready };
         let max = settings.connections_max.max(settings.connections_min);
         Self {
@@ -134,7 +134,7 @@ impl Member {
     }
 
     /// The configuration.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &MemberSettings {
         &self.settings
     }
 
@@ -247,7 +247,7 @@ impl Member {
     }
 
     /// Values for statistics. Hold the lock briefly.
-    pub fn record(&self) -> MutexGuard<'_, Record> {
+    pub fn record(&self) -> MutexGuard<'_, MemberRecord> {
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,8 +1,8 @@
 //! Load balancing: server selection, health, queues.
 //!
-//! Pure: no sockets and no clock. State shared by threads is atomic ([`Group`], [`Member`]). State
+//! Pure: no sockets and no clock. State shared by threads is atomic ([`ServerGroup`], [`Member`]). State
 //! of one thread, such as the position in a rotation or the queue, is not shared ([`Picker`],
-//! [`Queue`]).
+//! [`WaitQueue`]).
 
 mod group;
 mod member;
@@ -19,8 +19,8 @@ mod waiting;
 
 mod monitor;
 
-pub use group::{Group, Placement, Policy, Wants};
-pub use member::{Admin, Health, Member, Record, Settings, Weight};
-pub(crate) use monitor::{Monitor, Outcome, Plan, Reaction, Verdict};
-pub use picker::{Picker, Rule};
-pub use queue::{Next, Queue, Ticket};
+pub use group::{ServerGroup, Placement, GroupPolicy, Wants};
+pub use member::{Admin, Health, Member, MemberRecord, MemberSettings, Weight};
+pub(crate) use monitor::{Monitor, CheckOutcome, CheckPlan, Reaction, HealthUpdate};
+pub use picker::{Picker, PickerRule};
+pub use queue::{NextWaiting, WaitQueue, WaitTicket};

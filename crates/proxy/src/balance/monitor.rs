@@ -15,7 +15,7 @@ use crate::balance::member::Health;
 
 /// Check settings of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct CheckPlan {
     /// Successful checks until it is up; at least 1.
     pub(crate) rise: u32,
     /// Failed checks until it is down; at least 1.
@@ -32,7 +32,7 @@ pub(crate) struct Plan {
 
 /// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum CheckOutcome {
     /// Success.
     Passed,
     /// Success, but persistent sessions only.
@@ -56,7 +56,7 @@ pub(crate) enum Reaction {
 
 /// The effect of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Verdict {
+pub(crate) struct HealthUpdate {
     /// False if the result repeated the current state.
     pub(crate) counts: bool,
     /// The new health, if it changed.
@@ -66,7 +66,7 @@ pub(crate) struct Verdict {
 /// The health of a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Monitor {
-    plan: Plan,
+    plan: CheckPlan,
     score: u32,
     health: Health,
     next: Instant,
@@ -74,8 +74,8 @@ pub(crate) struct Monitor {
 
 impl Monitor {
     /// Up until a check fails; the first check is at `first`.
-    pub(crate) fn new(plan: Plan, first: Instant) -> Self {
-        let plan = Plan { rise: plan.rise.max(1), fall: plan.fall.max(1), ..plan };
+    pub(crate) fn new(plan: CheckPlan, first: Instant) -> Self {
+        let plan = CheckPlan { rise: plan.rise.max(1), fall: plan.fall.max(1), ..plan };
         Self { score: plan.rise, plan, health: Health::Up, next: first }
     }
 
@@ -87,7 +87,7 @@ impl Monitor {
     }
 
     /// How it is checked.
-    pub(crate) fn plan(&self) -> &Plan {
+    pub(crate) fn plan(&self) -> &CheckPlan {
         &self.plan
     }
 
@@ -102,19 +102,19 @@ impl Monitor {
     }
 
     /// A check has ended. `dice`: any number; checks are spread by it.
-    pub(crate) fn handle_result(&mut self, now: Instant, outcome: Outcome, dice: u32) -> Verdict {
+    pub(crate) fn handle_result(&mut self, now: Instant, outcome: CheckOutcome, dice: u32) -> HealthUpdate {
         let before = self.score;
         match outcome {
-            Outcome::Failed => self.fall_one(),
-            Outcome::Passed | Outcome::Conditional => self.rise_one(),
+            CheckOutcome::Failed => self.fall_one(),
+            CheckOutcome::Passed | CheckOutcome::Conditional => self.rise_one(),
         }
         let change = self.judge(outcome);
         self.next = now + self.spread(self.interval(), dice);
-        Verdict { counts: self.score != before, change }
+        HealthUpdate { counts: self.score != before, change }
     }
 
     /// Handles too many consecutive errors of observed traffic.
-    pub(crate) fn handle_errors(&mut self, now: Instant, reaction: Reaction) -> Verdict {
+    pub(crate) fn handle_errors(&mut self, now: Instant, reaction: Reaction) -> HealthUpdate {
         let before = self.score;
         match reaction {
             Reaction::FastInter => {}
@@ -130,11 +130,11 @@ impl Monitor {
         }
         let change = match reaction {
             Reaction::FastInter => None,
-            _ => self.judge(Outcome::Failed),
+            _ => self.judge(CheckOutcome::Failed),
         };
         let soon = now + self.plan.fast_interval.unwrap_or(self.plan.interval);
         self.next = self.next.min(soon);
-        Verdict { counts: self.score != before, change }
+        HealthUpdate { counts: self.score != before, change }
     }
 
     /// Sets the health on behalf of an operator, until a check changes it.
@@ -184,12 +184,12 @@ impl Monitor {
     }
 
     /// Derives the health from the score.
-    fn judge(&mut self, outcome: Outcome) -> Option<Health> {
+    fn judge(&mut self, outcome: CheckOutcome) -> Option<Health> {
         let health = match outcome {
             _ if self.score < self.plan.rise => Health::Down,
-            Outcome::Passed => Health::Up,
-            Outcome::Conditional => Health::Stopping,
-            Outcome::Failed => self.health,
+            CheckOutcome::Passed => Health::Up,
+            CheckOutcome::Conditional => Health::Stopping,
+            CheckOutcome::Failed => self.health,
         };
         let changed = health != self.health;
         self.health = health;
@@ -198,7 +198,7 @@ impl Monitor {
 
     /// Time until the next check, depending on the state: up, down, or in transition.
     fn interval(&self) -> Duration {
-        let Plan { interval, fast_interval, down_interval, .. } = self.plan;
+        let CheckPlan { interval, fast_interval, down_interval, .. } = self.plan;
         match self.score {
             0 => down_interval.unwrap_or(interval),
             score if score == self.top() => interval,
@@ -221,7 +221,7 @@ const SPREAD_MAX: u32 = 50;
 mod tests {
     use super::*;
 
-    const PLAN: Plan = Plan {
+    const PLAN: CheckPlan = CheckPlan {
         rise: 2,
         fall: 3,
         interval: Duration::from_secs(2),
@@ -240,9 +240,9 @@ mod tests {
         let mut now = monitor.next_check();
         let mut step = |check| {
             let outcome = match check {
-                '+' => Outcome::Passed,
-                '~' => Outcome::Conditional,
-                _ => Outcome::Failed,
+                '+' => CheckOutcome::Passed,
+                '~' => CheckOutcome::Conditional,
+                _ => CheckOutcome::Failed,
             };
             let verdict = monitor.handle_result(now, outcome, 0);
             let wait = monitor.next_check() - now;
@@ -329,11 +329,11 @@ mod tests {
 
     #[test]
     fn checks_are_spread_within_their_percents() {
-        let plan = Plan { spread_percent: 10, ..PLAN };
+        let plan = CheckPlan { spread_percent: 10, ..PLAN };
         let now = start_time();
         let mut monitor = Monitor::new(plan, now);
         for (dice, millis) in [(0, 1_800), (u32::MAX, 2_200)] {
-            monitor.handle_result(now, Outcome::Passed, dice);
+            monitor.handle_result(now, CheckOutcome::Passed, dice);
             assert_eq!((monitor.next_check() - now).as_millis(), millis);
         }
     }

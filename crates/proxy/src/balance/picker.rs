@@ -5,14 +5,14 @@
 //! and end of a session. For fewer than some hundred servers, that costs more than the scan. Hashed
 //! keys use a table, which is rebuilt when the group's epoch changes.
 
-use crate::balance::group::{Group, Placement, Wants};
+use crate::balance::group::{Placement, ServerGroup, Wants};
 use crate::balance::hash::avalanche;
-use crate::balance::table::{Map, Ring};
+use crate::balance::table::{HashRing, WeightMap};
 
 /// The selection algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Rule {
+pub enum PickerRule {
     /// Smooth weighted round robin.
     #[default]
     RoundRobin,
@@ -41,11 +41,11 @@ pub enum Rule {
 /// Selects the next server.
 #[derive(Debug)]
 pub struct Picker {
-    rule: Rule,
+    rule: PickerRule,
     thread: usize,
     epoch: Option<u64>,
     candidates: Vec<Candidate>,
-    table: Table,
+    table: HashTable,
     next: usize,
     seed: u32,
 }
@@ -60,21 +60,21 @@ struct Candidate {
 }
 
 #[derive(Debug)]
-enum Table {
+enum HashTable {
     None,
-    Map(Map),
-    Ring(Ring),
+    Map(WeightMap),
+    Ring(HashRing),
 }
 
 impl Picker {
     /// Starts at a position that differs between threads.
-    pub fn new(rule: Rule, thread: usize) -> Self {
+    pub fn new(rule: PickerRule, thread: usize) -> Self {
         Self {
             rule,
             thread,
             epoch: None,
             candidates: Vec::new(),
-            table: Table::None,
+            table: HashTable::None,
             next: thread,
             seed: u32::try_from(thread).unwrap_or(0),
         }
@@ -83,11 +83,16 @@ impl Picker {
     /// The next usable server with a free slot; takes no slot. If the algorithm uses a key, the
     /// hash selects the server, even without a free slot. Servers in `avoid` are selected only if
     /// there is no other. `None` if there is no server.
-    pub fn pick(&mut self, group: &Group, key: Option<u32>, avoid: &[usize]) -> Option<usize> {
+    pub fn pick(
+        &mut self,
+        group: &ServerGroup,
+        key: Option<u32>,
+        avoid: &[usize],
+    ) -> Option<usize> {
         self.follow(group);
         match (&self.table, key) {
-            (Table::Map(map), Some(key)) if self.is_by_key() => self.mapped(map, key, avoid),
-            (Table::Ring(ring), Some(key)) => self.nearest(group, ring, key, avoid),
+            (HashTable::Map(map), Some(key)) if self.is_by_key() => self.mapped(map, key, avoid),
+            (HashTable::Ring(ring), Some(key)) => self.nearest(group, ring, key, avoid),
             _ => {
                 let other = self.in_turn(group, |server| !avoid.contains(&server));
                 if other.is_none() && !avoid.is_empty() {
@@ -100,7 +105,7 @@ impl Picker {
 
     /// True if the algorithm uses a key.
     pub(crate) fn is_by_key(&self) -> bool {
-        matches!(self.rule, Rule::MapHash | Rule::ConsistentHash { .. })
+        matches!(self.rule, PickerRule::MapHash | PickerRule::ConsistentHash { .. })
     }
 
     /// True if any server is in use.
@@ -109,7 +114,7 @@ impl Picker {
     }
 
     /// Updates the picker after changes in the group.
-    pub(crate) fn follow(&mut self, group: &Group) {
+    pub(crate) fn follow(&mut self, group: &ServerGroup) {
         let epoch = group.epoch();
         if self.epoch == Some(epoch) {
             return;
@@ -120,11 +125,13 @@ impl Picker {
         let used = (0..group.members().len()).filter(|server| group.is_in_use(*server));
         self.candidates = used.map(|server| Candidate::new(group, server, &old)).collect();
         self.table = match self.rule {
-            Rule::MapHash | Rule::StaticRoundRobin => Table::Map(Map::new(group)),
-            Rule::ConsistentHash { .. } => Table::Ring(Ring::new(group)),
-            _ => Table::None,
+            PickerRule::MapHash | PickerRule::StaticRoundRobin => {
+                HashTable::Map(WeightMap::new(group))
+            }
+            PickerRule::ConsistentHash { .. } => HashTable::Ring(HashRing::new(group)),
+            _ => HashTable::None,
         };
-        if self.rule == Rule::First {
+        if self.rule == PickerRule::First {
             self.candidates.sort_by_key(|candidate| candidate.id);
         }
         if begins {
@@ -134,18 +141,18 @@ impl Picker {
         }
     }
 
-    fn in_turn(&mut self, group: &Group, wanted: impl Fn(usize) -> bool) -> Option<usize> {
+    fn in_turn(&mut self, group: &ServerGroup, wanted: impl Fn(usize) -> bool) -> Option<usize> {
         let room = group.room();
         let fits = |server| wanted(server) && room.is_at(server);
         match self.rule {
-            Rule::RoundRobin | Rule::ConsistentHash { .. } => self.smooth(fits),
-            Rule::StaticRoundRobin | Rule::MapHash => self.along_map(fits),
-            Rule::LeastConnections => self.least(group, fits),
-            Rule::First => {
+            PickerRule::RoundRobin | PickerRule::ConsistentHash { .. } => self.smooth(fits),
+            PickerRule::StaticRoundRobin | PickerRule::MapHash => self.along_map(fits),
+            PickerRule::LeastConnections => self.least(group, fits),
+            PickerRule::First => {
                 let servers = self.candidates.iter().map(|candidate| candidate.server);
                 servers.into_iter().find(|server| fits(*server))
             }
-            Rule::Random { draws } => self.drawn(group, draws, fits),
+            PickerRule::Random { draws } => self.drawn(group, draws, fits),
         }
     }
 
@@ -167,7 +174,7 @@ impl Picker {
     }
 
     fn along_map(&mut self, fits: impl Fn(usize) -> bool) -> Option<usize> {
-        let Table::Map(map) = &self.table else { return None };
+        let HashTable::Map(map) = &self.table else { return None };
         let place =
             (self.next..self.next + map.len()).find(|place| map.at(*place).is_some_and(&fits))?;
         let found = map.at(place);
@@ -175,7 +182,7 @@ impl Picker {
         found
     }
 
-    fn least(&mut self, group: &Group, fits: impl Fn(usize) -> bool) -> Option<usize> {
+    fn least(&mut self, group: &ServerGroup, fits: impl Fn(usize) -> bool) -> Option<usize> {
         let len = self.candidates.len();
         let start = self.next.checked_rem(len)?;
         let places = (start..start + len).map(|place| place % len);
@@ -187,7 +194,12 @@ impl Picker {
         Some(self.candidates[place].server)
     }
 
-    fn drawn(&mut self, group: &Group, draws: u32, fits: impl Fn(usize) -> bool) -> Option<usize> {
+    fn drawn(
+        &mut self,
+        group: &ServerGroup,
+        draws: u32,
+        fits: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
         let fitting = self.candidates.iter().filter(|candidate| fits(candidate.server));
         let total: u64 = fitting.clone().map(|candidate| u64::from(candidate.share)).sum();
         if total == 0 {
@@ -210,17 +222,23 @@ impl Picker {
         best.map(|best| best.server)
     }
 
-    fn mapped(&self, map: &Map, key: u32, avoid: &[usize]) -> Option<usize> {
+    fn mapped(&self, map: &WeightMap, key: u32, avoid: &[usize]) -> Option<usize> {
         let first = key as usize % map.len().max(1);
         let mut places = (first..first + map.len()).filter_map(|place| map.at(place));
         places.find(|server| !avoid.contains(server)).or_else(|| map.at(first))
     }
 
-    fn nearest(&self, group: &Group, ring: &Ring, key: u32, avoid: &[usize]) -> Option<usize> {
-        let Rule::ConsistentHash { balance_factor } = self.rule else { return None };
+    fn nearest(
+        &self,
+        group: &ServerGroup,
+        ring: &HashRing,
+        key: u32,
+        avoid: &[usize],
+    ) -> Option<usize> {
+        let PickerRule::ConsistentHash { balance_factor } = self.rule else { return None };
         let bound = match balance_factor {
             0 => None,
-            percent => Some(Bound::new(group, &self.candidates, percent)),
+            percent => Some(LoadBound::new(group, &self.candidates, percent)),
         };
         let fits = |server: &usize| {
             let light = bound.as_ref().is_none_or(|bound| bound.admits(group, *server));
@@ -230,7 +248,7 @@ impl Picker {
     }
 }
 
-impl Group {
+impl ServerGroup {
     /// Takes a slot of the server that the picker selects, by the hash of `key` if the algorithm
     /// uses one. Servers in `avoid` are used only if there is no other.
     pub fn try_place(&self, picker: &mut Picker, key: Option<u32>, avoid: &[usize]) -> Placement {
@@ -257,9 +275,9 @@ impl Group {
 }
 
 impl Candidate {
-    fn new(group: &Group, server: usize, old: &[Self]) -> Self {
+    fn new(group: &ServerGroup, server: usize, old: &[Self]) -> Self {
         let member = &group.members()[server];
-        // `Rule::First` uses another order, and no credit.
+        // `PickerRule::First` uses another order, and no credit.
         let before = old.binary_search_by_key(&server, |old| old.server);
         let before = before.ok().map(|at| old[at]);
         let share = member.share();
@@ -271,34 +289,34 @@ impl Candidate {
 
 /// Sessions relative to the share of the load.
 #[derive(Clone, Copy, Debug)]
-struct Load {
+struct RelativeLoad {
     sessions: u64,
     share: u64,
 }
 
-impl Load {
+impl RelativeLoad {
     fn is_below(self, other: Self) -> bool {
         self.sessions * other.share < other.sessions * self.share
     }
 }
 
-fn load(group: &Group, candidate: &Candidate) -> Load {
+fn load(group: &ServerGroup, candidate: &Candidate) -> RelativeLoad {
     let member = &group.members()[candidate.server];
     let taken = u64::from(member.sessions()) + u64::from(member.queued());
     // Including the new session, except that all idle servers are equal.
     let sessions = if taken == 0 { 0 } else { taken + 1 };
-    Load { sessions, share: u64::from(candidate.share) }
+    RelativeLoad { sessions, share: u64::from(candidate.share) }
 }
 
 /// `hash-balance-factor`: the maximum number of sessions per server, including the new one.
-struct Bound<'p> {
+struct LoadBound<'p> {
     candidates: &'p [Candidate],
     slots: u64,
     total: u64,
 }
 
-impl<'p> Bound<'p> {
-    fn new(group: &Group, candidates: &'p [Candidate], percent: u32) -> Self {
+impl<'p> LoadBound<'p> {
+    fn new(group: &ServerGroup, candidates: &'p [Candidate], percent: u32) -> Self {
         let served: u64 = group.members().iter().map(|member| u64::from(member.sessions())).sum();
         Self {
             candidates,
@@ -308,7 +326,7 @@ impl<'p> Bound<'p> {
     }
 
     /// Whole slots for each sixteenth of a weight; the rest is distributed along the list.
-    fn admits(&self, group: &Group, server: usize) -> bool {
+    fn admits(&self, group: &ServerGroup, server: usize) -> bool {
         let mut before = 0;
         for candidate in self.candidates {
             let share = u64::from(candidate.share);

@@ -3,17 +3,17 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use crate::balance::group::Group;
+use crate::balance::group::ServerGroup;
 use crate::balance::hash::avalanche;
 use crate::balance::member::SCALE;
 
 /// `hash-type map-based` and `static-rr`: each server occurs in proportion to its weight, spread
 /// evenly.
 #[derive(Debug, Default)]
-pub(crate) struct Map(Vec<usize>);
+pub(crate) struct WeightMap(Vec<usize>);
 
-impl Map {
-    pub(crate) fn new(group: &Group) -> Self {
+impl WeightMap {
+    pub(crate) fn new(group: &ServerGroup) -> Self {
         let servers: Vec<usize> = used(group).collect();
         let common =
             group.members().iter().fold(0, |common, member| gcd(common, member.settings().weight));
@@ -70,10 +70,10 @@ fn turns(weights: &[u64]) -> Vec<usize> {
 
 /// `hash-type consistent`: each server has nodes on a ring, and a key belongs to the nearest node.
 #[derive(Debug, Default)]
-pub(crate) struct Ring(Vec<(u32, usize)>);
+pub(crate) struct HashRing(Vec<(u32, usize)>);
 
-impl Ring {
-    pub(crate) fn new(group: &Group) -> Self {
+impl HashRing {
+    pub(crate) fn new(group: &ServerGroup) -> Self {
         let mut nodes = Vec::new();
         for server in used(group) {
             let member = &group.members()[server];
@@ -104,7 +104,7 @@ impl Ring {
 }
 
 /// Servers in use.
-fn used(group: &Group) -> impl Iterator<Item = usize> {
+fn used(group: &ServerGroup) -> impl Iterator<Item = usize> {
     (0..group.members().len()).filter(|server| group.is_in_use(*server))
 }
 

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Waiting sessions of all threads.
 #[derive(Debug)]
-pub(crate) struct Waiting {
-    threads: Box<[Lines]>,
+pub(crate) struct WaitingSessions {
+    threads: Box<[PublishedQueues]>,
     all: AtomicU32,
     any: AtomicU32, // sessions of all threads that wait for any server
     tickets: AtomicU64,
@@ -19,7 +19,7 @@ pub(crate) struct Waiting {
 
 /// Published state of one thread: the first ticket in each queue, or `NOBODY`.
 #[derive(Debug)]
-struct Lines {
+struct PublishedQueues {
     any: AtomicU64,
     bound: Box<[AtomicU64]>, // one for each server
     count: AtomicU32,
@@ -28,20 +28,20 @@ struct Lines {
 }
 
 /// A queue of a thread: for any server, or for one.
-pub(crate) type Line = Option<usize>;
+pub(crate) type QueueId = Option<usize>;
 
 /// The first session of a queue; earlier ones are less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Waiter {
+pub(crate) struct OldestWaiting {
     ticket: u64,
     pub(crate) thread: usize,
-    pub(crate) line: Line,
+    pub(crate) line: QueueId,
 }
 
-impl Waiting {
+impl WaitingSessions {
     pub(crate) fn new(threads: usize, servers: usize) -> Self {
         let nobody = || AtomicU64::new(NOBODY);
-        let lines = |_| Lines {
+        let lines = |_| PublishedQueues {
             any: nobody(),
             bound: (0..servers).map(|_| nobody()).collect(),
             count: AtomicU32::new(0),
@@ -77,12 +77,12 @@ impl Waiting {
     }
 
     /// Publishes the first ticket of a thread's queue.
-    pub(crate) fn tell_first(&self, thread: usize, line: Line, first: Option<u64>) {
+    pub(crate) fn tell_first(&self, thread: usize, line: QueueId, first: Option<u64>) {
         self.cell(thread, line).store(first.unwrap_or(NOBODY), Ordering::SeqCst);
     }
 
     /// Increments or decrements the counts.
-    pub(crate) fn count(&self, thread: usize, line: Line, more: bool) {
+    pub(crate) fn count(&self, thread: usize, line: QueueId, more: bool) {
         let any = line.is_none().then_some(&self.any);
         for count in any.into_iter().chain([&self.all, &self.threads[thread].count]) {
             match more {
@@ -98,13 +98,13 @@ impl Waiting {
     }
 
     /// The oldest session in a queue, of all threads.
-    pub(crate) fn first(&self, line: Line) -> Option<Waiter> {
+    pub(crate) fn first(&self, line: QueueId) -> Option<OldestWaiting> {
         if !self.is_anybody() {
             return None;
         }
         let first = |thread| {
             let ticket = self.cell(thread, line).load(Ordering::SeqCst);
-            (ticket != NOBODY).then_some(Waiter { ticket, thread, line })
+            (ticket != NOBODY).then_some(OldestWaiting { ticket, thread, line })
         };
         (0..self.threads.len()).filter_map(first).min()
     }
@@ -120,7 +120,7 @@ impl Waiting {
         alarm.load(Ordering::SeqCst) && alarm.swap(false, Ordering::SeqCst)
     }
 
-    fn cell(&self, thread: usize, line: Line) -> &AtomicU64 {
+    fn cell(&self, thread: usize, line: QueueId) -> &AtomicU64 {
         let lines = &self.threads[thread];
         line.map_or(&lines.any, |server| &lines.bound[server])
     }

@@ -1,7 +1,7 @@
 //! `option httpchk`: requests, and what their answers have to be (HAProxy's manual, §4.2,
 //! `http-check`).
 
-use fulmar_haproxy::model::{CheckRequest, Expect, Expected};
+use fulmar_haproxy::model::{CheckExpect, CheckRequest, Expectation};
 
 use super::dialogue::contains;
 use super::reply::Reply;
@@ -89,17 +89,17 @@ fn judge(request: &CheckRequest, reply: &Reply, may_stop: bool) -> Option<Findin
             false => code(CheckStatus::Layer7Status, reply.reason()),
         };
     }
-    for Expect { negated, what } in &request.expects {
+    for CheckExpect { negated, what } in &request.expects {
         let (met, of_body) = match what {
-            Expected::Status(ranges) => {
+            Expectation::Status(ranges) => {
                 (ranges.iter().any(|&(from, to)| (from..=to).contains(&status)), false)
             }
-            Expected::StatusPattern(pattern) => {
+            Expectation::StatusPattern(pattern) => {
                 (pattern.is_match(status.to_string().as_bytes()), false)
             }
-            Expected::Field { name, value } => (reply.has_field(name, value.as_deref()), false),
-            Expected::Text(text) => (contains(reply.body(), text), true),
-            Expected::Pattern(pattern) => (pattern.is_match(reply.body()), true),
+            Expectation::Field { name, value } => (reply.has_field(name, value.as_deref()), false),
+            Expectation::Text(text) => (contains(reply.body(), text), true),
+            Expectation::Pattern(pattern) => (pattern.is_match(reply.body()), true),
             _ => (true, false),
         };
         if of_body && !met && !reply.is_complete() {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::balance::{Admin, Health, Monitor, Outcome};
+use crate::balance::{Admin, CheckOutcome, Health, Monitor};
 
 use super::status::Finding;
 use crate::control::Changed;
@@ -114,9 +114,9 @@ pub(super) fn check(
     let kind = if member.is_backup() { "backup " } else { "" };
     let names = (&backend.config.name, &backend.config.servers[server].name);
     let what = match finding.status.outcome() {
-        Outcome::Passed => "succeeded",
-        Outcome::Conditional => "conditionally succeeded",
-        Outcome::Failed => "failed",
+        CheckOutcome::Passed => "succeeded",
+        CheckOutcome::Conditional => "conditionally succeeded",
+        CheckOutcome::Failed => "failed",
     };
     let mut line = format!("Health check for {kind}server {}/{} {what}", names.0, names.1);
     push_reason(&mut line, finding);

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::balance::Outcome;
+use crate::balance::CheckOutcome;
 
 /// What a check found: the layer, and what is the matter there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,9 +63,9 @@ impl CheckStatus {
     /// What the server's health makes of it.
     pub(crate) fn outcome(self) -> Outcome {
         match self {
-            Self::Layer4Ok | Self::Layer6Ok | Self::Layer7Ok => Outcome::Passed,
-            Self::Layer7Conditional => Outcome::Conditional,
-            _ => Outcome::Failed,
+            Self::Layer4Ok | Self::Layer6Ok | Self::Layer7Ok => CheckOutcome::Passed,
+            Self::Layer7Conditional => CheckOutcome::Conditional,
+            _ => CheckOutcome::Failed,
         }
     }
 

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use crate::balance::Health;
 use fulmar_haproxy::model::ServerAddress;
 use fulmar_haproxy::rules::subject::Fact;
-use fulmar_haproxy::rules::{Sample, Subject};
+use fulmar_haproxy::rules::{EvalContext, Sample};
 
 use crate::live::LiveBackend;
 
@@ -34,7 +34,7 @@ impl Checked<'_> {
     }
 }
 
-impl Subject for Checked<'_> {
+impl EvalContext for Checked<'_> {
     fn fact(&self, fact: &Fact) -> Option<Sample<'_>> {
         let text = |text: &'_ str| Sample::Text(Cow::Owned(text.as_bytes().to_vec()));
         Some(match fact {

@@ -3,7 +3,9 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use crate::balance::{Admin, Health, Member, Monitor, Outcome, Plan, Reaction, Verdict};
+use crate::balance::{
+    Admin, CheckOutcome, CheckPlan, Health, HealthUpdate, Member, Monitor, Reaction,
+};
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::{OnError, ServerCheck};
 
@@ -31,7 +33,7 @@ impl Target {
         check: &ServerCheck,
         first: Instant,
     ) -> Self {
-        let plan = Plan {
+        let plan = CheckPlan {
             rise: check.rise,
             fall: check.fall,
             interval: check.interval,
@@ -107,13 +109,13 @@ impl Target {
         now: Instant,
         live: &Live,
         finding: Finding,
-        verdict: Verdict,
+        verdict: HealthUpdate,
         journal: &mut dyn Journal,
     ) {
         let backend = &live.backends[self.backend.0];
         match finding.status.outcome() {
-            Outcome::Failed if verdict.counts => self.member(live).record().checks_failed += 1,
-            Outcome::Failed => {}
+            CheckOutcome::Failed if verdict.counts => self.member(live).record().checks_failed += 1,
+            CheckOutcome::Failed => {}
             // Errors of sessions are counted between good checks.
             _ => self.live(live).errors.store(0, Ordering::Relaxed),
         }

@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use fulmar_haproxy::rules::http::{HttpRule, Progress, run};
+use fulmar_haproxy::rules::http::{HttpRule, RulesProgress, run};
 use fulmar_haproxy::rules::reply::ErrorPages;
-use fulmar_haproxy::rules::{Reply, ResponseHead};
+use fulmar_haproxy::rules::{ReplyTemplate, ResponseHead};
 use fulmar_proto::{BodyLen, Connection, Headers, Response, Segment};
 use smallvec::SmallVec;
 
@@ -26,7 +26,7 @@ pub(super) fn status(
 ) {
     exchange.is_ours = true; // also if nothing can be sent
     exchange.status = status;
-    match render(now, shared, session, exchange, &Reply::error_page(status)) {
+    match render(now, shared, session, exchange, &ReplyTemplate::error_page(status)) {
         Some(reply) => give(now, shared, (connection, session), exchange, reply),
         None => connection.reset(exchange.stream, 0),
     }
@@ -38,7 +38,7 @@ pub(super) fn render(
     shared: &Shared,
     session: &mut Session,
     exchange: &mut Exchange,
-    reply: &Reply,
+    reply: &ReplyTemplate,
 ) -> Option<(ResponseHead, Bytes)> {
     let pages = pages(shared, session, exchange);
     reply.render(&View { now, shared, session, exchange }, &pages)
@@ -111,7 +111,7 @@ pub(super) fn after_rules(
     for rules in [of_backend, &frontend.after_response_rules] {
         if !rules.is_empty() {
             let mut view = View { now, shared, session, exchange };
-            run(rules, &mut Progress::default(), &mut view);
+            run(rules, &mut RulesProgress::default(), &mut view);
         }
     }
     exchange.status = exchange.response.status;

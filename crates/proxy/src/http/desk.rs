@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use fulmar_engine::{Exchange as Asked, Links, SocketId, Timeouts, TimeoutsId};
-use fulmar_haproxy::{Backend, Config, Frontend, Mode, Server};
+use fulmar_haproxy::{BackendConfig, Config, FrontendConfig, Mode, ServerConfig};
 use fulmar_proto::{ClientConnection, ServerConnection};
 
 use crate::asks::asks_line;
@@ -167,7 +167,7 @@ impl Desk {
 
 fn entrance(
     config: &Config,
-    frontend: &Frontend,
+    frontend: &FrontendConfig,
     clients: &mut Links<ServerConnection, Session>,
 ) -> Entrance {
     let kept = client_timeouts(frontend);
@@ -184,7 +184,7 @@ fn entrance(
 }
 
 /// The deadlines of a frontend's clients, from their first request on.
-pub(super) fn client_timeouts(frontend: &Frontend) -> Timeouts {
+pub(super) fn client_timeouts(frontend: &FrontendConfig) -> Timeouts {
     let times = &frontend.timeouts;
     let head = times.http_request.or(times.client);
     Timeouts {
@@ -201,7 +201,7 @@ pub(super) fn client_timeouts(frontend: &Frontend) -> Timeouts {
 }
 
 /// The deadlines of a server's connections.
-pub(super) fn server_timeouts(backend: &Backend, server: &Server) -> Timeouts {
+pub(super) fn server_timeouts(backend: &BackendConfig, server: &ServerConfig) -> Timeouts {
     let times = &backend.timeouts;
     Timeouts {
         connect: times.connect,

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fulmar_engine::{Exchange as Asked, SocketId};
-use fulmar_haproxy::model::{Reuse, ServerProxy};
+use fulmar_haproxy::model::{ReuseMode, ServerProxy};
 use fulmar_haproxy::rules::{ResponseHead, Sample, path_and_query_of};
-use fulmar_haproxy::{Backend, BackendId};
+use fulmar_haproxy::{BackendConfig, BackendId};
 use fulmar_proto::{ClientConnection, Connection};
 
 use crate::counters::Counter;
@@ -167,7 +167,7 @@ impl Requests<'_> {
         if live.servers[server].config.send_proxy != ServerProxy::None {
             seat.announced = Some(Box::new(self.announced(session)));
         }
-        if shelf.is_none() || live.config.reuse == Reuse::Never || seat.announced.is_some() {
+        if shelf.is_none() || live.config.reuse == ReuseMode::Never || seat.announced.is_some() {
             seat.users = Users::One;
         }
         let (endpoint, layer) = opening.split();
@@ -249,12 +249,12 @@ struct Way {
 }
 
 /// Which connections may be used again for a request (HAProxy's manual, `http-reuse`).
-fn wanted(config: &Backend, is_first: bool, exchange: &Exchange) -> Wanted {
+fn wanted(config: &BackendConfig, is_first: bool, exchange: &Exchange) -> Wanted {
     match (config.reuse, is_first) {
         _ if exchange.was_stale => Wanted::None,
-        (Reuse::Never, _) | (Reuse::Safe, true) => Wanted::None,
-        (Reuse::Aggressive, true) => Wanted::Proven,
-        (Reuse::Always, true) => Wanted::ProvenFirst,
+        (ReuseMode::Never, _) | (ReuseMode::Safe, true) => Wanted::None,
+        (ReuseMode::Aggressive, true) => Wanted::Proven,
+        (ReuseMode::Always, true) => Wanted::ProvenFirst,
         (_, false) => Wanted::FreshFirst,
     }
 }

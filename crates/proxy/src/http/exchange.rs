@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use crate::balance::{Ticket, Wants};
+use crate::balance::{WaitTicket, Wants};
 use bytes::{Bytes, BytesMut};
 use fulmar_engine::SocketId;
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::HttpMode;
-use fulmar_haproxy::rules::subject::{Scope, Variable};
+use fulmar_haproxy::rules::subject::{Variable, VariableScope};
 use fulmar_haproxy::rules::{RequestHead, ResponseHead, Sample};
 use fulmar_proto::{BodyLen, HeaderBuf, Headers, Request, Segment, StreamId, Version};
 use smallvec::SmallVec;
@@ -41,7 +41,7 @@ pub(super) struct Exchange {
     /// Where a cookie or a rule wants it to go.
     pub(super) bound: Option<usize>,
     /// Where it waits.
-    pub(super) ticket: Option<Ticket>,
+    pub(super) ticket: Option<WaitTicket>,
     /// Where it waited last, and how many had been served there when it came.
     pub(super) line: Option<(Wants, u64)>,
     /// Of the response, if rules look at it.
@@ -330,11 +330,11 @@ impl Exchange {
 
     /// True if variables of this scope are there: those of the request until a server answers,
     /// and from then on those of the response (HAProxy's manual, §2.8).
-    pub(super) fn lives(&self, scope: Scope) -> bool {
+    pub(super) fn lives(&self, scope: VariableScope) -> bool {
         match scope {
-            Scope::Req => self.times.answered.is_none(),
-            Scope::Res => self.times.answered.is_some(),
-            Scope::Proc | Scope::Sess | Scope::Txn => true,
+            VariableScope::Req => self.times.answered.is_none(),
+            VariableScope::Res => self.times.answered.is_some(),
+            VariableScope::Proc | VariableScope::Sess | VariableScope::Txn => true,
         }
     }
 

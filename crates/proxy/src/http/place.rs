@@ -4,10 +4,10 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use crate::balance::hash::{domain_part, uri_part};
-use crate::balance::{Next, Placement, Wants};
+use crate::balance::{NextWaiting, Placement, Wants};
 use fulmar_engine::Exchange as Asked;
 use fulmar_haproxy::BackendId;
-use fulmar_haproxy::model::Algorithm;
+use fulmar_haproxy::model::BalanceAlgorithm;
 use fulmar_haproxy::rules::{Sample, parts, path_and_query_of};
 
 use crate::balancing::hasher;
@@ -154,9 +154,9 @@ impl Requests<'_> {
                 None => queue.next(group),
             };
             match next {
-                Next::Place { token, server } => return Some((token, server)),
-                Next::Wake(thread) => self.shared.live.rouse(thread, BackendId(backend)),
-                Next::Nobody => return None,
+                NextWaiting::Place { token, server } => return Some((token, server)),
+                NextWaiting::Wake(thread) => self.shared.live.rouse(thread, BackendId(backend)),
+                NextWaiting::Nobody => return None,
             }
         }
     }
@@ -165,7 +165,7 @@ impl Requests<'_> {
     fn key(&self, now: Instant, session: &mut Session, asked: Asked) -> Option<u32> {
         let of_backend = session.exchange.as_ref()?.backend?;
         let backend = &self.shared.live.backends[of_backend.0].config;
-        if let Algorithm::Hash(expression) = &backend.algorithm {
+        if let BalanceAlgorithm::Hash(expression) = &backend.algorithm {
             let mut exchange = session.exchange.take()?;
             let view = View { now, shared: self.shared, session, exchange: &mut exchange };
             let key = expression.evaluate(&view).map(|value| value.into_owned());
@@ -182,17 +182,17 @@ impl Requests<'_> {
         let hash = |key: &[u8]| Some(hasher(backend).key(key));
         let target = &exchange.request.target[..];
         match &backend.algorithm {
-            Algorithm::Source => {
+            BalanceAlgorithm::Source => {
                 let source = exchange.source.or_else(|| session.source());
                 source.map(|source| hasher(backend).address(source.ip()))
             }
-            Algorithm::Uri { whole, len, depth, path_only } => {
+            BalanceAlgorithm::Uri { whole, len, depth, path_only } => {
                 let path = path_and_query_of(target).filter(|_| *path_only);
                 let target = path.unwrap_or(target);
                 hash(uri_part(target, *whole, *len, *depth))
             }
-            Algorithm::UrlParameter(name) => hash(parameter(target, name.as_bytes())?),
-            Algorithm::Field { name, domain_only } => {
+            BalanceAlgorithm::UrlParameter(name) => hash(parameter(target, name.as_bytes())?),
+            BalanceAlgorithm::Field { name, domain_only } => {
                 let value = first_of(exchange.request.fields.as_headers().get_all(name))?;
                 hash(if *domain_only { domain_part(value) } else { value })
             }

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::time::Instant;
 
 use fulmar_haproxy::BackendId;
-use fulmar_haproxy::model::{Backend, ForwardFor, Frontend};
-use fulmar_haproxy::rules::{Subject, authority_of};
+use fulmar_haproxy::model::{BackendConfig, ForwardFor, FrontendConfig};
+use fulmar_haproxy::rules::{EvalContext, authority_of};
 use fulmar_proto::HeaderBuf;
 
 use crate::http::cookie;
@@ -49,7 +49,7 @@ impl Requests<'_> {
 }
 
 /// Whether the head of the response has to be kept, and not only passed on.
-fn looks_back(frontend: &Frontend, backend: &Backend) -> bool {
+fn looks_back(frontend: &FrontendConfig, backend: &BackendConfig) -> bool {
     let rules = [
         &frontend.response_rules,
         &frontend.after_response_rules,
@@ -65,7 +65,7 @@ fn looks_back(frontend: &Frontend, backend: &Backend) -> bool {
 
 impl View<'_> {
     /// What the server is told of the client, and where the request was meant to go.
-    fn tell(&mut self, frontend: &Frontend, backend: &Backend) {
+    fn tell(&mut self, frontend: &FrontendConfig, backend: &BackendConfig) {
         let (front, back) = (&frontend.options, &backend.options);
         if let Some(how) = back.forward_for.as_ref().or(front.forward_for.as_ref())
             && let Some(source) = self.client_address()

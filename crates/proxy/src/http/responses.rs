@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use fulmar_haproxy::rules::http::{HttpRule, Progress, Verdict, run};
+use fulmar_haproxy::rules::http::{HttpRule, HttpVerdict, RulesProgress, run};
 use fulmar_haproxy::rules::tcp::{TcpVerdict, run_tcp};
-use fulmar_haproxy::rules::{Reply, ResponseHead};
-use fulmar_haproxy::{Backend, Frontend};
+use fulmar_haproxy::rules::{ReplyTemplate, ResponseHead};
+use fulmar_haproxy::{BackendConfig, FrontendConfig};
 use fulmar_proto::Response;
 
 use crate::counters::Counter;
@@ -76,7 +76,7 @@ pub(super) fn revise(
 fn inspect(
     now: Instant,
     shared: &Shared,
-    backend: &Backend,
+    backend: &BackendConfig,
     session: &mut Session,
     exchange: &mut Exchange,
 ) -> Option<Fate> {
@@ -88,7 +88,7 @@ fn inspect(
         TcpVerdict::Accept | TcpVerdict::Wait => None, // nothing else will come
         TcpVerdict::Close => {
             exchange.has_response = false;
-            let reply = Reply::error_page(502);
+            let reply = ReplyTemplate::error_page(502);
             let ended = Ended(b'S', b'H');
             Some(match answer::render(now, shared, session, exchange, &reply) {
                 Some((head, body)) => Fate::Instead(head, body, ended),
@@ -118,21 +118,25 @@ fn judge(
         return Fate::On;
     }
     let mut view = View { now, shared, session, exchange };
-    let verdict = run(rules, &mut Progress::default(), &mut view);
+    let verdict = run(rules, &mut RulesProgress::default(), &mut view);
     let denied = Ended(b'P', b'H');
     let (reply, ended) = match verdict {
-        Verdict::Continue | Verdict::Allow => return Fate::On,
-        Verdict::Deny(reply) | Verdict::Tarpit(reply) => (reply.clone(), denied),
-        Verdict::Return(reply) => (reply.clone(), Ended(b'L', b'H')),
-        Verdict::Redirect(head) => return Fate::Instead(*head, Bytes::new(), Ended(b'L', b'H')),
-        Verdict::Reject => return Fate::Nothing(denied),
-        Verdict::SilentDrop => return Fate::Vanish,
+        HttpVerdict::Continue | HttpVerdict::Allow => return Fate::On,
+        HttpVerdict::Deny(reply) | HttpVerdict::Tarpit(reply) => (reply.clone(), denied),
+        HttpVerdict::Return(reply) => (reply.clone(), Ended(b'L', b'H')),
+        HttpVerdict::Redirect(head) => {
+            return Fate::Instead(*head, Bytes::new(), Ended(b'L', b'H'));
+        }
+        HttpVerdict::Reject => return Fate::Nothing(denied),
+        HttpVerdict::SilentDrop => return Fate::Vanish,
         // A rule that would wait or ask makes no sense here, and is none.
-        Verdict::Auth(_) | Verdict::Service(_) | Verdict::WaitForBody { .. } => return Fate::On,
-        _ => (Reply::error_page(500), denied),
+        HttpVerdict::Auth(_) | HttpVerdict::Service(_) | HttpVerdict::WaitForBody { .. } => {
+            return Fate::On;
+        }
+        _ => (ReplyTemplate::error_page(500), denied),
     };
     let counter = match verdict {
-        Verdict::Failed(_) => Some(Counter::RewriteErrors),
+        HttpVerdict::Failed(_) => Some(Counter::RewriteErrors),
         _ => (ended == denied).then_some(Counter::DeniedResponses),
     };
     if let Some(counter) = counter {
@@ -147,7 +151,7 @@ fn judge(
 
 impl Exchange {
     /// Keeps what the frontend wants to tell of a request.
-    pub(super) fn capture_request(&mut self, frontend: &Frontend) {
+    pub(super) fn capture_request(&mut self, frontend: &FrontendConfig) {
         let fields = self.request.fields.as_headers();
         for capture in &frontend.request_captures {
             let value = fields.get_all(&capture.field).last().unwrap_or_default();
@@ -162,7 +166,7 @@ impl Exchange {
     }
 
     /// And of a response.
-    fn capture_response(&mut self, frontend: &Frontend) {
+    fn capture_response(&mut self, frontend: &FrontendConfig) {
         let fields = self.response.fields.as_headers();
         for capture in &frontend.response_captures {
             let value = fields.get_all(&capture.field).last().unwrap_or_default();

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fulmar_engine::Exchange as Asked;
-use fulmar_haproxy::model::{Options, StatsPage};
-use fulmar_haproxy::rules::http::Progress;
-use fulmar_haproxy::rules::{Reply, ResponseHead, path_and_query_of};
+use fulmar_haproxy::model::{ProxyOptions, StatsPage};
+use fulmar_haproxy::rules::http::RulesProgress;
+use fulmar_haproxy::rules::{ReplyTemplate, ResponseHead, path_and_query_of};
 use fulmar_haproxy::{BackendId, Mode};
 use fulmar_proto::{BodyLen, Connection, Headers, Response, ServerConnection};
 
@@ -33,7 +33,7 @@ pub(super) enum Step {
     /// Its body may have to be there before rules of the frontend look at it.
     FrontendBody,
     /// The rules of the frontend look at it.
-    Frontend(Progress),
+    Frontend(RulesProgress),
     /// It may be the statistics page of the frontend that is asked for.
     FrontendPage,
     /// The backend is to be chosen.
@@ -41,7 +41,7 @@ pub(super) enum Step {
     /// Its body may have to be there before rules of the backend look at it.
     BackendBody,
     /// The rules of the backend look at it.
-    Backend(Progress),
+    Backend(RulesProgress),
     /// It may be the statistics page of the backend.
     BackendPage,
     /// It is ready to go.
@@ -185,7 +185,7 @@ impl Requests<'_> {
             Step::FrontendBody => {
                 let frontend = &self.shared.live.frontends[session.bind().frontend].config;
                 let wait = self.buffer(&frontend.options, session, exchange);
-                wait.unwrap_or(Decision::On(Step::Frontend(Progress::default())))
+                wait.unwrap_or(Decision::On(Step::Frontend(RulesProgress::default())))
             }
             Step::Frontend(mut progress) => {
                 let live = &self.shared.live;
@@ -212,7 +212,7 @@ impl Requests<'_> {
                 let backend = &self.shared.live.backends[at].config;
                 self.buffer(&backend.options, session, exchange)
                     .or_else(|| self.inspect(now, &backend.content_rules, session, exchange))
-                    .unwrap_or(Decision::On(Step::Backend(Progress::default())))
+                    .unwrap_or(Decision::On(Step::Backend(RulesProgress::default())))
             }
             Step::Backend(mut progress) => {
                 let Some(BackendId(at)) = exchange.backend else { return Decision::Go };
@@ -260,7 +260,7 @@ impl Requests<'_> {
         tally::intercepted(self.shared, session, exchange);
         let view = View { now, shared: self.shared, session, exchange };
         let fails = frontend.monitor_fails.iter().any(|condition| condition.holds(&view));
-        let reply = Reply::error_page(if fails { 503 } else { 200 });
+        let reply = ReplyTemplate::error_page(if fails { 503 } else { 200 });
         self.reply(now, &reply, session, exchange, Ended(b'L', b'R'))
     }
 
@@ -297,7 +297,7 @@ impl Requests<'_> {
             live.lead(frontend, Mode::Http, &View { now, shared: self.shared, session, exchange });
         exchange.backend = backend;
         let Some(BackendId(at)) = exchange.backend else {
-            let reply = Reply::error_page(503);
+            let reply = ReplyTemplate::error_page(503);
             return self.reply(now, &reply, session, exchange, Ended(b'S', b'C'));
         };
         let backend = &live.backends[at];
@@ -313,7 +313,7 @@ impl Requests<'_> {
     /// http-buffer-request`).
     fn buffer(
         &self,
-        options: &Options,
+        options: &ProxyOptions,
         session: &Session,
         exchange: &Exchange,
     ) -> Option<Decision> {

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use fulmar_haproxy::model::{Admin, StatsPage};
-use fulmar_haproxy::rules::exchange::{Deadline, Effect, Exchange as Changeable, Slot};
-use fulmar_haproxy::rules::http::{HttpRule, Progress, Service, Verdict, run};
-use fulmar_haproxy::rules::subject::{Scope, Variable};
-use fulmar_haproxy::rules::{Reply, RequestHead, ResponseHead, Sample};
+use fulmar_haproxy::model::{StatsAdmin, StatsPage};
+use fulmar_haproxy::rules::exchange::{
+    CaptureSlot, Deadline, Effect, EvalContextMut as Changeable,
+};
+use fulmar_haproxy::rules::http::{BuiltinService, HttpRule, HttpVerdict, RulesProgress, run};
+use fulmar_haproxy::rules::subject::{Variable, VariableScope};
+use fulmar_haproxy::rules::{ReplyTemplate, RequestHead, ResponseHead, Sample};
 use fulmar_proto::HeaderBuf;
 
 use crate::counters::Counter;
@@ -30,7 +32,7 @@ impl Requests<'_> {
         &self,
         now: Instant,
         rules: &[HttpRule],
-        progress: &mut Progress,
+        progress: &mut RulesProgress,
         session: &mut Session,
         exchange: &mut Exchange,
     ) -> Option<Decision> {
@@ -41,29 +43,34 @@ impl Requests<'_> {
         let verdict = run(rules, progress, &mut view);
         if matches!(
             verdict,
-            Verdict::Deny(_) | Verdict::Tarpit(_) | Verdict::Reject | Verdict::SilentDrop
+            HttpVerdict::Deny(_)
+                | HttpVerdict::Tarpit(_)
+                | HttpVerdict::Reject
+                | HttpVerdict::SilentDrop
         ) {
             let everybody = tally::all(self.shared, view.session, view.exchange);
             everybody.for_each(|counters| counters.add(Counter::DeniedRequests, 1));
         }
         Some(match verdict {
-            Verdict::Continue | Verdict::Allow => return None,
-            Verdict::Deny(reply) => self.reply(now, reply, session, exchange, Ended(b'P', b'R')),
-            Verdict::Tarpit(reply) => {
+            HttpVerdict::Continue | HttpVerdict::Allow => return None,
+            HttpVerdict::Deny(reply) => {
+                self.reply(now, reply, session, exchange, Ended(b'P', b'R'))
+            }
+            HttpVerdict::Tarpit(reply) => {
                 match self.reply(now, reply, session, exchange, Ended(b'P', b'T')) {
                     Decision::Answer(head, body, ended) => Decision::Later(head, body, ended),
                     other => other,
                 }
             }
-            Verdict::Return(reply) => {
+            HttpVerdict::Return(reply) => {
                 tally::intercepted(self.shared, view.session, view.exchange);
                 self.reply(now, reply, session, exchange, Ended(b'L', b'R'))
             }
-            Verdict::Redirect(head) => {
+            HttpVerdict::Redirect(head) => {
                 tally::intercepted(self.shared, view.session, view.exchange);
                 Decision::Answer(*head, Bytes::new(), Ended(b'L', b'R'))
             }
-            Verdict::Auth(realm) => {
+            HttpVerdict::Auth(realm) => {
                 tally::intercepted(self.shared, view.session, view.exchange);
                 let mut text = Vec::new();
                 if let Some(realm) = realm {
@@ -73,19 +80,31 @@ impl Requests<'_> {
                 }
                 self.challenge(now, &text, session, exchange)
             }
-            Verdict::Service(Service::Metrics) => {
+            HttpVerdict::Service(BuiltinService::Metrics) => {
                 tally::intercepted(self.shared, view.session, view.exchange);
                 Decision::Metrics
             }
-            Verdict::Reject => Decision::End(Ended(b'P', b'R')),
-            Verdict::SilentDrop => Decision::Vanish,
-            Verdict::WaitForBody { time, at_least } => Decision::Wait(at_least, time),
-            Verdict::Failed(_) => {
+            HttpVerdict::Reject => Decision::End(Ended(b'P', b'R')),
+            HttpVerdict::SilentDrop => Decision::Vanish,
+            HttpVerdict::WaitForBody { time, at_least } => Decision::Wait(at_least, time),
+            HttpVerdict::Failed(_) => {
                 let everybody = tally::all(self.shared, session, exchange);
                 everybody.for_each(|counters| counters.add(Counter::RewriteErrors, 1));
-                self.reply(now, &Reply::error_page(500), session, exchange, Ended(b'P', b'R'))
+                self.reply(
+                    now,
+                    &ReplyTemplate::error_page(500),
+                    session,
+                    exchange,
+                    Ended(b'P', b'R'),
+                )
             }
-            _ => self.reply(now, &Reply::error_page(500), session, exchange, Ended(b'I', b'R')),
+            _ => self.reply(
+                now,
+                &ReplyTemplate::error_page(500),
+                session,
+                exchange,
+                Ended(b'I', b'R'),
+            ),
         })
     }
 
@@ -93,7 +112,7 @@ impl Requests<'_> {
     pub(super) fn reply(
         &self,
         now: Instant,
-        reply: &Reply,
+        reply: &ReplyTemplate,
         session: &mut Session,
         exchange: &mut Exchange,
         ended: Ended,
@@ -115,7 +134,7 @@ impl Requests<'_> {
         let ended = Ended(b'L', b'R'); // in order: that is how it asks
         let pages = answer::pages(self.shared, session, exchange);
         let view = View { now, shared: self.shared, session, exchange };
-        match Reply::challenge(realm, &view, &pages) {
+        match ReplyTemplate::challenge(realm, &view, &pages) {
             Some((head, body)) => Decision::Answer(head, body, ended),
             None => Decision::End(ended),
         }
@@ -131,9 +150,9 @@ impl Requests<'_> {
     ) -> bool {
         let view = View { now, shared: self.shared, session, exchange };
         match &page.admin {
-            Admin::Never => false,
-            Admin::Always => true,
-            Admin::If(conditions) => conditions.iter().any(|condition| condition.holds(&view)),
+            StatsAdmin::Never => false,
+            StatsAdmin::Always => true,
+            StatsAdmin::If(conditions) => conditions.iter().any(|condition| condition.holds(&view)),
         }
     }
 }
@@ -156,10 +175,10 @@ impl Changeable for View<'_> {
 
     fn apply(&mut self, effect: Effect<'_>) {
         match effect {
-            Effect::SetVariable(variable, value) if variable.scope == Scope::Proc => {
+            Effect::SetVariable(variable, value) if variable.scope == VariableScope::Proc => {
                 self.shared.live.set_variable(&variable.name, Some(value));
             }
-            Effect::UnsetVariable(variable) if variable.scope == Scope::Proc => {
+            Effect::UnsetVariable(variable) if variable.scope == VariableScope::Proc => {
                 self.shared.live.set_variable(&variable.name, None);
             }
             Effect::SetVariable(variable, value) => {
@@ -198,19 +217,19 @@ impl View<'_> {
     /// Where a variable lives, if it can now.
     fn variables(&mut self, variable: &Variable) -> Option<&mut Vec<(Variable, Sample<'static>)>> {
         match variable.scope {
-            Scope::Proc => None, // with those that all threads share
-            Scope::Sess => Some(&mut self.session.keep().variables),
+            VariableScope::Proc => None, // with those that all threads share
+            VariableScope::Sess => Some(&mut self.session.keep().variables),
             scope => self.exchange.lives(scope).then_some(&mut self.exchange.variables),
         }
     }
 
-    fn capture(&mut self, slot: Slot, mut value: Vec<u8>) {
+    fn capture(&mut self, slot: CaptureSlot, mut value: Vec<u8>) {
         let frontend = &self.shared.live.frontends[self.session.bind().frontend].config;
         let (at, known, captures) = match slot {
-            Slot::Request(at) => {
+            CaptureSlot::Request(at) => {
                 (at, &frontend.request_captures, &mut self.exchange.request_captures)
             }
-            Slot::Response(at) => {
+            CaptureSlot::Response(at) => {
                 (at, &frontend.response_captures, &mut self.exchange.response_captures)
             }
         };

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use fulmar_haproxy::rules::subject::{Fact, LogField, Payload, Scope, Variable};
-use fulmar_haproxy::rules::{RequestHead, ResponseHead, Sample, Subject};
+use fulmar_haproxy::rules::subject::{Fact, LogField, Payload, Variable, VariableScope};
+use fulmar_haproxy::rules::{EvalContext, RequestHead, ResponseHead, Sample};
 use fulmar_haproxy::{BackendId, ServerId};
 use fulmar_proto::{HeaderBuf, Headers};
 
@@ -228,7 +228,7 @@ impl View<'_> {
     }
 }
 
-impl Subject for View<'_> {
+impl EvalContext for View<'_> {
     fn request(&self) -> Option<&RequestHead> {
         (!self.exchange.request.method.is_empty()).then_some(&self.exchange.request)
     }
@@ -258,8 +258,8 @@ impl Subject for View<'_> {
 
     fn variable(&self, variable: &Variable) -> Option<Sample<'_>> {
         let found = match variable.scope {
-            Scope::Proc => return self.shared.live.variable(&variable.name),
-            Scope::Sess => &self.session.kept.as_ref()?.variables,
+            VariableScope::Proc => return self.shared.live.variable(&variable.name),
+            VariableScope::Sess => &self.session.kept.as_ref()?.variables,
             scope if self.exchange.lives(scope) => &self.exchange.variables,
             _ => return None,
         };

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use fulmar_engine::{Timeouts, TimeoutsId};
-use fulmar_haproxy::{Backend, Frontend};
+use fulmar_haproxy::{BackendConfig, FrontendConfig};
 
 use super::across::Side;
 use crate::live::Live;
@@ -45,7 +45,7 @@ impl Limits {
 }
 
 /// What holds for a client, of whom a backend may have something to say.
-pub(super) fn client(frontend: &Frontend, backend: Option<&Backend>) -> Timeouts {
+pub(super) fn client(frontend: &FrontendConfig, backend: Option<&BackendConfig>) -> Timeouts {
     let silence = frontend.timeouts.client;
     let relays = backend.and_then(|backend| backend.timeouts.tunnel).or(silence);
     Timeouts {
@@ -58,7 +58,7 @@ pub(super) fn client(frontend: &Frontend, backend: Option<&Backend>) -> Timeouts
 }
 
 /// What holds for a server.
-pub(super) fn server(backend: &Backend) -> Timeouts {
+pub(super) fn server(backend: &BackendConfig) -> Timeouts {
     let timeouts = &backend.timeouts;
     let relays = timeouts.tunnel.or(timeouts.server);
     Timeouts {

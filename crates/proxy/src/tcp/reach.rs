@@ -4,10 +4,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::balance::{Next, Placement, Wants};
-use fulmar_haproxy::model::Algorithm;
-use fulmar_haproxy::rules::{Sample, Subject};
-use fulmar_haproxy::{Backend, BackendId, ServerId};
+use crate::balance::{NextWaiting, Placement, Wants};
+use fulmar_haproxy::model::BalanceAlgorithm;
+use fulmar_haproxy::rules::{EvalContext, Sample};
+use fulmar_haproxy::{BackendConfig, BackendId, ServerId};
 use fulmar_proto::{Connection, Headers, RawConnection, Segment};
 
 use super::Tcp;
@@ -117,12 +117,12 @@ impl Tcp {
         let live = Arc::clone(&shared.live);
         while let Some(queue) = self.queues.of(backend) {
             match queue.next(&live.backends[backend].group) {
-                Next::Place { token, server } => {
+                NextWaiting::Place { token, server } => {
                     self.unqueue(shared, token);
                     self.handle_placed(now, shared, token, ServerId(server));
                 }
-                Next::Wake(thread) => live.rouse(thread, BackendId(backend)),
-                Next::Nobody => return,
+                NextWaiting::Wake(thread) => live.rouse(thread, BackendId(backend)),
+                NextWaiting::Nobody => return,
             }
         }
     }
@@ -319,11 +319,11 @@ impl Tcp {
 }
 
 /// What the backend's way of choosing goes by, if it goes by something.
-fn key(backend: &Backend, view: &View<'_>) -> Option<u32> {
+fn key(backend: &BackendConfig, view: &View<'_>) -> Option<u32> {
     let hasher = hasher(backend);
     match &backend.algorithm {
-        Algorithm::Source => Some(hasher.address(view.source()?.ip())),
-        Algorithm::Hash(expression) => {
+        BalanceAlgorithm::Source => Some(hasher.address(view.source()?.ip())),
+        BalanceAlgorithm::Hash(expression) => {
             let mut text = Vec::new();
             match expression.evaluate(view)? {
                 Sample::Text(bytes) | Sample::Binary(bytes) => text.extend_from_slice(&bytes),

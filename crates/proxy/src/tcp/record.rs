@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::net::SocketAddr;
 
-use fulmar_haproxy::Frontend;
+use fulmar_haproxy::FrontendConfig;
 use fulmar_haproxy::rules::subject::{Fact, LogField};
-use fulmar_haproxy::rules::{Sample, Subject};
+use fulmar_haproxy::rules::{EvalContext, Sample};
 
 use super::ending::Ending;
 use super::subject::{View, text};
@@ -122,7 +122,7 @@ fn owned(text: String) -> Option<Sample<'static>> {
 
 /// True if a frontend's lines tell nothing that is not known once the server's connection stands,
 /// or are not to wait for it (`option logasap`).
-pub(super) fn is_early(frontend: &Frontend) -> bool {
+pub(super) fn is_early(frontend: &FrontendConfig) -> bool {
     let ends = Ends::default();
     frontend.log_format.render(&ends, &mut Vec::new());
     frontend.log_options.as_soon_as_possible || !ends.0.get()
@@ -132,7 +132,7 @@ pub(super) fn is_early(frontend: &Frontend) -> bool {
 #[derive(Debug, Default)]
 struct Ends(Cell<bool>);
 
-impl Subject for Ends {
+impl EvalContext for Ends {
     fn fact(&self, fact: &Fact) -> Option<Sample<'_>> {
         let early = match fact {
             Fact::Log(field) => matches!(

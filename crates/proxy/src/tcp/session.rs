@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use crate::balance::Ticket;
+use crate::balance::WaitTicket;
 use bytes::{Bytes, BytesMut};
 use fulmar_engine::SocketId;
 use fulmar_haproxy::{BackendId, ServerId};
@@ -35,7 +35,7 @@ pub(super) struct Session {
     /// A rule named it.
     pub(super) is_bound: bool,
     /// While it waits for a place.
-    pub(super) ticket: Option<Box<Ticket>>,
+    pub(super) ticket: Option<Box<WaitTicket>>,
     /// Attempts after the first.
     pub(super) retries: u32,
     /// Another server was tried than the first.

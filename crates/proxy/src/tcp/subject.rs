@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use fulmar_haproxy::model::ServerTls;
-use fulmar_haproxy::rules::exchange::{Effect, Exchange, Slot};
-use fulmar_haproxy::rules::subject::{Fact, Payload, Scope, Variable};
-use fulmar_haproxy::rules::{RequestHead, ResponseHead, Sample, Subject};
+use fulmar_haproxy::model::ServerTlsConfig;
+use fulmar_haproxy::rules::exchange::{CaptureSlot, Effect, EvalContextMut};
+use fulmar_haproxy::rules::subject::{Fact, Payload, Variable, VariableScope};
+use fulmar_haproxy::rules::{EvalContext, RequestHead, ResponseHead, Sample};
 
 use super::session::{Introduction, Session, Traits};
 use crate::facts::Here;
@@ -50,7 +50,7 @@ impl<'a> View<'a> {
     }
 
     /// The name that a TLS server is asked for.
-    pub(super) fn server_name(&self, tls: &ServerTls) -> Option<String> {
+    pub(super) fn server_name(&self, tls: &ServerTlsConfig) -> Option<String> {
         match tls.sni.as_ref()?.evaluate(self)? {
             Sample::Text(text) => String::from_utf8(text.into_owned()).ok(),
             _ => None,
@@ -75,7 +75,7 @@ impl<'a> View<'a> {
     }
 
     fn variable_of(self, variable: &Variable) -> Option<Sample<'a>> {
-        if variable.scope == Scope::Proc {
+        if variable.scope == VariableScope::Proc {
             return self.shared.live.variable(&variable.name);
         }
         let found = self.session.traits.as_ref()?.variables.iter();
@@ -119,7 +119,7 @@ fn borrowed<'a>(sample: &'a Sample<'static>) -> Sample<'a> {
     }
 }
 
-impl Subject for View<'_> {
+impl EvalContext for View<'_> {
     fn source(&self) -> Option<SocketAddr> {
         self.session.source
     }
@@ -155,7 +155,7 @@ impl Visit<'_> {
     }
 }
 
-impl Subject for Visit<'_> {
+impl EvalContext for Visit<'_> {
     fn source(&self) -> Option<SocketAddr> {
         self.session.source
     }
@@ -181,7 +181,7 @@ impl Subject for Visit<'_> {
     }
 }
 
-impl Exchange for Visit<'_> {
+impl EvalContextMut for Visit<'_> {
     fn request_mut(&mut self) -> Option<&mut RequestHead> {
         None
     }
@@ -192,10 +192,10 @@ impl Exchange for Visit<'_> {
 
     fn apply(&mut self, effect: Effect<'_>) {
         match effect {
-            Effect::SetVariable(variable, value) if variable.scope == Scope::Proc => {
+            Effect::SetVariable(variable, value) if variable.scope == VariableScope::Proc => {
                 self.shared.live.set_variable(&variable.name, Some(value));
             }
-            Effect::UnsetVariable(variable) if variable.scope == Scope::Proc => {
+            Effect::UnsetVariable(variable) if variable.scope == VariableScope::Proc => {
                 self.shared.live.set_variable(&variable.name, None);
             }
             Effect::SetVariable(name, value) => {
@@ -206,7 +206,7 @@ impl Exchange for Visit<'_> {
             Effect::UnsetVariable(name) => {
                 self.traits().variables.retain(|(known, _)| known != name);
             }
-            Effect::Capture(Slot::Request(at), value) => {
+            Effect::Capture(CaptureSlot::Request(at), value) => {
                 let captures = &mut self.traits().captures;
                 captures.retain(|(slot, _)| *slot != at);
                 captures.push((at, value));

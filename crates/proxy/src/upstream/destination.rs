@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use fulmar_engine::{Endpoint, KeepAlive, Peer};
 use fulmar_haproxy::model::{ProbeTimes, ServerAddress, ServerProxy};
-use fulmar_haproxy::{Backend, Server};
+use fulmar_haproxy::{BackendConfig, ServerConfig};
 use fulmar_proto::Layer;
 use fulmar_semantics::proxy_protocol::{
     self, Addresses, Extras, ProxyProtocolHeader, ProxyTransport,
@@ -23,7 +23,7 @@ use crate::live::LiveServer;
 /// A server as somewhere to connect to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Destination<'a> {
-    pub(crate) backend: &'a Backend,
+    pub(crate) backend: &'a BackendConfig,
     pub(crate) server: &'a LiveServer,
     /// Where it is now, if an operator has moved it.
     pub(crate) address: Option<SocketAddr>,
@@ -70,7 +70,7 @@ impl Destination<'_> {
     /// There is no such connection: the server has no address, or none for this client, or its TLS
     /// could not be set up.
     pub(crate) fn open(&self, client: Client<'_>) -> io::Result<Opening> {
-        let server: &Server = &self.server.config;
+        let server: &ServerConfig = &self.server.config;
         let peer = match self.address {
             Some(moved) => Peer::Ip(moved),
             None => peer(&server.address, client.destination)?,
@@ -99,7 +99,7 @@ impl Destination<'_> {
 }
 
 /// How every socket toward a server is made, those of checks too.
-pub(crate) fn endpoint(backend: &Backend, server: &Server, peer: Peer) -> Endpoint {
+pub(crate) fn endpoint(backend: &BackendConfig, server: &ServerConfig, peer: Peer) -> Endpoint {
     let interface = server.interface.as_ref().or(backend.interface.as_ref());
     Endpoint {
         local: server.source.or(backend.source),

@@ -1,13 +1,13 @@
 //! TLS toward a server, as its configuration says: files are read once, when the proxy begins.
 
-use fulmar_haproxy::model::{ServerTls, TlsVersion};
+use fulmar_haproxy::model::{ServerTlsConfig, TlsVersion};
 use fulmar_tls::{ClientOptions, ClientTls, ConfigError, Identity, Roots, Verify, Version};
 
 /// What all connections to a server share.
 ///
 /// # Errors
 /// A file cannot be read or used.
-pub(crate) fn client_tls(tls: &ServerTls) -> Result<ClientTls, ConfigError> {
+pub(crate) fn client_tls(tls: &ServerTlsConfig) -> Result<ClientTls, ConfigError> {
     ClientTls::new(ClientOptions {
         roots: tls.ca_file.as_ref().map_or_else(Roots::platform, |file| Roots::empty().file(file)),
         verify: match tls.verify {

@@ -5,17 +5,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use fulmar_proxy::balance::{
-    Admin, Group, Health, Picker, Placement, Policy, Rule, Settings, Weight,
+    Admin, GroupPolicy, Health, MemberSettings, Picker, PickerRule, Placement, ServerGroup, Weight,
 };
 use proptest::prelude::*;
 
-fn group(weights: &[u32]) -> Group {
+fn group(weights: &[u32]) -> ServerGroup {
     let settings = weights.iter().zip(1..).map(|(weight, id)| settings(id, *weight));
-    Group::new(Policy::default(), settings)
+    ServerGroup::new(GroupPolicy::default(), settings)
 }
 
-fn settings(id: u32, weight: u32) -> Settings {
-    Settings { id, weight, ..Settings::default() }
+fn settings(id: u32, weight: u32) -> MemberSettings {
+    MemberSettings { id, weight, ..MemberSettings::default() }
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test needs a start time")]
@@ -24,12 +24,12 @@ fn start_time() -> Instant {
 }
 
 /// The next selections as letters.
-fn picks(picker: &mut Picker, group: &Group, count: usize) -> String {
+fn picks(picker: &mut Picker, group: &ServerGroup, count: usize) -> String {
     let letter = |at: usize| char::from(b"abcdefghij"[at]);
     (0..count).map(|_| picker.pick(group, None, &[]).map_or('-', letter)).collect()
 }
 
-fn counts(picker: &mut Picker, group: &Group, count: usize) -> BTreeMap<usize, usize> {
+fn counts(picker: &mut Picker, group: &ServerGroup, count: usize) -> BTreeMap<usize, usize> {
     let mut counts = BTreeMap::new();
     for _ in 0..count {
         *counts.entry(picker.pick(group, None, &[]).expect("a server is usable")).or_default() += 1;
@@ -47,30 +47,31 @@ fn a_rotation_is_smooth() {
         (&[256], "aa"),
     ];
     for (weights, expected) in cases {
-        let mut picker = Picker::new(Rule::RoundRobin, 0);
+        let mut picker = Picker::new(PickerRule::RoundRobin, 0);
         assert_eq!(picks(&mut picker, &group(weights), expected.len()), expected, "{weights:?}");
     }
 }
 
 #[test]
 fn a_map_follows_the_same_weights() {
-    let mut picker = Picker::new(Rule::StaticRoundRobin, 0);
+    let mut picker = Picker::new(PickerRule::StaticRoundRobin, 0);
     assert_eq!(picks(&mut picker, &group(&[20, 10]), 6), "aabaab");
-    let mut picker = Picker::new(Rule::StaticRoundRobin, 0);
+    let mut picker = Picker::new(PickerRule::StaticRoundRobin, 0);
     assert_eq!(picks(&mut picker, &group(&[0, 0]), 1), "-");
 }
 
 #[test]
 fn threads_begin_at_different_positions() {
     let group = group(&[1, 1, 1]);
-    let firsts = (0..3).map(|thread| picks(&mut Picker::new(Rule::RoundRobin, thread), &group, 1));
+    let firsts =
+        (0..3).map(|thread| picks(&mut Picker::new(PickerRule::RoundRobin, thread), &group, 1));
     assert_eq!(firsts.collect::<String>(), "abc");
 }
 
 #[test]
 fn weights_and_states_change_while_it_runs() {
     let group = group(&[1, 1, 1]);
-    let mut picker = Picker::new(Rule::RoundRobin, 0);
+    let mut picker = Picker::new(PickerRule::RoundRobin, 0);
     group.set_health(1, Health::Down, start_time());
     assert_eq!(picks(&mut picker, &group, 4), "acac");
     group.set_admin(0, Admin::Drain);
@@ -92,19 +93,23 @@ fn weights_and_states_change_while_it_runs() {
 
 #[test]
 fn backups_are_used_only_without_other_servers() {
-    let backup = |id| Settings { backup: true, ..settings(id, 1) };
+    let backup = |id| MemberSettings { backup: true, ..settings(id, 1) };
     for all_backups in [false, true] {
-        let policy = Policy { all_backups, ..Policy::default() };
-        let group = Group::new(policy, [settings(1, 1), backup(2), backup(3)]);
-        for rule in [Rule::RoundRobin, Rule::StaticRoundRobin, Rule::LeastConnections, Rule::First]
-        {
+        let policy = GroupPolicy { all_backups, ..GroupPolicy::default() };
+        let group = ServerGroup::new(policy, [settings(1, 1), backup(2), backup(3)]);
+        for rule in [
+            PickerRule::RoundRobin,
+            PickerRule::StaticRoundRobin,
+            PickerRule::LeastConnections,
+            PickerRule::First,
+        ] {
             let mut picker = Picker::new(rule, 0);
             assert_eq!(picks(&mut picker, &group, 2), "aa");
             assert_eq!((group.active(), group.backups(), group.usable()), (1, 2, 3));
             group.set_admin(0, Admin::Maintenance);
             let expected = match (all_backups, rule) {
-                (true, Rule::First) | (false, _) => "bb",
-                (true, Rule::StaticRoundRobin) => "bc",
+                (true, PickerRule::First) | (false, _) => "bb",
+                (true, PickerRule::StaticRoundRobin) => "bc",
                 (true, _) => "bc",
             };
             let mut picked: Vec<char> = picks(&mut picker, &group, 2).chars().collect();
@@ -120,7 +125,7 @@ fn backups_are_used_only_without_other_servers() {
 #[test]
 fn the_least_loaded_for_its_weight_is_next() {
     let group = group(&[1, 1, 2]);
-    let mut picker = Picker::new(Rule::LeastConnections, 0);
+    let mut picker = Picker::new(PickerRule::LeastConnections, 0);
     let mut placed = [0; 3];
     for _ in 0..40 {
         let Placement::Placed(server) = group.try_place(&mut picker, None, &[]) else { panic!() };
@@ -136,14 +141,15 @@ fn the_least_loaded_for_its_weight_is_next() {
 #[test]
 fn equals_among_the_least_loaded_take_turns() {
     let group = group(&[1, 1, 1]);
-    assert_eq!(picks(&mut Picker::new(Rule::LeastConnections, 0), &group, 6), "abcabc");
+    assert_eq!(picks(&mut Picker::new(PickerRule::LeastConnections, 0), &group, 6), "abcabc");
 }
 
 #[test]
 fn first_selects_the_lowest_number_with_a_free_slot() {
-    let limited = |id| Settings { connections_max: 2, ..settings(id, 1) };
-    let group = Group::new(Policy::default(), [limited(30), limited(10), settings(20, 1)]);
-    let mut picker = Picker::new(Rule::First, 0);
+    let limited = |id| MemberSettings { connections_max: 2, ..settings(id, 1) };
+    let group =
+        ServerGroup::new(GroupPolicy::default(), [limited(30), limited(10), settings(20, 1)]);
+    let mut picker = Picker::new(PickerRule::First, 0);
     let mut places = || match group.try_place(&mut picker, None, &[]) {
         Placement::Placed(server) => server,
         other => panic!("{other:?}"),
@@ -155,14 +161,14 @@ fn first_selects_the_lowest_number_with_a_free_slot() {
 fn failed_servers_are_avoided_if_possible() {
     let group = group(&[1, 1]);
     let rules = [
-        Rule::RoundRobin,
-        Rule::StaticRoundRobin,
-        Rule::LeastConnections,
-        Rule::First,
-        Rule::Random { draws: 2 },
-        Rule::MapHash,
-        Rule::ConsistentHash { balance_factor: 0 },
-        Rule::ConsistentHash { balance_factor: 150 },
+        PickerRule::RoundRobin,
+        PickerRule::StaticRoundRobin,
+        PickerRule::LeastConnections,
+        PickerRule::First,
+        PickerRule::Random { draws: 2 },
+        PickerRule::MapHash,
+        PickerRule::ConsistentHash { balance_factor: 0 },
+        PickerRule::ConsistentHash { balance_factor: 150 },
     ];
     for rule in rules {
         let mut picker = Picker::new(rule, 0);
@@ -178,10 +184,10 @@ fn failed_servers_are_avoided_if_possible() {
 #[test]
 fn random_draws_follow_weights_and_prefer_the_less_loaded() {
     let weighted = group(&[3, 1]);
-    let seen = counts(&mut Picker::new(Rule::Random { draws: 1 }, 0), &weighted, 4_000);
+    let seen = counts(&mut Picker::new(PickerRule::Random { draws: 1 }, 0), &weighted, 4_000);
     assert!((2_850..3_150).contains(&seen[&0]), "{seen:?}");
     let equal = group(&[1, 1, 1, 1]);
-    let mut picker = Picker::new(Rule::Random { draws: 2 }, 3);
+    let mut picker = Picker::new(PickerRule::Random { draws: 2 }, 3);
     for _ in 0..400 {
         assert!(matches!(equal.try_place(&mut picker, None, &[]), Placement::Placed(_)));
     }
@@ -192,7 +198,7 @@ fn random_draws_follow_weights_and_prefer_the_less_loaded() {
 #[test]
 fn a_busy_server_of_a_ring_is_skipped() {
     let group = group(&[1, 1, 1]);
-    let mut picker = Picker::new(Rule::ConsistentHash { balance_factor: 150 }, 0);
+    let mut picker = Picker::new(PickerRule::ConsistentHash { balance_factor: 150 }, 0);
     for _ in 0..300 {
         let placed = group.try_place(&mut picker, Some(12_345), &[]);
         assert!(matches!(placed, Placement::Placed(_)));
@@ -207,7 +213,7 @@ proptest! {
     fn each_round_is_exactly_by_weight(weights in prop::collection::vec(0..20_u32, 1..8)) {
         let total: u32 = weights.iter().sum();
         prop_assume!(total > 0);
-        for rule in [Rule::RoundRobin, Rule::StaticRoundRobin] {
+        for rule in [PickerRule::RoundRobin, PickerRule::StaticRoundRobin] {
             let (group, mut picker) = (group(&weights), Picker::new(rule, 0));
             let seen = counts(&mut picker, &group, total as usize * 3);
             for (server, weight) in weights.iter().enumerate() {
@@ -221,7 +227,7 @@ proptest! {
     #[test]
     fn turns_are_spread_evenly(weights in prop::collection::vec(1..20_u32, 2..6)) {
         let total: u32 = weights.iter().sum();
-        let (group, mut picker) = (group(&weights), Picker::new(Rule::RoundRobin, 0));
+        let (group, mut picker) = (group(&weights), Picker::new(PickerRule::RoundRobin, 0));
         let mut seen = vec![0_f64; weights.len()];
         for turn in 1..=total {
             seen[picker.pick(&group, None, &[]).unwrap()] += 1.0;
@@ -241,7 +247,7 @@ proptest! {
     ) {
         let gone = gone % servers;
         let group = group(&vec![4; servers]);
-        let mut picker = Picker::new(Rule::ConsistentHash { balance_factor: 0 }, 0);
+        let mut picker = Picker::new(PickerRule::ConsistentHash { balance_factor: 0 }, 0);
         let mut owners = || -> Vec<usize> {
             keys.iter().map(|key| picker.pick(&group, Some(*key), &[]).unwrap()).collect()
         };
@@ -264,13 +270,13 @@ proptest! {
         rule in 0..7_usize,
     ) {
         let rules = [
-            Rule::RoundRobin,
-            Rule::StaticRoundRobin,
-            Rule::LeastConnections,
-            Rule::First,
-            Rule::Random { draws: 2 },
-            Rule::MapHash,
-            Rule::ConsistentHash { balance_factor: 120 },
+            PickerRule::RoundRobin,
+            PickerRule::StaticRoundRobin,
+            PickerRule::LeastConnections,
+            PickerRule::First,
+            PickerRule::Random { draws: 2 },
+            PickerRule::MapHash,
+            PickerRule::ConsistentHash { balance_factor: 120 },
         ];
         let group = group(&weights);
         for server in 0..weights.len() {
@@ -290,7 +296,9 @@ fn threads_pick_while_another_changes_servers() {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for (thread, rule) in
-            [Rule::RoundRobin, Rule::LeastConnections, Rule::MapHash].into_iter().enumerate()
+            [PickerRule::RoundRobin, PickerRule::LeastConnections, PickerRule::MapHash]
+                .into_iter()
+                .enumerate()
         {
             let (group, done) = (&group, &done);
             scope.spawn(move || {

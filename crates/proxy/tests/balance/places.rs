@@ -5,70 +5,76 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use fulmar_proxy::balance::{
-    Admin, Group, Next, Picker, Placement, Policy, Queue, Rule, Settings, Wants,
+    Admin, GroupPolicy, MemberSettings, NextWaiting, Picker, PickerRule, Placement, ServerGroup,
+    WaitQueue, Wants,
 };
 
-fn settings(connections_max: u32) -> Settings {
-    Settings { weight: 1, connections_max, ..Settings::default() }
+fn settings(connections_max: u32) -> MemberSettings {
+    MemberSettings { weight: 1, connections_max, ..MemberSettings::default() }
 }
 
-fn group(threads: usize, limits: &[u32]) -> Group {
-    let policy = Policy { threads, ..Policy::default() };
-    Group::new(policy, limits.iter().map(|limit| settings(*limit)))
+fn group(threads: usize, limits: &[u32]) -> ServerGroup {
+    let policy = GroupPolicy { threads, ..GroupPolicy::default() };
+    ServerGroup::new(policy, limits.iter().map(|limit| settings(*limit)))
 }
 
 #[test]
 fn sessions_are_served_in_order_across_threads() {
     let group = group(2, &[1]);
-    let mut pickers = [Picker::new(Rule::RoundRobin, 0), Picker::new(Rule::RoundRobin, 1)];
-    let mut queues = [Queue::new(0, &group), Queue::new(1, &group)];
+    let mut pickers =
+        [Picker::new(PickerRule::RoundRobin, 0), Picker::new(PickerRule::RoundRobin, 1)];
+    let mut queues = [WaitQueue::new(0, &group), WaitQueue::new(1, &group)];
     let place = group.try_place(&mut pickers[0], None, &[]);
     assert_eq!(place, Placement::Placed(0));
     for (thread, token) in [(1, 'a'), (0, 'b'), (1, 'c')] {
         let wait = group.try_place(&mut pickers[thread], None, &[]);
         assert_eq!(wait, Placement::Wait(Wants::Any));
         queues[thread].push(&group, Wants::Any, token);
-        assert_eq!(queues[thread].next(&group), Next::Nobody);
+        assert_eq!(queues[thread].next(&group), NextWaiting::Nobody);
     }
     assert_eq!(group.queued(), 3);
     group.leave(0);
-    assert_eq!(queues[0].next_for(&group, 0), Next::Wake(1), "a came before b");
-    assert_eq!(queues[0].next_for(&group, 0), Next::Nobody, "the other thread is already woken");
+    assert_eq!(queues[0].next_for(&group, 0), NextWaiting::Wake(1), "a came before b");
+    assert_eq!(
+        queues[0].next_for(&group, 0),
+        NextWaiting::Nobody,
+        "the other thread is already woken"
+    );
     let late = group.try_place(&mut pickers[0], None, &[]);
     assert_eq!(late, Placement::Wait(Wants::Any), "a new session does not overtake");
     assert!(queues[1].take_wake(&group));
     assert!(!queues[1].take_wake(&group));
-    assert_eq!(queues[1].next(&group), Next::Place { token: 'a', server: 0 });
-    assert_eq!(queues[1].next(&group), Next::Nobody);
+    assert_eq!(queues[1].next(&group), NextWaiting::Place { token: 'a', server: 0 });
+    assert_eq!(queues[1].next(&group), NextWaiting::Nobody);
     group.leave(0);
-    assert_eq!(queues[1].next_for(&group, 0), Next::Wake(0));
-    assert_eq!(queues[0].next(&group), Next::Place { token: 'b', server: 0 });
+    assert_eq!(queues[1].next_for(&group, 0), NextWaiting::Wake(0));
+    assert_eq!(queues[0].next(&group), NextWaiting::Place { token: 'b', server: 0 });
 }
 
 #[test]
 fn cancelling_passes_the_turn_on() {
     let group = group(2, &[1]);
-    let mut picker = Picker::new(Rule::RoundRobin, 0);
-    let mut queues = [Queue::new(0, &group), Queue::new(1, &group)];
+    let mut picker = Picker::new(PickerRule::RoundRobin, 0);
+    let mut queues = [WaitQueue::new(0, &group), WaitQueue::new(1, &group)];
     assert_eq!(group.try_place(&mut picker, None, &[]), Placement::Placed(0));
     let first = queues[1].push(&group, Wants::Any, 'a');
     let second = queues[0].push(&group, Wants::Any, 'b');
     assert_eq!(queues[0].position(second), Some(0));
     group.leave(0);
-    assert_eq!(queues[0].next_for(&group, 0), Next::Wake(1));
+    assert_eq!(queues[0].next_for(&group, 0), NextWaiting::Wake(1));
     assert_eq!(queues[1].cancel(&group, first), Some('a'));
     assert_eq!(queues[1].cancel(&group, first), None);
     assert!(queues[1].take_wake(&group));
-    assert_eq!(queues[1].next(&group), Next::Wake(0));
-    assert_eq!(queues[0].next(&group), Next::Place { token: 'b', server: 0 });
+    assert_eq!(queues[1].next(&group), NextWaiting::Wake(0));
+    assert_eq!(queues[0].next(&group), NextWaiting::Place { token: 'b', server: 0 });
     assert!(queues[0].is_empty() && group.queued() == 0);
 }
 
 #[test]
 fn queues_for_one_and_for_any_server_share_one_order() {
     let group = group(1, &[1, 1]);
-    let mut picker = Picker::new(Rule::RoundRobin, 0);
-    let mut queue = Queue::new(0, &group);
+    let mut picker = Picker::new(PickerRule::RoundRobin, 0);
+    let mut queue = WaitQueue::new(0, &group);
     for server in [0, 1] {
         assert_eq!(group.try_place(&mut picker, None, &[]), Placement::Placed(server));
     }
@@ -77,17 +83,17 @@ fn queues_for_one_and_for_any_server_share_one_order() {
     queue.push(&group, Wants::Any, "any");
     assert_eq!((group.members()[1].queued(), group.queued(), group.load()), (1, 1, 4));
     group.leave(0);
-    assert_eq!(queue.next(&group), Next::Place { token: "any", server: 0 });
+    assert_eq!(queue.next(&group), NextWaiting::Place { token: "any", server: 0 });
     queue.push(&group, Wants::Any, "later");
     group.leave(1);
-    assert_eq!(queue.next_for(&group, 1), Next::Place { token: "bound", server: 1 });
+    assert_eq!(queue.next_for(&group, 1), NextWaiting::Place { token: "bound", server: 1 });
 }
 
 #[test]
 fn a_draining_server_takes_only_persistent_sessions() {
     let group = group(1, &[1]);
-    let mut queue = Queue::new(0, &group);
-    let mut picker = Picker::new(Rule::RoundRobin, 0);
+    let mut queue = WaitQueue::new(0, &group);
+    let mut picker = Picker::new(PickerRule::RoundRobin, 0);
     assert_eq!(group.try_place_at(0), Placement::Placed(0));
     queue.push(&group, Wants::Any, "any");
     queue.push(&group, Wants::Server(0), "bound");
@@ -95,29 +101,29 @@ fn a_draining_server_takes_only_persistent_sessions() {
     assert_eq!(group.waiters().collect::<Vec<_>>(), [0]);
     assert_eq!(group.try_place(&mut picker, None, &[]), Placement::Nobody);
     group.leave(0);
-    assert_eq!(queue.next(&group), Next::Place { token: "bound", server: 0 });
+    assert_eq!(queue.next(&group), NextWaiting::Place { token: "bound", server: 0 });
     group.leave(0);
-    assert_eq!(queue.next(&group), Next::Nobody);
+    assert_eq!(queue.next(&group), NextWaiting::Nobody);
     queue.push(&group, Wants::Server(0), "late");
     group.set_admin(0, Admin::Maintenance);
     assert_eq!(group.try_place_at(0), Placement::Nobody);
     assert_eq!(queue.take_unreachable(&group), Some("late"));
     assert_eq!(queue.take_unreachable(&group), None);
     group.set_admin(0, Admin::Ready);
-    assert_eq!(queue.next(&group), Next::Place { token: "any", server: 0 });
+    assert_eq!(queue.next(&group), NextWaiting::Place { token: "any", server: 0 });
 }
 
 #[test]
 fn full_queues_reject_and_limits_change_at_runtime() {
-    let crowd = Settings { queue_max: 1, ..settings(1) };
-    let group = Group::new(Policy::default(), [crowd]);
-    let mut queue = Queue::new(0, &group);
+    let crowd = MemberSettings { queue_max: 1, ..settings(1) };
+    let group = ServerGroup::new(GroupPolicy::default(), [crowd]);
+    let mut queue = WaitQueue::new(0, &group);
     assert_eq!(group.try_place_at(0), Placement::Placed(0));
     assert_eq!(group.try_place_at(0), Placement::Wait(Wants::Server(0)));
     queue.push(&group, Wants::Server(0), 1);
     assert_eq!(group.try_place_at(0), Placement::Crowded(0));
     group.set_connections_max(0, 2);
-    assert_eq!(queue.next(&group), Next::Place { token: 1, server: 0 });
+    assert_eq!(queue.next(&group), NextWaiting::Place { token: 1, server: 0 });
     assert_eq!(group.try_place_at(0), Placement::Wait(Wants::Server(0)));
     group.set_connections_max(0, 0);
     assert_eq!(group.try_place_at(0), Placement::Placed(0));
@@ -129,11 +135,11 @@ fn full_queues_reject_and_limits_change_at_runtime() {
 
 #[test]
 fn a_dynamic_limit_follows_the_load() {
-    let policy = Policy { connections_full: 100, ..Policy::default() };
-    let limits = Settings { connections_min: 2, ..settings(10) };
-    let group = Group::new(policy, [limits, limits]);
+    let policy = GroupPolicy { connections_full: 100, ..GroupPolicy::default() };
+    let limits = MemberSettings { connections_min: 2, ..settings(10) };
+    let group = ServerGroup::new(policy, [limits, limits]);
     assert_eq!(group.limit(0), 2);
-    let mut queue = Queue::new(0, &group);
+    let mut queue = WaitQueue::new(0, &group);
     for waiter in 0..50 {
         queue.push(&group, Wants::Any, waiter);
     }
@@ -148,7 +154,7 @@ fn a_dynamic_limit_follows_the_load() {
 fn many_cancelled_sessions_free_their_memory() {
     let group = group(1, &[1]);
     assert_eq!(group.try_place_at(0), Placement::Placed(0));
-    let mut queue = Queue::new(0, &group);
+    let mut queue = WaitQueue::new(0, &group);
     queue.push(&group, Wants::Any, 0);
     let mut last = queue.push(&group, Wants::Any, 1);
     for token in 2..100_000 {
@@ -164,11 +170,11 @@ fn many_cancelled_sessions_free_their_memory() {
 /// exchange wake-ups.
 struct Worker<'g> {
     thread: usize,
-    group: &'g Group,
+    group: &'g ServerGroup,
     wakers: Vec<Sender<()>>,
     bell: Receiver<()>,
     picker: Picker,
-    queue: Queue<u32>,
+    queue: WaitQueue<u32>,
     served: Vec<usize>,
     inside: &'g [AtomicU32],
     limits: &'g [u32],
@@ -183,11 +189,13 @@ impl Worker<'_> {
         self.served.push(server);
     }
 
-    fn handle_next(&mut self, next: Next<u32>) -> bool {
+    fn handle_next(&mut self, next: NextWaiting<u32>) -> bool {
         match next {
-            Next::Nobody => return false,
-            Next::Wake(thread) => self.wakers[thread].send(()).expect("all threads are running"),
-            Next::Place { server, .. } => self.enter(server),
+            NextWaiting::Nobody => return false,
+            NextWaiting::Wake(thread) => {
+                self.wakers[thread].send(()).expect("all threads are running")
+            }
+            NextWaiting::Place { server, .. } => self.enter(server),
         }
         true
     }
@@ -288,8 +296,8 @@ fn run_threads(threads: usize, limits: &[u32], count: u32) {
                 group: &group,
                 wakers: senders.clone(),
                 bell,
-                picker: Picker::new(Rule::LeastConnections, thread),
-                queue: Queue::new(thread, &group),
+                picker: Picker::new(PickerRule::LeastConnections, thread),
+                queue: WaitQueue::new(thread, &group),
                 served: Vec::new(),
                 inside: &inside,
                 limits,

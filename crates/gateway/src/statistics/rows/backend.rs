@@ -1,6 +1,6 @@
 //! Rows of backends.
 
-use fulmar_haproxy::model::{Algorithm, Mode};
+use fulmar_haproxy::model::{BalanceAlgorithm, Mode};
 use fulmar_proxy::balance::{Health, Member};
 use fulmar_proxy::{Counter, LiveBackend, Rate};
 
@@ -92,18 +92,18 @@ fn put_changes(row: &mut StatsRow, it: &LiveBackend, moment: Moment) {
     }
 }
 
-fn algorithm_name(algorithm: &Algorithm) -> &'static str {
+fn algorithm_name(algorithm: &BalanceAlgorithm) -> &'static str {
     match algorithm {
-        Algorithm::RoundRobin => "roundrobin",
-        Algorithm::StaticRoundRobin => "static-rr",
-        Algorithm::LeastConnections => "leastconn",
-        Algorithm::First => "first",
-        Algorithm::Source => "source",
-        Algorithm::Uri { .. } => "uri",
-        Algorithm::UrlParameter(_) => "url_param",
-        Algorithm::Field { .. } => "hdr",
-        Algorithm::Hash(_) => "hash",
-        Algorithm::Random { .. } => "random",
+        BalanceAlgorithm::RoundRobin => "roundrobin",
+        BalanceAlgorithm::StaticRoundRobin => "static-rr",
+        BalanceAlgorithm::LeastConnections => "leastconn",
+        BalanceAlgorithm::First => "first",
+        BalanceAlgorithm::Source => "source",
+        BalanceAlgorithm::Uri { .. } => "uri",
+        BalanceAlgorithm::UrlParameter(_) => "url_param",
+        BalanceAlgorithm::Field { .. } => "hdr",
+        BalanceAlgorithm::Hash(_) => "hash",
+        BalanceAlgorithm::Random { .. } => "random",
         _ => "unknown",
     }
 }

@@ -1,7 +1,7 @@
 //! Rows of servers.
 
 use fulmar_haproxy::model::{Mode, ServerAddress};
-use fulmar_haproxy::{BackendId, Server};
+use fulmar_haproxy::{BackendId, ServerConfig};
 use fulmar_proxy::balance::{Admin, Health, Member};
 use fulmar_proxy::{CheckState, Counter, Inherited, Live, LiveBackend, LiveServer, Rate};
 
@@ -191,7 +191,7 @@ fn put_connections(row: &mut StatsRow, server: &LiveServer, member: &Member) {
 }
 
 /// A server's address: the one set at run time, or the configured one.
-pub fn address_text(server: &Server, member: &Member) -> String {
+pub fn address_text(server: &ServerConfig, member: &Member) -> String {
     match (member.address(), &server.address) {
         (Some(address), _) => address.to_string(),
         (None, ServerAddress::Tcp(address)) => address.to_string(),

@@ -3,14 +3,14 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::Converter;
-use crate::rules::args::{Arg, Args, Kind, Takes};
+use crate::rules::args::{Arg, ArgKind, Args, Takes};
 use crate::rules::sample::{Sample, Type};
-use crate::rules::subject::{Fact, Subject};
+use crate::rules::subject::{EvalContext, Fact};
 
 pub(super) const TABLE: &[Converter] = &[
     Converter::new(
         &["ipmask"],
-        Takes::from(1, &[Kind::Mask4, Kind::Mask6]),
+        Takes::from(1, &[ArgKind::Mask4, ArgKind::Mask6]),
         Type::Address,
         Type::Address,
         mask,
@@ -20,7 +20,7 @@ pub(super) const TABLE: &[Converter] = &[
 ];
 
 /// An IPv4-mapped IPv6 address is masked as IPv4.
-fn mask<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Option<Sample<'a>> {
+fn mask<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn EvalContext) -> Option<Sample<'a>> {
     let masked = match (value.into_address()?.to_canonical(), args.get(0), args.get(1)) {
         (IpAddr::V4(address), Arg::Address4(mask), _) => {
             Ipv4Addr::from_bits(address.to_bits() & mask.to_bits()).into()
@@ -36,7 +36,7 @@ fn mask<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Option<Sam
 fn usable_servers<'a>(
     value: Sample<'a>,
     _: &'a Args,
-    subject: &'a dyn Subject,
+    subject: &'a dyn EvalContext,
 ) -> Option<Sample<'a>> {
     let name = value.into_text()?;
     subject.fact(&Fact::UsableServers(Some(str::from_utf8(&name).ok()?.into())))
@@ -45,7 +45,7 @@ fn usable_servers<'a>(
 fn server_queue<'a>(
     value: Sample<'a>,
     _: &'a Args,
-    subject: &'a dyn Subject,
+    subject: &'a dyn EvalContext,
 ) -> Option<Sample<'a>> {
     let name = value.into_text()?;
     let name = str::from_utf8(&name).ok()?;

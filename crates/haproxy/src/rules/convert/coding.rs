@@ -5,11 +5,11 @@ use base64::alphabet;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-use super::{Converter, Run};
-use crate::rules::args::{Args, Kind, Takes};
+use super::{ConvertFn, Converter};
+use crate::rules::args::{ArgKind, Args, Takes};
 use crate::rules::hex::hex_digit;
 use crate::rules::sample::{Sample, Type};
-use crate::rules::subject::Subject;
+use crate::rules::subject::EvalContext;
 
 pub(super) const TABLE: &[Converter] = &[
     encoder(&["hex"], Takes::NONE, hex),
@@ -28,10 +28,16 @@ pub(super) const TABLE: &[Converter] = &[
     decoder(&["ub64dec"], |v, _, _| {
         Some(Sample::Binary(URL_SAFE_LENIENT.decode(v.into_text()?).ok()?.into()))
     }),
-    Converter::new(&["url_dec"], Takes::from(0, &[Kind::Int]), Type::Text, Type::Text, url_decode),
+    Converter::new(
+        &["url_dec"],
+        Takes::from(0, &[ArgKind::Int]),
+        Type::Text,
+        Type::Text,
+        url_decode,
+    ),
     Converter::new(
         &["url_enc"],
-        Takes::from(0, &[Kind::OneOf(&["query"])]),
+        Takes::from(0, &[ArgKind::OneOf(&["query"])]),
         Type::Text,
         Type::Text,
         url_encode,
@@ -39,13 +45,13 @@ pub(super) const TABLE: &[Converter] = &[
     Converter::new(&["htonl"], Takes::NONE, Type::Int, Type::Binary, network_order),
 ];
 
-const CHUNKS: &[Kind] = &[Kind::Text, Kind::Int, Kind::Int];
+const CHUNKS: &[ArgKind] = &[ArgKind::Text, ArgKind::Int, ArgKind::Int];
 
-const fn encoder(names: &'static [&'static str], takes: Takes, run: Run) -> Converter {
+const fn encoder(names: &'static [&'static str], takes: Takes, run: ConvertFn) -> Converter {
     Converter::new(names, takes, Type::Binary, Type::Text, run)
 }
 
-const fn decoder(names: &'static [&'static str], run: Run) -> Converter {
+const fn decoder(names: &'static [&'static str], run: ConvertFn) -> Converter {
     Converter::new(names, Takes::NONE, Type::Text, Type::Binary, run)
 }
 
@@ -56,7 +62,7 @@ fn push_hex(text: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-fn hex<'a>(value: Sample<'a>, _: &'a Args, _: &'a dyn Subject) -> Option<Sample<'a>> {
+fn hex<'a>(value: Sample<'a>, _: &'a Args, _: &'a dyn EvalContext) -> Option<Sample<'a>> {
     let bytes = value.into_binary()?;
     let mut text = Vec::with_capacity(2 * bytes.len());
     push_hex(&mut text, &bytes);
@@ -64,7 +70,7 @@ fn hex<'a>(value: Sample<'a>, _: &'a Args, _: &'a dyn Subject) -> Option<Sample<
 }
 
 /// The lower 64 bits of the number.
-fn hex_number<'a>(value: Sample<'a>, _: &'a Args, _: &'a dyn Subject) -> Option<Sample<'a>> {
+fn hex_number<'a>(value: Sample<'a>, _: &'a Args, _: &'a dyn EvalContext) -> Option<Sample<'a>> {
     let digits = value.into_text()?;
     if !digits.iter().all(u8::is_ascii_hexdigit) {
         return None;
@@ -106,14 +112,18 @@ fn chunks(value: Sample<'_>, args: &Args, write: fn(&mut Vec<u8>, &[u8])) -> Opt
     Some(text)
 }
 
-fn chunks_as_hex<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Option<Sample<'a>> {
+fn chunks_as_hex<'a>(
+    value: Sample<'a>,
+    args: &'a Args,
+    _: &'a dyn EvalContext,
+) -> Option<Sample<'a>> {
     chunks(value, args, push_hex).map(|text| Sample::Text(text.into()))
 }
 
 fn chunks_as_numbers<'a>(
     value: Sample<'a>,
     args: &'a Args,
-    _: &'a dyn Subject,
+    _: &'a dyn EvalContext,
 ) -> Option<Sample<'a>> {
     let write = |text: &mut Vec<u8>, chunk: &[u8]| {
         let number = chunk.iter().fold(0, |number: u64, byte| number << 8 | u64::from(*byte));
@@ -123,7 +133,7 @@ fn chunks_as_numbers<'a>(
 }
 
 /// `+` is a blank in a form and in a query. An incomplete `%` escape fails.
-fn url_decode<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Option<Sample<'a>> {
+fn url_decode<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn EvalContext) -> Option<Sample<'a>> {
     let text = value.into_text()?;
     let is_form = args.int(0).is_some_and(|flag| flag != 0);
     let changes = |byte: &u8| matches!(byte, b'%' | b'+');
@@ -154,7 +164,7 @@ fn url_decode<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Opti
 }
 
 /// Encodes all but letters, digits and `-._~`.
-fn url_encode<'a>(value: Sample<'a>, _: &'a Args, _: &'a dyn Subject) -> Option<Sample<'a>> {
+fn url_encode<'a>(value: Sample<'a>, _: &'a Args, _: &'a dyn EvalContext) -> Option<Sample<'a>> {
     let text = value.into_text()?;
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~".contains(byte);
     if text.iter().all(is_plain) {
@@ -173,7 +183,7 @@ fn url_encode<'a>(value: Sample<'a>, _: &'a Args, _: &'a dyn Subject) -> Option<
     Some(Sample::Text(encoded.into()))
 }
 
-fn network_order<'a>(value: Sample<'a>, _: &'a Args, _: &'a dyn Subject) -> Option<Sample<'a>> {
+fn network_order<'a>(value: Sample<'a>, _: &'a Args, _: &'a dyn EvalContext) -> Option<Sample<'a>> {
     #[expect(clippy::cast_possible_truncation, reason = "the lower bits are meant")]
     let bits = value.into_int()? as u32;
     Some(Sample::Binary(bits.to_be_bytes().to_vec().into()))

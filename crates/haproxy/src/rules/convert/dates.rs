@@ -9,15 +9,15 @@ use jiff::civil::Weekday;
 use jiff::tz::TimeZone;
 
 use super::Converter;
-use crate::rules::args::{Arg, Args, Kind, Takes};
+use crate::rules::args::{Arg, ArgKind, Args, Takes};
 use crate::rules::sample::{Sample, Type};
-use crate::rules::subject::Subject;
+use crate::rules::subject::EvalContext;
 use crate::rules::time_format::TimeFormat;
 
 pub(super) const TABLE: &[Converter] = &[
     Converter::new(
         &["http_date"],
-        Takes::from(0, &[Kind::Int, Kind::OneOf(&["s", "ms", "us"])]),
+        Takes::from(0, &[ArgKind::Int, ArgKind::OneOf(&["s", "ms", "us"])]),
         Type::Int,
         Type::Text,
         http_date,
@@ -28,10 +28,10 @@ pub(super) const TABLE: &[Converter] = &[
         .checked(|args| set_zone(args, TimeZone::system())),
 ];
 
-const FORMAT: Takes = Takes::from(1, &[Kind::Text, Kind::Int]);
+const FORMAT: Takes = Takes::from(1, &[ArgKind::Text, ArgKind::Int]);
 
 /// HTTP date format, with the fraction of a second that the unit has.
-fn http_date<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Option<Sample<'a>> {
+fn http_date<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn EvalContext) -> Option<Sample<'a>> {
     let (unit, digits) = match args.text(1) {
         Some(b"ms") => (1_000, 3),
         Some(b"us") => (1_000_000, 6),
@@ -56,7 +56,7 @@ fn set_zone(args: &mut Args, zone: TimeZone) -> Result<(), String> {
     Ok(())
 }
 
-fn formatted<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Option<Sample<'a>> {
+fn formatted<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn EvalContext) -> Option<Sample<'a>> {
     let Arg::Time(format) = args.get(0) else { return None };
     let seconds = value.into_int()?.saturating_add(args.int(1).unwrap_or(0));
     let time = Timestamp::from_second(seconds).ok()?.to_zoned(format.zone.clone());

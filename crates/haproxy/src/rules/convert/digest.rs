@@ -11,11 +11,11 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use xxhash_rust::xxh32::xxh32;
 use xxhash_rust::xxh64::xxh64;
 
-use super::{Converter, Run};
-use crate::rules::args::{Arg, Args, Kind, Takes};
+use super::{ConvertFn, Converter};
+use crate::rules::args::{Arg, ArgKind, Args, Takes};
 use crate::rules::hash::{avalanche, djb2, sdbm, wt6};
 use crate::rules::sample::{Sample, Type};
-use crate::rules::subject::Subject;
+use crate::rules::subject::EvalContext;
 
 pub(super) const TABLE: &[Converter] = &[
     spreading(&["crc32"], |v, a, _| hashed(v, a, |bytes| CRC32.checksum(bytes))),
@@ -37,16 +37,16 @@ pub(super) const TABLE: &[Converter] = &[
         Some(Sample::Binary(Sha1::digest(v.into_binary()?).to_vec().into()))
     }),
     recognizing(&["sha2"], Takes::from(0, &[BITS]), sha2),
-    recognizing(&["digest"], Takes::all(&[Kind::Text]), digest).checked(check_algorithm),
-    recognizing(&["hmac"], Takes::all(&[Kind::Text, Kind::TextOrVariable]), authenticate)
+    recognizing(&["digest"], Takes::all(&[ArgKind::Text]), digest).checked(check_algorithm),
+    recognizing(&["hmac"], Takes::all(&[ArgKind::Text, ArgKind::TextOrVariable]), authenticate)
         .checked(check_key),
 ];
 
-const fn spreading(names: &'static [&'static str], run: Run) -> Converter {
-    Converter::new(names, Takes::from(0, &[Kind::Int]), Type::Binary, Type::Int, run)
+const fn spreading(names: &'static [&'static str], run: ConvertFn) -> Converter {
+    Converter::new(names, Takes::from(0, &[ArgKind::Int]), Type::Binary, Type::Int, run)
 }
 
-const fn recognizing(names: &'static [&'static str], takes: Takes, run: Run) -> Converter {
+const fn recognizing(names: &'static [&'static str], takes: Takes, run: ConvertFn) -> Converter {
     Converter::new(names, takes, Type::Binary, Type::Binary, run)
 }
 
@@ -60,19 +60,19 @@ fn seed(args: &Args) -> u64 {
     args.int(0).unwrap_or(0).cast_unsigned()
 }
 
-fn sha2<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Option<Sample<'a>> {
+fn sha2<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn EvalContext) -> Option<Sample<'a>> {
     let algorithm = match args.text(0) {
-        Some(b"224") => Algorithm::Sha224,
-        Some(b"384") => Algorithm::Sha384,
-        Some(b"512") => Algorithm::Sha512,
-        _ => Algorithm::Sha256,
+        Some(b"224") => DigestAlgorithm::Sha224,
+        Some(b"384") => DigestAlgorithm::Sha384,
+        Some(b"512") => DigestAlgorithm::Sha512,
+        _ => DigestAlgorithm::Sha256,
     };
     Some(Sample::Binary(algorithm.digest(&value.into_binary()?).into()))
 }
 
 /// A digest algorithm.
 #[derive(Clone, Copy)]
-enum Algorithm {
+enum DigestAlgorithm {
     Md5,
     Sha1,
     Sha224,
@@ -81,7 +81,7 @@ enum Algorithm {
     Sha512,
 }
 
-impl Algorithm {
+impl DigestAlgorithm {
     fn named(name: &[u8]) -> Option<Self> {
         let known = |(known, _): &&(&str, Self)| known.as_bytes().eq_ignore_ascii_case(name);
         ALGORITHMS.iter().find(known).map(|(_, algorithm)| *algorithm)
@@ -118,7 +118,7 @@ fn code<M: Mac + KeyInit>(key: &[u8], bytes: &[u8]) -> Vec<u8> {
 
 fn check_algorithm(args: &mut Args) -> Result<(), String> {
     let name = args.text(0).unwrap_or_default();
-    match Algorithm::named(name) {
+    match DigestAlgorithm::named(name) {
         Some(_) => Ok(()),
         None => Err(format!(
             "unknown digest algorithm '{}', expected md5, sha1, sha224, sha256, sha384 or sha512",
@@ -138,17 +138,17 @@ fn check_key(args: &mut Args) -> Result<(), String> {
     Ok(())
 }
 
-fn digest<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Option<Sample<'a>> {
-    let algorithm = Algorithm::named(args.text(0)?)?;
+fn digest<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn EvalContext) -> Option<Sample<'a>> {
+    let algorithm = DigestAlgorithm::named(args.text(0)?)?;
     Some(Sample::Binary(algorithm.digest(&value.into_binary()?).into()))
 }
 
 fn authenticate<'a>(
     value: Sample<'a>,
     args: &'a Args,
-    subject: &'a dyn Subject,
+    subject: &'a dyn EvalContext,
 ) -> Option<Sample<'a>> {
-    let algorithm = Algorithm::named(args.text(0)?)?;
+    let algorithm = DigestAlgorithm::named(args.text(0)?)?;
     let bytes = value.into_binary()?;
     let code = match args.get(1) {
         Arg::Text(key) => algorithm.authenticate(key, &bytes),
@@ -164,18 +164,18 @@ fn authenticate<'a>(
 const CRC32: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
 const CRC32C: Crc<u32> = Crc::<u32>::new(&CRC_32_ISCSI);
 
-const BITS: Kind = Kind::OneOf(&["224", "256", "384", "512"]);
+const BITS: ArgKind = ArgKind::OneOf(&["224", "256", "384", "512"]);
 
-const ALGORITHMS: &[(&str, Algorithm)] = &[
-    ("md5", Algorithm::Md5),
-    ("sha1", Algorithm::Sha1),
-    ("sha-1", Algorithm::Sha1),
-    ("sha224", Algorithm::Sha224),
-    ("sha-224", Algorithm::Sha224),
-    ("sha256", Algorithm::Sha256),
-    ("sha-256", Algorithm::Sha256),
-    ("sha384", Algorithm::Sha384),
-    ("sha-384", Algorithm::Sha384),
-    ("sha512", Algorithm::Sha512),
-    ("sha-512", Algorithm::Sha512),
+const ALGORITHMS: &[(&str, DigestAlgorithm)] = &[
+    ("md5", DigestAlgorithm::Md5),
+    ("sha1", DigestAlgorithm::Sha1),
+    ("sha-1", DigestAlgorithm::Sha1),
+    ("sha224", DigestAlgorithm::Sha224),
+    ("sha-224", DigestAlgorithm::Sha224),
+    ("sha256", DigestAlgorithm::Sha256),
+    ("sha-256", DigestAlgorithm::Sha256),
+    ("sha384", DigestAlgorithm::Sha384),
+    ("sha-384", DigestAlgorithm::Sha384),
+    ("sha512", DigestAlgorithm::Sha512),
+    ("sha-512", DigestAlgorithm::Sha512),
 ];

@@ -3,15 +3,15 @@
 use serde_json::Value;
 
 use super::Converter;
-use crate::rules::args::{Args, Kind, Takes};
+use crate::rules::args::{ArgKind, Args, Takes};
 use crate::rules::sample::{Sample, Type};
-use crate::rules::subject::Subject;
+use crate::rules::subject::EvalContext;
 
 pub(super) const TABLE: &[Converter] = &[
     Converter::new(&["json"], Takes::from(0, &[CODES]), Type::Text, Type::Text, escape),
     Converter::new(
         &["json_query"],
-        Takes::from(1, &[Kind::Text, Kind::OneOf(&["int"])]),
+        Takes::from(1, &[ArgKind::Text, ArgKind::OneOf(&["int"])]),
         Type::Text,
         Type::Any,
         query,
@@ -19,10 +19,10 @@ pub(super) const TABLE: &[Converter] = &[
     .checked(check_path),
 ];
 
-const CODES: Kind = Kind::OneOf(&["ascii", "utf8", "utf8s", "utf8p", "utf8ps"]);
+const CODES: ArgKind = ArgKind::OneOf(&["ascii", "utf8", "utf8s", "utf8p", "utf8ps"]);
 
 /// Encodes as ASCII. The argument selects the input encoding and the handling of errors.
-fn escape<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Option<Sample<'a>> {
+fn escape<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn EvalContext) -> Option<Sample<'a>> {
     let text = value.into_text()?;
     let code = args.text(0).unwrap_or(b"ascii");
     let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && !b"\"\\/".contains(byte);
@@ -101,7 +101,7 @@ fn check_path(args: &mut Args) -> Result<(), String> {
 }
 
 /// The value at a path such as `$.a.b[0]`. A backslash escapes a dot in a name.
-fn query<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Option<Sample<'a>> {
+fn query<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn EvalContext) -> Option<Sample<'a>> {
     let document: Value = serde_json::from_slice(&value.into_text()?).ok()?;
     let mut found = &document;
     let mut path = args.text(0)?.strip_prefix(b"$")?;

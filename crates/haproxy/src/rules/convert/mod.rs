@@ -15,7 +15,7 @@ mod text;
 use crate::rules::args::{Args, Takes};
 use crate::rules::nearest;
 use crate::rules::sample::{Sample, Type};
-use crate::rules::subject::Subject;
+use crate::rules::subject::EvalContext;
 
 /// A converter.
 #[derive(Clone, Copy, Debug)]
@@ -28,15 +28,16 @@ pub struct Converter {
     pub input: Type,
     /// The type of its output.
     pub output: Type,
-    pub(crate) check: Option<Check>,
-    pub(crate) run: Run,
+    pub(crate) check: Option<CheckFn>,
+    pub(crate) run: ConvertFn,
 }
 
 /// Validates arguments beyond their types, or prepares them.
-pub(crate) type Check = fn(&mut Args) -> Result<(), String>;
+pub(crate) type CheckFn = fn(&mut Args) -> Result<(), String>;
 
 /// Converts a value.
-pub(crate) type Run = for<'a> fn(Sample<'a>, &'a Args, &'a dyn Subject) -> Option<Sample<'a>>;
+pub(crate) type ConvertFn =
+    for<'a> fn(Sample<'a>, &'a Args, &'a dyn EvalContext) -> Option<Sample<'a>>;
 
 impl Converter {
     const fn new(
@@ -44,12 +45,12 @@ impl Converter {
         takes: Takes,
         input: Type,
         output: Type,
-        run: Run,
+        run: ConvertFn,
     ) -> Self {
         Self { names, takes, input, output, check: None, run }
     }
 
-    const fn checked(self, check: Check) -> Self {
+    const fn checked(self, check: CheckFn) -> Self {
         Self { check: Some(check), ..self }
     }
 }

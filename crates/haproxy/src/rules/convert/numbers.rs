@@ -1,9 +1,9 @@
 //! Arithmetic converters. Results saturate at the limits of 64 bits.
 
-use super::{Converter, Run};
-use crate::rules::args::{Arg, Args, Kind, Takes};
+use super::{ConvertFn, Converter};
+use crate::rules::args::{Arg, ArgKind, Args, Takes};
 use crate::rules::sample::{Sample, Type};
-use crate::rules::subject::Subject;
+use crate::rules::subject::EvalContext;
 
 pub(super) const TABLE: &[Converter] = &[
     binary(&["add"], |v, a, s| Some(Sample::Int(int(v)?.saturating_add(operand(a, s)?)))),
@@ -22,11 +22,11 @@ pub(super) const TABLE: &[Converter] = &[
     unary(&["odd"], Type::Bool, |v, _, _| Some(Sample::Bool(int(v)? & 1 == 1))),
 ];
 
-const fn binary(names: &'static [&'static str], run: Run) -> Converter {
-    Converter::new(names, Takes::all(&[Kind::Operand]), Type::Int, Type::Int, run)
+const fn binary(names: &'static [&'static str], run: ConvertFn) -> Converter {
+    Converter::new(names, Takes::all(&[ArgKind::Operand]), Type::Int, Type::Int, run)
 }
 
-const fn unary(names: &'static [&'static str], output: Type, run: Run) -> Converter {
+const fn unary(names: &'static [&'static str], output: Type, run: ConvertFn) -> Converter {
     Converter::new(names, Takes::NONE, Type::Int, output, run)
 }
 
@@ -34,7 +34,7 @@ fn int(value: Sample<'_>) -> Option<i64> {
     value.into_int()
 }
 
-fn operand(args: &Args, subject: &dyn Subject) -> Option<i64> {
+fn operand(args: &Args, subject: &dyn EvalContext) -> Option<i64> {
     match args.get(0) {
         Arg::Int(value) => Some(*value),
         Arg::Variable(variable) => subject.variable(variable)?.into_int(),

@@ -5,12 +5,12 @@ use std::ops::Range;
 
 use subtle::ConstantTimeEq;
 
-use super::{Converter, Run};
-use crate::rules::args::{Arg, Args, Kind, Takes};
+use super::{ConvertFn, Converter};
+use crate::rules::args::{Arg, ArgKind, Args, Takes};
 use crate::rules::number::leading_int;
 use crate::rules::regex::{self, Regex};
 use crate::rules::sample::{Sample, Type};
-use crate::rules::subject::Subject;
+use crate::rules::subject::EvalContext;
 
 pub(super) const TABLE: &[Converter] = &[
     plain(&["lower"], |v, _, _| mapped(v, u8::is_ascii_uppercase, <[u8]>::make_ascii_lowercase)),
@@ -20,40 +20,44 @@ pub(super) const TABLE: &[Converter] = &[
     with(&["word"], PARTS, word).checked(check_index),
     Converter::new(
         &["bytes"],
-        Takes::from(1, &[Kind::Int, Kind::Int]),
+        Takes::from(1, &[ArgKind::Int, ArgKind::Int]),
         Type::Binary,
         Type::Binary,
         bytes,
     ),
-    with(&["ltrim"], Takes::all(&[Kind::Text]), trim_left),
-    with(&["rtrim"], Takes::all(&[Kind::Text]), trim_right),
+    with(&["ltrim"], Takes::all(&[ArgKind::Text]), trim_left),
+    with(&["rtrim"], Takes::all(&[ArgKind::Text]), trim_right),
     plain(&["cut_crlf"], cut_line),
     plain(&["host_only"], host_only),
     Converter::new(&["port_only"], Takes::NONE, Type::Text, Type::Int, port_only),
     Converter::new(
         &["iif"],
-        Takes::from(0, &[Kind::Text, Kind::Text]),
+        Takes::from(0, &[ArgKind::Text, ArgKind::Text]),
         Type::Bool,
         Type::Text,
         one_of_two,
     ),
-    with(&["concat"], Takes::from(0, &[Kind::Text, Kind::Variable, Kind::Text]), concat),
-    with(&["add_item"], Takes::from(1, &[Kind::Text, Kind::Variable, Kind::Text]), add_item)
-        .checked(check_item),
+    with(&["concat"], Takes::from(0, &[ArgKind::Text, ArgKind::Variable, ArgKind::Text]), concat),
+    with(
+        &["add_item"],
+        Takes::from(1, &[ArgKind::Text, ArgKind::Variable, ArgKind::Text]),
+        add_item,
+    )
+    .checked(check_item),
     Converter::new(&["strcmp"], VARIABLE, Type::Text, Type::Int, compare),
     Converter::new(&["secure_memcmp"], VARIABLE, Type::Binary, Type::Bool, is_same),
-    with(&["regsub"], Takes::from(2, &[Kind::Text, Kind::Text, Kind::Text]), substitute)
+    with(&["regsub"], Takes::from(2, &[ArgKind::Text, ArgKind::Text, ArgKind::Text]), substitute)
         .checked(check_substitution),
 ];
 
-const PARTS: Takes = Takes::from(2, &[Kind::Int, Kind::Text, Kind::Int]);
-const VARIABLE: Takes = Takes::all(&[Kind::Variable]);
+const PARTS: Takes = Takes::from(2, &[ArgKind::Int, ArgKind::Text, ArgKind::Int]);
+const VARIABLE: Takes = Takes::all(&[ArgKind::Variable]);
 
-const fn plain(names: &'static [&'static str], run: Run) -> Converter {
+const fn plain(names: &'static [&'static str], run: ConvertFn) -> Converter {
     with(names, Takes::NONE, run)
 }
 
-const fn with(names: &'static [&'static str], takes: Takes, run: Run) -> Converter {
+const fn with(names: &'static [&'static str], takes: Takes, run: ConvertFn) -> Converter {
     Converter::new(names, takes, Type::Text, Type::Text, run)
 }
 
@@ -68,7 +72,7 @@ fn mapped(value: Sample<'_>, needs: fn(&u8) -> bool, change: fn(&mut [u8])) -> O
     Some(Sample::Text(text.into()))
 }
 
-fn length<'a>(value: Sample<'a>, _: &'a Args, _: &'a dyn Subject) -> Option<Sample<'a>> {
+fn length<'a>(value: Sample<'a>, _: &'a Args, _: &'a dyn EvalContext) -> Option<Sample<'a>> {
     Some(Sample::Int(i64::try_from(value.into_text()?.len()).ok()?))
 }
 
@@ -89,7 +93,7 @@ fn check_index(args: &mut Args) -> Result<(), String> {
 }
 
 /// A field between delimiters; consecutive delimiters enclose empty fields.
-fn field<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Option<Sample<'a>> {
+fn field<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn EvalContext) -> Option<Sample<'a>> {
     part(value, args, |is_delimiter, len, nth, count| {
         let mut start = 0;
         for _ in 1..nth {
@@ -101,7 +105,7 @@ fn field<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Option<Sa
 }
 
 /// A word between delimiters; consecutive delimiters are one.
-fn word<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Option<Sample<'a>> {
+fn word<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn EvalContext) -> Option<Sample<'a>> {
     part(value, args, |is_delimiter, len, nth, count| {
         let is_begin = |at: &usize| !is_delimiter(*at) && (*at == 0 || is_delimiter(*at - 1));
         let start = (0..len).filter(is_begin).nth(nth - 1)?;
@@ -135,7 +139,7 @@ fn part<'a>(
     Some(Sample::Text(cut(text, range)))
 }
 
-fn bytes<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Option<Sample<'a>> {
+fn bytes<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn EvalContext) -> Option<Sample<'a>> {
     let bytes = value.into_binary()?;
     let start = usize::try_from(args.int(0)?).ok()?.min(bytes.len());
     let left = bytes.len() - start;
@@ -146,7 +150,7 @@ fn bytes<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Option<Sa
     Some(Sample::Binary(cut(bytes, start..start + len)))
 }
 
-fn trim_left<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Option<Sample<'a>> {
+fn trim_left<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn EvalContext) -> Option<Sample<'a>> {
     let text = value.into_text()?;
     let is_kept = |byte: &u8| !args.text(0).unwrap_or_default().contains(byte);
     let start = text.iter().position(is_kept).unwrap_or(text.len());
@@ -154,14 +158,14 @@ fn trim_left<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Optio
     Some(Sample::Text(cut(text, range)))
 }
 
-fn trim_right<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Option<Sample<'a>> {
+fn trim_right<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn EvalContext) -> Option<Sample<'a>> {
     let text = value.into_text()?;
     let is_kept = |byte: &u8| !args.text(0).unwrap_or_default().contains(byte);
     let end = text.iter().rposition(is_kept).map_or(0, |at| at + 1);
     Some(Sample::Text(cut(text, 0..end)))
 }
 
-fn cut_line<'a>(value: Sample<'a>, _: &'a Args, _: &'a dyn Subject) -> Option<Sample<'a>> {
+fn cut_line<'a>(value: Sample<'a>, _: &'a Args, _: &'a dyn EvalContext) -> Option<Sample<'a>> {
     let text = value.into_text()?;
     let end = text.iter().position(|byte| b"\r\n".contains(byte)).unwrap_or(text.len());
     Some(Sample::Text(cut(text, 0..end)))
@@ -175,29 +179,33 @@ fn host_end(text: &[u8]) -> usize {
     }
 }
 
-fn host_only<'a>(value: Sample<'a>, _: &'a Args, _: &'a dyn Subject) -> Option<Sample<'a>> {
+fn host_only<'a>(value: Sample<'a>, _: &'a Args, _: &'a dyn EvalContext) -> Option<Sample<'a>> {
     let text = value.into_text()?;
     let end = host_end(&text);
     let host = Sample::Text(cut(text, 0..end));
     mapped(host, u8::is_ascii_uppercase, <[u8]>::make_ascii_lowercase)
 }
 
-fn port_only<'a>(value: Sample<'a>, _: &'a Args, _: &'a dyn Subject) -> Option<Sample<'a>> {
+fn port_only<'a>(value: Sample<'a>, _: &'a Args, _: &'a dyn EvalContext) -> Option<Sample<'a>> {
     let text = value.into_text()?;
     let port = text.get(host_end(&text) + 1..).unwrap_or_default();
     Some(Sample::Int(leading_int(port)))
 }
 
-fn one_of_two<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Option<Sample<'a>> {
+fn one_of_two<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn EvalContext) -> Option<Sample<'a>> {
     let text = if value.into_bool()? { args.text(0) } else { args.text(1) };
     Some(Sample::text(text.unwrap_or_default()))
 }
 
-fn of_variable<'a>(args: &'a Args, at: usize, subject: &'a dyn Subject) -> Option<Sample<'a>> {
+fn of_variable<'a>(args: &'a Args, at: usize, subject: &'a dyn EvalContext) -> Option<Sample<'a>> {
     subject.variable(args.variable(at)?)
 }
 
-fn concat<'a>(value: Sample<'a>, args: &'a Args, subject: &'a dyn Subject) -> Option<Sample<'a>> {
+fn concat<'a>(
+    value: Sample<'a>,
+    args: &'a Args,
+    subject: &'a dyn EvalContext,
+) -> Option<Sample<'a>> {
     let mut text = value.into_text()?.into_owned();
     text.extend_from_slice(args.text(0).unwrap_or_default());
     let variable = of_variable(args, 1, subject).and_then(Sample::into_text);
@@ -213,7 +221,11 @@ fn check_item(args: &mut Args) -> Result<(), String> {
     }
 }
 
-fn add_item<'a>(value: Sample<'a>, args: &'a Args, subject: &'a dyn Subject) -> Option<Sample<'a>> {
+fn add_item<'a>(
+    value: Sample<'a>,
+    args: &'a Args,
+    subject: &'a dyn EvalContext,
+) -> Option<Sample<'a>> {
     let mut text = value.into_text()?.into_owned();
     let variable = of_variable(args, 1, subject).and_then(Sample::into_text).unwrap_or_default();
     let suffix = args.text(2).unwrap_or_default();
@@ -227,13 +239,21 @@ fn add_item<'a>(value: Sample<'a>, args: &'a Args, subject: &'a dyn Subject) -> 
 }
 
 /// strcmp(3), limited to -1, 0 and 1.
-fn compare<'a>(value: Sample<'a>, args: &'a Args, subject: &'a dyn Subject) -> Option<Sample<'a>> {
+fn compare<'a>(
+    value: Sample<'a>,
+    args: &'a Args,
+    subject: &'a dyn EvalContext,
+) -> Option<Sample<'a>> {
     let other = of_variable(args, 0, subject)?.into_text()?;
     Some(Sample::Int(value.into_text()?.cmp(&other) as i64))
 }
 
 /// Constant-time comparison.
-fn is_same<'a>(value: Sample<'a>, args: &'a Args, subject: &'a dyn Subject) -> Option<Sample<'a>> {
+fn is_same<'a>(
+    value: Sample<'a>,
+    args: &'a Args,
+    subject: &'a dyn EvalContext,
+) -> Option<Sample<'a>> {
     let other = of_variable(args, 0, subject)?.into_binary()?;
     Some(Sample::Bool(value.into_binary()?[..].ct_eq(&other[..]).into()))
 }
@@ -250,7 +270,7 @@ fn check_substitution(args: &mut Args) -> Result<(), String> {
     Ok(())
 }
 
-fn substitute<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Option<Sample<'a>> {
+fn substitute<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn EvalContext) -> Option<Sample<'a>> {
     let Arg::Regex(regex) = args.get(0) else { return None };
     let everywhere = args.text(2).is_some_and(|flags| flags.contains(&b'g'));
     let text = value.into_text()?;

@@ -1,13 +1,13 @@
 //! Fetches of the buffered request body (`option http-buffer-request`).
 
-use super::{Fetch, Take};
+use super::{FetchMethod, Take};
 use crate::rules::args::{Args, Takes};
 use crate::rules::number::leading_int;
 use crate::rules::sample::{Sample, Type};
-use crate::rules::subject::Subject;
-use crate::rules::when::Phase;
+use crate::rules::subject::EvalContext;
+use crate::rules::when::SamplePhase;
 
-pub(super) const TABLE: &[Fetch] = &[
+pub(super) const TABLE: &[FetchMethod] = &[
     of_body(&["req.body"], Type::Binary, bytes),
     of_body(&["req.body_len"], Type::Int, len),
     of_body(&["req.body_size"], Type::Int, size),
@@ -16,23 +16,23 @@ pub(super) const TABLE: &[Fetch] = &[
 const fn of_body(
     names: &'static [&'static str],
     kind: Type,
-    take: for<'a> fn(&'a Args, &'a dyn Subject) -> Option<Sample<'a>>,
-) -> Fetch {
-    Fetch::new(names, Takes::NONE, kind, Phase::Request, Take::One(take))
+    take: for<'a> fn(&'a Args, &'a dyn EvalContext) -> Option<Sample<'a>>,
+) -> FetchMethod {
+    FetchMethod::new(names, Takes::NONE, kind, SamplePhase::Request, Take::One(take))
 }
 
-fn bytes<'a>(_: &'a Args, subject: &'a dyn Subject) -> Option<Sample<'a>> {
+fn bytes<'a>(_: &'a Args, subject: &'a dyn EvalContext) -> Option<Sample<'a>> {
     subject.request()?;
     Some(Sample::Binary(subject.body().bytes.into()))
 }
 
-fn len<'a>(_: &'a Args, subject: &'a dyn Subject) -> Option<Sample<'a>> {
+fn len<'a>(_: &'a Args, subject: &'a dyn EvalContext) -> Option<Sample<'a>> {
     subject.request()?;
     Some(Sample::Int(i64::try_from(subject.body().bytes.len()).unwrap_or(i64::MAX)))
 }
 
 /// The announced length; the received length if none is announced.
-fn size<'a>(args: &'a Args, subject: &'a dyn Subject) -> Option<Sample<'a>> {
+fn size<'a>(args: &'a Args, subject: &'a dyn EvalContext) -> Option<Sample<'a>> {
     match subject.request_hop_fields().get("content-length") {
         Some(announced) => Some(Sample::Int(leading_int(announced))),
         None => len(args, subject),

@@ -3,13 +3,13 @@
 use sha1::{Digest, Sha1};
 use x509_parser::prelude::{ASN1Time, AttributeTypeAndValue, FromDer, X509Certificate, X509Name};
 
-use super::{Fetch, Take};
-use crate::rules::args::{Args, Kind, Takes};
+use super::{FetchMethod, Take};
+use crate::rules::args::{ArgKind, Args, Takes};
 use crate::rules::sample::{Sample, Type};
-use crate::rules::subject::{Fact, Subject};
-use crate::rules::when::Phase;
+use crate::rules::subject::{EvalContext, Fact};
+use crate::rules::when::SamplePhase;
 
-pub(super) const TABLE: &[Fetch] = &[
+pub(super) const TABLE: &[FetchMethod] = &[
     of_name(&["ssl_c_s_dn"], |a, s| of(s, |certificate| name(certificate.subject(), a))),
     of_name(&["ssl_c_i_dn"], |a, s| of(s, |certificate| name(certificate.issuer(), a))),
     field(&["ssl_c_serial"], Type::Binary, |_, s| of(s, |it| Some(serial(it)))),
@@ -36,23 +36,23 @@ pub fn common_name(der: &[u8]) -> Option<String> {
     String::from_utf8(name).ok()
 }
 
-type One = for<'a> fn(&'a Args, &'a dyn Subject) -> Option<Sample<'a>>;
+type One = for<'a> fn(&'a Args, &'a dyn EvalContext) -> Option<Sample<'a>>;
 
-const fn field(names: &'static [&'static str], kind: Type, take: One) -> Fetch {
-    Fetch::new(names, Takes::NONE, kind, Phase::Session, Take::One(take))
+const fn field(names: &'static [&'static str], kind: Type, take: One) -> FetchMethod {
+    FetchMethod::new(names, Takes::NONE, kind, SamplePhase::Session, Take::One(take))
 }
 
-const fn of_name(names: &'static [&'static str], take: One) -> Fetch {
-    let takes = Takes::from(0, &[Kind::Text, Kind::Int, Kind::OneOf(&["rfc2253"])]);
-    Fetch::new(names, takes, Type::Text, Phase::Session, Take::One(take))
+const fn of_name(names: &'static [&'static str], take: One) -> FetchMethod {
+    let takes = Takes::from(0, &[ArgKind::Text, ArgKind::Int, ArgKind::OneOf(&["rfc2253"])]);
+    FetchMethod::new(names, takes, Type::Text, SamplePhase::Session, Take::One(take))
 }
 
-fn der(subject: &dyn Subject) -> Option<std::borrow::Cow<'_, [u8]>> {
+fn der(subject: &dyn EvalContext) -> Option<std::borrow::Cow<'_, [u8]>> {
     subject.fact(&Fact::ClientCertificateDer)?.into_binary()
 }
 
 fn of<'a>(
-    subject: &dyn Subject,
+    subject: &dyn EvalContext,
     take: impl FnOnce(&X509Certificate<'_>) -> Option<Sample<'static>>,
 ) -> Option<Sample<'a>> {
     let der = der(subject)?;

@@ -3,55 +3,67 @@
 
 use std::ops::ControlFlow;
 
-use super::{Each, Fetch, Take, Which};
-use crate::rules::args::{Args, Kind, Takes};
+use super::{Each, FetchMethod, SingleValue, Take};
+use crate::rules::args::{ArgKind, Args, Takes};
 use crate::rules::number::leading_int;
 use crate::rules::parts::parts;
 use crate::rules::sample::{Sample, Type};
-use crate::rules::subject::Subject;
-use crate::rules::when::Phase;
+use crate::rules::subject::EvalContext;
+use crate::rules::when::SamplePhase;
 
-pub(super) const TABLE: &[Fetch] = &[
-    cookies(&["req.cook", "cook"], Type::Text, Phase::Request, |a, s, show| {
+pub(super) const TABLE: &[FetchMethod] = &[
+    cookies(&["req.cook", "cook"], Type::Text, SamplePhase::Request, |a, s, show| {
         of_request(a, s, &mut |value| show(Some(Sample::text(value))))
     }),
-    cookies(&["req.cook_val", "cook_val"], Type::Int, Phase::Request, |a, s, show| {
+    cookies(&["req.cook_val", "cook_val"], Type::Int, SamplePhase::Request, |a, s, show| {
         of_request(a, s, &mut |value| show(Some(Sample::Int(leading_int(value)))))
     }),
-    cookies(&["cookie"], Type::Text, Phase::Exchange, |a, s, show| match s.response() {
+    cookies(&["cookie"], Type::Text, SamplePhase::Exchange, |a, s, show| match s.response() {
         Some(_) => of_response(a, s, &mut |value| show(Some(Sample::text(value)))),
         None => of_request(a, s, &mut |value| show(Some(Sample::text(value)))),
     }),
-    count(&["req.cook_cnt", "cook_cnt"], Phase::Request, |a, s| {
+    count(&["req.cook_cnt", "cook_cnt"], SamplePhase::Request, |a, s| {
         counted(|show| of_request(a, s, show))
     }),
-    cookies(&["res.cook", "scook", "set-cookie"], Type::Text, Phase::Response, |a, s, show| {
-        of_response(a, s, &mut |value| show(Some(Sample::text(value))))
-    }),
-    cookies(&["res.cook_val", "scook_val"], Type::Int, Phase::Response, |a, s, show| {
+    cookies(
+        &["res.cook", "scook", "set-cookie"],
+        Type::Text,
+        SamplePhase::Response,
+        |a, s, show| of_response(a, s, &mut |value| show(Some(Sample::text(value)))),
+    ),
+    cookies(&["res.cook_val", "scook_val"], Type::Int, SamplePhase::Response, |a, s, show| {
         of_response(a, s, &mut |value| show(Some(Sample::Int(leading_int(value)))))
     }),
-    count(&["res.cook_cnt", "scook_cnt"], Phase::Response, |a, s| {
+    count(&["res.cook_cnt", "scook_cnt"], SamplePhase::Response, |a, s| {
         counted(|show| of_response(a, s, show))
     }),
 ];
 
-const fn cookies(names: &'static [&'static str], kind: Type, phase: Phase, each: Each) -> Fetch {
-    let takes = Takes::from(0, &[Kind::Text]);
-    Fetch::new(names, takes, kind, phase, Take::Each(each, Which::LastNamed))
+const fn cookies(
+    names: &'static [&'static str],
+    kind: Type,
+    phase: SamplePhase,
+    each: Each,
+) -> FetchMethod {
+    let takes = Takes::from(0, &[ArgKind::Text]);
+    FetchMethod::new(names, takes, kind, phase, Take::Each(each, SingleValue::LastNamed))
 }
 
 const fn count(
     names: &'static [&'static str],
-    phase: Phase,
-    take: for<'a> fn(&'a Args, &'a dyn Subject) -> Option<Sample<'a>>,
-) -> Fetch {
-    Fetch::new(names, Takes::from(0, &[Kind::Text]), Type::Int, phase, Take::One(take))
+    phase: SamplePhase,
+    take: for<'a> fn(&'a Args, &'a dyn EvalContext) -> Option<Sample<'a>>,
+) -> FetchMethod {
+    FetchMethod::new(names, Takes::from(0, &[ArgKind::Text]), Type::Int, phase, Take::One(take))
 }
 
-type Show<'s, 'a> = &'s mut dyn FnMut(&'a [u8]) -> ControlFlow<()>;
+type ShowFn<'s, 'a> = &'s mut dyn FnMut(&'a [u8]) -> ControlFlow<()>;
 
-fn of_request<'a>(args: &Args, subject: &'a dyn Subject, show: Show<'_, 'a>) -> ControlFlow<()> {
+fn of_request<'a>(
+    args: &Args,
+    subject: &'a dyn EvalContext,
+    show: ShowFn<'_, 'a>,
+) -> ControlFlow<()> {
     let Some(head) = subject.request() else { return ControlFlow::Continue(()) };
     for line in head.fields.as_headers().get_all("cookie") {
         for pair in parts(line, b";,") {
@@ -61,7 +73,11 @@ fn of_request<'a>(args: &Args, subject: &'a dyn Subject, show: Show<'_, 'a>) -> 
     ControlFlow::Continue(())
 }
 
-fn of_response<'a>(args: &Args, subject: &'a dyn Subject, show: Show<'_, 'a>) -> ControlFlow<()> {
+fn of_response<'a>(
+    args: &Args,
+    subject: &'a dyn EvalContext,
+    show: ShowFn<'_, 'a>,
+) -> ControlFlow<()> {
     let Some(head) = subject.response() else { return ControlFlow::Continue(()) };
     for line in head.fields.as_headers().get_all("set-cookie") {
         let pair = parts(line, b";").next().unwrap_or(line);
@@ -70,7 +86,7 @@ fn of_response<'a>(args: &Args, subject: &'a dyn Subject, show: Show<'_, 'a>) ->
     ControlFlow::Continue(())
 }
 
-fn show_if_named<'a>(pair: &'a [u8], name: Option<&[u8]>, show: Show<'_, 'a>) -> ControlFlow<()> {
+fn show_if_named<'a>(pair: &'a [u8], name: Option<&[u8]>, show: ShowFn<'_, 'a>) -> ControlFlow<()> {
     let Some(equals) = pair.iter().position(|byte| *byte == b'=') else {
         return ControlFlow::Continue(());
     };

@@ -6,39 +6,57 @@ use std::ops::ControlFlow;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{Fetch, Take, Which};
-use crate::rules::args::{Args, Kind, Takes};
+use super::{FetchMethod, SingleValue, Take};
+use crate::rules::args::{ArgKind, Args, Takes};
 use crate::rules::head::RequestHead;
 use crate::rules::sample::{Sample, Type};
-use crate::rules::subject::{Fact, Subject};
-use crate::rules::when::Phase;
+use crate::rules::subject::{EvalContext, Fact};
+use crate::rules::when::SamplePhase;
 
-pub(super) const TABLE: &[Fetch] = &[
-    Fetch::new(
+pub(super) const TABLE: &[FetchMethod] = &[
+    FetchMethod::new(
         &["http_auth"],
-        Takes::all(&[Kind::Text]),
+        Takes::all(&[ArgKind::Text]),
         Type::Bool,
-        Phase::Request,
+        SamplePhase::Request,
         Take::Fact(|args| Fact::Authenticated(args.name(0).unwrap_or_default())),
     ),
-    Fetch::new(
+    FetchMethod::new(
         &["http_auth_group"],
-        Takes::all(&[Kind::Text]),
+        Takes::all(&[ArgKind::Text]),
         Type::Text,
-        Phase::Request,
-        Take::Each(groups, Which::First),
+        SamplePhase::Request,
+        Take::Each(groups, SingleValue::First),
     )
     .about(|args| Fact::AuthenticatedGroups(args.name(0).unwrap_or_default())),
-    Fetch::new(
+    FetchMethod::new(
         &["http_auth_bearer"],
-        Takes::from(0, &[Kind::Text]),
+        Takes::from(0, &[ArgKind::Text]),
         Type::Text,
-        Phase::Request,
+        SamplePhase::Request,
         Take::One(bearer),
     ),
-    Fetch::new(&["http_auth_type"], Takes::NONE, Type::Text, Phase::Request, Take::One(scheme)),
-    Fetch::new(&["http_auth_user"], Takes::NONE, Type::Text, Phase::Request, Take::One(user)),
-    Fetch::new(&["http_auth_pass"], Takes::NONE, Type::Text, Phase::Request, Take::One(password)),
+    FetchMethod::new(
+        &["http_auth_type"],
+        Takes::NONE,
+        Type::Text,
+        SamplePhase::Request,
+        Take::One(scheme),
+    ),
+    FetchMethod::new(
+        &["http_auth_user"],
+        Takes::NONE,
+        Type::Text,
+        SamplePhase::Request,
+        Take::One(user),
+    ),
+    FetchMethod::new(
+        &["http_auth_pass"],
+        Takes::NONE,
+        Type::Text,
+        SamplePhase::Request,
+        Take::One(password),
+    ),
 ];
 
 /// User and password of basic authentication.
@@ -58,20 +76,20 @@ fn authorization<'a>(head: &'a RequestHead, field: &str) -> Option<(&'a [u8], &'
     Some((&value[..space], value[space..].trim_ascii()))
 }
 
-fn scheme<'a>(_: &'a Args, subject: &'a dyn Subject) -> Option<Sample<'a>> {
+fn scheme<'a>(_: &'a Args, subject: &'a dyn EvalContext) -> Option<Sample<'a>> {
     let (scheme, _) = authorization(subject.request()?, "authorization")?;
     Some(Sample::text(scheme))
 }
 
-fn user<'a>(_: &'a Args, subject: &'a dyn Subject) -> Option<Sample<'a>> {
+fn user<'a>(_: &'a Args, subject: &'a dyn EvalContext) -> Option<Sample<'a>> {
     basic(subject.request()?).map(|(user, _)| Sample::Text(Cow::Owned(user)))
 }
 
-fn password<'a>(_: &'a Args, subject: &'a dyn Subject) -> Option<Sample<'a>> {
+fn password<'a>(_: &'a Args, subject: &'a dyn EvalContext) -> Option<Sample<'a>> {
     basic(subject.request()?).map(|(_, password)| Sample::Text(Cow::Owned(password)))
 }
 
-fn bearer<'a>(args: &'a Args, subject: &'a dyn Subject) -> Option<Sample<'a>> {
+fn bearer<'a>(args: &'a Args, subject: &'a dyn EvalContext) -> Option<Sample<'a>> {
     let field = args.text(0).map_or(Ok("authorization"), str::from_utf8).ok()?;
     let (scheme, token) = authorization(subject.request()?, field)?;
     scheme.eq_ignore_ascii_case(b"bearer").then(|| Sample::text(token))
@@ -80,7 +98,7 @@ fn bearer<'a>(args: &'a Args, subject: &'a dyn Subject) -> Option<Sample<'a>> {
 /// The groups of the authenticated user.
 fn groups<'a>(
     args: &'a Args,
-    subject: &'a dyn Subject,
+    subject: &'a dyn EvalContext,
     show: &mut dyn FnMut(Option<Sample<'a>>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let list = args.name(0).unwrap_or_default();

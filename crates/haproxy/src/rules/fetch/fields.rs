@@ -5,100 +5,105 @@ use std::ops::ControlFlow;
 
 use fulmar_proto::Headers;
 
-use super::{Each, Fetch, Take, Which};
-use crate::rules::args::{Args, Kind, Takes};
+use super::{Each, FetchMethod, SingleValue, Take};
+use crate::rules::args::{ArgKind, Args, Takes};
 use crate::rules::number::leading_int;
 use crate::rules::parts::parts;
 use crate::rules::sample::{Sample, Type};
-use crate::rules::subject::Subject;
-use crate::rules::when::Phase;
+use crate::rules::subject::EvalContext;
+use crate::rules::when::SamplePhase;
 
-pub(super) const TABLE: &[Fetch] = &[
-    values_of(&["req.hdr"], Type::Text, Phase::Request, |a, s, show| {
-        Fields::of_request(s).each(a, list_items, as_text, show)
+pub(super) const TABLE: &[FetchMethod] = &[
+    values_of(&["req.hdr"], Type::Text, SamplePhase::Request, |a, s, show| {
+        MessageFields::of_request(s).each(a, list_items, as_text, show)
     }),
-    values_of(&["hdr"], Type::Text, Phase::Exchange, |a, s, show| {
-        Fields::at_hand(s).each(a, list_items, as_text, show)
+    values_of(&["hdr"], Type::Text, SamplePhase::Exchange, |a, s, show| {
+        MessageFields::at_hand(s).each(a, list_items, as_text, show)
     }),
-    values_of(&["req.fhdr"], Type::Text, Phase::Request, |a, s, show| {
-        Fields::of_request(s).each(a, whole, as_text, show)
+    values_of(&["req.fhdr"], Type::Text, SamplePhase::Request, |a, s, show| {
+        MessageFields::of_request(s).each(a, whole, as_text, show)
     }),
-    values_of(&["req.hdr_val", "hdr_val"], Type::Int, Phase::Request, |a, s, show| {
-        Fields::of_request(s).each(a, list_items, as_int, show)
+    values_of(&["req.hdr_val", "hdr_val"], Type::Int, SamplePhase::Request, |a, s, show| {
+        MessageFields::of_request(s).each(a, list_items, as_int, show)
     }),
-    values_of(&["req.hdr_ip", "hdr_ip"], Type::Address, Phase::Request, |a, s, show| {
-        Fields::of_request(s).each(a, list_items, as_address, show)
+    values_of(&["req.hdr_ip", "hdr_ip"], Type::Address, SamplePhase::Request, |a, s, show| {
+        MessageFields::of_request(s).each(a, list_items, as_address, show)
     }),
-    single(&["req.hdr_cnt", "hdr_cnt"], Type::Int, Phase::Request, |a, s| {
-        Fields::of_request(s).count(a, list_items)
+    single(&["req.hdr_cnt", "hdr_cnt"], Type::Int, SamplePhase::Request, |a, s| {
+        MessageFields::of_request(s).count(a, list_items)
     }),
-    single(&["req.fhdr_cnt"], Type::Int, Phase::Request, |a, s| {
-        Fields::of_request(s).count(a, whole)
+    single(&["req.fhdr_cnt"], Type::Int, SamplePhase::Request, |a, s| {
+        MessageFields::of_request(s).count(a, whole)
     }),
-    single(&["req.hdr_names"], Type::Text, Phase::Request, |a, s| {
-        s.request().map(|_| Fields::of_request(s).names(a))
+    single(&["req.hdr_names"], Type::Text, SamplePhase::Request, |a, s| {
+        s.request().map(|_| MessageFields::of_request(s).names(a))
     }),
-    single(&["req.hdrs"], Type::Binary, Phase::Request, |_, s| {
-        s.request().map(|_| Fields::of_request(s).lines())
+    single(&["req.hdrs"], Type::Binary, SamplePhase::Request, |_, s| {
+        s.request().map(|_| MessageFields::of_request(s).lines())
     }),
-    values_of(&["res.hdr", "shdr"], Type::Text, Phase::Response, |a, s, show| {
-        Fields::of_response(s).each(a, list_items, as_text, show)
+    values_of(&["res.hdr", "shdr"], Type::Text, SamplePhase::Response, |a, s, show| {
+        MessageFields::of_response(s).each(a, list_items, as_text, show)
     }),
-    values_of(&["res.fhdr"], Type::Text, Phase::Response, |a, s, show| {
-        Fields::of_response(s).each(a, whole, as_text, show)
+    values_of(&["res.fhdr"], Type::Text, SamplePhase::Response, |a, s, show| {
+        MessageFields::of_response(s).each(a, whole, as_text, show)
     }),
-    values_of(&["res.hdr_val", "shdr_val"], Type::Int, Phase::Response, |a, s, show| {
-        Fields::of_response(s).each(a, list_items, as_int, show)
+    values_of(&["res.hdr_val", "shdr_val"], Type::Int, SamplePhase::Response, |a, s, show| {
+        MessageFields::of_response(s).each(a, list_items, as_int, show)
     }),
-    values_of(&["res.hdr_ip", "shdr_ip"], Type::Address, Phase::Response, |a, s, show| {
-        Fields::of_response(s).each(a, list_items, as_address, show)
+    values_of(&["res.hdr_ip", "shdr_ip"], Type::Address, SamplePhase::Response, |a, s, show| {
+        MessageFields::of_response(s).each(a, list_items, as_address, show)
     }),
-    single(&["res.hdr_cnt", "shdr_cnt"], Type::Int, Phase::Response, |a, s| {
-        Fields::of_response(s).count(a, list_items)
+    single(&["res.hdr_cnt", "shdr_cnt"], Type::Int, SamplePhase::Response, |a, s| {
+        MessageFields::of_response(s).count(a, list_items)
     }),
-    single(&["res.fhdr_cnt"], Type::Int, Phase::Response, |a, s| {
-        Fields::of_response(s).count(a, whole)
+    single(&["res.fhdr_cnt"], Type::Int, SamplePhase::Response, |a, s| {
+        MessageFields::of_response(s).count(a, whole)
     }),
-    single(&["res.hdr_names"], Type::Text, Phase::Response, |a, s| {
-        s.response().map(|_| Fields::of_response(s).names(a))
+    single(&["res.hdr_names"], Type::Text, SamplePhase::Response, |a, s| {
+        s.response().map(|_| MessageFields::of_response(s).names(a))
     }),
-    single(&["res.hdrs"], Type::Binary, Phase::Response, |_, s| {
-        s.response().map(|_| Fields::of_response(s).lines())
+    single(&["res.hdrs"], Type::Binary, SamplePhase::Response, |_, s| {
+        s.response().map(|_| MessageFields::of_response(s).lines())
     }),
 ];
 
-const fn values_of(names: &'static [&'static str], kind: Type, phase: Phase, each: Each) -> Fetch {
-    let takes = Takes::from(0, &[Kind::Text, Kind::Int]);
-    Fetch::new(names, takes, kind, phase, Take::Each(each, Which::Last))
+const fn values_of(
+    names: &'static [&'static str],
+    kind: Type,
+    phase: SamplePhase,
+    each: Each,
+) -> FetchMethod {
+    let takes = Takes::from(0, &[ArgKind::Text, ArgKind::Int]);
+    FetchMethod::new(names, takes, kind, phase, Take::Each(each, SingleValue::Last))
 }
 
 const fn single(
     names: &'static [&'static str],
     kind: Type,
-    phase: Phase,
-    take: for<'a> fn(&'a Args, &'a dyn Subject) -> Option<Sample<'a>>,
-) -> Fetch {
-    Fetch::new(names, Takes::from(0, &[Kind::Text]), kind, phase, Take::One(take))
+    phase: SamplePhase,
+    take: for<'a> fn(&'a Args, &'a dyn EvalContext) -> Option<Sample<'a>>,
+) -> FetchMethod {
+    FetchMethod::new(names, Takes::from(0, &[ArgKind::Text]), kind, phase, Take::One(take))
 }
 
 /// The fields of a message: end-to-end fields, and hop-by-hop fields of its connection.
-struct Fields<'a> {
+struct MessageFields<'a> {
     end_to_end: Headers<'a>,
     hop: Headers<'a>,
 }
 
 /// Iterates over the values in a field line.
-type Split = for<'a> fn(&'a [u8], &mut dyn FnMut(&'a [u8]) -> ControlFlow<()>) -> ControlFlow<()>;
+type SplitFn = for<'a> fn(&'a [u8], &mut dyn FnMut(&'a [u8]) -> ControlFlow<()>) -> ControlFlow<()>;
 
-impl<'a> Fields<'a> {
-    fn of_request(subject: &'a dyn Subject) -> Self {
+impl<'a> MessageFields<'a> {
+    fn of_request(subject: &'a dyn EvalContext) -> Self {
         Self {
             end_to_end: subject.request().map_or(Headers::EMPTY, |it| it.fields.as_headers()),
             hop: subject.request_hop_fields(),
         }
     }
 
-    fn of_response(subject: &'a dyn Subject) -> Self {
+    fn of_response(subject: &'a dyn EvalContext) -> Self {
         Self {
             end_to_end: subject.response().map_or(Headers::EMPTY, |it| it.fields.as_headers()),
             hop: subject.response_hop_fields(),
@@ -106,7 +111,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Those of the response if there is one, otherwise those of the request.
-    fn at_hand(subject: &'a dyn Subject) -> Self {
+    fn at_hand(subject: &'a dyn EvalContext) -> Self {
         match subject.response() {
             Some(_) => Self::of_response(subject),
             None => Self::of_request(subject),
@@ -121,7 +126,7 @@ impl<'a> Fields<'a> {
     fn values(
         &self,
         name: Option<&[u8]>,
-        split: Split,
+        split: SplitFn,
         show: &mut dyn FnMut(&'a [u8]) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         for (field, line) in self.iter() {
@@ -132,7 +137,7 @@ impl<'a> Fields<'a> {
         ControlFlow::Continue(())
     }
 
-    fn total(&self, name: Option<&[u8]>, split: Split) -> i64 {
+    fn total(&self, name: Option<&[u8]>, split: SplitFn) -> i64 {
         let mut count = 0;
         let _ = self.values(name, split, &mut |_| {
             count += 1;
@@ -141,7 +146,7 @@ impl<'a> Fields<'a> {
         count
     }
 
-    fn count(&self, args: &Args, split: Split) -> Option<Sample<'a>> {
+    fn count(&self, args: &Args, split: SplitFn) -> Option<Sample<'a>> {
         Some(Sample::Int(self.total(args.text(0), split)))
     }
 
@@ -150,7 +155,7 @@ impl<'a> Fields<'a> {
     fn each(
         &self,
         args: &Args,
-        split: Split,
+        split: SplitFn,
         read: fn(&'a [u8]) -> Option<Sample<'a>>,
         show: &mut dyn FnMut(Option<Sample<'a>>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {

@@ -19,15 +19,15 @@ pub use certificate::common_name;
 use std::ops::ControlFlow;
 
 use crate::rules::args::{Args, Takes};
-use crate::rules::lists::Files;
+use crate::rules::lists::ConfigFiles;
 use crate::rules::nearest;
 use crate::rules::sample::{Sample, Type};
-use crate::rules::subject::{Fact, Subject};
-use crate::rules::when::Phase;
+use crate::rules::subject::{EvalContext, Fact};
+use crate::rules::when::SamplePhase;
 
 /// A fetch.
 #[derive(Clone, Copy, Debug)]
-pub struct Fetch {
+pub struct FetchMethod {
     /// Its names, the current one first.
     pub names: &'static [&'static str],
     /// Its arguments.
@@ -35,7 +35,7 @@ pub struct Fetch {
     /// The type of its value.
     pub kind: Type,
     /// When it has a value.
-    pub phase: Phase,
+    pub phase: SamplePhase,
     pub(crate) take: Take,
     /// The fact that it queries in addition, so that names in it can be checked.
     pub(crate) about: Option<fn(&Args) -> Fact>,
@@ -45,27 +45,27 @@ pub struct Fetch {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Take {
     /// Once, during parsing.
-    Constant(fn(&Args, &dyn Files) -> Result<Option<Sample<'static>>, String>),
+    Constant(fn(&Args, &dyn ConfigFiles) -> Result<Option<Sample<'static>>, String>),
     /// From a fact of the proxy.
     Fact(fn(&Args) -> Fact),
     /// From the subject.
-    One(for<'a> fn(&'a Args, &'a dyn Subject) -> Option<Sample<'a>>),
+    One(for<'a> fn(&'a Args, &'a dyn EvalContext) -> Option<Sample<'a>>),
     /// Several values: a condition tests all, everything else uses one.
-    Each(Each, Which),
+    Each(Each, SingleValue),
     /// From bytes that are still arriving.
-    Peek(for<'a> fn(&'a Args, &'a dyn Subject) -> Peeked<'a>),
+    Peek(for<'a> fn(&'a Args, &'a dyn EvalContext) -> Peeked<'a>),
 }
 
 /// Passes values to a callback until it stops; `None` is a value that cannot be converted.
 pub(crate) type Each = for<'a> fn(
     &'a Args,
-    &'a dyn Subject,
+    &'a dyn EvalContext,
     &mut dyn FnMut(Option<Sample<'a>>) -> ControlFlow<()>,
 ) -> ControlFlow<()>;
 
 /// Which of several values is used as the single one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Which {
+pub(crate) enum SingleValue {
     First,
     Last,
     /// The last one with the name in the first argument; without a name, the first of all.
@@ -79,7 +79,7 @@ pub(crate) struct Peeked<'a> {
     pub(crate) may_change: bool,
 }
 
-impl Which {
+impl SingleValue {
     /// Whether iteration continues.
     pub(crate) fn goes_on(self, args: &Args) -> ControlFlow<()> {
         match (self, args.text(0)) {
@@ -89,12 +89,12 @@ impl Which {
     }
 }
 
-impl Fetch {
+impl FetchMethod {
     const fn new(
         names: &'static [&'static str],
         takes: Takes,
         kind: Type,
-        phase: Phase,
+        phase: SamplePhase,
         take: Take,
     ) -> Self {
         let about = match take {
@@ -110,12 +110,12 @@ impl Fetch {
 }
 
 /// All fetches.
-pub fn all() -> impl Iterator<Item = &'static Fetch> {
+pub fn all() -> impl Iterator<Item = &'static FetchMethod> {
     TABLES.iter().copied().flatten()
 }
 
 /// The fetch with this name.
-pub(crate) fn find(name: &str) -> Option<&'static Fetch> {
+pub(crate) fn find(name: &str) -> Option<&'static FetchMethod> {
     all().find(|fetch| fetch.names.contains(&name))
 }
 
@@ -128,7 +128,7 @@ pub(crate) fn unknown(name: &str, more: impl Iterator<Item = &'static str>) -> S
     nearest::unknown("fetch method", name, names.chain(more))
 }
 
-const TABLES: &[&[Fetch]] = &[
+const TABLES: &[&[FetchMethod]] = &[
     request::TABLE,
     query::TABLE,
     fields::TABLE,

@@ -1,28 +1,28 @@
 //! Fetches of the first bytes of a connection, before any parsing.
 
-use super::{Fetch, Peeked, Take};
-use crate::rules::args::{Args, Kind, Takes};
-use crate::rules::hello::{self, Hello, Seen};
+use super::{FetchMethod, Peeked, Take};
+use crate::rules::args::{ArgKind, Args, Takes};
+use crate::rules::hello::{self, ClientHello, HelloResult};
 use crate::rules::sample::{Sample, Type};
-use crate::rules::subject::{Payload, Subject};
-use crate::rules::when::Phase;
+use crate::rules::subject::{EvalContext, Payload};
+use crate::rules::when::SamplePhase;
 
-pub(super) const TABLE: &[Fetch] = &[
+pub(super) const TABLE: &[FetchMethod] = &[
     request(&["req.len", "req_len"], Takes::NONE, Type::Int, |_, s| len(s.payload())),
     request(&["req.payload"], RANGE, Type::Binary, |a, s| range(a, s.payload())),
     request(&["req.payload_lv"], SIZED, Type::Binary, |a, s| sized(a, s.payload())),
-    Fetch::new(
+    FetchMethod::new(
         &["payload"],
         RANGE,
         Type::Binary,
-        Phase::Exchange,
+        SamplePhase::Exchange,
         Take::Peek(|a, s| range(a, at_hand(s))),
     ),
-    Fetch::new(
+    FetchMethod::new(
         &["payload_lv"],
         SIZED,
         Type::Binary,
-        Phase::Exchange,
+        SamplePhase::Exchange,
         Take::Peek(|a, s| sized(a, at_hand(s))),
     ),
     request(&["req.proto_http", "req_proto_http"], Takes::NONE, Type::Bool, |_, s| is_http(s)),
@@ -63,18 +63,28 @@ pub(super) const TABLE: &[Fetch] = &[
     response(&["res.payload_lv"], SIZED, Type::Binary, |a, s| sized(a, s.response_payload())),
 ];
 
-const NAME: Takes = Takes::from(0, &[Kind::Text]);
-const RANGE: Takes = Takes::all(&[Kind::Int, Kind::Int]);
-const SIZED: Takes = Takes::from(2, &[Kind::Int, Kind::Int, Kind::Text]);
+const NAME: Takes = Takes::from(0, &[ArgKind::Text]);
+const RANGE: Takes = Takes::all(&[ArgKind::Int, ArgKind::Int]);
+const SIZED: Takes = Takes::from(2, &[ArgKind::Int, ArgKind::Int, ArgKind::Text]);
 
-type Peek = for<'a> fn(&'a Args, &'a dyn Subject) -> Peeked<'a>;
+type Peek = for<'a> fn(&'a Args, &'a dyn EvalContext) -> Peeked<'a>;
 
-const fn request(names: &'static [&'static str], takes: Takes, kind: Type, peek: Peek) -> Fetch {
-    Fetch::new(names, takes, kind, Phase::Request, Take::Peek(peek))
+const fn request(
+    names: &'static [&'static str],
+    takes: Takes,
+    kind: Type,
+    peek: Peek,
+) -> FetchMethod {
+    FetchMethod::new(names, takes, kind, SamplePhase::Request, Take::Peek(peek))
 }
 
-const fn response(names: &'static [&'static str], takes: Takes, kind: Type, peek: Peek) -> Fetch {
-    Fetch::new(names, takes, kind, Phase::Response, Take::Peek(peek))
+const fn response(
+    names: &'static [&'static str],
+    takes: Takes,
+    kind: Type,
+    peek: Peek,
+) -> FetchMethod {
+    FetchMethod::new(names, takes, kind, SamplePhase::Response, Take::Peek(peek))
 }
 
 impl<'a> Peeked<'a> {
@@ -89,7 +99,7 @@ impl<'a> Peeked<'a> {
     }
 }
 
-fn at_hand(subject: &dyn Subject) -> Payload<'_> {
+fn at_hand(subject: &dyn EvalContext) -> Payload<'_> {
     match subject.response_payload().bytes {
         [] => subject.payload(),
         _ => subject.response_payload(),
@@ -148,7 +158,7 @@ fn sized<'a>(args: &Args, payload: Payload<'a>) -> Peeked<'a> {
 }
 
 /// True for a complete request head; undecided before.
-fn is_http<'a>(subject: &'a dyn Subject) -> Peeked<'a> {
+fn is_http<'a>(subject: &'a dyn EvalContext) -> Peeked<'a> {
     if subject.request().is_some() {
         return Peeked::now(Some(Sample::Bool(true)));
     }
@@ -162,14 +172,14 @@ fn is_http<'a>(subject: &'a dyn Subject) -> Peeked<'a> {
 }
 
 fn of_hello<'a>(
-    subject: &'a dyn Subject,
-    take: impl FnOnce(Hello<'a>) -> Option<Sample<'a>>,
+    subject: &'a dyn EvalContext,
+    take: impl FnOnce(ClientHello<'a>) -> Option<Sample<'a>>,
 ) -> Peeked<'a> {
     let payload = subject.payload();
     match hello::see(payload.bytes) {
-        Seen::Hello(hello) => Peeked::now(take(hello)),
-        Seen::Partial => Peeked::so_far(None, payload),
-        Seen::SomethingElse => Peeked::now(None),
+        HelloResult::Hello(hello) => Peeked::now(take(hello)),
+        HelloResult::Partial => Peeked::so_far(None, payload),
+        HelloResult::SomethingElse => Peeked::now(None),
     }
 }
 
@@ -178,7 +188,7 @@ fn decimal_version([major, minor]: [u8; 2]) -> i64 {
     i64::from(major) << 16 | i64::from(minor)
 }
 
-fn wait_end<'a>(_: &'a Args, subject: &'a dyn Subject) -> Peeked<'a> {
+fn wait_end<'a>(_: &'a Args, subject: &'a dyn EvalContext) -> Peeked<'a> {
     let payload = subject.payload();
     let value = payload.complete.then_some(Sample::Bool(true));
     Peeked::so_far(value, payload)
@@ -206,12 +216,12 @@ fn rdp_value<'a>(payload: Payload<'a>, name: Option<&[u8]>) -> (Option<&'a [u8]>
     (is_named.then(|| &pair[equals + 1..]), false)
 }
 
-fn rdp_cookie<'a>(args: &'a Args, subject: &'a dyn Subject) -> Peeked<'a> {
+fn rdp_cookie<'a>(args: &'a Args, subject: &'a dyn EvalContext) -> Peeked<'a> {
     let (value, may_change) = rdp_value(subject.payload(), args.text(0));
     Peeked { value: value.map(Sample::text), may_change }
 }
 
-fn rdp_cookie_count<'a>(args: &'a Args, subject: &'a dyn Subject) -> Peeked<'a> {
+fn rdp_cookie_count<'a>(args: &'a Args, subject: &'a dyn EvalContext) -> Peeked<'a> {
     let (value, may_change) = rdp_value(subject.payload(), args.text(0));
     Peeked { value: Some(Sample::Int(value.is_some().into())), may_change }
 }

@@ -2,33 +2,33 @@
 
 use std::ops::ControlFlow;
 
-use super::{Each, Fetch, Take, Which};
-use crate::rules::args::{Args, Kind, Takes};
+use super::{Each, FetchMethod, SingleValue, Take};
+use crate::rules::args::{ArgKind, Args, Takes};
 use crate::rules::number::leading_int;
 use crate::rules::sample::{Sample, Type};
-use crate::rules::subject::Subject;
-use crate::rules::when::Phase;
+use crate::rules::subject::EvalContext;
+use crate::rules::when::SamplePhase;
 
-pub(super) const TABLE: &[Fetch] = &[
+pub(super) const TABLE: &[FetchMethod] = &[
     parameter(&["urlp", "url_param"], Type::Text, texts),
     parameter(&["urlp_val"], Type::Int, numbers),
-    Fetch::new(
+    FetchMethod::new(
         &["req.body_param"],
-        Takes::from(0, &[Kind::Text]),
+        Takes::from(0, &[ArgKind::Text]),
         Type::Binary,
-        Phase::Request,
-        Take::Each(of_body, Which::First),
+        SamplePhase::Request,
+        Take::Each(of_body, SingleValue::First),
     ),
 ];
 
-const fn parameter(names: &'static [&'static str], kind: Type, each: Each) -> Fetch {
-    let takes = Takes::from(0, &[Kind::Text, Kind::Text]);
-    Fetch::new(names, takes, kind, Phase::Request, Take::Each(each, Which::First))
+const fn parameter(names: &'static [&'static str], kind: Type, each: Each) -> FetchMethod {
+    let takes = Takes::from(0, &[ArgKind::Text, ArgKind::Text]);
+    FetchMethod::new(names, takes, kind, SamplePhase::Request, Take::Each(each, SingleValue::First))
 }
 
 fn texts<'a>(
     args: &'a Args,
-    subject: &'a dyn Subject,
+    subject: &'a dyn EvalContext,
     show: &mut dyn FnMut(Option<Sample<'a>>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     of_target(args, subject, &mut |value| show(Some(Sample::text(value))))
@@ -36,7 +36,7 @@ fn texts<'a>(
 
 fn numbers<'a>(
     args: &'a Args,
-    subject: &'a dyn Subject,
+    subject: &'a dyn EvalContext,
     show: &mut dyn FnMut(Option<Sample<'a>>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     of_target(args, subject, &mut |value| show(Some(Sample::Int(leading_int(value)))))
@@ -44,7 +44,7 @@ fn numbers<'a>(
 
 fn of_target<'a>(
     args: &'a Args,
-    subject: &'a dyn Subject,
+    subject: &'a dyn EvalContext,
     show: &mut dyn FnMut(&'a [u8]) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let Some(head) = subject.request() else { return ControlFlow::Continue(()) };
@@ -58,7 +58,7 @@ fn of_target<'a>(
 
 fn of_body<'a>(
     args: &'a Args,
-    subject: &'a dyn Subject,
+    subject: &'a dyn EvalContext,
     show: &mut dyn FnMut(Option<Sample<'a>>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let show = &mut |value: &'a [u8]| show(Some(Sample::Binary(value.into())));

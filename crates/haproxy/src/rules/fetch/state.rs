@@ -1,21 +1,21 @@
 //! Fetches of the proxy's state: load, servers, clock, names.
 
-use super::{Fetch, Take};
-use crate::rules::args::{Args, Kind, Takes};
+use super::{FetchMethod, Take};
+use crate::rules::args::{ArgKind, Args, Takes};
 use crate::rules::sample::{Sample, Type};
-use crate::rules::subject::{Fact, Subject};
-use crate::rules::when::Phase;
+use crate::rules::subject::{EvalContext, Fact};
+use crate::rules::when::SamplePhase;
 
-pub(super) const TABLE: &[Fetch] = &[
-    plain(&["be_name"], Type::Text, Phase::Exchange, |_| Fact::BackendName),
-    plain(&["be_id"], Type::Int, Phase::Exchange, |_| Fact::BackendId),
-    plain(&["fe_name"], Type::Text, Phase::Connection, |_| Fact::FrontendName),
-    plain(&["fe_id"], Type::Int, Phase::Connection, |_| Fact::FrontendId),
-    plain(&["fe_defbe"], Type::Text, Phase::Connection, |_| Fact::DefaultBackend),
-    plain(&["so_id"], Type::Int, Phase::Connection, |_| Fact::ListenerId),
-    plain(&["so_name"], Type::Text, Phase::Connection, |_| Fact::ListenerName),
-    plain(&["srv_name"], Type::Text, Phase::Server, |_| Fact::ServerName),
-    plain(&["srv_id"], Type::Int, Phase::Server, |_| Fact::ServerId),
+pub(super) const TABLE: &[FetchMethod] = &[
+    plain(&["be_name"], Type::Text, SamplePhase::Exchange, |_| Fact::BackendName),
+    plain(&["be_id"], Type::Int, SamplePhase::Exchange, |_| Fact::BackendId),
+    plain(&["fe_name"], Type::Text, SamplePhase::Connection, |_| Fact::FrontendName),
+    plain(&["fe_id"], Type::Int, SamplePhase::Connection, |_| Fact::FrontendId),
+    plain(&["fe_defbe"], Type::Text, SamplePhase::Connection, |_| Fact::DefaultBackend),
+    plain(&["so_id"], Type::Int, SamplePhase::Connection, |_| Fact::ListenerId),
+    plain(&["so_name"], Type::Text, SamplePhase::Connection, |_| Fact::ListenerName),
+    plain(&["srv_name"], Type::Text, SamplePhase::Server, |_| Fact::ServerName),
+    plain(&["srv_id"], Type::Int, SamplePhase::Server, |_| Fact::ServerId),
     proxy(&["be_conn"], |a| Fact::BackendConnections(a.name(0))),
     proxy(&["be_conn_free"], |a| Fact::BackendFree(a.name(0))),
     proxy(&["be_sess_rate"], |a| Fact::BackendRate(a.name(0))),
@@ -32,39 +32,39 @@ pub(super) const TABLE: &[Fetch] = &[
     server(&["srv_queue"], Type::Int, |a| with(a, Fact::ServerQueue)),
     server(&["srv_sess_rate"], Type::Int, |a| with(a, Fact::ServerRate)),
     server(&["srv_weight"], Type::Int, |a| with(a, Fact::ServerWeight)),
-    plain(&["date_us"], Type::Int, Phase::Always, |_| Fact::DateMicros),
-    plain(&["hostname"], Type::Text, Phase::Always, |_| Fact::Hostname),
-    plain(&["nbthread"], Type::Int, Phase::Always, |_| Fact::Threads),
-    plain(&["thread"], Type::Int, Phase::Always, |_| Fact::Thread),
-    plain(&["pid"], Type::Int, Phase::Always, |_| Fact::Process),
-    plain(&["stopping"], Type::Bool, Phase::Always, |_| Fact::Stopping),
-    plain(&["unique-id"], Type::Text, Phase::Always, |_| Fact::UniqueId),
-    Fetch::new(
+    plain(&["date_us"], Type::Int, SamplePhase::Always, |_| Fact::DateMicros),
+    plain(&["hostname"], Type::Text, SamplePhase::Always, |_| Fact::Hostname),
+    plain(&["nbthread"], Type::Int, SamplePhase::Always, |_| Fact::Threads),
+    plain(&["thread"], Type::Int, SamplePhase::Always, |_| Fact::Thread),
+    plain(&["pid"], Type::Int, SamplePhase::Always, |_| Fact::Process),
+    plain(&["stopping"], Type::Bool, SamplePhase::Always, |_| Fact::Stopping),
+    plain(&["unique-id"], Type::Text, SamplePhase::Always, |_| Fact::UniqueId),
+    FetchMethod::new(
         &["uuid"],
-        Takes::from(0, &[Kind::OneOf(&["4"])]),
+        Takes::from(0, &[ArgKind::OneOf(&["4"])]),
         Type::Text,
-        Phase::Always,
+        SamplePhase::Always,
         Take::Fact(|_| Fact::Uuid),
     ),
-    Fetch::new(
+    FetchMethod::new(
         &["rand"],
-        Takes::from(0, &[Kind::Int]),
+        Takes::from(0, &[ArgKind::Int]),
         Type::Int,
-        Phase::Always,
+        SamplePhase::Always,
         Take::Fact(|a| Fact::Random(a.int(0).and_then(|n| n.try_into().ok()).unwrap_or(u32::MAX))),
     ),
-    Fetch::new(
+    FetchMethod::new(
         &["date"],
-        Takes::from(0, &[Kind::Int, Kind::OneOf(&["s", "ms", "us"])]),
+        Takes::from(0, &[ArgKind::Int, ArgKind::OneOf(&["s", "ms", "us"])]),
         Type::Int,
-        Phase::Always,
+        SamplePhase::Always,
         Take::One(date),
     ),
-    Fetch::new(
+    FetchMethod::new(
         &["var"],
-        Takes::from(1, &[Kind::Variable, Kind::Text]),
+        Takes::from(1, &[ArgKind::Variable, ArgKind::Text]),
         Type::Any,
-        Phase::Always,
+        SamplePhase::Always,
         Take::One(variable),
     ),
 ];
@@ -72,19 +72,29 @@ pub(super) const TABLE: &[Fetch] = &[
 const fn plain(
     names: &'static [&'static str],
     kind: Type,
-    phase: Phase,
+    phase: SamplePhase,
     make: fn(&Args) -> Fact,
-) -> Fetch {
-    Fetch::new(names, Takes::NONE, kind, phase, Take::Fact(make))
+) -> FetchMethod {
+    FetchMethod::new(names, Takes::NONE, kind, phase, Take::Fact(make))
 }
 
-const fn proxy(names: &'static [&'static str], make: fn(&Args) -> Fact) -> Fetch {
-    let takes = Takes::from(0, &[Kind::Text]);
-    Fetch::new(names, takes, Type::Int, Phase::Always, Take::Fact(make))
+const fn proxy(names: &'static [&'static str], make: fn(&Args) -> Fact) -> FetchMethod {
+    let takes = Takes::from(0, &[ArgKind::Text]);
+    FetchMethod::new(names, takes, Type::Int, SamplePhase::Always, Take::Fact(make))
 }
 
-const fn server(names: &'static [&'static str], kind: Type, make: fn(&Args) -> Fact) -> Fetch {
-    Fetch::new(names, Takes::all(&[Kind::Text]), kind, Phase::Always, Take::Fact(make))
+const fn server(
+    names: &'static [&'static str],
+    kind: Type,
+    make: fn(&Args) -> Fact,
+) -> FetchMethod {
+    FetchMethod::new(
+        names,
+        Takes::all(&[ArgKind::Text]),
+        kind,
+        SamplePhase::Always,
+        Take::Fact(make),
+    )
 }
 
 /// `backend/server`, or `server` of the current backend.
@@ -96,7 +106,7 @@ fn with(args: &Args, fact: fn(Option<Box<str>>, Box<str>) -> Fact) -> Fact {
     }
 }
 
-fn date<'a>(args: &'a Args, subject: &'a dyn Subject) -> Option<Sample<'a>> {
+fn date<'a>(args: &'a Args, subject: &'a dyn EvalContext) -> Option<Sample<'a>> {
     let seconds = subject.fact(&Fact::Date)?.into_int()?;
     let micros = || subject.fact(&Fact::DateMicros).and_then(Sample::into_int).unwrap_or(0);
     let now = match args.text(1) {
@@ -107,7 +117,7 @@ fn date<'a>(args: &'a Args, subject: &'a dyn Subject) -> Option<Sample<'a>> {
     Some(Sample::Int(now.saturating_add(args.int(0).unwrap_or(0))))
 }
 
-fn variable<'a>(args: &'a Args, subject: &'a dyn Subject) -> Option<Sample<'a>> {
+fn variable<'a>(args: &'a Args, subject: &'a dyn EvalContext) -> Option<Sample<'a>> {
     let value = subject.variable(args.variable(0)?);
     value.or_else(|| args.text(1).map(Sample::text))
 }

@@ -4,16 +4,16 @@ use std::io::Write;
 use std::net::IpAddr;
 
 use super::date::{self, DateForm};
-use super::{Escape, Flags, Format};
+use super::{Escape, FormatFlags, FormatString};
 use crate::rules::sample::Sample;
-use crate::rules::subject::{Fact, LogField, Subject};
+use crate::rules::subject::{EvalContext, Fact, LogField};
 
 /// An alias.
-pub(super) type Alias = &'static Row;
+pub(super) type Alias = &'static AliasRow;
 
 /// A row of the table.
 #[derive(Debug)]
-pub(super) struct Row {
+pub(super) struct AliasRow {
     pub(super) name: &'static str,
     /// Requires mode http.
     pub(super) http: bool,
@@ -57,7 +57,7 @@ pub fn aliases() -> impl Iterator<Item = &'static str> {
     ALIASES.iter().map(|row| row.name)
 }
 
-impl Row {
+impl AliasRow {
     /// The alias with this name.
     pub(super) fn find(name: &str) -> Option<Alias> {
         ALIASES.iter().find(|row| row.name == name)
@@ -74,13 +74,13 @@ impl Row {
     }
 }
 
-impl Format {
+impl FormatString {
     /// Writes the value of an alias.
     pub(super) fn write_alias(
         &self,
         alias: Alias,
-        flags: Flags,
-        subject: &dyn Subject,
+        flags: FormatFlags,
+        subject: &dyn EvalContext,
         out: &mut Vec<u8>,
     ) {
         match &alias.what {
@@ -91,7 +91,7 @@ impl Format {
             }
             What::Plain(fact) => {
                 let text = subject.fact(fact).and_then(Sample::into_text);
-                self.write_text(text.as_deref(), Flags::default(), self.escape(), out);
+                self.write_text(text.as_deref(), FormatFlags::default(), self.escape(), out);
             }
             What::Hex(fact) => match subject.fact(fact) {
                 Some(value) if flags.hex => write_hex(value, out),
@@ -105,7 +105,7 @@ impl Format {
                     write_hex(Sample::Int(ms.div_euclid(1000)), out);
                 }
                 Some(Sample::Int(ms)) => date::write(ms, *form, &self.zone, out),
-                _ => self.write_text(None, Flags::default(), self.escape(), out),
+                _ => self.write_text(None, FormatFlags::default(), self.escape(), out),
             },
             What::Line(part) => {
                 let fact = subject.fact(&Fact::Log(LogField::RequestLine));
@@ -126,8 +126,8 @@ impl Format {
         &self,
         request: bool,
         list: bool,
-        flags: Flags,
-        subject: &dyn Subject,
+        flags: FormatFlags,
+        subject: &dyn EvalContext,
         out: &mut Vec<u8>,
     ) {
         let count = match request {
@@ -164,7 +164,7 @@ impl Format {
     }
 }
 
-impl Flags {
+impl FormatFlags {
     fn unquoted(self) -> Self {
         Self { quote: false, ..self }
     }
@@ -202,12 +202,12 @@ fn write_hex(value: Sample<'_>, out: &mut Vec<u8>) {
 /// The request line of an invalid request.
 const BAD_REQUEST: &[u8] = b"<BADREQ>";
 
-const fn row(name: &'static str, what: What) -> Row {
-    Row { name, http: false, what }
+const fn row(name: &'static str, what: What) -> AliasRow {
+    AliasRow { name, http: false, what }
 }
 
-const fn http(name: &'static str, what: What) -> Row {
-    Row { name, http: true, what }
+const fn http(name: &'static str, what: What) -> AliasRow {
+    AliasRow { name, http: true, what }
 }
 
 const fn plain(field: LogField) -> What {
@@ -230,7 +230,7 @@ const fn began(form: DateForm) -> What {
     What::Date(Fact::Log(LogField::RequestBegan), form)
 }
 
-static ALIASES: [Row; 64] = [
+static ALIASES: [AliasRow; 64] = [
     row("o", What::Flags),
     row("B", plain(LogField::BytesRead)),
     http("CC", text(LogField::CapturedRequestCookie)),

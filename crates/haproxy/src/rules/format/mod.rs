@@ -13,7 +13,7 @@ mod standard;
 use regex::bytes::Captures;
 
 use crate::rules::expression::Expression;
-use crate::rules::subject::Subject;
+use crate::rules::subject::EvalContext;
 
 use alias::Alias;
 use date::Zone;
@@ -24,15 +24,15 @@ pub use standard::Standard;
 
 /// A compiled format.
 #[derive(Clone, Debug, Default)]
-pub struct Format {
-    parts: Vec<Part>,
-    options: Options,
+pub struct FormatString {
+    parts: Vec<FormatPart>,
+    options: FormatOptions,
     zone: Zone,
 }
 
 /// Options of parsing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct FormatOptions {
     /// The destination of the text.
     pub purpose: Purpose,
     /// Variables that require mode http are allowed.
@@ -53,7 +53,7 @@ pub enum Purpose {
     Identifier,
 }
 
-impl Options {
+impl FormatOptions {
     /// For HTTP rules.
     pub const VALUE: Self = Self { purpose: Purpose::Value, http: true };
     /// For HTTP rules that replace matches.
@@ -70,28 +70,28 @@ impl Options {
 
 /// A part of a format.
 #[derive(Clone, Debug)]
-enum Part {
+enum FormatPart {
     Text(Vec<u8>),
     /// One blank, unless the text ends with one.
     Blank,
     /// A group of a regex.
     Group(usize),
-    Expression(Box<Expression>, Flags),
-    Alias(Alias, Flags),
+    Expression(Box<Expression>, FormatFlags),
+    Alias(Alias, FormatFlags),
 }
 
 /// The flags in braces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Flags {
+struct FormatFlags {
     quote: bool,
     hex: bool,
     escape: bool,
 }
 
-impl Format {
+impl FormatString {
     /// A constant text.
     pub fn literal(text: &[u8]) -> Self {
-        let parts = if text.is_empty() { vec![] } else { vec![Part::Text(text.to_vec())] };
+        let parts = if text.is_empty() { vec![] } else { vec![FormatPart::Text(text.to_vec())] };
         Self { parts, ..Self::default() }
     }
 
@@ -99,7 +99,7 @@ impl Format {
     pub fn as_literal(&self) -> Option<&[u8]> {
         match &self.parts[..] {
             [] => Some(b""),
-            [Part::Text(text)] => Some(text),
+            [FormatPart::Text(text)] => Some(text),
             _ => None,
         }
     }
@@ -107,48 +107,48 @@ impl Format {
     /// The expressions in it, for checks of their phases.
     pub fn expressions(&self) -> impl Iterator<Item = &Expression> {
         self.parts.iter().filter_map(|part| match part {
-            Part::Expression(expression, _) => Some(&**expression),
+            FormatPart::Expression(expression, _) => Some(&**expression),
             _ => None,
         })
     }
 
     /// Appends the text.
-    pub fn render(&self, subject: &dyn Subject, out: &mut Vec<u8>) {
+    pub fn render(&self, subject: &dyn EvalContext, out: &mut Vec<u8>) {
         self.write(subject, None, out);
     }
 
     /// Appends the text, with the groups of a match.
     pub(crate) fn render_replacing(
         &self,
-        subject: &dyn Subject,
+        subject: &dyn EvalContext,
         groups: &Captures<'_>,
         out: &mut Vec<u8>,
     ) {
         self.write(subject, Some(groups), out);
     }
 
-    fn write(&self, subject: &dyn Subject, groups: Option<&Captures<'_>>, out: &mut Vec<u8>) {
+    fn write(&self, subject: &dyn EvalContext, groups: Option<&Captures<'_>>, out: &mut Vec<u8>) {
         let mut after_blank = true;
         for part in &self.parts {
             let before = out.len();
             match part {
-                Part::Text(text) => out.extend_from_slice(text),
-                Part::Blank if after_blank => {}
-                Part::Blank => {
+                FormatPart::Text(text) => out.extend_from_slice(text),
+                FormatPart::Blank if after_blank => {}
+                FormatPart::Blank => {
                     out.push(b' ');
                     after_blank = true;
                     continue;
                 }
-                Part::Group(at) => {
+                FormatPart::Group(at) => {
                     let group = groups.and_then(|groups| groups.get(*at));
                     out.extend_from_slice(group.map_or(b"", |group| group.as_bytes()));
                 }
-                Part::Expression(expression, flags) => {
+                FormatPart::Expression(expression, flags) => {
                     let text =
                         expression.evaluate(subject).and_then(crate::rules::Sample::into_text);
                     self.write_text(text.as_deref(), *flags, self.escape(), out);
                 }
-                Part::Alias(alias, flags) => self.write_alias(alias, *flags, subject, out),
+                FormatPart::Alias(alias, flags) => self.write_alias(alias, *flags, subject, out),
             }
             after_blank &= out.len() == before;
         }
@@ -163,7 +163,7 @@ impl Format {
     }
 
     /// Writes text, or the mark for a missing value.
-    fn write_text(&self, text: Option<&[u8]>, flags: Flags, how: Escape, out: &mut Vec<u8>) {
+    fn write_text(&self, text: Option<&[u8]>, flags: FormatFlags, how: Escape, out: &mut Vec<u8>) {
         let is_log = self.options.purpose == Purpose::Log;
         let quote = flags.quote && how != Escape::Value;
         if quote {

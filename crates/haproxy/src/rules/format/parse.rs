@@ -1,15 +1,15 @@
 //! Parsing of formats.
 
-use super::alias::Row;
+use super::alias::AliasRow;
 use super::date::Zone;
-use super::{Flags, Format, Options, Part, Purpose};
-use crate::rules::context::Context;
+use super::{FormatFlags, FormatOptions, FormatPart, FormatString, Purpose};
+use crate::rules::context::CompileContext;
 use crate::rules::expression::Expression;
 use crate::rules::fetch;
 use crate::rules::nearest;
-use crate::rules::words::Fault;
+use crate::rules::words::WordError;
 
-impl Format {
+impl FormatString {
     /// Parses one word, which begins at `column`.
     ///
     /// # Errors
@@ -17,16 +17,24 @@ impl Format {
     pub fn parse_in(
         text: &str,
         column: u32,
-        options: Options,
-        context: &Context<'_>,
-    ) -> Result<Self, Fault> {
-        let mut reader =
-            Reader { text, at: 0, column, options, parts: Vec::new(), flags: Flags::default() };
+        options: FormatOptions,
+        context: &CompileContext<'_>,
+    ) -> Result<Self, WordError> {
+        let mut reader = FormatReader {
+            text,
+            at: 0,
+            column,
+            options,
+            parts: Vec::new(),
+            flags: FormatFlags::default(),
+        };
         while reader.at < text.len() {
             reader.read(context)?;
         }
-        let dated =
-            reader.parts.iter().any(|part| matches!(part, Part::Alias(row, _) if row.is_date()));
+        let dated = reader
+            .parts
+            .iter()
+            .any(|part| matches!(part, FormatPart::Alias(row, _) if row.is_date()));
         let zone = if dated { Zone::local() } else { Zone::default() };
         Ok(Self { parts: reader.parts, options, zone })
     }
@@ -34,32 +42,33 @@ impl Format {
     /// The same without ACLs and files.
     ///
     /// # Errors
-    /// As [`Format::parse_in`].
-    pub fn parse(text: &str, column: u32, options: Options) -> Result<Self, Fault> {
-        let context = Context { acls: &Default::default(), files: &crate::rules::lists::NoFiles };
+    /// As [`FormatString::parse_in`].
+    pub fn parse(text: &str, column: u32, options: FormatOptions) -> Result<Self, WordError> {
+        let context =
+            CompileContext { acls: &Default::default(), files: &crate::rules::lists::NoFiles };
         Self::parse_in(text, column, options, &context)
     }
 }
 
 /// The state of parsing.
 #[derive(Debug)]
-struct Reader<'t> {
+struct FormatReader<'t> {
     text: &'t str,
     at: usize,
     column: u32,
-    options: Options,
-    parts: Vec<Part>,
+    options: FormatOptions,
+    parts: Vec<FormatPart>,
     /// For all following variables (`%o`).
-    flags: Flags,
+    flags: FormatFlags,
 }
 
-impl<'t> Reader<'t> {
+impl<'t> FormatReader<'t> {
     fn rest(&self) -> &'t str {
         &self.text[self.at..]
     }
 
-    fn fault(&self, message: impl Into<String>) -> Fault {
-        Fault::new(self.here(), message)
+    fn fault(&self, message: impl Into<String>) -> WordError {
+        WordError::new(self.here(), message)
     }
 
     /// The current column.
@@ -68,7 +77,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Parses the next part.
-    fn read(&mut self, context: &Context<'_>) -> Result<(), Fault> {
+    fn read(&mut self, context: &CompileContext<'_>) -> Result<(), WordError> {
         let rest = self.rest();
         match rest.as_bytes() {
             [b'%', b'%', ..] => {
@@ -78,7 +87,7 @@ impl<'t> Reader<'t> {
             }
             [b'%', ..] => self.read_variable(context),
             [b' ' | b'\t', ..] if self.options.merges_blanks() => {
-                self.parts.push(Part::Blank);
+                self.parts.push(FormatPart::Blank);
                 self.at += 1;
                 Ok(())
             }
@@ -102,7 +111,7 @@ impl<'t> Reader<'t> {
         let rest = self.rest().as_bytes();
         self.at += match rest {
             [_, digit @ b'0'..=b'9', ..] => {
-                self.parts.push(Part::Group(usize::from(digit - b'0')));
+                self.parts.push(FormatPart::Group(usize::from(digit - b'0')));
                 2
             }
             [_, b'x', high, low, ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
@@ -124,13 +133,13 @@ impl<'t> Reader<'t> {
 
     fn push_text(&mut self, text: &[u8]) {
         match self.parts.last_mut() {
-            Some(Part::Text(before)) => before.extend_from_slice(text),
-            _ => self.parts.push(Part::Text(text.to_vec())),
+            Some(FormatPart::Text(before)) => before.extend_from_slice(text),
+            _ => self.parts.push(FormatPart::Text(text.to_vec())),
         }
     }
 
     /// `%`, flags in braces, and a variable, or an expression in brackets.
-    fn read_variable(&mut self, context: &Context<'_>) -> Result<(), Fault> {
+    fn read_variable(&mut self, context: &CompileContext<'_>) -> Result<(), WordError> {
         let begin = self.at;
         self.at += 1;
         let flags = self.read_flags()?;
@@ -143,13 +152,13 @@ impl<'t> Reader<'t> {
             let Some(rest) = rest.trim_start().strip_prefix(']') else {
                 return Err(self.fault("missing ']' after this expression"));
             };
-            self.parts.push(Part::Expression(Box::new(expression), flags));
+            self.parts.push(FormatPart::Expression(Box::new(expression), flags));
             self.at = self.text.len() - rest.len();
             return Ok(());
         }
         let end = rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
         let name = &rest[..end];
-        let Some(row) = Row::find(name) else {
+        let Some(row) = AliasRow::find(name) else {
             self.at = begin;
             let known = super::alias::aliases();
             let message = match name {
@@ -164,14 +173,14 @@ impl<'t> Reader<'t> {
         }
         match row.is_flags() {
             true => self.flags = flags,
-            false => self.parts.push(Part::Alias(row, flags)),
+            false => self.parts.push(FormatPart::Alias(row, flags)),
         }
         self.at += end;
         Ok(())
     }
 
     /// `{+Q,-E}`: flags set or cleared in addition to the global ones.
-    fn read_flags(&mut self) -> Result<Flags, Fault> {
+    fn read_flags(&mut self) -> Result<FormatFlags, WordError> {
         let mut flags = self.flags;
         let Some(inside) = self.rest().strip_prefix('{') else { return Ok(flags) };
         let Some(end) = inside.find('}') else {

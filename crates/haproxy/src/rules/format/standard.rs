@@ -1,6 +1,6 @@
 //! The predefined formats (HAProxy's manual, §8.2.1 to §8.2.5).
 
-use super::{Format, Options};
+use super::{FormatOptions, FormatString};
 
 /// A predefined format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,8 +48,8 @@ impl Standard {
     }
 }
 
-impl From<Standard> for Format {
+impl From<Standard> for FormatString {
     fn from(standard: Standard) -> Self {
-        Self::parse(standard.text(), 1, Options::HTTP_LOG).expect("a test parses all of them")
+        Self::parse(standard.text(), 1, FormatOptions::HTTP_LOG).expect("a test parses all of them")
     }
 }

@@ -5,36 +5,36 @@ use std::time::Duration;
 
 use fulmar_proto::HeaderBuf;
 
-use super::verdict::{Refused, Verdict};
+use super::verdict::{HttpVerdict, InvalidChange};
 use super::{
-    AddressPart, Assignment, Capture, HttpAction, Side, TimeoutValue, Value, ValueCondition,
-    fields, target,
+    AddressPart, AddressSide, AssignedValue, Assignment, Capture, HttpAction, TimeoutValue,
+    ValueCondition, fields, target,
 };
-use crate::rules::exchange::{Deadline, Effect, Exchange};
+use crate::rules::exchange::{Deadline, Effect, EvalContextMut};
 use crate::rules::expression::Expression;
-use crate::rules::format::Format;
+use crate::rules::format::FormatString;
 use crate::rules::sample::Sample;
 
 /// Executes an action. `None`: the next rule is evaluated.
 pub(super) fn act<'a>(
     action: &'a HttpAction,
-    exchange: &mut dyn Exchange,
-) -> Result<Option<Verdict<'a>>, Refused> {
+    exchange: &mut dyn EvalContextMut,
+) -> Result<Option<HttpVerdict<'a>>, InvalidChange> {
     Ok(Some(match action {
-        HttpAction::Allow => Verdict::Allow,
-        HttpAction::Deny(reply) => Verdict::Deny(reply),
-        HttpAction::Tarpit(reply) => Verdict::Tarpit(reply),
-        HttpAction::Return(reply) => Verdict::Return(reply),
-        HttpAction::Reject => Verdict::Reject,
-        HttpAction::SilentDrop => Verdict::SilentDrop,
+        HttpAction::Allow => HttpVerdict::Allow,
+        HttpAction::Deny(reply) => HttpVerdict::Deny(reply),
+        HttpAction::Tarpit(reply) => HttpVerdict::Tarpit(reply),
+        HttpAction::Return(reply) => HttpVerdict::Return(reply),
+        HttpAction::Reject => HttpVerdict::Reject,
+        HttpAction::SilentDrop => HttpVerdict::SilentDrop,
         HttpAction::Redirect(redirect) => match redirect.head(exchange)? {
-            Some(head) => Verdict::Redirect(Box::new(head)),
+            Some(head) => HttpVerdict::Redirect(Box::new(head)),
             None => return Ok(None),
         },
-        HttpAction::Auth { realm } => Verdict::Auth(realm.as_ref()),
-        HttpAction::Service(service) => Verdict::Service(*service),
+        HttpAction::Auth { realm } => HttpVerdict::Auth(realm.as_ref()),
+        HttpAction::Service(service) => HttpVerdict::Service(*service),
         HttpAction::WaitForBody { time, at_least } => {
-            Verdict::WaitForBody { time: *time, at_least: *at_least }
+            HttpVerdict::WaitForBody { time: *time, at_least: *at_least }
         }
         change => {
             self::change(change, exchange)?;
@@ -44,7 +44,7 @@ pub(super) fn act<'a>(
 }
 
 /// Executes an action that does not end the rules.
-fn change(action: &HttpAction, exchange: &mut dyn Exchange) -> Result<(), Refused> {
+fn change(action: &HttpAction, exchange: &mut dyn EvalContextMut) -> Result<(), InvalidChange> {
     match action {
         HttpAction::AddField(name, value) => fields::add(name, value, exchange),
         HttpAction::SetField(name, value) => fields::set(name, value, exchange),
@@ -59,7 +59,7 @@ fn change(action: &HttpAction, exchange: &mut dyn Exchange) -> Result<(), Refuse
         HttpAction::Normalize(normalizer) => target::normalize(*normalizer, exchange),
         HttpAction::SetMethod(value) => target::set_method(value, exchange),
         HttpAction::SetStatus(status) => {
-            exchange.response_mut().ok_or(Refused)?.status = *status;
+            exchange.response_mut().ok_or(InvalidChange)?.status = *status;
             Ok(())
         }
         HttpAction::SetVariable(assignment) => {
@@ -86,23 +86,29 @@ fn change(action: &HttpAction, exchange: &mut dyn Exchange) -> Result<(), Refuse
     }
 }
 
-fn effect(exchange: &mut dyn Exchange, effect: Effect<'_>) -> Result<(), Refused> {
+fn effect(exchange: &mut dyn EvalContextMut, effect: Effect<'_>) -> Result<(), InvalidChange> {
     exchange.apply(effect);
     Ok(())
 }
 
-fn early_hint(name: &str, value: &Format, exchange: &mut dyn Exchange) -> Result<(), Refused> {
+fn early_hint(
+    name: &str,
+    value: &FormatString,
+    exchange: &mut dyn EvalContextMut,
+) -> Result<(), InvalidChange> {
     let value = fields::value_of(value, exchange);
-    HeaderBuf::new().push(name, &value).map_err(|_| Refused)?;
+    HeaderBuf::new().push(name, &value).map_err(|_| InvalidChange)?;
     effect(exchange, Effect::EarlyHint(name, value))
 }
 
 /// Sets a variable if its conditions hold. An expression without a value sets nothing.
-pub(crate) fn assign(assignment: &Assignment, exchange: &mut dyn Exchange) {
+pub(crate) fn assign(assignment: &Assignment, exchange: &mut dyn EvalContextMut) {
     let Assignment { variable, value, conditions } = assignment;
     let value = match value {
-        Value::Expression(expression) => expression.evaluate(exchange).map(Sample::into_owned),
-        Value::Format(format) => {
+        AssignedValue::Expression(expression) => {
+            expression.evaluate(exchange).map(Sample::into_owned)
+        }
+        AssignedValue::Format(format) => {
             let mut text = Vec::new();
             format.render(exchange, &mut text);
             Some(Sample::Text(text.into()))
@@ -136,7 +142,7 @@ impl ValueCondition {
 }
 
 /// Captures a value for the log.
-pub(crate) fn capture(capture: &Capture, exchange: &mut dyn Exchange) {
+pub(crate) fn capture(capture: &Capture, exchange: &mut dyn EvalContextMut) {
     let Some(value) = capture.value.evaluate(exchange) else { return };
     let mut value = value.into_text().unwrap_or_default().into_owned();
     if let Some(len) = capture.len {
@@ -147,14 +153,14 @@ pub(crate) fn capture(capture: &Capture, exchange: &mut dyn Exchange) {
 
 /// Changes an address or a port; an invalid value changes nothing.
 pub(crate) fn set_address(
-    side: Side,
+    side: AddressSide,
     part: AddressPart,
     value: &Expression,
-    exchange: &mut dyn Exchange,
+    exchange: &mut dyn EvalContextMut,
 ) {
     let old = match side {
-        Side::Source => exchange.source(),
-        Side::Destination => exchange.destination(),
+        AddressSide::Source => exchange.source(),
+        AddressSide::Destination => exchange.destination(),
     };
     let value = value.evaluate(exchange);
     let new = match part {
@@ -170,13 +176,13 @@ pub(crate) fn set_address(
     };
     if let Some(new) = new {
         exchange.apply(match side {
-            Side::Source => Effect::Source(new),
-            Side::Destination => Effect::Destination(new),
+            AddressSide::Source => Effect::Source(new),
+            AddressSide::Destination => Effect::Destination(new),
         });
     }
 }
 
-fn set_timeout(which: Deadline, value: &TimeoutValue, exchange: &mut dyn Exchange) {
+fn set_timeout(which: Deadline, value: &TimeoutValue, exchange: &mut dyn EvalContextMut) {
     let time = match value {
         TimeoutValue::Fixed(time) => Some(*time),
         TimeoutValue::Expression(expression) => {

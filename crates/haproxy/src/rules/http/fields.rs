@@ -4,9 +4,9 @@ use fulmar_proto::HeaderBuf;
 use regex::bytes::Captures;
 
 use super::target;
-use super::verdict::Refused;
-use crate::rules::exchange::Exchange;
-use crate::rules::format::Format;
+use super::verdict::InvalidChange;
+use crate::rules::exchange::EvalContextMut;
+use crate::rules::format::FormatString;
 use crate::rules::regex::Regex;
 
 /// Selection of field names (`del-header -m`).
@@ -45,15 +45,15 @@ impl NameMatch {
 }
 
 /// The fields that rules change: the response's once there is one.
-fn fields(exchange: &mut dyn Exchange) -> Result<&mut HeaderBuf, Refused> {
+fn fields(exchange: &mut dyn EvalContextMut) -> Result<&mut HeaderBuf, InvalidChange> {
     if exchange.response().is_some() {
-        return exchange.response_mut().map(|head| &mut head.fields).ok_or(Refused);
+        return exchange.response_mut().map(|head| &mut head.fields).ok_or(InvalidChange);
     }
-    exchange.request_mut().map(|head| &mut head.fields).ok_or(Refused)
+    exchange.request_mut().map(|head| &mut head.fields).ok_or(InvalidChange)
 }
 
 /// The value of a field from a format, without surrounding blanks.
-pub(super) fn value_of(format: &Format, exchange: &dyn Exchange) -> Vec<u8> {
+pub(super) fn value_of(format: &FormatString, exchange: &dyn EvalContextMut) -> Vec<u8> {
     let mut value = Vec::new();
     format.render(exchange, &mut value);
     trim(&mut value);
@@ -68,19 +68,30 @@ fn trim(value: &mut Vec<u8>) {
     value.drain(..start);
 }
 
-pub(super) fn add(name: &str, value: &Format, exchange: &mut dyn Exchange) -> Result<(), Refused> {
+pub(super) fn add(
+    name: &str,
+    value: &FormatString,
+    exchange: &mut dyn EvalContextMut,
+) -> Result<(), InvalidChange> {
     let value = value_of(value, exchange);
-    fields(exchange)?.push(name, &value).map_err(|_| Refused)?;
+    fields(exchange)?.push(name, &value).map_err(|_| InvalidChange)?;
     target::follow_host(name, exchange)
 }
 
-pub(super) fn set(name: &str, value: &Format, exchange: &mut dyn Exchange) -> Result<(), Refused> {
+pub(super) fn set(
+    name: &str,
+    value: &FormatString,
+    exchange: &mut dyn EvalContextMut,
+) -> Result<(), InvalidChange> {
     let value = value_of(value, exchange);
-    fields(exchange)?.replace(name, &value).map_err(|_| Refused)?;
+    fields(exchange)?.replace(name, &value).map_err(|_| InvalidChange)?;
     target::follow_host(name, exchange)
 }
 
-pub(super) fn remove(names: &NameMatch, exchange: &mut dyn Exchange) -> Result<(), Refused> {
+pub(super) fn remove(
+    names: &NameMatch,
+    exchange: &mut dyn EvalContextMut,
+) -> Result<(), InvalidChange> {
     let fields = fields(exchange)?;
     match names {
         NameMatch::Exact(name) => fields.remove(name),
@@ -93,13 +104,13 @@ pub(super) fn remove(names: &NameMatch, exchange: &mut dyn Exchange) -> Result<(
 pub(super) fn replace(
     name: &str,
     pattern: &Regex,
-    value: &Format,
+    value: &FormatString,
     each: bool,
-    exchange: &mut dyn Exchange,
-) -> Result<(), Refused> {
+    exchange: &mut dyn EvalContextMut,
+) -> Result<(), InvalidChange> {
     let head = exchange.response().map(|head| &head.fields);
     let Some(old) = head.or_else(|| exchange.request().map(|head| &head.fields)) else {
-        return Err(Refused);
+        return Err(InvalidChange);
     };
     let new_value = |old: &[u8]| {
         let write = |groups: &Captures<'_>, out: &mut Vec<u8>| {
@@ -121,7 +132,7 @@ pub(super) fn replace(
         return Ok(());
     }
     let mut new = new.into_iter();
-    fields(exchange)?.rewrite(name, |_| new.next().flatten()).map_err(|_| Refused)?;
+    fields(exchange)?.rewrite(name, |_| new.next().flatten()).map_err(|_| InvalidChange)?;
     target::follow_host(name, exchange)
 }
 

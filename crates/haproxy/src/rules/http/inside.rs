@@ -1,13 +1,13 @@
 //! Formats and expressions of a rule's action.
 
-use super::{HttpAction, HttpRule, RedirectTo, TimeoutValue, Value};
+use super::{AssignedValue, HttpAction, HttpRule, RedirectTo, TimeoutValue};
 use crate::rules::expression::Expression;
-use crate::rules::format::Format;
-use crate::rules::reply::{Reply, ReplyBody};
+use crate::rules::format::FormatString;
+use crate::rules::reply::{ReplyBody, ReplyTemplate};
 
 impl HttpRule {
     /// The formats of the action.
-    pub fn formats(&self) -> Vec<&Format> {
+    pub fn formats(&self) -> Vec<&FormatString> {
         match &self.action {
             HttpAction::Deny(reply) | HttpAction::Tarpit(reply) | HttpAction::Return(reply) => {
                 of_reply(reply)
@@ -26,8 +26,8 @@ impl HttpRule {
             | HttpAction::SetMethod(format)
             | HttpAction::EarlyHint(_, format) => vec![format],
             HttpAction::SetVariable(assignment) => match &assignment.value {
-                Value::Format(format) => vec![format],
-                Value::Expression(_) => Vec::new(),
+                AssignedValue::Format(format) => vec![format],
+                AssignedValue::Expression(_) => Vec::new(),
             },
             _ => Vec::new(),
         }
@@ -40,20 +40,20 @@ impl HttpRule {
             HttpAction::Capture(capture) => vec![&capture.value],
             HttpAction::SetAddress(_, _, expression)
             | HttpAction::Timeout(_, TimeoutValue::Expression(expression)) => vec![expression],
-            _ => self.formats().into_iter().flat_map(Format::expressions).collect(),
+            _ => self.formats().into_iter().flat_map(FormatString::expressions).collect(),
         }
     }
 }
 
 /// The expressions of a variable's value.
-pub(crate) fn of_value(value: &Value) -> Vec<&Expression> {
+pub(crate) fn of_value(value: &AssignedValue) -> Vec<&Expression> {
     match value {
-        Value::Expression(expression) => vec![expression],
-        Value::Format(format) => format.expressions().collect(),
+        AssignedValue::Expression(expression) => vec![expression],
+        AssignedValue::Format(format) => format.expressions().collect(),
     }
 }
 
-fn of_reply(reply: &Reply) -> Vec<&Format> {
+fn of_reply(reply: &ReplyTemplate) -> Vec<&FormatString> {
     let body = match &reply.body {
         ReplyBody::Format(body) => Some(body),
         _ => None,

@@ -20,11 +20,11 @@ mod verdict;
 use std::time::Duration;
 
 use crate::rules::condition::Condition;
-use crate::rules::exchange::{Deadline, Slot};
+use crate::rules::exchange::{CaptureSlot, Deadline};
 use crate::rules::expression::Expression;
-use crate::rules::format::Format;
+use crate::rules::format::FormatString;
 use crate::rules::regex::Regex;
-use crate::rules::reply::Reply;
+use crate::rules::reply::ReplyTemplate;
 use crate::rules::subject::Variable;
 
 pub(crate) use act::{assign, capture, set_address};
@@ -32,14 +32,14 @@ pub use fields::NameMatch;
 pub(crate) use inside::of_value;
 pub use normalize::Normalizer;
 pub(crate) use parse::{condition, level, mark_number, number, split, variable};
-pub use part::Part;
+pub use part::TargetPart;
 pub(crate) use reasons::{
     NO_AGENTS, NO_MARK, NO_NICE, NO_PRIORITY, NO_RESOLVERS, NO_TABLES, NOT_THERE,
 };
 pub use redirect::{Redirect, RedirectTo};
-pub use run::{Progress, run};
+pub use run::{RulesProgress, run};
 pub use table::{ACTIONS, ActionRow};
-pub use verdict::Verdict;
+pub use verdict::HttpVerdict;
 
 /// A rule: an action and a condition.
 #[derive(Clone, Debug)]
@@ -68,11 +68,11 @@ pub enum HttpAction {
     /// Ends this rule set.
     Allow,
     /// Responds, counted as denied.
-    Deny(Box<Reply>),
+    Deny(Box<ReplyTemplate>),
     /// The same after `timeout tarpit`.
-    Tarpit(Box<Reply>),
+    Tarpit(Box<ReplyTemplate>),
     /// Responds, not counted as denied.
-    Return(Box<Reply>),
+    Return(Box<ReplyTemplate>),
     /// Closes the connection without a response.
     Reject,
     /// Drops the connection without notifying the client.
@@ -82,10 +82,10 @@ pub enum HttpAction {
     /// Requests authentication for this realm.
     Auth {
         /// The realm; default: the name of the proxy.
-        realm: Option<Format>,
+        realm: Option<FormatString>,
     },
     /// A built-in service responds.
-    Service(Service),
+    BuiltinService(BuiltinService),
     /// Waits until the body, or this part of it, has arrived, or until a timeout.
     WaitForBody {
         /// The timeout.
@@ -96,9 +96,9 @@ pub enum HttpAction {
     /// Whether a failed change is an error; default: true.
     StrictMode(bool),
     /// Adds a field.
-    AddField(String, Format),
+    AddField(String, FormatString),
     /// Sets a field, and removes others of its name.
-    SetField(String, Format),
+    SetField(String, FormatString),
     /// Removes fields.
     RemoveFields(NameMatch),
     /// Replaces matching values.
@@ -108,18 +108,18 @@ pub enum HttpAction {
         /// The regex of old values.
         pattern: Regex,
         /// The new value.
-        value: Format,
+        value: FormatString,
         /// Applies to each list member (`replace-value`).
         each: bool,
     },
     /// Sets the target, or a part of it.
-    SetTarget(Part, Format),
+    SetTarget(TargetPart, FormatString),
     /// The same if the part matches.
-    ReplaceTarget(Part, Regex, Format),
+    ReplaceTarget(TargetPart, Regex, FormatString),
     /// Normalizes the target.
     Normalize(Normalizer),
     /// Sets the method.
-    SetMethod(Format),
+    SetMethod(FormatString),
     /// Sets the status. Reason phrases are not sent.
     SetStatus(u16),
     /// Sets a variable.
@@ -131,13 +131,13 @@ pub enum HttpAction {
     /// Captures a value for the log.
     Capture(Box<Capture>),
     /// Sets the client's source or destination address.
-    SetAddress(Side, AddressPart, Expression),
+    SetAddress(AddressSide, AddressPart, Expression),
     /// Sets a timeout of this exchange.
     Timeout(Deadline, TimeoutValue),
     /// Disables retries of the request.
     NoRetry,
     /// Adds a field to a 103 response.
-    EarlyHint(String, Format),
+    EarlyHint(String, FormatString),
     /// Ignored, with the reason for a warning.
     Nothing(&'static str),
 }
@@ -145,7 +145,7 @@ pub enum HttpAction {
 /// A built-in service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Service {
+pub enum BuiltinService {
     /// `prometheus-exporter`.
     Metrics,
 }
@@ -156,18 +156,18 @@ pub struct Assignment {
     /// The variable.
     pub variable: Variable,
     /// The new value.
-    pub value: Value,
+    pub value: AssignedValue,
     /// All must hold.
     pub conditions: Vec<ValueCondition>,
 }
 
 /// The source of a value.
 #[derive(Clone, Debug)]
-pub enum Value {
+pub enum AssignedValue {
     /// An expression, with its type (`set-var`).
     Expression(Expression),
     /// A text (`set-var-fmt`).
-    Format(Format),
+    Format(FormatString),
 }
 
 /// Condition of an assignment (HAProxy's manual, converter `set-var`).
@@ -195,12 +195,12 @@ pub struct Capture {
     /// The length of a new slot.
     pub len: Option<usize>,
     /// The slot. For a new slot, [`HttpRule::take_slot`] sets it.
-    pub slot: Slot,
+    pub slot: CaptureSlot,
 }
 
 /// The address that a rule changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum AddressSide {
     /// The client's source address (`set-src`).
     Source,
     /// The client's destination address (`set-dst`).
@@ -235,7 +235,7 @@ impl HttpRule {
     }
 
     /// For a capture that declares a slot: sets the slot, and returns its length.
-    pub fn take_slot(&mut self, slot: Slot) -> Option<usize> {
+    pub fn take_slot(&mut self, slot: CaptureSlot) -> Option<usize> {
         match &mut self.action {
             HttpAction::Capture(capture) => {
                 let len = capture.len?;
@@ -254,8 +254,8 @@ impl HttpRule {
         }
     }
 
-    /// The response of the rule. Its `http-errors` section must be resolved ([`Reply::resolve`]).
-    pub fn reply_mut(&mut self) -> Option<&mut Reply> {
+    /// The response of the rule. Its `http-errors` section must be resolved ([`ReplyTemplate::resolve`]).
+    pub fn reply_mut(&mut self) -> Option<&mut ReplyTemplate> {
         match &mut self.action {
             HttpAction::Deny(reply) | HttpAction::Tarpit(reply) | HttpAction::Return(reply) => {
                 Some(reply)

@@ -1,7 +1,7 @@
 //! Normalization of targets (HAProxy's manual, §4.2, `http-request normalize-uri`; RFC 3986
 //! §6.2.2). Fragments and invalid escapes do not occur: the parser rejects them.
 
-use super::part::Part;
+use super::part::TargetPart;
 use crate::rules::hex::hex_digit;
 
 /// A normalizer.
@@ -28,10 +28,10 @@ pub enum Normalizer {
 
 impl Normalizer {
     /// The part that it changes, and its text; a query includes the question mark.
-    pub(super) fn reads<'t>(self, path: &'t [u8], query: &'t [u8]) -> (Part, &'t [u8]) {
+    pub(super) fn reads<'t>(self, path: &'t [u8], query: &'t [u8]) -> (TargetPart, &'t [u8]) {
         match self {
-            Self::SortQuery => (Part::Query, query.strip_prefix(b"?").unwrap_or_default()),
-            _ => (Part::Path, path),
+            Self::SortQuery => (TargetPart::Query, query.strip_prefix(b"?").unwrap_or_default()),
+            _ => (TargetPart::Path, path),
         }
     }
 }

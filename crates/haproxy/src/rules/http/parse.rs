@@ -5,33 +5,33 @@ use std::time::Duration;
 use super::reasons::NO_MARK;
 use super::redirect::{Redirect, RedirectTo};
 use super::{
-    AddressPart, Assignment, Capture, HttpAction, NameMatch, Normalizer, Part, RuleSet, Service,
-    Side, TimeoutValue, Value, ValueCondition,
+    AddressPart, AddressSide, AssignedValue, Assignment, BuiltinService, Capture, HttpAction,
+    NameMatch, Normalizer, RuleSet, TargetPart, TimeoutValue, ValueCondition,
 };
 use crate::rules::condition::Condition;
-use crate::rules::context::Context;
+use crate::rules::context::CompileContext;
 use crate::rules::elements::{field_name, format};
-use crate::rules::exchange::{Deadline, Slot};
+use crate::rules::exchange::{CaptureSlot, Deadline};
 use crate::rules::expression::Expression;
-use crate::rules::format::{Format, Options};
+use crate::rules::format::{FormatOptions, FormatString};
 use crate::rules::nearest;
 use crate::rules::regex::Regex;
-use crate::rules::reply::{self, Reply, ReplyKind};
+use crate::rules::reply::{self, ReplyKind, ReplyTemplate};
 use crate::rules::subject::Variable;
-use crate::rules::words::{Fault, Word, Words};
+use crate::rules::words::{Word, WordCursor, WordError};
 
 /// The end of a line: a condition, or nothing.
 pub(crate) fn condition(
-    words: &mut Words<'_>,
-    context: &Context<'_>,
-) -> Result<Option<Condition>, Fault> {
+    words: &mut WordCursor<'_>,
+    context: &CompileContext<'_>,
+) -> Result<Option<Condition>, WordError> {
     match is_condition(words) {
         true => Condition::parse(words, context).map(Some),
         false => words.end().map(|()| None),
     }
 }
 
-fn is_condition(words: &Words<'_>) -> bool {
+fn is_condition(words: &WordCursor<'_>) -> bool {
     words.peek().is_some_and(|word| matches!(&word.text[..], "if" | "unless"))
 }
 
@@ -48,55 +48,59 @@ pub(crate) fn split(text: &str) -> (&str, Option<&str>) {
 
 /// The line being parsed.
 #[derive(Debug)]
-pub(super) struct Line<'l, 'w> {
-    pub(super) words: &'l mut Words<'w>,
-    pub(super) context: &'l Context<'l>,
+pub(super) struct RuleLine<'l, 'w> {
+    pub(super) words: &'l mut WordCursor<'w>,
+    pub(super) context: &'l CompileContext<'l>,
     pub(super) set: RuleSet,
     pub(super) name: &'l Word,
     pub(super) argument: Option<&'l str>,
 }
 
-impl Line<'_, '_> {
+impl RuleLine<'_, '_> {
     pub(super) fn field(
         &mut self,
-        make: fn(String, Format) -> HttpAction,
-    ) -> Result<HttpAction, Fault> {
+        make: fn(String, FormatString) -> HttpAction,
+    ) -> Result<HttpAction, WordError> {
         let name = field_name(self.words)?;
         Ok(make(name, self.format()?))
     }
 
-    pub(super) fn replace_field(&mut self, each: bool) -> Result<HttpAction, Fault> {
+    pub(super) fn replace_field(&mut self, each: bool) -> Result<HttpAction, WordError> {
         let name = field_name(self.words)?;
         let (pattern, value) = self.replacement()?;
         Ok(HttpAction::ReplaceField { name, pattern, value, each })
     }
 
-    pub(super) fn set_target(&mut self, part: Part) -> Result<HttpAction, Fault> {
+    pub(super) fn set_target(&mut self, part: TargetPart) -> Result<HttpAction, WordError> {
         Ok(HttpAction::SetTarget(part, self.format()?))
     }
 
-    pub(super) fn replace_target(&mut self, part: Part) -> Result<HttpAction, Fault> {
+    pub(super) fn replace_target(&mut self, part: TargetPart) -> Result<HttpAction, WordError> {
         let (pattern, value) = self.replacement()?;
         Ok(HttpAction::ReplaceTarget(part, pattern, value))
     }
 
-    pub(super) fn address(&mut self, side: Side, part: AddressPart) -> Result<HttpAction, Fault> {
+    pub(super) fn address(
+        &mut self,
+        side: AddressSide,
+        part: AddressPart,
+    ) -> Result<HttpAction, WordError> {
         Ok(HttpAction::SetAddress(side, part, self.expression()?))
     }
 
-    pub(super) fn redirect(&mut self) -> Result<HttpAction, Fault> {
+    pub(super) fn redirect(&mut self) -> Result<HttpAction, WordError> {
         self.redirect_to(Self::format).map(HttpAction::Redirect)
     }
 
     /// A redirect whose location is parsed by `place`.
     pub(super) fn redirect_to(
         &mut self,
-        place: fn(&mut Self) -> Result<Format, Fault>,
-    ) -> Result<Box<Redirect>, Fault> {
+        place: fn(&mut Self) -> Result<FormatString, WordError>,
+    ) -> Result<Box<Redirect>, WordError> {
         let begin = self.name.column;
         let mut to = None;
         let mut redirect = Redirect {
-            to: RedirectTo::Location(Format::default()),
+            to: RedirectTo::Location(FormatString::default()),
             status: 302,
             drop_query: false,
             append_slash: false,
@@ -118,16 +122,16 @@ impl Line<'_, '_> {
                 "clear-cookie" => redirect.cookie = Some(self.cookie("path=/; Max-Age=0;")?),
                 other => {
                     let message = nearest::unknown("option", other, REDIRECT.into_iter());
-                    return Err(Fault::unknown(word.column, message));
+                    return Err(WordError::unknown(word.column, message));
                 }
             }
         }
         let what = "redirect needs one of 'location', 'prefix', 'scheme'";
-        redirect.to = to.ok_or_else(|| Fault::new(begin, what))?;
+        redirect.to = to.ok_or_else(|| WordError::new(begin, what))?;
         Ok(Box::new(redirect))
     }
 
-    fn redirect_code(&mut self) -> Result<u16, Fault> {
+    fn redirect_code(&mut self) -> Result<u16, WordError> {
         let word = self.words.expect("a status")?;
         let status = word.text.parse().ok();
         status.filter(|status| matches!(status, 301 | 302 | 303 | 307 | 308)).ok_or_else(|| {
@@ -135,100 +139,103 @@ impl Line<'_, '_> {
                 "unsupported redirect code '{}', expected 301, 302, 303, 307 or 308",
                 word.text
             );
-            Fault::new(word.column, message)
+            WordError::new(word.column, message)
         })
     }
 
-    fn cookie(&mut self, attributes: &str) -> Result<String, Fault> {
+    fn cookie(&mut self, attributes: &str) -> Result<String, WordError> {
         let word = self.words.expect("a cookie")?;
         if word.text.is_empty() || !word.text.bytes().all(is_cookie_byte) {
             let message = format!("invalid cookie '{}', expected name=value", word.text);
-            return Err(Fault::new(word.column, message));
+            return Err(WordError::new(word.column, message));
         }
         Ok(format!("{}; {attributes}", word.text))
     }
 
-    fn reply(&mut self, kind: ReplyKind) -> Result<Box<Reply>, Fault> {
+    fn reply(&mut self, kind: ReplyKind) -> Result<Box<ReplyTemplate>, WordError> {
         reply::parse(self.words, kind, self.context).map(Box::new)
     }
 
-    fn format(&mut self) -> Result<Format, Fault> {
-        format(self.words, Options::VALUE, self.context)
+    fn format(&mut self) -> Result<FormatString, WordError> {
+        format(self.words, FormatOptions::VALUE, self.context)
     }
 
-    fn expression(&mut self) -> Result<Expression, Fault> {
+    fn expression(&mut self) -> Result<Expression, WordError> {
         Expression::parse_words(self.words, self.context.files)
     }
 
-    fn replacement(&mut self) -> Result<(Regex, Format), Fault> {
+    fn replacement(&mut self) -> Result<(Regex, FormatString), WordError> {
         let pattern = regex(self.words)?;
-        Ok((pattern, format(self.words, Options::REPLACEMENT, self.context)?))
+        Ok((pattern, format(self.words, FormatOptions::REPLACEMENT, self.context)?))
     }
 
-    fn variable(&self) -> Result<(Variable, Vec<ValueCondition>), Fault> {
+    fn variable(&self) -> Result<(Variable, Vec<ValueCondition>), WordError> {
         variable(self.argument.unwrap_or_default(), self.name.column)
     }
 }
 
-fn regex(words: &mut Words<'_>) -> Result<Regex, Fault> {
+fn regex(words: &mut WordCursor<'_>) -> Result<Regex, WordError> {
     let word = words.expect("a regular expression")?;
-    Regex::new(&word.text, false).map_err(|message| Fault::new(word.column, message))
+    Regex::new(&word.text, false).map_err(|message| WordError::new(word.column, message))
 }
 
 /// A variable, and conditions after a comma.
-pub(crate) fn variable(text: &str, column: u32) -> Result<(Variable, Vec<ValueCondition>), Fault> {
+pub(crate) fn variable(
+    text: &str,
+    column: u32,
+) -> Result<(Variable, Vec<ValueCondition>), WordError> {
     let mut parts = text.split(',').map(str::trim);
     let name = parts.next().unwrap_or_default();
-    let variable = Variable::parse(name).map_err(|message| Fault::new(column, message))?;
+    let variable = Variable::parse(name).map_err(|message| WordError::new(column, message))?;
     let condition = |text: &str| {
         let found = CONDITIONS.iter().find(|(name, _)| *name == text);
         let names = CONDITIONS.iter().map(|(name, _)| *name);
         found
             .map(|(_, condition)| *condition)
-            .ok_or_else(|| Fault::unknown(column, nearest::unknown("condition", text, names)))
+            .ok_or_else(|| WordError::unknown(column, nearest::unknown("condition", text, names)))
     };
     Ok((variable, parts.map(condition).collect::<Result<_, _>>()?))
 }
 
-pub(super) fn set_var(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
+pub(super) fn set_var(line: &mut RuleLine<'_, '_>) -> Result<HttpAction, WordError> {
     let (variable, conditions) = line.variable()?;
-    let value = Value::Expression(line.expression()?);
+    let value = AssignedValue::Expression(line.expression()?);
     Ok(HttpAction::SetVariable(Box::new(Assignment { variable, value, conditions })))
 }
 
-pub(super) fn set_var_fmt(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
+pub(super) fn set_var_fmt(line: &mut RuleLine<'_, '_>) -> Result<HttpAction, WordError> {
     let (variable, conditions) = line.variable()?;
-    let value = Value::Format(line.format()?);
+    let value = AssignedValue::Format(line.format()?);
     Ok(HttpAction::SetVariable(Box::new(Assignment { variable, value, conditions })))
 }
 
-pub(super) fn unset_var(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
+pub(super) fn unset_var(line: &mut RuleLine<'_, '_>) -> Result<HttpAction, WordError> {
     Ok(HttpAction::UnsetVariable(line.variable()?.0))
 }
 
-pub(super) fn auth(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
+pub(super) fn auth(line: &mut RuleLine<'_, '_>) -> Result<HttpAction, WordError> {
     let realm = line.words.take("realm").then(|| line.format()).transpose()?;
     Ok(HttpAction::Auth { realm })
 }
 
-pub(super) fn deny(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
+pub(super) fn deny(line: &mut RuleLine<'_, '_>) -> Result<HttpAction, WordError> {
     let status = if line.set == RuleSet::Request { 403 } else { 502 };
     line.reply(ReplyKind::Denial(status)).map(HttpAction::Deny)
 }
 
-pub(super) fn tarpit(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
+pub(super) fn tarpit(line: &mut RuleLine<'_, '_>) -> Result<HttpAction, WordError> {
     line.reply(ReplyKind::Denial(500)).map(HttpAction::Tarpit)
 }
 
-pub(super) fn return_(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
+pub(super) fn return_(line: &mut RuleLine<'_, '_>) -> Result<HttpAction, WordError> {
     line.reply(ReplyKind::Return).map(HttpAction::Return)
 }
 
-pub(super) fn set_method(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
+pub(super) fn set_method(line: &mut RuleLine<'_, '_>) -> Result<HttpAction, WordError> {
     line.format().map(HttpAction::SetMethod)
 }
 
-pub(super) fn set_status(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
+pub(super) fn set_status(line: &mut RuleLine<'_, '_>) -> Result<HttpAction, WordError> {
     let status = reply::status(line.words, 100..=999)?;
     if line.words.take("reason") {
         line.words.expect("a reason")?; // it has no meaning, and is not sent (RFC 9112 §4)
@@ -236,7 +243,7 @@ pub(super) fn set_status(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
     Ok(HttpAction::SetStatus(status))
 }
 
-pub(super) fn del_header(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
+pub(super) fn del_header(line: &mut RuleLine<'_, '_>) -> Result<HttpAction, WordError> {
     let word = line.words.expect("the name of a field")?;
     let text = word.text.clone();
     if !line.words.take("-m") {
@@ -250,22 +257,22 @@ pub(super) fn del_header(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
         "sub" => NameMatch::Contains(text),
         "reg" => {
             let pattern = Regex::new(&text, false);
-            NameMatch::Pattern(pattern.map_err(|message| Fault::new(word.column, message))?)
+            NameMatch::Pattern(pattern.map_err(|message| WordError::new(word.column, message))?)
         }
         other => {
             let message =
                 format!("unknown match method '{other}', expected one of str, beg, end, sub, reg");
-            return Err(Fault::new(method.column, message));
+            return Err(WordError::new(method.column, message));
         }
     }))
 }
 
-pub(super) fn log_level(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
+pub(super) fn log_level(line: &mut RuleLine<'_, '_>) -> Result<HttpAction, WordError> {
     level(line.words).map(HttpAction::LogLevel)
 }
 
 /// A syslog level; `silent` is none.
-pub(crate) fn level(words: &mut Words<'_>) -> Result<Option<u8>, Fault> {
+pub(crate) fn level(words: &mut WordCursor<'_>) -> Result<Option<u8>, WordError> {
     let word = words.expect("a level")?;
     if word.text == "silent" {
         return Ok(None);
@@ -273,18 +280,18 @@ pub(crate) fn level(words: &mut Words<'_>) -> Result<Option<u8>, Fault> {
     let found = (0u8..).zip(LEVELS).find(|(_, name)| *name == word.text);
     let (level, _) = found.ok_or_else(|| {
         let known = LEVELS.into_iter().chain(["silent"]);
-        Fault::new(word.column, nearest::unknown("level", &word.text, known))
+        WordError::new(word.column, nearest::unknown("level", &word.text, known))
     })?;
     Ok(Some(level))
 }
 
-pub(super) fn capture(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
+pub(super) fn capture(line: &mut RuleLine<'_, '_>) -> Result<HttpAction, WordError> {
     let value = line.expression()?;
     let word = line.words.expect("'len' or 'id'")?;
     let (text, number) = (&word.text[..], number(line.words)?);
     let slot = |id| match line.set {
-        RuleSet::Request => Slot::Request(id),
-        _ => Slot::Response(id),
+        RuleSet::Request => CaptureSlot::Request(id),
+        _ => CaptureSlot::Response(id),
     };
     let capture = match text {
         "len" if line.set == RuleSet::Request && number > 0 => {
@@ -296,49 +303,49 @@ pub(super) fn capture(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
                 RuleSet::Request => "expected 'len <length>' or 'id <slot>'",
                 _ => "expected 'id <slot>'",
             };
-            return Err(Fault::new(word.column, message));
+            return Err(WordError::new(word.column, message));
         }
     };
     Ok(HttpAction::Capture(Box::new(capture)))
 }
 
-pub(super) fn mark(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
+pub(super) fn mark(line: &mut RuleLine<'_, '_>) -> Result<HttpAction, WordError> {
     mark_number(line.words)?;
     Ok(HttpAction::Nothing(NO_MARK))
 }
 
 /// A number of 32 bits, decimal or hexadecimal: `0x1f`.
-pub(crate) fn mark_number(words: &mut Words<'_>) -> Result<u32, Fault> {
+pub(crate) fn mark_number(words: &mut WordCursor<'_>) -> Result<u32, WordError> {
     let word = words.expect("a number")?;
     let number = match word.text.strip_prefix("0x") {
         Some(digits) => u32::from_str_radix(digits, 16),
         None => word.text.parse(),
     };
     number.map_err(|_| {
-        Fault::new(
+        WordError::new(
             word.column,
             format!("invalid number '{}', expected for example 5 or 0x1f", word.text),
         )
     })
 }
 
-pub(crate) fn number<T: std::str::FromStr>(words: &mut Words<'_>) -> Result<T, Fault> {
+pub(crate) fn number<T: std::str::FromStr>(words: &mut WordCursor<'_>) -> Result<T, WordError> {
     let word = words.expect("a number")?;
     word.text
         .parse()
-        .map_err(|_| Fault::new(word.column, format!("invalid number '{}'", word.text)))
+        .map_err(|_| WordError::new(word.column, format!("invalid number '{}'", word.text)))
 }
 
-pub(super) fn strict_mode(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
+pub(super) fn strict_mode(line: &mut RuleLine<'_, '_>) -> Result<HttpAction, WordError> {
     let word = line.words.expect("'on' or 'off'")?;
     match &word.text[..] {
         "on" => Ok(HttpAction::StrictMode(true)),
         "off" => Ok(HttpAction::StrictMode(false)),
-        other => Err(Fault::new(word.column, format!("expected 'on' or 'off', not '{other}'"))),
+        other => Err(WordError::new(word.column, format!("expected 'on' or 'off', not '{other}'"))),
     }
 }
 
-pub(super) fn normalize(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
+pub(super) fn normalize(line: &mut RuleLine<'_, '_>) -> Result<HttpAction, WordError> {
     let word = line.words.expect("a normalizer")?;
     Ok(HttpAction::Normalize(match &word.text[..] {
         "path-merge-slashes" => Normalizer::MergeSlashes,
@@ -356,23 +363,23 @@ pub(super) fn normalize(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
         "fragment-strip" | "fragment-encode" => Normalizer::Fragment,
         other => {
             let message = nearest::unknown("normalizer", other, NORMALIZERS.into_iter());
-            return Err(Fault::unknown(word.column, message));
+            return Err(WordError::unknown(word.column, message));
         }
     }))
 }
 
-pub(super) fn use_service(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
+pub(super) fn use_service(line: &mut RuleLine<'_, '_>) -> Result<HttpAction, WordError> {
     let word = line.words.expect("the name of a service")?;
     match &word.text[..] {
-        "prometheus-exporter" => Ok(HttpAction::Service(Service::Metrics)),
+        "prometheus-exporter" => Ok(HttpAction::Service(BuiltinService::Metrics)),
         other => {
             let message = format!("unknown service '{other}', expected 'prometheus-exporter'");
-            Err(Fault::unknown(word.column, message))
+            Err(WordError::unknown(word.column, message))
         }
     }
 }
 
-pub(super) fn wait_for_body(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
+pub(super) fn wait_for_body(line: &mut RuleLine<'_, '_>) -> Result<HttpAction, WordError> {
     let (mut time, mut at_least) = (None, 0);
     while !is_condition(line.words) {
         let Some(word) = line.words.next() else { break };
@@ -381,23 +388,23 @@ pub(super) fn wait_for_body(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault
             "at-least" => at_least = size(line.words)?,
             other => {
                 let message = format!("expected 'time' or 'at-least', not '{other}'");
-                return Err(Fault::unknown(word.column, message));
+                return Err(WordError::unknown(word.column, message));
             }
         }
     }
     let column = line.name.column;
-    let time = time.ok_or_else(|| Fault::new(column, "missing 'time'"))?;
+    let time = time.ok_or_else(|| WordError::new(column, "missing 'time'"))?;
     Ok(HttpAction::WaitForBody { time, at_least })
 }
 
-pub(super) fn set_timeout(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
+pub(super) fn set_timeout(line: &mut RuleLine<'_, '_>) -> Result<HttpAction, WordError> {
     let word = line.words.expect("'server' or 'tunnel'")?;
     let which = match &word.text[..] {
         "server" => Deadline::Server,
         "tunnel" => Deadline::Tunnel,
         other => {
             let message = format!("expected 'server' or 'tunnel', not '{other}'");
-            return Err(Fault::new(word.column, message));
+            return Err(WordError::new(word.column, message));
         }
     };
     let is_number = line.words.peek().is_some_and(|word| word.text.starts_with(is_digit));
@@ -413,7 +420,7 @@ fn is_digit(c: char) -> bool {
 }
 
 /// A time (HAProxy's manual, §2.5): milliseconds without a unit.
-fn duration(words: &mut Words<'_>) -> Result<Duration, Fault> {
+fn duration(words: &mut WordCursor<'_>) -> Result<Duration, WordError> {
     let word = words.expect("a time")?;
     let units = [("us", 1), ("ms", 1_000), ("", 1_000), ("s", SECOND), ("m", 60 * SECOND)];
     let longer = [("h", 3_600 * SECOND), ("d", 24 * 3_600 * SECOND)];
@@ -423,12 +430,12 @@ fn duration(words: &mut Words<'_>) -> Result<Duration, Fault> {
             "invalid time '{}': expected a number with an optional unit (us, ms, s, m, h, d)",
             word.text
         );
-        Fault::new(word.column, message)
+        WordError::new(word.column, message)
     })
 }
 
 /// A size (HAProxy's manual, §2.5): bytes without a unit.
-fn size(words: &mut Words<'_>) -> Result<u64, Fault> {
+fn size(words: &mut WordCursor<'_>) -> Result<u64, WordError> {
     let word = words.expect("a size")?;
     let units = [("", 1), ("k", 1 << 10), ("m", 1 << 20), ("g", 1 << 30)];
     scaled(&word.text.to_ascii_lowercase(), units.into_iter()).ok_or_else(|| {
@@ -436,7 +443,7 @@ fn size(words: &mut Words<'_>) -> Result<u64, Fault> {
             "invalid size '{}': expected a number with an optional unit (k, m, g)",
             word.text
         );
-        Fault::new(word.column, message)
+        WordError::new(word.column, message)
     })
 }
 

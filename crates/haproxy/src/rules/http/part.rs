@@ -2,7 +2,7 @@
 
 /// A part of a target (RFC 9112 §3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum TargetPart {
     /// The path, without the query.
     Path,
     /// The path and the query.

@@ -1,12 +1,12 @@
 //! Parsing of rules: action and condition.
 
-use super::parse::{Line, condition, split};
-use super::table::{ACTIONS, ActionRow, Parse};
+use super::parse::{RuleLine, condition, split};
+use super::table::{ACTIONS, ActionRow, ArgumentParser};
 use super::{HttpAction, HttpRule, RuleSet};
-use crate::rules::context::Context;
-use crate::rules::format::Format;
+use crate::rules::context::CompileContext;
+use crate::rules::format::FormatString;
 use crate::rules::nearest;
-use crate::rules::words::{Fault, Word, Words};
+use crate::rules::words::{Word, WordCursor, WordError};
 
 impl HttpRule {
     /// Parses the words after `http-request` and so on: an action, its arguments, and a condition.
@@ -14,20 +14,20 @@ impl HttpRule {
     /// # Errors
     /// The action is unknown or unsupported, or an argument or the condition is invalid.
     pub fn parse(
-        words: &mut Words<'_>,
+        words: &mut WordCursor<'_>,
         set: RuleSet,
-        context: &Context<'_>,
-    ) -> Result<Self, Fault> {
+        context: &CompileContext<'_>,
+    ) -> Result<Self, WordError> {
         let word = words.expect("an action")?;
         let (row, argument) = find(word, set)?;
-        let mut line = Line { words, context, set, name: word, argument };
+        let mut line = RuleLine { words, context, set, name: word, argument };
         let action = match row.parse {
-            Parse::By(parse) => parse(&mut line)?,
-            Parse::Plain(make) => make(),
-            Parse::Missing(why) => {
-                return Err(Fault::unknown(word.column, format!("'{}': {why}", word.text)));
+            ArgumentParser::By(parse) => parse(&mut line)?,
+            ArgumentParser::Plain(make) => make(),
+            ArgumentParser::Missing(why) => {
+                return Err(WordError::unknown(word.column, format!("'{}': {why}", word.text)));
             }
-            Parse::Nothing(count, why) => {
+            ArgumentParser::Nothing(count, why) => {
                 for _ in 0..count {
                     line.words.expect("a value")?;
                 }
@@ -42,12 +42,16 @@ impl HttpRule {
     ///
     /// # Errors
     /// As [`HttpRule::parse`].
-    pub fn parse_redirect(words: &mut Words<'_>, context: &Context<'_>) -> Result<Self, Fault> {
+    pub fn parse_redirect(
+        words: &mut WordCursor<'_>,
+        context: &CompileContext<'_>,
+    ) -> Result<Self, WordError> {
         let name = Word { text: "redirect".to_owned(), column: words.column() };
-        let mut line = Line { words, context, set: RuleSet::Request, name: &name, argument: None };
+        let mut line =
+            RuleLine { words, context, set: RuleSet::Request, name: &name, argument: None };
         let mut redirect = line.redirect_to(|line| {
             let word = line.words.expect("an address")?;
-            Ok(Format::literal(word.text.as_bytes()))
+            Ok(FormatString::literal(word.text.as_bytes()))
         })?;
         redirect.is_keyword = true;
         let action = HttpAction::Redirect(redirect);
@@ -56,15 +60,15 @@ impl HttpRule {
 }
 
 /// The row of an action, and its argument in parentheses.
-fn find(word: &Word, set: RuleSet) -> Result<(&'static ActionRow, Option<&str>), Fault> {
+fn find(word: &Word, set: RuleSet) -> Result<(&'static ActionRow, Option<&str>), WordError> {
     let (name, argument) = split(&word.text);
     let Some(row) = ACTIONS.iter().find(|row| row.name == name) else {
         let known = ACTIONS.iter().filter(|row| row.sets.contains(&set)).map(|row| row.name);
-        return Err(Fault::unknown(word.column, nearest::unknown("action", name, known)));
+        return Err(WordError::unknown(word.column, nearest::unknown("action", name, known)));
     };
     if !row.sets.contains(&set) {
         let message = format!("'{}' is not allowed here, only in {}", word.text, places(row));
-        return Err(Fault::unknown(word.column, message));
+        return Err(WordError::unknown(word.column, message));
     }
     Ok((row, argument))
 }

@@ -1,8 +1,8 @@
 //! Redirects (HAProxy's manual, §4.2, `redirect`).
 
-use super::verdict::Refused;
-use crate::rules::exchange::Exchange;
-use crate::rules::format::Format;
+use super::verdict::InvalidChange;
+use crate::rules::exchange::EvalContextMut;
+use crate::rules::format::FormatString;
 use crate::rules::head::{RequestHead, ResponseHead};
 use crate::rules::target::path_of;
 
@@ -30,17 +30,20 @@ pub struct Redirect {
 #[derive(Clone, Debug)]
 pub enum RedirectTo {
     /// The format alone.
-    Location(Format),
+    Location(FormatString),
     /// The format, followed by the path; `/` counts as empty.
-    Prefix(Format),
+    Prefix(FormatString),
     /// The format as the scheme, followed by host and path.
-    Scheme(Format),
+    Scheme(FormatString),
 }
 
 impl Redirect {
     /// The head of the response; `None` if there is no location.
-    pub(super) fn head(&self, exchange: &dyn Exchange) -> Result<Option<ResponseHead>, Refused> {
-        let request = exchange.request().ok_or(Refused)?;
+    pub(super) fn head(
+        &self,
+        exchange: &dyn EvalContextMut,
+    ) -> Result<Option<ResponseHead>, InvalidChange> {
+        let request = exchange.request().ok_or(InvalidChange)?;
         let mut location = Vec::new();
         let (RedirectTo::Location(format)
         | RedirectTo::Prefix(format)
@@ -79,10 +82,11 @@ impl Redirect {
         }
     }
 
-    fn answer(&self, location: &[u8]) -> Result<ResponseHead, Refused> {
+    fn answer(&self, location: &[u8]) -> Result<ResponseHead, InvalidChange> {
         let mut head = ResponseHead { status: self.status, ..ResponseHead::default() };
-        let mut push =
-            |name, value: &[u8]| head.fields.push(name, value.trim_ascii()).map_err(|_| Refused);
+        let mut push = |name, value: &[u8]| {
+            head.fields.push(name, value.trim_ascii()).map_err(|_| InvalidChange)
+        };
         push("location", location)?;
         // Caches would keep redirecting clients after the rule is gone.
         if matches!(self.status, 302 | 303 | 307) {

@@ -1,18 +1,18 @@
 //! Evaluation of rule sets.
 
-use super::verdict::{Refused, Verdict};
+use super::verdict::{HttpVerdict, InvalidChange};
 use super::{HttpAction, HttpRule, act};
-use crate::rules::exchange::Exchange;
+use crate::rules::exchange::EvalContextMut;
 
 /// Position in a rule set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct RulesProgress {
     next: usize,
     strict: bool,
     allowed: bool, // by an earlier rule: only 'redirect' keywords are still evaluated
 }
 
-impl Default for Progress {
+impl Default for RulesProgress {
     fn default() -> Self {
         Self { next: 0, strict: true, allowed: false }
     }
@@ -21,9 +21,9 @@ impl Default for Progress {
 /// Evaluates rules from `progress` on until one of them decides or waits.
 pub fn run<'a>(
     rules: &'a [HttpRule],
-    progress: &mut Progress,
-    exchange: &mut dyn Exchange,
-) -> Verdict<'a> {
+    progress: &mut RulesProgress,
+    exchange: &mut dyn EvalContextMut,
+) -> HttpVerdict<'a> {
     while let Some(rule) = rules.get(progress.next) {
         let at = progress.next;
         progress.next += 1;
@@ -39,13 +39,13 @@ pub fn run<'a>(
         }
         match act::act(&rule.action, exchange) {
             Ok(None) => {}
-            Ok(Some(Verdict::Allow)) => progress.allowed = true,
+            Ok(Some(HttpVerdict::Allow)) => progress.allowed = true,
             Ok(Some(verdict)) => return verdict,
-            Err(Refused) if progress.strict => return Verdict::Failed(at),
-            Err(Refused) => {}
+            Err(InvalidChange) if progress.strict => return HttpVerdict::Failed(at),
+            Err(InvalidChange) => {}
         }
     }
-    if progress.allowed { Verdict::Allow } else { Verdict::Continue }
+    if progress.allowed { HttpVerdict::Allow } else { HttpVerdict::Continue }
 }
 
 fn is_keyword(rule: &HttpRule) -> bool {

@@ -1,12 +1,12 @@
 //! The table of actions.
 
-use super::parse::{self, Line};
+use super::parse::{self, RuleLine};
 use super::reasons::{
     NO_AGENTS, NO_CACHE, NO_CHANGES, NO_EARLY_DATA, NO_NICE, NO_PRIORITY, NO_RESOLVERS, NO_TABLES,
     NOT_THERE,
 };
-use super::{AddressPart, HttpAction, Part, RuleSet, Side};
-use crate::rules::words::Fault;
+use super::{AddressPart, AddressSide, HttpAction, RuleSet, TargetPart};
+use crate::rules::words::WordError;
 
 /// The row of an action.
 #[derive(Debug)]
@@ -17,13 +17,13 @@ pub struct ActionRow {
     pub sets: &'static [RuleSet],
     /// Its description.
     pub about: &'static str,
-    pub(super) parse: Parse,
+    pub(super) parse: ArgumentParser,
 }
 
 /// How its arguments are parsed.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Parse {
-    By(fn(&mut Line<'_, '_>) -> Result<HttpAction, Fault>),
+pub(super) enum ArgumentParser {
+    By(fn(&mut RuleLine<'_, '_>) -> Result<HttpAction, WordError>),
     /// No arguments.
     Plain(fn() -> HttpAction),
     /// Not supported, with the reason.
@@ -31,7 +31,7 @@ pub(super) enum Parse {
     /// Parsed, with this number of arguments, and ignored, with the reason.
     Nothing(usize, &'static str),
 }
-use Parse::{By, Missing, Nothing, Plain};
+use ArgumentParser::{By, Missing, Nothing, Plain};
 
 const REQUEST: &[RuleSet] = &[RuleSet::Request];
 const RESPONSE: &[RuleSet] = &[RuleSet::Response];
@@ -42,7 +42,7 @@ const ALL: &[RuleSet] = &[RuleSet::Request, RuleSet::Response, RuleSet::AfterRes
 const fn row(
     name: &'static str,
     sets: &'static [RuleSet],
-    parse: Parse,
+    parse: ArgumentParser,
     about: &'static str,
 ) -> ActionRow {
     ActionRow { name, sets, about, parse }
@@ -80,19 +80,19 @@ pub const ACTIONS: &[ActionRow] = &[
     row(
         "replace-path",
         REQUEST,
-        By(|it| it.replace_target(Part::Path)),
+        By(|it| it.replace_target(TargetPart::Path)),
         "replaces a path that matches",
     ),
     row(
         "replace-pathq",
         REQUEST,
-        By(|it| it.replace_target(Part::PathAndQuery)),
+        By(|it| it.replace_target(TargetPart::PathAndQuery)),
         "replaces a path with query that matches",
     ),
     row(
         "replace-uri",
         REQUEST,
-        By(|it| it.replace_target(Part::Whole)),
+        By(|it| it.replace_target(TargetPart::Whole)),
         "replaces a target that matches",
     ),
     row("replace-value", ALL, By(|it| it.replace_field(true)), "replaces list members that match"),
@@ -100,36 +100,41 @@ pub const ACTIONS: &[ActionRow] = &[
     row(
         "set-dst",
         REQUEST,
-        By(|it| it.address(Side::Destination, AddressPart::Address)),
+        By(|it| it.address(AddressSide::Destination, AddressPart::Address)),
         "sets `dst`",
     ),
     row(
         "set-dst-port",
         REQUEST,
-        By(|it| it.address(Side::Destination, AddressPart::Port)),
+        By(|it| it.address(AddressSide::Destination, AddressPart::Port)),
         "sets `dst_port`",
     ),
     row("set-header", ALL, By(|it| it.field(HttpAction::SetField)), "sets a header field"),
     row("set-log-level", BOTH, By(parse::log_level), "sets the log level"),
     row("set-method", REQUEST, By(parse::set_method), "sets the method"),
-    row("set-path", REQUEST, By(|it| it.set_target(Part::Path)), "sets the path"),
+    row("set-path", REQUEST, By(|it| it.set_target(TargetPart::Path)), "sets the path"),
     row(
         "set-pathq",
         REQUEST,
-        By(|it| it.set_target(Part::PathAndQuery)),
+        By(|it| it.set_target(TargetPart::PathAndQuery)),
         "sets the path and query",
     ),
-    row("set-query", REQUEST, By(|it| it.set_target(Part::Query)), "sets the query"),
-    row("set-src", REQUEST, By(|it| it.address(Side::Source, AddressPart::Address)), "sets `src`"),
+    row("set-query", REQUEST, By(|it| it.set_target(TargetPart::Query)), "sets the query"),
+    row(
+        "set-src",
+        REQUEST,
+        By(|it| it.address(AddressSide::Source, AddressPart::Address)),
+        "sets `src`",
+    ),
     row(
         "set-src-port",
         REQUEST,
-        By(|it| it.address(Side::Source, AddressPart::Port)),
+        By(|it| it.address(AddressSide::Source, AddressPart::Port)),
         "sets `src_port`",
     ),
     row("set-status", RESPONSES, By(parse::set_status), "sets the status"),
     row("set-timeout", REQUEST, By(parse::set_timeout), "sets a timeout of this exchange"),
-    row("set-uri", REQUEST, By(|it| it.set_target(Part::Whole)), "sets the target"),
+    row("set-uri", REQUEST, By(|it| it.set_target(TargetPart::Whole)), "sets the target"),
     row("set-var(", ALL, By(parse::set_var), "sets a variable"),
     row("set-var-fmt(", ALL, By(parse::set_var_fmt), "sets a variable from a format"),
     row(

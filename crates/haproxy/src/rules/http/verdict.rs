@@ -2,32 +2,32 @@
 
 use std::time::Duration;
 
-use super::Service;
-use crate::rules::format::Format;
+use super::BuiltinService;
+use crate::rules::format::FormatString;
 use crate::rules::head::ResponseHead;
-use crate::rules::reply::Reply;
+use crate::rules::reply::ReplyTemplate;
 
 /// The result of a rule set.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Verdict<'a> {
+pub enum HttpVerdict<'a> {
     /// All rules were evaluated.
     Continue,
     /// `allow`: as `Continue`, but the rest of the set was skipped.
     Allow,
     /// Send this response, counted as denied.
-    Deny(&'a Reply),
+    Deny(&'a ReplyTemplate),
     /// The same after `timeout tarpit`.
-    Tarpit(&'a Reply),
+    Tarpit(&'a ReplyTemplate),
     /// Send this response, not counted as denied.
-    Return(&'a Reply),
+    Return(&'a ReplyTemplate),
     /// Send this response without a body.
     Redirect(Box<ResponseHead>),
-    /// Request authentication: [`Reply::challenge`] builds the response. The default realm is the
+    /// Request authentication: [`ReplyTemplate::challenge`] builds the response. The default realm is the
     /// name of the proxy.
-    Auth(Option<&'a Format>),
+    Auth(Option<&'a FormatString>),
     /// A built-in service responds.
-    Service(Service),
+    Service(BuiltinService),
     /// Close the connection without a response.
     Reject,
     /// Drop the connection without notifying the client.
@@ -48,4 +48,4 @@ pub enum Verdict<'a> {
 
 /// A change failed: HTTP does not allow its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Refused;
+pub(super) struct InvalidChange;

@@ -1,13 +1,13 @@
 //! Entries of a list, by version.
 
-use super::Which;
+use super::EntrySelector;
 
 /// A version of a list. One is current; later ones may be in preparation.
-pub type Version = u32;
+pub type ListVersion = u32;
 
 /// An entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct ListEntry {
     /// Its number in the history of the list, from 1.
     pub number: u64,
     /// The line of its file.
@@ -16,16 +16,16 @@ pub struct Entry {
     pub key: Box<[u8]>,
     /// The value of a map; empty in other lists.
     pub value: Box<[u8]>,
-    version: Version,
+    version: ListVersion,
 }
 
 /// All versions of a list.
 #[derive(Debug, Default)]
 pub(super) struct Entries {
-    all: Vec<Entry>,
+    all: Vec<ListEntry>,
     last: u64, // the last assigned number
-    current: Version,
-    latest: Version,
+    current: ListVersion,
+    latest: ListVersion,
 }
 
 impl Entries {
@@ -33,13 +33,19 @@ impl Entries {
     pub(super) fn push(&mut self, line: Option<usize>, key: &[u8], value: &[u8]) {
         self.last += 1;
         let (number, version) = (self.last, self.current);
-        self.all.push(Entry { number, line, key: key.into(), value: value.into(), version });
+        self.all.push(ListEntry { number, line, key: key.into(), value: value.into(), version });
     }
 
-    pub(super) fn push_to(&mut self, version: Version, key: &[u8], value: &[u8]) {
+    pub(super) fn push_to(&mut self, version: ListVersion, key: &[u8], value: &[u8]) {
         self.last += 1;
         let number = self.last;
-        self.all.push(Entry { number, line: None, key: key.into(), value: value.into(), version });
+        self.all.push(ListEntry {
+            number,
+            line: None,
+            key: key.into(),
+            value: value.into(),
+            version,
+        });
     }
 
     pub(super) fn len(&self) -> usize {
@@ -47,27 +53,27 @@ impl Entries {
     }
 
     /// The current version, and the latest one.
-    pub(super) fn versions(&self) -> (Version, Version) {
+    pub(super) fn versions(&self) -> (ListVersion, ListVersion) {
         (self.current, self.latest)
     }
 
     /// This version; the current one if it is `None`.
-    pub(super) fn version(&self, said: Option<Version>) -> Option<Version> {
+    pub(super) fn version(&self, said: Option<ListVersion>) -> Option<ListVersion> {
         let version = said.unwrap_or(self.current);
         (self.current..=self.latest).contains(&version).then_some(version)
     }
 
-    pub(super) fn of(&self, version: Option<Version>) -> Vec<Entry> {
+    pub(super) fn of(&self, version: Option<ListVersion>) -> Vec<ListEntry> {
         let version = version.unwrap_or(self.current);
         self.all.iter().filter(|entry| entry.version == version).cloned().collect()
     }
 
     /// The key of the selected entries of the current version, if there are any.
-    pub(super) fn key(&self, which: Which<'_>) -> Option<Box<[u8]>> {
+    pub(super) fn key(&self, which: EntrySelector<'_>) -> Option<Box<[u8]>> {
         self.all.iter().find(|entry| self.is_meant(entry, which)).map(|entry| entry.key.clone())
     }
 
-    pub(super) fn set(&mut self, which: Which<'_>, value: &[u8]) {
+    pub(super) fn set(&mut self, which: EntrySelector<'_>, value: &[u8]) {
         let current = self.current;
         for entry in self.all.iter_mut().filter(|entry| entry.is(current, which)) {
             entry.value = value.into();
@@ -75,23 +81,23 @@ impl Entries {
     }
 
     /// False if there was none.
-    pub(super) fn remove(&mut self, which: Which<'_>) -> bool {
+    pub(super) fn remove(&mut self, which: EntrySelector<'_>) -> bool {
         let (before, current) = (self.all.len(), self.current);
         self.all.retain(|entry| !entry.is(current, which));
         self.all.len() != before
     }
 
-    pub(super) fn clear(&mut self, version: Version) {
+    pub(super) fn clear(&mut self, version: ListVersion) {
         self.all.retain(|entry| entry.version != version);
     }
 
-    pub(super) fn prepare(&mut self) -> Version {
+    pub(super) fn prepare(&mut self) -> ListVersion {
         self.latest = self.latest.wrapping_add(1);
         self.latest
     }
 
     /// False if no such version is in preparation.
-    pub(super) fn commit(&mut self, version: Version) -> bool {
+    pub(super) fn commit(&mut self, version: ListVersion) -> bool {
         if version <= self.current || version > self.latest {
             return false;
         }
@@ -100,17 +106,17 @@ impl Entries {
         true
     }
 
-    fn is_meant(&self, entry: &Entry, which: Which<'_>) -> bool {
+    fn is_meant(&self, entry: &ListEntry, which: EntrySelector<'_>) -> bool {
         entry.is(self.current, which)
     }
 }
 
-impl Entry {
-    fn is(&self, version: Version, which: Which<'_>) -> bool {
+impl ListEntry {
+    fn is(&self, version: ListVersion, which: EntrySelector<'_>) -> bool {
         self.version == version
             && match which {
-                Which::Key(key) => *self.key == *key,
-                Which::Number(number) => self.number == number,
+                EntrySelector::Key(key) => *self.key == *key,
+                EntrySelector::Number(number) => self.number == number,
             }
     }
 }

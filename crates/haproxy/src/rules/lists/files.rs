@@ -7,7 +7,7 @@ use std::io;
 use super::Lists;
 
 /// Reads files of a configuration while it is parsed.
-pub trait Files: fmt::Debug {
+pub trait ConfigFiles: fmt::Debug {
     /// The contents of a file.
     ///
     /// # Errors
@@ -34,7 +34,7 @@ pub trait Files: fmt::Debug {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoFiles;
 
-impl Files for NoFiles {
+impl ConfigFiles for NoFiles {
     fn read(&self, _path: &str) -> io::Result<Vec<u8>> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "files are not supported here"))
     }

@@ -3,16 +3,16 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock};
 
-use super::entries::Entry;
+use super::entries::ListEntry;
 use super::text::typed;
 use super::{LookedUp, Unfit};
-use crate::rules::pattern::{Method, Patterns};
+use crate::rules::pattern::{MatchMethod, Patterns};
 use crate::rules::sample::{Sample, Type};
 
 /// How a condition or a map uses a list.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Use {
-    pub(crate) method: Method,
+    pub(crate) method: MatchMethod,
     pub(crate) ignore_case: bool,
     /// The type of a map's values.
     pub(crate) to: Option<Type>,
@@ -23,20 +23,20 @@ pub(crate) struct Use {
 pub(crate) struct Matcher {
     how: Use,
     /// The initial entries: used without a lock until the first change.
-    first: Table,
+    first: CompiledEntries,
     is_changed: AtomicBool,
-    now: RwLock<Table>,
+    now: RwLock<CompiledEntries>,
 }
 
 /// Keys, which are patterns, and their values.
 #[derive(Clone, Debug)]
-struct Table {
+struct CompiledEntries {
     keys: Patterns,
     values: Vec<Sample<'static>>,
 }
 
-impl Table {
-    fn new(method: Method) -> Self {
+impl CompiledEntries {
+    fn new(method: MatchMethod) -> Self {
         Self { keys: Patterns::new(method), values: Vec::new() }
     }
 
@@ -52,16 +52,16 @@ impl Table {
 }
 
 impl Matcher {
-    pub(super) fn new(how: Use, entries: &[Entry]) -> Result<Self, Unfit> {
-        let mut first = Table::new(how.method);
-        for Entry { line, key, value, .. } in entries {
+    pub(super) fn new(how: Use, entries: &[ListEntry]) -> Result<Self, Unfit> {
+        let mut first = CompiledEntries::new(how.method);
+        for ListEntry { line, key, value, .. } in entries {
             first.add(how, key, value).map_err(|why| Unfit { line: *line, why })?;
         }
-        let now = RwLock::new(Table::new(how.method));
+        let now = RwLock::new(CompiledEntries::new(how.method));
         Ok(Self { how, first, is_changed: AtomicBool::new(false), now })
     }
 
-    pub(crate) fn method(&self) -> Method {
+    pub(crate) fn method(&self) -> MatchMethod {
         self.how.method
     }
 
@@ -72,7 +72,7 @@ impl Matcher {
 
     /// True if an entry matches a value. `-m found` matches even false.
     pub(crate) fn matches(&self, value: Sample<'_>) -> bool {
-        self.how.method == Method::Found || self.with(|table| table.keys.find(value).is_some())
+        self.how.method == MatchMethod::Found || self.with(|table| table.keys.find(value).is_some())
     }
 
     /// The value of the first matching key, or of the most specific one.
@@ -99,7 +99,7 @@ impl Matcher {
 
     /// Checks whether an entry is valid.
     pub(super) fn check(&self, key: &[u8], value: &[u8]) -> Result<(), String> {
-        Table::new(self.how.method).add(self.how, key, value)
+        CompiledEntries::new(self.how.method).add(self.how, key, value)
     }
 
     /// Adds a checked entry.
@@ -110,15 +110,15 @@ impl Matcher {
     }
 
     /// Replaces the entries by checked ones.
-    pub(super) fn rebuild(&self, entries: &[Entry]) {
-        let mut table = Table::new(self.how.method);
+    pub(super) fn rebuild(&self, entries: &[ListEntry]) {
+        let mut table = CompiledEntries::new(self.how.method);
         for entry in entries {
             table.add(self.how, &entry.key, &entry.value).expect("the entry was checked");
         }
         self.change(|now, _| *now = table);
     }
 
-    pub(super) fn look_up(&self, value: &[u8], entries: &[Entry]) -> LookedUp {
+    pub(super) fn look_up(&self, value: &[u8], entries: &[ListEntry]) -> LookedUp {
         let found = self.with(|table| table.keys.find(Sample::text(value)));
         LookedUp {
             method: self.how.method.name(),
@@ -129,14 +129,14 @@ impl Matcher {
         }
     }
 
-    fn with<R>(&self, ask: impl FnOnce(&Table) -> R) -> R {
+    fn with<R>(&self, ask: impl FnOnce(&CompiledEntries) -> R) -> R {
         match self.is_changed.load(Ordering::Acquire) {
             false => ask(&self.first),
             true => ask(&self.now.read().unwrap_or_else(PoisonError::into_inner)),
         }
     }
 
-    fn change(&self, act: impl FnOnce(&mut Table, Use)) {
+    fn change(&self, act: impl FnOnce(&mut CompiledEntries, Use)) {
         let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
         if !self.is_changed.load(Ordering::Relaxed) {
             *now = self.first.clone();

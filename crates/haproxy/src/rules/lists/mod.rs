@@ -18,8 +18,8 @@ mod text;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use entries::Entries;
-pub use entries::{Entry, Version};
-pub use files::{Files, NoFiles};
+pub use entries::{ListEntry, ListVersion};
+pub use files::{ConfigFiles, NoFiles};
 pub(crate) use matcher::{Matcher, Use};
 
 /// All lists of a configuration. Clones share them.
@@ -34,11 +34,11 @@ pub struct List {
     file: Option<String>,
     /// Its entries have values.
     is_map: bool,
-    state: Mutex<State>,
+    state: Mutex<ListState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ListState {
     entries: Entries,
     uses: Vec<(Used, Weak<Matcher>)>,
 }
@@ -66,7 +66,7 @@ pub enum Sort {
 /// Why a change was rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Refused {
+pub enum ListError {
     /// An entry is invalid for a user of the list.
     Unfit(String),
     /// The entry does not exist.
@@ -79,7 +79,7 @@ pub enum Refused {
 
 /// Selection of entries.
 #[derive(Clone, Copy, Debug)]
-pub enum Which<'a> {
+pub enum EntrySelector<'a> {
     /// Entries with this key.
     Key(&'a [u8]),
     /// The entry with this number.
@@ -104,7 +104,7 @@ impl Lists {
 
     fn add(&self, file: Option<String>, is_map: bool, entries: Entries) -> Arc<List> {
         let mut all = self.lock();
-        let state = Mutex::new(State { entries, uses: Vec::new() });
+        let state = Mutex::new(ListState { entries, uses: Vec::new() });
         let list = Arc::new(List { id: all.len(), file, is_map, state });
         all.push(Arc::clone(&list));
         list
@@ -119,7 +119,11 @@ impl Lists {
 ///
 /// # Errors
 /// The file cannot be read.
-pub(crate) fn of_file(path: &str, is_map: bool, files: &dyn Files) -> Result<Arc<List>, String> {
+pub(crate) fn of_file(
+    path: &str,
+    is_map: bool,
+    files: &dyn ConfigFiles,
+) -> Result<Arc<List>, String> {
     let lists = files.lists();
     let same = |list: &&Arc<List>| list.is_map == is_map && list.file.as_deref() == Some(path);
     if let Some(known) = lists.lock().iter().find(same) {
@@ -135,7 +139,7 @@ pub(crate) fn of_file(path: &str, is_map: bool, files: &dyn Files) -> Result<Arc
 }
 
 /// A list of the patterns in a line.
-pub(crate) fn of_line(keys: Vec<String>, files: &dyn Files) -> Arc<List> {
+pub(crate) fn of_line(keys: Vec<String>, files: &dyn ConfigFiles) -> Arc<List> {
     let mut entries = Entries::default();
     for (at, key) in keys.iter().enumerate() {
         entries.push(Some(at), key.as_bytes(), b"");
@@ -178,12 +182,12 @@ impl List {
     }
 
     /// The current version, and the latest one.
-    pub fn versions(&self) -> (Version, Version) {
+    pub fn versions(&self) -> (ListVersion, ListVersion) {
         self.lock().entries.versions()
     }
 
     /// The entries of a version; by default the current one.
-    pub fn entries(&self, version: Option<Version>) -> Vec<Entry> {
+    pub fn entries(&self, version: Option<ListVersion>) -> Vec<ListEntry> {
         self.lock().entries.of(version)
     }
 
@@ -208,16 +212,20 @@ impl List {
     /// Adds entries to a version; none if one of them is rejected.
     ///
     /// # Errors
-    /// See [`Refused`].
-    pub fn add(&self, version: Option<Version>, entries: &[(&[u8], &[u8])]) -> Result<(), Refused> {
+    /// See [`ListError`].
+    pub fn add(
+        &self,
+        version: Option<ListVersion>,
+        entries: &[(&[u8], &[u8])],
+    ) -> Result<(), ListError> {
         let mut state = self.lock();
-        let version = state.entries.version(version).ok_or(Refused::NoVersion)?;
+        let version = state.entries.version(version).ok_or(ListError::NoVersion)?;
         if state.entries.len() + entries.len() > ENTRIES_LEN_MAX {
-            return Err(Refused::Full);
+            return Err(ListError::Full);
         }
         let matchers = state.matchers();
         for (key, value) in entries {
-            matchers.iter().try_for_each(|it| it.check(key, value)).map_err(Refused::Unfit)?;
+            matchers.iter().try_for_each(|it| it.check(key, value)).map_err(ListError::Unfit)?;
         }
         let counts = version == state.entries.versions().0;
         for (key, value) in entries {
@@ -232,12 +240,12 @@ impl List {
     /// Sets the value of entries.
     ///
     /// # Errors
-    /// See [`Refused`].
-    pub fn set(&self, which: Which<'_>, value: &[u8]) -> Result<(), Refused> {
+    /// See [`ListError`].
+    pub fn set(&self, which: EntrySelector<'_>, value: &[u8]) -> Result<(), ListError> {
         let mut state = self.lock();
-        let key = state.entries.key(which).ok_or(Refused::Absent)?;
+        let key = state.entries.key(which).ok_or(ListError::Absent)?;
         let matchers = state.matchers();
-        matchers.iter().try_for_each(|it| it.check(&key, value)).map_err(Refused::Unfit)?;
+        matchers.iter().try_for_each(|it| it.check(&key, value)).map_err(ListError::Unfit)?;
         state.entries.set(which, value);
         state.rebuild();
         Ok(())
@@ -246,12 +254,12 @@ impl List {
     /// Removes entries.
     ///
     /// # Errors
-    /// See [`Refused`].
-    pub fn remove(&self, which: Which<'_>) -> Result<(), Refused> {
+    /// See [`ListError`].
+    pub fn remove(&self, which: EntrySelector<'_>) -> Result<(), ListError> {
         let mut state = self.lock();
         match state.entries.remove(which) {
             true => state.rebuild(),
-            false => return Err(Refused::Absent),
+            false => return Err(ListError::Absent),
         }
         Ok(())
     }
@@ -259,28 +267,28 @@ impl List {
     /// Removes all entries of a version.
     ///
     /// # Errors
-    /// See [`Refused`].
-    pub fn clear(&self, version: Option<Version>) -> Result<(), Refused> {
+    /// See [`ListError`].
+    pub fn clear(&self, version: Option<ListVersion>) -> Result<(), ListError> {
         let mut state = self.lock();
-        let version = state.entries.version(version).ok_or(Refused::NoVersion)?;
+        let version = state.entries.version(version).ok_or(ListError::NoVersion)?;
         state.entries.clear(version);
         state.rebuild();
         Ok(())
     }
 
     /// Creates an empty version, and returns its number.
-    pub fn prepare(&self) -> Version {
+    pub fn prepare(&self) -> ListVersion {
         self.lock().entries.prepare()
     }
 
     /// Makes a version current, and removes the earlier ones.
     ///
     /// # Errors
-    /// See [`Refused`].
-    pub fn commit(&self, version: Version) -> Result<(), Refused> {
+    /// See [`ListError`].
+    pub fn commit(&self, version: ListVersion) -> Result<(), ListError> {
         let mut state = self.lock();
         if !state.entries.commit(version) {
-            return Err(Refused::NoVersion);
+            return Err(ListError::NoVersion);
         }
         state.rebuild();
         Ok(())
@@ -301,12 +309,12 @@ impl List {
         Ok(matcher)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ListState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl ListState {
     fn matchers(&self) -> Vec<Arc<Matcher>> {
         self.uses.iter().filter_map(|(_, it)| it.upgrade()).collect()
     }
@@ -327,7 +335,7 @@ pub struct LookedUp {
     /// Found by an index, not by a linear search.
     pub is_indexed: bool,
     /// The entry found.
-    pub found: Option<Entry>,
+    pub found: Option<ListEntry>,
     /// The type of a map's values.
     pub to: Option<crate::rules::sample::Type>,
 }
@@ -340,12 +348,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::rules::pattern::Method;
+    use crate::rules::pattern::MatchMethod;
     use crate::rules::sample::{Sample, Type};
 
     /// An operation of an operator.
     #[derive(Clone, Debug)]
-    enum Act {
+    enum ListChange {
         Add(String, i64),
         Set(String, i64),
         Remove(String),
@@ -353,42 +361,46 @@ mod tests {
         Clear,
         Prepare,
         AddLater(String, i64),
-        Commit(Version),
+        Commit(ListVersion),
     }
 
-    fn act() -> impl Strategy<Value = Act> {
+    fn act() -> impl Strategy<Value = ListChange> {
         let key = || "[ab]{1,3}";
         prop_oneof![
-            4 => (key(), 0..9i64).prop_map(|(key, value)| Act::Add(key, value)),
-            2 => (key(), 0..9i64).prop_map(|(key, value)| Act::Set(key, value)),
-            2 => key().prop_map(Act::Remove),
-            1 => (0..9u64).prop_map(Act::Number),
-            1 => Just(Act::Clear),
-            1 => Just(Act::Prepare),
-            2 => (key(), 0..9i64).prop_map(|(key, value)| Act::AddLater(key, value)),
-            1 => (0..4u32).prop_map(Act::Commit),
+            4 => (key(), 0..9i64).prop_map(|(key, value)| ListChange::Add(key, value)),
+            2 => (key(), 0..9i64).prop_map(|(key, value)| ListChange::Set(key, value)),
+            2 => key().prop_map(ListChange::Remove),
+            1 => (0..9u64).prop_map(ListChange::Number),
+            1 => Just(ListChange::Clear),
+            1 => Just(ListChange::Prepare),
+            2 => (key(), 0..9i64).prop_map(|(key, value)| ListChange::AddLater(key, value)),
+            1 => (0..4u32).prop_map(ListChange::Commit),
         ]
     }
 
-    fn perform(list: &List, act: Act) {
+    fn perform(list: &List, act: ListChange) {
         let text = |value: i64| value.to_string();
         let latest = list.versions().1;
         let outcome = match act {
-            Act::Add(key, value) => list.add(None, &[(key.as_bytes(), text(value).as_bytes())]),
-            Act::Set(key, value) => list.set(Which::Key(key.as_bytes()), text(value).as_bytes()),
-            Act::Remove(key) => list.remove(Which::Key(key.as_bytes())),
-            Act::Number(number) => list.remove(Which::Number(number)),
-            Act::Clear => list.clear(None),
-            Act::Prepare => {
+            ListChange::Add(key, value) => {
+                list.add(None, &[(key.as_bytes(), text(value).as_bytes())])
+            }
+            ListChange::Set(key, value) => {
+                list.set(EntrySelector::Key(key.as_bytes()), text(value).as_bytes())
+            }
+            ListChange::Remove(key) => list.remove(EntrySelector::Key(key.as_bytes())),
+            ListChange::Number(number) => list.remove(EntrySelector::Number(number)),
+            ListChange::Clear => list.clear(None),
+            ListChange::Prepare => {
                 list.prepare();
                 Ok(())
             }
-            Act::AddLater(key, value) => {
+            ListChange::AddLater(key, value) => {
                 list.add(Some(latest), &[(key.as_bytes(), text(value).as_bytes())])
             }
-            Act::Commit(version) => list.commit(version),
+            ListChange::Commit(version) => list.commit(version),
         };
-        assert!(!matches!(outcome, Err(Refused::Unfit(_) | Refused::Full)), "{outcome:?}");
+        assert!(!matches!(outcome, Err(ListError::Unfit(_) | ListError::Full)), "{outcome:?}");
     }
 
     proptest! {
@@ -401,7 +413,7 @@ mod tests {
             let list = Lists::default().add(None, true, Entries::default());
             let used = Used { by_map: true, criterion: String::new(), place: Default::default() };
             let how = |method| Use { method, ignore_case: false, to: Some(Type::Int) };
-            for method in [Method::Str, Method::Beg, Method::Sub, Method::Reg] {
+            for method in [MatchMethod::Str, MatchMethod::Beg, MatchMethod::Sub, MatchMethod::Reg] {
                 let old = list.matcher(used.clone(), how(method)).unwrap();
                 for act in acts.clone() {
                     perform(&list, act);
@@ -418,11 +430,11 @@ mod tests {
     fn an_invalid_entry_rejects_all() {
         let list = Lists::default().add(None, true, Entries::default());
         let used = Used { by_map: true, criterion: String::new(), place: Default::default() };
-        let how = Use { method: Method::Str, ignore_case: false, to: Some(Type::Int) };
+        let how = Use { method: MatchMethod::Str, ignore_case: false, to: Some(Type::Int) };
         let matcher = list.matcher(used, how).unwrap();
         let refused = list.add(None, &[(b"a", b"1"), (b"b", b"x")]);
-        assert_eq!(refused, Err(Refused::Unfit("the value is not of type integer".to_owned())));
+        assert_eq!(refused, Err(ListError::Unfit("the value is not of type integer".to_owned())));
         assert!(list.is_empty() && matcher.find(Sample::text(b"a")).is_none());
-        assert_eq!(list.add(Some(1), &[]), Err(Refused::NoVersion));
+        assert_eq!(list.add(Some(1), &[]), Err(ListError::NoVersion));
     }
 }

@@ -3,21 +3,21 @@
 use std::collections::HashMap;
 
 /// Texts and their numbers.
-type Known = HashMap<Box<[u8]>, usize>;
+type TextIndex = HashMap<Box<[u8]>, usize>;
 
 /// Exact texts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Exact {
-    same: Known,
+    same: TextIndex,
     /// Case-insensitive ones, in lower case.
-    folded: Known,
+    folded: TextIndex,
 }
 
 /// Prefixes.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Prefixes {
+pub(super) struct TextPrefixes {
     /// By length, the longest first.
-    same: Vec<(usize, Known)>,
+    same: Vec<(usize, TextIndex)>,
     /// Case-insensitive ones.
     folded: Vec<(Box<[u8]>, usize)>,
 }
@@ -52,7 +52,7 @@ impl Exact {
     }
 }
 
-impl Prefixes {
+impl TextPrefixes {
     pub(super) fn add(&mut self, text: &[u8], at: usize, ignore_case: bool) {
         if ignore_case {
             self.folded.push((text.into(), at));
@@ -61,7 +61,7 @@ impl Prefixes {
         let place = match self.same.binary_search_by(|(len, _)| text.len().cmp(len)) {
             Ok(place) => place,
             Err(place) => {
-                self.same.insert(place, (text.len(), Known::new()));
+                self.same.insert(place, (text.len(), TextIndex::new()));
                 place
             }
         };

@@ -11,15 +11,15 @@ use crate::rules::hex::unhex;
 use crate::rules::regex::Regex;
 use crate::rules::sample::{Sample, Type};
 
-use exact::{Exact, Prefixes};
+use exact::{Exact, TextPrefixes};
 use network::Networks;
 use range::Ranges;
-use word::Word;
+use word::Substring;
 
 /// A match method (`-m`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Method {
+pub enum MatchMethod {
     /// The value exists.
     Found,
     /// The value is true.
@@ -53,7 +53,7 @@ pub enum Method {
 /// Patterns of one method, numbered in the order of their addition.
 #[derive(Clone, Debug)]
 pub(crate) struct Patterns {
-    method: Method,
+    method: MatchMethod,
     set: Set,
     len: usize,
 }
@@ -65,12 +65,12 @@ enum Set {
     Ranges(Ranges),
     Networks(Networks),
     Exact(Exact),
-    Prefixes(Prefixes),
-    Words(Vec<Word>),
+    Prefixes(TextPrefixes),
+    Words(Vec<Substring>),
     Regexes(Vec<Regex>),
 }
 
-impl Method {
+impl MatchMethod {
     /// By its name for `-m`.
     pub fn named(name: &str) -> Option<Self> {
         METHODS.iter().find(|(known, _)| *known == name).map(|(_, method)| *method)
@@ -133,15 +133,19 @@ impl Method {
 }
 
 impl Patterns {
-    pub(crate) fn new(method: Method) -> Self {
+    pub(crate) fn new(method: MatchMethod) -> Self {
         let set = match method {
-            Method::Found | Method::Bool => Set::Nothing,
-            Method::Int | Method::Version | Method::Len => Set::Ranges(Ranges::default()),
-            Method::Ip => Set::Networks(Networks::default()),
-            Method::Str | Method::Bin => Set::Exact(Exact::default()),
-            Method::Beg => Set::Prefixes(Prefixes::default()),
-            Method::Sub | Method::Dir | Method::Dom | Method::End => Set::Words(Vec::new()),
-            Method::Reg => Set::Regexes(Vec::new()),
+            MatchMethod::Found | MatchMethod::Bool => Set::Nothing,
+            MatchMethod::Int | MatchMethod::Version | MatchMethod::Len => {
+                Set::Ranges(Ranges::default())
+            }
+            MatchMethod::Ip => Set::Networks(Networks::default()),
+            MatchMethod::Str | MatchMethod::Bin => Set::Exact(Exact::default()),
+            MatchMethod::Beg => Set::Prefixes(TextPrefixes::default()),
+            MatchMethod::Sub | MatchMethod::Dir | MatchMethod::Dom | MatchMethod::End => {
+                Set::Words(Vec::new())
+            }
+            MatchMethod::Reg => Set::Regexes(Vec::new()),
         };
         Self { method, set, len: 0 }
     }
@@ -158,15 +162,17 @@ impl Patterns {
         let at = self.len;
         match (&mut self.set, self.method) {
             (Set::Nothing, _) => {}
-            (Set::Ranges(ranges), Method::Version) => ranges.add(range::version(readable(text)?)?),
+            (Set::Ranges(ranges), MatchMethod::Version) => {
+                ranges.add(range::version(readable(text)?)?)
+            }
             (Set::Ranges(ranges), _) => ranges.add(range::number(readable(text)?)?),
             (Set::Networks(networks), _) => networks.add(readable(text)?, at)?,
-            (Set::Exact(exact), Method::Bin) => {
+            (Set::Exact(exact), MatchMethod::Bin) => {
                 exact.add(unhex(text)?.into(), at, false);
             }
             (Set::Exact(exact), _) => exact.add(text.into(), at, ignore_case),
             (Set::Prefixes(prefixes), _) => prefixes.add(text, at, ignore_case),
-            (Set::Words(words), _) => words.push(Word { text: text.into(), ignore_case }),
+            (Set::Words(words), _) => words.push(Substring { text: text.into(), ignore_case }),
             (Set::Regexes(regexes), _) => regexes.push(Regex::new(readable(text)?, ignore_case)?),
         }
         self.len += 1;
@@ -207,14 +213,18 @@ impl Patterns {
 }
 
 /// Converts a numeric comparison to a pattern: `gt 5` becomes `6:`.
-pub(crate) fn comparison(method: Method, operator: &str, text: &str) -> Result<String, String> {
+pub(crate) fn comparison(
+    method: MatchMethod,
+    operator: &str,
+    text: &str,
+) -> Result<String, String> {
     let range = match method {
-        Method::Version => range::version(text)?,
+        MatchMethod::Version => range::version(text)?,
         _ => range::number(text)?,
     };
     let range = range::compare(operator, range)?;
     Ok(match method {
-        Method::Version => range::version_text(range),
+        MatchMethod::Version => range::version_text(range),
         _ => range::number_text(range),
     })
 }
@@ -224,18 +234,18 @@ fn readable(text: &[u8]) -> Result<&str, String> {
         .map_err(|_| format!("'{}' is not valid UTF-8", String::from_utf8_lossy(text)))
 }
 
-const METHODS: &[(&str, Method)] = &[
-    ("found", Method::Found),
-    ("bool", Method::Bool),
-    ("int", Method::Int),
-    ("ip", Method::Ip),
-    ("bin", Method::Bin),
-    ("len", Method::Len),
-    ("str", Method::Str),
-    ("beg", Method::Beg),
-    ("sub", Method::Sub),
-    ("dir", Method::Dir),
-    ("dom", Method::Dom),
-    ("end", Method::End),
-    ("reg", Method::Reg),
+const METHODS: &[(&str, MatchMethod)] = &[
+    ("found", MatchMethod::Found),
+    ("bool", MatchMethod::Bool),
+    ("int", MatchMethod::Int),
+    ("ip", MatchMethod::Ip),
+    ("bin", MatchMethod::Bin),
+    ("len", MatchMethod::Len),
+    ("str", MatchMethod::Str),
+    ("beg", MatchMethod::Beg),
+    ("sub", MatchMethod::Sub),
+    ("dir", MatchMethod::Dir),
+    ("dom", MatchMethod::Dom),
+    ("end", MatchMethod::End),
+    ("reg", MatchMethod::Reg),
 ];

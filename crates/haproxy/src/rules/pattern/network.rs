@@ -8,13 +8,13 @@ use crate::rules::masks::{mask4, mask6};
 /// Networks; the longest matching prefix is found.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Networks {
-    v4: Prefixes,
-    v6: Prefixes,
+    v4: MaskIndex,
+    v6: MaskIndex,
 }
 
 /// Networks of one family, as numbers.
 #[derive(Clone, Debug, Default)]
-struct Prefixes {
+struct MaskIndex {
     /// By mask, the longest first.
     by_mask: Vec<(u128, HashMap<u128, usize>)>,
 }
@@ -58,7 +58,7 @@ impl Networks {
     }
 }
 
-impl Prefixes {
+impl MaskIndex {
     fn add(&mut self, address: u128, mask: u128, at: usize) {
         let order =
             |known: &(u128, _)| (mask.count_ones(), mask).cmp(&(known.0.count_ones(), known.0));

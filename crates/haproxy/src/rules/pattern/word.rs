@@ -2,25 +2,25 @@
 
 use memchr::memmem;
 
-use super::Method;
+use super::MatchMethod;
 
 /// A substring.
 #[derive(Clone, Debug)]
-pub(super) struct Word {
+pub(super) struct Substring {
     pub(super) text: Box<[u8]>,
     pub(super) ignore_case: bool,
 }
 
-impl Word {
-    pub(super) fn matches(&self, method: Method, value: &[u8]) -> bool {
+impl Substring {
+    pub(super) fn matches(&self, method: MatchMethod, value: &[u8]) -> bool {
         match method {
-            Method::Sub => self.is_in(value),
-            Method::End => {
+            MatchMethod::Sub => self.is_in(value),
+            MatchMethod::End => {
                 let begin = value.len().checked_sub(self.text.len());
                 begin.is_some_and(|begin| self.is(&value[begin..]))
             }
-            Method::Dir => self.is_between(value, b"/?"),
-            Method::Dom => self.is_between(value, b"/?.:"),
+            MatchMethod::Dir => self.is_between(value, b"/?"),
+            MatchMethod::Dom => self.is_between(value, b"/?.:"),
             _ => false,
         }
     }

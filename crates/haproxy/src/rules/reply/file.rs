@@ -3,16 +3,16 @@
 use bytes::Bytes;
 use fulmar_proto::HeaderBuf;
 
-use super::{Reply, ReplyBody};
-use crate::rules::format::Format;
+use super::{ReplyBody, ReplyTemplate};
+use crate::rules::format::FormatString;
 
 /// Parses a file. Framing and connection fields are removed: each connection writes its own.
 ///
 /// # Errors
 /// The file is not a response, or its length field does not match its body.
-pub fn parse_file(bytes: &[u8]) -> Result<Reply, String> {
+pub fn parse_file(bytes: &[u8]) -> Result<ReplyTemplate, String> {
     if bytes.is_empty() {
-        return Ok(Reply { status: 200, fields: Vec::new(), body: ReplyBody::Silence });
+        return Ok(ReplyTemplate { status: 200, fields: Vec::new(), body: ReplyBody::Silence });
     }
     if bytes.len() > FILE_SIZE_MAX {
         return Err(format!("{} bytes exceed the limit of {FILE_SIZE_MAX}", bytes.len()));
@@ -47,15 +47,14 @@ pub fn parse_file(bytes: &[u8]) -> Result<Reply, String> {
     if !body.is_empty() && matches!(status, 204 | 304) {
         return Err(format!("a response with status {status} cannot have a body"));
     }
-    let fields = kept
-        .as_headers()
-        .end_to_end()
-        .map(|(name, value)| (String::from_utf8_lossy(name).into_owned(), Format::literal(value)));
+    let fields = kept.as_headers().end_to_end().map(|(name, value)| {
+        (String::from_utf8_lossy(name).into_owned(), FormatString::literal(value))
+    });
     let body = match body {
         [] => ReplyBody::Empty,
         body => ReplyBody::Fixed(Bytes::copy_from_slice(body)),
     };
-    Ok(Reply { status, fields: fields.collect(), body })
+    Ok(ReplyTemplate { status, fields: fields.collect(), body })
 }
 
 /// Limit of file sizes: error pages are kept in memory.

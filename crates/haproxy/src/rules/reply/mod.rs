@@ -10,10 +10,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fulmar_proto::HeaderBuf;
 
-use crate::rules::format::Format;
+use crate::rules::format::FormatString;
 use crate::rules::head::ResponseHead;
-use crate::rules::subject::Subject;
-use crate::rules::words::Fault;
+use crate::rules::subject::EvalContext;
+use crate::rules::words::WordError;
 
 pub use file::parse_file;
 pub use pages::{PAGES, built_in};
@@ -22,11 +22,11 @@ pub use parse::{parse_errorfile, parse_errorloc, parse_http_error};
 
 /// A response template.
 #[derive(Clone, Debug)]
-pub struct Reply {
+pub struct ReplyTemplate {
     /// 200 to 599.
     pub status: u16,
     /// Its fields, without the length of the body.
-    pub fields: Vec<(String, Format)>,
+    pub fields: Vec<(String, FormatString)>,
     /// Its body.
     pub body: ReplyBody,
 }
@@ -39,10 +39,10 @@ pub enum ReplyBody {
     /// A constant.
     Fixed(Bytes),
     /// A format.
-    Format(Format),
+    Format(FormatString),
     /// The error page of this status, including its fields: a configured or a built-in one.
     ErrorPage,
-    /// The error page in an `http-errors` section. [`Reply::resolve`] replaces it.
+    /// The error page in an `http-errors` section. [`ReplyTemplate::resolve`] replaces it.
     PageOf {
         /// The name of the section.
         section: String,
@@ -58,17 +58,17 @@ pub enum ReplyBody {
 #[derive(Clone, Debug, Default)]
 pub struct ErrorPages {
     /// By status.
-    pub pages: Vec<(u16, Arc<Reply>)>,
+    pub pages: Vec<(u16, Arc<ReplyTemplate>)>,
 }
 
 impl ErrorPages {
     /// The page of a status.
-    pub fn get(&self, status: u16) -> Option<&Arc<Reply>> {
+    pub fn get(&self, status: u16) -> Option<&Arc<ReplyTemplate>> {
         self.pages.iter().find(|(known, _)| *known == status).map(|(_, page)| page)
     }
 
     /// Sets the page of a status.
-    pub fn set(&mut self, status: u16, page: Arc<Reply>) {
+    pub fn set(&mut self, status: u16, page: Arc<ReplyTemplate>) {
         self.remove(status);
         self.pages.push((status, page));
     }
@@ -79,7 +79,7 @@ impl ErrorPages {
     }
 }
 
-impl Reply {
+impl ReplyTemplate {
     /// The error page of a status.
     pub fn error_page(status: u16) -> Self {
         Self { status, fields: Vec::new(), body: ReplyBody::ErrorPage }
@@ -92,7 +92,7 @@ impl Reply {
     /// invalid values (for example with control characters) are omitted.
     pub fn render(
         &self,
-        subject: &dyn Subject,
+        subject: &dyn EvalContext,
         pages: &[&ErrorPages],
     ) -> Option<(ResponseHead, Bytes)> {
         let page = self.page(pages);
@@ -120,7 +120,7 @@ impl Reply {
     /// realm. `None`: no response.
     pub fn challenge(
         realm: &[u8],
-        subject: &dyn Subject,
+        subject: &dyn EvalContext,
         pages: &[&ErrorPages],
     ) -> Option<(ResponseHead, Bytes)> {
         let (mut head, body) = Self::error_page(401).render(subject, pages)?;
@@ -142,10 +142,11 @@ impl Reply {
     pub fn resolve<'s>(
         &mut self,
         section: impl Fn(&str) -> Option<&'s ErrorPages>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), WordError> {
         let ReplyBody::PageOf { section: name, column } = &self.body else { return Ok(()) };
-        let pages = section(name)
-            .ok_or_else(|| Fault::new(*column, format!("unknown http-errors section '{name}'")))?;
+        let pages = section(name).ok_or_else(|| {
+            WordError::new(*column, format!("unknown http-errors section '{name}'"))
+        })?;
         *self = match pages.get(self.status) {
             Some(page) => Self::clone(page),
             None => Self::error_page(self.status),

@@ -2,18 +2,19 @@
 
 use std::sync::LazyLock;
 
-use super::{Reply, ReplyBody};
-use crate::rules::format::Format;
+use super::{ReplyBody, ReplyTemplate};
+use crate::rules::format::FormatString;
 
 /// The page of a status; for other statuses, a page with only the status.
-pub fn built_in(status: u16) -> &'static Reply {
-    static BUILT: LazyLock<Vec<Reply>> = LazyLock::new(|| PAGES.iter().map(make).collect());
-    static OTHER: LazyLock<Reply> = LazyLock::new(|| make(&FALLBACK));
+pub fn built_in(status: u16) -> &'static ReplyTemplate {
+    static BUILT: LazyLock<Vec<ReplyTemplate>> = LazyLock::new(|| PAGES.iter().map(make).collect());
+    static OTHER: LazyLock<ReplyTemplate> = LazyLock::new(|| make(&FALLBACK));
     BUILT.iter().find(|page| page.status == status).unwrap_or(&OTHER)
 }
 
-fn make((status, title, text): &(u16, &str, &str)) -> Reply {
-    let field = |name: &str, value: &str| (name.to_owned(), Format::literal(value.as_bytes()));
+fn make((status, title, text): &(u16, &str, &str)) -> ReplyTemplate {
+    let field =
+        |name: &str, value: &str| (name.to_owned(), FormatString::literal(value.as_bytes()));
     let mut fields =
         vec![field("cache-control", "no-cache"), field("content-type", "text/html; charset=utf-8")];
     match status {
@@ -26,7 +27,7 @@ fn make((status, title, text): &(u16, &str, &str)) -> Reply {
          <meta name=viewport content=\"width=device-width\"><title>{status} {title}</title>\
          <style>{STYLE}</style><main><h1>{status}<small>{title}</small></h1><p>{text}</main>\n"
     );
-    Reply { status: *status, fields, body: ReplyBody::Fixed(page.into()) }
+    ReplyTemplate { status: *status, fields, body: ReplyBody::Fixed(page.into()) }
 }
 
 /// Statuses with a page: title and text.

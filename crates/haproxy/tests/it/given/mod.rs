@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 
 use fulmar_haproxy::rules::subject::{Fact, Payload, Variable};
 use fulmar_haproxy::rules::{
-    Acl, Acls, Condition, Context, Expression, Fault, Files, RequestHead, ResponseHead, Sample,
-    Subject, Word, Words,
+    Acl, Acls, CompileContext, Condition, ConfigFiles, EvalContext, Expression, RequestHead,
+    ResponseHead, Sample, Word, WordCursor, WordError,
 };
 use fulmar_proto::{HeaderBuf, Headers};
 
@@ -77,7 +77,7 @@ fn fields_of(fields: &[(&str, &str)]) -> HeaderBuf {
     buf
 }
 
-impl Subject for Given {
+impl EvalContext for Given {
     fn request(&self) -> Option<&RequestHead> {
         self.request.as_ref()
     }
@@ -115,7 +115,7 @@ impl Subject for Given {
 #[derive(Debug, Default)]
 pub struct Shelf(pub HashMap<String, Vec<u8>>);
 
-impl Files for Shelf {
+impl ConfigFiles for Shelf {
     fn read(&self, path: &str) -> io::Result<Vec<u8>> {
         self.0.get(path).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
@@ -126,29 +126,29 @@ impl Files for Shelf {
 }
 
 /// Parses an expression without files.
-pub fn parsed(text: &str) -> Result<Expression, Fault> {
+pub fn parsed(text: &str) -> Result<Expression, WordError> {
     let files = Shelf::default();
     Expression::parse_in(text, 1, &files)
 }
 
 /// Parses a condition without files and ACLs.
-pub fn condition(text: &str) -> Result<Condition, Fault> {
+pub fn condition(text: &str) -> Result<Condition, WordError> {
     let (acls, files) = (Acls::new(), Shelf::default());
-    condition_in(text, &Context { acls: &acls, files: &files })
+    condition_in(text, &CompileContext { acls: &acls, files: &files })
 }
 
 /// Parses a condition; the columns of its words count from 1.
-pub fn condition_in(text: &str, context: &Context<'_>) -> Result<Condition, Fault> {
+pub fn condition_in(text: &str, context: &CompileContext<'_>) -> Result<Condition, WordError> {
     let words = words(text);
     let end = u32::try_from(text.len() + 1).expect("a short line");
-    Condition::parse(&mut Words::new(&words, end), context)
+    Condition::parse(&mut WordCursor::new(&words, end), context)
 }
 
 /// Parses an ACL without its name.
-pub fn acl_in(text: &str, context: &Context<'_>) -> Result<Acl, Fault> {
+pub fn acl_in(text: &str, context: &CompileContext<'_>) -> Result<Acl, WordError> {
     let words = words(text);
     let end = u32::try_from(text.len() + 1).expect("a short line");
-    Acl::parse(&mut Words::new(&words, end), context.files)
+    Acl::parse(&mut WordCursor::new(&words, end), context.files)
 }
 
 /// Splits words at blanks.

@@ -7,7 +7,8 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use fulmar_haproxy::{
-    Config, Diagnostics, Environment, Leniency, Loaded, Machine, Options, Severity, Source, load,
+    Config, ConfigLeniency, ConfigSource, Diagnostics, Environment, Loaded, Machine, Options,
+    Severity, load,
 };
 
 /// Files by path, directories as prefixes of paths, and host names with their addresses.
@@ -48,7 +49,7 @@ impl Machine for Memory {
 }
 
 /// Loads a text on a machine with some common files.
-pub(crate) fn read(text: &str, lenient: Leniency) -> Result<Loaded, Diagnostics> {
+pub(crate) fn read(text: &str, lenient: ConfigLeniency) -> Result<Loaded, Diagnostics> {
     let machine = Memory::with(&[
         ("/etc/passwd", "root:x:0:0:root:/root:/bin/sh\nproxy:x:13:13::/:\n"),
         ("/etc/group", "root:x:0:\nproxy:x:13:\n"),
@@ -59,7 +60,7 @@ pub(crate) fn read(text: &str, lenient: Leniency) -> Result<Loaded, Diagnostics>
         ("/503.http", "HTTP/1.0 503 Sorry\r\nX-A: b\r\n\r\nsorry"),
         ("/words", "one\ntwo\n"),
     ]);
-    let sources = [Source::text("a.cfg", text)];
+    let sources = [ConfigSource::text("a.cfg", text)];
     load(&sources, &Environment::default(), &machine, &Options { lenient })
 }
 
@@ -72,7 +73,7 @@ pub(crate) fn config(text: &str) -> Config {
 
 /// Loads a valid text, and returns its warnings.
 pub(crate) fn warned(text: &str) -> (Config, Vec<String>) {
-    match read(text, Leniency::default()) {
+    match read(text, ConfigLeniency::default()) {
         Ok(loaded) => {
             let warnings = loaded.warnings.iter().map(ToString::to_string).collect();
             (loaded.config, warnings)
@@ -83,7 +84,7 @@ pub(crate) fn warned(text: &str) -> (Config, Vec<String>) {
 
 /// The errors of a text: line, column and message.
 pub(crate) fn alerts(text: &str) -> Vec<(u32, u32, String)> {
-    let Err(Diagnostics(found)) = read(text, Leniency::default()) else {
+    let Err(Diagnostics(found)) = read(text, ConfigLeniency::default()) else {
         panic!("no error in:\n{text}");
     };
     let alerts = found.into_iter().filter(|found| found.severity == Severity::Alert);

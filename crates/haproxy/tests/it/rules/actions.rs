@@ -1,8 +1,8 @@
 //! HTTP rules: parsing, and the effect of each.
 
 use fulmar_haproxy::rules::http::RuleSet::{self, AfterResponse, Request, Response};
-use fulmar_haproxy::rules::http::{ACTIONS, HttpRule, Progress, Verdict, run};
-use fulmar_haproxy::rules::{Exchange, Sample, Subject};
+use fulmar_haproxy::rules::http::{ACTIONS, HttpRule, HttpVerdict, RulesProgress, run};
+use fulmar_haproxy::rules::{EvalContext, EvalContextMut, Sample};
 use proptest::prelude::*;
 
 use crate::world::{World, describe, http_rule, outcome, read};
@@ -223,11 +223,11 @@ fn redirects() {
 fn the_redirect_keyword_takes_its_location_literally() {
     let rule = read("prefix / code 301 if { path /a }", HttpRule::parse_redirect).unwrap();
     let mut world = World::asking("GET", "/a", &[]);
-    let verdict = run(std::slice::from_ref(&rule), &mut Progress::default(), &mut world);
+    let verdict = run(std::slice::from_ref(&rule), &mut RulesProgress::default(), &mut world);
     assert_eq!(describe(&verdict), "301 location: /a");
     let line = "location /%20%[src]%% code 301";
     let rule = read(line, HttpRule::parse_redirect).unwrap();
-    let verdict = run(std::slice::from_ref(&rule), &mut Progress::default(), &mut world);
+    let verdict = run(std::slice::from_ref(&rule), &mut RulesProgress::default(), &mut world);
     assert_eq!(describe(&verdict), "301 location: /%20%[src]%%");
     let fault = read("preix /", HttpRule::parse_redirect).unwrap_err();
     assert_eq!((fault.column, fault.unknown), (1, true));
@@ -478,7 +478,7 @@ fn what_is_allowed_may_be_redirected() {
     let rules = [rule("allow"), rule("deny"), rule("redirect location /y"), keyword];
     for (path, expected) in [("/a", "301 location: /x"), ("/b", "Allow")] {
         let mut world = World::asking("GET", path, &[]);
-        let verdict = run(&rules, &mut Progress::default(), &mut world);
+        let verdict = run(&rules, &mut RulesProgress::default(), &mut world);
         assert_eq!(describe(&verdict), expected);
     }
 }
@@ -490,22 +490,25 @@ fn a_wait_is_gone_on_from() {
         ["add-header a b", "strict-mode off", "wait-for-body time 1s", "set-path x", "deny"];
     let rules: Vec<_> = lines.iter().map(|line| http_rule(Request, line).unwrap()).collect();
     let mut world = World::asking("GET", "/", &[]);
-    let mut progress = Progress::default();
-    assert!(matches!(run(&rules, &mut progress, &mut world), Verdict::WaitForBody { .. }));
+    let mut progress = RulesProgress::default();
+    assert!(matches!(run(&rules, &mut progress, &mut world), HttpVerdict::WaitForBody { .. }));
     assert_eq!(describe(&run(&rules, &mut progress, &mut world)), "deny 403");
     assert_eq!(world.fields(), ["a: b"]);
 }
 
 #[test]
 fn captures_get_their_slots() {
-    use fulmar_haproxy::rules::exchange::Slot;
+    use fulmar_haproxy::rules::exchange::CaptureSlot;
     let mut rule = http_rule(Request, "capture src len 5").unwrap();
-    assert_eq!(rule.take_slot(Slot::Request(3)), Some(5));
+    assert_eq!(rule.take_slot(CaptureSlot::Request(3)), Some(5));
     let mut world = World::asking("GET", "/", &[]);
-    run(&[rule], &mut Progress::default(), &mut world);
+    run(&[rule], &mut RulesProgress::default(), &mut world);
     assert_eq!(world.effects, ["Request(3) 192.0"]);
-    assert_eq!(http_rule(Request, "capture src id 1").unwrap().take_slot(Slot::Request(3)), None);
-    assert_eq!(http_rule(Request, "allow").unwrap().take_slot(Slot::Request(3)), None);
+    assert_eq!(
+        http_rule(Request, "capture src id 1").unwrap().take_slot(CaptureSlot::Request(3)),
+        None
+    );
+    assert_eq!(http_rule(Request, "allow").unwrap().take_slot(CaptureSlot::Request(3)), None);
 }
 
 fn no_line_ends(world: &World) -> bool {
@@ -546,7 +549,7 @@ proptest! {
         prop_assert!(no_line_ends(&world), "{:?}", world);
         let location = format!("redirect location {value}");
         if let Ok(rule) = http_rule(Request, &location)
-            && let Verdict::Redirect(head) = run(&[rule], &mut Progress::default(), &mut world)
+            && let HttpVerdict::Redirect(head) = run(&[rule], &mut RulesProgress::default(), &mut world)
         {
             let bad = |value: &[u8]| value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0));
             prop_assert!(!head.fields.iter().any(|(_, value)| bad(value)));
@@ -563,8 +566,8 @@ proptest! {
         let end = if name.ends_with('(') { ")" } else { "" };
         if let Ok(rule) = http_rule(set, &format!("{name}{end} {rest}")) {
             let mut world = World::asking("GET", "/", &[]).answered(200, &[]);
-            let exchange: &mut dyn Exchange = &mut world;
-            run(&[rule], &mut Progress::default(), exchange);
+            let exchange: &mut dyn EvalContextMut = &mut world;
+            run(&[rule], &mut RulesProgress::default(), exchange);
         }
         let _ = http_rule(set, &format!("{name}{rest}"));
         let _ = http_rule(set, &rest);

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use fulmar_haproxy::rules::condition::{Criterion, PREDEFINED};
-use fulmar_haproxy::rules::{Acls, Context, Phase, Point};
+use fulmar_haproxy::rules::{Acls, CompileContext, EvalPoint, SamplePhase};
 
 use crate::given::{Given, Shelf, acl_in, condition, condition_in};
 
 /// With ACLs `a` (GET or `/a`) and `b`, and two files.
-fn with_lists(check: impl FnOnce(&Context<'_>)) {
+fn with_lists(check: impl FnOnce(&CompileContext<'_>)) {
     let files = Shelf(HashMap::from([
         ("paths".to_owned(), b"# remark\n\n  /one\n\t/two\r\n #sharp\n/three ".to_vec()),
         ("map".to_owned(), b"/one 1\n/two 2\n".to_vec()),
@@ -17,12 +17,12 @@ fn with_lists(check: impl FnOnce(&Context<'_>)) {
     ]));
     let mut acls = Acls::new();
     let empty = Acls::new();
-    let context = Context { acls: &empty, files: &files };
+    let context = CompileContext { acls: &empty, files: &files };
     for (name, text) in [("a", "method GET"), ("a", "path /a"), ("b", "path_beg /b")] {
         let acl = acl_in(text, &context).expect("a list");
         acls.entry(name.to_owned()).or_default().push(Arc::new(acl));
     }
-    check(&Context { acls: &acls, files: &files });
+    check(&CompileContext { acls: &acls, files: &files });
 }
 
 #[test]
@@ -177,24 +177,24 @@ fn everything_predefined_and_every_criterion_can_be_used() {
 #[test]
 fn phases_of_conditions_are_known_before_evaluation() {
     for (text, point, there) in [
-        ("if { path / }", Point::Request, true),
-        ("if { path / }", Point::Response, false),
-        ("if { status 200 }", Point::Response, true),
-        ("if { status 200 }", Point::Request, false),
-        ("if { src 10.0.0.0/8 }", Point::Connection, true),
-        ("if { ssl_fc }", Point::Connection, false),
-        ("if { ssl_fc }", Point::Session, true),
-        ("if { srv_name -m found }", Point::Request, false),
-        ("if { nbsrv(b) gt 1 }", Point::Configuration, true),
-        ("if METH_GET", Point::Log, true),
-        ("if { req.hdr(x) -m found }", Point::Log, false),
+        ("if { path / }", EvalPoint::Request, true),
+        ("if { path / }", EvalPoint::Response, false),
+        ("if { status 200 }", EvalPoint::Response, true),
+        ("if { status 200 }", EvalPoint::Request, false),
+        ("if { src 10.0.0.0/8 }", EvalPoint::Connection, true),
+        ("if { ssl_fc }", EvalPoint::Connection, false),
+        ("if { ssl_fc }", EvalPoint::Session, true),
+        ("if { srv_name -m found }", EvalPoint::Request, false),
+        ("if { nbsrv(b) gt 1 }", EvalPoint::Configuration, true),
+        ("if METH_GET", EvalPoint::Log, true),
+        ("if { req.hdr(x) -m found }", EvalPoint::Log, false),
     ] {
         let condition = condition(text).expect("a condition");
-        let phases: Vec<Phase> = condition.phases().collect();
+        let phases: Vec<SamplePhase> = condition.phases().collect();
         assert_eq!(phases.iter().all(|phase| phase.is_there(point)), there, "{text} {phases:?}");
     }
     let acls = Acls::new();
-    let context = Context { acls: &acls, files: &Shelf::default() };
+    let context = CompileContext { acls: &acls, files: &Shelf::default() };
     assert!(acl_in("path", &context).expect("a list").is_empty());
     assert!(!acl_in("path -m found", &context).expect("a list").is_empty());
     assert!(!acl_in("ssl_fc", &context).expect("a list").is_empty());

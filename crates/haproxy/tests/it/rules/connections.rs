@@ -1,7 +1,7 @@
 //! TCP rules: parsing, and the effect of each.
 
 use fulmar_haproxy::rules::Sample;
-use fulmar_haproxy::rules::exchange::Slot;
+use fulmar_haproxy::rules::exchange::CaptureSlot;
 use fulmar_haproxy::rules::tcp::TcpSet::{self, Connection, Content, ResponseContent, Session};
 use fulmar_haproxy::rules::tcp::{TCP_ACTIONS, TcpVerdict, run_tcp};
 use proptest::prelude::*;
@@ -125,11 +125,11 @@ fn rules_wait_for_what_they_look_at() {
 #[test]
 fn captures_get_their_slots() {
     let mut rule = tcp_rule(Content, "capture src len 5").unwrap();
-    assert_eq!(rule.take_slot(Slot::Request(1)), Some(5));
+    assert_eq!(rule.take_slot(CaptureSlot::Request(1)), Some(5));
     let mut world = World::asking("GET", "/", &[]);
     run_tcp(&[rule], &mut world);
     assert_eq!(world.effects, ["Request(1) 192.0"]);
-    assert_eq!(tcp_rule(Content, "accept").unwrap().take_slot(Slot::Request(1)), None);
+    assert_eq!(tcp_rule(Content, "accept").unwrap().take_slot(CaptureSlot::Request(1)), None);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use fulmar_haproxy::rules::format::{Format, Options, Purpose, Standard, aliases};
+use fulmar_haproxy::rules::format::{FormatOptions, FormatString, Purpose, Standard, aliases};
 use fulmar_haproxy::rules::subject::{Fact, LogField};
 use fulmar_haproxy::rules::{Expression, Sample};
 use proptest::prelude::*;
@@ -17,8 +17,9 @@ fn address(text: &str) -> Sample<'static> {
     Sample::Address(text.parse::<IpAddr>().expect("an address"))
 }
 
-fn rendered(format: &str, options: Options, world: &World) -> String {
-    let format = Format::parse(format, 1, options).unwrap_or_else(|f| panic!("{format}: {f:?}"));
+fn rendered(format: &str, options: FormatOptions, world: &World) -> String {
+    let format =
+        FormatString::parse(format, 1, options).unwrap_or_else(|f| panic!("{format}: {f:?}"));
     let mut out = Vec::new();
     format.render(world, &mut out);
     String::from_utf8_lossy(&out).into_owned()
@@ -76,7 +77,11 @@ fn logs() {
         ("", ""),
     ] {
         // A leading blank is dropped, since consecutive blanks are merged.
-        assert_eq!(rendered(format, Options::HTTP_LOG, &told()), expected.trim_start(), "{format}");
+        assert_eq!(
+            rendered(format, FormatOptions::HTTP_LOG, &told()),
+            expected.trim_start(),
+            "{format}"
+        );
     }
 }
 
@@ -91,7 +96,7 @@ fn text_for_rules() {
         ("%CC|%s", "|<NOSRV>"),
         ("\\1\\\\", "\\1\\\\"),
     ] {
-        assert_eq!(rendered(format, Options::VALUE, &told()), expected, "{format}");
+        assert_eq!(rendered(format, FormatOptions::VALUE, &told()), expected, "{format}");
     }
 }
 
@@ -99,27 +104,27 @@ fn text_for_rules() {
 fn invalid_requests_are_logged_as_badreq() {
     let format = "%r|%{+Q}r|%HM|%HU|%HV";
     let expected = "<BADREQ>|\"<BADREQ>\"|<BADREQ>|<BADREQ>|<BADREQ>";
-    assert_eq!(rendered(format, Options::HTTP_LOG, &World::default()), expected);
+    assert_eq!(rendered(format, FormatOptions::HTTP_LOG, &World::default()), expected);
 }
 
 #[test]
 fn faults() {
     for (format, options, column, part) in [
-        ("a %zz", Options::HTTP_LOG, 12, "unknown log variable 'zz'"),
-        ("%hrr", Options::HTTP_LOG, 10, "'hr'"),
-        ("%", Options::HTTP_LOG, 10, "use '%%'"),
-        ("5 %, 7", Options::HTTP_LOG, 12, "use '%%'"),
-        ("%{+Q", Options::HTTP_LOG, 11, "missing '}'"),
-        ("%{+Z}r", Options::HTTP_LOG, 11, "unknown flag '+Z'"),
-        ("%{+Q}", Options::HTTP_LOG, 10, "a variable or '['"),
-        ("%[src", Options::HTTP_LOG, 12, "missing ']'"),
-        ("%[hdr(a]b)", Options::HTTP_LOG, 12, "missing ']'"),
-        ("%[hdr(a", Options::HTTP_LOG, 12, "missing ')'"),
-        ("%[srx]", Options::HTTP_LOG, 12, "'src'"),
-        ("%ci %r", Options::TCP_LOG, 14, "mode http"),
-        ("%[]", Options::HTTP_LOG, 12, ""),
+        ("a %zz", FormatOptions::HTTP_LOG, 12, "unknown log variable 'zz'"),
+        ("%hrr", FormatOptions::HTTP_LOG, 10, "'hr'"),
+        ("%", FormatOptions::HTTP_LOG, 10, "use '%%'"),
+        ("5 %, 7", FormatOptions::HTTP_LOG, 12, "use '%%'"),
+        ("%{+Q", FormatOptions::HTTP_LOG, 11, "missing '}'"),
+        ("%{+Z}r", FormatOptions::HTTP_LOG, 11, "unknown flag '+Z'"),
+        ("%{+Q}", FormatOptions::HTTP_LOG, 10, "a variable or '['"),
+        ("%[src", FormatOptions::HTTP_LOG, 12, "missing ']'"),
+        ("%[hdr(a]b)", FormatOptions::HTTP_LOG, 12, "missing ']'"),
+        ("%[hdr(a", FormatOptions::HTTP_LOG, 12, "missing ')'"),
+        ("%[srx]", FormatOptions::HTTP_LOG, 12, "'src'"),
+        ("%ci %r", FormatOptions::TCP_LOG, 14, "mode http"),
+        ("%[]", FormatOptions::HTTP_LOG, 12, ""),
     ] {
-        let fault = Format::parse(format, 10, options).expect_err(format);
+        let fault = FormatString::parse(format, 10, options).expect_err(format);
         assert_eq!(fault.column, column, "{format}: {fault:?}");
         assert!(fault.message.contains(part), "{format}: {fault:?}");
     }
@@ -129,8 +134,8 @@ fn faults() {
 fn every_alias_is_read_and_written() {
     for alias in aliases() {
         for flags in ["", "{+Q,+X,+E}"] {
-            rendered(&format!("%{flags}{alias}"), Options::HTTP_LOG, &World::default());
-            rendered(&format!("%{flags}{alias}"), Options::HTTP_LOG, &told());
+            rendered(&format!("%{flags}{alias}"), FormatOptions::HTTP_LOG, &World::default());
+            rendered(&format!("%{flags}{alias}"), FormatOptions::HTTP_LOG, &told());
         }
     }
 }
@@ -140,7 +145,7 @@ fn formats_with_a_name() {
     let world = told();
     let line = |standard| {
         let mut out = Vec::new();
-        Format::from(standard).render(&world, &mut out);
+        FormatString::from(standard).render(&world, &mut out);
         String::from_utf8(out).unwrap()
     };
     assert!(line(Standard::Http).starts_with("192.0.2.7:443 ["));
@@ -154,17 +159,17 @@ fn formats_with_a_name() {
     assert_eq!(line(Standard::ConnectTcp), connect);
     assert!(line(Standard::ConnectHttp).ends_with("(fe/HTTP)"));
     assert!(line(Standard::Error).ends_with("] fe/"), "{}", line(Standard::Error));
-    assert!(Format::parse(Standard::Tcp.text(), 1, Options::TCP_LOG).is_ok());
-    assert!(Format::parse(Standard::ConnectTcp.text(), 1, Options::TCP_LOG).is_ok());
+    assert!(FormatString::parse(Standard::Tcp.text(), 1, FormatOptions::TCP_LOG).is_ok());
+    assert!(FormatString::parse(Standard::ConnectTcp.text(), 1, FormatOptions::TCP_LOG).is_ok());
 }
 
 #[test]
 fn what_is_always_the_same_is_known() {
-    let literal = |text| Format::parse(text, 1, Options::VALUE).unwrap();
+    let literal = |text| FormatString::parse(text, 1, FormatOptions::VALUE).unwrap();
     assert_eq!(literal("a b%%").as_literal(), Some(&b"a b%"[..]));
     assert_eq!(literal("").as_literal(), Some(&b""[..]));
     assert_eq!(literal("a%ci").as_literal(), None);
-    assert_eq!(Format::literal(b"x").as_literal(), Some(&b"x"[..]));
+    assert_eq!(FormatString::literal(b"x").as_literal(), Some(&b"x"[..]));
     let format = literal("%[src]%ci%[hdr(a),lower]");
     assert_eq!(format.expressions().map(Expression::name).collect::<Vec<_>>(), ["src", "hdr"]);
 }
@@ -180,8 +185,8 @@ proptest! {
             for purpose in
                 [Purpose::Value, Purpose::Replacement, Purpose::Log, Purpose::Identifier]
             {
-                let options = Options { purpose, http: true };
-                if let Ok(format) = Format::parse(&text, 1, options) {
+                let options = FormatOptions { purpose, http: true };
+                if let Ok(format) = FormatString::parse(&text, 1, options) {
                     format.render(&world, &mut Vec::new());
                 }
             }
@@ -203,10 +208,10 @@ proptest! {
             .logging(LogField::Accepted, Sample::Int(ms))
             .knowing(Fact::CapturedRequest(1), sent.clone())
             .knowing(Fact::UniqueId, sent);
-        let mut formats: Vec<Format> =
-            [Standard::Http, Standard::HttpClf].map(Format::from).into();
+        let mut formats: Vec<FormatString> =
+            [Standard::Http, Standard::HttpClf].map(FormatString::from).into();
         let own = "%[capture.req.hdr(1)] %ID %CC %hrl %{+E}r %t";
-        formats.push(Format::parse(own, 1, Options::HTTP_LOG).unwrap());
+        formats.push(FormatString::parse(own, 1, FormatOptions::HTTP_LOG).unwrap());
         for format in formats {
             let mut out = Vec::new();
             format.render(&world, &mut out);

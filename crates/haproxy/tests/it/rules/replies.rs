@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fulmar_haproxy::rules::Fault;
+use fulmar_haproxy::rules::WordError;
 use fulmar_haproxy::rules::http::RuleSet::Request;
-use fulmar_haproxy::rules::http::{HttpRule, Progress, Verdict, run};
+use fulmar_haproxy::rules::http::{HttpRule, HttpVerdict, RulesProgress, run};
 use fulmar_haproxy::rules::reply::{
-    ErrorPages, PAGES, Reply, ReplyBody, built_in, parse_errorfile, parse_errorloc, parse_file,
-    parse_http_error,
+    ErrorPages, PAGES, ReplyBody, ReplyTemplate, built_in, parse_errorfile, parse_errorloc,
+    parse_file, parse_http_error,
 };
 use proptest::prelude::*;
 
 use crate::world::{World, http_rule, lines, read};
 
 /// Status, fields and body of a response.
-fn shown(reply: &Reply, pages: &[&ErrorPages]) -> Option<(u16, Vec<String>, String)> {
+fn shown(reply: &ReplyTemplate, pages: &[&ErrorPages]) -> Option<(u16, Vec<String>, String)> {
     let world = World::asking("GET", "/", &[]).evil(b"a\nb");
     let (head, body): (_, Bytes) = reply.render(&world, pages)?;
     Some((head.status, lines(&head.fields), String::from_utf8_lossy(&body).into_owned()))
@@ -61,7 +61,7 @@ fn answers_are_made() {
 #[test]
 fn built_in_pages() {
     for (status, title, _) in PAGES {
-        let (shown_status, fields, body) = shown(&Reply::error_page(*status), &[]).unwrap();
+        let (shown_status, fields, body) = shown(&ReplyTemplate::error_page(*status), &[]).unwrap();
         assert_eq!(shown_status, *status);
         assert!(fields.contains(&"content-type: text/html; charset=utf-8".to_owned()));
         assert!(fields.contains(&"cache-control: no-cache".to_owned()));
@@ -75,10 +75,10 @@ fn built_in_pages() {
 fn pages_of_a_backend_come_before_those_of_a_frontend() {
     let page = |body: &'static str| {
         let body = ReplyBody::Fixed(Bytes::from_static(body.as_bytes()));
-        Arc::new(Reply { status: 503, fields: Vec::new(), body })
+        Arc::new(ReplyTemplate { status: 503, fields: Vec::new(), body })
     };
     let (mut backend, mut frontend) = (ErrorPages::default(), ErrorPages::default());
-    let body = |pages: &[&ErrorPages]| shown(&Reply::error_page(503), pages).unwrap().2;
+    let body = |pages: &[&ErrorPages]| shown(&ReplyTemplate::error_page(503), pages).unwrap().2;
     frontend.set(503, page("frontend"));
     assert_eq!(body(&[&backend, &frontend]), "frontend");
     backend.set(503, page("old"));
@@ -97,12 +97,12 @@ fn a_challenge_is_the_page_of_401_with_a_realm() {
     let own =
         parse_file(b"HTTP/1.1 401 X\r\nWWW-Authenticate: Digest\r\nX-A: 1\r\n\r\nwho?").unwrap();
     pages.set(401, Arc::new(own));
-    let (head, body) = Reply::challenge(b"My \"\\\r\nRealm", &world, &[&pages]).unwrap();
+    let (head, body) = ReplyTemplate::challenge(b"My \"\\\r\nRealm", &world, &[&pages]).unwrap();
     assert_eq!(head.status, 401);
     let expected = ["X-A: 1", "www-authenticate: Basic realm=\"My \\\"\\\\Realm\""];
     assert_eq!(lines(&head.fields), expected);
     assert_eq!(&body[..], b"who?");
-    let (head, _) = Reply::challenge(b"", &world, &[]).unwrap();
+    let (head, _) = ReplyTemplate::challenge(b"", &world, &[]).unwrap();
     assert_eq!(head.fields.as_headers().get("www-authenticate"), Some(&b"Basic realm=\"\""[..]));
 }
 
@@ -152,7 +152,7 @@ fn an_empty_file_is_silence() {
     assert_eq!(shown(&reply, &[]), None);
     let mut pages = ErrorPages::default();
     pages.set(status, reply);
-    assert_eq!(shown(&Reply::error_page(408), &[&pages]), None);
+    assert_eq!(shown(&ReplyTemplate::error_page(408), &[&pages]), None);
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn lines_of_error_pages() {
         ("403 /page", 5, "invalid response in"),
         ("403 /403.http x", 15, "unexpected argument"),
     ] {
-        let fault: Fault = fault(line);
+        let fault: WordError = fault(line);
         assert_eq!(fault.column, column, "{line}: {fault:?}");
         assert!(fault.message.contains(part), "{line}: {fault:?}");
     }
@@ -183,14 +183,14 @@ fn lines_of_error_pages() {
 #[test]
 fn http_error_changes_the_pages_of_a_proxy() {
     let mut section = ErrorPages::default();
-    let own = Reply { status: 404, fields: Vec::new(), body: ReplyBody::Empty };
+    let own = ReplyTemplate { status: 404, fields: Vec::new(), body: ReplyBody::Empty };
     section.set(404, Arc::new(own));
     let mut pages = ErrorPages::default();
     let mut change = |line: &str| {
         let find = |name: &str| (name == "own").then_some(&section);
         read(line, |words, context| parse_http_error(words, context, find, &mut pages))?;
         let known: Vec<_> = pages.pages.iter().map(|(known, page)| (*known, page.status)).collect();
-        Ok::<_, Fault>(known)
+        Ok::<_, WordError>(known)
     };
     assert_eq!(change("status 503 content-type a/b string x").unwrap(), [(503, 503)]);
     assert_eq!(change("content-type a/b string y status 503").unwrap(), [(503, 503)]);
@@ -220,8 +220,8 @@ fn sections_are_resolved_later() {
     assert!(fault.message.contains("http-errors section 'own'"), "{fault:?}");
     rule.reply_mut().unwrap().resolve(|_| Some(&section)).unwrap();
     let mut world = World::asking("GET", "/", &[]);
-    let verdict = run(std::slice::from_ref(&rule), &mut Progress::default(), &mut world);
-    let Verdict::Deny(reply) = verdict else { panic!("{verdict:?}") };
+    let verdict = run(std::slice::from_ref(&rule), &mut RulesProgress::default(), &mut world);
+    let HttpVerdict::Deny(reply) = verdict else { panic!("{verdict:?}") };
     assert_eq!(shown(reply, &[]).unwrap().2, "mine");
 }
 

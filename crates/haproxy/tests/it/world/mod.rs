@@ -6,12 +6,12 @@ use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 
-use fulmar_haproxy::rules::http::{HttpRule, Progress, RuleSet, Verdict, run};
-use fulmar_haproxy::rules::subject::{Fact, LogField, Payload, Scope, Variable};
+use fulmar_haproxy::rules::http::{HttpRule, HttpVerdict, RuleSet, RulesProgress, run};
+use fulmar_haproxy::rules::subject::{Fact, LogField, Payload, Variable, VariableScope};
 use fulmar_haproxy::rules::tcp::{TcpRule, TcpSet};
 use fulmar_haproxy::rules::{
-    Acls, Context, Effect, Exchange, Fault, Files, RequestHead, ResponseHead, Sample, Subject,
-    Word, Words,
+    Acls, CompileContext, ConfigFiles, Effect, EvalContext, EvalContextMut, RequestHead,
+    ResponseHead, Sample, Word, WordCursor, WordError,
 };
 use fulmar_proto::HeaderBuf;
 
@@ -55,7 +55,7 @@ impl World {
 
     /// With a variable `txn.evil` from a client.
     pub(crate) fn evil(mut self, value: &[u8]) -> Self {
-        let variable = Variable { scope: Scope::Txn, name: "evil".into() };
+        let variable = Variable { scope: VariableScope::Txn, name: "evil".into() };
         self.variables.insert(variable, Sample::Text(value.to_vec().into()));
         self
     }
@@ -97,7 +97,7 @@ pub(crate) fn lines(fields: &HeaderBuf) -> Vec<String> {
     fields.iter().map(|(name, value)| format!("{}: {}", text(name), text(value))).collect()
 }
 
-impl Subject for World {
+impl EvalContext for World {
     fn request(&self) -> Option<&RequestHead> {
         self.request.as_ref()
     }
@@ -127,7 +127,7 @@ impl Subject for World {
     }
 }
 
-impl Exchange for World {
+impl EvalContextMut for World {
     fn request_mut(&mut self) -> Option<&mut RequestHead> {
         self.request.as_mut()
     }
@@ -161,7 +161,7 @@ impl Exchange for World {
 #[derive(Debug)]
 pub(crate) struct Shelf;
 
-impl Files for Shelf {
+impl ConfigFiles for Shelf {
     fn read(&self, path: &str) -> io::Result<Vec<u8>> {
         let found = FILES.iter().find(|(name, _)| *name == path).map(|(_, bytes)| bytes.to_vec());
         found.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no such file"))
@@ -203,20 +203,20 @@ pub(crate) fn words(line: &str) -> (Vec<Word>, u32) {
 /// Runs a parser on a line.
 pub(crate) fn read<T>(
     line: &str,
-    parse: impl FnOnce(&mut Words<'_>, &Context<'_>) -> Result<T, Fault>,
-) -> Result<T, Fault> {
+    parse: impl FnOnce(&mut WordCursor<'_>, &CompileContext<'_>) -> Result<T, WordError>,
+) -> Result<T, WordError> {
     let (words, end) = words(line);
     let acls = Acls::default();
-    parse(&mut Words::new(&words, end), &Context { acls: &acls, files: &Shelf })
+    parse(&mut WordCursor::new(&words, end), &CompileContext { acls: &acls, files: &Shelf })
 }
 
 /// Parses an HTTP rule.
-pub(crate) fn http_rule(set: RuleSet, line: &str) -> Result<HttpRule, Fault> {
+pub(crate) fn http_rule(set: RuleSet, line: &str) -> Result<HttpRule, WordError> {
     read(line, |words, context| HttpRule::parse(words, set, context))
 }
 
 /// Parses a TCP rule.
-pub(crate) fn tcp_rule(set: TcpSet, line: &str) -> Result<TcpRule, Fault> {
+pub(crate) fn tcp_rule(set: TcpSet, line: &str) -> Result<TcpRule, WordError> {
     read(line, |words, context| TcpRule::parse(words, set, context))
 }
 
@@ -227,18 +227,20 @@ pub(crate) fn outcome(set: RuleSet, rules: &[&str], world: &mut World) -> String
         Err(fault) => panic!("{line}: {fault:?}"),
     };
     let rules: Vec<_> = rules.iter().map(parse).collect();
-    let verdict = run(&rules, &mut Progress::default(), world);
+    let verdict = run(&rules, &mut RulesProgress::default(), world);
     describe(&verdict)
 }
 
 /// Describes a verdict briefly.
-pub(crate) fn describe(verdict: &Verdict<'_>) -> String {
+pub(crate) fn describe(verdict: &HttpVerdict<'_>) -> String {
     match verdict {
-        Verdict::Deny(reply) => format!("deny {}", reply.status),
-        Verdict::Tarpit(reply) => format!("tarpit {}", reply.status),
-        Verdict::Return(reply) => format!("return {}", reply.status),
-        Verdict::Redirect(head) => format!("{} {}", head.status, lines(&head.fields).join(" | ")),
-        Verdict::Auth(realm) => format!("auth {}", realm.is_some()),
+        HttpVerdict::Deny(reply) => format!("deny {}", reply.status),
+        HttpVerdict::Tarpit(reply) => format!("tarpit {}", reply.status),
+        HttpVerdict::Return(reply) => format!("return {}", reply.status),
+        HttpVerdict::Redirect(head) => {
+            format!("{} {}", head.status, lines(&head.fields).join(" | "))
+        }
+        HttpVerdict::Auth(realm) => format!("auth {}", realm.is_some()),
         other => format!("{other:?}"),
     }
 }

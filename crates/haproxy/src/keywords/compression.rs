@@ -1,12 +1,12 @@
 //! `compression`, `filter`: optimizations that can be ignored.
 
-use crate::draft::Draft;
-use crate::line::Line;
-use crate::rules::Fault;
+use crate::draft::ProxyDraft;
+use crate::line::KeywordLine;
+use crate::rules::WordError;
 use crate::table::{BOTH, HTTP, Keyword, STRICT, row};
 use crate::values::one_of;
 
-pub(super) const ROWS: &[Keyword<Draft>] = &[
+pub(super) const ROWS: &[Keyword<ProxyDraft>] = &[
     row(
         "compression",
         BOTH | HTTP,
@@ -23,7 +23,7 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
     ),
 ];
 
-fn compression(_draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn compression(_draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let word = line.word("algo, type or offload")?;
     match &*word.text {
         "algo" => {
@@ -39,14 +39,14 @@ fn compression(_draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
         "offload" => {}
         other => {
             let message = format!("'{other}': expected 'algo', 'type' or 'offload'");
-            return Err(Fault::new(word.column, message));
+            return Err(WordError::new(word.column, message));
         }
     }
     line.warn(word.column, "compression is not supported: let the server compress");
     Ok(())
 }
 
-fn filter(_draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn filter(_draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let word = line.word("a filter")?;
     let message = match &*word.text {
         "compression" => "compression is not supported: let the server compress",
@@ -56,7 +56,7 @@ fn filter(_draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
         }
         other => {
             let message = format!("unknown filter '{other}'");
-            return Err(Fault::unknown(word.column, message));
+            return Err(WordError::unknown(word.column, message));
         }
     };
     line.warn(word.column, message);

@@ -3,19 +3,22 @@
 use std::collections::HashMap;
 
 use crate::diagnostics::{Diagnostic, Severity};
-use crate::draft::{Draft, ServerDraft};
+use crate::draft::{ProxyDraft, ServerDraft};
 use crate::model::{BackendId, ServerId};
-use crate::rules::Fault;
-use crate::spot::Reference;
+use crate::position::NameReference;
+use crate::rules::WordError;
 
 /// The tracked server.
 pub(crate) type Leader = (BackendId, ServerId);
 
 /// The tracked server of each server, by backend. Errors are added to `found`.
-pub(crate) fn leaders(proxies: &[Draft], found: &mut Vec<Diagnostic>) -> Vec<Vec<Option<Leader>>> {
-    let backends: Vec<&Draft> = proxies.iter().filter(|draft| draft.kind.is_back()).collect();
+pub(crate) fn leaders(
+    proxies: &[ProxyDraft],
+    found: &mut Vec<Diagnostic>,
+) -> Vec<Vec<Option<Leader>>> {
+    let backends: Vec<&ProxyDraft> = proxies.iter().filter(|draft| draft.kind.is_back()).collect();
     let places = places(&backends);
-    let follows = |backend: &Draft, server: &ServerDraft| {
+    let follows = |backend: &ProxyDraft, server: &ServerDraft| {
         let name = &server.follows.as_ref()?.name.text;
         let (of, name) = name.split_once('/').unwrap_or((&backend.name, name));
         places.get(&(of, name)).copied()
@@ -30,8 +33,8 @@ pub(crate) fn leaders(proxies: &[Draft], found: &mut Vec<Diagnostic>) -> Vec<Vec
             if let Some(reference) = &server.follows
                 && let Some(message) = wrong(&backends, &all, (backend, server), reference)
             {
-                let fault = Fault::new(reference.name.column, message);
-                let Reference { spot, .. } = reference;
+                let fault = WordError::new(reference.name.column, message);
+                let NameReference { spot, .. } = reference;
                 found.push(Diagnostic::at(Severity::Alert, &spot.place, &spot.text, fault));
             }
         }
@@ -39,7 +42,7 @@ pub(crate) fn leaders(proxies: &[Draft], found: &mut Vec<Diagnostic>) -> Vec<Vec
     all
 }
 
-fn places<'d>(backends: &[&'d Draft]) -> HashMap<(&'d str, &'d str), Leader> {
+fn places<'d>(backends: &[&'d ProxyDraft]) -> HashMap<(&'d str, &'d str), Leader> {
     let mut places = HashMap::new();
     for (at, backend) in backends.iter().enumerate() {
         for (nth, server) in backend.servers.iter().enumerate() {
@@ -52,10 +55,10 @@ fn places<'d>(backends: &[&'d Draft]) -> HashMap<(&'d str, &'d str), Leader> {
 
 /// Why a server cannot track another one.
 fn wrong(
-    backends: &[&Draft],
+    backends: &[&ProxyDraft],
     all: &[Vec<Option<Leader>>],
-    (backend, server): (&Draft, &ServerDraft),
-    reference: &Reference,
+    (backend, server): (&ProxyDraft, &ServerDraft),
+    reference: &NameReference,
 ) -> Option<String> {
     let name = &reference.name.text;
     if server.model.check.is_some() {

@@ -2,16 +2,16 @@
 
 use crate::arguments::backlog_of;
 use crate::compile;
-use crate::draft::{Choice, Draft};
-use crate::line::Line;
-use crate::model::{Capture, Mode};
+use crate::draft::{BackendChoice, ProxyDraft};
+use crate::line::KeywordLine;
+use crate::model::{HeaderCapture, Mode};
 use crate::parameters::bind;
-use crate::rules::{Fault, Point};
-use crate::spot::Reference;
+use crate::position::NameReference;
+use crate::rules::{EvalPoint, WordError};
 use crate::table::{BACKEND, BOTH, FRONT, FRONTEND, HTTP, Keyword, STRICT, row};
 use crate::values::{number, one_of};
 
-pub(super) const ROWS: &[Keyword<Draft>] = &[
+pub(super) const ROWS: &[Keyword<ProxyDraft>] = &[
     row("mode", BOTH, "tcp | http", "protocol of the proxy", mode),
     row("bind", FRONTEND, "<address>[, ...] [<parameter>...]", "listen address", bind_line),
     row("maxconn", FRONT, "<number>", "maximum number of concurrent client connections", maxconn),
@@ -87,129 +87,129 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
     ),
 ];
 
-fn mode(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn mode(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let word = line.word("tcp or http")?;
     if word.text == "health" {
         let message = "'mode health' is obsolete: use 'http-request return status 200'";
-        return Err(Fault::new(word.column, message));
+        return Err(WordError::new(word.column, message));
     }
     draft.mode = one_of(&word, "mode", &[("tcp", Mode::Tcp), ("http", Mode::Http)])?;
     Ok(())
 }
 
-fn bind_line(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn bind_line(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let found = bind::parse(line)?;
     draft.binds.extend(found);
     Ok(())
 }
 
-fn maxconn(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn maxconn(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let most = number(&line.word("a number")?, 0, usize::MAX / 2)?;
     draft.frontend.connections_max = (most > 0).then_some(most);
     Ok(())
 }
 
-fn backlog(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn backlog(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.frontend.backlog = Some(backlog_of(line)?);
     Ok(())
 }
 
-fn rate_limit(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn rate_limit(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let most = number(&line.word("a number")?, 0, u32::MAX)?;
     draft.frontend.sessions_per_second_max = (most > 0).then_some(most);
     Ok(())
 }
 
-fn disabled(draft: &mut Draft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn disabled(draft: &mut ProxyDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.disabled = true;
     Ok(())
 }
 
-fn enabled(draft: &mut Draft, _line: &mut Line<'_>) -> Result<(), Fault> {
+fn enabled(draft: &mut ProxyDraft, _line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.disabled = false;
     Ok(())
 }
 
-fn description(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn description(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     line.words.clone().expect("a text")?;
     let words: Vec<&str> = line.words.rest().iter().map(|word| &*word.text).collect();
     draft.description = Some(words.join(" "));
     Ok(())
 }
 
-fn id(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn id(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.id = Some(number(&line.word("a number")?, 1, u32::MAX / 2)?);
     Ok(())
 }
 
-fn default_backend(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn default_backend(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let name = line.word("the name of a backend")?;
-    draft.default_backend = Some(Reference { name, spot: line.spot.clone() });
+    draft.default_backend = Some(NameReference { name, spot: line.spot.clone() });
     Ok(())
 }
 
-fn use_backend(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn use_backend(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let name = line.word("the name of a backend")?;
     let choice = match name.text.contains('%') {
-        true => Choice::Computed(compile::name_format(&name, line)?),
-        false => Choice::Named(Reference { name, spot: line.spot.clone() }),
+        true => BackendChoice::Computed(compile::name_format(&name, line)?),
+        false => BackendChoice::Named(NameReference { name, spot: line.spot.clone() }),
     };
-    let condition = compile::condition(draft, line, Point::Request)?;
+    let condition = compile::condition(draft, line, EvalPoint::Request)?;
     draft.use_backends.push((choice, condition));
     Ok(())
 }
 
-fn monitor_uri(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn monitor_uri(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.frontend.monitor_uri = Some(line.word("a path")?.text);
     Ok(())
 }
 
-fn monitor_fail(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    let condition = compile::required_condition(draft, line, Point::Request)?;
+fn monitor_fail(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
+    let condition = compile::required_condition(draft, line, EvalPoint::Request)?;
     draft.frontend.monitor_fails.push(condition);
     Ok(())
 }
 
-fn unique_id_format(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn unique_id_format(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let word = line.word("a format")?;
     draft.unique_id_format = Some(compile::id_format(&word, line)?.into());
     Ok(())
 }
 
-fn unique_id_header(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn unique_id_header(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.unique_id_header = Some(line.word("the name of a field")?.text);
     Ok(())
 }
 
-fn capture(line: &mut Line<'_>) -> Result<Capture, Fault> {
+fn capture(line: &mut KeywordLine<'_>) -> Result<HeaderCapture, WordError> {
     let field = line.word("a name")?.text;
     let word = line.word("len")?;
     if word.text != "len" {
         let message = format!("'{}': expected 'len' and a number", word.text);
-        return Err(Fault::new(word.column, message));
+        return Err(WordError::new(word.column, message));
     }
     let len = number(&line.word("a number of bytes")?, 0, CAPTURE_MAX)?;
-    Ok(Capture { field, len })
+    Ok(HeaderCapture { field, len })
 }
 
-fn capture_request(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn capture_request(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.frontend.request_captures.push(capture(line)?);
     Ok(())
 }
 
-fn capture_response(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn capture_response(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.frontend.response_captures.push(capture(line)?);
     Ok(())
 }
 
-fn capture_cookie(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    let Capture { field, len } = capture(line)?;
+fn capture_cookie(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
+    let HeaderCapture { field, len } = capture(line)?;
     draft.frontend.cookie_capture = Some((field, len));
     Ok(())
 }
 
 /// `declare capture`: a slot for rules.
-fn declare(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn declare(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let side = one_of(
         &line.word("request or response")?,
         "side",
@@ -218,14 +218,14 @@ fn declare(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     let word = line.word("len")?;
     if word.text != "len" {
         let message = format!("'{}': expected 'len' and a number", word.text);
-        return Err(Fault::new(word.column, message));
+        return Err(WordError::new(word.column, message));
     }
     let len = number(&line.word("a number of bytes")?, 1, CAPTURE_MAX)?;
     let captures = match side {
         true => &mut draft.frontend.request_captures,
         false => &mut draft.frontend.response_captures,
     };
-    captures.push(Capture { field: String::new(), len });
+    captures.push(HeaderCapture { field: String::new(), len });
     Ok(())
 }
 

@@ -3,16 +3,16 @@
 use super::option::{NOT_KEPT, first_column};
 use crate::arguments::{NO_USESRC, interface, source_address};
 use crate::compile;
-use crate::draft::{Draft, ServerDraft};
-use crate::line::Line;
-use crate::model::{RetryOn, Reuse};
+use crate::draft::{ProxyDraft, ServerDraft};
+use crate::line::KeywordLine;
+use crate::model::{RetryOn, ReuseMode};
 use crate::parameters::server;
-use crate::rules::{Fault, Point, Word};
-use crate::spot::Reference;
+use crate::position::NameReference;
+use crate::rules::{EvalPoint, Word, WordError};
 use crate::table::{BACK, BACKEND, HTTP, Keyword, STRICT, row};
 use crate::values::{number, one_of};
 
-pub(super) const ROWS: &[Keyword<Draft>] = &[
+pub(super) const ROWS: &[Keyword<ProxyDraft>] = &[
     row(
         "server",
         BACKEND | STRICT,
@@ -75,51 +75,51 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
     row("max-keep-alive-queue", BACK, "<number>", "accepted: queues are short", skip_one),
 ];
 
-fn server_line(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn server_line(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let server = server::parse(draft, line)?;
     add(draft, server)
 }
 
-fn server_template(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn server_template(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let servers = server::parse_template(draft, line)?;
     servers.into_iter().try_for_each(|server| add(draft, server))
 }
 
-fn add(draft: &mut Draft, server: ServerDraft) -> Result<(), Fault> {
+fn add(draft: &mut ProxyDraft, server: ServerDraft) -> Result<(), WordError> {
     let twin = draft.servers.iter().find(|other| other.model.name == server.model.name);
     if let Some(twin) = twin {
         let name = &server.model.name;
         let message =
             format!("server '{name}' is already defined in line {}", twin.model.place.line);
-        return Err(Fault::new(server.column, message));
+        return Err(WordError::new(server.column, message));
     }
     draft.servers.push(server);
     Ok(())
 }
 
-fn default_server(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn default_server(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     server::parse_default(draft, line)
 }
 
-fn use_server(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn use_server(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let name = line.word("the name of a server")?;
-    let condition = compile::required_condition(draft, line, Point::Request)?;
-    draft.use_servers.push((Reference { name, spot: line.spot.clone() }, condition));
+    let condition = compile::required_condition(draft, line, EvalPoint::Request)?;
+    draft.use_servers.push((NameReference { name, spot: line.spot.clone() }, condition));
     Ok(())
 }
 
-fn fullconn(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn fullconn(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let word = line.word("a number")?;
     draft.backend.full_connections = Some(number(&word, 0, usize::MAX / 2)?);
     Ok(())
 }
 
-fn retries(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn retries(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.backend.retries = number(&line.word("a number")?, 0, RETRIES_MAX)?;
     Ok(())
 }
 
-fn retry_on(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn retry_on(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     line.words.clone().expect("an event")?;
     let mut on = RetryOn { connection_failure: false, ..RetryOn::default() };
     for word in line.words.rest() {
@@ -147,7 +147,7 @@ fn retry_on(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn retried_status(word: &Word) -> Result<u16, Fault> {
+fn retried_status(word: &Word) -> Result<u16, WordError> {
     let status = word.text.parse().ok().filter(|status| RETRIED.contains(status));
     status.ok_or_else(|| {
         let message = format!(
@@ -156,43 +156,43 @@ fn retried_status(word: &Word) -> Result<u16, Fault> {
              404, 408, 425, 500, 501, 502, 503, 504",
             word.text
         );
-        Fault::new(word.column, message)
+        WordError::new(word.column, message)
     })
 }
 
-fn reuse(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn reuse(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let known = [
-        ("never", Reuse::Never),
-        ("safe", Reuse::Safe),
-        ("aggressive", Reuse::Aggressive),
-        ("always", Reuse::Always),
+        ("never", ReuseMode::Never),
+        ("safe", ReuseMode::Safe),
+        ("aggressive", ReuseMode::Aggressive),
+        ("always", ReuseMode::Always),
     ];
     draft.backend.reuse = one_of(&line.word("a mode")?, "reuse mode", &known)?;
     Ok(())
 }
 
-fn source(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn source(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     draft.backend.source = Some(source_address(line)?);
     draft.backend.interface = interface(line)?;
     match line.words.next() {
-        Some(word) => Err(Fault::unknown(word.column, format!("'{}': {NO_USESRC}", word.text))),
+        Some(word) => Err(WordError::unknown(word.column, format!("'{}': {NO_USESRC}", word.text))),
         None => Ok(()),
     }
 }
 
-fn force_persist(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    compile::required_condition(draft, line, Point::Request)?;
+fn force_persist(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
+    compile::required_condition(draft, line, EvalPoint::Request)?;
     line.warn(first_column(line), NOT_KEPT);
     Ok(())
 }
 
-fn ignore_persist(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    let condition = compile::required_condition(draft, line, Point::Request)?;
+fn ignore_persist(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
+    let condition = compile::required_condition(draft, line, EvalPoint::Request)?;
     draft.backend.ignore_persist.push(condition);
     Ok(())
 }
 
-fn skip_one(_draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+fn skip_one(_draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     line.word("a value").map(drop)
 }
 

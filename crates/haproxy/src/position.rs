@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use crate::model::Place;
+use crate::model::Position;
 use crate::rules::Word;
 
 /// Position and text of a line, for later diagnostics.
 #[derive(Clone, Debug)]
-pub(crate) struct Spot {
-    pub(crate) place: Place,
+pub(crate) struct LineRef {
+    pub(crate) place: Position,
     pub(crate) text: Arc<str>,
 }
 
 /// A prefix of a keyword.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum KeywordPrefix {
     /// None.
     Plain,
     /// `no`.
@@ -23,7 +23,7 @@ pub(crate) enum Said {
     Default,
 }
 
-impl Said {
+impl KeywordPrefix {
     /// The value of an option: false by default.
     pub(crate) fn is_on(self) -> bool {
         self == Self::Plain
@@ -32,7 +32,7 @@ impl Said {
 
 /// A name that is resolved at the end.
 #[derive(Clone, Debug)]
-pub(crate) struct Reference {
+pub(crate) struct NameReference {
     pub(crate) name: Word,
-    pub(crate) spot: Spot,
+    pub(crate) spot: LineRef,
 }
