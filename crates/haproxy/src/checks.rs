@@ -30,7 +30,7 @@ pub(crate) enum CheckChoice {
 /// A line of `http-check`.
 #[derive(Clone, Debug)]
 pub(crate) enum HttpStep {
-    RequestDraft(RequestDraft),
+    Send(RequestDraft),
     Expect(CheckExpect),
 }
 

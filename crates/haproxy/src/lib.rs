@@ -5,7 +5,7 @@
 //! is an error with its position and the most similar keyword.
 //!
 //! ```
-//! use fulmar_haproxy::{Environment, Options, Source, ThisMachine, load};
+//! use fulmar_haproxy::{Environment, Options, ConfigSource, ThisMachine, load};
 //!
 //! let text = "
 //!     defaults
@@ -17,7 +17,7 @@
 //!         bind 127.0.0.1:8080
 //!         server one 127.0.0.1:8081
 //! ";
-//! let sources = [Source::text("web.cfg", text)];
+//! let sources = [ConfigSource::text("web.cfg", text)];
 //! let loaded = load(&sources, &Environment::default(), &ThisMachine, &Options::default())?;
 //! assert_eq!(loaded.config.backends[0].servers[0].name, "one");
 //! # Ok::<(), fulmar_haproxy::Diagnostics>(())

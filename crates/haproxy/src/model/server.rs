@@ -253,7 +253,7 @@ pub enum TcpStep {
     /// `send`, `send-binary`.
     Send(Vec<u8>),
     /// `expect string`, `expect binary`.
-    CheckExpect {
+    Expect {
         /// The data must not arrive.
         negated: bool,
         /// The value.

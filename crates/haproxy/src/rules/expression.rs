@@ -63,7 +63,10 @@ impl Expression {
     ///
     /// # Errors
     /// As [`Expression::parse_in`], or there is no word.
-    pub(crate) fn parse_words(words: &mut Words<'_>, files: &dyn Files) -> Result<Self, Fault> {
+    pub(crate) fn parse_words(
+        words: &mut WordCursor<'_>,
+        files: &dyn ConfigFiles,
+    ) -> Result<Self, WordError> {
         let word = words.expect("an expression")?;
         let mut expression = Self::parse_in(&word.text, word.column, files)?;
         while let Some(word) = words.peek() {

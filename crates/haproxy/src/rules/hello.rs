@@ -6,7 +6,7 @@
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum HelloResult<'a> {
     /// A complete ClientHello.
-    ClientHello(ClientHello<'a>),
+    Hello(ClientHello<'a>),
     /// An incomplete ClientHello, possibly.
     Partial,
     /// Not TLS, or malformed.

@@ -1,6 +1,6 @@
 //! Any text is accepted or rejected: nothing panics, and every error has a position.
 
-
+use crate::memory::read;
 use fulmar_haproxy::{ConfigLeniency, Severity};
 use proptest::prelude::*;
 

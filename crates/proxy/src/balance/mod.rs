@@ -19,8 +19,8 @@ mod waiting;
 
 mod monitor;
 
-pub use group::{ServerGroup, Placement, GroupPolicy, Wants};
+pub use group::{GroupPolicy, Placement, ServerGroup, Wants};
 pub use member::{Admin, Health, Member, MemberRecord, MemberSettings, Weight};
-pub(crate) use monitor::{Monitor, CheckOutcome, CheckPlan, Reaction, HealthUpdate};
+pub(crate) use monitor::{CheckOutcome, CheckPlan, HealthUpdate, Monitor, Reaction};
 pub use picker::{Picker, PickerRule};
 pub use queue::{NextWaiting, WaitQueue, WaitTicket};

@@ -102,7 +102,12 @@ impl Monitor {
     }
 
     /// A check has ended. `dice`: any number; checks are spread by it.
-    pub(crate) fn handle_result(&mut self, now: Instant, outcome: CheckOutcome, dice: u32) -> HealthUpdate {
+    pub(crate) fn handle_result(
+        &mut self,
+        now: Instant,
+        outcome: CheckOutcome,
+        dice: u32,
+    ) -> HealthUpdate {
         let before = self.score;
         match outcome {
             CheckOutcome::Failed => self.fall_one(),

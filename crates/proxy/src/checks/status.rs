@@ -61,7 +61,7 @@ impl CheckStatus {
     }
 
     /// What the server's health makes of it.
-    pub(crate) fn outcome(self) -> Outcome {
+    pub(crate) fn outcome(self) -> CheckOutcome {
         match self {
             Self::Layer4Ok | Self::Layer6Ok | Self::Layer7Ok => CheckOutcome::Passed,
             Self::Layer7Conditional => CheckOutcome::Conditional,

@@ -85,7 +85,7 @@ pub enum HttpAction {
         realm: Option<FormatString>,
     },
     /// A built-in service responds.
-    BuiltinService(BuiltinService),
+    Service(BuiltinService),
     /// Waits until the body, or this part of it, has arrived, or until a timeout.
     WaitForBody {
         /// The timeout.
@@ -247,7 +247,7 @@ impl HttpRule {
     }
 
     /// The slot that a capture refers to by number.
-    pub(crate) fn named_slot(&self) -> Option<Slot> {
+    pub(crate) fn named_slot(&self) -> Option<CaptureSlot> {
         match &self.action {
             HttpAction::Capture(capture) if capture.len.is_none() => Some(capture.slot),
             _ => None,
