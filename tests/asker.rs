@@ -2,16 +2,15 @@
 //! below it.
 
 use std::any::Any;
-use std::io;
 use std::net::SocketAddr;
 use std::time::Instant;
 
 use fulmar_engine::{
-    Action, End, Endpoint, Engine, Handler, Links, ListenerId, SocketId, Timeouts,
+    Action, DriverEvent, End, Endpoint, Engine, Handler, Links, SocketId, Timeouts,
 };
 use fulmar_proto::{
-    BodyLen, Client, ClientConnection, Connection, Event, FileRange, HeaderBuf, Headers, Input,
-    Layer, Request, Transmit,
+    BodyLen, Client, ClientConnection, Connection, Event, HeaderBuf, Headers, Layer, Request,
+    Transmit,
 };
 use fulmar_sys as sys;
 use fulmar_tls::{Info, Version};
@@ -170,48 +169,22 @@ impl Handler<ClientConnection, ()> for Book {
 }
 
 impl Engine for Asker {
-    fn handle_accepted(&mut self, _: Instant, _: ListenerId, _: SocketAddr) -> Option<SocketId> {
-        None
-    }
-
-    fn handle_connected(&mut self, now: Instant, socket: SocketId) {
-        self.links.handle_connected(now, socket, &mut self.book);
-    }
-
-    fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input<'_>) {
-        self.links.handle_input(now, socket, input, &mut self.book);
-    }
-
-    fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64) {
-        self.links.handle_sent(now, socket, bytes, &mut self.book);
-    }
-
-    fn handle_loaded(&mut self, now: Instant, socket: SocketId, bytes: &[u8]) {
-        self.links.handle_loaded(now, socket, bytes, &mut self.book);
-    }
-
-    fn handle_failed(&mut self, now: Instant, socket: SocketId, error: io::Error) {
-        self.links.handle_failed(now, socket, error, &mut self.book);
-    }
-
-    fn handle_timeout(&mut self, now: Instant) {
-        self.links.handle_timeout(now, &mut self.book);
+    fn handle(&mut self, now: Instant, event: DriverEvent<'_>) {
+        match event {
+            DriverEvent::Socket(socket, event) => {
+                self.links.handle(now, socket, event, &mut self.book);
+            }
+            DriverEvent::Timeout => self.links.handle_timeout(now, &mut self.book),
+            event => panic!("unexpected: {event:?}"),
+        }
     }
 
     fn poll_action(&mut self) -> Option<Action> {
         self.links.poll_action()
     }
 
-    fn poll_endpoint(&mut self, socket: SocketId) -> Option<Endpoint> {
-        self.links.poll_endpoint(socket)
-    }
-
     fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {
         self.links.poll_transmit(socket)
-    }
-
-    fn poll_load(&mut self, socket: SocketId) -> Option<FileRange> {
-        self.links.poll_load(socket)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use bytes::BytesMut;
 use fulmar_client::{Client, Config, Context, Done, Request, TransferId};
-use fulmar_engine::{Action, Engine, SocketId};
+use fulmar_engine::{Action, DriverEvent, Engine, SocketEvent, SocketId};
 use fulmar_proto::{Input, Segment};
 use fulmar_sys as sys;
 
@@ -150,7 +150,7 @@ impl ByHand {
             return false;
         }
         self.now = self.now.max(next);
-        self.client.handle_timeout(self.now);
+        self.client.handle(self.now, DriverEvent::Timeout);
         true
     }
 
@@ -158,7 +158,7 @@ impl ByHand {
     fn perform(&mut self) -> bool {
         let Some(action) = self.client.poll_action() else { return false };
         match action {
-            Action::Connect { socket } => self.connect(socket),
+            Action::Connect { socket, .. } => self.connect(socket),
             Action::Transmit { socket } => self.transmit(socket),
             Action::Read { socket, on } => {
                 if let Some(wire) = self.wire(socket) {
@@ -168,7 +168,7 @@ impl ByHand {
                     self.input(socket, false);
                 }
             }
-            Action::Close { socket } => self.wires.retain(|wire| wire.socket != socket),
+            Action::Close { socket, .. } => self.wires.retain(|wire| wire.socket != socket),
             _ => {}
         }
         true
@@ -190,7 +190,7 @@ impl ByHand {
             reading: true,
         });
         if self.connects {
-            self.client.handle_connected(self.now, socket);
+            self.client.handle(self.now, SocketEvent::Connected.of(socket));
         }
     }
 
@@ -203,7 +203,7 @@ impl ByHand {
                 bytes.extend_from_slice(run);
             }
         }
-        self.client.handle_sent(self.now, socket, bytes.len() as u64);
+        self.client.handle(self.now, SocketEvent::Sent(bytes.len() as u64).of(socket));
         let (now, elapsed) = (self.now, self.elapsed());
         let Some(wire) = self.wires.iter_mut().find(|wire| wire.socket == socket) else { return };
         wire.sent.extend_from_slice(&bytes);
@@ -245,7 +245,7 @@ impl ByHand {
         let now = self.now;
         let Some(wire) = self.wire(socket) else { return };
         let mut unread = std::mem::take(&mut wire.unread);
-        self.client.handle_input(now, socket, &mut Input::all(&mut unread, eof));
+        self.client.handle(now, SocketEvent::Input(Input::all(&mut unread, eof)).of(socket));
         if let Some(wire) = self.wire(socket) {
             wire.unread = unread;
         }

@@ -4,18 +4,18 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Instant;
 
 use fulmar_engine::{
-    Action, End, Endpoint, Engine, Handler, Links, ListenerId, Passage, SocketId, Timeouts,
+    Action, DriverEvent, End, Endpoint, Engine, Handler, Links, Passage, SocketEvent, SocketId,
+    Timeouts,
 };
 use fulmar_proto::{
-    BodyLen, Client, ClientConnection, Connection, Event, FileRange, HeaderBuf, Headers, Input,
-    Request, Transmit,
+    BodyLen, Client, ClientConnection, Connection, Event, FileRange, HeaderBuf, Headers, Request,
+    Transmit,
 };
 use fulmar_sys as sys;
 
@@ -166,61 +166,38 @@ fn write_at(file: &OwnedFd, offset: u64, bytes: &[u8]) -> io::Result<()> {
 }
 
 impl Engine for Fetch {
-    fn handle_accepted(&mut self, _: Instant, _: ListenerId, _: SocketAddr) -> Option<SocketId> {
-        None
-    }
-
-    fn handle_connected(&mut self, now: Instant, socket: SocketId) {
-        self.book.connected.push(socket);
-        self.links.handle_connected(now, socket, &mut self.book);
-    }
-
-    fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input<'_>) {
-        self.links.handle_input(now, socket, input, &mut self.book);
-        self.want_splice(socket);
-    }
-
-    fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64) {
-        self.links.handle_sent(now, socket, bytes, &mut self.book);
-    }
-
-    fn handle_spliced(&mut self, now: Instant, socket: SocketId, bytes: u64) {
-        self.spliced += bytes;
-        if let Some((_, job)) = self.links.get_mut(socket) {
-            job.received += bytes;
+    fn handle(&mut self, now: Instant, event: DriverEvent<'_>) {
+        let (socket, event) = match event {
+            DriverEvent::Socket(socket, event) => (socket, event),
+            DriverEvent::Timeout => return self.links.handle_timeout(now, &mut self.book),
+            event => panic!("unexpected: {event:?}"),
+        };
+        match event {
+            SocketEvent::Connected => self.book.connected.push(socket),
+            SocketEvent::Spliced(bytes) => {
+                self.spliced += bytes;
+                if let Some((_, job)) = self.links.get_mut(socket) {
+                    job.received += bytes;
+                }
+            }
+            _ => {}
         }
-        self.links.handle_spliced(now, socket, bytes, &mut self.book);
-    }
-
-    fn handle_splice_failed(&mut self, now: Instant, socket: SocketId, error: io::Error) {
-        self.links.handle_splice_failed(now, socket, error, &mut self.book);
-    }
-
-    fn handle_hangup(&mut self, now: Instant, socket: SocketId) {
-        self.links.handle_hangup(now, socket);
-    }
-
-    fn handle_failed(&mut self, now: Instant, socket: SocketId, error: io::Error) {
-        self.links.handle_failed(now, socket, error, &mut self.book);
-    }
-
-    fn handle_timeout(&mut self, now: Instant) {
-        self.links.handle_timeout(now, &mut self.book);
+        let arrives = matches!(event, SocketEvent::Input(_));
+        self.links.handle(now, socket, event, &mut self.book);
+        if arrives {
+            self.want_splice(socket);
+        }
     }
 
     fn poll_action(&mut self) -> Option<Action> {
         self.links.poll_action()
     }
 
-    fn poll_endpoint(&mut self, socket: SocketId) -> Option<Endpoint> {
-        self.links.poll_endpoint(socket)
-    }
-
     fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {
         self.links.poll_transmit(socket)
     }
 
-    fn poll_splice(&mut self, socket: SocketId) -> Option<Passage> {
+    fn poll_passage(&mut self, socket: SocketId) -> Option<Passage> {
         let len = self.links.direct(socket);
         let (_, job) = self.links.get(socket)?;
         let file = job.into.clone()?;

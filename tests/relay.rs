@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar_engine::Engine;
+use fulmar_engine::{DriverEvent, Engine};
 use fulmar_haproxy::model::{LogTarget, OnError, RetryOn, ServerAddress, ServerProxy, StatsPage};
 use fulmar_haproxy::rules::RequestHead;
 use fulmar_haproxy::{
@@ -283,7 +283,7 @@ impl Table {
     /// Asks for a soft stop.
     pub fn stop(&mut self) {
         self.stop.set();
-        self.proxy.with(|proxy, now| proxy.handle_wake(now));
+        self.proxy.with(|proxy, now| proxy.handle(now, DriverEvent::Wake));
     }
 
     /// What has been logged, line by line.

@@ -1,12 +1,11 @@
 //! An engine that only asks for addresses, and writes down what it is told.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::collections::{BTreeSet, VecDeque};
+use std::net::IpAddr;
 use std::time::Instant;
 
-use fulmar_engine::{Action, Engine, ListenerId, LookupId, ResolveError, Resolved, SocketId};
-use fulmar_proto::{Input, Transmit};
+use fulmar_engine::{Action, DriverEvent, Engine, LookupId, ResolveError, SocketId};
+use fulmar_proto::Transmit;
 
 /// What a lookup came to.
 pub type Answer = Result<Vec<IpAddr>, ResolveError>;
@@ -15,7 +14,7 @@ pub type Answer = Result<Vec<IpAddr>, ResolveError>;
 #[derive(Debug, Default)]
 pub struct Asker {
     actions: VecDeque<Action>,
-    names: BTreeMap<u32, String>,
+    pending: BTreeSet<u32>,
     next: u32,
     /// Every answer, in order.
     pub answers: Vec<(LookupId, Answer)>,
@@ -28,14 +27,14 @@ impl Asker {
     pub fn ask(&mut self, name: &str) -> LookupId {
         let lookup = LookupId(self.next);
         self.next += 1;
-        self.names.insert(lookup.0, name.to_owned());
-        self.actions.push_back(Action::Resolve { lookup });
+        self.pending.insert(lookup.0);
+        self.actions.push_back(Action::Resolve { lookup, name: name.into() });
         lookup
     }
 
     /// Asks no more.
     pub fn give_up(&mut self, lookup: LookupId) {
-        self.names.remove(&lookup.0);
+        self.pending.remove(&lookup.0);
         self.actions.push_back(Action::Abandon { lookup });
     }
 
@@ -52,39 +51,22 @@ impl Asker {
 }
 
 impl Engine for Asker {
-    fn handle_resolved(&mut self, _: Instant, lookup: LookupId, addresses: Resolved<'_>) {
-        assert!(self.names.remove(&lookup.0).is_some(), "an answer that nobody waits for");
+    fn handle(&mut self, _: Instant, event: DriverEvent<'_>) {
+        let DriverEvent::Resolved(lookup, addresses) = event else { return };
+        assert!(self.pending.remove(&lookup.0), "a result that was not requested");
         self.answers.push((lookup, addresses.map(<[IpAddr]>::to_vec)));
         for lookup in std::mem::take(&mut self.doomed) {
             self.give_up(lookup);
         }
     }
 
-    fn poll_lookup(&mut self, lookup: LookupId) -> Option<&str> {
-        self.names.get(&lookup.0).map(String::as_str)
-    }
-
     fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    fn handle_accepted(&mut self, _: Instant, _: ListenerId, _: SocketAddr) -> Option<SocketId> {
-        None
-    }
-
-    fn handle_timeout(&mut self, _: Instant) {}
-
     fn poll_timeout(&self) -> Option<Instant> {
         None
     }
-
-    fn handle_connected(&mut self, _: Instant, _: SocketId) {}
-
-    fn handle_input(&mut self, _: Instant, _: SocketId, _: &mut Input<'_>) {}
-
-    fn handle_sent(&mut self, _: Instant, _: SocketId, _: u64) {}
-
-    fn handle_failed(&mut self, _: Instant, _: SocketId, _: io::Error) {}
 
     fn poll_transmit(&mut self, _: SocketId) -> Option<Transmit<'_>> {
         None

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use fulmar_engine::{Action, Engine, SocketId};
+use fulmar_engine::{Accepted, Action, DriverEvent, Engine, SocketEvent, SocketId};
 use fulmar_proto::{Input, Segment};
 use fulmar_server::{Application, ServerEngine};
 use fulmar_sys as sys;
@@ -92,7 +92,8 @@ impl<A: Application> ServerHand<A> {
     /// That is no address.
     pub fn connect_from(&mut self, peer: &str) -> Option<SocketId> {
         let peer: SocketAddr = peer.parse().expect("an address");
-        let socket = self.server.handle_accepted(self.now, LISTENER, peer)?;
+        let socket =
+            self.server.accept(self.now, Accepted { listener: LISTENER, peer, local: None })?;
         let wire = Wire {
             sent: Vec::new(),
             window: usize::MAX,
@@ -120,14 +121,17 @@ impl<A: Application> ServerHand<A> {
 
     /// The socket fails.
     pub fn fail(&mut self, socket: SocketId) {
-        self.server.handle_failed(self.now, socket, io::ErrorKind::ConnectionReset.into());
+        self.server.handle(
+            self.now,
+            SocketEvent::Failed(io::ErrorKind::ConnectionReset.into()).of(socket),
+        );
         self.act();
     }
 
     /// Descriptors run out when a client connects.
     pub fn exhaust(&mut self) {
         let error = io::Error::other("no descriptors are left");
-        self.server.handle_accept_failed(self.now, LISTENER, &error);
+        self.server.handle(self.now, DriverEvent::AcceptFailed(LISTENER, &error));
         self.act();
     }
 
@@ -143,7 +147,7 @@ impl<A: Application> ServerHand<A> {
 
     /// Another thread wakes the server.
     pub fn wake(&mut self) {
-        self.server.handle_wake(self.now);
+        self.server.handle(self.now, DriverEvent::Wake);
         self.act();
     }
 
@@ -168,7 +172,7 @@ impl<A: Application> ServerHand<A> {
     pub fn jump(&mut self, time: Duration) {
         self.now += time;
         self.wake_ups += 1;
-        self.server.handle_timeout(self.now);
+        self.server.handle(self.now, DriverEvent::Timeout);
         self.act();
     }
 
@@ -177,7 +181,7 @@ impl<A: Application> ServerHand<A> {
         let wire = self.wire(socket);
         if wire.closed.is_none() && wire.reading {
             let mut unread = std::mem::take(&mut wire.unread);
-            self.server.handle_input(now, socket, &mut Input::all(&mut unread, eof));
+            self.server.handle(now, SocketEvent::Input(Input::all(&mut unread, eof)).of(socket));
             self.wire(socket).unread = unread;
         }
         self.act();
@@ -194,7 +198,7 @@ impl<A: Application> ServerHand<A> {
                     }
                 }
                 Action::Shutdown { socket } => self.wire(socket).finished = true,
-                Action::Close { socket } => {
+                Action::Close { socket, .. } => {
                     let elapsed = self.elapsed();
                     self.wire(socket).closed = Some(elapsed);
                 }
@@ -216,6 +220,6 @@ impl<A: Application> ServerHand<A> {
         wire.sent.extend_from_slice(&bytes[..n]);
         wire.window -= n;
         wire.sending = n < bytes.len();
-        self.server.handle_sent(self.now, socket, n as u64);
+        self.server.handle(self.now, SocketEvent::Sent(n as u64).of(socket));
     }
 }

@@ -82,7 +82,7 @@ impl TlsEnd {
     pub fn say(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         while !rest.is_empty() {
-            let transmit = Transmit { inline: rest, segments: &[] };
+            let transmit = Transmit::new(rest, &[]);
             let sealed = self.layer.seal(transmit).expect("the session is established");
             let Sealed::Bytes(n @ 1..) = sealed else { panic!("{sealed:?}") };
             rest = &rest[usize::try_from(n).expect("no more than was given")..];

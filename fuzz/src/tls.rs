@@ -129,7 +129,7 @@ impl FuzzEnd {
     }
 
     fn seal(&mut self, bytes: &[u8]) -> bool {
-        self.layer.seal(Transmit { inline: bytes, segments: &[] }).is_ok()
+        self.layer.seal(Transmit::new(bytes, &[])).is_ok()
     }
 
     fn take(&mut self) -> Vec<u8> {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use fulmar_client::{Client, Config, Error, Request, Tried, Waiting};
-use fulmar_engine::{Action, Engine, LookupId, ResolveError, SocketId};
+use fulmar_engine::{Action, DriverEvent, Engine, LookupId, ResolveError, SocketEvent, SocketId};
 use fulmar_proto::Input;
 use fulmar_sys as sys;
 use fulmar_tests::in_every_loop;
@@ -21,6 +21,7 @@ struct Alone {
     now: Instant,
     connects: Vec<SocketId>,
     lookups: Vec<LookupId>,
+    names: Vec<Box<str>>,
     abandoned: Vec<LookupId>,
     closed: Vec<SocketId>,
     /// On which a request has left.
@@ -35,6 +36,7 @@ impl Alone {
             now,
             connects: Vec::new(),
             lookups: Vec::new(),
+            names: Vec::new(),
             abandoned: Vec::new(),
             closed: Vec::new(),
             asked: Vec::new(),
@@ -45,16 +47,19 @@ impl Alone {
     fn act(&mut self) {
         while let Some(action) = self.client.poll_action() {
             match action {
-                Action::Connect { socket } => self.connects.push(socket),
-                Action::Resolve { lookup } => self.lookups.push(lookup),
+                Action::Connect { socket, .. } => self.connects.push(socket),
+                Action::Resolve { lookup, name } => {
+                    self.lookups.push(lookup);
+                    self.names.push(name);
+                }
                 Action::Abandon { lookup } => self.abandoned.push(lookup),
-                Action::Close { socket } => self.closed.push(socket),
+                Action::Close { socket, .. } => self.closed.push(socket),
                 Action::Transmit { socket } => {
                     let size = self.client.poll_transmit(socket).map_or(0, |sent| {
                         let segments = sent.segments.iter().map(fulmar_proto::Segment::len);
                         sent.inline.len() as u64 + segments.sum::<u64>()
                     });
-                    self.client.handle_sent(self.now, socket, size);
+                    self.client.handle(self.now, SocketEvent::Sent(size).of(socket));
                     self.asked.push(socket);
                 }
                 _ => {}
@@ -70,19 +75,20 @@ impl Alone {
 
     fn wait(&mut self, by: Duration) {
         self.now += by;
-        self.client.handle_timeout(self.now);
+        self.client.handle(self.now, DriverEvent::Timeout);
         self.act();
     }
 
     fn fail(&mut self, errno: i32) {
         let socket = self.connects.pop().expect("a connection is asked for");
-        self.client.handle_failed(self.now, socket, io::Error::from_raw_os_error(errno));
+        self.client
+            .handle(self.now, SocketEvent::Failed(io::Error::from_raw_os_error(errno)).of(socket));
         self.act();
     }
 
     fn answer(&mut self, socket: SocketId) {
         let mut bytes = BytesMut::from(&b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"[..]);
-        self.client.handle_input(self.now, socket, &mut Input::all(&mut bytes, false));
+        self.client.handle(self.now, SocketEvent::Input(Input::all(&mut bytes, false)).of(socket));
         self.act();
     }
 }
@@ -119,7 +125,7 @@ fn exhausted(errno: i32) {
     assert!(tries > 0 && tries <= 5 * 20, "{tries} tries in a second");
     alone.wait(Duration::from_secs(1));
     while let Some(socket) = alone.connects.pop() {
-        alone.client.handle_connected(alone.now, socket);
+        alone.client.handle(alone.now, SocketEvent::Connected.of(socket));
         alone.act();
     }
     while let Some(socket) = alone.asked.pop() {
@@ -136,9 +142,9 @@ fn an_error_tells_every_address_that_was_tried() {
     let mut alone = Alone::new(Config::default());
     let id = alone.start("http://name.example:81/");
     let lookup = alone.lookups.pop().expect("a name is asked for");
-    assert_eq!(alone.client.poll_lookup(lookup), Some("name.example"));
+    assert_eq!(alone.names, ["name.example".into()]);
     let addresses: Vec<IpAddr> = (1..=3).map(|n| Ipv4Addr::new(10, 0, 0, n).into()).collect();
-    alone.client.handle_resolved(alone.now, lookup, Ok(&addresses));
+    alone.client.handle(alone.now, DriverEvent::Resolved(lookup, Ok(&addresses)));
     alone.act();
     assert_eq!(alone.connects.len(), 1);
     alone.wait(Duration::from_millis(250));
@@ -166,7 +172,7 @@ fn a_thousand_addresses_are_not_a_thousand_connections() {
     let addresses: Vec<IpAddr> =
         (0..1_000_u32).map(|n| Ipv4Addr::from(0x0a00_0000 + n).into()).collect();
     let lookup = alone.lookups.pop().unwrap();
-    alone.client.handle_resolved(alone.now, lookup, Ok(&addresses));
+    alone.client.handle(alone.now, DriverEvent::Resolved(lookup, Ok(&addresses)));
     alone.act();
     let mut most = 0;
     for _ in 0..2_000 {
@@ -205,12 +211,12 @@ fn one_question_is_asked_for_all_who_wait_and_all_hear_of_its_failure() {
     let ids: Vec<_> = (0..10).map(|_| alone.start("http://name.invalid/")).collect();
     assert_eq!(alone.lookups.len(), 1);
     let lookup = alone.lookups[0];
-    alone.client.handle_resolved(alone.now, lookup, Err(ResolveError::NotFound));
+    alone.client.handle(alone.now, DriverEvent::Resolved(lookup, Err(ResolveError::NotFound)));
     for id in ids {
         let done = alone.client.application().ended(id);
         assert!(matches!(done.result, Err(Error::Resolve(ResolveError::NotFound))), "{done:?}");
     }
-    alone.client.handle_resolved(alone.now, lookup, Err(ResolveError::NotFound)); // late news
+    alone.client.handle(alone.now, DriverEvent::Resolved(lookup, Err(ResolveError::NotFound))); // late news
     assert_eq!((alone.client.running(), alone.client.origins()), (0, 0));
 }
 
@@ -220,7 +226,7 @@ fn an_empty_list_of_addresses_is_an_error() {
     let mut alone = Alone::new(Config::default());
     let id = alone.start("http://name.example/");
     let lookup = alone.lookups[0];
-    alone.client.handle_resolved(alone.now, lookup, Ok(&[]));
+    alone.client.handle(alone.now, DriverEvent::Resolved(lookup, Ok(&[])));
     alone.act();
     let done = alone.client.application().ended(id);
     assert!(matches!(done.result, Err(Error::Resolve(ResolveError::NoAddress))), "{done:?}");
@@ -254,22 +260,21 @@ fn late_news_of_a_socket_that_is_gone_is_ignored() {
     let socket = alone.connects[0];
     let now = alone.now;
     alone.client.with(now, |_, context| context.remove(id));
-    alone.client.handle_connected(now, socket);
+    alone.client.handle(now, SocketEvent::Connected.of(socket));
     alone.act();
     alone.client.close_idle(now);
     alone.act();
     assert_eq!(alone.closed, [socket]);
     for socket in [socket, SocketId { index: 77, generation: 3 }] {
         let client = &mut alone.client;
-        client.handle_connected(now, socket);
-        client.handle_hangup(now, socket);
-        client.handle_sent(now, socket, 10);
-        client.handle_failed(now, socket, io::ErrorKind::ConnectionReset.into());
+        client.handle(now, SocketEvent::Connected.of(socket));
+        client.handle(now, SocketEvent::Hangup.of(socket));
+        client.handle(now, SocketEvent::Sent(10).of(socket));
+        client.handle(now, SocketEvent::Failed(io::ErrorKind::ConnectionReset.into()).of(socket));
         let mut bytes = BytesMut::from(&b"HTTP/1.1 200 OK\r\n"[..]);
-        client.handle_input(now, socket, &mut Input::all(&mut bytes, true));
+        client.handle(now, SocketEvent::Input(Input::all(&mut bytes, true)).of(socket));
         assert!(client.poll_transmit(socket).is_none());
-        assert!(client.poll_endpoint(socket).is_none());
-        assert!(client.poll_splice(socket).is_none());
+        assert!(client.poll_passage(socket).is_none());
     }
     assert_eq!(alone.client.connections(), 0);
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use fulmar_client::{Body, Client, Config, Context, Event, Options, Request, TransferId};
-use fulmar_engine::Engine;
+use fulmar_engine::{DriverEvent, Engine};
 use fulmar_server::ServerEngine;
 use fulmar_sys as sys;
 use fulmar_tests::app::App;
@@ -261,7 +261,7 @@ fn arm<L: ClientLoop>(staged: &mut Staged<L>, site: Site, plan: &Plan) {
 
 fn interrupt<L: ClientLoop>(staged: &mut Staged<L>, site: Site) {
     staged.client.with(|client, now| match site {
-        Site::Wake => client.handle_wake(now),
+        Site::Wake => client.handle(now, DriverEvent::Wake),
         _ => client.application_mut().due = Some(now),
     });
     while staged.recorder().due.is_some() {
@@ -394,11 +394,11 @@ fn a_transfer_begun_while_others_fail_does_not_fail_with_them() {
     }));
     let lookup = loop {
         match client.poll_action().expect("a question") {
-            fulmar_engine::Action::Resolve { lookup } => break lookup,
+            fulmar_engine::Action::Resolve { lookup, .. } => break lookup,
             _ => continue,
         }
     };
-    client.handle_resolved(now, lookup, Err(fulmar_engine::ResolveError::NotFound));
+    client.handle(now, DriverEvent::Resolved(lookup, Err(fulmar_engine::ResolveError::NotFound)));
     assert_eq!(client.application().trace(ids[0]), "D");
     assert_eq!(client.application().trace(begun.get().unwrap()), "");
     assert_eq!(client.running(), 1);

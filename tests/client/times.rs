@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar_client::{Body, Client, Config, Error, Event, Options, Rate, Request, Waiting};
-use fulmar_engine::Engine;
 use fulmar_engine::sim::{Faults, Sim};
+use fulmar_engine::{DriverEvent, Engine};
 use fulmar_server::{Limits, ServerEngine};
 use fulmar_sys as sys;
 use fulmar_tests::app::{App, server};
@@ -237,7 +237,7 @@ fn a_long_pause_is_neither_idle_nor_slow_and_wakes_nobody() {
         while let Some(due) = world.client.poll_timeout().filter(|due| *due <= until) {
             wakes += 1;
             let now = due.max(world.now());
-            world.client.handle_timeout(now);
+            world.client.handle(now, DriverEvent::Timeout);
         }
         world.advance(Duration::from_secs(1));
     }

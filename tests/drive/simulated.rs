@@ -4,17 +4,16 @@
 //! byte, and nothing is left when everything is over.
 
 use std::collections::VecDeque;
-use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use fulmar_engine::sim::{Faults, Sim};
 use fulmar_engine::{
-    Action, End, Endpoint, Engine, Handler, Links, ListenerId, SocketId, Timeouts,
+    Action, DriverEvent, End, Endpoint, Engine, Handler, Links, SocketId, Timeouts,
 };
 use fulmar_proto::{
-    BodyLen, Client, ClientConnection, Connection, Event, HeaderBuf, Headers, Input, Layer,
-    Request, Segment, Transmit,
+    BodyLen, Client, ClientConnection, Connection, Event, HeaderBuf, Headers, Layer, Request,
+    Segment, Transmit,
 };
 use fulmar_server::Limits;
 use fulmar_sys as sys;
@@ -215,41 +214,19 @@ fn delayed_byte(at: u64) -> u8 {
 }
 
 impl Engine for Asker {
-    fn handle_accepted(&mut self, _: Instant, _: ListenerId, _: SocketAddr) -> Option<SocketId> {
-        None
-    }
-
-    fn handle_connected(&mut self, now: Instant, socket: SocketId) {
-        self.links.handle_connected(now, socket, &mut self.book);
-        self.go_on(now);
-    }
-
-    fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input<'_>) {
-        self.links.handle_input(now, socket, input, &mut self.book);
-        self.go_on(now);
-    }
-
-    fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64) {
-        self.links.handle_sent(now, socket, bytes, &mut self.book);
-        self.go_on(now);
-    }
-
-    fn handle_failed(&mut self, now: Instant, socket: SocketId, error: io::Error) {
-        self.links.handle_failed(now, socket, error, &mut self.book);
-        self.go_on(now);
-    }
-
-    fn handle_timeout(&mut self, now: Instant) {
-        self.links.handle_timeout(now, &mut self.book);
+    fn handle(&mut self, now: Instant, event: DriverEvent<'_>) {
+        match event {
+            DriverEvent::Socket(socket, event) => {
+                self.links.handle(now, socket, event, &mut self.book);
+            }
+            DriverEvent::Timeout => self.links.handle_timeout(now, &mut self.book),
+            event => panic!("unexpected: {event:?}"),
+        }
         self.go_on(now);
     }
 
     fn poll_action(&mut self) -> Option<Action> {
         self.links.poll_action()
-    }
-
-    fn poll_endpoint(&mut self, socket: SocketId) -> Option<Endpoint> {
-        self.links.poll_endpoint(socket)
     }
 
     fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {

@@ -2,15 +2,16 @@
 //! at full speed and byte by byte.
 
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use fulmar_engine::{
-    Action, End, Endpoint, Engine, Handler, Links, ListenerId, SocketId, Timeouts,
+    Accepted, Action, CloseKind, DriverEvent, End, Endpoint, Engine, Handler, Limit, Links,
+    SocketEvent, SocketId, Timeouts,
 };
 use fulmar_proto::{
-    BodyLen, Connection, Event, Headers, Input, Response, Server, ServerConnection, Transmit,
+    BodyLen, Connection, Event, Headers, Response, Server, ServerConnection, Transmit,
 };
 use fulmar_server::{Limits, ServerEngine};
 use fulmar_sys as sys;
@@ -106,39 +107,35 @@ impl Jealous {
 }
 
 impl Engine for Jealous {
-    fn handle_accepted(&mut self, now: Instant, _: ListenerId, _: SocketAddr) -> Option<SocketId> {
+    fn accept(&mut self, now: Instant, _: Accepted) -> Option<SocketId> {
         let (connection, mut handler) = (ServerConnection::default(), Answering::default());
         let socket = self.links.insert(now, None, connection, (), &mut handler);
         self.sockets.push(socket);
         Some(socket)
     }
 
-    fn handle_connected(&mut self, _: Instant, _: SocketId) {}
-
-    fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input<'_>) {
+    fn handle(&mut self, now: Instant, event: DriverEvent<'_>) {
         let mut handler = Answering::default();
-        self.links.handle_input(now, socket, input, &mut handler);
+        let socket = match event {
+            DriverEvent::Socket(socket, event) => {
+                self.links.handle(now, socket, event, &mut handler);
+                Some(socket)
+            }
+            DriverEvent::Timeout => {
+                self.links.handle_timeout(now, &mut handler);
+                None
+            }
+            _ => None,
+        };
         self.served += handler.served;
         self.gone += handler.gone;
         if handler.served > 0 {
             for (at, other) in self.sockets.iter().enumerate() {
-                if *other != socket && self.links.close(*other).is_some() {
+                if Some(*other) != socket && self.links.close(*other).is_some() {
                     self.victim_was_first = at == 0;
                 }
             }
         }
-    }
-
-    fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64) {
-        self.links.handle_sent(now, socket, bytes, &mut Answering::default());
-    }
-
-    fn handle_failed(&mut self, now: Instant, socket: SocketId, error: io::Error) {
-        self.links.handle_failed(now, socket, error, &mut Answering::default());
-    }
-
-    fn handle_timeout(&mut self, now: Instant) {
-        self.links.handle_timeout(now, &mut Answering::default());
     }
 
     fn poll_action(&mut self) -> Option<Action> {
@@ -441,7 +438,8 @@ impl Curt {
 
     fn connect(&mut self, speaks: bool) -> SocketId {
         let socket = self.name();
-        self.actions.push_back(Action::Connect { socket });
+        let endpoint = Box::new(Endpoint::to(self.to.expect("an address")));
+        self.actions.push_back(Action::Connect { socket, endpoint });
         self.word = speaks.then_some(socket);
         socket
     }
@@ -450,44 +448,42 @@ impl Curt {
 impl Engine for Curt {
     const SENDS_EARLY: bool = true;
 
-    fn handle_accepted(&mut self, _: Instant, _: ListenerId, _: SocketAddr) -> Option<SocketId> {
+    fn accept(&mut self, _: Instant, _: Accepted) -> Option<SocketId> {
         Some(self.name())
     }
 
-    fn handle_connected(&mut self, _: Instant, socket: SocketId) {
-        self.connected.push(socket);
-    }
-
-    fn handle_input(&mut self, _: Instant, socket: SocketId, input: &mut Input<'_>) {
-        if self.to.is_some() {
-            return input.clear();
-        }
-        self.heard += input.len();
-        self.ended += u32::from(input.has_eof());
-        input.clear();
-        self.actions.push_back(Action::Read { socket, on: false });
-    }
-
-    fn receive_max(&self, _: SocketId) -> usize {
-        self.receive_max
-    }
-
-    fn handle_hangup(&mut self, _: Instant, _: SocketId) {
-        self.ended += 1;
-    }
-
-    fn handle_sent(&mut self, _: Instant, socket: SocketId, bytes: u64) {
-        if bytes > 0 && self.word.take_if(|word| *word == socket).is_some() {
-            self.connect(false);
+    fn handle(&mut self, _: Instant, event: DriverEvent<'_>) {
+        let DriverEvent::Socket(socket, event) = event else { return };
+        match event {
+            SocketEvent::Connected => self.connected.push(socket),
+            SocketEvent::Input(mut input) if self.to.is_some() => input.clear(),
+            SocketEvent::Input(mut input) => {
+                self.heard += input.len();
+                self.ended += u32::from(input.has_eof());
+                input.clear();
+                self.actions.push_back(Action::Read { socket, on: false });
+            }
+            SocketEvent::Hangup => self.ended += 1,
+            SocketEvent::Sent(bytes) => {
+                if bytes > 0 && self.word.take_if(|word| *word == socket).is_some() {
+                    self.connect(false);
+                }
+            }
+            SocketEvent::Failed(error) => {
+                self.failed.push(error.kind());
+                self.actions.push_back(Action::Close { socket, kind: CloseKind::Normal });
+            }
+            SocketEvent::Unread => {} // it reads once
+            event => panic!("unexpected: {event:?}"),
         }
     }
 
-    fn handle_failed(&mut self, _: Instant, socket: SocketId, error: io::Error) {
-        self.failed.push(error.kind());
-        self.actions.push_back(Action::Close { socket });
+    fn limit(&self, of: Limit) -> usize {
+        match of {
+            Limit::Receive(_) => self.receive_max,
+            of => of.default_value(),
+        }
     }
-
-    fn handle_timeout(&mut self, _: Instant) {}
 
     fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
@@ -495,11 +491,7 @@ impl Engine for Curt {
 
     fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {
         let word = self.word.filter(|word| *word == socket);
-        word.map(|_| Transmit { inline: b"x", segments: &[] })
-    }
-
-    fn poll_endpoint(&mut self, _: SocketId) -> Option<Endpoint> {
-        self.to.map(Endpoint::to)
+        word.map(|_| Transmit::new(b"x", &[]))
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

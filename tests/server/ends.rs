@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use fulmar_drive::{ListenOptions, listen};
-use fulmar_engine::{End, Engine, ListenerId, SocketId};
+use fulmar_engine::{DriverEvent, End, Engine, ListenerId, SocketId};
 use fulmar_proto::{
     BodyLen, Connection, Event, HeaderBuf, Headers, Response, Server, ServerConnection, StreamId,
 };
@@ -218,7 +218,7 @@ fn a_graceful_stop_ends_for_everybody() {
 
     stop.set();
     let start = sys::now();
-    server.with(Engine::handle_wake);
+    server.with(|server, now| server.handle(now, DriverEvent::Wake));
     assert_eq!(client_error(address), ErrorKind::ConnectionRefused);
     assert_eq!(client_error(secure_address), ErrorKind::ConnectionRefused);
     half.write_all(b"TP/1.1\r\nHost: h\r\n\r\n").expect("room");

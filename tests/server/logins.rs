@@ -10,7 +10,7 @@ use std::task::{Wake, Waker};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
-use fulmar_engine::{Engine as _, SocketId};
+use fulmar_engine::{Engine as _, SocketEvent, SocketId};
 use fulmar_proto::Request;
 use fulmar_semantics::auth::{
     AuthRequest as Asked, AuthSession, Credentials, Gate, GateOptions, Scheme, Users, challenges,
@@ -313,7 +313,7 @@ fn a_full_queue_is_answered_503_and_clients_that_left_make_room() {
     assert_eq!(bench.status(shared), 0, "it waits for a hash that is queued already");
     let now = bench.start + bench.hand.elapsed();
     let reset = io::Error::from(io::ErrorKind::ConnectionReset);
-    bench.hand.server.handle_failed(now, queued[0], reset);
+    bench.hand.server.handle(now, SocketEvent::Failed(reset).of(queued[0]));
     let taken = bench.log_in(OTHER, "4");
     assert_eq!(bench.status(taken), 0, "there is room again");
     bench.end(&running, &[first]);
@@ -349,7 +349,7 @@ fn a_client_that_left_while_its_hash_ran_is_not_answered() {
     let hashing = bench.next_hash();
     let now = bench.start + bench.hand.elapsed();
     let reset = io::Error::from(io::ErrorKind::ConnectionReset);
-    bench.hand.server.handle_failed(now, left, reset);
+    bench.hand.server.handle(now, SocketEvent::Failed(reset).of(left));
     let other = bench.log_in(PEER, "right");
     bench.end(&hashing, &[other]);
     assert_eq!([left, other].map(|it| bench.status(it)), [0, 200]);

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use fulmar_engine::{End, ListenerId, SocketId};
+use fulmar_engine::{Accepted, End, Engine, ListenerId, SocketId};
 use fulmar_observe::{Metrics, Recorder};
 use fulmar_proto::{
     BodyLen, Connection, Event, HeaderBuf, Headers, Misuse, Request, Response, Server,
@@ -605,8 +605,7 @@ fn a_panic_of_an_application_ends_one_connection() {
     told.take();
     let peer = "192.0.2.1:5".parse().unwrap();
     let now = sys::now();
-    let refused =
-        fulmar_engine::Engine::handle_accepted(&mut hand.server, now, ListenerId(7), peer);
+    let refused = hand.server.accept(now, Accepted { listener: ListenerId(7), peer, local: None });
     assert!(refused.is_none());
     assert_eq!(told.take(), ["None: panic: no layer for 192.0.2.1:5"]);
 }

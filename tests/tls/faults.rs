@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use fulmar_engine::{Action, Engine, SocketId};
+use fulmar_engine::{Accepted, Action, DriverEvent, Engine, SocketEvent, SocketId};
 use fulmar_proto::Input;
 use fulmar_server::{Limits, ServerEngine};
 use fulmar_sys::{self as sys, Call, Ledger};
@@ -165,19 +165,20 @@ fn the_deadline_of_a_handshake_is_one_for_all_of_it() {
     let start = sys::now();
     let at = |seconds| start + Duration::from_secs(seconds);
     let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 4000));
-    let socket = engine.handle_accepted(at(0), LISTENER, peer).expect("a place");
+    let socket =
+        engine.accept(at(0), Accepted { listener: LISTENER, peer, local: None }).expect("a place");
     let hello = hello(&certs);
     let mut wire = BytesMut::new();
     for (seconds, piece) in (1..).zip(hello.chunks(hello.len() / 18)) {
         wire.extend_from_slice(piece);
-        engine.handle_input(at(seconds), socket, &mut Input::all(&mut wire, false));
-        engine.handle_timeout(at(seconds));
+        engine.handle(at(seconds), SocketEvent::Input(Input::all(&mut wire, false)).of(socket));
+        engine.handle(at(seconds), DriverEvent::Timeout);
     }
     assert!(wire.is_empty(), "the whole hello was taken");
     assert!(engine.poll_transmit(socket).is_some(), "and answered");
-    engine.handle_timeout(start + Duration::from_millis(19_900));
+    engine.handle(start + Duration::from_millis(19_900), DriverEvent::Timeout);
     assert_eq!(engine.connections(), 1);
-    engine.handle_timeout(start + Duration::from_millis(20_100));
+    engine.handle(start + Duration::from_millis(20_100), DriverEvent::Timeout);
     assert_eq!(engine.connections(), 0);
     assert_eq!(engine.application().handler().gone(), 1);
 }
@@ -192,7 +193,11 @@ fn many_who_never_finish_keep_nobody_out() {
     let mut hello = BytesMut::from(&hello(&certs)[..100]);
     let all: Vec<SocketId> = std::iter::from_fn(|| {
         let room = engine.connections() < limits.connections_max;
-        room.then(|| engine.handle_accepted(start, LISTENER, peer).expect("a place"))
+        room.then(|| {
+            engine
+                .accept(start, Accepted { listener: LISTENER, peer, local: None })
+                .expect("a place")
+        })
     })
     .collect();
     let accepts = |engine: &mut ServerEngine<App>| {
@@ -203,10 +208,11 @@ fn many_who_never_finish_keep_nobody_out() {
     };
     assert_eq!(accepts(&mut engine), Some(false), "the kernel keeps the others");
     for socket in &all {
-        engine.handle_input(start, *socket, &mut Input::all(&mut hello, false));
+        engine.handle(start, SocketEvent::Input(Input::all(&mut hello, false)).of(*socket));
         assert_eq!(hello.len(), 100, "what is half stays with the driver");
     }
-    engine.handle_timeout(start + limits.handshake_timeout + Duration::from_millis(10));
+    engine
+        .handle(start + limits.handshake_timeout + Duration::from_millis(10), DriverEvent::Timeout);
     assert_eq!(engine.connections(), 0);
     assert_eq!(accepts(&mut engine), Some(true), "now they come");
 }

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use fulmar_engine::{Action, End, Engine, SocketId};
+use fulmar_engine::{Action, DriverEvent, End, Engine, SocketEvent, SocketId};
 use fulmar_proto::{
     Input, Layer, LayerError, Opened, Outbox, PeerError, Sealed, Segment, Transmit,
 };
@@ -47,8 +47,9 @@ impl Scene {
             shut: false,
             closed: false,
         };
-        assert_eq!(scene.asker.poll_action(), Some(Action::Connect { socket }));
-        scene.asker.handle_connected(sys::now(), socket);
+        let action = scene.asker.poll_action();
+        assert!(matches!(action, Some(Action::Connect { .. })), "{action:?}");
+        scene.asker.handle(sys::now(), SocketEvent::Connected.of(socket));
         scene.carry();
         scene
     }
@@ -60,7 +61,7 @@ impl Scene {
                 Action::Transmit { socket } => {
                     let bytes = self.asker.poll_transmit(socket).map_or_else(Vec::new, flatten);
                     self.server.wire.extend_from_slice(&bytes);
-                    self.asker.handle_sent(sys::now(), socket, bytes.len() as u64);
+                    self.asker.handle(sys::now(), SocketEvent::Sent(bytes.len() as u64).of(socket));
                 }
                 Action::Read { on, .. } => {
                     self.reading = on;
@@ -92,7 +93,10 @@ impl Scene {
         if self.reading || eof {
             self.resumed = false;
             let mut unread = std::mem::take(&mut self.unread);
-            self.asker.handle_input(sys::now(), self.socket, &mut Input::all(&mut unread, eof));
+            self.asker.handle(
+                sys::now(),
+                SocketEvent::Input(Input::all(&mut unread, eof)).of(self.socket),
+            );
             self.unread = unread;
         }
         self.act();
@@ -254,10 +258,10 @@ fn a_handshake_has_its_own_deadline() {
     let layer = client_tls(&certs).session("localhost").expect("a name");
     let socket = asker.connect(peer, Some(Box::new(layer)));
     let now = sys::now();
-    asker.handle_connected(now, socket);
-    asker.handle_timeout(now + PATIENCE - Duration::from_secs(1));
+    asker.handle(now, SocketEvent::Connected.of(socket));
+    asker.handle(now + PATIENCE - Duration::from_secs(1), DriverEvent::Timeout);
     assert!(asker.holds(socket));
-    asker.handle_timeout(now + PATIENCE + Duration::from_secs(1));
+    asker.handle(now + PATIENCE + Duration::from_secs(1), DriverEvent::Timeout);
     assert!(matches!(asker.book.ends[..], [End::TimedOut(Some(fulmar_proto::Phase::Handshake))]));
 }
 
@@ -319,9 +323,10 @@ impl Layer for Gate {
 
 /// What the client sends now.
 fn sent(asker: &mut Asker, socket: SocketId) -> Vec<u8> {
-    assert_eq!(asker.poll_action(), Some(Action::Transmit { socket }));
+    let action = asker.poll_action();
+    assert!(matches!(action, Some(Action::Transmit { .. })), "{action:?}");
     let bytes = asker.poll_transmit(socket).map_or_else(Vec::new, flatten);
-    asker.handle_sent(sys::now(), socket, bytes.len() as u64);
+    asker.handle(sys::now(), SocketEvent::Sent(bytes.len() as u64).of(socket));
     bytes
 }
 
@@ -335,12 +340,13 @@ fn a_layer_that_has_done_its_work_makes_way() {
         let mut asker = Asker::default();
         let socket = asker.connect(peer, Some(Gate::before(with_tls.then(tls))));
         asker.get(socket, "/"); // before anything stands
-        assert_eq!(asker.poll_action(), Some(Action::Connect { socket }));
-        asker.handle_connected(sys::now(), socket);
+        let action = asker.poll_action();
+        assert!(matches!(action, Some(Action::Connect { .. })), "{action:?}");
+        asker.handle(sys::now(), SocketEvent::Connected.of(socket));
         assert_eq!(sent(&mut asker, socket), b"open");
         for piece in [&b"go"[..], b"gone"] {
             let mut bytes = BytesMut::from(piece);
-            asker.handle_input(sys::now(), socket, &mut Input::all(&mut bytes, false));
+            asker.handle(sys::now(), SocketEvent::Input(Input::all(&mut bytes, false)).of(socket));
             assert_eq!(bytes.is_empty(), piece.len() == 4, "all of its answer, or none");
         }
         assert_eq!(asker.book.established, u32::from(!with_tls));

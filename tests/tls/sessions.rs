@@ -68,7 +68,7 @@ fn a_head_and_a_small_body_are_one_record() {
     let certs = Certs::new();
     let (mut client, _server) = stand(&client_tls(&certs), &server_tls(&certs, Who::Server));
     let segments = [Segment::from(&b"body"[..]), Segment::from(&b" and more"[..])];
-    let transmit = Transmit { inline: b"head", segments: &segments };
+    let transmit = Transmit::new(b"head", &segments);
     assert!(matches!(client.layer.seal(transmit), Ok(Sealed::Bytes(17))));
     let bytes = client.take();
     assert_eq!(bytes[0], 23, "application data");
@@ -80,14 +80,14 @@ fn no_more_than_128_kb_is_sealed_ahead() {
     let certs = Certs::new();
     let (mut client, mut server) = stand(&client_tls(&certs), &server_tls(&certs, Who::Server));
     let segments = [Segment::Bytes(vec![7; 1_000_000].into())];
-    let mut left = Transmit { inline: &[], segments: &segments };
+    let mut left = Transmit::new(&[], &segments);
     let mut rest;
     let mut taken = 0;
     while let Sealed::Bytes(n @ 1..) = client.layer.seal(left).expect("it stands") {
         taken += n;
         let Segment::Bytes(bytes) = &segments[0] else { unreachable!("made above") };
         rest = [Segment::Bytes(bytes.slice(usize::try_from(taken).unwrap()..))];
-        left = Transmit { inline: &[], segments: &rest };
+        left = Transmit::new(&[], &rest);
     }
     assert!((112 * 1024..=128 * 1024).contains(&taken), "{taken}");
     carry(&mut client, &mut server, |n| n).expect("it arrives");
@@ -312,7 +312,7 @@ fn half_a_ticket_stops_sealing_and_nothing_else() {
     for at in 0..tickets.len() {
         client.wire.extend_from_slice(&tickets[at..=at]);
         client.open().expect("a part of a ticket");
-        let transmit = Transmit { inline: b"x", segments: &[] };
+        let transmit = Transmit::new(b"x", &[]);
         let _taken_or_not = client.layer.seal(transmit).expect("no panic, no error");
     }
     client.take();

@@ -4,7 +4,7 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-use fulmar_engine::{Action, Engine, ListenerId, SocketId};
+use fulmar_engine::{Accepted, Action, DriverEvent, Engine, ListenerId, SocketEvent, SocketId};
 use fulmar_proto::{Block, Request};
 use fulmar_server::{Call, Calls, Limits, Outcome, ServerEngine, Stop};
 use fulmar_sys as sys;
@@ -75,7 +75,7 @@ impl<E: Engine> MemoryLoop<E> {
         for _ in 0..WARM_UP {
             self.poll_actions();
             for socket in std::mem::take(&mut self.connects) {
-                self.engine.handle_connected(self.now, socket);
+                self.engine.handle(self.now, SocketEvent::Connected.of(socket));
             }
             self.turn();
         }
@@ -85,7 +85,8 @@ impl<E: Engine> MemoryLoop<E> {
         for port in 0..CONNECTIONS {
             let port = 1_000 + u16::try_from(port).unwrap_or_default();
             let peer = ([127, 0, 0, 1], port).into();
-            self.receives.extend(self.engine.handle_accepted(self.now, ListenerId(0), peer));
+            let from = Accepted { listener: ListenerId(0), peer, local: None };
+            self.receives.extend(self.engine.accept(self.now, from));
         }
         (0..WARM_UP).for_each(|_| self.turn());
     }
@@ -96,21 +97,21 @@ impl<E: Engine> MemoryLoop<E> {
         while let Some(socket) = self.receives.pop() {
             self.block.clear();
             self.block.reserve(16 * 1024).extend_from_slice(&self.input);
-            let mut input = self.block.input(self.input.len(), false);
-            self.engine.handle_input(self.now, socket, &mut input);
+            let input = SocketEvent::Input(self.block.input(self.input.len(), false));
+            self.engine.handle(self.now, input.of(socket));
             self.done += self.depth;
         }
         self.poll_actions();
-        self.engine.handle_flush(self.now);
+        self.engine.handle(self.now, DriverEvent::Flush);
         while let Some(socket) = self.transmits.pop() {
             let Some(transmit) = self.engine.poll_transmit(socket) else { continue };
             let len = transmit.len();
-            self.engine.handle_sent(self.now, socket, len as u64);
+            self.engine.handle(self.now, SocketEvent::Sent(len as u64).of(socket));
             self.receives.push(socket);
         }
         self.poll_actions();
         if self.engine.poll_timeout().is_some_and(|deadline| deadline <= self.now) {
-            self.engine.handle_timeout(self.now);
+            self.engine.handle(self.now, DriverEvent::Timeout);
         }
     }
 
@@ -119,7 +120,7 @@ impl<E: Engine> MemoryLoop<E> {
         while let Some(action) = self.engine.poll_action() {
             match action {
                 Action::Transmit { socket } => self.transmits.push(socket),
-                Action::Connect { socket } => self.connects.push(socket),
+                Action::Connect { socket, .. } => self.connects.push(socket),
                 _ => {}
             }
         }

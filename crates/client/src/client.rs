@@ -1,15 +1,11 @@
 //! The engine: transfers on connections that they share.
 
-use std::borrow::Cow;
-use std::io;
-use std::net::SocketAddr;
 use std::time::{Instant, SystemTime};
 
 use fulmar_engine::{
-    Action, End, Endpoint, Engine, Links, ListenerId, LookupId, Passage, Resolved, SocketId,
-    Timeouts,
+    Action, DriverEvent, End, Engine, Links, Passage, SocketEvent, SocketId, Timeouts,
 };
-use fulmar_proto::{ClientConnection, Connection, FileRange, Input, Segment, Transmit};
+use fulmar_proto::{ClientConnection, Connection, FileRange, Segment, Transmit};
 
 use fulmar_semantics::cookies::Jar;
 
@@ -18,7 +14,6 @@ use crate::core::{Core, failure};
 use crate::error::Error;
 use crate::key::Route;
 use crate::options::Config;
-use crate::pool::sought;
 use crate::request::Request;
 use crate::seat::Seat;
 use crate::state::{Command, State, Stats};
@@ -451,80 +446,21 @@ impl<A: Application> Client<A> {
 const FAIR_USES: u32 = 16;
 
 impl<A: Application> Engine for Client<A> {
-    /// A client accepts nobody.
-    fn handle_accepted(&mut self, _: Instant, _: ListenerId, _: SocketAddr) -> Option<SocketId> {
-        None
-    }
-
-    fn handle_connected(&mut self, now: Instant, socket: SocketId) {
-        self.connected(now, socket);
-        self.links.handle_connected(now, socket, &mut self.core);
-        self.settle(now);
-    }
-
-    fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input<'_>) {
-        self.links.handle_input(now, socket, input, &mut self.core);
-        self.settle(now);
-    }
-
-    fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64) {
-        if let Some((_, seat)) = self.links.get_mut(socket)
-            && bytes > 0
-        {
-            seat.sent = true;
-            let id = seat.owners.last();
-            self.core.progressed(now, id);
-        }
-        self.links.handle_sent(now, socket, bytes, &mut self.core);
-        self.settle(now);
-    }
-
-    fn handle_hangup(&mut self, now: Instant, socket: SocketId) {
-        self.links.handle_hangup(now, socket);
-    }
-
-    fn handle_failed(&mut self, now: Instant, socket: SocketId, error: io::Error) {
-        self.links.handle_failed(now, socket, error, &mut self.core);
-        self.settle(now);
-    }
-
-    fn handle_loaded(&mut self, now: Instant, socket: SocketId, bytes: &[u8]) {
-        self.links.handle_loaded(now, socket, bytes, &mut self.core);
-        self.settle(now);
-    }
-
-    fn handle_spliced(&mut self, now: Instant, socket: SocketId, bytes: u64) {
-        if let Some((connection, seat)) = self.links.get_mut(socket) {
-            let id = seat.owners.first();
-            if self.core.spliced(now, id, bytes) {
-                connection.set_held(true);
+    #[inline]
+    fn handle(&mut self, now: Instant, event: DriverEvent<'_>) {
+        match event {
+            DriverEvent::Socket(socket, event) => self.handle_socket(now, socket, event),
+            DriverEvent::Resolved(lookup, addresses) => {
+                self.resolved(now, lookup.0 as usize, addresses);
             }
-        }
-        self.links.handle_spliced(now, socket, bytes, &mut self.core);
-        self.settle(now);
-    }
-
-    fn handle_splice_failed(&mut self, now: Instant, socket: SocketId, error: io::Error) {
-        self.links.handle_splice_failed(now, socket, error, &mut self.core);
-        self.settle(now);
-    }
-
-    fn handle_resolved(&mut self, now: Instant, lookup: LookupId, addresses: Resolved<'_>) {
-        self.resolved(now, lookup.0 as usize, addresses);
-        self.settle(now);
-    }
-
-    fn handle_timeout(&mut self, now: Instant) {
-        self.links.handle_timeout(now, &mut self.core);
-        self.look_at_transfers(now);
-        if self.core.application.poll_timeout().is_some_and(|due| due <= now) {
-            self.with(now, |application, context| application.handle_timeout(context));
+            DriverEvent::Timeout => self.handle_timeout(now),
+            DriverEvent::Wake => {
+                return self.with(now, |application, context| application.handle_wake(context));
+            }
+            // It accepts no connections, and counts no time of sends.
+            DriverEvent::AcceptFailed(..) | DriverEvent::Flush => {}
         }
         self.settle(now);
-    }
-
-    fn handle_wake(&mut self, now: Instant) {
-        self.with(now, |application, context| application.handle_wake(context));
     }
 
     fn poll_action(&mut self) -> Option<Action> {
@@ -535,23 +471,7 @@ impl<A: Application> Engine for Client<A> {
         self.links.poll_transmit(socket)
     }
 
-    fn poll_endpoint(&mut self, socket: SocketId) -> Option<Endpoint> {
-        self.links.poll_endpoint(socket)
-    }
-
-    fn poll_lookup(&mut self, lookup: LookupId) -> Option<&str> {
-        let known = self.core.state.pool.get(lookup.0 as usize)?;
-        match sought(&known.key) {
-            Cow::Borrowed(name) => Some(name),
-            Cow::Owned(_) => None, // an address, which nobody asks for
-        }
-    }
-
-    fn poll_load(&mut self, socket: SocketId) -> Option<FileRange> {
-        self.links.poll_load(socket)
-    }
-
-    fn poll_splice(&mut self, socket: SocketId) -> Option<Passage> {
+    fn poll_passage(&mut self, socket: SocketId) -> Option<Passage> {
         let (_, seat) = self.links.get(socket)?;
         let transfer = self.core.state.transfers.get(seat.owners.first()?.0)?;
         let place = transfer.extra.as_ref()?.file.clone()?;
@@ -571,5 +491,39 @@ impl<A: Application> Engine for Client<A> {
             self.core.application.poll_timeout(),
         ];
         own.into_iter().flatten().min()
+    }
+}
+
+impl<A: Application> Client<A> {
+    #[inline]
+    fn handle_socket(&mut self, now: Instant, socket: SocketId, event: SocketEvent<'_>) {
+        match event {
+            SocketEvent::Connected => self.connected(now, socket),
+            SocketEvent::Sent(bytes) if bytes > 0 => {
+                if let Some((_, seat)) = self.links.get_mut(socket) {
+                    seat.sent = true;
+                    let id = seat.owners.last();
+                    self.core.progressed(now, id);
+                }
+            }
+            SocketEvent::Spliced(bytes) => {
+                if let Some((connection, seat)) = self.links.get_mut(socket) {
+                    let id = seat.owners.first();
+                    if self.core.spliced(now, id, bytes) {
+                        connection.set_held(true);
+                    }
+                }
+            }
+            _ => {}
+        }
+        self.links.handle(now, socket, event, &mut self.core);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.links.handle_timeout(now, &mut self.core);
+        self.look_at_transfers(now);
+        if self.core.application.poll_timeout().is_some_and(|due| due <= now) {
+            self.with(now, |application, context| application.handle_timeout(context));
+        }
     }
 }

@@ -13,7 +13,7 @@ use crate::hosts::Permit;
 use crate::identity::Sessions;
 use crate::moment::later;
 use crate::options::Config;
-use crate::pool::{Addresses, Pool, Swept};
+use crate::pool::{Addresses, Pool, Swept, sought};
 use crate::request::Request;
 use crate::seat::Seat;
 use crate::transfer::{BodyUse, Stage, Transfer, TransferId};
@@ -261,7 +261,8 @@ impl State {
         let Some(known) = self.pool.get_mut(origin) else { return };
         if matches!(known.addresses, Addresses::Unknown) {
             known.addresses = Addresses::Asked(now);
-            self.actions.push_back(Action::Resolve { lookup: lookup(origin) });
+            let name = sought(&known.key).into();
+            self.actions.push_back(Action::Resolve { lookup: lookup(origin), name });
             if let Some(span) = self.config.name_timeout {
                 self.alarm(origin, later(now, span));
             }

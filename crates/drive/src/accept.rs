@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
-use fulmar_engine::{Engine, ListenerId};
+use fulmar_engine::{Accepted, DriverEvent, Engine, Limit, ListenerId, SocketId};
 use fulmar_sys::errno::{
     EAGAIN, ECONNABORTED, ECONNRESET, EHOSTDOWN, EHOSTUNREACH, EINTR, EMFILE, ENETDOWN,
     ENETUNREACH, ENFILE, ENOBUFS, ENOMEM, ENOPROTOOPT, EPROTO, ETIMEDOUT,
@@ -42,7 +42,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         let size = if S::REPEATS { listener.expect() } else { 1 };
         let mut arrived = 0;
         while arrived < size && self.open_listener(id).is_some() {
-            let places = self.engine.accepts_max(id).clamp(1, RING_LEN_MAX);
+            let places = self.engine.limit(Limit::Accepts(id)).clamp(1, RING_LEN_MAX);
             let (more, end) = self.accept_list(now, id, usize::from(size - arrived).min(places));
             arrived += more;
             if let Some(error) = end {
@@ -88,23 +88,31 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         let Some(Some(listener)) = self.listeners.get_mut(id.0 as usize) else {
             return self.selector.retire(fd); // refused, as those who wait there
         };
-        let likely = listener.prediction.is_ready();
+        let (likely, reports_local) = (listener.prediction.is_ready(), listener.reports_local);
         if !S::REPEATS {
             self.arrivals.push(id);
         }
         self.count_accepted();
-        if self.engine.asks_local(id)
-            && let Ok(local) = sys::local_address(fd.as_fd())
-        {
-            self.engine.handle_local(local);
-        }
-        let Some(socket) = self.engine.handle_accepted(now, id, peer) else {
+        let Some(socket) = self.introduce(now, id, &fd, peer, reports_local) else {
             return self.selector.retire(fd);
         };
         let mut admitted = Socket::new(socket, fd, Birth::Accepted(id));
         admitted.readable = likely;
         self.admit(admitted);
         self.list(socket);
+    }
+
+    /// Has the engine take in a connection, if it wants it.
+    pub(crate) fn introduce(
+        &mut self,
+        now: Instant,
+        listener: ListenerId,
+        fd: &OwnedFd,
+        peer: SocketAddr,
+        reports_local: bool,
+    ) -> Option<SocketId> {
+        let local = reports_local.then(|| sys::local_address(fd.as_fd()).ok()).flatten();
+        self.engine.accept(now, Accepted { listener, peer, local })
     }
 
     /// After so many, this was found instead of somebody.
@@ -122,7 +130,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             Absence::Lost => self.arrivals.push(id),
             Absence::Exhausted => {
                 self.rest(now, id);
-                self.engine.handle_accept_failed(now, id, error);
+                self.engine.handle(now, DriverEvent::AcceptFailed(id, error));
             }
             Absence::Refused => {
                 self.rest(now, id);

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use fulmar_engine::{Endpoint, Engine, KeepAlive, Peer, SocketId};
+use fulmar_engine::{Endpoint, Engine, KeepAlive, Peer, SocketEvent, SocketId};
 use fulmar_sys::errno::{ENODEV, EPERM};
 use fulmar_sys::{self as sys, Connect};
 
@@ -18,23 +18,22 @@ use crate::socket::{Birth, Nagle, Socket};
 
 impl<E: Engine, S: Selector> Reactor<E, S> {
     /// What stands or fails at once, as Unix sockets do, is told at once.
-    pub(crate) fn connect(&mut self, now: Instant, id: SocketId) {
-        let Some(endpoint) = self.engine.poll_endpoint(id) else { return };
-        let opened = match open(&endpoint) {
-            Err(error) if self.makes_room(&error) => open(&endpoint),
+    pub(crate) fn connect(&mut self, now: Instant, id: SocketId, endpoint: &Endpoint) {
+        let opened = match open(endpoint) {
+            Err(error) if self.makes_room(&error) => open(endpoint),
             opened => opened,
         };
         match opened {
             Ok((fd, Connect::InProgress)) => {
-                self.admit_outgoing(id, fd, Birth::Connecting, &endpoint);
+                self.admit_outgoing(id, fd, Birth::Connecting, endpoint);
                 self.try_early(id);
             }
             Ok((fd, Connect::Done)) => {
-                self.admit_outgoing(id, fd, Birth::Standing, &endpoint);
-                self.engine.handle_connected(now, id);
+                self.admit_outgoing(id, fd, Birth::Standing, endpoint);
+                self.report(now, id, SocketEvent::Connected);
                 self.later.push(id); // what was queued before it stood
             }
-            Err(error) => self.engine.handle_failed(now, id, error),
+            Err(error) => self.report(now, id, SocketEvent::Failed(error)),
         }
     }
 

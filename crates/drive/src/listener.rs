@@ -173,6 +173,7 @@ pub(crate) struct Listener {
     pub(crate) wanted: bool,
     /// Descriptors ran out: it rests until then, so that its level-triggered event does not spin.
     pub(crate) resting: Option<Instant>,
+    pub(crate) reports_local: bool, // costs a call per connection
     pub(crate) watching: bool,
     pub(crate) prediction: Prediction,
     pub(crate) crowd: Crowd,
@@ -181,7 +182,15 @@ pub(crate) struct Listener {
 impl Listener {
     pub(crate) fn new(fd: OwnedFd) -> Self {
         let (prediction, crowd) = (Prediction::default(), Crowd::default());
-        Self { fd, wanted: true, resting: None, watching: true, prediction, crowd }
+        Self {
+            fd,
+            wanted: true,
+            resting: None,
+            reports_local: false,
+            watching: true,
+            prediction,
+            crowd,
+        }
     }
 
     /// How many to accept now: see [`Crowd`].

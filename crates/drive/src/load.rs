@@ -4,7 +4,8 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::Instant;
 
-use fulmar_engine::{Engine, SocketId};
+use fulmar_engine::{Engine, SocketEvent, SocketId};
+use fulmar_proto::FileRange;
 use fulmar_sys as sys;
 
 use crate::reactor::Reactor;
@@ -12,10 +13,12 @@ use crate::selector::Selector;
 use crate::steps::SHRUNK;
 
 impl<E: Engine, S: Selector> Reactor<E, S> {
-    /// Reads the range that the engine tells, or as much of it as there is memory for. It asks
-    /// again for the rest.
-    pub(crate) fn load(&mut self, now: Instant, id: SocketId) {
-        let Some(range) = self.engine.poll_load(id) else { return };
+    /// Reads a file range, or as much of it as fits into the memory for that: the engine requests
+    /// the rest later.
+    pub(crate) fn load(&mut self, now: Instant, id: SocketId, range: &FileRange) {
+        if self.sockets.get(id).is_none() {
+            return; // closed meanwhile
+        }
         let len = usize::try_from(range.len).unwrap_or(LOAD_SIZE).min(LOAD_SIZE);
         if self.loaded.len() < len {
             self.loaded.resize(len, 0);
@@ -23,10 +26,13 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         match sys::pread(range.file.as_fd(), &mut self.loaded[..len], range.offset) {
             Ok(0) if len > 0 => {
                 let error = io::Error::new(io::ErrorKind::UnexpectedEof, SHRUNK);
-                self.engine.handle_failed(now, id, error);
+                self.report(now, id, SocketEvent::Failed(error));
             }
-            Ok(n) => self.engine.handle_loaded(now, id, &self.loaded[..n]),
-            Err(error) => self.engine.handle_failed(now, id, error),
+            Ok(n) => {
+                let event = SocketEvent::Loaded(&self.loaded[..n]);
+                self.engine.handle(now, event.of(id));
+            }
+            Err(error) => self.report(now, id, SocketEvent::Failed(error)),
         }
     }
 }

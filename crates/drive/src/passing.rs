@@ -136,7 +136,7 @@ mod tests {
             (b"head", vec![pipe(10), pipe(11)], &["g4+ p10+ p10", "p1"]),
             (b"head", vec![bytes()], &["g7"]),
         ] {
-            let transmit = Transmit { inline, segments: &segments };
+            let transmit = Transmit::new(inline, &segments);
             let (mut sent, mut turns) = (0, Vec::new());
             while sent < transmit.len() {
                 let steps: Vec<_> = turn(transmit, sent, 10, Abilities::LINUX).collect();

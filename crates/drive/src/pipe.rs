@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fulmar_engine::Engine;
+use fulmar_engine::{Engine, Limit};
 use fulmar_proto::{FileRange, Pipe};
 use fulmar_sys as sys;
 
@@ -26,7 +26,9 @@ impl Pipes {
         if let Some(free) = self.all.iter().find(|pipe| is_free(pipe) && pipe.is_empty()) {
             return Some(Arc::clone(free));
         }
-        if self.all.len() >= engine.pipes_max() || self.rest_until.is_some_and(|time| now < time) {
+        if self.all.len() >= engine.limit(Limit::Pipes)
+            || self.rest_until.is_some_and(|time| now < time)
+        {
             return None;
         }
         match open() {

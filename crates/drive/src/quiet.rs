@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use fulmar_engine::{Engine, SocketId};
+use fulmar_engine::{Engine, SocketEvent, SocketId};
 
 use crate::reactor::Reactor;
 use crate::selector::{Interest, Selector};
@@ -106,7 +106,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         match self.selector.watch(socket.fd.as_fd(), socket.tag(), socket.interest) {
             Ok(()) => true,
             Err(error) => {
-                self.engine.handle_failed(now, id, error);
+                self.report(now, id, SocketEvent::Failed(error));
                 false
             }
         }

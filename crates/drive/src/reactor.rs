@@ -4,13 +4,14 @@
 //! and let the engine think; send; close; watch what is new, still there, and waited for. Nothing is
 //! sent while inputs are handled: that alone joins head with body and reply with reply.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
-use fulmar_engine::{Action, Engine, ListenerId, SocketId};
-use fulmar_proto::{Abilities, Block, Signals};
+use fulmar_engine::{Action, CloseKind, DriverEvent, Engine, ListenerId, SocketEvent, SocketId};
+use fulmar_proto::{Abilities, Block, FileRange, Signals};
 use fulmar_sys::errno::{EMFILE, ENFILE};
 use fulmar_sys::{self as sys, PollEntry, Ring};
 
@@ -55,7 +56,7 @@ pub struct Reactor<E, S> {
     pub(crate) sending: Vec<SocketId>, // sockets to be written in this turn
     pub(crate) later: Vec<SocketId>, // sockets with a new transmit
     pub(crate) passing: Vec<Passing>, // of those: what goes through pipes
-    pub(crate) loads: Vec<SocketId>, // sockets whose next bytes are in a file, and have to be seen
+    pub(crate) loads: VecDeque<(SocketId, FileRange)>, // file ranges to be read into memory
     pub(crate) fresh: Vec<SocketId>, // sockets that the selector does not know yet
     pub(crate) executor: Executor,
     pub(crate) quiet: Quiet, // of those: that nobody waits for
@@ -119,7 +120,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             sending: Vec::new(),
             later: Vec::new(),
             passing: Vec::new(),
-            loads: Vec::new(),
+            loads: VecDeque::new(),
             fresh: Vec::new(),
             executor: Executor::Direct(None),
             quiet: Quiet::default(),
@@ -172,12 +173,9 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     pub fn adopt(&mut self, listener: ListenerId, fd: OwnedFd, peer: SocketAddr) {
         let now = sys::now();
         self.act(now); // a place that the engine has freed is not free before its `Close`
-        if self.engine.asks_local(listener)
-            && let Ok(local) = sys::local_address(fd.as_fd())
-        {
-            self.engine.handle_local(local);
-        }
-        match self.engine.handle_accepted(now, listener, peer) {
+        let known = self.listeners.get(listener.0 as usize).and_then(Option::as_ref);
+        let reports_local = known.is_some_and(|known| known.reports_local);
+        match self.introduce(now, listener, &fd, peer, reports_local) {
             Some(id) => {
                 let mut socket = Socket::new(id, fd, Birth::Standing);
                 socket.nagle = Nagle::Idle; // no listener of ours has switched it off
@@ -289,7 +287,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         self.accept(now);
         if std::mem::take(&mut self.woken) {
             self.waker.as_ref().expect("only the waker wakes").answer();
-            self.engine.handle_wake(now);
+            self.engine.handle(now, DriverEvent::Wake);
         }
         self.consult(now);
         self.tell_connected(now);
@@ -297,7 +295,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         self.receive(now);
         if self.deadline.is_some_and(|deadline| deadline <= now) {
             self.stats.timeouts += 1;
-            self.engine.handle_timeout(now);
+            self.engine.handle(now, DriverEvent::Timeout);
         }
         self.act(now);
         if !self.later.is_empty() {
@@ -333,11 +331,11 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             if socket.readable
                 && let Ok(Some(error)) = sys::socket_error(socket.fd.as_fd())
             {
-                self.engine.handle_failed(now, id, error);
+                self.report(now, id, SocketEvent::Failed(error));
                 continue;
             }
             socket.birth = Birth::Standing;
-            self.engine.handle_connected(now, id);
+            self.report(now, id, SocketEvent::Connected);
             self.sending.push(id); // what was queued before it stood
         }
     }
@@ -345,12 +343,12 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     /// Reports sockets that ended, failed or received bytes while reading was paused.
     fn tell_ended(&mut self, now: Instant) {
         while let Some(id) = self.hung.pop() {
-            self.engine.handle_hangup(now, id);
+            self.report(now, id, SocketEvent::Hangup);
             self.update_interest(id);
         }
         while let Some(id) = self.unread.pop() {
             if self.sockets.get(id).is_some_and(Socket::is_unread) {
-                self.engine.handle_unread(now, id);
+                self.report(now, id, SocketEvent::Unread);
                 self.update_interest(id);
             }
         }
@@ -361,14 +359,14 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
                     // Both have ended, and what the peer said before can still be read.
                     Ok(None) if socket.shut && !socket.eof => {
                         socket.note(Ready { read: true, hangup: true, ..Ready::default() });
-                        self.engine.handle_hangup(now, id);
+                        self.report(now, id, SocketEvent::Hangup);
                         self.relist(id);
                         continue;
                     }
                     Ok(None) if is_dead(socket.fd.as_fd()) => io::ErrorKind::ConnectionReset.into(),
                     Ok(None) => continue, // news of who had the number before
                 };
-                self.engine.handle_failed(now, id, error);
+                self.report(now, id, SocketEvent::Failed(error));
             }
         }
     }
@@ -384,7 +382,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             }
             let Some(answer) = self.foreign.poll_answer() else { return };
             let addresses = answer.addresses.as_deref().map_err(|error| *error);
-            self.engine.handle_resolved(now, answer.lookup, addresses);
+            self.engine.handle(now, DriverEvent::Resolved(answer.lookup, addresses));
         }
     }
 
@@ -393,8 +391,8 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         match action {
             Action::Transmit { socket } => self.later.push(socket),
             Action::Read { socket, on } => self.set_reading(now, socket, on),
-            Action::Connect { socket } => self.connect(now, socket),
-            Action::Resolve { lookup } => self.resolve(now, lookup),
+            Action::Connect { socket, endpoint } => self.connect(now, socket, &endpoint),
+            Action::Resolve { lookup, name } => self.resolve(now, lookup, &name),
             Action::Abandon { lookup } => self.abandon(now, lookup),
             Action::Shutdown { socket } => {
                 if let Some(socket) = self.sockets.get_mut(socket) {
@@ -404,38 +402,38 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
                 }
             }
             Action::Splice { socket } => self.set_splicing(socket),
-            Action::Load { socket } => self.loads.push(socket),
-            Action::Silence { socket } => {
-                if let Some(socket) = self.sockets.get_mut(socket) {
-                    // Where nothing helps, the peer hears of a close.
-                    let _ = sys::silence(socket.fd.as_fd());
-                }
-            }
-            Action::Reset { socket } => {
-                if let Some(socket) = self.sockets.get_mut(socket) {
-                    // Where nothing helps, the peer hears of an end.
-                    let _ = sys::reset_on_close(socket.fd.as_fd());
-                }
-            }
-            Action::Close { socket } => {
-                if let Some(socket) = self.sockets.remove(socket) {
-                    self.pipes_to_sweep = true;
-                    match &self.executor {
-                        Executor::Ring(..) if S::CLOSES => self.closing.push(socket.fd),
-                        _ => self.selector.retire(socket.fd),
-                    }
-                    if self.sockets.shrink() && self.trim_at.is_none() {
-                        self.trim_at = Some(now + TRIM_AFTER);
-                    }
-                }
-            }
+            Action::Load { socket, range } => self.loads.push_back((socket, range)),
+            Action::Close { socket, kind } => self.close(now, socket, kind),
             Action::Accept { listener, on } => self.set_accepting(listener, on),
+            Action::ReportLocal { listener } => {
+                if let Some(Some(listener)) = self.listeners.get_mut(listener.0 as usize) {
+                    listener.reports_local = true;
+                }
+            }
             Action::Unlisten { listener } => {
                 let at = listener.0 as usize;
                 if let Some(listener) = self.listeners.get_mut(at).and_then(Option::take) {
                     self.selector.retire_shared(listener.fd);
                 }
             }
+        }
+    }
+
+    fn close(&mut self, now: Instant, id: SocketId, kind: CloseKind) {
+        let Some(socket) = self.sockets.remove(id) else { return }; // it could not be opened
+        // Where neither can be done, the peer sees a normal close.
+        let _ = match kind {
+            CloseKind::Normal => Ok(()),
+            CloseKind::Reset => sys::reset_on_close(socket.fd.as_fd()),
+            CloseKind::Silent => sys::silence(socket.fd.as_fd()),
+        };
+        self.pipes_to_sweep = true;
+        match &self.executor {
+            Executor::Ring(..) if S::CLOSES => self.closing.push(socket.fd),
+            _ => self.selector.retire(socket.fd),
+        }
+        if self.sockets.shrink() && self.trim_at.is_none() {
+            self.trim_at = Some(now + TRIM_AFTER);
         }
     }
 
@@ -478,7 +476,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             socket.update_interest(&mut self.selector);
             socket.list(&mut self.due);
             if is_unread {
-                self.engine.handle_unread(now, id); // the last receive left bytes in the kernel
+                self.report(now, id, SocketEvent::Unread); // the last receive left bytes in the kernel
             }
         }
         if on {
@@ -524,9 +522,15 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         }
     }
 
+    /// Reports to the engine what happened on a socket.
+    #[inline]
+    pub(crate) fn report(&mut self, now: Instant, id: SocketId, event: SocketEvent<'_>) {
+        self.engine.handle(now, event.of(id));
+    }
+
     pub(crate) fn stamp(&mut self) {
         self.clock = sys::now();
-        self.engine.handle_flush(self.clock);
+        self.engine.handle(self.clock, DriverEvent::Flush);
     }
 
     pub(crate) fn count_accepted(&mut self) {

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Instant;
 
 use bytes::{Buf, BytesMut};
-use fulmar_engine::{Engine, SocketId};
+use fulmar_engine::{Engine, Limit, SocketEvent, SocketId};
 use fulmar_proto::{Block, Input};
 
 use crate::executor::Op;
@@ -70,13 +70,14 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             let id = self.reading[at];
             let Some(socket) = self.sockets.get_mut(id) else { continue };
             socket.listed = false;
-            let wanted = self.engine.unread_max(id).saturating_sub(socket.unread.len());
+            let wanted = self.engine.limit(Limit::Unread(id)).saturating_sub(socket.unread.len());
             let (receives, resumed) = (socket.may_receive() && wanted > 0, socket.resumed);
             let splices = receives && socket.splicing && self.is_splicing(id);
             if splices {
                 self.splices.push(id);
             } else if receives {
-                self.receives.push(Op::receive(id, wanted.min(self.engine.receive_max(id))));
+                self.receives
+                    .push(Op::receive(id, wanted.min(self.engine.limit(Limit::Receive(id)))));
             }
             if resumed && (splices || !receives) {
                 self.resumed.push(id);
@@ -151,7 +152,9 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
                     socket.deliver(now, engine, block, 0);
                 }
             }
-            Err(error) => return engine.handle_failed(now, op.socket, error),
+            Err(error) => {
+                return engine.handle(now, SocketEvent::Failed(error).of(op.socket));
+            }
         }
         socket.list(due);
         socket.update_interest(selector);
@@ -166,7 +169,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             socket.eof = true;
             socket.deliver(now, &mut self.engine, &mut self.block, 0);
         }
-        self.engine.handle_failed(now, id, kind.into());
+        self.report(now, id, SocketEvent::Failed(kind.into()));
     }
 
     /// Asks the engine again, without a system call: it may have left something, or wants to hear
@@ -193,9 +196,10 @@ impl Socket {
     fn deliver(&mut self, now: Instant, engine: &mut impl Engine, block: &mut Block, n: usize) {
         self.resumed = false;
         if self.unread.is_empty() {
-            let mut input = block.input(n, self.eof);
-            engine.handle_input(now, self.id, &mut input);
-            let left = input.len();
+            let held = block.memory().len();
+            let input = SocketEvent::Input(block.input(n, self.eof));
+            engine.handle(now, input.of(self.id));
+            let left = n - (held - block.memory().len());
             if left > 0 {
                 self.unread = block.split_copy(left);
             }
@@ -206,8 +210,8 @@ impl Socket {
             block.memory().advance(n);
             // No piece keeps more than twice its own length, and neither do the unread bytes.
             let (arrived, shares_from) = (joined.len(), joined.capacity() / 2);
-            let mut input = Input::all(&mut joined, self.eof).sharing_from(shares_from);
-            engine.handle_input(now, self.id, &mut input);
+            let input = Input::all(&mut joined, self.eof).sharing_from(shares_from);
+            engine.handle(now, SocketEvent::Input(input).of(self.id));
             if !joined.is_empty() {
                 let is_little = joined.len() < arrived / 2;
                 self.unread = if is_little { BytesMut::from(&joined[..]) } else { joined };

@@ -32,7 +32,7 @@ pub(crate) struct Socket {
     /// We have ended our side: once the peer has ended its own too, the kernel says that the
     /// connection is dead (`POLLHUP`), whatever is left to be read from it.
     pub(crate) shut: bool,
-    /// The engine is owed a `handle_input`, even an empty one.
+    /// The engine is owed an `Input`, even an empty one.
     pub(crate) resumed: bool,
     /// Nothing can be sent any more, for this reason; what the peer said before is being read.
     pub(crate) broken: Option<io::ErrorKind>,

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use fulmar_engine::{Engine, Passage, SocketId};
+use fulmar_engine::{Engine, Limit, Passage, SocketEvent, SocketId};
 use fulmar_proto::{FileRange, Pipe, Piped};
 
 use crate::executor::Op;
@@ -29,7 +29,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     /// True if what the kernel holds of a socket goes past the engine next.
     pub(crate) fn is_splicing(&mut self, id: SocketId) -> bool {
         let Some(socket) = self.sockets.get_mut(id) else { return false };
-        if socket.splicing && self.engine.poll_splice(id).is_none_or(|to| to.is_empty()) {
+        if socket.splicing && self.engine.poll_passage(id).is_none_or(|to| to.is_empty()) {
             socket.splicing = false; // the body is complete
         }
         socket.splicing && socket.unread.is_empty() && socket.broken.is_none()
@@ -38,7 +38,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     /// Moves what a socket has to where it belongs. If there is no pipe to be had, it is received
     /// as usual in the next turn, and the engine may ask again.
     pub(crate) fn splice(&mut self, now: Instant, id: SocketId) {
-        let to = self.engine.poll_splice(id).filter(|to| !to.is_empty());
+        let to = self.engine.poll_passage(id).filter(|to| !to.is_empty());
         let pipe = to.as_ref().and_then(|_| self.pipes.take(now, &self.engine));
         match (to, pipe) {
             (Some(Passage::File(_)), Some(pipe)) => self.splice_into_file(now, id, &pipe),
@@ -55,7 +55,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         let mut left = PIPE_SIZE as usize;
         while left > 0 {
             let Some(Passage::File(range)) =
-                self.engine.poll_splice(id).filter(|to| !to.is_empty())
+                self.engine.poll_passage(id).filter(|to| !to.is_empty())
             else {
                 break;
             };
@@ -81,10 +81,11 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         {
             socket.splicing = false;
         }
-        self.engine.handle_piped(now, id, Piped { pipe, len: n as u64 });
+        self.report(now, id, SocketEvent::Piped(Piped { pipe, len: n as u64 }));
         match n as u64 == len && self.sockets.get(id).is_some_and(Socket::may_receive) {
             true => {
-                let most = self.engine.unread_max(id).min(self.engine.receive_max(id));
+                let most =
+                    self.engine.limit(Limit::Unread(id)).min(self.engine.limit(Limit::Receive(id)));
                 self.receives.push(Op::receive(id, most));
             }
             false => self.relist(id),
@@ -105,7 +106,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
                 self.relist(id);
             }
             Err(error) if cannot_splice(&error) => self.stop_splicing(id),
-            Err(error) => self.engine.handle_failed(now, id, error),
+            Err(error) => self.report(now, id, SocketEvent::Failed(error)),
         }
         None
     }
@@ -121,7 +122,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     ) -> bool {
         let (moved, result) = pipe::store(pipe, range, len);
         if moved > 0 {
-            self.engine.handle_spliced(now, id, moved as u64);
+            self.report(now, id, SocketEvent::Spliced(moved as u64));
         }
         let Err(error) = result else { return true };
         self.pipes_to_sweep = true; // it holds bytes of this socket
@@ -129,7 +130,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             socket.splicing = false;
             socket.reading = false; // bytes are missing from here on
         }
-        self.engine.handle_splice_failed(now, id, error);
+        self.report(now, id, SocketEvent::FileFailed(error));
         self.update_interest(id);
         false
     }

@@ -223,7 +223,7 @@ mod tests {
         let zeros = Arc::new(zeros.into());
         let range = |len: &u64| FileRange { file: Arc::clone(&zeros), offset: 0, len: *len };
         let segments: Vec<_> = lens.iter().map(|len| Segment::File(range(len))).collect();
-        let transmit = Transmit { inline: b"", segments: &segments };
+        let transmit = Transmit::new(b"", &segments);
         send_steps(
             null.as_fd(),
             transmit.steps(Abilities::LINUX),

@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::time::Instant;
 
-use fulmar_engine::{Engine, SocketId};
+use fulmar_engine::{Engine, SocketEvent, SocketId};
 
 use crate::executor::Op;
 use crate::passing::Passing;
@@ -42,13 +42,11 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     /// still in the processor's cache when the kernel takes them, and their memory is there for
     /// the next socket. What follows a part waits for the next turn.
     fn send_loads(&mut self, now: Instant) {
-        let told = self.loads.len();
-        for at in 0..told {
-            let id = self.loads[at];
-            self.load(now, id);
+        for _ in 0..self.loads.len() {
+            let (id, range) = self.loads.pop_front().expect("sending only adds to them");
+            self.load(now, id, &range);
             self.transmit(now, id);
         }
-        self.loads.drain(..told);
     }
 
     fn transmit(&mut self, now: Instant, id: SocketId) {
@@ -61,20 +59,20 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         // destroy bytes held back for the FIN (`MSG_MORE`), so they are sent at once.
         let is_watched = socket.known != Known::Quiet;
         let closes = S::CLOSES && self.abilities.more && is_watched;
-        let is_last = closes && self.engine.is_last(id);
         let Some(transmit) = self.engine.poll_transmit(id) else {
             socket.writable &= socket.birth != Birth::Connecting; // there was nothing to try it with
             return self.update_interest(id); // it stands, and that is no longer waited for
         };
         if !socket.writable {
             // Told nevertheless: what waits now must stop sharing the turn's block.
-            self.engine.handle_sent(now, id, 0);
+            self.report(now, id, SocketEvent::Sent(0));
             return self.update_interest(id);
         }
         // Who has `MSG_MORE` is Linux, and has Minshall's rule, too.
         socket.nagle.handle_send(socket.fd.as_fd(), self.abilities.more);
         match transmit.as_inline() {
             Some(bytes) if bytes.len() <= COPY_SIZE_MAX => {
+                let is_last = closes && transmit.is_last;
                 self.sends.push(Op::send(id, self.buffer.len(), bytes.len(), is_last));
                 self.buffer.extend_from_slice(bytes);
                 socket.leaving = true;
@@ -120,16 +118,16 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             early.learn(sent > 0);
             if sent > 0 {
                 socket.birth = Birth::Standing;
-                engine.handle_connected(now, id); // before anything that could come of the bytes
+                engine.handle(now, SocketEvent::Connected.of(id)); // before anything that could come of the bytes
             }
         }
         let connecting = socket.birth == Birth::Connecting;
         let failure = error.filter(|error| connecting || !socket.hears_out(error));
         if sent > 0 || failure.is_none() {
-            engine.handle_sent(now, id, sent);
+            engine.handle(now, SocketEvent::Sent(sent).of(id));
         }
         if let Some(error) = failure {
-            return engine.handle_failed(now, id, error);
+            return engine.handle(now, SocketEvent::Failed(error).of(id));
         }
         if socket.broken.is_some() {
             socket.list(due);

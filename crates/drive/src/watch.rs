@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Instant;
 
-use fulmar_engine::{Engine, LookupId, ResolveError};
+use fulmar_engine::{DriverEvent, Engine, LookupId, ResolveError};
 use fulmar_sys as sys;
 
 use crate::reactor::Reactor;
@@ -140,11 +140,12 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         assert!(before.is_none(), "a reactor is given one resolver, once");
     }
 
-    pub(crate) fn resolve(&mut self, now: Instant, lookup: LookupId) {
+    pub(crate) fn resolve(&mut self, now: Instant, lookup: LookupId, name: &str) {
         let Some(resolver) = &mut self.foreign.resolver else {
-            return self.engine.handle_resolved(now, lookup, Err(ResolveError::NoResolver));
+            return self
+                .engine
+                .handle(now, DriverEvent::Resolved(lookup, Err(ResolveError::NoResolver)));
         };
-        let Some(name) = self.engine.poll_lookup(lookup) else { return };
         resolver.resolve(now, lookup, name);
         self.watch_foreign(now);
     }

@@ -132,15 +132,15 @@ impl Between {
         }
     }
 
-    /// Has the layer take what the connection wants to send; true if a part of a file has to be
+    /// Has the layer take what the connection wants to send; some if a part of a file has to be
     /// loaded first.
     pub(crate) fn seal<C: Connection, T>(
         &mut self,
         link: &mut Link<C, T>,
         lent: &mut Lent<'_, impl Handler<C, T>>,
-    ) -> bool {
+    ) -> Option<FileRange> {
         if !matches!(self.stage, Stage::Open) || self.load.is_some() {
-            return false;
+            return None;
         }
         let mut again = true;
         while std::mem::take(&mut again) {
@@ -153,12 +153,12 @@ impl Between {
                         again = true;
                     }
                     Ok(Sealed::Load(range)) => {
-                        self.load = Some(range);
-                        return true;
+                        self.load = Some(range.clone());
+                        return Some(range);
                     }
                     Err(error) => {
                         self.fail(error);
-                        return false;
+                        return None;
                     }
                 }
             }
@@ -171,7 +171,7 @@ impl Between {
             self.layer.finish();
             self.stage = Stage::Finished { quiet };
         }
-        false
+        None
     }
 
     /// The bytes of a file that the layer asked for.
@@ -293,7 +293,7 @@ impl Above<'_> {
 /// True if `range` is what a transmit begins with.
 fn is_next(transmit: Option<Transmit<'_>>, range: &FileRange) -> bool {
     match transmit {
-        Some(Transmit { inline: [], segments: [Segment::File(first), ..] }) => {
+        Some(Transmit { inline: [], segments: [Segment::File(first), ..], .. }) => {
             Arc::ptr_eq(&first.file, &range.file) && first.offset == range.offset
         }
         _ => false,

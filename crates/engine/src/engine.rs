@@ -1,4 +1,16 @@
-//! Between engines and drivers: the world tells (`handle_*`), the world asks (`poll_*`).
+//! The boundary between engines and drivers: events go in, actions and bytes come out.
+//!
+//! A driver owns descriptors and waits; an engine owns connections, policy and deadlines. In each
+//! turn the driver
+//!
+//! 1. reports everything that is ready: [`Engine::accept`], [`Engine::handle`];
+//! 2. performs what the engine wants: [`Engine::poll_action`], until there is none;
+//! 3. sends: [`Engine::poll_transmit`] for each socket with [`Action::Transmit`], then
+//!    [`SocketEvent::Sent`];
+//! 4. waits, at most until [`Engine::poll_timeout`].
+//!
+//! Nothing blocks, and nothing is sent before everything that was ready has been reported: so a
+//! head and its body, or several short responses, leave together.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,14 +22,15 @@ use fulmar_proto::{FileRange, Input, PipeCounts, Piped, Transmit};
 use crate::endpoint::Endpoint;
 use crate::resolve::{LookupId, Resolved};
 
-/// A socket as the engine knows it; the driver keeps the descriptor.
+/// The engine's name for a socket; the driver keeps the descriptor.
 ///
-/// The generation tells late news of an old socket from news of its successor.
+/// Slots are reused. The generation distinguishes late events of a closed socket from events of the
+/// next one in its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SocketId {
-    /// Which slot.
+    /// The slot.
     pub index: u32,
-    /// Which of its tenants.
+    /// How often the slot had been used before, modulo 2^32.
     pub generation: u32,
 }
 
@@ -34,94 +47,269 @@ impl SocketId {
     }
 }
 
-/// A listening socket, numbered by the driver in the order in which they were given to it.
+/// A listening socket, numbered by the driver in the order in which the sockets were given to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ListenerId(pub u32);
 
-/// What the engine wants done, decided while inputs were handled. Bytes are fetched with
-/// [`Engine::poll_transmit`].
+/// Many connections behind one interface: what a driver drives.
+///
+/// # Example
+/// An engine that closes each connection when its first byte arrives:
+///
+/// ```
+/// use std::collections::VecDeque;
+/// use std::time::Instant;
+///
+/// use fulmar_engine::{
+///     Accepted, Action, CloseKind, DriverEvent, Engine, SocketEvent, SocketId,
+/// };
+/// use fulmar_proto::Transmit;
+///
+/// #[derive(Default)]
+/// struct Closer {
+///     actions: VecDeque<Action>,
+///     accepted: u32,
+/// }
+///
+/// impl Engine for Closer {
+///     fn accept(&mut self, _: Instant, _: Accepted) -> Option<SocketId> {
+///         self.accepted += 1;
+///         Some(SocketId { index: self.accepted, generation: 0 })
+///     }
+///
+///     fn handle(&mut self, _: Instant, event: DriverEvent<'_>) {
+///         if let DriverEvent::Socket(socket, SocketEvent::Input(mut input)) = event {
+///             input.clear();
+///             self.actions.push_back(Action::Close { socket, kind: CloseKind::Normal });
+///         }
+///     }
+///
+///     fn poll_action(&mut self) -> Option<Action> {
+///         self.actions.pop_front()
+///     }
+///
+///     fn poll_transmit(&mut self, _: SocketId) -> Option<Transmit<'_>> {
+///         None
+///     }
+///
+///     fn poll_timeout(&self) -> Option<Instant> {
+///         None
+///     }
+/// }
+/// ```
+pub trait Engine {
+    /// True to receive [`DriverEvent::Flush`], which costs a clock read per turn.
+    const STAMPS_SENDS: bool = false;
+
+    /// True if queued bytes may be sent before a connect has been confirmed. If that succeeds,
+    /// [`SocketEvent::Connected`] comes first and [`SocketEvent::Sent`] follows.
+    const SENDS_EARLY: bool = false;
+
+    /// A connection was accepted. `None`: the driver closes it. Engines that only connect keep the
+    /// default.
+    fn accept(&mut self, _now: Instant, _from: Accepted) -> Option<SocketId> {
+        None
+    }
+
+    /// Something happened; what it leads to is fetched with [`Engine::poll_action`].
+    fn handle(&mut self, now: Instant, event: DriverEvent<'_>);
+
+    /// The next thing to do.
+    fn poll_action(&mut self) -> Option<Action>;
+
+    /// The bytes that `socket` sends next. Without [`SocketEvent::Sent`] in between, another call
+    /// returns the same.
+    fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>>;
+
+    /// Where the next bytes from a socket with [`Action::Splice`] go, and at most how many. `None`:
+    /// they are received as usual from now on, until the next `Action::Splice`.
+    fn poll_passage(&mut self, _socket: SocketId) -> Option<Passage> {
+        None
+    }
+
+    /// When [`DriverEvent::Timeout`] is due.
+    fn poll_timeout(&self) -> Option<Instant>;
+
+    /// How much of something is allowed now.
+    #[inline]
+    fn limit(&self, of: Limit) -> usize {
+        of.default_value()
+    }
+
+    /// The counters for pipes that the driver opens; requested for each pipe.
+    fn pipe_counts(&self) -> Option<Arc<PipeCounts>> {
+        None
+    }
+}
+
+/// An accepted connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// The listener that it came from.
+    pub listener: ListenerId,
+    /// The client's address; `0.0.0.0:0` on a Unix socket.
+    pub peer: SocketAddr,
+    /// The address that it connected to, on a listener with [`Action::ReportLocal`].
+    pub local: Option<SocketAddr>,
+}
+
+/// What a driver reports to [`Engine::handle`].
+#[derive(Debug)]
+pub enum DriverEvent<'a> {
+    /// Something happened on a socket. The socket may have been closed in this turn: late events
+    /// are ignored.
+    Socket(SocketId, SocketEvent<'a>),
+    /// Accepting failed for lack of descriptors or memory (`EMFILE`, `ENFILE`, `ENOBUFS`,
+    /// `ENOMEM`). The driver pauses the listener and tries again.
+    AcceptFailed(ListenerId, &'a io::Error),
+    /// The result of [`Action::Resolve`].
+    Resolved(LookupId, Resolved<'a>),
+    /// The time of [`Engine::poll_timeout`] has come.
+    Timeout,
+    /// Another thread woke the driver.
+    Wake,
+    /// The sends of this turn follow; `now` was read for this. Only with
+    /// [`Engine::STAMPS_SENDS`].
+    Flush,
+}
+
+/// What happened on a socket.
+#[derive(Debug)]
+pub enum SocketEvent<'a> {
+    /// The connection of [`Action::Connect`] is established.
+    Connected,
+    /// Bytes arrived, or the peer's end. Unread bytes come again with more after them; see
+    /// [`Limit::Unread`].
+    Input(Input<'a>),
+    /// A transmit was tried, and so many of its bytes were sent; 0 is reported, too.
+    Sent(u64),
+    /// The peer has ended its side while reading was paused. It may wait for a response or be gone;
+    /// earlier bytes may still be unread in the kernel.
+    Hangup,
+    /// Bytes arrived while reading was paused and are left in the kernel. Reported once until
+    /// reading resumes. Closing the socket now would reset the connection.
+    Unread,
+    /// The bytes of [`Action::Load`]: all, or the first of them if the driver's memory is smaller.
+    /// The rest needs another `Action::Load`.
+    Loaded(&'a [u8]),
+    /// So many bytes went from the socket into the file of [`Passage::File`].
+    Spliced(u64),
+    /// Bytes of the socket are in a pipe ([`Passage::Pipe`]). They are sent where they are queued
+    /// ([`fulmar_proto::Segment::Pipe`]), and lost if they are queued nowhere.
+    Piped(Piped),
+    /// The socket failed or could not be opened (`EMFILE` and `ENFILE`: close others first).
+    /// [`Action::Close`] is still needed.
+    Failed(io::Error),
+    /// The file of [`Passage::File`] failed (`ENOSPC`, `EFBIG`, `EIO`). Bytes on their way are lost;
+    /// those that reached it were reported before. [`Action::Close`] is still needed.
+    FileFailed(io::Error),
+}
+
+impl<'a> SocketEvent<'a> {
+    /// This event of `socket`.
+    #[inline]
+    pub fn of(self, socket: SocketId) -> DriverEvent<'a> {
+        DriverEvent::Socket(socket, self)
+    }
+}
+
+/// What the engine wants done.
+#[derive(Clone, Debug)]
 pub enum Action {
-    /// Open a connection, as [`Engine::poll_endpoint`] says; `handle_connected` or
-    /// `handle_failed` follows.
+    /// Open a connection; [`SocketEvent::Connected`] or [`SocketEvent::Failed`] follows.
     Connect {
-        /// The name it gets.
+        /// Its name from now on.
         socket: SocketId,
+        /// The address, and the options of the socket.
+        endpoint: Box<Endpoint>,
     },
-    /// Find the addresses of the name that [`Engine::poll_lookup`] tells; `handle_resolved`
-    /// follows, unless it is given up first.
+    /// Find the addresses of a name; [`DriverEvent::Resolved`] follows, unless the lookup is
+    /// abandoned first.
     Resolve {
-        /// The question.
+        /// The lookup.
         lookup: LookupId,
+        /// The host name.
+        name: Box<str>,
     },
-    /// Nobody waits for the answer any more.
+    /// The result of a lookup is no longer needed.
     Abandon {
-        /// The question.
+        /// The lookup.
         lookup: LookupId,
     },
-    /// Read the file range that [`Engine::poll_load`] tells into memory; `handle_loaded` or
-    /// `handle_failed` follows. For layers that must see the bytes.
+    /// Read a file range into memory, for a layer that encrypts it; [`SocketEvent::Loaded`] or
+    /// [`SocketEvent::Failed`] follows.
     Load {
-        /// For this socket.
+        /// The socket that will send it.
         socket: SocketId,
+        /// The range.
+        range: FileRange,
     },
-    /// From now on, and as long as [`Engine::poll_splice`] tells a place, move what arrives past
-    /// the engine: straight into a file, and each time `handle_spliced` or `handle_splice_failed`
-    /// follows, or into a pipe, and each time `handle_piped` follows. What has been received
-    /// already, what is not worth it, and everything if it cannot be done, comes as input as
-    /// usual.
+    /// From now on, and as long as [`Engine::poll_passage`] returns one, move arriving bytes past
+    /// the engine; [`SocketEvent::Spliced`] or [`SocketEvent::Piped`] follows each time. Bytes that
+    /// were received before, amounts too small to be worth it, and everything on sockets that cannot
+    /// splice, come as [`SocketEvent::Input`].
     Splice {
-        /// From this socket.
+        /// The source.
         socket: SocketId,
     },
-    /// There is something to send.
+    /// There are bytes to send: [`Engine::poll_transmit`].
     Transmit {
         /// On this socket.
         socket: SocketId,
     },
-    /// Stop or go on reading. `on` is always followed by one `handle_input`, even an empty one:
-    /// a layer above the descriptor may hold bytes.
+    /// Pause or resume reading. `on` is always followed by one [`SocketEvent::Input`], even an empty
+    /// one: a layer above the descriptor may hold bytes.
     Read {
         /// On this socket.
         socket: SocketId,
-        /// Go on.
+        /// True to resume.
         on: bool,
     },
-    /// A FIN; everything queued has left.
+    /// Send a FIN; everything queued has been sent.
     Shutdown {
         /// On this socket.
         socket: SocketId,
     },
-    /// Nothing more is to be sent on it, no matter what: a `Close` follows.
-    Silence {
-        /// This socket.
-        socket: SocketId,
-    },
-    /// Its peer is to hear of a reset, and what waits in the kernel is lost: a `Close` follows.
-    Reset {
-        /// This socket.
-        socket: SocketId,
-    },
-    /// Close it.
+    /// Close a socket; its name is stale from now on.
     Close {
         /// This socket.
         socket: SocketId,
+        /// What the peer sees of it.
+        kind: CloseKind,
     },
-    /// Stop or go on accepting; what waits in the kernel's queue stays there.
+    /// Pause or resume accepting; connections stay in the kernel's queue meanwhile.
     Accept {
         /// From this listener.
         listener: ListenerId,
-        /// Go on.
+        /// True to resume.
         on: bool,
     },
-    /// Close a listener; what waits in the kernel's queue is refused.
+    /// Report the local address of each connection accepted from a listener, which costs a system
+    /// call per connection.
+    ReportLocal {
+        /// This listener.
+        listener: ListenerId,
+    },
+    /// Close a listener; connections in the kernel's queue are refused.
     Unlisten {
         /// This listener.
         listener: ListenerId,
     },
 }
 
-/// Where bytes of a socket go that the engine does not want to see.
+/// What the peer sees of a close.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseKind {
+    /// As close(2) does it: a FIN, or a reset if bytes are unread.
+    Normal,
+    /// A reset; bytes waiting in the kernel are discarded (`SO_LINGER` of 0, socket(7)).
+    Reset,
+    /// Nothing, as far as the system can do that: `TCP_REPAIR` (Linux with `CAP_NET_ADMIN`), else
+    /// packets with a hop limit of 1.
+    Silent,
+}
+
+/// Where bytes of a socket go without passing through the engine.
 #[derive(Clone, Debug)]
 pub enum Passage {
     /// Into a file that is open for writing, and not for appending (splice(2)).
@@ -134,7 +322,7 @@ pub enum Passage {
 }
 
 impl Passage {
-    /// At most so many bytes go there.
+    /// At most so many bytes.
     pub fn len(&self) -> u64 {
         match self {
             Self::File(range) => range.len,
@@ -142,163 +330,39 @@ impl Passage {
         }
     }
 
-    /// True if none do.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Many connections behind one face: what a driver drives.
-///
-/// Nothing here blocks, and nothing is sent while inputs are handled: the driver asks for actions
-/// once everything that was ready has been told.
-pub trait Engine {
-    /// True if [`Engine::handle_flush`] is to be called: it costs a clock read a turn.
-    const STAMPS_SENDS: bool = false;
-
-    /// True if what is queued on a connection may be tried to be sent before it is known to stand:
-    /// if that succeeds, [`Engine::handle_sent`] comes first, and [`Engine::handle_connected`] then.
-    const SENDS_EARLY: bool = false;
-
-    /// Somebody connected; on a Unix socket they have no address, and `peer` is `0.0.0.0:0`.
-    /// `None`: not wanted, the driver closes it.
-    fn handle_accepted(
-        &mut self,
-        now: Instant,
-        listener: ListenerId,
-        peer: SocketAddr,
-    ) -> Option<SocketId>;
-
-    /// So many who come there would all have a place: that many may be accepted before
-    /// [`Engine::handle_accepted`] is told of the first. One is accepted in any case, as long as the
-    /// listener is; who has limits says so with [`Action::Accept`], too.
-    fn accepts_max(&self, _: ListenerId) -> usize {
-        1
-    }
-
-    /// True if [`Engine::handle_local`] is to be called for everybody who comes there: it costs a
-    /// system call.
-    fn asks_local(&self, _: ListenerId) -> bool {
-        false
-    }
-
-    /// What whoever is told next by [`Engine::handle_accepted`] has connected to.
-    fn handle_local(&mut self, _local: SocketAddr) {}
-
-    /// Nothing can be accepted for now (`EMFILE`, `ENFILE`, `ENOBUFS`, `ENOMEM`): the driver lets
-    /// the listener rest and tries again.
-    fn handle_accept_failed(&mut self, _now: Instant, _: ListenerId, _error: &io::Error) {}
-
-    /// The connection that was asked for stands.
-    fn handle_connected(&mut self, now: Instant, socket: SocketId);
-
-    /// Bytes arrived, or the peer's end. What is left unread comes again with more after it.
-    fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input<'_>);
-
-    /// So many bytes of `socket` may be left unread, at most: no more is received before some of
-    /// them are taken. An engine that leaves so many must not want to read.
-    fn unread_max(&self, _socket: SocketId) -> usize {
-        usize::MAX
-    }
-
-    /// So many bytes are received from a socket at once, at most: few where a head is expected whose
-    /// body is not to be seen, and would come along with it.
-    fn receive_max(&self, _socket: SocketId) -> usize {
-        usize::MAX
-    }
-
-    /// A transmit was attempted and `bytes` of it have left: also told when that is 0.
-    fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64);
-
-    /// The peer has ended its side while nobody was reading from it. It may be waiting for an
-    /// answer, or be gone; what it sent before has not been read.
-    fn handle_hangup(&mut self, _now: Instant, _socket: SocketId) {}
-
-    /// Bytes have arrived while reading was paused, and are left in the kernel. Reported once until
-    /// reading resumes. Closing the socket now would reset the connection.
-    fn handle_unread(&mut self, _now: Instant, _socket: SocketId) {}
-
-    /// The bytes that `Action::Load` asked for: all of them, or fewer if the driver's memory is
-    /// smaller; the rest is asked for again.
-    fn handle_loaded(&mut self, _now: Instant, _socket: SocketId, _bytes: &[u8]) {}
-
-    /// So many bytes went from the socket into the file.
-    fn handle_spliced(&mut self, _now: Instant, _socket: SocketId, _bytes: u64) {}
-
-    /// Bytes of the socket are in a pipe: they go wherever they are queued
-    /// ([`fulmar_proto::Segment::Pipe`]), or are lost if that is nowhere.
-    fn handle_piped(&mut self, _now: Instant, _socket: SocketId, _piped: Piped) {}
-
-    /// The file that bytes of the socket were going to failed (`ENOSPC`, `EFBIG`, `EIO`), and
-    /// those bytes are lost: a `Close` for the socket has to be asked for. Those that reached the
-    /// file have been told before.
-    fn handle_splice_failed(&mut self, now: Instant, socket: SocketId, error: io::Error) {
-        self.handle_failed(now, socket, error);
-    }
-
-    /// The answer to `Action::Resolve`.
-    fn handle_resolved(&mut self, _now: Instant, _lookup: LookupId, _addresses: Resolved<'_>) {}
-
-    /// The socket failed, or could not be made (`EMFILE` and `ENFILE` when descriptors are used
-    /// up: others must be closed first); a `Close` for it still has to be asked for.
-    fn handle_failed(&mut self, now: Instant, socket: SocketId, error: io::Error);
-
-    /// The moment that [`Engine::poll_timeout`] told has come.
-    fn handle_timeout(&mut self, now: Instant);
-
-    /// Another thread woke the driver.
-    fn handle_wake(&mut self, _now: Instant) {}
-
-    /// The sends of this turn are about to be made; `now` is read for this.
-    fn handle_flush(&mut self, _now: Instant) {}
-
-    /// The next thing to do.
-    fn poll_action(&mut self) -> Option<Action>;
-
-    /// What may be sent on `socket`; asking again without `handle_sent` gives the same answer.
-    fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>>;
-
-    /// True if nothing will follow what may be sent on `socket` now, and nothing is expected of the
-    /// peer: once it has left, `Shutdown` or `Close` is the next thing to do. So its last packet
-    /// may take the FIN along.
-    fn is_last(&self, _socket: SocketId) -> bool {
-        false
-    }
-
-    /// Where the connection that `Action::Connect` asked for goes to.
-    fn poll_endpoint(&mut self, _socket: SocketId) -> Option<Endpoint> {
-        None
-    }
-
-    /// The name that `Action::Resolve` asked for; `None`: nobody waits any more.
-    fn poll_lookup(&mut self, _lookup: LookupId) -> Option<&str> {
-        None
-    }
-
-    /// The file range that `Action::Load` asked for.
-    fn poll_load(&mut self, _socket: SocketId) -> Option<FileRange> {
-        None
-    }
-
-    /// Where the next bytes from this socket go, and at most how many; `None`: they are received
-    /// as usual, and so is what follows until it is asked for again.
-    fn poll_splice(&mut self, _socket: SocketId) -> Option<Passage> {
-        None
-    }
-
-    /// How many pipes may be open at a time; asked before another one is.
-    fn pipes_max(&self) -> usize {
-        PIPES_MAX
-    }
-
-    /// Where pipes are counted; asked when one is opened.
-    fn pipe_counts(&self) -> Option<Arc<PipeCounts>> {
-        None
-    }
-
-    /// When [`Engine::handle_timeout`] is due.
-    fn poll_timeout(&self) -> Option<Instant>;
+/// What [`Engine::limit`] bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Received bytes of a socket that may wait unread. No more is received before some of them are
+    /// taken; an engine that leaves so many must have paused reading.
+    Unread(SocketId),
+    /// Bytes of a socket received by one call: few where a head is expected whose body will be
+    /// spliced, since the head's receive would take a part of the body.
+    Receive(SocketId),
+    /// Connections that may be accepted from a listener before [`Engine::accept`] is called for the
+    /// first of them. One is accepted in any case; see also [`Action::Accept`].
+    Accepts(ListenerId),
+    /// Pipes that may be open at a time.
+    Pipes,
 }
 
-/// More of them than this are for those who know how many descriptors they have.
+impl Limit {
+    /// The limit of an engine that sets none.
+    #[inline]
+    pub fn default_value(self) -> usize {
+        match self {
+            Self::Unread(_) | Self::Receive(_) => usize::MAX,
+            Self::Accepts(_) => 1,
+            Self::Pipes => PIPES_MAX,
+        }
+    }
+}
+
+/// Engines that know how many descriptors they may use set a limit of their own.
 const PIPES_MAX: usize = 64;

@@ -21,7 +21,10 @@ mod timeouts;
 pub mod sim;
 
 pub use endpoint::{Endpoint, KeepAlive, Peer};
-pub use engine::{Action, Engine, ListenerId, Passage, SocketId};
+pub use engine::{
+    Accepted, Action, CloseKind, DriverEvent, Engine, Limit, ListenerId, Passage, SocketEvent,
+    SocketId,
+};
 pub use links::{End, Exchange, Handler, Links};
 pub use resolve::{LookupId, ResolveError, Resolved};
 pub use slots::Slots;

@@ -9,19 +9,19 @@
 use std::any::Any;
 use std::collections::VecDeque;
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::BytesMut;
 use fulmar_proto::{
-    Block, Connection, FileRange, Input, Layer, LayerError, PeerError, Phase, Scratch, StreamId,
-    Transmit, Wishes,
+    Block, Connection, Input, Layer, LayerError, PeerError, Phase, Scratch, StreamId, Transmit,
+    Wishes,
 };
 
 use crate::between::{Between, OPENED_SIZE};
 use crate::slots::Slots;
 use crate::timeouts::{Pace, Sets, Spans, Timeouts, TimeoutsId, begins_again, is_paced};
 use crate::timers::{Span, Tick, Wheel};
-use crate::{Action, Endpoint, SocketId};
+use crate::{Action, CloseKind, Endpoint, SocketEvent, SocketId};
 
 mod handler;
 
@@ -88,7 +88,6 @@ pub(crate) struct Link<C, T> {
     pub(crate) connection: C,
     pub(crate) data: T,
     pub(crate) between: Option<Box<Between>>, // between the socket and the connection
-    endpoint: Option<Box<Endpoint>>,          // until the driver has asked for it
     since: Tick, // when the phase began, or last began again: its deadline follows
     pace: Pace,
     armed: Span,          // the wheel's entry comes due at most so long after any moment
@@ -160,14 +159,16 @@ impl<C: Connection, T> Link<C, T> {
 
     /// What the socket may send.
     fn poll_transmit(&mut self) -> Option<Transmit<'_>> {
-        match &mut self.between {
-            Some(between) => between.layer.poll_transmit(),
-            None => self.connection.poll_transmit(),
-        }
+        let is_last = self.sends_last();
+        let transmit = match &mut self.between {
+            Some(between) => between.layer.poll_transmit()?,
+            None => self.connection.poll_transmit()?,
+        };
+        Some(Transmit { is_last, ..transmit })
     }
 
-    /// True if the peer has said everything, and all there will ever be to send is queued.
-    fn is_last(&self) -> bool {
+    /// True if nothing more is expected of the peer, and all that will ever be sent is queued.
+    fn sends_last(&self) -> bool {
         self.connection.is_heard_out()
             && match &self.between {
                 Some(between) => between.is_finished(),
@@ -201,8 +202,8 @@ impl<C: Connection, T> Link<C, T> {
         lent: &mut Lent<'_, H>,
     ) -> bool {
         if let Some(mut between) = self.between.take() {
-            if between.seal(self, lent) {
-                desk.actions.push_back(Action::Load { socket: lent.socket });
+            if let Some(range) = between.seal(self, lent) {
+                desk.actions.push_back(Action::Load { socket: lent.socket, range });
             }
             // What the layer held back comes as if the connection had not been reading.
             self.reading &= !between.resumes(self.connection.wants_read());
@@ -393,11 +394,11 @@ impl<C: Connection, T> Links<C, T> {
         let socket = self.admit(now, layer, connection, data);
         let at = self.slots.position(socket);
         if let Some(link) = self.slots.get_mut(socket) {
-            link.endpoint = Some(Box::new(endpoint));
             let tick = self.desk.wheel.tick(now);
             link.start_deadline(tick, at, &mut self.desk);
         }
-        self.desk.actions.push_back(Action::Connect { socket });
+        let endpoint = Box::new(endpoint);
+        self.desk.actions.push_back(Action::Connect { socket, endpoint });
         socket
     }
 
@@ -413,7 +414,6 @@ impl<C: Connection, T> Links<C, T> {
             connection,
             data,
             between: layer.map(Between::new).map(Box::new),
-            endpoint: None,
             since: now,
             pace: Pace::new(now),
             armed: Span::ENDLESS,
@@ -471,65 +471,58 @@ impl<C: Connection, T> Links<C, T> {
 
     /// Gives a connection up: nothing more is sent, and nobody hears of it.
     pub fn close(&mut self, socket: SocketId) -> Option<T> {
+        self.close_as(socket, CloseKind::Normal)
+    }
+
+    fn close_as(&mut self, socket: SocketId, kind: CloseKind) -> Option<T> {
         let link = self.slots.remove(socket)?;
         self.desk.spans.release(link.timeouts, self.slots.position(socket));
         self.desk.wheel.keep(self.slots.places());
-        self.desk.actions.push_back(Action::Close { socket });
+        self.desk.actions.push_back(Action::Close { socket, kind });
         Some(link.data)
     }
 
     /// As [`Links::close`], and the handler hears of it.
     pub fn cut(&mut self, now: Instant, socket: SocketId, on: &mut impl Handler<C, T>) {
-        self.end(now, socket, End::Cut, on);
+        self.cut_as(now, socket, CloseKind::Normal, on);
     }
 
-    /// As [`Links::cut`], and the peer is not told, as far as the system can keep silent.
-    pub fn vanish(&mut self, now: Instant, socket: SocketId, on: &mut impl Handler<C, T>) {
-        if self.slots.get(socket).is_some() {
-            self.desk.actions.push_back(Action::Silence { socket });
-            self.cut(now, socket, on);
-        }
-    }
-
-    /// As [`Links::cut`], and the peer hears that not all was said.
-    pub fn reset(&mut self, now: Instant, socket: SocketId, on: &mut impl Handler<C, T>) {
-        if self.slots.get(socket).is_some() {
-            self.desk.actions.push_back(Action::Reset { socket });
-            self.cut(now, socket, on);
-        }
-    }
-
-    /// Closes up to `max` connections on which nothing has happened for a while, and looks at no
-    /// more than a bounded number: room for others, whenever it is asked for. Their peers have to
-    /// expect that (RFC 9112 §9.5). How many there were.
-    pub fn close_idle(&mut self, now: Instant, max: usize, on: &mut impl Handler<C, T>) -> usize {
-        let (places, tick) = (self.slots.places(), self.desk.wheel.tick(now));
-        let is_idle = |link: &Link<C, T>| {
-            link.phase == Some(Phase::Idle) && tick.since(link.since) >= IDLE_MIN.into()
-        };
-        let mut closed = 0;
-        for _ in 0..places.min(SWEPT_MAX) {
-            self.swept = if self.swept < places { self.swept } else { 0 };
-            let socket = self.slots.key(self.swept);
-            self.swept += 1;
-            if self.slots.get(socket).is_some_and(is_idle) {
-                self.cut(now, socket, on);
-                closed += 1;
-                if closed == max {
-                    break;
-                }
-            }
-        }
-        closed
-    }
-
-    /// The socket stands; so does the connection, unless a layer has to be opened first.
-    pub fn handle_connected(
+    /// As [`Links::cut`], and the peer sees `kind` of it.
+    pub fn cut_as(
         &mut self,
         now: Instant,
         socket: SocketId,
+        kind: CloseKind,
         on: &mut impl Handler<C, T>,
     ) {
+        self.end(now, socket, End::Cut, kind, on);
+    }
+
+    /// Handles what the driver reports of a socket.
+    #[inline]
+    pub fn handle(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        event: SocketEvent<'_>,
+        on: &mut impl Handler<C, T>,
+    ) {
+        match event {
+            SocketEvent::Connected => self.handle_connected(now, socket, on),
+            SocketEvent::Input(mut input) => self.handle_input(now, socket, &mut input, on),
+            SocketEvent::Sent(bytes) => self.handle_sent(now, socket, bytes, on),
+            SocketEvent::Hangup => self.handle_hangup(now, socket),
+            SocketEvent::Unread => self.handle_unread(now, socket, on),
+            SocketEvent::Loaded(bytes) => self.handle_loaded(now, socket, bytes, on),
+            SocketEvent::Spliced(bytes) => self.handle_spliced(now, socket, bytes, on),
+            SocketEvent::Piped(piped) => self.handle_piped(now, socket, piped, on),
+            SocketEvent::Failed(error) => self.handle_failed(now, socket, error, on),
+            SocketEvent::FileFailed(error) => self.handle_file_failed(now, socket, error, on),
+        }
+    }
+
+    /// The socket stands; so does the connection, unless a layer has to be opened first.
+    fn handle_connected(&mut self, now: Instant, socket: SocketId, on: &mut impl Handler<C, T>) {
         let at = self.slots.position(socket);
         let Some(link) = self.slots.get_mut(socket) else { return };
         if link.between.is_none() {
@@ -542,7 +535,7 @@ impl<C: Connection, T> Links<C, T> {
         self.settle(now, socket, 0, on);
     }
 
-    /// Bytes arrived, or the peer's end.
+    /// Bytes arrived, or the peer's end. For engines that count what was read of them.
     pub fn handle_input(
         &mut self,
         now: Instant,
@@ -572,7 +565,7 @@ impl<C: Connection, T> Links<C, T> {
     }
 
     /// A transmit was attempted.
-    pub fn handle_sent(
+    fn handle_sent(
         &mut self,
         now: Instant,
         socket: SocketId,
@@ -606,7 +599,7 @@ impl<C: Connection, T> Links<C, T> {
     }
 
     /// The bytes of a file that a layer asked for.
-    pub fn handle_loaded(
+    fn handle_loaded(
         &mut self,
         now: Instant,
         socket: SocketId,
@@ -623,7 +616,7 @@ impl<C: Connection, T> Links<C, T> {
     }
 
     /// The peer has ended its side while nobody was reading.
-    pub fn handle_hangup(&mut self, now: Instant, socket: SocketId) {
+    fn handle_hangup(&mut self, now: Instant, socket: SocketId) {
         let at = self.slots.position(socket);
         if let Some(link) = self.slots.get_mut(socket) {
             link.hung = true;
@@ -633,7 +626,7 @@ impl<C: Connection, T> Links<C, T> {
     }
 
     /// Bytes arrived while reading was paused.
-    pub fn handle_unread(&mut self, now: Instant, socket: SocketId, on: &mut impl Handler<C, T>) {
+    fn handle_unread(&mut self, now: Instant, socket: SocketId, on: &mut impl Handler<C, T>) {
         self.with(now, socket, on, |link, _, _| {
             link.connection.handle_unread();
             0
@@ -641,14 +634,14 @@ impl<C: Connection, T> Links<C, T> {
     }
 
     /// The socket failed.
-    pub fn handle_failed(
+    fn handle_failed(
         &mut self,
         now: Instant,
         socket: SocketId,
         error: io::Error,
         on: &mut impl Handler<C, T>,
     ) {
-        self.end(now, socket, End::Failed(error), on);
+        self.end(now, socket, End::Failed(error), CloseKind::Normal, on);
     }
 
     /// Deadlines have passed.
@@ -698,7 +691,7 @@ impl<C: Connection, T> Links<C, T> {
             return self.settle(now, socket, 0, on);
         }
         let end = End::TimedOut(link.phase);
-        self.end(now, socket, end, on);
+        self.end(now, socket, end, CloseKind::Normal, on);
     }
 
     /// The next thing to do.
@@ -710,24 +703,9 @@ impl<C: Connection, T> Links<C, T> {
         action
     }
 
-    /// Where the connection that was asked for goes to.
-    pub fn poll_endpoint(&mut self, socket: SocketId) -> Option<Endpoint> {
-        self.slots.get_mut(socket)?.endpoint.take().map(|endpoint| *endpoint)
-    }
-
     /// What may be sent on `socket`.
     pub fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {
         self.slots.get_mut(socket)?.poll_transmit()
-    }
-
-    /// True if that is all there will ever be, and nothing is expected of the peer either.
-    pub fn is_last(&self, socket: SocketId) -> bool {
-        self.slots.get(socket).is_some_and(Link::is_last)
-    }
-
-    /// The part of a file that a layer has to see.
-    pub fn poll_load(&mut self, socket: SocketId) -> Option<FileRange> {
-        self.slots.get_mut(socket)?.between.as_ref()?.load.clone()
     }
 
     /// When [`Links::handle_timeout`] is due.
@@ -754,19 +732,26 @@ impl<C: Connection, T> Links<C, T> {
         let mut lent = Lent { now, socket, scratch, on };
         let moved = act(link, opened, &mut lent);
         if !link.settle(at, moved, desk, &mut lent) {
-            self.end(now, socket, End::Closed, on);
+            self.end(now, socket, End::Closed, CloseKind::Normal, on);
         }
     }
 
     /// What the peer did wrong counts more than how it went away afterwards.
-    fn end(&mut self, now: Instant, socket: SocketId, end: End, on: &mut impl Handler<C, T>) {
+    fn end(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        end: End,
+        kind: CloseKind,
+        on: &mut impl Handler<C, T>,
+    ) {
         let Some(link) = self.slots.get_mut(socket) else { return };
         let end = match (link.fault, link.between.take()) {
             (Some(fault), _) => fault.end(),
             (None, Some(between)) => between.end(end),
             (None, None) => end,
         };
-        if let Some(data) = self.close(socket) {
+        if let Some(data) = self.close_as(socket, kind) {
             on.handle_gone(now, socket, data, end);
         }
     }
@@ -774,10 +759,6 @@ impl<C: Connection, T> Links<C, T> {
 
 /// Room for actions that is kept.
 const ACTIONS_CAPACITY_MAX: usize = 4_096;
-/// Who has just connected, or was just answered, may be about to ask.
-const IDLE_MIN: Duration = Duration::from_secs(1);
-/// Places that are looked at for connections to close.
-const SWEPT_MAX: u32 = 4_096;
 
 #[cfg(test)]
 mod tests {

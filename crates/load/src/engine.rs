@@ -14,13 +14,12 @@
 use std::any::Any;
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use fulmar_engine::{
-    Action, End, Endpoint, Engine, Handler, Links, ListenerId, SocketId, Timeouts,
+    Action, DriverEvent, End, Engine, Handler, Links, SocketEvent, SocketId, Timeouts,
 };
 use fulmar_proto::{ClientConnection, Connection, Event, Input, PeerError, Transmit};
 use fulmar_tls::{Info, TlsError};
@@ -265,8 +264,55 @@ impl Load {
 impl Engine for Load {
     const STAMPS_SENDS: bool = true;
 
-    fn handle_accepted(&mut self, _: Instant, _: ListenerId, _: SocketAddr) -> Option<SocketId> {
-        None
+    #[inline]
+    fn handle(&mut self, now: Instant, event: DriverEvent<'_>) {
+        match event {
+            DriverEvent::Socket(socket, event) => self.handle_socket(now, socket, event),
+            DriverEvent::Timeout => self.handle_timeout(now),
+            DriverEvent::Wake => self.handle_wake(now),
+            DriverEvent::Flush => self.handle_flush(now),
+            // It accepts no connections, and its addresses are resolved before it starts.
+            DriverEvent::AcceptFailed(..) | DriverEvent::Resolved(..) => {}
+        }
+    }
+
+    fn poll_action(&mut self) -> Option<Action> {
+        self.links.poll_action()
+    }
+
+    fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {
+        self.links.poll_transmit(socket)
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let core = &self.core;
+        if core.finish.is_some() {
+            return None;
+        }
+        let due = core.work.next().filter(|_| !core.free.is_empty());
+        let end = (core.end < u64::MAX).then_some(core.end);
+        let opens = core.opener.deadline().filter(|_| core.wants_connections());
+        let own = [end, due, opens, core.service.deadline()].into_iter().flatten().min();
+        let own = own.map(|at| core.instant(at));
+        match (own, self.links.poll_timeout()) {
+            (Some(own), Some(links)) => Some(own.min(links)),
+            (own, links) => own.or(links),
+        }
+    }
+}
+
+impl Load {
+    #[inline]
+    fn handle_socket(&mut self, now: Instant, socket: SocketId, event: SocketEvent<'_>) {
+        match event {
+            SocketEvent::Input(input) => self.handle_input(now, socket, input),
+            SocketEvent::Sent(_) => self.links.handle(now, socket, event, &mut self.core),
+            SocketEvent::Connected => self.handle_connected(now, socket),
+            _ => {
+                self.links.handle(now, socket, event, &mut self.core);
+                self.go_on(now);
+            }
+        }
     }
 
     fn handle_connected(&mut self, now: Instant, socket: SocketId) {
@@ -275,30 +321,21 @@ impl Engine for Load {
         if let Some(begun) = self.core.begun.get_mut(conn.number as usize) {
             *begun = nanos_of(now.saturating_duration_since(self.core.epoch));
         }
-        self.links.handle_connected(now, socket, &mut self.core);
+        self.links.handle(now, socket, SocketEvent::Connected, &mut self.core);
         if std::mem::take(&mut self.core.freed) {
             self.fill(now, socket);
         }
         self.go_on(now);
     }
 
-    fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input<'_>) {
-        let before = input.bytes().len();
-        self.links.handle_input(now, socket, input, &mut self.core);
-        self.core.tally.bytes += (before - input.bytes().len()) as u64;
+    fn handle_input(&mut self, now: Instant, socket: SocketId, mut input: Input<'_>) {
+        let before = input.len();
+        self.links.handle_input(now, socket, &mut input, &mut self.core);
+        self.core.tally.bytes += (before - input.len()) as u64;
         // Only now: bytes that follow the answer belong to no request, not to the next one.
         if std::mem::take(&mut self.core.freed) {
             self.fill(now, socket);
         }
-        self.go_on(now);
-    }
-
-    fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64) {
-        self.links.handle_sent(now, socket, bytes, &mut self.core);
-    }
-
-    fn handle_failed(&mut self, now: Instant, socket: SocketId, error: io::Error) {
-        self.links.handle_failed(now, socket, error, &mut self.core);
         self.go_on(now);
     }
 
@@ -330,34 +367,6 @@ impl Engine for Load {
             }
         }
         self.core.publish(now);
-    }
-
-    fn poll_action(&mut self) -> Option<Action> {
-        self.links.poll_action()
-    }
-
-    fn poll_endpoint(&mut self, socket: SocketId) -> Option<Endpoint> {
-        self.links.poll_endpoint(socket)
-    }
-
-    fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {
-        self.links.poll_transmit(socket)
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        let core = &self.core;
-        if core.finish.is_some() {
-            return None;
-        }
-        let due = core.work.next().filter(|_| !core.free.is_empty());
-        let end = (core.end < u64::MAX).then_some(core.end);
-        let opens = core.opener.deadline().filter(|_| core.wants_connections());
-        let own = [end, due, opens, core.service.deadline()].into_iter().flatten().min();
-        let own = own.map(|at| core.instant(at));
-        match (own, self.links.poll_timeout()) {
-            (Some(own), Some(links)) => Some(own.min(links)),
-            (own, links) => own.or(links),
-        }
     }
 }
 

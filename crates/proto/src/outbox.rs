@@ -93,7 +93,7 @@ impl Outbox {
     pub fn transmit(&mut self) -> Option<Transmit<'_>> {
         let queue = self.queue.as_deref_mut()?;
         let inline = &queue.inline[queue.at..];
-        Some(Transmit { inline, segments: queue.segments.make_contiguous() })
+        Some(Transmit::new(inline, queue.segments.make_contiguous()))
     }
 
     /// The first `n` bytes have left. What remains stops sharing the thread's input block.

@@ -304,7 +304,7 @@ mod tests {
             Step::Read { run, more, .. } => format!("r{}{}", count(run), mark(more)),
             Step::Pipe { more, .. } => format!("p{}", mark(more)),
         };
-        let steps: Vec<_> = Transmit { inline, segments }.steps(on).map(show).collect();
+        let steps: Vec<_> = Transmit::new(inline, segments).steps(on).map(show).collect();
         steps.join(" ")
     }
 
@@ -387,7 +387,7 @@ mod tests {
         #[test]
         fn every_plan_is_whole_and_flushed(head in prop::bool::ANY, segments in segments()) {
             let inline: &[u8] = if head { b"head" } else { b"" };
-            let transmit = Transmit { inline, segments: &segments };
+            let transmit = Transmit::new(inline, &segments);
             let most = transmit.steps(Abilities::LINUX).count();
             for on in PLATFORMS {
                 let steps: Vec<_> = transmit.steps(on).collect();

@@ -97,9 +97,17 @@ pub struct Transmit<'a> {
     pub inline: &'a [u8],
     /// What follows them.
     pub segments: &'a [Segment],
+    /// True if nothing follows these bytes and nothing is expected of the peer: a FIN may leave with
+    /// their last packet.
+    pub is_last: bool,
 }
 
 impl<'a> Transmit<'a> {
+    /// These bytes, of which more may follow.
+    pub fn new(inline: &'a [u8], segments: &'a [Segment]) -> Self {
+        Self { inline, segments, is_last: false }
+    }
+
     /// The transmit as one run of bytes, if that is all it is.
     pub fn as_inline(&self) -> Option<&'a [u8]> {
         self.segments.is_empty().then_some(self.inline)

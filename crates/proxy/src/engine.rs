@@ -2,16 +2,17 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use fulmar_engine::{Action, Endpoint, Engine, ListenerId, Passage, SocketId, Stop};
+use fulmar_engine::{
+    Accepted, Action, DriverEvent, Engine, Limit, ListenerId, Passage, SocketId, Stop,
+};
 use fulmar_haproxy::model::BackendTarget;
 use fulmar_haproxy::{BackendId, Config, Mode};
-use fulmar_proto::{FileRange, Input, Layer, PipeCounts, Piped, Transmit};
+use fulmar_proto::{Layer, PipeCounts, Transmit};
 
 use crate::asks::needs_destination;
 use crate::gate::{self, Gate};
@@ -51,7 +52,6 @@ struct Listener {
     bind: BindId,
     spoken: Mode,
     layer: Option<MakeLayer>,
-    asks_local: bool,
     open: bool,
 }
 
@@ -90,8 +90,11 @@ impl Proxy {
     /// Clients come from `listener`, and are dealt with as the frontend of `bind` says.
     pub fn add_listener(&mut self, id: ListenerId, bind: BindId, layer: Option<MakeLayer>) {
         let config = &self.shared.live.config;
-        let (asks_local, spoken) = (needs_destination(config, bind), spoken(config, bind));
-        self.listeners.push(Listener { id, bind, spoken, layer, asks_local, open: true });
+        if needs_destination(config, bind) {
+            self.actions.push_back(Action::ReportLocal { listener: id });
+        }
+        let spoken = spoken(config, bind);
+        self.listeners.push(Listener { id, bind, spoken, layer, open: true });
     }
 
     /// Clients that are connected.
@@ -205,13 +208,10 @@ fn is_http(socket: SocketId) -> bool {
 impl Engine for Proxy {
     const SENDS_EARLY: bool = true;
 
-    fn handle_accepted(
-        &mut self,
-        now: Instant,
-        listener: ListenerId,
-        peer: SocketAddr,
-    ) -> Option<SocketId> {
+    fn accept(&mut self, now: Instant, from: Accepted) -> Option<SocketId> {
+        let Accepted { listener, peer, local } = from;
         self.shared.tell(now);
+        self.shared.local = local;
         let known = self.listeners.iter().find(|known| known.id == listener)?;
         let layer = match &known.layer {
             None => None,
@@ -229,116 +229,23 @@ impl Engine for Proxy {
         accepted
     }
 
-    fn accepts_max(&self, listener: ListenerId) -> usize {
-        let known = self.listeners.iter().find(|known| known.id == listener);
-        known.map_or(1, |known| gate::places(&self.shared, known.bind))
-    }
-
-    fn asks_local(&self, listener: ListenerId) -> bool {
-        self.listeners.iter().any(|known| known.id == listener && known.asks_local)
-    }
-
-    fn handle_local(&mut self, local: SocketAddr) {
-        self.shared.local = Some(local);
-    }
-
-    fn handle_accept_failed(&mut self, now: Instant, listener: ListenerId, error: &io::Error) {
+    #[inline]
+    fn handle(&mut self, now: Instant, event: DriverEvent<'_>) {
         self.shared.tell(now);
-        if let Some(known) = self.listeners.iter().find(|known| known.id == listener) {
-            shortage::tell(&mut self.shared, now, known.bind.frontend, error);
-        }
-    }
-
-    fn handle_connected(&mut self, now: Instant, socket: SocketId) {
-        let (relay, shared) = self.relay(socket);
-        shared.tell(now);
-        relay.handle_connected(now, shared, socket);
-    }
-
-    fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input<'_>) {
-        let (relay, shared) = self.relay(socket);
-        shared.tell(now);
-        relay.handle_input(now, shared, socket, input);
-    }
-
-    fn unread_max(&self, socket: SocketId) -> usize {
-        match socket.index % LANES {
-            HTTP_CLIENTS => self.http.unread_max(socket),
-            _ => usize::MAX,
-        }
-    }
-
-    fn receive_max(&self, socket: SocketId) -> usize {
-        match socket.index % LANES {
-            HTTP_SERVERS => self.http.receive_max(socket),
-            _ => usize::MAX,
-        }
-    }
-
-    fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64) {
-        let (relay, shared) = self.relay(socket);
-        shared.tell(now);
-        relay.handle_sent(now, shared, socket, bytes);
-    }
-
-    fn handle_piped(&mut self, now: Instant, socket: SocketId, piped: Piped) {
-        let (relay, shared) = self.relay(socket);
-        shared.tell(now);
-        relay.handle_piped(now, shared, socket, piped);
-    }
-
-    fn handle_loaded(&mut self, now: Instant, socket: SocketId, bytes: &[u8]) {
-        let (relay, shared) = self.relay(socket);
-        shared.tell(now);
-        relay.handle_loaded(now, shared, socket, bytes);
-    }
-
-    fn handle_hangup(&mut self, now: Instant, socket: SocketId) {
-        let (relay, shared) = self.relay(socket);
-        shared.tell(now);
-        relay.handle_hangup(now, shared, socket);
-    }
-
-    fn handle_unread(&mut self, now: Instant, socket: SocketId) {
-        let (relay, shared) = self.relay(socket);
-        shared.tell(now);
-        relay.handle_unread(now, shared, socket);
-    }
-
-    fn handle_failed(&mut self, now: Instant, socket: SocketId, error: io::Error) {
-        let (relay, shared) = self.relay(socket);
-        shared.tell(now);
-        relay.handle_failed(now, shared, socket, error);
-    }
-
-    fn handle_timeout(&mut self, now: Instant) {
-        self.shared.tell(now);
-        self.http.handle_timeout(now, &mut self.shared);
-        self.tcp.handle_timeout(now, &mut self.shared);
-        if self.ending.flatten().is_some_and(|deadline| deadline <= now) {
-            self.http.cut_all(now, &mut self.shared);
-            self.tcp.cut_all(now, &mut self.shared);
-        }
-        if self.calm_at.is_some_and(|at| at <= now) {
-            self.regulate(now);
-        }
-    }
-
-    fn handle_wake(&mut self, now: Instant) {
-        self.shared.tell(now);
-        if self.stop.is_set() && self.ending.is_none() {
-            self.begin_to_end(now);
-        }
-        self.follow_orders(now);
-        self.shared.woken = self.shared.live.take_woken(self.shared.thread);
-        self.http.handle_wake(now, &mut self.shared);
-        self.tcp.handle_wake(now, &mut self.shared);
-        let revision = self.shared.live.revision();
-        if std::mem::replace(&mut self.revision, revision) != revision {
-            self.close_stopped();
-            self.regulate(now);
-        } else if self.closed {
-            self.regulate(now); // who has left has made room
+        match event {
+            DriverEvent::Socket(socket, event) => {
+                let (relay, shared) = self.relay(socket);
+                relay.handle(now, shared, socket, event);
+            }
+            DriverEvent::Timeout => self.handle_timeout(now),
+            DriverEvent::Wake => self.handle_wake(now),
+            DriverEvent::AcceptFailed(listener, error) => {
+                if let Some(known) = self.listeners.iter().find(|known| known.id == listener) {
+                    shortage::tell(&mut self.shared, now, known.bind.frontend, error);
+                }
+            }
+            // Its addresses are known, and it counts no time of sends.
+            DriverEvent::Resolved(..) | DriverEvent::Flush => {}
         }
     }
 
@@ -366,36 +273,28 @@ impl Engine for Proxy {
         }
     }
 
-    fn is_last(&self, socket: SocketId) -> bool {
+    fn poll_passage(&mut self, socket: SocketId) -> Option<Passage> {
         match is_http(socket) {
-            true => self.http.is_last(socket),
-            false => self.tcp.is_last(socket),
+            true => self.http.poll_passage(socket),
+            false => self.tcp.poll_passage(socket),
         }
     }
 
-    fn poll_endpoint(&mut self, socket: SocketId) -> Option<Endpoint> {
-        match is_http(socket) {
-            true => self.http.poll_endpoint(socket),
-            false => self.tcp.poll_endpoint(socket),
+    fn limit(&self, of: Limit) -> usize {
+        match of {
+            Limit::Unread(socket) if socket.index % LANES == HTTP_CLIENTS => {
+                self.http.unread_max(socket)
+            }
+            Limit::Receive(socket) if socket.index % LANES == HTTP_SERVERS => {
+                self.http.receive_max(socket)
+            }
+            Limit::Unread(_) | Limit::Receive(_) => of.default_value(),
+            Limit::Accepts(listener) => {
+                let known = self.listeners.iter().find(|known| known.id == listener);
+                known.map_or(1, |known| gate::places(&self.shared, known.bind))
+            }
+            Limit::Pipes => pipes_max(&self.shared.live),
         }
-    }
-
-    fn poll_load(&mut self, socket: SocketId) -> Option<FileRange> {
-        match is_http(socket) {
-            true => self.http.poll_load(socket),
-            false => self.tcp.poll_load(socket),
-        }
-    }
-
-    fn poll_splice(&mut self, socket: SocketId) -> Option<Passage> {
-        match is_http(socket) {
-            true => self.http.poll_splice(socket),
-            false => self.tcp.poll_splice(socket),
-        }
-    }
-
-    fn pipes_max(&self) -> usize {
-        pipes_max(&self.shared.live)
     }
 
     fn pipe_counts(&self) -> Option<Arc<PipeCounts>> {
@@ -406,6 +305,37 @@ impl Engine for Proxy {
         let ending = self.ending.flatten().filter(|_| !self.is_done());
         let own = [ending, self.calm_at].into_iter().flatten().min();
         [self.http.poll_timeout(), self.tcp.poll_timeout(), own].into_iter().flatten().min()
+    }
+}
+
+impl Proxy {
+    fn handle_timeout(&mut self, now: Instant) {
+        self.http.handle_timeout(now, &mut self.shared);
+        self.tcp.handle_timeout(now, &mut self.shared);
+        if self.ending.flatten().is_some_and(|deadline| deadline <= now) {
+            self.http.cut_all(now, &mut self.shared);
+            self.tcp.cut_all(now, &mut self.shared);
+        }
+        if self.calm_at.is_some_and(|at| at <= now) {
+            self.regulate(now);
+        }
+    }
+
+    fn handle_wake(&mut self, now: Instant) {
+        if self.stop.is_set() && self.ending.is_none() {
+            self.begin_to_end(now);
+        }
+        self.follow_orders(now);
+        self.shared.woken = self.shared.live.take_woken(self.shared.thread);
+        self.http.handle_wake(now, &mut self.shared);
+        self.tcp.handle_wake(now, &mut self.shared);
+        let revision = self.shared.live.revision();
+        if std::mem::replace(&mut self.revision, revision) != revision {
+            self.close_stopped();
+            self.regulate(now);
+        } else if self.closed {
+            self.regulate(now); // who has left has made room
+        }
     }
 }
 

@@ -1,11 +1,10 @@
 //! What the engine asks of a kind of relay: two sets of links, lent to each other.
 
-use std::io;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use fulmar_engine::{Action, Endpoint, Passage, SocketId};
-use fulmar_proto::{FileRange, Input, Layer, Piped, Transmit};
+use fulmar_engine::{Action, Passage, SocketEvent, SocketId};
+use fulmar_proto::{Layer, Transmit};
 
 use crate::orders::SessionView;
 use crate::shared::{BindId, Shared};
@@ -23,25 +22,12 @@ pub(crate) trait Relay {
         layer: Option<Box<dyn Layer>>,
     ) -> Option<SocketId>;
 
-    fn handle_connected(&mut self, now: Instant, shared: &mut Shared, socket: SocketId);
-    fn handle_input(
+    fn handle(
         &mut self,
         now: Instant,
         shared: &mut Shared,
         socket: SocketId,
-        input: &mut Input<'_>,
-    );
-    fn handle_sent(&mut self, now: Instant, shared: &mut Shared, socket: SocketId, bytes: u64);
-    fn handle_piped(&mut self, now: Instant, shared: &mut Shared, socket: SocketId, piped: Piped);
-    fn handle_loaded(&mut self, now: Instant, shared: &mut Shared, socket: SocketId, bytes: &[u8]);
-    fn handle_hangup(&mut self, now: Instant, shared: &mut Shared, socket: SocketId);
-    fn handle_unread(&mut self, now: Instant, shared: &mut Shared, socket: SocketId);
-    fn handle_failed(
-        &mut self,
-        now: Instant,
-        shared: &mut Shared,
-        socket: SocketId,
-        error: io::Error,
+        event: SocketEvent<'_>,
     );
     fn handle_timeout(&mut self, now: Instant, shared: &mut Shared);
     /// Another thread has roused this one: who waits for a place may have one.
@@ -61,10 +47,7 @@ pub(crate) trait Relay {
 
     fn poll_action(&mut self) -> Option<Action>;
     fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>>;
-    fn is_last(&self, socket: SocketId) -> bool;
-    fn poll_endpoint(&mut self, socket: SocketId) -> Option<Endpoint>;
-    fn poll_load(&mut self, socket: SocketId) -> Option<FileRange>;
-    fn poll_splice(&mut self, socket: SocketId) -> Option<Passage>;
+    fn poll_passage(&mut self, socket: SocketId) -> Option<Passage>;
     fn poll_timeout(&self) -> Option<Instant>;
 }
 

@@ -3,14 +3,14 @@
 use std::any::Any;
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::io;
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use fulmar_engine::{Action, End, Engine, Exchange, Handler, Links, ListenerId, SocketId, Stop};
+use fulmar_engine::{
+    Accepted, Action, DriverEvent, End, Engine, Exchange, Handler, Limit, Links, ListenerId,
+    SocketId, Stop,
+};
 use fulmar_proto::{
-    BodyLen, Connection, Event, FileRange, Headers, Input, Response, Server, ServerConnection,
-    StreamId, Transmit,
+    BodyLen, Connection, Event, Headers, Response, Server, ServerConnection, StreamId, Transmit,
 };
 
 use crate::addresses::{Addresses, Origin};
@@ -184,12 +184,8 @@ impl<A: Application> ServerEngine<A> {
 }
 
 impl<A: Application> Engine for ServerEngine<A> {
-    fn handle_accepted(
-        &mut self,
-        now: Instant,
-        listener: ListenerId,
-        peer: SocketAddr,
-    ) -> Option<SocketId> {
+    fn accept(&mut self, now: Instant, from: Accepted) -> Option<SocketId> {
+        let Accepted { listener, peer, .. } = from;
         let origin = Origin::of(peer.ip());
         if !self.lent.has_place(origin) {
             return None;
@@ -215,49 +211,49 @@ impl<A: Application> Engine for ServerEngine<A> {
         Some(socket)
     }
 
-    fn accepts_max(&self, _: ListenerId) -> usize {
-        self.lent.limits.connections_max.saturating_sub(self.links.len())
+    #[inline]
+    fn handle(&mut self, now: Instant, event: DriverEvent<'_>) {
+        match event {
+            DriverEvent::Socket(socket, event) => {
+                self.links.handle(now, socket, event, &mut self.lent);
+            }
+            DriverEvent::Timeout => self.handle_timeout(now),
+            DriverEvent::Wake => return self.handle_wake(now),
+            DriverEvent::AcceptFailed(..) => return self.handle_accept_failed(now),
+            DriverEvent::Resolved(..) | DriverEvent::Flush => {} // it has no names, nor clock
+        }
+        self.settle(now);
     }
 
-    fn handle_accept_failed(&mut self, now: Instant, _: ListenerId, _: &io::Error) {
+    fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front().or_else(|| self.links.poll_action())
+    }
+
+    fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {
+        self.links.poll_transmit(socket)
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let ending = [self.ending, self.newcomers].into_iter().flatten().min();
+        let ending = ending.filter(|_| !self.links.is_empty());
+        let own = [self.links.poll_timeout(), self.lent.poll_timeout(), ending];
+        own.into_iter().flatten().min()
+    }
+
+    fn limit(&self, of: Limit) -> usize {
+        match of {
+            Limit::Unread(socket) => self.links.unread_max(socket).min(self.shares.unread),
+            Limit::Accepts(_) => self.lent.limits.connections_max.saturating_sub(self.links.len()),
+            Limit::Receive(_) | Limit::Pipes => of.default_value(),
+        }
+    }
+}
+
+impl<A: Application> ServerEngine<A> {
+    fn handle_accept_failed(&mut self, now: Instant) {
         self.accept_failures += 1;
         self.lent.guard(now, |application| application.handle_exhausted(now));
         self.links.close_idle(now, SHED_MAX, &mut self.lent);
-    }
-
-    fn handle_connected(&mut self, _: Instant, _: SocketId) {} // a server connects to nobody
-
-    fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input<'_>) {
-        self.links.handle_input(now, socket, input, &mut self.lent);
-        self.settle(now);
-    }
-
-    fn unread_max(&self, socket: SocketId) -> usize {
-        self.links.unread_max(socket).min(self.shares.unread)
-    }
-
-    fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64) {
-        self.links.handle_sent(now, socket, bytes, &mut self.lent);
-        self.settle(now);
-    }
-
-    fn handle_loaded(&mut self, now: Instant, socket: SocketId, bytes: &[u8]) {
-        self.links.handle_loaded(now, socket, bytes, &mut self.lent);
-        self.settle(now);
-    }
-
-    fn handle_hangup(&mut self, now: Instant, socket: SocketId) {
-        self.links.handle_hangup(now, socket);
-    }
-
-    fn handle_unread(&mut self, now: Instant, socket: SocketId) {
-        self.links.handle_unread(now, socket, &mut self.lent);
-        self.settle(now);
-    }
-
-    fn handle_failed(&mut self, now: Instant, socket: SocketId, error: io::Error) {
-        self.links.handle_failed(now, socket, error, &mut self.lent);
-        self.settle(now);
     }
 
     fn handle_timeout(&mut self, now: Instant) {
@@ -274,7 +270,6 @@ impl<A: Application> Engine for ServerEngine<A> {
                 self.links.cut(now, socket, &mut self.lent);
             }
         }
-        self.settle(now);
     }
 
     fn handle_wake(&mut self, now: Instant) {
@@ -282,29 +277,6 @@ impl<A: Application> Engine for ServerEngine<A> {
         if self.stop.is_set() && self.ending.is_none() {
             self.begin_to_end(now);
         }
-    }
-
-    fn poll_action(&mut self) -> Option<Action> {
-        self.actions.pop_front().or_else(|| self.links.poll_action())
-    }
-
-    fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {
-        self.links.poll_transmit(socket)
-    }
-
-    fn is_last(&self, socket: SocketId) -> bool {
-        self.links.is_last(socket)
-    }
-
-    fn poll_load(&mut self, socket: SocketId) -> Option<FileRange> {
-        self.links.poll_load(socket)
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        let ending = [self.ending, self.newcomers].into_iter().flatten().min();
-        let ending = ending.filter(|_| !self.links.is_empty());
-        let own = [self.links.poll_timeout(), self.lent.poll_timeout(), ending];
-        own.into_iter().flatten().min()
     }
 }
 

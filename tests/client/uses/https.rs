@@ -204,7 +204,7 @@ fn closing(certs: &Certs, answer: &'static [u8], notifies: bool) -> Scripted {
             }
             if !said && above.windows(4).any(|end| end == b"\r\n\r\n") {
                 said = true;
-                let transmit = fulmar_proto::Transmit { inline: answer, segments: &[] };
+                let transmit = fulmar_proto::Transmit::new(answer, &[]);
                 layer.seal(transmit).expect("it stands");
                 if notifies {
                     layer.finish();

@@ -1,13 +1,12 @@
 //! The proxy in a time of its own, and what must be left of it in the end: nothing.
 
 use std::collections::HashSet;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fulmar_engine::{Action, Endpoint, Engine, ListenerId, Passage, SocketId};
-use fulmar_proto::{FileRange, Input, Piped, Transmit};
+use fulmar_engine::{Accepted, Action, DriverEvent, Engine, Limit, Passage, SocketEvent, SocketId};
+use fulmar_proto::Transmit;
 use fulmar_proxy::{Counter, Live, Proxy};
 use fulmar_sys as sys;
 use fulmar_tests::loops::{Loop, OwnLoop};
@@ -73,7 +72,7 @@ impl World {
         self.proxy.engine().coming.clear(); // who was closed before it was opened
         self.proxy.with(|timed, _| {
             timed.now = timed.now.max(next);
-            timed.proxy.handle_timeout(timed.now);
+            timed.proxy.handle(timed.now, DriverEvent::Timeout);
         });
         true
     }
@@ -118,62 +117,33 @@ pub(crate) fn descriptors() -> usize {
 impl Engine for Timed {
     const SENDS_EARLY: bool = Proxy::SENDS_EARLY;
 
-    fn handle_accepted(
-        &mut self,
-        _: Instant,
-        listener: ListenerId,
-        peer: SocketAddr,
-    ) -> Option<SocketId> {
+    fn accept(&mut self, _: Instant, from: Accepted) -> Option<SocketId> {
         self.news += 1;
-        self.proxy.handle_accepted(self.now, listener, peer)
+        self.proxy.accept(self.now, from)
     }
 
-    fn handle_connected(&mut self, _: Instant, socket: SocketId) {
-        self.news += 1;
-        self.coming.remove(&socket);
-        self.proxy.handle_connected(self.now, socket);
-    }
-
-    fn handle_input(&mut self, _: Instant, socket: SocketId, input: &mut Input<'_>) {
-        self.news += 1;
-        self.proxy.handle_input(self.now, socket, input);
-    }
-
-    fn unread_max(&self, socket: SocketId) -> usize {
-        self.proxy.unread_max(socket)
-    }
-
-    fn handle_sent(&mut self, _: Instant, socket: SocketId, bytes: u64) {
-        self.news += 1;
-        self.proxy.handle_sent(self.now, socket, bytes);
-    }
-
-    fn handle_unread(&mut self, _: Instant, socket: SocketId) {
-        self.proxy.handle_unread(self.now, socket);
-    }
-
-    fn handle_hangup(&mut self, _: Instant, socket: SocketId) {
-        self.news += 1;
-        self.proxy.handle_hangup(self.now, socket);
-    }
-
-    fn handle_failed(&mut self, _: Instant, socket: SocketId, error: io::Error) {
-        self.news += 1;
-        self.coming.remove(&socket);
-        self.proxy.handle_failed(self.now, socket, error);
-    }
-
-    fn handle_timeout(&mut self, _: Instant) {}
-
-    fn handle_wake(&mut self, _: Instant) {
-        self.proxy.handle_wake(self.now);
+    fn handle(&mut self, _: Instant, event: DriverEvent<'_>) {
+        match &event {
+            DriverEvent::Timeout => return, // in its own time
+            DriverEvent::Socket(socket, SocketEvent::Connected | SocketEvent::Failed(_)) => {
+                self.coming.remove(socket);
+            }
+            _ => {}
+        }
+        let is_news = !matches!(
+            event,
+            DriverEvent::Wake
+                | DriverEvent::Socket(_, SocketEvent::Unread | SocketEvent::Loaded(_))
+        );
+        self.news += u64::from(is_news);
+        self.proxy.handle(self.now, event);
     }
 
     fn poll_action(&mut self) -> Option<Action> {
         let action = self.proxy.poll_action();
-        match action {
-            Some(Action::Connect { socket }) => self.coming.insert(socket),
-            Some(Action::Close { socket }) => self.coming.remove(&socket),
+        match &action {
+            Some(Action::Connect { socket, .. }) => self.coming.insert(*socket),
+            Some(Action::Close { socket, .. }) => self.coming.remove(socket),
             _ => false,
         };
         action
@@ -183,33 +153,12 @@ impl Engine for Timed {
         self.proxy.poll_transmit(socket)
     }
 
-    fn is_last(&self, socket: SocketId) -> bool {
-        self.proxy.is_last(socket)
+    fn poll_passage(&mut self, socket: SocketId) -> Option<Passage> {
+        self.proxy.poll_passage(socket)
     }
 
-    fn poll_endpoint(&mut self, socket: SocketId) -> Option<Endpoint> {
-        self.proxy.poll_endpoint(socket)
-    }
-
-    fn poll_load(&mut self, socket: SocketId) -> Option<FileRange> {
-        self.proxy.poll_load(socket)
-    }
-
-    fn poll_splice(&mut self, socket: SocketId) -> Option<Passage> {
-        self.proxy.poll_splice(socket)
-    }
-
-    fn handle_piped(&mut self, _: Instant, socket: SocketId, piped: Piped) {
-        self.news += 1;
-        self.proxy.handle_piped(self.now, socket, piped);
-    }
-
-    fn receive_max(&self, socket: SocketId) -> usize {
-        self.proxy.receive_max(socket)
-    }
-
-    fn pipes_max(&self) -> usize {
-        self.proxy.pipes_max()
+    fn limit(&self, of: Limit) -> usize {
+        self.proxy.limit(of)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

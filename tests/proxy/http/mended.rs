@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use fulmar_engine::{Action, Engine};
+use fulmar_engine::{Accepted, Action, CloseKind, Engine, SocketEvent};
 use fulmar_haproxy::{BackendId, ConfigSource, Environment, Options, ThisMachine, load};
 use fulmar_proto::Input;
 use fulmar_proxy::Counter;
@@ -668,11 +668,13 @@ fn who_is_dropped_in_silence_hears_nothing() {
         let (mut proxy, live, lines, _) = configured(&text);
         let now = fulmar_sys::now();
         let peer = "192.0.2.1:4711".parse().expect("an address");
-        let socket = proxy.handle_accepted(now, LISTENER, peer).expect("somebody has to drop it");
+        let socket = proxy
+            .accept(now, Accepted { listener: LISTENER, peer, local: None })
+            .expect("somebody has to drop it");
         let mut bytes = BytesMut::from(&b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"[..]);
-        proxy.handle_input(now, socket, &mut Input::all(&mut bytes, false));
+        proxy.handle(now, SocketEvent::Input(Input::all(&mut bytes, false)).of(socket));
         let actions: Vec<Action> = std::iter::from_fn(|| proxy.poll_action()).collect();
-        let drops = matches!(actions[..], [.., Action::Silence { .. }, Action::Close { .. }]);
+        let drops = matches!(actions[..], [.., Action::Close { kind: CloseKind::Silent, .. }]);
         assert!(drops, "{rule}: {actions:?}");
         assert_eq!((proxy.clients(), live.frontends[0].counters[0].get(Counter::Sessions)), (0, 0));
         let has_asked = rule.contains("http") || rule.contains("content");

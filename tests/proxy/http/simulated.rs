@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fulmar_engine::{
-    Action, End, Endpoint, Engine, Handler, Links, ListenerId, SocketId, Timeouts,
+    Accepted, Action, DriverEvent, End, Endpoint, Engine, Handler, Links, ListenerId, SocketEvent,
+    SocketId, Timeouts,
 };
 use fulmar_haproxy::{ConfigSource, Environment, Options, ThisMachine, load};
 use fulmar_proto::{
@@ -238,9 +239,7 @@ fn answer(connection: &mut ServerConnection, stream: StreamId, size: u64, exact:
 
 /// What is asked of each of the three.
 trait Party {
-    fn input(&mut self, now: Instant, id: SocketId, input: &mut Input<'_>);
-    fn sent(&mut self, now: Instant, id: SocketId, bytes: u64);
-    fn failed(&mut self, now: Instant, id: SocketId, error: io::Error);
+    fn event(&mut self, now: Instant, id: SocketId, event: SocketEvent<'_>);
     fn transmit(&mut self, id: SocketId) -> Option<Vec<u8>>;
     fn timeout(&mut self, now: Instant);
     fn due(&self) -> Option<Instant>;
@@ -261,14 +260,8 @@ fn flatten(transmit: Transmit<'_>) -> Vec<u8> {
 macro_rules! party {
     ($name:ident) => {
         impl Party for $name {
-            fn input(&mut self, now: Instant, id: SocketId, input: &mut Input<'_>) {
-                self.links.handle_input(now, id, input, &mut self.book);
-            }
-            fn sent(&mut self, now: Instant, id: SocketId, bytes: u64) {
-                self.links.handle_sent(now, id, bytes, &mut self.book);
-            }
-            fn failed(&mut self, now: Instant, id: SocketId, error: io::Error) {
-                self.links.handle_failed(now, id, error, &mut self.book);
+            fn event(&mut self, now: Instant, id: SocketId, event: SocketEvent<'_>) {
+                self.links.handle(now, id, event, &mut self.book);
             }
             fn transmit(&mut self, id: SocketId) -> Option<Vec<u8>> {
                 self.links.poll_transmit(id).map(flatten)
@@ -290,20 +283,14 @@ party!(Clients);
 party!(Origins);
 
 impl Party for Proxy {
-    fn input(&mut self, now: Instant, id: SocketId, input: &mut Input<'_>) {
-        self.handle_input(now, id, input);
-    }
-    fn sent(&mut self, now: Instant, id: SocketId, bytes: u64) {
-        self.handle_sent(now, id, bytes);
-    }
-    fn failed(&mut self, now: Instant, id: SocketId, error: io::Error) {
-        self.handle_failed(now, id, error);
+    fn event(&mut self, now: Instant, id: SocketId, event: SocketEvent<'_>) {
+        self.handle(now, event.of(id));
     }
     fn transmit(&mut self, id: SocketId) -> Option<Vec<u8>> {
         self.poll_transmit(id).map(flatten)
     }
     fn timeout(&mut self, now: Instant) {
-        self.handle_timeout(now);
+        self.handle(now, DriverEvent::Timeout);
     }
     fn due(&self) -> Option<Instant> {
         self.poll_timeout()
@@ -396,14 +383,14 @@ impl World {
 
     fn perform(&mut self, who: Who, action: Action) {
         match action {
-            Action::Connect { socket } => self.connect(who, socket),
+            Action::Connect { socket, .. } => self.connect(who, socket),
             Action::Transmit { socket } => self.half(who, socket, |half| half.sending = true),
             Action::Read { socket, on } => self.half(who, socket, |half| {
                 half.reading = on;
                 half.resumed = on;
             }),
             Action::Shutdown { socket } => self.half(who, socket, |half| half.finished = true),
-            Action::Close { socket } => self.half(who, socket, |half| half.closed = true),
+            Action::Close { socket, .. } => self.half(who, socket, |half| half.closed = true),
             _ => {}
         }
     }
@@ -422,9 +409,10 @@ impl World {
         let now = self.now;
         let other = match (who, refused && who == Who::Proxy) {
             (_, true) => None,
-            (Who::Client, _) => {
-                self.proxy.handle_accepted(now, ListenerId(0), peer).map(|id| (Who::Proxy, id))
-            }
+            (Who::Client, _) => self
+                .proxy
+                .accept(now, Accepted { listener: ListenerId(0), peer, local: None })
+                .map(|id| (Who::Proxy, id)),
             _ => {
                 let Origins { links, book } = &mut self.origins;
                 let id = links.insert(now, None, ServerConnection::default(), (), book);
@@ -432,15 +420,16 @@ impl World {
             }
         };
         let Some((other, id)) = other else {
-            return self.party(who).failed(now, socket, io::ErrorKind::ConnectionRefused.into());
+            let error = io::ErrorKind::ConnectionRefused.into();
+            return self.party(who).event(now, socket, SocketEvent::Failed(error));
         };
         self.wires.push(Wire { ends: [Half::new(who, socket), Half::new(other, id)] });
         match who {
             Who::Client => {
                 let Clients { links, book } = &mut self.clients;
-                links.handle_connected(now, socket, book);
+                links.handle(now, socket, SocketEvent::Connected, book);
             }
-            _ => self.proxy.handle_connected(now, socket),
+            _ => self.proxy.handle(now, SocketEvent::Connected.of(socket)),
         }
     }
 
@@ -509,7 +498,8 @@ impl World {
         let mut unread = std::mem::take(&mut own.unread);
         unread.extend_from_slice(&bytes);
         let (who, id, now) = (own.who, own.id, self.now);
-        self.party(who).input(now, id, &mut Input::all(&mut unread, eof));
+        let input = SocketEvent::Input(Input::all(&mut unread, eof));
+        self.party(who).event(now, id, input);
         self.wires[at].ends[side].unread = unread;
     }
 
@@ -517,7 +507,8 @@ impl World {
         let (own, other) = (&self.wires[at].ends[side], &self.wires[at].ends[1 - side]);
         let (who, id, now, gone) = (own.who, own.id, self.now, other.closed);
         if gone {
-            return self.party(who).failed(now, id, io::ErrorKind::ConnectionReset.into());
+            let error = io::ErrorKind::ConnectionReset.into();
+            return self.party(who).event(now, id, SocketEvent::Failed(error));
         }
         let bytes = self.party(who).transmit(id).unwrap_or_default();
         let room = self.capacity - self.wires[at].ends[side].outgoing.len();
@@ -525,7 +516,7 @@ impl World {
         let own = &mut self.wires[at].ends[side];
         own.outgoing.extend_from_slice(&bytes[..some]);
         own.sending = some < bytes.len();
-        self.party(who).sent(now, id, some as u64);
+        self.party(who).event(now, id, SocketEvent::Sent(some as u64));
     }
 
     fn reset(&mut self, at: usize) {
@@ -533,7 +524,8 @@ impl World {
         let now = self.now;
         for end in wire.ends {
             if !end.closed {
-                self.party(end.who).failed(now, end.id, io::ErrorKind::ConnectionReset.into());
+                let error = io::ErrorKind::ConnectionReset.into();
+                self.party(end.who).event(now, end.id, SocketEvent::Failed(error));
             }
         }
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use fulmar_engine::{Action, Engine, SocketId};
+use fulmar_engine::{Accepted, Action, DriverEvent, Engine, SocketEvent, SocketId};
 use fulmar_proto::Input;
 use fulmar_proxy::{Counter, Live, Proxy, sum};
 use fulmar_sys as sys;
@@ -41,7 +41,10 @@ impl World {
     /// A client has come.
     fn accept(&mut self) -> SocketId {
         let peer = SocketAddr::from(([127, 0, 0, 1], 1234));
-        let socket = self.proxy.handle_accepted(self.now, LISTENER, peer).expect("there is room");
+        let socket = self
+            .proxy
+            .accept(self.now, Accepted { listener: LISTENER, peer, local: None })
+            .expect("there is room");
         self.act();
         socket
     }
@@ -56,7 +59,7 @@ impl World {
     /// The same on a connection that stands, and over which the request has left.
     fn ask_on(&mut self) -> (SocketId, SocketId) {
         let (client, server) = self.ask();
-        self.proxy.handle_connected(self.now, server);
+        self.proxy.handle(self.now, SocketEvent::Connected.of(server));
         self.act();
         assert!(self.hear(server).starts_with("GET / HTTP/1.1\r\n"));
         (client, server)
@@ -65,31 +68,31 @@ impl World {
     /// These bytes arrive.
     fn say(&mut self, socket: SocketId, bytes: &str) {
         let mut bytes = BytesMut::from(bytes);
-        self.proxy.handle_input(self.now, socket, &mut Input::all(&mut bytes, false));
+        self.proxy.handle(self.now, SocketEvent::Input(Input::all(&mut bytes, false)).of(socket));
         self.act();
     }
 
     /// What leaves.
     fn hear(&mut self, socket: SocketId) -> String {
         let bytes = self.proxy.poll_transmit(socket).map_or_else(Vec::new, flatten);
-        self.proxy.handle_sent(self.now, socket, bytes.len() as u64);
+        self.proxy.handle(self.now, SocketEvent::Sent(bytes.len() as u64).of(socket));
         self.act();
         String::from_utf8(bytes).expect("text")
     }
 
     fn fail(&mut self, socket: SocketId, errno: i32) {
-        self.proxy.handle_failed(self.now, socket, io::Error::from_raw_os_error(errno));
+        self.proxy
+            .handle(self.now, SocketEvent::Failed(io::Error::from_raw_os_error(errno)).of(socket));
         self.act();
     }
 
     fn act(&mut self) {
         while let Some(action) = self.proxy.poll_action() {
             match action {
-                Action::Connect { socket } => {
-                    self.proxy.poll_endpoint(socket).expect("it goes somewhere");
+                Action::Connect { socket, .. } => {
                     self.wanted.push(socket);
                 }
-                Action::Close { socket } => self.closed.push(socket),
+                Action::Close { socket, .. } => self.closed.push(socket),
                 _ => {}
             }
         }
@@ -100,7 +103,7 @@ impl World {
         self.now += time;
         let mut looks = 0;
         while self.proxy.poll_timeout().is_some_and(|due| due <= self.now) {
-            self.proxy.handle_timeout(self.now);
+            self.proxy.handle(self.now, DriverEvent::Timeout);
             self.act();
             looks += 1;
             assert!(looks < 10, "a storm");
@@ -116,7 +119,7 @@ impl World {
         let client = self.accept();
         self.say(client, "GET / HTTP/1.1\r\nHost: h\r\n\r\n");
         let server = self.wanted.pop().expect("no connection is kept");
-        self.proxy.handle_connected(self.now, server);
+        self.proxy.handle(self.now, SocketEvent::Connected.of(server));
         self.act();
         self.hear(server);
         self.say(server, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok");

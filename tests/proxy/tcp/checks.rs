@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fulmar_drive::{ListenOptions, listen};
-use fulmar_engine::{Action, Engine, Peer};
+use fulmar_engine::{Action, DriverEvent, Engine, Peer, SocketEvent};
 use fulmar_haproxy::model::{
     CheckExpect, CheckKind, CheckProtocol, CheckRequest, Expectation, Observe, OnError,
     ServerAddress, ServerCheck, ServerProxy, ServerTlsConfig, TcpStep,
@@ -693,16 +693,15 @@ impl Virtual {
     fn next(&mut self) -> (u128, u16) {
         loop {
             while let Some(action) = self.checks.poll_action() {
-                if let Action::Connect { socket } = action {
-                    let endpoint = self.checks.poll_endpoint(socket).expect("a connection");
+                if let Action::Connect { socket, endpoint } = action {
                     let Peer::Ip(address) = endpoint.peer else { panic!("{endpoint:?}") };
                     let refused = std::io::ErrorKind::ConnectionRefused.into();
-                    self.checks.handle_failed(self.now, socket, refused);
+                    self.checks.handle(self.now, SocketEvent::Failed(refused).of(socket));
                     return ((self.now - self.start).as_millis(), address.port());
                 }
             }
             self.now = self.checks.poll_timeout().expect("checks go on");
-            self.checks.handle_timeout(self.now);
+            self.checks.handle(self.now, DriverEvent::Timeout);
         }
     }
 }

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use fulmar_engine::{Action, Engine, SocketId};
+use fulmar_engine::{Accepted, Action, DriverEvent, Engine, SocketEvent, SocketId};
 use fulmar_proto::{Input, Segment};
 use fulmar_proxy::Proxy;
 use fulmar_sys as sys;
@@ -84,8 +84,7 @@ impl World {
     fn act(&mut self) {
         while let Some(action) = self.proxy.poll_action() {
             match action {
-                Action::Connect { socket } => {
-                    self.proxy.poll_endpoint(socket).expect("it is asked for once");
+                Action::Connect { socket, .. } => {
                     let wire = Wire::new(&self.server, self.server_ends, true);
                     self.wires.insert(socket.to_bits(), (socket, wire));
                 }
@@ -98,8 +97,7 @@ impl World {
                     assert!(!wire.ended, "it ends once");
                     wire.ended = true;
                 }),
-                Action::Close { socket } => self.wire(socket, |wire| wire.closed = true),
-                Action::Reset { .. } => {}  // a close follows
+                Action::Close { socket, .. } => self.wire(socket, |wire| wire.closed = true),
                 Action::Splice { .. } => {} // there are no pipes: all comes as input
                 action => panic!("nobody expects {action:?}"),
             }
@@ -133,13 +131,13 @@ impl World {
                 ErrorKind::ConnectionReset
             };
             self.wire(socket, |wire| wire.connecting = false);
-            self.proxy.handle_failed(self.now, socket, kind.into());
+            self.proxy.handle(self.now, SocketEvent::Failed(kind.into()).of(socket));
             return true;
         }
         match thing {
             Thing::Connect => {
                 self.wire(socket, |wire| wire.connecting = false);
-                self.proxy.handle_connected(self.now, socket);
+                self.proxy.handle(self.now, SocketEvent::Connected.of(socket));
             }
             Thing::Say => {
                 let n = self.random.usize(1..=5_000);
@@ -163,7 +161,7 @@ impl World {
         wire.resumed = false;
         let eof = wire.has_end();
         wire.end_told |= eof;
-        self.proxy.handle_input(self.now, socket, &mut Input::all(&mut bytes, eof));
+        self.proxy.handle(self.now, SocketEvent::Input(Input::all(&mut bytes, eof)).of(socket));
         self.wire(socket, |wire| wire.unread = bytes);
     }
 
@@ -181,7 +179,7 @@ impl World {
         assert!(!wire.ended || all.is_empty(), "nothing follows an end");
         wire.heard.extend_from_slice(&all[..n]);
         wire.sending = n < all.len();
-        self.proxy.handle_sent(self.now, socket, n as u64);
+        self.proxy.handle(self.now, SocketEvent::Sent(n as u64).of(socket));
     }
 }
 
@@ -214,7 +212,10 @@ fn session(seed: u64, resets: u32) -> World {
         broken: false,
     };
     let peer: SocketAddr = "198.51.100.7:4711".parse().expect("an address");
-    let client = world.proxy.handle_accepted(world.now, LISTENER, peer).expect("it is wanted");
+    let client = world
+        .proxy
+        .accept(world.now, Accepted { listener: LISTENER, peer, local: None })
+        .expect("it is wanted");
     world.wires.insert(client.to_bits(), (client, Wire::new(&asked, true, false)));
     world.act();
     for step in 0.. {
@@ -225,7 +226,7 @@ fn session(seed: u64, resets: u32) -> World {
             // What is left waits for a deadline.
             let Some(next) = world.proxy.poll_timeout().filter(|_| world.broken) else { break };
             world.now = world.now.max(next) + Duration::from_millis(1);
-            world.proxy.handle_timeout(world.now);
+            world.proxy.handle(world.now, DriverEvent::Timeout);
             world.act();
         }
     }

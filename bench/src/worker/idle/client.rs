@@ -1,16 +1,14 @@
 //! A client engine of the smallest kind: it sends requests and counts events.
 
-use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use fulmar_engine::{
-    Action, End, Endpoint, Engine, Handler, Links, ListenerId, SocketId, Timeouts,
+    Action, DriverEvent, End, Endpoint, Engine, Handler, Links, SocketEvent, SocketId, Timeouts,
 };
 use fulmar_proto::h1::EncodedRequest;
 use fulmar_proto::{
-    Client as ClientRole, ClientConnection, Connection, Event, HeaderBuf, Input, Misuse, Request,
-    Transmit,
+    Client as ClientRole, ClientConnection, Connection, Event, HeaderBuf, Misuse, Request, Transmit,
 };
 
 /// Many idle connections, and an active one.
@@ -115,45 +113,29 @@ impl IdleClient {
 }
 
 impl Engine for IdleClient {
-    fn handle_accepted(&mut self, _: Instant, _: ListenerId, _: SocketAddr) -> Option<SocketId> {
-        None
-    }
-
-    fn handle_connected(&mut self, now: Instant, socket: SocketId) {
-        self.links.handle_connected(now, socket, &mut self.ends);
-        self.links.touch(now, socket, &mut self.ends);
-    }
-
-    fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input<'_>) {
-        if self.active == Some(socket) && !input.is_empty() {
-            self.events += 1;
-            self.uneven += u64::from(input.bytes().len() != EVENT_SIZE);
+    fn handle(&mut self, now: Instant, event: DriverEvent<'_>) {
+        let (socket, event) = match event {
+            DriverEvent::Socket(socket, event) => (socket, event),
+            DriverEvent::Timeout => return self.links.handle_timeout(now, &mut self.ends),
+            // It accepts nothing, resolves nothing and is driven by one thread.
+            _ => return,
+        };
+        match &event {
+            SocketEvent::Input(input) if self.active == Some(socket) && !input.is_empty() => {
+                self.events += 1;
+                self.uneven += u64::from(input.bytes().len() != EVENT_SIZE);
+            }
+            SocketEvent::Sent(bytes) if *bytes > 0 && self.active != Some(socket) => {
+                self.sent += 1;
+                self.open_idle(now);
+            }
+            _ => {}
         }
-        self.links.handle_input(now, socket, input, &mut self.ends);
-    }
-
-    fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64) {
-        if bytes > 0 && self.active != Some(socket) {
-            self.sent += 1;
-            self.open_idle(now);
-        }
-        self.links.handle_sent(now, socket, bytes, &mut self.ends);
-    }
-
-    fn handle_failed(&mut self, now: Instant, socket: SocketId, error: io::Error) {
-        self.links.handle_failed(now, socket, error, &mut self.ends);
-    }
-
-    fn handle_timeout(&mut self, now: Instant) {
-        self.links.handle_timeout(now, &mut self.ends);
+        self.links.handle(now, socket, event, &mut self.ends);
     }
 
     fn poll_action(&mut self) -> Option<Action> {
         self.links.poll_action()
-    }
-
-    fn poll_endpoint(&mut self, socket: SocketId) -> Option<Endpoint> {
-        self.links.poll_endpoint(socket)
     }
 
     fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {

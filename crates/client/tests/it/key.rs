@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use bytes::BytesMut;
 use fulmar_client::{Application, Client, Config, Context, Event, Options, Request, TransferId};
-use fulmar_engine::{Action, Engine, KeepAlive, SocketId};
+use fulmar_engine::{Action, DriverEvent, Engine, KeepAlive, SocketEvent, SocketId};
 use fulmar_proto::Input;
 use fulmar_semantics::proxy::{ProxyUrl, Settings};
 use fulmar_semantics::{coding, redirect};
@@ -239,7 +239,7 @@ fn uses_one_connection(first: &Request, second: &Request) -> bool {
         while let Some(socket) = asked.pop() {
             let answer: &[u8] = b"HTTP/1.1 204 No Content\r\n\r\n";
             let mut bytes = BytesMut::from(answer);
-            client.handle_input(now, socket, &mut Input::all(&mut bytes, false));
+            client.handle(now, SocketEvent::Input(Input::all(&mut bytes, false)).of(socket));
             asked.extend(serve(&mut client, now));
         }
         assert_eq!(client.application().0, nth + 1);
@@ -252,17 +252,17 @@ fn serve(client: &mut Client<Counter>, now: Instant) -> Vec<SocketId> {
     let mut asked = Vec::new();
     while let Some(action) = client.poll_action() {
         match action {
-            Action::Resolve { lookup } => {
+            Action::Resolve { lookup, .. } => {
                 let addresses = [IpAddr::from(Ipv4Addr::LOCALHOST)];
-                client.handle_resolved(now, lookup, Ok(&addresses));
+                client.handle(now, DriverEvent::Resolved(lookup, Ok(&addresses)));
             }
-            Action::Connect { socket } => client.handle_connected(now, socket),
+            Action::Connect { socket, .. } => client.handle(now, SocketEvent::Connected.of(socket)),
             Action::Transmit { socket } => {
                 let sent = client.poll_transmit(socket).map_or(0, |sent| {
                     let segments = sent.segments.iter().map(fulmar_proto::Segment::len);
                     sent.inline.len() as u64 + segments.sum::<u64>()
                 });
-                client.handle_sent(now, socket, sent);
+                client.handle(now, SocketEvent::Sent(sent).of(socket));
                 asked.push(socket);
             }
             _ => {}

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use fulmar_client::{Application, Client, Config, Context, Event, Options, Request, TransferId};
-use fulmar_engine::{Action, Engine, LookupId, ResolveError};
+use fulmar_engine::{Action, DriverEvent, Engine, LookupId, ResolveError};
 use fulmar_semantics::proxy::{ProxyUrl, Settings};
 
 /// Records the message and the kind of each error.
@@ -39,12 +39,12 @@ fn proxy_resolve_errors_name_the_proxy() {
         let config = Config { name_timeout: Some(Duration::from_secs(5)), ..Config::default() };
         let mut client = Client::new(now, SystemTime::UNIX_EPOCH, Errors::default(), config);
         client.start(now, &request);
-        let lookup = lookup(&mut client);
-        assert_eq!(client.poll_lookup(lookup), Some(name), "{proxy}");
-        client.handle_resolved(now, lookup, Err(ResolveError::NotFound));
+        let (lookup, looked_up) = lookup(&mut client);
+        assert_eq!(*looked_up, *name, "{proxy}");
+        client.handle(now, DriverEvent::Resolved(lookup, Err(ResolveError::NotFound)));
         client.start(now, &request);
         now += Duration::from_secs(6);
-        client.handle_timeout(now);
+        client.handle(now, DriverEvent::Timeout);
         let errors = [(message.to_owned(), "resolve"), (late.to_owned(), "timeout")];
         assert_eq!(client.application().0, errors, "{proxy}");
     }
@@ -55,11 +55,11 @@ fn a_moment() -> Instant {
     Instant::now()
 }
 
-fn lookup(client: &mut Client<Errors>) -> LookupId {
+fn lookup(client: &mut Client<Errors>) -> (LookupId, Box<str>) {
     loop {
         let action = client.poll_action().expect("a name is looked up");
-        if let Action::Resolve { lookup } = action {
-            return lookup;
+        if let Action::Resolve { lookup, name } = action {
+            return (lookup, name);
         }
     }
 }

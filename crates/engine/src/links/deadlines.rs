@@ -63,8 +63,8 @@ mod tests {
     };
 
     use super::*;
-    use crate::Action;
     use crate::links::{End, Handler};
+    use crate::{Action, SocketEvent};
 
     /// Who is gone, in which phase, and when.
     #[derive(Default)]
@@ -203,7 +203,7 @@ mod tests {
                 let Some((link, ())) = links.get_mut(socket) else { continue };
                 link.send_data(RawConnection::STREAM, (&b"x"[..]).into()).unwrap();
                 links.touch(at(seconds), socket, &mut book);
-                links.handle_sent(at(seconds), socket, 1, &mut book);
+                links.handle(at(seconds), socket, SocketEvent::Sent(1), &mut book);
             }
             links.handle_timeout(at(seconds), &mut book);
         }
@@ -230,20 +230,20 @@ mod tests {
         let socket = links.insert(start, None, ServerConnection::default(), (), &mut book);
         let receive = |links: &mut Links<ServerConnection, ()>, ms, bytes: &[u8]| {
             let mut bytes = BytesMut::from(bytes);
-            let mut input = Input::all(&mut bytes, false);
-            links.handle_input(at(ms), socket, &mut input, &mut Book::default());
+            let input = SocketEvent::Input(Input::all(&mut bytes, false));
+            links.handle(at(ms), socket, input, &mut Book::default());
         };
         receive(&mut links, 0, b"GET / HTTP/1.0\r\n\r\n");
-        links.handle_unread(at(5), socket, &mut book);
+        links.handle(at(5), socket, SocketEvent::Unread, &mut book);
         let (connection, ()) = links.get_mut(socket).unwrap();
         let response = Response::new(200, Headers::EMPTY);
         connection.send_head(StreamId(0), response, BodyLen::Empty).unwrap();
         connection.send_end(StreamId(0), Headers::EMPTY).unwrap();
         links.touch(at(10), socket, &mut book);
         let len = links.poll_transmit(socket).unwrap().len();
-        links.handle_sent(at(10), socket, len, &mut book);
+        links.handle(at(10), socket, SocketEvent::Sent(len), &mut book);
         let actions: Vec<_> = std::iter::from_fn(|| links.poll_action()).collect();
-        assert_eq!(actions.last(), Some(&Action::Shutdown { socket }), "{actions:?}");
+        assert!(matches!(actions.last(), Some(Action::Shutdown { .. })), "{actions:?}");
         for ms in [500, 1_000, 1_500, 2_000] {
             receive(&mut links, ms, b"more");
             links.handle_timeout(at(ms), &mut book);
@@ -251,7 +251,7 @@ mod tests {
         assert!(book.0.is_empty(), "it has two seconds");
         links.handle_timeout(at(2_012), &mut book);
         assert_eq!(book.0, [(socket, Some(Phase::Linger), at(2_012))]);
-        assert_eq!(links.poll_action(), Some(Action::Close { socket }));
+        assert!(matches!(links.poll_action(), Some(Action::Close { .. })));
     }
 
     #[test]

@@ -8,11 +8,11 @@ use bytes::BytesMut;
 use fulmar_proto::{Connection, Input, Piped};
 
 use crate::links::{End, Handler, Links};
-use crate::{Action, SocketId};
+use crate::{Action, CloseKind, SocketId};
 
 impl<C: Connection, T> Links<C, T> {
     /// How many of the next bytes on `socket` may go straight into a file: none if a layer has to
-    /// open them first. Bounds what [`crate::Engine::poll_splice`] answers.
+    /// open them first. Bounds what [`crate::Engine::poll_passage`] returns.
     pub fn direct(&self, socket: SocketId) -> u64 {
         match self.slots.get(socket) {
             // What a layer has on the wire are not the body's bytes.
@@ -22,7 +22,7 @@ impl<C: Connection, T> Links<C, T> {
     }
 
     /// Asks the driver to move them, if there are any; the owner tells where with
-    /// [`crate::Engine::poll_splice`]. Bytes may come as `Data` all the same, at any time: what
+    /// [`crate::Engine::poll_passage`]. Bytes may come as `Data` all the same, at any time: what
     /// arrived together with the head does, and so does everything where splicing is impossible.
     pub fn splice(&mut self, socket: SocketId) {
         if self.direct(socket) > 0 {
@@ -31,7 +31,7 @@ impl<C: Connection, T> Links<C, T> {
     }
 
     /// How many of the next bytes on `socket` may come in a pipe: none if a layer has to open them
-    /// first. Bounds what [`crate::Engine::poll_splice`] answers.
+    /// first. Bounds what [`crate::Engine::poll_passage`] returns.
     pub fn passing(&self, socket: SocketId) -> u64 {
         match self.slots.get(socket) {
             Some(link) if link.between.is_none() => link.connection.passing(),
@@ -54,7 +54,7 @@ impl<C: Connection, T> Links<C, T> {
     }
 
     /// Bytes have come in a pipe: as good as `Data`, which has to be released.
-    pub fn handle_piped(
+    pub(super) fn handle_piped(
         &mut self,
         now: Instant,
         socket: SocketId,
@@ -69,7 +69,7 @@ impl<C: Connection, T> Links<C, T> {
     }
 
     /// So many bytes of the body went into the file: as good as `Data` that was released.
-    pub fn handle_spliced(
+    pub(super) fn handle_spliced(
         &mut self,
         now: Instant,
         socket: SocketId,
@@ -100,13 +100,13 @@ impl<C: Connection, T> Links<C, T> {
 
     /// The file failed, and the bytes that were on their way to it are lost: so is their
     /// connection.
-    pub fn handle_splice_failed(
+    pub(super) fn handle_file_failed(
         &mut self,
         now: Instant,
         socket: SocketId,
         error: io::Error,
         on: &mut impl Handler<C, T>,
     ) {
-        self.end(now, socket, End::File(error), on);
+        self.end(now, socket, End::File(error), CloseKind::Normal, on);
     }
 }

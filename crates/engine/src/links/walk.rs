@@ -1,9 +1,11 @@
 //! Walks over all connections: for ends and reports, not for a turn.
 
-use fulmar_proto::Connection;
+use std::time::{Duration, Instant};
+
+use fulmar_proto::{Connection, Phase};
 
 use crate::SocketId;
-use crate::links::Links;
+use crate::links::{Handler, Link, Links};
 
 impl<C: Connection, T> Links<C, T> {
     /// All connections.
@@ -16,4 +18,33 @@ impl<C: Connection, T> Links<C, T> {
     pub fn sockets_from(&self, index: u32) -> impl Iterator<Item = SocketId> {
         self.slots.keys_from(index)
     }
+
+    /// Closes up to `max` connections on which nothing has happened for a while, and looks at no
+    /// more than a bounded number: room for others, whenever it is asked for. Their peers have to
+    /// expect that (RFC 9112 §9.5). How many there were.
+    pub fn close_idle(&mut self, now: Instant, max: usize, on: &mut impl Handler<C, T>) -> usize {
+        let (places, tick) = (self.slots.places(), self.desk.wheel.tick(now));
+        let is_idle = |link: &Link<C, T>| {
+            link.phase == Some(Phase::Idle) && tick.since(link.since) >= IDLE_MIN.into()
+        };
+        let mut closed = 0;
+        for _ in 0..places.min(SWEPT_MAX) {
+            self.swept = if self.swept < places { self.swept } else { 0 };
+            let socket = self.slots.key(self.swept);
+            self.swept += 1;
+            if self.slots.get(socket).is_some_and(is_idle) {
+                self.cut(now, socket, on);
+                closed += 1;
+                if closed == max {
+                    break;
+                }
+            }
+        }
+        closed
+    }
 }
+
+/// A connection that was opened or used a moment ago may be about to send a request.
+const IDLE_MIN: Duration = Duration::from_secs(1);
+/// Places that are examined for idle connections.
+const SWEPT_MAX: u32 = 4_096;

@@ -10,8 +10,9 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use crate::{Action, Engine, ListenerId, Passage, SocketId};
-use fulmar_proto::Input;
+use fulmar_proto::{FileRange, Input};
+
+use crate::{Accepted, Action, DriverEvent, Engine, ListenerId, Passage, SocketEvent, SocketId};
 
 use self::wire::{Half, Side, Wire};
 
@@ -56,8 +57,8 @@ impl<A: Engine, B: Engine> Sim<A, B> {
     /// Lets time pass for the engines.
     pub fn advance(&mut self, by: Duration) {
         self.now += by;
-        self.client.handle_timeout(self.now);
-        self.server.handle_timeout(self.now);
+        self.client.handle(self.now, DriverEvent::Timeout);
+        self.server.handle(self.now, DriverEvent::Timeout);
     }
 
     /// Runs until `done` or until nothing can happen any more; false after `steps_max` steps,
@@ -106,8 +107,8 @@ impl<A: Engine, B: Engine> Sim<A, B> {
         let deadlines = [self.client.poll_timeout(), self.server.poll_timeout()];
         let Some(next) = deadlines.into_iter().flatten().min() else { return false };
         self.now = self.now.max(next);
-        self.client.handle_timeout(self.now);
-        self.server.handle_timeout(self.now);
+        self.client.handle(self.now, DriverEvent::Timeout);
+        self.server.handle(self.now, DriverEvent::Timeout);
         true
     }
 
@@ -125,19 +126,18 @@ impl<A: Engine, B: Engine> Sim<A, B> {
 
     fn perform(&mut self, side: Side, action: Action) {
         match action {
-            Action::Connect { socket } => self.connect(socket),
+            Action::Connect { socket, .. } => self.connect(socket),
             Action::Transmit { socket } => self.half(side, socket, |half| half.sending = true),
             Action::Read { socket, on } => self.half(side, socket, |half| {
                 half.reading = on;
                 half.resumed = on;
             }),
-            Action::Load { socket } => self.load(side, socket),
+            Action::Load { socket, range } => self.load(side, socket, &range),
             Action::Shutdown { socket } => self.half(side, socket, |half| half.finished = true),
-            Action::Close { socket } => self.half(side, socket, |half| half.closed = true),
+            Action::Close { socket, .. } => self.half(side, socket, |half| half.closed = true),
             Action::Splice { socket } => self.half(side, socket, |half| half.splicing = true),
             Action::Accept { .. }
-            | Action::Silence { .. }
-            | Action::Reset { .. }
+            | Action::ReportLocal { .. }
             | Action::Unlisten { .. }
             | Action::Resolve { .. }
             | Action::Abandon { .. } => {}
@@ -147,32 +147,34 @@ impl<A: Engine, B: Engine> Sim<A, B> {
     fn connect(&mut self, socket: SocketId) {
         let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, self.random.u16(1024..)));
         let refused = self.random.u32(0..1000) < self.faults.refuse;
-        let accepted =
-            if refused { None } else { self.server.handle_accepted(self.now, ListenerId(0), peer) };
+        let accepted = if refused {
+            None
+        } else {
+            self.server.accept(self.now, Accepted { listener: ListenerId(0), peer, local: None })
+        };
         match accepted {
             Some(accepted) => {
                 self.wires.push(Wire::new(socket, accepted));
-                self.client.handle_connected(self.now, socket);
+                self.client.handle(self.now, SocketEvent::Connected.of(socket));
             }
             None => {
                 let error = io::ErrorKind::ConnectionRefused.into();
-                self.client.handle_failed(self.now, socket, error);
+                self.client.handle(self.now, SocketEvent::Failed(error).of(socket));
             }
         }
     }
 
     /// All of the range, or a part of it.
-    fn load(&mut self, side: Side, socket: SocketId) {
-        let range = match side {
-            Side::Client => self.client.poll_load(socket),
-            Side::Server => self.server.poll_load(socket),
-        };
-        let Some(range) = range else { return };
-        let mut bytes = wire::read(&range);
+    fn load(&mut self, side: Side, socket: SocketId, range: &FileRange) {
+        let mut bytes = wire::read(range);
         bytes.truncate(self.random.usize(1..=bytes.len()));
+        self.report(side, socket, SocketEvent::Loaded(&bytes));
+    }
+
+    fn report(&mut self, side: Side, socket: SocketId, event: SocketEvent<'_>) {
         match side {
-            Side::Client => self.client.handle_loaded(self.now, socket, &bytes),
-            Side::Server => self.server.handle_loaded(self.now, socket, &bytes),
+            Side::Client => self.client.handle(self.now, event.of(socket)),
+            Side::Server => self.server.handle(self.now, event.of(socket)),
         }
     }
 
@@ -194,12 +196,8 @@ impl<A: Engine, B: Engine> Sim<A, B> {
         let wire = &mut self.wires[at];
         let some = self.random.usize(0..=wire.incoming(side).len());
         let (mut bytes, eof) = wire.take(side, some);
-        let mut input = Input::all(&mut bytes, eof);
         let id = wire.half(side).id;
-        match side {
-            Side::Client => self.client.handle_input(self.now, id, &mut input),
-            Side::Server => self.server.handle_input(self.now, id, &mut input),
-        }
+        self.report(side, id, SocketEvent::Input(Input::all(&mut bytes, eof)));
         self.wires[at].half_mut(side).unread = bytes;
     }
 
@@ -213,8 +211,8 @@ impl<A: Engine, B: Engine> Sim<A, B> {
         }
         let id = half.id;
         let range = match side {
-            Side::Client => self.client.poll_splice(id),
-            Side::Server => self.server.poll_splice(id),
+            Side::Client => self.client.poll_passage(id),
+            Side::Server => self.server.poll_passage(id),
         };
         // This network has no pipes.
         let Some(Passage::File(range)) = range else {
@@ -229,12 +227,11 @@ impl<A: Engine, B: Engine> Sim<A, B> {
             let half = wire.half_mut(side);
             (half.splicing, half.reading) = (false, false);
         }
-        match (side, result) {
-            (Side::Client, Ok(())) => self.client.handle_spliced(self.now, id, some as u64),
-            (Side::Server, Ok(())) => self.server.handle_spliced(self.now, id, some as u64),
-            (Side::Client, Err(error)) => self.client.handle_splice_failed(self.now, id, error),
-            (Side::Server, Err(error)) => self.server.handle_splice_failed(self.now, id, error),
-        }
+        let event = match result {
+            Ok(()) => SocketEvent::Spliced(some as u64),
+            Err(error) => SocketEvent::FileFailed(error),
+        };
+        self.report(side, id, event);
         true
     }
 
@@ -244,10 +241,7 @@ impl<A: Engine, B: Engine> Sim<A, B> {
         let id = wire.half(side).id;
         if wire.half(side.other()).closed {
             let error: io::Error = io::ErrorKind::ConnectionReset.into();
-            return match side {
-                Side::Client => self.client.handle_failed(self.now, id, error),
-                Side::Server => self.server.handle_failed(self.now, id, error),
-            };
+            return self.report(side, id, SocketEvent::Failed(error));
         }
         let transmit = match side {
             Side::Client => self.client.poll_transmit(id),
@@ -259,10 +253,7 @@ impl<A: Engine, B: Engine> Sim<A, B> {
         let bytes = transmit.map_or_else(Vec::new, |transmit| wire::flatten(transmit, some));
         wire.put(side, &bytes);
         wire.half_mut(side).sending = some < len;
-        match side {
-            Side::Client => self.client.handle_sent(self.now, id, some as u64),
-            Side::Server => self.server.handle_sent(self.now, id, some as u64),
-        }
+        self.report(side, id, SocketEvent::Sent(some as u64));
     }
 
     fn reset(&mut self, at: usize) {
@@ -270,10 +261,9 @@ impl<A: Engine, B: Engine> Sim<A, B> {
         for side in [Side::Client, Side::Server] {
             let half = wire.half(side);
             let error: io::Error = io::ErrorKind::ConnectionReset.into();
-            match side {
-                _ if half.closed => {}
-                Side::Client => self.client.handle_failed(self.now, half.id, error),
-                Side::Server => self.server.handle_failed(self.now, half.id, error),
+            let id = half.id;
+            if !half.closed {
+                self.report(side, id, SocketEvent::Failed(error));
             }
         }
     }

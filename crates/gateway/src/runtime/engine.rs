@@ -1,13 +1,14 @@
 //! The engine of the thread that serves runtime sockets.
 
 use std::collections::VecDeque;
-use std::io;
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use fulmar_engine::{Action, End, Engine, Handler, Links, ListenerId, SocketId, Stop, Timeouts};
+use fulmar_engine::{
+    Accepted, Action, DriverEvent, End, Engine, Handler, Links, ListenerId, SocketEvent, SocketId,
+    Stop, Timeouts,
+};
 use fulmar_haproxy::model::Level;
-use fulmar_proto::{Connection, Event, Input, Raw, RawConnection, Transmit};
+use fulmar_proto::{Connection, Event, Raw, RawConnection, Transmit};
 
 use super::console::Console;
 use super::context::RuntimeContext;
@@ -103,12 +104,8 @@ impl Handler<RawConnection, Console> for ConsoleHandler<'_> {
 }
 
 impl Engine for Runtime {
-    fn handle_accepted(
-        &mut self,
-        now: Instant,
-        listener: ListenerId,
-        _: SocketAddr,
-    ) -> Option<SocketId> {
+    fn accept(&mut self, now: Instant, from: Accepted) -> Option<SocketId> {
+        let listener = from.listener;
         let level = self.levels.iter().find(|known| known.0 == listener)?.1;
         if self.links.len() >= CONSOLES_MAX {
             return None;
@@ -123,38 +120,49 @@ impl Engine for Runtime {
         Some(socket)
     }
 
-    fn handle_connected(&mut self, _: Instant, _: SocketId) {}
-
-    fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input<'_>) {
-        self.links.handle_input(now, socket, input, &mut ConsoleHandler { context: &self.context });
-        self.restart_timeout(now, socket);
-    }
-
-    fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64) {
-        self.links.handle_sent(now, socket, bytes, &mut ConsoleHandler { context: &self.context });
-        if bytes > 0 {
-            self.restart_timeout(now, socket);
+    fn handle(&mut self, now: Instant, event: DriverEvent<'_>) {
+        match event {
+            DriverEvent::Socket(socket, event) => {
+                let moves = match event {
+                    SocketEvent::Input(_) => true,
+                    SocketEvent::Sent(bytes) => bytes > 0,
+                    _ => false,
+                };
+                self.links.handle(
+                    now,
+                    socket,
+                    event,
+                    &mut ConsoleHandler { context: &self.context },
+                );
+                if moves {
+                    self.restart_timeout(now, socket);
+                }
+            }
+            DriverEvent::Timeout => {
+                self.links.handle_timeout(now, &mut ConsoleHandler { context: &self.context });
+                self.is_cut |= self.ending.flatten().is_some_and(|deadline| deadline <= now);
+            }
+            DriverEvent::Wake => self.handle_wake(now),
+            // Consoles that cannot be accepted wait.
+            DriverEvent::AcceptFailed(..) | DriverEvent::Resolved(..) | DriverEvent::Flush => {}
         }
     }
 
-    fn handle_hangup(&mut self, now: Instant, socket: SocketId) {
-        self.links.handle_hangup(now, socket);
+    fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front().or_else(|| self.links.poll_action())
     }
 
-    fn handle_failed(&mut self, now: Instant, socket: SocketId, error: io::Error) {
-        self.links.handle_failed(
-            now,
-            socket,
-            error,
-            &mut ConsoleHandler { context: &self.context },
-        );
+    fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {
+        self.links.poll_transmit(socket)
     }
 
-    fn handle_timeout(&mut self, now: Instant) {
-        self.links.handle_timeout(now, &mut ConsoleHandler { context: &self.context });
-        self.is_cut |= self.ending.flatten().is_some_and(|deadline| deadline <= now);
+    fn poll_timeout(&self) -> Option<Instant> {
+        let ending = self.ending.flatten().filter(|_| !self.is_cut);
+        [self.links.poll_timeout(), ending].into_iter().flatten().min()
     }
+}
 
+impl Runtime {
     fn handle_wake(&mut self, now: Instant) {
         if self.stop.is_set() && self.ending.is_none() {
             self.begin_stop(now);
@@ -167,23 +175,6 @@ impl Engine for Runtime {
             self.links.touch(now, socket, &mut ConsoleHandler { context: &self.context });
             self.restart_timeout(now, socket);
         }
-    }
-
-    fn poll_action(&mut self) -> Option<Action> {
-        self.actions.pop_front().or_else(|| self.links.poll_action())
-    }
-
-    fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {
-        self.links.poll_transmit(socket)
-    }
-
-    fn is_last(&self, socket: SocketId) -> bool {
-        self.links.is_last(socket)
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        let ending = self.ending.flatten().filter(|_| !self.is_cut);
-        [self.links.poll_timeout(), ending].into_iter().flatten().min()
     }
 }
 

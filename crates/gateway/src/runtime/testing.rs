@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use bytes::BytesMut;
-use fulmar_engine::{Engine, ListenerId, SocketId, Stop};
+use fulmar_engine::{Accepted, Engine, ListenerId, SocketEvent, SocketId, Stop};
 use fulmar_haproxy::model::Level;
 use fulmar_haproxy::{Config, ConfigSource, Environment, Machine, Options, load};
 use fulmar_proto::{Input, Segment};
@@ -37,14 +37,15 @@ pub fn commands(data: &[u8]) {
         [Level::Admin, Level::Operator, Level::User][usize::from(level % 3)],
     );
     let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-    let socket = runtime.handle_accepted(now, listener, peer).expect("it is the first");
+    let socket =
+        runtime.accept(now, Accepted { listener, peer, local: None }).expect("it is the first");
     let mut block = BytesMut::new();
     for piece in text.chunks(usize::from(size) + 1) {
         block.extend_from_slice(piece);
-        runtime.handle_input(now, socket, &mut Input::all(&mut block, false));
+        runtime.handle(now, SocketEvent::Input(Input::all(&mut block, false)).of(socket));
         send(&mut runtime, now, socket);
     }
-    runtime.handle_input(now, socket, &mut Input::all(&mut block, true));
+    runtime.handle(now, SocketEvent::Input(Input::all(&mut block, true)).of(socket));
     send(&mut runtime, now, socket);
 }
 
@@ -60,7 +61,7 @@ fn send(runtime: &mut Runtime, now: Instant, socket: SocketId) {
         if size == 0 {
             return;
         }
-        runtime.handle_sent(now, socket, size);
+        runtime.handle(now, SocketEvent::Sent(size).of(socket));
     }
 }
 

@@ -106,7 +106,7 @@ impl World {
 
     fn turn(&mut self) {
         self.act();
-        self.load.handle_flush(self.now);
+        self.load.handle(self.now, DriverEvent::Flush);
         let sockets: Vec<_> = self.peers.keys().copied().map(SocketId::from_bits).collect();
         let mut moved = !self.born.is_empty();
         for socket in sockets {
@@ -118,14 +118,14 @@ impl World {
         }
         self.pass_time(moved);
         for socket in std::mem::take(&mut self.born) {
-            self.load.handle_connected(self.now, socket);
+            self.load.handle(self.now, SocketEvent::Connected.of(socket));
         }
         let sockets: Vec<_> = self.peers.keys().copied().map(SocketId::from_bits).collect();
         for socket in sockets {
             self.receive(socket);
         }
         if self.load.poll_timeout().is_some_and(|deadline| deadline <= self.now) {
-            self.load.handle_timeout(self.now);
+            self.load.handle(self.now, DriverEvent::Timeout);
         }
     }
 
@@ -157,7 +157,7 @@ impl World {
                     let away = self.is_away().then_some(libc::ECONNREFUSED);
                     if let Some(errno) = away.or_else(|| (self.refuse)(self.connects)) {
                         let error = io::Error::from_raw_os_error(errno);
-                        self.load.handle_failed(self.now, socket, error);
+                        self.load.handle(self.now, SocketEvent::Failed(error).of(socket));
                         continue;
                     }
                     if self.connects >= self.silent_from {
@@ -166,7 +166,7 @@ impl World {
                     self.born.push(socket);
                     self.peers.insert(socket.to_bits(), Peer::new());
                 }
-                Action::Close { socket } => {
+                Action::Close { socket, .. } => {
                     self.peers.remove(&socket.to_bits());
                 }
                 Action::Transmit { .. } | Action::Shutdown { .. } | Action::Read { .. } => {}
@@ -187,7 +187,7 @@ impl World {
         if bytes.is_empty() {
             return false;
         }
-        self.load.handle_sent(self.now, socket, bytes.len() as u64);
+        self.load.handle(self.now, SocketEvent::Sent(bytes.len() as u64).of(socket));
         peer.input.extend_from_slice(&bytes);
         peer.think(&mut self.scratch, &mut self.requests, &mut self.script);
         true
@@ -201,14 +201,14 @@ impl World {
         }
         if peer.reset || away {
             let error = io::ErrorKind::ConnectionReset.into();
-            return self.load.handle_failed(self.now, socket, error);
+            return self.load.handle(self.now, SocketEvent::Failed(error).of(socket));
         }
         if peer.outgoing.is_empty() && !peer.fin {
             return;
         }
         let mut block = BytesMut::from(&std::mem::take(&mut peer.outgoing)[..]);
-        let mut input = Input::all(&mut block, std::mem::take(&mut peer.fin));
-        self.load.handle_input(self.now, socket, &mut input);
+        let input = Input::all(&mut block, std::mem::take(&mut peer.fin));
+        self.load.handle(self.now, SocketEvent::Input(input).of(socket));
     }
 
     fn tally(&self) -> &Tally {
@@ -664,10 +664,10 @@ fn a_second_address_is_tried_without_an_error() {
 fn a_stop_keeps_what_was_done() {
     let mut world = World::new(&options(|_| {}), |_| Fate::Answer);
     (0..100).for_each(|_| world.turn());
-    world.load.handle_wake(world.now);
+    world.load.handle(world.now, DriverEvent::Wake);
     assert_eq!(world.load.finish(), None, "woken for something else");
     world.load.core.shared.stop.store(true, Ordering::Release);
-    world.load.handle_wake(world.now);
+    world.load.handle(world.now, DriverEvent::Wake);
     assert!(matches!(world.run(), Finish::Stopped(_)));
     assert!(world.tally().answered > 100);
     assert_eq!(world.load.poll_timeout(), None);

@@ -1,16 +1,13 @@
 //! The engine of the thread that checks.
 
 use std::collections::BTreeSet;
-use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::balance::Admin;
-use fulmar_engine::{Action, Endpoint, Engine, Links, ListenerId, SocketId, Timeouts};
+use fulmar_engine::{Action, DriverEvent, Engine, Links, SocketEvent, SocketId, Timeouts};
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::{BackendTimeouts, ServerCheck};
-use fulmar_proto::{FileRange, Input, RawConnection, Transmit};
+use fulmar_proto::{RawConnection, Transmit};
 use fulmar_tls::{ClientTls, ConfigError};
 
 use super::job::{Done, Job, On, Stage, reason};
@@ -21,6 +18,7 @@ use super::status::{CheckStatus, Finding};
 use super::step::Way;
 use super::talk::Talk;
 use super::target::{self, Target};
+use crate::balance::Admin;
 use crate::journal::{Journal, Severity};
 use crate::live::{Live, LiveBackend};
 
@@ -248,49 +246,22 @@ fn patience(timeouts: &BackendTimeouts, check: &ServerCheck) -> Duration {
 }
 
 impl Engine for Checks {
-    fn handle_accepted(&mut self, _: Instant, _: ListenerId, _: SocketAddr) -> Option<SocketId> {
-        None
-    }
-
-    fn handle_connected(&mut self, now: Instant, socket: SocketId) {
-        if let Some((_, job)) = self.links.get_mut(socket) {
-            job.stage = Stage::Securing;
-            let backend = &self.targets[job.target].checked(&self.live).backend.config;
-            if let Some(patience) = backend.timeouts.check {
-                self.links.set_timer(socket, Some(now + patience));
+    fn handle(&mut self, now: Instant, event: DriverEvent<'_>) {
+        match event {
+            DriverEvent::Socket(socket, event) => {
+                if matches!(event, SocketEvent::Connected) {
+                    self.handle_connected(now, socket);
+                }
+                self.act(now, |links, on| links.handle(now, socket, event, on));
             }
-        }
-        self.act(now, |links, on| links.handle_connected(now, socket, on));
-    }
-
-    fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input<'_>) {
-        self.act(now, |links, on| links.handle_input(now, socket, input, on));
-    }
-
-    fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64) {
-        self.act(now, |links, on| links.handle_sent(now, socket, bytes, on));
-    }
-
-    fn handle_hangup(&mut self, now: Instant, socket: SocketId) {
-        self.links.handle_hangup(now, socket);
-    }
-
-    fn handle_failed(&mut self, now: Instant, socket: SocketId, error: io::Error) {
-        self.act(now, |links, on| links.handle_failed(now, socket, error, on));
-    }
-
-    fn handle_timeout(&mut self, now: Instant) {
-        self.act(now, |links, on| links.handle_timeout(now, on));
-        self.start_due(now);
-        self.settle(now);
-        if self.warms.is_some_and(|warms| warms <= now) {
-            self.warm(now);
-        }
-    }
-
-    fn handle_wake(&mut self, now: Instant) {
-        for told in self.live.checks.take() {
-            self.handle_told(now, told);
+            DriverEvent::Timeout => self.handle_timeout(now),
+            DriverEvent::Wake => {
+                for told in self.live.checks.take() {
+                    self.handle_told(now, told);
+                }
+            }
+            // It accepts no connections, and its addresses are known.
+            DriverEvent::AcceptFailed(..) | DriverEvent::Resolved(..) | DriverEvent::Flush => {}
         }
     }
 
@@ -306,20 +277,29 @@ impl Engine for Checks {
         self.links.poll_transmit(socket)
     }
 
-    fn is_last(&self, socket: SocketId) -> bool {
-        self.links.is_last(socket)
-    }
-
-    fn poll_endpoint(&mut self, socket: SocketId) -> Option<Endpoint> {
-        self.links.poll_endpoint(socket)
-    }
-
-    fn poll_load(&mut self, socket: SocketId) -> Option<FileRange> {
-        self.links.poll_load(socket)
-    }
-
     fn poll_timeout(&self) -> Option<Instant> {
         let due = self.due.first().map(|(when, _)| *when);
         [self.links.poll_timeout(), due, self.warms].into_iter().flatten().min()
+    }
+}
+
+impl Checks {
+    fn handle_connected(&mut self, now: Instant, socket: SocketId) {
+        if let Some((_, job)) = self.links.get_mut(socket) {
+            job.stage = Stage::Securing;
+            let backend = &self.targets[job.target].checked(&self.live).backend.config;
+            if let Some(patience) = backend.timeouts.check {
+                self.links.set_timer(socket, Some(now + patience));
+            }
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.act(now, |links, on| links.handle_timeout(now, on));
+        self.start_due(now);
+        self.settle(now);
+        if self.warms.is_some_and(|warms| warms <= now) {
+            self.warm(now);
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use fulmar_engine::{SocketId, Timeouts};
+use fulmar_engine::{CloseKind, SocketId, Timeouts};
 use fulmar_proto::Connection;
 
 use crate::counters::Counter;
@@ -65,7 +65,12 @@ impl Http {
                 servers.cut(now, socket, &mut Replies { clients, desk, shared });
             }
             Errand::Vanish(socket) => {
-                clients.vanish(now, socket, &mut Requests { servers, desk, shared });
+                clients.cut_as(
+                    now,
+                    socket,
+                    CloseKind::Silent,
+                    &mut Requests { servers, desk, shared },
+                );
             }
             Errand::Limit(socket, time) => self.limit(shared, socket, time),
             Errand::Tunnel(socket, time) => self.limit_tunnel(shared, socket, time),

@@ -12,10 +12,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use fulmar_engine::{Action, Endpoint, Links, Passage, SocketId, Timeouts};
-use fulmar_proto::{
-    ClientConnection, Connection, FileRange, Input, Layer, Phase, Piped, ServerConnection, Transmit,
-};
+use fulmar_engine::{Action, CloseKind, Links, Passage, SocketEvent, SocketId, Timeouts};
+use fulmar_proto::{ClientConnection, Connection, Layer, Phase, ServerConnection, Transmit};
 use fulmar_semantics::proxy_protocol::ProxyProtocol;
 
 use crate::counters::Counter;
@@ -140,8 +138,61 @@ impl Http {
         let mut requests = Requests { servers, desk, shared };
         let connection = ServerConnection::default();
         let socket = clients.insert(now, None, connection, session, &mut requests);
-        clients.vanish(now, socket, &mut requests);
+        clients.cut_as(now, socket, CloseKind::Silent, &mut requests);
         socket
+    }
+}
+
+impl Http {
+    #[inline]
+    fn handle_client(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        socket: SocketId,
+        event: SocketEvent<'_>,
+    ) {
+        let Self { clients, servers, desk } = self;
+        let mut requests = Requests { servers, desk, shared };
+        match event {
+            SocketEvent::Input(_) => {
+                clients.handle(now, socket, event, &mut requests);
+                self.look(now, shared, socket);
+            }
+            SocketEvent::Sent(_) => {
+                clients.handle(now, socket, event, &mut requests);
+                self.see_off(now, shared, socket);
+                self.look(now, shared, socket);
+            }
+            // A client that has ended its side may still wait for the response (RFC 9112 §9.6),
+            // unless the configuration says otherwise.
+            SocketEvent::Hangup => {
+                if let Some((_, session)) = clients.get(socket)
+                    && session.may_leave(requests.shared)
+                {
+                    let error = io::ErrorKind::ConnectionAborted.into();
+                    clients.handle(now, socket, SocketEvent::Failed(error), &mut requests);
+                }
+            }
+            event => clients.handle(now, socket, event, &mut requests),
+        }
+    }
+
+    #[inline]
+    fn handle_server(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        socket: SocketId,
+        event: SocketEvent<'_>,
+    ) {
+        let Self { clients, servers, desk } = self;
+        if let SocketEvent::Sent(bytes) = event
+            && let Some((_, seat)) = servers.get_mut(socket)
+        {
+            seat.sent |= bytes > 0 && seat.stands;
+        }
+        servers.handle(now, socket, event, &mut Replies { clients, desk, shared });
     }
 }
 
@@ -189,100 +240,16 @@ impl Relay for Http {
         Some(socket)
     }
 
-    fn handle_connected(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) {
-        let Self { clients, servers, desk, .. } = self;
-        servers.handle_connected(now, socket, &mut Replies { clients, desk, shared });
-        self.settle(now, shared);
-    }
-
-    fn handle_input(
+    fn handle(
         &mut self,
         now: Instant,
         shared: &mut Shared,
         socket: SocketId,
-        input: &mut Input<'_>,
+        event: SocketEvent<'_>,
     ) {
-        let Self { clients, servers, desk, .. } = self;
-        if clients.owns(socket) {
-            let mut requests = Requests { servers, desk, shared };
-            clients.handle_input(now, socket, input, &mut requests);
-            self.look(now, shared, socket);
-        } else {
-            servers.handle_input(now, socket, input, &mut Replies { clients, desk, shared });
-        }
-        self.settle(now, shared);
-    }
-
-    fn handle_sent(&mut self, now: Instant, shared: &mut Shared, socket: SocketId, bytes: u64) {
-        let Self { clients, servers, desk, .. } = self;
-        if clients.owns(socket) {
-            clients.handle_sent(now, socket, bytes, &mut Requests { servers, desk, shared });
-            self.see_off(now, shared, socket);
-            self.look(now, shared, socket);
-        } else {
-            if let Some((_, seat)) = servers.get_mut(socket) {
-                seat.sent |= bytes > 0 && seat.stands;
-            }
-            servers.handle_sent(now, socket, bytes, &mut Replies { clients, desk, shared });
-        }
-        self.settle(now, shared);
-    }
-
-    fn handle_piped(&mut self, now: Instant, shared: &mut Shared, socket: SocketId, piped: Piped) {
-        let Self { clients, servers, desk, .. } = self;
-        if clients.owns(socket) {
-            clients.handle_piped(now, socket, piped, &mut Requests { servers, desk, shared });
-        } else {
-            servers.handle_piped(now, socket, piped, &mut Replies { clients, desk, shared });
-        }
-        self.settle(now, shared);
-    }
-
-    fn handle_loaded(&mut self, now: Instant, shared: &mut Shared, socket: SocketId, bytes: &[u8]) {
-        let Self { clients, servers, desk, .. } = self;
-        if clients.owns(socket) {
-            clients.handle_loaded(now, socket, bytes, &mut Requests { servers, desk, shared });
-        } else {
-            servers.handle_loaded(now, socket, bytes, &mut Replies { clients, desk, shared });
-        }
-        self.settle(now, shared);
-    }
-
-    fn handle_hangup(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) {
-        let Self { clients, servers, desk, .. } = self;
-        if !clients.owns(socket) {
-            return servers.handle_hangup(now, socket);
-        }
-        // Who has ended its side may still wait for the answer (RFC 9112 §9.6), unless the
-        // configuration says that nobody does.
-        let leaves = clients.get(socket).is_some_and(|(_, session)| session.may_leave(shared));
-        if leaves {
-            let error = io::ErrorKind::ConnectionAborted.into();
-            clients.handle_failed(now, socket, error, &mut Requests { servers, desk, shared });
-        }
-        self.settle(now, shared);
-    }
-
-    fn handle_unread(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) {
-        let Self { clients, servers, desk, .. } = self;
-        if clients.owns(socket) {
-            clients.handle_unread(now, socket, &mut Requests { servers, desk, shared });
-            self.settle(now, shared);
-        }
-    }
-
-    fn handle_failed(
-        &mut self,
-        now: Instant,
-        shared: &mut Shared,
-        socket: SocketId,
-        error: io::Error,
-    ) {
-        let Self { clients, servers, desk, .. } = self;
-        if clients.owns(socket) {
-            clients.handle_failed(now, socket, error, &mut Requests { servers, desk, shared });
-        } else {
-            servers.handle_failed(now, socket, error, &mut Replies { clients, desk, shared });
+        match self.clients.owns(socket) {
+            true => self.handle_client(now, shared, socket, event),
+            false => self.handle_server(now, shared, socket, event),
         }
         self.settle(now, shared);
     }
@@ -394,12 +361,8 @@ impl Relay for Http {
         }
     }
 
-    fn is_last(&self, socket: SocketId) -> bool {
-        self.clients.owns(socket) && self.clients.is_last(socket)
-    }
-
     /// As long as there is somebody to pass it to.
-    fn poll_splice(&mut self, socket: SocketId) -> Option<Passage> {
+    fn poll_passage(&mut self, socket: SocketId) -> Option<Passage> {
         let len = if self.clients.owns(socket) {
             let (_, session) = self.clients.get(socket)?;
             session.exchange.as_ref()?.passes_request().then(|| self.clients.passing(socket))?
@@ -413,17 +376,6 @@ impl Relay for Http {
             }
         };
         (len > 0).then_some(Passage::Pipe { len })
-    }
-
-    fn poll_endpoint(&mut self, socket: SocketId) -> Option<Endpoint> {
-        self.servers.poll_endpoint(socket)
-    }
-
-    fn poll_load(&mut self, socket: SocketId) -> Option<FileRange> {
-        match self.clients.owns(socket) {
-            true => self.clients.poll_load(socket),
-            false => self.servers.poll_load(socket),
-        }
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

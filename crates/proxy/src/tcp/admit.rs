@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use fulmar_engine::SocketId;
+use fulmar_engine::{CloseKind, SocketId};
 use fulmar_haproxy::BackendId;
 use fulmar_proto::{Layer, RawConnection};
 use fulmar_semantics::proxy_protocol::ProxyProtocol;
@@ -104,7 +104,7 @@ impl Tcp {
         let (clients, mut across) = self.side_of(Way::Client);
         let connection = RawConnection::default();
         let socket = clients.insert(now, None, connection, Seat::new(u32::MAX), &mut across);
-        clients.vanish(now, socket, &mut across);
+        clients.cut_as(now, socket, CloseKind::Silent, &mut across);
         socket
     }
 
@@ -112,7 +112,7 @@ impl Tcp {
     pub(super) fn vanish(&mut self, now: Instant, number: u32) {
         let Some(client) = self.desk.sessions.get(number).and_then(|it| it.client) else { return };
         let (clients, mut across) = self.side_of(Way::Client);
-        clients.vanish(now, client, &mut across);
+        clients.cut_as(now, client, CloseKind::Silent, &mut across);
     }
 
     /// A client ended its side while nobody was reading.

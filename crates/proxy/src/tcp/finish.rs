@@ -4,8 +4,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
+use fulmar_engine::{CloseKind, End, SocketEvent, SocketId};
+
 use crate::balance::Health;
-use fulmar_engine::{End, SocketId};
 use fulmar_haproxy::{BackendId, Mode, ServerId};
 use fulmar_proto::RawConnection;
 
@@ -75,7 +76,7 @@ impl Tcp {
         let has_left = !side.is_sending(socket);
         let is_done = |(it, _): (&mut RawConnection, &mut Seat)| it.is_ended() && it.queued() == 0;
         if !(has_left && side.get_mut(socket).is_some_and(is_done)) {
-            return side.handle_failed(now, socket, error, &mut across);
+            return side.handle(now, socket, SocketEvent::Failed(error), &mut across);
         }
         let way = across.from;
         if let Some(seat) = side.close(socket) {
@@ -125,7 +126,7 @@ impl Tcp {
         match (end, way) {
             (End::TimedOut(_) | End::Cut, _) => side.cut(now, other, &mut across),
             // An end would tell the server that it has all.
-            (_, Way::Client) if speaks => side.reset(now, other, &mut across),
+            (_, Way::Client) if speaks => side.cut_as(now, other, CloseKind::Reset, &mut across),
             _ => self.dismiss(now, way.other(), other),
         }
     }

@@ -28,14 +28,14 @@ mod late;
 mod record;
 mod subject;
 
-use std::io;
 use std::net::SocketAddr;
 use std::time::Instant;
 
+use fulmar_engine::{Action, Links, Passage, SocketEvent, SocketId, Timeouts};
+
 use crate::balance::Member;
-use fulmar_engine::{Action, Endpoint, Links, Passage, SocketId, Timeouts};
 use fulmar_haproxy::Mode;
-use fulmar_proto::{FileRange, Input, Layer, Piped, Transmit};
+use fulmar_proto::{Layer, Transmit};
 
 use self::across::{Across, Desk, Side, Way, Work};
 use self::limits::Limits;
@@ -151,63 +151,24 @@ impl Relay for Tcp {
         socket
     }
 
-    fn handle_connected(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) {
-        let (side, mut across) = self.side(socket);
-        side.handle_connected(now, socket, &mut across);
-        self.work(now, shared);
-    }
-
-    fn handle_input(
+    fn handle(
         &mut self,
         now: Instant,
         shared: &mut Shared,
         socket: SocketId,
-        input: &mut Input<'_>,
+        event: SocketEvent<'_>,
     ) {
-        let (side, mut across) = self.side(socket);
-        side.handle_input(now, socket, input, &mut across);
-        self.work(now, shared);
-    }
-
-    fn handle_sent(&mut self, now: Instant, shared: &mut Shared, socket: SocketId, bytes: u64) {
-        let (side, mut across) = self.side(socket);
-        side.handle_sent(now, socket, bytes, &mut across);
-        self.work(now, shared);
-    }
-
-    fn handle_piped(&mut self, now: Instant, shared: &mut Shared, socket: SocketId, piped: Piped) {
-        let (side, mut across) = self.side(socket);
-        side.handle_piped(now, socket, piped, &mut across);
-        self.work(now, shared);
-    }
-
-    fn handle_loaded(&mut self, now: Instant, shared: &mut Shared, socket: SocketId, bytes: &[u8]) {
-        let (side, mut across) = self.side(socket);
-        side.handle_loaded(now, socket, bytes, &mut across);
-        self.work(now, shared);
-    }
-
-    fn handle_hangup(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) {
-        let (side, _) = self.side(socket);
-        side.handle_hangup(now, socket);
-        self.handle_client_hangup(now, shared, socket);
-        self.work(now, shared);
-    }
-
-    fn handle_unread(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) {
-        let (side, mut across) = self.side(socket);
-        side.handle_unread(now, socket, &mut across);
-        self.work(now, shared);
-    }
-
-    fn handle_failed(
-        &mut self,
-        now: Instant,
-        shared: &mut Shared,
-        socket: SocketId,
-        error: io::Error,
-    ) {
-        self.lose(now, socket, error);
+        match event {
+            SocketEvent::Failed(error) => self.lose(now, socket, error),
+            event => {
+                let hangs_up = matches!(event, SocketEvent::Hangup);
+                let (side, mut across) = self.side(socket);
+                side.handle(now, socket, event, &mut across);
+                if hangs_up {
+                    self.handle_client_hangup(now, shared, socket);
+                }
+            }
+        }
         self.work(now, shared);
     }
 
@@ -279,23 +240,8 @@ impl Relay for Tcp {
         self.side(socket).0.poll_transmit(socket)
     }
 
-    fn is_last(&self, socket: SocketId) -> bool {
-        match self.clients.owns(socket) {
-            true => self.clients.is_last(socket),
-            false => self.servers.is_last(socket),
-        }
-    }
-
-    fn poll_endpoint(&mut self, socket: SocketId) -> Option<Endpoint> {
-        self.servers.poll_endpoint(socket)
-    }
-
-    fn poll_load(&mut self, socket: SocketId) -> Option<FileRange> {
-        self.side(socket).0.poll_load(socket)
-    }
-
     /// As long as there is somebody to pass it to.
-    fn poll_splice(&mut self, socket: SocketId) -> Option<Passage> {
+    fn poll_passage(&mut self, socket: SocketId) -> Option<Passage> {
         let (side, across) = self.side(socket);
         let (_, seat) = side.get(socket)?;
         across.other(seat.session)?;

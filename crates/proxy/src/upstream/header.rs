@@ -36,7 +36,7 @@ impl Layer for ProxyHeader {
 
     fn poll_transmit(&mut self) -> Option<Transmit<'_>> {
         let inline = &self.header[..];
-        (!inline.is_empty()).then_some(Transmit { inline, segments: &[] })
+        (!inline.is_empty()).then_some(Transmit::new(inline, &[]))
     }
 
     fn handle_sent(&mut self, bytes: u64) {

@@ -346,7 +346,7 @@ fn a_tunnel_leads_to_the_next_one() {
 #[test]
 fn nothing_is_sealed_before_the_tunnel_is_open() {
     for mut layer in [socks(), connect()] {
-        let transmit = fulmar_proto::Transmit { inline: b"GET", segments: &[] };
+        let transmit = fulmar_proto::Transmit::new(b"GET", &[]);
         let sealed = layer.seal(transmit).expect("it waits");
         assert!(matches!(sealed, fulmar_proto::Sealed::Bytes(0)));
         layer.finish();

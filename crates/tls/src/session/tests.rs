@@ -103,10 +103,10 @@ fn tls13_updates_exhausted_keys() {
     let (mut client, mut server) = pair(tls13());
     let mut above = BytesMut::new();
     for n in 0..10 * LIMIT {
-        let transmit = Transmit { inline: b"ping", segments: &[] };
+        let transmit = Transmit::new(b"ping", &[]);
         assert!(matches!(client.seal(transmit), Ok(Sealed::Bytes(4))), "{n}");
         carry(&mut client, &mut server, &mut above).unwrap();
-        let transmit = Transmit { inline: b"pong", segments: &[] };
+        let transmit = Transmit::new(b"pong", &[]);
         assert!(matches!(server.seal(transmit), Ok(Sealed::Bytes(4))), "{n}");
         carry(&mut server, &mut client, &mut above).unwrap();
     }
@@ -119,7 +119,7 @@ fn exhausted_keys_end_a_tls12_connection() {
     let mut above = BytesMut::new();
     let mut sealed = 0;
     let error = loop {
-        let transmit = Transmit { inline: b"ping", segments: &[] };
+        let transmit = Transmit::new(b"ping", &[]);
         match client.seal(transmit) {
             Ok(_) => sealed += 1,
             Err(error) => break error,
