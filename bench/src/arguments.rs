@@ -219,7 +219,10 @@ impl<'a> ReportFiles<'a> {
             fs::write(&path, &text).map_err(|error| failure(path.display(), error))
         });
         let printed = match is_taken {
-            true => Ok(eprint!("{text}")),
+            true => {
+                eprint!("{text}");
+                Ok(())
+            }
             false => print(&text),
         };
         json.and(html).and(markdown).and(printed)

@@ -135,7 +135,7 @@ impl Lab {
         let names = [(&self.options.program, "fulmar-bench"), (&self.options.fulmar, "fulmar")];
         let words = words.map(|word| {
             let name = names.iter().find(|(program, _)| program.as_os_str() == word);
-            let word = name.map_or(word.to_string_lossy(), |(_, name)| (*name).into());
+            let word = name.map_or_else(|| word.to_string_lossy(), |(_, name)| (*name).into());
             without_ports(&word.replace(&directory, "DIR"))
         });
         words.collect::<Vec<_>>().join(" ")

@@ -281,7 +281,7 @@ fn the_list_has_every_scenario_and_the_readme_describes_it() {
             };
             first == name || words.any(ends)
         };
-        assert!(rows.iter().any(|row| is_named(row)), "{name} is in neither page");
+        assert!(rows.iter().any(is_named), "{name} is in neither page");
     }
 }
 

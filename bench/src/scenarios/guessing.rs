@@ -85,9 +85,10 @@ struct Guessers {
 
 impl Guessers {
     fn guess(&self, server: SocketAddr, number: u32) {
-        for round in 0.. {
+        for round in 0_u16.. {
             let host = u8::try_from(number + 1).unwrap_or(u8::MAX);
-            let address = Ipv4Addr::new(127, 1 + (round / 250) as u8, (round % 250) as u8, host);
+            let [high, low] = (256 + round).to_be_bytes();
+            let address = Ipv4Addr::new(127, high, low, host);
             let result = self.guess_from(server, IpAddr::V4(address));
             if let Err(why) = result {
                 self.failure.lock().expect("no guesser panics").get_or_insert(why);

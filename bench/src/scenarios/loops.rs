@@ -153,7 +153,10 @@ fn spin_idle(lab: &Lab, sheet: &mut Sheet) -> Result<(), BenchError> {
         load(lab.seconds(), &["-c", "1"])?;
         let began = fulmar_sys::now();
         let (spent, ()) = serve.cpu_of(|| match rate {
-            0 => Ok(wait(IDLE)),
+            0 => {
+                wait(IDLE);
+                Ok(())
+            }
             rate => load(lab.seconds(), &["-c", "1", "-R", &rate.to_string()]),
         })?;
         let elapsed = (fulmar_sys::now() - began).as_secs_f64();

@@ -106,7 +106,7 @@ impl<E: Engine> MemoryLoop<E> {
         while let Some(socket) = self.transmits.pop() {
             let Some(transmit) = self.engine.poll_transmit(socket) else { continue };
             let len = transmit.len();
-            self.engine.handle(self.now, SocketEvent::Sent(len as u64).of(socket));
+            self.engine.handle(self.now, SocketEvent::Sent(len).of(socket));
             self.receives.push(socket);
         }
         self.poll_actions();

@@ -285,74 +285,39 @@ mod tests {
 
     #[test]
     fn operations_do_what_calls_do() {
+        use ConnectionAction::{Accept, Close, Forget, Pour, Stream, Use};
         let stream = u64::from(libc::SOCK_STREAM.cast_unsigned());
         let any = u64::from(ANY_PLACE);
         let cases: &[(u32, [u64; 5], i64, Option<ConnectionAction>)] = &[
-            (opcode::ACCEPT, [3, 0, 0, 0, 0], 7, Some(ConnectionAction::Accept(Some(own(7))))),
-            (opcode::ACCEPT, [3, 0, 0, 0, 0], -11, Some(ConnectionAction::Accept(None))),
-            (
-                opcode::ACCEPT,
-                [3, 0, any, 0, 0],
-                5,
-                Some(ConnectionAction::Accept(Some(registered(5)))),
-            ),
-            (
-                opcode::ACCEPT,
-                [3, 0, 6, 0, 0],
-                0,
-                Some(ConnectionAction::Accept(Some(registered(5)))),
-            ),
-            (opcode::SOCKET, [2, stream, 0, 0, 0], 7, Some(ConnectionAction::Stream(own(7)))),
-            (
-                opcode::SOCKET,
-                [2, stream, any, 0, 0],
-                4,
-                Some(ConnectionAction::Stream(registered(4))),
-            ),
-            (opcode::SOCKET, [2, 2, 0, 0, 0], 7, Some(ConnectionAction::Forget(own(7)))),
+            (opcode::ACCEPT, [3, 0, 0, 0, 0], 7, Some(Accept(Some(own(7))))),
+            (opcode::ACCEPT, [3, 0, 0, 0, 0], -11, Some(Accept(None))),
+            (opcode::ACCEPT, [3, 0, any, 0, 0], 5, Some(Accept(Some(registered(5))))),
+            (opcode::ACCEPT, [3, 0, 6, 0, 0], 0, Some(Accept(Some(registered(5))))),
+            (opcode::SOCKET, [2, stream, 0, 0, 0], 7, Some(Stream(own(7)))),
+            (opcode::SOCKET, [2, stream, any, 0, 0], 4, Some(Stream(registered(4)))),
+            (opcode::SOCKET, [2, 2, 0, 0, 0], 7, Some(Forget(own(7)))),
             (opcode::SOCKET, [2, stream, 0, 0, 0], -24, None),
+            (opcode::CONNECT, [7, 0, 0, 0, 0], 0, Some(Use(own(7), SocketUse::Connect))),
+            (opcode::RECV, [7, 0, 0, 0, 2], 9, Some(Use(own(7), SocketUse::Receive { flags: 2 }))),
             (
-                opcode::CONNECT,
-                [7, 0, 0, 0, 0],
-                0,
-                Some(ConnectionAction::Use(own(7), SocketUse::Connect)),
-            ),
-            (
-                opcode::RECV,
-                [7, 0, 0, 0, 2],
+                opcode::READ,
+                [5, 0, 0, 1, 0],
                 9,
-                Some(ConnectionAction::Use(own(7), SocketUse::Receive { flags: 2 })),
+                Some(Use(registered(5), SocketUse::Receive { flags: 0 })),
             ),
-            (opcode::READ, [5, 0, 0, 1, 0], 9, {
-                Some(ConnectionAction::Use(registered(5), SocketUse::Receive { flags: 0 }))
-            }),
+            (opcode::SEND_ZC, [7, 0, 0, 0, 0], 9, Some(Use(own(7), SocketUse::Send))),
+            (opcode::SPLICE, [7, 0, 8, 0, 0], 9, Some(Pour { from: own(8), to: own(7) })),
             (
-                opcode::SEND_ZC,
-                [7, 0, 0, 0, 0],
+                opcode::SPLICE,
+                [7, 0, 8, 0, 1 << 31],
                 9,
-                Some(ConnectionAction::Use(own(7), SocketUse::Send)),
+                Some(Pour { from: registered(8), to: own(7) }),
             ),
-            (opcode::SPLICE, [7, 0, 8, 0, 0], 9, {
-                Some(ConnectionAction::Pour { from: own(8), to: own(7) })
-            }),
-            (opcode::SPLICE, [7, 0, 8, 0, 1 << 31], 9, {
-                Some(ConnectionAction::Pour { from: registered(8), to: own(7) })
-            }),
-            (
-                opcode::SHUTDOWN,
-                [7, 0, 0, 0, 0],
-                0,
-                Some(ConnectionAction::Use(own(7), SocketUse::Shutdown)),
-            ),
-            (opcode::CLOSE, [7, 0, 0, 0, 0], 0, Some(ConnectionAction::Close(own(7)))),
-            (opcode::CLOSE, [0, 0, 6, 0, 0], 0, Some(ConnectionAction::Close(registered(5)))),
-            (
-                opcode::EPOLL_CTL,
-                [4, 7, 0, 0, 0],
-                0,
-                Some(ConnectionAction::Use(own(7), SocketUse::Touch)),
-            ),
-            (opcode::OPENAT, [0, 0, 0, 0, 0], 8, Some(ConnectionAction::Forget(own(8)))),
+            (opcode::SHUTDOWN, [7, 0, 0, 0, 0], 0, Some(Use(own(7), SocketUse::Shutdown))),
+            (opcode::CLOSE, [7, 0, 0, 0, 0], 0, Some(Close(own(7)))),
+            (opcode::CLOSE, [0, 0, 6, 0, 0], 0, Some(Close(registered(5)))),
+            (opcode::EPOLL_CTL, [4, 7, 0, 0, 0], 0, Some(Use(own(7), SocketUse::Touch))),
+            (opcode::OPENAT, [0, 0, 0, 0, 0], 8, Some(Forget(own(8)))),
             (0, [0, 0, 0, 0, 0], 0, None),
             (255, [u64::MAX, 0, 0, 0, 0], 8, None),
         ];

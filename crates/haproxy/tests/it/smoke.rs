@@ -10,7 +10,7 @@ mod fuzz;
 
 #[path = "../../../../fuzz/src/mutate.rs"]
 #[allow(unreachable_pub, reason = "as above")]
-mod mutate;
+pub(crate) mod mutate;
 
 use mutate::{Random, mutate};
 

@@ -6,11 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 #[allow(unreachable_pub, reason = "a crate of its own elsewhere")]
 mod fuzz;
 
-#[path = "../../../../../fuzz/src/mutate.rs"]
-#[allow(unreachable_pub, reason = "as above")]
-mod mutate;
-
-use mutate::{Random, mutate};
+use crate::smoke::mutate::{Random, mutate};
 
 type SmokeTarget = (&'static str, fn(&[u8]), &'static [&'static str]);
 
