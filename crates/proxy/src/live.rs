@@ -197,7 +197,7 @@ impl Live {
     }
 
     /// Wakes a thread that is to look after waiters of a backend: its alarm has been set
-    /// ([`crate::balance::ServerGroup::waiters`], [`crate::balance::Next::Wake`]).
+    /// ([`crate::balance::ServerGroup::waiters`], [`crate::balance::NextWaiting::Wake`]).
     pub fn rouse(&self, thread: usize, backend: BackendId) {
         if let Some(woken) = self.woken.get(thread) {
             woken.lock().unwrap_or_else(PoisonError::into_inner).push(backend.0);

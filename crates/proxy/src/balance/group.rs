@@ -158,7 +158,7 @@ impl ServerGroup {
         }
     }
 
-    /// Releases a slot. Call [`crate::balance::Queue::next_for`] afterwards.
+    /// Releases a slot. Call [`crate::balance::WaitQueue::next_for`] afterwards.
     pub fn leave(&self, server: usize) {
         self.members[server].leave();
     }
@@ -173,7 +173,7 @@ impl ServerGroup {
     }
 
     /// Threads to wake after a change that made slots free or a server unusable. They call
-    /// [`crate::balance::Queue::take_wake`].
+    /// [`crate::balance::WaitQueue::take_wake`].
     pub fn waiters(&self) -> impl Iterator<Item = usize> {
         let waits = |thread: &usize| self.waiting.waits(*thread) && self.waiting.alarm(*thread);
         (0..self.policy.threads).filter(waits)
@@ -212,7 +212,7 @@ impl ServerGroup {
         self.change(|| self.members[server].put_address(address));
     }
 
-    /// Advances slow starts; true if slots became free. Call it at [`ServerGroup::warms_every`] while a
+    /// Advances slow starts; true if slots became free. Call it at `ServerGroup::warms_every` while a
     /// server is starting.
     pub fn warm(&self, now: Instant) -> bool {
         let mut warmer = false;
