@@ -169,13 +169,15 @@ fn watch_signals(stopper: RunStopper) -> io::Result<()> {
 
 fn read(path: &Path) -> Result<BenchReport, BenchFailure> {
     let mut text = String::new();
-    let read = match path == Path::new("-") {
+    let is_stdin = path == Path::new("-");
+    let name = if is_stdin { "standard input".into() } else { path.to_string_lossy() };
+    let read = match is_stdin {
         true => io::stdin().lock().take(REPORT_SIZE_MAX).read_to_string(&mut text).map(drop),
         false => fs::read_to_string(path).map(|read| text = read),
     };
-    read.map_err(|error| failure(path.display(), error))?;
+    read.map_err(|error| failure(&name, error))?;
     BenchReport::from_json(&text)
-        .map_err(|error| failure(path.display(), format!("it cannot be read as a report: {error}")))
+        .map_err(|error| failure(&name, format!("it cannot be read as a report: {error}")))
 }
 
 /// Where a report goes besides standard output.
