@@ -73,7 +73,7 @@ fn a_list_names_files_and_their_checksums() {
     let failures: Vec<_> = ended.stderr.lines().collect();
     for (line, why) in [
         (7, "the same output name"),
-        (8, "has not 32 hexadecimal digits"),
+        (8, "the checksum must have 32 hexadecimal digits"),
         (9, "more than the fields"),
         (10, "the file has the checksum md5:900150983cd24fb0d6963f7d28e17f72 instead of md5:0000"),
     ] {

@@ -172,7 +172,7 @@ fn more_descriptors_than_there_can_be_are_an_error_as_with_haproxy() {
     assert!(ours.stderr.contains(why) && theirs.stderr.contains(why), "{}", ours.stderr);
     for (global, why) in [
         (" ulimit-n 99999999\n no strict-limits", why),
-        (" maxconn 5000", "'maxconn 5000' would need 10128 descriptors, and 2000 is the limit"),
+        (" maxconn 5000", "'maxconn 5000' needs 10128 file descriptors, but the limit is 2000"),
     ] {
         place.configure(global, "");
         let mut process = Process::start(&mut limited(fulmar(), &["proxy", "-db", "-f", path]));

@@ -128,7 +128,7 @@ fn proxy_responds_or_refuses_to_start(driver: &str) {
             assert!(is_refused(&process.wait(), descriptors, PROXY_NEEDED));
             return;
         }
-        process.wait_stderr(&format!("the limit on descriptors is {descriptors} "));
+        process.wait_stderr(&format!("the limit on file descriptors is {descriptors} "));
         place.wait();
         for _ in 0..3 {
             assert!(place.ask().is_ok(), "{descriptors}, {driver}");

@@ -73,7 +73,7 @@ fn mode_tcp_does_not_lead_to_mode_http_beside_others() {
         let (environment, options) = (Environment::default(), Options::default());
         let wrong = load(&[source], &environment, &ThisMachine, &options).expect_err("refused");
         let wrong = format!("{wrong}");
-        assert!(wrong.contains("of its backends 'web' has mode http, but not all"), "{wrong}");
+        assert!(wrong.contains("backend 'web' has mode http and others do not"), "{wrong}");
     }
 }
 

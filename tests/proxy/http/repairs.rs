@@ -309,5 +309,5 @@ fn a_rule_that_would_wait_for_a_response_is_refused() {
     let source = ConfigSource::Text { name: "test.cfg".to_owned(), text: text.to_owned() };
     let wrong = load(&[source], &Environment::default(), &ThisMachine, &Options::default());
     let wrong = format!("{:?}", wrong.expect_err("nobody waits there"));
-    assert!(wrong.contains("'wait-for-body' cannot stand here"), "{wrong}");
+    assert!(wrong.contains("'wait-for-body' is not allowed here"), "{wrong}");
 }

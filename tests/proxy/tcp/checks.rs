@@ -447,11 +447,11 @@ fn a_server_goes_down_and_comes_back_with_the_lines_of_haproxy() {
     assert_eq!(
         texts(&lines),
         [
-            "ServerConfig be/s1 is DOWN, reason: Layer7 wrong status, code: 500, info: \"Such\", \
+            "Server be/s1 is DOWN, reason: Layer7 wrong status, code: 500, info: \"Such\", \
          check duration: Nms. 0 active and 0 backup servers left. 0 sessions active, \
          0 requeued, 0 remaining in queue.",
             "backend be has no server available!",
-            "ServerConfig be/s1 is UP, reason: Layer7 check passed, code: 200, check duration: Nms. \
+            "Server be/s1 is UP, reason: Layer7 check passed, code: 200, check duration: Nms. \
          1 active and 0 backup servers online. 0 sessions requeued, 0 total in queue.",
         ]
     );
@@ -486,13 +486,13 @@ fn every_check_that_counts_is_logged_if_asked_for() {
             check(passed, 200, &format!("{fine} 2/2 UP")),
             check(failed, 500, &format!("{fault} 1/2 UP")),
             check(failed, 500, &format!("{fault} 0/2 DOWN")),
-            "Backup ServerConfig be/s1 is DOWN. 0 active and 0 backup servers left. \
+            "Backup Server be/s1 is DOWN. 0 active and 0 backup servers left. \
          0 sessions active, 0 requeued, 0 remaining in queue."
                 .to_owned(),
             "backend be has no server available!".to_owned(),
             check(passed, 200, &format!("{fine} 1/2 DOWN")),
             check(passed, 200, &format!("{fine} 2/2 UP")),
-            "Backup ServerConfig be/s1 is UP. 0 active and 1 backup servers online. \
+            "Backup Server be/s1 is UP. 0 active and 1 backup servers online. \
          Running on backup. 0 sessions requeued, 0 total in queue."
                 .to_owned(),
         ]
@@ -513,7 +513,7 @@ fn a_404_takes_a_server_out_of_the_rotation() {
     let texts = texts(&lines);
     assert!(
         texts[0].starts_with(
-            "ServerConfig be/s1 is stopping, reason: Layer7 check conditionally \
+            "Server be/s1 is stopping, reason: Layer7 check conditionally \
         passed, code: 404, check duration: Nms. 0 active"
         ),
         "{}",
@@ -554,7 +554,7 @@ fn operators_decide_and_the_log_tells() {
             "backend be has no server available!",
             "Server be/s1 was DOWN and now enters maintenance.",
             "Server be/s1 is UP/READY (leaving forced maintenance).",
-            "ServerConfig be/s1 enters drain state. 0 active and 0 backup servers online. \
+            "Server be/s1 enters drain state. 0 active and 0 backup servers online. \
          0 sessions requeued, 0 total in queue.",
             "backend be has no server available!",
             "Server be/s1 is UP (leaving forced drain).",
@@ -618,10 +618,10 @@ fn errors_of_sessions_count_where_they_are_observed() {
     assert_eq!(
         texts(&lines)[..2],
         [
-            "ServerConfig be/s1 is DOWN, reason: Health analyze, info: \"Detected 3 consecutive errors, \
+            "Server be/s1 is DOWN, reason: Health analyze, info: \"Detected 3 consecutive errors, \
          last one was: L4 unsuccessful connection\". 1 active and 0 backup servers left. \
          0 sessions active, 0 requeued, 0 remaining in queue.",
-            "ServerConfig be/s1 is DOWN, reason: Health analyze, info: \"Detected 3 consecutive errors, \
+            "Server be/s1 is DOWN, reason: Health analyze, info: \"Detected 3 consecutive errors, \
          last one was: Wrong http response\". 0 active and 0 backup servers left. \
          0 sessions active, 0 requeued, 0 remaining in queue.",
         ]
