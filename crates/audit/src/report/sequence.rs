@@ -85,7 +85,7 @@ mod tests {
          7.1       12.3      4711  recvfrom(7, 0x2, 1024, 0) = -1 EAGAIN
        107.1       12.3      4711  mmap(NULL, 4096) = 0x7f0100002000
   left out        2 calls that followed
-  lost            1 event: calls are missing here, nobody knows where
+  lost            1 event: calls are missing at unknown places
 "
         );
     }

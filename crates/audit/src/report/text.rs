@@ -466,11 +466,11 @@ counting costs about 4,000 ns for each call
         assert_eq!(
             limits(&counts),
             "\
-  encrypted       the first data after a handshake count as a head, the rest as a body; session
+\x20 encrypted       the first data after a handshake count as a head, the rest as a body; session
                   tickets too, if the request came before them
   not examined    2 results in buffers that a ring chose: counted as heads or bodies
-  not followed    3 calls on sockets count as `other`: datagrams, connections that existed before,
-                  and connections that the process inherited
+  not followed    3 calls on sockets count as `other`: datagrams, connections that existed
+                  before, and connections that the process inherited
 "
         );
     }
