@@ -476,7 +476,8 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             socket.update_interest(&mut self.selector);
             socket.list(&mut self.due);
             if is_unread {
-                self.report(now, id, SocketEvent::Unread); // the last receive left bytes in the kernel
+                // The last receive left bytes in the kernel.
+                self.report(now, id, SocketEvent::Unread);
             }
         }
         if on {

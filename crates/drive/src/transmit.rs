@@ -60,7 +60,8 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         let is_watched = socket.known != Known::Quiet;
         let closes = S::CLOSES && self.abilities.more && is_watched;
         let Some(transmit) = self.engine.poll_transmit(id) else {
-            socket.writable &= socket.birth != Birth::Connecting; // there was nothing to try it with
+            // There was nothing to try it with.
+            socket.writable &= socket.birth != Birth::Connecting;
             return self.update_interest(id); // it stands, and that is no longer waited for
         };
         if !socket.writable {
@@ -118,7 +119,8 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             early.learn(sent > 0);
             if sent > 0 {
                 socket.birth = Birth::Standing;
-                engine.handle(now, SocketEvent::Connected.of(id)); // before anything that could come of the bytes
+                // Before anything that the bytes lead to.
+                engine.handle(now, SocketEvent::Connected.of(id));
             }
         }
         let connecting = socket.birth == Birth::Connecting;

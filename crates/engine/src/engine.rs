@@ -200,8 +200,8 @@ pub enum SocketEvent<'a> {
     /// The socket failed or could not be opened (`EMFILE` and `ENFILE`: close others first).
     /// [`Action::Close`] is still needed.
     Failed(io::Error),
-    /// The file of [`Passage::File`] failed (`ENOSPC`, `EFBIG`, `EIO`). Bytes on their way are lost;
-    /// those that reached it were reported before. [`Action::Close`] is still needed.
+    /// The file of [`Passage::File`] failed (`ENOSPC`, `EFBIG`, `EIO`). Bytes on their way are
+    /// lost; those that reached it were reported before. [`Action::Close`] is still needed.
     FileFailed(io::Error),
 }
 
@@ -246,8 +246,8 @@ pub enum Action {
     },
     /// From now on, and as long as [`Engine::poll_passage`] returns one, move arriving bytes past
     /// the engine; [`SocketEvent::Spliced`] or [`SocketEvent::Piped`] follows each time. Bytes that
-    /// were received before, amounts too small to be worth it, and everything on sockets that cannot
-    /// splice, come as [`SocketEvent::Input`].
+    /// were received before, amounts too small to be worth it, and everything on sockets that
+    /// cannot splice, come as [`SocketEvent::Input`].
     Splice {
         /// The source.
         socket: SocketId,
@@ -257,8 +257,8 @@ pub enum Action {
         /// On this socket.
         socket: SocketId,
     },
-    /// Pause or resume reading. `on` is always followed by one [`SocketEvent::Input`], even an empty
-    /// one: a layer above the descriptor may hold bytes.
+    /// Pause or resume reading. `on` is always followed by one [`SocketEvent::Input`], even an
+    /// empty one: a layer above the descriptor may hold bytes.
     Read {
         /// On this socket.
         socket: SocketId,
