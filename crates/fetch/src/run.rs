@@ -29,7 +29,7 @@ use crate::store::{BodyOutput, Store};
 /// ```no_run
 /// let options = fulmar_fetch::Options {
 ///     urls: vec!["http://127.0.0.1:8080/a".to_owned()],
-///     output: fulmar_fetch::Output::Dir("downloads".into()),
+///     output: fulmar_fetch::OutputTarget::Dir("downloads".into()),
 ///     ..Default::default()
 /// };
 /// let running = fulmar_fetch::start(options, |complaint| eprintln!("{complaint}"))?;
