@@ -91,7 +91,7 @@ fn pipes_are_given_back() {
             let left = ends() - before;
             assert!(left <= 2 * KEPT, "{left} ends when nobody is there");
         }
-        // What is left has nothing in it: whoever comes next gets what is meant for them.
+        // The remaining pipes are empty: the next client receives its own bytes.
         beside(&mut driver, || {
             let mut heard = vec![0; LEN];
             let mut stream = client(address);

@@ -120,7 +120,7 @@ fn slow_clients_are_in_nobodys_way() {
         let mut crowd: Vec<_> = (0..count).map(|at| slow(address, at)).collect();
         let mut client = Client::connect(address);
         client.get("/bytes/128");
-        // Everybody has been heard once the server has nothing to do any more.
+        // All requests have been received once the server has nothing left to do.
         eventually("silence", || {
             let before = client.ledger();
             std::thread::park_timeout(Duration::from_millis(50));

@@ -66,7 +66,7 @@ fn an_idle_connection_is_small() {
         assert!(heap <= 3_800, "{heap} bytes of the heap");
         assert!(grown <= 6_500, "{grown} bytes of memory");
 
-        // Those who come when they are gone have their places.
+        // Connections that follow reuse the freed places.
         drop(process);
         server.turn_until(|server| server.engine().connections() == 0);
         let process = connect(&mut server, &certs, &url, CONNECTIONS);

@@ -13,7 +13,7 @@ pub(crate) struct CPeer {
     /// The file to compile, and its own headers.
     sources: &'static [(&'static str, &'static str)],
     /// The library that it is linked with; empty for none.
-    library: &'static str,
+    linked: &'static str,
     /// The Debian package with the library's headers.
     package: &'static str,
 }
@@ -23,7 +23,7 @@ impl CPeer {
     pub(crate) const HIPER: Self = Self {
         name: "hiper",
         sources: &[("hiper.c", include_str!("../../peers/hiper.c")), MULTI, COUNTED],
-        library: "curl",
+        linked: "curl",
         package: "libcurl4-openssl-dev",
     };
 
@@ -38,7 +38,7 @@ impl CPeer {
     pub(crate) const LIBMICROHTTPD: Self = Self {
         name: "libmicrohttpd",
         sources: &[("libmicrohttpd.c", include_str!("../../peers/libmicrohttpd.c"))],
-        library: "microhttpd",
+        linked: "microhttpd",
         package: "libmicrohttpd-dev",
     };
 
@@ -46,7 +46,7 @@ impl CPeer {
     pub(crate) const SERVER: Self = Self {
         name: "server",
         sources: &[("server.c", include_str!("../../peers/server.c"))],
-        library: "",
+        linked: "",
         package: "libc6-dev",
     };
 
@@ -65,8 +65,8 @@ impl CPeer {
         })?;
         command.args(["-O2", "-std=c11", "-o"]).arg(&program);
         command.arg(lab.path().join(self.sources[0].0));
-        if !self.library.is_empty() {
-            command.arg(format!("-l{}", self.library));
+        if !self.linked.is_empty() {
+            command.arg(format!("-l{}", self.linked));
         }
         match lab.client(command)?.output(END_TIMEOUT) {
             Ok(_) => Ok(program),
@@ -77,7 +77,7 @@ impl CPeer {
 
     /// The library, or the program without one.
     fn title(&self) -> String {
-        let library = self.library;
+        let library = self.linked;
         if library.is_empty() { self.name.to_owned() } else { format!("lib{library}") }
     }
 

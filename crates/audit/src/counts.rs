@@ -11,7 +11,8 @@ use std::time::Duration;
 /// ```
 /// use fulmar_audit::{CountingBackend, CallCounts, CallTally};
 /// let mut counts = CallCounts::none(CountingBackend::Ebpf);
-/// counts.calls.insert("recvfrom".into(), CallTally { count: 3, bytes: 80, ..CallTally::default() });
+/// let tally = CallTally { count: 3, bytes: 80, ..CallTally::default() };
+/// counts.calls.insert("recvfrom".into(), tally);
 /// let earlier = counts.clone();
 /// counts.calls.get_mut("recvfrom").unwrap().count = 5;
 /// let interval = counts.minus(&earlier);

@@ -35,5 +35,5 @@ fn find() -> Option<PathBuf> {
 }
 
 const PROGRAM: &str = "fulmar-bench";
-const MISSING: &str = "the program 'fulmar-bench' is neither next to this binary nor on PATH; build \
-    it with 'cargo build --release -p fulmar-bench'";
+const MISSING: &str = "the program 'fulmar-bench' is neither next to this binary nor on PATH; \
+    build it with 'cargo build --release -p fulmar-bench'";

@@ -134,8 +134,8 @@ pub use fulmar_tls as tls;
 #[doc(inline)]
 pub use fulmar_web as web;
 
-// The code on these pages compiles and runs. `tests/programs/docs.rs` checks this list. The pages are not in
-// the package of this crate, and only its doc tests need them.
+// The code on these pages compiles and runs. `tests/programs/docs.rs` checks this list. The pages
+// are not in the package of this crate, and only its doc tests need them.
 
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

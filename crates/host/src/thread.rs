@@ -57,14 +57,14 @@ impl<C: Crew> Seat<C> {
         crew.set_waker(&mut reactor.engine, &worker, waker.clone());
         let (driven, mut driver) = (reactor.driven(), reactor.driver());
         crew.hear_driven(&worker, &driven);
-        // Who waits for it is gone only if the program is: then nobody says that we may begin.
+        // The receiver is gone only if the program is: then the start is never permitted.
         let built = Built { number: worker.number, waker, driven };
         let _ = self.built.send(built);
         drop(self.built);
         if self.begin.recv().is_err() {
             return Ok(None);
         }
-        // An engine may have something to do before anybody comes: its first deadline is told.
+        // An engine may have a deadline before the first connection: it is reported.
         reactor.with(|_, _| ());
         while !crew.is_done(&reactor.engine, &worker) {
             reactor.turn()?;

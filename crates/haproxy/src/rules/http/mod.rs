@@ -254,7 +254,8 @@ impl HttpRule {
         }
     }
 
-    /// The response of the rule. Its `http-errors` section must be resolved ([`ReplyTemplate::resolve`]).
+    /// The response of the rule. Its `http-errors` section must be resolved
+    /// ([`ReplyTemplate::resolve`]).
     pub fn reply_mut(&mut self) -> Option<&mut ReplyTemplate> {
         match &mut self.action {
             HttpAction::Deny(reply) | HttpAction::Tarpit(reply) | HttpAction::Return(reply) => {

@@ -23,8 +23,8 @@ pub enum HttpVerdict<'a> {
     Return(&'a ReplyTemplate),
     /// Send this response without a body.
     Redirect(Box<ResponseHead>),
-    /// Request authentication: [`ReplyTemplate::challenge`] builds the response. The default realm is the
-    /// name of the proxy.
+    /// Request authentication: [`ReplyTemplate::challenge`] builds the response. The default realm
+    /// is the name of the proxy.
     Auth(Option<&'a FormatString>),
     /// A built-in service responds.
     Service(BuiltinService),
