@@ -13,8 +13,8 @@ use bytes::Bytes;
 use fulmar_engine::{Accepted, End, Engine, ListenerId, SocketId};
 use fulmar_observe::{Metrics, Recorder};
 use fulmar_proto::{
-    BodyLen, Connection, Event, HeaderBuf, Headers, Misuse, Request, Response, Server,
-    ServerConnection,
+    BodyLen, Connection, Event, HeaderBuf, Headers, Request, Response, Server, ServerConnection,
+    UsageError,
 };
 use fulmar_semantics::clock::Clock;
 use fulmar_server::{
@@ -478,7 +478,7 @@ fn a_panic_of_an_observer_harms_nothing_else() {
 fn observers_receive_the_cause_of_a_500() {
     let mut bench = FaultyServer::new();
     let socket = bench.hand.connect();
-    let misuse = format!("misuse: {}", Misuse::BadHead);
+    let misuse = format!("misuse: {}", UsageError::BadHead);
     let silent = "the handler returned without a response";
     for (target, error) in [("/misuse", &*misuse), ("/silent", silent)] {
         bench.get(socket, target);
@@ -488,7 +488,7 @@ fn observers_receive_the_cause_of_a_500() {
     assert_eq!(bench.statuses(socket), [500, 500]);
     bench.get(socket, "/short");
     assert!(bench.is_closed(socket));
-    let error = format!("misuse: {}", Misuse::BodyShorterThanDeclared);
+    let error = format!("misuse: {}", UsageError::BodyShorterThanDeclared);
     assert_eq!(bench.told.take(), [format!("/short: {error}"), format!("/short 200 {error}")]);
     let text = bench.metrics.to_string();
     for sample in ["{cause=\"misuse\"} 2", "{cause=\"no_response\"} 1"] {

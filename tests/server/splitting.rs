@@ -1,7 +1,7 @@
 //! An application that is given, and passes on, what would make two answers of one: nothing of it
 //! is sent, and the client hears of a fault, or of half an answer that does not look whole.
 
-use fulmar_proto::{BodyLen, HeaderBuf, Headers, Misuse, Request, Response};
+use fulmar_proto::{BodyLen, HeaderBuf, Headers, Request, Response, UsageError};
 use fulmar_semantics::cookies::NewCookie;
 use fulmar_server::{Answer, Call, Calls, Limits, Outcome, ServerEngine, Stop};
 use fulmar_sys as sys;
@@ -35,18 +35,18 @@ const PLACES: [(&str, Place); 10] = [
     }),
     ("the value of a cookie", |call, evil| {
         let evil = String::from_utf8_lossy(evil);
-        let cookie = NewCookie::new("name", &evil).to_value().map_err(|_| Misuse::BadHead)?;
+        let cookie = NewCookie::new("name", &evil).to_value().map_err(|_| UsageError::BadHead)?;
         call.answer(Answer::text(200, "never sent").with("Set-Cookie", cookie)?)
     }),
     ("the name of a cookie", |call, evil| {
         let evil = String::from_utf8_lossy(evil);
-        let cookie = NewCookie::new(&evil, "value").to_value().map_err(|_| Misuse::BadHead)?;
+        let cookie = NewCookie::new(&evil, "value").to_value().map_err(|_| UsageError::BadHead)?;
         call.answer(Answer::text(200, "never sent").with("Set-Cookie", cookie)?)
     }),
     ("the path of a cookie", |call, evil| {
         let evil = String::from_utf8_lossy(evil);
         let cookie = NewCookie { path: Some(&evil), ..NewCookie::new("name", "value") };
-        let cookie = cookie.to_value().map_err(|_| Misuse::BadHead)?;
+        let cookie = cookie.to_value().map_err(|_| UsageError::BadHead)?;
         call.answer(Answer::text(200, "never sent").with("Set-Cookie", cookie)?)
     }),
     ("an interim answer", |call, evil| {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fulmar_drive::{Epoll, ListenOptions, Reactor, listen};
-use fulmar_proto::{BodyLen, FileRange, Headers, Misuse, Request, Response};
+use fulmar_proto::{BodyLen, FileRange, Headers, Request, Response, UsageError};
 use fulmar_server::{Call, Calls, Handler, Layers, Limits, Outcome, Produced, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Ledger};
 use fulmar_tls::{Identity, ServerTls};
@@ -90,7 +90,7 @@ impl Handler for Responses {
 }
 
 /// Produces the chunks, one for each call.
-fn pieces() -> impl FnMut(&mut Call<'_>) -> Result<Produced, Misuse> {
+fn pieces() -> impl FnMut(&mut Call<'_>) -> Result<Produced, UsageError> {
     let mut left = PIECES;
     move |call| {
         if left == 0 {

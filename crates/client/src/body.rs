@@ -1,7 +1,7 @@
 //! Bodies: one on its way out, one being decoded on its way in.
 
 use bytes::{Buf, Bytes, BytesMut};
-use fulmar_proto::{ClientConnection, Connection, Headers, Misuse, Segment, StreamId};
+use fulmar_proto::{ClientConnection, Connection, Headers, Segment, StreamId, UsageError};
 use fulmar_semantics::coding::{CodingError, ContentDecoder};
 
 use crate::request::Body;
@@ -19,7 +19,7 @@ pub(crate) fn send(
     body: &Body,
     connection: &mut ClientConnection,
     stream: StreamId,
-) -> Result<Sent, Misuse> {
+) -> Result<Sent, UsageError> {
     let mut len = 0;
     let mut send = |segment: Segment| {
         len += segment.len();

@@ -365,7 +365,7 @@ impl<A: Application> Client<A> {
         let Some((connection, _)) = self.links.get_mut(socket) else { return };
         match connection.send_data(stream, data) {
             Ok(()) => transfer.sent += bytes,
-            Err(error) => return self.core.misused(now, id, error),
+            Err(error) => return self.core.usage_error(now, id, error),
         }
         // After whatever was queued together with this: a body that is finished has no room.
         self.core.state.commands.push_back(Command::Offer(id));
@@ -393,7 +393,7 @@ impl<A: Application> Client<A> {
         }
         let Some((connection, _)) = self.links.get_mut(socket) else { return };
         if let Err(error) = connection.send_end(stream, fulmar_proto::Headers::EMPTY) {
-            return self.core.misused(now, id, error);
+            return self.core.usage_error(now, id, error);
         }
         self.links.touch(now, socket, &mut self.core);
     }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use fulmar_engine::{End, Handler, SocketId};
 use fulmar_proto as proto;
-use fulmar_proto::{ClientConnection, Connection, Misuse, PeerError, Phase, StreamId};
+use fulmar_proto::{ClientConnection, Connection, PeerError, Phase, StreamId, UsageError};
 use fulmar_tls::TlsError;
 
 use crate::application::{Application, Context, Event};
@@ -40,8 +40,8 @@ impl<A: Application> Core<A> {
     }
 
     /// Our own side of an exchange was not what it should be.
-    pub(crate) fn misused(&mut self, now: Instant, id: TransferId, error: Misuse) {
-        self.over(now, id, Err(Error::Misuse(error)));
+    pub(crate) fn usage_error(&mut self, now: Instant, id: TransferId, error: UsageError) {
+        self.over(now, id, Err(Error::Usage(error)));
     }
 
     /// The transfer that waits longest at an origin fails.
@@ -182,7 +182,7 @@ impl<A: Application> Core<A> {
             None => self.state.send_head(now, id, &request, connection, stream),
         };
         if let Err(error) = queued {
-            return self.misused(now, id, error);
+            return self.usage_error(now, id, error);
         }
         if expects && let Some(transfer) = self.state.transfers.get_mut(id.0) {
             transfer.stage = Stage::Expecting;
@@ -205,7 +205,7 @@ impl<A: Application> Core<A> {
         match body::send(transfer.request.body(), connection, stream) {
             Ok(body::Sent::All(bytes)) => transfer.sent += bytes,
             Ok(body::Sent::Asked) => self.tell(now, id, Event::Writable),
-            Err(error) => self.misused(now, id, error),
+            Err(error) => self.usage_error(now, id, error),
         }
     }
 

@@ -6,7 +6,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use fulmar_engine::ResolveError;
-use fulmar_proto::{LayerError, Misuse, PeerError};
+use fulmar_proto::{LayerError, PeerError, UsageError};
 
 /// Why a transfer failed.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub enum Error {
     /// The body is longer than the request allows.
     TooLarge,
     /// Our own part of the exchange was not what it said it would be.
-    Misuse(Misuse),
+    Usage(UsageError),
     /// The body is a stream and has been sent once: it cannot be sent again, as the server asks
     /// by a redirect, a challenge or its silence.
     NotReplayable,
@@ -126,7 +126,7 @@ impl Error {
             Self::TimedOut(_) => "timeout",
             Self::TooSlow => "slow",
             Self::TooLarge => "large",
-            Self::Misuse(_) => "misuse",
+            Self::Usage(_) => "misuse",
             Self::NotReplayable => "replay",
             Self::Redirect(_) | Self::Next(_) => "redirect",
             Self::Coding(_) => "coding",
@@ -149,7 +149,7 @@ impl fmt::Display for Error {
             Self::TimedOut(waiting) => write!(f, "timed out: {waiting}"),
             Self::TooSlow => f.write_str("slower than the lowest speed allowed"),
             Self::TooLarge => f.write_str("the body is larger than allowed"),
-            Self::Misuse(error) => error.fmt(f),
+            Self::Usage(error) => error.fmt(f),
             Self::NotReplayable => f.write_str("the body was a stream and cannot be sent again"),
             Self::Redirect(error) => error.fmt(f),
             Self::Next(error) => error.fmt(f),
@@ -168,7 +168,7 @@ impl StdError for Error {
             Self::Layer(error) => Some(error.as_ref()),
             Self::Peer(error) => Some(error),
             Self::Io(error) | Self::Proxy(error) | Self::Write(error) => Some(error),
-            Self::Misuse(error) => Some(error),
+            Self::Usage(error) => Some(error),
             Self::Redirect(error) => Some(error),
             Self::Next(error) => Some(error),
             Self::Coding(error) => Some(error),

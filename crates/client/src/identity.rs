@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use fulmar_proto::{Added, ClientConnection, Connection, Headers, Misuse, Response, StreamId};
+use fulmar_proto::{Added, ClientConnection, Connection, Headers, Response, StreamId, UsageError};
 use fulmar_semantics::auth::{
     self, AuthAttempt, AuthSession, AuthVerdict, Credentials, Scheme, challenges,
 };
@@ -56,7 +56,7 @@ impl State {
         request: &Request,
         connection: &mut ClientConnection,
         stream: StreamId,
-    ) -> Result<(), Misuse> {
+    ) -> Result<(), UsageError> {
         let (mut cookie, mut proof) = (Vec::new(), Vec::new());
         let wall = self.wall(now);
         if request.options().cookies

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 
 use fulmar_client::{ResolveError, TargetError};
-use fulmar_proto::Misuse;
+use fulmar_proto::UsageError;
 use fulmar_tls::{ConfigError, TlsError};
 
 use crate::options::OptionsError;
@@ -46,7 +46,7 @@ pub enum LoadError {
         value: String,
     },
     /// A method, target or field that would break the request.
-    Request(Misuse),
+    Request(UsageError),
     /// A thread, or what it needs, could not be had.
     Thread(io::Error),
     /// The loop itself failed.

@@ -181,7 +181,7 @@ fn reason(end: &End) -> usize {
 
 fn cause(error: &HandlerError) -> usize {
     let name = match error {
-        HandlerError::Misuse(_) => "misuse",
+        HandlerError::Usage(_) => "misuse",
         HandlerError::NoResponse => "no_response",
         HandlerError::SuspendedDropped => "suspended_dropped",
         HandlerError::Panic(_) => "panic",

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use fulmar_engine::End;
 use fulmar_observe::{Metrics, Recorder};
-use fulmar_proto::{Misuse, PeerError, Phase};
+use fulmar_proto::{PeerError, Phase, UsageError};
 use fulmar_semantics::clock::Clock;
 use fulmar_server::{Answered, Asked, HandlerError, HandlerFailure, Observer, RequestId};
 use fulmar_sys as sys;
@@ -114,7 +114,8 @@ fn all_events_are_counted() {
     answer(&mut recorder, now, &exchange(b"POST", 0, 0, short));
     answer(&mut recorder, now, &exchange(b"GET", 999, 0, short));
     recorder.malformed(now, &Clock::new(UNIX_EPOCH, now), sys::UNNAMED, PeerError::BadHost);
-    let errors = [HandlerError::NoResponse, Misuse::BadHead.into(), Misuse::NoSuchStream.into()];
+    let errors =
+        [HandlerError::NoResponse, UsageError::BadHead.into(), UsageError::NoSuchStream.into()];
     for error in &errors {
         let failure = HandlerFailure { error, peer: None, request: None };
         recorder.handler_failed(now, &Clock::new(UNIX_EPOCH, now), &failure);

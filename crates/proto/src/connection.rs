@@ -50,8 +50,8 @@ pub trait Connection {
         assert_eq!(bytes, 0, "nothing may pass by this connection");
     }
 
-    /// Bytes that may be passed on unseen: as [`Connection::direct`], and also those whose number is
-    /// not known, up to the end of the connection.
+    /// Bytes that may be passed on unseen: as [`Connection::direct`], and also those whose number
+    /// is not known, up to the end of the connection.
     fn passing(&self) -> u64 {
         0
     }
@@ -86,20 +86,20 @@ pub trait Connection {
         stream: StreamId,
         head: <Self::Role as Role>::Send<'_>,
         len: BodyLen,
-    ) -> Result<(), Misuse>;
+    ) -> Result<(), UsageError>;
 
     /// Queues body bytes, wherever they live. What belongs to a message without a body (the
     /// answer to HEAD) is counted and not sent, so a handler needs no second path.
     ///
     /// # Errors
     /// Nothing was queued; the variant says why.
-    fn send_data(&mut self, stream: StreamId, data: Segment) -> Result<(), Misuse>;
+    fn send_data(&mut self, stream: StreamId, data: Segment) -> Result<(), UsageError>;
 
     /// Ends our message. Trailers are sent where the framing has a place for them (chunked).
     ///
     /// # Errors
     /// Nothing was queued; the variant says why.
-    fn send_end(&mut self, stream: StreamId, trailers: Headers<'_>) -> Result<(), Misuse>;
+    fn send_end(&mut self, stream: StreamId, trailers: Headers<'_>) -> Result<(), UsageError>;
 
     /// Gives the exchange up in both directions. HTTP/1 has no other way than to close.
     fn reset(&mut self, stream: StreamId, code: u32);
@@ -298,7 +298,7 @@ impl std::error::Error for PeerError {}
 /// The caller broke the contract. Nothing was queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Misuse {
+pub enum UsageError {
     /// The head of this message has been sent.
     HeadAlreadySent,
     /// No such exchange is open, or its head has not been sent.
@@ -311,7 +311,7 @@ pub enum Misuse {
     BadHead,
 }
 
-impl fmt::Display for Misuse {
+impl fmt::Display for UsageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::HeadAlreadySent => "the head of this message has been sent already",
@@ -323,4 +323,4 @@ impl fmt::Display for Misuse {
     }
 }
 
-impl std::error::Error for Misuse {}
+impl std::error::Error for UsageError {}

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::connection::Misuse;
+use crate::connection::UsageError;
 use crate::head::{Header, Headers, Origin, is_field_value, is_hop, is_token};
 
 /// Header fields that we send: checked when they are added, kept as they go on the wire.
@@ -46,9 +46,9 @@ impl HeaderBuf {
     /// Adds a field.
     ///
     /// # Errors
-    /// [`Misuse::BadHead`] if the name is not a token, or the value has CR, LF, NUL or another
+    /// [`UsageError::BadHead`] if the name is not a token, or the value has CR, LF, NUL or another
     /// control character, or blanks around it (RFC 9110 §5.5): nothing is added.
-    pub fn push(&mut self, name: &str, value: &[u8]) -> Result<(), Misuse> {
+    pub fn push(&mut self, name: &str, value: &[u8]) -> Result<(), UsageError> {
         self.check(name, value)?;
         self.append(name.as_bytes(), value, is_hop(name.as_bytes()));
         Ok(())
@@ -58,8 +58,8 @@ impl HeaderBuf {
     /// they did, so this is one pass that only copies.
     ///
     /// # Errors
-    /// [`Misuse::BadHead`] if the block would have 4 GB or more: nothing is added.
-    pub fn extend(&mut self, fields: Headers<'_>) -> Result<(), Misuse> {
+    /// [`UsageError::BadHead`] if the block would have 4 GB or more: nothing is added.
+    pub fn extend(&mut self, fields: Headers<'_>) -> Result<(), UsageError> {
         let lines = fields.end_to_end().map(|(name, value)| name.len() + value.len() + MARKS);
         let size = lines.sum();
         self.check_room(size)?;
@@ -75,7 +75,7 @@ impl HeaderBuf {
     ///
     /// # Errors
     /// As [`HeaderBuf::push`]: then nothing has changed.
-    pub fn replace(&mut self, name: &str, value: &[u8]) -> Result<(), Misuse> {
+    pub fn replace(&mut self, name: &str, value: &[u8]) -> Result<(), UsageError> {
         self.check(name, value)?;
         self.remove(name);
         self.append(name.as_bytes(), value, is_hop(name.as_bytes()));
@@ -90,7 +90,7 @@ impl HeaderBuf {
         &mut self,
         name: &str,
         mut new_value: impl FnMut(&[u8]) -> Option<Vec<u8>>,
-    ) -> Result<(), Misuse> {
+    ) -> Result<(), UsageError> {
         let mut new = Self::default();
         let mut changed = false;
         for header in &self.index {
@@ -164,17 +164,17 @@ impl HeaderBuf {
         self.as_headers().field(header)
     }
 
-    fn check(&self, name: &str, value: &[u8]) -> Result<(), Misuse> {
+    fn check(&self, name: &str, value: &[u8]) -> Result<(), UsageError> {
         if !is_token(name.as_bytes()) || !is_field_value(value) {
-            return Err(Misuse::BadHead);
+            return Err(UsageError::BadHead);
         }
         self.check_room(name.len() + value.len() + MARKS)
     }
 
     /// Offsets have 32 bits.
-    fn check_room(&self, size: usize) -> Result<(), Misuse> {
-        let end = self.block.len().checked_add(size).ok_or(Misuse::BadHead)?;
-        u32::try_from(end).map(|_| ()).map_err(|_| Misuse::BadHead)
+    fn check_room(&self, size: usize) -> Result<(), UsageError> {
+        let end = self.block.len().checked_add(size).ok_or(UsageError::BadHead)?;
+        u32::try_from(end).map(|_| ()).map_err(|_| UsageError::BadHead)
     }
 
     /// Adds what has been checked.

@@ -10,7 +10,7 @@
 //! ```
 
 use crate::body_len::BodyLen;
-use crate::connection::{Connection, Misuse, PeerError, Phase, Wishes};
+use crate::connection::{Connection, PeerError, Phase, UsageError, Wishes};
 use crate::event::{Event, Raw, StreamId};
 use crate::head::{Headers, Scratch};
 use crate::input::Input;
@@ -24,8 +24,8 @@ use crate::transmit::{Segment, Transmit};
 #[derive(Debug, Default)]
 pub struct RawConnection {
     outbox: Outbox,
-    /// Bytes that the owner has been given and has not released: while there are any, it has no room
-    /// for more.
+    /// Bytes that the owner has been given and has not released: while there are any, it has no
+    /// room for more.
     unreleased: u32,
     receive: Way,
     send: Way,
@@ -166,13 +166,13 @@ impl Connection for RawConnection {
         None
     }
 
-    fn send_head(&mut self, _: StreamId, (): (), _: BodyLen) -> Result<(), Misuse> {
-        Err(Misuse::HeadAlreadySent)
+    fn send_head(&mut self, _: StreamId, (): (), _: BodyLen) -> Result<(), UsageError> {
+        Err(UsageError::HeadAlreadySent)
     }
 
-    fn send_data(&mut self, _: StreamId, data: Segment) -> Result<(), Misuse> {
+    fn send_data(&mut self, _: StreamId, data: Segment) -> Result<(), UsageError> {
         if self.send != Way::Open {
-            return Err(Misuse::NoSuchStream);
+            return Err(UsageError::NoSuchStream);
         }
         self.outbox.push(data);
         if self.outbox.size() >= ROOM {
@@ -181,9 +181,9 @@ impl Connection for RawConnection {
         Ok(())
     }
 
-    fn send_end(&mut self, _: StreamId, _: Headers<'_>) -> Result<(), Misuse> {
+    fn send_end(&mut self, _: StreamId, _: Headers<'_>) -> Result<(), UsageError> {
         if self.send != Way::Open {
-            return Err(Misuse::NoSuchStream);
+            return Err(UsageError::NoSuchStream);
         }
         self.send = Way::Over;
         Ok(())

@@ -1,7 +1,7 @@
 //! What an answer consists of.
 
 use bytes::Bytes;
-use fulmar_proto::{BodyLen, FileRange, HeaderBuf, Misuse, Segment};
+use fulmar_proto::{BodyLen, FileRange, HeaderBuf, Segment, UsageError};
 
 /// The body of an answer that is known in whole.
 #[derive(Clone, Debug, Default)]
@@ -116,7 +116,7 @@ impl Answer {
     ///
     /// # Errors
     /// The name or the value has bytes that are not allowed there.
-    pub fn with(mut self, name: &str, value: impl AsRef<[u8]>) -> Result<Self, Misuse> {
+    pub fn with(mut self, name: &str, value: impl AsRef<[u8]>) -> Result<Self, UsageError> {
         self.headers.push(name, value.as_ref())?;
         Ok(self)
     }

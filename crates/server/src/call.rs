@@ -10,7 +10,8 @@ use std::time::Instant;
 use bytes::Bytes;
 use fulmar_engine::Exchange;
 use fulmar_proto::{
-    BodyLen, Connection, Headers, Misuse, Request, Response, Segment, ServerConnection, StreamId,
+    BodyLen, Connection, Headers, Request, Response, Segment, ServerConnection, StreamId,
+    UsageError,
 };
 use fulmar_semantics::clock::Clock;
 use smallvec::SmallVec;
@@ -217,7 +218,7 @@ impl Call<'_> {
         &mut self,
         head: Response<'_>,
         len: BodyLen,
-        produce: impl FnMut(&mut Call<'_>) -> Result<Produced, Misuse> + 'static,
+        produce: impl FnMut(&mut Call<'_>) -> Result<Produced, UsageError> + 'static,
     ) -> Outcome {
         self.send_head(head, len)?;
         self.attach(Produce(produce))
@@ -278,7 +279,7 @@ impl Call<'_> {
     ///
     /// # Errors
     /// The head has a field that cannot be kept, which no received head has.
-    pub fn defer(&mut self, request: &Request<'_>) -> Result<Deferred, Misuse> {
+    pub fn defer(&mut self, request: &Request<'_>) -> Result<Deferred, UsageError> {
         if self.task.replay.is_none() {
             self.task.replay = Some(Box::new(Replay::of(request)?));
         }

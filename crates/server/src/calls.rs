@@ -230,7 +230,7 @@ fn call_handler(
 /// through the call, and `fail` drops it.
 fn attempt(act: impl FnOnce() -> Outcome) -> Result<(), HandlerError> {
     match catch(act) {
-        Ok(outcome) => outcome.map_err(HandlerError::Misuse),
+        Ok(outcome) => outcome.map_err(HandlerError::Usage),
         Err(panic) => Err(HandlerError::Panic(panic)),
     }
 }

@@ -10,7 +10,7 @@ use std::any::Any;
 use std::fmt;
 use std::rc::Rc;
 
-use fulmar_proto::{HeaderBuf, Misuse, Request, Version};
+use fulmar_proto::{HeaderBuf, Request, UsageError, Version};
 
 use crate::suspended::{Doing, Suspended};
 
@@ -43,7 +43,7 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
-    pub(crate) fn of(request: &Request<'_>) -> Result<Self, Misuse> {
+    pub(crate) fn of(request: &Request<'_>) -> Result<Self, UsageError> {
         Ok(Self { request: Rc::new(KeptRequest::of(request)?), notes: Vec::new() })
     }
 }
@@ -65,10 +65,10 @@ pub(crate) struct KeptRequest {
 }
 
 impl KeptRequest {
-    fn of(request: &Request<'_>) -> Result<Self, Misuse> {
+    fn of(request: &Request<'_>) -> Result<Self, UsageError> {
         let mut headers = HeaderBuf::new();
         for (name, value) in request.headers.iter() {
-            headers.push(str::from_utf8(name).map_err(|_| Misuse::BadHead)?, value)?;
+            headers.push(str::from_utf8(name).map_err(|_| UsageError::BadHead)?, value)?;
         }
         Ok(Self {
             method: request.method.into(),

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use fulmar_engine::End;
-use fulmar_proto::{Headers, Misuse, Request};
+use fulmar_proto::{Headers, Request, UsageError};
 
 use crate::call::Call;
 use crate::panics::Panic;
@@ -61,7 +61,7 @@ impl<F: FnMut(&mut Call<'_>, &Request<'_>) -> Outcome + 'static> Handler for F {
 }
 
 /// What becomes of what was asked of a [`Call`].
-pub type Outcome = Result<(), Misuse>;
+pub type Outcome = Result<(), UsageError>;
 
 /// Why code of the application failed. The client received 500, or the connection was closed if a
 /// response had begun.
@@ -69,7 +69,7 @@ pub type Outcome = Result<(), Misuse>;
 #[non_exhaustive]
 pub enum HandlerError {
     /// The handler returned an error of [`Call`]: it was used against its contract.
-    Misuse(Misuse),
+    Usage(UsageError),
     /// The handler returned without a response, and left no work that could send one.
     NoResponse,
     /// A [`crate::Suspended`] was dropped without a response.
@@ -83,7 +83,7 @@ impl HandlerError {
     pub fn panic(&self) -> Option<&Panic> {
         match self {
             Self::Panic(panic) => Some(panic),
-            Self::Misuse(_) | Self::NoResponse | Self::SuspendedDropped => None,
+            Self::Usage(_) | Self::NoResponse | Self::SuspendedDropped => None,
         }
     }
 }
@@ -91,7 +91,7 @@ impl HandlerError {
 impl fmt::Display for HandlerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Misuse(misuse) => write!(f, "misuse: {misuse}"),
+            Self::Usage(error) => write!(f, "misuse: {error}"),
             Self::NoResponse => f.write_str("the handler returned without a response"),
             Self::SuspendedDropped => {
                 f.write_str("a suspended request was dropped without a response")
@@ -104,15 +104,15 @@ impl fmt::Display for HandlerError {
 impl std::error::Error for HandlerError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Misuse(misuse) => Some(misuse),
+            Self::Usage(error) => Some(error),
             Self::NoResponse | Self::SuspendedDropped | Self::Panic(_) => None,
         }
     }
 }
 
-impl From<Misuse> for HandlerError {
-    fn from(misuse: Misuse) -> Self {
-        Self::Misuse(misuse)
+impl From<UsageError> for HandlerError {
+    fn from(error: UsageError) -> Self {
+        Self::Usage(error)
     }
 }
 

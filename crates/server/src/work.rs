@@ -11,7 +11,8 @@ use crate::handler::{Outcome, Work};
 pub enum Produced {
     /// It has sent something; it is asked again while there is room.
     More,
-    /// It has nothing now; it is asked again when [`Call::wake_at`] or a [`crate::Resumer`] says so.
+    /// It has nothing now; it is asked again when [`Call::wake_at`] or a [`crate::Resumer`] says
+    /// so.
     Nothing,
     /// That was all: the answer ends.
     All,
@@ -23,7 +24,7 @@ pub(crate) struct Produce<F>(pub(crate) F);
 
 impl<F> Work for Produce<F>
 where
-    F: FnMut(&mut Call<'_>) -> Result<Produced, fulmar_proto::Misuse> + 'static,
+    F: FnMut(&mut Call<'_>) -> Result<Produced, fulmar_proto::UsageError> + 'static,
 {
     fn ready(&mut self, call: &mut Call<'_>) -> Outcome {
         while call.room() > 0 {

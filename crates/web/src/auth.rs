@@ -36,7 +36,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use fulmar_proto::{HeaderBuf, Misuse, Request, Response};
+use fulmar_proto::{HeaderBuf, Request, Response, UsageError};
 use fulmar_semantics::auth::{self, AuthDecision, Authorization, Gate};
 use fulmar_server::{Call, Outcome};
 
@@ -91,7 +91,7 @@ impl Guard {
         &self,
         call: &mut Call<'_>,
         request: &Request<'_>,
-    ) -> Result<Option<String>, Misuse> {
+    ) -> Result<Option<String>, UsageError> {
         let pool = &self.shared.pool;
         let mark = self.mark(request);
         let unix_now = call.clock().unix();
@@ -126,7 +126,7 @@ impl Guard {
                     Ok(()) => Ok(None),
                     Err(Rejection::Limited(wait)) => retry(call, 429, wait, LIMITED),
                     Err(Rejection::Busy) => retry(call, 503, BUSY_RETRY, BUSY),
-                    Err(Rejection::Misuse(misuse)) => Err(misuse),
+                    Err(Rejection::Usage(error)) => Err(error),
                 }
             }
         }
@@ -199,7 +199,7 @@ impl CredentialMarks {
 }
 
 /// Responds 401 with these challenges.
-fn refuse(call: &mut Call<'_>, challenges: &[String]) -> Result<Option<String>, Misuse> {
+fn refuse(call: &mut Call<'_>, challenges: &[String]) -> Result<Option<String>, UsageError> {
     let mut headers = HeaderBuf::new();
     for challenge in challenges {
         headers.push("WWW-Authenticate", challenge.as_bytes())?;
@@ -214,7 +214,7 @@ fn retry(
     status: u16,
     wait: Duration,
     text: &'static str,
-) -> Result<Option<String>, Misuse> {
+) -> Result<Option<String>, UsageError> {
     let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
     let mut headers = HeaderBuf::new();
     headers.push("Retry-After", seconds.max(1).to_string().as_bytes())?;

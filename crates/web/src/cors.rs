@@ -22,7 +22,7 @@
 
 use std::fmt;
 
-use fulmar_proto::{Headers, Misuse, Request, Response};
+use fulmar_proto::{Headers, Request, Response, UsageError};
 use fulmar_server::{Body, Call};
 
 /// The origins that may read responses.
@@ -64,7 +64,11 @@ impl Cors {
     ///
     /// # Errors
     /// Passed on from `call`.
-    pub fn is_preflight(&self, call: &mut Call<'_>, request: &Request<'_>) -> Result<bool, Misuse> {
+    pub fn is_preflight(
+        &self,
+        call: &mut Call<'_>,
+        request: &Request<'_>,
+    ) -> Result<bool, UsageError> {
         let asking = request.headers.get("Origin");
         let is_preflight = request.method == b"OPTIONS"
             && asking.is_some()

@@ -15,7 +15,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fulmar_proto::Misuse;
+use fulmar_proto::UsageError;
 use fulmar_semantics::auth::PendingPassword;
 use fulmar_server::Deferred;
 
@@ -39,7 +39,7 @@ pub(crate) enum Rejection {
     /// The queue is full, or no thread can be started.
     Busy,
     /// The request could not be deferred.
-    Misuse(Misuse),
+    Usage(UsageError),
 }
 
 /// A login attempt.
@@ -122,7 +122,7 @@ impl HashPool {
         &self,
         password: PendingPassword,
         attempt: LoginAttempt,
-        defer: impl FnOnce() -> Result<Deferred, Misuse>,
+        defer: impl FnOnce() -> Result<Deferred, UsageError>,
     ) -> Result<(), Rejection> {
         let digest = password.digest(&self.shared.salt);
         let mut state = self.shared.state();
@@ -144,7 +144,7 @@ impl HashPool {
             state.failures.charge(attempt.network, attempt.now).map_err(Rejection::Limited)?;
             Some(attempt.now)
         };
-        let deferred = defer().map_err(Rejection::Misuse)?;
+        let deferred = defer().map_err(Rejection::Usage)?;
         let waiter = HashWaiter { deferred, network: attempt.network, charged };
         match known {
             Some(place) => state.job(place).waiters.push(waiter),

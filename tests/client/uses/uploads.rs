@@ -415,7 +415,7 @@ fn a_stream_that_is_not_what_it_said_fails_alone() {
         let good = client.get(&server.url("/"), Options::default());
         client.run();
         let recorder = client.recorder();
-        assert!(matches!(recorder.ended(bad).result, Err(Error::Misuse(_))));
+        assert!(matches!(recorder.ended(bad).result, Err(Error::Usage(_))));
         is_ok(recorder.ended(good));
     }
 }

@@ -8,7 +8,8 @@ use fulmar_engine::{
 };
 use fulmar_proto::h1::EncodedRequest;
 use fulmar_proto::{
-    Client as ClientRole, ClientConnection, Connection, Event, HeaderBuf, Misuse, Request, Transmit,
+    Client as ClientRole, ClientConnection, Connection, Event, HeaderBuf, Request, Transmit,
+    UsageError,
 };
 
 /// Many idle connections, and an active one.
@@ -40,7 +41,11 @@ struct ConnectionEnds(Option<String>);
 
 impl IdleClient {
     /// Nothing is open yet. Every connection has deadlines, as a client's have.
-    pub(super) fn new(now: Instant, idle: usize, peers: Vec<SocketAddr>) -> Result<Self, Misuse> {
+    pub(super) fn new(
+        now: Instant,
+        idle: usize,
+        peers: Vec<SocketAddr>,
+    ) -> Result<Self, UsageError> {
         let timeouts = Timeouts {
             connect: Some(ANSWER_TIMEOUT),
             answer: Some(ANSWER_TIMEOUT),
@@ -165,7 +170,7 @@ impl Handler<ClientConnection, IdleKind> for ConnectionEnds {
     }
 }
 
-fn request(target: &[u8]) -> Result<EncodedRequest, Misuse> {
+fn request(target: &[u8]) -> Result<EncodedRequest, UsageError> {
     let mut headers = HeaderBuf::new();
     headers.push("Host", b"127.0.0.1")?;
     EncodedRequest::new(&Request::new(b"GET", target, headers.as_headers()), b"")

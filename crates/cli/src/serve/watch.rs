@@ -144,14 +144,14 @@ const METRICS_CONNECTIONS_MAX: usize = 16;
 
 #[cfg(test)]
 mod tests {
-    use fulmar_proto::Misuse;
+    use fulmar_proto::UsageError;
     use fulmar_server::{Asked, HandlerError, RequestId};
 
     use super::*;
 
     #[test]
     fn failures_name_request_client_and_cause() {
-        let error = HandlerError::Misuse(Misuse::BadHead);
+        let error = HandlerError::Usage(UsageError::BadHead);
         let request = Asked { method: b"GET", target: b"/a", ..Asked::default() };
         let id = RequestId { server: 1, number: 2 };
         let peer = Some(([192, 0, 2, 7], 80).into());

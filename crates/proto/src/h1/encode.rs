@@ -7,7 +7,7 @@
 use bytes::Bytes;
 
 use crate::body_len::BodyLen;
-use crate::connection::{Misuse, PeerError};
+use crate::connection::{PeerError, UsageError};
 use crate::head::{Added, Headers, Request, is_asked, is_field_value, is_hop, is_token, trim_ows};
 
 use super::{chunked, target};
@@ -42,14 +42,14 @@ pub(super) enum Length {
 
 /// Looks at what is to be sent. Received fields and those of a `HeaderBuf` have been checked;
 /// `added` has not.
-pub(super) fn survey(headers: Headers<'_>, added: Added<'_>) -> Result<Asked, Misuse> {
+pub(super) fn survey(headers: Headers<'_>, added: Added<'_>) -> Result<Asked, UsageError> {
     let mut asked = Asked::default();
     if headers.as_wire().is_none() {
         headers.own_hops().for_each(|(name, value)| asked.note(name, value));
     }
     for (name, value) in added {
         if !is_token(name.as_bytes()) || !is_field_value(value) {
-            return Err(Misuse::BadHead);
+            return Err(UsageError::BadHead);
         }
         asked.note(name.as_bytes(), value);
     }
@@ -76,13 +76,13 @@ impl Asked {
 
 /// Checks the words of a request line, and whether a body of this length may follow. CONNECT has
 /// none (RFC 9110 §9.3.6): its body could be read as part of the tunnel.
-pub(super) fn check_request(request: &Request<'_>, len: BodyLen) -> Result<(), Misuse> {
+pub(super) fn check_request(request: &Request<'_>, len: BodyLen) -> Result<(), UsageError> {
     if !is_token(request.method) || !target::is_target(request.target) {
-        return Err(Misuse::BadHead);
+        return Err(UsageError::BadHead);
     }
     match len {
         BodyLen::Exact(1..) | BodyLen::Unknown if request.method == b"CONNECT" => {
-            Err(Misuse::BodyLongerThanDeclared)
+            Err(UsageError::BodyLongerThanDeclared)
         }
         _ => Ok(()),
     }
@@ -201,9 +201,9 @@ pub(super) fn chunk_size(out: &mut Vec<u8>, size: u64) {
 }
 
 /// Checks fields that are to follow a chunked body.
-pub(super) fn check_trailers(trailers: Headers<'_>) -> Result<(), Misuse> {
+pub(super) fn check_trailers(trailers: Headers<'_>) -> Result<(), UsageError> {
     let forbidden = |(name, _): (&[u8], &[u8])| chunked::is_forbidden(name);
-    if trailers.end_to_end().any(forbidden) { Err(Misuse::BadHead) } else { Ok(()) }
+    if trailers.end_to_end().any(forbidden) { Err(UsageError::BadHead) } else { Ok(()) }
 }
 
 /// The last chunk and the trailers, checked before.
@@ -293,9 +293,9 @@ impl EncodedRequest {
     /// Compiles a request and the whole of its body.
     ///
     /// # Errors
-    /// [`Misuse::BadHead`] if the method, the target or an added field would break the message,
-    /// [`Misuse::BodyLongerThanDeclared`] if the method is CONNECT and there is a body.
-    pub fn new(head: &Request<'_>, body: &[u8]) -> Result<Self, Misuse> {
+    /// [`UsageError::BadHead`] if the method, the target or an added field would break the message,
+    /// [`UsageError::BodyLongerThanDeclared`] if the method is CONNECT and there is a body.
+    pub fn new(head: &Request<'_>, body: &[u8]) -> Result<Self, UsageError> {
         let len = match body.len() as u64 {
             0 => BodyLen::Empty,
             n => BodyLen::Exact(n),

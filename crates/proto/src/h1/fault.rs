@@ -11,11 +11,11 @@ use super::parse;
 use super::side::Side;
 use super::{FIELDS_LEN_MAX, HEAD_SIZE_MAX, METHOD_SIZE_MAX, TARGET_SIZE_MAX, target};
 
-/// Where the fault lies in `message`, which somebody of role `S` has received, and which is what [`crate::Connection::poll_event`] left in front
-/// of its input with this error: the first byte that is not as it must be, or the value that is not,
-/// or where something is missing. Of the framing of a body, which the input begins with, it is 0.
-/// Never more than the message has bytes. It is the fault for a strict
-/// connection, whatever [`super::Leniency`] the receiver has.
+/// Where the fault lies in `message`, which somebody of role `S` has received, and which is what
+/// [`crate::Connection::poll_event`] left in front of its input with this error: the first byte
+/// that is not as it must be, or the value that is not, or where something is missing. Of the
+/// framing of a body, which the input begins with, it is 0. Never more than the message has bytes.
+/// It is the fault for a strict connection, whatever [`super::Leniency`] the receiver has.
 pub fn fault_position<S: Side>(message: &[u8], error: PeerError) -> usize {
     let at = match error {
         PeerError::HeadTooLarge => HEAD_SIZE_MAX,
@@ -152,7 +152,7 @@ mod tests {
     use crate::h1::{ClientConnection, H1, ServerConnection};
     use crate::head::{Headers, Request, Scratch};
     use crate::input::Input;
-    use crate::{BodyLen, Misuse};
+    use crate::{BodyLen, UsageError};
 
     /// What is wrong with `bytes`, and where.
     fn fault<S: Side>(connection: &mut H1<S>, bytes: &[u8]) -> Option<(PeerError, usize)> {
@@ -206,7 +206,7 @@ mod tests {
         "^\u{16}\u{3}\u{1}",
     ];
 
-    fn asked() -> Result<ClientConnection, Misuse> {
+    fn asked() -> Result<ClientConnection, UsageError> {
         let mut client = ClientConnection::default();
         let stream = client.open().expect("it is idle");
         client.send_head(stream, Request::new(b"GET", b"/", Headers::EMPTY), BodyLen::Empty)?;

@@ -25,7 +25,7 @@
 use std::marker::PhantomData;
 
 use crate::body_len::BodyLen;
-use crate::connection::{Connection, Misuse, PeerError, Phase, Wishes};
+use crate::connection::{Connection, PeerError, Phase, UsageError, Wishes};
 use crate::event::{Client, Event, Server, StreamId};
 use crate::head::{Headers, Scratch};
 use crate::input::Input;
@@ -618,15 +618,15 @@ impl<S: Side> Connection for H1<S> {
         stream: StreamId,
         head: S::Send<'_>,
         len: BodyLen,
-    ) -> Result<(), Misuse> {
+    ) -> Result<(), UsageError> {
         self.queue_head(stream, S::sent(head), len)
     }
 
-    fn send_data(&mut self, stream: StreamId, data: Segment) -> Result<(), Misuse> {
+    fn send_data(&mut self, stream: StreamId, data: Segment) -> Result<(), UsageError> {
         self.queue_data(stream, data)
     }
 
-    fn send_end(&mut self, stream: StreamId, trailers: Headers<'_>) -> Result<(), Misuse> {
+    fn send_end(&mut self, stream: StreamId, trailers: Headers<'_>) -> Result<(), UsageError> {
         self.queue_end(stream, trailers)
     }
 

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::body_len::BodyLen;
-use crate::connection::Misuse;
+use crate::connection::UsageError;
 use crate::event::StreamId;
 use crate::head::{Headers, Request, Response};
 use crate::transmit::Segment;
@@ -18,7 +18,7 @@ impl<S: Side> H1<S> {
         stream: StreamId,
         head: Head<'_>,
         len: BodyLen,
-    ) -> Result<(), Misuse> {
+    ) -> Result<(), UsageError> {
         self.expect_head(stream)?;
         match head {
             Head::Request(request) => self.queue_request(&request, len)?,
@@ -29,16 +29,16 @@ impl<S: Side> H1<S> {
         Ok(())
     }
 
-    fn expect_head(&self, stream: StreamId) -> Result<(), Misuse> {
+    fn expect_head(&self, stream: StreamId) -> Result<(), UsageError> {
         match self.send {
-            _ if stream != self.sending() => Err(Misuse::NoSuchStream),
+            _ if stream != self.sending() => Err(UsageError::NoSuchStream),
             Send::Head => Ok(()),
-            Send::Rest | Send::Closed | Send::Cut => Err(Misuse::NoSuchStream),
-            Send::Body(_) | Send::Done | Send::Tunnel => Err(Misuse::HeadAlreadySent),
+            Send::Rest | Send::Closed | Send::Cut => Err(UsageError::NoSuchStream),
+            Send::Body(_) | Send::Done | Send::Tunnel => Err(UsageError::HeadAlreadySent),
         }
     }
 
-    fn queue_request(&mut self, request: &Request<'_>, len: BodyLen) -> Result<(), Misuse> {
+    fn queue_request(&mut self, request: &Request<'_>, len: BodyLen) -> Result<(), UsageError> {
         encode::check_request(request, len)?;
         let asked = encode::survey(request.headers, request.added)?;
         if asked.close {
@@ -83,12 +83,12 @@ impl<S: Side> H1<S> {
     }
 
     /// 1xx: 101 hands the connection over, others are dropped for peers that do not know them.
-    fn queue_interim(&mut self, response: &Response<'_>) -> Result<(), Misuse> {
+    fn queue_interim(&mut self, response: &Response<'_>) -> Result<(), UsageError> {
         let asked = encode::survey(response.headers, response.added)?;
         let handover = response.status == 101;
         let granted = self.exchange.asked == Handover::Upgrade && asked.upgrade;
         if response.status < 100 || (handover && !granted) {
-            return Err(Misuse::BadHead);
+            return Err(UsageError::BadHead);
         }
         if response.status == 100 {
             self.exchange.waiting = false;
@@ -111,9 +111,9 @@ impl<S: Side> H1<S> {
         Ok(())
     }
 
-    fn queue_response(&mut self, response: &Response<'_>, len: BodyLen) -> Result<(), Misuse> {
+    fn queue_response(&mut self, response: &Response<'_>, len: BodyLen) -> Result<(), UsageError> {
         if response.status > STATUS_MAX {
-            return Err(Misuse::BadHead);
+            return Err(UsageError::BadHead);
         }
         let asked = encode::survey(response.headers, response.added)?;
         let tunnel = response.status < 300 && self.exchange.asked == Handover::Connect;
@@ -176,19 +176,19 @@ impl<S: Side> H1<S> {
         }
     }
 
-    pub(super) fn queue_data(&mut self, stream: StreamId, data: Segment) -> Result<(), Misuse> {
+    pub(super) fn queue_data(&mut self, stream: StreamId, data: Segment) -> Result<(), UsageError> {
         let sending = stream == self.sending();
         if !S::SERVER && !data.is_empty() {
             self.exchange.waiting = false; // whoever sends has waited long enough
         }
         match &mut self.send {
-            _ if !sending => return Err(Misuse::NoSuchStream),
+            _ if !sending => return Err(UsageError::NoSuchStream),
             Send::Body(Owed::Exact(left)) => {
-                *left = left.checked_sub(data.len()).ok_or(Misuse::BodyLongerThanDeclared)?;
+                *left = left.checked_sub(data.len()).ok_or(UsageError::BodyLongerThanDeclared)?;
                 self.outbox.push(data);
             }
             Send::Body(Owed::Silent(left)) => {
-                *left = left.checked_sub(data.len()).ok_or(Misuse::BodyLongerThanDeclared)?;
+                *left = left.checked_sub(data.len()).ok_or(UsageError::BodyLongerThanDeclared)?;
             }
             // An empty chunk would be the last one.
             Send::Body(Owed::Chunked) if data.is_empty() => {}
@@ -199,7 +199,7 @@ impl<S: Side> H1<S> {
             }
             Send::Body(Owed::UntilClose) | Send::Tunnel => self.outbox.push(data),
             Send::Rest | Send::Head | Send::Done | Send::Closed | Send::Cut => {
-                return Err(Misuse::NoSuchStream);
+                return Err(UsageError::NoSuchStream);
             }
         }
         self.note_room();
@@ -210,10 +210,10 @@ impl<S: Side> H1<S> {
         &mut self,
         stream: StreamId,
         trailers: Headers<'_>,
-    ) -> Result<(), Misuse> {
+    ) -> Result<(), UsageError> {
         match self.send {
-            _ if stream != self.sending() => return Err(Misuse::NoSuchStream),
-            Send::Body(Owed::Exact(1..)) => return Err(Misuse::BodyShorterThanDeclared),
+            _ if stream != self.sending() => return Err(UsageError::NoSuchStream),
+            Send::Body(Owed::Exact(1..)) => return Err(UsageError::BodyShorterThanDeclared),
             Send::Body(Owed::Chunked) => {
                 encode::check_trailers(trailers)?;
                 self.outbox.compose(|out| encode::last_chunk(out, trailers));
@@ -224,7 +224,7 @@ impl<S: Side> H1<S> {
                 return Ok(());
             }
             Send::Rest | Send::Head | Send::Done | Send::Closed | Send::Cut => {
-                return Err(Misuse::NoSuchStream);
+                return Err(UsageError::NoSuchStream);
             }
         }
         self.note_room();
@@ -243,7 +243,7 @@ impl ClientConnection {
         &mut self,
         stream: StreamId,
         request: &EncodedRequest,
-    ) -> Result<(), Misuse> {
+    ) -> Result<(), UsageError> {
         self.expect_head(stream)?;
         let wire = &request.wire;
         if request.asks_close {
@@ -265,7 +265,7 @@ impl ClientConnection {
         self.sent_encoded(request)
     }
 
-    fn sent_encoded(&mut self, request: &EncodedRequest) -> Result<(), Misuse> {
+    fn sent_encoded(&mut self, request: &EncodedRequest) -> Result<(), UsageError> {
         self.note_request(request.is_head, request.is_connect, request.asks_upgrade);
         self.note_room();
         self.send = Send::Rest;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use fulmar_proto::h1::{EncodedRequest, LINGER_SIZE_MAX, QUEUE_MAX, ROOM_SHARE, UNREAD_MAX};
 use fulmar_proto::{
-    BodyLen, ClientConnection, Connection, Event, FileRange, HeaderBuf, Headers, Input, Misuse,
-    Phase, Request, Response, Scratch, Segment, ServerConnection, StreamId,
+    BodyLen, ClientConnection, Connection, Event, FileRange, HeaderBuf, Headers, Input, Phase,
+    Request, Response, Scratch, Segment, ServerConnection, StreamId, UsageError,
 };
 
 mod drain;
@@ -98,31 +98,31 @@ fn sent<C: Connection>(connection: &mut C) -> String {
 fn what_the_caller_gets_wrong_queues_nothing() {
     let ok = Response::new(200, Headers::EMPTY);
     let mut idle = ServerConnection::default();
-    assert_eq!(idle.send_head(FIRST, ok, BodyLen::Empty), Err(Misuse::NoSuchStream));
+    assert_eq!(idle.send_head(FIRST, ok, BodyLen::Empty), Err(UsageError::NoSuchStream));
     assert_eq!(idle.open(), None);
 
     let mut server = server(GET);
     let data = || Segment::from(&b"abc"[..]);
-    assert_eq!(server.send_data(FIRST, data()), Err(Misuse::NoSuchStream));
-    assert_eq!(server.send_end(FIRST, Headers::EMPTY), Err(Misuse::NoSuchStream));
-    assert_eq!(server.send_head(StreamId(1), ok, BodyLen::Empty), Err(Misuse::NoSuchStream));
+    assert_eq!(server.send_data(FIRST, data()), Err(UsageError::NoSuchStream));
+    assert_eq!(server.send_end(FIRST, Headers::EMPTY), Err(UsageError::NoSuchStream));
+    assert_eq!(server.send_head(StreamId(1), ok, BodyLen::Empty), Err(UsageError::NoSuchStream));
     for status in [0, 99, 1000] {
         let head = Response::new(status, Headers::EMPTY);
-        assert_eq!(server.send_head(FIRST, head, BodyLen::Empty), Err(Misuse::BadHead));
+        assert_eq!(server.send_head(FIRST, head, BodyLen::Empty), Err(UsageError::BadHead));
     }
     let upgrade = Response::new(101, Headers::EMPTY);
-    assert_eq!(server.send_head(FIRST, upgrade, BodyLen::Empty), Err(Misuse::BadHead));
+    assert_eq!(server.send_head(FIRST, upgrade, BodyLen::Empty), Err(UsageError::BadHead));
     for added in [[("X", &b"a\r\nB: c"[..])], [("X\r\n", b"a")], [("", b"a")], [("X", b"a\0")]] {
         let head = Response { added: &added, ..ok };
-        assert_eq!(server.send_head(FIRST, head, BodyLen::Empty), Err(Misuse::BadHead));
+        assert_eq!(server.send_head(FIRST, head, BodyLen::Empty), Err(UsageError::BadHead));
     }
     assert!(server.poll_transmit().is_none());
 
     server.send_head(FIRST, ok, BodyLen::Exact(4)).unwrap();
-    assert_eq!(server.send_head(FIRST, ok, BodyLen::Exact(4)), Err(Misuse::HeadAlreadySent));
+    assert_eq!(server.send_head(FIRST, ok, BodyLen::Exact(4)), Err(UsageError::HeadAlreadySent));
     server.send_data(FIRST, data()).unwrap();
-    assert_eq!(server.send_data(FIRST, data()), Err(Misuse::BodyLongerThanDeclared));
-    assert_eq!(server.send_end(FIRST, Headers::EMPTY), Err(Misuse::BodyShorterThanDeclared));
+    assert_eq!(server.send_data(FIRST, data()), Err(UsageError::BodyLongerThanDeclared));
+    assert_eq!(server.send_end(FIRST, Headers::EMPTY), Err(UsageError::BodyShorterThanDeclared));
     server.send_data(FIRST, Segment::from(&b"d"[..])).unwrap();
     server.send_end(FIRST, Headers::EMPTY).unwrap();
     assert!(sent(&mut server).ends_with("Content-Length: 4\r\n\r\nabcd"));
@@ -143,15 +143,15 @@ fn a_request_that_would_split_is_refused() {
         (b"GET", b"/\0"),
     ] {
         let request = Request::new(method, target, Headers::EMPTY);
-        assert_eq!(client.send_head(stream, request, BodyLen::Empty), Err(Misuse::BadHead));
-        assert_eq!(EncodedRequest::new(&request, b"").err(), Some(Misuse::BadHead));
+        assert_eq!(client.send_head(stream, request, BodyLen::Empty), Err(UsageError::BadHead));
+        assert_eq!(EncodedRequest::new(&request, b"").err(), Some(UsageError::BadHead));
     }
     assert!(client.poll_transmit().is_none());
     let mut trailers = HeaderBuf::new();
     trailers.push("Authorization", b"x").unwrap();
     let request = Request::new(b"PUT", b"/", Headers::EMPTY);
     client.send_head(stream, request, BodyLen::Unknown).unwrap();
-    assert_eq!(client.send_end(stream, trailers.as_headers()), Err(Misuse::BadHead));
+    assert_eq!(client.send_end(stream, trailers.as_headers()), Err(UsageError::BadHead));
 }
 
 /// RFC 9110 §9.3.6: what follows the head belongs to the tunnel.
@@ -163,9 +163,12 @@ fn a_connect_with_a_body_is_refused() {
     let connect = Request::new(b"CONNECT", b"a:80", headers.as_headers());
     for len in [BodyLen::Exact(4), BodyLen::Unknown] {
         let refused = client.send_head(stream, connect, len);
-        assert_eq!(refused, Err(Misuse::BodyLongerThanDeclared));
+        assert_eq!(refused, Err(UsageError::BodyLongerThanDeclared));
     }
-    assert_eq!(EncodedRequest::new(&connect, b"abcd").err(), Some(Misuse::BodyLongerThanDeclared));
+    assert_eq!(
+        EncodedRequest::new(&connect, b"abcd").err(),
+        Some(UsageError::BodyLongerThanDeclared)
+    );
     assert!(client.poll_transmit().is_none());
     assert_eq!(client.send_head(stream, connect, BodyLen::Exact(0)), Ok(()));
     assert_eq!(sent(&mut client), "CONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -496,7 +499,7 @@ fn a_request_sent_after_close_after_says_so() {
         sent(&mut client),
         "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbody"
     );
-    assert_eq!(client.send_encoded(stream, &encoded), Err(Misuse::NoSuchStream));
+    assert_eq!(client.send_encoded(stream, &encoded), Err(UsageError::NoSuchStream));
 }
 
 /// A short connection costs no FIN of its own and no lingering, whenever it is answered.
@@ -624,7 +627,7 @@ fn an_error_after_half_an_answer_adds_nothing_to_it() {
     assert!(server.poll_event(&mut input("x").lend(), &mut scratch).is_err());
     assert_eq!(sent(&mut server), "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
     assert!(server.is_finished() && !server.is_closed());
-    assert_eq!(server.send_end(FIRST, Headers::EMPTY), Err(Misuse::NoSuchStream));
+    assert_eq!(server.send_end(FIRST, Headers::EMPTY), Err(UsageError::NoSuchStream));
 }
 
 #[test]

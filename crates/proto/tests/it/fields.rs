@@ -1,7 +1,7 @@
 //! Header fields that are copied and changed.
 
 use bytes::BytesMut;
-use fulmar_proto::{Connection, Event, HeaderBuf, Input, Misuse, Scratch, ServerConnection};
+use fulmar_proto::{Connection, Event, HeaderBuf, Input, Scratch, ServerConnection, UsageError};
 use proptest::prelude::*;
 
 fn lines(buf: &HeaderBuf) -> Vec<String> {
@@ -61,8 +61,8 @@ fn fields_are_replaced_behind_the_others() {
     buf.replace("X-a", b"new").unwrap();
     assert_eq!(lines(&buf), ["Host: h", "TE: trailers", "X-Aa: 3", "X-a: new"]);
     let before = lines(&buf);
-    assert_eq!(buf.replace("X-a", b"a\r\nb: c"), Err(Misuse::BadHead));
-    assert_eq!(buf.replace("X a", b"b"), Err(Misuse::BadHead));
+    assert_eq!(buf.replace("X-a", b"a\r\nb: c"), Err(UsageError::BadHead));
+    assert_eq!(buf.replace("X a", b"b"), Err(UsageError::BadHead));
     assert_eq!(lines(&buf), before);
 }
 
@@ -78,7 +78,7 @@ fn values_are_rewritten_where_they_stand() {
     assert_eq!(asked, [b"1".to_vec(), b"".to_vec()]);
     let expected = ["Host: h", "X-A: 1", "TE: trailers", "x-a: two", "X-Aa: 3"];
     assert_eq!(lines(&buf), expected);
-    assert_eq!(buf.rewrite("X-A", |_| Some(b"a\n".to_vec())), Err(Misuse::BadHead));
+    assert_eq!(buf.rewrite("X-A", |_| Some(b"a\n".to_vec())), Err(UsageError::BadHead));
     assert_eq!(lines(&buf), expected);
 }
 

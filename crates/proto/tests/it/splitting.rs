@@ -3,8 +3,8 @@
 
 use bytes::BytesMut;
 use fulmar_proto::{
-    BodyLen, Connection, HeaderBuf, Headers, Input, Misuse, Response, Scratch, Segment,
-    ServerConnection, StreamId,
+    BodyLen, Connection, HeaderBuf, Headers, Input, Response, Scratch, Segment, ServerConnection,
+    StreamId, UsageError,
 };
 use proptest::prelude::*;
 
@@ -92,7 +92,7 @@ proptest! {
         let head = Response { added: &lent, ..Response::new(status, Headers::EMPTY) };
         match server.send_head(stream, head, BodyLen::Empty) {
             Err(error) => {
-                prop_assert_eq!(error, Misuse::BadHead);
+                prop_assert_eq!(error, UsageError::BadHead);
                 prop_assert!(queued(&mut server).is_empty());
                 let plain = Response::new(500, Headers::EMPTY);
                 prop_assert_eq!(server.send_head(stream, plain, BodyLen::Empty), Ok(()));

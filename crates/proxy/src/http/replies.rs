@@ -7,8 +7,8 @@ use fulmar_engine::{End, Exchange as Asked, Handler, Links, SocketId, Timeouts};
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::HttpMode;
 use fulmar_proto::{
-    BodyLen, Client, ClientConnection, Connection, Event, Headers, Misuse, PeerError, Piped,
-    Response, Segment, ServerConnection,
+    BodyLen, Client, ClientConnection, Connection, Event, Headers, PeerError, Piped, Response,
+    Segment, ServerConnection, UsageError,
 };
 
 use crate::checks::Observation;
@@ -250,7 +250,7 @@ fn pass_on(
     exchange: &Exchange,
     head: &Response<'_>,
     len: BodyLen,
-) -> Result<(), Misuse> {
+) -> Result<(), UsageError> {
     let upgrade = head.headers.get("upgrade").filter(|_| head.status == 101);
     let added = upgrade.map(|protocol| [("Upgrade", protocol)]);
     let added = added.as_ref().map_or(&[][..], |added| &added[..]);

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use fulmar_engine::{Exchange as Asked, SocketId};
 use fulmar_haproxy::model::HttpMode;
-use fulmar_proto::{ClientConnection, Connection, Misuse, Request, ServerConnection, Version};
+use fulmar_proto::{ClientConnection, Connection, Request, ServerConnection, UsageError, Version};
 use smallvec::SmallVec;
 
 use crate::http::credentials;
@@ -12,8 +12,8 @@ use crate::http::exchange::{Exchange, Stage, Up};
 use crate::http::pump;
 use crate::http::seat::{Seat, Users};
 
-/// Begins the exchange on a connection that stands and is free; `host`: the server, as it is written
-/// in the configuration.
+/// Begins the exchange on a connection that stands and is free; `host`: the server, as it is
+/// written in the configuration.
 ///
 /// # Errors
 /// Rules have made something of the request that cannot be sent.
@@ -24,7 +24,7 @@ pub(super) fn begin(
     exchange: &mut Exchange,
     (server, seat): (&mut ClientConnection, &mut Seat),
     (socket, host): (SocketId, &str),
-) -> Result<(), Misuse> {
+) -> Result<(), UsageError> {
     let stream = server.open().expect("a connection that is free takes a request");
     let mut added: SmallVec<[(&str, &[u8]); 3]> = SmallVec::new();
     if exchange.mode.is_some_and(|mode| mode != HttpMode::KeepAlive) {

@@ -5,8 +5,8 @@ use std::fmt;
 use bytes::BytesMut;
 use fulmar_proto::h1::Leniency;
 use fulmar_proto::{
-    BodyLen, ClientConnection, Connection, Event, Headers, Input, Layer, LayerError, Misuse,
-    Opened, PeerError, Request, Response, Scratch, Sealed, Transmit,
+    BodyLen, ClientConnection, Connection, Event, Headers, Input, Layer, LayerError, Opened,
+    PeerError, Request, Response, Scratch, Sealed, Transmit, UsageError,
 };
 use url::Host;
 
@@ -23,15 +23,16 @@ impl HttpConnect {
     /// and `User-Agent`. `next` takes over when the tunnel is open.
     ///
     /// # Errors
-    /// [`Misuse::BadHead`]: the host is invalid, or `headers` contain `Host`, which is added here.
+    /// [`UsageError::BadHead`]: the host is invalid, or `headers` contain `Host`, which is added
+    /// here.
     pub fn new(
         host: &Host<&str>,
         port: u16,
         headers: Headers<'_>,
         next: Option<Box<dyn Layer>>,
-    ) -> Result<Self, Misuse> {
+    ) -> Result<Self, UsageError> {
         if headers.get("Host").is_some() {
-            return Err(Misuse::BadHead);
+            return Err(UsageError::BadHead);
         }
         let authority = format!("{host}:{port}");
         let added = [("Host", authority.as_bytes())];

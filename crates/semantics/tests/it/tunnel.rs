@@ -3,8 +3,8 @@
 use bytes::BytesMut;
 use fulmar_proto::h1::{HEAD_SIZE_MAX, INTERIM_LEN_MAX};
 use fulmar_proto::{
-    BodyLen, Connection, Event, HeaderBuf, Headers, Input, Layer, LayerError, Misuse, Opened,
-    PeerError, Response, Scratch, Segment, ServerConnection,
+    BodyLen, Connection, Event, HeaderBuf, Headers, Input, Layer, LayerError, Opened, PeerError,
+    Response, Scratch, Segment, ServerConnection, UsageError,
 };
 use fulmar_semantics::proxy::Login;
 use fulmar_semantics::tunnel::{HttpConnect, HttpConnectError, Socks5, Socks5Error, Socks5Misuse};
@@ -278,9 +278,9 @@ fn connect_rejects_invalid_heads() {
         HttpConnect::new(&Host::Domain(host), 1, headers.as_headers(), None).err()
     };
     assert_eq!(new("a", &headers(&[])), None);
-    assert_eq!(new("a\r\nX: y", &headers(&[])), Some(Misuse::BadHead));
-    assert_eq!(new("a b", &headers(&[])), Some(Misuse::BadHead));
-    assert_eq!(new("a", &headers(&[("Host", "b")])), Some(Misuse::BadHead));
+    assert_eq!(new("a\r\nX: y", &headers(&[])), Some(UsageError::BadHead));
+    assert_eq!(new("a b", &headers(&[])), Some(UsageError::BadHead));
+    assert_eq!(new("a", &headers(&[("Host", "b")])), Some(UsageError::BadHead));
 }
 
 #[test]

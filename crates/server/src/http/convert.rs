@@ -1,7 +1,7 @@
 //! From our heads to theirs, and back.
 
 use crate::{Answer, Body};
-use fulmar_proto::{HeaderBuf, Misuse, Request, Version};
+use fulmar_proto::{HeaderBuf, Request, UsageError, Version};
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
 
 /// The head of a request. Nothing is decoded: the target is the URI.
@@ -28,10 +28,10 @@ pub fn request(request: &Request<'_>) -> Result<http::Request<()>, http::Error> 
 ///
 /// # Errors
 /// The status is below 200, or a value has bytes that may not be sent.
-pub fn answer<B: Into<Body>>(response: http::Response<B>) -> Result<Answer, Misuse> {
+pub fn answer<B: Into<Body>>(response: http::Response<B>) -> Result<Answer, UsageError> {
     let (head, body) = response.into_parts();
     if head.status.as_u16() < 200 {
-        return Err(Misuse::BadHead);
+        return Err(UsageError::BadHead);
     }
     let mut headers = HeaderBuf::new();
     for (name, value) in &head.headers {
@@ -85,7 +85,7 @@ mod tests {
         assert_eq!((ours.status, ours.body.len()), (201, 4));
         assert_eq!(names, [b"x-kept"]);
         let interim = http::Response::builder().status(101).body("").unwrap();
-        assert_eq!(answer(interim).unwrap_err(), Misuse::BadHead);
+        assert_eq!(answer(interim).unwrap_err(), UsageError::BadHead);
     }
 
     proptest! {
