@@ -122,6 +122,13 @@ pub fn is_asleep(pid: u32) -> bool {
     threads.is_ok_and(|threads| threads.flatten().all(sleeps))
 }
 
+/// True once a process has ended, also while nothing has waited for it (proc_pid_stat(5), `Z`):
+/// process 1 of a container may not wait for the orphans that it inherits.
+pub fn has_ended(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
+}
+
 /// A command for Python itself: what has the name may be a script that looks for it, with calls of its
 /// own.
 ///

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use fulmar_tests::process::{Process, eventually, fulmar, peer, run, text};
+use fulmar_tests::process::{Process, eventually, fulmar, has_ended, peer, run, text};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -343,18 +343,16 @@ fn a_killed_run_leaves_no_process() {
     let seen = two_children(&process);
     process.signal(Signal::KILL);
     process.wait();
-    eventually("its server and its client end", || {
-        seen.iter().all(|pid| !Path::new("/proc").join(pid).exists())
-    });
+    eventually("its server and its client end", || seen.iter().copied().all(has_ended));
 }
 
 /// The server and the client of a run, once they are there.
-fn two_children(process: &Process) -> Vec<String> {
+fn two_children(process: &Process) -> Vec<u32> {
     let children = format!("/proc/{0}/task/{0}/children", process.id());
     let mut seen = Vec::new();
     eventually("a server and a client run", || {
         let text = fs::read_to_string(&children).unwrap_or_default();
-        seen = text.split_whitespace().map(str::to_owned).collect();
+        seen = text.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
         seen.len() == 2
     });
     seen
@@ -371,7 +369,7 @@ fn an_interrupted_run_leaves_no_process_and_no_file() {
         let ended = process.wait();
         assert_eq!(ended.status.code(), Some(130), "{}", ended.stderr);
         for pid in seen {
-            assert!(!Path::new("/proc").join(&pid).exists(), "{pid} is still there");
+            assert!(!Path::new(&format!("/proc/{pid}")).exists(), "{pid} is still there");
         }
         let left: Vec<_> =
             fs::read_dir(dir.path()).unwrap().flatten().map(|it| it.file_name()).collect();

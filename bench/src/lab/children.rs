@@ -19,7 +19,7 @@ use fulmar_sys::{self as sys, Target};
 use super::wait;
 use crate::BenchError;
 
-/// ConnectionEnds a run from another thread: its processes, and those that it would start.
+/// Ends a run from another thread: its processes, and those that it would start.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RunStopper(Arc<Mutex<ProcessGroups>>);
 
@@ -31,7 +31,7 @@ struct ProcessGroups {
 }
 
 impl RunStopper {
-    /// ConnectionEnds all processes at once, and lets none start. The run then ends with
+    /// Ends all processes at once, and lets none start. The run then ends with
     /// [`BenchError::Stopped`].
     pub(crate) fn stop(&self) {
         let mut group = self.lock();
@@ -152,13 +152,13 @@ impl Child {
         }
     }
 
-    /// ConnectionEnds it with SIGTERM; its output.
+    /// Ends it with SIGTERM; its output.
     pub(crate) fn stop(mut self) -> Result<String, BenchError> {
         self.end(TERMINATE);
         Ok(text(&self.out))
     }
 
-    /// ConnectionEnds it with SIGINT; its output.
+    /// Ends it with SIGINT; its output.
     pub(crate) fn interrupt(mut self) -> Result<String, BenchError> {
         self.end(INTERRUPT);
         Ok(text(&self.out))

@@ -80,7 +80,7 @@ impl NearEnds {
         of_each.map(|info| info.map(|it| u64::from(it.packets_in))).sum()
     }
 
-    /// ConnectionEnds responses until this many are left.
+    /// Ends responses until this many are left.
     pub(crate) fn shrink(&mut self, left: usize) {
         self.ends.truncate(left);
     }

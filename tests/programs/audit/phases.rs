@@ -5,7 +5,7 @@ use std::process::Command;
 use fulmar_audit::{AuditError, BackendChoice, Counter, CounterOptions, KernelRefusal};
 use fulmar_tests::certs::{Certs, Who};
 use fulmar_tests::load::Nginx;
-use fulmar_tests::process::{Process, Serve, eventually, fulmar, peer};
+use fulmar_tests::process::{Process, Serve, eventually, fulmar, has_ended, peer};
 
 use fulmar_tests::tree::Tree;
 use serde_json::Value;
@@ -185,12 +185,7 @@ fn lost_calls_are_reported() {
         Err(AuditError::Refused(KernelRefusal::Privileges)) => return,
         Err(error) => panic!("{error}"),
     };
-    let stat = format!("/proc/{}/stat", counter.pid());
-    let is_dead = || {
-        let stat = std::fs::read_to_string(&stat).unwrap_or_default();
-        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z'))
-    };
-    eventually("it has ended", is_dead);
+    eventually("it has ended", || has_ended(counter.pid()));
     let counts = counter.snapshot().expect("counts");
     let timeline = counter.timeline().expect("it can be read").expect("it was requested");
     assert!(counts.calls["read"].count >= 150_000, "counted all the same: {counts:?}");

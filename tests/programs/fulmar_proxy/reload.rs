@@ -10,9 +10,9 @@ use fulmar_tests::crowd::{self, Crowd, TlsStream, keep_asking};
 use fulmar_tests::gateway::{Place, ask, command, end, pid_in};
 use fulmar_tests::http::Client;
 use fulmar_tests::https;
-use fulmar_tests::process::{PATIENCE, Process, eventually};
+use fulmar_tests::process::{PATIENCE, Process, eventually, has_ended};
 use fulmar_tls::ClientTls;
-use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Clients of an address. Some use a connection per request. Others keep a connection, and
 /// reconnect only after an announced close.
@@ -46,10 +46,6 @@ fn crowd_of_tls(address: SocketAddr, certs: &Certs) -> Crowd {
 
 fn pid(number: u32) -> Pid {
     Pid::from_raw(i32::try_from(number).unwrap()).unwrap()
-}
-
-fn is_gone(number: u32) -> bool {
-    test_kill_process(pid(number)).is_err()
 }
 
 /// The worker of a master: its youngest child.
@@ -97,7 +93,7 @@ fn reload_ten_times(place: &Place, crowd: impl FnOnce() -> Crowd) {
         crowd.wait(200);
         let worker = worker_of(master.id()).unwrap();
         master.signal(Signal::USR2);
-        eventually("it is replaced, and ends", || is_gone(worker));
+        eventually("it is replaced, and ends", || has_ended(worker));
     }
     crowd.wait(200);
     assert_eq!(crowd.end(), Vec::<String>::new());
@@ -163,13 +159,8 @@ fn a_master_ends_with_its_worker_and_a_worker_with_its_master() {
     let master = place.start(arguments);
     let worker = worker_of(master.id()).unwrap();
     end(master, Signal::KILL);
-    eventually("the worker is gone", || is_gone(worker) || is_zombie(worker));
+    eventually("the worker is gone", || has_ended(worker));
     eventually("the listener is closed", || TcpStream::connect(place.address).is_err());
-}
-
-fn is_zombie(number: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{number}/stat"));
-    stat.is_ok_and(|stat| stat.contains(") Z "))
 }
 
 #[test]
@@ -186,7 +177,7 @@ fn a_master_in_the_background_writes_its_number() {
     kill_process(pid(master), Signal::USR2).unwrap();
     eventually("another worker", || worker_of(master).is_some_and(|now| now != worker));
     kill_process(pid(master), Signal::TERM).unwrap();
-    eventually("it ends", || is_gone(master) || is_zombie(master));
+    eventually("it ends", || has_ended(master));
 }
 
 #[test]
