@@ -158,7 +158,7 @@ impl<E: Engine> Loop for OwnLoop<E> {
     }
 
     fn turn(&mut self, max: Duration) {
-        if self.0.driven().spin != Spin::Off {
+        if self.0.driver_info().spin != Spin::Off {
             return self.0.turn_within(max).expect("a turn"); // who does not wait does not poll
         }
         // One pollable descriptor and a deadline: the whole reactor as somebody else's event.

@@ -256,7 +256,7 @@ fn a_ring_that_fails_at_accepts_is_given_up_and_nobody_is_lost() {
     turn_until(&mut server, |server| server.engine.connections() == 20);
     let made = Ledger::here() - before;
     assert_eq!((calls(&made, Call::accept4), done_in_ring(&made).calls), (20, 0), "{made:?}");
-    assert!(server.driven().without_ring.unwrap().contains("simulated failure"));
+    assert!(server.driver_info().ring_error.unwrap().contains("simulated failure"));
     clients.iter_mut().for_each(|stream| stream.write_all(LAST_REQUEST).unwrap());
     turn_until(&mut server, |server| server.engine.connections() == 0);
     assert!(clients[19].read(&mut [0]).unwrap() > 0);

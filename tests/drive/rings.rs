@@ -126,7 +126,7 @@ fn a_ring_that_fails_is_given_up_and_nothing_is_lost() {
         clients[0].read_to_end(&mut last).unwrap();
         assert!(last.starts_with(b"HTTP/1.1 200 "), "answered, then closed: {at}");
         clients[1].read_exact(&mut vec![0; answer_len]).unwrap();
-        let why = reactor.driven().without_ring.unwrap();
+        let why = reactor.driver_info().ring_error.unwrap();
         assert!(why.contains("simulated failure"), "{at}: {why}");
     }
 }
@@ -155,12 +155,12 @@ fn a_client_whose_ring_fails_goes_on_and_nothing_is_lost() {
             }
         }
         assert_eq!(pair.client.engine().idle_connections(), 6, "no connection was lost: {lists}");
-        let driven = pair.client.0.driven();
-        if let Some(why) = driven.without_ring {
+        let info = pair.client.0.driver_info();
+        if let Some(why) = info.ring_error {
             given_up += 1;
-            assert!(driven.driver == "epoll" && why.contains("simulated failure"), "{why}");
+            assert!(info.driver == "epoll" && why.contains("simulated failure"), "{why}");
         } else {
-            assert_eq!(driven.driver, "ring:1");
+            assert_eq!(info.driver, "ring:1");
         }
     }
     assert!(given_up >= 5, "a run has some lists: {given_up}");
@@ -608,7 +608,7 @@ fn what_nobody_chooses_is_a_ring_and_no_polling() {
     let drives = if has_ring() { "ring" } else { "epoll" };
     let host = Host::new(|_| Ok(Calls::new(Endpoints::new(), sys::now(), sys::wall_clock)));
     let running = host.listen(Listen::tcp((Ipv4Addr::LOCALHOST, 0).into())).start().unwrap();
-    assert_eq!(running.driven()[0].to_string(), drives, "a library's");
+    assert_eq!(running.drivers()[0].to_string(), drives, "a library's");
     running.stop();
     running.join().unwrap();
     let tree = Tree::new();

@@ -144,11 +144,11 @@ pub(crate) fn run(arguments: GetArguments) -> Result<ExitCode, ToolFailure> {
     let shown = TerminalLine::new(options.watched);
     let on_fault = failure_printer(&arguments, &shown);
     let running = fulmar_fetch::start(options, on_fault).map_err(failure)?;
-    let began = [running.driven().clone()];
+    let began = [running.driver().clone()];
     loops::warn_without_ring(&began);
     watch(&running, &news, &shown);
     let report = running.finish().map_err(failure)?;
-    loops::warn_ring_lost(&began, [&report.driven]);
+    loops::warn_ring_lost(&began, [&report.driver]);
     report.errors.iter().for_each(|trouble| warn(trouble));
     print(&arguments, &report)?;
     Ok(match &report {
@@ -358,7 +358,7 @@ fn print(arguments: &GetArguments, report: &Report) -> Result<(), ToolFailure> {
         print(&format!(
             "\nsystem calls\n{}\n  driven by       {}: {} turns, {:.1} events per turn\n",
             table::of(&report.ledger, files, "per file"),
-            report.driven,
+            report.driver,
             report.stats.turns,
             table::ratio(report.stats.events, report.stats.turns),
         ))?;

@@ -63,15 +63,15 @@ pub(crate) fn run(arguments: LoadArguments) -> Result<ExitCode, ToolFailure> {
     signals::watch(move |_| drop(sender.send(LoadMessage::Interrupt)))
         .map_err(|error| ToolFailure::new("cannot install signal handlers", error))?;
     let running = fulmar_load::start(&options).map_err(|error| traffic::failure(&error))?;
-    let mut began = running.driven().to_vec();
-    began.extend(embedded.iter().flat_map(|embedded| embedded.0.driven().to_vec()));
+    let mut began = running.drivers().to_vec();
+    began.extend(embedded.iter().flat_map(|embedded| embedded.0.drivers().to_vec()));
     loops::warn_without_ring(&began);
     let interrupted = watch(&running, &news, &options);
     let mut report = running.finish().map_err(|error| traffic::failure(&error))?;
     report.connections.asked = traffic.connections;
     report.without_descriptor += traffic.connections - options.connections;
     let served = embedded.map(EmbeddedServer::finish).transpose()?;
-    loops::warn_ring_lost(&began, report.driven.iter().chain(served.iter().map(|it| &it.driven)));
+    loops::warn_ring_lost(&began, report.drivers.iter().chain(served.iter().map(|it| &it.driver)));
     print(&arguments, &report, served.as_ref())?;
     Ok(match interrupted {
         true => ExitCode::from(INTERRUPTED),
@@ -144,7 +144,7 @@ fn print(
                 "\nsystem calls of the embedded server\n{}\n  driven by       {}: {} turns, \
                  {:.1} events per turn\n",
                 table::of(&outcome.usage.ledger, requests, "per request"),
-                outcome.driven,
+                outcome.driver,
                 stats.turns,
                 table::ratio(stats.events, stats.turns),
             ))?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use clap::Args;
-use fulmar_host::{Driven, Driver, LoopOptions, Spin};
+use fulmar_host::{Driver, DriverInfo, LoopOptions, Spin};
 
 use crate::output::{ToolFailure, warn};
 
@@ -29,17 +29,17 @@ impl LoopArguments {
 }
 
 /// Warns if io_uring was requested or automatic but is not available.
-pub(crate) fn warn_without_ring(driven: &[Driven]) {
-    if let Some(text) = missing_ring(driven) {
+pub(crate) fn warn_without_ring(threads: &[DriverInfo]) {
+    if let Some(text) = missing_ring(threads) {
         warn(&text);
     }
 }
 
 /// Why some threads run without io_uring, if they should use it.
-pub(crate) fn missing_ring(driven: &[Driven]) -> Option<String> {
-    let mut reasons = driven.iter().filter_map(|driven| driven.without_ring.as_ref());
+pub(crate) fn missing_ring(threads: &[DriverInfo]) -> Option<String> {
+    let mut reasons = threads.iter().filter_map(|info| info.ring_error.as_ref());
     let (why, others) = (reasons.next()?, reasons.count());
-    let (without, all) = (others + 1, driven.len());
+    let (without, all) = (others + 1, threads.len());
     Some(match without == all {
         true => format!("io_uring is not available, using epoll: {why}"),
         false => {
@@ -49,24 +49,30 @@ pub(crate) fn missing_ring(driven: &[Driven]) -> Option<String> {
 }
 
 /// Warns if a thread has changed from io_uring to epoll.
-pub(crate) fn warn_ring_lost<'d>(began: &[Driven], ended: impl IntoIterator<Item = &'d Driven>) {
+pub(crate) fn warn_ring_lost<'d>(
+    began: &[DriverInfo],
+    ended: impl IntoIterator<Item = &'d DriverInfo>,
+) {
     if let Some(text) = lost_ring(began, ended) {
         warn(&text);
     }
 }
 
 /// Why a thread has changed from io_uring to epoll, if one has.
-fn lost_ring<'d>(began: &[Driven], ended: impl IntoIterator<Item = &'d Driven>) -> Option<String> {
-    let reason = |(began, ended): (&Driven, &'d Driven)| {
-        ended.without_ring.as_ref().filter(|_| began.without_ring.is_none())
+fn lost_ring<'d>(
+    began: &[DriverInfo],
+    ended: impl IntoIterator<Item = &'d DriverInfo>,
+) -> Option<String> {
+    let reason = |(began, ended): (&DriverInfo, &'d DriverInfo)| {
+        ended.ring_error.as_ref().filter(|_| began.ring_error.is_none())
     };
     let why = began.iter().zip(ended).find_map(reason)?;
     Some(format!("a thread has changed from io_uring to epoll: {why}"))
 }
 
 /// The names of the drivers of all threads; usually there is only one.
-pub(crate) fn names<'d>(driven: impl Iterator<Item = &'d Driven>) -> String {
-    let all: BTreeSet<_> = driven.map(Driven::to_string).collect();
+pub(crate) fn names<'d>(threads: impl Iterator<Item = &'d DriverInfo>) -> String {
+    let all: BTreeSet<_> = threads.map(DriverInfo::to_string).collect();
     Vec::from_iter(all).join(", ")
 }
 
@@ -74,11 +80,11 @@ pub(crate) fn names<'d>(driven: impl Iterator<Item = &'d Driven>) -> String {
 mod tests {
     use super::*;
 
-    fn driven(reasons: &[Option<&str>]) -> Vec<Driven> {
-        let of = |why: &Option<&str>| Driven {
+    fn infos(reasons: &[Option<&str>]) -> Vec<DriverInfo> {
+        let of = |why: &Option<&str>| DriverInfo {
             driver: if why.is_some() { "epoll" } else { "ring" }.to_owned(),
             spin: Spin::Off,
-            without_ring: why.map(str::to_owned),
+            ring_error: why.map(str::to_owned),
         };
         reasons.iter().map(of).collect()
     }
@@ -86,20 +92,20 @@ mod tests {
     #[test]
     fn threads_without_io_uring_are_counted() {
         let (none, one, all) = ([None; 3], [None, Some("full"), None], [Some("forbidden"); 3]);
-        let message = |reasons| missing_ring(&driven(reasons));
+        let message = |reasons| missing_ring(&infos(reasons));
         assert_eq!(message(&none), None);
         let some = "io_uring is not available to 1 of 3 threads, using epoll: full";
         assert_eq!(message(&one), Some(some.to_owned()));
         let every = "io_uring is not available, using epoll: forbidden";
         assert_eq!(message(&all), Some(every.to_owned()));
-        assert_eq!(names(driven(&one).iter()), "epoll, ring");
+        assert_eq!(names(infos(&one).iter()), "epoll, ring");
     }
 
     #[test]
     fn only_a_thread_with_io_uring_can_lose_it() {
-        let began = driven(&[Some("full"), None]);
-        assert_eq!(lost_ring(&began, &driven(&[Some("full"), None])), None);
-        let text = lost_ring(&began, &driven(&[Some("full"), Some("broken")])).unwrap();
+        let began = infos(&[Some("full"), None]);
+        assert_eq!(lost_ring(&began, &infos(&[Some("full"), None])), None);
+        let text = lost_ring(&began, &infos(&[Some("full"), Some("broken")])).unwrap();
         assert!(text.contains("changed from io_uring") && text.ends_with(": broken"), "{text}");
     }
 }

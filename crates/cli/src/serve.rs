@@ -45,11 +45,11 @@ pub(crate) fn run(arguments: ServeArguments) -> Result<ExitCode, ToolFailure> {
     let shown = metrics.map(|metrics| watch::serve_metrics(&arguments, metrics)).transpose()?;
     let running = host.start().map_err(failure)?;
     greet(&arguments, &listeners, &running, shown.as_ref())?;
-    let began = running.driven().to_vec();
+    let began = running.drivers().to_vec();
     loops::warn_without_ring(&began);
     let outcomes = running.join().map_err(failure)?;
     drop(shown);
-    loops::warn_ring_lost(&began, outcomes.iter().map(|outcome| &outcome.driven));
+    loops::warn_ring_lost(&began, outcomes.iter().map(|outcome| &outcome.driver));
     report::print(&arguments, &outcomes)?;
     Ok(match interrupts.try_recv() {
         Ok(Interrupt::Interrupt) => ExitCode::from(INTERRUPTED),
@@ -130,8 +130,8 @@ fn host(
     let host = host.loop_options(arguments.loops.options()?);
     let host = match shown {
         None => host,
-        Some(metrics) => host.on_driven(move |worker, driven| {
-            metrics.set_loop(worker.number, driven.driver.clone(), driven.spin.to_string());
+        Some(metrics) => host.on_driver(move |worker, info| {
+            metrics.set_loop(worker.number, info.driver.clone(), info.spin.to_string());
         }),
     };
     Ok(host.threads(arguments.threads.into()).limits(limits).at_end(|calls| {

@@ -44,17 +44,17 @@ pub struct LoopOptions {
 
 /// What a loop runs on, as reports tell it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Driven {
+pub struct DriverInfo {
     /// `epoll`, or `ring`; `ring:N` if lists have to be longer or shorter than usual. As [`Driver`]
     /// is written.
     pub driver: String,
     /// Whether it polls before it sleeps.
     pub spin: Spin,
     /// Why there is no ring, or none any more, although one was wanted.
-    pub without_ring: Option<String>,
+    pub ring_error: Option<String>,
 }
 
-impl fmt::Display for Driven {
+impl fmt::Display for DriverInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.spin {
             Spin::Off => f.write_str(&self.driver),
@@ -95,7 +95,7 @@ fn variable<T: FromStr<Err = String> + Default>(name: &str) -> Result<T, String>
 
 impl<E: Engine> Reactor<E, Epoll> {
     /// A loop over epoll. If it does without a ring that [`Driver::Auto`] would have had,
-    /// [`Reactor::driven`] tells why.
+    /// [`Reactor::driver_info`] tells why.
     ///
     /// # Errors
     /// Descriptors or memory are used up, or a ring was asked for and cannot be had: the error
@@ -123,12 +123,12 @@ impl<E: Engine> Reactor<E, Epoll> {
     }
 
     /// What it runs on.
-    pub fn driven(&self) -> Driven {
-        let (driver, without_ring) = match &self.executor {
+    pub fn driver_info(&self) -> DriverInfo {
+        let (driver, ring_error) = match &self.executor {
             Executor::Direct(error) => (Driver::Epoll, error.as_ref().map(io::Error::to_string)),
             Executor::Ring(_, len_min) => (Driver::Ring { len_min: *len_min }, None),
         };
-        Driven { driver: driver.to_string(), spin: self.selector.spin(), without_ring }
+        DriverInfo { driver: driver.to_string(), spin: self.selector.spin(), ring_error }
     }
 }
 

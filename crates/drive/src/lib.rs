@@ -43,7 +43,7 @@ mod waker;
 
 pub use application::Ending;
 pub use changes::{Change, Changes};
-pub use driver::{Driven, Driver, LoopOptions};
+pub use driver::{Driver, DriverInfo, LoopOptions};
 pub use epoll::Epoll;
 pub use fulmar_sys::Ring;
 pub use listener::{ListenOptions, UnixListenOptions, listen, listen_unix};

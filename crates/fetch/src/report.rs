@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-use fulmar_drive::{Driven, Stats};
+use fulmar_drive::{DriverInfo, Stats};
 use fulmar_sys::{CpuTimes, Ledger};
 
 /// The results of the URLs.
@@ -52,7 +52,7 @@ pub struct Report {
     /// Statistics of the event loop.
     pub stats: Stats,
     /// The driver of the event loop.
-    pub driven: Driven,
+    pub driver: DriverInfo,
 }
 
 impl Tally {

@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use fulmar_client::Client;
-use fulmar_drive::{Driven, Epoll, Reactor, Waker};
+use fulmar_drive::{DriverInfo, Epoll, Reactor, Waker};
 use fulmar_names::Names;
 use fulmar_sys::{self as sys, Ledger};
 
@@ -40,7 +40,7 @@ use crate::store::{BodyOutput, Store};
 #[derive(Debug)]
 pub struct RunningFetch {
     stopper: FetchStopper,
-    driven: Driven,
+    driver: DriverInfo,
     thread: JoinHandle<io::Result<Report>>,
 }
 
@@ -71,8 +71,8 @@ pub fn start(
     };
     let thread = thread::Builder::new().name("get".into()).spawn(body).map_err(FetchError::Loop)?;
     let gone = |_| FetchError::Loop(io::ErrorKind::Other.into());
-    let (waker, driven) = receiver.recv().map_err(gone)??;
-    Ok(RunningFetch { stopper: FetchStopper { shared, waker }, driven, thread })
+    let (waker, driver) = receiver.recv().map_err(gone)??;
+    Ok(RunningFetch { stopper: FetchStopper { shared, waker }, driver, thread })
 }
 
 impl RunningFetch {
@@ -87,8 +87,8 @@ impl RunningFetch {
     }
 
     /// The driver of the event loop.
-    pub fn driven(&self) -> &Driven {
-        &self.driven
+    pub fn driver(&self) -> &DriverInfo {
+        &self.driver
     }
 
     /// A handle to end the run early.
@@ -115,7 +115,7 @@ impl FetchStopper {
 }
 
 type FetchLoop = Reactor<Client<Fetch>, Epoll>;
-type Started = Result<(Waker, Driven), FetchError>;
+type Started = Result<(Waker, DriverInfo), FetchError>;
 
 /// Opens everything that a run needs.
 fn prepare(
@@ -177,7 +177,7 @@ fn drive(
     (mut reactor, waker, begun): (FetchLoop, Waker, Instant),
     started: &Sender<Started>,
 ) -> io::Result<Report> {
-    let _ = started.send(Ok((waker, reactor.driven()))); // the starting thread waits for it
+    let _ = started.send(Ok((waker, reactor.driver_info()))); // the starting thread waits for it
     reactor.with(|client, now| client.with(now, Fetch::fill));
     let mut unfinished = 0;
     let mut stopped = false;
@@ -190,7 +190,7 @@ fn drive(
             reactor.with(|client, now| client.with(now, |fetch, _| fetch.note_versions()));
         }
     }
-    let (stats, driven) = (reactor.stats(), reactor.driven());
+    let (stats, driver) = (reactor.stats(), reactor.driver_info());
     let connections = reactor.engine.stats().connections;
     let ended = sys::now();
     let (tally, errors, list) =
@@ -209,7 +209,7 @@ fn drive(
         cpu,
         resident,
         stats,
-        driven,
+        driver,
     })
 }
 

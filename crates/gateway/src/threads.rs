@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fulmar_drive::{LoopOptions, Waker};
 use fulmar_engine::ListenerId;
-use fulmar_host::{Crew, Driven, Worker};
+use fulmar_host::{Crew, DriverInfo, Worker};
 use fulmar_proxy::{Checks, Live, Proxy, Wake};
 use fulmar_sys as sys;
 
@@ -66,8 +66,8 @@ impl Crew for Proxies {
         self.wakers.enter(&self.live, worker.number, waker);
     }
 
-    fn hear_driven(&self, worker: &Worker, driven: &Driven) {
-        self.process.set_driven(worker.number, driven.clone());
+    fn on_driver_changed(&self, worker: &Worker, driver: &DriverInfo) {
+        self.process.set_driver(worker.number, driver.clone());
     }
 
     fn is_done(&self, engine: &Proxy, _: &Worker) -> bool {

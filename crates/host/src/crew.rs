@@ -2,7 +2,7 @@
 
 use std::io;
 
-use fulmar_drive::{Driven, Driver, LoopOptions, Waker};
+use fulmar_drive::{Driver, DriverInfo, LoopOptions, Waker};
 use fulmar_engine::{Engine, ListenerId};
 
 use crate::worker::Worker;
@@ -35,7 +35,7 @@ pub trait Crew: Send + Sync + 'static {
     fn set_waker(&self, _engine: &mut Self::Engine, _worker: &Worker, _waker: Waker) {}
 
     /// What its loop runs on: told before it begins, and again should it give its ring up.
-    fn hear_driven(&self, _worker: &Worker, _driven: &Driven) {}
+    fn on_driver_changed(&self, _worker: &Worker, _driven: &DriverInfo) {}
 
     /// A turn of its loop is over.
     fn after_turn(&self, _engine: &mut Self::Engine, _worker: &Worker) {}

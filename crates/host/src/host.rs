@@ -6,7 +6,7 @@ use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fulmar_drive::{Driven, LoopOptions, Waker};
+use fulmar_drive::{DriverInfo, LoopOptions, Waker};
 use fulmar_engine::ListenerId;
 use fulmar_server::{Application, Calls, Handler, Layers, Limits, Panic, ServerEngine};
 use fulmar_sys as sys;
@@ -23,7 +23,7 @@ use crate::worker::Worker;
 pub struct Host<A: Application, R = ()> {
     make: Make<A>,
     at_end: AtEnd<A, R>,
-    on_driven: OnDriven,
+    on_driver: OnDriver,
     listens: Vec<Listen>,
     threads: usize,
     limits: Limits,
@@ -46,7 +46,7 @@ pub enum OnPanic {
 }
 
 pub(crate) type Make<A> = Arc<dyn Fn(&Worker) -> io::Result<A> + Send + Sync>;
-type OnDriven = Arc<dyn Fn(&Worker, &Driven) + Send + Sync>;
+type OnDriver = Arc<dyn Fn(&Worker, &DriverInfo) + Send + Sync>;
 pub(crate) type AtEnd<A, R> = Arc<dyn Fn(&mut A) -> R + Send + Sync>;
 
 impl<A: Application + 'static> Host<A> {
@@ -55,7 +55,7 @@ impl<A: Application + 'static> Host<A> {
         Self {
             make: Arc::new(make),
             at_end: Arc::new(|_| ()),
-            on_driven: Arc::new(|_, _| ()),
+            on_driver: Arc::new(|_, _| ()),
             listens: Vec::new(),
             threads: 1,
             limits: Limits::default(),
@@ -112,11 +112,14 @@ impl<A: Application + 'static, R: Send + 'static> Host<A, R> {
         Self { on_panic, ..self }
     }
 
-    /// Calls `on_driven` in each thread with what its loop runs on: before it begins, and again
+    /// Calls `on_driver` in each thread with what its loop runs on: before it begins, and again
     /// should it give its ring up.
     #[must_use]
-    pub fn on_driven(self, on_driven: impl Fn(&Worker, &Driven) + Send + Sync + 'static) -> Self {
-        Self { on_driven: Arc::new(on_driven), ..self }
+    pub fn on_driver(
+        self,
+        on_driver: impl Fn(&Worker, &DriverInfo) + Send + Sync + 'static,
+    ) -> Self {
+        Self { on_driver: Arc::new(on_driver), ..self }
     }
 
     /// Calls `at_end` in each thread after its last connection: what it returns is in that thread's
@@ -129,7 +132,7 @@ impl<A: Application + 'static, R: Send + 'static> Host<A, R> {
         Host {
             make: self.make,
             at_end: Arc::new(at_end),
-            on_driven: self.on_driven,
+            on_driver: self.on_driver,
             listens: self.listens,
             threads: self.threads,
             limits: self.limits,
@@ -177,7 +180,7 @@ impl<A: Application + 'static, R: Send + 'static> Host<A, R> {
         let servers = Servers {
             make: self.make,
             at_end: self.at_end,
-            on_driven: self.on_driven,
+            on_driver: self.on_driver,
             layers: self.listens.iter().map(|listen| listen.layers.clone()).collect(),
             limits: self.limits,
             loop_options: self.loop_options,
@@ -198,7 +201,7 @@ impl<A: Application + 'static, R: Send + 'static> Host<A, R> {
 struct Servers<A: Application, R> {
     make: Make<A>,
     at_end: AtEnd<A, R>,
-    on_driven: OnDriven,
+    on_driver: OnDriver,
     layers: Vec<Option<Layers>>,
     limits: Limits,
     loop_options: LoopOptions,
@@ -237,8 +240,8 @@ impl<A: Application + 'static, R: Send + 'static> Crew for Servers<A, R> {
         engine.mailbox().set_waker(waker.into());
     }
 
-    fn hear_driven(&self, worker: &Worker, driven: &Driven) {
-        (self.on_driven)(worker, driven);
+    fn on_driver_changed(&self, worker: &Worker, driver: &DriverInfo) {
+        (self.on_driver)(worker, driver);
     }
 
     fn after_turn(&self, engine: &mut ServerEngine<A>, _: &Worker) {

@@ -76,7 +76,7 @@ pub use activation::{Activation, ActivationError};
 pub use address::Address;
 pub use crew::Crew;
 pub use error::Error;
-pub use fulmar_drive::{Driven, Driver, LoopOptions, Spin};
+pub use fulmar_drive::{Driver, DriverInfo, LoopOptions, Spin};
 pub use host::{Host, OnPanic};
 pub use listen::Listen;
 pub use opened::Opened;

@@ -3,7 +3,7 @@
 use std::iter::Sum;
 use std::ops::Add;
 
-use fulmar_drive::{Driven, Stats};
+use fulmar_drive::{DriverInfo, Stats};
 use fulmar_sys::{CpuTimes, Ledger};
 
 /// What one thread did.
@@ -14,7 +14,7 @@ pub struct Outcome<R> {
     /// What it cost.
     pub usage: Usage,
     /// What its loop ran on, at its end.
-    pub driven: Driven,
+    pub driver: DriverInfo,
 }
 
 /// What one thread, or several together, cost.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread;
 
-use fulmar_drive::Driven;
+use fulmar_drive::DriverInfo;
 
 use crate::address::Address;
 use crate::crew::Crew;
@@ -192,7 +192,7 @@ struct Ready<R> {
     begins: Vec<mpsc::Sender<()>>,
     built: Vec<Built>,
     /// What the loops of the first crew run on, by their numbers.
-    driven: Vec<Driven>,
+    drivers: Vec<DriverInfo>,
 }
 
 /// A thread for each hand; all of them could begin, and wait for the word to do so.
@@ -229,7 +229,7 @@ fn hire<C: Crew>(
     drop(built);
     ready.built = waiting.iter().collect();
     ready.built.sort_by_key(|built| built.number); // they come as they could begin
-    ready.driven = ready.built.iter().map(|built| built.driven.clone()).collect();
+    ready.drivers = ready.built.iter().map(|built| built.driver.clone()).collect();
     if ready.built.len() < ready.threads.len() {
         return Err(ready.dismiss().expect("a thread that says nothing has failed"));
     }
@@ -239,7 +239,7 @@ fn hire<C: Crew>(
 impl<R> Default for Ready<R> {
     fn default() -> Self {
         let (threads, begins) = (Vec::new(), Vec::new());
-        Self { threads, begins, built: Vec::new(), driven: Vec::new() }
+        Self { threads, begins, built: Vec::new(), drivers: Vec::new() }
     }
 }
 
@@ -248,8 +248,8 @@ impl<R> Ready<R> {
         self.threads.append(&mut other.threads);
         self.begins.append(&mut other.begins);
         self.built.append(&mut other.built);
-        if self.driven.is_empty() {
-            self.driven = other.driven;
+        if self.drivers.is_empty() {
+            self.drivers = other.drivers;
         }
     }
 
@@ -291,7 +291,7 @@ fn begin<R>(
             (Some(desk), Some(open))
         }
     };
-    let driven = std::mem::take(&mut ready.driven);
+    let drivers = std::mem::take(&mut ready.drivers);
     let threads = ready.begin(&stopper);
     if let Some(previous) = previous {
         let path = previous.path().to_owned();
@@ -304,7 +304,7 @@ fn begin<R>(
     files.iter_mut().for_each(SocketFile::arm);
     stopper.keep(files.into_iter(), open);
     let desk = desk.map(Waiting::begin);
-    Ok(Running::new(addresses, driven, stopper, threads, desk))
+    Ok(Running::new(addresses, drivers, stopper, threads, desk))
 }
 
 /// A thread that will answer the next process, once ours is there for good.

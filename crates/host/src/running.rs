@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use fulmar_drive::{Driven, Waker};
+use fulmar_drive::{DriverInfo, Waker};
 use fulmar_engine::Stop;
 use fulmar_server::Panic;
 
@@ -19,7 +19,7 @@ use crate::outcome::Outcome;
 #[must_use = "dropping it stops it"]
 pub struct Running<R> {
     addresses: Vec<Address>,
-    driven: Vec<Driven>,
+    drivers: Vec<DriverInfo>,
     stopper: Stopper,
     threads: Vec<Thread<R>>,
     desk: Option<JoinHandle<Result<(), Error>>>,
@@ -34,12 +34,12 @@ pub(crate) struct Thread<R> {
 impl<R> Running<R> {
     pub(crate) fn new(
         addresses: Vec<Address>,
-        driven: Vec<Driven>,
+        drivers: Vec<DriverInfo>,
         stopper: Stopper,
         threads: Vec<Thread<R>>,
         desk: Option<JoinHandle<Result<(), Error>>>,
     ) -> Self {
-        Self { addresses, driven, stopper, threads, desk }
+        Self { addresses, drivers, stopper, threads, desk }
     }
 
     /// Where it listens, in the order in which it was told to.
@@ -49,9 +49,9 @@ impl<R> Running<R> {
 
     /// What the loops of the first crew began to run on, by the numbers of their threads: where
     /// memory is short, some have a ring and others none. Who wants to know it later takes
-    /// [`crate::Host::on_driven`].
-    pub fn driven(&self) -> &[Driven] {
-        &self.driven
+    /// [`crate::Host::on_driver`].
+    pub fn drivers(&self) -> &[DriverInfo] {
+        &self.drivers
     }
 
     /// Ends it gracefully: nobody new is accepted, idle connections are closed, the others finish

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
-use fulmar_drive::{Driven, Reactor, Waker};
+use fulmar_drive::{DriverInfo, Reactor, Waker};
 use fulmar_engine::Stop;
 use fulmar_sys::{self as sys, Ledger};
 
@@ -30,7 +30,7 @@ pub(crate) struct Seat<C> {
 pub(crate) struct Built {
     pub(crate) number: usize,
     pub(crate) waker: Waker,
-    pub(crate) driven: Driven,
+    pub(crate) driver: DriverInfo,
 }
 
 /// A listening socket of a thread.
@@ -55,10 +55,10 @@ impl<C: Crew> Seat<C> {
         }
         let waker = reactor.waker()?;
         crew.set_waker(&mut reactor.engine, &worker, waker.clone());
-        let (driven, mut driver) = (reactor.driven(), reactor.driver());
-        crew.hear_driven(&worker, &driven);
+        let (driver, mut name) = (reactor.driver_info(), reactor.driver());
+        crew.on_driver_changed(&worker, &driver);
         // The receiver is gone only if the program is: then the start is never permitted.
-        let built = Built { number: worker.number, waker, driven };
+        let built = Built { number: worker.number, waker, driver };
         let _ = self.built.send(built);
         drop(self.built);
         if self.begin.recv().is_err() {
@@ -69,9 +69,9 @@ impl<C: Crew> Seat<C> {
         while !crew.is_done(&reactor.engine, &worker) {
             reactor.turn()?;
             crew.after_turn(&mut reactor.engine, &worker);
-            if reactor.driver() != driver {
-                driver = reactor.driver();
-                crew.hear_driven(&worker, &reactor.driven());
+            if reactor.driver() != name {
+                name = reactor.driver();
+                crew.on_driver_changed(&worker, &reactor.driver_info());
             }
         }
         let report = crew.finish(&mut reactor.engine);
@@ -81,6 +81,6 @@ impl<C: Crew> Seat<C> {
             ledger: Ledger::here(),
             cpu: sys::thread_cpu()?,
         };
-        Ok(Some(Outcome { report, usage, driven: reactor.driven() }))
+        Ok(Some(Outcome { report, usage, driver: reactor.driver_info() }))
     }
 }

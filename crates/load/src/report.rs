@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use fulmar_drive::Driven;
+use fulmar_drive::DriverInfo;
 use fulmar_sys::{self as sys, CpuTimes, Ledger};
 use serde::Serialize;
 
@@ -84,7 +84,7 @@ pub struct Report {
     pub spin: String,
     /// What each thread's loop ran on at its end, and why there was no ring.
     #[serde(skip)]
-    pub driven: Vec<Driven>,
+    pub drivers: Vec<DriverInfo>,
 }
 
 /// Connections of a run.
@@ -203,7 +203,7 @@ pub(crate) struct Summary {
     cpu: CpuTimes,
     resident: Option<u64>,
     turns: Turns,
-    driven: Vec<Driven>,
+    drivers: Vec<DriverInfo>,
     ended: u64,     // nanoseconds, of the last thread
     thread_ns: u64, // of all threads together
 }
@@ -225,7 +225,7 @@ impl Summary {
             cpu: CpuTimes::default(),
             resident: None,
             turns: Turns::default(),
-            driven: Vec::new(),
+            drivers: Vec::new(),
             ended: 0,
             thread_ns: 0,
         }
@@ -247,7 +247,7 @@ impl Summary {
         self.turns.empty += outcome.stats.empty;
         self.turns.events += outcome.stats.events;
         self.turns.timeouts += outcome.stats.timeouts;
-        self.driven.push(outcome.driven.clone());
+        self.drivers.push(outcome.driver.clone());
         self.ended = self.ended.max(outcome.finish.at());
         self.thread_ns += outcome.finish.at();
     }
@@ -277,7 +277,7 @@ impl Summary {
             planned_sent: planned.map(|planned| (planned, tally.issued)),
             in_flight_max: u64::from(tally.held_max) * u64::from(self.depth),
         });
-        let least = self.driven.iter().min_by_key(|driven| driven.driver != "epoll");
+        let least = self.drivers.iter().min_by_key(|info| info.driver != "epoll");
         let least = least.cloned().unwrap_or_default();
         let per_request = |seconds: f64| per(seconds * 1e6, tally.answered);
         let user = (cpu.total() >= SPLIT_MIN).then_some(cpu.user);
@@ -323,7 +323,7 @@ impl Summary {
             operations: operations(total),
             spin: least.spin.to_string(), // as all of them
             driver: least.driver,
-            driven: self.driven,
+            drivers: self.drivers,
             url: self.url,
         }
     }
@@ -408,7 +408,7 @@ pub(crate) mod tests {
                 cpu: CpuTimes { user: ms(cpu_ms / 4), system: ms(cpu_ms / 4 * 3) },
                 resident: Some(3_000_000),
                 stats: fulmar_drive::Stats { turns: 10, events: 1_000, ..Default::default() },
-                driven: Driven { driver: "epoll".to_owned(), ..Driven::default() },
+                driver: DriverInfo { driver: "epoll".to_owned(), ..DriverInfo::default() },
             });
         }
         summary.report(0, false)
@@ -492,7 +492,7 @@ pub(crate) mod tests {
             cpu: CpuTimes { user: ms(2_000), system: ms(0) },
             resident: None,
             stats: fulmar_drive::Stats::default(),
-            driven: Driven::default(),
+            driver: DriverInfo::default(),
         });
         let report = summary.report(0, false);
         let value: serde_json::Value = serde_json::from_str(&report.json()).unwrap();

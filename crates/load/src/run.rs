@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use fulmar_drive::{Driven, Epoll, Reactor, Stats, Waker};
+use fulmar_drive::{DriverInfo, Epoll, Reactor, Stats, Waker};
 use fulmar_sys::{self as sys, CpuTimes, Ledger};
 
 use crate::engine::{Failure, Finish, Load};
@@ -38,7 +38,7 @@ pub struct Running {
     url: String,
     epoch: Instant,
     stopper: Stopper,
-    driven: Vec<Driven>,
+    drivers: Vec<DriverInfo>,
     threads: Vec<JoinHandle<Result<Outcome, LoadError>>>,
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct Outcome {
     /// Memory of the process before connections are closed; `None` if it cannot be read.
     pub(crate) resident: Option<u64>,
     pub(crate) stats: Stats,
-    pub(crate) driven: Driven,
+    pub(crate) driver: DriverInfo,
 }
 
 /// Resolves the hosts, which may block, and starts the threads.
@@ -87,7 +87,7 @@ pub fn start(options: &Options) -> Result<Running, LoadError> {
         reactors.push(reactor);
     }
     let stopper = Stopper { shared, wakers };
-    let driven = reactors.iter().map(Reactor::driven).collect();
+    let drivers = reactors.iter().map(Reactor::driver_info).collect();
     let mut threads = Vec::new();
     for (reactor, number) in reactors.into_iter().zip(0..) {
         match spawn(reactor, number) {
@@ -98,7 +98,7 @@ pub fn start(options: &Options) -> Result<Running, LoadError> {
             }
         }
     }
-    Ok(Running { plan, url: options.urls.join(" "), epoch, stopper, driven, threads })
+    Ok(Running { plan, url: options.urls.join(" "), epoch, stopper, drivers, threads })
 }
 
 impl Running {
@@ -113,8 +113,8 @@ impl Running {
     }
 
     /// What each thread's loop began to run on.
-    pub fn driven(&self) -> &[Driven] {
-        &self.driven
+    pub fn drivers(&self) -> &[DriverInfo] {
+        &self.drivers
     }
 
     /// A way to end it early.
@@ -198,7 +198,7 @@ fn drive(mut reactor: Reactor<Load, Epoll>) -> Result<Outcome, LoadError> {
         },
         resident: sys::resident_bytes().ok(),
         stats: reactor.stats(),
-        driven: reactor.driven(),
+        driver: reactor.driver_info(),
     })
 }
 

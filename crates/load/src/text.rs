@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use fulmar_drive::Driven;
+use fulmar_drive::DriverInfo;
 
 use crate::histogram::Latency;
 use crate::limit::Limit;
@@ -75,7 +75,7 @@ impl Report {
 
     /// What drove the loops: mostly there is one.
     fn drivers(&self) -> String {
-        let all: BTreeSet<_> = self.driven.iter().map(Driven::to_string).collect();
+        let all: BTreeSet<_> = self.drivers.iter().map(DriverInfo::to_string).collect();
         Vec::from_iter(all).join(", ")
     }
 

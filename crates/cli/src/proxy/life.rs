@@ -242,7 +242,7 @@ fn serve(
     let live = Arc::clone(gateway.live());
     gateway.watch_signals(move |line| messages.warning(line)).map_err(failed)?;
     let running = gateway.start().map_err(failed)?;
-    if let Some(text) = loops::missing_ring(running.driven()) {
+    if let Some(text) = loops::missing_ring(running.drivers()) {
         messages.warning(&text);
     }
     let signal = if arguments.previous.at_once { SIGTERM } else { SIGUSR1 };

@@ -30,9 +30,9 @@ pub(super) fn print(
         return Ok(());
     }
     let stats = usage.stats;
-    let driven = loops::names(outcomes.iter().map(|outcome| &outcome.driven));
+    let drivers = loops::names(outcomes.iter().map(|outcome| &outcome.driver));
     let text = format!(
-        "{requests} requests on {} connections; driver {driven}, {} turns, {} events\n{}",
+        "{requests} requests on {} connections; driver {drivers}, {} turns, {} events\n{}",
         stats.accepted,
         stats.turns,
         stats.events,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::time::{Duration, UNIX_EPOCH};
 
-use fulmar_host::Driven;
+use fulmar_host::DriverInfo;
 use fulmar_proto::PipeCounts;
 use fulmar_proxy::{Counter, Limit, Live, Rate};
 use fulmar_sys::Call;
@@ -291,14 +291,14 @@ fn put_rest(facts: &mut InfoFields, live: &Live, process: &Process) {
         "Total number of calls of epoll_wait and epoll_pwait2",
         StatsValue::U64(idle),
     );
-    let driven: BTreeSet<String> = process.driven().iter().map(Driven::to_string).collect();
-    let driven: Vec<String> = driven.into_iter().collect(); // usually one
+    let drivers: BTreeSet<String> = process.drivers().iter().map(DriverInfo::to_string).collect();
+    let drivers: Vec<String> = drivers.into_iter().collect(); // usually one
     facts.put(
         102,
         "Driver",
         *b"POS",
         "Drivers of the event loops",
-        driven.join(", ").as_str().into(),
+        drivers.join(", ").as_str().into(),
     );
     let text = "Total number of io_uring operations (not system calls)";
     facts.count(103, "RingOperations", *b"MCP", text, ledger.operations_total());

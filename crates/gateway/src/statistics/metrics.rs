@@ -144,8 +144,8 @@ fn write_calls(out: &mut String, live: &Live, process: &Process) {
     let name = "fulmar_loops";
     head(out, name, "gauge", "Event loops of the proxy threads, by driver");
     let mut loops: BTreeMap<_, u64> = BTreeMap::new();
-    for driven in process.driven() {
-        *loops.entry((driven.driver, driven.spin.to_string())).or_default() += 1;
+    for info in process.drivers() {
+        *loops.entry((info.driver, info.spin.to_string())).or_default() += 1;
     }
     for ((driver, spin), count) in loops {
         line(out, format_args!("{name}{{driver=\"{driver}\",spin=\"{spin}\"}} {count}"));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
-use fulmar_host::{Driven, Stopper};
+use fulmar_host::{DriverInfo, Stopper};
 use fulmar_proxy::Live;
 use fulmar_sys::{Ledger, ThreadLedger};
 
@@ -25,7 +25,7 @@ pub struct Process {
     logs: Option<Logs>,
     stopper: Option<Stopper>,
     ledgers: Mutex<Vec<ThreadLedger>>,
-    driven: Mutex<BTreeMap<usize, Driven>>, // by thread number
+    drivers: Mutex<BTreeMap<usize, DriverInfo>>, // by thread number
 }
 
 /// A time, on both clocks that statistics use.
@@ -58,7 +58,7 @@ impl Process {
             logs: None,
             stopper: None,
             ledgers: Mutex::default(),
-            driven: Mutex::default(),
+            drivers: Mutex::default(),
         }
     }
 
@@ -81,17 +81,17 @@ impl Process {
     }
 
     /// Sets the driver of a thread's event loop.
-    pub(crate) fn set_driven(&self, thread: usize, driven: Driven) {
-        self.loops().insert(thread, driven);
+    pub(crate) fn set_driver(&self, thread: usize, driver: DriverInfo) {
+        self.loops().insert(thread, driver);
     }
 
     /// The driver of each thread's event loop, once the thread runs.
-    pub fn driven(&self) -> Vec<Driven> {
+    pub fn drivers(&self) -> Vec<DriverInfo> {
         self.loops().values().cloned().collect()
     }
 
-    fn loops(&self) -> MutexGuard<'_, BTreeMap<usize, Driven>> {
-        self.driven.lock().unwrap_or_else(PoisonError::into_inner)
+    fn loops(&self) -> MutexGuard<'_, BTreeMap<usize, DriverInfo>> {
+        self.drivers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// True once a soft stop has begun.
