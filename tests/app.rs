@@ -24,7 +24,7 @@ pub struct Shop {
 }
 
 impl Shop {
-    /// Connections that were told gone.
+    /// Connections whose end was reported.
     pub fn gone(&self) -> u64 {
         self.gone.0.get()
     }
@@ -46,7 +46,7 @@ impl Observer for Gone {
     }
 }
 
-/// The application. Its time of day stands still.
+/// The application. Its clock is fixed.
 pub fn app() -> App {
     let shop = Shop::default();
     let gone = shop.gone.clone();

@@ -1,5 +1,5 @@
-//! A client that asks one thing after the other and keeps what it is told: for tests of what lies
-//! below it.
+//! A client engine that sends one request after the other and records the events: for tests of the
+//! layers below it.
 
 use std::any::Any;
 use std::net::SocketAddr;
@@ -21,11 +21,11 @@ use crate::process::PATIENCE;
 #[derive(Debug)]
 pub struct Asker {
     links: Links<ClientConnection, ()>,
-    /// What it was told.
+    /// The recorded events.
     pub book: Book,
 }
 
-/// What it was told.
+/// The recorded events.
 #[derive(Debug, Default)]
 pub struct Book {
     /// Bodies that are complete, with their statuses.
@@ -34,7 +34,7 @@ pub struct Book {
     pub ends: Vec<End>,
     /// What each handshake agreed on: the version, the cipher suite, whether it resumed.
     pub agreed: Vec<(Version, &'static str, bool)>,
-    /// Connections that stood.
+    /// Established connections.
     pub established: u32,
     /// How often bytes have come, above the layer.
     pub heard: u32,
@@ -54,13 +54,13 @@ impl Default for Asker {
 }
 
 impl Asker {
-    /// Asks for a connection.
+    /// Opens a connection.
     pub fn connect(&mut self, peer: SocketAddr, layer: Option<Box<dyn Layer>>) -> SocketId {
         let connection = ClientConnection::default();
         self.links.connect(sys::now(), Endpoint::to(peer), layer, connection, ())
     }
 
-    /// Asks for `target`.
+    /// Requests `target`.
     ///
     /// # Panics
     /// The connection is gone or busy.

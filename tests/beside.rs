@@ -1,5 +1,5 @@
-//! HAProxy itself in a process of its own, with the configuration that a test gives us too: what it
-//! does with a request is what we have to do.
+//! HAProxy in a process of its own, with the same configuration as our proxy: its behaviour is the
+//! expected one.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -23,8 +23,8 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// Starts it with this configuration, in which `127.0.0.1:0` stands for its address and
-    /// `ORIGIN0` and so on for those of origins.
+    /// Starts it with this configuration. `127.0.0.1:0` is replaced by its address, `ORIGIN0` and
+    /// so on by those of the origins.
     ///
     /// # Panics
     /// If it does not start.
@@ -48,7 +48,7 @@ impl Beside {
         Self { process, lines, address, _holder: holder, _folder: folder }
     }
 
-    /// Asks, and returns the answer; the origins are turned meanwhile.
+    /// Sends a request and returns the response; meanwhile the origins are turned.
     ///
     /// # Panics
     /// If there is no answer.

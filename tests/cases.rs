@@ -85,7 +85,7 @@ fn case(line: &str) -> Case {
     Case { what, expected: expected.to_owned(), bytes: expand(&spelled_out(bytes)) }
 }
 
-/// `{N*text}` is the text N times; it may stand in another one.
+/// `{N*text}` is the text N times; it may be nested.
 fn expand(text: &str) -> Vec<u8> {
     let Some((before, rest)) = text.split_once('{') else { return unescape(text) };
     let (repeated, after) = rest.split_at(end_of(rest));

@@ -1,4 +1,4 @@
-//! Certificates, made anew for each test: an authority, and whom it vouches for.
+//! Certificates, generated for each test: an authority and the certificates that it issued.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use rcgen::{
 };
 use tempfile::TempDir;
 
-/// Whose certificate.
+/// The owner of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
     /// A server's: `localhost`, `test.example`, `*.wild.example`, and loopback.
@@ -29,17 +29,17 @@ pub enum Who {
     OwnAuthority,
     /// The same, until 2001.
     ExpiredAuthority,
-    /// A server's, whose authority nobody knows.
+    /// A server's, issued by an unknown authority.
     Stranger,
     /// A server's, which the list of [`Certs::revoked`] names.
     Revoked,
-    /// A server's, whose authority may vouch for `*.elsewhere.example` only.
+    /// A server's, whose authority is constrained to `*.elsewhere.example`.
     OutOfBounds,
     /// A client's.
     Client,
     /// A client's, which the list names too.
     RevokedClient,
-    /// A client's, whose authority nobody knows.
+    /// A client's, issued by an unknown authority.
     StrangerClient,
 }
 
@@ -56,7 +56,7 @@ pub struct Certs {
 }
 
 impl Certs {
-    /// An authority, whom nobody else knows, and its list of revoked certificates.
+    /// An authority that only the tests trust, and its list of revoked certificates.
     ///
     /// # Panics
     /// There is no room for the files.
@@ -123,7 +123,8 @@ impl Certs {
         paths
     }
 
-    /// A server's certificate for these names, in files called `file`; asked again, another one.
+    /// A server's certificate for these names, in files called `file`; each call generates another
+    /// one.
     ///
     /// # Panics
     /// There is no room for the files.
@@ -131,7 +132,7 @@ impl Certs {
         self.issue_for(file, names, &new_key())
     }
 
-    /// The same with an RSA key, for clients who know no other.
+    /// The same with an RSA key, for clients without elliptic curves.
     ///
     /// # Panics
     /// There is no room for the files.

@@ -1,4 +1,4 @@
-//! Clients that ask all the while, each in a thread of its own, while something else happens.
+//! Clients in threads of their own, which repeat requests while something else happens.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -21,8 +21,7 @@ pub struct Crowd {
 }
 
 impl Crowd {
-    /// One more client, which does this again and again, and counts its answers; who fails stays
-    /// away from then on.
+    /// Adds a client that repeats `act` and counts its responses; after an error it ends.
     pub fn add(&mut self, act: impl Fn(&AtomicU64) -> Result<(), String> + Send + 'static) {
         let (enough, answered) = (Arc::clone(&self.enough), Arc::clone(&self.answered));
         self.clients.push(std::thread::spawn(move || {
@@ -33,10 +32,10 @@ impl Crowd {
         }));
     }
 
-    /// Waits until so many more were answered, or somebody has failed.
+    /// Waits until `more` further responses have arrived, or a client has failed.
     ///
     /// # Panics
-    /// Nobody is answered.
+    /// No response arrives.
     pub fn wait(&self, more: u64) {
         let start = self.answered.load(Ordering::Relaxed);
         let failed = || self.clients.iter().any(JoinHandle::is_finished);
@@ -105,10 +104,10 @@ pub fn connect(address: SocketAddr) -> Result<TcpStream, String> {
 pub struct TlsStream(TlsPeer);
 
 impl TlsStream {
-    /// Connects, and waits until it stands.
+    /// Connects, and waits for the end of the handshake.
     ///
     /// # Errors
-    /// It does not come to stand.
+    /// The handshake fails.
     pub fn connect(tls: &ClientTls, address: SocketAddr) -> Result<Self, String> {
         let mut this = Self(TlsPeer::on(tls, connect(address)?));
         while !this.0.end.established {
@@ -118,7 +117,7 @@ impl TlsStream {
         Ok(this)
     }
 
-    /// Sends what is to be sent, and hears what comes next; false: the end.
+    /// Sends pending bytes, and receives the next ones; false: the end.
     fn exchange(&mut self) -> io::Result<bool> {
         self.flush()?;
         let mut bytes = [0; 16 * 1024];

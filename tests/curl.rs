@@ -27,7 +27,7 @@ pub struct Fetched {
 }
 
 impl Curl {
-    /// Fetches `url` as it stands: nothing in it is squeezed or globbed.
+    /// Fetches `url` as it is: without normalisation and globbing.
     ///
     /// # Panics
     /// There is no curl, or no room for its files.

@@ -1,4 +1,4 @@
-//! A name server on loopback that says what a test wants to hear (RFC 1035 §4).
+//! A scripted name server on loopback (RFC 1035 §4).
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-/// What a server says to a question.
+/// The reply of a server to a query.
 #[derive(Clone, Debug)]
 pub enum Say {
     /// Nothing at all.
@@ -15,7 +15,7 @@ pub enum Say {
     Code(u8),
     /// These records, in this order.
     Records(Vec<Record>),
-    /// First what somebody says who has not seen the question's number, then the other.
+    /// First a reply with a wrong query id, as from an attacker, then the other.
     Forged(Box<Self>, Box<Self>),
     /// That, with a few octets changed as the seed has it; the question's number is right.
     Mangled(Box<Self>, u64),
@@ -24,15 +24,15 @@ pub enum Say {
 /// A record of the answer section.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// Whose it is.
+    /// Its owner name.
     pub owner: String,
     /// Seconds for which it holds.
     pub ttl: u32,
-    /// What it says.
+    /// Its data.
     pub data: Data,
 }
 
-/// What a record says.
+/// The data of a record.
 #[derive(Clone, Debug)]
 pub enum Data {
     /// `A` or `AAAA`.
@@ -41,7 +41,7 @@ pub enum Data {
     Alias(String),
 }
 
-/// A question as the server heard it.
+/// A query as the server received it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heard {
     /// The name.
@@ -63,7 +63,7 @@ pub const NAME_ERROR: u8 = 3;
 /// It does not want to.
 pub const REFUSED: u8 = 5;
 
-/// Addresses of `owner`, each of a minute, as a server says them to a question of `kind`.
+/// Addresses of `owner` with a TTL of a minute, in a reply to a query of `kind`.
 pub fn addresses(owner: &str, kind: u16, addresses: &[IpAddr]) -> Say {
     let fits = |address: &&IpAddr| address.is_ipv4() == (kind == A);
     let record = |address: &IpAddr| address_of(owner, 60, *address);
@@ -91,7 +91,7 @@ pub struct Dns {
 }
 
 impl Dns {
-    /// Answers each question with what `script` says to it.
+    /// Replies to each query with the result of `script`.
     ///
     /// # Panics
     /// Loopback has no free port.
@@ -110,7 +110,7 @@ impl Dns {
         Self { address, heard, ended, threads }
     }
 
-    /// What was asked so far.
+    /// The queries so far.
     ///
     /// # Panics
     /// The server has panicked.
@@ -211,7 +211,7 @@ impl<F: Fn(&Heard) -> Say> Server<F> {
     }
 }
 
-/// What is said, as a reply to a question.
+/// The reply as a message.
 fn message(question: &[u8], name: &str, say: &Say) -> Option<Vec<u8>> {
     let none = Vec::new();
     let (code, records) = match say {
@@ -305,5 +305,5 @@ const REPLY: u8 = 0x80;
 const TRUNCATED: u8 = 0x02;
 /// A pointer to the question's name (RFC 1035 §4.1.4).
 const QUESTION_NAME: [u8; 2] = [0xc0, 12];
-/// What our client says that it takes.
+/// The size that our client announces (EDNS).
 const DATAGRAM_SIZE_MAX: usize = 1232;

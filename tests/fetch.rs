@@ -1,5 +1,5 @@
-//! A client engine for tests: fetches what it is told from where it is told, into memory or
-//! straight into a file, and writes down what happened.
+//! A client engine for tests: fetches targets into memory or straight into a file, and records the
+//! events.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -32,7 +32,7 @@ pub struct Fetch {
 /// What happened.
 #[derive(Debug, Default)]
 pub struct Book {
-    /// Connections that stood.
+    /// Established connections.
     pub connected: Vec<SocketId>,
     /// Bodies that were complete; empty for those that went into files.
     pub done: HashMap<SocketId, Vec<u8>>,
@@ -67,7 +67,7 @@ impl Fetch {
         Self { links, book: Book::default(), spliced: 0 }
     }
 
-    /// Connects, and asks for `target` there; its body goes into `file`, if there is one.
+    /// Connects and requests `target`; its body goes into `file`, if there is one.
     pub fn start(
         &mut self,
         now: Instant,
@@ -82,7 +82,7 @@ impl Fetch {
         socket
     }
 
-    /// Asks for `target` on a connection that stands and is idle.
+    /// Requests `target` on an idle connection.
     ///
     /// # Panics
     /// If it is gone or busy.

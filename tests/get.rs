@@ -1,4 +1,4 @@
-//! `fulmar get` as a process, and servers whose answers a test writes.
+//! `fulmar get` as a process, and servers whose responses a test writes.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
@@ -112,14 +112,14 @@ fn walk(dir: &Path, prefix: &str, found: &mut Vec<(String, Vec<u8>)>) {
     }
 }
 
-/// What a server was asked.
+/// A request as the server received it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
     /// Path and query.
     pub target: String,
     /// The fields, in lower case, as they came.
     pub head: String,
-    /// How often this target was asked for before.
+    /// Earlier requests of this target.
     pub before: usize,
 }
 
@@ -161,7 +161,7 @@ pub fn message(status: u16, fields: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// A server that answers as a test says; it lives as long as the test.
+/// A server whose responses a test writes; it lives as long as the test.
 #[derive(Clone, Debug)]
 pub struct Site {
     address: String,
@@ -182,7 +182,7 @@ impl Site {
         format!("{}{target}", self.address.trim_end_matches('/'))
     }
 
-    /// What it was asked so far.
+    /// The requests so far.
     ///
     /// # Panics
     /// An answer did.
@@ -190,7 +190,7 @@ impl Site {
         self.asked.lock().expect("no answer panics").clone()
     }
 
-    /// How often it was asked for a target.
+    /// The number of requests of a target.
     pub fn count(&self, target: &str) -> usize {
         self.asked().iter().filter(|asked| asked.target == target).count()
     }

@@ -1,4 +1,4 @@
-//! An application that remembers what it heard, and answers once it has heard all of a request.
+//! An application that records requests, and responds once a request is complete.
 
 use std::any::Any;
 use std::net::SocketAddr;
@@ -14,10 +14,10 @@ use fulmar_sys as sys;
 
 use crate::loops::LISTENER;
 
-/// What an application heard, on all of its connections.
+/// The requests on all connections of an application.
 ///
-/// `/early` is answered when its head is there, `/continue` is told to go on, `/never` is not
-/// answered; everything else is answered at its end.
+/// `/early` has its response at the head, `/continue` gets 100, `/never` has no response;
+/// everything else has its response at the end of the request.
 #[derive(Debug, Default)]
 pub struct Heard {
     /// Heads, as `METHOD target`.
@@ -26,9 +26,9 @@ pub struct Heard {
     pub complete: Vec<String>,
     /// Connections so far.
     pub accepted: usize,
-    /// Those whose layers stand.
+    /// Connections whose layers are established.
     pub established: usize,
-    /// What proxies said of their clients, in order.
+    /// Headers of the PROXY protocol, in order.
     pub proxied: Vec<ProxyProtocolHeader>,
     /// How each connection ended.
     pub gone: Vec<Gone>,

@@ -70,10 +70,10 @@ impl Reply {
         }
     }
 
-    /// The value of a field, which may stand there once; the name in lower case.
+    /// The value of a field that may occur once; the name in lower case.
     ///
     /// # Panics
-    /// It stands there twice.
+    /// It occurs twice.
     pub fn field(&self, name: &str) -> Option<&str> {
         let mut values = self.fields.iter().filter(|(n, _)| n == name).map(|(_, v)| v.as_str());
         let value = values.next();
@@ -103,7 +103,7 @@ impl Client {
     /// Connects.
     ///
     /// # Panics
-    /// Nobody listens.
+    /// Connection refused.
     pub fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect_timeout(&address, PATIENCE).expect("somebody listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a good time");
@@ -139,7 +139,7 @@ impl Client {
         self.read_reply().unwrap_or_else(|error| panic!("{target}: {error}"))
     }
 
-    /// Says that nothing more will be sent.
+    /// Shuts down the sending side.
     ///
     /// # Panics
     /// The connection is gone.
@@ -155,7 +155,7 @@ impl Client {
         Reply::read_head(&mut self.stream)
     }
 
-    /// Reads a reply that has a body if its framing says so.
+    /// Reads a reply, with a body if its framing declares one.
     ///
     /// # Errors
     /// It ends too early, or is no reply.

@@ -30,7 +30,7 @@ pub fn server_tls(certs: &Certs, who: Who) -> ServerTls {
     ServerTls::new(certs.identity(who).into()).expect("a certificate and its key")
 }
 
-/// What a client asks for that trusts the authority of `certs` only.
+/// Options of a client that trusts the authority of `certs` only.
 pub fn trusting(certs: &Certs) -> ClientOptions {
     ClientOptions { roots: Roots::empty().file(certs.ca()), ..ClientOptions::default() }
 }
@@ -93,7 +93,7 @@ impl Drop for Https {
     fn drop(&mut self) {
         self.stop.set();
         self.waker.wake();
-        // A test that has failed is told so by itself.
+        // A test that has failed reports that itself.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }

@@ -132,8 +132,8 @@ impl Nginx {
         })
     }
 
-    /// Starts it with these servers, which are told its address and a directory. A socket that
-    /// never listens holds the port for it, which can be any free one.
+    /// Starts it with these server blocks, which are built from its address and a directory. A
+    /// socket that never listens holds the port, which can be any free one.
     ///
     /// # Panics
     /// It is not installed, or does not listen.
@@ -165,7 +165,7 @@ impl Nginx {
     }
 }
 
-/// A server that does to each connection what it is told to; it lives as long as the test.
+/// A server that runs `script` on each connection; it lives as long as the test.
 ///
 /// # Panics
 /// There is no port.
@@ -202,7 +202,7 @@ pub fn read_request(from: &mut BufReader<impl Read>) -> io::Result<(String, Vec<
     Ok((head, body))
 }
 
-/// A URL where nobody listens, as long as the socket lives.
+/// A URL without a listener, as long as the socket lives.
 ///
 /// # Panics
 /// There is no port.
@@ -211,7 +211,7 @@ pub fn refusing() -> (OwnedFd, String) {
     (socket, format!("http://{address}/"))
 }
 
-/// An address where nobody listens, as long as the socket lives, which shares it with none.
+/// An address without a listener, as long as the socket lives; no other socket shares it.
 ///
 /// # Panics
 /// There is no port.
@@ -219,8 +219,9 @@ pub fn nobody() -> (OwnedFd, SocketAddr) {
     bind(socket())
 }
 
-/// A socket that holds a free port and does not listen. Whoever shares it, or sets `SO_REUSEADDR` as
-/// servers do, may; nobody else is given it (`SO_REUSEADDR` and `SO_REUSEPORT` in socket(7)).
+/// A socket that holds a free port and does not listen. Only sockets that share it, or that set
+/// `SO_REUSEADDR` as servers do, can bind to the port (`SO_REUSEADDR` and `SO_REUSEPORT` in
+/// socket(7)).
 ///
 /// # Panics
 /// There is none.

@@ -45,7 +45,7 @@ pub trait Loop {
     /// Waits for at most `max`, then handles what is ready.
     fn turn(&mut self, max: Duration);
 
-    /// Does what the engine has in mind, which no event tells.
+    /// Performs the pending actions of the engine, which no event announces.
     fn kick(&mut self) {
         self.with(|_, _| ());
     }
@@ -117,7 +117,7 @@ pub fn polling(spent: &Ledger) -> u64 {
     calls.iter().map(|call| spent.count(*call).calls).sum()
 }
 
-/// Our own loop: edge-triggered epoll. Each operation is a call, unless the environment wants a
+/// Our own loop: edge-triggered epoll. Each operation is a call, unless the environment selects a
 /// ring: see [`asked`].
 #[derive(Debug)]
 pub struct OwnLoop<E>(pub Reactor<E, Epoll>);
@@ -159,9 +159,9 @@ impl<E: Engine> Loop for OwnLoop<E> {
 
     fn turn(&mut self, max: Duration) {
         if self.0.driver_info().spin != Spin::Off {
-            return self.0.turn_within(max).expect("a turn"); // who does not wait does not poll
+            return self.0.turn_within(max).expect("a turn"); // a turn without a wait does not poll
         }
-        // One pollable descriptor and a deadline: the whole reactor as somebody else's event.
+        // One pollable descriptor and a deadline: the whole reactor as one event of another loop.
         let wait = until(self.0.deadline()).map_or(max, |left| left.min(max));
         let mut fds = [PollFd::from_borrowed_fd(self.0.as_fd(), PollFlags::IN)];
         poll(&mut fds, Some(&timespec(wait))).expect("poll(2)");
@@ -385,7 +385,7 @@ impl<L: Loop> Loop for Bytewise<L> {
     }
 }
 
-/// How an application's epoll tells of readiness.
+/// The notification mode of an application's epoll.
 pub trait Trigger: Debug {
     /// What is added to every registration.
     const FLAGS: EventFlags;
@@ -435,13 +435,13 @@ impl Trigger for Once {
     const CHANGES: bool = false;
 }
 
-/// An application's loop, which believes what it is told and checks it: every change becomes a
-/// call for its own epoll, which refuses what is not in order.
+/// An application's loop, which applies and checks every change: each becomes a call for its own
+/// epoll, which refuses a wrong one.
 #[derive(Debug)]
 pub struct AppLoop<E, T = Level> {
     /// The reactor.
     pub reactor: Reactor<E, Changes>,
-    /// What the application was told to wait for.
+    /// The interests that were reported to the application.
     pub watched: BTreeMap<RawFd, Interest>,
     /// Every change, in order.
     pub changes: Vec<Change>,
@@ -472,7 +472,7 @@ impl<E: Engine, T: Trigger> AppLoop<E, T> {
         this
     }
 
-    /// Hears of changes.
+    /// Receives changes.
     ///
     /// # Panics
     /// If one of them is not in order: a descriptor is watched, watched for something else, and
@@ -516,7 +516,7 @@ impl<E: Engine, T: Trigger> AppLoop<E, T> {
     /// What is ready after at most `max`.
     ///
     /// # Panics
-    /// If the kernel cannot tell.
+    /// If the wait fails.
     pub fn wait(&self, max: Duration) -> Vec<(RawFd, Ready)> {
         let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 64];
         let n = match epoll::wait(&self.epoll, &mut events, Some(&timespec(max))) {
@@ -526,7 +526,7 @@ impl<E: Engine, T: Trigger> AppLoop<E, T> {
         events[..n].iter().map(ready).collect()
     }
 
-    /// Tells one event and hears what follows.
+    /// Passes one event on, and applies the changes that follow.
     pub fn tell(&mut self, fd: RawFd, ready: Ready) {
         self.reactor.socket_action(sys::now(), fd, ready);
         self.listen_to_changes();
@@ -566,7 +566,7 @@ impl<E: Engine, T: Trigger> Loop for AppLoop<E, T> {
             self.tell(fd, ready);
         }
         if until(self.deadline).is_some_and(|left| left.is_zero()) {
-            self.deadline = None; // it is told once, and replaced
+            self.deadline = None; // it is reported once, and replaced
             self.reactor.timeout_action(sys::now());
             self.listen_to_changes();
         }
@@ -628,7 +628,7 @@ pub fn idle<L: Loop>(driver: &mut L, wall: Duration) -> (u32, u64) {
     (turns, (Ledger::here() - before).total())
 }
 
-/// Turns until nothing comes for a while: a client has nowhere left to send, or nothing to say.
+/// Turns until nothing happens for a while.
 ///
 /// # Panics
 /// It never ends.
@@ -644,8 +644,8 @@ pub fn settle<L: Loop>(driver: &mut L) {
     panic!("it never settles");
 }
 
-/// Nothing at all but the end of the wait itself: who is woken again and again is so in every
-/// stretch, whereas what the kernel still has under way on a busy machine comes to its end.
+/// No event but the end of the wait itself: a loop that wakes again and again does so in every
+/// period, whereas pending work of the kernel on a busy machine ends.
 ///
 /// # Panics
 /// Something happens in each of several stretches.
@@ -668,7 +668,7 @@ pub fn side_by_side(checks: &[(&str, fn())]) {
     });
 }
 
-/// Says which case comes next, and in which loop: what a failure is to be read with.
+/// Prints the case and the loop that come next: the context of a failure.
 pub fn tell_case(case: impl std::fmt::Display) {
     let thread = std::thread::current();
     eprintln!("{}: {case}", thread.name().unwrap_or_default());
@@ -677,7 +677,7 @@ pub fn tell_case(case: impl std::fmt::Display) {
 /// A client's socket: blocking, with a limit to every wait.
 ///
 /// # Panics
-/// If nobody listens.
+/// Connection refused.
 pub fn client(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).expect("somebody listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");

@@ -1,4 +1,5 @@
-//! Servers of others, to stand behind a proxy, each of which writes down what it has heard.
+//! Origin servers of other projects, for tests behind a proxy. Each logs the requests that it
+//! received.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
@@ -33,7 +34,7 @@ impl Kind {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Nginx, Self::Apache, Self::Node, Self::Python, Self::HaProxy];
 
-    /// True if it writes down the lengths of bodies, and only requests that it heard to the end.
+    /// True if it logs the lengths of bodies, and only complete requests.
     pub fn hears_out(self) -> bool {
         matches!(self, Self::Node | Self::Python)
     }
@@ -78,11 +79,11 @@ impl Origin {
         Self { kind, address, log, _process: Some(process), _nginx: None, _dir: dir }
     }
 
-    /// What it has heard since it started: `METHOD target`, and behind it the length of the body
-    /// from those that [`Kind::hears_out`]. Everything that was asked before is in it.
+    /// The requests since its start: `METHOD target`, followed by the length of the body if
+    /// [`Kind::hears_out`]. All earlier requests are included.
     ///
-    /// # Panics
-    /// It does not answer.
+    /// The same without the first `before`, once `enough` holds or nothing more arrives: some
+    /// servers log an exchange shortly after its end.
     pub fn heard(&self) -> Vec<String> {
         let before = self.lines().iter().filter(|line| line.contains(MARK)).count();
         let reply = Client::connect(self.address).get(MARK);
@@ -172,8 +173,8 @@ fn haproxy(address: SocketAddr, dir: &Path, log: &Path) -> Command {
     command
 }
 
-/// An address that nobody listens on, for a server to be started there: it is held for as long as
-/// the tests run, so that nobody else is given it meanwhile.
+/// An address without a listener, for a server to be started there: it is reserved for as long as
+/// the tests run.
 ///
 /// # Panics
 /// There is none.
@@ -186,7 +187,8 @@ pub fn free_address() -> SocketAddr {
 
 /// How late an exchange is written down at most.
 const LATEST: Duration = Duration::from_secs(20);
-/// What an origin is asked for to know that it has written down everything before.
+/// The request that flushes an origin's log: every earlier request is logged when its response
+/// arrives.
 const MARK: &str = "/-mark-";
 
 #[cfg(test)]

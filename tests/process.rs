@@ -46,9 +46,9 @@ fn built(name: &str) -> &'static Path {
     binaries.iter().find(of_name).unwrap_or_else(|| panic!("no binary or example {name}"))
 }
 
-/// All binaries and examples that tests run, built by this cargo in this profile: the tests of one
-/// package do not get those of another. The whole workspace at once, as for its tests: the features
-/// of what everybody uses are then the same, and nothing is built twice.
+/// All binaries and examples that tests run, built by this cargo in this profile: cargo does not
+/// build those of other packages for a test. The whole workspace is built at once, as for its
+/// tests: then the features of shared crates are the same, and nothing is built twice.
 fn build() -> Vec<PathBuf> {
     let here = std::env::current_exe().expect("a running test has a path");
     let profile = here.ancestors().nth(2).and_then(Path::file_name).expect("PROFILE/deps/TEST");
@@ -99,7 +99,7 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Asks until the answer is yes.
+/// Polls a condition until it holds.
 ///
 /// # Panics
 /// It never is.
@@ -111,8 +111,8 @@ pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// True if every thread of a process sleeps (proc_pid_stat(5)): it waits, and has done what it had to
-/// do. Who is kept from running by others does not sleep.
+/// True if every thread of a process sleeps (proc_pid_stat(5)): it waits, and has no work left. A
+/// thread that waits for a CPU does not sleep.
 pub fn is_asleep(pid: u32) -> bool {
     let sleeps = |thread: std::fs::DirEntry| {
         let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
@@ -347,7 +347,7 @@ impl Serve {
     /// Serves `dir` on a free port of loopback.
     ///
     /// # Panics
-    /// It does not say that it serves.
+    /// It does not print its address.
     pub fn start(dir: &Path, arguments: &[&str]) -> Self {
         let mut command = Self::command(dir);
         command.args(arguments);
@@ -365,7 +365,7 @@ impl Serve {
     /// Starts a command that runs `fulmar serve`, which greets on one of the two streams.
     ///
     /// # Panics
-    /// It does not say that it serves.
+    /// It does not print its address.
     pub fn start_command(command: &mut Command, on_stdout: bool) -> Self {
         let mut process = Process::start(command);
         let greeting = match on_stdout {

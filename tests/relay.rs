@@ -22,7 +22,7 @@ use crate::buffers::bounded;
 use crate::loops::{LISTENER, Loop, OwnLoop, client};
 use crate::scripted::Scripted;
 
-/// Lines of logs, as they were written: whose they are, and what they say.
+/// Lines of logs, as they were written, with their severity.
 pub type Lines = Rc<RefCell<Vec<(Severity, String)>>>;
 
 /// Keeps every line.
@@ -35,7 +35,7 @@ impl Journal for Book {
     }
 }
 
-/// Pages that say what was asked for.
+/// Pages that contain the request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pages;
 
@@ -62,7 +62,7 @@ impl Services for Pages {
     }
 }
 
-/// A server at this address; everything else as if nothing was said.
+/// A server at this address with default settings.
 pub fn server(name: &str, address: SocketAddr) -> ServerConfig {
     ServerConfig {
         name: name.to_owned(),
@@ -155,7 +155,7 @@ pub fn engine(
     run(config, None)
 }
 
-/// The same from the text of a configuration, whose first frontend is listened to.
+/// The same from the text of a configuration; the listener belongs to its first frontend.
 ///
 /// # Panics
 /// If the text is wrong.
@@ -204,8 +204,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// A proxy with this configuration, in which `ORIGIN0` and so on stand for the addresses of
-    /// origins, and a client.
+    /// A proxy with this configuration and a client. `ORIGIN0` and so on are replaced by the
+    /// addresses of origins.
     ///
     /// # Panics
     /// If the text is wrong.
@@ -280,7 +280,7 @@ impl Table {
         });
     }
 
-    /// Asks for a soft stop.
+    /// Starts a soft stop.
     pub fn stop(&mut self) {
         self.stop.set();
         self.proxy.with(|proxy, now| proxy.handle(now, DriverEvent::Wake));

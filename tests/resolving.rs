@@ -1,4 +1,4 @@
-//! An engine that only asks for addresses, and writes down what it is told.
+//! An engine that only resolves names, and records the results.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use fulmar_proto::Transmit;
 /// What a lookup came to.
 pub type Answer = Result<Vec<IpAddr>, ResolveError>;
 
-/// Asks for addresses.
+/// Resolves names.
 #[derive(Debug, Default)]
 pub struct Asker {
     actions: VecDeque<Action>,
@@ -23,7 +23,7 @@ pub struct Asker {
 }
 
 impl Asker {
-    /// Asks; the answer comes in a turn.
+    /// Starts a lookup; the result arrives in a turn.
     pub fn ask(&mut self, name: &str) -> LookupId {
         let lookup = LookupId(self.next);
         self.next += 1;
@@ -32,7 +32,7 @@ impl Asker {
         lookup
     }
 
-    /// Asks no more.
+    /// Cancels a lookup.
     pub fn give_up(&mut self, lookup: LookupId) {
         self.pending.remove(&lookup.0);
         self.actions.push_back(Action::Abandon { lookup });

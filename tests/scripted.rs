@@ -1,5 +1,4 @@
-//! A server that does what a test says, to the byte, in the thread of the test, and remembers
-//! what it was asked.
+//! A server with scripted bytes, in the thread of the test; it records its requests.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -24,7 +23,7 @@ pub enum Step {
     Reset,
 }
 
-/// A request, as it was heard.
+/// A request, as it was received.
 #[derive(Clone, Debug)]
 pub struct Heard {
     /// On which connection, in the order in which they came.
@@ -68,8 +67,8 @@ pub struct Scripted {
     pub requests: Vec<Heard>,
     /// What is done on every new connection at once.
     pub greeting: Vec<Step>,
-    /// The script is asked as soon as a head is there, bodies are not read, and nobody is told to
-    /// go on (100) but by the script.
+    /// The script runs as soon as a head has arrived, bodies are not read, and only the script
+    /// sends 100.
     pub hasty: bool,
 }
 
@@ -84,7 +83,7 @@ struct Wire {
     input: Vec<u8>,
     steps: VecDeque<Step>,
     requests: usize,
-    /// The head in hand has been told to go on.
+    /// A 100 was sent for the current head.
     continued: bool,
     ended: bool,
 }
@@ -135,7 +134,7 @@ impl Scripted {
         self.requests.iter().filter(|heard| heard.method() == method).count()
     }
 
-    /// Does something on a connection without being asked; not if it is closed.
+    /// Does something on a connection without a request; not if it is closed.
     pub fn act(&mut self, connection: usize, steps: impl IntoIterator<Item = Step>) {
         if let Some(Some(wire)) = self.wires.get_mut(connection) {
             wire.steps.extend(steps);
@@ -241,8 +240,8 @@ impl Wire {
     }
 }
 
-/// An answer with this status, these fields (each with its line end) and this body, whose length
-/// is said.
+/// A response with this status, these fields (each with its line end) and this body, with its
+/// Content-Length.
 pub fn answer(status: &str, fields: &str, body: &[u8]) -> Vec<u8> {
     let len = body.len();
     let head = format!("HTTP/1.1 {status}\r\n{fields}Content-Length: {len}\r\n\r\n");

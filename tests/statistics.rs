@@ -158,7 +158,7 @@ pub fn page() -> StatsPage {
     }
 }
 
-/// Asks for a page.
+/// Requests a page.
 pub fn ask(
     reports: &mut Reports,
     page: &StatsPage,

@@ -1,5 +1,5 @@
-//! Peers that do what a test says: servers in threads, with blocking sockets and a reader of
-//! requests of their own, so that the client is not tested with its own machine.
+//! Scripted peers: servers in threads, with blocking sockets and a reader of requests of their own,
+//! so that the client is not tested with its own parser.
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead, BufReader, Write};
@@ -27,7 +27,7 @@ impl Asked {
     /// The value of a field; the name in lower case.
     ///
     /// # Panics
-    /// It stands there twice.
+    /// It occurs twice.
     pub fn field(&self, name: &str) -> Option<&str> {
         let mut values = self.fields.iter().filter(|(n, _)| n == name).map(|(_, v)| v.as_str());
         let value = values.next();
@@ -119,7 +119,7 @@ pub struct Scripted {
     log: Arc<Mutex<Vec<Asked>>>,
 }
 
-/// Where scripted servers note what they were asked.
+/// The requests that scripted servers received.
 #[derive(Clone, Debug)]
 pub struct Log(Arc<Mutex<Vec<Asked>>>);
 
@@ -131,8 +131,8 @@ impl Log {
 }
 
 impl Scripted {
-    /// A server that answers each request with what `script` says, byte for byte; an answer with
-    /// `Connection: close` is the last on its connection.
+    /// A server that responds to each request with the result of `script`, byte for byte; a
+    /// response with `Connection: close` is the last on its connection.
     pub fn start(script: impl Fn(&Asked) -> Vec<u8> + Send + Sync + 'static) -> Self {
         Self::with_connections(move |connection, stream, log| {
             let mut from = BufReader::new(stream);
@@ -151,7 +151,7 @@ impl Scripted {
         })
     }
 
-    /// A server that does with each connection what `script` says; an error ends it.
+    /// A server that runs `script` on each connection; an error ends it.
     ///
     /// # Panics
     /// There is no port.
@@ -162,13 +162,13 @@ impl Scripted {
         let address = listener.local_addr().expect("it is bound");
         let log = Arc::default();
         let (script, noted) = (Arc::new(script), Log(Arc::clone(&log)));
-        // The threads end with the test's process; each waits for nobody but its client.
+        // The threads end with the test's process; each waits only for its client.
         std::thread::spawn(move || {
             for (connection, stream) in listener.incoming().enumerate() {
                 let Ok(stream) = stream else { return };
                 let (script, noted) = (Arc::clone(&script), noted.clone());
                 std::thread::spawn(move || {
-                    // Clients go away whenever they like: what matters is what they asked.
+                    // Clients may close at any time: only their requests matter.
                     let _ = stream.set_read_timeout(Some(PATIENCE));
                     let _ = stream.set_nodelay(true);
                     let _ = script(connection, stream, &noted);

@@ -20,11 +20,11 @@ pub struct TlsEnd {
     pub eof: bool,
     /// What was opened.
     pub above: BytesMut,
-    /// It was told.
+    /// The end of the handshake was reported.
     pub established: bool,
-    /// The peer's word was told.
+    /// A close_notify was reported.
     pub ended: bool,
-    /// An end without it was told.
+    /// An end without close_notify was reported.
     pub truncated: bool,
 }
 
@@ -45,10 +45,10 @@ impl TlsEnd {
     /// Opens what there is.
     ///
     /// # Errors
-    /// As the layer says.
+    /// Those of the layer.
     ///
     /// # Panics
-    /// It is told twice that the layer stands.
+    /// The end of the handshake is reported twice.
     pub fn open(&mut self) -> Result<(), LayerError> {
         loop {
             let mut input = Input::all(&mut self.wire, self.eof);
@@ -78,7 +78,7 @@ impl TlsEnd {
     /// Sends a few bytes.
     ///
     /// # Panics
-    /// It does not stand.
+    /// The handshake is not complete.
     pub fn say(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -92,7 +92,7 @@ impl TlsEnd {
     /// What was agreed.
     ///
     /// # Panics
-    /// It does not stand.
+    /// The handshake is not complete.
     pub fn info(&self) -> Info<'_> {
         Info::of(self.layer.info().expect("TLS tells")).expect("it stands")
     }
@@ -109,17 +109,17 @@ pub struct TlsPeer {
 }
 
 impl TlsPeer {
-    /// Connects, and has not said anything.
+    /// Connects; nothing is sent yet.
     ///
     /// # Panics
-    /// Nobody listens.
+    /// Connection refused.
     pub fn connect(tls: &ClientTls, address: SocketAddr) -> Self {
         let stream = client(address);
         stream.set_nonblocking(true).expect("a socket");
         Self::on(tls, stream)
     }
 
-    /// On a socket that has connected; nothing has been said.
+    /// On a connected socket; nothing was sent yet.
     ///
     /// # Panics
     /// Never: `localhost` is a name.
@@ -128,10 +128,10 @@ impl TlsPeer {
         Self { end, stream, block: vec![0; 1 << 20] }
     }
 
-    /// Sends what it has to say, and hears what has come.
+    /// Sends pending bytes, and receives the available ones.
     ///
     /// # Panics
-    /// The server says something wrong.
+    /// The server sends something wrong.
     pub fn turn(&mut self) {
         self.stream.write_all(&self.end.take()).expect("room");
         while !self.end.eof
@@ -143,10 +143,10 @@ impl TlsPeer {
         }
     }
 
-    /// Connects, and waits until it stands; from then on the socket waits for what it is asked.
+    /// Connects, and completes the handshake; from then on the socket blocks.
     ///
     /// # Panics
-    /// Nobody listens, or nobody who is trusted.
+    /// Connection refused, or the server is not trusted.
     pub fn establish(tls: &ClientTls, address: SocketAddr) -> Self {
         let mut this = Self::connect(tls, address);
         this.stream.set_nonblocking(false).expect("a socket");
@@ -175,7 +175,7 @@ impl TlsPeer {
         self.end.take()
     }
 
-    /// Asks for something.
+    /// Sends a GET.
     pub fn get(&mut self, target: &str) {
         self.end.say(format!("GET {target} HTTP/1.1\r\nHost: t\r\n\r\n").as_bytes());
     }
@@ -195,10 +195,10 @@ pub fn pair(client: &ClientTls, server: &ServerTls, host: &str) -> (TlsEnd, TlsE
     (TlsEnd::new(client), TlsEnd::new(server.session().expect("a session")))
 }
 
-/// Carries bytes from one end to the other, in pieces as `cut` says, until nobody says anything.
+/// Transfers bytes between the two ends, in pieces as `cut` decides, until both are quiet.
 ///
 /// # Errors
-/// The first that one of them says.
+/// The first one of either end.
 pub fn carry(
     client: &mut TlsEnd,
     server: &mut TlsEnd,

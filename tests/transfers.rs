@@ -27,10 +27,10 @@ pub type Act = Box<dyn FnMut(&mut Context<'_>, TransferId, &Event<'_>)>;
 /// What a test does when it is woken or when its time has come; when it is due again.
 pub type Tick = Box<dyn FnMut(&mut Context<'_>) -> Option<Instant>>;
 
-/// Transfers of which something must not be told.
+/// Transfers of which certain events must not be reported.
 pub type Named = Rc<RefCell<HashSet<TransferId>>>;
 
-/// Records what it is told.
+/// Records the events.
 #[derive(Default)]
 pub struct Recorder {
     /// What every transfer delivered so far.
@@ -46,9 +46,9 @@ pub struct Recorder {
     pub tick: Option<Tick>,
     /// When `tick` is due.
     pub due: Option<Instant>,
-    /// Removed transfers: nothing is told of them.
+    /// Removed transfers: no event of them is reported.
     pub removed: Named,
-    /// Paused transfers: nothing of their answers is told, but that they failed.
+    /// Paused transfers: no event of their responses is reported, except a failure.
     pub paused: Named,
 }
 
@@ -107,7 +107,7 @@ impl Recorder {
         Self { act: Some(Box::new(act)), ..Self::default() }
     }
 
-    /// True if some transfer was told just this so far.
+    /// True if some transfer had exactly these events so far.
     pub fn trace_of_any(&self, trace: &str) -> bool {
         self.traces.values().any(|told| told == trace)
     }
@@ -117,7 +117,7 @@ impl Recorder {
         self.bodies.get(&transfer).map_or(&[], Vec::as_slice)
     }
 
-    /// What a transfer was told, with one `d` for all pieces that came one after another.
+    /// The events of a transfer, with one `d` for consecutive pieces.
     pub fn trace(&self, transfer: TransferId) -> String {
         let mut trace: Vec<char> =
             self.traces.get(&transfer).map_or("", String::as_str).chars().collect();
@@ -197,7 +197,7 @@ where
     }
 }
 
-/// A client in a loop, and a server that does what a test says, in one thread.
+/// A client in a loop, and a scripted server, in one thread.
 #[derive(Debug)]
 pub struct Staged<L> {
     /// The client's loop.

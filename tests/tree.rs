@@ -66,7 +66,7 @@ pub fn noise(len: usize) -> Vec<u8> {
     (0..len).map(|_| next()).collect()
 }
 
-/// A name as it stands in a URL: every byte that could mean something is escaped.
+/// A name as it is in a URL: every byte with a special meaning is escaped.
 pub fn encode(name: impl AsRef<[u8]>) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
     let encode = |byte: &u8| match *byte {
@@ -76,7 +76,7 @@ pub fn encode(name: impl AsRef<[u8]>) -> String {
     name.as_ref().iter().map(encode).collect()
 }
 
-/// What a name that is escaped in a URL stands for.
+/// The name behind an escaped one.
 ///
 /// # Panics
 /// It is not well escaped.
@@ -96,7 +96,7 @@ pub fn decode(text: &str) -> Vec<u8> {
     out
 }
 
-/// What nobody may see.
+/// The content of a file that must never be served.
 pub const SECRET: &str = "the neighbour's secret\n";
 /// When files were last changed: Sun, 06 Nov 1994 08:49:37 GMT.
 pub const MODIFIED: u64 = 784_111_777;

@@ -1,4 +1,5 @@
-//! What servers may and may not say: bodies that are none, too much, too little, at the wrong time.
+//! Responses that servers may send and may not send: missing bodies, too many or too few bytes,
+//! bytes at the wrong time.
 
 use std::sync::Arc;
 
@@ -118,7 +119,7 @@ fn bytes_beyond_an_answer_close_the_connection() {
     in_every_loop!(check);
 }
 
-/// RFC 9112 §6.3: these have no body, whatever their fields say.
+/// RFC 9112 §6.3: these have no body, whatever their fields contain.
 #[test]
 fn answers_without_a_body_leave_the_connection_whole() {
     fn check<L: ClientLoop>() {
@@ -147,7 +148,7 @@ fn answers_without_a_body_leave_the_connection_whole() {
     in_every_loop!(check);
 }
 
-/// A body that is not all there is never told as complete, and each way has its name.
+/// An incomplete body is never reported as complete, and each kind has an error of its own.
 #[test]
 fn what_is_cut_short_is_an_error() {
     fn check<L: ClientLoop>() {
@@ -297,8 +298,8 @@ fn the_page_on_strictness_is_true_of_the_client() {
     in_every_loop!(check);
 }
 
-/// Also not for a request that waited for the connection: what follows an answer, in the same
-/// packet, is nobody's answer.
+/// Also not for a request that waited for the connection: bytes after a response, in the same
+/// packet, are the response to no request.
 #[test]
 fn bytes_beyond_an_answer_are_not_the_answer_to_who_waits() {
     fn check<L: ClientLoop>() {
@@ -407,7 +408,7 @@ fn a_body_waits_for_the_word_to_go_on() {
     in_every_loop!(check);
 }
 
-/// What a stream says of its length has to be true.
+/// The declared length of a streamed body must be true.
 #[test]
 fn a_stream_of_the_wrong_length_fails() {
     fn check<L: ClientLoop>() {

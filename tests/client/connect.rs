@@ -1,5 +1,5 @@
-//! Connections that do not come about, and descriptors that run out: driven by hand, so that the
-//! world fails exactly as told.
+//! Failed connections and exhausted descriptors, with a driver in memory, so that each call fails
+//! exactly as the test needs it.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -99,8 +99,8 @@ const EMFILE: i32 = 24;
 const ENOBUFS: i32 = 105;
 const ECONNREFUSED: i32 = 111;
 
-/// Descriptors run out: whoever waits goes on waiting, nothing is tried over and over, and it
-/// recovers.
+/// Descriptors run out: waiting transfers continue to wait, nothing is retried in a loop, and the
+/// client recovers.
 #[test]
 fn without_descriptors_transfers_wait() {
     [EMFILE, ENFILE, ENOBUFS, ENOMEM].into_iter().for_each(exhausted);
@@ -188,7 +188,7 @@ fn a_thousand_addresses_are_not_a_thousand_connections() {
     assert_eq!(alone.client.connections(), 0);
 }
 
-/// Nobody answers: the deadline for connecting ends it, and is named.
+/// No reply: the connect deadline ends the attempt and is named in the error.
 #[test]
 fn a_black_hole_ends_at_the_deadline_for_connecting() {
     let config = Config { connect_timeout: Some(Duration::from_secs(3)), ..Config::default() };
@@ -204,7 +204,7 @@ fn a_black_hole_ends_at_the_deadline_for_connecting() {
     assert_eq!(alone.closed.len(), 1);
 }
 
-/// Every transfer that waits for a name hears what became of it; one question for all.
+/// Every transfer that waits for a name receives the result; one query serves all.
 #[test]
 fn one_question_is_asked_for_all_who_wait_and_all_hear_of_its_failure() {
     let mut alone = Alone::new(Config::default());
@@ -233,8 +233,8 @@ fn an_empty_list_of_addresses_is_an_error() {
     assert_eq!(alone.client.origins(), 0);
 }
 
-/// Nobody waits for a name any more: the question is given up, and a name that is not answered
-/// is given up in time.
+/// If no transfer waits for a name any more, the query is cancelled; a query without a reply is
+/// cancelled at its deadline.
 #[test]
 fn a_question_is_given_up_when_nobody_waits_and_when_its_time_is_up() {
     let name_timeout = Some(Duration::from_secs(5));

@@ -1,4 +1,4 @@
-//! Each failure has a kind of its own, and says what and where.
+//! Each failure has a kind of its own, and names the cause and the address.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ fn serve(heard: &Heard) -> Vec<Step> {
     }
 }
 
-/// What is asked for, and the kind that its failure must have.
+/// Requests, and the kind of failure that each must have.
 fn failures<L: ClientLoop>(staged: &Staged<L>) -> Vec<(Request, &'static str)> {
     let url = |path: &str| staged.url(path);
     let span = Duration::from_millis(20);

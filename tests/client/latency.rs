@@ -65,14 +65,14 @@ fn no_exchange_waits_for_an_acknowledgement() {
     in_every_loop!(check, at_full_speed);
 }
 
-/// Head and body leave together, and nothing is asked of the kernel twice.
+/// Head and body leave together, and no system call is repeated.
 #[test]
 fn an_exchange_is_one_send_and_one_receive() {
     type Own = OwnLoop<Client<Recorder>>;
     let mut staged = Staged::<Own>::new(streaming(), Config::default(), |_| ok(b"hello"));
     let [get, post, _, stream] = requests(&staged);
     for request in [get, post, stream] {
-        // What a new connection costs once is not asked about: its second send sets TCP_NODELAY.
+        // The second send of a new connection sets TCP_NODELAY once; it is not counted here.
         for _ in 0..2 {
             staged.start(&request);
             staged.run();

@@ -1,4 +1,4 @@
-//! Pausing: nothing is told, nothing is done, and afterwards it goes on where it was.
+//! Pausing: no events, no work; afterwards the transfer continues at the same byte.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -159,7 +159,8 @@ fn a_pause_outlasts_the_removal_of_a_transfer_pipelined_behind() {
     in_every_loop!(check);
 }
 
-/// The peer ends or resets while we do not read: told once, or left for later, and quiet.
+/// The peer closes or resets while we do not read: reported once or after resumption, without
+/// spinning.
 #[test]
 fn the_end_of_the_connection_during_a_pause_does_not_spin() {
     fn check<L: ClientLoop>() {
@@ -185,7 +186,8 @@ fn the_end_of_the_connection_during_a_pause_does_not_spin() {
     in_every_loop!(check);
 }
 
-/// Both sides of T9: an idle connection whose peer ends it is closed at once, and that is all.
+/// Both sides of T9: an idle connection is closed at once when its peer closes it, without further
+/// events.
 #[test]
 fn the_end_of_an_idle_connection_is_noticed_once() {
     fn check<L: ClientLoop>() {
@@ -237,8 +239,8 @@ fn pausing_at_every_piece_loses_none() {
     in_every_loop!(check);
 }
 
-/// Whoever it was opened for is gone when it stands: it is idle, and nobody waits until it can be
-/// written to, which it always can.
+/// The transfer of a connection is removed before it is established: the connection is idle, and
+/// must not wait for writability, which always holds.
 #[test]
 fn a_connection_that_stands_with_nothing_to_send_is_quiet() {
     fn check<L: ClientLoop>() {

@@ -1,4 +1,4 @@
-//! Who waits, for how long, and whose turn it is.
+//! The queue: which transfers wait, for how long, and in which order they continue.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn a_thousand_transfers_take_turns_on_six_connections() {
     in_every_loop!(check);
 }
 
-/// Others whose connections are counted in the same total.
+/// Further servers whose connections count towards the same total.
 fn servers(count: usize, body: &'static [u8]) -> Vec<Scripted> {
     (0..count).map(|_| Scripted::new(move |_| ok(body))).collect()
 }
@@ -79,7 +79,8 @@ fn no_origin_waits_while_another_is_served_for_ever() {
     in_every_loop!(check);
 }
 
-/// Whoever is next may be gone, or not be allowed to go: then it is the turn of the one after.
+/// The next transfer may be removed or not allowed to start: then it is the turn of the one after
+/// it.
 #[test]
 fn a_place_that_one_does_not_take_is_the_next_ones() {
     fn check<L: ClientLoop>() {
@@ -104,7 +105,8 @@ fn a_place_that_one_does_not_take_is_the_next_ones() {
     in_every_loop!(check);
 }
 
-/// The total counts from the start, the queue included; the one in the queue says so.
+/// The total time counts from the start, including the queue; the error of a queued transfer names
+/// the queue.
 #[test]
 fn time_in_the_queue_counts_towards_the_total() {
     fn check<L: ClientLoop>() {
@@ -125,7 +127,7 @@ fn time_in_the_queue_counts_towards_the_total() {
     in_every_loop!(check);
 }
 
-/// Time in the queue is not time spent on connecting, and is told apart.
+/// Time in the queue is not connect time, and is reported separately.
 #[test]
 fn time_in_the_queue_does_not_count_towards_connecting() {
     fn check<L: ClientLoop>() {
@@ -151,7 +153,7 @@ fn time_in_the_queue_does_not_count_towards_connecting() {
     in_every_loop!(check);
 }
 
-/// A server that asks for rest has it, and so has everything else on its host.
+/// A Retry-After holds back all requests to its host.
 #[test]
 fn a_host_that_asks_for_rest_is_left_alone_and_asked_again() {
     fn check<L: ClientLoop>() {
@@ -190,7 +192,7 @@ fn leave_nothing_but_manners<L: ClientLoop>(staged: &mut Staged<L>) {
     assert_eq!(staged.client.engine().running(), 0);
 }
 
-/// Limits of nothing would let nobody go, ever: the least of each is one.
+/// Limits of zero would block every transfer: the minimum of each is one.
 #[test]
 fn limits_of_zero_do_not_stop_everything() {
     fn check<L: ClientLoop>() {
@@ -219,7 +221,8 @@ fn limits_of_zero_do_not_stop_everything() {
     in_every_loop!(check);
 }
 
-/// What is idle is closed at once; what is in use serves whom it serves, and nobody else.
+/// Idle connections are closed at once; connections in use finish their exchanges and accept no
+/// further ones.
 #[test]
 fn closing_what_is_idle_closes_what_is_in_use_when_it_is_done() {
     fn check<L: ClientLoop>() {

@@ -181,8 +181,8 @@ fn a_stream_cannot_follow_where_its_body_would_be_sent_again() {
     in_every_loop!(check);
 }
 
-/// What a redirect says besides leading on is of no interest, and never taken for what it leads
-/// to, however much it is and in however many pieces it comes.
+/// The body of a redirect is never delivered as that of its target, whatever its length and however
+/// many pieces it arrives in.
 #[test]
 fn a_redirect_with_a_long_body_delivers_none_of_it() {
     fn check<L: ClientLoop>() {

@@ -1,5 +1,5 @@
-//! Anything may be done with any transfer in any event: nothing is told of it afterwards, and
-//! everything else ends once.
+//! Any call for any transfer in any event: a removed transfer has no further events, and every
+//! other one ends exactly once.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -53,7 +53,7 @@ enum Deed {
 
 const DEEDS: [Deed; 4] = [Deed::Remove, Deed::Pause, Deed::PauseAndResume, Deed::Start];
 
-/// To whom.
+/// The target of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whom {
     Itself,
@@ -184,7 +184,7 @@ fn case<L: ClientLoop>(site: Site, deed: Deed, whom: Whom) {
     leave_nothing(&mut staged);
 }
 
-/// What is asked for, so that `site` is come by.
+/// The request that reaches `site`.
 fn request<L: ClientLoop>(staged: &Staged<L>, site: Site) -> Request {
     let url = |path| staged.url(path);
     let builder = match site {
@@ -370,7 +370,7 @@ fn of_ten_thousand_pipelined_transfers_each_ends_once_or_is_removed() {
     in_every_loop!(check);
 }
 
-/// What is begun in the event that says that nothing can go on must not suffer for it.
+/// A transfer that is started in the event of a general failure must not fail with it.
 #[test]
 fn a_transfer_begun_while_others_fail_does_not_fail_with_them() {
     let now = sys::now();
@@ -404,7 +404,7 @@ fn a_transfer_begun_while_others_fail_does_not_fail_with_them() {
     assert_eq!(client.running(), 1);
 }
 
-/// Removed transfers whose answers never come must not keep a connection for ever.
+/// Removed transfers whose responses never arrive must not keep a connection open for ever.
 #[test]
 fn a_connection_whose_transfers_are_all_removed_is_given_up() {
     fn check<L: ClientLoop>() {

@@ -1,4 +1,5 @@
-//! A connection dies under a request: what is asked again, and what never is. The peer counts.
+//! A connection fails under a request: which requests are repeated, and which never are. The peer
+//! counts them.
 
 use fulmar_client::{Body, Config, Error, Request};
 use fulmar_proto::PeerError;
@@ -42,7 +43,7 @@ const POINTS: [Point; 8] = [
 ];
 
 impl Point {
-    /// What the peer says to the second request before it ends.
+    /// The bytes that the peer sends to the second request before it ends.
     fn said(self) -> Vec<u8> {
         let whole = answer("200 OK", "X: y\r\n", b"hello");
         let len = match self {
@@ -57,8 +58,8 @@ impl Point {
     }
 }
 
-/// One request, then a second with this method on the connection of the first; how often the peer
-/// has heard the second, and how it ended.
+/// One request, then a second with this method on the same connection: how often the peer received
+/// the second, and how it ended.
 fn second<L: ClientLoop>(
     method: &str,
     point: Point,
@@ -122,7 +123,7 @@ fn what_is_asked_again_when_a_used_connection_dies() {
                             let lost = matches!(end, Step::Reset);
                             assert!(result.is_ok() || lost, "{case}");
                         }
-                        // A reset destroys what was said before it: then nothing was heard.
+                        // A reset discards the bytes before it: then nothing was received.
                         _ if matches!(end, Step::Reset) && method != "POST" => {
                             assert!(heard == 1 || result.is_ok(), "{case}");
                         }
@@ -135,7 +136,8 @@ fn what_is_asked_again_when_a_used_connection_dies() {
     in_every_loop!(check);
 }
 
-/// What was said is known to have been heard: nothing is asked again, whoever resets.
+/// Once a byte of the response has arrived, the request is never repeated, whatever ends the
+/// connection.
 #[test]
 fn nothing_is_asked_again_once_a_byte_of_the_answer_has_come() {
     fn check<L: ClientLoop>() {
@@ -164,7 +166,7 @@ fn nothing_is_asked_again_once_a_byte_of_the_answer_has_come() {
     in_every_loop!(check);
 }
 
-/// A second connection that dies as well ends it: once is enough, and it is said.
+/// If the second connection fails as well, the transfer ends with an error: one retry is enough.
 #[test]
 fn a_request_is_sent_again_once() {
     fn check<L: ClientLoop>() {
@@ -214,7 +216,8 @@ fn a_streamed_body_is_never_sent_twice() {
     in_every_loop!(check);
 }
 
-/// A fresh connection that says nothing is a server's failure, not a stale connection.
+/// A new connection that closes without a response is an error of the server, not a stale
+/// connection.
 #[test]
 fn a_fresh_connection_that_dies_is_not_tried_again() {
     fn check<L: ClientLoop>() {
@@ -232,8 +235,8 @@ fn a_fresh_connection_that_dies_is_not_tried_again() {
     in_every_loop!(check);
 }
 
-/// Those behind a request that was answered with a close are asked again on other connections;
-/// the origin is not pipelined to any more.
+/// Requests behind a response with `Connection: close` are repeated on other connections; the
+/// origin is not pipelined to any more.
 #[test]
 fn a_server_that_breaks_a_pipeline_loses_nothing_and_is_not_pipelined_to_again() {
     fn check<L: ClientLoop>() {
@@ -265,8 +268,8 @@ fn a_server_that_breaks_a_pipeline_loses_nothing_and_is_not_pipelined_to_again()
     in_every_loop!(check);
 }
 
-/// The peer says that this answer is the last one, and goes on sending it: what is started
-/// meanwhile needs another connection.
+/// The peer announces that this response is the last one, and continues to send it: a transfer that
+/// is started meanwhile needs another connection.
 #[test]
 fn a_connection_that_is_about_to_close_is_not_pipelined_on() {
     fn check<L: ClientLoop>() {

@@ -118,7 +118,7 @@ fn spans_of_nothing_are_over_at_once() {
     run(&mut world);
 }
 
-/// A wait that a server asks for, and a limit that allows everything.
+/// A wait that the server requests, and a limit that allows everything.
 #[test]
 fn an_endless_rest_is_not_reckoned_with() {
     fn check<L: ClientLoop>() {
@@ -214,7 +214,7 @@ fn a_transfer_that_is_slowed_down_is_not_idle() {
     assert!(took >= Duration::from_secs(19) && took < Duration::from_secs(30), "{took:?}");
 }
 
-/// Nor is one of the application's, however long; and nobody wakes for it.
+/// The same holds for a pause by the application, however long; no timer is set for it.
 #[test]
 fn a_long_pause_is_neither_idle_nor_slow_and_wakes_nobody() {
     let recorder = Recorder::with(|context, id, event| {

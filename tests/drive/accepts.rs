@@ -120,8 +120,8 @@ fn a_turn_may_be_given_all_the_time_there_is() {
     assert_eq!(server.engine.connections(), 1);
 }
 
-/// Two loops that share a socket: who hears first takes the crowd, by one count, and the other finds
-/// nothing to do.
+/// Two loops share a socket: the first one counts once and accepts the whole batch, and the second
+/// one finds nothing to do.
 #[test]
 fn a_crowd_at_a_shared_socket_is_counted_too() {
     let (mut one, _) = server(None, Limits::default(), 0);
@@ -195,7 +195,8 @@ fn several_listeners_have_a_list_each_in_the_same_turn() {
     assert_eq!((counted, made.operation(Operation::accept).eagain), ((3, 1), 0), "{made:?}");
 }
 
-/// Who comes to a Unix socket cannot be counted: it is a guess, as with direct calls.
+/// Pending connections of a Unix socket cannot be counted: the number is a guess, as with direct
+/// calls.
 #[test]
 fn a_crowd_at_a_unix_socket_is_accepted_in_a_ring_too() {
     let ring @ Some(_) = ring() else { return };
@@ -242,7 +243,7 @@ fn a_kernel_that_cannot_accept_in_a_ring_goes_on_with_calls() {
     assert_eq!(accepts_in_vain(&made), 0);
 }
 
-/// A list that fails is done by calls, to the last of those who wait.
+/// After a failed list the remaining connections are accepted by calls, to the last one.
 #[test]
 fn a_ring_that_fails_at_accepts_is_given_up_and_nobody_is_lost() {
     let ring @ Some(_) = ring() else { return };

@@ -10,8 +10,7 @@ use fulmar_tests::loops::{Loop, beside};
 use fulmar_tests::process::PATIENCE;
 use fulmar_tests::tests_in_every_loop;
 
-/// A connection that was made elsewhere: the client's end, and ours in the engine's hands. `says`
-/// is there before.
+/// A connection from elsewhere: the client's end, and ours in the engine. `says` was sent before.
 fn adopted<L: Loop>(driver: &mut L, says: &[u8]) -> TcpStream {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -37,7 +36,7 @@ fn answer<L: Loop>(driver: &mut L, client: &mut TcpStream) {
 
 fn what_was_said_before_is_answered_without_an_event<L: Loop<Engine = ServerEngine<App>>>() {
     let (mut driver, _) = L::start(server(Limits::default()));
-    driver.kick(); // its first deadline is told
+    driver.kick(); // its first deadline is set
     let mut client = adopted(&mut driver, REQUEST);
     let now = fulmar_sys::now();
     assert!(

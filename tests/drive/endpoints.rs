@@ -1,5 +1,5 @@
-//! Where connections go to and how their sockets are made: Unix sockets, local addresses,
-//! interfaces, probes; and what is told when that cannot be had.
+//! Destinations of connections and options of their sockets: Unix sockets, local addresses,
+//! interfaces, probes; and the errors of unusable ones.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -25,7 +25,7 @@ fn unix(path: &Path) -> Endpoint {
     Peer::Unix(path.to_owned()).into()
 }
 
-/// A name that nobody else has: a path, or the same as an abstract name.
+/// Unique names: a path, and the same as an abstract name.
 fn names(dir: &Path) -> [PathBuf; 2] {
     let path = dir.join("socket");
     let name = format!("@{}", path.display());
@@ -92,7 +92,7 @@ fn reactor() -> Reactor<Fetch, Epoll> {
     Reactor::new(Fetch::default(), Epoll::new().expect("a descriptor"))
 }
 
-/// No edge has to come for what stands at once: connected, asked and sent in one turn.
+/// A Unix socket connects at once, without an edge: connect, request and send take one turn.
 #[test]
 fn connecting_and_asking_over_a_unix_socket_is_one_turn_of_five_calls() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -118,7 +118,7 @@ fn connecting_and_asking_over_a_unix_socket_is_one_turn_of_five_calls() {
     assert_eq!((Ledger::here() - before).total(), 2, "one wait, one receive");
 }
 
-/// Asks at `endpoint`, and takes one turn: what became of it.
+/// Sends a request to `endpoint`, and takes one turn: the error.
 fn fails(endpoint: Endpoint) -> io::Error {
     let mut client = reactor();
     let socket = client.engine.start(sys::now(), endpoint, "/", None);
@@ -191,7 +191,7 @@ fn why(end: &End) -> String {
     }
 }
 
-/// A connection that stands in the application's loop, and its descriptor.
+/// An established connection in the application's loop, and its descriptor.
 fn connected(endpoint: Endpoint) -> (AppLoop<Fetch>, SocketId, i32) {
     let mut client = AppLoop::new(Reactor::new(Fetch::default(), Changes::new()));
     let socket = client.with(|fetch, now| fetch.start(now, endpoint, "/", None));
@@ -248,7 +248,8 @@ fn a_silent_connection_is_probed_as_it_is_told_and_only_then() {
     assert!(!sockopt::socket_keepalive(fd).expect("a socket"));
 }
 
-/// Since Linux 5.7 anybody may choose an interface once; before, it needs a capability.
+/// Since Linux 5.7 any process may bind a socket to an interface once; before, it needs a
+/// capability.
 #[test]
 fn a_connection_leaves_by_the_interface_that_it_is_told() {
     let (_listener, address) = listening();

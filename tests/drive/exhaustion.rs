@@ -1,5 +1,5 @@
-//! Descriptors run out while connections are made. In a process of its own, whose
-//! limit it changes.
+//! Descriptors run out while connections are opened. In a process of its own, because it changes
+//! the limit.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -17,8 +17,8 @@ use fulmar_tests::loops::{Loop, OwnLoop, client, done, has_ring, polling};
 use fulmar_tests::own_process::own_process;
 use rustix::process::{Resource, Rlimit, setrlimit};
 
-/// The engine hears which error it was, in the same turn, and nothing spins: so it can let others
-/// go first and try again.
+/// The engine receives the error in the same turn, and nothing spins: it can release other
+/// connections first and try again.
 fn connecting_without_descriptors_is_told_as_that_and_passes() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let address = listener.local_addr().expect("bound");
@@ -47,8 +47,8 @@ fn connecting_without_descriptors_is_told_as_that_and_passes() {
     assert_ne!(error.kind(), ErrorKind::WouldBlock);
 }
 
-/// Over a ring, what is closed in a turn is closed at its end; whoever connects before that and finds
-/// no descriptor does not fail for it.
+/// With a ring, a close takes effect at the end of its turn; a connect before that, without a free
+/// descriptor, does not fail.
 fn what_is_about_to_be_closed_makes_room_for_who_connects() {
     let Ok(ring) = Ring::new() else { return };
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
@@ -99,8 +99,8 @@ fn a_body_reaches_its_file_without_a_pipe(dir: &Path) {
     assert_eq!((spent.count(Call::splice).calls, client.engine.spliced), (0, 0));
 }
 
-/// No descriptor is left for who connects: the listener rests, ten times a second somebody looks,
-/// and whoever has been idle for a second makes room.
+/// No descriptor is left for accepts: the listener backs off, tries ten times a second, and
+/// connections that are idle for a second are closed.
 fn a_server_without_descriptors_rests_and_recovers() {
     let (mut server, address) = OwnLoop::start(app::server(Limits::default()));
     let mut idle = client(address);
@@ -129,7 +129,8 @@ fn a_server_without_descriptors_rests_and_recovers() {
     drop(hoard);
 }
 
-/// In a list over a ring, those for whom there are descriptors come in, and the rest is told once.
+/// With a list in a ring, connections are accepted while there are descriptors; the shortage is
+/// reported once.
 fn a_list_of_accepts_without_descriptors_ends_where_they_end() {
     if !has_ring() {
         return;

@@ -1,5 +1,5 @@
-//! Files that become shorter while they are sent: the peer hears of it as soon as it has what there
-//! was, in every loop.
+//! Files that shrink while they are sent: the peer receives the available bytes and the end, in
+//! every loop.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -67,7 +67,7 @@ fn check<L: Loop<Engine = Engine>>(of: impl FnOnce(&mut L)) {
     assert!(ends.len() == 1 && ends[0].contains("became shorter"), "{ends:?}");
 }
 
-/// What one turn does not send the next one does, though no event tells that there is room.
+/// The next turn sends the rest, although no event reports room.
 fn a_long_file_arrives_whole<L: Loop<Engine = Engine>>() {
     let file = tempfile::tempfile().unwrap();
     file.set_len(LEN).unwrap();

@@ -20,7 +20,7 @@ use tempfile::TempDir;
 const V4: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 const V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1));
 
-/// Files that say nothing, whatever the machine's say.
+/// Empty files in place of the machine's.
 struct Files(TempDir);
 
 impl Files {
@@ -310,7 +310,8 @@ fn failures_are_told_apart() {
     );
 }
 
-/// Where nobody hears, as long as the socket lives: it holds the port, and hears only itself.
+/// An address without a listener, as long as the socket lives: it holds the port, and receives only
+/// from itself.
 fn nobody() -> (UdpSocket, SocketAddr) {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = socket.local_addr().unwrap();
@@ -519,7 +520,7 @@ fn private_addresses_can_be_refused() {
     });
 }
 
-/// A loop whose time is what we say, for what takes long.
+/// A loop with a virtual clock, for long waits.
 struct Later {
     app: AppLoop<Asker>,
     offset: Duration,
@@ -532,12 +533,12 @@ impl Later {
         Self { app, offset: Duration::ZERO }
     }
 
-    /// Asks at the moment that it is by now, and waits.
+    /// Starts a lookup at the virtual time, and waits.
     fn resolve(&mut self, name: &str) -> Answer {
         let lookup = self.app.engine().ask(name);
         self.app.reactor.timeout_action(sys::now() + self.offset);
         self.app.listen_to_changes();
-        // Replies come by events, whose time may be the real one.
+        // Replies arrive by events, whose time may be the real one.
         self.app.turn_until(|app| app.engine().answer(lookup).is_some());
         self.app.engine().answer(lookup).unwrap().clone()
     }

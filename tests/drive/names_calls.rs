@@ -34,13 +34,13 @@ fn a_cached_lookup_makes_no_system_call() {
     assert_eq!(between(&trace, ASKED, END), [""; 0]);
 }
 
-/// Asks a server once, and the cache often, with marks around it that strace sees.
+/// Queries a server once, and the cache often, between marks that strace shows.
 fn look_up() {
     let address = [192, 0, 2, 1].into();
     let server = Dns::start(move |heard| dns::addresses(&heard.name, heard.kind, &[address]));
     let (mut app, _) = <AppLoop<Asker>>::start(Asker::default());
     let servers = vec![server.address];
-    // Nothing is asked twice, however slow strace makes the server.
+    // No query is repeated, however slow strace makes the server.
     let options =
         Options { servers, try_timeout: PATIENCE, deadline: PATIENCE, ..Options::default() };
     app.set_resolver(Box::new(Names::new(options)));

@@ -1,5 +1,5 @@
-//! Lookups without a free descriptor end with an error of their own. In a process of its own, whose
-//! limit it changes.
+//! Lookups without a free descriptor end with an error of their own. In a process of its own,
+//! because it changes the limit.
 
 use std::fs::File;
 

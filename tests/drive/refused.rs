@@ -1,4 +1,4 @@
-//! Accepts that fail: whoever waits behind one is accepted nevertheless, and nothing spins.
+//! Failed accepts: connections behind one are accepted nevertheless, and nothing spins.
 
 use std::net::TcpListener;
 
@@ -10,8 +10,8 @@ use fulmar_tests::loops::{AppLoop, Edge, Loop, Once, client};
 use fulmar_tests::process::{peer, run, text};
 use rustix::net::{Shutdown, listen, shutdown};
 
-/// As HAProxy does to the listeners of its predecessor: who has the same socket ends its listening,
-/// and begins anew.
+/// As HAProxy does to the listeners of its predecessor: a process that shares the socket stops it
+/// from listening, and starts again.
 fn a_listener_that_another_has_paused_accepts_again<L: Loop<Engine = ServerEngine<App>>>() {
     let (mut driver, _) = L::start(server(Limits::default()));
     let listener = TcpListener::from(sys::duplicate(driver.watched()[0]).expect("a descriptor"));
@@ -23,7 +23,7 @@ fn a_listener_that_another_has_paused_accepts_again<L: Loop<Engine = ServerEngin
     assert_eq!(after.accepted, 0);
     assert!(after.turns - before.turns < 40, "it rests: {before:?} {after:?}");
     listen(&listener, 10).expect("it can listen");
-    let address = listener.local_addr().expect("it is bound again"); // a free port was asked for
+    let address = listener.local_addr().expect("it is bound again"); // a free port was requested
     let _clients = [client(address), client(address)];
     driver.turn_until(|driver| driver.engine().connections() == 2);
 }
@@ -33,8 +33,8 @@ fn a_listener_that_was_paused_accepts_again() {
     in_every_loop!(a_listener_that_another_has_paused_accepts_again, at_full_speed);
 }
 
-/// An error that is told of somebody who waits no more, or that the kernel has for other reasons, is
-/// told once; those who stand behind have had their edge.
+/// An error about a connection that has gone, or with another cause in the kernel, is reported
+/// once; the connections behind it have had their edge.
 #[test]
 fn who_waits_behind_an_accept_that_fails_is_accepted() {
     if std::env::var_os(TRACED).is_some() {
@@ -62,7 +62,7 @@ fn who_waits_behind_an_accept_that_fails_is_accepted() {
     });
 }
 
-/// All stand before the first turn: there is one edge for all of them.
+/// All connect before the first turn: there is one edge for all of them.
 fn accept_three<L: Loop<Engine = ServerEngine<App>>>() {
     let (mut driver, address) = L::start(server(Limits::default()));
     let _clients = [client(address), client(address), client(address)];

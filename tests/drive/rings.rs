@@ -1,5 +1,5 @@
-//! Loops over a ring, and loops that poll before they sleep: what they cost, what programs say
-//! about it, and what happens where io_uring is forbidden.
+//! Loops with a ring, and loops that poll before they sleep: their costs, the reports of programs
+//! about them, and the fallback where io_uring is forbidden.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -181,7 +181,7 @@ fn what_is_polled_in_vain_is_counted() {
     assert!(slept <= 1 && made.total() == empty + yields + slept, "{made:?}");
 }
 
-/// Who polls is there when something comes, and does not sleep for it.
+/// A polling thread finds new events without a sleep.
 #[test]
 fn what_comes_while_polling_is_found_without_a_sleep() {
     let spin = Spin::Within(Duration::from_secs(1));
@@ -264,7 +264,7 @@ fn who_shares_the_core_with_its_peer_sleeps_and_polls_again_once_it_has_its_own(
     answered(cpus[0], 500); // it takes some to know
     let (yields, empty, looks) = answered(cpus[0], 2000);
     assert!(yields + empty + looks < 1000, "{yields} yields, {empty} empty polls, {looks} looks");
-    // Others have the cores too: it may take until there is a wait with nobody else on this one.
+    // Other processes use the cores too: it may take time until this one is free during a wait.
     let polls = |_| answered(*cpus.last().unwrap(), 10).1 > 30;
     assert!(cpus.len() == 1 || (0..5000).any(polls));
 }
@@ -276,14 +276,14 @@ fn without_ring(arguments: &[&str]) -> Command {
     command
 }
 
-/// A command whose ring fails once more than two operations are to be done at once.
+/// A command whose ring fails at more than two operations at once.
 fn with_failing_ring(arguments: &[&str]) -> Command {
     let mut command = Command::new(example("without_ring"));
     command.args(["--beyond", "2"]).arg(fulmar()).args(arguments).args(["--driver", "ring:1"]);
     command
 }
 
-/// Has three connections ask while the process cannot answer.
+/// Three connections send requests while the process is stopped.
 fn ask_at_once<S: Read + Write>(process: &Process, connect: impl Fn() -> S) {
     let mut answer = [0; 4096];
     let mut streams = [connect(), connect(), connect()];
@@ -326,7 +326,7 @@ fn where_io_uring_is_forbidden_everything_runs_on_epoll_and_says_so() {
     assert_eq!(ended.stderr.matches("io_uring").count(), 1, "one line: {}", ended.stderr);
 }
 
-/// A ring takes locked memory, of which who may not lock what he wants has little.
+/// A ring takes locked memory, whose limit is low without a capability.
 #[test]
 fn threads_that_get_no_ring_are_counted() {
     if !has_ring() || sys::user().unwrap() != 0 {
@@ -598,8 +598,8 @@ fn told_at(place: &Path, question: &str) -> String {
     text
 }
 
-/// As docs/loops.md has it: a ring where there is one, and no polling, which harms those who share a
-/// core with us.
+/// As in docs/loops.md: a ring where it is available, and no polling, because it slows down
+/// processes on the same core.
 #[test]
 fn what_nobody_chooses_is_a_ring_and_no_polling() {
     let usual = LoopOptions { driver: Driver::Auto, spin: Spin::Off };

@@ -43,7 +43,7 @@ fn timer(changes: &[Change]) -> Option<Option<Instant>> {
     changes.iter().rev().find_map(deadline)
 }
 
-/// A peer that listens, a reactor that connects to it, and what the application heard of it.
+/// A listening peer, a reactor that connects to it, and the changes that its application received.
 fn connecting(timeouts: Timeouts) -> (TcpListener, Reactor<Fetch, Changes>, SocketId, Vec<Change>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let address = listener.local_addr().expect("bound");
@@ -55,8 +55,9 @@ fn connecting(timeouts: Timeouts) -> (TcpListener, Reactor<Fetch, Changes>, Sock
     (listener, reactor, socket, heard)
 }
 
-/// Trap 1: a timer that fires early (a loop that counts in milliseconds) has fired, and is told
-/// again; one that fires in time is told what comes next; never twice for nothing.
+/// Trap 1: a timer that fires early (a loop that counts in milliseconds) has fired, and is set
+/// again; after one that fires in time the next deadline is set; there is never a second change
+/// without a reason.
 #[test]
 fn a_timer_that_fires_early_is_told_again() {
     let connect = Some(Duration::from_secs(60));
@@ -82,7 +83,7 @@ fn a_timer_that_fires_early_is_told_again() {
     assert_eq!(timer(&heard), Some(None), "there is nothing to wait for");
 }
 
-/// Trap 1: an application may act whenever it likes, also while it is hearing of changes.
+/// Trap 1: an application may call at any time, also while it processes changes.
 #[test]
 fn acting_while_changes_are_left_loses_none() {
     let (mut driver, address) = AppLoop::<_, Level>::start(server(Limits::default()));
@@ -140,7 +141,8 @@ fn the_applications_word_lives_as_long_as_its_descriptor() {
 fn a_late_event_does_not_end_who_has_the_number_now() {
     let (listener, mut reactor, socket, heard) = connecting(Timeouts::default());
     let fd = watched(&heard);
-    reactor.socket_action(sys::now(), fd, DEAD); // it is about somebody else: this one connects
+    // it belongs to an earlier socket: this one connects
+    reactor.socket_action(sys::now(), fd, DEAD);
     let writable = PollFlags::OUT;
     let open = reactor.descriptor(fd).expect("it is open");
     let mut polled = [PollFd::from_borrowed_fd(open, writable)];
@@ -155,7 +157,7 @@ fn a_late_event_does_not_end_who_has_the_number_now() {
     assert!(reactor.engine.book.gone.is_empty());
 }
 
-/// A loop that knows only "readable" and "writable" says both when a connect fails.
+/// A loop that knows only "readable" and "writable" reports both when a connect fails.
 #[test]
 fn a_refusal_is_understood_without_the_word_for_it() {
     let (_holder, nobody) = nobody();
@@ -168,7 +170,7 @@ fn a_refusal_is_understood_without_the_word_for_it() {
     assert!(matches!(reactor.engine.book.gone[&socket], End::Failed(_)));
 }
 
-/// A transfer whose response has begun, the peer's end of its connection, and its descriptor.
+/// A transfer with a partial response, the peer's end of its connection, and its descriptor.
 fn half_answered<T: Trigger>() -> (AppLoop<Fetch, T>, SocketId, TcpStream, RawFd) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let address = listener.local_addr().expect("bound");
@@ -316,7 +318,7 @@ fn an_event_that_says_nothing_finds_an_error_and_a_new_connection() {
     assert_eq!(driver.engine().connections(), 1);
 }
 
-/// An application that has lost its events asks for everything, with one call and no guesses.
+/// An application that has lost events has all sockets polled with one call.
 #[test]
 fn lost_events_are_found_again() {
     let (mut server, address) = AppLoop::<_, Level>::start(server(Limits::default()));
@@ -338,8 +340,8 @@ fn lost_events_are_found_again() {
     assert_eq!((spent.count(Call::poll).calls, spent.total()), (1, 1), "nothing was ready");
 }
 
-/// Trap 9: a peer that ends while nobody reads is noticed once in a level-triggered loop, which is
-/// quiet afterwards: its next wait sees nothing.
+/// Trap 9: a peer that closes while reading is paused is reported once in a level-triggered loop,
+/// which is quiet afterwards: its next wait has no event.
 #[test]
 fn a_half_closed_peer_is_noticed_and_quiet() {
     let (mut driver, address) = AppLoop::<_, Level>::start(server(Limits::default()));
@@ -371,8 +373,8 @@ fn forgotten(ending: &mut Ending) -> Vec<RawFd> {
     fds
 }
 
-/// Trap 14: at the end the application hears of everything that it still watches, once, while it
-/// is open; then the descriptors are closed, and nothing comes any more.
+/// Trap 14: at the end the application receives a change for everything that it still watches,
+/// once, while it is open; then the descriptors are closed, and no change follows.
 #[test]
 fn the_end_of_a_reactor_balances() {
     let (mut driver, address) = AppLoop::<_, Edge>::start(server(Limits::default()));
@@ -396,7 +398,7 @@ fn the_end_of_a_reactor_balances() {
     for mut peer in peers {
         assert_eq!(peer.read(&mut [0; 10]).expect("an end"), 0, "it is closed");
     }
-    waker.wake(); // to nobody: it is still safe
+    waker.wake(); // without a reactor: it is still safe
 }
 
 #[test]

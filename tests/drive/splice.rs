@@ -74,8 +74,8 @@ fn bodies_reach_their_files<L: Loop<Engine = Fetch>>() {
     assert!(client.engine().book.gone.is_empty());
 }
 
-/// What is wrong with a file is told as that, and only its transfer ends; what was on its way to
-/// it reaches no other file.
+/// A write error of a file is reported as such, and ends only its transfer; the bytes in its pipe
+/// reach no other file.
 fn a_file_that_fails_fails_alone<L: Loop<Engine = Fetch>>() {
     let dir = tempfile::tempdir().expect("a directory");
     let good = dir.path().join("good");
@@ -154,7 +154,7 @@ fn a_unix_socket_is_spliced_from_as_well() {
     assert_eq!(client.engine().spliced, 100_000);
 }
 
-/// A peer that says what the test tells it to.
+/// A scripted peer.
 fn scripted() -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let address = listener.local_addr().expect("bound");
@@ -250,7 +250,7 @@ fn ten_megabytes_cost_a_few_calls_for_each_pipe_full() {
     let (mut sent, mut rounds) = (0, 0);
     let before = Ledger::here();
     while client.engine().book.done.is_empty() {
-        // As much as there is room for, then a turn: so the count depends on nobody's speed.
+        // As much as there is room for, then a turn: so the count does not depend on timing.
         while let Ok(n @ 1..) = peer.write(&body[sent..]) {
             sent += n;
         }

@@ -228,7 +228,7 @@ fn nobody_spins_on_a_peer_that_left<L: Loop<Engine = ServerEngine<App>>>(reset: 
     driver.turn_until(|driver| driver.engine().application().requests() == 1);
     let before = driver.stats();
     if reset {
-        // Bytes that nobody has read turn a close into a reset.
+        // Unread bytes turn a close into a reset.
         stream.write_all(get("/bytes/1").as_bytes()).expect("room");
         sys_reset(stream);
         driver.turn_until(|driver| driver.engine().connections() == 0);
@@ -263,7 +263,7 @@ fn a_half_closed_peer_is_answered<L: Loop<Engine = ServerEngine<App>>>() {
     assert_eq!(rest, (b"delayed\n".to_vec(), Vec::new()));
 }
 
-/// Trap 11: every connection that was opened is told gone exactly once, whatever ends it.
+/// Trap 11: the end of every opened connection is reported exactly once, whatever the cause.
 fn everyone_is_gone_exactly_once<L: Loop<Engine = ServerEngine<App>>>() {
     let (mut driver, address) = L::start(server(Limits::default()));
     let clients: Vec<_> = (0..60).map(|_| client(address)).collect();
@@ -312,7 +312,8 @@ fn nothing_waits_for_an_acknowledgement<L: Loop<Engine = ServerEngine<App>>>() {
     }
 }
 
-/// Deadlines hold in both worlds, and a slow head is not excused by its progress. It is told so.
+/// Deadlines hold in both kinds of loops, and progress does not extend that of a slow head. The
+/// client gets 408.
 fn a_slow_head_is_given_up<L: Loop<Engine = ServerEngine<App>>>() {
     let limits = Limits { head_timeout: Duration::from_millis(60), ..Limits::default() };
     let (mut driver, address) = L::start(server(limits));
@@ -377,8 +378,8 @@ fn who_resets_behind_what_was_read_is_told<L: Loop<Engine = Curt>>() {
     nobody_leaves_unnoticed::<L>(true);
 }
 
-/// An engine that stops reading after the first bytes hears of the end or the reset right behind
-/// them, and behind what it has not read: there is no other edge.
+/// An engine that stops reading after the first bytes receives the end or the reset that follows
+/// them, also behind unread bytes: there is no other edge.
 fn nobody_leaves_unnoticed<L: Loop<Engine = Curt>>(reset: bool) {
     for receive_max in [4, 64 * 1024] {
         let (mut driver, address) = L::start(Curt { receive_max, ..Curt::default() });
@@ -400,15 +401,15 @@ fn nobody_leaves_unnoticed<L: Loop<Engine = Curt>>(reset: bool) {
     }
 }
 
-/// A connection that is asked for between two turns, or by what sending led to, comes to stand,
-/// also if nothing is to be sent on it.
+/// A connection that is opened between two turns, or in reaction to a send, is established, also if
+/// nothing is sent on it.
 fn what_is_connected_between_two_turns_stands<L: Loop<Engine = Curt>>() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let to = Some(listener.local_addr().expect("bound"));
     let (mut driver, _) = L::start(Curt { to, receive_max: 1, ..Curt::default() });
     for speaks in [false, true] {
         let first = driver.with(|engine, _| engine.connect(speaks));
-        let follows = usize::from(speaks); // another one, of which it is the sending that asks
+        let follows = usize::from(speaks); // another one, which is opened in reaction to the send
         driver.turn_until(|driver| driver.engine().connected.len() == 1 + follows);
         let connected = std::mem::take(&mut driver.engine().connected);
         assert!(connected.contains(&first), "{connected:?}");
@@ -416,7 +417,7 @@ fn what_is_connected_between_two_turns_stands<L: Loop<Engine = Curt>>() {
     }
 }
 
-/// An engine that reads once from whoever connects, and never again; and that connects.
+/// An engine that reads once from each connection, and never again; and that connects.
 #[derive(Debug, Default)]
 struct Curt {
     receive_max: usize,

@@ -1,5 +1,5 @@
-// A server that writes down each request that it has heard to its end: method, target, length of
-// the body. Called with a port and the file to write to.
+// A server that logs each complete request: method, target, length of the body. Arguments: a port
+// and the log file.
 const { appendFileSync } = require("fs");
 const { createServer } = require("http");
 

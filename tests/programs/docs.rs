@@ -1,4 +1,4 @@
-//! The commands in the documentation do what it says.
+//! The commands in the documentation work as documented.
 //!
 //! Every fenced block of `console` in `README.md` and `docs/*.md` is run: its lines that begin
 //! with `$ ` go to a shell, in a directory with a small `site`. A command succeeds, unless its
@@ -16,7 +16,7 @@ use std::process::Command;
 use fulmar_tests::process::{Process, fulmar, peer, run, text};
 use fulmar_tests::tree::noise;
 
-/// Commands that stand together.
+/// Consecutive commands.
 #[derive(Debug, PartialEq, Eq)]
 struct Block {
     line: usize,
@@ -118,7 +118,7 @@ fn path() -> OsString {
         .expect("no colons")
 }
 
-/// A block as one script, so that `$!` and the like mean what they say.
+/// A block as one script, so that `$!` and the like refer to the right process.
 fn script(block: &Block) -> String {
     let mut script = "pids=; trap 'kill $pids 2>/dev/null; wait' EXIT\n".to_owned();
     for (number, line) in block.commands.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! A proxy without descriptors: the server is not blamed for it, clients hear 503 or are closed,
-//! nothing spins, and it passes. In a process of its own, whose limit it changes.
+//! A proxy without descriptors: the server is not marked as failed, clients get 503 or are closed,
+//! nothing spins, and the proxy recovers. In a process of its own, because it changes the limit.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -34,7 +34,7 @@ fn hoard() -> Vec<TcpListener> {
     all
 }
 
-/// The termination code, which stands behind two fields that nobody has set, if it is HTTP.
+/// The termination code, which follows two empty fields in mode http.
 fn code(line: &str, mode: &str) -> String {
     let at = if mode == "http" { 9 } else { 6 };
     line.split(' ').nth(at).unwrap_or_default().to_owned()
@@ -65,7 +65,7 @@ fn a_server_is_not_blamed(mode: &str) {
     assert_eq!(sum(server, Counter::ConnectErrors), 1);
 }
 
-/// Who comes when there are none waits, and is served when there are some again.
+/// A client that connects without a free descriptor waits, and is served later.
 fn who_comes_waits() {
     let mut table = table("http");
     assert_eq!(table.status("/"), 200);

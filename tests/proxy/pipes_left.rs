@@ -1,5 +1,5 @@
-//! Pipes are given back, whatever becomes of the bodies in them. In a process of its own,
-//! whose descriptors it counts.
+//! Pipes are released, whatever happens to the bodies in them. In a process of its own, because it
+//! counts descriptors.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -50,7 +50,7 @@ fn start(maxpipes: usize, to: SocketAddr) -> (OwnLoop<Proxy>, SocketAddr) {
     OwnLoop::start(proxy)
 }
 
-/// A client that reads the beginning of what it has asked for.
+/// A client that reads the beginning of a response.
 fn asker(address: SocketAddr) -> TcpStream {
     let mut stream = bounded(client(address));
     stream.write_all(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").expect("somebody listens");
@@ -114,5 +114,5 @@ fn pipes_are_given_back() {
 
 /// Larger than all buffers on its way.
 const LEN: usize = 16_000_000;
-/// Pipes that nobody uses and that are kept.
+/// Unused pipes that are kept.
 const KEPT: usize = 16;

@@ -15,7 +15,8 @@ use fulmar_tests::tests_in_every_loop;
 
 type Engine = ServerEngine<Heard>;
 
-/// Sends what is bad with something good behind it, reads to the end, and asks once more.
+/// Sends the bad request with a good one behind it, reads to the end, and sends a request on
+/// another connection.
 fn refused_by(address: SocketAddr, case: &Case) -> Vec<u8> {
     let mut client = Client::connect(address);
     client.send([&case.bytes, SMUGGLED].concat());
@@ -33,7 +34,7 @@ fn cut(address: SocketAddr, case: &Case) -> Vec<u8> {
     client.read_to_end().unwrap_or_else(|error| panic!("{}: {error}", case.what))
 }
 
-/// Of the connection that went last, whose application heard `heads` and the end of none.
+/// Checks the connection that ended last: its application received `heads` and no complete request.
 fn assert_ended<L: Loop<Engine = Engine>>(driver: &mut L, case: &Case, heads: &[&str]) -> Gone {
     driver.turn_until(|driver| driver.engine().connections() == 0);
     let heard = driver.engine().application_mut();

@@ -49,7 +49,7 @@ fn exchange(
     stream.read_exact(into).expect("the answer has left in that turn");
 }
 
-/// How long an answer is: asked once, before anything is counted.
+/// The length of a response, from one request before anything is counted.
 fn answer_len(
     server: &mut Reactor<Engine, Epoll>,
     stream: &mut TcpStream,
@@ -173,7 +173,7 @@ fn a_connection_that_is_silent_at_first_costs_one_epoll_ctl_and_no_option() {
         }
         stream.read_to_end(&mut Vec::new()).expect("the answer and the end");
     };
-    (0..8).for_each(|_| one(server)); // it learns that nobody speaks at once
+    (0..8).for_each(|_| one(server)); // it learns that its clients are silent at first
     let before = Ledger::here();
     (0..32).for_each(|_| one(server));
     let spent = Ledger::here() - before;

@@ -25,9 +25,9 @@ struct Shop {
     waiting: Option<mpsc::Sender<Suspended>>,
     /// Requests that wait to be handled again.
     deferred: Option<mpsc::Sender<Deferred>>,
-    /// Who may say that a stream goes on.
+    /// Resumers of paused streams.
     resumers: Option<mpsc::Sender<Resumer>>,
-    /// What work was told of its end.
+    /// The ends that were reported to body handlers.
     gone: Rc<RefCell<Vec<String>>>,
 }
 
@@ -71,7 +71,7 @@ impl Handler for Shop {
                 call.produce(ok, BodyLen::Unknown, move |call| {
                     ticks += 1;
                     match ticks {
-                        1 => Ok(Produced::Nothing), // told that it may begin
+                        1 => Ok(Produced::Nothing), // the first call may produce nothing
                         4 => Ok(Produced::All),
                         _ => {
                             call.send(Bytes::from_static(b"tick\n"))?;

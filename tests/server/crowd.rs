@@ -17,7 +17,7 @@ use fulmar_tests::process::{Process, Serve, eventually};
 use fulmar_tests::tree::Tree;
 use rustix::net::sockopt::set_socket_send_buffer_size;
 
-/// As many as asked for, or as this machine lets two processes have.
+/// The requested number, or as many as this machine allows two processes.
 fn crowd(wanted: u64) -> usize {
     let allowed = sys::raise_descriptors().expect("a limit").now;
     usize::try_from(wanted.min(allowed.saturating_sub(2_000))).expect("some")
@@ -42,7 +42,7 @@ fn slow(address: SocketAddr, at: usize) -> TcpStream {
     }
 }
 
-/// Somebody sends or takes a byte.
+/// Sends or receives a byte.
 fn dribble(stream: &mut TcpStream, at: usize) {
     let _ = match at % 3 {
         2 => stream.read(&mut [0]), // perhaps there is none yet
@@ -198,9 +198,9 @@ fn a_crowd_that_left_has_given_its_memory_back() {
 
 /// How many of the crowd do something between two requests.
 const EACH: usize = 10;
-/// Tells a process that it is the server.
+/// Makes a process the server.
 const CHILD: &str = "FULMAR_TESTS_SERVER";
 /// Longer than this test takes.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Calls of asking for the ledger twice: a wait, a receive and a send for each.
+/// Calls for reading the ledger twice: a wait, a receive and a send for each.
 const QUIET: u64 = 6;

@@ -89,8 +89,8 @@ const EXCHANGES: usize = 60;
 /// By how much a busy machine may be late.
 const LATE: Duration = Duration::from_secs(6);
 
-/// A quarter of all but the first, which the kernel acknowledges at once: who waits for an
-/// acknowledgement waits for 40 ms each time, and a busy machine is not always so late.
+/// Allows a quarter of the times: the kernel acknowledges the first bytes at once, and a wait for a
+/// delayed acknowledgement takes 40 ms each time, whereas a busy machine is late only now and then.
 fn assert_quick(mut times: Vec<Duration>) {
     times.remove(0);
     times.sort_unstable();
@@ -186,7 +186,7 @@ fn rest(mut stream: TcpStream) -> String {
 /// A graceful stop with a client in every state: each ends as it should, all of them in time.
 #[test]
 fn a_graceful_stop_ends_for_everybody() {
-    let drain_timeout = Duration::from_secs(3); // who is new has a second
+    let drain_timeout = Duration::from_secs(3); // the first request has a second
     let linger_timeout = Duration::from_millis(100);
     let limits = Limits { drain_timeout, linger_timeout, ..Limits::default() };
     let (engine, stop) = engine(limits, None);

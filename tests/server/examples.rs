@@ -1,4 +1,5 @@
-//! The examples of servers do what they say: each is asked, by a client that knows nothing of it.
+//! The examples of servers work as documented: each is tested by a client that shares no code with
+//! it.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};

@@ -58,7 +58,7 @@ fn who_is_late_with_a_request_is_told_so() {
     }
 }
 
-/// Between two requests nobody is late, and what has been answered is not answered twice.
+/// Between two requests no timeout is reported, and a request with a response gets no second one.
 #[test]
 fn nobody_is_told_who_owes_nothing_or_has_an_answer() {
     let mut hand = hand(Limits::default());
@@ -77,7 +77,7 @@ fn nobody_is_told_who_owes_nothing_or_has_an_answer() {
     assert_eq!(closed(&mut hand, echo), Some(30_000));
 }
 
-/// A byte now and then keeps nobody alive, however long its body.
+/// Single bytes do not keep a connection open, however long its body.
 #[test]
 fn a_body_must_come_at_a_rate() {
     let mut hand = hand(Limits::default());
@@ -173,7 +173,7 @@ fn one_of_each(hand: &mut Hand) -> Vec<SocketId> {
     sockets
 }
 
-/// The longest times there are: nothing overflows, nothing is due, nobody is woken.
+/// The longest timeouts: nothing overflows, nothing is due, no timer is set.
 #[test]
 fn times_without_end_never_come() {
     let rate = Rate { bytes_per_second: u32::MAX, grace: Duration::MAX };
@@ -194,7 +194,7 @@ fn times_without_end_never_come() {
     }
 }
 
-/// No time at all: everybody ends at the next tick, and that is that.
+/// Timeouts of zero: every connection ends at the next tick, without spinning.
 #[test]
 fn no_time_at_all_ends_at_once_and_spins_for_nobody() {
     let rate = Rate { bytes_per_second: u32::MAX, grace: Duration::ZERO };
@@ -210,7 +210,7 @@ fn no_time_at_all_ends_at_once_and_spins_for_nobody() {
     }
 }
 
-/// A machine that slept: what is overdue ends once, and whoever comes then is served.
+/// After a sleep of the machine, overdue connections end once, and new ones are served.
 #[test]
 fn a_leap_of_the_clock_is_no_storm() {
     for leap in [3_600, 50 * 24 * 3_600] {
@@ -226,7 +226,7 @@ fn a_leap_of_the_clock_is_no_storm() {
     }
 }
 
-/// A network has so many places, this machine has more, and a Unix socket is nobody's network.
+/// The limits of a network and of the machine; a Unix socket belongs to no network.
 #[test]
 fn an_address_has_so_many_places() {
     let limits =
@@ -279,8 +279,8 @@ fn a_client_behind_a_proxy_has_so_many_places() {
     assert_eq!(silent, 3, "who has not said it is the proxy itself");
 }
 
-/// A graceful end: who owes nothing goes at once, who is served is told that it was the last
-/// answer, and at the deadline, to the millisecond, everybody is gone.
+/// Graceful stop: idle connections close at once, the response in progress has `Connection: close`,
+/// and at the deadline, to the millisecond, all connections are closed.
 #[test]
 fn a_graceful_end_ends() {
     let stop = Stop::new();

@@ -1,5 +1,5 @@
-//! Users whose passwords are hashed: in virtual time, with hashes that the test holds back, so that
-//! every order of things is exact.
+//! Users with hashed passwords: in virtual time, with hashes that the test delays, so that every
+//! order of events is exact.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -179,7 +179,7 @@ impl LoginBench {
         }
     }
 
-    /// A request whose password is hashed, to its end.
+    /// The response to a request whose password is hashed.
     fn status_of(&mut self, peer: &str, password: &str) -> u16 {
         let socket = self.log_in(peer, password);
         if self.status(socket) == 0 {

@@ -1,5 +1,5 @@
-//! Requests that are answered before they are over, bodies that wait to be asked for, and
-//! requests that come before their turn: what is left of them is never taken for a request.
+//! Responses before the end of a request, bodies that wait for 100, and requests that arrive early:
+//! the rest of a request is never parsed as another one.
 
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ fn start<L: Loop<Engine = Engine>>() -> (L, SocketAddr) {
     L::start(server(limits, None))
 }
 
-/// `len` bytes that are requests, should anybody take them for such.
+/// `len` bytes that would be requests if they were parsed.
 fn smuggled(len: usize) -> Vec<u8> {
     SMUGGLED.iter().copied().cycle().take(len).collect()
 }
@@ -41,7 +41,7 @@ fn chunked(target: &str, body: &[u8]) -> Vec<u8> {
     head.into_bytes().into_iter().chain(chunks).chain(*b"0\r\n\r\n").collect()
 }
 
-/// All connections are gone, in order; the heads that were heard.
+/// All connections are closed without an error; the heads that were received.
 fn heads<L: Loop<Engine = Engine>>(driver: &mut L) -> Vec<String> {
     driver.turn_until(|driver| driver.engine().connections() == 0);
     let heard = driver.engine().application_mut();
@@ -107,7 +107,7 @@ fn a_broken_body_that_nobody_wanted_ends_the_connection<L: Loop<Engine = Engine>
     assert_eq!(driver.engine().application().heads, ["POST /early"]);
 }
 
-/// Who expects is told to go on, by an application that wants it (RFC 9110 §10.1.1).
+/// A client that expects 100 gets it if the application wants the body (RFC 9110 §10.1.1).
 fn a_client_that_waits_is_told_to_go_on<L: Loop<Engine = Engine>>() {
     let (mut driver, address) = start::<L>();
     for expectation in ["100-continue", "100-CONTINUE"] {
@@ -144,8 +144,8 @@ fn a_client_that_does_not_wait_is_answered<L: Loop<Engine = Engine>>() {
     assert_eq!(heads(&mut driver), ["POST /", "POST /continue"]);
 }
 
-/// After an answer instead of 100 nobody knows what comes, the body or the next request: so
-/// nothing does.
+/// After a final response instead of 100 the next bytes may be the body or the next request: so the
+/// connection closes.
 fn an_answer_instead_of_going_on_ends_the_connection<L: Loop<Engine = Engine>>() {
     let (mut driver, address) = start::<L>();
     for sends_body in [true, false] {
@@ -167,7 +167,7 @@ fn an_answer_instead_of_going_on_ends_the_connection<L: Loop<Engine = Engine>>()
     }
 }
 
-/// HTTP/1.0 knows no 100: it gets none, whatever it says.
+/// HTTP/1.0 has no 100: such a client gets none, whatever its fields.
 fn an_old_client_is_not_told_to_go_on<L: Loop<Engine = Engine>>() {
     let (mut driver, address) = start::<L>();
     beside(&mut driver, || {
@@ -200,7 +200,7 @@ fn nothing_is_read_ahead_of_an_answer<L: Loop<Engine = Engine>>() {
     assert_eq!(driver.engine().application().heads, ["GET /never"]);
 }
 
-/// A client that has said everything is answered everything, and then it is over (row 38).
+/// A client that has finished sending gets every response, and then the connection closes (row 38).
 fn a_client_that_has_finished_is_answered<L: Loop<Engine = Engine>>() {
     let (mut driver, address) = start::<L>();
     let requests = [

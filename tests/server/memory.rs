@@ -83,7 +83,7 @@ fn get(target: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n")
 }
 
-/// Sends until nobody takes any more.
+/// Sends until the buffers are full.
 fn flood(stream: &mut TcpStream, bytes: &[u8]) {
     stream.set_write_timeout(Some(Duration::from_millis(50))).expect("a good time");
     for _ in 0..100_000 {
@@ -111,7 +111,7 @@ const SHARE: u64 = MEMORY as u64 / 4;
 const REST: u64 = 8 * 1024;
 /// What a thread has beside its connections: a block that arrives, and those for TLS.
 const BLOCKS: u64 = (256 + 64 + 256) * 1024;
-/// Blocks of which somebody keeps a share.
+/// Blocks of which a share is kept.
 const SHARED: u64 = 4 * 256 * 1024;
 const CLIENTS: usize = 6;
 
@@ -175,7 +175,7 @@ fn an_answer_that_nobody_takes_is_not_sealed_ahead() {
             let request = peer.seal(get("/bytes/100000000").as_bytes());
             peer.stream.write_all(&request).expect("room");
         }
-        // Some of it arrives, and nobody reads on.
+        // Some bytes arrive, and reading stops.
         for peer in &mut clients {
             peer.stream.read_exact(&mut [0; 1_000]).expect("a beginning");
         }
@@ -185,7 +185,7 @@ fn an_answer_that_nobody_takes_is_not_sealed_ahead() {
     drop(clients);
 }
 
-/// Nor is a body in memory copied for who does not take it.
+/// A body in memory is not copied for a client that does not read it.
 #[test]
 fn an_answer_that_nobody_takes_stays_where_it_is() {
     let (mut server, address) = start(app::server(limits()));
@@ -225,7 +225,7 @@ fn bodies_that_are_not_given_back_are_not_received() {
     }
 }
 
-/// A byte at a time to somebody who keeps each of them: no byte keeps a block.
+/// Single bytes to an application that keeps each of them: no byte keeps a block.
 #[test]
 fn a_byte_that_is_kept_does_not_keep_a_block() {
     let (mut server, address) = hoarder();

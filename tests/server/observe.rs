@@ -1,4 +1,4 @@
-//! Who watches a server: what they are told over real sockets, and what watching costs.
+//! Observers of a server: their records over real sockets, and their cost.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -12,7 +12,7 @@ use fulmar_tests::http::Client;
 use fulmar_tests::loops::{AppLoop, Bytewise, Edge, LISTENER, Level, Loop, OneShot, OwnLoop};
 use fulmar_tests::process::{eventually, text};
 
-/// A shop whose figures are shown by itself: only a test does that.
+/// A shop that serves its own metrics: only a test does that.
 struct Shop {
     page: Page,
 }
@@ -57,7 +57,7 @@ fn beside<L: Loop, T: Send>(driver: &mut L, peer: impl FnOnce() -> T + Send) -> 
     })
 }
 
-/// Everything that the log was told.
+/// All lines of the log.
 fn finish<L: Loop<Engine = Engine>>(
     mut driver: L,
     file: &tempfile::NamedTempFile,
@@ -103,7 +103,7 @@ fn everything_is_told<L: Loop<Engine = Engine>>() {
     assert_eq!((&lines[0]["bytes"], &lines[3]["bytes"]), (&6.into(), &0.into()));
 }
 
-/// Whose client goes away before the answer, or sends nonsense after the head, has one line.
+/// A client that closes before the response, or sends garbage after the head, has one line.
 fn what_is_not_finished_is_told<L: Loop<Engine = Engine>>() {
     let (mut driver, address, file) = start::<L>();
     let begin = |rest: &str| {

@@ -79,7 +79,7 @@ fn theirs(platform: &str, scenario: Scenario) -> Cost {
     Cost { options, sends, reads }
 }
 
-/// A server's connection that has been asked for something.
+/// A server's connection with a request.
 fn asked() -> (ServerConnection, StreamId) {
     let mut connection = ServerConnection::default();
     let mut block = BytesMut::from(&b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"[..]);

@@ -20,7 +20,7 @@ use fulmar_tls::ServerTls;
 
 type Engine = ServerEngine<Heard>;
 
-/// Headers are required, and believed from `trusted`; TLS follows if `tls` says so.
+/// Headers are required, and accepted from `trusted`; TLS follows if `tls` is set.
 fn layers(trusted: &str, tls: Option<ServerTls>) -> Layers {
     let trusted: TrustedSources = trusted.parse().unwrap();
     Layers::new(move |peer| {

@@ -22,14 +22,14 @@ use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, beside, client};
 use fulmar_tests::process::{peer, run, text};
 use fulmar_tests::tree::noise;
 
-/// Answers of each kind, asked for by name.
+/// Responses of each kind, by name.
 struct Scenarios {
     memory: Bytes,
     file: Arc<OwnedFd>,
     noise: Arc<OwnedFd>,
 }
 
-/// What is still owed: the groups of a body whose pieces come later.
+/// The rest of a body: the groups of its later pieces.
 #[derive(Debug, Default)]
 enum Task {
     #[default]
@@ -158,7 +158,7 @@ fn last_bytes(target: &str) -> &'static [u8] {
     }
 }
 
-/// How long the answer is, head and framing and all: asked once, before anything is counted.
+/// The length of the response with head and framing, from one request before anything is counted.
 fn answer_len(server: &mut Own, stream: &mut TcpStream, target: &str) -> usize {
     stream.write_all(&request(target)).unwrap();
     stream.set_nonblocking(true).unwrap();
@@ -195,7 +195,7 @@ fn packets(server: &Own) -> u32 {
     server.watched().into_iter().map(count).sum()
 }
 
-/// Asks `times` and reads each answer: what that cost, and packets.
+/// Sends `times` requests and reads each response: the calls and the packets.
 fn spent(target: &str, times: u64, abilities: Abilities) -> (Ledger, u32) {
     let (mut server, address) = counted();
     server.0.set_abilities(abilities);
@@ -224,8 +224,8 @@ fn calls(ledger: &Ledger, expected: &[Call], times: u64, what: &str) {
 #[test]
 fn an_answer_costs_its_plan_a_receive_and_a_wait() {
     use Call::{epoll_wait, pread64, recv, send, sendfile, sendmsg};
-    // Two packets are the fewest for 64 KB and a head on loopback; the window may cut once more. Where
-    // the test stands still, the kernel may repeat one.
+    // Two packets are the fewest for 64 KB and a head on loopback; the window may add one. If the
+    // test is suspended, the kernel may repeat one.
     for (target, plan, packets_max) in [
         ("/ready", &[send][..], 120),
         ("/tiny", &[send], 120),
@@ -292,7 +292,7 @@ fn the_last_packet_leaves_with_the_turn() {
     }
 }
 
-/// The life of a connection whose client asks once, and the packets that it has received.
+/// The calls for a client with one request, and the packets that it has received.
 fn life(abilities: Abilities) -> (String, u32) {
     let (mut server, address) = server();
     server.0.set_abilities(abilities);
@@ -427,8 +427,8 @@ fn serve_each() {
     });
 }
 
-/// The calls of the thread that was asked. The end of a call that another thread interrupted is
-/// left out, unless it is what has arrived.
+/// The calls of the serving thread. The end of a call that another thread interrupted is left out,
+/// unless it received bytes.
 fn of_the_server(trace: &str) -> Vec<&str> {
     let asked =
         trace.lines().find(|line| line.contains("\"GET /tiny ") && line.contains("recvfrom"));
@@ -454,7 +454,7 @@ fn named(line: &str) -> Option<&'static str> {
     }
 }
 
-/// What is asked for, and Linux's plan for it in `docs/platforms.md`.
+/// Each request, and Linux's plan for it in `docs/platforms.md`.
 const EACH: &[(&str, &[&str])] = &[
     ("/ready", &["send"]),
     ("/late", &["send", "send", "send"]),

@@ -1,4 +1,4 @@
-//! Files without a free descriptor. In a process of its own, whose limit it changes.
+//! Files without a free descriptor. In a process of its own, because it changes the limit.
 
 use std::cell::Cell;
 use std::fs;

@@ -1,5 +1,5 @@
-//! An application that is given, and passes on, what would make two answers of one: nothing of it
-//! is sent, and the client hears of a fault, or of half an answer that does not look whole.
+//! An application that passes on bytes which would split a response in two: none of them is sent,
+//! and the client gets an error, or a visibly incomplete response.
 
 use fulmar_proto::{BodyLen, HeaderBuf, Headers, Request, Response, UsageError};
 use fulmar_semantics::cookies::NewCookie;

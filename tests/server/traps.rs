@@ -81,7 +81,7 @@ fn waiting_costs_nothing<L: Loop<Engine = Engine>>(tls: bool) {
     let certs = Certs::new();
     let layers = tls.then(|| layers(server_tls(&certs, Who::Server)));
     let (mut driver, address, suspended) = start::<L>(layers);
-    // More than is taken before somebody must wait, but where that takes too long.
+    // More than fits into the buffers, except in loops where that takes too long.
     let len = if L::SLOWER == 1 { 3_000_000 } else { 20_000 };
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("body");
@@ -137,7 +137,7 @@ fn waiting_costs_nothing_over_tls() {
 /// How a client goes away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Departure {
-    /// It has said everything, and still listens.
+    /// It has shut down its sending side, and still reads.
     Fin,
     /// It is gone.
     Rst,
@@ -204,7 +204,7 @@ fn departs<L: Loop<Engine = Engine>>(request: &str, what: &str, how: Departure) 
     assert_eq!(driver.engine().connections(), usize::from(stays), "{what}, {how:?}");
 }
 
-/// The same over TLS, where a FIN is no end unless TLS has said so before.
+/// The same over TLS, where a FIN without close_notify is no end.
 #[test]
 fn a_departure_over_tls_wakes_a_few_times() {
     fn check<L: Loop<Engine = Engine>>() {
@@ -262,8 +262,8 @@ fn departs_over_tls<L: Loop<Engine = Engine>>(
 
 type Hearing = ServerEngine<Heard>;
 
-/// Trap 14: whatever a connection is about when a server ends, it is told gone once; and then
-/// nothing is told of it any more.
+/// Trap 14: in whatever state a connection is when a server ends, its end is reported once, and no
+/// event follows.
 fn everyone_is_gone_when_a_server_ends<L: Loop<Engine = Hearing>>() {
     for layered in [false, true] {
         let layers = layered.then(|| Layers::new(|_| Some(Box::new(ProxyProtocol::new(None)))));
@@ -351,7 +351,7 @@ fn a_child_inherits_nothing<L: Loop<Engine = Engine>>() {
     assert!(own.len() >= 2, "a listener and a connection: {own:?}");
     let mut child =
         Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    // It has become another program when it copies what it is told.
+    // It has become another program when it copies its input.
     child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
     child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
     let inherited = descriptors(&child.id().to_string());

@@ -24,7 +24,7 @@ use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
 struct Peer {
     stream: TcpStream,
     tls: Option<TlsEnd>,
-    /// What it has to say, and has not.
+    /// The unsent bytes.
     unsent: Vec<u8>,
     received: Vec<u8>,
 }

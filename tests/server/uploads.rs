@@ -208,7 +208,7 @@ fn a_client_that_leaves_leaves_nothing<L: Loop<Engine = Engine>>() {
     assert_eq!(done(&made, System::close), 3, "the file, its directory and the connection");
 }
 
-/// What was conditional on what there is loses against whoever was faster.
+/// Of two concurrent conditional uploads the slower one fails.
 fn of_two_writers_the_slower_is_told<L: Loop<Engine = Engine>>() {
     let mut bench = taking::<L>();
     fs::write(bench.path("old"), "1").unwrap();

@@ -104,7 +104,7 @@ fn show(form: &Form) -> String {
     form.fields.iter().map(line).collect()
 }
 
-/// Keeps the first file under the name that a text says, which is ours to choose.
+/// Keeps the first file under the name from a text field; the handler chooses the name.
 fn keep(mut form: Form, place: &TemporaryDir) {
     let wants = form.text("keep").is_some();
     if let (true, Some(file)) = (wants, form.take_file("file"))
@@ -243,7 +243,7 @@ fn what_is_no_form_or_too_much_is_refused<L: Loop<Engine = Engine>>() {
             assert_eq!(reply.status, status, "{target} {media}");
             assert!(reply.field("content-type").is_some_and(|m| m.starts_with("text/plain")));
         }
-        // What is told to be too long is refused before it comes, and no 100 asks for it.
+        // A body whose declared length is too long is refused without a 100.
         let mut client = Client::connect(address);
         client.send(format!(
             "POST /form HTTP/1.1\r\nHost: h\r\nContent-Type: {MULTIPART}\r\n\

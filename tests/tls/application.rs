@@ -1,4 +1,5 @@
-//! What an application is told of who speaks to it, over real sockets in every kind of loop.
+//! The TLS details of clients that an application receives, over real sockets in every kind of
+//! loop.
 
 use std::any::Any;
 use std::convert::Infallible;
@@ -126,7 +127,7 @@ fn why_somebody_was_not_let_in_is_told_at_the_end() {
             let mut peer = TlsPeer::connect(&tls, address);
             server.turn_until(|server| {
                 if !peer.end.established {
-                    peer.turn(); // it believes that it stands: the server judges last
+                    peer.turn(); // its handshake is complete: the server verifies last
                 }
                 if peer.end.established {
                     std::io::Write::write_all(&mut peer.stream, &peer.end.take()).expect("room");

@@ -28,10 +28,10 @@ fn connect(client: &mut Client, tls: &ClientTls, address: std::net::SocketAddr) 
     client.engine().connect(address, Some(layer))
 }
 
-/// Asks, and turns until the answer has come.
+/// Sends a request, and turns until the response has arrived.
 fn ask(client: &mut Client, socket: SocketId, target: &str) -> (u16, Vec<u8>) {
     client.engine().get(socket, target);
-    client.0.try_turn().expect("a turn"); // what was asked outside of a turn
+    client.0.try_turn().expect("a turn"); // the send outside of a turn
     client.turn_until(|client| !client.engine().book.answers.is_empty());
     client.engine().book.answers.pop().expect("it has come")
 }
@@ -165,7 +165,7 @@ fn an_application_loop_serves_tls_too() {
     server.turn_until(|server| server.engine().connections() == 0);
 }
 
-/// A client that stands.
+/// A client with an established session.
 fn peer(certs: &Certs, server: &mut FileServer, address: std::net::SocketAddr) -> TlsPeer {
     let mut peer = TlsPeer::connect(&client_tls(certs), address);
     while !peer.end.established {
@@ -180,7 +180,7 @@ fn turn(peer: &mut TlsPeer, server: &mut FileServer) {
     peer.turn();
 }
 
-/// Asks, and turns until `len` bytes have come.
+/// Sends a request, and turns until `len` bytes have arrived.
 fn exchange(peer: &mut TlsPeer, server: &mut FileServer, request: &[u8], len: usize) {
     peer.end.say(request);
     peer.end.above.clear();
@@ -190,7 +190,7 @@ fn exchange(peer: &mut TlsPeer, server: &mut FileServer, request: &[u8], len: us
     assert_eq!(peer.end.above.len(), len);
 }
 
-/// How long an answer is: asked once, before anything is counted.
+/// The length of a response, from one request before anything is counted.
 fn answer_len(peer: &mut TlsPeer, server: &mut FileServer, request: &[u8]) -> usize {
     peer.end.say(request);
     peer.end.above.clear();
@@ -235,7 +235,7 @@ fn assert_only(spent: &Ledger, calls: &[Call]) {
     assert_eq!(spent.eagain(), 0);
 }
 
-/// Three calls with one connection; those who share a turn share its wait.
+/// Three calls with one connection; connections in one turn share its wait.
 #[test]
 fn a_small_answer_is_one_record_and_one_send() {
     let (certs, root) = (Certs::new(), root());

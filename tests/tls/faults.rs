@@ -19,12 +19,12 @@ use fulmar_tests::process::PATIENCE;
 use fulmar_tests::tls_end::{TlsEnd, TlsPeer};
 use fulmar_tls::{TlsError, Version};
 
-/// What a client says first.
+/// The first bytes of a client.
 fn hello(certs: &Certs) -> Vec<u8> {
     TlsEnd::new(client_tls(certs).session("localhost").expect("a name")).take()
 }
 
-/// What the server says until it is gone.
+/// The bytes of the server until it closes.
 fn rest<L: Loop>(stream: &mut TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     match stream.read_to_end(&mut bytes) {
@@ -49,10 +49,10 @@ fn what_is_not_tls_hears_an_alert_and_the_end() {
             b"SSH-2.0-OpenSSH_9.2\r\n",
             b"\x80\x2e\x01\x00\x02\x00\x15\x00\x00\x00\x10", // a hello of SSL 2
             b"\x00\x00\x00\x00\x00\x00\x00\x00",
-            b"\x17\x03\x03\x00\x05data!", // of a session that nobody began
+            b"\x17\x03\x03\x00\x05data!",            // without a session
             b"\x16\x03\x01\x00\x04\x02\x00\x00\x00", // a server's hello
-            b"\x16\x03\x01\x00\x00",      // nothing in it
-            b"\x16\x03\x01\x48\x01",      // longer than a record may be
+            b"\x16\x03\x01\x00\x00",                 // nothing in it
+            b"\x16\x03\x01\x48\x01",                 // longer than a record may be
         ] {
             let mut stream = client(address);
             stream.write_all(words).expect("room");
@@ -73,7 +73,7 @@ fn what_is_not_tls_hears_an_alert_and_the_end() {
     in_every_loop!(check);
 }
 
-/// Row 48, and where libmicrohttpd spins: no call is made for those who stop in the middle.
+/// Row 48, and where libmicrohttpd spins: clients that stop in the middle cost no calls.
 #[test]
 fn a_client_that_stalls_in_its_handshake_costs_nothing() {
     fn check<L: Loop<Engine = ServerEngine<App>>>() {
@@ -110,7 +110,7 @@ fn a_client_that_stalls_in_its_handshake_costs_nothing() {
             let heard = Ledger::here().count(Call::recv).calls;
             let more = std::mem::replace(&mut received, heard) != heard;
             quiet = if more { 0 } else { quiet + 1 };
-            quiet == 5 // all that they have said was read
+            quiet == 5 // all their bytes were read
         });
 
         let before = Ledger::here();
@@ -259,7 +259,7 @@ fn a_hello_in_the_smallest_records_is_taken() {
     assert_eq!(server.info().version, Version::Tls13);
 }
 
-/// What a server says to `wire`, which arrives in pieces as `cut` says, and what of it.
+/// The response of a server to `wire`, which arrives in pieces as `cut` decides, and the result.
 fn answer(
     server: &fulmar_tls::ServerTls,
     wire: &[u8],

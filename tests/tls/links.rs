@@ -29,7 +29,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// Both stand, unless the certificate is of somebody who is not trusted.
+    /// Both sessions are established, unless the certificate is not trusted.
     fn new(who: Who) -> Self {
         let certs = Certs::new();
         let (client, server) = (client_tls(&certs), server_tls(&certs, who));
@@ -54,7 +54,7 @@ impl Scene {
         scene
     }
 
-    /// Does what the client asks for; what it sends reaches the server.
+    /// Performs the client's actions; its bytes reach the server.
     fn act(&mut self) {
         while let Some(action) = self.asker.poll_action() {
             match action {
@@ -74,11 +74,11 @@ impl Scene {
         }
     }
 
-    /// Until neither has anything to say.
+    /// Until both sides are quiet.
     fn carry(&mut self) {
         loop {
             self.act();
-            let _ = self.server.open(); // a client that gives up says so in an alert
+            let _ = self.server.open(); // a client that fails sends an alert
             let bytes = self.server.take();
             if bytes.is_empty() && !self.resumed {
                 return;
@@ -139,7 +139,7 @@ fn a_connection_stands_once_its_layer_does() {
     assert!(matches!(scene.end(), End::Closed));
 }
 
-/// Tickets and the end are the layer's own: a server that says no more than that has not answered.
+/// Tickets and alerts belong to the layer: a server that sends only these has not responded.
 #[test]
 fn nothing_is_heard_of_what_belongs_to_the_layer() {
     let mut scene = Scene::new(Who::Server);
@@ -167,7 +167,7 @@ fn who_is_not_trusted_hears_why_and_nobody_is_asked() {
     assert!(!scene.server.established, "an alert came instead of a Finished");
 }
 
-/// Row 47: the end of the socket is not the end of what the peer had to say.
+/// Row 47: the end of the socket is not the end of the body.
 #[test]
 fn a_body_that_ends_with_the_connection_must_end_with_close_notify() {
     let head = "HTTP/1.1 200 OK\r\n\r\nas long as it comes";
@@ -224,7 +224,7 @@ fn what_is_given_up_midway_does_not_end_with_close_notify() {
     assert!(!scene.server.ended, "nobody may take it for complete");
 }
 
-/// T6: no descriptor tells of bytes that have left it.
+/// T6: no event reports bytes that were already read from the socket.
 #[test]
 fn what_was_held_back_comes_when_it_is_wanted() {
     let mut scene = Scene::new(Who::Server);
@@ -339,7 +339,7 @@ fn a_layer_that_has_done_its_work_makes_way() {
             || -> Box<dyn Layer> { Box::new(client_tls(&certs).session("localhost").unwrap()) };
         let mut asker = Asker::default();
         let socket = asker.connect(peer, Some(Gate::before(with_tls.then(tls))));
-        asker.get(socket, "/"); // before anything stands
+        asker.get(socket, "/"); // before the handshake is complete
         let action = asker.poll_action();
         assert!(matches!(action, Some(Action::Connect { .. })), "{action:?}");
         asker.handle(sys::now(), SocketEvent::Connected.of(socket));

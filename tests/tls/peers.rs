@@ -16,7 +16,7 @@ use fulmar_tls::{
     ClientAuth, ClientOptions, ClientTls, ServerOptions, ServerTls, TlsError, Version,
 };
 
-/// A client that has asked for a connection.
+/// A client with a connection.
 fn connect(tls: &ClientTls, address: SocketAddr) -> (OwnLoop<Asker>, SocketId) {
     let mut client = OwnLoop::start(Asker::default()).0;
     let layer = tls.session("localhost").expect("a name");
@@ -46,7 +46,7 @@ fn openssl_answers_in_both_versions_and_its_close_ends_the_body() {
         client.turn_until(|client| !client.engine().book.ends.is_empty());
         let book = &client.engine().book;
         assert_eq!(book.agreed[0].0, version);
-        // Without a length: only close_notify says that it is complete.
+        // Without a length: only close_notify marks it as complete.
         assert!(matches!(book.ends[..], [End::Closed]), "{:?}", book.ends);
         assert!(text(&book.answers[0].1).contains("s_server"), "{book:?}");
     }
@@ -100,7 +100,7 @@ fn curl_accepts_our_server() {
         .with(&["--cacert", &ca, "--http1.1", "--data-binary", &upload])
         .run();
     assert_eq!(echo.reply.body, body);
-    // The same server, and nobody who vouches for it.
+    // The same server without a trusted certificate.
     let output = plain().arg(server.url("/bytes/1")).output().expect("curl runs");
     assert_eq!(output.status.code(), Some(60), "{}", text(&output.stderr));
 }
@@ -209,7 +209,7 @@ impl SClient {
         all
     }
 
-    /// Asks, says that this is the end, and reads to it.
+    /// Sends a request and the end, and reads to the end.
     fn ask(mut self) -> String {
         self.say("GET /bytes/10 HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
         let all = self.rest();
@@ -225,8 +225,8 @@ impl Drop for SClient {
     }
 }
 
-/// Of the groups it offers it sends a key for the first only, which we do not have: it is asked
-/// for another one (RFC 8446 §4.1.4).
+/// It sends a key share for the first of its groups only, which the server does not have: so it
+/// gets a HelloRetryRequest (RFC 8446 §4.1.4).
 #[test]
 fn openssl_says_hello_again() {
     let certs = Certs::new();
@@ -255,7 +255,7 @@ fn openssl_resumes_what_it_has_saved() {
             assert!(said.contains("Reused, "), "{said}");
         }
     }
-    // A request may not come with the first words, since anybody may say them again.
+    // The request is not sent as early data, which could be replayed.
     let request = certs.path().join("request");
     std::fs::write(&request, "GET /bytes/1 HTTP/1.1\r\nHost: t\r\n\r\n").expect("room");
     let request = request.display().to_string();
@@ -275,7 +275,7 @@ fn openssl_changes_its_keys_and_may_not_begin_anew() {
     let server = Https::start(&certs, Who::Server);
     let mut client = SClient::start(&certs, server.address, &["-servername", "localhost"]);
     for _ in 0..3 {
-        client.command("K\n", "KEYUPDATE"); // and asks us to change ours
+        client.command("K\n", "KEYUPDATE"); // and requests that we change ours
         client.command("k\n", "KEYUPDATE");
     }
     client.ask();
@@ -320,7 +320,7 @@ fn curl_is_shown_the_certificate_of_the_name_it_asks_for() {
     assert_eq!(fetch("c.example", &[]), Some(0));
 }
 
-/// Two certificates for a name: who knows no elliptic curves is shown the one with RSA.
+/// Two certificates for a name: a client without elliptic curves gets the one with RSA.
 #[test]
 fn a_client_is_shown_a_key_that_it_can_check() {
     let certs = Certs::new();

@@ -1,5 +1,5 @@
-//! A server's TLS without sockets: who is shown to whom, what a reload changes and what it leaves,
-//! who is let in, what is spoken.
+//! A server's TLS without sockets: the choice of certificates, reloads, client certificates, and
+//! versions.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ fn server(options: ServerOptions) -> ServerTls {
     ServerTls::new(options).expect("options that can be used")
 }
 
-/// The certificate that somebody is shown who asks for `host`, and does not judge.
+/// The certificate that a client gets which requests `host`, and does not verify.
 fn shown(certs: &Certs, server: &ServerTls, host: &str) -> Vec<u8> {
     let options = ClientOptions { verify: Verify::Nothing, resumption_len: 0, ..trusting(certs) };
     let client = ClientTls::new(options).expect("no files");
@@ -304,7 +304,7 @@ fn who_a_client_is_can_be_asked_by_the_server() {
     }
 }
 
-/// What the server says about clients who show `identity`.
+/// The server's result for clients with `identity`.
 fn judged(certs: &Certs, auth: &ClientAuth, identity: Option<Identity>) -> Result<usize, TlsError> {
     let options = ServerOptions {
         client_auth: auth.clone(),

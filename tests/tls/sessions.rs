@@ -142,7 +142,7 @@ fn every_wrong_certificate_has_its_own_error() {
     for (who, host) in [
         (Who::OtherHost, "localhost"),
         (Who::OtherHost, "127.0.0.1"),
-        (Who::Server, "wild.example"), // a wildcard stands for one label,
+        (Who::Server, "wild.example"), // a wildcard matches one label,
         (Who::Server, "a.b.wild.example"), // and not for two
         (Who::Server, "127.0.0.2"),
         (Who::Server, "nottest.example"),
@@ -194,7 +194,7 @@ fn a_server_may_ask_who_the_client_is() {
     let (mut client, mut end) = pair(&client_tls(&certs), &server, "localhost");
     let error = carry(&mut client, &mut end, |n| n).expect_err("nobody");
     assert_eq!(error.downcast_ref(), Some(&TlsError::NoCertificate));
-    // The client hears of it in an alert.
+    // The client gets an alert.
     client.wire.extend_from_slice(&end.take());
     let error = client.open().expect_err("an alert");
     assert!(error.to_string().contains("CertificateRequired"), "{error}");
@@ -295,7 +295,7 @@ fn half_a_ticket_stops_sealing_and_nothing_else() {
     options.record_size_max = Some(64);
     let server = ServerTls::new(options).expect("files");
     let (mut client, mut server) = pair(&client_tls(&certs), &server, "localhost");
-    // Until the client stands; the tickets that follow are cut into many records.
+    // Until the client's handshake is complete; the tickets that follow are cut into many records.
     let mut tickets = Vec::new();
     while !server.established {
         let bytes = client.take();

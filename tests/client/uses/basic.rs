@@ -87,7 +87,7 @@ fn bodies_go_up_whole_or_piece_by_piece() {
     in_every_loop!(check);
 }
 
-/// Whoever finishes a body before there is a connection is asked for it all the same.
+/// A body that is finished before there is a connection is polled all the same.
 #[test]
 fn a_body_that_is_finished_too_early_is_asked_for() {
     fn check<L: Loop<Engine = Client<Recorder>>>() {

@@ -1,5 +1,5 @@
-//! Content codings through the client: undone where that was asked for, within limits, and held
-//! back while the application pauses.
+//! Content codings through the client: decoded on request, within limits, and held back while the
+//! application pauses.
 
 use std::io::Write;
 
@@ -43,9 +43,9 @@ fn text(len: usize) -> Vec<u8> {
     (0..).flat_map(|n: usize| words[(n * n + n / 3) % 4].iter().copied()).take(len).collect()
 }
 
-/// Bodies by target: `/FORM,FORM/LEN` is text in these codings, applied in that order;
-/// `/cut/FORM` is cut off, `/junk/FORM` goes on after its end, `/empty/STATUS` says gzip and has
-/// no body, `/unknown` is in a coding that nobody knows.
+/// Bodies by target: `/FORM,FORM/LEN` is text in these codings, applied in that order; `/cut/FORM`
+/// is truncated, `/junk/FORM` continues after its end, `/empty/STATUS` declares gzip and has no
+/// body, `/unknown` has an unknown coding.
 fn script(asked: &Asked) -> Vec<u8> {
     let words: Vec<&str> = asked.target.split('/').skip(1).collect();
     let coded = |name: &str, body: &[u8]| {
@@ -115,7 +115,7 @@ fn nothing_is_asked_for_nor_undone_without_being_told_to() {
     for name in ["gzip", "br", "zstd", "deflate"] {
         assert!(accepted.contains(name), "{accepted}");
     }
-    // What the caller says counts; and a range is one of what is coded.
+    // Fields of the caller have precedence; and a range is one of coded bytes.
     for (name, value, expected) in
         [("Accept-Encoding", "br", Some("br")), ("Range", "bytes=0-9", None)]
     {

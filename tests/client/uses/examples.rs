@@ -1,4 +1,4 @@
-//! The examples of the library do what they say: each fetches, from a server of the test.
+//! The examples of the library work as documented: each fetches from a server of the test.
 
 use std::process::{Command, Output, Stdio};
 

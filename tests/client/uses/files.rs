@@ -67,7 +67,7 @@ fn storing(places: Places, offset: u64) -> impl FnMut(&mut Context<'_>, Transfer
             Event::Data(bytes) => {
                 let file = File::from(file.try_clone().expect("a descriptor"));
                 let received = context.progress(id).expect("it is running").received;
-                // What cannot be written is the kernel's to tell of later bytes.
+                // A write error is reported by the kernel for later bytes.
                 let _ = file.write_all_at(bytes, offset + received - bytes.len() as u64);
                 *written += bytes.len() as u64;
             }
@@ -158,7 +158,8 @@ fn a_file_that_is_full_fails_its_transfer_and_no_other() {
     in_every_loop([check::<OwnLoop<_>>, check::<AppLoop<_>>, check::<AppLoop<_, Edge>>]);
 }
 
-/// What follows a body that went into its file belongs to nobody: least of all to who is next.
+/// Bytes after a body that was stored in its file belong to no response, least of all to the next
+/// one.
 #[test]
 fn what_follows_a_stored_body_is_seen() {
     fn check<L: Loop<Engine = Client<Recorder>>>() {

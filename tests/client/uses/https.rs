@@ -164,7 +164,7 @@ fn each_wrong_certificate_has_its_own_error() {
     let mut client = Alone::<OwnLoop<_>>::new();
     let done = client.fetch_url(&url(&server, "/bytes/1"), Options::default());
     assert_eq!(*tls_error(done), TlsError::UnknownIssuer);
-    // And it is not asked about if that is wanted.
+    // With `Verify::Nothing` the certificate is not checked.
     let nothing = ClientOptions { verify: Verify::Nothing, ..ClientOptions::default() };
     let nothing =
         ClientTls::new(ClientOptions { roots: Roots::empty().file(certs.ca()), ..nothing });
@@ -270,7 +270,7 @@ fn the_end_of_the_connection_is_believed_only_if_it_was_said() {
     in_every_loop([check::<OwnLoop<_>>, check::<AppLoop<_>>, check::<Bytewise<OwnLoop<_>>>]);
 }
 
-/// A proxy that knows CONNECT, and leads to `to` whoever is asked for.
+/// A proxy that supports CONNECT, and connects to `to` whatever the requested target is.
 fn tunnelling(to: impl Fn(&str) -> std::net::SocketAddr + Send + Sync + 'static) -> Scripted {
     Scripted::with_connections(move |_, stream, log| {
         let mut from = BufReader::new(stream);

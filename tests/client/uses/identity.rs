@@ -1,4 +1,4 @@
-//! Who we are to servers: cookies, and answers to their challenges.
+//! Client identity: cookies, and responses to authentication challenges.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
@@ -25,8 +25,8 @@ fn is_ok(done: &Done) -> &Done {
     done
 }
 
-/// A server that sets the cookie which the query asks for, whatever its name: to be used as a
-/// proxy, so that hosts need no resolver.
+/// A server that sets the cookie of the query, whatever its host name: to be used as a proxy, so
+/// that host names need no resolver.
 fn cookie_server() -> Scripted {
     Scripted::start(|asked| {
         let url = url::Url::parse(&asked.target).or_else(|_| {
@@ -49,7 +49,7 @@ fn with_jar<L: Loop<Engine = Client<Recorder>>>() -> Alone<L> {
     client
 }
 
-/// What the client said of cookies when it asked for `url`.
+/// The Cookie field that the client sent with the request of `url`.
 fn cookies<L: Loop<Engine = Client<Recorder>>>(
     client: &mut Alone<L>,
     server: &Scripted,
@@ -75,7 +75,7 @@ fn cookies_go_back_where_they_belong() {
         asked("http://www.example.com/?c=p%3D3%3B+Path%3D%2Fdir");
         assert_eq!(asked("http://www.example.com/dir/x").as_deref(), Some("p=3; a=1; d=2"));
         assert_eq!(asked("http://www.example.com/directory").as_deref(), Some("a=1; d=2"));
-        // Refused: for everybody, for somebody else, and what only TLS may set.
+        // Refused: for every host, for another host, and a cookie that only TLS may set.
         for cookie in ["x%3D1%3B+Domain%3Dcom", "x%3D1%3B+Domain%3Dexample.org", "x%3D1%3B+Secure"]
         {
             asked(&format!("http://www.example.com/?c={cookie}"));
@@ -100,7 +100,7 @@ fn no_jar_no_cookies_and_none_for_who_wants_none() {
     client.fetch_url(&server.url("/?c=a%3D1"), Options::default());
     client.fetch_url(&server.url("/"), none());
     assert_eq!(server.asked().pop().unwrap().field("cookie"), None);
-    // What the caller says counts.
+    // Fields of the caller have precedence.
     let own = Request::get(&server.url("/")).header("Cookie", b"own=1").build().unwrap();
     client.fetch(&own);
     assert_eq!(server.asked().pop().unwrap().field("cookie"), Some("own=1"));
@@ -216,7 +216,7 @@ fn digest_is_proved_once_and_then_unasked() {
             assert_eq!(client.recorder().body(id), b"welcome", "{n}");
             let done = is_ok(client.recorder().ended(id));
             assert_eq!(done.status, 200, "{n}");
-            // The first has to be asked, and then each whose nonce is too old.
+            // The first is challenged, and then each one whose nonce is too old.
             assert_eq!(done.hops.len(), usize::from(n % 5 == 0), "{n}");
             assert_eq!(client.recorder().trace(id), "HdD");
         }
@@ -366,7 +366,7 @@ fn origins_and_users_have_sessions_of_their_own() {
     ] {
         assert_eq!(is_ok(client.fetch_url(&server.url("/"), options)).status, status);
     }
-    // Nothing was proved to a server that had not asked.
+    // Nothing was proved to a server that had sent no challenge.
     assert_eq!(b.asked()[0].field("authorization"), None);
 }
 

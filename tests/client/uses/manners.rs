@@ -1,5 +1,4 @@
-//! Manners and patience: rests that servers ask for, rates, speeds, sizes and deadlines, all in
-//! virtual time.
+//! Limits and delays in virtual time: Retry-After, rates, speeds, sizes and deadlines.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -291,7 +290,7 @@ fn a_body_that_is_too_large_is_given_up_as_soon_as_that_is_known() {
         assert_eq!(recorder.trace(over), trace);
         assert!(recorder.body(over).len() <= 1000);
         assert!(recorder.ended(fits).result.is_ok());
-        // What HEAD tells of is not sent.
+        // The declared body of a response to HEAD is not sent.
         let mut hand = ByHand::new(Config::default(), |_| {
             at_once(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n".to_vec())
         });

@@ -1,4 +1,4 @@
-//! The client as programs use it: what it fetches and sends, from whom, through whom, and as whom.
+//! The client in use: downloads and uploads, proxies, redirects and identities.
 
 mod basic;
 mod coding;

@@ -58,7 +58,7 @@ fn nginx(certs: &Certs) -> Nginx {
     })
 }
 
-/// Workers run as somebody else if the test is run by root.
+/// The workers have another user id if the test is run by root.
 fn readable(dir: &Path) {
     use std::os::unix::fs::PermissionsExt;
     for path in [dir.to_owned(), dir.join("files"), dir.join("body")] {
@@ -115,7 +115,7 @@ fn what_was_protected_stays_so() {
         let done = client.fetch_url(&url("/up"), Options { redirects, ..with(&tls) });
         assert_eq!((is_ok(done).status, done.hops.len()), (200, 1));
     }
-    // It can be had: nginx says what it thinks of plain requests to its port.
+    // This policy allows it: nginx responds with 400 to a plain request to its TLS port.
     let redirects = Some(Policy { reach: Reach::HttpAndHttps, ..Policy::default() });
     let done = client.fetch_url(&url("/down"), Options { redirects, ..with(&tls) });
     assert_eq!((is_ok(done).status, done.request.url().scheme()), (400, "http"));

@@ -1,5 +1,5 @@
-//! Proxies through the client: forwarding, CONNECT and SOCKS5, what they are told and what their
-//! refusals are called.
+//! Proxies through the client: forwarding, CONNECT and SOCKS5, the requests that they receive, and
+//! the names of their refusals.
 
 use std::io::{BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -82,7 +82,8 @@ fn whoever_needs_no_proxy_has_none() {
         let asked = server.asked().pop().unwrap();
         assert_eq!(asked.target, target, "{list:?}");
     }
-    // The same address, but never the same connection: keys tell forwarding from asking.
+    // The same address, but never the same connection: keys distinguish forwarding from direct
+    // requests.
     assert_eq!(server.connections(), 2);
 }
 
@@ -142,7 +143,7 @@ fn refusals_name_the_proxy() {
     let proxy = Scripted::start(|_| answer(407, "Proxy-Authenticate: Basic realm=\"p\"\r\n", ""));
     let mut client = Alone::<OwnLoop<_>>::new();
     assert_eq!(is_ok(client.fetch_url("http://a.example/", via(&proxy, "http://"))).status, 407);
-    // One that says nothing, and one that is not there.
+    // One that never replies, and one that does not exist.
     for scheme in ["http://", "socks5h://"] {
         let silent = Scripted::with_connections(|_, mut stream, _| stream.read(&mut [0]).map(drop));
         let mut client = Alone::<OwnLoop<_>>::new();
@@ -157,15 +158,15 @@ fn refusals_name_the_proxy() {
     }
 }
 
-/// What a SOCKS proxy was asked for.
+/// The request that a SOCKS proxy received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Sought {
     Address(SocketAddr),
     Name(String, u16),
 }
 
-/// A SOCKS5 proxy (RFC 1928, RFC 1929) that leads to `to` whoever is asked for, or replies `code`.
-/// With a login, it wants that; what it was asked is noted as a request's target.
+/// A SOCKS5 proxy (RFC 1928, RFC 1929) that connects to `to` for every request, or replies `code`.
+/// With a login, it requires that. The requested address is recorded as the target of a request.
 fn socks(to: SocketAddr, login: Option<(&'static str, &'static str)>, code: u8) -> Scripted {
     Scripted::with_connections(move |connection, mut stream, log| {
         let mut take = |len: usize| -> std::io::Result<Vec<u8>> {

@@ -1,5 +1,5 @@
-//! Redirects through the client: what is asked next, what goes along and what stays behind, and
-//! what becomes of the connection.
+//! Redirects through the client: the next request, the fields that it keeps and drops, and the fate
+//! of the connection.
 
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ fn redirect(status: u16, to: &str) -> Vec<u8> {
     answer(status, &format!("Location: {to}\r\n"), "gone there")
 }
 
-/// `/hops/N` leads to `/hops/N-1`, `/hops/0` is reached; `/to/STATUS?URL` leads to URL;
-/// `/large/N` leads to `/hops/0` and says N bytes about it.
+/// `/hops/N` redirects to `/hops/N-1`, `/hops/0` is the end; `/to/STATUS?URL` redirects to URL;
+/// `/large/N` redirects to `/hops/0` with a body of N bytes.
 fn script(asked: &Asked) -> Vec<u8> {
     let (path, query) = asked.target.split_once('?').unwrap_or((&asked.target, ""));
     let words: Vec<&str> = path.split('/').skip(1).collect();
@@ -85,7 +85,7 @@ fn the_limit_holds_and_loops_end() {
     is_ok(done);
     let done = client.fetch_url(&server.url("/to/301?"), following()); // to itself
     assert!(matches!(done.result, Err(Error::Redirect(RedirectError::TooMany { .. }))), "{done:?}");
-    // Not asked for: an answer like others.
+    // Redirects are off: a 3xx is a response like others.
     let done = client.fetch_url(&server.url("/hops/4"), Options::default());
     is_ok(done);
     assert_eq!((done.status, done.hops.len()), (302, 0));

@@ -33,7 +33,7 @@ fn is_ok(done: &Done) -> &Done {
     done
 }
 
-/// Sends all of `body` when it is asked to.
+/// Sends all of `body` when the client polls it.
 fn streaming(body: &'static [u8]) -> impl FnMut(&mut Context<'_>, TransferId, &Event<'_>) {
     move |context, id, event| {
         if matches!(event, Event::Writable) {
@@ -57,7 +57,7 @@ fn put(server: &Scripted, path: &str, body: Body, options: Options) -> Request {
     request.options(options.into()).build().unwrap()
 }
 
-/// A server that knows `Expect`: `/yes` is told to go on, anything else gets `refusal` at once.
+/// A server that supports `Expect`: `/yes` gets 100, anything else gets `refusal` at once.
 fn careful(refusal: Vec<u8>) -> Scripted {
     Scripted::with_connections(move |connection, stream, log| {
         let mut from = BufReader::new(stream);
@@ -111,7 +111,7 @@ fn a_body_that_is_not_wanted_stays() {
             assert_eq!(is_ok(client.recorder().ended(id)).status, 403);
             assert_eq!(client.recorder().body(id), b"no");
             assert_eq!(client.recorder().trace(id), "HdD", "and nobody asked for it");
-            // What the server takes the next bytes for, nobody knows.
+            // It is unknown how the server would parse the next bytes.
             assert_eq!(client.client.engine().idle_connections(), 0);
         }
         let asked = server.asked();
@@ -291,7 +291,7 @@ fn a_form_that_cannot_be_a_field_is_refused() {
     assert!(Request::with_method("POST", "http://a/").form(form).build().is_err());
 }
 
-/// Answers as soon as the head is there, and treats the connection as `then` says.
+/// Responds as soon as the head has arrived, and treats the connection as `then` does.
 fn hasty(then: fn(&TcpStream) -> std::io::Result<()>) -> Scripted {
     Scripted::with_connections(move |connection, stream, log| {
         let mut from = BufReader::new(stream);

@@ -39,8 +39,8 @@ fn tcp<R>(running: &Running<R>, at: usize) -> SocketAddr {
     running.addresses()[at].tcp().expect("a TCP address")
 }
 
-/// `sendfile(2)` and `splice(2)` cannot be asked not to raise `SIGPIPE`, and a program whose `main` is
-/// not Rust's may not ignore it. No program ignores `SIGXFSZ` by itself, which would kill all of it for
+/// `sendfile(2)` and `splice(2)` have no flag against `SIGPIPE`, and a program whose `main` is not
+/// Rust's may not ignore it. No program ignores `SIGXFSZ` by itself, which would kill all of it for
 /// a long upload, or a log.
 #[test]
 fn no_thread_of_a_host_is_killed_by_what_it_writes() {
@@ -72,7 +72,7 @@ fn ask(mut stream: UnixStream, target: &str) -> Vec<u8> {
     replies(&bytes).unwrap().pop().expect("an answer").body
 }
 
-/// Answers with the number of its listener; `/meet` waits until every thread was asked for it,
+/// Responds with the number of its listener; `/meet` waits until every thread has such a request,
 /// and `/panic` has a bug.
 struct Which {
     worker: usize,
@@ -184,7 +184,7 @@ fn several_listeners_lead_to_one_application() {
 #[test]
 fn threads_have_listeners_of_their_own() {
     let running = meeting(any());
-    // Who comes to the thread that waits already waits with it.
+    // A client of the waiting thread waits with it.
     let clients: Vec<_> = (0..40)
         .map(|_| {
             let mut client = Client::connect(tcp(&running, 0));
@@ -202,7 +202,7 @@ fn threads_have_listeners_of_their_own() {
     }
 }
 
-/// Accepts for which nobody was there, by calls and in a ring.
+/// Accepts without a pending connection, by calls and in a ring.
 fn vain(usage: &Usage) -> u64 {
     let (calls, in_ring) = (Call::accept4, Operation::accept);
     usage.ledger.count(calls).eagain + usage.ledger.operation(in_ring).eagain
@@ -228,7 +228,7 @@ fn threads_share_an_inherited_socket() {
     assert!(outcomes.iter().all(|outcome| outcome.usage.stats.accepted > 0));
     let usage: Usage = outcomes.iter().map(|outcome| outcome.usage).sum();
     let vain = vain(&usage);
-    // At worst each thread that was not the first has asked once in vain.
+    // At worst each thread that was not the first has tried once in vain.
     assert_eq!(done(&usage.ledger, Call::accept4) - vain, 52);
     assert!(vain <= 52, "{vain}");
 }
@@ -253,7 +253,7 @@ fn whoever_has_ended_is_not_woken_for_a_shared_socket() {
     let served = second.join().unwrap()[0].report;
     drop(slow);
     let outcome = first.join().unwrap().remove(0);
-    // Until it has heard that it ends, it takes some itself.
+    // It accepts some itself until it has received the stop.
     let late = 200 - served;
     assert_eq!(outcome.usage.stats.accepted, 1 + late);
     assert!(late < 50, "{late} connections after it was to end");
@@ -294,7 +294,7 @@ fn a_newcomer_speaks_in_time() -> bool {
     let mut old = UnixStream::connect(&path).unwrap();
     old.set_read_timeout(Some(PATIENCE)).unwrap();
     old.write_all(b"GET /bytes/1 HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
-    assert_eq!(old.read(&mut [0; 512]).unwrap().min(1), 1); // who came before was accepted too
+    assert_eq!(old.read(&mut [0; 512]).unwrap().min(1), 1); // the earlier client was accepted too
     let start = fulmar_sys::now();
     running.stop();
     let mut rest = Vec::new();

@@ -1,4 +1,4 @@
-//! Hosts: listeners, threads, and who comes next.
+//! Hosts: listeners, threads and handover to the next process.
 
 mod given;
 mod hosts;

@@ -1,4 +1,4 @@
-//! A host's listeners go to the next one, and nobody who connects notices.
+//! A host's listeners are handed over to the next one without losing a client.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -145,7 +145,7 @@ fn nobody_notices_a_new_host() {
     assert!(!place.socket().exists() && !place.control().exists());
 }
 
-/// Nobody has accepted them yet: they are in the queue of the old socket.
+/// They are not accepted yet: they are in the queue of the old socket.
 #[test]
 fn who_waits_in_the_queue_is_answered_by_the_next_host() {
     let place = Place::new();
@@ -232,7 +232,7 @@ fn a_new_host_that_fails_changes_nothing() {
     }
     assert!(!old.is_finished());
     let asked = crowd.end();
-    // What the failing ones had taken over, they had not begun to hear.
+    // The failing hosts had taken sockets over, but had not begun to accept.
     assert_eq!(end(old), asked);
     assert!(!place.socket().exists() && !place.control().exists());
 }
@@ -291,7 +291,7 @@ fn a_host_that_was_stopped_hands_nothing_over() {
     assert_eq!(busy.read_head().unwrap().status, 200);
     old.stop();
     assert!(!place.control().exists());
-    // Nobody else is given its port, nor the next one by chance.
+    // Its port is reserved, and the next one is not assigned by chance.
     let mut held = None;
     eventually("its port is free", || {
         held = TcpListener::bind(address.tcp().unwrap()).ok();
@@ -310,7 +310,7 @@ fn a_listener_that_is_not_wanted_any_more_is_closed() {
     let address = old.addresses()[0].tcp().unwrap();
     let next = Host::new(|_| Ok(app()))
         .loop_options(asked())
-        .listen(Listen::tcp(address)) // as it was found, not as it was asked for
+        .listen(Listen::tcp(address)) // the address found, not the requested one
         .hand_over(place.control())
         .at_end(|app: &mut App| app.requests())
         .start()

@@ -33,7 +33,7 @@ fn host(sender: &Sender<Suspended>) -> Host<Calls<WaitHandler>> {
     Host::of(move |_| Ok(WaitHandler(sender.clone()))).loop_options(asked()).listen(any)
 }
 
-/// Clients whose requests are in the hands of the test.
+/// Clients whose requests the test holds.
 fn wait(
     running: &Running<()>,
     suspended: &Receiver<Suspended>,

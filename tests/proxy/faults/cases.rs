@@ -10,7 +10,7 @@ pub(crate) struct Fault {
     pub(crate) name: &'static str,
     /// With which requests it can.
     pub(crate) fits: fn(&Ask) -> bool,
-    /// What the client does in place of asking.
+    /// The client's steps in place of a request.
     pub(crate) client: Option<fn(&Ask) -> Vec<Step>>,
     /// What the server does when it has the head; it is given what waits for the whole request.
     pub(crate) server: Option<fn(&Ask, Step) -> Vec<Step>>,
@@ -38,7 +38,7 @@ pub(crate) enum Failure {
     Empty,
     Junk,
     Silent,
-    /// The connection did not come about, or ended at once: it depends on who was faster.
+    /// The connection failed or ended at once: the result depends on timing.
     Unmet,
 }
 
@@ -73,7 +73,7 @@ fn is_answered(ask: &Ask) -> bool {
     any(ask) && ask.method != "HEAD" && ask.answer.1 > 100
 }
 
-/// The end of the answer is told.
+/// The end of the response is explicit.
 fn is_framed(ask: &Ask) -> bool {
     is_answered(ask) && ask.answer.0 != Framing::Close
 }
@@ -145,7 +145,7 @@ const TRUNCATED: Comes = Comes::Fails(Failure::Junk, 502, &["SH"]);
 const SILENT: Comes = Comes::Fails(Failure::Silent, 504, &["sH"]);
 const UNREAD: Comes = Comes::Fails(Failure::Silent, 504, &["sH", "sD"]);
 
-/// The server closes connections that nobody uses, just as they are used.
+/// The server closes idle connections just as they are used.
 pub(crate) static RACE: Fault = fault("the server closes what is idle", any, EMPTY);
 
 pub(crate) static FAULTS: &[Fault] = &[

@@ -14,8 +14,8 @@ use crate::faults::origin::{Book, Heard, Origin, Welcome};
 use crate::faults::peer::{Peer, Step};
 use crate::faults::world::{World, descriptors};
 
-/// One client, and what it asks: perhaps something good, then what goes wrong, then something good
-/// if it may.
+/// One client and its requests: perhaps a good one, then one that fails, then a good one if
+/// possible.
 struct Client {
     peer: Peer,
     port: u16,
@@ -32,7 +32,7 @@ struct Round {
     text: String,
     world: World,
     origins: Vec<Origin>,
-    /// Keeps the port where nobody listens.
+    /// Reserves a port without a listener.
     nobody: OwnedFd,
     book: Book,
     clients: Vec<Client>,
@@ -47,7 +47,7 @@ struct Round {
     closes_late: bool,
 }
 
-/// What `retry-on` says, and what that is.
+/// Values of `retry-on`, and their failures.
 const RETRY_ON: [(&str, &[Failure]); 4] = [
     ("", &[]),
     ("  retry-on none\n", &[]),
@@ -89,14 +89,14 @@ impl Round {
         self.next_id
     }
 
-    /// Somebody asks something good.
+    /// A good request.
     fn good(&mut self) -> Ask {
         let ask = Ask::get(self.id(), "/");
         self.book.plans.insert(ask.id, (ask.clone(), None));
         ask
     }
 
-    /// Somebody asks something that may go wrong as is said.
+    /// A request with this fault.
     fn ask(&mut self, fault: &'static Fault) -> Ask {
         loop {
             let ask = self.any_ask();
@@ -132,7 +132,7 @@ impl Round {
         Ask { id: self.id(), ..ask }
     }
 
-    /// One more client, all of which connect before the first one asks: a port is one client.
+    /// One more client. All connect before the first request: each port is one client.
     fn add(&mut self, fault: &'static Fault, race: Option<&Rc<Cell<u32>>>) {
         let stream = TcpStream::connect(self.world.address).unwrap();
         let dribbles = self.random.u8(0..8) == 0;
@@ -161,7 +161,7 @@ impl Round {
         self.clients.push(Client { peer, port, warm, ask, fault, next });
     }
 
-    /// Until everybody is served, or gone.
+    /// Until all clients are served or closed.
     fn run(&mut self, race: Option<&Cell<u32>>) {
         let mut raced = race.is_none();
         loop {
@@ -203,8 +203,8 @@ impl Round {
         format!("seed {}\n{}", self.seed, self.text)
     }
 
-    /// Everybody saw what was right, and nothing is left. How many were seen, and how many of them
-    /// met the end of their connection.
+    /// Every client received the right bytes, and nothing is left. How many were received, and how
+    /// many clients met the end of their connection.
     fn check(mut self, before: usize) -> (usize, usize) {
         let lines: Vec<String> =
             self.world.lines.borrow().iter().map(|(_, line)| line.clone()).collect();
@@ -312,7 +312,7 @@ impl Round {
         let stale = failure == Failure::Empty && heard.was_reused;
         let wanted = self.retries > 0 && self.retried.contains(&failure);
         let again = ask.is_idempotent() && (stale || wanted);
-        // Who was tried again as long as little of a long body had come has been lucky.
+        // A retry while only a part of a long body had arrived may succeed.
         let is_lucky = status_seen == Some(200);
         let refused = status_seen == Some(503);
         match (failure, again) {
@@ -386,7 +386,7 @@ fn is_prefix(ask: &Ask, (answer, at): &Seen, got: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Asks, and asks something else once it has its answer.
+/// Sends a request, and another one after its response.
 fn asks(warm: Option<&Ask>, ask: &Ask, next: &Ask) -> Vec<Step> {
     let all: Vec<Ask> = warm.into_iter().chain([ask, next]).cloned().collect();
     let so_far: Vec<&Ask> = warm.into_iter().chain([ask]).collect();
@@ -416,7 +416,7 @@ fn shifted(steps: Vec<Step>, before: usize) -> Vec<Step> {
     steps.into_iter().map(shift).collect()
 }
 
-/// An address where nobody listens.
+/// An address without a listener.
 fn configuration(
     random: &mut fastrand::Rng,
     origins: &[Origin],
@@ -461,12 +461,13 @@ fn a_thousand_faults_end_with_the_right_status_and_leave_nothing() {
             let (seen, met_an_end) = round.check(before);
             (count, lost, seed) = (count + seen, lost + met_an_end, seed + 1);
         }
-        // The kernel may tell of an end later than of what came before it, but hardly ever does.
+        // The kernel may report an end later than the bytes before it, but hardly ever does.
         assert!(lost <= 20, "{lost} requests met the end of their connection");
     });
 }
 
-/// Who is closed on while the request is on its way is asked again, unless it may have been done.
+/// If a connection closes while a request is sent on it, the request is repeated, unless it may
+/// have been executed.
 #[test]
 fn connections_that_end_as_they_are_used_cost_idempotent_requests_nothing() {
     own_process(|| {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// How the end of a body is told.
+/// The framing of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
     Length,
@@ -38,7 +38,7 @@ impl Ask {
         self.body.is_some_and(|(_, len)| len > 15_000)
     }
 
-    /// Whether the proxy can ask again for sure.
+    /// Whether the proxy can repeat it for sure.
     pub(crate) fn is_repeatable(&self) -> bool {
         self.is_idempotent() && !self.is_long()
     }
@@ -85,7 +85,7 @@ impl Ask {
     }
 }
 
-/// Content that is nobody else's.
+/// Unique content.
 fn pattern(id: u32, len: usize) -> Vec<u8> {
     let byte = |at: usize| (at.wrapping_mul(31) ^ (at >> 8) ^ id as usize).to_le_bytes()[0];
     (0..len).map(byte).collect()

@@ -1,9 +1,9 @@
 //! A thousand faults between clients and servers, on real sockets.
 //!
-//! Clients and servers are scripts, and each of them does one thing wrong at one place. For each an
-//! oracle says what the client must see, what the log must tell of it, and how often the server may
-//! have heard the request. At the end of a round nothing may be left: no descriptor, no session, no
-//! place, nobody who waits.
+//! Clients and servers are scripts, and each of them has one fault at one place. For each fault an
+//! oracle defines the bytes that the client must receive, the line of the log, and how often the
+//! server may receive the request. At the end of a round nothing may be left: no descriptor, no
+//! session, no place, no waiting client.
 //!
 //! Everything is in the thread of the test, and the proxy lives in a time of its own, which passes
 //! only when nothing else happens: a stall costs nothing, and a slow machine makes no timeouts.

@@ -1,4 +1,4 @@
-//! A server that fails as it is told, and remembers what it heard.
+//! A server with injected faults, which records its requests.
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -8,7 +8,7 @@ use crate::faults::cases::Fault;
 use crate::faults::message::{Ask, Message, request_len};
 use crate::faults::peer::{Peer, Step};
 
-/// What a server has heard of a request.
+/// The part of a request that a server received.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Heard {
     /// How often its head came.
@@ -21,7 +21,7 @@ pub(crate) struct Heard {
     pub(crate) was_late: bool,
 }
 
-/// Who asks what, what goes wrong with it, and what has been heard of it.
+/// The requests, their faults, and the parts that were received.
 #[derive(Debug, Default)]
 pub(crate) struct Book {
     pub(crate) plans: HashMap<u32, (Ask, Option<&'static Fault>)>,
@@ -65,7 +65,7 @@ impl Origin {
         self.listener.local_addr().unwrap()
     }
 
-    /// Nobody is connected, as far as it looks.
+    /// No connection is open from its side.
     pub(crate) fn is_quiet(&self) -> bool {
         self.wires.iter().all(|wire| wire.peer.is_deaf)
     }

@@ -1,4 +1,4 @@
-//! One end of a connection, which does what a script says.
+//! One end of a connection, which runs a script.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,7 +18,7 @@ pub(crate) enum Step {
     Send(Vec<u8>),
     /// Waits for what is to come.
     Until(Judge),
-    /// Goes on as what has come says.
+    /// Continues as the received bytes demand.
     Then(Answer),
     /// Ends its side.
     Fin,

@@ -1,4 +1,4 @@
-//! Mode tcp: what one side says reaches the other whole, or it is told that it does not.
+//! Mode tcp: the bytes of one side reach the other completely, or the failure is visible.
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -16,7 +16,7 @@ struct Fault {
     to: To,
     client: fn(&Talk) -> Vec<Step>,
     server: fn(&Talk) -> Vec<Step>,
-    /// All that the client says reaches the server, and the other way round; otherwise a beginning.
+    /// All bytes of the client reach the server, and the other way round; otherwise a prefix.
     up: bool,
     down: bool,
     codes: &'static [&'static str],
@@ -31,7 +31,7 @@ enum To {
     Nobody,
 }
 
-/// What the two say.
+/// The bytes of both sides.
 #[derive(Clone, Debug)]
 struct Talk {
     up: Vec<u8>,

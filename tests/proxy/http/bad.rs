@@ -1,5 +1,5 @@
-//! Bad input from either side of the proxy: what is no request goes nowhere, what is no response
-//! reaches nobody, and nothing of either is left on a connection that is used again.
+//! Bad input from either side of the proxy: invalid requests reach no server, invalid responses
+//! reach no client, and no byte of either is left on a connection that is reused.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ fn refused(request: &[u8]) -> (String, bool, usize) {
     (status, ended, table.origins[0].requests.len())
 }
 
-/// The head of a request, in place of `{}` of which something bad stands.
+/// The head of a request, in which something bad replaces `{}`.
 fn with(fields: &str) -> Vec<u8> {
     format!("POST / HTTP/1.1\r\nHost: h\r\n{fields}\r\n").into_bytes()
 }
@@ -157,7 +157,7 @@ fn bytes_behind_a_request_are_another_request() {
     assert_eq!(heard, ["/one", "/two"]);
 }
 
-/// What follows a response belongs to nobody: the next client must not get it.
+/// Bytes after a response belong to no request: the next client must not get them.
 #[test]
 fn bytes_beyond_a_response_reach_nobody() {
     let bytes = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison";
@@ -193,7 +193,7 @@ fn endless_interim_responses_end() {
     assert!(String::from_utf8_lossy(&got).matches(" 103 ").count() <= 16);
 }
 
-/// Fields that rules make of what a client says cannot break the message.
+/// Fields that rules build from a client's bytes cannot split the message.
 #[test]
 fn a_rule_cannot_be_made_to_split_a_message() {
     let rules = "  http-request set-header X-Q %[url_param(q),url_dec]";
@@ -246,8 +246,8 @@ fn slow_heads_and_silent_clients_end() {
     assert!(fulmar_sys::now() - began < Duration::from_secs(30));
 }
 
-/// Row 23 of requests that wait: what else is expected than to go on, nobody can fulfil; and a
-/// client that does not wait is served like any other.
+/// Row 23 of requests that wait: an expectation other than 100-continue cannot be met; and a client
+/// that does not wait is served like any other.
 #[test]
 fn expectations_are_met_or_refused() {
     let (status, ended, heard) = refused(&with("Content-Length: 3\r\nExpect: cookies\r\n"));
@@ -307,8 +307,8 @@ fn a_connection_field_takes_away_only_what_it_may() {
     assert!(!got.contains("X-Own"), "{got}");
 }
 
-/// Row 30: what a 2xx to CONNECT says of a length counts for nothing, anything else is an ordinary
-/// answer, and nothing is sent on before there is a tunnel.
+/// Row 30: the length in a 2xx to CONNECT is ignored, anything else is an ordinary response, and no
+/// bytes are forwarded before there is a tunnel.
 #[test]
 fn a_tunnel_begins_with_a_2xx_and_not_before() {
     let asks = "CONNECT example.org:443 HTTP/1.1\r\nHost: example.org:443\r\n\r\n";
@@ -327,7 +327,7 @@ fn a_tunnel_begins_with_a_2xx_and_not_before() {
         )],
         _ => ok(b"another"),
     });
-    origin.hasty = true; // so that it would hear what comes along
+    origin.hasty = true; // so that it also receives bytes behind the request
     let mut table = table("", "", vec![origin]);
     let (got, ended) = table.talk(early, |got| got.ends_with(b"another"));
     assert!(got.starts_with(b"HTTP/1.1 407 "), "{}", String::from_utf8_lossy(&got));
@@ -412,7 +412,7 @@ fn assert_without_length(head: &str) {
     }
 }
 
-/// Row 31: what a client says about who it is counts for nothing unless a rule takes it.
+/// Row 31: the forwarding fields of a client are ignored unless a rule uses them.
 #[test]
 fn a_client_cannot_name_itself() {
     let echo = || Scripted::new(|heard: &Heard| ok(heard.head.as_bytes()));

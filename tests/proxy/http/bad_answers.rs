@@ -1,5 +1,5 @@
-//! What servers say that is no response, or ends as none: the client hears 502 or sees a cut body,
-//! the log tells whose fault it was, and the connection is not used again.
+//! Invalid and incomplete responses of servers: the client gets 502 or a truncated body, the log
+//! names the server as the cause, and the connection is not reused.
 
 use std::io::Write;
 
@@ -9,10 +9,10 @@ use fulmar_tests::scripted::{Heard, Scripted, Step, answer, ok};
 
 use crate::http::fields::{AMBIGUOUS_LENGTHS, BAD_FIELDS, UNKNOWN_CODINGS};
 
-/// What becomes of the bytes that a server says to `GET /bad`.
+/// The expected result for the server's bytes to `GET /bad`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
-    /// The client hears 502, and the log `PH--`: the proxy has refused it.
+    /// The client gets 502, and the log has `PH--`: the proxy has refused the response.
     Refused,
     /// The same with `SH--`: the server ended before its head did.
     Missing,
@@ -35,7 +35,7 @@ fn table(frontend: &str, origins: Vec<Scripted>) -> Table {
     Table::new(&text, origins)
 }
 
-/// Says these bytes to whatever is about `/bad`, and what is good to everything else.
+/// Sends these bytes to every request of `/bad`, and a good response to everything else.
 fn saying(bytes: &[u8], last: Option<Step>) -> Scripted {
     let steps: Vec<Step> = [Step::Send(bytes.to_vec())].into_iter().chain(last).collect();
     Scripted::new(move |heard: &Heard| match heard.path() {
@@ -49,8 +49,8 @@ fn code(line: &str) -> &str {
     line.split(' ').nth(9).unwrap_or_default()
 }
 
-/// Asks `method /bad`, and checks what becomes of it; then that nothing of it has reached whoever
-/// comes next.
+/// Sends `method /bad`, and checks the result; then checks that no byte of it reached the next
+/// client.
 fn check(method: &str, bytes: &[u8], last: Option<Step>, fate: Fate) {
     let what = format!("{method} {:?} {last:?}", String::from_utf8_lossy(bytes));
     let mut table = table("", vec![saying(bytes, last)]);
@@ -64,8 +64,8 @@ fn check(method: &str, bytes: &[u8], last: Option<Step>, fate: Fate) {
     settle(table, fate, &what, &got);
 }
 
-/// Whose fault the log says it was; that what is cut is seen to be; and that nobody else has
-/// anything of it.
+/// Checks that the log names the cause; that truncation is visible; and that no other client
+/// received any byte of it.
 fn settle(mut table: Table, fate: Fate, what: &str, got: &[u8]) {
     let got = String::from_utf8_lossy(got);
     let lines = std::rc::Rc::clone(&table.lines);
@@ -85,7 +85,7 @@ fn settle(mut table: Table, fate: Fate, what: &str, got: &[u8]) {
     assert_eq!(table.origins[0].requests.len(), 2, "{what}: it is not asked again");
 }
 
-/// The head goes to the client, and only then does the server say this.
+/// The server sends this only after the head has reached the client.
 fn check_late(head: &str, body: &str, last: Option<Step>) {
     let what = format!("{head:?}, then {body:?} {last:?}");
     let mut table = table("", vec![saying(head.as_bytes(), None)]);
@@ -213,7 +213,7 @@ fn a_broken_chunk_is_not_passed_on_as_the_end() {
     }
 }
 
-/// Rows 16 and 37: whoever ends or resets within a body has not sent all of it.
+/// Rows 16 and 37: a server that closes or resets within a body has not sent all of it.
 #[test]
 fn a_short_body_is_not_passed_on_as_whole() {
     for last in [Step::Close, Step::Reset, Step::Fin] {
@@ -231,7 +231,8 @@ fn a_short_body_is_not_passed_on_as_whole() {
     }
 }
 
-/// Row 34: responses without a body have none, whatever they say of it; what follows is nobody's.
+/// Row 34: responses without a body have none, whatever their fields contain; the bytes that follow
+/// belong to no response.
 #[test]
 fn what_follows_a_response_without_a_body_reaches_nobody() {
     let junk = "junkHTTP/1.1 200 OK\r\n\r\n";
@@ -245,7 +246,7 @@ fn what_follows_a_response_without_a_body_reaches_nobody() {
     }
 }
 
-/// Row 36: what nobody has asked for, and what comes after the last word.
+/// Row 36: unsolicited interim responses, and those after the final one.
 #[test]
 fn interim_responses_that_make_no_sense_end() {
     let switching = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n";
@@ -259,8 +260,8 @@ fn interim_responses_that_make_no_sense_end() {
 
 const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
 
-/// Row 35: a long body goes by in pipes, and what stands behind it is still seen before whoever
-/// waits for the connection is given it.
+/// Row 35: a long body passes through pipes, and the bytes behind it are still detected before a
+/// waiting request gets the connection.
 #[test]
 fn what_follows_a_long_body_reaches_nobody() {
     let body = vec![b'x'; 1 << 20];

@@ -36,8 +36,8 @@ impl Bench {
         Self { proxy, address, listener, origin: None }
     }
 
-    /// Turns until the request is with the server, answers it, and turns until the answer is with
-    /// the client; `answer` is all of it, and tells how long the client reads.
+    /// Turns until the request is at the server, sends the response, and turns until it is at the
+    /// client. `answer` is the whole response, so its length tells the client when to stop.
     fn exchange(&mut self, stream: &mut TcpStream, request: &[u8], answer: &[u8]) {
         stream.write_all(request).expect("room");
         if self.origin.is_none() {
@@ -70,8 +70,8 @@ impl Bench {
     }
 }
 
-/// By how many a machine may be late that is busy with other things: sockets that nobody has been
-/// answered on for a while are watched, once each.
+/// The tolerance for a busy machine: sockets without a response for a while are registered, once
+/// each.
 const LATE: u64 = 25;
 const GET: &[u8] = b"GET /index.html HTTP/1.1\r\nHost: www.example.org\r\n\
     User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0\r\n\
@@ -128,7 +128,7 @@ fn a_line_of_the_log_and_a_changed_response_cost_few_allocations() {
     }
 }
 
-/// Heap, the driver's included, of a client that has been answered and may ask again.
+/// Heap, including the driver's, of a client that has its response and may send another request.
 #[test]
 fn an_idle_client_costs_little_and_a_crowd_gives_back_what_it_had() {
     const CLIENTS: usize = 2_000;

@@ -1,5 +1,4 @@
-//! Cookies that lead clients back to their servers: HAProxy and we are asked the same, and have to
-//! do the same.
+//! Persistence cookies: HAProxy and we get the same requests, and must do the same.
 
 use std::time::UNIX_EPOCH;
 
@@ -10,8 +9,8 @@ use fulmar_tests::scripted::{Heard, Scripted, Step, answer};
 /// A request's cookie, and what the server's response has beside its body.
 type Asked<'a> = (&'a str, &'a str);
 
-/// What came of it: fields of the answer that tell of cookies, those of the request that the server
-/// saw, and four letters of the log.
+/// The result: cookie fields of the response, those of the request that the server received, and
+/// four letters of the log.
 #[derive(Debug, PartialEq, Eq)]
 struct Came {
     set: Vec<String>,
@@ -19,7 +18,7 @@ struct Came {
     letters: String,
 }
 
-/// Asks both, one thing after the other.
+/// Sends the same requests to both, in sequence.
 fn compare(backend: &str, asked: &[Asked<'_>]) {
     compare_with(backend, "server a ORIGIN0 cookie A", "GET", asked);
 }
@@ -30,7 +29,7 @@ fn compare_with(backend: &str, servers: &str, method: &str, asked: &[Asked<'_>])
          option httplog\n retries 1\n timeout connect 5s\n timeout client 5s\n timeout server 5s\n\
          frontend fe\n bind 127.0.0.1:0\n default_backend be\nbackend be\n {backend}\n {servers}\n"
     );
-    // The response has the fields that the request asks for.
+    // The response has the fields that the request contains.
     let origin = Scripted::new(|heard: &Heard| {
         let fields = heard.field("x-answer").unwrap_or_default().replace('^', "\r\n");
         vec![Step::Send(answer("200 OK", &fields, b"x"))]

@@ -11,7 +11,7 @@ use fulmar_tests::scripted::{self, Heard, Scripted, Step};
 
 use crate::http::mended::{DEFAULTS, get};
 
-/// Challenges were errors, and times were told that HAProxy does not tell.
+/// Challenges were logged as errors, and with timers that HAProxy does not log.
 #[test]
 fn lines_about_answers_of_our_own_are_haproxys() {
     let text = format!(

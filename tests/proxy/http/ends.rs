@@ -1,5 +1,5 @@
-//! How exchanges, connections and tunnels end: when the line of the log is written and what it
-//! tells, deadlines, and rules on connections where HTTP is spoken.
+//! Ends of exchanges, connections and tunnels: time and content of the log line, deadlines, and
+//! connection rules with HTTP.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener};
@@ -76,7 +76,7 @@ fn a_line_is_written_when_the_client_has_all_of_the_answer() {
 fn who_leaves_within_the_answer_has_a_part_of_it() {
     let mut table = table("", "", much());
     let (got, _) = table.talk(GET, |got| got.len() > 1000);
-    table.reconnect(); // the one before is closed with bytes that nobody has read
+    table.reconnect(); // the earlier connection is closed with unread bytes
     let lines = std::rc::Rc::clone(&table.lines);
     table.turn_until(|_, _| !lines.borrow().is_empty());
     let log = table.log();
@@ -204,7 +204,7 @@ fn what_is_no_request_is_told_as_haproxy_tells_it() {
         let got = table.ask(case);
         assert_eq!(got[..12], expected[..12], "{case:?}");
         let (line, expected) = (table.log().pop().expect("a line"), theirs.line());
-        // All but who, when, and how many others there were at that moment.
+        // All fields but the client, the time and the numbers of connections.
         let rest = |line: &str| -> Vec<String> {
             let all = line.split(' ').enumerate().filter(|(at, _)| ![0, 1, 10].contains(at));
             all.map(|(_, field)| field.to_owned()).collect()
@@ -358,7 +358,7 @@ fn a_half_closed_client_that_is_gone_is_noticed() {
     assert!(matches!(after, Ok(0) | Err(ErrorKind::WouldBlock)), "{after:?}");
 }
 
-/// What `send-proxy-v2-ssl-cn` tells.
+/// The common name that `send-proxy-v2-ssl-cn` sends.
 #[test]
 fn the_common_name_of_a_certificate_is_found() {
     let key = rcgen::KeyPair::generate().expect("a key");

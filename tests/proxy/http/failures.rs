@@ -1,4 +1,5 @@
-//! Servers that fail: what is tried again, what never is, and what the client is told.
+//! Failing servers: requests that are repeated, requests that never are, and the responses of
+//! clients.
 
 use std::cell::Cell;
 use std::io::{ErrorKind, Read, Write};
@@ -35,7 +36,8 @@ impl Test {
         Self { proxy, origins, stream: client(address) }
     }
 
-    /// Asks, and returns the head and the body of the answer; `None`: the connection has ended.
+    /// Sends a request, and returns the head and the body of the response; `None`: the connection
+    /// has ended.
     fn ask(&mut self, request: &str) -> Option<String> {
         self.stream.set_nonblocking(true).expect("a socket");
         self.stream.write_all(request.as_bytes()).expect("room");
@@ -120,7 +122,7 @@ fn a_stale_connection_costs_nobody_an_answer_and_no_post_is_sent_twice() {
             let silent = at < 3; // no byte of a response came
             let expected = match (at, silent && is_safe) {
                 (_, true) => Some("200"),
-                (7, _) => None, // cut off: nobody may take it for whole
+                (7, _) => None, // truncated: it must not look complete
                 _ => Some("502"),
             };
             let status = answer.as_ref().and_then(|answer| {
@@ -267,7 +269,7 @@ fn nobody_waits_for_ever_in_a_queue() {
     test.proxy.turn_until(|proxy| proxy.engine().clients() == 2);
     // Its request, which came before that of the other, has the place.
     (0..2).for_each(|_| test.proxy.turn(Duration::from_millis(20)));
-    let origins = std::mem::take(&mut test.origins); // nobody answers the first one
+    let origins = std::mem::take(&mut test.origins); // the first one has no listener
     assert_eq!(test.status(GET), 503);
     test.origins = origins;
     other.set_nonblocking(true).expect("a socket");

@@ -33,7 +33,7 @@ pub(crate) const AMBIGUOUS_LENGTHS: &[&str] = &[
     "X: y\r\n Transfer-Encoding: chunked\r\n",
 ];
 
-/// Codings that nobody has heard of, or that are none of a body's framing.
+/// Unknown codings, and codings that are not transfer codings.
 pub(crate) const UNKNOWN_CODINGS: &[&str] = &[
     "Transfer-Encoding: identity\r\n",
     "Transfer-Encoding: xchunked\r\n",

@@ -1,4 +1,5 @@
-//! Who comes in when there is no room: nobody, at no cost; and the next one as soon as there is.
+//! Connection limits: at the limit no client is accepted, at no cost; the next one is accepted as
+//! soon as there is room.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -107,7 +108,7 @@ fn who_leaves_one_thread_makes_room_on_another() {
         assert!(leaving.1 && !waiting.1, "there is no room on the second thread");
         drop(leaving);
         bench.turn_until(|bench| bench.clients(0) == 0);
-        bench.turn_until(|bench| bench.clients(1) == 2); // no deadline tells it to look
+        bench.turn_until(|bench| bench.clients(1) == 2); // no deadline wakes it
     }
 }
 

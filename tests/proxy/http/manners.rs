@@ -42,7 +42,7 @@ fn a_chunked_request_goes_through() {
     assert!(table.origins[0].requests[0].head.contains("Transfer-Encoding: chunked\r\n"));
 }
 
-/// Who comes past more or fewer proxies is the same client: all of the field was hashed.
+/// A client with more or fewer proxies before it is the same client: the whole field was hashed.
 #[test]
 fn a_field_leads_to_a_server_by_the_first_of_its_values() {
     let named = |name: &'static str| Scripted::new(move |_: &Heard| ok(name.as_bytes()));
@@ -59,7 +59,7 @@ fn a_field_leads_to_a_server_by_the_first_of_its_values() {
     assert_ne!(ask("X: \"1.1.1.1,2\"\r\n"), alone); // in quotes a comma is none
 }
 
-/// What browsers send for what somebody has typed; it was refused.
+/// Browsers send such queries for typed text; they were refused.
 #[test]
 fn a_query_goes_through_as_it_is() {
     let mut table = table("", "", vec![Scripted::new(|_: &Heard| ok(b""))]);
@@ -96,7 +96,7 @@ fn an_old_client_gets_a_body_that_ends_with_the_connection() {
     assert_eq!(table.origins[0].requests[0].field("host"), Some("h"));
 }
 
-/// HTTP/1.1 is spoken to the server, whoever asks, and there every request has a Host.
+/// The server gets HTTP/1.1 from every client, and there every request has a Host.
 #[test]
 fn a_request_without_a_host_gets_one() {
     let mut table = table("", "", vec![Scripted::new(|_: &Heard| ok(b"x"))]);
@@ -305,7 +305,7 @@ fn answering(backend: &str) -> String {
     (0..6).map(|_| table.ask(GET).pop().expect("a body")).collect()
 }
 
-/// As with HAProxy: what counts is a connection that nobody else may have.
+/// As with HAProxy: the rule applies to private connections.
 #[test]
 fn the_last_server_is_preferred_while_the_client_has_a_connection_there() {
     assert_eq!(answering("  http-reuse never\n  option prefer-last-server"), "AAAAAA");
@@ -313,7 +313,7 @@ fn the_last_server_is_preferred_while_the_client_has_a_connection_there() {
     assert_eq!(answering("  option prefer-last-server"), "ABABAB");
 }
 
-/// Where nobody speaks for others, a connection's own addresses are those of its client.
+/// Without a proxy protocol, a connection's own addresses are those of its client.
 #[test]
 fn a_connection_has_addresses_of_its_own() {
     let said = "%[src] %[dst] %[fc_src] %[fc_dst]";

@@ -1,6 +1,6 @@
-//! What sessions see of their servers (`observe`), and what becomes of sessions when a server goes
-//! down or comes back (`on-marked-down`, `on-marked-up`), as a configuration says it: the proxy
-//! and who checks, in the thread of the test.
+//! Observation of servers by sessions (`observe`), and the fate of sessions when a server goes down
+//! or comes back (`on-marked-down`, `on-marked-up`), from a configuration: the proxy and its health
+//! checks, in the thread of the test.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -16,7 +16,8 @@ use fulmar_tests::process::PATIENCE;
 use fulmar_tests::relay::{Book, Table, is_whole};
 use fulmar_tests::scripted::{Heard, Scripted, Step, answer, ok};
 
-/// The proxy with these servers, and who checks them: once, and not again for an hour.
+/// The proxy with these servers, and their health checks: one at once, and the next one after an
+/// hour.
 fn start(servers: &str, origins: Vec<Scripted>) -> (Table, OwnLoop<Checks>) {
     let text = format!(
         "defaults\n  mode http\n  timeout connect 1s\n  timeout client 60s\n  timeout server 60s\n\
@@ -30,7 +31,7 @@ fn start(servers: &str, origins: Vec<Scripted>) -> (Table, OwnLoop<Checks>) {
         OwnLoop::start(Checks::new(sys::now(), Arc::clone(&live), Box::new(Book::default())));
     let waker = checks.waker();
     live.checks.set_wake(Box::new(move || waker.wake()));
-    // The first check is made at once, and says that all is well.
+    // The first check is made at once, and succeeds.
     checks.turn_until(|_| live.backends[0].servers[0].check.state().finding.duration.is_some());
     let waker = table.proxy.waker();
     live.wakers.set([Box::new(move || waker.wake()) as Wake]);
@@ -41,7 +42,7 @@ fn health(table: &Table, server: usize) -> Health {
     table.live.backends[0].group.members()[server].health()
 }
 
-/// Answers with the status that the path says.
+/// Responds with the status in the path.
 fn saying() -> Scripted {
     Scripted::new(|heard: &Heard| match heard.path() {
         "/mute" => Vec::new(),
@@ -56,8 +57,8 @@ fn answer_late(origin: &mut Scripted) {
     origin.act(connection, ok(b"late"));
 }
 
-/// Three errors in a row mark a server down: answers of 500, or none that is an answer; not those
-/// that a client has asked for, and not if one in between is right.
+/// Three consecutive errors mark a server down: responses with 500, or invalid ones; not 4xx, and
+/// not with a success in between.
 #[test]
 fn errors_of_responses_mark_a_server_down() {
     let (mut table, mut checks) = start("  server s ORIGIN0 observe layer7", vec![saying()]);
@@ -76,13 +77,14 @@ fn errors_of_responses_mark_a_server_down() {
     assert_eq!(table.status("/200"), 503, "nobody is asked any more");
 }
 
-/// Where connections are observed answers say nothing: three that cannot be made mark it down.
+/// With observed connections, responses are ignored: three failed connects mark it down.
 #[test]
 fn errors_of_connections_mark_a_server_down() {
-    let address = free_address(); // nobody else's, when this listener is closed
+    let address = free_address(); // reserved after this listener is closed
     let gone = TcpListener::bind(address).expect("it is held for us");
     let servers = format!("  server s {address} observe layer4");
-    let accepts = std::thread::spawn(move || gone.accept().map(|_| ())); // the check, and then nobody
+    // the check, and no other connection
+    let accepts = std::thread::spawn(move || gone.accept().map(|_| ()));
     let (mut table, mut checks) = start(&servers, Vec::new());
     accepts.join().expect("a check").expect("it connects");
     for expected in [Health::Up, Health::Up, Health::Down] {
@@ -103,7 +105,7 @@ fn errors_of_connections_mark_a_server_down() {
     assert_eq!(health(&table, 0), Health::Up);
 }
 
-/// `on-marked-down shutdown-sessions`: without it, whoever is there is served to the end.
+/// `on-marked-down shutdown-sessions`: without it, existing sessions are served to the end.
 #[test]
 fn sessions_of_a_server_that_is_marked_down_end_if_they_are_to() {
     for ends in [true, false] {
@@ -123,7 +125,7 @@ fn sessions_of_a_server_that_is_marked_down_end_if_they_are_to() {
     }
 }
 
-/// `on-marked-up shutdown-backup-sessions`: sessions come back from those who stood in for it.
+/// `on-marked-up shutdown-backup-sessions`: sessions of the backups end when the server is back.
 #[test]
 fn sessions_of_backups_end_when_a_server_is_back_if_they_are_to() {
     for ends in [true, false] {

@@ -32,8 +32,8 @@ fn body(answer: &str) -> &str {
     answer.split_once("\r\n\r\n").map_or("", |(_, body)| body)
 }
 
-/// A client's word led from mode http to a backend of mode tcp, past its rules, and the two
-/// engines told each other of waiters that the other had.
+/// A name from the request led from mode http to a backend of mode tcp, past its rules, and the two
+/// engines woke each other for waiters of the other mode.
 #[test]
 fn a_name_from_a_request_leads_to_no_backend_of_the_other_mode() {
     let raw = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -50,7 +50,7 @@ fn a_name_from_a_request_leads_to_no_backend_of_the_other_mode() {
     let mut table = Table::new(&text, Vec::new());
     assert_eq!(body(&get(&mut table, "/", "X-B: late\r\n")), "late");
     assert_eq!(body(&get(&mut table, "/", "X-B: raw\r\n")), "usual");
-    // The first rule that holds decides, even if nobody has the name.
+    // The first rule that matches decides, even if no backend has the name.
     assert_eq!(body(&get(&mut table, "/", "X-B: nosuch\r\n")), "usual");
     let raw = &table.live.backends[2];
     assert_eq!(raw.counters[0].get(Counter::SessionsTotal), 0, "nobody came there");
@@ -113,7 +113,7 @@ fn a_path_begins_behind_the_authority() {
     }
 }
 
-/// Without TLS a certificate seemed to be verified: 0 says so.
+/// Without TLS a certificate seemed to be verified: the sample was 0.
 #[test]
 fn what_is_asked_of_tls_has_no_value_without_it() {
     let request = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
@@ -354,7 +354,7 @@ fn who_is_refused_in_turn_goes_elsewhere_at_once() {
     }
 }
 
-/// On a wildcard address nobody had asked for it, unless a condition of a few lines did.
+/// On a wildcard address the destination was not read, unless a condition of a few lines needed it.
 #[test]
 fn what_a_client_has_connected_to_is_known_wherever_it_is_asked_for() {
     let text = format!(
@@ -367,7 +367,8 @@ fn what_a_client_has_connected_to_is_known_wherever_it_is_asked_for() {
     assert_eq!(body(&get(&mut table, "/", "")), "127.0.0.1");
 }
 
-/// In mode tcp its end was heard, and not looked at: it kept its place until its turn came.
+/// In mode tcp the end of a queued client was received, and not processed: it kept its place until
+/// its turn.
 #[test]
 fn who_leaves_the_queue_of_mode_tcp_is_not_waited_for() {
     let text = format!(
@@ -387,7 +388,7 @@ fn who_leaves_the_queue_of_mode_tcp_is_not_waited_for() {
         table.stream.shutdown(std::net::Shutdown::Write).expect("a socket");
         table.turn_until(|proxy, _| proxy.clients() == 0);
         assert_eq!((group.queued(), table.log()), (0, vec!["be/<NOSRV> CQ".to_owned()]));
-        // Whoever has ended before it comes there does not even begin to wait.
+        // A client that has ended before that is not queued at all.
         table.reconnect();
         table.stream.write_all(b"hello\n").expect("room");
         table.stream.shutdown(std::net::Shutdown::Write).expect("a socket");
@@ -538,7 +539,7 @@ fn what_rules_on_connections_say_holds_for_their_requests() {
     }
 }
 
-/// They were read, and nobody looked at them.
+/// They were read, and not evaluated.
 #[test]
 fn tcp_response_content_has_a_say_in_mode_http() {
     for (rules, status, told) in [
@@ -652,7 +653,7 @@ fn a_format_for_errors_is_for_those_who_asked_for_nothing() {
     assert_eq!(table.log(), ["usual 403 PR", "wrong:400"]);
 }
 
-/// They were told: by an end, or a reset.
+/// They received an end or a reset.
 #[test]
 fn who_is_dropped_in_silence_hears_nothing() {
     for rule in [

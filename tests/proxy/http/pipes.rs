@@ -1,5 +1,5 @@
-//! Bodies that pass through pipes (splice(2)): whole and in order in every loop, whoever is slow;
-//! in both modes and both ways; and how it ends when somebody does.
+//! Bodies that pass through pipes (splice(2)): complete and in order in every loop, with any slow
+//! side; in both modes and directions; and with an early end of either side.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -36,7 +36,7 @@ fn noise(seed: u64, len: usize) -> Vec<u8> {
     noise
 }
 
-/// Somebody who serves each connection in a thread of its own.
+/// A server with a thread for each connection.
 fn origin(serve: impl Fn(TcpStream) + Send + Sync + Copy + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("it is bound");
@@ -114,7 +114,7 @@ fn tcp<L: Loop<Engine = Proxy>>(to: SocketAddr) -> (L, SocketAddr) {
     L::start(proxy)
 }
 
-/// Asks for `len` bytes and reads them, `piece` at a time.
+/// Requests `len` bytes and reads them, `piece` at a time.
 fn get(stream: &mut TcpStream, len: usize, piece: usize) {
     write!(stream, "GET /{len} HTTP/1.1\r\nHost: h\r\n\r\n").expect("somebody listens");
     assert_eq!(number(&head(stream), "Content-Length: "), len);
@@ -212,7 +212,7 @@ fn streams_pass_both_ways<L: Loop<Engine = Proxy>>() {
     driver.turn_until(|driver| driver.watched().len() <= 1);
 }
 
-/// Says what `seed` gives and ends, then hears the other out.
+/// Sends `len` bytes of `seed` and the end, then reads to the other side's end.
 fn talk(stream: TcpStream, seed: u64, len: usize) {
     let mut reader = stream.try_clone().expect("a descriptor");
     let heard = thread::spawn(move || {
@@ -334,7 +334,8 @@ fn beside_two(first: &mut OwnLoop<Proxy>, second: &mut OwnLoop<Proxy>, peer: imp
     });
 }
 
-/// Bytes that nobody takes any more go nowhere else: whoever comes next has pipes without them.
+/// Bytes in a pipe that have no receiver any more go nowhere else: the next user gets an empty
+/// pipe.
 #[test]
 fn who_leaves_in_the_middle_leaves_nothing_behind() {
     let (mut driver, address) = http::<OwnLoop<_>>("maxpipes 2", "", origin(serve));
@@ -415,8 +416,8 @@ fn pipes_and_what_passes_through_them_are_counted() {
     assert_eq!((pipes.used(), pipes.free()), (0, 0));
 }
 
-/// 1 MB from a server, on connections that stand: what it costs in all. Client, proxy and server
-/// take turns in one thread, each as far as it goes.
+/// 1 MB from a server, on established connections: the total cost. Client, proxy and server take
+/// turns in one thread, each as far as possible.
 #[test]
 fn a_long_body_costs_few_calls() {
     for (mode, calls_max) in [("http", 22), ("tcp", 17)] {
@@ -451,7 +452,7 @@ fn a_long_body_costs_few_calls() {
     }
 }
 
-/// The server hears the question and answers, and the client reads.
+/// The server receives the request and responds, and the client reads.
 fn megabyte(driver: &mut OwnLoop<Proxy>, client: &mut TcpStream, server: &mut TcpStream) {
     let answer = [&b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"[..], &[b'x'; 1_000_000]];
     let answer = answer.concat();

@@ -1,5 +1,5 @@
-//! Sockets that nobody waits for are watched late, and nothing is lost by it: real sockets, the proxy
-//! in our own loop, and a server by hand.
+//! Idle sockets are registered late, and no event is lost: real sockets, the proxy in our own loop,
+//! and a server in the test.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -34,7 +34,8 @@ impl Bench {
         Self { proxy, address, listener }
     }
 
-    /// A client that has asked, and the server's end of its request, which has arrived there.
+    /// A client that has sent a request, and the server's end of its connection, where the request
+    /// has arrived.
     fn ask(&mut self) -> (TcpStream, TcpStream) {
         let mut asker = bounded(client(self.address));
         asker.write_all(GET).expect("room");

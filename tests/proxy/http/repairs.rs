@@ -58,7 +58,7 @@ fn a_connection_that_proves_who_its_client_is_is_nobody_elses() {
             assert_eq!(table.status("/"), 401, "nobody else is alice");
         }
         drop(first);
-        // Who proves it without being asked does so for the connection as well.
+        // Unsolicited credentials count for the connection as well.
         table.reconnect();
         assert!(table.ask(&proves).contains("alice"));
         let _first =
@@ -140,7 +140,7 @@ fn send(table: &mut Table, bytes: &[u8], turns: &Cell<u32>) {
 /// Of a byte each.
 const CHUNKS: usize = 40_000;
 
-/// Two clients, one place: who has waited goes over the connection that is free now.
+/// Two clients, one place: the waiting request uses the connection that is free now.
 #[test]
 fn who_has_waited_for_a_place_takes_the_connection_that_has_it() {
     let script = |heard: &Heard| match heard.path() {
@@ -236,14 +236,15 @@ fn what_had_come_of_a_response_is_sent_before_the_connection_is_cut() {
         assert_eq!(got.len() - end, size);
     }
     table.turn_until(|proxy, _| proxy.clients() == 0);
-    let log = table.log(); // the first is of a client that never asked
+    let log = table.log(); // the first is of a client that never sent a request
     assert!(log.len() == 5 && log[1..].iter().all(|line| line.contains(" SD-- ")), "{log:?}");
 }
 
 /// Enough for what fits into buffers.
 const TURNS: u32 = 20;
 
-/// The head says a length, and there is no body: the client of a GET has to be told by the end.
+/// The head has a length, and there is no body: the client of a GET must get the end of the
+/// connection.
 #[test]
 fn a_get_that_is_made_a_head_is_answered() {
     let origin = Scripted::new(|heard: &Heard| {
@@ -289,7 +290,7 @@ fn a_connection_of_one_client_leads_nowhere_after_its_server_has_moved() {
     assert_eq!(heard, [1, 1]);
 }
 
-/// Who is sent elsewhere (`redir`) keeps the connection that is its own.
+/// A client that is redirected (`redir`) keeps the connection that belongs to it.
 #[test]
 fn a_redirection_takes_no_connection_from_its_client() {
     let backend = "  http-reuse never\n  use-server r if { path /r }\n  server s ORIGIN0\n  \

@@ -3,7 +3,7 @@
 use fulmar_tests::relay::Table;
 use fulmar_tests::scripted::{Heard, Scripted, Step, answer, ok};
 
-/// Says what it was asked.
+/// Responds with the request.
 fn echo() -> Scripted {
     Scripted::new(|heard: &Heard| ok(heard.head.as_bytes()))
 }

@@ -1,4 +1,5 @@
-//! `server ... ssl`: who is believed, what is asked for, and which requests may share a connection.
+//! `server ... ssl`: which certificates are accepted, the fields of the hello, and which requests
+//! may share a connection.
 
 use std::fs;
 use std::io::Read;
@@ -21,7 +22,7 @@ fn table(words: &str) -> Table {
     Table::new(&text, Vec::new())
 }
 
-/// Who is not believed, or speaks too old a version, is not told the request.
+/// A server with an untrusted certificate, or too old a version, receives no request.
 #[test]
 fn a_server_is_believed_as_far_as_the_configuration_says() {
     let certs = Certs::new();
@@ -59,7 +60,7 @@ fn a_server_is_believed_as_far_as_the_configuration_says() {
     }
 }
 
-/// What is asked for in the hello: the name that the expression gives, and the protocols.
+/// The hello contains the server name from the expression, and the protocols.
 #[test]
 fn a_name_and_protocols_are_asked_for() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -86,8 +87,8 @@ fn a_name_and_protocols_are_asked_for() {
     assert!(!has(&plain, name) && !has(&plain, b"other"));
 }
 
-/// A connection that was opened under one name is not used for another: whoever answers there has
-/// shown a certificate for the first.
+/// A connection that was opened with one server name is not used for another one: its certificate
+/// was verified for the first.
 #[test]
 fn who_asks_for_another_name_has_another_connection() {
     let certs = Certs::new();

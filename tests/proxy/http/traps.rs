@@ -53,8 +53,8 @@ fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n")
 }
 
-/// A connection of a client ends, and so does that to its server; the first of the two events has
-/// both closed. Who comes then has a number that the second one is about.
+/// A connection of a client ends, and so does that to its server; the first of the two events
+/// closes both. The second event has a number that the next client may have got.
 #[test]
 fn a_stale_event_ends_nobody_elses_connection() {
     fn check<T: Trigger>() {
@@ -268,7 +268,7 @@ fn rest(table: &mut Table) {
     }
 }
 
-/// Whoever waits for a place at a server is served in the order in which all came.
+/// Requests that wait for a place at a server are served in the order of their arrival.
 #[test]
 fn who_waits_for_a_place_is_served_in_turn() {
     let origin = origin();
@@ -330,7 +330,7 @@ fn a_child_inherits_nothing() {
     assert!(own.len() >= 3, "a listener, a client and a server: {own:?}");
     let mut child =
         Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("cat");
-    // It has become another program when it copies what it is told.
+    // It has become another program when it copies its input.
     child.stdin.as_mut().expect("piped").write_all(b"x").expect("room");
     child.stdout.as_mut().expect("piped").read_exact(&mut [0]).expect("a copy");
     let entries = fs::read_dir(format!("/proc/{}/fd", child.id())).expect("there is a /proc");
@@ -341,8 +341,8 @@ fn a_child_inherits_nothing() {
     assert!(own.iter().all(|name| !inherited.contains(name)), "{inherited:?}");
 }
 
-/// Nobody waits for a delayed acknowledgement (40 ms), on either side: a body that comes behind its
-/// head, one that waits for a 100, an answer in small pieces.
+/// No delayed acknowledgement (40 ms) slows down either side: a body that comes behind its head,
+/// one that waits for a 100, a response in small pieces.
 #[test]
 fn no_exchange_waits_for_an_acknowledgement() {
     let server = threads::Scripted::with_connections(|_, stream, _| {
@@ -374,8 +374,8 @@ fn no_exchange_waits_for_an_acknowledgement() {
     }
 }
 
-/// How long the exchanges after the first take on one connection, said in these parts: three of four
-/// take longer, as a busy machine is late now and then, and a wait for the kernel is one each time.
+/// The duration of later exchanges on one connection, with the response in these parts. Three of
+/// four take longer: a busy machine is late now and then, and a delayed acknowledgement each time.
 fn quarter(address: SocketAddr, parts: &[&str]) -> Duration {
     let mut stream = client(address);
     stream.set_nodelay(true).expect("a socket");

@@ -15,7 +15,7 @@ use fulmar_tests::loops::LISTENER;
 use fulmar_tests::relay::{Lines, configured};
 use fulmar_tests::tls_end::flatten;
 
-/// A proxy, and the time that it is told.
+/// A proxy with a virtual clock.
 struct World {
     proxy: Proxy,
     live: Arc<Live>,
@@ -56,7 +56,7 @@ impl World {
         (client, self.wanted.pop().expect("it leads to the server"))
     }
 
-    /// The same on a connection that stands, and over which the request has left.
+    /// The same on an established connection, over which the request has left.
     fn ask_on(&mut self) -> (SocketId, SocketId) {
         let (client, server) = self.ask();
         self.proxy.handle(self.now, SocketEvent::Connected.of(server));
@@ -114,7 +114,7 @@ impl World {
         self.lines.borrow().iter().map(|(_, line)| line.clone()).collect()
     }
 
-    /// Somebody else is served, from beginning to end, on a connection of their own or a kept one.
+    /// Another client is served, from beginning to end, on a new connection or an idle one.
     fn serve_another(&mut self) {
         let client = self.accept();
         self.say(client, "GET / HTTP/1.1\r\nHost: h\r\n\r\n");
@@ -130,8 +130,8 @@ impl World {
 const TIMEOUTS: &str =
     "  timeout connect 5s\n  timeout client 60s\n  timeout server 30s\n  timeout http-request 10s";
 
-/// No memory for a socket, a packet or a connection is no fault of the server's: its client hears
-/// 503, the log says so, and everybody else is served.
+/// No memory for a socket, a packet or a connection is no fault of the server's: its client gets
+/// 503, the log names the cause, and every other client is served.
 #[test]
 fn no_memory_for_a_connection_is_told_as_that() {
     for errno in [ENOBUFS, ENOMEM, EMFILE, ENFILE] {
@@ -181,8 +181,8 @@ fn no_memory_in_the_middle_ends_one_exchange() {
     }
 }
 
-/// A machine that was asleep, and clocks of 32 bits that begin anew (49.7 days in milliseconds):
-/// who is late is told so once, and everybody who comes then has all the time there is.
+/// A machine that was asleep, and clocks of 32 bits that wrap (49.7 days in milliseconds): overdue
+/// clients time out once, and new ones have their full time.
 #[test]
 fn time_that_jumps_ends_what_is_late_and_nothing_else() {
     let wrap = Duration::from_millis(u64::from(u32::MAX));
@@ -208,8 +208,8 @@ fn time_that_jumps_ends_what_is_late_and_nothing_else() {
     }
 }
 
-/// No time is no limit, as with HAProxy, and the longest that can be written is one that nobody
-/// reaches: neither is due at once, and neither is reckoned with.
+/// A timeout of zero is no limit, as with HAProxy, and the longest that can be written is never
+/// reached: neither is due at once, and neither overflows.
 #[test]
 fn no_timeout_and_the_longest_end_nobody() {
     for time in ["0", "2147483647", "24d"] {

@@ -1,5 +1,5 @@
-//! Mode tcp as HAProxy has it: the same configuration, clients and servers for both, and the same
-//! is heard on either side, and told in the log.
+//! Mode tcp compared with HAProxy: the same configuration, clients and servers for both; either
+//! side must receive the same bytes, and the logs must agree.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -19,11 +19,11 @@ use rustix::process::Signal;
 /// What one end of a connection does, in order.
 #[derive(Clone, Copy, Debug)]
 enum Do {
-    /// Says this.
+    /// Sends this.
     Say(&'static [u8]),
-    /// Says its end.
+    /// Shuts down its sending side.
     Fin,
-    /// Hears so many bytes, or to the end.
+    /// Receives this many bytes, or to the end.
     Hear(usize),
     /// Is gone, whatever else comes.
     Leave,
@@ -32,8 +32,8 @@ enum Do {
 }
 use Do::{Fin, Hear, Leave, Reset, Say};
 
-/// A frontend, a backend, and who is at both ends. After what it does each end listens for a
-/// while, and then leaves.
+/// A frontend, a backend, and scripts for both ends. After its script each end reads for a while,
+/// and then closes.
 struct Case {
     name: &'static str,
     /// Behind the address of `bind`.
@@ -78,7 +78,7 @@ const CASES: &[Case] = &[
     Case { name: "a client is late, and rejected", client: &[Say(b"hi")], server: &[], front: &["option tcplog", "timeout client 150ms", "tcp-request inspect-delay 10s", "tcp-request content accept if { req.len gt 5 }", "tcp-request content reject"], ..PLAIN },
     Case { name: "a client is late for a rule of a backend", client: &[Say(b"hi")], server: &[], front: &["option tcplog", "timeout client 150ms"], back: &["tcp-request inspect-delay 10s", "tcp-request content accept if { req.len gt 5 }"], ..PLAIN },
     Case { name: "a client is late, and rejected by a backend", client: &[Say(b"hi")], server: &[], front: &["option tcplog", "timeout client 150ms", "tcp-request inspect-delay 10s", "tcp-request content accept if { req.len gt 5 }"], back: &["tcp-request content reject"], ..PLAIN },
-    // Goodbyes that nobody hears.
+    // Last bytes without a reader.
     Case { name: "a server has a last word when its client has left", client: &[Say(b"hi")], server: &[Hear(usize::MAX), Say(b"bye"), Fin], ..PLAIN },
     Case { name: "a server has much to say when its client has left", front: &["log-format %f/%s/%ts"], client: &[Say(b"hi")], server: &[Hear(usize::MAX), Say(&[b'x'; 4_000_000]), Fin], ..PLAIN },
     Case { name: "a server stays when its client has left", back: &["timeout server 300ms"], client: &[Say(b"hi"), Hear(2)], server: &[Hear(2), Say(b"yo"), Hear(usize::MAX), Say(b"bye")], ..PLAIN },
@@ -128,7 +128,7 @@ const CASES: &[Case] = &[
 /// The first packet of RDP, with a cookie (MS-RDPBCGR, §2.2.1.1).
 const RDP: &[u8] = b"\x03\x00\x00\x28\x23\xe0\x00\x00\x00\x00\x00Cookie: mstshash=somebody\r\n\r\n";
 
-/// Many connections at a time over two threads: each is told what it said, to the end.
+/// Many connections at a time over two threads: each gets its bytes back, to the end.
 #[test]
 fn several_threads_serve_alike() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -167,7 +167,7 @@ fn several_threads_serve_alike() {
     end(process, Signal::TERM);
 }
 
-/// A server that says what it hears.
+/// A server that echoes.
 fn echo() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("it is bound");
@@ -182,7 +182,7 @@ fn echo() -> SocketAddr {
     address
 }
 
-/// What was heard on a connection, and how it ended.
+/// The bytes received on a connection, and how it ended.
 type Heard = (String, Ended);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -286,12 +286,12 @@ fn all(mut proxy: Command, config: &Path, listens: Duration) -> Vec<Seen> {
         .iter()
         .zip(CASES)
         .map(|((_, heard), case)| {
-            // Who was asked says so in the end.
+            // A server that was contacted reports it at the end.
             let is_asked = !case.server.is_empty();
             if is_asked { heard.recv_timeout(5 * listens).ok() } else { heard.try_recv().ok() }
         })
         .collect();
-    let log = end(process, Signal::USR1).stdout; // what the last one has closed is still told
+    let log = end(process, Signal::USR1).stdout; // the line of the last one is still written
     let seen = clients.into_iter().zip(servers).enumerate().map(|(at, (client, server))| {
         let names = [format!("fe{at}e"), format!("be{at}e")];
         let of_case =
@@ -301,14 +301,14 @@ fn all(mut proxy: Command, config: &Path, listens: Duration) -> Vec<Seen> {
     seen.collect()
 }
 
-/// A server, and what it hears on its first connection.
+/// A server, and the bytes that it receives on its first connection.
 fn origin(script: &'static [Do], listens: Duration) -> (SocketAddr, Receiver<Heard>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("it is bound");
     let (told, heard): (Sender<Heard>, _) = channel();
     thread::spawn(move || {
         let (stream, _) = listener.accept().expect("somebody comes");
-        // It stays longer than its client, to hear it go.
+        // It stays open longer than its client, to receive the end.
         let _ = told.send(play(&stream, script, 3 * listens));
     });
     (address, heard)
@@ -320,7 +320,7 @@ fn play(mut stream: &TcpStream, script: &[Do], listens: Duration) -> Heard {
     let mut heard = Vec::new();
     let mut block = [0; 4096];
     for step in script {
-        // Who is cut off is told by what it hears.
+        // A reset shows in the received bytes.
         match step {
             Say(bytes) => drop(stream.write_all(bytes)),
             Fin => drop(stream.shutdown(Shutdown::Write)),
@@ -335,7 +335,7 @@ fn play(mut stream: &TcpStream, script: &[Do], listens: Duration) -> Heard {
             }
             Leave => return (String::from_utf8_lossy(&heard).into_owned(), Ended::No),
             Reset => {
-                thread::park_timeout(listens / 3); // until what was said has passed
+                thread::park_timeout(listens / 3); // until the sent bytes have passed
                 sys::reset_on_close(stream.as_fd()).expect("a socket");
                 return (String::from_utf8_lossy(&heard).into_owned(), Ended::No);
             }

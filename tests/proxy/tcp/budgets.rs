@@ -71,10 +71,10 @@ fn round(driver: &mut OwnLoop<Proxy>, address: SocketAddr, origin: &TcpListener,
     settle(driver);
 }
 
-/// What each of `len` connections has cost, beside its share of the waits, is at most this, and some
-/// in a hundred more: how bytes and ends come together depends on who is first.
+/// Each of `len` connections costs at most this many calls, beside its share of the waits, and a
+/// few in a hundred one more: whether bytes and end arrive together depends on timing.
 fn assert_thirteen(spent: &Ledger, len: u64, more: u64) {
-    // To ask how many wait to be accepted saves waits.
+    // Reading the number of pending connections saves waits.
     let waits = spent.count(Call::epoll_wait).calls + spent.count(Call::getsockopt).calls;
     for (call, most) in [
         (Call::accept4, 1),

@@ -31,10 +31,10 @@ use fulmar_tests::relay::{Book, Lines, backend, server};
 
 type Driver = OwnLoop<Checks>;
 
-/// What a server of a test has heard, one entry for each connection.
+/// The bytes that a server of a test received, one entry for each connection.
 type HeardAll = Arc<Mutex<Vec<Vec<u8>>>>;
 
-/// A server that hears `questions` bytes of each connection at least, says `answer`, and ends.
+/// A server that receives at least `questions` bytes of each connection, sends `answer`, and ends.
 fn origin(questions: usize, answer: &'static [u8]) -> (SocketAddr, HeardAll) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("it is bound");
@@ -65,7 +65,7 @@ fn hear(mut stream: &TcpStream, least: usize) -> Vec<u8> {
     heard
 }
 
-/// A server that says nothing, and whose connections stay open.
+/// A server that never sends anything, and keeps its connections open.
 fn silent() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("it is bound");
@@ -411,8 +411,7 @@ fn tls_is_spoken_and_verified() {
     assert_finds(backend([plain]), "L6RSP", 0, "SSL handshake failure");
 }
 
-/// A server that answers with what its test tells it, one status for each connection; the last
-/// one for ever.
+/// A server with one status for each connection; the last one is repeated.
 fn scripted(statuses: &[u16]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("it is bound");
@@ -673,7 +672,7 @@ fn a_slow_start_grows_to_the_whole_weight() {
     assert_eq!((member.weight_now(), group.limit(0)), (16, 100));
 }
 
-/// An engine without sockets, at the test's own time: when it asks for connections, and for which.
+/// An engine without sockets in virtual time: the times of its connections, and their servers.
 struct Virtual {
     checks: Checks,
     now: Instant,
@@ -766,5 +765,5 @@ fn checks_are_spread_by_chance_if_asked_for() {
     assert!(waits.iter().min() < waits.iter().max(), "{waits:?}");
 }
 
-/// When servers that are up are asked again; to connect may take as long.
+/// The interval of checks of servers that are up, which is also their connect timeout.
 const SOON: Duration = Duration::from_millis(300);

@@ -1,4 +1,4 @@
-//! Places at servers, shared by the threads of a proxy: never too many, and nobody is forgotten.
+//! Places at servers, shared by the threads of a proxy: never too many, and no waiter is forgotten.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -39,7 +39,7 @@ fn serve(stream: TcpStream, inside: &AtomicUsize, most: &AtomicUsize) {
     }
     most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
     (0..20).for_each(|_| thread::yield_now());
-    inside.fetch_sub(1, Ordering::SeqCst); // before anybody can know that it is over
+    inside.fetch_sub(1, Ordering::SeqCst); // before the end can be visible
     let _ = (&stream).write_all(ANSWER);
 }
 
@@ -148,7 +148,7 @@ fn threads_of_mode_tcp_share_places() {
     share(Mode::Tcp, 3);
 }
 
-/// Somebody who gave up while he was being woken left the thread deaf to all that came later.
+/// A waiter that gave up during its wake-up left the thread without later wake-ups.
 #[test]
 fn a_wake_for_somebody_who_has_given_up_is_passed_on() {
     let limited = ServerConfig { connections_max: 1, ..server("s1", origin().0) };

@@ -1,4 +1,4 @@
-//! What mode tcp of the proxy decides: rules, places, attempts, ends, and what it tells of them.
+//! Policy of the proxy in mode tcp: rules, places, attempts, ends, and log lines.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -75,7 +75,7 @@ impl Hand {
     }
 }
 
-/// Who serves each connection in a thread of its own.
+/// A server with a thread for each connection.
 fn origin(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("it is bound");
@@ -91,7 +91,7 @@ fn origin(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
     address
 }
 
-/// Answers with its name, whatever is said.
+/// Responds with its name to any bytes.
 fn named(name: &'static str) -> SocketAddr {
     origin(move |mut stream| {
         let _ = stream.read(&mut [0; 512]);
@@ -99,7 +99,7 @@ fn named(name: &'static str) -> SocketAddr {
     })
 }
 
-/// Says something and reads the answer; empty, if the connection ends without one.
+/// Sends bytes and reads the response; empty, if the connection ends without one.
 fn ask(address: SocketAddr, question: &[u8]) -> Vec<u8> {
     let mut stream = client(address);
     let mut answer = Vec::new();
@@ -362,7 +362,7 @@ fn a_tunnel_may_be_silent_for_longer() {
 
 #[test]
 fn half_a_connection_ends_sooner() {
-    // The server has ended its side, and the client says nothing any more.
+    // The server has shut down its sending side, and the client sends nothing more.
     let ends = origin(|stream| {
         stream.shutdown(Shutdown::Write).expect("it is open");
         let _ = (&stream).read_to_end(&mut Vec::new());

@@ -23,7 +23,7 @@ tests_in_every_loop! {
     ],
 }
 
-/// Somebody who serves one connection after the other.
+/// A server for one connection at a time.
 fn origin(serve: impl Fn(TcpStream) + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("it is bound");
@@ -37,7 +37,7 @@ fn origin(serve: impl Fn(TcpStream) + Send + 'static) -> SocketAddr {
     address
 }
 
-/// Reads to the end, then says the same.
+/// Reads to the end, then sends the same.
 fn echo(mut stream: TcpStream) {
     let mut heard = Vec::new();
     if stream.read_to_end(&mut heard).is_ok() {
@@ -124,7 +124,7 @@ fn much_passes_both_ways_at_once<L: Loop<Engine = Proxy>>() {
     driver.turn_until(|driver| driver.watched().len() <= 1);
 }
 
-/// Says what `seed` gives and reads what the other's gives.
+/// Sends the bytes of `seed` and reads those of the other side.
 fn exchange(stream: TcpStream, seed: u64) {
     let mut reader = stream.try_clone().expect("a descriptor");
     let heard = thread::spawn(move || {

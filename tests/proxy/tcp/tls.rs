@@ -13,7 +13,7 @@ use fulmar_tests::loops::{Loop, OwnLoop, client};
 use fulmar_tests::proxied::{backend, config, frontend, proxy};
 use fulmar_tests::relay::server;
 
-/// Says back what it hears, to the end; and first how it was told of its client.
+/// Echoes its input to the end, after its PROXY header as text.
 fn echo() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("it is bound");
@@ -114,7 +114,7 @@ fn a_server_that_cannot_be_believed_is_not_talked_to() {
         (Who::Server, Some("localhost"), &b"hello"[..]),
         (Who::Server, Some("elsewhere.example"), b""),
         (Who::OtherHost, Some("localhost"), b""),
-        (Who::OtherHost, None, b"hello"), // the authority is enough, where no name is said
+        (Who::OtherHost, None, b"hello"), // the authority is enough, without a name
         (Who::Stranger, None, b""),
         (Who::Expired, None, b""),
     ] {

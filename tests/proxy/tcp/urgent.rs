@@ -10,15 +10,15 @@ use fulmar_tests::proxied::{backend, config, frontend, proxy};
 use fulmar_tests::relay::server;
 use rustix::net::{SendFlags, send};
 
-/// What a server hears of a client that says these, each followed by an urgent byte but for the
-/// last, before the proxy looks; and then ends its side, if it `ends`.
+/// The bytes that a server receives from a client that sends these, each followed by an urgent byte
+/// but for the last, before the proxy reads; the client then shuts down its sending side if `ends`.
 fn relayed(parts: &[&[u8]], ends: bool) -> Vec<u8> {
     let origin = TcpListener::bind("127.0.0.1:0").expect("a port");
     let to = origin.local_addr().expect("it is bound");
     let (engine, ..) = proxy(config(frontend(), [backend([server("one", to)])]), None);
     let (mut driver, address): (OwnLoop<Proxy>, _) = OwnLoop::start(engine);
     let mut stream = client(address);
-    // It stands and is watched, and has nothing to say yet.
+    // It is established and registered, and has no bytes yet.
     stream.write_all(b"hello").expect("room");
     driver.turn_until(|proxy| proxy.engine().clients() == 1);
     let (mut at_server, _) = origin.accept().expect("a connection");
