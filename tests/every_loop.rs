@@ -30,9 +30,9 @@ macro_rules! tests_in_every_loop {
     };
 }
 
-/// Makes tests of functions that are generic over a [`Loop`](crate::loops::Loop), for code above the
-/// engine, which is the same in every loop: in our own, in an application's, and byte by byte in our
-/// own.
+/// Makes tests of functions that are generic over a [`Loop`](crate::loops::Loop), for code above
+/// the engine, which is the same in every loop: in our own, in an application's, and byte by byte
+/// in our own.
 #[macro_export]
 macro_rules! tests_in_three_loops {
     (at_any_pace: [$($name:ident),* $(,)?] $(,)?) => {

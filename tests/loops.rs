@@ -1,5 +1,6 @@
-//! One engine in two worlds: our own loops, epoll's (with and without a ring) and poll's, and an application's loop around its
-//! own epoll, which may be level-triggered, edge-triggered or one-shot.
+//! One engine in two worlds: our own loops, epoll's (with and without a ring) and poll's, and an
+//! application's loop around its own epoll, which may be level-triggered, edge-triggered or
+//! one-shot.
 //!
 //! Both run in the thread of the test, a turn at a time, so that nothing has to be waited for.
 

@@ -93,8 +93,8 @@ impl Origin {
         self.lines().into_iter().filter(|line| !line.contains(MARK)).collect()
     }
 
-    /// The same behind the first `before`, once that is enough, or nothing more comes: some write an
-    /// exchange down a moment after it is over.
+    /// The same behind the first `before`, once that is enough, or nothing more comes: some write
+    /// an exchange down a moment after it is over.
     pub fn heard_after(&self, before: usize, enough: impl Fn(&[String]) -> bool) -> Vec<String> {
         let start = fulmar_sys::now();
         loop {
@@ -117,7 +117,8 @@ fn nginx_servers(address: SocketAddr, log: &Path) -> String {
     let log = log.display();
     format!(
         "log_format heard '$request_method $request_uri';\n\
-         server {{ listen {address} reuseport; access_log {log} heard; large_client_header_buffers 4 64k;\n\
+         server {{ listen {address} reuseport; access_log {log} heard; large_client_header_buffers \
+         4 64k;\n\
          return 200 'heard\\n'; }}"
     )
 }
@@ -162,7 +163,8 @@ fn gunicorn(address: SocketAddr, dir: &Path, log: &Path) -> Command {
 
 fn haproxy(address: SocketAddr, dir: &Path, log: &Path) -> Command {
     let conf = "global\n log stdout format raw local0\n\
-        defaults\n mode http\n option dontlognull\n timeout client 20s\n timeout server 20s\n timeout connect 5s\n\
+        defaults\n mode http\n option dontlognull\n timeout client 20s\n timeout server 20s\n \
+        timeout connect 5s\n\
         frontend f\n log global\n log-format \"%HM %HU\"\n";
     let conf = format!("{conf} bind {address}\n http-request return status 200\n");
     let file = dir.join("haproxy.cfg");

@@ -129,8 +129,8 @@ pub fn has_ended(pid: u32) -> bool {
     stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
 
-/// A command for Python itself: what has the name may be a script that looks for it, with calls of its
-/// own.
+/// A command for Python itself: what has the name may be a script that looks for it, with calls of
+/// its own.
 ///
 /// # Panics
 /// It is not installed.

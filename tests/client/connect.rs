@@ -216,7 +216,8 @@ fn one_question_is_asked_for_all_who_wait_and_all_hear_of_its_failure() {
         let done = alone.client.application().ended(id);
         assert!(matches!(done.result, Err(Error::Resolve(ResolveError::NotFound))), "{done:?}");
     }
-    alone.client.handle(alone.now, DriverEvent::Resolved(lookup, Err(ResolveError::NotFound))); // late news
+    // late news
+    alone.client.handle(alone.now, DriverEvent::Resolved(lookup, Err(ResolveError::NotFound)));
     assert_eq!((alone.client.running(), alone.client.origins()), (0, 0));
 }
 

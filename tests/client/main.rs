@@ -1,5 +1,5 @@
-//! The client: over every loop, against servers and networks that fail anywhere, and as programs use
-//! it.
+//! The client: over every loop, against servers and networks that fail anywhere, and as programs
+//! use it.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -486,7 +486,8 @@ fn a_proxy_that_gives_its_ring_up_says_so_while_it_runs() {
     let tree = Tree::new();
     let (door, desk) = (tree.root().join("door"), tree.root().join("desk"));
     let text = format!(
-        "global\n  nbthread 1\n  stats socket {}\ndefaults\n  mode http\n  timeout client 5s\nfrontend fe\n  \
+        "global\n  nbthread 1\n  stats socket {}\ndefaults\n  mode http\n  timeout client 5s\n\
+         frontend fe\n  \
          bind {}\n  http-request use-service prometheus-exporter if {{ path /metrics }}\n  \
          http-request return status 200\n",
         desk.display(),

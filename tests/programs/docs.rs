@@ -1,8 +1,8 @@
 //! The commands in the documentation work as documented.
 //!
-//! Every fenced block of `console` in `README.md` and `docs/*.md` is run: its lines that begin
-//! with `$ ` go to a shell, in a directory with a small `site`. A command succeeds, unless its
-//! line ends with `# exit N`; one that ends with `&` runs until the block ends at the latest. In a block of
+//! Every fenced block of `console` in `README.md` and `docs/*.md` is run: its lines that begin with
+//! `$ ` go to a shell, in a directory with a small `site`. A command succeeds, unless its line ends
+//! with `# exit N`; one that ends with `&` runs until the block ends at the latest. In a block of
 //! `console,no-run` only the options of `fulmar` are looked at.
 //!
 //! Blocks of `rust` are doc tests of the crate `fulmar`; that none is left out is tested here.

@@ -165,7 +165,8 @@ fn forms() {
         format!("--b\r\nContent-Disposition: form-data; name={name}\r\n\r\n{body}\r\n")
     };
     let file = format!(
-        "--b\r\nContent-Disposition: form-data; name=picture; filename=\"../cat\"\r\n\r\n{picture}\r\n--b--\r\n"
+        "--b\r\nContent-Disposition: form-data; name=picture; filename=\"../cat\"\r\n\r\n\
+         {picture}\r\n--b--\r\n"
     );
     let body = part("title", "cat") + &file;
     let len = body.len();

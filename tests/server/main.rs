@@ -1,5 +1,5 @@
-//! Servers over real sockets: handlers as programs write them, limits, manners, bad input, the end, and
-//! what a response costs.
+//! Servers over real sockets: handlers as programs write them, limits, manners, bad input, the end,
+//! and what a response costs.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -189,7 +189,8 @@ fn the_head_leaves_with_the_first_piece_and_the_end_with_the_last() {
 /// The tables of the page, one row for each platform.
 fn tables() -> String {
     let mut page = String::from(
-        "| | ten pieces, all ready | ten pieces, one by one | tiny | 64 KB of memory | 104 KB of a file |\n\
+        "| | ten pieces, all ready | ten pieces, one by one | tiny | 64 KB of memory | 104 KB of a \
+         file |\n\
          |---|---|---|---|---|---|\n",
     );
     for (platform, on) in PLATFORMS {
@@ -204,7 +205,8 @@ fn tables() -> String {
         writeln!(page, "| {platform} | {cells} |").unwrap();
     }
     page.push_str(
-        "\n| options + sends + reads, ours / theirs | ten pieces, all ready | ten pieces, one by one \
+        "\n\
+         | options + sends + reads, ours / theirs | ten pieces, all ready | ten pieces, one by one \
          | tiny | 64 KB of memory | 104 KB of a file |\n|---|---|---|---|---|---|\n",
     );
     for (platform, on) in PLATFORMS {

@@ -149,7 +149,8 @@ impl Gate {
         let mut nonces = self.nonces.lock().unwrap();
         let nonce = format!("nonce{}", nonces.len());
         let field = format!(
-            "WWW-Authenticate: Digest realm=\"r\", nonce=\"{nonce}\", {CHALLENGE}, stale={stale}\r\n"
+            "WWW-Authenticate: Digest realm=\"r\", nonce=\"{nonce}\", {CHALLENGE}, \
+             stale={stale}\r\n"
         );
         nonces.insert(nonce, BTreeSet::new());
         answer(401, &field, "no")

@@ -218,7 +218,8 @@ impl Round {
                 let heard = self.book.heard.get(&client.ask.id);
                 let ask = &client.ask;
                 format!(
-                    "{}: {}, {ask:?} warm {warm}: got {got} bytes, {end:?}; {heard:?}; log {mine:?}",
+                    "{}: {}, {ask:?} warm {warm}: got {got} bytes, {end:?}; {heard:?}; log \
+                     {mine:?}",
                     self.what(),
                     client.fault.name
                 )
@@ -432,7 +433,8 @@ fn configuration(
     let address: Vec<SocketAddr> = origins.iter().map(Origin::address).collect();
     format!(
         "defaults\n  mode http\n  log stdout format raw local0\n  timeout client 5s\n  \
-         timeout http-request 4s\n  timeout http-keep-alive 30s\n  timeout server 10s\n  timeout connect 2s\n  \
+         timeout http-request 4s\n  timeout http-keep-alive 30s\n  timeout server 10s\n  \
+         timeout connect 2s\n  \
          timeout queue 1h\n  retries {retries}\n{manners}  http-reuse {reuse}\n\
          frontend fe\n  bind 127.0.0.1:0\n  capture request header X-Id len 10\n  \
          log-format \"%cp|%hr|%ST|%ts\"\n  use_backend %[path,field(2,/)] if !{{ path / }}\n  \

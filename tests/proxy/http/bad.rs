@@ -160,7 +160,8 @@ fn bytes_behind_a_request_are_another_request() {
 /// Bytes after a response belong to no request: the next client must not get them.
 #[test]
 fn bytes_beyond_a_response_reach_nobody() {
-    let bytes = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison";
+    let bytes = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\n\
+                 Content-Length: 6\r\n\r\npoison";
     let script = move |heard: &Heard| match heard.connection {
         0 => vec![Step::Send(bytes.as_bytes().to_vec())],
         _ => ok(b"good"),

@@ -215,8 +215,8 @@ fn closing_on_both_sides_costs_ten_calls() {
     assert!(calls(&spent) <= each * 50 + LATE, "{} calls: {spent:?}", calls(&spent));
 }
 
-/// Answers long enough to leave in pieces of their own, which all have come when they are read: each
-/// pair of them leaves before the next is read, into the same memory.
+/// Answers long enough to leave in pieces of their own, which all have come when they are read:
+/// each pair of them leaves before the next is read, into the same memory.
 #[test]
 fn long_answers_that_come_at_once_share_a_block() {
     const CLIENTS: usize = 12;

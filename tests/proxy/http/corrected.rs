@@ -23,7 +23,8 @@ fn lines_about_answers_of_our_own_are_haproxys() {
          \x20 http-request wait-for-body time 20ms if {{ path /wait }}\n  default_backend be\n\
          backend be\n  mode http\n  http-request set-var(txn.p) path\n\
          \x20 http-response deny if {{ var(txn.p) -m str /deny }}\n\
-         \x20 http-response return status 200 if {{ var(txn.p) -m str /return }}\n  server s ORIGIN0\n"
+         \x20 http-response return status 200 if {{ var(txn.p) -m str /return }}\n  \
+         server s ORIGIN0\n"
     );
     let mut table = Table::new(&text, vec![Scripted::new(|_| scripted::ok(b"fine"))]);
     for (path, told) in [

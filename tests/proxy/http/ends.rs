@@ -320,7 +320,9 @@ fn variables_live_as_long_as_their_scope_says() {
                 http-request unset-var(proc.seen) if { path /unset }\n  \
                 http-request set-header X-Req %[var(req.seen)]\n  \
                 http-response set-var(res.seen) str(now)\n  \
-                http-response set-header X-All %[var(proc.seen)],%[var(sess.seen)],%[var(txn.seen)],%[var(req.seen)],%[var(res.seen)]";
+                http-response set-header X-All \
+                %[var(proc.seen)],%[var(sess.seen)],%[var(txn.seen)],\
+                %[var(req.seen)],%[var(res.seen)]";
     let mut table = table(sets, "", hello());
     let all = |table: &mut Table, path: &str| {
         let got = table.ask(format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n"));

@@ -23,7 +23,8 @@ impl Bench {
     fn new(limits: &str, of_bind: &str) -> Self {
         let text = format!(
             "defaults\n  mode http\n  timeout client 60s\n\
-             frontend fe\n  bind 127.0.0.1:0 {of_bind}\n{limits}\n  http-request return status 200\n"
+             frontend fe\n  bind 127.0.0.1:0 {of_bind}\n{limits}\n  \
+             http-request return status 200\n"
         );
         let source = ConfigSource::Text { name: "test.cfg".to_owned(), text };
         let (environment, options) = (Environment::default(), Options::default());

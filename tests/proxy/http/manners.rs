@@ -36,7 +36,8 @@ fn chunks_and_trailers_go_through() {
 fn a_chunked_request_goes_through() {
     let mut table = table("", "", vec![Scripted::new(|heard: &Heard| ok(&heard.body))]);
     let got = table.ask(
-        "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n\
+         0\r\n\r\n",
     );
     assert!(got.contains("abc") && got.contains("de"), "{got}");
     assert!(table.origins[0].requests[0].head.contains("Transfer-Encoding: chunked\r\n"));
@@ -74,7 +75,8 @@ fn a_query_goes_through_as_it_is() {
 /// A rule that makes its backend's name led to each of them, for this reckoning alone.
 #[test]
 fn a_backend_that_does_not_say_is_full_with_a_tenth_of_what_leads_to_it_by_name() {
-    let text = "global\n maxconn 3000\ndefaults\n mode http\n timeout connect 1s\n timeout client 1s\n \
+    let text = "global\n maxconn 3000\ndefaults\n mode http\n timeout connect 1s\n \
+                timeout client 1s\n \
                 timeout server 1s\nfrontend one\n bind 127.0.0.1:0\n maxconn 2000\n \
                 use_backend %[str(made)]\n use_backend named if TRUE\n default_backend usual\n\
                 frontend two\n bind 127.0.0.1:0\n default_backend usual\n\
@@ -169,7 +171,8 @@ fn an_early_answer_comes_through_and_the_server_is_not_used_again() {
 fn what_concerns_one_hop_ends_there() {
     let fields = "Connection: keep-alive, X-Hop\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\n\
                   Proxy-Connection: keep-alive\r\nTE: trailers, gzip\r\n";
-    let own = "HTTP/1.1 200 OK\r\nConnection: X-Own\r\nX-Own: 1\r\nKeep-Alive: x\r\nContent-Length: 0\r\n\r\n";
+    let own = "HTTP/1.1 200 OK\r\nConnection: X-Own\r\nX-Own: 1\r\nKeep-Alive: x\r\n\
+               Content-Length: 0\r\n\r\n";
     let mut table = table("", "", vec![says(own.as_bytes())]);
     let got = table.ask(format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n"));
     assert_eq!(got, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
@@ -223,7 +226,10 @@ fn nothing_goes_behind_an_upgrade_before_it_is_granted() {
     assert!(got.starts_with(b"HTTP/1.1 200"));
     let heard: Vec<&str> = table.origins[0].requests.iter().map(|it| it.path()).collect();
     assert_eq!(heard, ["/a", "/b"], "the second is a request of its own");
-    table.ask("GET / HTTP/1.1\r\nHost: h\r\nUpgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMAAABk\r\n\r\n");
+    table.ask(
+        "GET / HTTP/1.1\r\nHost: h\r\nUpgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings\r\n\
+               HTTP2-Settings: AAMAAABk\r\n\r\n",
+    );
     let heard = &table.origins[0].requests[2].head;
     assert!(!heard.contains("h2c") && !heard.to_lowercase().contains("http2-settings"), "{heard}");
 }

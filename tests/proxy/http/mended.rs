@@ -43,7 +43,8 @@ fn a_name_from_a_request_leads_to_no_backend_of_the_other_mode() {
          frontend fe\n  mode http\n  bind 127.0.0.1:0\n\
          \x20 use_backend %[req.hdr(x-b)] if {{ req.hdr(x-b) -m found }}\n\
          \x20 use_backend late if {{ req.hdr(x-b) -m found }}\n  default_backend usual\n\
-         backend usual\n  mode http\n  http-request return status 200 content-type a/b string usual\n\
+         backend usual\n  mode http\n  \
+         http-request return status 200 content-type a/b string usual\n\
          backend late\n  mode http\n  http-request return status 200 content-type a/b string late\n\
          backend raw\n  mode tcp\n  server s {raw} maxconn 1\n"
     );
@@ -288,7 +289,8 @@ fn sessions_that_are_shut_down_end_there() {
     let text = format!(
         "{DEFAULTS}frontend fe\n  mode http\n  bind 127.0.0.1:0\n\
          \x20 log stdout format raw local0\n  log-format \"%ST %ts\"\n  default_backend be\n\
-         backend be\n  mode http\n  retry-on all-retryable-errors\n  server s ORIGIN0 observe layer4\n"
+         backend be\n  mode http\n  retry-on all-retryable-errors\n  \
+         server s ORIGIN0 observe layer4\n"
     );
     for (is_down, letter) in [(false, 'K'), (true, 'D')] {
         let script = |heard: &Heard| match heard.path() {
@@ -336,7 +338,8 @@ fn who_is_refused_in_turn_goes_elsewhere_at_once() {
     let gone = free_address();
     for (algorithm, retried) in [("roundrobin", "+1"), ("random", "+1"), ("source", "+3")] {
         let text = format!(
-            "{DEFAULTS}frontend fe\n  mode http\n  bind 127.0.0.1:0\n  log stdout format raw local0\n\
+            "{DEFAULTS}frontend fe\n  mode http\n  bind 127.0.0.1:0\n  \
+             log stdout format raw local0\n\
              \x20 log-format \"%s %rc\"\n  default_backend be\n\
              backend be\n  mode http\n  balance {algorithm}\n  option redispatch\n  retries 3\n\
              \x20 timeout connect 20ms\n  server a {gone}\n  server b ORIGIN0\n"
@@ -528,7 +531,8 @@ fn what_rules_on_connections_say_holds_for_their_requests() {
     let text = format!(
         "{DEFAULTS}frontend fe\n  mode http\n  bind 127.0.0.1:0\n\
          \x20 tcp-request connection expect-proxy layer4\n\
-         \x20 http-request return status 200 content-type a/b lf-string \"%[src] %[fc_rcvd_proxy]\"\n"
+         \x20 http-request return status 200 content-type a/b lf-string \"%[src] \
+         %[fc_rcvd_proxy]\"\n"
     );
     for (header, seen) in
         [("PROXY TCP4 9.9.9.9 8.8.8.8 1 2\r\n", "9.9.9.9 1"), ("PROXY UNKNOWN\r\n", "127.0.0.1 1")]
@@ -552,7 +556,8 @@ fn tcp_response_content_has_a_say_in_mode_http() {
             "{DEFAULTS}frontend fe\n  mode http\n  bind 127.0.0.1:0\n\
              \x20 log stdout format raw local0\n  log-format \"%ST %ts\"\n  default_backend be\n\
              backend be\n  mode http\n  tcp-response content {rules}\n\
-             \x20 http-response set-status 201 if {{ var(txn.seen) -m found }}\n  server s ORIGIN0\n"
+             \x20 http-response set-status 201 if {{ var(txn.seen) -m found }}\n  \
+             server s ORIGIN0\n"
         );
         let mut table = Table::new(&text, vec![Scripted::new(|_| scripted::ok(b"fine"))]);
         let (got, ended) = table.talk("GET / HTTP/1.1\r\nHost: h\r\n\r\n", is_whole);

@@ -305,7 +305,8 @@ fn a_redirection_takes_no_connection_from_its_client() {
 /// It was read, and nothing was waited for.
 #[test]
 fn a_rule_that_would_wait_for_a_response_is_refused() {
-    let text = "defaults\n  mode http\n  timeout client 1s\n  timeout server 1s\n  timeout connect 1s\n\
+    let text = "defaults\n  mode http\n  timeout client 1s\n  timeout server 1s\n  \
+                timeout connect 1s\n\
                 backend be\n  http-response wait-for-body time 1s\n  server s 127.0.0.1:1\n";
     let source = ConfigSource::Text { name: "test.cfg".to_owned(), text: text.to_owned() };
     let wrong = load(&[source], &Environment::default(), &ThisMachine, &Options::default());

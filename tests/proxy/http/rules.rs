@@ -44,7 +44,8 @@ fn some_requests_are_answered_here() {
     let rules = "  acl bad path_beg /bad\n  http-request deny if bad\n  \
                  http-request deny deny_status 429 if { path /many }\n  \
                  http-request redirect location /there if { path /here }\n  \
-                 http-request return status 200 content-type text/plain string own if { path /own }\n  \
+                 http-request return status 200 content-type text/plain string own if { path /own \
+                 }\n  \
                  http-request auth realm secret if { path /auth }\n  \
                  monitor-uri /alive";
     let mut table = table(rules, "", vec![named("server")]);
@@ -76,7 +77,8 @@ fn rules_choose_the_backend() {
 
 #[test]
 fn responses_are_changed_on_their_way() {
-    let rules = "  http-response set-header X-Status %[status]\n  http-response del-header Server\n  \
+    let rules = "  http-response set-header X-Status %[status]\n  \
+                 http-response del-header Server\n  \
                  http-after-response set-header X-After yes\n  http-request deny if { path /bad }";
     let origin = Scripted::new(|_: &Heard| {
         vec![Step::Send(answer("200 OK", "Server: secret\r\nX-Own: 1\r\n", b"body"))]

@@ -14,7 +14,8 @@ use fulmar_tls::{ServerOptions, ServerTls, Version};
 /// A proxy in front of one server with these words behind its address.
 fn table(words: &str) -> Table {
     let text = format!(
-        "defaults\n  mode http\n  timeout connect 5s\n  timeout client 60s\n  timeout server 60s\n  \
+        "defaults\n  mode http\n  timeout connect 5s\n  timeout client 60s\n  \
+         timeout server 60s\n  \
          retries 0\n\
          frontend fe\n  bind 127.0.0.1:0\n  default_backend be\n\
          backend be\n  http-reuse always\n  server s {words}\n"

@@ -1,5 +1,5 @@
-//! Traps of event-driven HTTP, as a proxy meets them: it has a client on one side and a server on the
-//! other, and whatever either does is news for both.
+//! Traps of event-driven HTTP, as a proxy meets them: it has a client on one side and a server on
+//! the other, and whatever either does is news for both.
 
 use std::fs;
 use std::io::{Read, Write};

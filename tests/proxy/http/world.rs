@@ -30,7 +30,8 @@ impl World {
     fn new(timeouts: &str) -> Self {
         let (proxy, live, lines, _) = configured(&format!(
             "global\n  log stdout format raw local0\n\
-             defaults\n  mode http\n  log global\n  log-format \"%ST %ts\"\n  retries 0\n{timeouts}\n\
+             defaults\n  mode http\n  log global\n  log-format \"%ST %ts\"\n  retries 0\n\
+             {timeouts}\n\
              frontend fe\n  bind 127.0.0.1:0\n  default_backend be\n\
              backend be\n  http-reuse always\n  server s 127.0.0.1:9\n"
         ));

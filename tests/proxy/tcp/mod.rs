@@ -1,4 +1,5 @@
-//! The proxy in mode tcp, in the loop of the test, and what both modes share: places, checks, statistics.
+//! The proxy in mode tcp, in the loop of the test, and what both modes share: places, checks,
+//! statistics.
 
 mod alike;
 mod budgets;

@@ -1,4 +1,5 @@
-//! Urgent data (RFC 9293 §3.8.5): a receive stops in front of its mark, and nothing behind it is lost.
+//! Urgent data (RFC 9293 §3.8.5): a receive stops in front of its mark, and nothing behind it is
+//! lost.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener};

@@ -30,7 +30,11 @@ frontend www
   acl folded path -i /Low
   http-request return status 201 if api
   http-request return status 202 if inline or number folded
-  http-request return status 200 content-type text/plain lf-string %[req.hdr(host),map({folder}/hosts,none)],%[path,map_beg({folder}/hosts,none)],%[req.hdr(ip),map_ip({folder}/nets,none)],%[req.hdr(key),map_str_int({folder}/numbers,7)]
+  http-request return status 200 content-type text/plain lf-string \
+  %[req.hdr(host),map({folder}/hosts,none)],\
+  %[path,map_beg({folder}/hosts,none)],\
+  %[req.hdr(ip),map_ip({folder}/nets,none)],\
+  %[req.hdr(key),map_str_int({folder}/numbers,7)]
 "
     )
 }
