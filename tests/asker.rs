@@ -1,12 +1,11 @@
 //! A client engine that sends one request after the other and records the events: for tests of the
 //! layers below it.
 
-use std::any::Any;
 use std::net::SocketAddr;
 use std::time::Instant;
 
 use fulmar_engine::{
-    Action, DriverEvent, End, Endpoint, Engine, Handler, Links, SocketId, Timeouts,
+    Action, ConnectionEvent, DriverEvent, End, Endpoint, Engine, Handler, Links, SocketId, Timeouts,
 };
 use fulmar_proto::{
     BodyLen, Client, ClientConnection, Connection, Event, HeaderBuf, Headers, Layer, Request,
@@ -125,30 +124,36 @@ impl Asker {
 }
 
 impl Handler<ClientConnection, ()> for Book {
-    fn handle_heard(&mut self, (): &mut ()) {
-        self.heard += 1;
-    }
-
-    fn handle_established(
-        &mut self,
-        _: Instant,
-        _: SocketId,
-        _: (&mut ClientConnection, &mut ()),
-        info: Option<&dyn Any>,
-    ) {
-        self.established += 1;
-        if let Some(info) = info.and_then(Info::of) {
-            self.agreed.push((info.version, info.cipher, info.resumed));
-        }
-    }
-
     fn handle(
         &mut self,
         _: Instant,
         _: SocketId,
         (connection, ()): (&mut ClientConnection, &mut ()),
-        event: Event<'_, Client>,
+        event: ConnectionEvent<'_, Client>,
     ) {
+        match event {
+            ConnectionEvent::Received => self.heard += 1,
+            ConnectionEvent::Established { info } => {
+                self.established += 1;
+                if let Some(info) = info.and_then(Info::of) {
+                    self.agreed.push((info.version, info.cipher, info.resumed));
+                }
+            }
+            ConnectionEvent::Event(event) => self.handle_event(connection, event),
+            ConnectionEvent::InputUsed
+            | ConnectionEvent::DeadlinePassed { .. }
+            | ConnectionEvent::Fault { .. } => {}
+            event => panic!("{event:?}"),
+        }
+    }
+
+    fn handle_closed(&mut self, _: Instant, _: SocketId, (): (), end: End) {
+        self.ends.push(end);
+    }
+}
+
+impl Book {
+    fn handle_event(&mut self, connection: &mut ClientConnection, event: Event<'_, Client>) {
         match event {
             Event::Head { head, .. } => self.status = head.status,
             Event::Data { stream, bytes } => {
@@ -161,10 +166,6 @@ impl Handler<ClientConnection, ()> for Book {
             Event::End { .. } => self.answers.push((self.status, std::mem::take(&mut self.body))),
             event => panic!("{event:?}"),
         }
-    }
-
-    fn handle_gone(&mut self, _: Instant, _: SocketId, (): (), end: End) {
-        self.ends.push(end);
     }
 }
 

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use fulmar_engine::{
-    Action, DriverEvent, End, Endpoint, Engine, Handler, Links, Passage, SocketEvent, SocketId,
-    Timeouts,
+    Action, ConnectionEvent, DriverEvent, End, Endpoint, Engine, Handler, Links, Passage,
+    SocketEvent, SocketId, Timeouts,
 };
 use fulmar_proto::{
     BodyLen, Client, ClientConnection, Connection, Event, FileRange, HeaderBuf, Headers, Request,
@@ -136,8 +136,9 @@ impl Handler<ClientConnection, Job> for Book {
         _: Instant,
         socket: SocketId,
         (connection, job): (&mut ClientConnection, &mut Job),
-        event: Event<'_, Client>,
+        event: ConnectionEvent<'_, Client>,
     ) {
+        let ConnectionEvent::Event(event) = event else { return };
         match event {
             Event::Data { stream, bytes } => {
                 connection.release(stream, bytes.len());
@@ -156,7 +157,7 @@ impl Handler<ClientConnection, Job> for Book {
         }
     }
 
-    fn handle_gone(&mut self, _: Instant, socket: SocketId, _: Job, end: End) {
+    fn handle_closed(&mut self, _: Instant, socket: SocketId, _: Job, end: End) {
         assert!(self.gone.insert(socket, end).is_none(), "it is gone once");
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use fulmar_engine::sim::{Faults, Sim};
 use fulmar_engine::{
-    Action, DriverEvent, End, Endpoint, Engine, Handler, Links, SocketId, Timeouts,
+    Action, ConnectionEvent, DriverEvent, End, Endpoint, Engine, Handler, Links, SocketId, Timeouts,
 };
 use fulmar_proto::{
     BodyLen, Client, ClientConnection, Connection, Event, HeaderBuf, Headers, Layer, Request,
@@ -160,8 +160,9 @@ impl Handler<ClientConnection, Job> for Book {
         _: Instant,
         _: SocketId,
         (connection, job): (&mut ClientConnection, &mut Job),
-        event: Event<'_, Client>,
+        event: ConnectionEvent<'_, Client>,
     ) {
+        let ConnectionEvent::Event(event) = event else { return };
         match event {
             Event::Head { head, .. } => {
                 assert_eq!(head.status, 200);
@@ -192,7 +193,7 @@ impl Handler<ClientConnection, Job> for Book {
         }
     }
 
-    fn handle_gone(&mut self, _: Instant, _: SocketId, job: Job, end: End) {
+    fn handle_closed(&mut self, _: Instant, _: SocketId, job: Job, end: End) {
         self.broken += u32::try_from(job.expected.len()).expect("few");
         assert!(
             !matches!(end, End::Peer(error) if error != fulmar_proto::PeerError::UnexpectedEof)

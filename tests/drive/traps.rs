@@ -7,8 +7,8 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use fulmar_engine::{
-    Accepted, Action, CloseKind, DriverEvent, End, Endpoint, Engine, Handler, Limit, Links,
-    SocketEvent, SocketId, Timeouts,
+    Accepted, Action, CloseKind, ConnectionEvent, DriverEvent, End, Endpoint, Engine, Handler,
+    Limit, Links, SocketEvent, SocketId, Timeouts,
 };
 use fulmar_proto::{
     BodyLen, Connection, Event, Headers, Response, Server, ServerConnection, Transmit,
@@ -84,9 +84,9 @@ impl Handler<ServerConnection, ()> for Answering {
         _: Instant,
         _: SocketId,
         (connection, ()): (&mut ServerConnection, &mut ()),
-        event: Event<'_, Server>,
+        event: ConnectionEvent<'_, Server>,
     ) {
-        if let Event::Head { stream, .. } = event {
+        if let ConnectionEvent::Event(Event::Head { stream, .. }) = event {
             self.served += 1;
             let head = Response::new(204, Headers::EMPTY);
             connection.send_head(stream, head, BodyLen::Empty).expect("the first answer");
@@ -94,7 +94,7 @@ impl Handler<ServerConnection, ()> for Answering {
         }
     }
 
-    fn handle_gone(&mut self, _: Instant, _: SocketId, (): (), _: End) {
+    fn handle_closed(&mut self, _: Instant, _: SocketId, (): (), _: End) {
         self.gone += 1;
     }
 }

@@ -1,11 +1,10 @@
 //! Events of connections to events of transfers.
 
-use std::any::Any;
 use std::io;
 use std::time::Instant;
 
 use bytes::Bytes;
-use fulmar_engine::{End, Handler, SocketId};
+use fulmar_engine::{ConnectionEvent, End, Handler, SocketId};
 use fulmar_proto as proto;
 use fulmar_proto::{ClientConnection, Connection, PeerError, Phase, StreamId, UsageError};
 use fulmar_tls::TlsError;
@@ -457,13 +456,66 @@ pub(crate) fn failure(end: End) -> Error {
 }
 
 impl<A: Application> Handler<ClientConnection, Seat> for Core<A> {
-    fn handle_established(
+    #[inline(always)]
+    fn handle(
         &mut self,
         now: Instant,
         socket: SocketId,
-        (_, seat): (&mut ClientConnection, &mut Seat),
-        _: Option<&dyn Any>,
+        (connection, seat): (&mut ClientConnection, &mut Seat),
+        event: ConnectionEvent<'_, proto::Client>,
     ) {
+        match event {
+            ConnectionEvent::Established { .. } => self.handle_established(now, socket, seat),
+            ConnectionEvent::Received => seat.heard = true,
+            ConnectionEvent::Event(event) => {
+                self.handle_event(now, socket, (connection, seat), event);
+            }
+            ConnectionEvent::Timer => {
+                if let Some(attempt) = seat.attempt() {
+                    self.state.commands.push_back(Command::Race(attempt));
+                }
+            }
+            // The transfers learn of a fault at the end of the connection.
+            ConnectionEvent::Replaced { .. }
+            | ConnectionEvent::InputUsed
+            | ConnectionEvent::DeadlinePassed { .. }
+            | ConnectionEvent::Fault { .. } => {}
+            ConnectionEvent::Piped(_) => unreachable!("no pipe was requested"),
+        }
+    }
+
+    fn handle_closed(&mut self, now: Instant, socket: SocketId, mut seat: Seat, end: End) {
+        let (origin, link) = (seat.origin(), socket.index);
+        self.state.pool.unpark(origin, link);
+        if seat.shared {
+            self.state.pool.unshare(origin, link);
+        }
+        if seat.owners.is_empty() {
+            return self.state.commands.push_back(Command::Gone(Box::new(seat), socket, end));
+        }
+        if !seat.owners.is_single()
+            && let Some(known) = self.state.pool.get_mut(origin)
+        {
+            known.pipelines = false; // the server has broken it
+        }
+        let first = seat.owners.pop();
+        let mut behind = Vec::new();
+        while let Some(id) = seat.owners.pop() {
+            behind.push(id);
+        }
+        // The last first: each goes to the front of the queue.
+        for id in behind.into_iter().rev() {
+            self.bereave(now, id, &seat, Loss::new(End::Closed), false);
+        }
+        if let Some(id) = first.filter(|id| self.state.standing(socket, *id).is_some()) {
+            self.bereave(now, id, &seat, Loss::new(end), true);
+        }
+        self.state.commands.push_back(Command::Gone(Box::new(seat), socket, End::Closed));
+    }
+}
+
+impl<A: Application> Core<A> {
+    fn handle_established(&mut self, now: Instant, socket: SocketId, seat: &mut Seat) {
         seat.stands = true;
         if let Some(opening) = &mut seat.opening {
             let setup = &mut opening.setup;
@@ -475,11 +527,7 @@ impl<A: Application> Handler<ClientConnection, Seat> for Core<A> {
         self.state.commands.push_back(Command::Freed(socket));
     }
 
-    fn handle_heard(&mut self, seat: &mut Seat) {
-        seat.heard = true;
-    }
-
-    fn handle(
+    fn handle_event(
         &mut self,
         now: Instant,
         socket: SocketId,
@@ -523,45 +571,5 @@ impl<A: Application> Handler<ClientConnection, Seat> for Core<A> {
         if next.is_some_and(Transfer::is_held) {
             connection.set_held(true);
         }
-    }
-
-    fn handle_timer(
-        &mut self,
-        _: Instant,
-        _: SocketId,
-        (_, seat): (&mut ClientConnection, &mut Seat),
-    ) {
-        if let Some(attempt) = seat.attempt() {
-            self.state.commands.push_back(Command::Race(attempt));
-        }
-    }
-
-    fn handle_gone(&mut self, now: Instant, socket: SocketId, mut seat: Seat, end: End) {
-        let (origin, link) = (seat.origin(), socket.index);
-        self.state.pool.unpark(origin, link);
-        if seat.shared {
-            self.state.pool.unshare(origin, link);
-        }
-        if seat.owners.is_empty() {
-            return self.state.commands.push_back(Command::Gone(Box::new(seat), socket, end));
-        }
-        if !seat.owners.is_single()
-            && let Some(known) = self.state.pool.get_mut(origin)
-        {
-            known.pipelines = false; // the server has broken it
-        }
-        let first = seat.owners.pop();
-        let mut behind = Vec::new();
-        while let Some(id) = seat.owners.pop() {
-            behind.push(id);
-        }
-        // The last first: each goes to the front of the queue.
-        for id in behind.into_iter().rev() {
-            self.bereave(now, id, &seat, Loss::new(End::Closed), false);
-        }
-        if let Some(id) = first.filter(|id| self.state.standing(socket, *id).is_some()) {
-            self.bereave(now, id, &seat, Loss::new(end), true);
-        }
-        self.state.commands.push_back(Command::Gone(Box::new(seat), socket, End::Closed));
     }
 }

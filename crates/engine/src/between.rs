@@ -12,7 +12,7 @@ use fulmar_proto::{
     Transmit, Wishes,
 };
 
-use crate::links::{End, Handler, Lent, Link};
+use crate::links::{ConnectionEvent, End, Handler, Lent, Link};
 
 /// A layer on a socket.
 #[derive(Debug)]
@@ -106,8 +106,8 @@ impl Between {
                 Ok(Opened::Blocked) => return true,
                 Ok(Opened::Established) => {
                     self.stage = Stage::Open;
-                    let pair = (&mut link.connection, &mut link.data);
-                    lent.on.handle_established(lent.now, lent.socket, pair, self.layer.info());
+                    let info = self.layer.info();
+                    link.notify(lent, ConnectionEvent::Established { info });
                 }
                 Ok(Opened::Ended) => self.ended = true,
                 Ok(Opened::Truncated(error)) => match link.connection.phase() {
@@ -116,12 +116,10 @@ impl Between {
                 },
                 Ok(Opened::Replaced(next)) => {
                     if let Some(info) = self.layer.info() {
-                        let pair = (&mut link.connection, &mut link.data);
-                        lent.on.handle_replaced(lent.now, lent.socket, pair, info);
+                        link.notify(lent, ConnectionEvent::Replaced { info });
                     }
                     let Some(next) = next else {
-                        let pair = (&mut link.connection, &mut link.data);
-                        lent.on.handle_established(lent.now, lent.socket, pair, None);
+                        link.notify(lent, ConnectionEvent::Established { info: None });
                         link.feed(input, lent);
                         return false;
                     };

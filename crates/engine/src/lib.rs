@@ -25,7 +25,7 @@ pub use engine::{
     Accepted, Action, CloseKind, DriverEvent, Engine, Limit, ListenerId, Passage, SocketEvent,
     SocketId,
 };
-pub use links::{End, Exchange, Handler, Links};
+pub use links::{ConnectionEvent, End, Exchange, Handler, Links};
 pub use resolve::{LookupId, ResolveError, Resolved};
 pub use slots::Slots;
 pub use stop::Stop;

@@ -29,7 +29,7 @@ mod deadlines;
 mod splice;
 mod walk;
 
-pub use handler::Handler;
+pub use handler::{ConnectionEvent, Handler};
 
 /// Why a connection is gone.
 #[derive(Debug)]
@@ -123,25 +123,37 @@ impl<C: Connection, T> Link<C, T> {
     /// Lets the connection take its input, and tells of the events.
     pub(crate) fn feed(&mut self, input: &mut Input<'_>, lent: &mut Lent<'_, impl Handler<C, T>>) {
         if !input.is_empty() {
-            lent.on.handle_heard(&mut self.data);
+            self.notify(lent, ConnectionEvent::Received);
         }
         loop {
-            match self.connection.poll_event(input, lent.scratch) {
+            let event = self.connection.poll_event(input, lent.scratch);
+            let entry = (&mut self.connection, &mut self.data);
+            match event {
                 Ok(Some(event)) => {
-                    let link = (&mut self.connection, &mut self.data);
-                    lent.on.handle(lent.now, lent.socket, link, event);
+                    let event = ConnectionEvent::Event(event);
+                    lent.on.handle(lent.now, lent.socket, entry, event);
                 }
                 Ok(None) => break,
                 Err(error) => {
-                    let link = (&mut self.connection, &mut self.data);
-                    lent.on.handle_fault(lent.now, lent.socket, link, input.bytes(), error);
                     self.fault = Some(Fault::Broke(error));
+                    let event = ConnectionEvent::Fault { message: input.bytes(), error };
+                    lent.on.handle(lent.now, lent.socket, entry, event);
                 }
             }
             if input.is_empty() && !input.has_eof() && !self.connection.has_event() {
                 break;
             }
         }
+    }
+
+    /// Delivers an event to the handler.
+    #[inline(always)]
+    pub(crate) fn notify<H: Handler<C, T>>(
+        &mut self,
+        lent: &mut Lent<'_, H>,
+        event: ConnectionEvent<'_, C::Role>,
+    ) {
+        lent.on.handle(lent.now, lent.socket, (&mut self.connection, &mut self.data), event);
     }
 
     /// Reports input that is left while reading is paused: the connection may never read it.
@@ -454,7 +466,7 @@ impl<C: Connection, T> Links<C, T> {
         self.slots.get(socket)?.fault.map(Fault::end)
     }
 
-    /// [`Handler::handle_timer`] is due at `deadline`, once; `None` takes it back.
+    /// [`ConnectionEvent::Timer`] is due at `deadline`, once; `None` takes it back.
     pub fn set_timer(&mut self, socket: SocketId, deadline: Option<Instant>) {
         let timer = deadline.map_or(Tick::NEVER, |time| self.desk.wheel.tick_from(time));
         if let Some(link) = self.slots.get_mut(socket) {
@@ -526,7 +538,8 @@ impl<C: Connection, T> Links<C, T> {
         let at = self.slots.position(socket);
         let Some(link) = self.slots.get_mut(socket) else { return };
         if link.between.is_none() {
-            on.handle_established(now, socket, (&mut link.connection, &mut link.data), None);
+            let event = ConnectionEvent::Established { info: None };
+            on.handle(now, socket, (&mut link.connection, &mut link.data), event);
         }
         link.phase = Some(link.wishes().phase);
         let tick = self.desk.wheel.tick(now);
@@ -549,6 +562,7 @@ impl<C: Connection, T> Links<C, T> {
                 Some(between) => link.between = between.open(link, input, opened, lent),
                 None => link.feed(input, lent),
             }
+            link.notify(lent, ConnectionEvent::InputUsed);
             if !input.is_empty() {
                 link.note_unread();
             }
@@ -663,7 +677,8 @@ impl<C: Connection, T> Links<C, T> {
             self.give_up(now, socket, on);
         } else if link.timer <= tick {
             link.timer = Tick::NEVER;
-            on.handle_timer(now, socket, (&mut link.connection, &mut link.data));
+            let entry = (&mut link.connection, &mut link.data);
+            on.handle(now, socket, entry, ConnectionEvent::Timer);
             self.settle(now, socket, 0, on);
         }
         let Some(link) = self.slots.get_mut(socket) else { return };
@@ -675,11 +690,14 @@ impl<C: Connection, T> Links<C, T> {
     /// The peer is late. If it can be told so it is, and ends soon.
     fn give_up(&mut self, now: Instant, socket: SocketId, on: &mut impl Handler<C, T>) {
         let Some(link) = self.slots.get_mut(socket) else { return };
-        if link.phase.is_some()
-            && on.handle_late(now, socket, (&mut link.connection, &mut link.data))
-        {
-            link.since = self.desk.wheel.tick(now);
-            return self.settle(now, socket, 0, on);
+        if link.phase.is_some() {
+            let (entry, mut extend) = ((&mut link.connection, &mut link.data), false);
+            let event = ConnectionEvent::DeadlinePassed { extend: &mut extend };
+            on.handle(now, socket, entry, event);
+            if extend {
+                link.since = self.desk.wheel.tick(now);
+                return self.settle(now, socket, 0, on);
+            }
         }
         let fault = match link.phase {
             Some(Phase::Idle | Phase::Head) => Some(Fault::LateHead),
@@ -752,7 +770,7 @@ impl<C: Connection, T> Links<C, T> {
             (None, None) => end,
         };
         if let Some(data) = self.close_as(socket, kind) {
-            on.handle_gone(now, socket, data, end);
+            on.handle_closed(now, socket, data, end);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The load generator as an engine: no socket, no clock, one thread's share of the run.
 //!
 //! ```text
-//!  Opener ─ which connection now ─▶ Links<ClientConnection, Conn> ─ connected, answered ─▶ fill
-//!  Work ─── which request is due ─▶ fill, dispatch ─▶ a request is queued, its socket is `fresh`
+//!  Opener ─ which connection now ─▶ Links<ClientConnection, Conn> ─ connected, answered ─▶ handle_used
+//!  Work ─── which request is due ─▶ handle_used, dispatch ─▶ a request is queued, its socket is `fresh`
 //!                                   handle_flush ───▶ it leaves now: this is its start
 //! ```
 //!
@@ -19,7 +19,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use fulmar_engine::{
-    Action, DriverEvent, End, Engine, Handler, Links, SocketEvent, SocketId, Timeouts,
+    Action, ConnectionEvent, DriverEvent, End, Engine, Handler, Links, SocketEvent, SocketId,
+    Timeouts,
 };
 use fulmar_proto::{ClientConnection, Connection, Event, Input, PeerError, Transmit};
 use fulmar_tls::{Info, TlsError};
@@ -225,23 +226,6 @@ impl Load {
         }
     }
 
-    /// As much as is due onto one connection.
-    fn fill(&mut self, now: Instant, socket: SocketId) {
-        if self.core.finish.is_some() {
-            return;
-        }
-        let Some((connection, conn)) = self.links.get_mut(socket) else { return };
-        let at = self.core.nanos(now);
-        while connection.vacancy() > 0 {
-            let Some(planned) = self.core.work.take(at) else {
-                self.core.list(conn);
-                break;
-            };
-            self.core.start(at, planned, socket, connection, conn);
-        }
-        self.links.touch(now, socket, &mut self.core);
-    }
-
     /// Timers came: time is up for the oldest request, or it comes later.
     fn look_at_timers(&mut self, now: Instant) {
         let at = self.core.nanos(now);
@@ -322,9 +306,6 @@ impl Load {
             *begun = nanos_of(now.saturating_duration_since(self.core.epoch));
         }
         self.links.handle(now, socket, SocketEvent::Connected, &mut self.core);
-        if std::mem::take(&mut self.core.freed) {
-            self.fill(now, socket);
-        }
         self.go_on(now);
     }
 
@@ -332,10 +313,6 @@ impl Load {
         let before = input.len();
         self.links.handle_input(now, socket, &mut input, &mut self.core);
         self.core.tally.bytes += (before - input.len()) as u64;
-        // Only now: bytes that follow the answer belong to no request, not to the next one.
-        if std::mem::take(&mut self.core.freed) {
-            self.fill(now, socket);
-        }
         self.go_on(now);
     }
 
@@ -593,26 +570,67 @@ impl Core {
 }
 
 impl Handler<ClientConnection, Conn> for Core {
+    #[inline(always)]
+    fn handle(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        (connection, conn): (&mut ClientConnection, &mut Conn),
+        event: ConnectionEvent<'_, fulmar_proto::Client>,
+    ) {
+        match event {
+            ConnectionEvent::Established { info } => {
+                self.handle_established(now, socket, (connection, conn), info);
+            }
+            ConnectionEvent::Event(event) => self.handle_event(now, (connection, conn), event),
+            ConnectionEvent::InputUsed => self.handle_used(now, socket, (connection, conn)),
+            ConnectionEvent::Timer => {
+                conn.armed = false;
+                self.expired.push(socket);
+            }
+            // The reason of a fault is counted at the end of its connection.
+            ConnectionEvent::Received
+            | ConnectionEvent::Replaced { .. }
+            | ConnectionEvent::DeadlinePassed { .. }
+            | ConnectionEvent::Fault { .. } => {}
+            ConnectionEvent::Piped(_) => unreachable!("no pipe was requested"),
+        }
+    }
+
+    fn handle_closed(&mut self, now: Instant, _: SocketId, conn: Conn, end: End) {
+        let at = self.nanos(now);
+        if conn.stage == Stage::Standing {
+            self.lose(at, conn, &end);
+        } else {
+            self.miss(at, &conn, end);
+        }
+    }
+}
+
+impl Core {
     fn handle_established(
         &mut self,
         now: Instant,
-        _: SocketId,
-        (_, conn): (&mut ClientConnection, &mut Conn),
+        socket: SocketId,
+        (connection, conn): (&mut ClientConnection, &mut Conn),
         info: Option<&dyn Any>,
     ) {
-        if let Some(info) = info.and_then(Info::of) {
+        let info = info.and_then(Info::of);
+        if let Some(info) = &info {
             let took = self.nanos(now) - self.begun[conn.number as usize];
-            self.tally.shake_hands(took, &info);
+            self.tally.shake_hands(took, info);
         }
         conn.stage = Stage::Standing;
         self.connected(self.nanos(now), conn.gate);
         self.freed = true;
+        if info.is_none() {
+            self.handle_used(now, socket, (connection, conn)); // no input is in hand
+        }
     }
 
-    fn handle(
+    fn handle_event(
         &mut self,
         now: Instant,
-        _: SocketId,
         (connection, conn): (&mut ClientConnection, &mut Conn),
         event: Event<'_, fulmar_proto::Client>,
     ) {
@@ -629,22 +647,24 @@ impl Handler<ClientConnection, Conn> for Core {
         }
     }
 
-    fn handle_timer(
+    /// Queues the requests that are due on a connection that became free. Not before the input is
+    /// used up: bytes behind a response must not be taken for the response to the next request.
+    fn handle_used(
         &mut self,
-        _: Instant,
+        now: Instant,
         socket: SocketId,
-        (_, conn): (&mut ClientConnection, &mut Conn),
+        (connection, conn): (&mut ClientConnection, &mut Conn),
     ) {
-        conn.armed = false;
-        self.expired.push(socket);
-    }
-
-    fn handle_gone(&mut self, now: Instant, _: SocketId, conn: Conn, end: End) {
+        if !std::mem::take(&mut self.freed) || self.finish.is_some() {
+            return;
+        }
         let at = self.nanos(now);
-        if conn.stage == Stage::Standing {
-            self.lose(at, conn, &end);
-        } else {
-            self.miss(at, &conn, end);
+        while connection.vacancy() > 0 {
+            let Some(planned) = self.work.take(at) else {
+                self.list(conn);
+                break;
+            };
+            self.start(at, planned, socket, connection, conn);
         }
     }
 }

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use fulmar_engine::{
-    Accepted, Action, DriverEvent, End, Engine, Exchange, Handler, Limit, Links, ListenerId,
-    SocketId, Stop,
+    Accepted, Action, ConnectionEvent, DriverEvent, End, Engine, Exchange, Handler, Limit, Links,
+    ListenerId, SocketId, Stop,
 };
 use fulmar_proto::{
     BodyLen, Connection, Event, Headers, Response, Server, ServerConnection, StreamId, Transmit,
@@ -389,6 +389,39 @@ impl<A: Application> Lent<A> {
 }
 
 impl<A: Application> Handler<ServerConnection, DataSlot<A>> for Lent<A> {
+    #[inline(always)]
+    fn handle(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        entry: (&mut ServerConnection, &mut DataSlot<A>),
+        event: ConnectionEvent<'_, Server>,
+    ) {
+        match event {
+            ConnectionEvent::Established { info } => {
+                self.handle_established(now, socket, entry, info);
+            }
+            ConnectionEvent::Replaced { info } => self.handle_replaced(now, socket, entry, info),
+            ConnectionEvent::Event(event) => self.handle_event(now, socket, entry, event),
+            ConnectionEvent::Timer => self.handle_timer(now, socket, entry),
+            // The application learns of a fault at the end of the connection.
+            ConnectionEvent::Received
+            | ConnectionEvent::InputUsed
+            | ConnectionEvent::DeadlinePassed { .. }
+            | ConnectionEvent::Fault { .. } => {}
+            ConnectionEvent::Piped(_) => unreachable!("no pipe was requested"),
+        }
+    }
+
+    fn handle_closed(&mut self, now: Instant, socket: SocketId, data: DataSlot<A>, end: End) {
+        self.addresses.leave(socket.index);
+        if let Some(data) = data {
+            self.guard(now, |application| application.handle_gone(now, socket, data, &end));
+        }
+    }
+}
+
+impl<A: Application> Lent<A> {
     fn handle_established(
         &mut self,
         now: Instant,
@@ -424,7 +457,7 @@ impl<A: Application> Handler<ServerConnection, DataSlot<A>> for Lent<A> {
         });
     }
 
-    fn handle(
+    fn handle_event(
         &mut self,
         now: Instant,
         socket: SocketId,
@@ -455,13 +488,6 @@ impl<A: Application> Handler<ServerConnection, DataSlot<A>> for Lent<A> {
         self.call(now, exchange, link, |application, context, reply, data| {
             application.handle_timer(context, reply, data);
         });
-    }
-
-    fn handle_gone(&mut self, now: Instant, socket: SocketId, data: DataSlot<A>, end: End) {
-        self.addresses.leave(socket.index);
-        if let Some(data) = data {
-            self.guard(now, |application| application.handle_gone(now, socket, data, &end));
-        }
     }
 }
 

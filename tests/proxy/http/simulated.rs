@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fulmar_engine::{
-    Accepted, Action, DriverEvent, End, Endpoint, Engine, Handler, Links, ListenerId, SocketEvent,
-    SocketId, Timeouts,
+    Accepted, Action, ConnectionEvent, DriverEvent, End, Endpoint, Engine, Handler, Links,
+    ListenerId, SocketEvent, SocketId, Timeouts,
 };
 use fulmar_haproxy::{ConfigSource, Environment, Options, ThisMachine, load};
 use fulmar_proto::{
@@ -160,8 +160,9 @@ impl Handler<ClientConnection, Asked> for Asking {
         _: Instant,
         _: SocketId,
         (connection, asked): (&mut ClientConnection, &mut Asked),
-        event: Event<'_, Client>,
+        event: ConnectionEvent<'_, Client>,
     ) {
+        let ConnectionEvent::Event(event) = event else { return };
         match event {
             Event::Head { head, .. } => asked.status = head.status,
             Event::Data { stream, bytes } => {
@@ -178,7 +179,7 @@ impl Handler<ClientConnection, Asked> for Asking {
         }
     }
 
-    fn handle_gone(&mut self, _: Instant, _: SocketId, mut asked: Asked, _: End) {
+    fn handle_closed(&mut self, _: Instant, _: SocketId, mut asked: Asked, _: End) {
         self.end(&mut asked, false);
     }
 }
@@ -201,8 +202,9 @@ impl Handler<ServerConnection, ()> for Answering {
         _: Instant,
         _: SocketId,
         (connection, ()): (&mut ServerConnection, &mut ()),
-        event: Event<'_, Server>,
+        event: ConnectionEvent<'_, Server>,
     ) {
+        let ConnectionEvent::Event(event) = event else { return };
         match event {
             Event::Head { stream, head, .. } => {
                 let target = std::str::from_utf8(head.target).unwrap();
@@ -227,7 +229,7 @@ impl Handler<ServerConnection, ()> for Answering {
         }
     }
 
-    fn handle_gone(&mut self, _: Instant, _: SocketId, (): (), _: End) {}
+    fn handle_closed(&mut self, _: Instant, _: SocketId, (): (), _: End) {}
 }
 
 fn answer(connection: &mut ServerConnection, stream: StreamId, size: u64, exact: bool) {

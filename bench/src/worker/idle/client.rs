@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use fulmar_engine::{
-    Action, DriverEvent, End, Endpoint, Engine, Handler, Links, SocketEvent, SocketId, Timeouts,
+    Action, ConnectionEvent, DriverEvent, End, Endpoint, Engine, Handler, Links, SocketEvent,
+    SocketId, Timeouts,
 };
 use fulmar_proto::h1::EncodedRequest;
 use fulmar_proto::{
@@ -158,14 +159,14 @@ impl Handler<ClientConnection, IdleKind> for ConnectionEnds {
         _: Instant,
         _: SocketId,
         (connection, _): (&mut ClientConnection, &mut IdleKind),
-        event: Event<'_, ClientRole>,
+        event: ConnectionEvent<'_, ClientRole>,
     ) {
-        if let Event::Data { stream, bytes } = event {
+        if let ConnectionEvent::Event(Event::Data { stream, bytes }) = event {
             connection.release(stream, bytes.len());
         }
     }
 
-    fn handle_gone(&mut self, _: Instant, _: SocketId, kind: IdleKind, end: End) {
+    fn handle_closed(&mut self, _: Instant, _: SocketId, kind: IdleKind, end: End) {
         self.0.get_or_insert_with(|| format!("{kind:?}: {end:?}"));
     }
 }

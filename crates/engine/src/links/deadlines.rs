@@ -63,7 +63,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::links::{End, Handler};
+    use crate::links::{ConnectionEvent, End, Handler};
     use crate::{Action, SocketEvent};
 
     /// Who is gone, in which phase, and when.
@@ -76,11 +76,11 @@ mod tests {
             _: Instant,
             _: SocketId,
             _: (&mut ServerConnection, &mut ()),
-            _: Event<'_, Server>,
+            _: ConnectionEvent<'_, Server>,
         ) {
         }
 
-        fn handle_gone(&mut self, now: Instant, socket: SocketId, (): (), end: End) {
+        fn handle_closed(&mut self, now: Instant, socket: SocketId, (): (), end: End) {
             let End::TimedOut(phase) = end else { panic!("{end:?}") };
             self.0.push((socket, phase, now));
         }
@@ -164,14 +164,14 @@ mod tests {
             _: Instant,
             _: SocketId,
             (link, ()): (&mut RawConnection, &mut ()),
-            event: Event<'_, Raw>,
+            event: ConnectionEvent<'_, Raw>,
         ) {
-            if let Event::Data { stream, bytes } = event {
+            if let ConnectionEvent::Event(Event::Data { stream, bytes }) = event {
                 link.release(stream, bytes.len());
             }
         }
 
-        fn handle_gone(&mut self, now: Instant, socket: SocketId, (): (), end: End) {
+        fn handle_closed(&mut self, now: Instant, socket: SocketId, (): (), end: End) {
             let End::TimedOut(phase) = end else { panic!("{end:?}") };
             self.0.push((socket, phase, now));
         }

@@ -1,82 +1,76 @@
-//! Who hears of what happens on links.
+//! The receiver of the events of connections.
 
 use std::any::Any;
 use std::time::Instant;
 
-use fulmar_proto::{Connection, Event, PeerError, Piped};
+use fulmar_proto::{Connection, Event, PeerError, Piped, Role};
 
 use crate::SocketId;
 use crate::links::End;
 
-/// Who hears of events.
+/// Receives the events of the connections of a [`crate::Links`].
+///
+/// `handle` is called while its connection is borrowed, so the handler can send on it at once. The
+/// engine then applies what the connection requires: reading, sending, its deadline.
+///
+/// An implementation matches on the event, names each variant, and calls one function for each that
+/// it uses. With `#[inline(always)]` on `handle` the match costs nothing: every call site passes
+/// one known variant.
 pub trait Handler<C: Connection, T> {
-    /// The connection stands and every layer below it is open: told once, before anything is
-    /// sent. `info` is what [`fulmar_proto::Layer::info`] tells of the layer, if there is one.
-    fn handle_established(
-        &mut self,
-        _now: Instant,
-        _socket: SocketId,
-        _link: (&mut C, &mut T),
-        _info: Option<&dyn Any>,
-    ) {
-    }
-
-    /// A layer of the connection has done its work and is about to go; told before the connection
-    /// stands, and only if [`fulmar_proto::Layer::info`] tells something of it: `info`.
-    fn handle_replaced(
-        &mut self,
-        _now: Instant,
-        _socket: SocketId,
-        _link: (&mut C, &mut T),
-        _info: &dyn Any,
-    ) {
-    }
-
-    /// Bytes have arrived for the connection, above all layers: told before its events.
-    fn handle_heard(&mut self, _data: &mut T) {}
-
-    /// Something arrived on `socket`; it may be answered on `connection` at once.
+    /// Handles an event of the connection of `socket`, and of the data attached to it.
     fn handle(
         &mut self,
         now: Instant,
         socket: SocketId,
-        link: (&mut C, &mut T),
-        event: Event<'_, C::Role>,
+        entry: (&mut C, &mut T),
+        event: ConnectionEvent<'_, C::Role>,
     );
 
-    /// The next bytes of a body or a tunnel have come in a pipe: only to who has asked for that
-    /// with [`crate::Links::pass`]. They have to be released, as `Data`.
-    fn handle_piped(
-        &mut self,
-        _now: Instant,
-        _socket: SocketId,
-        _link: (&mut C, &mut T),
-        _piped: Piped,
-    ) {
-        unreachable!("who asks for pipes takes them");
-    }
+    /// The connection is closed, for the reason `end`. Its name is stale from now on. Called once
+    /// for each connection, except for those that their owner closes with [`crate::Links::close`].
+    fn handle_closed(&mut self, now: Instant, socket: SocketId, data: T, end: End);
+}
 
-    /// The moment that [`crate::Links::set_timer`] named has come.
-    fn handle_timer(&mut self, _now: Instant, _socket: SocketId, _link: (&mut C, &mut T)) {}
-
-    /// Its deadline has passed. True: it goes on all the same, and the deadline begins again.
-    /// False: it ends, with [`End::TimedOut`].
-    fn handle_late(&mut self, _now: Instant, _socket: SocketId, _link: (&mut C, &mut T)) -> bool {
-        false
-    }
-
-    /// The peer has broken the protocol, with the bytes that `message` begins with: behind them may
-    /// stand others. It has been told so, if it can be; `handle_gone` follows in its time.
-    fn handle_fault(
-        &mut self,
-        _now: Instant,
-        _socket: SocketId,
-        _link: (&mut C, &mut T),
-        _message: &[u8],
-        _error: PeerError,
-    ) {
-    }
-
-    /// The connection is gone; its name is stale from now on.
-    fn handle_gone(&mut self, now: Instant, socket: SocketId, data: T, end: End);
+/// What happened on a connection.
+#[derive(Debug)]
+pub enum ConnectionEvent<'a, R: Role> {
+    /// The connection is established, and so is every layer below it. Delivered once, before
+    /// anything is sent.
+    Established {
+        /// The description of the layer ([`fulmar_proto::Layer::info`]), if there is a layer.
+        info: Option<&'a dyn Any>,
+    },
+    /// A layer has done its work and is about to be replaced, for example after a PROXY header.
+    /// Delivered before `Established`, and only if the layer has a description.
+    Replaced {
+        /// The description of the layer ([`fulmar_proto::Layer::info`]).
+        info: &'a dyn Any,
+    },
+    /// Bytes for the connection have arrived, above all layers. Delivered before their events.
+    Received,
+    /// A step of a received message ([`Connection::poll_event`]).
+    Event(Event<'a, R>),
+    /// All events of an input have been delivered, and their effects are not applied yet. What is
+    /// sent now leaves with what the events caused. Not delivered for bytes that went through a
+    /// pipe or into a file.
+    InputUsed,
+    /// The next bytes of a body or a tunnel, in a pipe. Delivered only after [`crate::Links::pass`].
+    /// They have to be released, as those of `Event::Data`.
+    Piped(Piped),
+    /// The time that was set with [`crate::Links::set_timer`] has come.
+    Timer,
+    /// The deadline of the connection's phase has passed. Without an extension the connection ends
+    /// with [`End::TimedOut`].
+    DeadlinePassed {
+        /// False; set to true, the connection continues and the deadline starts again.
+        extend: &'a mut bool,
+    },
+    /// The peer broke the protocol. The reply to it, if one is possible, is queued; `handle_closed`
+    /// follows later.
+    Fault {
+        /// The received bytes that begin with the malformed message. Other bytes may follow it.
+        message: &'a [u8],
+        /// What is wrong with it.
+        error: PeerError,
+    },
 }

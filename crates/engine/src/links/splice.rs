@@ -7,7 +7,7 @@ use std::time::Instant;
 use bytes::BytesMut;
 use fulmar_proto::{Connection, Input, Piped};
 
-use crate::links::{End, Handler, Links};
+use crate::links::{ConnectionEvent, End, Handler, Links};
 use crate::{Action, CloseKind, SocketId};
 
 impl<C: Connection, T> Links<C, T> {
@@ -64,7 +64,8 @@ impl<C: Connection, T> Links<C, T> {
         let Some(link) = self.slots.get_mut(socket) else { return };
         let bytes = piped.len;
         link.connection.handle_passed(bytes);
-        on.handle_piped(now, socket, (&mut link.connection, &mut link.data), piped);
+        let entry = (&mut link.connection, &mut link.data);
+        on.handle(now, socket, entry, ConnectionEvent::Piped(piped));
         self.end_passage(now, socket, bytes, on);
     }
 
@@ -93,7 +94,8 @@ impl<C: Connection, T> Links<C, T> {
         let mut nothing = BytesMut::new();
         let mut nothing = Input::all(&mut nothing, false);
         while let Ok(Some(event)) = link.connection.poll_event(&mut nothing, &mut self.scratch) {
-            on.handle(now, socket, (&mut link.connection, &mut link.data), event); // `End`
+            let entry = (&mut link.connection, &mut link.data);
+            on.handle(now, socket, entry, ConnectionEvent::Event(event)); // `End`
         }
         self.settle(now, socket, bytes, on);
     }

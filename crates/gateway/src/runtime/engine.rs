@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use fulmar_engine::{
-    Accepted, Action, DriverEvent, End, Engine, Handler, Links, ListenerId, SocketEvent, SocketId,
-    Stop, Timeouts,
+    Accepted, Action, ConnectionEvent, DriverEvent, End, Engine, Handler, Links, ListenerId,
+    SocketEvent, SocketId, Stop, Timeouts,
 };
 use fulmar_haproxy::model::Level;
 use fulmar_proto::{Connection, Event, Raw, RawConnection, Transmit};
@@ -77,6 +77,29 @@ impl Handler<RawConnection, Console> for ConsoleHandler<'_> {
         now: Instant,
         _: SocketId,
         (connection, console): (&mut RawConnection, &mut Console),
+        event: ConnectionEvent<'_, Raw>,
+    ) {
+        match event {
+            ConnectionEvent::Event(event) => self.handle_event(now, (connection, console), event),
+            ConnectionEvent::Timer => connection.reset(RawConnection::STREAM, 0),
+            ConnectionEvent::Established { .. }
+            | ConnectionEvent::Replaced { .. }
+            | ConnectionEvent::Received
+            | ConnectionEvent::InputUsed
+            | ConnectionEvent::DeadlinePassed { .. }
+            | ConnectionEvent::Fault { .. } => {}
+            ConnectionEvent::Piped(_) => unreachable!("no pipe was requested"),
+        }
+    }
+
+    fn handle_closed(&mut self, _: Instant, _: SocketId, _: Console, _: End) {}
+}
+
+impl ConsoleHandler<'_> {
+    fn handle_event(
+        &mut self,
+        now: Instant,
+        (connection, console): (&mut RawConnection, &mut Console),
         event: Event<'_, Raw>,
     ) {
         match event {
@@ -90,17 +113,6 @@ impl Handler<RawConnection, Console> for ConsoleHandler<'_> {
         console.run_commands(now, self.context, connection);
         connection.set_held(!console.is_idle(connection));
     }
-
-    fn handle_timer(
-        &mut self,
-        _: Instant,
-        _: SocketId,
-        (connection, _): (&mut RawConnection, &mut Console),
-    ) {
-        connection.reset(RawConnection::STREAM, 0);
-    }
-
-    fn handle_gone(&mut self, _: Instant, _: SocketId, _: Console, _: End) {}
 }
 
 impl Engine for Runtime {

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Instant;
 
 use bytes::Bytes;
-use fulmar_engine::{End, Handler, SocketId};
+use fulmar_engine::{ConnectionEvent, End, Handler, SocketId};
 use fulmar_haproxy::model::CheckKind;
 use fulmar_proto::{Connection, Event, Raw, RawConnection};
 
@@ -129,23 +129,54 @@ impl<'e> On<'e> {
 }
 
 impl Handler<RawConnection, Job> for On<'_> {
-    fn handle_established(
-        &mut self,
-        _: Instant,
-        _: SocketId,
-        (connection, job): (&mut RawConnection, &mut Job),
-        _: Option<&dyn std::any::Any>,
-    ) {
-        job.stage = Stage::Talking;
-        let server = self.server(job);
-        let step = job.talk.begin(&server, job.tls);
-        job.take(connection, step);
-    }
-
     fn handle(
         &mut self,
         _: Instant,
         _: SocketId,
+        (connection, job): (&mut RawConnection, &mut Job),
+        event: ConnectionEvent<'_, Raw>,
+    ) {
+        match event {
+            ConnectionEvent::Established { .. } => {
+                job.stage = Stage::Talking;
+                let server = self.server(job);
+                let step = job.talk.begin(&server, job.tls);
+                job.take(connection, step);
+            }
+            ConnectionEvent::Event(event) => self.handle_event((connection, job), event),
+            ConnectionEvent::Timer => {
+                let server = self.server(job);
+                let finding = job.late(&server.backend.config.check.kind);
+                job.next.get_or_insert(Next::Report(finding));
+                connection.reset(RawConnection::STREAM, 0);
+            }
+            // A check has one timer for all phases, and a PROXY header of ours has no content.
+            ConnectionEvent::Replaced { .. }
+            | ConnectionEvent::Received
+            | ConnectionEvent::InputUsed
+            | ConnectionEvent::DeadlinePassed { .. }
+            | ConnectionEvent::Fault { .. } => {}
+            ConnectionEvent::Piped(_) => unreachable!("no pipe was requested"),
+        }
+    }
+
+    fn handle_closed(&mut self, _: Instant, _: SocketId, mut job: Job, end: End) {
+        let done = match job.next.take() {
+            Some(Next::Report(finding)) => Done::Found(job, finding),
+            Some(Next::Leave(way)) => Done::Goes(job, way),
+            None => {
+                let server = self.server(&job);
+                let finding = job.broken(&server.backend.config.check.kind, &end);
+                Done::Found(job, finding)
+            }
+        };
+        self.done.push(done);
+    }
+}
+
+impl On<'_> {
+    fn handle_event(
+        &self,
         (connection, job): (&mut RawConnection, &mut Job),
         event: Event<'_, Raw>,
     ) {
@@ -162,31 +193,5 @@ impl Handler<RawConnection, Job> for On<'_> {
             _ => return,
         };
         job.take(connection, step);
-    }
-
-    /// Its time is over.
-    fn handle_timer(
-        &mut self,
-        _: Instant,
-        _: SocketId,
-        (connection, job): (&mut RawConnection, &mut Job),
-    ) {
-        let server = self.server(job);
-        let finding = job.late(&server.backend.config.check.kind);
-        job.next.get_or_insert(Next::Report(finding));
-        connection.reset(RawConnection::STREAM, 0);
-    }
-
-    fn handle_gone(&mut self, _: Instant, _: SocketId, mut job: Job, end: End) {
-        let done = match job.next.take() {
-            Some(Next::Report(finding)) => Done::Found(job, finding),
-            Some(Next::Leave(way)) => Done::Goes(job, way),
-            None => {
-                let server = self.server(&job);
-                let finding = job.broken(&server.backend.config.check.kind, &end);
-                Done::Found(job, finding)
-            }
-        };
-        self.done.push(done);
     }
 }

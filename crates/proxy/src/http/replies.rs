@@ -1,9 +1,8 @@
 //! What servers say: responses come down.
 
-use std::any::Any;
 use std::time::Instant;
 
-use fulmar_engine::{End, Exchange as Asked, Handler, Links, SocketId, Timeouts};
+use fulmar_engine::{ConnectionEvent, End, Exchange as Asked, Handler, Links, SocketId, Timeouts};
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::HttpMode;
 use fulmar_proto::{
@@ -265,12 +264,48 @@ fn pass_on(
 }
 
 impl Handler<ClientConnection, Seat> for Replies<'_> {
+    #[inline(always)]
+    fn handle(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        entry: (&mut ClientConnection, &mut Seat),
+        event: ConnectionEvent<'_, Client>,
+    ) {
+        match event {
+            ConnectionEvent::Established { .. } => self.handle_established(now, socket, entry),
+            ConnectionEvent::Received => entry.1.heard = true,
+            ConnectionEvent::Event(event) => self.handle_event(now, socket, entry, event),
+            ConnectionEvent::Piped(piped) => self.handle_piped(socket, entry, piped),
+            ConnectionEvent::Fault { message, error } => {
+                self.handle_fault(now, entry.1, message, error);
+            }
+            ConnectionEvent::Replaced { .. }
+            | ConnectionEvent::InputUsed
+            | ConnectionEvent::Timer
+            | ConnectionEvent::DeadlinePassed { .. } => {}
+        }
+    }
+
+    fn handle_closed(&mut self, now: Instant, socket: SocketId, seat: Seat, end: End) {
+        let at = socket.index / crate::relay::LANES;
+        if self.desk.pool.unpark(seat.shelf, at, seat.is_proven()) {
+            let (backend, server) = seat.place();
+            ending::idle_less(self.shared, backend, server);
+        }
+        self.desk.pool.leave(seat.shelf);
+        if let Some(asked) = seat.client {
+            self.lose(now, asked, &seat, end);
+        }
+    }
+}
+
+impl Replies<'_> {
     fn handle_established(
         &mut self,
         now: Instant,
         socket: SocketId,
         (server, seat): (&mut ClientConnection, &mut Seat),
-        _: Option<&dyn Any>,
     ) {
         seat.stands = true;
         let (backend, at) = seat.place();
@@ -298,7 +333,7 @@ impl Handler<ClientConnection, Seat> for Replies<'_> {
         self.desk.ask(Errand::Touch(asked.socket));
     }
 
-    fn handle(
+    fn handle_event(
         &mut self,
         now: Instant,
         socket: SocketId,
@@ -321,14 +356,7 @@ impl Handler<ClientConnection, Seat> for Replies<'_> {
         }
     }
 
-    fn handle_fault(
-        &mut self,
-        now: Instant,
-        _: SocketId,
-        (_, seat): (&mut ClientConnection, &mut Seat),
-        message: &[u8],
-        error: PeerError,
-    ) {
+    fn handle_fault(&mut self, now: Instant, seat: &Seat, message: &[u8], error: PeerError) {
         let Some(asked) = seat.client else { return };
         let Some((_, session)) = self.clients.get(asked.socket) else { return };
         let (backend, server) = seat.place();
@@ -341,13 +369,8 @@ impl Handler<ClientConnection, Seat> for Replies<'_> {
         malformed::keep(now, self.shared, Way::Response, parties, (message, error));
     }
 
-    fn handle_heard(&mut self, seat: &mut Seat) {
-        seat.heard = true;
-    }
-
     fn handle_piped(
         &mut self,
-        _: Instant,
         socket: SocketId,
         (server, seat): (&mut ClientConnection, &mut Seat),
         piped: Piped,
@@ -359,17 +382,5 @@ impl Handler<ClientConnection, Seat> for Replies<'_> {
             tally::piped(self.shared, session, exchange, Counter::PipedOut, piped.len);
         }
         self.data(socket, asked, server, piped.into());
-    }
-
-    fn handle_gone(&mut self, now: Instant, socket: SocketId, seat: Seat, end: End) {
-        let at = socket.index / crate::relay::LANES;
-        if self.desk.pool.unpark(seat.shelf, at, seat.is_proven()) {
-            let (backend, server) = seat.place();
-            ending::idle_less(self.shared, backend, server);
-        }
-        self.desk.pool.leave(seat.shelf);
-        if let Some(asked) = seat.client {
-            self.lose(now, asked, &seat, end);
-        }
     }
 }

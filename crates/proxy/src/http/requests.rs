@@ -4,7 +4,7 @@ use std::any::Any;
 use std::time::Instant;
 
 use bytes::Bytes;
-use fulmar_engine::{End, Exchange as Asked, Handler, Links, SocketId, Timeouts};
+use fulmar_engine::{ConnectionEvent, End, Exchange as Asked, Handler, Links, SocketId, Timeouts};
 use fulmar_haproxy::BackendId;
 use fulmar_proto::{
     BodyLen, ClientConnection, Connection, Event, Headers, PeerError, Piped, Request, Server,
@@ -218,8 +218,47 @@ pub(super) fn of(session: &mut Session, stream: StreamId) -> Option<&mut Exchang
 }
 
 impl Handler<ServerConnection, Session> for Requests<'_> {
-    fn handle_replaced(&mut self, _: Instant, _: SocketId, client: Client<'_>, info: &dyn Any) {
-        let (_, session) = client;
+    #[inline(always)]
+    fn handle(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        client: Client<'_>,
+        event: ConnectionEvent<'_, Server>,
+    ) {
+        match event {
+            ConnectionEvent::Established { info } => {
+                self.handle_established(now, socket, client.1, info);
+            }
+            ConnectionEvent::Replaced { info } => Self::handle_replaced(client.1, info),
+            ConnectionEvent::Event(event) => self.handle_event(now, socket, client, event),
+            ConnectionEvent::Piped(piped) => self.piped(socket, client, piped),
+            ConnectionEvent::Timer => self.handle_timer(now, socket, client),
+            ConnectionEvent::Fault { message, error } => {
+                self.handle_fault(now, client.1, message, error);
+            }
+            ConnectionEvent::Received
+            | ConnectionEvent::InputUsed
+            | ConnectionEvent::DeadlinePassed { .. } => {}
+        }
+    }
+
+    fn handle_closed(&mut self, now: Instant, _: SocketId, mut session: Session, end: End) {
+        self.part(now, &mut session, &end);
+        match session.exchange.take() {
+            Some(exchange) => self.abandon(now, &mut session, exchange, &end),
+            None if session.standing == Standing::Told => {}
+            None => self.leave_unheard(now, &mut session, &end),
+        }
+        if let Some(own) = session.kept.as_ref().and_then(|kept| kept.own) {
+            self.desk.ask(Errand::Close(own));
+        }
+        ending::client_gone(self.shared, &session);
+    }
+}
+
+impl Requests<'_> {
+    fn handle_replaced(session: &mut Session, info: &dyn Any) {
         let Some(header) = info.downcast_ref::<ProxyProtocolHeader>() else { return };
         session.standing = Standing::Opening;
         session.keep().was_introduced = true;
@@ -236,7 +275,7 @@ impl Handler<ServerConnection, Session> for Requests<'_> {
         &mut self,
         now: Instant,
         socket: SocketId,
-        (_, session): Client<'_>,
+        session: &mut Session,
         info: Option<&dyn Any>,
     ) {
         if session.standing == Standing::Told {
@@ -258,7 +297,7 @@ impl Handler<ServerConnection, Session> for Requests<'_> {
         }
     }
 
-    fn handle(
+    fn handle_event(
         &mut self,
         now: Instant,
         socket: SocketId,
@@ -277,18 +316,7 @@ impl Handler<ServerConnection, Session> for Requests<'_> {
         }
     }
 
-    fn handle_piped(&mut self, _: Instant, socket: SocketId, client: Client<'_>, piped: Piped) {
-        self.piped(socket, client, piped);
-    }
-
-    fn handle_fault(
-        &mut self,
-        now: Instant,
-        _: SocketId,
-        (_, session): Client<'_>,
-        message: &[u8],
-        error: PeerError,
-    ) {
+    fn handle_fault(&mut self, now: Instant, session: &Session, message: &[u8], error: PeerError) {
         let exchange = session.exchange.as_deref();
         let parties = Parties {
             source: session.source(),
@@ -304,18 +332,5 @@ impl Handler<ServerConnection, Session> for Requests<'_> {
             return;
         };
         self.go_on(now, Asked { socket, stream }, client);
-    }
-
-    fn handle_gone(&mut self, now: Instant, _: SocketId, mut session: Session, end: End) {
-        self.part(now, &mut session, &end);
-        match session.exchange.take() {
-            Some(exchange) => self.abandon(now, &mut session, exchange, &end),
-            None if session.standing == Standing::Told => {}
-            None => self.leave_unheard(now, &mut session, &end),
-        }
-        if let Some(own) = session.kept.as_ref().and_then(|kept| kept.own) {
-            self.desk.ask(Errand::Close(own));
-        }
-        ending::client_gone(self.shared, &session);
     }
 }

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use bytes::Bytes;
-use fulmar_engine::{End, Handler, Links, SocketId};
+use fulmar_engine::{ConnectionEvent, End, Handler, Links, SocketId};
 use fulmar_proto::{Connection, Event, Piped, Raw, RawConnection, Segment};
 use fulmar_semantics::proxy_protocol;
 
@@ -215,14 +215,38 @@ pub(super) fn release(
 }
 
 impl Handler<RawConnection, Seat> for Across<'_> {
-    /// What the client has said waits for the server.
-    fn handle_established(
+    #[inline(always)]
+    fn handle(
         &mut self,
-        _: Instant,
+        now: Instant,
         socket: SocketId,
-        (_, seat): (&mut RawConnection, &mut Seat),
-        info: Option<&dyn Any>,
+        entry: (&mut RawConnection, &mut Seat),
+        event: ConnectionEvent<'_, Raw>,
     ) {
+        match event {
+            ConnectionEvent::Established { info } => {
+                self.handle_established(socket, entry.1, info);
+            }
+            ConnectionEvent::Replaced { info } => self.handle_replaced(entry.1, info),
+            ConnectionEvent::Event(event) => self.handle_event(now, entry, event),
+            ConnectionEvent::Piped(piped) => self.handle_passed(now, entry, piped),
+            ConnectionEvent::Timer => self.desk.work.push_back(Work::Timer(entry.1.session)),
+            ConnectionEvent::DeadlinePassed { extend } => *extend = self.outlasts(now, entry),
+            // Bytes without messages have no fault.
+            ConnectionEvent::Received
+            | ConnectionEvent::InputUsed
+            | ConnectionEvent::Fault { .. } => {}
+        }
+    }
+
+    fn handle_closed(&mut self, _: Instant, _: SocketId, seat: Seat, end: End) {
+        self.desk.work.push_back(Work::Gone(seat.session, self.from, end));
+    }
+}
+
+impl Across<'_> {
+    /// The client's bytes wait for the server.
+    fn handle_established(&mut self, socket: SocketId, seat: &Seat, info: Option<&dyn Any>) {
         let Some(session) = self.desk.sessions.get_mut(seat.session) else { return };
         self.desk.work.push_back(match self.from {
             Way::Client => {
@@ -236,14 +260,8 @@ impl Handler<RawConnection, Seat> for Across<'_> {
         });
     }
 
-    /// A PROXY header has told who the client is.
-    fn handle_replaced(
-        &mut self,
-        _: Instant,
-        _: SocketId,
-        (_, seat): (&mut RawConnection, &mut Seat),
-        info: &dyn Any,
-    ) {
+    /// A PROXY header contains the client's address.
+    fn handle_replaced(&mut self, seat: &Seat, info: &dyn Any) {
         let Some(session) = self.desk.sessions.get_mut(seat.session) else { return };
         if self.from == Way::Client
             && let Some(header) = info.downcast_ref::<proxy_protocol::ProxyProtocolHeader>()
@@ -256,10 +274,9 @@ impl Handler<RawConnection, Seat> for Across<'_> {
         }
     }
 
-    fn handle(
+    fn handle_event(
         &mut self,
         now: Instant,
-        _: SocketId,
         link: (&mut RawConnection, &mut Seat),
         event: Event<'_, Raw>,
     ) {
@@ -269,33 +286,6 @@ impl Handler<RawConnection, Seat> for Across<'_> {
             Event::Writable { .. } => self.handle_room(now, link.1.session),
             _ => {}
         }
-    }
-
-    fn handle_piped(
-        &mut self,
-        now: Instant,
-        _: SocketId,
-        link: (&mut RawConnection, &mut Seat),
-        piped: Piped,
-    ) {
-        self.handle_passed(now, link, piped);
-    }
-
-    fn handle_late(
-        &mut self,
-        now: Instant,
-        _: SocketId,
-        link: (&mut RawConnection, &mut Seat),
-    ) -> bool {
-        self.outlasts(now, link)
-    }
-
-    fn handle_timer(&mut self, _: Instant, _: SocketId, link: (&mut RawConnection, &mut Seat)) {
-        self.desk.work.push_back(Work::Timer(link.1.session));
-    }
-
-    fn handle_gone(&mut self, _: Instant, _: SocketId, seat: Seat, end: End) {
-        self.desk.work.push_back(Work::Gone(seat.session, self.from, end));
     }
 }
 
@@ -330,19 +320,20 @@ pub(super) struct Aside<'a> {
 }
 
 impl Handler<RawConnection, Seat> for Aside<'_> {
+    #[inline(always)]
     fn handle(
         &mut self,
         _: Instant,
         _: SocketId,
         (_, seat): (&mut RawConnection, &mut Seat),
-        event: Event<'_, Raw>,
+        event: ConnectionEvent<'_, Raw>,
     ) {
-        if let Event::Writable { .. } = event {
+        if let ConnectionEvent::Event(Event::Writable { .. }) = event {
             self.desk.work.push_back(Work::Room(seat.session, self.way));
         }
     }
 
-    fn handle_gone(&mut self, _: Instant, _: SocketId, seat: Seat, end: End) {
+    fn handle_closed(&mut self, _: Instant, _: SocketId, seat: Seat, end: End) {
         self.desk.work.push_back(Work::Gone(seat.session, self.way, end));
     }
 }
