@@ -16,6 +16,8 @@ mod daemon;
 mod events;
 mod file;
 mod inherit;
+#[cfg(not(target_os = "macos"))]
+mod opened;
 mod pass;
 mod poll;
 mod process;

@@ -12,6 +12,8 @@ mod trace;
 mod wake;
 mod watched;
 
+pub use crate::opened::pipe;
+pub(crate) use crate::opened::{accept_into, socket_of};
 pub use code::release_code;
 pub use epoll::{
     EpollEvent, epoll_add, epoll_create, epoll_delete, epoll_look, epoll_modify, epoll_pwait2,
@@ -19,13 +21,12 @@ pub use epoll::{
 };
 pub(crate) use files::{device, modified_nanos};
 pub use files::{open_beneath, read_dir, rename_new, sync_file_system};
-pub use pipes::{pipe, set_pipe_size, splice_in, splice_on, splice_out};
+pub use pipes::{set_pipe_size, splice_in, splice_on, splice_out};
 pub use process::{
     allow_descriptors, allow_locked_memory, allowed_cpus, boot_id, locked_memory,
     raise_descriptors, resident_bytes, run_on_cpus, thread_cpu, thread_switches, trim_memory,
 };
 pub use ring::{RING_LEN_MAX, Ring};
-pub(crate) use sockets::{accept_into, socket_of};
 pub use sockets::{
     peer_process, peer_user, send_file, send_file_with_head, set_bind_address_no_port,
     set_defer_accept, set_fast_open, set_interface, set_no_signal, set_segment_size_max,

@@ -1,23 +1,9 @@
 //! Pipes, and moving bytes through them without copying: `pipe(2)`, `splice(2)`.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::ledger::syscall;
-
-/// `pipe2(2)` with `O_NONBLOCK` and `O_CLOEXEC`: returns the read end and the write end.
-///
-/// # Errors
-/// See the manual page; `EMFILE` if there are no free descriptors.
-pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    let mut ends: [libc::c_int; 2] = [-1; 2];
-    // SAFETY: `ends` has room for two descriptors, which is what the kernel writes.
-    let result = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_NONBLOCK | libc::O_CLOEXEC) };
-    syscall!(pipe2, result)?;
-    // SAFETY: the call returned two new descriptors without another owner.
-    let [reader, writer] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
-    Ok((reader, writer))
-}
 
 /// `fcntl(2)`, `F_SETPIPE_SZ`: sets the capacity of a pipe in bytes, rounded up to a power of two.
 ///

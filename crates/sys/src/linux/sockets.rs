@@ -1,35 +1,11 @@
 //! Sockets: Linux calls and options.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::ledger::syscall;
-use crate::socket::{STORAGE_LEN, TcpInfo, len_of, set_int, switch_on};
+use crate::socket::{TcpInfo, len_of, set_int, switch_on};
 use crate::unsupported;
-
-/// `socket(2)`: a non-blocking socket of this family and kind.
-pub(crate) fn socket_of(family: libc::c_int, kind: libc::c_int) -> io::Result<OwnedFd> {
-    let kind = kind | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: socket(2) takes no pointers.
-    let fd = syscall!(socket, unsafe { libc::socket(family, kind, 0) })?;
-    // SAFETY: the call returned a new descriptor without another owner.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-/// `accept4(2)`; the peer's address goes into `storage`.
-pub(crate) fn accept_into(
-    listener: BorrowedFd<'_>,
-    storage: &mut libc::sockaddr_storage,
-) -> io::Result<OwnedFd> {
-    let mut len = STORAGE_LEN;
-    let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    let address = std::ptr::from_mut(storage).cast();
-    // SAFETY: `storage` has room for `len` bytes, which is what the kernel may write.
-    let result = unsafe { libc::accept4(listener.as_raw_fd(), address, &raw mut len, flags) };
-    let fd = syscall!(accept4, result)?;
-    // SAFETY: the call returned a new descriptor without another owner.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
 
 /// `IP_BIND_ADDRESS_NO_PORT`: a bound source address reserves no port until `connect`, so every
 /// address has its own 28,000 ports for each destination (`ip(7)`).
