@@ -1,6 +1,6 @@
-//! Whether anybody asks for what costs something to know: what a client has connected to, where the
-//! listening address alone does not tell, which is a system call for every connection
-//! (`getsockname(2)`); and the first line of a request as it arrived, which is kept for every one.
+//! Values that cost something to know, and are only collected if the configuration uses them: the
+//! destination of a client's connection, if the listening address does not determine it (one
+//! `getsockname(2)` for each connection), and the first line of each request as received.
 
 use std::cell::Cell;
 
@@ -13,7 +13,7 @@ use fulmar_haproxy::{BackendConfig, Config, FrontendConfig, ServerConfig};
 use crate::shared::BindId;
 use crate::upstream::is_mapped;
 
-/// True if it is to be asked for every client of this listener.
+/// True if the destination of each connection of this listener is needed.
 pub(crate) fn needs_destination(config: &Config, bind: BindId) -> bool {
     let frontend = &config.frontends[bind.frontend];
     let is_known = match frontend.binds[bind.bind].address {
@@ -26,7 +26,7 @@ pub(crate) fn needs_destination(config: &Config, bind: BindId) -> bool {
     !is_known && (config.needs_destination || is_told)
 }
 
-/// True if the first line of requests of this frontend is to be kept.
+/// True if the first line of this frontend's requests has to be kept.
 pub(crate) fn asks_line(config: &Config, frontend: &FrontendConfig) -> bool {
     let probe = Probe::default();
     probe.ask(&[&frontend.request_rules, &frontend.response_rules, &frontend.after_response_rules]);
@@ -39,20 +39,20 @@ pub(crate) fn asks_line(config: &Config, frontend: &FrontendConfig) -> bool {
     !frontend.logs.is_empty() || probe.line.get()
 }
 
-/// True if servers of a backend are told what clients have connected to.
+/// True if servers of this backend receive the destination of clients.
 fn tells(backend: &BackendConfig) -> bool {
     let told = |it: &ServerConfig| it.send_proxy != ServerProxy::None || is_mapped(&it.address);
     backend.options.original_to.is_some() || backend.servers.iter().any(|it| told(it))
 }
 
-/// Notes whether it was asked for the first line.
+/// Records whether a rule used the first line.
 #[derive(Debug, Default)]
 struct Probe {
     line: Cell<bool>,
 }
 
 impl Probe {
-    /// Asks for all that rules ask for.
+    /// Evaluates everything that the rules evaluate.
     fn ask(&self, sets: &[&[HttpRule]]) {
         for rule in sets.iter().copied().flatten() {
             let acls = rule.condition.iter().flat_map(Condition::acls);

@@ -1,4 +1,4 @@
-//! What a configuration says of balancing, in the types of module `balance`.
+//! Converts the configuration of load balancing into the types of module `balance`.
 
 use crate::balance::hash::{Function, KeyHasher};
 use crate::balance::{GroupPolicy, MemberSettings, PickerRule, ServerGroup};
@@ -7,7 +7,7 @@ use fulmar_haproxy::{BackendConfig, BackendId, Config, FrontendConfig, ServerCon
 
 use crate::live::LiveBackend;
 
-/// How the backend's next server is chosen.
+/// How the backend selects a server.
 pub(crate) fn rule(backend: &BackendConfig) -> PickerRule {
     match backend.algorithm {
         BalanceAlgorithm::RoundRobin => PickerRule::RoundRobin,
@@ -22,7 +22,7 @@ pub(crate) fn rule(backend: &BackendConfig) -> PickerRule {
     }
 }
 
-/// How the backend's keys are hashed.
+/// How the backend hashes keys.
 pub fn hasher(backend: &BackendConfig) -> KeyHasher {
     let function = match backend.hash.function {
         HashFunction::Sdbm => Function::Sdbm,
@@ -33,7 +33,7 @@ pub fn hasher(backend: &BackendConfig) -> KeyHasher {
     KeyHasher { function, avalanche: backend.hash.avalanche }
 }
 
-/// The servers of a backend as they are at the start.
+/// The initial state of a backend's servers.
 pub(crate) fn group(
     backend: &BackendConfig,
     connections_full: usize,
@@ -47,9 +47,9 @@ pub(crate) fn group(
     ServerGroup::new(policy, backend.servers.iter().map(|server| settings(server)))
 }
 
-/// True if after its `attempt`th attempt (from 1), which was at `server`, a session goes to another
-/// one (HAProxy's manual, `option redispatch`): after every so many of them, or if this one is down,
-/// or where it is just the next one's turn. `is_bound`: it was sent to this one by a cookie or a rule.
+/// True if a session goes to another server after its `attempt`th attempt (from 1), which was at
+/// `server` (HAProxy's manual, `option redispatch`): after every n attempts, if the server is down,
+/// or if the algorithm rotates anyway. `is_bound`: a cookie or a rule selected the server.
 pub(crate) fn redispatches(
     there: &LiveBackend,
     server: usize,
@@ -90,8 +90,8 @@ fn settings(server: &ServerConfig) -> MemberSettings {
     }
 }
 
-/// `fullconn` of a backend; where it does not say, a tenth of what the frontends admit that lead to
-/// it by its name, and one at least.
+/// `fullconn` of a backend. By default, a tenth of the sum of `maxconn` of the frontends that refer
+/// to it by name, at least one.
 pub(crate) fn connections_full(config: &Config, id: BackendId) -> usize {
     let leads = |frontend: &FrontendConfig| {
         let mut rules = frontend.use_backends.iter();

@@ -1,20 +1,20 @@
-//! The time of a thread, for what it counts: read by nobody else's account.
+//! The time of a thread, for its counters.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The time of a thread: milliseconds since the proxy began. Its engine sets it when it is told a
-/// new moment; no clock is read for it.
+/// The time of a thread: milliseconds since the start of the proxy. The thread's engine sets it
+/// from the time of each event; this reads no clock.
 #[derive(Debug, Default)]
 pub struct Clock(AtomicU64);
 
 impl Clock {
-    /// It is so late now.
+    /// Sets the current time.
     #[inline]
     pub fn set(&self, millis: u64) {
         self.0.store(millis, Ordering::Relaxed);
     }
 
-    /// How late it was when its thread last looked.
+    /// The time of the thread's last event.
     #[inline]
     pub fn millis(&self) -> u64 {
         self.0.load(Ordering::Relaxed)

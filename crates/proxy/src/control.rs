@@ -1,7 +1,7 @@
-//! What is done to servers while they work: by operators, by checks, and by what sessions tell.
+//! Changes of servers at run time: by operators, by checks, and by observed traffic.
 //!
-//! Each of these changes the state that threads share, wakes the threads that have to hear of it,
-//! and tells the thread that checks, which writes the lines of the log.
+//! Each change updates the state that threads share, wakes the affected threads, and reports to the
+//! check thread, which writes the log lines.
 
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
@@ -14,19 +14,19 @@ use fulmar_haproxy::model::Observe;
 use crate::checks::{News, Observation, Told};
 use crate::live::Live;
 
-/// What has become of a server's health.
+/// A change of a server's health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Changed {
     pub(crate) health: Health,
-    /// So many waited for it, and go elsewhere.
+    /// Number of sessions that waited for it and are redispatched.
     pub(crate) requeued: u32,
-    /// It was the last that was usable.
+    /// It was the last usable server.
     pub(crate) leaves_nobody: bool,
 }
 
 impl Live {
-    /// `set server ... state`, `enable server`, `disable server`. Who comes back from maintenance is
-    /// up until a check, which follows soon, says otherwise.
+    /// `set server ... state`, `enable server`, `disable server`. A server that leaves maintenance
+    /// is up until a check fails; a check follows soon.
     pub fn set_admin(&self, backend: BackendId, server: usize, admin: Admin, now: Instant) {
         let live = &self.backends[backend.0];
         let (old, usable) = (live.group.members()[server].admin(), live.group.usable());
@@ -45,7 +45,7 @@ impl Live {
         self.pass_on_health(backend, server, now);
     }
 
-    /// `set server ... health`: until checks find otherwise.
+    /// `set server ... health`: until a check changes it.
     pub fn set_health(&self, backend: BackendId, server: usize, health: Health, now: Instant) {
         let old = self.backends[backend.0].group.members()[server].health();
         if old != health {
@@ -72,19 +72,19 @@ impl Live {
         self.tell_waiters(backend);
     }
 
-    /// `set server ... addr`: new connections go there, checks too.
+    /// `set server ... addr`: the address of new connections and checks.
     pub fn set_address(&self, backend: BackendId, server: usize, address: SocketAddr) {
         self.backends[backend.0].group.set_address(server, address);
     }
 
-    /// `shutdown sessions server`, `on-marked-down shutdown-sessions`: all threads end those that
-    /// they have there ([`crate::balance::Member::sheds`] tells them).
+    /// `shutdown sessions server`, `on-marked-down shutdown-sessions`: all threads close their
+    /// sessions at this server (see [`crate::balance::Member::sheds`]).
     pub fn shed(&self, backend: BackendId, server: usize) {
         self.backends[backend.0].group.members()[server].shed();
         self.announce_shed();
     }
 
-    /// A session has seen this of its server. What nobody observes (`observe`) costs nothing.
+    /// Reports an observation of traffic. Without `observe`, it costs nothing.
     pub fn observe(&self, backend: BackendId, server: usize, seen: Observation) {
         let live = &self.backends[backend.0].servers[server];
         let error = match live.config.observe {
@@ -99,7 +99,7 @@ impl Live {
             None | Some(false) => {}
             Some(true) => {
                 let count = live.errors.fetch_add(1, Ordering::Relaxed) + 1;
-                // Whoever sees the very number tells of it, and nobody else.
+                // Only the thread that reaches the limit exactly reports it.
                 if count == live.config.error_limit.max(1) {
                     live.errors.store(0, Ordering::Relaxed);
                     self.checks.tell(Told { backend, server, news: News::Errors(count, seen) });
@@ -108,7 +108,7 @@ impl Live {
         }
     }
 
-    /// A server's health is another from now on.
+    /// Sets the health of a server.
     pub(crate) fn put_health(
         &self,
         id: BackendId,
@@ -136,7 +136,7 @@ impl Live {
         }
     }
 
-    /// Wakes the threads whose sessions wait for a place in this backend.
+    /// Wakes the threads with sessions that wait for a slot in this backend.
     pub(crate) fn tell_waiters(&self, backend: BackendId) {
         let waiters = self.backends[backend.0].group.waiters();
         waiters.for_each(|thread| self.rouse(thread, backend));

@@ -1,10 +1,10 @@
-//! What is counted of frontends, listeners, backends and servers.
+//! Counters of frontends, listeners, backends and servers.
 //!
-//! A thread counts for itself, without a locked instruction; whoever wants a sum adds up the
-//! threads. The names are those of HAProxy's statistics (its management guide, §9.1).
+//! Each thread has its own counters, and needs no locked instruction; a reader adds up the threads.
+//! The names are those of HAProxy's statistics (its management guide, §9.1).
 //!
-//! What follows from counting is kept beside it, so that who counts has one thing to say: the peaks
-//! of gauges, how many come in a second, and means over the last exchanges.
+//! Derived values are updated with the counters: peaks of gauges, events per second, and means over
+//! the last exchanges.
 
 mod mean;
 mod rate;
@@ -19,7 +19,7 @@ pub use mean::Timing;
 use rate::PerSecond;
 pub use rate::Rate;
 
-/// What one thread has counted of one frontend, listener, backend or server.
+/// The counters of one thread for one frontend, listener, backend or server.
 #[derive(Debug, Default)]
 pub struct Counters {
     cells: Cells,
@@ -38,11 +38,11 @@ impl Default for Cells {
     }
 }
 
-/// What is counted.
+/// A counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Counter {
-    /// `scur`: sessions now. A gauge: goes down too.
+    /// `scur`: current sessions. A gauge.
     Sessions,
     /// `stot`.
     SessionsTotal,
@@ -50,25 +50,25 @@ pub enum Counter {
     BytesIn,
     /// `bout`: bytes to the client.
     BytesOut,
-    /// Of those, bytes that nobody has seen: they passed through pipes. In mode http.
+    /// Of those, bytes that passed through pipes. In mode http.
     PipedIn,
-    /// The same of those to the client.
+    /// The same for bytes to the client.
     PipedOut,
     /// `dreq`: requests denied.
     DeniedRequests,
     /// `dresp`: responses denied.
     DeniedResponses,
-    /// `ereq`: requests that were none.
+    /// `ereq`: malformed requests.
     RequestErrors,
-    /// `econ`: connections to servers that failed.
+    /// `econ`: failed connections to servers.
     ConnectErrors,
-    /// `eresp`: responses that failed.
+    /// `eresp`: failed responses.
     ResponseErrors,
     /// `wretr`: attempts after the first.
     Retries,
     /// `wredis`: attempts at another server.
     Redispatches,
-    /// `lbtot`: sessions that balancing has sent there.
+    /// `lbtot`: sessions assigned by load balancing.
     Balanced,
     /// `hrsp_1xx`.
     Responses1xx,
@@ -84,27 +84,27 @@ pub enum Counter {
     ResponsesOther,
     /// `req_tot`: requests.
     Requests,
-    /// `cli_abrt`: transfers that the client ended.
+    /// `cli_abrt`: transfers aborted by the client.
     ClientAborts,
-    /// `srv_abrt`: transfers that the server ended.
+    /// `srv_abrt`: transfers aborted by the server.
     ServerAborts,
-    /// `conn_tot`: connections accepted by a frontend, opened to a server.
+    /// `conn_tot`: connections accepted by a frontend, or opened to a server.
     Connections,
-    /// `connect`: connections to servers that were tried.
+    /// `connect`: attempts to connect to servers.
     ConnectsTried,
-    /// `reuse`: exchanges over a connection that was there.
+    /// `reuse`: exchanges over a reused connection.
     Reuses,
     /// `dcon`: connections denied by `tcp-request connection`.
     DeniedConnections,
     /// `dses`: by `tcp-request session`.
     DeniedSessions,
-    /// `intercepted`: requests answered by ourselves.
+    /// `intercepted`: requests that the proxy responded to itself.
     Intercepted,
-    /// `qcur`: waiting now. A gauge.
+    /// `qcur`: waiting sessions. A gauge.
     Queued,
-    /// Idle connections to a server now (`srv_icur`). A gauge.
+    /// `srv_icur`: idle connections to a server. A gauge.
     IdleConnections,
-    /// `qtime`, summed over exchanges, ms; the mean is over the last 1,024.
+    /// `qtime`, the sum over exchanges in ms; the mean is over the last 1,024.
     QueueTime,
     /// `ctime`, likewise.
     ConnectTime,
@@ -112,35 +112,36 @@ pub enum Counter {
     ResponseTime,
     /// `ttime`, likewise.
     TotalTime,
-    /// Exchanges that those four were summed over.
+    /// Number of exchanges in those four sums.
     Timed,
-    /// Handshakes of TLS that succeeded.
+    /// Successful TLS handshakes.
     TlsHandshakes,
     /// Of these, resumed ones.
     TlsResumed,
-    /// Handshakes of TLS that failed (`ssl_failed_handshake`).
+    /// Failed TLS handshakes (`ssl_failed_handshake`).
     TlsFailures,
-    /// `wrew`: changes of fields that could not be made.
+    /// `wrew`: failed changes of header fields.
     RewriteErrors,
-    /// `eint`: what should not happen.
+    /// `eint`: internal errors.
     InternalErrors,
-    /// When a session last began: milliseconds of [`Clock`](crate::Clock). Set by counting
+    /// Time of the last new session: milliseconds of [`Clock`](crate::Clock). Set with
     /// [`SessionsTotal`](Self::SessionsTotal).
     LastSession,
 }
 
 impl Counter {
-    /// How many there are.
+    /// Number of counters.
     pub const LEN: usize = Self::LastSession as usize + 1;
 }
 
 impl Counters {
-    /// Nothing yet. `clock` is that of the thread that will count.
+    /// All zero. `clock` is that of the thread that counts.
     pub fn new(clock: Arc<Clock>) -> Self {
         Self { clock, ..Self::default() }
     }
 
-    /// Adds, by the only thread that ever does. Of the times of an exchange, `Timed` is added last.
+    /// Adds to a counter. Only the owning thread calls this. `Timed` is added after the times of an
+    /// exchange.
     #[inline]
     pub fn add(&self, counter: Counter, amount: u64) {
         let value = self.get(counter).wrapping_add(amount);
@@ -162,26 +163,25 @@ impl Counters {
         }
     }
 
-    /// Takes away again, from a gauge.
+    /// Subtracts from a gauge.
     #[inline]
     pub fn subtract(&self, counter: Counter, amount: u64) {
         self.set(counter, self.get(counter).wrapping_sub(amount));
     }
 
-    /// Puts another value in its place.
+    /// Sets a value.
     #[inline]
     pub fn set(&self, counter: Counter, value: u64) {
         self.cells.0[counter as usize].store(value, Ordering::Relaxed);
     }
 
-    /// The value, for any thread.
+    /// The value; any thread may call this.
     #[inline]
     pub fn get(&self, counter: Counter) -> u64 {
         self.cells.0[counter as usize].load(Ordering::Relaxed)
     }
 
-    /// The most that there have been at a time: `smax` of `Sessions`, `qmax` of `Queued`; 0 of
-    /// others.
+    /// The maximum of a gauge: `smax` of `Sessions`, `qmax` of `Queued`; 0 for other counters.
     pub fn peak(&self, counter: Counter) -> u64 {
         match counter {
             Counter::Sessions => self.peaks[0].load(Ordering::Relaxed),
@@ -190,29 +190,30 @@ impl Counters {
         }
     }
 
-    /// How many came in the last second before `now`, milliseconds of [`Clock`](crate::Clock).
+    /// Number of events in the last second before `now`, milliseconds of [`Clock`](crate::Clock).
     pub fn rate(&self, rate: Rate, now: u64) -> u64 {
         self.rates[rate as usize].at(now)
     }
 
-    /// The most that came in a second.
+    /// The maximum rate.
     pub fn rate_max(&self, rate: Rate) -> u64 {
         self.rates[rate as usize].max()
     }
 
-    /// A time over the last exchanges, at most [`Timing::WINDOW`] of them: how many they are, and
-    /// the sum of the times, ms.
+    /// The last exchanges, at most [`Timing::WINDOW`]: their number, and the sum of the times in
+    /// ms.
     pub fn recent(&self, timing: Timing) -> (u64, u64) {
         let count = self.get(Counter::Timed).min(Timing::WINDOW);
         (count, self.means[timing as usize].sum())
     }
 
-    /// The longest time, ms.
+    /// The longest time, in ms.
     pub fn longest(&self, timing: Timing) -> u64 {
         self.means[timing as usize].max()
     }
 
-    /// Forgets peaks and maxima; with `all`, everything but gauges. By the thread that counts.
+    /// Resets peaks and maxima; with `all`, everything except gauges. Only the owning thread calls
+    /// this.
     pub fn clear(&self, all: bool) {
         self.peaks[0].store(self.get(Counter::Sessions), Ordering::Relaxed);
         self.peaks[1].store(self.get(Counter::Queued), Ordering::Relaxed);
@@ -241,7 +242,7 @@ fn raise(cell: &AtomicU64, value: u64) {
     }
 }
 
-/// The sum over threads; gauges may have gone up in one and down in another.
+/// The sum over threads; a gauge may have increased on one thread and decreased on another.
 pub fn sum<'a>(threads: impl IntoIterator<Item = &'a Counters>, counter: Counter) -> u64 {
     threads.into_iter().fold(0, |sum, counters| sum.wrapping_add(counters.get(counter)))
 }

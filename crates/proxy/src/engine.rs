@@ -1,4 +1,4 @@
-//! The engine of one thread: listeners, and the two kinds of relays behind them.
+//! The engine of one thread: its listeners, and the relays of both modes.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -27,7 +27,7 @@ use crate::shared::{BindId, Shared};
 use crate::shortage;
 use crate::tcp::Tcp;
 
-/// The proxy on one thread, to be driven by a reactor.
+/// The proxy on one thread; a reactor drives it.
 #[derive(Debug)]
 pub struct Proxy {
     shared: Shared,
@@ -35,15 +35,25 @@ pub struct Proxy {
     tcp: Tcp,
     listeners: Vec<Listener>,
     stop: Stop,
-    ending: Option<Option<Instant>>, // a soft stop has begun; when it becomes a hard one
-    closed: bool,                    // some listeners are, for want of room
-    revision: u64,                   // of what operators have decided about who may come in
-    calm_at: Option<Instant>,        // some are, and may open then: too many came
+    stop_state: StopState,
+    closed: bool,             // listeners are closed for lack of room
+    revision: u64,            // of limits and states of frontends, which operators set
+    calm_at: Option<Instant>, // when the rate limit of a closed listener permits a client
     actions: VecDeque<Action>,
 }
 
-/// Makes what lies below each connection of a listener: TLS, a PROXY header, or both. `None`: the
-/// connection is not wanted.
+/// The progress of a stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StopState {
+    Running,
+    /// Clients finish; at this time, if it is set, they are closed.
+    Stopping {
+        hard_stop_at: Option<Instant>,
+    },
+}
+
+/// Makes the layer below each connection of a listener: TLS, a PROXY header, or both. `None`: the
+/// connection is refused.
 pub type MakeLayer = Box<dyn Fn(SocketAddr) -> Option<Box<dyn Layer>> + Send>;
 
 /// A listening socket of this thread.
@@ -79,7 +89,7 @@ impl Proxy {
             shared,
             listeners: Vec::new(),
             stop,
-            ending: None,
+            stop_state: StopState::Running,
             closed: false,
             revision: 0,
             calm_at: None,
@@ -87,7 +97,7 @@ impl Proxy {
         }
     }
 
-    /// Clients come from `listener`, and are dealt with as the frontend of `bind` says.
+    /// Adds a listener; the frontend of `bind` handles its clients.
     pub fn add_listener(&mut self, id: ListenerId, bind: BindId, layer: Option<MakeLayer>) {
         let config = &self.shared.live.config;
         if needs_destination(config, bind) {
@@ -97,19 +107,27 @@ impl Proxy {
         self.listeners.push(Listener { id, bind, spoken, layer, open: true });
     }
 
-    /// Clients that are connected.
+    /// Number of connected clients.
     pub fn clients(&self) -> usize {
         self.http.clients() + self.tcp.clients()
     }
 
-    /// True once a stop was asked for and the last client is gone.
+    /// True after a requested stop once the last client has left.
     pub fn is_done(&self) -> bool {
-        self.ending.is_some() && self.clients() == 0
+        self.stop_state != StopState::Running && self.clients() == 0
+    }
+
+    fn hard_stop_at(&self) -> Option<Instant> {
+        match self.stop_state {
+            StopState::Running => None,
+            StopState::Stopping { hard_stop_at } => hard_stop_at,
+        }
     }
 
     fn begin_to_end(&mut self, now: Instant) {
         let after = self.shared.live.config.global.hard_stop_after;
-        self.ending = Some(after.map(|after| now + after.min(FOREVER)));
+        let hard_stop_at = after.map(|after| now + after.min(FOREVER));
+        self.stop_state = StopState::Stopping { hard_stop_at };
         self.shared.ending = true;
         for listener in self.listeners.drain(..) {
             self.actions.push_back(Action::Unlisten { listener: listener.id });
@@ -118,7 +136,7 @@ impl Proxy {
         self.tcp.begin_to_end(now, &mut self.shared);
     }
 
-    /// Does what other threads have asked for.
+    /// Executes the orders of operators.
     fn follow_orders(&mut self, now: Instant) {
         let live = Arc::clone(&self.shared.live);
         for order in live.orders[self.shared.thread].take() {
@@ -134,7 +152,7 @@ impl Proxy {
         }
     }
 
-    /// The next sessions behind place `from`, of both kinds.
+    /// The next sessions after position `from`, of both modes.
     fn sessions(&self, now: Instant, from: Option<u64>) -> Vec<SessionView> {
         let mut sessions = self.http.sessions(now, from);
         sessions.extend(self.tcp.sessions(now, from));
@@ -143,7 +161,7 @@ impl Proxy {
         sessions
     }
 
-    /// Listeners of frontends that were shut down are closed.
+    /// Closes the listeners of frontends that were shut down.
     fn close_stopped(&mut self) {
         let frontends = &self.shared.live.frontends;
         let is_over = |it: &Listener| frontends[it.bind.frontend].stopped.load(Ordering::Relaxed);
@@ -152,7 +170,7 @@ impl Proxy {
         }
     }
 
-    /// Listeners are accepted from while their clients may come in.
+    /// Opens and closes listeners by the limits and states of their frontends.
     fn regulate(&mut self, now: Instant) {
         let Self { shared, closed, calm_at, .. } = self;
         (*closed, *calm_at) = (false, None);
@@ -182,13 +200,13 @@ impl Proxy {
     }
 }
 
-/// What is spoken with the clients of a listener. A frontend of mode tcp all of whose backends speak
-/// HTTP does so too (HAProxy's manual, `mode`).
+/// The mode of a listener's connections. A frontend of mode tcp handles HTTP if all of its
+/// backends have mode http (HAProxy's manual, `mode`).
 fn spoken(config: &Config, bind: BindId) -> Mode {
     let frontend = &config.frontends[bind.frontend];
     let named = |target: &BackendTarget| match target {
         BackendTarget::Backend(backend) => Some(*backend),
-        BackendTarget::Named(_) => None, // it may be any
+        BackendTarget::Named(_) => None, // known only at run time
     };
     let ruled = frontend.use_backends.iter().map(|rule| named(&rule.target));
     let mut all = ruled.chain(frontend.default_backend.map(Some)).peekable();
@@ -244,7 +262,7 @@ impl Engine for Proxy {
                     shortage::tell(&mut self.shared, now, known.bind.frontend, error);
                 }
             }
-            // Its addresses are known, and it counts no time of sends.
+            // Its addresses are known, and it does not measure the time of sends.
             DriverEvent::Resolved(..) | DriverEvent::Flush => {}
         }
     }
@@ -257,7 +275,7 @@ impl Engine for Proxy {
             && self.shared.left.take()
             && let Some(now) = self.shared.told()
         {
-            self.regulate(now); // who has left has made room
+            self.regulate(now); // a client that left has made room
             return self.actions.pop_front();
         }
         if action.is_none() {
@@ -302,8 +320,8 @@ impl Engine for Proxy {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        let ending = self.ending.flatten().filter(|_| !self.is_done());
-        let own = [ending, self.calm_at].into_iter().flatten().min();
+        let hard_stop_at = self.hard_stop_at().filter(|_| !self.is_done());
+        let own = [hard_stop_at, self.calm_at].into_iter().flatten().min();
         [self.http.poll_timeout(), self.tcp.poll_timeout(), own].into_iter().flatten().min()
     }
 }
@@ -312,7 +330,7 @@ impl Proxy {
     fn handle_timeout(&mut self, now: Instant) {
         self.http.handle_timeout(now, &mut self.shared);
         self.tcp.handle_timeout(now, &mut self.shared);
-        if self.ending.flatten().is_some_and(|deadline| deadline <= now) {
+        if self.hard_stop_at().is_some_and(|deadline| deadline <= now) {
             self.http.cut_all(now, &mut self.shared);
             self.tcp.cut_all(now, &mut self.shared);
         }
@@ -322,7 +340,7 @@ impl Proxy {
     }
 
     fn handle_wake(&mut self, now: Instant) {
-        if self.stop.is_set() && self.ending.is_none() {
+        if self.stop.is_set() && self.stop_state == StopState::Running {
             self.begin_to_end(now);
         }
         self.follow_orders(now);
@@ -334,10 +352,10 @@ impl Proxy {
             self.close_stopped();
             self.regulate(now);
         } else if self.closed {
-            self.regulate(now); // who has left has made room
+            self.regulate(now); // a client that left has made room
         }
     }
 }
 
-/// Longer than any proxy runs; far more than this cannot be added to a moment.
+/// Longer than any proxy runs; keeps `Instant` arithmetic from overflowing.
 const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);

@@ -1,4 +1,4 @@
-//! What rules and logs of both modes ask of the proxy itself: its proxies and servers by name,
+//! Facts about the proxy itself, for rules and logs of both modes: names of proxies and servers,
 //! their loads, the time of day.
 
 use std::borrow::Cow;
@@ -14,7 +14,7 @@ use crate::counters::{Counter, Counters, Rate, sum};
 use crate::live::{LiveBackend, LiveFrontend};
 use crate::shared::{BindId, Shared};
 
-/// Where somebody is who asks: what is meant where no name is said.
+/// The position of an evaluation: the default where a rule names no proxy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Here<'a> {
     pub(crate) shared: &'a Shared,
@@ -28,8 +28,7 @@ impl<'a> Here<'a> {
         &self.shared.live.frontends[self.bind.frontend]
     }
 
-    /// Who the client is in a line of the log: over a Unix socket that is `unix`, and the listener's
-    /// number.
+    /// The client in a log line; over a Unix socket `unix` and the listener's number.
     pub(crate) fn client(&self, source: Option<SocketAddr>) -> (Sample<'a>, Option<Sample<'a>>) {
         match source {
             Some(source) => (Sample::Address(source.ip()), number(source.port())),
@@ -71,14 +70,14 @@ impl<'a> Here<'a> {
         Some((backend, at))
     }
 
-    /// The fact, if it is one that does not depend on what passes; `None` also of those.
+    /// The value of a fact that does not depend on the traffic; `None` for other facts.
     pub(crate) fn fact(&self, now: Instant, fact: &Fact) -> Option<Sample<'a>> {
         match fact {
             Fact::FrontendName => text(&self.frontend().config.name),
             Fact::FrontendId => number(self.frontend().config.id),
             Fact::BackendName => text(match self.backend() {
                 Some(backend) => &backend.config.name,
-                None => &self.frontend().config.name, // who answers itself
+                None => &self.frontend().config.name, // the proxy responds itself
             }),
             Fact::BackendId => number(self.backend()?.config.id),
             Fact::ServerName => text(&self.backend()?.servers[self.server?.0].config.name),
@@ -104,7 +103,7 @@ impl<'a> Here<'a> {
         }
     }
 
-    /// How much somebody has to do.
+    /// The load of a proxy.
     fn load(&self, fact: &Fact) -> Option<Sample<'a>> {
         let millis = self.shared.live.clocks[self.shared.thread].millis();
         match fact {
@@ -186,12 +185,12 @@ fn rate(threads: &[Counters], rate: Rate, millis: u64) -> Option<Sample<'static>
     number(threads.iter().map(|it| it.rate(rate, millis)).sum::<u64>())
 }
 
-/// How many wait in a backend, for any server or for one.
+/// Number of sessions that wait in a backend, for any server or for one.
 fn waiting(backend: &LiveBackend) -> u64 {
     sum(backend.counters.iter(), Counter::Queued)
 }
 
-/// Places that are free at usable servers, and `more` for each; -1: without a limit.
+/// Free slots of usable servers, plus `more`; -1: unlimited.
 fn free(backend: &LiveBackend, more: i64) -> i64 {
     let members = backend.group.members().iter().filter(|it| it.is_usable());
     let places = members.map(|it| (it.connections_max(), it.sessions()));

@@ -1,8 +1,8 @@
-//! Servers whose health is another's (`track`).
+//! Servers that take their health from another server (`track`).
 //!
-//! Whoever follows a server is down when that is down or in maintenance, and takes no new sessions
-//! when that is drained or asks for no more. Others may follow it in turn: that nobody follows
-//! himself, the configuration has seen to.
+//! A tracking server is down while the tracked one is down or in maintenance, and accepts no new
+//! sessions while that one is drained or stopping. Tracking can be chained; the configuration
+//! rejects cycles.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -13,19 +13,19 @@ use fulmar_haproxy::{BackendId, Config, ServerId};
 use crate::checks::{News, Told};
 use crate::live::Live;
 
-/// Servers, by backend and place in it.
+/// Tracking servers, by the backend and index of the tracked one.
 pub(crate) type Followers = HashMap<(usize, usize), Vec<(BackendId, usize)>>;
 
-/// What operators want of those whom a server follows, directly or through others.
+/// The administrative states of the servers that a server tracks, directly or indirectly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Inherited {
-    /// One of them takes no new sessions.
+    /// One of them is drained.
     pub is_drained: bool,
-    /// One of them is taken out.
+    /// One of them is in maintenance.
     pub is_maintenance: bool,
 }
 
-/// Who follows whom.
+/// Collects the tracking servers of each tracked server.
 pub(crate) fn followers(config: &Config) -> Followers {
     let mut followers = Followers::new();
     for (backend, it) in config.backends.iter().enumerate() {
@@ -40,14 +40,14 @@ pub(crate) fn followers(config: &Config) -> Followers {
 }
 
 impl Live {
-    /// All followers begin as those are whom they follow. Called before any thread has started.
+    /// Sets the initial health of all tracking servers. Call it before any thread has started.
     pub fn follow_all(&self, now: Instant) {
         for (backend, server) in self.followers.keys() {
             self.pass_on_health(BackendId(*backend), *server, now);
         }
     }
 
-    /// Whom a server follows, as `backend/server`; empty, if nobody.
+    /// The tracked server as `backend/server`; empty without one.
     pub fn leader_name(&self, backend: BackendId, server: usize) -> String {
         let name = |(backend, server): (BackendId, ServerId)| {
             let backend = &self.backends[backend.0];
@@ -56,7 +56,7 @@ impl Live {
         self.backends[backend.0].servers[server].config.follows.map(name).unwrap_or_default()
     }
 
-    /// What operators want of those whom a server follows.
+    /// The administrative states of the servers that a server tracks.
     pub fn inherited(&self, backend: BackendId, server: usize) -> Inherited {
         let mut inherited = Inherited::default();
         let mut at = (backend, server);
@@ -69,7 +69,7 @@ impl Live {
         inherited
     }
 
-    /// Has the followers of a server follow it, and theirs.
+    /// Passes the health of a server to the servers that track it, recursively.
     pub(crate) fn pass_on_health(&self, backend: BackendId, server: usize, now: Instant) {
         let Some(followers) = self.followers.get(&(backend.0, server)) else { return };
         let leader = &self.backends[backend.0].group.members()[server];

@@ -1,9 +1,9 @@
-//! Who may come in: as many as listener, frontend and process take at a time (`maxconn`), as many
-//! in a second as the frontend takes (`rate-limit sessions`), and nobody while it is paused.
+//! Admission control: the limits of listener, frontend and process (`maxconn`), the frontend's rate
+//! limit (`rate-limit sessions`), and paused frontends.
 //!
-//! Whoever may not stays in the kernel's queue: the listener is not accepted from. Nobody looks
-//! again and again whether it may be: who leaves makes room, and tells the threads that want it;
-//! operators rouse all threads; and when a second has room again is known beforehand.
+//! While a limit is reached, the listener does not accept: clients wait in the kernel's queue.
+//! There is no polling: a leaving client makes room and wakes the threads that wait for it;
+//! operators wake all threads; and the end of a rate limit is known in advance.
 
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
@@ -11,22 +11,23 @@ use crate::counters::{Counter, Counters, Rate, sum};
 use crate::live::Live;
 use crate::shared::{BindId, Shared};
 
-/// Whether another client may come in.
+/// Whether another client may be accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gate {
     Open,
-    /// Not before an operator says so.
+    /// Not before an operator resumes the frontend.
     Paused,
     /// Not before a client of this frontend leaves.
     Full,
-    /// Not before any client leaves.
+    /// Not before a client of any frontend leaves.
     Crowded,
-    /// Too many have come in the last second; not before so many milliseconds, if nobody else
-    /// comes meanwhile.
+    /// The rate limit is reached. There is room after this many milliseconds, if no other client is
+    /// accepted meanwhile.
     Busy(u64),
 }
 
-/// Whether another client may come in there. If there is no room, this thread hears of some.
+/// Whether another client may be accepted there. Without room, this thread is woken when a client
+/// leaves.
 pub(crate) fn look(shared: &Shared, bind: BindId) -> Gate {
     let Shared { live, thread, .. } = shared;
     let gate = glance(shared, bind);
@@ -36,10 +37,10 @@ pub(crate) fn look(shared: &Shared, bind: BindId) -> Gate {
         Gate::Crowded => &live.wanting,
     };
     wanting.tell(*thread);
-    glance(shared, bind) // who has left since then may not have known
+    glance(shared, bind) // a client that left meanwhile may have missed the registration
 }
 
-/// The same, without a word to anybody.
+/// The same, without registering for a wake-up.
 pub(crate) fn glance(shared: &Shared, bind: BindId) -> Gate {
     let live = &shared.live;
     let frontend = &live.frontends[bind.frontend];
@@ -63,8 +64,8 @@ pub(crate) fn glance(shared: &Shared, bind: BindId) -> Gate {
     }
 }
 
-/// So many may come in there without another look: of those for whom there is room, the share of
-/// this thread, so that all threads together do not take more.
+/// How many clients this thread may accept there without another check: its share of the room, so
+/// that all threads together do not exceed the limits.
 pub(crate) fn places(shared: &Shared, bind: BindId) -> usize {
     let live = &shared.live;
     let frontend = &live.frontends[bind.frontend];
@@ -77,21 +78,22 @@ pub(crate) fn places(shared: &Shared, bind: BindId) -> usize {
     room / live.threads
 }
 
-/// Where clients of a listener are counted that come in: in three places, so that no limit and no
-/// rate has to be summed up over listeners or frontends.
+/// The three counters of a listener's clients: for the listener, its frontend and the process. So
+/// no limit and no rate needs a sum over listeners or frontends.
 pub(crate) fn counters(shared: &Shared, bind: BindId) -> [&Counters; 3] {
     let Shared { live, thread, .. } = shared;
     let there = &live.frontends[bind.frontend];
     [&there.counters, &there.listeners[bind.bind], &live.totals].map(|it| &it[*thread])
 }
 
-/// A client of this listener is there.
+/// Counts an accepted client.
 pub(crate) fn enter(shared: &Shared, bind: BindId) {
     counters(shared, bind).iter().for_each(|it| it.add(Counter::Sessions, 1));
 }
 
-/// A client of this listener is gone. Its place is given back first, then those are looked for who
-/// want it; who wants one says so and then looks for a place. So one of them sees the other.
+/// Counts a client that left. Its slot is released first, then waiting threads are looked up; a
+/// waiting thread registers first, then checks for room. So at least one of them sees the other: no
+/// wake-up is lost.
 pub(crate) fn leave(shared: &Shared, bind: BindId) {
     let Shared { live, thread, .. } = shared;
     let there = &live.frontends[bind.frontend];
@@ -103,17 +105,17 @@ pub(crate) fn leave(shared: &Shared, bind: BindId) {
     }
 }
 
-/// Threads that have closed a listener until a client of a frontend leaves.
+/// Threads that have closed a listener until a client leaves.
 #[derive(Debug)]
 pub(crate) struct Wanting(Box<[AtomicBool]>);
 
 impl Wanting {
-    /// None of so many.
+    /// No thread waits.
     pub(crate) fn new(threads: usize) -> Self {
         Self((0..threads).map(|_| AtomicBool::new(false)).collect())
     }
 
-    /// This thread wants to hear of who leaves next.
+    /// Registers a thread for a wake-up when a client leaves.
     fn tell(&self, thread: usize) {
         self.0[thread].store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -132,7 +134,7 @@ impl Wanting {
     }
 }
 
-/// So many more may come in the second that ends at `millis`.
+/// The room that the rate limits leave in the second that ends at `millis`.
 fn calm_room(shared: &Shared, bind: BindId, millis: u64) -> usize {
     let live = &shared.live;
     let frontend = &live.frontends[bind.frontend];
@@ -144,8 +146,8 @@ fn calm_room(shared: &Shared, bind: BindId, millis: u64) -> usize {
         .min(room(own_max, own))
 }
 
-/// How long after `millis` it will be calm: rates only fall while nobody comes, and are nothing
-/// after two seconds.
+/// Milliseconds from `millis` until the rates permit a client. Rates only fall without new clients,
+/// and are 0 after two seconds.
 fn until_calm(shared: &Shared, bind: BindId, millis: u64) -> u64 {
     let (mut busy, mut calm) = (0, FORGOTTEN_AFTER_MS);
     while calm - busy > 1 {
@@ -158,11 +160,11 @@ fn until_calm(shared: &Shared, bind: BindId, millis: u64) -> u64 {
     calm
 }
 
-/// So many more than there are, as long as there is a limit.
+/// The distance to a limit, if there is one.
 fn room(max: Option<usize>, now: impl Fn() -> u64) -> usize {
     let now = || usize::try_from(now()).unwrap_or(usize::MAX);
     max.map_or(usize::MAX, |max| max.saturating_sub(now()))
 }
 
-/// What has come in a second counts in the next one too, and not after it.
+/// Events of a second count in the next one, but not longer.
 const FORGOTTEN_AFTER_MS: u64 = 2_000;

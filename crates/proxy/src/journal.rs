@@ -1,4 +1,4 @@
-//! Where lines of logs go.
+//! The destination of log lines.
 
 use std::fmt;
 
@@ -6,13 +6,13 @@ use fulmar_haproxy::model::LogTarget;
 
 use crate::http::Explanation;
 
-/// How bad it is (RFC 5424 §6.2.1).
+/// The severity of a log line (RFC 5424 §6.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Severity {
-    /// Nobody is served.
+    /// The service is unusable.
     Emergency = 0,
-    /// Somebody has to act at once.
+    /// An operator has to act at once.
     Alert = 1,
     /// Critical.
     Critical = 2,
@@ -20,16 +20,16 @@ pub enum Severity {
     Error = 3,
     /// A warning.
     Warning = 4,
-    /// Normal, and worth a line.
+    /// Normal, but significant.
     Notice = 5,
     /// Traffic.
     Info = 6,
-    /// For whoever looks for a fault.
+    /// Debugging.
     Debug = 7,
 }
 
 impl Severity {
-    /// By its number.
+    /// The severity with this number; larger numbers are `Debug`.
     pub fn of(number: u8) -> Self {
         match number {
             0 => Self::Emergency,
@@ -44,14 +44,14 @@ impl Severity {
     }
 }
 
-/// Takes lines, and brings them where they are to go; it never waits, and may lose some.
+/// Writes log lines. It never blocks, and may lose lines.
 pub trait Journal: fmt::Debug {
-    /// One line, without an end, for each of these targets that wants it so severe.
+    /// Logs a line, without its end, at each target that accepts this severity.
     fn log(&mut self, to: &[LogTarget], tag: Option<&str>, severity: Severity, line: &[u8]);
 
-    /// The thread has nothing more to do for now: what was kept until then is written.
+    /// The thread is about to wait: writes the buffered lines.
     fn flush(&mut self) {}
 
-    /// Why a client was answered by an error of our own. A line has been written of it, too.
+    /// Reports why the proxy generated an error response. The log line was written before.
     fn explain(&mut self, _explanation: &Explanation) {}
 }

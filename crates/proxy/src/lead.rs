@@ -1,4 +1,4 @@
-//! Where a frontend leads: `use_backend` and `default_backend`.
+//! The backend of a session or a request: `use_backend` and `default_backend`.
 
 use fulmar_haproxy::model::BackendTarget;
 use fulmar_haproxy::rules::EvalContext;
@@ -7,12 +7,12 @@ use fulmar_haproxy::{BackendId, FrontendConfig, Mode};
 use crate::live::Live;
 
 impl Live {
-    /// The backend that deals with a session or a request of this frontend.
+    /// Selects the backend of a session or a request.
     ///
-    /// `spoken`: what is spoken with its clients. The first rule that holds decides. A name that is
-    /// made of what a client says may be that of no backend, or of one that speaks otherwise than
-    /// the frontend does: the engines of the two modes have nothing in common, so that this is no
-    /// name either. Then it is the default one's turn (HAProxy's manual, `use_backend`).
+    /// `spoken`: the mode of the client's connection. The first rule with a true condition decides.
+    /// A name made from client data may match no backend, or one of the other mode; then
+    /// `default_backend` is used (HAProxy's manual, `use_backend`). A backend of the other mode
+    /// never matches, since each mode has its own engine.
     pub(crate) fn lead(
         &self,
         frontend: &FrontendConfig,

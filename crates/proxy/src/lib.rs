@@ -1,9 +1,9 @@
-//! The proxy: a server's connections and a client's, lent to each other.
+//! The proxy: the connections of a server and those of a client, connected to each other.
 //!
-//! [`Proxy`] is the engine of one thread. What threads share is in [`Live`]: the configuration, the
-//! state of servers, and counters, which each thread keeps for itself and others may read. It does
-//! no I/O and writes no file: lines of a log go to a [`Journal`], and pages that are not proxied
-//! come from [`Services`].
+//! [`Proxy`] is the engine of one thread. [`Live`] is the state that threads share: the
+//! configuration, the state of servers, and counters. Each thread writes its own counters; any
+//! thread may read them. The engine does no I/O and writes no file: log lines go to a [`Journal`],
+//! and pages that are not proxied come from [`Services`].
 #![forbid(unsafe_code)]
 
 pub mod balance;

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A limit that an operator may change, seen by all threads.
+/// A limit that an operator may change, shared by all threads.
 #[derive(Debug)]
-pub struct Limit(AtomicUsize); // `usize::MAX`: there is none
+pub struct Limit(AtomicUsize); // `usize::MAX`: unlimited
 
 impl Default for Limit {
     fn default() -> Self {
@@ -13,17 +13,17 @@ impl Default for Limit {
 }
 
 impl Limit {
-    /// This one, or none.
+    /// A limit; `None`: unlimited.
     pub fn new(max: Option<usize>) -> Self {
         Self(AtomicUsize::new(max.unwrap_or(usize::MAX)))
     }
 
-    /// What it is now; `None`: there is none.
+    /// The current limit; `None`: unlimited.
     pub fn get(&self) -> Option<usize> {
         Some(self.0.load(Ordering::Relaxed)).filter(|max| *max != usize::MAX)
     }
 
-    /// Another one, or none.
+    /// Sets the limit; `None`: unlimited.
     pub fn set(&self, max: Option<usize>) {
         self.0.store(max.unwrap_or(usize::MAX), Ordering::Relaxed);
     }

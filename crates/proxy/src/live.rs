@@ -1,4 +1,4 @@
-//! What threads share: the configuration, the state of servers, and counters.
+//! The state that threads share: the configuration, the state of servers, and counters.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -24,114 +24,114 @@ use crate::shortage::Shortage;
 use crate::upstream::client_tls;
 use crate::wakers::Wakers;
 
-/// A configuration at work, shared by all threads of a process.
+/// A configuration in use, shared by all threads of a process.
 #[derive(Debug)]
 pub struct Live {
-    /// What it was made of.
+    /// The configuration.
     pub config: Config,
-    /// As many as there are in the configuration, in its order.
+    /// In the order of the configuration.
     pub frontends: Vec<LiveFrontend>,
-    /// As many as there are in the configuration, in its order.
+    /// In the order of the configuration.
     pub backends: Vec<LiveBackend>,
     names: HashMap<Box<[u8]>, BackendId>, // of backends
-    /// How many threads work.
+    /// Number of threads.
     pub threads: usize,
-    /// One for each thread: what counters go by.
+    /// One for each thread: the time of its counters.
     pub clocks: Box<[Arc<Clock>]>,
-    /// `maxconn`: clients' connections at a time, of the process.
+    /// `maxconn` of the process: concurrent client connections.
     pub connections_max: Limit,
     /// `set rate-limit connections global`.
     pub connections_per_second_max: Limit,
     /// `set rate-limit sessions global`.
     pub sessions_per_second_max: Limit,
-    /// One for each thread: the pipes that it has.
+    /// One for each thread: its pipes.
     pub pipes: Box<[Arc<PipeCounts>]>,
-    /// One for each thread: what others ask of it.
+    /// One for each thread: orders of operators.
     pub orders: Box<[Orders]>,
-    began: OnceLock<Instant>, // when the first thread did
+    began: OnceLock<Instant>, // when the first thread started
     variables: RwLock<Vec<(String, Sample<'static>)>>, // of the process
-    /// One for each thread: clients of all frontends together, as far as limits and rates of the
-    /// process ask (`Connections`, `SessionsTotal`, `Sessions`).
+    /// One for each thread: clients of all frontends together, for limits and rates of the process
+    /// (`Connections`, `SessionsTotal`, `Sessions`).
     pub totals: Box<[Counters]>,
-    /// How they rouse each other.
+    /// Wakes the threads.
     pub wakers: Wakers,
-    /// Who wants to hear of any client that leaves.
+    /// Threads that wait for any client to leave.
     pub(crate) wanting: Wanting,
-    /// Who follows whom (`track`).
+    /// The servers that track another one (`track`).
     pub(crate) followers: Followers,
-    woken: Box<[Mutex<Vec<usize>>]>, // by thread: backends whose waiters it is to look after
-    revision: AtomicU64,             // of what operators decide about who may come in
-    malformed: AtomicU32,            // messages that were no HTTP
-    sheds: AtomicU64,                // how often sessions of a server were to be shut down
-    /// What they tell the thread that checks.
+    woken: Box<[Mutex<Vec<usize>>]>, // by thread: the backends to serve
+    revision: AtomicU64,             // of limits and states of frontends, which operators set
+    malformed: AtomicU32,            // malformed messages
+    kills: AtomicU64,                // requests to close the sessions of a server
+    /// Reports to the check thread.
     pub checks: Mailbox,
 }
 
-/// A frontend at work.
+/// A frontend in use.
 #[derive(Debug)]
 pub struct LiveFrontend {
-    /// What it was made of.
+    /// The configuration.
     pub config: Arc<FrontendConfig>,
     /// One for each thread.
     pub counters: Box<[Counters]>,
     /// For each bind, one for each thread.
     pub listeners: Vec<Box<[Counters]>>,
-    /// `disable frontend`: nobody is accepted for now.
+    /// `disable frontend`: no client is accepted for now.
     pub paused: AtomicBool,
-    /// `maxconn`: clients' connections at a time.
+    /// `maxconn`: concurrent client connections.
     pub connections_max: Limit,
-    /// Who wants to hear of clients that leave.
+    /// Threads that wait for a client of this frontend to leave.
     pub(crate) wanting: Wanting,
-    /// `shutdown frontend`: nobody is accepted any more.
+    /// `shutdown frontend`: no client is accepted any more.
     pub stopped: AtomicBool,
-    /// The last request that was no HTTP.
+    /// The last malformed request.
     pub malformed: LastMalformed,
-    /// When it was told that nobody can be accepted.
+    /// The last report that no client can be accepted.
     pub(crate) shortage: Shortage,
 }
 
-/// A backend at work.
+/// A backend in use.
 #[derive(Debug)]
 pub struct LiveBackend {
-    /// What it was made of.
+    /// The configuration.
     pub config: Arc<BackendConfig>,
     /// One for each thread.
     pub counters: Box<[Counters]>,
     /// The state of its servers.
     pub group: ServerGroup,
-    /// From so many sessions on its servers have all of their places: `fullconn`, as it was at the
-    /// start.
+    /// `fullconn` at the start: the number of sessions from which on the servers have all of their
+    /// slots.
     pub connections_full: usize,
-    /// How many have waited for a place at any server, and were given one.
+    /// Number of sessions that waited for a slot of any server, and got one.
     pub(crate) served: AtomicU64,
-    /// As many as there are in the configuration, in its order.
+    /// In the order of the configuration.
     pub servers: Vec<LiveServer>,
-    /// The last response that was no HTTP.
+    /// The last malformed response.
     pub malformed: LastMalformed,
 }
 
-/// A server at work: its state is in the backend's group.
+/// A server in use; its state is in the backend's group.
 #[derive(Debug)]
 pub struct LiveServer {
-    /// What it was made of.
+    /// The configuration.
     pub config: Arc<ServerConfig>,
     /// One for each thread.
     pub counters: Box<[Counters]>,
-    /// What connections to it share, if they are TLS. Where its files cannot be used nobody gets
-    /// there; whoever starts the proxy should say so.
+    /// TLS settings of connections to the server. If its files are unusable, connections fail; the
+    /// program that starts the proxy should report it.
     pub tls: Option<Result<ClientTls, ConfigError>>,
-    /// How its checks stand.
+    /// The result of the last check.
     pub check: LastCheck,
-    /// Where they go.
+    /// The address of checks.
     pub check_place: CheckPlace,
-    /// How many have waited for a place at this server alone, and were given one.
+    /// Number of sessions that waited for a slot of this server, and got one.
     pub(crate) served: AtomicU64,
-    /// Errors of its sessions in a row (`observe`).
+    /// Consecutive errors of its sessions (`observe`).
     pub(crate) errors: AtomicU32,
 }
 
 impl Live {
-    /// Nothing has happened yet.
+    /// The initial state.
     pub fn new(config: Config, threads: usize) -> Self {
         let clocks: Box<[Arc<Clock>]> = (0..threads).map(|_| Arc::default()).collect();
         let frontends = config.frontends.iter().map(|it| LiveFrontend::new(it, &clocks)).collect();
@@ -168,35 +168,34 @@ impl Live {
             woken: (0..threads).map(|_| Mutex::default()).collect(),
             revision: AtomicU64::new(0),
             malformed: AtomicU32::new(0),
-            sheds: AtomicU64::new(0),
+            kills: AtomicU64::new(0),
             pipes: (0..threads).map(|_| Arc::default()).collect(),
             clocks,
         }
     }
 
-    /// A moment in milliseconds, as clocks and counters tell it: since the first thread began, from
-    /// 1.
+    /// A time in milliseconds for clocks and counters: since the first thread started, from 1.
     pub fn millis(&self, now: Instant) -> u64 {
         let began = *self.began.get_or_init(|| now);
         let millis = now.saturating_duration_since(began).as_millis();
         u64::try_from(millis).unwrap_or(u64::MAX).saturating_add(1)
     }
 
-    /// A variable of the process.
+    /// The value of a variable of the process.
     pub fn variable(&self, name: &str) -> Option<Sample<'static>> {
         let all = self.variables.read().unwrap_or_else(PoisonError::into_inner);
         all.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
     }
 
-    /// Sets a variable of the process, for all threads; or takes it away. Rules of the
-    /// configuration name them, so that they are few.
+    /// Sets or deletes a variable of the process, for all threads. The rules of the configuration
+    /// name the variables, so there are few.
     pub fn set_variable(&self, name: &str, value: Option<Sample<'static>>) {
         let mut all = self.variables.write().unwrap_or_else(PoisonError::into_inner);
         all.retain(|(known, _)| known != name);
         all.extend(value.map(|value| (name.to_owned(), value)));
     }
 
-    /// Wakes a thread that is to look after waiters of a backend: its alarm has been set
+    /// Wakes a thread to serve the queue of a backend; its alarm has been set
     /// ([`crate::balance::ServerGroup::waiters`], [`crate::balance::NextWaiting::Wake`]).
     pub fn rouse(&self, thread: usize, backend: BackendId) {
         if let Some(woken) = self.woken.get(thread) {
@@ -205,46 +204,46 @@ impl Live {
         }
     }
 
-    /// The backends that a thread was woken for. Each stands there once for each alarm that was
-    /// set, so not more often than the thread has lines.
+    /// The backends that a thread was woken for. Each one is listed once for each alarm, so at most
+    /// as often as the thread has queues.
     pub(crate) fn take_woken(&self, thread: usize) -> Vec<usize> {
         let mut woken = self.woken[thread].lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut *woken)
     }
 
-    /// Wakes all threads, because an operator has decided who may come in: limits, frontends.
+    /// Wakes all threads after an operator changed limits or states of frontends.
     pub fn announce(&self) {
         self.revision.fetch_add(1, Ordering::Release);
         self.wakers.wake_all();
     }
 
-    /// Grows with every [`Live::announce`].
+    /// Increases with every [`Live::announce`].
     pub(crate) fn revision(&self) -> u64 {
         self.revision.load(Ordering::Acquire)
     }
 
-    /// Wakes all threads, because sessions of some server are to be shut down.
+    /// Wakes all threads to close the sessions of a server.
     pub(crate) fn announce_shed(&self) {
-        self.sheds.fetch_add(1, Ordering::Release);
+        self.kills.fetch_add(1, Ordering::Release);
         self.wakers.wake_all();
     }
 
-    /// How often that was.
+    /// Number of such requests.
     pub(crate) fn sheds(&self) -> u64 {
-        self.sheds.load(Ordering::Acquire)
+        self.kills.load(Ordering::Acquire)
     }
 
-    /// How many messages were no HTTP.
+    /// Number of malformed messages.
     pub fn malformed(&self) -> u32 {
         self.malformed.load(Ordering::Relaxed)
     }
 
-    /// There is one more; how many there were before.
+    /// Counts a malformed message, and returns the number of earlier ones.
     pub(crate) fn count_malformed(&self) -> u32 {
         self.malformed.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Asks something of a thread.
+    /// Sends an order to a thread.
     pub fn order(&self, thread: usize, order: Order) {
         if let Some(orders) = self.orders.get(thread) {
             orders.push(order);
@@ -252,7 +251,7 @@ impl Live {
         }
     }
 
-    /// Every counter of one thread.
+    /// Visits every counter of one thread.
     pub fn counters(&self, thread: usize, mut each: impl FnMut(&Counters)) {
         each(&self.totals[thread]);
         for frontend in &self.frontends {
@@ -288,7 +287,7 @@ impl LiveFrontend {
 }
 
 impl LiveBackend {
-    /// How many have waited in this line, and were given a place.
+    /// Counter of the sessions that waited in this queue, and got a slot.
     pub(crate) fn served(&self, wants: Wants) -> &AtomicU64 {
         match wants {
             Wants::Any => &self.served,

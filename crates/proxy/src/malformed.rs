@@ -1,7 +1,7 @@
-//! The last message of each proxy that was no HTTP: what `show errors` shows.
+//! The last malformed message of each proxy, for `show errors`.
 //!
-//! Of a frontend it is a request, of a backend a response. What is kept of it is bounded, and each
-//! takes the place of the one before it.
+//! A frontend keeps a request, a backend a response. The size is limited, and each message replaces
+//! the previous one.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,35 +12,35 @@ use fulmar_proto::{Client, PeerError, Server};
 
 use crate::shared::Shared;
 
-/// A message that was no HTTP.
+/// A malformed message.
 #[derive(Debug)]
 pub struct Malformed {
-    /// How many there had been before, in all proxies.
+    /// Number of earlier malformed messages, in all proxies.
     pub event: u32,
-    /// When it came, since 1970.
+    /// Time of receipt, since 1970.
     pub at: Duration,
-    /// The frontend, by its place in the configuration.
+    /// The frontend's index in the configuration.
     pub frontend: usize,
-    /// The backend, once there was one.
+    /// The backend, if one was selected.
     pub backend: Option<usize>,
-    /// Its server, once one was chosen.
+    /// The server, if one was selected.
     pub server: Option<usize>,
-    /// Where the client comes from, if it has an address.
+    /// The client's address, if it has one.
     pub source: Option<SocketAddr>,
-    /// What was there of it, or of what it broke off with, and whatever stood behind that.
+    /// The message as far as it was received, with the bytes after it in the buffer.
     pub bytes: Box<[u8]>,
-    /// Where in them the fault lies.
+    /// The offset of the fault in `bytes`.
     pub position: usize,
-    /// What is wrong.
+    /// The fault.
     pub error: PeerError,
 }
 
-/// The last one of a proxy, shared by all threads.
+/// The last malformed message of a proxy, shared by all threads.
 #[derive(Debug, Default)]
 pub struct LastMalformed(Mutex<Option<Arc<Malformed>>>);
 
 impl LastMalformed {
-    /// The last one, if there was any.
+    /// The last message, if there was one.
     pub fn get(&self) -> Option<Arc<Malformed>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -50,14 +50,14 @@ impl LastMalformed {
     }
 }
 
-/// Which way a message went.
+/// Direction of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Request,
     Response,
 }
 
-/// Whose message it was.
+/// The origin of a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parties {
     pub(crate) source: Option<SocketAddr>,
@@ -66,7 +66,7 @@ pub(crate) struct Parties {
     pub(crate) server: Option<usize>,
 }
 
-/// Keeps a message with this fault. One that has only broken off is none.
+/// Keeps a message with this fault. A message that only ended early is not malformed.
 pub(crate) fn keep(
     now: Instant,
     shared: &Shared,

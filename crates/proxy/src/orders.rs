@@ -1,7 +1,6 @@
-//! What a thread is asked to do by another one: an operator's.
+//! Orders of an operator to a thread.
 //!
-//! Orders wait in the [`Orders`] of the thread, which is then roused; it answers on its own time,
-//! between two turns.
+//! Orders wait in the [`Orders`] of the thread, which is then woken. It replies between two turns.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -12,40 +11,40 @@ use fulmar_engine::SocketId;
 
 use crate::shared::BindId;
 
-/// What a thread is asked to do.
+/// An order to a thread.
 #[derive(Clone, Debug)]
 pub enum Order {
-    /// Tell of sessions: of those behind place `from`, at most [`PORTION`].
+    /// Report the sessions after position `from`, at most [`PORTION`].
     Tell {
-        /// The place of the last one that was told, in a walk over all.
+        /// The position of the last reported session, in a walk over all.
         from: Option<u64>,
-        /// Who hears it.
+        /// Receives the reply.
         to: Hearer,
     },
-    /// Cut a session off.
+    /// Close a session.
     Cut {
-        /// Its client's socket.
+        /// The socket of its client.
         socket: SocketId,
-        /// Who hears whether it was there.
+        /// Receives whether the session existed.
         to: Hearer,
     },
-    /// Forget maxima; with `all`, every count.
+    /// Reset maxima; with `all`, also the counts.
     Clear {
-        /// See above.
+        /// Reset the counts, too.
         all: bool,
     },
 }
 
-/// The answer to an order.
+/// The reply to an order.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// Sessions, in the order of their places; none: there are no more.
+    /// Sessions, in order of position; empty: there are no more.
     Sessions(Vec<SessionView>),
-    /// True if the session was there.
+    /// True if the session existed.
     Cut(bool),
 }
 
-/// Who hears the answer; called on the thread that gives it.
+/// Receives the reply; called on the thread that executes the order.
 #[derive(Clone)]
 pub struct Hearer(pub Arc<dyn Fn(Answer) + Send + Sync>);
 
@@ -55,37 +54,37 @@ impl fmt::Debug for Hearer {
     }
 }
 
-/// A session, as it is shown.
+/// A session, for `show sess`.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionView {
-    /// The socket of its client: its name.
+    /// The socket of its client, which identifies the session.
     pub socket: SocketId,
-    /// Where its client comes from.
+    /// The client's address.
     pub source: Option<SocketAddr>,
-    /// The listener that it came by.
+    /// The listener that accepted it.
     pub bind: BindId,
-    /// Its backend, once there is one.
+    /// The backend, if one was selected.
     pub backend: Option<usize>,
-    /// Its server, once one is chosen.
+    /// The server, if one was selected.
     pub server: Option<usize>,
-    /// Since it was accepted, or of HTTP since its last exchange ended.
+    /// Time since it was accepted; in mode http, since the last exchange ended.
     pub age: Duration,
-    /// Requests so far; 0 in mode tcp.
+    /// Number of requests; 0 in mode tcp.
     pub requests: u32,
-    /// Bytes from the client, of what is going on now.
+    /// Bytes from the client, in the current exchange.
     pub received: u64,
-    /// Bytes to the client, likewise.
+    /// Bytes to the client, in the current exchange.
     pub sent: u64,
 }
 
 impl SessionView {
-    /// Its place in a walk over all sessions of its thread.
+    /// Its position in a walk over all sessions of its thread.
     pub fn place(&self) -> u64 {
         u64::from(self.socket.index)
     }
 }
 
-/// What waits for one thread.
+/// The pending orders of one thread.
 #[derive(Debug, Default)]
 pub struct Orders(Mutex<Vec<Order>>);
 
@@ -99,11 +98,10 @@ impl Orders {
     }
 }
 
-/// The index that a walk goes on from, when place `last` was the last one of a portion; `None`: it
-/// was the last of all.
+/// The index at which a walk continues after position `last`; `None` at the end.
 pub(crate) fn after(last: Option<u64>) -> Option<u32> {
     last.map_or(Some(0), |last| u32::try_from(last).ok()?.checked_add(1))
 }
 
-/// Sessions that are told at a time: a few milliseconds of a thread, and little memory.
+/// Maximum number of sessions per reply: a few milliseconds of a thread, and little memory.
 pub const PORTION: usize = 1_000;

@@ -1,18 +1,19 @@
-//! Which bytes may pass by unseen, in pipes: as far as the configuration lets them.
+//! Which bytes may pass through pipes, as far as the configuration permits.
 
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::Splice;
 
 use crate::live::Live;
 
-/// Where bytes go.
+/// The direction of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Toward {
     Server,
     Client,
 }
 
-/// True if they may: neither the frontend nor the backend says no, and there are pipes.
+/// True if bytes may pass through pipes: frontend and backend permit it, and pipes are not
+/// disabled.
 pub(crate) fn may_pass(
     live: &Live,
     frontend: usize,
@@ -28,13 +29,13 @@ pub(crate) fn may_pass(
         && backend.is_none_or(|id| allows(&live.backends[id.0].config.options.splice))
 }
 
-/// How many pipes one of the threads may have open.
+/// The maximum number of open pipes of one thread.
 pub(crate) fn pipes_max(live: &Live) -> usize {
     live.pipes_max().div_ceil(live.threads.max(1))
 }
 
 impl Live {
-    /// How many pipes all threads may have open together, but for what dividing them leaves over.
+    /// The maximum number of open pipes of all threads, apart from rounding.
     pub fn pipes_max(&self) -> usize {
         let global = &self.config.global;
         let clients = global.connections_max.unwrap_or(usize::MAX);
@@ -43,11 +44,11 @@ impl Live {
     }
 }
 
-/// A piece of this size, which came at once, is of a stream that is worth a pipe.
+/// A piece of this size, received at once, belongs to a stream that is worth a pipe.
 pub(crate) const PIECE_SIZE_MIN: usize = 16 * 1024;
-/// What is left of a shorter body is not worth a pipe.
+/// A shorter rest of a body is not worth a pipe.
 pub(crate) const PASSED_FROM: u64 = 64 * 1024;
-/// Each pipe is two descriptors: so few that they hardly ever are those of a connection.
+/// Each pipe needs two descriptors: this limit leaves enough for connections.
 const CLIENTS_PER_PIPE: usize = 16;
-/// More are not needed at a time, unless the configuration says so.
+/// The default maximum.
 const PIPES_MAX: usize = 256;

@@ -1,4 +1,4 @@
-//! What the engine asks of a kind of relay: two sets of links, lent to each other.
+//! The interface between the engine and a relay: two sets of connections, clients and servers.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -9,10 +9,10 @@ use fulmar_proto::{Layer, Transmit};
 use crate::orders::SessionView;
 use crate::shared::{BindId, Shared};
 
-/// Clients on one side, servers on the other. The names of the methods are those of
-/// [`fulmar_engine::Engine`], and mean the same.
+/// Clients on one side, servers on the other. Methods have the names and meanings of
+/// [`fulmar_engine::Engine`].
 pub(crate) trait Relay {
-    /// A client has connected, and may stay: what is below its connection is there already.
+    /// Adds an accepted client. The layer below its connection exists already.
     fn accept(
         &mut self,
         now: Instant,
@@ -30,19 +30,19 @@ pub(crate) trait Relay {
         event: SocketEvent<'_>,
     );
     fn handle_timeout(&mut self, now: Instant, shared: &mut Shared);
-    /// Another thread has roused this one: who waits for a place may have one.
+    /// Handles a wake-up by another thread: slots may be free for waiting sessions.
     fn handle_wake(&mut self, now: Instant, shared: &mut Shared);
 
-    /// The next sessions behind place `from`: at most [`crate::PORTION`].
+    /// The next sessions after position `from`, at most [`crate::PORTION`].
     fn sessions(&self, now: Instant, from: Option<u64>) -> Vec<SessionView>;
-    /// This client is cut off; false: it is not there.
+    /// Closes the connection of this client; false if it does not exist.
     fn cut(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) -> bool;
 
-    /// Clients are asked to leave, as far as the protocol has a way to.
+    /// Begins a soft stop: announces it to clients, if the protocol permits.
     fn begin_to_end(&mut self, now: Instant, shared: &mut Shared);
-    /// Whoever is left is cut off.
+    /// Closes all connections.
     fn cut_all(&mut self, now: Instant, shared: &mut Shared);
-    /// Connections of clients.
+    /// Number of client connections.
     fn clients(&self) -> usize;
 
     fn poll_action(&mut self) -> Option<Action>;
@@ -51,13 +51,13 @@ pub(crate) trait Relay {
     fn poll_timeout(&self) -> Option<Instant>;
 }
 
-/// Which lane of socket names belongs to whom: the owner of a socket is `index % LANES`.
+/// Number of ranges of socket indexes: `index % LANES` identifies the owner of a socket.
 pub(crate) const LANES: u32 = 4;
 /// Clients that speak HTTP.
 pub(crate) const HTTP_CLIENTS: u32 = 0;
 /// Servers that speak HTTP.
 pub(crate) const HTTP_SERVERS: u32 = 1;
-/// Clients whose bytes nobody looks into.
+/// Clients of mode tcp.
 pub(crate) const TCP_CLIENTS: u32 = 2;
-/// Servers whose bytes nobody looks into.
+/// Servers of mode tcp.
 pub(crate) const TCP_SERVERS: u32 = 3;

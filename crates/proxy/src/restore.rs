@@ -1,4 +1,4 @@
-//! Servers that begin as they were in the process before.
+//! Restores the state of servers from the previous process.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -9,27 +9,28 @@ use fulmar_haproxy::BackendId;
 use crate::checks::CheckStatus;
 use crate::live::Live;
 
-/// What a server was.
+/// The previous state of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Restored {
-    /// What checks had found; `None`: nothing that is known.
+    /// The health found by checks; `None`: unknown.
     pub health: Option<Health>,
-    /// What an operator had decided.
+    /// The administrative state.
     pub admin: Admin,
-    /// The weight that an operator had asked for, if it is another than the configured one.
+    /// The weight that an operator set, if it differs from the configured one.
     pub weight: Option<u32>,
-    /// How long it had been as it was.
+    /// The time since the last change.
     pub since: Duration,
-    /// What the last check had found.
+    /// The result of the last check.
     pub status: CheckStatus,
-    /// False: its checks had been stopped.
+    /// False if checks were stopped.
     pub is_checked: bool,
-    /// Where it was, if that is not where the configuration says.
+    /// The address, if it differs from the configured one.
     pub address: Option<SocketAddr>,
 }
 
 impl Live {
-    /// A server begins so. Called before any thread has started: nobody is told.
+    /// Restores the state of a server. Call it before any thread has started: no thread is
+    /// notified.
     pub fn restore(&self, backend: BackendId, server: usize, was: &Restored, now: Instant) {
         let live = &self.backends[backend.0];
         let member = &live.group.members()[server];

@@ -1,4 +1,4 @@
-//! What a client's TLS has agreed on, in both modes.
+//! Properties of a client's TLS session, for both modes.
 
 use std::any::Any;
 
@@ -8,21 +8,21 @@ use fulmar_haproxy::rules::subject::Fact;
 use fulmar_semantics::proxy_protocol;
 use fulmar_tls::{Info, Version};
 
-/// What a client's TLS has agreed on.
+/// Properties of a client's TLS session.
 #[derive(Clone, Debug)]
 pub(crate) struct Tls {
-    /// As OpenSSL writes it.
+    /// As OpenSSL names it.
     pub(crate) version: &'static str,
     pub(crate) cipher: &'static str,
     pub(crate) resumed: bool,
     alpn: Option<Vec<u8>>,
     server_name: Option<String>,
-    /// The client's own, in DER.
+    /// The client certificate, in DER.
     certificate: Option<Vec<u8>>,
 }
 
 impl Tls {
-    /// Of a layer, if it is TLS.
+    /// The properties of a layer; `None` if it is not TLS.
     pub(crate) fn of(layer: &dyn Any) -> Option<Self> {
         let info = Info::of(layer)?;
         Some(Self {
@@ -38,8 +38,8 @@ impl Tls {
         })
     }
 
-    /// As a PROXY header of version 2 tells it: the connection is TLS, and the client's
-    /// certificate, if it gave one, was verified (`proxy-protocol.txt`, §2.2.6).
+    /// The TLV of a PROXY header of version 2: the connection uses TLS, and a client certificate
+    /// was verified if there is one (`proxy-protocol.txt`, §2.2.6).
     pub(crate) fn told(&self) -> proxy_protocol::Tls {
         const TLS: u8 = 1;
         const CERTIFICATE: u8 = 2 | 4; // over this connection, and in this session
@@ -55,7 +55,7 @@ impl Tls {
     }
 }
 
-/// What rules may ask of it; `tls`: of a connection that has it.
+/// The value of a fact about TLS. `tls` is `None` for a connection without TLS.
 pub(crate) fn fact<'a>(tls: Option<&'a Tls>, fact: &Fact) -> Option<Sample<'a>> {
     if matches!(fact, Fact::Tls) {
         return Some(Sample::Bool(tls.is_some()));

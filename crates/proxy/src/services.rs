@@ -1,4 +1,5 @@
-//! Pages that are not proxied: statistics and metrics, made by whoever runs the proxy.
+//! Pages that are not proxied: statistics and metrics. The program that runs the proxy implements
+//! them.
 
 use std::fmt;
 use std::time::SystemTime;
@@ -8,11 +9,11 @@ use fulmar_haproxy::rules::RequestHead;
 use fulmar_proto::HeaderBuf;
 use fulmar_semantics::auth::is_same_secret;
 
-/// Makes pages. Called on the thread that serves them.
+/// Generates pages, on the thread that serves them.
 pub trait Services: fmt::Debug {
-    /// The statistics page, in the form that the request asks for, or what came of the change that
-    /// it asks for: `body` is that of a POST; `None`: it was too long, or has not come in time.
-    /// `may_change`: `stats admin` allows it.
+    /// The statistics page in the requested form, or the result of a requested change. `body` is
+    /// the body of a POST request; `None` if it was too long or late. `may_change`: `stats admin`
+    /// permits changes.
     fn statistics(
         &mut self,
         page: &StatsPage,
@@ -21,10 +22,10 @@ pub trait Services: fmt::Debug {
         may_change: bool,
     ) -> Page;
 
-    /// What Prometheus asks for.
+    /// The metrics for Prometheus.
     fn metrics(&mut self, request: &RequestHead) -> Page;
 
-    /// The time of day. It is asked for once a minute at most.
+    /// The time of day. It is read at most once a minute.
     fn wall_clock(&self) -> SystemTime;
 
     /// The name of this machine.
@@ -32,19 +33,19 @@ pub trait Services: fmt::Debug {
         ""
     }
 
-    /// True if a password is the one that a user of a list has.
+    /// True if the password matches a user's secret.
     fn is_secret(&self, secret: &UserSecret, password: &str) -> bool {
         matches!(secret, UserSecret::Clear(known) if is_same_secret(known, password))
     }
 }
 
-/// An answer.
+/// A generated response.
 #[derive(Clone, Debug)]
 pub struct Page {
-    /// Its status.
+    /// The status.
     pub status: u16,
-    /// Its fields, but for its length.
+    /// The header fields, without the length.
     pub fields: HeaderBuf,
-    /// Its body.
+    /// The body.
     pub body: Vec<u8>,
 }

@@ -1,4 +1,4 @@
-//! What both kinds of relays of one thread share.
+//! The state that both relays of one thread share.
 
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -13,35 +13,35 @@ use crate::journal::Journal;
 use crate::live::Live;
 use crate::services::Services;
 
-/// A listening address: its frontend, and its place among the frontend's binds.
+/// A listening address: its frontend, and its index in the frontend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BindId {
-    /// The place of its frontend in the configuration.
+    /// The frontend's index in the configuration.
     pub frontend: usize,
-    /// Its place in that frontend.
+    /// The index of the bind in that frontend.
     pub bind: usize,
 }
 
-/// What both kinds of relays of one thread share.
+/// The state that both relays of one thread share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) live: Arc<Live>,
-    /// The number of this thread: which counters are ours.
+    /// The number of this thread, which selects its counters.
     pub(crate) thread: usize,
     /// One for each backend.
     pub(crate) pickers: Vec<Picker>,
     pub(crate) journal: Box<dyn Journal>,
     pub(crate) services: Box<dyn Services>,
-    /// No connection is kept any more.
+    /// The proxy stops: no connection is kept for reuse.
     pub(crate) ending: bool,
-    /// What the client that comes next has connected to, where that was asked for.
+    /// The destination of the client that is being accepted, if it was requested.
     pub(crate) local: Option<SocketAddr>,
-    /// Backends whose waiters this thread was woken for.
+    /// Backends with waiting sessions that this thread was woken for.
     pub(crate) woken: Vec<usize>,
-    /// A client has left since this was taken back.
+    /// A client has left since this was reset.
     pub(crate) left: Cell<bool>,
-    told: Option<Instant>, // the moment that this thread's clock shows
-    wall: Cell<Option<(Instant, Duration)>>, // when the time of day was asked for, and what it was
+    set_at: Option<Instant>,                 // the time of the last event
+    wall: Cell<Option<(Instant, Duration)>>, // when the time of day was read, and its value
 }
 
 impl Shared {
@@ -63,21 +63,21 @@ impl Shared {
             local: None,
             woken: Vec::new(),
             left: Cell::new(false),
-            told: None,
+            set_at: None,
             wall: Cell::new(None),
         }
     }
 
-    /// The moment that was told last.
+    /// The time of the last event.
     pub(crate) fn told(&self) -> Option<Instant> {
-        self.told
+        self.set_at
     }
 
-    /// It is `now`. Told with every call of the driver; the moment is the same throughout a turn.
+    /// Sets the current time. Called for every event; the time is the same throughout a turn.
     #[inline]
     pub(crate) fn tell(&mut self, now: Instant) {
-        if self.told != Some(now) {
-            self.told = Some(now);
+        if self.set_at != Some(now) {
+            self.set_at = Some(now);
             self.live.clocks[self.thread].set(self.live.millis(now));
         }
     }
@@ -95,14 +95,14 @@ impl Shared {
         wall + now.saturating_duration_since(at)
     }
 
-    /// A moment that is not after `now`, in milliseconds since 1970.
+    /// A time not after `now`, in milliseconds since 1970.
     pub(crate) fn wall_millis(&self, now: Instant, moment: Instant) -> u64 {
         let ago = now.saturating_duration_since(moment);
         let then = self.since_epoch(now).saturating_sub(ago);
         u64::try_from(then.as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// What clients of a listener connect to, if its configuration says it.
+    /// The destination of all clients of a listener, if the configuration determines it.
     pub(crate) fn address_of(&self, bind: BindId) -> Option<SocketAddr> {
         match self.live.frontends[bind.frontend].config.binds.get(bind.bind)?.address {
             BindAddress::Tcp(address) => {
@@ -113,5 +113,5 @@ impl Shared {
     }
 }
 
-/// The wall clock may be set while we run: it is looked at again after so long.
+/// The wall clock may be set at any time: it is read again after this.
 const WALL_CLOCK_HOLDS: Duration = Duration::from_secs(60);

@@ -1,8 +1,8 @@
-//! Nobody can be accepted, for want of descriptors or memory: what the log is told, in HAProxy's
-//! words, which others' scripts look for.
+//! Logs that no client can be accepted, for lack of descriptors or memory. The texts are those of
+//! HAProxy, since scripts search for them.
 //!
-//! A listener that finds none tries again ten times in a second, in each thread; of each frontend one
-//! line in a while is enough.
+//! A listener retries ten times per second on each thread; one line per minute and frontend is
+//! enough.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,13 +11,13 @@ use std::time::Instant;
 use crate::journal::Severity;
 use crate::shared::Shared;
 
-/// When the log was told last of a frontend's, shared by all threads: in milliseconds, as
-/// [`crate::Live::millis`] counts them; 0 if it never was.
+/// Time of a frontend's last line, shared by all threads: milliseconds as counted by
+/// [`crate::Live::millis`]; 0: never.
 #[derive(Debug, Default)]
 pub(crate) struct Shortage(AtomicU64);
 
 impl Shortage {
-    /// True if it is to be told now: then it is told, by whoever has asked.
+    /// True if a line is due; then the caller logs it, and no other thread does.
     fn take(&self, millis: u64) -> bool {
         let last = self.0.load(Ordering::Relaxed);
         let is_due = last == 0 || millis.saturating_sub(last) >= TOLD_EVERY_MS;
@@ -26,7 +26,7 @@ impl Shortage {
     }
 }
 
-/// Clients of this frontend wait, since nobody can be accepted: `error` says why.
+/// Logs that clients of this frontend wait because of `error`.
 pub(crate) fn tell(shared: &mut Shared, now: Instant, frontend: usize, error: &io::Error) {
     let Shared { live, journal, .. } = shared;
     let millis = live.millis(now);
@@ -44,11 +44,11 @@ pub(crate) fn tell(shared: &mut Shared, now: Instant, frontend: usize, error: &i
     journal.log(&config.logs, config.log_tag.as_deref(), Severity::Emergency, line.as_bytes());
 }
 
-/// The process has no more descriptors, the same number everywhere.
+/// The process has too many open files; the same number on all systems.
 const EMFILE: i32 = 24;
-/// Nor has the system.
+/// The system has too many open files.
 const ENFILE: i32 = 23;
-/// Often enough to be seen as long as it lasts, and no flood.
+/// Visible while it lasts, without flooding the log.
 const TOLD_EVERY_MS: u64 = 60_000;
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Clients that are sent away at the door, and those that are gone before what lies below their connection stood: a PROXY header or TLS.
+//! Clients that are refused on arrival, or lost before the layers below their connection (a PROXY
+//! header or TLS) were established.
 
 use fulmar_engine::End;
 use fulmar_haproxy::FrontendConfig;
@@ -14,24 +15,24 @@ use crate::journal::Severity;
 use crate::secured::Tls;
 use crate::shared::{BindId, Shared};
 
-/// What has to come before a connection stands.
+/// What has to be received before a connection is established.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Awaited {
     /// A PROXY header.
     Header,
-    /// TLS, if there is any.
+    /// TLS, if the listener uses it.
     Handshake,
 }
 
-/// What becomes of a client that is not wanted.
+/// How a client is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Closed,
-    /// It is forgotten, and does not hear of it.
+    /// The client is forgotten without notice.
     Silent,
 }
 
-/// What rules that cannot wait have against a client.
+/// Evaluates rules that cannot wait; `Some` if they refuse the client.
 pub(crate) fn refuses(rules: &[TcpRule], client: &mut dyn EvalContextMut) -> Option<Refusal> {
     match run_tcp(rules, client) {
         TcpVerdict::Accept | TcpVerdict::Wait => None,
@@ -47,7 +48,7 @@ pub(crate) fn count(shared: &Shared, bind: BindId, counter: Counter) {
     frontend.listeners[bind.bind][shared.thread].add(counter, 1);
 }
 
-/// A client's TLS stands.
+/// Counts a completed TLS handshake of a client.
 pub(crate) fn count_handshake(shared: &Shared, bind: BindId, tls: &Tls) {
     count(shared, bind, Counter::TlsHandshakes);
     if tls.resumed {
@@ -55,7 +56,7 @@ pub(crate) fn count_handshake(shared: &Shared, bind: BindId, tls: &Tls) {
     }
 }
 
-/// A client is gone while `awaited` had to come. What the log is to say of it, if anything.
+/// A client was lost during `awaited`. Returns the log line, if one is due.
 pub(crate) fn tell(
     shared: &Shared,
     bind: BindId,
@@ -88,21 +89,21 @@ pub(crate) fn tell(
     Some((severity, line))
 }
 
-/// The listener's own name, or its number.
+/// The listener's name, or its number.
 fn listener(frontend: &FrontendConfig, bind: BindId) -> String {
     let Some(it) = frontend.binds.get(bind.bind) else { return String::new() };
     let is_unnamed = it.name == format!("sock-{}", bind.bind + 1);
     if is_unnamed { it.id.to_string() } else { it.name.clone() }
 }
 
-/// Why, in HAProxy's words.
+/// The reason in HAProxy's words.
 struct Reason {
     text: &'static str,
-    /// It is what `option dontlognull` leaves out.
+    /// `option dontlognull` suppresses it.
     said_nothing: bool,
 }
 
-/// Nothing is told of those whom we have sent away.
+/// The reason of a lost client; `None` if the proxy closed it.
 fn reason(awaited: Awaited, end: &End) -> Option<Reason> {
     let header = awaited == Awaited::Header;
     let (text, said_nothing) = match end {

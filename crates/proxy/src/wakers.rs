@@ -1,29 +1,29 @@
-//! How threads rouse each other.
+//! Wakes other threads.
 
 use std::fmt;
 use std::sync::OnceLock;
 
-/// Ends the wait of one thread's reactor; `Proxy::handle_wake` follows there.
+/// Ends the wait of one thread's reactor, which then handles [`fulmar_engine::DriverEvent::Wake`].
 pub type Wake = Box<dyn Fn() + Send + Sync>;
 
-/// How threads rouse each other: set once, by whoever starts them.
+/// The wakers of all threads; set once, by the program that starts the threads.
 #[derive(Default)]
 pub struct Wakers(OnceLock<Box<[Wake]>>);
 
 impl Wakers {
-    /// One for each thread, in order. Those that were set before stay.
+    /// Sets one waker for each thread, in order. Later calls change nothing.
     pub fn set(&self, wakers: impl IntoIterator<Item = Wake>) {
         self.0.get_or_init(|| wakers.into_iter().collect());
     }
 
-    /// Wakes one thread, if there is a way to.
+    /// Wakes one thread, if its waker is set.
     pub fn wake(&self, thread: usize) {
         if let Some(wake) = self.0.get().and_then(|wakers| wakers.get(thread)) {
             wake();
         }
     }
 
-    /// Wakes all.
+    /// Wakes all threads.
     pub fn wake_all(&self) {
         self.0.get().into_iter().flatten().for_each(|wake| wake());
     }

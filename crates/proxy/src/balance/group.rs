@@ -1,8 +1,8 @@
 //! The servers of a backend, shared by all threads.
 //!
 //! Connection slots are exact across threads: a server's limit is never exceeded. A session without
-//! a slot waits in its thread's [`crate::balance::Queue`]. Slots are assigned in order of arrival:
-//! while a session waits, new sessions wait too.
+//! a slot waits in its thread's [`crate::balance::WaitQueue`]. Slots are assigned in order of
+//! arrival: while a session waits, new sessions wait too.
 
 use std::cell::OnceCell;
 use std::net::SocketAddr;
@@ -212,8 +212,8 @@ impl ServerGroup {
         self.change(|| self.members[server].put_address(address));
     }
 
-    /// Advances slow starts; true if slots became free. Call it at `ServerGroup::warms_every` while a
-    /// server is starting.
+    /// Advances slow starts; true if slots became free. Call it at intervals of
+    /// `ServerGroup::slow_start_interval` while a server is starting.
     pub fn warm(&self, now: Instant) -> bool {
         let mut warmer = false;
         for member in self.members.iter().filter(|member| member.is_starting()) {

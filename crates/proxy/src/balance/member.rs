@@ -1,8 +1,8 @@
 //! A server, shared by all threads.
 //!
 //! Values that every exchange reads are atomic. Values for statistics and messages are in a
-//! [`MemberRecord`] behind a lock. Changes go through [`crate::balance::Group`], so that pickers notice
-//! them.
+//! [`MemberRecord`] behind a lock. Changes go through [`crate::balance::ServerGroup`], so that
+//! pickers notice them.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};

@@ -1,7 +1,7 @@
 //! Load balancing: server selection, health, queues.
 //!
-//! Pure: no sockets and no clock. State shared by threads is atomic ([`ServerGroup`], [`Member`]). State
-//! of one thread, such as the position in a rotation or the queue, is not shared ([`Picker`],
+//! Pure: no sockets and no clock. State shared by threads is atomic ([`ServerGroup`], [`Member`]).
+//! State of one thread, such as the position in a rotation or the queue, is not shared ([`Picker`],
 //! [`WaitQueue`]).
 
 mod group;

@@ -86,22 +86,22 @@ impl Monitor {
         self
     }
 
-    /// How it is checked.
+    /// The check settings.
     pub(crate) fn plan(&self) -> &CheckPlan {
         &self.plan
     }
 
-    /// When it is to be checked next.
+    /// The time of the next check.
     pub(crate) fn next_check(&self) -> Instant {
         self.next
     }
 
-    /// Puts the next check off: nobody looks now.
+    /// Postpones the next check: the server is not checked now.
     pub(crate) fn skip(&mut self, now: Instant) {
         self.next = now + self.interval();
     }
 
-    /// A check has ended. `dice`: any number; checks are spread by it.
+    /// Handles the result of a check. `dice`: a random number for the spread of checks.
     pub(crate) fn handle_result(
         &mut self,
         now: Instant,

@@ -65,8 +65,8 @@ impl<T> WaitQueue<T> {
         self.lines.len() == 0
     }
 
-    /// Adds a session. A slot may have become free meanwhile: call [`WaitQueue::next`] afterwards (or
-    /// `next_for` if it waits for one server).
+    /// Adds a session. A slot may have become free meanwhile: call [`WaitQueue::next`] afterwards
+    /// (or `next_for` if it waits for one server).
     pub fn push(&mut self, group: &ServerGroup, wants: Wants, token: T) -> WaitTicket {
         let line = line(wants);
         let ticket = group.waiting.ticket();
@@ -75,8 +75,8 @@ impl<T> WaitQueue<T> {
         WaitTicket(entry)
     }
 
-    /// Removes a session; `None` if it has been served. It may have been next: call [`WaitQueue::next`]
-    /// or `next_for` afterwards.
+    /// Removes a session; `None` if it has been served. It may have been next: call
+    /// [`WaitQueue::next`] or `next_for` afterwards.
     pub fn cancel(&mut self, group: &ServerGroup, ticket: WaitTicket) -> Option<T> {
         let (line, token) = self.lines.remove(ticket.0)?;
         self.tell(group, line, false);
@@ -132,8 +132,8 @@ impl<T> WaitQueue<T> {
     }
 
     /// True if another thread has woken this one for its waiting sessions: then call
-    /// [`WaitQueue::next`] until `Nobody`. Call this after every wake-up, even if no session waits: no
-    /// thread sets the alarm again before it is taken.
+    /// [`WaitQueue::next`] until `None`. Call this after every wake-up, even if no session waits:
+    /// no thread sets the alarm again before it is taken.
     pub fn take_wake(&self, group: &ServerGroup) -> bool {
         group.waiting.take_alarm(self.thread)
     }

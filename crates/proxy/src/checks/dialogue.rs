@@ -1,4 +1,4 @@
-//! `tcp-check`: bytes sent, and bytes expected, in order (HAProxy's manual, §4.2, `option
+//! `tcp-check`: a sequence of bytes to send and bytes to expect (HAProxy's manual, §4.2, `option
 //! tcp-check`).
 
 use fulmar_haproxy::model::TcpStep;
@@ -6,38 +6,38 @@ use fulmar_haproxy::model::TcpStep;
 use super::status::{CheckStatus, Finding};
 use super::step::{Step, Way, stood};
 
-/// A conversation by steps.
+/// A sequence of steps.
 #[derive(Debug)]
 pub(super) struct Dialogue {
     at: usize,
-    heard: Vec<u8>, // since the last bytes were sent
+    received: Vec<u8>, // since the last bytes were sent
     tls: bool,
 }
 
 impl Dialogue {
-    /// At this step, once the connection stands.
+    /// Starts at this step, once the connection is established.
     pub(super) fn at(at: usize) -> Self {
-        Self { at, heard: Vec::new(), tls: false }
+        Self { at, received: Vec::new(), tls: false }
     }
 
-    /// The connection stands.
+    /// The connection was established.
     pub(super) fn begin(&mut self, steps: &[TcpStep], tls: bool) -> Step {
         self.tls = tls;
-        self.heard.clear();
+        self.received.clear();
         self.go_on(steps, false)
     }
 
-    /// The server has said this, and has ended if `end`.
+    /// Handles received bytes; `end`: the server has closed.
     pub(super) fn hear(&mut self, steps: &[TcpStep], bytes: &[u8], end: bool) -> Step {
-        let room = HEARD_MAX - self.heard.len();
-        self.heard.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        let room = RECEIVED_MAX - self.received.len();
+        self.received.extend_from_slice(&bytes[..bytes.len().min(room)]);
         self.go_on(steps, end)
     }
 
-    /// As far as it goes with what was heard.
+    /// Executes steps as far as the received bytes permit.
     fn go_on(&mut self, steps: &[TcpStep], end: bool) -> Step {
         let mut say = Vec::new();
-        let last = end || self.heard.len() == HEARD_MAX;
+        let last = end || self.received.len() == RECEIVED_MAX;
         while let Some(step) = steps.get(self.at) {
             match step {
                 TcpStep::Connect { port, tls } => {
@@ -45,16 +45,16 @@ impl Dialogue {
                     return Step::Leave(say, Way::Said { port: *port, tls: *tls });
                 }
                 TcpStep::Send(bytes) => {
-                    self.heard.clear();
+                    self.received.clear();
                     say.extend_from_slice(bytes);
                 }
                 expect => {
-                    // What was not found may still come, also if it must not.
-                    let found = !self.heard.is_empty() && self.finds(expect);
+                    // A missing text may still arrive, even an unwanted one.
+                    let found = !self.received.is_empty() && self.finds(expect);
                     if !found && (!last || !say.is_empty()) {
                         return Step::Say(say);
                     }
-                    if self.heard.is_empty() || found == described(expect).0 {
+                    if self.received.is_empty() || found == described(expect).0 {
                         return Step::Done(say, self.fault(expect));
                     }
                 }
@@ -69,11 +69,11 @@ impl Dialogue {
         Step::Done(say, finding)
     }
 
-    /// True if it is in what was heard.
+    /// True if the received bytes match.
     fn finds(&self, expect: &TcpStep) -> bool {
         match expect {
-            TcpStep::Expect { bytes, .. } => contains(&self.heard, bytes),
-            TcpStep::ExpectPattern { pattern, .. } => pattern.is_match(&self.heard),
+            TcpStep::Expect { bytes, .. } => contains(&self.received, bytes),
+            TcpStep::ExpectPattern { pattern, .. } => pattern.is_match(&self.received),
             _ => true,
         }
     }
@@ -81,7 +81,7 @@ impl Dialogue {
     fn fault(&self, expect: &TcpStep) -> Finding {
         let step = self.at + 1;
         let (negated, what) = described(expect);
-        let info = match (self.heard.is_empty(), negated) {
+        let info = match (self.received.is_empty(), negated) {
             (true, _) => format!("TCPCHK got an empty response at step {step}"),
             (_, false) => format!("TCPCHK did not match content {what} at step {step}"),
             (_, true) => format!("TCPCHK matched unwanted content {what} at step {step}"),
@@ -104,7 +104,7 @@ impl Dialogue {
         format!(" at step {} of tcp-check ({what})", at + 1)
     }
 
-    /// Before the connection stands, its step is the one before.
+    /// While connecting, the current step is the one before.
     pub(super) fn place_of_connect(&self, steps: &[TcpStep]) -> String {
         match self.at.checked_sub(1).and_then(|at| steps.get(at)) {
             Some(TcpStep::Connect { .. }) => format!(" at step {} of tcp-check (connect)", self.at),
@@ -113,7 +113,7 @@ impl Dialogue {
     }
 }
 
-/// What is expected, or must not come.
+/// The expectation: whether it is negated, and its text.
 fn described(expect: &TcpStep) -> (bool, String) {
     match expect {
         TcpStep::Expect { negated, bytes } => {
@@ -130,8 +130,8 @@ pub(super) fn contains(bytes: &[u8], part: &[u8]) -> bool {
     part.is_empty() || bytes.windows(part.len()).any(|window| window == part)
 }
 
-/// As much of an answer is looked at as HAProxy's buffers hold.
-const HEARD_MAX: usize = 16 * 1024;
+/// HAProxy examines as much of a response as fits into its buffer.
+const RECEIVED_MAX: usize = 16 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -141,7 +141,7 @@ mod tests {
         TcpStep::Expect { negated, bytes: bytes.to_vec() }
     }
 
-    /// What was said, and what was found, with the answers in pieces that end at `splits`.
+    /// The bytes sent, and the result, with the response in pieces that end at `splits`.
     fn run(steps: &[TcpStep], answer: &[u8], splits: &[usize]) -> (Vec<u8>, Option<Finding>) {
         let mut dialogue = Dialogue::at(0);
         let mut said = Vec::new();
@@ -187,7 +187,8 @@ mod tests {
     #[test]
     fn what_is_looked_at_has_an_end() {
         let steps = [expect(b"never", false)];
-        let finding = run(&steps, &vec![b'x'; HEARD_MAX + 1], &[HEARD_MAX - 1, HEARD_MAX]).1;
+        let finding =
+            run(&steps, &vec![b'x'; RECEIVED_MAX + 1], &[RECEIVED_MAX - 1, RECEIVED_MAX]).1;
         assert_eq!(finding.expect("it is enough").status, CheckStatus::Layer7Invalid);
     }
 }

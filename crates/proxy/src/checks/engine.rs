@@ -1,4 +1,4 @@
-//! The engine of the thread that checks.
+//! The engine of the check thread.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,23 +22,23 @@ use crate::balance::Admin;
 use crate::journal::{Journal, Severity};
 use crate::live::{Live, LiveBackend};
 
-/// Checks the servers of all backends, to be driven by a reactor on a thread of its own.
+/// Checks the servers of all backends; a reactor on its own thread drives it.
 #[derive(Debug)]
 pub struct Checks {
     live: Arc<Live>,
     journal: Box<dyn Journal>,
     targets: Vec<Target>,
-    due: BTreeSet<(Instant, usize)>, // when each is to be looked at, unless a check is under way
+    due: BTreeSet<(Instant, usize)>, // the next check of each target without a running one
     links: Links<RawConnection, Job>,
     done: Vec<Done>,
-    warms: Option<Instant>,   // when slow starts take their next step
-    warming: BTreeSet<usize>, // backends with servers that start slowly
+    next_slow_start_step: Option<Instant>,
+    slow_starting: BTreeSet<usize>, // backends with servers in a slow start
     plain_tls: Result<ClientTls, ConfigError>,
     dice: u32,
 }
 
 impl Checks {
-    /// All servers with `check`, from now on. Lines go to the logs of their backends.
+    /// Checks all servers with `check`. Lines go to the logs of their backends.
     pub fn new(now: Instant, live: Arc<Live>, journal: Box<dyn Journal>) -> Self {
         let targets = targets(now, &live);
         let due = targets.iter().enumerate();
@@ -48,15 +48,15 @@ impl Checks {
             journal,
             links: Links::new(now, Timeouts::default(), 0, 1),
             done: Vec::new(),
-            warms: None,
-            warming: BTreeSet::new(),
+            next_slow_start_step: None,
+            slow_starting: BTreeSet::new(),
             plain_tls: plain_tls(),
             dice: std::process::id(),
             live,
         }
     }
 
-    /// Starts the checks that are due.
+    /// Starts the due checks.
     fn start_due(&mut self, now: Instant) {
         while let Some(&(when, at)) = self.due.first() {
             if when > now {
@@ -75,7 +75,7 @@ impl Checks {
         }
     }
 
-    /// A connection for a job, which may be its second.
+    /// Opens a connection for a job, which may be its second.
     fn open(&mut self, now: Instant, mut job: Job, way: Way) {
         let checked = self.targets[job.target].checked(&self.live);
         let backend = &checked.backend.config;
@@ -96,14 +96,14 @@ impl Checks {
         }
     }
 
-    /// Does something with its links, then deals with what has become of jobs.
+    /// Runs a function on the connections, then handles finished steps.
     fn act(&mut self, now: Instant, act: impl FnOnce(&mut Links<RawConnection, Job>, &mut On<'_>)) {
         let Self { links, live, targets, done, .. } = self;
         act(links, &mut On { live, targets, done });
         self.settle(now);
     }
 
-    /// Deals with what has become of jobs, until nothing is left.
+    /// Handles finished steps until there are none.
     fn settle(&mut self, now: Instant) {
         while let Some(done) = self.done.pop() {
             match done {
@@ -119,7 +119,7 @@ impl Checks {
         let target = &mut self.targets[job.target];
         target.live(&self.live).check.lock().running = false;
         if target.rests(&self.live) {
-            target.monitor.skip(now); // an operator was faster
+            target.monitor.skip(now); // an operator disabled it meanwhile
         } else {
             target.handle_found(now, &self.live, finding, dice, &mut *self.journal);
         }
@@ -128,7 +128,7 @@ impl Checks {
         self.plan_warming(now, place);
     }
 
-    /// What other threads have told of a server.
+    /// Handles a report of another thread.
     fn handle_told(&mut self, now: Instant, told: Told) {
         let Told { backend: id, server, news } = told;
         let place = |target: &Target| (target.backend.0, target.server);
@@ -172,7 +172,7 @@ impl Checks {
         self.plan_warming(now, (id, server));
     }
 
-    /// The next check of a target comes at another time than `before`.
+    /// Updates the schedule after a change of the next check; `before` is its previous time.
     fn replan(&mut self, at: usize, before: Instant) {
         let next = self.targets[at].monitor.next_check();
         if self.due.remove(&(before, at)) {
@@ -180,43 +180,44 @@ impl Checks {
         }
     }
 
-    /// This server may have begun to start slowly: then its backend is looked at every so often.
+    /// Schedules the steps of a slow start, if this server is in one.
     fn plan_warming(&mut self, now: Instant, (backend, server): (BackendId, usize)) {
         let member = &self.live.backends[backend.0].group.members()[server];
         if let Some(every) = member.warms_every() {
-            self.warming.insert(backend.0);
+            self.slow_starting.insert(backend.0);
             self.warm_after(now, every);
         }
     }
 
     fn warm_after(&mut self, now: Instant, every: Duration) {
         let next = now + every;
-        self.warms = Some(self.warms.map_or(next, |known| known.min(next)));
+        self.next_slow_start_step =
+            Some(self.next_slow_start_step.map_or(next, |known| known.min(next)));
     }
 
-    /// Slow starts take a step.
+    /// Advances slow starts.
     fn warm(&mut self, now: Instant) {
-        self.warms = None;
-        for at in std::mem::take(&mut self.warming) {
+        self.next_slow_start_step = None;
+        for at in std::mem::take(&mut self.slow_starting) {
             let group = &Arc::clone(&self.live).backends[at].group;
             if group.warm(now) {
                 self.live.tell_waiters(BackendId(at));
             }
             if let Some(every) = group.warms_every() {
-                self.warming.insert(at);
+                self.slow_starting.insert(at);
                 self.warm_after(now, every);
             }
         }
     }
 
-    /// The next number of a sequence without a pattern.
+    /// The next pseudo-random number.
     fn roll(&mut self) -> u32 {
         self.dice = self.dice.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         self.dice
     }
 }
 
-/// All servers with `check`, by backend, then by server: their first checks are spread over their
+/// All servers with `check`, by backend, then by server. The first checks are spread over their
 /// intervals, or within `max-spread-checks`.
 fn targets(now: Instant, live: &Live) -> Vec<Target> {
     let mut found = Vec::new();
@@ -238,8 +239,8 @@ fn targets(now: Instant, live: &Live) -> Vec<Target> {
     found.into_iter().enumerate().map(new).collect()
 }
 
-/// How long a connection may take to stand: with `timeout check`, which begins then, as `timeout
-/// connect` says; without one, `inter` is for everything.
+/// The connect timeout of a check: `timeout connect` if `timeout check` is set, which begins after
+/// the connect; otherwise `inter` covers everything.
 fn patience(timeouts: &BackendTimeouts, check: &ServerCheck) -> Duration {
     let connect = timeouts.check.and(timeouts.connect);
     connect.map_or(check.interval, |connect| connect.min(check.interval))
@@ -279,7 +280,7 @@ impl Engine for Checks {
 
     fn poll_timeout(&self) -> Option<Instant> {
         let due = self.due.first().map(|(when, _)| *when);
-        [self.links.poll_timeout(), due, self.warms].into_iter().flatten().min()
+        [self.links.poll_timeout(), due, self.next_slow_start_step].into_iter().flatten().min()
     }
 }
 
@@ -298,7 +299,7 @@ impl Checks {
         self.act(now, |links, on| links.handle_timeout(now, on));
         self.start_due(now);
         self.settle(now);
-        if self.warms.is_some_and(|warms| warms <= now) {
+        if self.next_slow_start_step.is_some_and(|at| at <= now) {
             self.warm(now);
         }
     }

@@ -1,5 +1,4 @@
-//! `option httpchk`: requests, and what their answers have to be (HAProxy's manual, §4.2,
-//! `http-check`).
+//! `option httpchk`: requests, and the expected responses (HAProxy's manual, §4.2, `http-check`).
 
 use fulmar_haproxy::model::{CheckExpect, CheckRequest, Expectation};
 
@@ -9,7 +8,7 @@ use super::status::{CheckStatus, Finding};
 use super::step::{Step, Way};
 use super::subject::Checked;
 
-/// Requests, one after the other, each on a connection of its own.
+/// Requests in sequence, each on a new connection.
 #[derive(Debug, Default)]
 pub(super) struct Http {
     at: usize,
@@ -17,14 +16,14 @@ pub(super) struct Http {
 }
 
 impl Http {
-    /// The connection stands: what to say.
+    /// The connection was established: returns the request.
     pub(super) fn begin(&mut self, steps: &[CheckRequest], server: &Checked<'_>) -> Vec<u8> {
         let Some(request) = steps.get(self.at) else { return Vec::new() };
         self.reply = Reply::to(request.method.as_bytes());
         encode(request, server)
     }
 
-    /// The server has said this, and has ended if `end`.
+    /// Handles received bytes; `end`: the server has closed.
     pub(super) fn hear(
         &mut self,
         steps: &[CheckRequest],
@@ -45,7 +44,7 @@ impl Http {
     }
 }
 
-/// A request as it goes out. What a format writes cannot end a line.
+/// Encodes a request. The result of a format cannot end a line.
 fn encode(request: &CheckRequest, server: &Checked<'_>) -> Vec<u8> {
     let minor = if request.http11 { 1 } else { 0 };
     let mut out = format!("{} {} HTTP/1.{minor}\r\n", request.method, request.target).into_bytes();
@@ -73,7 +72,7 @@ fn push_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     }
 }
 
-/// What an answer is worth; `None` as long as that depends on what is still to come.
+/// The result of a response; `None` while it depends on bytes that are still missing.
 fn judge(request: &CheckRequest, reply: &Reply, may_stop: bool) -> Option<Finding> {
     let Some(status) = reply.status() else {
         let broken = Finding::new(CheckStatus::Layer7Invalid, "");
@@ -117,7 +116,7 @@ fn judge(request: &CheckRequest, reply: &Reply, may_stop: bool) -> Option<Findin
     code(CheckStatus::Layer7Ok, "")
 }
 
-/// As HAProxy says it.
+/// HAProxy's text.
 const UNMATCHED: &str = "HTTP content check did not match";
-/// As HAProxy says it.
+/// HAProxy's text.
 const UNWANTED: &str = "HTTP check matched unwanted content";

@@ -1,4 +1,4 @@
-//! One check under way: a conversation, and the connection that it is on.
+//! A running check: a conversation, and its connection.
 
 use std::io;
 use std::time::Instant;
@@ -15,24 +15,24 @@ use super::talk::Talk;
 use super::target::Target;
 use crate::live::Live;
 
-/// One check under way.
+/// A running check.
 #[derive(Debug)]
 pub(super) struct Job {
-    /// Whose it is.
+    /// Index of its target.
     pub(super) target: usize,
     pub(super) talk: Talk,
     pub(super) began: Instant,
     pub(super) stage: Stage,
     pub(super) tls: bool,
-    /// What follows once everything is said.
+    /// The action after all bytes were sent.
     next: Option<Next>,
 }
 
-/// How far a connection is.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     Connecting,
-    /// The socket stands, what lies between does not yet.
+    /// The socket is connected, the TLS handshake is running.
     Securing,
     Talking,
 }
@@ -43,12 +43,12 @@ enum Next {
     Report(Finding),
 }
 
-/// What has become of jobs, for the engine.
+/// A finished step, for the engine.
 #[derive(Debug)]
 pub(super) enum Done {
-    /// This was found.
+    /// The check is complete.
     Found(Job, Finding),
-    /// It goes on, on another connection.
+    /// It continues on another connection.
     Goes(Job, Way),
 }
 
@@ -57,7 +57,7 @@ impl Job {
         Self { target, talk, began: now, stage: Stage::Connecting, tls, next: None }
     }
 
-    /// Does what comes next in the conversation.
+    /// Executes a step of the conversation.
     fn take(&mut self, connection: &mut RawConnection, step: Step) {
         let (say, next) = match step {
             Step::Say(say) => (say, None),
@@ -74,7 +74,7 @@ impl Job {
         }
     }
 
-    /// It took too long.
+    /// The result of a timeout.
     fn late(&self, kind: &CheckKind) -> Finding {
         let (status, info) = match self.stage {
             Stage::Connecting => (CheckStatus::Layer4Timeout, self.place_of_connect(kind)),
@@ -84,7 +84,7 @@ impl Job {
         Finding::new(status, info)
     }
 
-    /// The connection ended before the conversation did.
+    /// The result of a connection that ended before the conversation.
     fn broken(&self, kind: &CheckKind, end: &End) -> Finding {
         let reason = match end {
             End::Failed(error) => reason(error),
@@ -109,13 +109,13 @@ impl Job {
     }
 }
 
-/// The system's words, without its number.
+/// The system's error text, without the error number.
 pub(super) fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_string()
 }
 
-/// Who hears what servers answer.
+/// Handles the events of connections.
 pub(super) struct On<'e> {
     pub(super) live: &'e Live,
     pub(super) targets: &'e [Target],

@@ -1,4 +1,4 @@
-//! What other threads tell the one that checks.
+//! Reports of other threads to the check thread.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -8,14 +8,14 @@ use fulmar_haproxy::BackendId;
 use crate::control::Changed;
 use crate::wakers::Wake;
 
-/// What other threads tell the one that checks.
+/// Reports of other threads to the check thread.
 #[derive(Default)]
 pub struct Mailbox {
     told: Mutex<Vec<Told>>,
     wake: OnceLock<Wake>,
 }
 
-/// A server, and what is told of it.
+/// A report about a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Told {
     pub(crate) backend: BackendId,
@@ -23,47 +23,47 @@ pub(crate) struct Told {
     pub(crate) news: News,
 }
 
-/// What is told of a server.
+/// The content of a report.
 #[derive(Clone, Debug)]
 pub(crate) enum News {
-    /// Its sessions had so many errors in a row, the last of which was this.
+    /// Its sessions had this number of consecutive errors; the last one is given.
     Errors(u32, Observation),
-    /// An operator has decided on its health.
+    /// An operator set its health.
     Forced(Changed),
-    /// Its health is that of the server that it follows.
+    /// It takes its health from the server that it tracks.
     Followed(Changed),
-    /// An operator has decided on its state.
+    /// An operator set its administrative state.
     Decided {
-        /// What it was.
+        /// The previous state.
         old: Admin,
-        /// What it is.
+        /// The new state.
         new: Admin,
-        /// It was the last that was usable.
+        /// It was the last usable server.
         leaves_nobody: bool,
     },
 }
 
-/// What a session tells of a server (`observe`).
+/// An observation of traffic (`observe`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Observation {
-    /// A connection stood.
+    /// A connection was established.
     Connected,
-    /// A connection did not stand.
+    /// A connection failed.
     Unconnected,
-    /// A response came; its status says whether that is good.
+    /// A response with this status was received.
     Responded(u16),
-    /// A response was none.
+    /// A response was malformed.
     Malformed,
     /// Reading a response failed.
     ReadFailed,
-    /// A response did not come in time.
+    /// A response timed out.
     ReadTimedOut,
-    /// The server ended before its response did, or took no more of a request.
+    /// The server closed before the end of its response, or stopped reading the request.
     Closed,
 }
 
 impl Mailbox {
-    /// What wakes the thread that checks: set once, by whoever starts it.
+    /// Sets the waker of the check thread; called once, by the program that starts it.
     pub fn set_wake(&self, wake: Wake) {
         self.wake.get_or_init(|| wake);
     }
@@ -87,8 +87,7 @@ impl std::fmt::Debug for Mailbox {
 }
 
 impl Observation {
-    /// True if it is an error where connections are observed, false if it is none; `None`: it says
-    /// nothing about them.
+    /// Whether it is an error for `observe layer4`; `None`: it is not about connections.
     pub(crate) fn is_layer4_error(self) -> Option<bool> {
         match self {
             Self::Connected => Some(false),
@@ -97,7 +96,7 @@ impl Observation {
         }
     }
 
-    /// The same where responses are observed.
+    /// Whether it is an error for `observe layer7`; `None`: it is not about responses.
     pub(crate) fn is_layer7_error(self) -> Option<bool> {
         match self {
             Self::Connected => None,
@@ -106,7 +105,7 @@ impl Observation {
         }
     }
 
-    /// As HAProxy's logs tell it.
+    /// The text in HAProxy's logs.
     pub(crate) fn description(self) -> &'static str {
         match self {
             Self::Connected => "L4 successful connection",

@@ -1,13 +1,13 @@
-//! Health checks: an engine of its own, which looks after the servers of all backends.
+//! Health checks: an engine that checks the servers of all backends.
 //!
-//! It runs on a thread of its own, so that what checks cost is nobody's request's. What it finds
-//! becomes the state of servers ([`crate::balance::Member`]), which workers see by atomics and the
-//! group's epoch, and lines of the log. What workers and operators tell it comes by a [`Mailbox`].
+//! It runs on its own thread, so that checks do not delay requests. Results become the state of
+//! servers ([`crate::balance::Member`]), which workers read through atomics and the group's epoch,
+//! and log lines. Workers and operators report to it through a [`Mailbox`].
 //!
 //! ```text
-//! due ──▶ road (address, PROXY header, TLS) ──▶ job: talk (http · dialogue) ──▶ finding
-//!                                                                                  │
-//! workers ◀── wakers ◀── group (health, weight) ◀── monitor (rise, fall) ◀─────────┘
+//! due ──▶ connect (address, PROXY header, TLS) ──▶ job: talk (http · dialogue) ──▶ finding
+//!                                                                                     │
+//! workers ◀── wakers ◀── group (health, weight) ◀── monitor (rise, fall) ◀────────────┘
 //! ```
 
 mod engine;

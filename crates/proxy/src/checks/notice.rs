@@ -1,4 +1,4 @@
-//! What the log is told of servers, in HAProxy's words, which others' scripts look for.
+//! Log lines about servers, in HAProxy's words, since scripts search for them.
 
 use std::fmt::Write;
 
@@ -9,20 +9,20 @@ use crate::control::Changed;
 use crate::journal::Severity;
 use crate::live::LiveBackend;
 
-/// Why a server's health has changed.
+/// The reason of a change of health.
 #[derive(Clone, Debug)]
 pub(super) enum Why<'a> {
-    /// A check found this, or its sessions did.
+    /// A check or observed traffic.
     Found(&'a Finding),
-    /// A line of its own has told already.
+    /// A separate line has reported it.
     Told,
-    /// An operator wants it so.
+    /// An operator.
     Decided,
-    /// It is that of the server with this name.
+    /// The tracked server with this name.
     Followed(String),
 }
 
-/// A server's health has changed, and why.
+/// The line about a change of health.
 pub(super) fn health(
     backend: &LiveBackend,
     server: usize,
@@ -46,7 +46,7 @@ pub(super) fn health(
     (severity, line)
 }
 
-/// An operator has decided on a server's state: what it was, and what it is.
+/// The lines about a change of the administrative state.
 pub(super) fn decision(
     backend: &LiveBackend,
     server: usize,
@@ -81,7 +81,7 @@ pub(super) fn decision(
     }
 }
 
-/// Who is left (or online), and what becomes of sessions.
+/// The remaining servers (or those online), and the sessions.
 fn push_rest(line: &mut String, backend: &LiveBackend, server: usize, left: bool, requeued: u32) {
     let (group, member) = (&backend.group, &backend.group.members()[server]);
     let (active, backups) = (group.active(), group.backups());
@@ -103,7 +103,7 @@ fn push_rest(line: &mut String, backend: &LiveBackend, server: usize, left: bool
     }
 }
 
-/// A check has found something, or a server's sessions have (`option log-health-checks`).
+/// The line about the result of a check (`option log-health-checks`).
 pub(super) fn check(
     backend: &LiveBackend,
     server: usize,
@@ -130,7 +130,7 @@ pub(super) fn check(
     line
 }
 
-/// No server of a backend is usable any more.
+/// The line about a backend without usable servers.
 pub(super) fn nobody(backend: &LiveBackend) -> String {
     let kind = if backend.config.is_listen { "proxy" } else { "backend" };
     format!("{kind} {} has no server available!", backend.config.name)
@@ -154,7 +154,7 @@ fn push_reason(line: &mut String, finding: &Finding) {
     }
 }
 
-/// What a peer sent may not end the quotes, or the line.
+/// Escapes a text of a peer: it cannot end the quotes or the line.
 fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for char in text.chars() {

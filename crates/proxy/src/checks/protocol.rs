@@ -1,12 +1,12 @@
-//! Checks that speak a little of a protocol (HAProxy's manual, §4.2, `option smtpchk` and its
-//! like): what is said, and what is made of the answers, in HAProxy's words.
+//! Checks of simple protocols (HAProxy's manual, §4.2, `option smtpchk` and others): requests, and
+//! results in HAProxy's words.
 //!
 //! ```text
 //! SMTP        ◀ 220 · ▶ HELO · ◀ 2xx · ▶ QUIT · ◀ 2xx      (RFC 5321 §4.2)
 //! Redis       ▶ PING · ◀ +PONG
-//! PostgreSQL  ▶ startup · ◀ R, any way to log in that there is
+//! PostgreSQL  ▶ startup · ◀ R, any authentication request
 //! MySQL       ◀ greeting [· ▶ login, COM_QUIT · ◀ OK]
-//! LDAP        ▶ bind, as nobody · ◀ its result             (RFC 4511 §4.2)
+//! LDAP        ▶ anonymous bind · ◀ its result             (RFC 4511 §4.2)
 //! SSL         ▶ hello of SSLv3 · ◀ a handshake, or an alert
 //! ```
 
@@ -19,40 +19,40 @@ use super::step::Step;
 /// A conversation in a protocol.
 #[derive(Debug, Default)]
 pub(super) struct Speech {
-    /// Answers that were good.
+    /// Number of successful replies.
     answers: usize,
-    heard: Vec<u8>,  // since something was said
-    version: String, // as the server has told it
+    received: Vec<u8>, // since the last bytes were sent
+    version: String,   // as reported by the server
 }
 
-/// What is made of what was heard.
+/// The result of the received bytes.
 enum Verdict {
-    /// It is not enough.
+    /// More bytes are needed.
     Wait,
-    /// It is good: this is said next.
+    /// Success: send this next.
     Say(Vec<u8>),
     Found(Finding),
 }
 use Verdict::{Found, Say, Wait};
 
 impl Speech {
-    /// The connection stands.
+    /// The connection was established.
     pub(super) fn begin(protocol: &CheckProtocol) -> Step {
         Step::Say(match protocol {
             CheckProtocol::Redis => b"*1\r\n$4\r\nPING\r\n".to_vec(),
             CheckProtocol::PostgreSql { user } => startup(user),
             CheckProtocol::Ldap => LDAP_BIND.to_vec(),
             CheckProtocol::SslHello => ssl_hello(),
-            _ => Vec::new(), // the server speaks first
+            _ => Vec::new(), // the server sends first
         })
     }
 
-    /// The server has said this, and has ended if `end`.
+    /// Handles received bytes; `end`: the server has closed.
     pub(super) fn hear(&mut self, protocol: &CheckProtocol, bytes: &[u8], end: bool) -> Step {
-        let room = HEARD_MAX - self.heard.len();
-        self.heard.extend_from_slice(&bytes[..bytes.len().min(room)]);
-        let last = end || self.heard.len() == HEARD_MAX;
-        if self.heard.is_empty() {
+        let room = RECEIVED_MAX - self.received.len();
+        self.received.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        let last = end || self.received.len() == RECEIVED_MAX;
+        if self.received.is_empty() {
             return match last {
                 true => Step::Done(Vec::new(), self.silent(protocol)),
                 false => Step::Say(Vec::new()),
@@ -71,14 +71,14 @@ impl Speech {
             Wait => Step::Say(Vec::new()),
             Say(bytes) => {
                 self.answers += 1;
-                self.heard.clear();
+                self.received.clear();
                 Step::Say(bytes)
             }
             Found(finding) => Step::Done(Vec::new(), finding),
         }
     }
 
-    /// It has ended, and said nothing.
+    /// The result if the server closes without sending anything.
     fn silent(&self, protocol: &CheckProtocol) -> Finding {
         let (status, step) = match (protocol, self.answers) {
             (CheckProtocol::Smtp { .. }, 0) => (CheckStatus::Layer7Invalid, 2),
@@ -91,12 +91,12 @@ impl Speech {
     }
 
     fn smtp(&self, hello: &str, last: bool) -> Verdict {
-        // All lines of a reply but the last have a hyphen behind their code.
-        let lines = self.heard.split_inclusive(|byte| *byte == b'\n');
+        // All lines of a reply except the last have a hyphen after the code.
+        let lines = self.received.split_inclusive(|byte| *byte == b'\n');
         let mut final_lines = lines.filter(|line| line.get(3) != Some(&b'-'));
         let is_whole = |line: &&[u8]| last || line.ends_with(b"\n");
         let Some(reply) =
-            final_lines.next().filter(is_whole).or_else(|| last.then_some(&self.heard[..]))
+            final_lines.next().filter(is_whole).or_else(|| last.then_some(&self.received[..]))
         else {
             return Wait;
         };
@@ -117,30 +117,30 @@ impl Speech {
     }
 
     fn redis(&self, last: bool) -> Verdict {
-        if contains(&self.heard, b"+PONG\r\n") {
+        if contains(&self.received, b"+PONG\r\n") {
             return ok("Redis server is ok");
         }
         match last {
-            true => Found(Finding::with_code(CheckStatus::Layer7Status, 0, line(&self.heard))),
+            true => Found(Finding::with_code(CheckStatus::Layer7Status, 0, line(&self.received))),
             false => Wait,
         }
     }
 
     fn postgres(&self, last: bool) -> Verdict {
-        let heard = &self.heard[..];
-        match (heard, last) {
+        let received = &self.received[..];
+        match (received, last) {
             ([b'E', ..], _) => {
-                let text = heard.get(6..).unwrap_or_default();
+                let text = received.get(6..).unwrap_or_default();
                 match last || text.contains(&0) {
                     true => Found(Finding::new(CheckStatus::Layer7Invalid, line(text))),
                     false => Wait,
                 }
             }
-            // AuthenticationOk and all requests for a password (Message Formats, §55.7).
+            // AuthenticationOk and all authentication requests (Message Formats, §55.7).
             ([b'R', 0, 0, 0, _, 0, 0, 0, 0 | 2..=7 | 9 | 10, ..], _) => {
                 ok("PostgreSQL server is ok")
             }
-            (heard, false) if heard.len() < 9 => Wait,
+            (received, false) if received.len() < 9 => Wait,
             _ => {
                 let info = "PostgreSQL unknown error";
                 Found(Finding::with_code(CheckStatus::Layer7Status, 0, info))
@@ -148,9 +148,9 @@ impl Speech {
         }
     }
 
-    /// A packet: its size in three bytes, its number, and what it carries; 0xff begins an error.
+    /// A packet: its size in three bytes, its number, and the payload; 0xff begins an error.
     fn mysql(&mut self, login: Option<&MySqlLogin>, last: bool) -> Verdict {
-        let packet = match &self.heard[..] {
+        let packet = match &self.received[..] {
             [a, b, c, _, rest @ ..] => {
                 let size = u32::from_le_bytes([*a, *b, *c, 0]) as usize;
                 rest.get(..size).or_else(|| last.then_some(rest))
@@ -176,10 +176,10 @@ impl Speech {
     }
 
     fn ldap(&self, last: bool) -> Verdict {
-        if self.heard.len() < LDAP_BIND.len() && !last {
+        if self.received.len() < LDAP_BIND.len() && !last {
             return Wait;
         }
-        match ldap_result(&self.heard) {
+        match ldap_result(&self.received) {
             None => Found(Finding::new(CheckStatus::Layer7Invalid, "Not LDAPv3 protocol")),
             Some(0) => ok("Success"),
             Some(code) => {
@@ -190,8 +190,8 @@ impl Speech {
     }
 
     fn ssl(&self, last: bool) -> Verdict {
-        match self.heard[0] {
-            _ if self.heard.len() < 5 && !last => Wait,
+        match self.received[0] {
+            _ if self.received.len() < 5 && !last => Wait,
             0x15 | 0x16 => Found(Finding::new(CheckStatus::Layer6Ok, "")),
             _ => Found(Finding::new(CheckStatus::Layer6Failure, "")),
         }
@@ -202,16 +202,16 @@ fn ok(info: &str) -> Verdict {
     Found(Finding::with_code(CheckStatus::Layer7Ok, 0, info))
 }
 
-/// Up to the end of the line, or of the text: what is to be read in logs.
+/// The text up to the end of the line, for logs.
 fn line(bytes: &[u8]) -> String {
     let text = bytes.split(|byte| b"\r\n\0".contains(byte)).next().unwrap_or_default();
     String::from_utf8_lossy(&text[..text.len().min(LINE_SIZE_MAX)]).into_owned()
 }
 
-/// The result of a bind: a sequence of a number, that of the message, and a response, which begins
-/// with it.
-fn ldap_result(heard: &[u8]) -> Option<u8> {
-    let (message, _) = element(heard, 0x30)?;
+/// The result of a bind: a sequence of the message number and a response, which begins with the
+/// result.
+fn ldap_result(received: &[u8]) -> Option<u8> {
+    let (message, _) = element(received, 0x30)?;
     let (_, response) = element(message, 0x02)?;
     match element(response, 0x61)?.0 {
         [0x0a, 1, code, ..] => Some(*code),
@@ -219,7 +219,8 @@ fn ldap_result(heard: &[u8]) -> Option<u8> {
     }
 }
 
-/// What is in an element with this tag, as far as it has come, and what follows it (X.690 §8.1).
+/// The content of an element with this tag, as far as it was received, and the bytes after it
+/// (X.690 §8.1).
 fn element(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (size, rest) = match bytes {
         [first, size @ 0..=0x7f, rest @ ..] if *first == tag => (usize::from(*size), rest),
@@ -257,7 +258,7 @@ fn mysql_login(login: &MySqlLogin) -> Vec<u8> {
     [&size[..3], &[1], &body, &[1, 0, 0, 0, 1]].concat()
 }
 
-/// SSLv3's, with every suite of that time: servers of today refuse it, which is an answer, too.
+/// A hello of SSLv3 with all of its suites. Current servers refuse it; that is a valid reply.
 fn ssl_hello() -> Vec<u8> {
     let suites: Vec<u8> = (1..=0x1b).chain(0x2f..=0x3a).flat_map(|suite| [0, suite]).collect();
     let mut hello = vec![0x16, 3, 0, 0, 0x79, 1, 0, 0, 0x75, 3, 0];
@@ -271,16 +272,16 @@ fn ssl_hello() -> Vec<u8> {
 
 /// `BindRequest` of version 3 with an empty name and no password.
 const LDAP_BIND: &[u8] = b"\x30\x0c\x02\x01\x01\x60\x07\x02\x01\x03\x04\x00\x80\x00";
-/// As much of an answer is looked at as HAProxy's buffers hold.
-const HEARD_MAX: usize = 16 * 1024;
-/// Of what a server says, in a line of the log.
+/// HAProxy examines as much of a reply as fits into its buffer.
+const RECEIVED_MAX: usize = 16 * 1024;
+/// Maximum length of a server's text in a log line.
 const LINE_SIZE_MAX: usize = 256;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What is said before the answers, what was found, with all answers in pieces of this size.
+    /// The bytes sent, and the result, with all replies in pieces of this size.
     fn run(protocol: &CheckProtocol, answers: &[&[u8]], size: usize) -> (Vec<Vec<u8>>, Finding) {
         let mut said = Vec::new();
         let mut speech = Speech::default();
@@ -318,7 +319,7 @@ mod tests {
     const BOUND: &[u8] = b"\x30\x0c\x02\x01\x01\x61\x07\x0a\x01\x00\x04\x00\x04\x00";
     const NOT_BOUND: &[u8] = b"\x30\x0c\x02\x01\x01\x61\x07\x0a\x01\x01\x04\x00\x04\x00";
 
-    /// What HAProxy 2.6 finds.
+    /// The results of HAProxy 2.6.
     #[test]
     fn any_split_of_the_answers_finds_what_haproxy_finds() {
         use CheckProtocol::{Ldap, PostgreSql, Redis, SslHello};
@@ -379,7 +380,7 @@ mod tests {
 
     #[test]
     fn what_is_looked_at_has_an_end() {
-        let (_, finding) = run(&CheckProtocol::Redis, &[&[b'x'; 2 * HEARD_MAX]], 1024);
+        let (_, finding) = run(&CheckProtocol::Redis, &[&[b'x'; 2 * RECEIVED_MAX]], 1024);
         assert_eq!(finding.status, CheckStatus::Layer7Status);
         assert_eq!(finding.info.len(), LINE_SIZE_MAX);
     }

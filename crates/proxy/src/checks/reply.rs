@@ -1,20 +1,20 @@
-//! The answer to one request of a check, as far as it has come.
+//! The response to one request of a check.
 //!
-//! It is taken apart by the same connection that a client has. That one is told of a request and
-//! sends nothing: what goes out is HTTP/1.0 where HAProxy's is, which it would not write.
+//! The client's HTTP connection parses it. That connection is given a request, but its output is
+//! discarded: a check may send HTTP/1.0, which it would not write.
 
 use bytes::BytesMut;
 use fulmar_proto::{
     BodyLen, ClientConnection, Connection, Event, Headers, Input, Request, Scratch,
 };
 
-/// The answer to one request.
+/// The response to one request.
 #[derive(Debug, Default)]
 pub(super) struct Reply {
     connection: ClientConnection,
     scratch: Scratch,
     unread: BytesMut,
-    line: Vec<u8>, // the first, for its reason: nobody else wants to know it
+    line: Vec<u8>, // the status line, for its reason phrase
     status: Option<u16>,
     fields: Vec<(Vec<u8>, Vec<u8>)>,
     body: Vec<u8>,
@@ -22,13 +22,13 @@ pub(super) struct Reply {
 }
 
 impl Reply {
-    /// To a request with this method.
+    /// The response to a request with this method.
     pub(super) fn to(method: &[u8]) -> Self {
         let mut reply = Self::default();
         if let Some(stream) = reply.connection.open() {
             let head = Request::new(method, b"/", Headers::EMPTY);
             let sent = reply.connection.send_head(stream, head, BodyLen::Empty);
-            // A method that is none gets no answer that could be understood.
+            // An invalid method gets no response that can be parsed.
             reply.complete = sent.is_err();
             let transmit = reply.connection.poll_transmit();
             let size = transmit.map_or(0, |transmit| transmit.inline.len() as u64);
@@ -37,7 +37,7 @@ impl Reply {
         reply
     }
 
-    /// This has come, and nothing more will if `end`.
+    /// Handles received bytes; `end`: there are no more.
     pub(super) fn hear(&mut self, bytes: &[u8], end: bool) {
         if self.complete {
             return;
@@ -71,12 +71,12 @@ impl Reply {
         }
     }
 
-    /// Its status, once its head is there.
+    /// The status, once the head is complete.
     pub(super) fn status(&self) -> Option<u16> {
         self.status
     }
 
-    /// The words behind its status.
+    /// The reason phrase.
     pub(super) fn reason(&self) -> &str {
         let line = self.line.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let mut words = line.splitn(3, |byte| *byte == b' ');
@@ -86,27 +86,27 @@ impl Reply {
         reason.unwrap_or_default().trim()
     }
 
-    /// True if it has a field with this name, and this value if one is said.
+    /// True if it has a field with this name, and this value if one is given.
     pub(super) fn has_field(&self, name: &str, value: Option<&str>) -> bool {
         let named = self.fields.iter().filter(|it| it.0.eq_ignore_ascii_case(name.as_bytes()));
         let mut values = named.map(|it| it.1.as_slice());
         values.any(|it| value.is_none_or(|value| it == value.as_bytes()))
     }
 
-    /// As much of its body as is looked at.
+    /// The body, as far as it is examined.
     pub(super) fn body(&self) -> &[u8] {
         &self.body
     }
 
-    /// True if nothing more will come, or is looked at.
+    /// True if no more bytes are needed.
     pub(super) fn is_complete(&self) -> bool {
         self.complete
     }
 }
 
-/// As much of a body is looked at as HAProxy's buffers hold.
+/// HAProxy examines as much of a body as fits into its buffer.
 const BODY_MAX: usize = 16 * 1024;
-/// Longer first lines have lost their reason.
+/// A longer status line loses its reason phrase.
 const LINE_MAX: usize = 1024;
 
 #[cfg(test)]

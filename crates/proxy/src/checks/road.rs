@@ -1,4 +1,4 @@
-//! How a check gets to its server: address, PROXY header, TLS.
+//! The connection of a check: address, PROXY header, TLS.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use super::step::Way;
 use super::subject::Checked;
 use crate::upstream::{Opening, endpoint};
 
-/// How a check gets to its server.
+/// The connection of a check.
 #[derive(Debug)]
 pub(super) struct Road {
     pub(super) endpoint: Endpoint,
@@ -23,10 +23,10 @@ pub(super) struct Road {
     pub(super) tls: bool,
 }
 
-/// TLS of checks of servers that have none otherwise (`check-ssl`): nobody is asked who it is.
+/// TLS for checks of servers without TLS of their own (`check-ssl`), without verification.
 ///
 /// # Errors
-/// There is no such TLS on this system.
+/// TLS is not available on this system.
 pub(super) fn plain_tls() -> Result<ClientTls, ConfigError> {
     ClientTls::new(ClientOptions {
         verify: Verify::Nothing,
@@ -36,11 +36,11 @@ pub(super) fn plain_tls() -> Result<ClientTls, ConfigError> {
 }
 
 impl Road {
-    /// To the server, as its line says or as a step of the check does. `tls`: for servers that
-    /// have none of their own.
+    /// The connection to a server, by its settings or by a step of the check. `plain`: TLS for
+    /// servers without TLS of their own.
     ///
     /// # Errors
-    /// There is none: the server has no address, or its TLS could not be set up.
+    /// The server has no address, or its TLS settings are unusable.
     pub(super) fn to(
         checked: &Checked<'_>,
         check: &ServerCheck,
@@ -102,7 +102,7 @@ fn peer(checked: &Checked<'_>, port: Option<u16>) -> io::Result<Peer> {
     })
 }
 
-/// What a check says in front: that it speaks for nobody.
+/// The PROXY header of a check, without addresses (`LOCAL` or `UNKNOWN`).
 fn header(how: ServerProxy) -> Option<Bytes> {
     let (mut out, nobody) = (Vec::new(), ProxyProtocolHeader::default());
     let encoded = match how {
@@ -112,5 +112,5 @@ fn header(how: ServerProxy) -> Option<Bytes> {
     encoded.ok().map(|()| out.into())
 }
 
-/// Whom a TLS server at a Unix socket is taken for: an address, which is not sent.
+/// The name of a TLS server at a Unix socket: an address, which is not sent as SNI.
 const UNNAMED: &str = "127.0.0.1";

@@ -1,66 +1,66 @@
-//! What a check found, in HAProxy's words (its management guide, §9.1, `check_status`).
+//! Results of checks, in HAProxy's words (its management guide, §9.1, `check_status`).
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::balance::CheckOutcome;
 
-/// What a check found: the layer, and what is the matter there.
+/// The result of a check: the layer, and the condition there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CheckStatus {
-    /// Nobody has looked so far.
+    /// Not checked yet.
     #[default]
     Initializing,
-    /// Its sessions had too many errors.
+    /// Observed traffic reached the error limit.
     HealthAnalysis,
-    /// The socket failed.
+    /// A socket error.
     SocketError,
-    /// The connection stood.
+    /// A connection was established.
     Layer4Ok,
-    /// The connection did not stand in time.
+    /// The connection timed out.
     Layer4Timeout,
-    /// The connection did not stand.
+    /// The connection failed.
     Layer4Failure,
-    /// TLS stood.
+    /// A TLS session was established.
     Layer6Ok,
-    /// TLS did not stand in time.
+    /// The TLS handshake timed out.
     Layer6Timeout,
-    /// TLS failed.
+    /// The TLS handshake failed.
     Layer6Failure,
-    /// The answer did not come in time.
+    /// The response timed out.
     Layer7Timeout,
-    /// The answer was none, or not what was expected.
+    /// The response was malformed or unexpected.
     Layer7Invalid,
-    /// The answer was as expected.
+    /// The response was as expected.
     Layer7Ok,
-    /// The answer was 404, where that means "no more" (`disable-on-404`).
+    /// The response was 404 with `disable-on-404`: the server stops.
     Layer7Conditional,
-    /// The status was another than expected.
+    /// The status was not the expected one.
     Layer7Status,
 }
 
 impl CheckStatus {
-    /// By what statistics show ([`CheckStatus::short`]).
+    /// The status with this short name ([`CheckStatus::short`]).
     pub fn named(short: &str) -> Option<Self> {
         ALL.iter().copied().find(|status| status.short() == short)
     }
 
-    /// As statistics show it.
+    /// The short name in statistics.
     pub fn short(self) -> &'static str {
         self.texts().0
     }
 
-    /// As logs tell it.
+    /// The description in logs.
     pub fn description(self) -> &'static str {
         self.texts().1
     }
 
-    /// True if a number comes with it: a status of HTTP.
+    /// True if it has a code: an HTTP status.
     pub fn has_code(self) -> bool {
         matches!(self, Self::Layer7Ok | Self::Layer7Conditional | Self::Layer7Status)
     }
 
-    /// What the server's health makes of it.
+    /// Its effect on the server's health.
     pub(crate) fn outcome(self) -> CheckOutcome {
         match self {
             Self::Layer4Ok | Self::Layer6Ok | Self::Layer7Ok => CheckOutcome::Passed,
@@ -89,16 +89,16 @@ impl CheckStatus {
     }
 }
 
-/// What a check found, and how long it took.
+/// The result of a check, and its duration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Finding {
-    /// The layer, and what is the matter there.
+    /// The layer, and the condition there.
     pub status: CheckStatus,
-    /// The number that came with it, if one does ([`CheckStatus::has_code`]).
+    /// The code, if the status has one ([`CheckStatus::has_code`]).
     pub code: u16,
-    /// What else there is to say; may be empty.
+    /// More information; may be empty.
     pub info: String,
-    /// How long it took; `None`: nobody looked.
+    /// The duration; `None`: there was no check.
     pub duration: Option<Duration>,
 }
 
@@ -112,23 +112,23 @@ impl Finding {
     }
 }
 
-/// How a server's checks stand, for statistics.
+/// The state of a server's checks, for statistics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckState {
-    /// What the last one found.
+    /// The result of the last check.
     pub finding: Finding,
-    /// One is under way.
+    /// A check is running.
     pub running: bool,
-    /// `check_health`: 0 to rise + fall - 1, and up from rise on.
+    /// `check_health`: 0 to rise + fall - 1; up from rise on.
     pub score: u32,
 }
 
-/// How a server's checks stand: written by the thread that checks, read by others.
+/// The state of a server's checks: written by the check thread, read by others.
 #[derive(Debug, Default)]
 pub struct LastCheck(Mutex<CheckState>);
 
 impl LastCheck {
-    /// How they stand now.
+    /// The current state.
     pub fn state(&self) -> CheckState {
         self.lock().clone()
     }

@@ -2,24 +2,24 @@
 
 use super::status::{CheckStatus, Finding};
 
-/// What is to be done next.
+/// The next action.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Say this, which may be nothing, and listen.
+    /// Send these bytes, if any, and receive.
     Say(Vec<u8>),
-    /// Say this, and talk on another connection.
+    /// Send these bytes, and continue on another connection.
     Leave(Vec<u8>, Way),
-    /// Say this; that was it.
+    /// Send these bytes, and report the result.
     Done(Vec<u8>, Finding),
 }
 
-/// How a connection is made.
+/// The settings of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Way {
-    /// As the server's settings say.
+    /// The settings of the server.
     #[default]
     Usual,
-    /// As a step says.
+    /// The settings of a step.
     Said {
         /// To another port.
         port: Option<u16>,
@@ -28,7 +28,7 @@ pub(super) enum Way {
     },
 }
 
-/// The connection stood, and that was all.
+/// The result of a check that only connects.
 pub(super) fn stood(tls: bool) -> Finding {
     Finding::new(if tls { CheckStatus::Layer6Ok } else { CheckStatus::Layer4Ok }, "")
 }

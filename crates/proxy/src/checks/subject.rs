@@ -1,4 +1,4 @@
-//! A server that is checked: what formats of requests are asked about.
+//! A checked server, as context of formats in requests.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use fulmar_haproxy::rules::{EvalContext, Sample};
 
 use crate::live::LiveBackend;
 
-/// A server that is checked.
+/// A checked server.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Checked<'a> {
     pub(super) backend: &'a LiveBackend,
@@ -18,13 +18,13 @@ pub(super) struct Checked<'a> {
 }
 
 impl Checked<'_> {
-    /// True if a 404 means that it wants no more than it has; who is down cannot want that.
+    /// True if a 404 means that it stops (`disable-on-404`); a server that is down cannot stop.
     pub(super) fn may_stop(&self) -> bool {
         let member = &self.backend.group.members()[self.server];
         self.backend.config.disable_on_404 && member.health() != Health::Down
     }
 
-    /// Where it is, as far as that is known before anybody connects.
+    /// Its address, as far as it is known before a connection.
     pub(super) fn address(&self) -> Option<SocketAddr> {
         let moved = self.backend.group.members()[self.server].address();
         moved.or(match &self.backend.config.servers[self.server].address {

@@ -1,5 +1,5 @@
-//! What is said on a connection that stands, and what is made of the answers. Pure: bytes in,
-//! bytes and a finding out.
+//! The conversation of a check on an established connection. Pure: bytes in, bytes and a finding
+//! out.
 
 use fulmar_haproxy::model::{CheckKind, TcpStep};
 
@@ -12,7 +12,7 @@ use super::subject::Checked;
 /// A conversation with a server.
 #[derive(Debug)]
 pub(super) enum Talk {
-    /// That the connection stands is enough.
+    /// An established connection is enough.
     Connect,
     Http(Box<Http>),
     Tcp(Dialogue),
@@ -20,7 +20,7 @@ pub(super) enum Talk {
 }
 
 impl Talk {
-    /// From the beginning, and how its first connection is made.
+    /// The beginning, and the settings of its first connection.
     pub(super) fn new(kind: &CheckKind) -> (Self, Way) {
         match kind {
             CheckKind::Http { steps } if !steps.is_empty() => {
@@ -37,7 +37,7 @@ impl Talk {
         }
     }
 
-    /// The connection stands, by TLS or not.
+    /// The connection was established; `tls`: with TLS.
     pub(super) fn begin(&mut self, server: &Checked<'_>, tls: bool) -> Step {
         match (self, &server.backend.config.check.kind) {
             (Self::Http(http), CheckKind::Http { steps }) => Step::Say(http.begin(steps, server)),
@@ -47,7 +47,7 @@ impl Talk {
         }
     }
 
-    /// The server has said this, and has ended if `end`.
+    /// Handles received bytes; `end`: the server has closed.
     pub(super) fn hear(&mut self, server: &Checked<'_>, bytes: &[u8], end: bool) -> Step {
         match (self, &server.backend.config.check.kind) {
             (Self::Http(http), CheckKind::Http { steps }) => http.hear(steps, server, bytes, end),
@@ -59,7 +59,7 @@ impl Talk {
         }
     }
 
-    /// Where it is, for whoever looks for a fault.
+    /// The current position, for log lines.
     pub(super) fn place(&self, kind: &CheckKind) -> String {
         match (self, kind) {
             (Self::Tcp(dialogue), CheckKind::Tcp { steps }) => dialogue.place(steps),

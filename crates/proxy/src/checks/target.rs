@@ -1,4 +1,4 @@
-//! A server that is looked after: its monitor, and what becomes of findings.
+//! A checked server: its monitor, and the effects of results.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -16,7 +16,7 @@ use crate::control::Changed;
 use crate::journal::{Journal, Severity};
 use crate::live::{Live, LiveBackend, LiveServer};
 
-/// A server that is looked after.
+/// A checked server.
 #[derive(Debug)]
 pub(super) struct Target {
     pub(super) backend: BackendId,
@@ -25,7 +25,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// The server's plan; its first check comes at `first`.
+    /// A server with the plan of its configuration; the first check is at `first`.
     pub(super) fn new(
         live: &Live,
         backend: BackendId,
@@ -62,13 +62,13 @@ impl Target {
         &live.backends[self.backend.0].servers[self.server]
     }
 
-    /// True if nobody is to look now.
+    /// True if it is not checked now.
     pub(super) fn rests(&self, live: &Live) -> bool {
         let member = self.member(live);
         member.admin() == Admin::Maintenance || !member.is_checked()
     }
 
-    /// A check has found this.
+    /// Handles the result of a check.
     pub(super) fn handle_found(
         &mut self,
         now: Instant,
@@ -81,7 +81,7 @@ impl Target {
         self.tell(now, live, finding, verdict, journal);
     }
 
-    /// Its sessions had too many errors in a row, which `info` tells of.
+    /// Handles too many consecutive errors of its sessions, which `info` describes.
     pub(super) fn handle_errors(
         &mut self,
         now: Instant,
@@ -103,7 +103,7 @@ impl Target {
         }
     }
 
-    /// What came of a finding: for statistics, for the log, and for sessions.
+    /// Applies a result: statistics, log lines, and the server's health.
     fn tell(
         &self,
         now: Instant,
@@ -116,7 +116,7 @@ impl Target {
         match finding.status.outcome() {
             CheckOutcome::Failed if verdict.counts => self.member(live).record().checks_failed += 1,
             CheckOutcome::Failed => {}
-            // Errors of sessions are counted between good checks.
+            // A successful check resets the count of errors.
             _ => self.live(live).errors.store(0, Ordering::Relaxed),
         }
         let before = {
@@ -138,7 +138,7 @@ impl Target {
     }
 }
 
-/// A server's health is another now: the log hears of it.
+/// Logs a change of health.
 pub(super) fn log_change(
     live: &Live,
     (backend, server): (BackendId, usize),
@@ -152,7 +152,7 @@ pub(super) fn log_change(
     log_end(live, backend, change.leaves_nobody, journal);
 }
 
-/// It was the last that was usable.
+/// Logs that a backend has no usable server, if so.
 pub(super) fn log_end(
     live: &Live,
     backend: &LiveBackend,
@@ -164,7 +164,7 @@ pub(super) fn log_end(
     }
 }
 
-/// One line, to wherever the backend's lines go.
+/// Logs a line at the targets of the backend.
 pub(super) fn log(
     live: &Live,
     backend: &LiveBackend,

@@ -1,32 +1,32 @@
 //! Means over the last exchanges.
 //!
-//! The sum of a window slides without a list of what is in it: each new time pushes out the mean of
-//! those before it.
+//! The sum of the window is kept without a list of its values: each new time replaces the mean of
+//! the previous ones.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A time of an exchange.
+/// A period of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Timing {
-    /// `qtime`: in a queue.
+    /// `qtime`: in the queue.
     Queue,
-    /// `ctime`: until the server's connection stood.
+    /// `ctime`: until the server's connection was established.
     Connect,
     /// `rtime`: until the response began.
     Response,
-    /// `ttime`: of everything.
+    /// `ttime`: the whole exchange.
     Total,
 }
 
 impl Timing {
-    /// How many there are.
+    /// Number of timings.
     pub const LEN: usize = Self::Total as usize + 1;
-    /// Exchanges that a mean is made of, at most (HAProxy's management guide, §9.1).
+    /// Maximum number of exchanges of a mean (HAProxy's management guide, §9.1).
     pub const WINDOW: u64 = 1_024;
 }
 
-/// One of them, written by one thread.
+/// The mean of one timing, written by one thread.
 #[derive(Debug, Default)]
 pub(super) struct Mean {
     sum: AtomicU64,
@@ -34,7 +34,7 @@ pub(super) struct Mean {
 }
 
 impl Mean {
-    /// One more, after `before` others.
+    /// Adds a value, after `before` others.
     pub(super) fn add(&self, value: u64, before: u64) {
         let sum = self.sum.load(Ordering::Relaxed);
         let is_full = before >= Timing::WINDOW;

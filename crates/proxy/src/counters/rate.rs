@@ -1,11 +1,11 @@
-//! How many come in a second.
+//! Events per second.
 //!
-//! Seconds begin when the first one comes. What came in the second before counts as far as it lies
-//! in the last 1,000 ms, as if it had been spread evenly: no list of moments is kept.
+//! A period of a second begins with its first event. Events of the previous period count as far as
+//! it overlaps the last 1,000 ms, as if they had been spread evenly. No list of times is kept.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What is counted by the second.
+/// The kinds of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Rate {
@@ -18,12 +18,11 @@ pub enum Rate {
 }
 
 impl Rate {
-    /// How many there are.
+    /// Number of rates.
     pub const LEN: usize = Self::Connections as usize + 1;
 }
 
-/// One of them. Written by one thread, read by any: a reader that comes in between sees one event
-/// more or less.
+/// One rate. Written by one thread, read by any: a concurrent reader may miss one event.
 #[derive(Debug, Default)]
 pub(super) struct PerSecond {
     began: AtomicU64,

@@ -1,4 +1,4 @@
-//! Answers of our own.
+//! Responses that the proxy generates.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ use crate::http::subject::View;
 use crate::services::Page;
 use crate::shared::Shared;
 
-/// Answers with a status, and the page that says what it means.
+/// Responds with a status and its error page.
 pub(super) fn status(
     now: Instant,
     shared: &Shared,
@@ -24,7 +24,7 @@ pub(super) fn status(
     exchange: &mut Exchange,
     status: u16,
 ) {
-    exchange.is_ours = true; // also if nothing can be sent
+    exchange.is_ours = true; // even if nothing can be sent
     exchange.status = status;
     match render(now, shared, session, exchange, &ReplyTemplate::error_page(status)) {
         Some(reply) => give(now, shared, (connection, session), exchange, reply),
@@ -32,7 +32,7 @@ pub(super) fn status(
     }
 }
 
-/// An answer as the configuration has it; `None`: there is none, and the connection ends.
+/// Renders a response; `None`: the connection is closed instead.
 pub(super) fn render(
     now: Instant,
     shared: &Shared,
@@ -44,7 +44,7 @@ pub(super) fn render(
     reply.render(&View { now, shared, session, exchange }, &pages)
 }
 
-/// Where error pages are looked for.
+/// The error pages, in order of precedence.
 pub(super) fn pages<'a>(
     shared: &'a Shared,
     session: &Session,
@@ -55,7 +55,7 @@ pub(super) fn pages<'a>(
     backend.into_iter().chain([frontend]).collect()
 }
 
-/// Answers with a page that somebody else has made.
+/// Responds with a generated page.
 pub(super) fn page(
     now: Instant,
     shared: &Shared,
@@ -68,7 +68,7 @@ pub(super) fn page(
     give(now, shared, client, exchange, (head, page.body.into()));
 }
 
-/// Answers with all there is at once, after the rules for that. Nothing has been answered so far.
+/// Sends a complete response, after the rules for it. Nothing was sent before.
 pub(super) fn give(
     now: Instant,
     shared: &Shared,
@@ -94,11 +94,11 @@ pub(super) fn give(
         .and_then(|()| connection.send_end(stream, Headers::EMPTY));
     exchange.bytes_out += connection.queued().saturating_sub(before);
     if sent.is_err() {
-        connection.reset(stream, 0); // rules have made something that cannot be sent
+        connection.reset(stream, 0); // rules made the response invalid
     }
 }
 
-/// `http-after-response`: the backend's, then the frontend's. They decide nothing.
+/// `http-after-response`: the backend's, then the frontend's. Their verdicts are ignored.
 pub(super) fn after_rules(
     now: Instant,
     shared: &Shared,

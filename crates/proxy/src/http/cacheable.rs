@@ -1,9 +1,9 @@
-//! Which responses a cache may keep (RFC 9111 §3), as HAProxy 2.6 sees it.
+//! Which responses a cache may store (RFC 9111 §3), as in HAProxy 2.6.
 
 use fulmar_haproxy::rules::{RequestHead, ResponseHead};
 
-/// True if a cache on the way to the client could keep this response: its status and the request's
-/// method allow it, so does what it says of caches, and it has something to reckon its age by.
+/// True if a cache on the way to the client could store this response: the status, the method and
+/// its cache fields permit it, and it has a validator or an expiry.
 pub(super) fn is_cacheable(request: &RequestHead, response: &ResponseHead) -> bool {
     let methods: [&[u8]; 4] = [b"GET", b"HEAD", b"OPTIONS", b"TRACE"];
     if !methods.contains(&&request.method[..]) || !STATUSES.contains(&response.status) {
@@ -32,7 +32,7 @@ const STATUSES: [u16; 11] = [200, 203, 204, 206, 300, 301, 404, 405, 410, 414, 5
 mod tests {
     use super::*;
 
-    /// Each of them was put to HAProxy 2.6.
+    /// HAProxy 2.6 has the same results.
     #[test]
     fn haproxy_and_we_agree() {
         let is = |method: &[u8], status, fields: &[(&str, &str)]| {

@@ -1,9 +1,8 @@
-//! A client comes back to its server: by a cookie of its own, or by the server's (HAProxy's
-//! manual, `cookie`).
+//! Session persistence: by a cookie of the proxy, or by the server's (HAProxy's manual, `cookie`).
 //!
-//! With `maxidle` or `maxlife` its value is `server|last|first`: when the client was last here, and
-//! when for the first time, in units of four seconds since 1970, of which 30 bits are told by five
-//! digits to the base 64.
+//! With `maxidle` or `maxlife` the value is `server|last|first`: the times of the last and of the
+//! first visit, in units of four seconds since 1970. Their 30 bits are written as five digits to
+//! the base 64.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
@@ -17,14 +16,14 @@ use crate::http::exchange::{Ended, Exchange};
 use crate::http::pairs::{self, Change, Pair};
 use crate::live::LiveBackend;
 
-/// What is known of a client's coming back.
+/// The result of a client's persistence cookie.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Return {
-    /// The server that it was meant for from the beginning, by its cookie or a rule.
+    /// The server selected by the cookie or a rule at first.
     pub(super) meant: Option<usize>,
-    /// No cookie counts, and none is set.
+    /// The cookie is ignored, and none is set.
     ignored: bool,
-    /// What its cookie says, in seconds since 1970.
+    /// The dates in the cookie, in seconds since 1970.
     dates: Dates,
 }
 
@@ -34,11 +33,10 @@ struct Dates {
     first: Option<u64>,
 }
 
-/// What the client's cookie leads to; `now` is in seconds since 1970.
+/// Reads the client's cookie; `now` is in seconds since 1970.
 ///
-/// Its letters in the log: `N` none, `I` no server has this value, `D` that server is down, `V` it
-/// is there, `E` and `O` it is too old, `U` it is not used. There are none for a cookie that is the
-/// servers' own.
+/// Letters in the log: `N` no cookie, `I` unknown value, `D` the server is down, `V` valid, `E` and
+/// `O` expired, `U` unused. Cookies of the servers (`Passive`) have none.
 pub(super) fn read(
     exchange: &mut Exchange,
     known: &CookieInsert,
@@ -53,8 +51,8 @@ pub(super) fn read(
     }
 }
 
-/// Asks of every pair with our name, one after the other, and takes out of the request what its
-/// server is not to see.
+/// Reads every cookie with our name in sequence, and removes from the request what the server must
+/// not see.
 fn look_up(exchange: &mut Exchange, known: &CookieInsert, backend: &LiveBackend, now: u64) -> u8 {
     let name = known.name.as_bytes();
     let mut fields = std::mem::take(&mut exchange.request.fields);
@@ -63,7 +61,7 @@ fn look_up(exchange: &mut Exchange, known: &CookieInsert, backend: &LiveBackend,
         pairs::revise(field, name, |value| {
             let letter = look_at(exchange, known, backend, value, now);
             if found == b'N' || !matches!(letter, b'I' | b'U') {
-                found = letter; // what leads nowhere changes nothing
+                found = letter; // an invalid cookie does not replace a valid one
             }
             left_of(known, value)
         })
@@ -79,7 +77,7 @@ fn look_up(exchange: &mut Exchange, known: &CookieInsert, backend: &LiveBackend,
     found
 }
 
-/// One value that the client has sent: its letter.
+/// Reads one value of the cookie, and returns its letter.
 fn look_at(
     exchange: &mut Exchange,
     known: &CookieInsert,
@@ -101,7 +99,7 @@ fn look_at(
     }
 }
 
-/// Whose it is, and what stands behind that.
+/// The part that names the server, and the rest after the separator.
 fn divided<'a>(known: &CookieInsert, value: &'a [u8]) -> (&'a [u8], Option<&'a [u8]>) {
     let mark = if known.how == CookieMode::Prefix { b'~' } else { b'|' };
     match value.iter().position(|byte| *byte == mark) {
@@ -110,7 +108,7 @@ fn divided<'a>(known: &CookieInsert, value: &'a [u8]) -> (&'a [u8], Option<&'a [
     }
 }
 
-/// What the server sees of a value.
+/// The part of a value that the server sees.
 fn left_of<'a>(known: &CookieInsert, value: &'a [u8]) -> Change<'a> {
     match (known.how, divided(known, value)) {
         (CookieMode::Prefix, (_, Some(rest))) => Change::Value(rest),
@@ -119,7 +117,7 @@ fn left_of<'a>(known: &CookieInsert, value: &'a [u8]) -> Change<'a> {
     }
 }
 
-/// The exchange goes to the server with this value, if it is there.
+/// Selects the server with this value, if it is reachable.
 fn lead(exchange: &mut Exchange, known: &CookieInsert, there: &LiveBackend, key: &[u8]) -> u8 {
     let mut all = 0..there.servers.len();
     match all.find(|at| value_of(known, there, *at).is_some_and(|it| it.as_bytes() == key)) {
@@ -133,7 +131,7 @@ fn lead(exchange: &mut Exchange, known: &CookieInsert, there: &LiveBackend, key:
     }
 }
 
-/// The value of a server: what its line says, or what follows from its address (`dynamic`).
+/// The value of a server: as configured, or derived from its address (`dynamic`).
 fn value_of<'a>(known: &CookieInsert, there: &'a LiveBackend, at: usize) -> Option<Cow<'a, str>> {
     let config = &there.servers[at].config;
     if let Some(value) = &config.cookie {
@@ -148,7 +146,7 @@ fn value_of<'a>(known: &CookieInsert, there: &'a LiveBackend, at: usize) -> Opti
     Some(dynamic(key, address).into())
 }
 
-/// As HAProxy reckons it, so that clients keep their servers when it is replaced.
+/// As HAProxy computes it, so that clients keep their servers when it is replaced.
 fn dynamic(key: &str, address: SocketAddr) -> String {
     let mut bytes = key.as_bytes().to_vec();
     match address.ip() {
@@ -159,16 +157,15 @@ fn dynamic(key: &str, address: SocketAddr) -> String {
     format!("{:016x}", xxh64(&bytes, 0))
 }
 
-/// The pair that a `Set-Cookie` begins with, if it is of this name.
+/// The pair at the beginning of a `Set-Cookie`, if it has this name.
 fn set<'a>(field: &'a [u8], name: &[u8]) -> Option<Pair<'a>> {
     Some(Pair::first(field)).filter(|pair| pair.name == name && pair.value.is_some())
 }
 
-/// What the client is told: the response's fields are changed.
+/// Changes the cookies of a response.
 ///
-/// Its letters in the log: `N` nothing was set, `I` we have set it, `U` again with another date,
-/// `P` the server has, `R` and we have put our value in its place or in front of it, `D` and we
-/// have taken it out.
+/// Letters in the log: `N` none set, `I` inserted, `U` updated with new dates, `P` provided by the
+/// server, `R` rewritten or prefixed, `D` deleted.
 pub(super) fn write(exchange: &mut Exchange, known: &CookieInsert, there: &LiveBackend, now: u64) {
     let Some(at) = exchange.server.filter(|_| known.how != CookieMode::Passive) else { return };
     let name = known.name.as_bytes();
@@ -177,7 +174,7 @@ pub(super) fn write(exchange: &mut Exchange, known: &CookieInsert, there: &LiveB
     let Ended(asked, told) = &mut exchange.cookie_marks;
     *told = if is_set { b'P' } else { b'N' };
     if *asked == b'V' && exchange.comes_back.meant != Some(at) {
-        *asked = b'D'; // it went elsewhere in the end
+        *asked = b'D'; // another server was used
     }
     let value = value_of(known, there, at);
     match (known.how, value) {
@@ -196,7 +193,7 @@ pub(super) fn write(exchange: &mut Exchange, known: &CookieInsert, there: &LiveB
     }
 }
 
-/// `name=old; attributes` with another value, or with one in front of it.
+/// `name=old; attributes` with another value, or with a prefix.
 fn replaced(pair: Pair<'_>, value: &[u8], keeps: bool) -> Vec<u8> {
     let mut value = value.to_vec();
     if let Some(old) = pair.value.filter(|_| keeps) {
@@ -237,7 +234,7 @@ fn insert(
     let keeps_away = known.no_cache && is_cacheable(&exchange.request, &exchange.response);
     let fields = &mut exchange.response.fields;
     if fields.push("Set-Cookie", text.as_bytes()).is_err() {
-        return; // a value that no cookie can have
+        return; // not a valid value of a field
     }
     if keeps_away {
         let pushed = fields.push("Cache-Control", b"private");
@@ -246,7 +243,7 @@ fn insert(
     exchange.cookie_marks.1 = if keeps && value.is_some() { b'U' } else { b'I' };
 }
 
-/// What sets the cookie; a server without a value takes it back.
+/// The value of `Set-Cookie`; a server without a value deletes the cookie.
 fn text(known: &CookieInsert, value: Option<&str>, dates: Dates, now: u64) -> String {
     let mut text = format!("{}={}", known.name, value.unwrap_or_default());
     if value.is_none() {
@@ -278,14 +275,14 @@ fn text(known: &CookieInsert, value: Option<&str>, dates: Dates, now: u64) -> St
 }
 
 impl Dates {
-    /// What stands behind the first bar.
+    /// The part after the first bar.
     fn read(rest: &[u8]) -> Self {
         let mut all = rest.splitn(2, |byte| *byte == b'|');
         let mut next = || date(all.next()?);
         Self { last: next(), first: next() }
     }
 
-    /// The letter of a cookie that is too old, or of the future.
+    /// The letter of a cookie that is expired, or from the future.
     fn outdated(&self, known: &CookieInsert, now: u64) -> Option<u8> {
         let beyond = |date: u64, max: u64| now > date + max || date > now + FUTURE_MAX;
         match (self.first, known.life_max, self.last, known.idle_max) {
@@ -295,7 +292,7 @@ impl Dates {
         }
     }
 
-    /// The client is to be told the dates of this visit.
+    /// True if the cookie has to be sent again with new dates.
     fn want_renewal(&self, known: &CookieInsert, now: u64) -> bool {
         let dated = known.idle_max.is_some() || self.last.is_some();
         let stale = dated && self.last.is_none_or(|last| last < now);
@@ -303,7 +300,7 @@ impl Dates {
     }
 }
 
-/// Five digits as seconds since 1970; `None`: they are none, or 0.
+/// Parses five digits as seconds since 1970; `None` if they are invalid or 0.
 fn date(text: &[u8]) -> Option<u64> {
     let digit = |byte: &u8| DIGITS.iter().position(|digit| digit == byte);
     let digits = text.get(..DATE_LEN)?.iter().map(|byte| digit(byte).map(|it| it as u64));
@@ -320,11 +317,11 @@ fn push_date(text: &mut String, seconds: u64) {
     }
 }
 
-/// A date counts so many seconds.
+/// The unit of a date, in seconds.
 const UNIT: u64 = 4;
 const DATE_LEN: usize = 5;
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-/// A clock may be wrong, or set; beyond a day somebody has made the date up.
+/// A date that is later than wrong clocks explain is forged.
 const FUTURE_MAX: u64 = 24 * 3600;
 
 #[cfg(test)]
@@ -342,7 +339,7 @@ mod tests {
         }
     }
 
-    /// What HAProxy 2.6 sets for this server and key.
+    /// The value that HAProxy 2.6 sets for this server and key.
     #[test]
     fn a_dynamic_value_is_that_of_haproxy() {
         let address = "127.0.0.1:43159".parse().unwrap();

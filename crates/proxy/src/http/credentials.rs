@@ -1,5 +1,5 @@
-//! Who a client is: names and passwords that a request carries (RFC 7617 §2), and proofs that hold
-//! for a connection (RFC 4559).
+//! Credentials in requests: names and passwords (RFC 7617 §2), and authentication of connections
+//! (RFC 4559).
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -7,7 +7,7 @@ use fulmar_haproxy::rules::RequestHead;
 use fulmar_proto::{Headers, Response};
 use fulmar_semantics::auth::is_same_secret;
 
-/// What the value of an `Authorization` field says in the scheme `Basic`: `name:password`.
+/// The credentials in an `Authorization` field of scheme `Basic`: `name:password`.
 pub(super) fn basic(value: &[u8]) -> Option<String> {
     let (scheme, rest) = value.split_at_checked(6)?;
     if !scheme.eq_ignore_ascii_case(b"basic ") {
@@ -17,7 +17,7 @@ pub(super) fn basic(value: &[u8]) -> Option<String> {
     String::from_utf8(decoded).ok()
 }
 
-/// True if a request carries the name and the password of one of these users, or if there are none.
+/// True if a request has the name and the password of one of these users, or if there are none.
 pub(super) fn admits(request: &RequestHead, users: &[(String, String)]) -> bool {
     let given = request.fields.as_headers().get("authorization").and_then(basic);
     let is_one = |given: &str| {
@@ -31,8 +31,8 @@ pub(super) fn admits(request: &RequestHead, users: &[(String, String)]) -> bool 
     users.is_empty() || given.is_some_and(|given| is_one(&given))
 }
 
-/// True if a response asks its client to prove who it is once for all that will come on the
-/// connection (RFC 4559 §4): nobody else may have that from then on.
+/// True if a response requests authentication for the whole connection (RFC 4559 §4): it must not
+/// be shared from then on.
 pub(super) fn challenges_connection(head: &Response<'_>) -> bool {
     let name = match head.status {
         401 => "www-authenticate",
@@ -42,14 +42,14 @@ pub(super) fn challenges_connection(head: &Response<'_>) -> bool {
     head.headers.get_all(name).any(is_of_connection)
 }
 
-/// True if a request does so, asked or not.
+/// True if a request contains such authentication.
 pub(super) fn proves_connection(fields: Headers<'_>) -> bool {
     ["authorization", "proxy-authorization"]
         .iter()
         .any(|name| fields.get_all(name).any(is_of_connection))
 }
 
-/// `Negotiate`, `Nego2` or `NTLM`, whatever follows.
+/// `Negotiate`, `Nego2` or `NTLM`, with any parameters.
 fn is_of_connection(value: &[u8]) -> bool {
     let scheme = value.get(..4);
     scheme.is_some_and(|it| it.eq_ignore_ascii_case(b"nego") || it.eq_ignore_ascii_case(b"ntlm"))

@@ -1,4 +1,4 @@
-//! What all exchanges of a thread share, and what is to be done once it can be.
+//! The state that all exchanges of a thread share, and the queue of deferred actions.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -16,20 +16,20 @@ use crate::http::session::Session;
 use crate::live::{Live, LiveBackend, LiveServer};
 use crate::queues::Queues;
 
-/// What all exchanges of a thread share.
+/// The state that all exchanges of a thread share.
 #[derive(Debug)]
 pub(super) struct Desk {
     pub(super) pool: Pool,
     pub(super) frontends: Vec<Entrance>,
     /// By backend, then by server.
     pub(super) servers: Vec<Vec<Exit>>,
-    /// Of servers that are asked for different names.
+    /// The groups of connections by server name.
     names: Names,
-    /// Those who wait for a place.
+    /// Exchanges that wait for a slot.
     pub(super) queues: Queues<Asked>,
-    /// How often sessions of servers were to be shut down, in all.
+    /// Handled number of requests to close sessions of servers.
     pub(super) sheds: u64,
-    /// Memory for lines of the log.
+    /// Buffer for log lines.
     pub(super) line: Vec<u8>,
     /// Bytes of responses in memory at which no further request of a client is parsed.
     pub(super) response_buffer_max: u32,
@@ -38,16 +38,16 @@ pub(super) struct Desk {
     spare: Vec<Box<Exchange>>,
 }
 
-/// The deadlines of a frontend's clients.
+/// The timeouts of a frontend's clients.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entrance {
     /// Before the first request.
     pub(super) fresh: TimeoutsId,
     /// From the first request on.
     pub(super) kept: TimeoutsId,
-    /// The same at the end of the proxy: who has been idle for a while is not about to ask.
+    /// The same during a soft stop: an idle client is not expected to send a request.
     pub(super) parting: TimeoutsId,
-    /// The first line of requests is kept, as somebody asks for it.
+    /// The request line is kept, since the configuration uses it.
     pub(super) keeps_line: bool,
 }
 
@@ -55,37 +55,36 @@ pub(super) struct Entrance {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exit {
     pub(super) timeouts: TimeoutsId,
-    /// Where its idle connections are.
+    /// The group of its idle connections.
     pub(super) shelf: u32,
-    /// The body of its last response was one that passes unseen: so may that of the next be.
+    /// The body of its last response could pass through pipes; the next one probably can, too.
     pub(super) passes: bool,
 }
 
-/// Something to be done on a connection that is not at hand.
+/// An action on a connection that is not accessible now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Errand {
-    /// Something was done with the connection of a client, or of a server: its driver has to know.
+    /// A connection was changed: its driver has to be notified.
     Touch(SocketId),
-    /// An exchange goes on, at whatever stage it is.
+    /// An exchange continues, depending on its stage.
     GoOn(Asked),
-    /// Places have become free in a backend, at one server or at any.
+    /// Slots have become free in a backend, at one server or at any.
     Serve(usize, Option<usize>),
-    /// What comes next on the connection of a client, or of a server, may come in pipes, if it is
-    /// much.
+    /// The next bytes of a connection may pass through pipes, if they are many.
     Pass(SocketId),
-    /// The connection of a server is free.
+    /// A server's connection has completed its exchange.
     Free(SocketId),
-    /// The connection of a server is of no more use, or that of a client is not wanted.
+    /// A server's connection is unusable, or a client's is refused.
     Close(SocketId),
-    /// A client is forgotten, and does not hear of it.
+    /// Drops a client silently.
     Vanish(SocketId),
-    /// The deadline of one exchange on a server's connection.
+    /// The timeout of one exchange on a server's connection.
     Limit(SocketId, Duration),
-    /// The deadline of a tunnel, on the connection of a client or of a server.
+    /// The timeout of a tunnel, on the connection of a client or of a server.
     Tunnel(SocketId, Duration),
     /// The timer of a client.
     Timer(SocketId, Option<Instant>),
-    /// The deadlines of a client.
+    /// The timeouts of a client.
     Deadlines(SocketId, TimeoutsId),
 }
 
@@ -126,8 +125,7 @@ impl Desk {
         }
     }
 
-    /// Where idle connections are that ask a server for this name; `None`: there are connections for
-    /// too many others.
+    /// The group of connections that use this server name; `None`: there are too many names.
     pub(super) fn shelf(
         &mut self,
         backend: usize,
@@ -139,12 +137,12 @@ impl Desk {
         names.shelf(pool, (backend, server, name.into()))
     }
 
-    /// An exchange begins.
+    /// Returns an empty exchange.
     pub(super) fn open(&mut self) -> Box<Exchange> {
         self.spare.pop().unwrap_or_default()
     }
 
-    /// An exchange is over.
+    /// Recycles a finished exchange.
     pub(super) fn give_back(&mut self, mut exchange: Box<Exchange>) {
         if self.spare.len() < SPARE_LEN_MAX && !exchange.is_large() {
             exchange.clear();
@@ -152,14 +150,14 @@ impl Desk {
         }
     }
 
-    /// Something is to be done as soon as it can be; not twice in a row.
+    /// Queues an action, unless the last one is equal.
     pub(super) fn ask(&mut self, errand: Errand) {
         if self.errands.back() != Some(&errand) {
             self.errands.push_back(errand);
         }
     }
 
-    /// The next thing to be done.
+    /// The next action.
     pub(super) fn next(&mut self) -> Option<Errand> {
         self.errands.pop_front()
     }
@@ -183,7 +181,7 @@ fn entrance(
     }
 }
 
-/// The deadlines of a frontend's clients, from their first request on.
+/// The timeouts of a frontend's clients, from their first request on.
 pub(super) fn client_timeouts(frontend: &FrontendConfig) -> Timeouts {
     let times = &frontend.timeouts;
     let head = times.http_request.or(times.client);
@@ -200,7 +198,7 @@ pub(super) fn client_timeouts(frontend: &FrontendConfig) -> Timeouts {
     }
 }
 
-/// The deadlines of a server's connections.
+/// The timeouts of a server's connections.
 pub(super) fn server_timeouts(backend: &BackendConfig, server: &ServerConfig) -> Timeouts {
     let times = &backend.timeouts;
     Timeouts {
@@ -218,12 +216,12 @@ pub(super) fn server_timeouts(backend: &BackendConfig, server: &ServerConfig) ->
     }
 }
 
-/// Who has had an answer a moment ago may have asked again already: closing under a request loses
-/// it. Whoever asks within this time is answered, and told that it was the last time.
+/// A client that received a response may have sent the next request already: closing would lose it.
+/// A request within this time gets a response, with `Connection: close`.
 const PARTING: Duration = Duration::from_secs(1);
-/// As large as a buffer of HAProxy is by default (`tune.bufsize`).
+/// HAProxy's default buffer (`tune.bufsize`).
 const RESPONSE_BUFFER_MAX: u32 = 16 * 1024;
-/// More than this many exchanges are rarely in hand at the end of a turn.
+/// A turn rarely ends with more exchanges in progress.
 const SPARE_LEN_MAX: usize = 256;
-/// From our last word to the peer's end.
+/// From the end of our side to the peer's.
 const LINGER: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! Over which connection an exchange goes to its server.
+//! Selection of the connection to a server: an idle or a new one.
 
 use std::time::{Duration, Instant};
 
@@ -22,8 +22,7 @@ use crate::http::subject::View;
 use crate::upstream::{self, Destination};
 
 impl Requests<'_> {
-    /// Takes an exchange that has a place to its server: over a connection that is there, or a new
-    /// one.
+    /// Sends an exchange with a slot to its server, over an idle or a new connection.
     pub(super) fn carry(&mut self, now: Instant, asked: Asked, client: Client<'_>) {
         let (connection, session) = client;
         let is_first = session.requests <= 1;
@@ -57,7 +56,7 @@ impl Requests<'_> {
         }
     }
 
-    /// An idle connection that leads to the right place.
+    /// An idle connection of the right group.
     fn find(&mut self, there: &Way, wanted: Wanted) -> Option<SocketId> {
         let shelf = there.shelf?;
         let member = &self.shared.live.backends[there.backend].group.members()[there.server];
@@ -68,14 +67,14 @@ impl Requests<'_> {
             if seat.moved == member.moved() && connection.vacancy() > 0 {
                 return Some(socket);
             }
-            // The server has moved since: nobody is to go there any more.
+            // The address of the server has changed: the connection must not be reused.
             self.desk.pool.unpark(shelf, link, seat.is_proven());
             super::ending::idle_less(self.shared, there.backend, there.server);
             self.desk.ask(Errand::Close(socket));
         }
     }
 
-    /// A server that is not asked itself: the client is sent there (`redir`).
+    /// Redirects the client to a server (`redir`).
     fn send_elsewhere(&mut self, now: Instant, asked: Asked, client: Client<'_>, prefix: &str) {
         let (connection, session) = client;
         let Some(mut exchange) = session.exchange.take_if(|it| it.stream == asked.stream) else {
@@ -84,14 +83,14 @@ impl Requests<'_> {
         let mut place = prefix.as_bytes().to_vec();
         place.extend_from_slice(path_and_query_of(&exchange.request.target).unwrap_or(b"/"));
         let mut head = ResponseHead { status: 302, ..ResponseHead::default() };
-        let _ = head.fields.push("Location", &place); // what cannot be sent is left out
+        let _ = head.fields.push("Location", &place); // an invalid value is left out
         exchange.ended = Ended(b'L', b'R');
         let client = (&mut *connection, &mut *session);
         answer::give(now, self.shared, client, &mut exchange, (head, Bytes::new()));
         self.answered(now, (connection, session), exchange);
     }
 
-    /// The connection that a client alone may use, if it leads to the right place.
+    /// The client's private connection, if it leads to the right server.
     fn take_own(
         &mut self,
         own: Option<SocketId>,
@@ -114,7 +113,7 @@ impl Requests<'_> {
         fits.then_some(own)
     }
 
-    /// Begins the exchange on a connection that is idle.
+    /// Begins the exchange on an idle connection.
     fn reuse(&mut self, now: Instant, asked: Asked, client: Client<'_>, socket: SocketId) {
         let (connection, session) = client;
         let at = self.servers.position(socket);
@@ -139,13 +138,13 @@ impl Requests<'_> {
         self.desk.ask(Errand::Touch(socket));
     }
 
-    /// Asks for a new connection.
+    /// Opens a new connection.
     fn connect(&mut self, now: Instant, asked: Asked, client: Client<'_>, there: Way) {
         let (connection, session) = client;
         let Way { backend, server, shelf, name } = there;
         let live = &self.shared.live.backends[backend];
         let member = &live.group.members()[server];
-        // Before its address, which another thread may change: at worst it is not used again.
+        // Read before the address, which another thread may change: then the connection is not reused.
         let (moved, sheds) = (member.moved(), member.sheds());
         let destination = Destination {
             backend: &live.config,
@@ -163,7 +162,7 @@ impl Requests<'_> {
         self.desk.pool.join(seat.shelf);
         seat.client = Some(asked);
         (seat.moved, seat.sheds) = (moved, sheds);
-        // Whoever is announced to the server by a PROXY header is the only one there.
+        // A PROXY header names one client for all requests on the connection.
         if live.servers[server].config.send_proxy != ServerProxy::None {
             seat.announced = Some(Box::new(self.announced(session)));
         }
@@ -179,14 +178,14 @@ impl Requests<'_> {
         }
     }
 
-    /// What a server may be told of a client.
+    /// The client's properties for the connection to a server.
     fn about<'b>(&self, session: &Session, name: Option<&'b str>) -> upstream::Client<'b> {
         let Announced { source, destination } = self.announced(session);
         upstream::Client { source, destination, server_name: name, tls: None }
     }
 
-    /// Where the client comes from, and what it has connected to: of this exchange, if a rule
-    /// says so.
+    /// The client's address and destination, as far as a rule did not replace them for this
+    /// exchange.
     fn announced(&self, session: &Session) -> Announced {
         let kept = session.kept.as_ref().and_then(|kept| kept.destination);
         let exchange = session.exchange.as_ref();
@@ -199,7 +198,7 @@ impl Requests<'_> {
         }
     }
 
-    /// The name that a server is asked for by TLS, if the configuration takes it from the request.
+    /// The server name for TLS (`sni`), evaluated on the request.
     fn server_name(
         &self,
         now: Instant,
@@ -218,7 +217,7 @@ impl Requests<'_> {
         name
     }
 
-    /// Answers in place of a server: with a status of our own, and its page.
+    /// Responds in place of a server: with this status and its error page.
     pub(super) fn answer(
         &mut self,
         now: Instant,
@@ -237,18 +236,18 @@ impl Requests<'_> {
     }
 }
 
-/// Where an exchange goes.
+/// The target of an exchange.
 #[derive(Debug)]
 struct Way {
     backend: usize,
     server: usize,
-    /// Where idle connections are that lead there; `None`: none is shared.
+    /// The group of idle connections to it; `None`: connections are not shared.
     shelf: Option<u32>,
-    /// The name that TLS asks for.
+    /// The server name for TLS.
     name: Option<String>,
 }
 
-/// Which connections may be used again for a request (HAProxy's manual, `http-reuse`).
+/// Which idle connections a request may use (HAProxy's manual, `http-reuse`).
 fn wanted(config: &BackendConfig, is_first: bool, exchange: &Exchange) -> Wanted {
     match (config.reuse, is_first) {
         _ if exchange.was_stale => Wanted::None,
@@ -259,5 +258,5 @@ fn wanted(config: &BackendConfig, is_first: bool, exchange: &Exchange) -> Wanted
     }
 }
 
-/// Before the next attempt at the same server, lest it be overrun.
+/// The delay before another attempt at the same server.
 pub(super) const REST: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! Rules on connections (`tcp-request`), where HTTP is spoken: they come before those on requests.
+//! Rules on connections (`tcp-request`) in mode http: evaluated before those on requests.
 
 use std::time::Instant;
 
@@ -15,16 +15,16 @@ use crate::http::subject::View;
 use crate::shared::Shared;
 use crate::unborn::{self, Refusal};
 
-/// Which rules look at a client that has no request.
+/// Rules on a client without a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Door {
-    /// `tcp-request connection`: nothing was read.
+    /// `tcp-request connection`: before the first byte.
     Connection,
-    /// `tcp-request session`: what lies below HTTP is open.
+    /// `tcp-request session`: after the layer below HTTP was established.
     Session,
 }
 
-/// What is to become of a client that may not come in. `None`: it may.
+/// Evaluates rules on a client; `Some` if they refuse it.
 pub(super) fn refuses(
     now: Instant,
     shared: &Shared,
@@ -43,7 +43,7 @@ pub(super) fn refuses(
     let mut exchange = desk.open();
     let mut view = View { now, shared, session, exchange: &mut exchange };
     let refusal = unborn::refuses(rules, &mut view);
-    // What they say of a client holds for all its requests.
+    // An address set by these rules applies to all requests of the client.
     session.peer = exchange.source.unwrap_or(session.peer);
     if exchange.destination.is_some() {
         session.keep().destination = exchange.destination;
@@ -56,7 +56,7 @@ pub(super) fn refuses(
 }
 
 impl Requests<'_> {
-    /// `tcp-request content`, of the frontend or of the backend. `None`: they are not against it.
+    /// `tcp-request content`, of the frontend or of the backend. `None`: the request is accepted.
     pub(super) fn inspect(
         &self,
         now: Instant,

@@ -1,8 +1,8 @@
-//! How exchanges and connections end.
+//! The end of exchanges and connections.
 //!
-//! An exchange ends twice. It is answered: its server is free for others, and the client may ask
-//! again. It is over when the client has taken all of the answer, or is gone: then it is counted,
-//! and its line of the log is written. Between the two it waits in [`Session::leaving`].
+//! An exchange ends in two steps. It is answered when the response was queued: its server is free,
+//! and the client may send the next request. It is over when the client has received the response,
+//! or is closed: then it is counted and logged. Between the two it waits in [`Session::leaving`].
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -23,7 +23,7 @@ use crate::http::tally;
 use crate::shared::Shared;
 use crate::unborn::{self, Awaited};
 
-/// An exchange is answered.
+/// The response of an exchange is complete.
 pub(super) fn answered(
     now: Instant,
     shared: &mut Shared,
@@ -48,7 +48,8 @@ pub(super) fn answered(
     connection.set_held(session.is_behind());
 }
 
-/// So many bytes that are queued for a client have not left: whose answer has, is over.
+/// `queued` bytes for the client are still unsent: exchanges with completely sent responses are
+/// over.
 pub(super) fn depart(
     now: Instant,
     shared: &mut Shared,
@@ -77,7 +78,7 @@ pub(super) fn depart(
     all_over(now, shared, desk, session, gone, |_| ());
 }
 
-/// This exchange is over, and those before it, which go first.
+/// Ends this exchange and those before it, the oldest first.
 fn all_over(
     now: Instant,
     shared: &mut Shared,
@@ -98,7 +99,7 @@ fn all_over(
     }
 }
 
-/// An exchange is over.
+/// Ends an exchange.
 fn over(
     now: Instant,
     shared: &mut Shared,
@@ -107,11 +108,11 @@ fn over(
     mut exchange: Box<Exchange>,
 ) {
     count(now, shared, session, &exchange);
-    log::write(now, shared, desk, session, &mut exchange); // with the load that it leaves behind
+    log::write(now, shared, desk, session, &mut exchange); // before it leaves the current counts
     desk.give_back(exchange);
 }
 
-/// What an exchange leaves in the statistics of all that it came past.
+/// Counts an exchange for frontend, listener, backend and server.
 fn count(now: Instant, shared: &Shared, session: &Session, exchange: &Exchange) {
     let thread = shared.thread;
     let of_backend = exchange.backend.map(|at| &shared.live.backends[at.0].counters[thread]);
@@ -127,7 +128,7 @@ fn count(now: Instant, shared: &Shared, session: &Session, exchange: &Exchange) 
             counters.add(aborted, 1);
         }
     }
-    // For the server counts what it has answered itself, as it comes.
+    // A server counts its own responses when they are received.
     let told = tally::front(shared, session).into_iter().chain(of_backend);
     told.for_each(|counters| counters.add(tally::response(exchange.status), 1));
     if let Some(counters) = of_backend {
@@ -139,7 +140,7 @@ fn count(now: Instant, shared: &Shared, session: &Session, exchange: &Exchange) 
     }
 }
 
-/// How long it took, in milliseconds.
+/// The times of an exchange, in milliseconds.
 fn spans(now: Instant, exchange: &Exchange, answered: Instant) -> [(Counter, u64); 4] {
     let times = &exchange.times;
     let between = |from: Option<Instant>, to: Option<Instant>| match (from, to) {
@@ -156,7 +157,7 @@ fn spans(now: Instant, exchange: &Exchange, answered: Instant) -> [(Counter, u64
     ]
 }
 
-/// For the means.
+/// Adds the times to the means.
 fn count_times(counters: &Counters, spans: [(Counter, u64); 4]) {
     for (counter, span) in spans {
         counters.add(counter, span);
@@ -164,7 +165,7 @@ fn count_times(counters: &Counters, spans: [(Counter, u64); 4]) {
     counters.add(Counter::Timed, 1);
 }
 
-/// An exchange is no longer with its server, or no longer waits for one.
+/// Releases the slot of an exchange, or removes it from its queue.
 pub(super) fn leave(shared: &Shared, desk: &mut Desk, exchange: &mut Exchange) {
     let Some(BackendId(backend)) = exchange.backend else { return };
     let live = &shared.live.backends[backend];
@@ -182,24 +183,24 @@ pub(super) fn leave(shared: &Shared, desk: &mut Desk, exchange: &mut Exchange) {
     }
 }
 
-/// A connection of a client is gone.
+/// A client's connection was closed.
 pub(super) fn client_gone(shared: &Shared, session: &Session) {
     gate::leave(shared, session.bind());
 }
 
-/// A connection to a server is idle no more.
+/// A server's connection is not idle any more.
 pub(super) fn idle_less(shared: &Shared, backend: usize, server: usize) {
     let server = &shared.live.backends[backend].servers[server];
     server.counters[shared.thread].subtract(Counter::IdleConnections, 1);
 }
 
 impl Requests<'_> {
-    /// An exchange is answered.
+    /// The response of an exchange is complete.
     pub(super) fn answered(&mut self, now: Instant, client: Client<'_>, exchange: Box<Exchange>) {
         answered(now, self.shared, self.desk, client, exchange);
     }
 
-    /// Of the client's queue, so much has not left. Who had too much of it is heard again.
+    /// `queued` bytes are still unsent. Resumes reading if the client was over its limit.
     pub(super) fn depart(
         &mut self,
         now: Instant,
@@ -215,8 +216,7 @@ impl Requests<'_> {
         }
     }
 
-    /// The client has left, or was told what is wrong with its request, before its exchange was
-    /// answered.
+    /// The client has closed, or its error response was queued, before the response was complete.
     pub(super) fn abandon(
         &mut self,
         now: Instant,
@@ -241,7 +241,7 @@ impl Requests<'_> {
         over(now, self.shared, self.desk, session, exchange);
     }
 
-    /// The client is gone: whatever it has not taken of its answers, it will not have.
+    /// The client has closed: unsent bytes of its responses are lost.
     pub(super) fn part(&mut self, now: Instant, session: &mut Session, end: &End) {
         let Some(last) = session.leaving.take() else { return };
         session.leaving_len = 0;
@@ -255,8 +255,8 @@ impl Requests<'_> {
         });
     }
 
-    /// A connection ends, or was told what is wrong with it, without a request in hand. It is told
-    /// of, unless it ended well.
+    /// A connection without a request in progress ends, or its error response was queued. It is
+    /// logged, unless it ended regularly.
     pub(super) fn leave_unheard(&mut self, now: Instant, session: &mut Session, end: &End) {
         match session.standing {
             Standing::Unintroduced => return self.leave_unborn(now, session, Awaited::Header, end),
@@ -278,14 +278,14 @@ impl Requests<'_> {
             exchange.log_level = Level::Silent;
         }
         let [frontend, listener] = tally::front(self.shared, session);
-        frontend.add(Counter::Requests, 1); // or what was to be one
+        frontend.add(Counter::Requests, 1); // including an incomplete one
         [frontend, listener].iter().for_each(|it| it.add(Counter::RequestErrors, 1));
         over(now, self.shared, self.desk, session, exchange);
     }
 }
 
 impl Requests<'_> {
-    /// A connection ends that never stood.
+    /// A connection ends before it was established.
     fn leave_unborn(&mut self, now: Instant, session: &mut Session, awaited: Awaited, end: &End) {
         let (shared, bind) = (&mut *self.shared, session.bind());
         let mut exchange = self.desk.open();
@@ -298,7 +298,7 @@ impl Requests<'_> {
     }
 }
 
-/// How an exchange has ended whose client left, in letters of the log.
+/// How an exchange ended after its client has closed, in letters of the log.
 fn left(exchange: &Exchange, end: &End) -> Ended {
     let who = who(end);
     let what = match exchange.stage {
@@ -315,7 +315,7 @@ fn left(exchange: &Exchange, end: &End) -> Ended {
     Ended(who, what)
 }
 
-/// The status that a client was told when its connection ended, if it was told one.
+/// The status of the error response that was sent to the client at its end, if any.
 fn told(end: &End) -> Option<u16> {
     match end {
         End::Peer(PeerError::UnexpectedEof) => None,
@@ -325,7 +325,7 @@ fn told(end: &End) -> Option<u16> {
     }
 }
 
-/// Who has ended a client's connection, as a letter of the log.
+/// The cause of the end of a client's connection, as a letter of the log.
 fn who(end: &End) -> u8 {
     match end {
         End::Closed => b'-',

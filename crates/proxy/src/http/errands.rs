@@ -1,4 +1,4 @@
-//! Errands: what could not be done while a connection was in hand.
+//! Executes deferred actions.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::passing::PASSED_FROM;
 use crate::shared::Shared;
 
 impl Http {
-    /// Does what had to wait.
+    /// Executes the deferred actions.
     pub(super) fn settle(&mut self, now: Instant, shared: &mut Shared) {
         while let Some(errand) = self.desk.next() {
             self.run(now, shared, errand);
@@ -79,7 +79,7 @@ impl Http {
         }
     }
 
-    /// A server has so long for this exchange.
+    /// Sets the server's timeout for this exchange.
     fn limit(&mut self, shared: &Shared, socket: SocketId, time: Duration) {
         let Some((_, seat)) = self.servers.get(socket) else { return };
         let (backend, server) = seat.place();
@@ -90,7 +90,7 @@ impl Http {
         self.servers.set_own_timeouts(socket, own);
     }
 
-    /// A client, or a server, may be silent for so long in its tunnel.
+    /// Sets the timeout of a tunnel, for a client or a server.
     fn limit_tunnel(&mut self, shared: &Shared, socket: SocketId, time: Duration) {
         let tunnel = Some(time);
         let Self { clients, servers, .. } = self;
@@ -107,7 +107,7 @@ impl Http {
         }
     }
 
-    /// The connection of a server has ended an exchange: it is kept, if it may be.
+    /// A server's connection has completed an exchange: keeps it for reuse, if permitted.
     fn free(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) {
         let at = self.servers.position(socket);
         let Some((connection, seat)) = self.servers.get_mut(socket) else { return };
@@ -136,7 +136,7 @@ impl Http {
         servers.touch(now, socket, &mut Replies { clients, desk, shared });
     }
 
-    /// Ends exchanges with servers whose sessions were to be shut down.
+    /// Closes connections to servers whose sessions have to be closed.
     pub(super) fn shed(&mut self, now: Instant, shared: &mut Shared) {
         for socket in self.servers.sockets() {
             let Some((_, seat)) = self.servers.get(socket) else { continue };

@@ -1,4 +1,4 @@
-//! A request and its response on their way: what is only there while they are.
+//! A request and its response, while they are in progress.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -20,127 +20,127 @@ use crate::http::record::{Attempt, GivenUp};
 use crate::http::route::Step;
 use crate::http::subject::hops;
 
-/// A request and its response on their way.
+/// A request and its response, while they are in progress.
 #[derive(Debug, Default)]
 pub(super) struct Exchange {
-    /// Which one of its client's connection.
+    /// Its stream on the client's connection.
     pub(super) stream: StreamId,
     pub(super) stage: Stage,
     pub(super) request: RequestHead,
-    /// How long the request's body is.
+    /// Length of the request's body.
     pub(super) len: BodyLen,
-    /// It waits for a 100.
+    /// The client waits for a 100 response.
     pub(super) expects_continue: bool,
-    /// The client takes trailers (`TE`).
+    /// The client accepts trailers (`TE`).
     pub(super) takes_trailers: bool,
     pub(super) body: Body,
     pub(super) backend: Option<BackendId>,
-    /// The server that it goes to, and whether it has a place there.
+    /// The selected server, and whether the exchange has a slot there.
     pub(super) server: Option<usize>,
     pub(super) has_place: bool,
-    /// Where a cookie or a rule wants it to go.
+    /// The server selected by a cookie or a rule.
     pub(super) bound: Option<usize>,
-    /// Where it waits.
+    /// Its position in a queue.
     pub(super) ticket: Option<WaitTicket>,
-    /// Where it waited last, and how many had been served there when it came.
+    /// The last queue, and how many sessions it had served when this one was added.
     pub(super) line: Option<(Wants, u64)>,
-    /// Of the response, if rules look at it.
+    /// The response's head, if rules read it.
     pub(super) response: ResponseHead,
     pub(super) status: u16,
-    /// Received from the server, and not given back: the client is full.
+    /// Bytes received from the server and not released: the client has no room.
     pub(super) owed: usize,
     pub(super) retries: u32,
     pub(super) redispatched: bool,
-    /// It has gone over a connection that was stale.
+    /// It has failed on a stale connection.
     pub(super) was_stale: bool,
-    /// Servers that were tried, and what came of it.
+    /// Failed attempts.
     pub(super) attempts: Vec<Attempt>,
-    /// How far it is on its way to a server.
+    /// The current step of its processing before a server is selected.
     pub(super) step: Step,
-    /// An answer that is held back.
+    /// A delayed response.
     pub(super) delayed: Option<Box<(ResponseHead, Bytes)>>,
-    /// What becomes of connections afterwards.
+    /// What happens to the connections afterwards.
     pub(super) mode: Option<HttpMode>,
-    /// The head of the response is looked at, not only passed on.
+    /// The response's head has to be kept for rules.
     pub(super) looks_back: bool,
-    /// What is known of the client's coming back to its server.
+    /// The result of its persistence cookie.
     pub(super) comes_back: Return,
-    /// A rule says that it is not to be sent again.
+    /// A rule forbids retries.
     pub(super) no_retry: bool,
-    /// Fields of a 103 that goes out before the response.
+    /// Fields of a 103 response before the final one.
     pub(super) hints: Option<HeaderBuf>,
-    /// Deadlines of this exchange alone.
+    /// Timeouts of this exchange alone.
     pub(super) server_timeout: Option<Duration>,
     pub(super) tunnel_timeout: Option<Duration>,
-    /// How often it was tried again.
+    /// Number of retries.
     pub(super) tried: u32,
     pub(super) given_up: GivenUp,
     pub(super) times: Times,
     pub(super) ended: Ended,
-    /// What became of cookies, in the letters of HAProxy's logs.
+    /// The result for cookies, in the letters of HAProxy's logs.
     pub(super) cookie_marks: Ended,
-    /// Both, as a line of the log tells them.
+    /// Both, as in the log line.
     pub(super) letters: [u8; 4],
-    /// The answer is our own.
+    /// The proxy generated the response.
     pub(super) is_ours: bool,
-    /// What answered in place of a server, as the log names it.
+    /// The service that responded in place of a server, as logged.
     pub(super) service: Option<&'static str>,
-    /// Fields of the request that concerned the client's connection only.
+    /// Hop-by-hop fields of the request.
     pub(super) hops: HeaderBuf,
-    /// `response` is there.
+    /// `response` is set.
     pub(super) has_response: bool,
-    /// Where the client comes from, and what it connected to, if a rule says so.
+    /// The client's address and destination, if a rule set them.
     pub(super) source: Option<SocketAddr>,
     pub(super) destination: Option<SocketAddr>,
-    /// The request's first line, if the log tells it.
+    /// The request line, if the log contains it.
     pub(super) start_line: Vec<u8>,
     pub(super) unique_id: Vec<u8>,
     pub(super) variables: Vec<(Variable, Sample<'static>)>,
     pub(super) request_captures: Vec<Vec<u8>>,
     pub(super) response_captures: Vec<Vec<u8>>,
-    /// The cookie that is captured: of the request, and of the response.
+    /// The captured cookie: of the request, and of the response.
     pub(super) cookie_captures: Vec<Vec<u8>>,
     pub(super) log_level: Level,
-    /// Its turn among those who waited: in the backend's queue, and in the server's.
+    /// Its position in the queues of the backend and of the server.
     pub(super) turns: (u64, u64),
-    /// The server has been handed the end of the request, or of the client's side of a tunnel.
+    /// The end of the request, or of the client's side of a tunnel, was sent to the server.
     pub(super) handed_over: bool,
     pub(super) bytes_in: u64,
-    /// Of the answer, queued for the client so far.
+    /// Bytes of the response queued for the client.
     pub(super) bytes_out: u64,
-    /// Of these, what has not left.
+    /// Of these, the unsent ones.
     pub(super) unsent: u64,
-    /// Its line of the log has been written before its end.
+    /// Its log line was written before its end.
     pub(super) is_logged: bool,
-    /// The exchange before it, if the client has not taken all of that answer either.
+    /// The exchange before it, if its response was not sent completely either.
     pub(super) before: Option<Box<Self>>,
 }
 
-/// Where an exchange stands.
+/// The state of an exchange.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// No server has it.
+    /// No server is assigned.
     #[default]
     Routing,
-    /// The same, and nothing is done before the timer of its client comes.
+    /// The same, delayed until the client's timer expires.
     Resting,
-    /// The same, and its answer is held back until then.
+    /// The same; its response is delayed until then.
     Tarpit,
-    /// The same, and so much of its body (0: all of it) has to come first, or that timer.
+    /// The same, until this number of body bytes (0: all) was received, or the timer expires.
     Collecting(u64),
-    /// It waits for a place.
+    /// It waits for a slot.
     Queued,
-    /// Its connection does not stand yet.
+    /// The connection is being established.
     Connecting(Up),
-    /// It is with a server, from which nothing has been passed on.
+    /// The server has the request; no response was forwarded.
     Waiting(Up),
-    /// The response's head has been passed on.
+    /// The response's head was forwarded.
     Answering(Up),
-    /// Bytes both ways.
+    /// A tunnel.
     Tunnel(Up),
 }
 
-/// An exchange on a server's connection.
+/// The stream of an exchange on a server's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Up {
     pub(super) socket: SocketId,
@@ -148,17 +148,17 @@ pub(super) struct Up {
 }
 
 impl Stage {
-    /// True once the client has the head of a server's response.
+    /// True once the head of a server's response was forwarded.
     pub(super) fn is_answering(self) -> bool {
         matches!(self, Self::Answering(_) | Self::Tunnel(_))
     }
 
-    /// True if there is nobody yet to pass the body to.
+    /// True if the body cannot be forwarded yet.
     pub(super) fn is_before_server(self) -> bool {
         matches!(self, Self::Connecting(_)) || self.up().is_none()
     }
 
-    /// The connection to a server, if there is one.
+    /// The stream on the server's connection, if there is one.
     pub(super) fn up(self) -> Option<Up> {
         match self {
             Self::Routing | Self::Resting | Self::Tarpit | Self::Collecting(_) | Self::Queued => {
@@ -174,24 +174,24 @@ impl Stage {
 /// The body of a request, between client and server.
 #[derive(Debug, Default)]
 pub(super) struct Body {
-    /// Received, and not passed on: there is nobody to pass it to yet.
+    /// Received and not forwarded yet.
     pub(super) waiting: VecDeque<Segment>,
-    /// Passed on, and not given back to the client: the server is full.
+    /// Forwarded and not released to the client: the server has no room.
     pub(super) owed: usize,
-    /// All of it so far, to be sent again.
+    /// A copy of all of it so far, for retries.
     pub(super) replay: Vec<u8>,
-    /// It has grown beyond what is kept: once some of it was passed on, it cannot be sent again.
+    /// It exceeds the limit of the copy: after forwarding some of it, it cannot be sent again.
     pub(super) gone: bool,
-    /// Some of it was passed on.
+    /// Some of it was forwarded.
     pub(super) passed: bool,
-    /// All of it has been received.
+    /// All of it was received.
     pub(super) ended: bool,
     pub(super) trailers: HeaderBuf,
 }
 
 impl Body {
-    /// More of it is to be passed on. Little is joined with the little before it, lest a body of
-    /// tiny pieces cost memory for each.
+    /// Queues bytes. Short pieces are joined, so that a body of tiny pieces does not need memory
+    /// for each.
     pub(super) fn push(&mut self, bytes: Bytes) {
         match self.waiting.back_mut() {
             Some(Segment::Bytes(last)) if last.len() + bytes.len() <= PIECE_SIZE_JOINED => {
@@ -204,12 +204,12 @@ impl Body {
         }
     }
 
-    /// True if so much of it waits that its client has to wait too.
+    /// True if so many bytes wait that the client has to wait, too.
     pub(super) fn is_full(&self) -> bool {
         self.gone && self.waiting.iter().map(Segment::len).sum::<u64>() >= REPLAY_SIZE_MAX as u64
     }
 
-    /// Keeps a copy, if it is little in all.
+    /// Keeps a copy, up to a limit.
     pub(super) fn keep(&mut self, bytes: &[u8]) {
         if self.replay.len() + bytes.len() <= REPLAY_SIZE_MAX && !self.gone {
             self.replay.extend_from_slice(bytes);
@@ -218,21 +218,21 @@ impl Body {
         }
     }
 
-    /// True if so many bytes are there (0: all of it), or as many as are kept.
+    /// True if this number of bytes (0: all) was received, or as many as are kept.
     pub(super) fn has(&self, at_least: u64) -> bool {
         let some = at_least > 0 && self.replay.len() as u64 >= at_least;
         some || self.ended || self.gone
     }
 
-    /// All of it, if it has been received and kept.
+    /// All of it, if it was received and kept.
     pub(super) fn whole(&self) -> Option<&[u8]> {
         (self.ended && !self.gone).then_some(&self.replay)
     }
 
-    /// All of it is to be passed on again. False if it cannot be.
+    /// Queues all of it again. False if that is impossible.
     pub(super) fn rewind(&mut self) -> bool {
         if !std::mem::take(&mut self.passed) {
-            return true; // all of it still waits
+            return true; // all of it is still queued
         }
         if self.gone {
             return false;
@@ -245,29 +245,29 @@ impl Body {
     }
 }
 
-/// When things happened.
+/// Times of events.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Times {
     /// The client was accepted, or its last exchange ended.
     pub(super) since: Option<Instant>,
-    /// What lies below the first exchange took so long, in milliseconds.
+    /// Duration of the handshake before the first exchange, in milliseconds.
     pub(super) handshake: u32,
-    /// The first byte of the request was there.
+    /// The first byte of the request was received.
     pub(super) first: Option<Instant>,
     /// The request's head was complete.
     pub(super) began: Option<Instant>,
-    /// A place at a server was looked for.
+    /// The selection of a server began.
     pub(super) routed: Option<Instant>,
-    /// A server was chosen, and has a place for it.
+    /// It got a slot at a server.
     pub(super) assigned: Option<Instant>,
-    /// A connection to it stood.
+    /// The connection to the server was established.
     pub(super) connected: Option<Instant>,
-    /// The response's head was there.
+    /// The response's head was received.
     pub(super) answered: Option<Instant>,
 }
 
-/// How an exchange ended, in the letters of HAProxy's logs (its manual, §8.5): who ended it, and
-/// what it was about then. A dash: in order.
+/// How an exchange ended, in the letters of HAProxy's logs (its manual, §8.5): the cause and the
+/// phase. A dash: regularly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ended(pub(super) u8, pub(super) u8);
 
@@ -278,7 +278,7 @@ impl Default for Ended {
 }
 
 impl Exchange {
-    /// A request has come: what goes on of it is kept.
+    /// A request was received: keeps the parts that are forwarded.
     pub(super) fn begin(
         &mut self,
         now: Instant,
@@ -299,9 +299,9 @@ impl Exchange {
         self.times.began = Some(now);
     }
 
-    /// What the client asks of the next hop, and we ask of the next one in its place (RFC 9110
-    /// §7.6.1, §7.8). The protocol that it wants is a field as any other from now on, which rules
-    /// may change, or take away. HTTP/2 is never asked for: nobody here speaks it (RFC 9113 §3.2).
+    /// Reads the hop-by-hop options that the proxy offers to the server in turn (RFC 9110 §7.6.1,
+    /// §7.8). `Upgrade` becomes a regular field, which rules may change or remove. An upgrade to
+    /// HTTP/2 is not forwarded: it is not supported (RFC 9113 §3.2).
     fn note_hops(&mut self, head: &Request<'_>) {
         if !head.headers.has("Connection") || head.version == Version::Http10 {
             return;
@@ -321,15 +321,15 @@ impl Exchange {
             named("TE") && options("TE").any(|it| it.eq_ignore_ascii_case(b"trailers"));
     }
 
-    /// Of what is queued for the client, so much has not left: what comes after this exchange's
-    /// bytes is what remains.
+    /// Sets the unsent bytes, from the bytes `queued` for the client. Returns the queued bytes
+    /// before this exchange's.
     pub(super) fn note_unsent(&mut self, queued: u64) -> u64 {
         self.unsent = queued.min(self.bytes_out);
         queued - self.unsent
     }
 
-    /// True if variables of this scope are there: those of the request until a server answers,
-    /// and from then on those of the response (HAProxy's manual, §2.8).
+    /// True if variables of this scope exist: those of the request until the response's head, then
+    /// those of the response (HAProxy's manual, §2.8).
     pub(super) fn lives(&self, scope: VariableScope) -> bool {
         match scope {
             VariableScope::Req => self.times.answered.is_none(),
@@ -338,12 +338,12 @@ impl Exchange {
         }
     }
 
-    /// How much of the answer the client has.
+    /// Bytes of the response that were sent.
     pub(super) fn sent(&self) -> u64 {
         self.bytes_out - self.unsent
     }
 
-    /// Servers that are not to be tried again, as long as there are others.
+    /// Servers that are tried again only if there is no other.
     pub(super) fn avoided(&self) -> SmallVec<[usize; 4]> {
         match self.redispatched {
             true => self.attempts.iter().map(|attempt| attempt.server).collect(),
@@ -351,7 +351,7 @@ impl Exchange {
         }
     }
 
-    /// As new, with the memory that it has.
+    /// Resets it, but keeps its memory.
     pub(super) fn clear(&mut self) {
         use std::mem::take;
         let (mut request, mut response) = (take(&mut self.request), take(&mut self.response));
@@ -383,8 +383,8 @@ impl Exchange {
         };
     }
 
-    /// True if what comes next of the request can be passed on at once, and will not be needed
-    /// again.
+    /// True if the next bytes of the request can be forwarded at once, and are not needed for a
+    /// retry.
     pub(super) fn passes_request(&self) -> bool {
         match self.stage {
             Stage::Waiting(_) | Stage::Answering(_) => self.body.gone,
@@ -410,22 +410,22 @@ impl Exchange {
     }
 }
 
-/// The protocol that a message asks for, or grants, goes on with it.
+/// Forwards the protocol of an upgrade.
 pub(super) fn keep_upgrade(from: Headers<'_>, into: &mut HeaderBuf) {
     for value in from.get_all("Upgrade") {
         into.push("Upgrade", value).expect("what was received can be sent");
     }
 }
 
-/// Of a body, what is kept to be sent again: as much as a buffer of HAProxy has by default.
+/// Maximum size of a body that is kept for a retry: HAProxy's default buffer.
 const REPLAY_SIZE_MAX: usize = 16 * 1024;
-/// Copying this much costs less than keeping it apart.
+/// Copying fewer bytes costs less than a separate piece.
 const PIECE_SIZE_JOINED: usize = 4 * 1024;
-/// Most targets and bodies of requests are shorter than this.
+/// Most targets and bodies of requests are shorter.
 const KEPT_SIZE_MAX: usize = 2 * 1024;
-/// Fields of most messages are shorter, though browsers have long cookies.
+/// Most sections of fields are shorter; browsers may send long cookies.
 const KEPT_FIELDS_SIZE_MAX: usize = 8 * 1024;
-/// Pieces of bodies that wait.
+/// Pieces of waiting bodies.
 const KEPT_LEN_MAX: usize = 64;
 
 #[cfg(test)]

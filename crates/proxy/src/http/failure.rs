@@ -1,9 +1,8 @@
-//! A server's connection is lost in the midst of an exchange: it is tried again, or its client is
-//! told.
+//! A server's connection fails during an exchange: a retry, or an error response.
 //!
-//! A request is never sent twice that may have been executed: unless its method is idempotent, it
-//! only goes again if none of its bytes has left. Nor is it once a byte of a response has come,
-//! but for what `retry-on` names.
+//! A request that may have been executed is never repeated: unless its method is idempotent, it is
+//! retried only if none of its bytes was sent. It is not retried either once a byte of the response
+//! was received, except for the conditions of `retry-on`.
 
 use std::io;
 use std::time::Instant;
@@ -30,7 +29,7 @@ use crate::live::LiveBackend;
 use crate::upstream::is_exhaustion;
 
 impl Replies<'_> {
-    /// A connection is gone that an exchange was on.
+    /// The connection of an exchange was closed.
     pub(super) fn lose(&mut self, now: Instant, asked: Asked, seat: &Seat, end: End) {
         let shut = self.shut(seat, &end);
         let Some((_, session)) = self.clients.get_mut(asked.socket) else { return };
@@ -49,7 +48,7 @@ impl Replies<'_> {
         }
     }
 
-    /// Whether a connection was ended because its server's sessions were to be shut down.
+    /// Whether the connection was closed because its server's sessions were to be closed.
     fn shut(&self, seat: &Seat, end: &End) -> Option<Failure> {
         let (backend, server) = seat.place();
         let member = &self.shared.live.backends[backend].group.members()[server];
@@ -57,7 +56,7 @@ impl Replies<'_> {
         is_shut.then(|| Failure::Shut { is_down: member.health() == Health::Down })
     }
 
-    /// An attempt has failed: how it goes again, or `None` after its client was told.
+    /// An attempt has failed: returns how to retry, or `None` after the client got an error.
     fn fail(&mut self, now: Instant, asked: Asked, seat: &Seat, failure: Failure) -> Option<Again> {
         let (status, ended) = told(&failure, seat);
         let again = self.note(now, asked, seat, failure);
@@ -73,7 +72,7 @@ impl Replies<'_> {
         None
     }
 
-    /// Notes an attempt that failed, and whether and how it goes again.
+    /// Records a failed attempt, and decides whether and how to retry.
     fn note(&mut self, now: Instant, asked: Asked, seat: &Seat, failure: Failure) -> Option<Again> {
         let (_, session) = self.clients.get_mut(asked.socket)?;
         let exchange = of(session, asked.stream)?;
@@ -87,12 +86,12 @@ impl Replies<'_> {
             | Failure::Exhausted(_)
             | Failure::ConnectTimeout
             | Failure::Layer(_) => Some(Counter::ConnectErrors),
-            // If it is the last attempt, it is what the client hears; and nothing has failed.
+            // A status is forwarded after the last attempt, and a closed session is not an error.
             Failure::Status(_) | Failure::Shut { .. } => None,
             _ => Some(Counter::ResponseErrors),
         };
         let thread = self.shared.thread;
-        // As HAProxy has it: a response that was begun and is none counts with every attempt.
+        // As in HAProxy: a malformed or broken response counts with every attempt.
         let is_each = matches!(failure, Failure::Reset(_) | Failure::Junk(_));
         if let Some(counter) = counter.filter(|_| again.is_none() || is_each) {
             live.counters[thread].add(counter, 1);
@@ -107,7 +106,7 @@ impl Replies<'_> {
         again
     }
 
-    /// A response has a status for which another attempt is wanted. False: it is passed on.
+    /// A response has a status that `retry-on` names. False: it is forwarded.
     pub(super) fn refuse(&mut self, now: Instant, asked: Asked, seat: &Seat, status: u16) -> bool {
         let backend = &self.shared.live.backends[seat.place().0].config;
         if !backend.retry_on.statuses.contains(&status) {
@@ -120,7 +119,7 @@ impl Replies<'_> {
         again.is_some()
     }
 
-    /// The exchange goes to a server again, at once or after a rest.
+    /// Retries the exchange, at once or after a delay.
     fn again(&mut self, now: Instant, asked: Asked, again: Again) {
         let Some((_, session)) = self.clients.get_mut(asked.socket) else { return };
         let Some(exchange) = of(session, asked.stream) else { return };
@@ -151,7 +150,7 @@ impl Replies<'_> {
                 live.counters[thread].add(Counter::Redispatches, 1);
                 live.servers[server].counters[thread].add(Counter::Redispatches, 1);
                 exchange.redispatched = true;
-                exchange.bound = None; // where its cookie leads, it cannot go
+                exchange.bound = None; // the persistent server failed
                 ending::leave(self.shared, self.desk, exchange);
                 exchange.server = None;
                 self.desk.ask(Errand::GoOn(asked));
@@ -159,7 +158,7 @@ impl Replies<'_> {
         }
     }
 
-    /// The client has the beginning of a response, and will have no more of it.
+    /// The response cannot be completed after its beginning was forwarded.
     fn cut(&mut self, now: Instant, asked: Asked, seat: &Seat, end: End) {
         let shut = self.shut(seat, &end);
         let Some((client, session)) = self.clients.get_mut(asked.socket) else { return };
@@ -179,26 +178,26 @@ impl Replies<'_> {
             tally::back(self.shared, &exchange).for_each(|it| it.add(Counter::ResponseErrors, 1));
         }
         exchange.note_unsent(client.queued());
-        client.cut_off(); // it has what had come
+        client.cut_off(); // the client keeps the part that was received
         ending::answered(now, self.shared, self.desk, (client, session), exchange);
         self.desk.ask(Errand::Touch(asked.socket));
     }
 }
 
-/// How a request goes again.
+/// How to retry a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Again {
     /// Over a new connection to the same server: the old one was stale.
     Fresh,
     /// To the same server, at once.
     Same,
-    /// To the same server, after a while.
+    /// To the same server, after a delay.
     Rested,
     /// To another server, if there is one.
     Elsewhere,
 }
 
-/// Whether and how a request goes again after this.
+/// Whether and how to retry a request after this failure.
 fn again(
     live: &LiveBackend,
     exchange: &mut Exchange,
@@ -216,7 +215,7 @@ fn again(
         | Failure::Layer(_) => on.connection_failure,
         Failure::Empty | Failure::Reset(_) if silent => on.empty_response,
         Failure::Silent => on.response_timeout,
-        // The beginning of an answer is no answer either.
+        // An incomplete response counts as none.
         Failure::Empty | Failure::Reset(_) | Failure::Junk(_) => on.junk_response,
         Failure::Status(status) => on.statuses.contains(status),
         Failure::Shut { .. } => return Err(GivenUp::Shut),
@@ -239,7 +238,7 @@ fn again(
     })
 }
 
-/// What became of an attempt.
+/// The failure of an attempt.
 fn failure(stage: Stage, seat: &Seat, end: End) -> Failure {
     match end {
         End::TimedOut(None) => Failure::ConnectTimeout,
@@ -251,7 +250,7 @@ fn failure(stage: Stage, seat: &Seat, end: End) -> Failure {
             }
         }
         End::Failed(error) => Failure::Reset(error.kind()),
-        // Cut off under a request: it is as if there was no layer.
+        // Closed under a request: as without a layer.
         End::Layer(_) if seat.stands => Failure::Reset(io::ErrorKind::UnexpectedEof),
         End::Layer(error) => Failure::Layer(error.to_string()),
         End::TimedOut(_) => Failure::Silent,
@@ -265,7 +264,7 @@ fn failure(stage: Stage, seat: &Seat, end: End) -> Failure {
     }
 }
 
-/// What checks hear of it.
+/// The observation for health checks.
 fn seen(failure: &Failure) -> Option<Observation> {
     Some(match failure {
         Failure::Refused(_) | Failure::ConnectTimeout | Failure::Layer(_) => {
@@ -275,13 +274,13 @@ fn seen(failure: &Failure) -> Option<Observation> {
         Failure::Reset(_) => Observation::ReadFailed,
         Failure::Silent => Observation::ReadTimedOut,
         Failure::Junk(_) => Observation::Malformed,
-        Failure::Status(_) => return None, // its head has been looked at
-        // Nobody has asked it, or it was not its fault.
+        Failure::Status(_) => return None, // its head was observed
+        // The server was not contacted, or the failure is not its fault.
         Failure::Exhausted(_) | Failure::Shut { .. } => return None,
     })
 }
 
-/// The status of an exchange whose last attempt failed like this, and how that is logged.
+/// The status of an exchange after this failure of its last attempt, and the letters in the log.
 fn told(failure: &Failure, seat: &Seat) -> (u16, Ended) {
     match failure {
         Failure::Shut { is_down } => {

@@ -1,4 +1,4 @@
-//! Lines of the log: one for each exchange, and one that explains each error of our own.
+//! Log lines: one for each exchange, and one that explains each generated error.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use crate::http::subject::View;
 use crate::journal::Severity;
 use crate::shared::Shared;
 
-/// Writes what there is to be said of an exchange that is over.
+/// Logs an exchange that is over.
 pub(super) fn write(
     now: Instant,
     shared: &mut Shared,
@@ -33,7 +33,7 @@ pub(super) fn write(
     }
 }
 
-/// Writes the line as soon as the head of the response is there, if that is wanted (`logasap`).
+/// Logs the exchange once the response's head was received, if configured (`logasap`).
 pub(super) fn write_early(
     now: Instant,
     shared: &mut Shared,
@@ -48,7 +48,7 @@ pub(super) fn write_early(
     }
 }
 
-/// The line of an exchange.
+/// Writes the line of an exchange.
 fn tell(
     now: Instant,
     shared: &mut Shared,
@@ -70,7 +70,7 @@ fn tell(
     shared.journal.log(&frontend.logs, frontend.log_tag.as_deref(), severity, &desk.line);
 }
 
-/// Why the client was answered by an error of our own.
+/// Logs why the proxy generated an error response.
 fn explain(shared: &mut Shared, desk: &mut Desk, session: &Session, exchange: &Exchange) {
     let frontend = Arc::clone(&shared.live.frontends[session.bind().frontend].config);
     let explanation = Explanation::of(&shared.live, session, exchange);
@@ -82,7 +82,7 @@ fn explain(shared: &mut Shared, desk: &mut Desk, session: &Session, exchange: &E
     shared.journal.explain(&explanation);
 }
 
-/// How severe the line is; `None`: there is none.
+/// The severity of the line; `None`: no line.
 fn severity(options: fulmar_haproxy::model::LogOptions, exchange: &Exchange) -> Option<Severity> {
     let failed = exchange.ended.is_error()
         || exchange.tried > 0
@@ -99,7 +99,7 @@ fn severity(options: fulmar_haproxy::model::LogOptions, exchange: &Exchange) -> 
     }
 }
 
-/// How severe a rule wants the line to be.
+/// The log level set by a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Level {
     #[default]
@@ -109,7 +109,7 @@ pub(super) enum Level {
 }
 
 impl Exchange {
-    /// Keeps the request's first line, as it arrived.
+    /// Keeps the request line as received.
     pub(super) fn keep_line(&mut self) {
         let line = &mut self.start_line;
         line.extend_from_slice(&self.request.method);
@@ -124,7 +124,7 @@ impl Exchange {
 }
 
 impl Ended {
-    /// Somebody ended it before it was over.
+    /// True if it did not end regularly.
     pub(super) fn is_error(self) -> bool {
         !matches!(self.0, b'-' | b'L')
     }

@@ -5,8 +5,8 @@
 //!          ◀──                                  ◀──send · release── Replies ◀event─ Links<ClientConnection, Seat>
 //! ```
 //!
-//! Each set of links is at hand while the other is handled; what has to be done on the side that
-//! is being handled waits on the [`Desk`] until that is over. So nothing is re-entrant.
+//! While one side is handled, the other one is accessible. Actions on the side that is being
+//! handled are queued in the [`Desk`], and executed afterwards. So no handler is re-entered.
 
 use std::io;
 use std::net::SocketAddr;
@@ -85,13 +85,12 @@ impl Http {
         Self { clients, servers, desk }
     }
 
-    /// The most received bytes of a client that may wait unread.
+    /// The maximum number of received bytes of a client that may wait unread.
     pub(crate) fn unread_max(&self, socket: SocketId) -> usize {
         self.clients.unread_max(socket)
     }
 
-    /// Of a response that may pass unseen, only the head, and what of its body cannot be told from
-    /// it.
+    /// Before a response whose body may pass through pipes, only a head's worth of bytes is read.
     pub(crate) fn receive_max(&self, socket: SocketId) -> usize {
         let Some((_, seat)) = self.servers.get(socket) else { return usize::MAX };
         let (backend, server) = seat.place();
@@ -102,7 +101,7 @@ impl Http {
         }
     }
 
-    /// A client has sent something: a part of a head, or something that is none.
+    /// A client has sent bytes: part of a head, or something malformed.
     fn look(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) {
         let Self { clients, servers, desk } = self;
         let fault = clients.fault(socket);
@@ -114,18 +113,18 @@ impl Http {
         }
     }
 
-    /// A client has taken something: answers that it has in whole are over.
+    /// A client has received bytes: completes the exchanges whose responses were sent.
     fn see_off(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) {
         let Self { clients, servers, desk } = self;
         let sends = clients.is_sending(socket);
         let Some((connection, session)) = clients.get_mut(socket) else { return };
-        let queued = connection.queued().max(u64::from(sends)); // a layer may hold the last of it
+        let queued = connection.queued().max(u64::from(sends)); // a layer may hold the last bytes
         Requests { servers, desk, shared }.depart(now, socket, (connection, session), queued);
     }
 }
 
 impl Http {
-    /// A client is forgotten before anything is known of it, and does not hear of it.
+    /// Drops a client silently, before its first byte.
     fn vanish_at_once(
         &mut self,
         now: Instant,
@@ -134,7 +133,7 @@ impl Http {
     ) -> SocketId {
         let Self { clients, servers, desk } = self;
         session.standing = Standing::Told;
-        gate::enter(shared, session.bind()); // it leaves at once
+        gate::enter(shared, session.bind()); // its removal counts it as left
         let mut requests = Requests { servers, desk, shared };
         let connection = ServerConnection::default();
         let socket = clients.insert(now, None, connection, session, &mut requests);
@@ -284,13 +283,13 @@ impl Relay for Http {
         self.settle(now, shared);
     }
 
-    /// Who has no exchange in hand may have a request on its way: it has a moment for it.
+    /// Clients without an exchange may have sent a request already: they get a short time for it.
     fn begin_to_end(&mut self, now: Instant, shared: &mut Shared) {
         let Self { clients, servers, desk } = self;
         for socket in clients.sockets() {
             let Some((connection, session)) = clients.get_mut(socket) else { continue };
             if session.exchange.is_none() {
-                // Who says nothing until then is not late: it is we who leave.
+                // The timeout is then the proxy's decision, not an error of the client.
                 connection.set_answers_silence(false);
                 let parting = desk.frontends[session.bind().frontend].parting;
                 clients.set_timeouts(socket, parting);
@@ -361,15 +360,15 @@ impl Relay for Http {
         }
     }
 
-    /// As long as there is somebody to pass it to.
+    /// Only while the other connection exists.
     fn poll_passage(&mut self, socket: SocketId) -> Option<Passage> {
         let len = if self.clients.owns(socket) {
             let (_, session) = self.clients.get(socket)?;
             session.exchange.as_ref()?.passes_request().then(|| self.clients.passing(socket))?
         } else {
             let (_, seat) = self.servers.get(socket)?;
-            // The last byte is received, with whatever stands behind it: what a server says beyond
-            // its response must be seen before somebody else is given the connection.
+            // The last byte is received with any bytes after it: excess bytes of the server must be
+            // detected before the connection is reused.
             match seat.client.map(|_| self.servers.passing(socket))? {
                 u64::MAX => u64::MAX,
                 len => len.saturating_sub(1),
@@ -383,5 +382,5 @@ impl Relay for Http {
     }
 }
 
-/// Most heads are shorter; what comes with them is copied.
+/// Most heads are shorter; body bytes that are read with them are copied.
 const HEAD_SIZE: usize = 8 * 1024;

@@ -1,27 +1,27 @@
-//! Which connections ask a server for which name (`sni`): those for another are not to be used.
+//! Groups of connections by server name (`sni`): a connection is reused only for the same name.
 //!
-//! Names come from clients, so there may be any number of them. A name is forgotten when its place is
-//! wanted and no connection asks for it any more.
+//! Names may come from clients, so their number is limited. When space is needed, names without a
+//! connection are dropped.
 
 use std::collections::HashMap;
 
 use crate::http::pool::Pool;
 
-/// Backend, server, and the name that is asked for.
+/// Backend, server and server name.
 type Key = (usize, usize, Box<str>);
 
-/// The shelves of all names.
+/// The groups of all names.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     shelves: HashMap<Key, u32>,
-    /// Shelves of names that were forgotten.
+    /// Groups of dropped names.
     free: Vec<u32>,
-    /// How many more names come in vain before it is looked again for one to forget.
+    /// Number of new names to reject before the next search for names to drop.
     rest: usize,
 }
 
 impl Names {
-    /// The shelf of a name; `None`: each of as many others as there may be has a connection.
+    /// The group of a name; `None` if all entries have connections.
     pub(super) fn shelf(&mut self, pool: &mut Pool, key: Key) -> Option<u32> {
         if let Some(known) = self.shelves.get(&key) {
             return Some(*known);
@@ -34,7 +34,7 @@ impl Names {
         Some(shelf)
     }
 
-    /// Forgets all names that nobody is asked for. False: there was none.
+    /// Drops all names without a connection. False: there were none.
     fn forget(&mut self, pool: &Pool) -> bool {
         if self.rest > 0 {
             self.rest -= 1;
@@ -52,7 +52,7 @@ impl Names {
     }
 }
 
-/// Names that there are connections for: connections for more are not shared.
+/// Maximum number of names; connections for further names are not shared.
 const LEN_MAX: usize = 4096;
 
 #[cfg(test)]

@@ -1,19 +1,19 @@
-//! The pairs of a `Cookie` field, and the one that a `Set-Cookie` field begins with, as HAProxy
-//! reads them: blanks round `=` are nothing, a comma separates as a semicolon does, and neither
-//! does in quotes.
+//! The pairs of a `Cookie` field, and the first pair of a `Set-Cookie` field, as HAProxy parses
+//! them: blanks around `=` are ignored, a comma separates like a semicolon, and quotes protect
+//! both.
 //!
-//! Pure: a field's value goes in, and the one that takes its place comes out.
+//! Pure: the value of a field in, the changed one out.
 
 use fulmar_haproxy::rules::part_len;
 
-/// What stands between two separators.
+/// A part between two separators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pair<'a> {
-    /// Without blanks; all of it where there is no `=`.
+    /// Without blanks; the whole part if there is no `=`.
     pub(super) name: &'a [u8],
     /// Without blanks; `None`: there is no `=`.
     pub(super) value: Option<&'a [u8]>,
-    /// The pair as it stands, with its blanks.
+    /// The pair as received, with its blanks.
     whole: &'a [u8],
     /// From the separator on.
     pub(super) rest: &'a [u8],
@@ -36,7 +36,7 @@ impl<'a> Pair<'a> {
         Self { name: name.trim_ascii(), value, whole: &text[..end], rest: &text[end..] }
     }
 
-    /// Adds it to a field with another value; the blanks behind it stay.
+    /// Appends the pair with another value; the blanks after it are kept.
     pub(super) fn write(&self, value: &[u8], text: &mut Vec<u8>) {
         text.extend_from_slice(self.name);
         text.push(b'=');
@@ -45,19 +45,19 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// What is to become of a pair.
+/// A change of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change<'a> {
-    /// It stays as it is.
+    /// It is kept.
     Nothing,
-    /// It has this value from now on.
+    /// It gets this value.
     Value(&'a [u8]),
-    /// It goes, and with it its attributes (`$Path`), which follow it.
+    /// It is removed with its attributes (`$Path`), which follow it.
     Removed,
 }
 
-/// Asks of every value of this name what is to become of it. `None`: nothing has changed. What is
-/// left may be empty.
+/// Applies `change` to every value of this name. `None`: nothing has changed. The result may be
+/// empty.
 pub(super) fn revise<'a>(
     field: &'a [u8],
     name: &[u8],
@@ -86,7 +86,7 @@ pub(super) fn revise<'a>(
     (text != field).then(|| text.to_vec())
 }
 
-/// Adds a pair; `removed`: those between the last one and this are gone, and so are their blanks.
+/// Appends a pair; `removed`: the pairs before it were removed, and so are their blanks.
 fn append(
     text: &mut Vec<u8>,
     separator: Option<u8>,
@@ -110,7 +110,7 @@ fn append(
     }
 }
 
-/// What pairs stand between.
+/// Separators of pairs.
 const SEPARATORS: &[u8] = b";,";
 
 #[cfg(test)]
@@ -122,7 +122,7 @@ mod tests {
         text.map_or_else(|| "-".into(), |text| String::from_utf8(text).unwrap())
     }
 
-    /// What HAProxy 2.6 leaves of them.
+    /// The results of HAProxy 2.6.
     #[test]
     fn a_pair_is_taken_out_and_the_others_stay_as_they_are() {
         for (field, left) in [

@@ -1,4 +1,4 @@
-//! Whose turn it is at which server: balancing, places, and those who wait for one.
+//! Assignment of servers: load balancing, slots, and queues.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -24,7 +24,7 @@ use crate::live::LiveBackend;
 use crate::shared::Shared;
 
 impl Requests<'_> {
-    /// An exchange whose backend is known goes to a server, or waits for a place at one.
+    /// Assigns a server to an exchange with a known backend, or queues it.
     pub(super) fn dispatch(&mut self, now: Instant, asked: Asked, client: Client<'_>) {
         let (connection, session) = client;
         let key = self.key(now, session, asked);
@@ -32,7 +32,7 @@ impl Requests<'_> {
         let Some(exchange) = of(session, asked.stream) else { return };
         let Some(BackendId(backend)) = exchange.backend else { return };
         if exchange.has_place {
-            return self.carry(now, asked, (connection, session)); // again to the same server
+            return self.carry(now, asked, (connection, session)); // another attempt at the same server
         }
         exchange.times.routed.get_or_insert(now);
         let live = &self.shared.live.backends[backend];
@@ -47,7 +47,7 @@ impl Requests<'_> {
         if matches!(placement, Placement::Nobody) && exchange.bound.take().is_some() {
             placement = live.group.try_place(picker, key, &exchange.avoided());
         }
-        // Whom a hash leads to a crowded server it would lead there again.
+        // Rehashing would pick the same full server, so exclude it.
         if let Placement::Crowded(server) = placement
             && live.config.options.redispatch != 0
             && exchange.bound.take().is_some()
@@ -73,8 +73,8 @@ impl Requests<'_> {
         }
     }
 
-    /// The server that the client has a connection of its own to, where it is to go again: it
-    /// proves over that one who it is, or `option prefer-last-server` says so.
+    /// The server of the client's private connection, if the exchange has to reuse it: the
+    /// connection is authenticated (NTLM), or `option prefer-last-server` is set.
     fn last(&self, session: &Session) -> Option<usize> {
         let own = session.kept.as_ref()?.own?;
         let (_, seat) = self.servers.get(own)?;
@@ -84,14 +84,14 @@ impl Requests<'_> {
         ((prefers || seat.users == Users::Proven) && is_there).then_some(server)
     }
 
-    /// An exchange has a place at a server.
+    /// Counts an exchange that got a slot of a server.
     fn placed(&self, backend: usize, server: usize) {
         let live = &self.shared.live.backends[backend];
         let counters = &live.servers[server].counters[self.shared.thread];
         counters.add(Counter::Sessions, 1);
     }
 
-    /// The exchange waits for a place.
+    /// Queues the exchange.
     fn wait(&mut self, now: Instant, asked: Asked, exchange: &mut Exchange, wants: Wants) {
         let Some(BackendId(backend)) = exchange.backend else { return };
         let live = &self.shared.live.backends[backend];
@@ -111,7 +111,7 @@ impl Requests<'_> {
         self.desk.ask(Errand::Serve(backend, server));
     }
 
-    /// The exchange has waited for long enough.
+    /// The exchange has exceeded the queue timeout.
     pub(super) fn overdue(&mut self, now: Instant, asked: Asked, client: Client<'_>) {
         let (connection, session) = client;
         let Some(exchange) = of(session, asked.stream) else { return };
@@ -120,7 +120,7 @@ impl Requests<'_> {
         self.answer(now, asked, (connection, session), 503, Ended(b's', b'Q'));
     }
 
-    /// Somebody who has waited has a place now; false if nobody is there to take it.
+    /// A waiting exchange gets a slot; false if it does not exist any more.
     pub(super) fn admit(
         &mut self,
         now: Instant,
@@ -144,7 +144,7 @@ impl Requests<'_> {
         true
     }
 
-    /// Whose turn it is, at one server or at any.
+    /// The next waiting exchange, for one server or for any.
     pub(super) fn next(&mut self, backend: usize, server: Option<usize>) -> Option<(Asked, usize)> {
         let group = &self.shared.live.backends[backend].group;
         let queue = self.desk.queues.of(backend)?;
@@ -161,7 +161,7 @@ impl Requests<'_> {
         }
     }
 
-    /// The key that leads to a server, if balancing asks for one.
+    /// The key of the backend's algorithm, if it uses one.
     fn key(&self, now: Instant, session: &mut Session, asked: Asked) -> Option<u32> {
         let of_backend = session.exchange.as_ref()?.backend?;
         let backend = &self.shared.live.backends[of_backend.0].config;
@@ -202,15 +202,15 @@ impl Requests<'_> {
 }
 
 impl Exchange {
-    /// It has a place at this server.
+    /// Sets its server.
     fn place_at(&mut self, now: Instant, server: usize) {
         self.server = Some(server);
         self.has_place = true;
         self.times.assigned = Some(now);
     }
 
-    /// It waits no longer: whose turn it was when it left, in HAProxy's reckoning (its manual,
-    /// `%bq`): how many were served while it waited, and itself.
+    /// Removes it from the statistics of its queue, and adds its position as HAProxy counts it (its
+    /// manual, `%bq`): the number of exchanges served while it waited, plus one.
     pub(super) fn leave_line(&mut self, shared: &Shared) -> Option<Wants> {
         let (wants, before) = self.line.take()?;
         let backend = &shared.live.backends[self.backend?.0];
@@ -225,7 +225,7 @@ impl Exchange {
     }
 }
 
-/// Where it is counted that somebody waits: the backend, and the server if it has to be that one.
+/// The counters of a queue: of the backend, and of the server if it waits for that one.
 fn counters<'a>(
     shared: &Shared,
     backend: &'a LiveBackend,
@@ -239,7 +239,7 @@ fn counters<'a>(
     [Some(&backend.counters), server].into_iter().flatten().map(move |all| &all[thread])
 }
 
-/// The first value of a list in a field that may be there several times.
+/// The first value of a list, in a field that may occur several times.
 fn first_of<'a>(mut fields: impl Iterator<Item = &'a [u8]>) -> Option<&'a [u8]> {
     fields.find_map(|field| parts(field, b",").next().filter(|value| !value.is_empty()))
 }

@@ -1,8 +1,8 @@
-//! Idle connections to servers: every choice in constant time.
+//! Idle connections to servers; every operation takes constant time.
 //!
-//! A shelf holds connections that are alike in everything: the server, and whatever else makes a
-//! connection what it is. One that has proven itself by more than one exchange is on another list
-//! than one that has not (HAProxy's manual, `http-reuse`).
+//! A group holds interchangeable connections: of the same server and the same properties.
+//! Connections that completed more than one exchange are in a list of their own (HAProxy's manual,
+//! `http-reuse`).
 
 use fulmar_engine::chain::{Chain, Table};
 
@@ -13,65 +13,65 @@ pub(super) struct Pool {
     links: Table,
 }
 
-/// Connections that are alike in everything.
+/// Interchangeable connections.
 #[derive(Clone, Copy, Debug, Default)]
 struct Shelf {
     /// Used once so far.
     fresh: Chain,
-    /// Used more than once: they are kept open by their server.
+    /// Used more than once: their server keeps connections open.
     proven: Chain,
-    /// Connections that belong to it, idle or not.
+    /// Number of connections of this group, idle or not.
     links: u32,
 }
 
-/// Which idle connections an exchange may go over.
+/// The idle connections that an exchange may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     None,
     Proven,
-    /// Those that are not proven first: otherwise they never would be.
+    /// Unproven connections first; otherwise none would ever be proven.
     FreshFirst,
     ProvenFirst,
 }
 
 impl Pool {
-    /// Another shelf.
+    /// Adds a group.
     pub(super) fn add(&mut self) -> u32 {
         self.shelves.push(Shelf::default());
         u32::try_from(self.shelves.len() - 1).expect("fewer shelves than 2^32")
     }
 
-    /// A connection belongs to a shelf from now on.
+    /// Adds a connection to a group.
     pub(super) fn join(&mut self, shelf: u32) {
         self.shelves[shelf as usize].links += 1;
     }
 
-    /// It is gone.
+    /// Removes a connection from its group.
     pub(super) fn leave(&mut self, shelf: u32) {
         let links = &mut self.shelves[shelf as usize].links;
-        *links = links.checked_sub(1).expect("who leaves has joined");
+        *links = links.checked_sub(1).expect("a connection joins before it leaves");
     }
 
-    /// True if no connection belongs to a shelf.
+    /// True if the group has no connection.
     pub(super) fn is_empty(&self, shelf: u32) -> bool {
         self.shelves[shelf as usize].links == 0
     }
 
-    /// A connection, by its place among the links, is idle.
+    /// Adds an idle connection, by its position.
     pub(super) fn park(&mut self, shelf: u32, link: u32, proven: bool) {
         let shelf = &mut self.shelves[shelf as usize];
         let chain = if proven { &mut shelf.proven } else { &mut shelf.fresh };
         self.links.push_front(chain, link);
     }
 
-    /// It is idle no more, for whatever reason; false if it was not.
+    /// Removes an idle connection; false if it was not idle.
     pub(super) fn unpark(&mut self, shelf: u32, link: u32, proven: bool) -> bool {
         let shelf = &mut self.shelves[shelf as usize];
         let chain = if proven { &mut shelf.proven } else { &mut shelf.fresh };
         self.links.remove(chain, link)
     }
 
-    /// The connection that was used last, of those that are wanted.
+    /// The connection among the wanted ones that was used last.
     pub(super) fn find(&self, shelf: u32, wanted: Wanted) -> Option<u32> {
         let Shelf { fresh, proven, .. } = &self.shelves[shelf as usize];
         match wanted {

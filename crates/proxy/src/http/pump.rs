@@ -1,13 +1,12 @@
-//! Bodies between a client and a server: pieces are shared, not copied, and whoever is full makes
-//! the other side wait. Of long bodies nothing is seen at all: they pass through pipes, unless
-//! there is a layer on either side.
+//! Forwards bodies between a client and a server. Pieces are shared, not copied; a full receiver
+//! pauses the sender. Long bodies pass through pipes, unless either side has a layer.
 
 use fulmar_proto::{ClientConnection, Connection, Segment, ServerConnection, StreamId};
 
 use crate::http::exchange::Exchange;
 
-/// What has come of a request goes to its server, as far as that takes it. Once all of it has been
-/// handed over, it is ended.
+/// Forwards the received body of a request, as far as the server has room. Sends the end after the
+/// last byte.
 pub(super) fn up(
     client: &mut ServerConnection,
     asked: StreamId,
@@ -23,7 +22,7 @@ pub(super) fn up(
         let size = size_of(&piece);
         body.passed = true;
         if server.send_data(stream, piece).is_err() {
-            return server.reset(stream, 0); // the client says more than it declared: never so
+            return server.reset(stream, 0); // more than declared: cannot happen
         }
         match server.room(stream) {
             0 => body.owed += size,
@@ -38,15 +37,15 @@ pub(super) fn up(
     }
 }
 
-/// A piece of a response goes to the client. True if it wants more now.
+/// Forwards a piece of a response to the client. True if the client has room for more.
 pub(super) fn down(client: &mut ServerConnection, asked: StreamId, piece: Segment) -> bool {
     if client.send_data(asked, piece).is_err() {
-        client.reset(asked, 0); // the server says more than it declared: never so
+        client.reset(asked, 0); // more than declared: cannot happen
     }
     client.room(asked) > 0
 }
 
-/// How much of a body there is in a piece of it.
+/// The length of a piece of a body.
 pub(super) fn size_of(piece: &Segment) -> usize {
     usize::try_from(piece.len()).expect("it was received")
 }

@@ -1,4 +1,4 @@
-//! The last that happens to a request: what is put onto it, and who is to have it.
+//! The last step of a request before its server: added fields and persistence.
 
 use std::net::IpAddr;
 use std::time::Instant;
@@ -16,7 +16,7 @@ use crate::http::session::Session;
 use crate::http::subject::View;
 
 impl Requests<'_> {
-    /// The backend's rules are through: the request goes to a server.
+    /// The backend's rules were evaluated: prepares the request for a server.
     pub(super) fn ready(
         &self,
         now: Instant,
@@ -48,7 +48,7 @@ impl Requests<'_> {
     }
 }
 
-/// Whether the head of the response has to be kept, and not only passed on.
+/// Whether the head of the response has to be kept, not only forwarded.
 fn looks_back(frontend: &FrontendConfig, backend: &BackendConfig) -> bool {
     let rules = [
         &frontend.response_rules,
@@ -64,7 +64,7 @@ fn looks_back(frontend: &FrontendConfig, backend: &BackendConfig) -> bool {
 }
 
 impl View<'_> {
-    /// What the server is told of the client, and where the request was meant to go.
+    /// Adds the fields about the client and its destination.
     fn tell(&mut self, frontend: &FrontendConfig, backend: &BackendConfig) {
         let (front, back) = (&frontend.options, &backend.options);
         if let Some(how) = back.forward_for.as_ref().or(front.forward_for.as_ref())
@@ -101,7 +101,7 @@ fn forward_for(fields: &mut HeaderBuf, how: &ForwardFor, source: IpAddr) {
     }
 }
 
-/// Without memory of its own.
+/// Formats without allocation.
 fn write<'a>(into: &'a mut [u8; 15], text: std::fmt::Arguments<'_>) -> &'a [u8] {
     use std::io::Write;
     let mut rest = &mut into[..];
@@ -111,12 +111,12 @@ fn write<'a>(into: &'a mut [u8; 15], text: std::fmt::Arguments<'_>) -> &'a [u8] 
 }
 
 fn push(fields: &mut HeaderBuf, name: &str, value: &[u8]) {
-    // A name of the configuration, and an address or an identifier without control characters: if
-    // it is not one after all, the server is not told.
+    // The name is from the configuration, and the value has no control characters. An invalid field
+    // is left out.
     let _ = fields.push(name, value);
 }
 
-/// True if the first `bits` of both are the same.
+/// True if the first `bits` of both are equal.
 fn is_in(address: IpAddr, network: IpAddr, bits: u8) -> bool {
     let same = |address: &[u8], network: &[u8]| {
         let (whole, rest) = (usize::from(bits / 8), bits % 8);
@@ -132,8 +132,7 @@ fn is_in(address: IpAddr, network: IpAddr, bits: u8) -> bool {
 }
 
 impl Exchange {
-    /// Of a target in absolute form, the authority is what counts, and Host says it too (RFC 9112
-    /// §3.2.2).
+    /// The authority of a target in absolute form replaces Host (RFC 9112 §3.2.2).
     fn address(&mut self) {
         let target = &self.request.target[..];
         if target.starts_with(b"/") || target == b"*" || self.request.method == b"CONNECT" {
@@ -142,7 +141,7 @@ impl Exchange {
         let Some(place) = authority_of(target) else { return };
         let host = target[place].to_vec();
         if self.request.fields.as_headers().get("host") != Some(&host) {
-            let _ = self.request.fields.replace("Host", &host); // what was received can be sent
+            let _ = self.request.fields.replace("Host", &host); // a received value is valid
         }
     }
 }

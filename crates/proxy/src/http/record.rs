@@ -1,4 +1,4 @@
-//! Which servers an exchange was tried at, and what came of it: the record that explains an error.
+//! The attempts of an exchange at servers: the record that explains an error.
 
 use std::fmt;
 use std::io;
@@ -10,42 +10,42 @@ use crate::http::exchange::{Ended, Exchange};
 use crate::http::session::Session;
 use crate::live::Live;
 
-/// Why a client was answered by an error of the proxy's own.
+/// Why the proxy generated an error response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
     /// The frontend.
     pub frontend: String,
-    /// The backend, if one was chosen.
+    /// The backend, if one was selected.
     pub backend: Option<String>,
-    /// What the client was told: 500 to 599.
+    /// The status of the response: 500 to 599.
     pub status: u16,
-    /// How it ended, in the two letters of a line of the log.
+    /// The end, in the two letters of the log line.
     pub ended: [u8; 2],
     /// Attempts at servers, in order.
     pub attempts: Vec<Tried>,
-    /// Why there was not another attempt.
+    /// Why there was no further attempt.
     pub given_up: GivenUp,
 }
 
-/// An attempt at a server.
+/// An attempt at a server, with its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tried {
-    /// Its name.
+    /// The server's name.
     pub server: String,
-    /// What it came to.
+    /// The attempt.
     pub attempt: Attempt,
 }
 
-/// An attempt at a server that failed.
+/// A failed attempt at a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
-    /// The server, by its place in the backend.
+    /// The server's index in the backend.
     pub server: usize,
-    /// Exchanges that its connection had had before.
+    /// Number of earlier exchanges on its connection.
     pub uses: u32,
-    /// How old that connection was.
+    /// The age of that connection.
     pub age: Duration,
-    /// What happened.
+    /// The failure.
     pub failure: Failure,
 }
 
@@ -53,57 +53,57 @@ pub struct Attempt {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Failure {
-    /// The connection could not be made.
+    /// The connection was refused or failed.
     Refused(io::ErrorKind),
-    /// There was no descriptor, memory or port for one: that is no fault of the server's.
+    /// No descriptor, memory or port was available: not the server's fault.
     Exhausted(io::ErrorKind),
-    /// The connection did not stand in time.
+    /// The connection timed out.
     ConnectTimeout,
-    /// There is no way there, or what lies below HTTP, such as TLS, could not be agreed on.
+    /// The layer below HTTP failed, such as TLS, or the server has no address.
     Layer(String),
-    /// The connection ended without a byte of a response.
+    /// The connection was closed before a response.
     Empty,
     /// The connection was reset.
     Reset(io::ErrorKind),
-    /// The response did not begin in time.
+    /// The response timed out.
     Silent,
-    /// What came was no response.
+    /// The response was malformed.
     Junk(PeerError),
-    /// The response had a status that the configuration wants another attempt for.
+    /// The status of the response is named in `retry-on`.
     Status(u16),
-    /// The server's sessions were shut down: because it is down, or by an operator.
+    /// The server's sessions were closed: because it is down, or by an operator.
     Shut {
-        /// It is down.
+        /// The server is down.
         is_down: bool,
     },
 }
 
-/// Why there was not another attempt.
+/// Why there was no further attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GivenUp {
-    /// There was nobody to send it to: no server is usable.
+    /// No server is usable.
     #[default]
     NoServer,
-    /// No backend was chosen: no rule fits, and there is no `default_backend`.
+    /// No backend was selected: no rule matched, and there is no `default_backend`.
     NoBackend,
-    /// It is what a rule wants, of requests or of responses.
+    /// A rule on requests or responses decided.
     Rule,
-    /// It waited for a place for too long.
+    /// The queue timeout was exceeded.
     Queue,
-    /// Something of the proxy's own failed.
+    /// An internal error.
     Internal,
-    /// `retry-on` does not name this.
+    /// `retry-on` does not name this failure.
     NotWanted,
-    /// The server may have executed it, and its method says that this may be done once only.
+    /// The server may have executed the request, and its method is not idempotent.
     Executed,
-    /// Its body was too long to be kept.
+    /// The body exceeded the limit for retries.
     BodyGone,
-    /// As often as `retries` says it was tried again.
+    /// The number of `retries` was reached.
     NoneLeft,
-    /// A rule forbids it (`disable-l7-retry`).
+    /// A rule forbids retries (`disable-l7-retry`).
     Forbidden,
-    /// Sessions with its server were shut down.
+    /// Sessions of its server were closed.
     Shut,
 }
 
@@ -126,8 +126,7 @@ impl Explanation {
     }
 }
 
-/// Why there was not another attempt: what the letters of the log say of the end, or the last
-/// attempt.
+/// Why there was no further attempt: from the letters of the log, or the last attempt.
 fn given_up(exchange: &Exchange) -> GivenUp {
     let Ended(who, when) = exchange.ended;
     match (who, when) {
@@ -141,7 +140,7 @@ fn given_up(exchange: &Exchange) -> GivenUp {
 }
 
 impl Exchange {
-    /// Its last attempt was one that was not followed by another.
+    /// True if its last attempt ended with a malformed response.
     fn has_failed(&self) -> bool {
         matches!(self.attempts.last(), Some(last) if matches!(last.failure, Failure::Junk(_)))
     }

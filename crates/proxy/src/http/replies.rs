@@ -1,4 +1,4 @@
-//! What servers say: responses come down.
+//! Events of servers: responses are forwarded to clients.
 
 use std::time::Instant;
 
@@ -29,7 +29,7 @@ use crate::malformed::{self, Parties, Way};
 use crate::passing::{PASSED_FROM, PIECE_SIZE_MIN, Toward, may_pass};
 use crate::shared::Shared;
 
-/// Hears what servers say; the clients' side is at hand.
+/// The handler of servers' events, with access to the clients' side.
 #[derive(Debug)]
 pub(super) struct Replies<'a> {
     pub(super) clients: &'a mut Links<ServerConnection, Session>,
@@ -93,7 +93,7 @@ impl Replies<'_> {
         self.desk.servers[at][server].passes = asks;
     }
 
-    /// What the server has answered is not for the client.
+    /// The server's response is not forwarded.
     fn intercept(&mut self, now: Instant, asked: Asked, mut exchange: Box<Exchange>, fate: Fate) {
         let Some((client, session)) = self.clients.get_mut(asked.socket) else { return };
         exchange.is_ours = true;
@@ -116,7 +116,7 @@ impl Replies<'_> {
         ending::answered(now, self.shared, self.desk, (client, session), exchange);
     }
 
-    /// More may come in pipes; false: the configuration or a layer is against it.
+    /// Requests pipes for the next bytes; false: the configuration or a layer forbids them.
     fn ask_pipes(
         &mut self,
         socket: SocketId,
@@ -185,12 +185,12 @@ impl Replies<'_> {
         let Some(exchange) = of(session, asked.stream) else { return };
         let before = client.queued();
         if client.send_end(asked.stream, trailers).is_err() {
-            client.cut_off(); // shorter than was declared: it was asked for by a HEAD of ours
+            client.cut_off(); // shorter than declared: the response to a HEAD request of the proxy
         }
         exchange.bytes_out += client.queued().saturating_sub(before);
         self.desk.ask(Errand::Touch(asked.socket));
         if matches!(exchange.stage, Stage::Tunnel(_)) {
-            // The client may be silent for as long as `timeout client-fin` says.
+            // `timeout client-fin` limits the client's silence.
             let frontend = &self.shared.live.frontends[session.bind().frontend].config;
             if let Some(fin) = frontend.timeouts.client_fin {
                 let usual = client_timeouts(frontend);
@@ -206,13 +206,13 @@ impl Replies<'_> {
         {
             self.desk.ask(Errand::Close(before));
         }
-        self.desk.ask(Errand::Free(socket)); // before whoever waits for the place looks for one
+        self.desk.ask(Errand::Free(socket)); // before a waiting exchange selects a connection
         if let Some(exchange) = session.exchange.take() {
             ending::answered(now, self.shared, self.desk, (client, session), exchange);
         }
     }
 
-    /// From now on there are only bytes.
+    /// The exchange becomes a tunnel.
     fn upgraded(&mut self, asked: Asked, (server, seat): (&mut ClientConnection, &mut Seat)) {
         let Some((client, session)) = self.clients.get_mut(asked.socket) else { return };
         let Some(exchange) = of(session, asked.stream) else { return };
@@ -228,11 +228,11 @@ impl Replies<'_> {
             self.desk.ask(Errand::Tunnel(asked.socket, time));
         }
         if let Some(time) = own {
-            self.desk.ask(Errand::Tunnel(up.socket, time)); // the configuration's holds there
+            self.desk.ask(Errand::Tunnel(up.socket, time)); // otherwise the configured one applies
         }
     }
 
-    /// The server takes more of the request.
+    /// The server has room for more of the request.
     fn writable(&mut self, asked: Asked, server: &mut ClientConnection) {
         let Some((client, session)) = self.clients.get_mut(asked.socket) else { return };
         let Some(exchange) = of(session, asked.stream) else { return };
@@ -243,7 +243,7 @@ impl Replies<'_> {
     }
 }
 
-/// The head of a response goes to the client: as it came, or as rules have left it.
+/// Sends the head of a response to the client, as received or as changed by rules.
 fn pass_on(
     client: &mut ServerConnection,
     exchange: &Exchange,
@@ -352,7 +352,7 @@ impl Replies<'_> {
             Event::End { trailers, .. } => self.end(now, socket, seat, asked, trailers),
             Event::Writable { .. } => self.writable(asked, server),
             Event::Upgraded { .. } => self.upgraded(asked, (server, seat)),
-            Event::Reset { .. } => {} // HTTP/1 has none
+            Event::Reset { .. } => {} // not in HTTP/1
         }
     }
 

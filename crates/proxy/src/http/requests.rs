@@ -1,4 +1,4 @@
-//! What clients say: requests go up.
+//! Events of clients: requests are forwarded to servers.
 
 use std::any::Any;
 use std::time::Instant;
@@ -27,7 +27,7 @@ use crate::secured::Tls;
 use crate::shared::Shared;
 use crate::unborn::{self, Refusal};
 
-/// Hears what clients say; the servers' side is at hand.
+/// The handler of clients' events, with access to the servers' side.
 #[derive(Debug)]
 pub(super) struct Requests<'a> {
     pub(super) servers: &'a mut Links<ClientConnection, Seat>,
@@ -35,11 +35,11 @@ pub(super) struct Requests<'a> {
     pub(super) shared: &'a mut Shared,
 }
 
-/// A client's connection, and what is attached to it.
+/// A client's connection and its state.
 pub(super) type Client<'a> = (&'a mut ServerConnection, &'a mut Session);
 
 impl Requests<'_> {
-    /// A request has come.
+    /// A request was received.
     fn head(
         &mut self,
         now: Instant,
@@ -76,7 +76,7 @@ impl Requests<'_> {
         bytes: Bytes,
     ) {
         let Some(exchange) = of(session, asked.stream) else {
-            return connection.release(asked.stream, bytes.len()); // it has its answer
+            return connection.release(asked.stream, bytes.len()); // it has its response
         };
         exchange.bytes_in += bytes.len() as u64;
         if !matches!(exchange.stage, Stage::Tunnel(_)) {
@@ -85,7 +85,7 @@ impl Requests<'_> {
         let size = bytes.len();
         exchange.body.push(bytes);
         if exchange.stage.is_before_server() && exchange.body.is_full() {
-            connection.set_held(true); // until there is somebody to pass it to
+            connection.set_held(true); // until it can be forwarded
         }
         self.grown(now, asked, (connection, session));
         let frontend = session.bind().frontend;
@@ -96,7 +96,7 @@ impl Requests<'_> {
         }
     }
 
-    /// More may come in pipes.
+    /// Requests pipes for the next bytes.
     fn ask_pipes(&mut self, asked: Asked, frontend: usize, exchange: &Exchange) {
         let live = &self.shared.live;
         if exchange.passes_request()
@@ -108,9 +108,9 @@ impl Requests<'_> {
         }
     }
 
-    /// The same, in a pipe: it cannot be sent again.
+    /// The same in a pipe: it cannot be sent again.
     fn piped(&mut self, socket: SocketId, (connection, session): Client<'_>, piped: Piped) {
-        // There is one, or nobody would have asked for pipes.
+        // The exchange exists: it requested the pipes.
         let Some(exchange) = session.exchange.as_deref() else { return };
         tally::piped(self.shared, session, exchange, Counter::PipedIn, piped.len);
         let Some(exchange) = session.exchange.as_deref_mut() else { return };
@@ -121,13 +121,13 @@ impl Requests<'_> {
         self.pump(asked, connection, exchange);
     }
 
-    /// More of a request has come: it goes on, if that was waited for.
+    /// More of a request was received: continues the exchange, if it waited for that.
     fn grown(&mut self, now: Instant, asked: Asked, (connection, session): Client<'_>) {
         let Some(exchange) = of(session, asked.stream) else { return };
         match exchange.stage {
             Stage::Collecting(at_least) if exchange.body.has(at_least) => {
                 self.desk.ask(Errand::Timer(asked.socket, None));
-                exchange.times.began = Some(now); // what was waited for belongs to it
+                exchange.times.began = Some(now); // the wait belongs to the request
                 self.route(now, asked, (connection, session));
             }
             _ => self.pump(asked, connection, exchange),
@@ -148,8 +148,8 @@ impl Requests<'_> {
         self.grown(now, asked, (connection, session));
     }
 
-    /// The client's side of a tunnel has ended, and its server is told: it may be silent for as
-    /// long as `timeout server-fin` says.
+    /// The client's side of a tunnel has ended, and the end is sent to the server: `timeout
+    /// server-fin` limits its silence.
     fn half_close(&mut self, exchange: &Exchange, socket: SocketId) {
         let Some(BackendId(backend)) = exchange.backend else { return };
         let live = &self.shared.live.backends[backend];
@@ -159,7 +159,7 @@ impl Requests<'_> {
         self.servers.set_own_timeouts(socket, Timeouts { tunnel: Some(fin), ..usual });
     }
 
-    /// Passes on what has come of a request's body, as far as its server takes it.
+    /// Forwards the received body bytes, as far as the server has room.
     fn pump(&mut self, asked: Asked, connection: &mut ServerConnection, exchange: &mut Exchange) {
         let (Stage::Waiting(up) | Stage::Answering(up) | Stage::Tunnel(up)) = exchange.stage else {
             return;
@@ -169,7 +169,7 @@ impl Requests<'_> {
         self.desk.ask(Errand::Touch(up.socket));
     }
 
-    /// The client takes more of its response.
+    /// The client has room for more of its response.
     fn writable(&mut self, stream: StreamId, session: &mut Session) {
         let Some(exchange) = of(session, stream) else { return };
         let owed = std::mem::take(&mut exchange.owed);
@@ -181,8 +181,8 @@ impl Requests<'_> {
         }
     }
 
-    /// A client has broken the protocol, or was late, and is told so: neither its server nor the
-    /// log waits until it has read that.
+    /// A client has broken the protocol or timed out, and its error response is queued: releases
+    /// the server and writes the log line without waiting for the client to read it.
     pub(super) fn give_up(&mut self, now: Instant, session: &mut Session, end: &End) {
         if session.standing == Standing::Told || session.leaving.is_some() {
             return;
@@ -194,7 +194,7 @@ impl Requests<'_> {
         }
     }
 
-    /// Goes on with the exchange of a client that is still there.
+    /// Continues the exchange of a connected client.
     pub(super) fn go_on(&mut self, now: Instant, asked: Asked, client: Client<'_>) {
         let (connection, session) = client;
         let Some(exchange) = of(session, asked.stream) else { return };
@@ -212,7 +212,7 @@ impl Requests<'_> {
     }
 }
 
-/// The exchange of a client, if it is the one that is meant.
+/// The exchange of a client, if its stream is this one.
 pub(super) fn of(session: &mut Session, stream: StreamId) -> Option<&mut Exchange> {
     session.exchange.as_deref_mut().filter(|exchange| exchange.stream == stream)
 }
@@ -311,7 +311,7 @@ impl Requests<'_> {
             Event::Data { bytes, .. } => self.data(now, asked, client, bytes),
             Event::End { trailers, .. } => self.end(now, asked, client, trailers),
             Event::Writable { .. } => self.writable(stream, client.1),
-            // The server's side tells when the tunnel begins; no client sends the others.
+            // The server's side reports the tunnel; no client sends the others.
             Event::Upgraded { .. } | Event::Informational { .. } | Event::Reset { .. } => {}
         }
     }

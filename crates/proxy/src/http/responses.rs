@@ -1,4 +1,4 @@
-//! Rules on responses, and what else changes their heads.
+//! Rules on responses, and other changes of their heads.
 
 use std::time::Instant;
 
@@ -18,20 +18,20 @@ use crate::http::subject::View;
 use crate::http::tally;
 use crate::shared::Shared;
 
-/// What is to become of a response.
+/// The result of the rules on a response.
 #[derive(Debug)]
 pub(super) enum Fate {
-    /// It goes on, as it is in the exchange now.
+    /// Forward it, as changed in the exchange.
     On,
-    /// This goes in its place.
+    /// Send this instead.
     Instead(ResponseHead, Bytes, Ended),
-    /// Nothing does: the client's connection ends.
+    /// Close the client's connection.
     Nothing(Ended),
-    /// The client is forgotten, and does not hear of it.
+    /// Drop the client silently.
     Vanish,
 }
 
-/// Goes through everything that looks at the head of a response, or changes it.
+/// Applies everything that reads or changes the head of a response.
 pub(super) fn revise(
     now: Instant,
     shared: &Shared,
@@ -72,7 +72,7 @@ pub(super) fn revise(
     Fate::On
 }
 
-/// `tcp-response content`. `None`: they are not against it.
+/// `tcp-response content`. `None`: the response is accepted.
 fn inspect(
     now: Instant,
     shared: &Shared,
@@ -85,7 +85,7 @@ fn inspect(
         return None;
     }
     match run_tcp(rules, &mut View { now, shared, session, exchange }) {
-        TcpVerdict::Accept | TcpVerdict::Wait => None, // nothing else will come
+        TcpVerdict::Accept | TcpVerdict::Wait => None, // no more bytes can be waited for
         TcpVerdict::Close => {
             exchange.has_response = false;
             let reply = ReplyTemplate::error_page(502);
@@ -98,7 +98,7 @@ fn inspect(
         verdict @ (TcpVerdict::Reject | TcpVerdict::SilentDrop) => {
             let everybody = tally::all(shared, session, exchange);
             everybody.for_each(|counters| counters.add(Counter::DeniedResponses, 1));
-            exchange.status = 0; // nobody has looked at it as an answer
+            exchange.status = 0; // it does not count as a response
             Some(match verdict {
                 TcpVerdict::SilentDrop => Fate::Vanish,
                 _ => Fate::Nothing(Ended(b'P', b'D')),
@@ -129,7 +129,7 @@ fn judge(
         }
         HttpVerdict::Reject => return Fate::Nothing(denied),
         HttpVerdict::SilentDrop => return Fate::Vanish,
-        // A rule that would wait or ask makes no sense here, and is none.
+        // These verdicts have no meaning for responses.
         HttpVerdict::Auth(_) | HttpVerdict::Service(_) | HttpVerdict::WaitForBody { .. } => {
             return Fate::On;
         }
@@ -150,7 +150,7 @@ fn judge(
 }
 
 impl Exchange {
-    /// Keeps what the frontend wants to tell of a request.
+    /// Captures the configured fields of a request.
     pub(super) fn capture_request(&mut self, frontend: &FrontendConfig) {
         let fields = self.request.fields.as_headers();
         for capture in &frontend.request_captures {
@@ -165,7 +165,7 @@ impl Exchange {
         }
     }
 
-    /// And of a response.
+    /// Captures the configured fields of a response.
     fn capture_response(&mut self, frontend: &FrontendConfig) {
         let fields = self.response.fields.as_headers();
         for capture in &frontend.response_captures {

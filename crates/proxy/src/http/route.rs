@@ -1,7 +1,7 @@
-//! What becomes of a request before it goes to a server: rules, pages of our own, backends.
+//! Processing of a request before its server: rules, internal pages, selection of a backend.
 //!
-//! In HAProxy's order: its body, if it is waited for, the frontend's rules, its statistics page, the
-//! choice of a backend, that backend's rules and page, and what is put onto the request in the end.
+//! In HAProxy's order: the body if it is required, the frontend's rules, its statistics page, the
+//! selection of the backend, the backend's rules and page, and added fields.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,55 +24,55 @@ use crate::http::session::Session;
 use crate::http::subject::View;
 use crate::http::tally;
 
-/// How far a request is on its way to a server.
+/// The next step of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Nobody has looked at it.
+    /// It was received.
     #[default]
     Arrived,
-    /// Its body may have to be there before rules of the frontend look at it.
+    /// The body may have to be received before the frontend's rules.
     FrontendBody,
-    /// The rules of the frontend look at it.
+    /// The frontend's rules are next.
     Frontend(RulesProgress),
-    /// It may be the statistics page of the frontend that is asked for.
+    /// The frontend's statistics page may be requested.
     FrontendPage,
-    /// The backend is to be chosen.
+    /// The selection of the backend is next.
     Choice,
-    /// Its body may have to be there before rules of the backend look at it.
+    /// The body may have to be received before the backend's rules.
     BackendBody,
-    /// The rules of the backend look at it.
+    /// The backend's rules are next.
     Backend(RulesProgress),
-    /// It may be the statistics page of the backend.
+    /// The backend's statistics page may be requested.
     BackendPage,
-    /// It is ready to go.
+    /// It is ready for a server.
     Ready,
 }
 
-/// What has been decided.
+/// The result of a step.
 #[derive(Debug)]
 pub(super) enum Decision {
     /// The next step.
     On(Step),
-    /// It goes to a server.
+    /// Forward it to a server.
     Go,
-    /// So much of its body has to be there first (0: all of it), or this time has to pass.
+    /// Wait for this number of body bytes (0: all), or until this time has passed.
     Wait(u64, Duration),
-    /// This is the answer.
+    /// Send this response.
     Answer(ResponseHead, Bytes, Ended),
-    /// The same, after a while.
+    /// Send this response after a delay.
     Later(ResponseHead, Bytes, Ended),
-    /// The connection ends.
+    /// Close the connection.
     End(Ended),
-    /// The client is forgotten, and does not hear of it.
+    /// Drop the client silently.
     Vanish,
-    /// Prometheus asks.
+    /// Send the metrics page.
     Metrics,
-    /// Somebody looks at the statistics.
+    /// Send the statistics page.
     Statistics(Arc<StatsPage>),
 }
 
 impl Requests<'_> {
-    /// Goes on with a request that no server has.
+    /// Continues a request without a server.
     pub(super) fn route(&mut self, now: Instant, asked: Asked, client: Client<'_>) {
         let (connection, session) = client;
         let Some(mut exchange) = session.exchange.take_if(|it| it.stream == asked.stream) else {
@@ -111,7 +111,7 @@ impl Requests<'_> {
                 }
                 Decision::End(ended) => {
                     exchange.ended = ended;
-                    exchange.times.began = None; // as if it had never been understood
+                    exchange.times.began = None; // logged as an incomplete request
                     connection.reset(asked.stream, 0);
                     return self.answered(now, (connection, session), exchange);
                 }
@@ -133,7 +133,7 @@ impl Requests<'_> {
                     let may = self.may_change(now, &page, session, &mut exchange);
                     let Exchange { request, body, len, .. } = &*exchange;
                     let form = match len {
-                        BodyLen::Empty => Some(&[][..]), // whose end has not been told yet
+                        BodyLen::Empty => Some(&[][..]), // its end was not reported yet
                         _ => body.whole(),
                     };
                     let page = self.shared.services.statistics(&page, request, form, may);
@@ -145,13 +145,13 @@ impl Requests<'_> {
         }
     }
 
-    /// The answer that was held back is given.
+    /// Sends a delayed response.
     pub(super) fn answer_late(&mut self, now: Instant, asked: Asked, client: Client<'_>) {
         let (connection, session) = client;
         let Some(mut exchange) = session.exchange.take_if(|it| it.stream == asked.stream) else {
             return;
         };
-        exchange.times.assigned = Some(now); // it is told as if it had waited in a queue
+        exchange.times.assigned = Some(now); // logged as time in the queue
         if let Some(delayed) = exchange.delayed.take() {
             let client = (&mut *connection, &mut *session);
             answer::give(now, self.shared, client, &mut exchange, *delayed);
@@ -159,17 +159,17 @@ impl Requests<'_> {
         self.answered(now, (connection, session), exchange);
     }
 
-    /// The body that was waited for has not come in time: no server hears of it.
+    /// The body timed out: no server receives the request.
     pub(super) fn too_slow(&mut self, now: Instant, asked: Asked, client: Client<'_>) {
         let (connection, session) = client;
         connection.close_after();
         if let Some(exchange) = of(session, asked.stream) {
-            exchange.times.began = None; // it never was complete
+            exchange.times.began = None; // it was never complete
         }
         self.answer(now, asked, (connection, session), 408, Ended(b'c', b'R'));
     }
 
-    /// How long a client is held.
+    /// The delay of a tarpit.
     fn tarpit(&self, session: &Session, exchange: &Exchange) -> Duration {
         let live = &self.shared.live;
         let frontend = &live.frontends[session.bind().frontend].config;
@@ -178,7 +178,7 @@ impl Requests<'_> {
         frontend.timeouts.tarpit.or(of_backend).unwrap_or_default().min(LONGEST)
     }
 
-    /// The next decision about a request.
+    /// Executes the next step of a request.
     fn decide(&self, now: Instant, session: &mut Session, exchange: &mut Exchange) -> Decision {
         match exchange.step {
             Step::Arrived => self.arrive(now, session, exchange),
@@ -237,7 +237,7 @@ impl Requests<'_> {
         }
     }
 
-    /// A request has come: what the frontend notes of it, and answers itself.
+    /// A request was received: captures, content rules, and the monitor page.
     fn arrive(&self, now: Instant, session: &mut Session, exchange: &mut Exchange) -> Decision {
         let frontend = &self.shared.live.frontends[session.bind().frontend].config;
         exchange.capture_request(frontend);
@@ -264,7 +264,7 @@ impl Requests<'_> {
         self.reply(now, &reply, session, exchange, Ended(b'L', b'R'))
     }
 
-    /// The statistics page, if it is what the request asks for.
+    /// The statistics page, if it is requested.
     fn page(
         &self,
         now: Instant,
@@ -289,7 +289,7 @@ impl Requests<'_> {
         Some(Decision::Statistics(Arc::clone(page)))
     }
 
-    /// The backend that deals with the request.
+    /// Selects the backend.
     fn choose(&self, now: Instant, session: &mut Session, exchange: &mut Exchange) -> Decision {
         let live = &self.shared.live;
         let frontend = &live.frontends[session.bind().frontend].config;
@@ -309,8 +309,7 @@ impl Requests<'_> {
         Decision::On(Step::BackendBody)
     }
 
-    /// All of the body, or as much as is kept, is to be there first (`option
-    /// http-buffer-request`).
+    /// Requires the body first, as much as is kept (`option http-buffer-request`).
     fn buffer(
         &self,
         options: &ProxyOptions,
@@ -326,7 +325,7 @@ impl Requests<'_> {
     }
 }
 
-/// What rules want the client to know before there is a response (RFC 8297).
+/// Sends the early hints that rules have set (RFC 8297).
 fn hint(connection: &mut ServerConnection, exchange: &mut Exchange) {
     if let Some(hints) = exchange.hints.take() {
         let head = Response::new(103, hints.as_headers());
@@ -334,7 +333,7 @@ fn hint(connection: &mut ServerConnection, exchange: &mut Exchange) {
     }
 }
 
-/// The client may send its body: it is wanted here, and no server is asked.
+/// Sends a 100 response: the proxy needs the body before it selects a server.
 fn ask_for_body(connection: &mut ServerConnection, exchange: &mut Exchange) {
     if std::mem::take(&mut exchange.expects_continue) {
         send_interim(connection, exchange, Response::new(100, Headers::EMPTY));
@@ -349,7 +348,7 @@ fn send_interim(connection: &mut ServerConnection, exchange: &mut Exchange, head
     exchange.bytes_out += connection.queued() - before;
 }
 
-/// The form of a statistics page comes at once.
+/// The time for the form of a statistics page.
 const POST_TIME: Duration = Duration::from_secs(10);
-/// More cannot be added to a moment.
+/// Keeps `Instant` arithmetic from overflowing.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);

@@ -27,7 +27,7 @@ use crate::journal::Severity;
 use crate::shared::Shared;
 
 impl Requests<'_> {
-    /// Goes through rules. `None`: they have not decided anything.
+    /// Evaluates rules. `None`: no rule has decided.
     pub(super) fn rules(
         &self,
         now: Instant,
@@ -108,7 +108,7 @@ impl Requests<'_> {
         })
     }
 
-    /// An answer as the configuration has it.
+    /// Renders a configured response.
     pub(super) fn reply(
         &self,
         now: Instant,
@@ -123,7 +123,7 @@ impl Requests<'_> {
         }
     }
 
-    /// The client is asked who it is.
+    /// Requests authentication.
     pub(super) fn challenge(
         &self,
         now: Instant,
@@ -131,7 +131,7 @@ impl Requests<'_> {
         session: &mut Session,
         exchange: &mut Exchange,
     ) -> Decision {
-        let ended = Ended(b'L', b'R'); // in order: that is how it asks
+        let ended = Ended(b'L', b'R'); // a regular response of the proxy
         let pages = answer::pages(self.shared, session, exchange);
         let view = View { now, shared: self.shared, session, exchange };
         match ReplyTemplate::challenge(realm, &view, &pages) {
@@ -140,7 +140,7 @@ impl Requests<'_> {
         }
     }
 
-    /// Whether who looks at the statistics may change things.
+    /// Whether the requester may change servers on the statistics page.
     pub(super) fn may_change(
         &self,
         now: Instant,
@@ -214,10 +214,10 @@ impl Changeable for View<'_> {
 }
 
 impl View<'_> {
-    /// Where a variable lives, if it can now.
+    /// The variables of a scope, if they exist now.
     fn variables(&mut self, variable: &Variable) -> Option<&mut Vec<(Variable, Sample<'static>)>> {
         match variable.scope {
-            VariableScope::Proc => None, // with those that all threads share
+            VariableScope::Proc => None, // shared by all threads
             VariableScope::Sess => Some(&mut self.session.keep().variables),
             scope => self.exchange.lives(scope).then_some(&mut self.exchange.variables),
         }
@@ -241,7 +241,7 @@ impl View<'_> {
         captures[at] = value;
     }
 
-    /// Who the client is to the server; who came over a Unix socket has no address.
+    /// The client's address; a client over a Unix socket has none.
     pub(super) fn client_address(&self) -> Option<SocketAddr> {
         self.exchange.source.or_else(|| self.session.source())
     }

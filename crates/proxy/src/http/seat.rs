@@ -1,61 +1,61 @@
-//! What is attached to the connection of a server.
+//! The state of a server's connection.
 
 use std::net::SocketAddr;
 use std::time::Instant;
 
 use fulmar_engine::Exchange as Asked;
 
-/// What is attached to the connection of a server; an idle one costs as much as this.
+/// The state of a server's connection; an idle one needs this much memory.
 #[derive(Debug)]
 pub(super) struct Seat {
-    /// The backend, by its place in the configuration.
+    /// The backend's index in the configuration.
     pub(super) backend: u32,
-    /// The server, by its place in the backend.
+    /// The server's index in the backend.
     pub(super) server: u32,
-    /// The list of idle connections that it belongs to.
+    /// The group of its idle connections.
     pub(super) shelf: u32,
-    /// Exchanges begun on it.
+    /// Number of exchanges.
     pub(super) uses: u32,
-    /// When it was asked for.
+    /// When it was opened.
     pub(super) since: Instant,
-    /// Whose exchange it is about.
+    /// The current exchange.
     pub(super) client: Option<Asked>,
-    /// It stands, with every layer.
+    /// It is established, with every layer.
     pub(super) stands: bool,
-    /// Bytes of the exchange in hand have left.
+    /// Bytes of the current request were sent.
     pub(super) sent: bool,
-    /// Bytes have come since the exchange in hand began.
+    /// Bytes were received since the current exchange began.
     pub(super) heard: bool,
-    /// Who may use it.
+    /// The clients that may use it.
     pub(super) users: Users,
-    /// How often the server's address had changed before: from then on it is another server.
+    /// The number of changes of the server's address when it was opened; with another number it
+    /// must not be reused.
     pub(super) moved: u32,
-    /// How often sessions of the server had been shut down before.
+    /// The number of requests to close the server's sessions when it was opened.
     pub(super) sheds: u32,
-    /// Whom a PROXY header has announced: it holds for all that comes on this connection.
+    /// The client named in its PROXY header, for all requests on this connection.
     pub(super) announced: Option<Box<Announced>>,
 }
 
-/// Where a client comes from, and what it has connected to.
+/// The address of a client and its destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Announced {
     pub(super) source: Option<SocketAddr>,
     pub(super) destination: Option<SocketAddr>,
 }
 
-/// Who may use a server's connection.
+/// The clients that may use a server's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Users {
     Everybody,
-    /// One client alone.
+    /// One client only.
     One,
-    /// The same, as what it is about to prove, or has proven, holds for all that comes on this
-    /// connection (NTLM, Negotiate).
+    /// One client only, which has authenticated the connection (NTLM, Negotiate).
     Proven,
 }
 
 impl Seat {
-    /// Of a connection that is asked for.
+    /// For a new connection.
     pub(super) fn new(now: Instant, (backend, server): (usize, usize), shelf: u32) -> Self {
         let narrow = |at: usize| u32::try_from(at).expect("fewer servers than 2^32");
         Self {
@@ -75,17 +75,17 @@ impl Seat {
         }
     }
 
-    /// One client alone may use it.
+    /// Only one client may use it.
     pub(super) fn is_private(&self) -> bool {
         self.users != Users::Everybody
     }
 
-    /// It has ended more than one exchange.
+    /// It has been used more than once.
     pub(super) fn is_proven(&self) -> bool {
         self.uses > 1
     }
 
-    /// Which server it leads to: backend and server.
+    /// Its server: backend and server.
     pub(super) fn place(&self) -> (usize, usize) {
         (self.backend as usize, self.server as usize)
     }

@@ -1,4 +1,4 @@
-//! A request goes onto a server's connection.
+//! Sends a request on a server's connection.
 
 use std::time::Instant;
 
@@ -12,11 +12,11 @@ use crate::http::exchange::{Exchange, Stage, Up};
 use crate::http::pump;
 use crate::http::seat::{Seat, Users};
 
-/// Begins the exchange on a connection that stands and is free; `host`: the server, as it is
-/// written in the configuration.
+/// Begins the exchange on an established, free connection. `host`: the server as written in the
+/// configuration.
 ///
 /// # Errors
-/// Rules have made something of the request that cannot be sent.
+/// Rules made the request invalid.
 pub(super) fn begin(
     now: Instant,
     asked: Asked,
@@ -25,7 +25,7 @@ pub(super) fn begin(
     (server, seat): (&mut ClientConnection, &mut Seat),
     (socket, host): (SocketId, &str),
 ) -> Result<(), UsageError> {
-    let stream = server.open().expect("a connection that is free takes a request");
+    let stream = server.open().expect("a free connection takes a request");
     let mut added: SmallVec<[(&str, &[u8]); 3]> = SmallVec::new();
     if exchange.mode.is_some_and(|mode| mode != HttpMode::KeepAlive) {
         added.push(("Connection", b"close"));
@@ -37,8 +37,8 @@ pub(super) fn begin(
     if credentials::proves_connection(fields) {
         seat.users = Users::Proven;
     }
-    // A request of HTTP/1.0 may be without a Host; what we send is HTTP/1.1, and may not (RFC 9112
-    // §3.2): it is the server itself that is meant.
+    // A request of HTTP/1.0 may lack Host; the forwarded one is HTTP/1.1, and requires it (RFC 9112
+    // §3.2). The server's own address is used.
     if exchange.request.version == Version::Http10 && !fields.has("Host") {
         added.push(("Host", host.as_bytes()));
     }

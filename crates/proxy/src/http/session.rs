@@ -1,4 +1,4 @@
-//! What is attached to the connection of a client.
+//! The state of a client's connection.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -11,63 +11,62 @@ use crate::http::exchange::{Exchange, Times};
 use crate::secured::Tls;
 use crate::shared::{BindId, Shared};
 
-/// What is attached to the connection of a client; an idle one costs as much as this.
+/// The state of a client's connection; an idle one needs this much memory.
 #[derive(Debug)]
 pub(super) struct Session {
-    /// Who the client is: who has connected, or whom a PROXY header names.
+    /// The client's address: the connection's peer, or from a PROXY header.
     pub(super) peer: SocketAddr,
-    /// What times of the next exchange are reckoned from: when it was accepted, or when the last
-    /// exchange ended.
+    /// The start of the next exchange's times: when the client was accepted, or the last exchange
+    /// ended.
     pub(super) since: Instant,
-    /// What the client waits for.
+    /// The current exchange.
     pub(super) exchange: Option<Box<Exchange>>,
-    /// What is answered, and the client has not taken all of the answer: the latest one, and
-    /// behind it those before it.
+    /// Exchanges whose responses were not sent completely: the last one, linked to those before it.
     pub(super) leaving: Option<Box<Exchange>>,
-    /// What few clients have.
+    /// Properties of few clients.
     pub(super) kept: Option<Box<Kept>>,
     frontend: u32,
     bind: u16,
-    /// Requests so far.
+    /// Number of requests.
     pub(super) requests: u32,
-    /// Of what lies below the first exchange, in milliseconds.
+    /// Duration of the handshake before the first exchange, in milliseconds.
     pub(super) handshake: u32,
-    /// How many they are.
+    /// Number of exchanges in `leaving`.
     pub(super) leaving_len: u8,
     pub(super) standing: Standing,
 }
 
-/// How far the connection of a client is.
+/// The state of a client's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// A PROXY header has to come.
+    /// A PROXY header is required.
     Unintroduced,
-    /// What lies below HTTP is being opened.
+    /// The layer below HTTP is being established.
     Opening,
-    /// It is open.
+    /// It is established.
     Open,
-    /// What is wrong with it has been told: its end is no news.
+    /// Its error was reported; its end is not logged again.
     Told,
 }
 
-/// What few clients have.
+/// Properties of few clients.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
-    /// The connection to a server that nobody else may use, between two exchanges.
+    /// The connection to a server that no other client may use, between two exchanges.
     pub(super) own: Option<SocketId>,
-    /// What the client connected to, as a PROXY header tells it.
+    /// The client's destination, from a PROXY header.
     pub(super) destination: Option<SocketAddr>,
-    /// What the client's connection itself goes to, if the listening address does not tell.
+    /// The destination of the connection, if the listening address does not determine it.
     pub(super) connected_to: Option<SocketAddr>,
-    /// A PROXY header has come.
+    /// A PROXY header was received.
     pub(super) was_introduced: bool,
-    /// Who has connected, if a PROXY header names somebody else.
+    /// The address of the connection's peer, if a PROXY header contains another one.
     pub(super) connected_from: Option<SocketAddr>,
-    /// What is known of its TLS.
+    /// Its TLS session.
     pub(super) tls: Option<Tls>,
-    /// When the first byte of a request came whose head is not complete.
+    /// Time of the first byte of an incomplete request head.
     pub(super) head_began: Option<Instant>,
-    /// Variables that live as long as the connection.
+    /// Variables with the lifetime of the connection.
     pub(super) variables: Vec<(Variable, Sample<'static>)>,
 }
 
@@ -88,18 +87,18 @@ impl Session {
         }
     }
 
-    /// The client's address; who came over a Unix socket has none.
+    /// The client's address; a client over a Unix socket has none.
     pub(super) fn source(&self) -> Option<SocketAddr> {
         let is_known = self.peer.port() != 0 || !self.peer.ip().is_unspecified();
         is_known.then_some(self.peer)
     }
 
-    /// The listening address that the client came by.
+    /// The listening address that accepted the client.
     pub(super) fn bind(&self) -> BindId {
         BindId { frontend: self.frontend as usize, bind: self.bind.into() }
     }
 
-    /// A request has come: when that began.
+    /// A request was received: sets the times of its start.
     pub(super) fn begin(&mut self, now: Instant, times: &mut Times) {
         let began = self.kept.as_mut().and_then(|kept| kept.head_began.take());
         times.since = Some(self.since);
@@ -107,8 +106,8 @@ impl Session {
         times.first = Some(began.unwrap_or(now));
     }
 
-    /// True if a client that has ended its side takes back what it asked for (`abortonclose`): as
-    /// long as nothing has been answered.
+    /// True if the end of the client's side aborts the request (`abortonclose`): before the
+    /// response begins.
     pub(super) fn may_leave(&self, shared: &Shared) -> bool {
         let Some(exchange) = &self.exchange else { return false };
         let frontend = &shared.live.frontends[self.frontend as usize].config.options;
@@ -118,19 +117,19 @@ impl Session {
         wanted && !exchange.stage.is_answering()
     }
 
-    /// True if so many answers wait for the client that it is asked for no more requests.
+    /// True if so many responses are unsent that no further request is read.
     pub(super) fn is_behind(&self) -> bool {
         self.leaving_len >= LEAVING_LEN_MAX
     }
 
-    /// What few clients have, made if it is not there.
+    /// The properties of few clients; created on first use.
     pub(super) fn keep(&mut self) -> &mut Kept {
         self.kept.get_or_insert_default()
     }
 }
 
-/// An exchange whose answer has not left takes some 2 KB, whatever it weighs: a client that asks,
-/// and does not read, has no more of them.
+/// An exchange with an unsent response takes about 2 KB. This limits the memory of a client that
+/// sends requests but does not read.
 const LEAVING_LEN_MAX: u8 = 8;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! An exchange, as rules and lines of the log see it.
+//! An exchange, as rules and log lines read it.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use crate::http::session::Session;
 use crate::secured;
 use crate::shared::Shared;
 
-/// An exchange, and whatever it belongs to.
+/// An exchange with its context.
 #[derive(Debug)]
 pub(super) struct View<'a> {
     pub(super) now: Instant,
@@ -32,7 +32,7 @@ impl View<'_> {
         Here { shared: self.shared, bind: self.session.bind(), backend, server }
     }
 
-    /// What only this connection and this exchange tell.
+    /// The value of a fact about this connection or exchange.
     fn own(&self, fact: &Fact) -> Option<Sample<'_>> {
         let kept = self.session.kept.as_deref();
         match fact {
@@ -65,7 +65,7 @@ impl View<'_> {
         }
     }
 
-    /// The address of the server in hand.
+    /// The address of the selected server.
     fn server_address(&self) -> Option<SocketAddr> {
         let backend = &self.shared.live.backends[self.exchange.backend?.0];
         match &backend.servers[self.exchange.server?].config.address {
@@ -74,7 +74,7 @@ impl View<'_> {
         }
     }
 
-    /// The user of a list whose credentials the request has (RFC 7617 §2).
+    /// The user of a list whose credentials are in the request (RFC 7617 §2).
     fn user(&self, list: &str) -> Option<&fulmar_haproxy::model::User> {
         let lists = &self.shared.live.config.userlists;
         let list = lists.iter().find(|it| it.name == list)?;
@@ -148,7 +148,7 @@ impl View<'_> {
         }
     }
 
-    /// How many there are at this moment.
+    /// Current numbers of sessions.
     fn load(&self, field: LogField) -> Option<Sample<'_>> {
         let (exchange, live) = (&*self.exchange, &self.shared.live);
         let frontend = &live.frontends[self.session.bind().frontend];
@@ -173,12 +173,12 @@ impl View<'_> {
         self.shared.wall_millis(self.now, moment)
     }
 
-    /// Letters that say how the exchange ended: two, or four with those of cookies.
+    /// The letters of the end: two, or four with those of cookies.
     fn ended(&self, letters: usize) -> Sample<'_> {
         Sample::Text(Cow::Borrowed(&self.exchange.letters[..letters]))
     }
 
-    /// Milliseconds, or -1 if it never came to that (HAProxy's manual, §8.4).
+    /// Milliseconds; -1 if the event did not happen (HAProxy's manual, §8.4).
     fn time(&self, field: LogField) -> Option<Sample<'_>> {
         let times = &self.exchange.times;
         let between = |from: Option<Instant>, to: Option<Instant>| match (from, to) {
@@ -195,7 +195,7 @@ impl View<'_> {
             None => -1,
         };
         let receiving = match self.exchange.ended {
-            Ended(_, b'T') => -1, // nobody wants to know
+            Ended(_, b'T') => -1, // as HAProxy logs a tarpit
             _ => between(times.first, times.began),
         };
         let time = match field {
@@ -209,7 +209,7 @@ impl View<'_> {
             LogField::TimeQuery => handshake + idle + receiving,
             LogField::TimeWait => between(times.began, times.assigned),
             LogField::TimeConnect => between(times.assigned, times.connected),
-            // What a server said, and its client did not get, is none.
+            // A response that the client did not get does not count.
             LogField::TimeResponse if self.exchange.is_ours => -1,
             LogField::TimeResponse => between(times.connected, times.answered),
             LogField::TimeData => between(times.answered, now),
@@ -218,7 +218,7 @@ impl View<'_> {
         Some(Sample::Int(time))
     }
 
-    /// A figure that may grow after a line that is written early (`logasap`).
+    /// A figure that may still grow after an early log line (`logasap`).
     fn so_far(&self, figure: i64) -> Option<Sample<'_>> {
         let frontend = &self.shared.live.frontends[self.session.bind().frontend].config;
         Some(match frontend.log_options.as_soon_as_possible {
@@ -275,13 +275,13 @@ impl EvalContext for View<'_> {
     }
 }
 
-/// A capture, if it has a value.
+/// A captured value, if it is not empty.
 fn captured(captures: &[Vec<u8>], at: usize) -> Option<Sample<'_>> {
     let value = captures.get(at).filter(|value| !value.is_empty())?;
     Some(Sample::Text(Cow::Borrowed(value)))
 }
 
-/// Fields of a message that concern one hop only.
+/// The hop-by-hop fields of a message.
 pub(super) fn hops(head: Headers<'_>, into: &mut HeaderBuf) {
     if head.end_to_end().count() == head.len() {
         return;

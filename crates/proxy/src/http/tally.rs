@@ -1,4 +1,4 @@
-//! Whom something counts for that happens to an exchange: as HAProxy counts it.
+//! The counters of an exchange, as in HAProxy.
 
 use crate::counters::{Counter, Counters};
 use crate::http::exchange::Exchange;
@@ -12,7 +12,7 @@ pub(super) fn front<'a>(shared: &'a Shared, session: &Session) -> [&'a Counters;
     [&frontend.counters[shared.thread], &frontend.listeners[bind.bind][shared.thread]]
 }
 
-/// Those, and the backend and the server as far as they are known: everybody an exchange came past.
+/// Those, and the backend and the server as far as they are selected.
 pub(super) fn all<'a>(
     shared: &'a Shared,
     session: &Session,
@@ -21,7 +21,7 @@ pub(super) fn all<'a>(
     front(shared, session).into_iter().chain(back(shared, exchange))
 }
 
-/// The backend and the server, as far as they are known.
+/// The backend and the server, as far as they are selected.
 pub(super) fn back<'a>(
     shared: &'a Shared,
     exchange: &Exchange,
@@ -32,7 +32,7 @@ pub(super) fn back<'a>(
     backend.into_iter().chain(server.map(|server| &server.counters[shared.thread]))
 }
 
-/// So many bytes have come in a pipe.
+/// Counts bytes that passed through a pipe.
 pub(super) fn piped(
     shared: &Shared,
     session: &Session,
@@ -43,7 +43,7 @@ pub(super) fn piped(
     all(shared, session, exchange).for_each(|counters| counters.add(counter, bytes));
 }
 
-/// The kind of a response; without one, something else has become of the exchange.
+/// The counter of a response with this status; without a response, `ResponsesOther`.
 pub(super) fn response(status: u16) -> Counter {
     match status {
         100..=199 => Counter::Responses1xx,
@@ -55,7 +55,7 @@ pub(super) fn response(status: u16) -> Counter {
     }
 }
 
-/// A server has answered: what it said is counted for it, whatever becomes of that.
+/// Counts a response of a server, even if it is not forwarded.
 pub(super) fn answered(shared: &Shared, exchange: &Exchange, status: u16) {
     if let Some(counters) = back(shared, exchange).nth(1) {
         counters.add(Counter::Requests, 1);
@@ -63,7 +63,7 @@ pub(super) fn answered(shared: &Shared, exchange: &Exchange, status: u16) {
     }
 }
 
-/// A frontend has answered itself; what a backend answers is not counted.
+/// Counts a response of a frontend itself; those of a backend are not counted.
 pub(super) fn intercepted(shared: &Shared, session: &Session, exchange: &Exchange) {
     let frontend = &shared.live.frontends[session.bind().frontend];
     let is_own = |at: fulmar_haproxy::BackendId| {

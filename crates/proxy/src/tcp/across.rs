@@ -1,7 +1,7 @@
-//! The way of the bytes: what one side hears, the other says.
+//! The path of the bytes: received on one side, sent on the other.
 //!
-//! Nothing is decided here. Whatever is more than passing bytes on is noted as [`Work`], and done
-//! when both sides are free again.
+//! This module decides nothing. Everything except forwarding is queued as [`Work`], and done when
+//! neither side is borrowed.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -19,11 +19,11 @@ use crate::secured::Tls;
 /// Connections of clients, or of servers.
 pub(super) type Side = Links<RawConnection, Seat>;
 
-/// What a connection knows of its session.
+/// The state of a connection.
 #[derive(Debug)]
 pub(super) struct Seat {
     pub(super) session: u32,
-    /// Bytes heard here that the other side had no room for: not released yet.
+    /// Bytes received here that the other side had no room for: not released yet.
     owed: u32,
 }
 
@@ -44,43 +44,43 @@ pub(super) enum Way {
     Server,
 }
 
-/// What has to be decided, for the session with this number.
+/// A pending decision for the session with this number.
 #[derive(Debug)]
 pub(super) enum Work {
-    /// The client's connection stands.
+    /// The client's connection was established.
     Opened(u32),
-    /// The client has said something, or that it says no more, and rules wait for it.
+    /// The client has sent bytes or its end, and rules wait for it.
     Heard(u32),
-    /// The server's connection stands.
+    /// The server's connection was established.
     Reached(u32),
-    /// The server has said something, or that it says no more, and rules wait for it.
+    /// The server has sent bytes or its end, and rules wait for it.
     Answered(u32),
-    /// Much comes from this side: more of it may come in pipes.
+    /// Much data comes from this side: it may pass through pipes.
     Streams(u32, Way),
-    /// This side says nothing more, or is not heard any more.
+    /// This side has ended, or is not read any more.
     Ended(u32, Way),
-    /// There is room on this side again.
+    /// This side has room again.
     Room(u32, Way),
     /// The client has ended its side while its session waits for a server.
     Left(u32),
-    /// The time of a client has come that its session has set.
+    /// The client's timer has expired.
     Timer(u32),
-    /// Places of this backend may be free.
+    /// Slots of this backend may be free.
     Free(usize),
-    /// This side speaks on, and the other one has gone.
+    /// This side continues sending, but the other one is closed.
     Unheard(u32, Way),
-    /// A connection is gone.
+    /// A connection was closed.
     Gone(u32, Way, End),
 }
 
-/// Sessions, and what has to be decided about them.
+/// Sessions and pending decisions.
 #[derive(Debug, Default)]
 pub(super) struct Desk {
     pub(super) sessions: Sessions,
     pub(super) work: VecDeque<Work>,
 }
 
-/// Who hears of one side, and says it to the other.
+/// The handler of one side, with access to the other.
 #[derive(Debug)]
 pub(super) struct Across<'a> {
     pub(super) from: Way,
@@ -89,7 +89,7 @@ pub(super) struct Across<'a> {
 }
 
 impl Across<'_> {
-    /// The connection on the other side, if it is there.
+    /// The connection on the other side, if it exists.
     pub(super) fn other(&self, session: u32) -> Option<SocketId> {
         let session = self.desk.sessions.get(session)?;
         match self.from {
@@ -121,7 +121,7 @@ impl Across<'_> {
             if session.stage == Stage::Relaying {
                 self.desk.work.push_back(Work::Unheard(seat.session, self.from));
             } else if self.from == Way::Client {
-                // It is kept until the connection stands, which may be another one then.
+                // Kept until the connection is established: another attempt may need it.
                 let asked = session.server.filter(|_| session.stage == Stage::Connecting);
                 if let Some((to, _)) = asked.and_then(|server| self.to.get_mut(server)) {
                     let _ = to.send_data(RawConnection::STREAM, Segment::Bytes(bytes.clone()));
@@ -143,7 +143,7 @@ impl Across<'_> {
         self.say(now, (from, seat), other, bytes.into());
     }
 
-    /// The same, in a pipe; it goes nowhere if nobody is there any more.
+    /// The same for bytes in a pipe; they are dropped if the other side is closed.
     fn handle_passed(
         &mut self,
         now: Instant,
@@ -157,7 +157,7 @@ impl Across<'_> {
         }
     }
 
-    /// What was heard is said on the other side.
+    /// Sends the received bytes on the other side.
     fn say(
         &mut self,
         now: Instant,
@@ -167,7 +167,7 @@ impl Across<'_> {
     ) {
         let Some((to, _)) = self.to.get_mut(other) else { return };
         let size = usize::try_from(piece.len()).expect("it was received");
-        // Refused only if nothing more may be said: then it has nowhere to go.
+        // Refused only after the end of that side: then the bytes are dropped.
         let _ = to.send_data(RawConnection::STREAM, piece);
         match to.room(RawConnection::STREAM) {
             0 => seat.owe(size),
@@ -194,14 +194,14 @@ impl Across<'_> {
         self.tell_end(now, seat.session);
     }
 
-    /// There is room here: the other side may go on.
+    /// This side has room: the other one resumes reading.
     fn handle_room(&mut self, now: Instant, session: u32) {
         let Some(other) = self.other(session) else { return };
         release(now, self.to, other, &mut Aside { way: self.from.other(), desk: self.desk });
     }
 }
 
-/// What a connection had to keep has been taken: it may hear more.
+/// Releases the bytes owed by a connection, so that it receives more.
 pub(super) fn release(
     now: Instant,
     side: &mut Side,
@@ -290,7 +290,7 @@ impl Across<'_> {
 }
 
 impl Way {
-    /// So many bytes have come from this side: counted, and who they go to, if they can go on.
+    /// Counts received bytes, and returns the connection that they go to, if it is ready.
     fn note(self, session: &mut Session, bytes: u64) -> Option<SocketId> {
         match self {
             Self::Client => {
@@ -312,7 +312,7 @@ impl Way {
     }
 }
 
-/// Who hears of a side while the other one is being heard: it can only take note.
+/// The handler of one side while the other one is borrowed: it only queues work.
 #[derive(Debug)]
 pub(super) struct Aside<'a> {
     pub(super) way: Way,

@@ -1,4 +1,4 @@
-//! Clients that come.
+//! Admission of clients.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::shared::{BindId, Shared};
 use crate::unborn::{self, Refusal, refuses};
 
 impl Tcp {
-    /// Takes a client in, unless a rule is against it: then nothing is read from it.
+    /// Accepts a client, unless a rule refuses it: then nothing is read from it.
     pub(super) fn admit(
         &mut self,
         now: Instant,
@@ -31,7 +31,7 @@ impl Tcp {
         let live = Arc::clone(&shared.live);
         let frontend = &live.frontends[bind.frontend];
         gate::counters(shared, bind).iter().for_each(|it| it.add(Counter::Connections, 1));
-        // Who comes over a Unix socket has no address.
+        // A client over a Unix socket has no address.
         let source = (peer.port() != 0).then_some(peer);
         let mut session = Session::new(now, bind, source);
         if let Some(local) = shared.local {
@@ -74,7 +74,7 @@ impl Tcp {
         Some(socket)
     }
 
-    /// The client's connection stands.
+    /// The client's connection was established.
     pub(super) fn handle_opened(&mut self, now: Instant, shared: &mut Shared, number: u32) {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         let bind = session.bind;
@@ -89,7 +89,7 @@ impl Tcp {
             &mut Visit { shared, session, now, complete: true },
         );
         if let Some(refusal) = refusal {
-            session.stage = Stage::Opening; // nothing is told of it
+            session.stage = Stage::Opening; // so that it is not logged
             unborn::count(shared, bind, Counter::DeniedSessions);
             return match refusal {
                 Refusal::Closed => self.cut_client(now, number),
@@ -99,7 +99,7 @@ impl Tcp {
         self.begin_to_inspect(now, shared, number);
     }
 
-    /// A client is forgotten before anything is known of it, and does not hear of it.
+    /// Drops a client silently, before its first byte.
     fn vanish_at_once(&mut self, now: Instant) -> SocketId {
         let (clients, mut across) = self.side_of(Way::Client);
         let connection = RawConnection::default();
@@ -108,14 +108,14 @@ impl Tcp {
         socket
     }
 
-    /// The client is forgotten, and does not hear of it; why has been noted.
+    /// Drops the client silently. The reason was recorded before.
     pub(super) fn vanish(&mut self, now: Instant, number: u32) {
         let Some(client) = self.desk.sessions.get(number).and_then(|it| it.client) else { return };
         let (clients, mut across) = self.side_of(Way::Client);
         clients.cut_as(now, client, CloseKind::Silent, &mut across);
     }
 
-    /// A client ended its side while nobody was reading.
+    /// A client ended its side while reading was paused.
     pub(super) fn handle_client_hangup(&mut self, _: Instant, shared: &Shared, socket: SocketId) {
         let Some((_, seat)) = self.clients.get(socket) else { return };
         let number = seat.session;
@@ -124,7 +124,7 @@ impl Tcp {
         }
     }
 
-    /// True if a client that ends its side now takes back what it asked for (`abortonclose`).
+    /// True if the end of the client's side aborts the session now (`abortonclose`).
     pub(super) fn takes_back(&self, shared: &Shared, number: u32) -> bool {
         let Some(session) = self.desk.sessions.get(number) else { return false };
         let aborts = |it: BackendId| shared.live.backends[it.0].config.options.abort_on_close;

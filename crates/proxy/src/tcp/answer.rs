@@ -1,6 +1,7 @@
-//! Rules that look at the first bytes of a server's answer (`tcp-response content`).
+//! Rules that inspect the first bytes of a server (`tcp-response content`).
 //!
-//! What the server says is kept until they have decided; what the client says goes on meanwhile.
+//! The bytes of the server are kept until the rules have decided; bytes of the client are forwarded
+//! meanwhile.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +18,7 @@ use crate::counters::Counter;
 use crate::shared::Shared;
 use crate::unborn;
 
-/// What a server has said before rules let it pass.
+/// Bytes of the server before the rules have decided.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
     pub(super) pending: Pending,
@@ -26,7 +27,7 @@ pub(super) struct Answer {
 }
 
 impl Tcp {
-    /// The server's connection stands: rules are asked at once, if there are any.
+    /// The server's connection was established: evaluates the rules at once, if there are any.
     pub(super) fn begin_to_judge(&mut self, now: Instant, shared: &Shared, number: u32) {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         let age = session.age(now);
@@ -37,13 +38,13 @@ impl Tcp {
         self.judge(now, shared, number);
     }
 
-    /// Asks the rules about what the server has said so far.
+    /// Evaluates the rules on the bytes received so far.
     pub(super) fn judge(&mut self, now: Instant, shared: &Shared, number: u32) {
         let live = Arc::clone(&shared.live);
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         let (Some(backend), Some(answer)) = (session.backend, &session.answer) else { return };
         if session.times.connected.is_none() {
-            return; // it begins when the connection stands
+            return; // evaluated once the connection is established
         }
         let until = answer.until;
         let is_over = until.is_none_or(|until| until <= session.age(now));
@@ -69,7 +70,7 @@ impl Tcp {
         }
     }
 
-    /// What the server has said goes to the client, and so does what follows.
+    /// Forwards the kept bytes to the client; later ones are forwarded directly.
     fn let_pass(&mut self, now: Instant, number: u32) {
         self.set_timer(number, None);
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
@@ -78,7 +79,7 @@ impl Tcp {
             return self.desk.work.push_back(Work::Unheard(number, Way::Server));
         };
         let Some((connection, _)) = self.clients.get_mut(client) else { return };
-        // Refused only if nothing more may be said: then it has nowhere to go.
+        // Refused only after the end of that side: then the bytes are dropped.
         let _ = connection.send_data(RawConnection::STREAM, answer.pending.share().into());
         let is_full = connection.room(RawConnection::STREAM) == 0;
         let (clients, mut across) = self.side_of(Way::Client);
@@ -94,7 +95,7 @@ impl Tcp {
         }
     }
 
-    /// The server's connection ends, and the client's when it has what there is.
+    /// Closes the server's connection, and the client's once all bytes were sent.
     fn close_server(&mut self, now: Instant, number: u32) {
         self.let_pass(now, number);
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
@@ -113,7 +114,7 @@ impl Tcp {
     }
 }
 
-/// For everybody whom the answer came past.
+/// Counts a denied response for frontend, listener, backend and server.
 fn count_denied(shared: &Shared, session: &super::session::Session) {
     unborn::count(shared, session.bind, Counter::DeniedResponses);
     let Some(backend) = session.backend.map(|it| &shared.live.backends[it.0]) else { return };

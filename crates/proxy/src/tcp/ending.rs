@@ -1,7 +1,7 @@
 //! How a session ended: the first two letters of what HAProxy calls the termination state (its
 //! configuration manual, §8.5).
 
-/// Who ended it, and when.
+/// What ended a session, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ending {
     pub(super) by: By,
@@ -11,11 +11,11 @@ pub(super) struct Ending {
 /// The first letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
-    /// Everything was said.
+    /// Regular end.
     Nobody,
-    /// The client went away.
+    /// The client closed or aborted.
     Client,
-    /// The server went away, or was not there.
+    /// The server closed, aborted or refused.
     Server,
     /// A rule.
     Proxy,
@@ -25,31 +25,31 @@ pub(super) enum By {
     Down,
     /// An operator.
     Killed,
-    /// The client was silent for too long.
+    /// A client timeout.
     ClientTimeout,
-    /// The server was, or did not connect in time, or nobody had a place in time.
+    /// A server timeout, while connecting, relaying or queued.
     ServerTimeout,
 }
 
 /// The second letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum When {
-    /// At a proper end.
+    /// At the regular end.
     End,
-    /// Before a server was to be chosen.
+    /// Before the selection of a server.
     Request,
-    /// While it waited for a place.
+    /// In the queue.
     Queue,
-    /// Before the server's connection stood.
+    /// Before the server's connection was established.
     Connect,
-    /// While bytes passed.
+    /// While relaying.
     Data,
 }
 
 impl Ending {
     pub(super) const NORMAL: Self = Self { by: By::Nobody, when: When::End };
 
-    /// As logs have it.
+    /// The letters in logs.
     pub(super) fn letters(self) -> [u8; 2] {
         let by = match self.by {
             By::Nobody => b'-',

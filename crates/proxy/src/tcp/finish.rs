@@ -1,4 +1,4 @@
-//! Ends: of one side, of a session, and what is told of it.
+//! The end of a side and of a session, with its log line.
 
 use std::io;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::shared::Shared;
 use crate::unborn::{self, Awaited};
 
 impl Tcp {
-    /// A connection is gone.
+    /// A connection was closed.
     pub(super) fn handle_gone(
         &mut self,
         now: Instant,
@@ -68,9 +68,9 @@ impl Tcp {
         self.finish(now, shared, number);
     }
 
-    /// A connection has failed. Where its end had said everything, and all that it was to be told
-    /// has left, it has closed in order: a system answers what comes after that with a reset. The
-    /// session goes on, and whether something is lost is up to what the other side still says.
+    /// A connection has failed. If it had ended in both directions, it counts as closed in order:
+    /// the kernel resets a connection that receives data after that. The session continues; the
+    /// other side's remaining bytes decide whether data is lost.
     pub(super) fn lose(&mut self, now: Instant, socket: SocketId, error: io::Error) {
         let (side, mut across) = self.side(socket);
         let has_left = !side.is_sending(socket);
@@ -84,7 +84,7 @@ impl Tcp {
         }
     }
 
-    /// What this side says is lost: it need say no more.
+    /// The bytes of this side have no receiver: it need not continue.
     pub(super) fn handle_unheard(&mut self, now: Instant, number: u32, way: Way) {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         let (by, speaker) = match way {
@@ -97,7 +97,7 @@ impl Tcp {
         }
     }
 
-    /// Nothing more is wanted of this connection: it is over when it has been told everything.
+    /// Closes a connection once all queued bytes were sent.
     fn dismiss(&mut self, now: Instant, way: Way, socket: SocketId) {
         let (side, mut across) = self.side_of(way);
         if let Some((connection, _)) = side.get_mut(socket) {
@@ -106,7 +106,7 @@ impl Tcp {
         }
     }
 
-    /// One side of a relay is gone: what it said is still told to the other.
+    /// One side of a relay was closed: its bytes are still forwarded to the other one.
     fn handle_relay_end(&mut self, now: Instant, number: u32, way: Way, end: &End) {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         let by = match (end, way) {
@@ -125,13 +125,13 @@ impl Tcp {
         let speaks = side.get_mut(other).is_some_and(|(connection, _)| !connection.is_ended());
         match (end, way) {
             (End::TimedOut(_) | End::Cut, _) => side.cut(now, other, &mut across),
-            // An end would tell the server that it has all.
+            // A regular end would pretend that the request is complete.
             (_, Way::Client) if speaks => side.cut_as(now, other, CloseKind::Reset, &mut across),
             _ => self.dismiss(now, way.other(), other),
         }
     }
 
-    /// The client is gone before there was a server.
+    /// The client was closed before there was a server.
     fn handle_client_left(&mut self, now: Instant, shared: &Shared, number: u32, end: &End) {
         self.unqueue(shared, number);
         if matches!(end, End::TimedOut(_)) {
@@ -154,8 +154,8 @@ impl Tcp {
         }
     }
 
-    /// Servers were marked down, or better ones are up: sessions there are shut down, if the
-    /// configuration says so or an operator does.
+    /// Closes sessions of servers that were marked down, or backups after a server came up, as
+    /// configured or requested by an operator.
     pub(super) fn shed(&mut self, now: Instant, shared: &mut Shared) {
         let live = Arc::clone(&shared.live);
         let sheds = live.sheds();
@@ -174,7 +174,7 @@ impl Tcp {
         }
     }
 
-    /// Ends all sessions at a server. Walks all of them.
+    /// Closes all sessions at a server. This visits all of them.
     fn shut_down(
         &mut self,
         now: Instant,
@@ -194,7 +194,7 @@ impl Tcp {
         }
     }
 
-    /// The client takes back what it asked for.
+    /// The client aborts its request.
     pub(super) fn handle_left(&mut self, now: Instant, shared: &Shared, number: u32) {
         let Some(session) = self.desk.sessions.get(number) else { return };
         let when = match session.stage {
@@ -209,7 +209,7 @@ impl Tcp {
         self.cut_client(now, number);
     }
 
-    /// Closes the client, or the server if only that is left; why has been noted.
+    /// Closes the client, or the server if only that is left. The reason was recorded before.
     pub(super) fn cut_client(&mut self, now: Instant, number: u32) {
         let Some(session) = self.desk.sessions.get(number) else { return };
         let (way, socket) = match (session.client, session.server) {
@@ -221,7 +221,7 @@ impl Tcp {
         side.cut(now, socket, &mut across);
     }
 
-    /// Both sides are gone: the session is counted and told of.
+    /// Both sides are closed: counts and logs the session.
     fn finish(&mut self, now: Instant, shared: &mut Shared, number: u32) {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         if session.client.is_some() || session.server.is_some() {
@@ -245,7 +245,7 @@ impl Tcp {
         gate::leave(shared, bind);
     }
 
-    /// A line for the log, if this session is worth one.
+    /// Logs the session, if a line is due.
     pub(super) fn log(&self, now: Instant, shared: &mut Shared, number: u32) {
         let live = Arc::clone(&shared.live);
         let Some(session) = self.desk.sessions.get(number) else { return };
@@ -270,7 +270,7 @@ impl Tcp {
     }
 }
 
-/// Why a server could not be reached, as an error.
+/// The error of a failed connection to a server.
 fn error_of(end: End) -> io::Error {
     match end {
         End::Failed(error) => error,
@@ -280,8 +280,8 @@ fn error_of(end: End) -> io::Error {
     }
 }
 
-/// What a session leaves in the statistics of all that it came past. It still counts as one of its
-/// frontend's.
+/// Counts a session for frontend, listener, backend and server. It still counts as current session
+/// of its frontend.
 fn count(now: Instant, shared: &Shared, session: &Session) {
     let thread = shared.thread;
     let frontend = &shared.live.frontends[session.bind.frontend];
@@ -309,7 +309,7 @@ fn count(now: Instant, shared: &Shared, session: &Session) {
     }
 }
 
-/// How long it waited for a place and for a connection, and how long it took in all.
+/// Counts the time in the queue, of the connect, and in total.
 fn time(session: &Session, now: Instant, of: [Option<&Counters>; 2]) {
     let times = &session.times;
     let between = |from: Option<u32>, to: Option<u32>| {
@@ -318,7 +318,7 @@ fn time(session: &Session, now: Instant, of: [Option<&Counters>; 2]) {
     for counters in of.into_iter().flatten() {
         counters.add(Counter::QueueTime, between(times.routed, times.dequeued));
         counters.add(Counter::ConnectTime, between(times.dequeued, times.connected));
-        counters.add(Counter::ResponseTime, 0); // nobody knows where an answer begins
+        counters.add(Counter::ResponseTime, 0); // not measured in mode tcp
         counters.add(Counter::TotalTime, session.age(now).into());
         counters.add(Counter::Timed, 1);
     }

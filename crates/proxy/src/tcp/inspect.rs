@@ -1,4 +1,4 @@
-//! Rules that look at the first bytes, and where they lead.
+//! Rules on the first bytes, and the selection of a backend.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::live::Live;
 use crate::shared::Shared;
 
 impl Tcp {
-    /// The first bytes are looked at, if there are rules to do so.
+    /// Begins the inspection of the first bytes.
     pub(super) fn begin_to_inspect(&mut self, now: Instant, shared: &mut Shared, number: u32) {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         let delay = shared.live.frontends[session.bind.frontend].config.inspect_delay;
@@ -23,7 +23,7 @@ impl Tcp {
         self.inspect(now, shared, number);
     }
 
-    /// The client has said something, or ended its side, before there was a server.
+    /// The client has sent bytes, or ended its side, before there was a server.
     pub(super) fn handle_heard(&mut self, now: Instant, shared: &mut Shared, number: u32) {
         let Some(session) = self.desk.sessions.get(number) else { return };
         match session.stage {
@@ -35,7 +35,7 @@ impl Tcp {
         }
     }
 
-    /// Asks the rules.
+    /// Evaluates the rules.
     pub(super) fn inspect(&mut self, now: Instant, shared: &mut Shared, number: u32) {
         let live = Arc::clone(&shared.live);
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
@@ -48,7 +48,7 @@ impl Tcp {
         let waits = session.times.inspected_until.is_some();
         let verdict = run_tcp(rules, &mut Visit { shared, session, now, complete });
         match verdict {
-            // Whoever may not wait has been told that nothing more comes.
+            // Rules that may not wait were evaluated with `complete` set.
             TcpVerdict::Wait if !complete => {
                 let Some(session) = self.desk.sessions.get(number) else { return };
                 let until = session.times.inspected_until;
@@ -75,8 +75,9 @@ impl Tcp {
         }
     }
 
-    /// The client said too little in its time. Rules have their last word on what there is: it may
-    /// be why the session ends, or where it would have led, which is what the log tells of.
+    /// The client timed out during the inspection. The rules are evaluated a last time, on the
+    /// bytes received so far: a rule may be the reason of the end, or select the backend for the
+    /// log line.
     pub(super) fn conclude(&mut self, now: Instant, shared: &Shared, number: u32) {
         let live = Arc::clone(&shared.live);
         for whose in [Rules::Frontend, Rules::Backend] {
@@ -104,7 +105,7 @@ impl Tcp {
         crate::unborn::count(shared, bind, Counter::DeniedRequests);
     }
 
-    /// The backend's rules are next.
+    /// Selects the backend, and evaluates its rules.
     fn route(&mut self, now: Instant, shared: &mut Shared, number: u32) {
         match self.assign(now, shared, number) {
             true => self.inspect(now, shared, number),
@@ -112,7 +113,7 @@ impl Tcp {
         }
     }
 
-    /// Chooses the backend. False: there is none.
+    /// Selects the backend. False: there is none.
     fn assign(&mut self, now: Instant, shared: &Shared, number: u32) -> bool {
         let live = Arc::clone(&shared.live);
         let Some(session) = self.desk.sessions.get_mut(number) else { return false };
@@ -131,7 +132,7 @@ impl Tcp {
     }
 }
 
-/// The rules that look at its first bytes now.
+/// The rules of the current inspection.
 fn rules_of<'a>(live: &'a Live, session: &Session, whose: Rules) -> &'a [TcpRule] {
     match (whose, session.backend) {
         (Rules::Backend, Some(backend)) => &live.backends[backend.0].config.content_rules,

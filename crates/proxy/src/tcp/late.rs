@@ -1,12 +1,12 @@
-//! Deadlines of a relay: one that passes ends one direction, not the session.
+//! Timeouts of a relay: a timeout ends one direction, not the session.
 //!
 //! ```text
-//! late to speak ──▶ it is heard no more, and the other side is told the end
-//! late to take what waits for it ──▶ the session is cut off
+//! no bytes received ──▶ reading stops, and the other side receives the end
+//! no bytes taken ─────▶ the session is closed
 //! ```
 //!
-//! Who has nothing to say any more, and nothing to take, is late for nothing; who is not listened
-//! to because the other side is slow is not late either.
+//! A side that has ended and has nothing to receive does not time out. A side does not time out
+//! either while reading is paused because the other side is slow.
 
 use std::time::Instant;
 
@@ -19,7 +19,7 @@ use super::{Tcp, limits};
 use crate::shared::Shared;
 
 impl Across<'_> {
-    /// Nothing has moved on a connection for too long. True: it may stay.
+    /// A connection timed out. Returns true if it stays open.
     pub(super) fn outlasts(
         &mut self,
         now: Instant,
@@ -47,11 +47,11 @@ impl Across<'_> {
         true
     }
 
-    /// The other side hears that nothing more comes.
+    /// Sends the end to the other side.
     pub(super) fn tell_end(&mut self, now: Instant, session: u32) {
         let Some(other) = self.other(session) else { return };
         if let Some((to, _)) = self.to.get_mut(other) {
-            // Refused only if it has been said.
+            // Refused only if it was sent before.
             let _ = to.send_end(RawConnection::STREAM, Headers::EMPTY);
             self.to.touch(now, other, &mut Aside { way: self.from.other(), desk: self.desk });
         }
@@ -59,8 +59,7 @@ impl Across<'_> {
 }
 
 impl Tcp {
-    /// Both connections stand: `timeout tunnel` holds for the client from now on, as it does for
-    /// the server.
+    /// Both connections are established: `timeout tunnel` applies to the client, as to the server.
     pub(super) fn begin_to_relay(&mut self, shared: &Shared, number: u32) {
         let Some(session) = self.desk.sessions.get(number) else { return };
         let (Some(client), Some(backend)) = (session.client, session.backend) else { return };
@@ -72,8 +71,8 @@ impl Tcp {
         }
     }
 
-    /// One side says nothing more, and the other has been told: `timeout client-fin` or
-    /// `server-fin` says how long that one may go on in silence.
+    /// One side has ended, and the end was sent to the other one: `timeout client-fin` or
+    /// `server-fin` limits its silence.
     pub(super) fn handle_ended(&mut self, now: Instant, shared: &Shared, number: u32, way: Way) {
         let Some(session) = self.desk.sessions.get(number) else { return };
         let Some(backend) = session.backend else { return };

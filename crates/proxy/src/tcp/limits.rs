@@ -1,9 +1,8 @@
-//! Deadlines of both sides, as frontends and backends say.
+//! Timeouts of both sides, from the settings of frontends and backends.
 //!
-//! A side is late when nothing has moved on it for so long, whichever way; with `option
-//! independent-streams`, when it has said nothing. Once the server's
-//! connection stands `timeout tunnel` counts in place of `client` and `server`, and once a side has
-//! been told the end `client-fin` and `server-fin` do.
+//! A side times out without activity in either direction; with `option independent-streams`,
+//! without received bytes. Once the server's connection is established, `timeout tunnel` replaces
+//! `client` and `server`. After the end was sent to a side, `client-fin` and `server-fin` apply.
 
 use std::time::Duration;
 
@@ -13,10 +12,10 @@ use fulmar_haproxy::{BackendConfig, FrontendConfig};
 use super::across::Side;
 use crate::live::Live;
 
-/// The sets of deadlines that sessions need, by what they belong to.
+/// The sets of timeouts of sessions.
 #[derive(Debug)]
 pub(super) struct Limits {
-    /// By frontend: before there is a backend, or where that has nothing to say.
+    /// By frontend: without a backend, or if the backend does not change them.
     clients: Vec<TimeoutsId>,
     /// By backend.
     servers: Vec<TimeoutsId>,
@@ -33,18 +32,18 @@ impl Limits {
         }
     }
 
-    /// Of a client that has just come.
+    /// Timeouts of a new client.
     pub(super) fn of_client(&self, frontend: usize) -> TimeoutsId {
         self.clients[frontend]
     }
 
-    /// Of a connection to a server.
+    /// Timeouts of a connection to a server.
     pub(super) fn of_server(&self, backend: usize) -> TimeoutsId {
         self.servers[backend]
     }
 }
 
-/// What holds for a client, of whom a backend may have something to say.
+/// Timeouts of a client; the backend may change them.
 pub(super) fn client(frontend: &FrontendConfig, backend: Option<&BackendConfig>) -> Timeouts {
     let silence = frontend.timeouts.client;
     let relays = backend.and_then(|backend| backend.timeouts.tunnel).or(silence);
@@ -57,7 +56,7 @@ pub(super) fn client(frontend: &FrontendConfig, backend: Option<&BackendConfig>)
     }
 }
 
-/// What holds for a server.
+/// Timeouts of a server.
 pub(super) fn server(backend: &BackendConfig) -> Timeouts {
     let timeouts = &backend.timeouts;
     let relays = timeouts.tunnel.or(timeouts.server);
@@ -71,7 +70,7 @@ pub(super) fn server(backend: &BackendConfig) -> Timeouts {
     }
 }
 
-/// What holds for who has been told the end: `None`, if that changes nothing.
+/// Timeouts of a side after its end was sent; `None` if they are unchanged.
 pub(super) fn half_closed(before: Timeouts, fin: Option<Duration>) -> Option<Timeouts> {
     fin?;
     Some(Timeouts { body: fin, tunnel: fin, ..before })

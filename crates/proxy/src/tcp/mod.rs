@@ -5,12 +5,11 @@
 //!           (layers)    (content)    (places)       └────────────────────▲
 //! ```
 //!
-//! What passes is never copied but by the kernel: a share of the block that it arrived in is queued
-//! on the other side. Where much comes, and neither side has a layer, it is not even seen: it passes
-//! through pipes.
+//! Payload is copied only by the kernel: a slice of the received block is queued on the other side.
+//! Long streams pass through pipes if neither side has a layer.
 //!
-//! The way of the bytes is `across`; everything that has to be decided about a session is decided
-//! here and in the modules below, one piece of work after the other, when neither side is lent.
+//! `across` moves the bytes. This module and those below decide about sessions. Decisions are
+//! queued as work items, and made when neither side is borrowed.
 
 mod across;
 mod ending;
@@ -52,13 +51,13 @@ pub(crate) struct Tcp {
     servers: Side,
     desk: Desk,
     limits: Limits,
-    /// Sessions that wait for a place.
+    /// Sessions that wait for a slot.
     queues: Queues<u32>,
-    /// By frontend: a line of its log is complete once the server's connection stands.
+    /// By frontend: its log line is complete once the server's connection is established.
     early_lines: Box<[bool]>,
-    /// How often each server's sessions were to be shut down, by backend.
+    /// By backend: the handled number of requests to close each server's sessions.
     sheds: Vec<Box<[u32]>>,
-    /// The same of all together: nobody is looked at if none was.
+    /// The sum over all servers, to skip the check without a new request.
     sheds_seen: u64,
 }
 
@@ -78,7 +77,7 @@ impl Tcp {
         Self { clients, servers, desk, limits, queues, early_lines, sheds, sheds_seen }
     }
 
-    /// The side that a socket belongs to, and who hears of it.
+    /// The side of a socket, and the handler of its events.
     fn side(&mut self, socket: SocketId) -> (&mut Side, Across<'_>) {
         let way = if self.clients.owns(socket) { Way::Client } else { Way::Server };
         self.side_of(way)
@@ -92,7 +91,7 @@ impl Tcp {
         }
     }
 
-    /// Decides everything that there is to be decided.
+    /// Handles the queued work.
     fn work(&mut self, now: Instant, shared: &mut Shared) {
         while let Some(work) = self.desk.work.pop_front() {
             match work {
@@ -112,7 +111,7 @@ impl Tcp {
         }
     }
 
-    /// What comes next from this side may come in pipes, unless the configuration says no.
+    /// Lets the next bytes of this side pass through pipes, if the configuration permits.
     fn pass(&mut self, shared: &Shared, session: u32, way: Way) {
         let Some(it) = self.desk.sessions.get(session) else { return };
         let (from, toward) = match way {
@@ -126,7 +125,7 @@ impl Tcp {
         }
     }
 
-    /// There is room on this side again: the other one may go on.
+    /// This side has room again: the other one resumes reading.
     fn handle_room(&mut self, now: Instant, session: u32, way: Way) {
         let Some(it) = self.desk.sessions.get(session) else { return };
         let other = if way == Way::Client { it.server } else { it.client };
@@ -186,7 +185,7 @@ impl Relay for Tcp {
         self.work(now, shared);
     }
 
-    /// Who is there stays until it has said everything.
+    /// Existing sessions continue until they end.
     fn begin_to_end(&mut self, _: Instant, _: &mut Shared) {}
 
     fn sessions(&self, now: Instant, from: Option<u64>) -> Vec<SessionView> {
@@ -240,7 +239,7 @@ impl Relay for Tcp {
         self.side(socket).0.poll_transmit(socket)
     }
 
-    /// As long as there is somebody to pass it to.
+    /// Only while the other connection exists.
     fn poll_passage(&mut self, socket: SocketId) -> Option<Passage> {
         let (side, across) = self.side(socket);
         let (_, seat) = side.get(socket)?;

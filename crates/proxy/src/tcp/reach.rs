@@ -1,4 +1,4 @@
-//! The way to a server: which one, a place at it, a connection, and what is done if there is none.
+//! The connection to a server: selection, slot, connect, and failures.
 
 use std::io;
 use std::sync::Arc;
@@ -23,14 +23,14 @@ use crate::shared::Shared;
 use crate::upstream::{Client, Destination, is_exhaustion};
 
 impl Tcp {
-    /// A server is to be chosen.
+    /// Begins the selection of a server.
     pub(super) fn begin_to_reach(&mut self, now: Instant, shared: &mut Shared, number: u32) {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         session.times.routed = Some(session.age(now));
         self.choose(now, shared, number, None);
     }
 
-    /// Brings a session to a server, or has it wait for one. `avoid`: the last one failed.
+    /// Selects a server, or queues the session. `avoid`: the server of the failed attempt.
     fn choose(&mut self, now: Instant, shared: &mut Shared, number: u32, avoid: Option<ServerId>) {
         let live = Arc::clone(&shared.live);
         let Some(session) = self.desk.sessions.get(number) else { return };
@@ -64,7 +64,7 @@ impl Tcp {
         }
     }
 
-    /// It has a place at this server.
+    /// The session has a slot of this server.
     fn handle_placed(&mut self, now: Instant, shared: &mut Shared, number: u32, server: ServerId) {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         let Some(backend) = session.backend else { return };
@@ -77,7 +77,7 @@ impl Tcp {
         self.connect(now, shared, number);
     }
 
-    /// All servers are full: it waits for a place.
+    /// All servers are full: queues the session.
     fn wait_for_place(&mut self, now: Instant, shared: &Shared, number: u32, wants: Wants) {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         let Some(backend) = session.backend else { return };
@@ -94,10 +94,10 @@ impl Tcp {
         let timeouts = &there.config.timeouts;
         let deadline = timeouts.queue.or(timeouts.connect).map(|after| now + after);
         self.set_timer(number, deadline);
-        self.desk.work.push_back(Work::Free(backend.0)); // a place may have become free meanwhile
+        self.desk.work.push_back(Work::Free(backend.0)); // a slot may have become free meanwhile
     }
 
-    /// It does not wait any more: it has a place, or has given up.
+    /// Removes the session from the queue.
     pub(super) fn unqueue(&mut self, shared: &Shared, number: u32) {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         let (Some(backend), Some(ticket)) = (session.backend, session.ticket.take()) else {
@@ -106,13 +106,13 @@ impl Tcp {
         let there = &shared.live.backends[backend.0];
         let queue = self.queues.of(backend.0);
         if queue.and_then(|queue| queue.cancel(&there.group, *ticket)).is_some() {
-            self.desk.work.push_back(Work::Free(backend.0)); // it may have been its turn
+            self.desk.work.push_back(Work::Free(backend.0)); // it may have been the next one
         }
         there.counters[shared.thread].subtract(Counter::Queued, 1);
         self.set_timer(number, None);
     }
 
-    /// Places may have become free: whoever waits longest gets one.
+    /// Slots may have become free: assigns them in order of arrival.
     pub(super) fn serve_queue(&mut self, now: Instant, shared: &mut Shared, backend: usize) {
         let live = Arc::clone(&shared.live);
         while let Some(queue) = self.queues.of(backend) {
@@ -127,7 +127,7 @@ impl Tcp {
         }
     }
 
-    /// Another thread has made room, or a server was taken from those who wait for it.
+    /// Another thread has released slots, or a server became unusable.
     pub(super) fn serve_all_queues(&mut self, now: Instant, shared: &mut Shared) {
         let live = Arc::clone(&shared.live);
         for backend in self.queues.woken(shared) {
@@ -142,8 +142,8 @@ impl Tcp {
         }
     }
 
-    /// Gives the place at the server back. Who waits for one has it a little later: whoever cannot
-    /// go there either gives it back in turn, and a queue is not a stack.
+    /// Releases the slot. Waiting sessions are served from the work queue, not from here: a session
+    /// that fails would release its slot in turn, and recurse.
     pub(super) fn leave(&mut self, shared: &Shared, number: u32) {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         let (Some(backend), Some(target)) = (session.backend, session.target) else { return };
@@ -189,10 +189,10 @@ impl Tcp {
         if opening.tls.is_none()
             && let Some(header) = opening.header.take()
         {
-            // With the first bytes, in one packet. Nothing was said before that.
+            // Sent together with the first bytes, in one packet. Nothing was sent before.
             let _ = connection.send_data(RawConnection::STREAM, Segment::Bytes(header));
         }
-        // Refused only after its end, which has not been said.
+        // Refused only after its end, which was not sent.
         let _ = connection.send_data(RawConnection::STREAM, Segment::Bytes(pending));
         let (endpoint, layer) = opening.split();
         let socket = self.servers.connect(now, endpoint, layer, connection, Seat::new(number));
@@ -202,7 +202,7 @@ impl Tcp {
         }
     }
 
-    /// The server's connection stands: bytes pass from now on.
+    /// The server's connection was established: relaying begins.
     pub(super) fn handle_reached(&mut self, now: Instant, shared: &mut Shared, number: u32) {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         session.stage = Stage::Relaying;
@@ -236,8 +236,8 @@ impl Tcp {
         self.begin_to_judge(now, shared, number);
     }
 
-    /// The server could not be reached: perhaps again, perhaps another one (HAProxy's manual,
-    /// `retries`, `option redispatch`).
+    /// The connection failed: retries with the same or another server (HAProxy's manual, `retries`,
+    /// `option redispatch`).
     pub(super) fn handle_unreached(
         &mut self,
         now: Instant,
@@ -276,13 +276,13 @@ impl Tcp {
         if late {
             return self.connect(now, shared, number);
         }
-        // It would fail again at once.
+        // An immediate attempt would fail again.
         session.stage = Stage::Pausing;
         let pause = there.config.timeouts.connect.map_or(PAUSE, |connect| connect.min(PAUSE));
         self.set_timer(number, Some(now + pause));
     }
 
-    /// The time of a session has come: what it is depends on what it waits for.
+    /// The session's timer has expired; its meaning depends on the stage.
     pub(super) fn handle_session_timer(&mut self, now: Instant, shared: &mut Shared, number: u32) {
         let Some(session) = self.desk.sessions.get(number) else { return };
         match session.stage {
@@ -300,7 +300,7 @@ impl Tcp {
         }
     }
 
-    /// No server for this client.
+    /// Gives up: no server for this client.
     fn fail(&mut self, now: Instant, shared: &Shared, number: u32, by: By, when: When) {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         session.end(Ending { by, when });
@@ -318,7 +318,7 @@ impl Tcp {
     }
 }
 
-/// What the backend's way of choosing goes by, if it goes by something.
+/// The key of the backend's algorithm, if it uses one.
 fn key(backend: &BackendConfig, view: &View<'_>) -> Option<u32> {
     let hasher = hasher(backend);
     match &backend.algorithm {
@@ -337,5 +337,5 @@ fn key(backend: &BackendConfig, view: &View<'_>) -> Option<u32> {
     }
 }
 
-/// Before the same server is asked again (HAProxy's manual, `retries`).
+/// The delay before another attempt at the same server (HAProxy's manual, `retries`).
 const PAUSE: Duration = Duration::from_secs(1);

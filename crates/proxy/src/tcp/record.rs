@@ -1,4 +1,4 @@
-//! What a line of the log tells of a session (HAProxy's manual, §8.2.2 and §8.2.6).
+//! Fields of log lines of a session (HAProxy's manual, §8.2.2 and §8.2.6).
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -14,7 +14,7 @@ use crate::counters::{Counter, sum};
 use crate::facts::number;
 
 impl<'a> View<'a> {
-    /// A field of the line.
+    /// The value of a field.
     pub(super) fn field(self, field: LogField) -> Option<Sample<'a>> {
         let (here, session) = (self.here(), self.session);
         let frontend = &here.frontend().config;
@@ -58,8 +58,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// How many sessions there are, this one included on the client's side only, and how many were
-    /// waiting.
+    /// Current numbers of sessions, and the position in the queue. Only the client's side counts
+    /// this session.
     fn load(self, field: LogField) -> Option<Sample<'a>> {
         let here = self.here();
         let live = &here.shared.live;
@@ -84,7 +84,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Milliseconds, or -1 if it never came to that.
+    /// Milliseconds; -1 if the event did not happen.
     fn time(self, field: LogField) -> Option<i64> {
         let times = &self.session.times;
         let between = |from: Option<u32>, to: Option<u32>| match (from, to) {
@@ -104,7 +104,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// Where the server is.
+    /// The server's address.
     fn server(self) -> Option<SocketAddr> {
         let (backend, target) = (self.here().backend()?, self.session.target?);
         backend.group.members()[target.0].address().or_else(|| {
@@ -120,15 +120,15 @@ fn owned(text: String) -> Option<Sample<'static>> {
     Some(Sample::Text(Cow::Owned(text.into_bytes())))
 }
 
-/// True if a frontend's lines tell nothing that is not known once the server's connection stands,
-/// or are not to wait for it (`option logasap`).
+/// True if a frontend's log lines contain only fields that are known once the server's connection
+/// is established, or are not to wait (`option logasap`).
 pub(super) fn is_early(frontend: &FrontendConfig) -> bool {
     let ends = Ends::default();
     frontend.log_format.render(&ends, &mut Vec::new());
     frontend.log_options.as_soon_as_possible || !ends.0.get()
 }
 
-/// Notes whether anything was asked that only the end of a session tells.
+/// Records whether a format uses a field that is known only at the end of a session.
 #[derive(Debug, Default)]
 struct Ends(Cell<bool>);
 

@@ -1,4 +1,4 @@
-//! A session: a client, the server that it was brought to, and what became of both.
+//! A session: a client, its server, and the state of both.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -21,34 +21,34 @@ use crate::shared::BindId;
 pub(super) struct Session {
     pub(super) bind: BindId,
     pub(super) stage: Stage,
-    /// `None` before it is inserted, and when it is gone.
+    /// `None` before it is inserted and after it is closed.
     pub(super) client: Option<SocketId>,
-    /// `None` before there is one, and when it is gone.
+    /// `None` before it is opened and after it is closed.
     pub(super) server: Option<SocketId>,
     pub(super) introduction: Introduction,
-    /// Where the client connects from, as far as it is believed.
+    /// The client's address, or that of a trusted PROXY header.
     pub(super) source: Option<SocketAddr>,
     pub(super) backend: Option<BackendId>,
-    /// The server that was chosen; it has a place at it if `seated`.
+    /// The selected server; it has a slot there if `seated`.
     pub(super) target: Option<ServerId>,
     pub(super) seated: bool,
-    /// A rule named it.
+    /// A rule selected it.
     pub(super) is_bound: bool,
-    /// While it waits for a place.
+    /// While it waits for a slot.
     pub(super) ticket: Option<Box<WaitTicket>>,
     /// Attempts after the first.
     pub(super) retries: u32,
-    /// Another server was tried than the first.
+    /// Another server was tried after the first one.
     pub(super) redispatched: bool,
-    /// What the client said before there was a server.
+    /// Bytes of the client before the server's connection was established.
     pub(super) pending: Pending,
-    /// What the server has said, while rules have not let it pass.
+    /// Bytes of the server while rules inspect them.
     pub(super) answer: Option<Box<Answer>>,
-    /// Its place among those who waited, when it began to; from 1.
+    /// Its position in the queue when it was added; from 1.
     pub(super) queue_position: u32,
-    /// What only some sessions have.
+    /// Properties of few sessions.
     pub(super) traits: Option<Box<Traits>>,
-    /// What a rule says of its line in the log; `None` in it: there is none.
+    /// The log level set by a rule; an inner `None`: no line.
     pub(super) log_level: Option<Option<u8>>,
     /// Bytes from the client.
     pub(super) received: u64,
@@ -57,18 +57,18 @@ pub(super) struct Session {
     pub(super) accepted: Instant,
     /// Milliseconds after `accepted`.
     pub(super) times: Times,
-    /// How it ends, once that is known.
+    /// The reason of its end, once known.
     pub(super) ending: Option<Ending>,
 }
 
-/// What only some sessions have: those with TLS, and those that rules note something of.
+/// Properties of few sessions: those with TLS, and those with state set by rules.
 #[derive(Debug, Default)]
 pub(super) struct Traits {
-    /// Where the connection comes from, if its client is somebody else.
+    /// The address of the connection's peer, if the client's address was replaced.
     pub(super) peer: Option<SocketAddr>,
-    /// What its connection itself goes to, if the listening address does not tell.
+    /// The destination of the connection, if the listening address does not determine it.
     pub(super) connected_to: Option<SocketAddr>,
-    /// What the client connected to, if the listening address does not tell.
+    /// The client's destination, if the listening address does not determine it.
     pub(super) destination: Option<SocketAddr>,
     pub(super) tls: Option<Tls>,
     pub(super) variables: Vec<(Variable, Sample<'static>)>,
@@ -76,70 +76,70 @@ pub(super) struct Traits {
     pub(super) captures: Vec<(usize, Vec<u8>)>,
 }
 
-/// How far it is.
+/// The state of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// What lies below the client's connection is being opened.
+    /// The layer below the client's connection is being established.
     Opening,
-    /// Rules look at the first bytes: the frontend's, then the backend's.
+    /// Rules inspect the first bytes: the frontend's, then the backend's.
     Inspecting(Rules),
-    /// All servers are full.
+    /// It waits for a slot.
     Queued,
-    /// An attempt has failed, and the next one has to wait.
+    /// An attempt has failed, and the next one is delayed.
     Pausing,
-    /// A server has been asked.
+    /// The connection to the server is being established.
     Connecting,
     /// Bytes pass.
     Relaying,
-    /// Nothing passes any more.
+    /// Both sides are closed.
     Over,
 }
 
-/// Whose rules.
+/// The owner of the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rules {
     Frontend,
     Backend,
 }
 
-/// The PROXY header in front of a connection.
+/// The state of the PROXY header in front of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Introduction {
-    /// Nobody asks for one.
+    /// No header is required.
     None,
-    /// It has to come first.
+    /// A header is required first.
     Awaited,
-    /// It has come.
+    /// A header was received.
     Heard,
 }
 
-/// When things happened; `None`: never.
+/// Times of events; `None`: not yet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Times {
-    /// What lies below the client's connection stood.
+    /// The layer below the client's connection was established.
     pub(super) opened: Option<u32>,
-    /// A server was to be chosen.
+    /// The selection of a server began.
     pub(super) routed: Option<u32>,
-    /// It left the queue, or never was in it.
+    /// It left the queue, or did not enter it.
     pub(super) dequeued: Option<u32>,
-    /// The server's connection stood.
+    /// The server's connection was established.
     pub(super) connected: Option<u32>,
-    /// Until when rules may wait for more bytes.
+    /// The deadline of rules that wait for more bytes.
     pub(super) inspected_until: Option<u32>,
 }
 
-/// What a client has said while nobody listened.
+/// Bytes received before they can be forwarded.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
-    bytes: Option<Box<Bytes>>, // soon gone: an idle session has none
-    /// And then it said that this was all.
+    bytes: Option<Box<Bytes>>, // boxed, since most sessions have none
+    /// The sender has ended its side.
     pub(super) ended: bool,
 }
 
 impl Pending {
     pub(super) fn push(&mut self, bytes: Bytes) {
         let Some(before) = self.bytes.take() else {
-            // Little is copied, so that it does not keep the memory that it came in.
+            // A short slice is copied, so that it does not keep its block alive.
             let small = bytes.len() <= COPY_SIZE_MAX;
             let bytes = if small { Bytes::copy_from_slice(&bytes) } else { bytes };
             self.bytes = Some(Box::new(bytes));
@@ -151,7 +151,7 @@ impl Pending {
         self.bytes = Some(Box::new(own.freeze()));
     }
 
-    /// True if this is as much as waits for a server, and as much as rules see.
+    /// True if this is the maximum that waits for a server, and that rules see.
     pub(super) fn is_full(&self) -> bool {
         self.bytes().len() >= PENDING_MAX
     }
@@ -160,12 +160,12 @@ impl Pending {
         self.bytes.as_ref().map_or(&[], |bytes| &bytes[..])
     }
 
-    /// A share of it.
+    /// A shared copy of the bytes.
     pub(super) fn share(&self) -> Bytes {
         self.bytes.as_ref().map_or_else(Bytes::new, |bytes| Bytes::clone(bytes))
     }
 
-    /// It has reached a server.
+    /// Drops the bytes after they were sent.
     pub(super) fn clear(&mut self) {
         self.bytes = None;
     }
@@ -200,36 +200,36 @@ impl Session {
         }
     }
 
-    /// Where the connection comes from, whatever a PROXY header says of its client.
+    /// The address of the connection's peer, whatever a PROXY header contains.
     pub(super) fn peer(&self) -> Option<SocketAddr> {
         self.traits.as_ref().and_then(|it| it.peer).or(self.source)
     }
 
-    /// Somebody else is the client, as a header or a rule has told.
+    /// Sets the client's address, from a header or a rule.
     pub(super) fn set_source(&mut self, source: Option<SocketAddr>) {
         let peer = self.peer();
         self.traits.get_or_insert_default().peer = peer;
         self.source = source;
     }
 
-    /// Its connection goes to this address.
+    /// Sets the destination of the connection.
     pub(super) fn set_local(&mut self, local: SocketAddr) {
         self.traits.get_or_insert_default().connected_to = Some(local);
         self.set_destination(Some(local));
     }
 
-    /// It connected to this address.
+    /// Sets the client's destination.
     pub(super) fn set_destination(&mut self, destination: Option<SocketAddr>) {
         self.traits.get_or_insert_default().destination = destination;
     }
 
-    /// Milliseconds from its beginning to `now`.
+    /// Milliseconds since it was accepted.
     pub(super) fn age(&self, now: Instant) -> u32 {
         let millis = now.saturating_duration_since(self.accepted).as_millis();
         u32::try_from(millis).unwrap_or(u32::MAX)
     }
 
-    /// These rules are asked from now on, and may wait for so long.
+    /// Begins an inspection by these rules, which may wait for `delay`.
     pub(super) fn inspect_for(&mut self, now: Instant, rules: Rules, delay: Option<Duration>) {
         self.stage = Stage::Inspecting(rules);
         self.times.inspected_until = delay.map(|delay| {
@@ -238,7 +238,7 @@ impl Session {
         });
     }
 
-    /// Notes why it ends; what was noted first counts.
+    /// Records the reason of its end; the first reason counts.
     pub(super) fn end(&mut self, ending: Ending) {
         self.ending.get_or_insert(ending);
     }
@@ -274,15 +274,15 @@ impl Sessions {
         let session = self.entries.get_mut(at as usize)?.take()?;
         self.free.push(at);
         if self.free.len() == self.entries.len() && self.entries.len() > KEPT_LEN {
-            (self.entries, self.free) = (Vec::new(), Vec::new()); // a crowd has left
+            (self.entries, self.free) = (Vec::new(), Vec::new()); // after a burst
         }
         Some(session)
     }
 }
 
-/// As much as HAProxy's buffers hold (`tune.bufsize`).
+/// The size of HAProxy's buffers (`tune.bufsize`).
 const PENDING_MAX: usize = 16 * 1024;
-/// Copying this much costs less than keeping the memory that it came in.
+/// Copying fewer bytes costs less than keeping their block alive.
 const COPY_SIZE_MAX: usize = 4096;
-/// So many places are not worth giving back.
+/// Up to this number of entries, memory is kept.
 const KEPT_LEN: usize = 256;

@@ -1,4 +1,4 @@
-//! A session, as rules see and change it.
+//! A session, as rules read and change it.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -14,17 +14,17 @@ use crate::facts::Here;
 use crate::secured::{self, Tls};
 use crate::shared::Shared;
 
-/// A session, as rules see it.
+/// A session, as rules read it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View<'a> {
     pub(super) shared: &'a Shared,
     pub(super) session: &'a Session,
     pub(super) now: Instant,
-    /// No more of its first bytes will come before the rules decide.
+    /// No more bytes are expected before the rules decide.
     pub(super) complete: bool,
 }
 
-/// The same, to be changed by them.
+/// A session, as rules change it.
 #[derive(Debug)]
 pub(super) struct Visit<'a> {
     pub(super) shared: &'a Shared,
@@ -34,12 +34,12 @@ pub(super) struct Visit<'a> {
 }
 
 impl<'a> View<'a> {
-    /// All that has come is there to be looked at.
+    /// With all expected bytes received.
     pub(super) fn new(shared: &'a Shared, session: &'a Session, now: Instant) -> Self {
         Self { shared, session, now, complete: true }
     }
 
-    /// Where it is.
+    /// The position for facts about the proxy.
     pub(super) fn here(&self) -> Here<'a> {
         Here {
             shared: self.shared,
@@ -49,7 +49,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The name that a TLS server is asked for.
+    /// The name for TLS to the server (`sni`).
     pub(super) fn server_name(&self, tls: &ServerTlsConfig) -> Option<String> {
         match tls.sni.as_ref()?.evaluate(self)? {
             Sample::Text(text) => String::from_utf8(text.into_owned()).ok(),
@@ -57,7 +57,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// What the client connected to: as it was told, or the only possibility.
+    /// The client's destination: from a header or a rule, or the listening address.
     pub(super) fn connected_to(self) -> Option<SocketAddr> {
         let told = self.session.traits.as_ref().and_then(|it| it.destination);
         told.or_else(|| self.shared.address_of(self.session.bind))
@@ -67,7 +67,7 @@ impl<'a> View<'a> {
         Payload { bytes: self.session.pending.bytes(), complete: self.complete }
     }
 
-    /// What the server has said, while rules look at it.
+    /// The server's bytes, while rules inspect them.
     fn answered(self) -> Payload<'a> {
         let answer = self.session.answer.as_ref();
         let bytes = answer.map_or(&[][..], |answer| answer.pending.bytes());

@@ -1,8 +1,7 @@
-//! A server as somewhere to connect to: its address, and what is put below the connection.
+//! The connection to a server: its address, and the layers below the connection.
 //!
-//! Everything that a configuration says of the way to a server is here: TCP or a Unix socket, our
-//! own address, a PROXY header, TLS. What a client is to it, where it comes from and whom it
-//! asked for, is told as [`Client`].
+//! This applies the configuration of connections to servers: TCP or a Unix socket, the source
+//! address, a PROXY header, TLS. [`Client`] has the properties of the client.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -20,40 +19,40 @@ use fulmar_semantics::proxy_protocol::{
 use super::header::ProxyHeader;
 use crate::live::LiveServer;
 
-/// A server as somewhere to connect to.
+/// The destination of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Destination<'a> {
     pub(crate) backend: &'a BackendConfig,
     pub(crate) server: &'a LiveServer,
-    /// Where it is now, if an operator has moved it.
+    /// The server's address, if an operator changed it.
     pub(crate) address: Option<SocketAddr>,
 }
 
-/// For whom a connection to a server is made.
+/// The client for which a connection to a server is made.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Client<'a> {
-    /// Where it connects from; `None`: it has no address, or the connection is nobody's alone.
+    /// Its address; `None`: it has no address, or the connection is shared by several clients.
     pub(crate) source: Option<SocketAddr>,
-    /// What it connected to.
+    /// The address that it connected to.
     pub(crate) destination: Option<SocketAddr>,
-    /// The name that a TLS server is asked for (`sni`).
+    /// The name for TLS (`sni`).
     pub(crate) server_name: Option<&'a str>,
-    /// What is known of its TLS (`send-proxy-v2-ssl`), if it speaks it.
+    /// Its TLS session, if it has one (`send-proxy-v2-ssl`).
     pub(crate) tls: Option<&'a proxy_protocol::Tls>,
 }
 
-/// A connection about to be made.
+/// A connection to open.
 #[derive(Debug)]
 pub(crate) struct Opening {
     pub(crate) endpoint: Endpoint,
-    /// Sent before anything else, TLS included.
+    /// The PROXY header; sent before anything else, TLS included.
     pub(crate) header: Option<Bytes>,
-    /// Above that.
+    /// The TLS layer.
     pub(crate) tls: Option<Box<dyn Layer>>,
 }
 
 impl Opening {
-    /// All that lies between the socket and the connection, as one layer.
+    /// Joins the layers between the socket and the connection.
     pub(crate) fn split(self) -> (Endpoint, Option<Box<dyn Layer>>) {
         let layer = match self.header {
             None => self.tls,
@@ -64,11 +63,10 @@ impl Opening {
 }
 
 impl Destination<'_> {
-    /// A connection for `client`.
+    /// The connection for `client`.
     ///
     /// # Errors
-    /// There is no such connection: the server has no address, or none for this client, or its TLS
-    /// could not be set up.
+    /// The server has no address, or none for this client, or its TLS settings are unusable.
     pub(crate) fn open(&self, client: Client<'_>) -> io::Result<Opening> {
         let server: &ServerConfig = &self.server.config;
         let peer = match self.address {
@@ -98,7 +96,7 @@ impl Destination<'_> {
     }
 }
 
-/// How every socket toward a server is made, those of checks too.
+/// The endpoint of each socket toward a server, including those of checks.
 pub(crate) fn endpoint(backend: &BackendConfig, server: &ServerConfig, peer: Peer) -> Endpoint {
     let interface = server.interface.as_ref().or(backend.interface.as_ref());
     Endpoint {
@@ -109,7 +107,7 @@ pub(crate) fn endpoint(backend: &BackendConfig, server: &ServerConfig, peer: Pee
     }
 }
 
-/// TCP's probes: what a configuration does not say is as the kernel has it (tcp(7)).
+/// TCP keep-alive probes; defaults are those of the kernel (tcp(7)).
 pub fn probes(times: ProbeTimes) -> KeepAlive {
     KeepAlive {
         idle: times.idle.unwrap_or(PROBES.idle),
@@ -118,7 +116,7 @@ pub fn probes(times: ProbeTimes) -> KeepAlive {
     }
 }
 
-/// True if each client's connection to this server goes elsewhere: where that client connected to.
+/// True if the server's address depends on the address that the client connected to.
 pub(crate) fn is_mapped(address: &ServerAddress) -> bool {
     match address {
         ServerAddress::Mapped { .. } => true,
@@ -152,7 +150,7 @@ fn peer(address: &ServerAddress, destination: Option<SocketAddr>) -> io::Result<
     })
 }
 
-/// What the server is told of the client, if it is told anything.
+/// The PROXY header for the server, if it is configured.
 fn header(how: ServerProxy, client: Client<'_>) -> Option<Bytes> {
     let addresses = addresses(client);
     let mut out = Vec::new();
@@ -177,7 +175,7 @@ fn header(how: ServerProxy, client: Client<'_>) -> Option<Bytes> {
     encoded.ok().map(|()| out.into())
 }
 
-/// Both ends of the client's connection, if they are of one family.
+/// Both addresses of the client's connection, if they are of one family.
 fn addresses(client: Client<'_>) -> Option<Addresses> {
     let (source, destination) = (client.source?, client.destination?);
     Some(match (canonical(source), canonical(destination)) {
@@ -191,17 +189,16 @@ fn addresses(client: Client<'_>) -> Option<Addresses> {
     })
 }
 
-/// An IPv4 address as what it is, whatever the socket told.
+/// Converts an IPv4-mapped address to IPv4.
 fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-/// The kernel's own figures (tcp(7)).
+/// The kernel's defaults (tcp(7)).
 const PROBES: KeepAlive = KeepAlive {
     idle: std::time::Duration::from_secs(7_200),
     interval: std::time::Duration::from_secs(75),
     count: 9,
 };
-/// Whom a TLS server at a Unix socket is taken for, if nothing else is said: an address, which
-/// is not sent.
+/// The default name of a TLS server at a Unix socket: an address, which is not sent as SNI.
 const UNNAMED: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);

@@ -1,9 +1,9 @@
-//! The PROXY header that is sent in front of a connection, as a layer.
+//! The PROXY header in front of a connection, as a layer.
 
 use bytes::{Buf, Bytes, BytesMut};
 use fulmar_proto::{Input, Layer, LayerError, Opened, Sealed, Transmit};
 
-/// Sends a header, and then `next` takes over, or the connection itself.
+/// Sends a header; then the layer `next` takes over, if there is one.
 #[derive(Debug)]
 pub(super) struct ProxyHeader {
     header: Bytes,

@@ -1,4 +1,4 @@
-//! What both kinds of relays need in order to reach a server.
+//! Connections to servers, for both modes.
 
 use std::io;
 
@@ -10,7 +10,7 @@ pub use destination::probes;
 pub(crate) use destination::{Client, Destination, Opening, endpoint, is_mapped};
 pub(crate) use tls::client_tls;
 
-/// Descriptors, memory or ports are used up here, which is not the server's fault.
+/// True if local descriptors, memory or ports are exhausted: not the server's fault.
 pub(crate) fn is_exhaustion(error: &io::Error) -> bool {
     const EMFILE: i32 = 24;
     const ENFILE: i32 = 23;

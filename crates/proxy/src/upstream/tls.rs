@@ -1,9 +1,9 @@
-//! TLS toward a server, as its configuration says: files are read once, when the proxy begins.
+//! TLS toward servers. Files are read once, at the start.
 
 use fulmar_haproxy::model::{ServerTlsConfig, TlsVersion};
 use fulmar_tls::{ClientOptions, ClientTls, ConfigError, Identity, Roots, Verify, Version};
 
-/// What all connections to a server share.
+/// The TLS settings of all connections to a server.
 ///
 /// # Errors
 /// A file cannot be read or used.
@@ -12,10 +12,10 @@ pub(crate) fn client_tls(tls: &ServerTlsConfig) -> Result<ClientTls, ConfigError
         roots: tls.ca_file.as_ref().map_or_else(Roots::platform, |file| Roots::empty().file(file)),
         verify: match tls.verify {
             true if tls.sni.is_some() || tls.verify_host.is_some() => Verify::Full,
-            true => Verify::Chain, // there is no name to compare
+            true => Verify::Chain, // no name to compare
             false => Verify::Nothing,
         },
-        // One file holds the chain and its key, as HAProxy has it.
+        // One file holds the chain and its key, as in HAProxy.
         identity: tls.certificate.as_ref().map(|file| Identity::files(file.clone(), file.clone())),
         version_min: match tls.version_min {
             Some(TlsVersion::Tls13) => Version::Tls13,
