@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use fulmar_engine::{
-    Action, ConnectionEvent, DriverEvent, End, Endpoint, Engine, Handler, Links, SocketId, Timeouts,
+    Action, ConnectionEvent, Connections, DriverEvent, End, Endpoint, Engine, Handler, SocketId,
+    Timeouts,
 };
 use fulmar_proto::{
     BodyLen, Client, ClientConnection, Connection, Event, HeaderBuf, Headers, Layer, Request,
@@ -19,7 +20,7 @@ use crate::process::PATIENCE;
 /// The client.
 #[derive(Debug)]
 pub struct Asker {
-    links: Links<ClientConnection, ()>,
+    connections: Connections<ClientConnection, ()>,
     /// The recorded events.
     pub book: Book,
 }
@@ -48,7 +49,7 @@ impl Default for Asker {
     fn default() -> Self {
         let limit = Some(PATIENCE);
         let timeouts = Timeouts { connect: limit, handshake: limit, ..Timeouts::default() };
-        Self { links: Links::new(sys::now(), timeouts, 0, 1), book: Book::default() }
+        Self { connections: Connections::new(sys::now(), timeouts, 0, 1), book: Book::default() }
     }
 }
 
@@ -56,7 +57,7 @@ impl Asker {
     /// Opens a connection.
     pub fn connect(&mut self, peer: SocketAddr, layer: Option<Box<dyn Layer>>) -> SocketId {
         let connection = ClientConnection::default();
-        self.links.connect(sys::now(), Endpoint::to(peer), layer, connection, ())
+        self.connections.connect(sys::now(), Endpoint::to(peer), layer, connection, ())
     }
 
     /// Requests `target`.
@@ -64,14 +65,14 @@ impl Asker {
     /// # Panics
     /// The connection is gone or busy.
     pub fn get(&mut self, socket: SocketId, target: &str) {
-        let (connection, ()) = self.links.get_mut(socket).expect("it stands");
+        let (connection, ()) = self.connections.get_mut(socket).expect("it stands");
         let stream = connection.open().expect("nothing else is asked");
         let mut fields = HeaderBuf::new();
         fields.push("Host", b"test").expect("a field");
         let head = Request::new(b"GET", target.as_bytes(), fields.as_headers());
         connection.send_head(stream, head, BodyLen::Empty).expect("it is open");
         connection.send_end(stream, Headers::EMPTY).expect("no body");
-        self.links.touch(sys::now(), socket, &mut self.book);
+        self.connections.touch(sys::now(), socket, &mut self.book);
     }
 
     /// Begins to send a body, and gives up in the middle of it.
@@ -79,16 +80,16 @@ impl Asker {
     /// # Panics
     /// The connection is gone or busy.
     pub fn abandon(&mut self, socket: SocketId) {
-        let (connection, ()) = self.links.get_mut(socket).expect("it stands");
+        let (connection, ()) = self.connections.get_mut(socket).expect("it stands");
         let stream = connection.open().expect("nothing else is asked");
         let mut fields = HeaderBuf::new();
         fields.push("Host", b"test").expect("a field");
         let head = Request::new(b"POST", b"/", fields.as_headers());
         connection.send_head(stream, head, BodyLen::Unknown).expect("it is open");
-        self.links.touch(sys::now(), socket, &mut self.book);
-        let (connection, ()) = self.links.get_mut(socket).expect("it stands");
+        self.connections.touch(sys::now(), socket, &mut self.book);
+        let (connection, ()) = self.connections.get_mut(socket).expect("it stands");
         connection.reset(stream, 0);
-        self.links.touch(sys::now(), socket, &mut self.book);
+        self.connections.touch(sys::now(), socket, &mut self.book);
     }
 
     /// Ends a connection as it should be ended.
@@ -96,8 +97,8 @@ impl Asker {
     /// # Panics
     /// It is gone.
     pub fn leave(&mut self, socket: SocketId) {
-        self.links.get_mut(socket).expect("it stands").0.close_after();
-        self.links.touch(sys::now(), socket, &mut self.book);
+        self.connections.get_mut(socket).expect("it stands").0.close_after();
+        self.connections.touch(sys::now(), socket, &mut self.book);
     }
 
     /// Gives back what was held, of the exchange in hand.
@@ -106,15 +107,15 @@ impl Asker {
     /// The connection is gone.
     pub fn release(&mut self, socket: SocketId) {
         self.book.holding = false;
-        let (connection, ()) = self.links.get_mut(socket).expect("it stands");
+        let (connection, ()) = self.connections.get_mut(socket).expect("it stands");
         let held = std::mem::take(&mut self.book.held);
         connection.release(fulmar_proto::StreamId::default(), held);
-        self.links.touch(sys::now(), socket, &mut self.book);
+        self.connections.touch(sys::now(), socket, &mut self.book);
     }
 
     /// True if the connection is there.
     pub fn holds(&self, socket: SocketId) -> bool {
-        self.links.get(socket).is_some()
+        self.connections.get(socket).is_some()
     }
 
     /// How many body bytes of the answer in hand have come.
@@ -173,22 +174,22 @@ impl Engine for Asker {
     fn handle(&mut self, now: Instant, event: DriverEvent<'_>) {
         match event {
             DriverEvent::Socket(socket, event) => {
-                self.links.handle(now, socket, event, &mut self.book);
+                self.connections.handle(now, socket, event, &mut self.book);
             }
-            DriverEvent::Timeout => self.links.handle_timeout(now, &mut self.book),
+            DriverEvent::Timeout => self.connections.handle_timeout(now, &mut self.book),
             event => panic!("unexpected: {event:?}"),
         }
     }
 
     fn poll_action(&mut self) -> Option<Action> {
-        self.links.poll_action()
+        self.connections.poll_action()
     }
 
     fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {
-        self.links.poll_transmit(socket)
+        self.connections.poll_transmit(socket)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        self.links.poll_timeout()
+        self.connections.poll_timeout()
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use fulmar_engine::{
-    Action, ConnectionEvent, DriverEvent, End, Endpoint, Engine, Handler, Links, Passage,
+    Action, ConnectionEvent, Connections, DriverEvent, End, Endpoint, Engine, Handler, Passage,
     SocketEvent, SocketId, Timeouts,
 };
 use fulmar_proto::{
@@ -22,7 +22,7 @@ use fulmar_sys as sys;
 /// Many fetches.
 #[derive(Debug)]
 pub struct Fetch {
-    links: Links<ClientConnection, Job>,
+    connections: Connections<ClientConnection, Job>,
     /// What happened.
     pub book: Book,
     /// Bytes that went straight into files.
@@ -63,8 +63,8 @@ impl Default for Fetch {
 impl Fetch {
     /// Nothing yet.
     pub fn new(timeouts: Timeouts) -> Self {
-        let links = Links::new(sys::now(), timeouts, 0, 1);
-        Self { links, book: Book::default(), spliced: 0 }
+        let connections = Connections::new(sys::now(), timeouts, 0, 1);
+        Self { connections, book: Book::default(), spliced: 0 }
     }
 
     /// Connects and requests `target`; its body goes into `file`, if there is one.
@@ -77,8 +77,8 @@ impl Fetch {
     ) -> SocketId {
         let mut connection = ClientConnection::default();
         ask(&mut connection, target);
-        let socket = self.links.connect(now, endpoint, None, connection, Job::into(file));
-        self.links.touch(now, socket, &mut self.book);
+        let socket = self.connections.connect(now, endpoint, None, connection, Job::into(file));
+        self.connections.touch(now, socket, &mut self.book);
         socket
     }
 
@@ -88,35 +88,35 @@ impl Fetch {
     /// If it is gone or busy.
     pub fn again(&mut self, now: Instant, socket: SocketId, target: &str, file: Option<File>) {
         self.book.done.remove(&socket);
-        let (connection, job) = self.links.get_mut(socket).expect("it is still there");
+        let (connection, job) = self.connections.get_mut(socket).expect("it is still there");
         ask(connection, target);
         *job = Job::into(file);
-        self.links.touch(now, socket, &mut self.book);
+        self.connections.touch(now, socket, &mut self.book);
     }
 
     /// Gives a connection up.
     pub fn close(&mut self, socket: SocketId) {
-        self.links.close(socket);
+        self.connections.close(socket);
     }
 
     /// True if the rest of a body that is on its way may go straight into a file.
     pub fn is_receiving(&self, socket: SocketId) -> bool {
-        self.links.direct(socket) > 0
+        self.connections.direct(socket) > 0
     }
 
     /// Bytes received so far of the body in hand; 0 if the connection is gone.
     pub fn received(&self, socket: SocketId) -> u64 {
-        self.links.get(socket).map_or(0, |(_, job)| job.received)
+        self.connections.get(socket).map_or(0, |(_, job)| job.received)
     }
 
     /// Connections that are there.
     pub fn connections(&self) -> usize {
-        self.links.len()
+        self.connections.len()
     }
 
     fn want_splice(&mut self, socket: SocketId) {
-        if self.links.get(socket).is_some_and(|(_, job)| job.into.is_some()) {
-            self.links.splice(socket);
+        if self.connections.get(socket).is_some_and(|(_, job)| job.into.is_some()) {
+            self.connections.splice(socket);
         }
     }
 }
@@ -170,42 +170,42 @@ impl Engine for Fetch {
     fn handle(&mut self, now: Instant, event: DriverEvent<'_>) {
         let (socket, event) = match event {
             DriverEvent::Socket(socket, event) => (socket, event),
-            DriverEvent::Timeout => return self.links.handle_timeout(now, &mut self.book),
+            DriverEvent::Timeout => return self.connections.handle_timeout(now, &mut self.book),
             event => panic!("unexpected: {event:?}"),
         };
         match event {
             SocketEvent::Connected => self.book.connected.push(socket),
             SocketEvent::Spliced(bytes) => {
                 self.spliced += bytes;
-                if let Some((_, job)) = self.links.get_mut(socket) {
+                if let Some((_, job)) = self.connections.get_mut(socket) {
                     job.received += bytes;
                 }
             }
             _ => {}
         }
         let arrives = matches!(event, SocketEvent::Input(_));
-        self.links.handle(now, socket, event, &mut self.book);
+        self.connections.handle(now, socket, event, &mut self.book);
         if arrives {
             self.want_splice(socket);
         }
     }
 
     fn poll_action(&mut self) -> Option<Action> {
-        self.links.poll_action()
+        self.connections.poll_action()
     }
 
     fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {
-        self.links.poll_transmit(socket)
+        self.connections.poll_transmit(socket)
     }
 
     fn poll_passage(&mut self, socket: SocketId) -> Option<Passage> {
-        let len = self.links.direct(socket);
-        let (_, job) = self.links.get(socket)?;
+        let len = self.connections.direct(socket);
+        let (_, job) = self.connections.get(socket)?;
         let file = job.into.clone()?;
         (len > 0).then(|| Passage::File(FileRange { file, offset: job.received, len }))
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        self.links.poll_timeout()
+        self.connections.poll_timeout()
     }
 }

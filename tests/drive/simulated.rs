@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use fulmar_engine::sim::{Faults, Sim};
 use fulmar_engine::{
-    Action, ConnectionEvent, DriverEvent, End, Endpoint, Engine, Handler, Links, SocketId, Timeouts,
+    Action, ConnectionEvent, Connections, DriverEvent, End, Endpoint, Engine, Handler, SocketId,
+    Timeouts,
 };
 use fulmar_proto::{
     BodyLen, Client, ClientConnection, Connection, Event, HeaderBuf, Headers, Layer, Request,
@@ -24,7 +25,7 @@ use fulmar_tls::{ClientTls, ServerTls};
 /// A client that pipelines requests on a few connections and checks every response.
 #[derive(Debug)]
 struct Asker {
-    links: Links<ClientConnection, Job>,
+    connections: Connections<ClientConnection, Job>,
     book: Book,
     tls: Option<ClientTls>,
 }
@@ -65,7 +66,7 @@ impl Asker {
         let timeouts = Timeouts { answer: Some(Duration::from_secs(60)), ..Timeouts::default() };
         let random = fastrand::Rng::with_seed(seed);
         let book = Book { left: exchanges, begun: 0, complete: 0, broken: 0, random };
-        let mut this = Self { links: Links::new(now, timeouts, 0, 1), book, tls };
+        let mut this = Self { connections: Connections::new(now, timeouts, 0, 1), book, tls };
         for _ in 0..4 {
             this.open(now);
         }
@@ -80,13 +81,13 @@ impl Asker {
             Box::new(tls.session("localhost").expect("a name"))
         };
         let layer = self.tls.as_ref().map(session);
-        self.links.connect(now, Endpoint::to(peer), layer, connection, Job::default());
+        self.connections.connect(now, Endpoint::to(peer), layer, connection, Job::default());
     }
 
     /// Where a connection is free, it is used; where one is lost, it is replaced.
     fn go_on(&mut self, now: Instant) {
-        for socket in self.links.sockets() {
-            let Some((connection, job)) = self.links.get_mut(socket) else { continue };
+        for socket in self.connections.sockets() {
+            let Some((connection, job)) = self.connections.get_mut(socket) else { continue };
             let before = self.book.left;
             // The connection may end with the response to a long body: nothing is sent behind that.
             while connection.vacancy() > 0
@@ -96,10 +97,10 @@ impl Asker {
                 self.book.begin(connection, job);
             }
             if self.book.left < before {
-                self.links.touch(now, socket, &mut self.book);
+                self.connections.touch(now, socket, &mut self.book);
             }
         }
-        while self.links.len() < 4 && self.book.left > 0 {
+        while self.connections.len() < 4 && self.book.left > 0 {
             self.open(now);
         }
     }
@@ -218,24 +219,24 @@ impl Engine for Asker {
     fn handle(&mut self, now: Instant, event: DriverEvent<'_>) {
         match event {
             DriverEvent::Socket(socket, event) => {
-                self.links.handle(now, socket, event, &mut self.book);
+                self.connections.handle(now, socket, event, &mut self.book);
             }
-            DriverEvent::Timeout => self.links.handle_timeout(now, &mut self.book),
+            DriverEvent::Timeout => self.connections.handle_timeout(now, &mut self.book),
             event => panic!("unexpected: {event:?}"),
         }
         self.go_on(now);
     }
 
     fn poll_action(&mut self) -> Option<Action> {
-        self.links.poll_action()
+        self.connections.poll_action()
     }
 
     fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {
-        self.links.poll_transmit(socket)
+        self.connections.poll_transmit(socket)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        self.links.poll_timeout()
+        self.connections.poll_timeout()
     }
 }
 

@@ -7,8 +7,8 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use fulmar_engine::{
-    Accepted, Action, CloseKind, ConnectionEvent, DriverEvent, End, Endpoint, Engine, Handler,
-    Limit, Links, SocketEvent, SocketId, Timeouts,
+    Accepted, Action, CloseKind, ConnectionEvent, Connections, DriverEvent, End, Endpoint, Engine,
+    Handler, Limit, SocketEvent, SocketId, Timeouts,
 };
 use fulmar_proto::{
     BodyLen, Connection, Event, Headers, Response, Server, ServerConnection, Transmit,
@@ -42,13 +42,13 @@ fn answer(stream: &mut TcpStream) -> Vec<u8> {
 fn a_stale_event_reaches_nobody<L: Loop<Engine = Jealous>>() {
     let (mut driver, address) = L::start(Jealous::new());
     let (mut first, mut second) = (client(address), client(address));
-    driver.turn_until(|driver| driver.engine().links.len() == 2);
+    driver.turn_until(|driver| driver.engine().connections.len() == 2);
     first.write_all(get("/").as_bytes()).expect("room");
     second.write_all(get("/").as_bytes()).expect("room");
     driver.turn_until(|driver| driver.engine().served == 1);
     assert_eq!(driver.engine().gone, 0, "closed by us, so nobody is told");
     let _third = client(address);
-    driver.turn_until(|driver| driver.engine().links.len() == 2);
+    driver.turn_until(|driver| driver.engine().connections.len() == 2);
     for _ in 0..5 {
         driver.turn(Duration::from_millis(1));
     }
@@ -65,7 +65,7 @@ fn a_stale_event_reaches_nobody<L: Loop<Engine = Jealous>>() {
 /// An engine that closes every other connection when one of them speaks.
 #[derive(Debug)]
 struct Jealous {
-    links: Links<ServerConnection, ()>,
+    connections: Connections<ServerConnection, ()>,
     served: u32,
     gone: u32,
     sockets: Vec<SocketId>,
@@ -101,15 +101,15 @@ impl Handler<ServerConnection, ()> for Answering {
 
 impl Jealous {
     fn new() -> Self {
-        let links = Links::new(sys::now(), Timeouts::default(), 0, 1);
-        Self { links, served: 0, gone: 0, sockets: Vec::new(), victim_was_first: false }
+        let connections = Connections::new(sys::now(), Timeouts::default(), 0, 1);
+        Self { connections, served: 0, gone: 0, sockets: Vec::new(), victim_was_first: false }
     }
 }
 
 impl Engine for Jealous {
     fn accept(&mut self, now: Instant, _: Accepted) -> Option<SocketId> {
         let (connection, mut handler) = (ServerConnection::default(), Answering::default());
-        let socket = self.links.insert(now, None, connection, (), &mut handler);
+        let socket = self.connections.insert(now, None, connection, (), &mut handler);
         self.sockets.push(socket);
         Some(socket)
     }
@@ -118,11 +118,11 @@ impl Engine for Jealous {
         let mut handler = Answering::default();
         let socket = match event {
             DriverEvent::Socket(socket, event) => {
-                self.links.handle(now, socket, event, &mut handler);
+                self.connections.handle(now, socket, event, &mut handler);
                 Some(socket)
             }
             DriverEvent::Timeout => {
-                self.links.handle_timeout(now, &mut handler);
+                self.connections.handle_timeout(now, &mut handler);
                 None
             }
             _ => None,
@@ -131,7 +131,7 @@ impl Engine for Jealous {
         self.gone += handler.gone;
         if handler.served > 0 {
             for (at, other) in self.sockets.iter().enumerate() {
-                if Some(*other) != socket && self.links.close(*other).is_some() {
+                if Some(*other) != socket && self.connections.close(*other).is_some() {
                     self.victim_was_first = at == 0;
                 }
             }
@@ -139,15 +139,15 @@ impl Engine for Jealous {
     }
 
     fn poll_action(&mut self) -> Option<Action> {
-        self.links.poll_action()
+        self.connections.poll_action()
     }
 
     fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {
-        self.links.poll_transmit(socket)
+        self.connections.poll_transmit(socket)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        self.links.poll_timeout()
+        self.connections.poll_timeout()
     }
 }
 
@@ -155,11 +155,11 @@ impl Engine for Jealous {
 fn nobody_is_put_where_somebody_still_is<L: Loop<Engine = Jealous>>() {
     let (mut driver, address) = L::start(Jealous::new());
     let _first = client(address);
-    driver.turn_until(|driver| driver.engine().links.len() == 1);
+    driver.turn_until(|driver| driver.engine().connections.len() == 1);
     let old = driver.engine().sockets[0];
-    driver.engine().links.close(old).expect("it is there");
+    driver.engine().connections.close(old).expect("it is there");
     let mut second = client(address);
-    driver.turn_until(|driver| driver.engine().links.len() == 1);
+    driver.turn_until(|driver| driver.engine().connections.len() == 1);
     let new = driver.engine().sockets[1];
     assert!(new.index == old.index && new != old, "the same place, another tenant");
     second.write_all(get("/").as_bytes()).expect("room");

@@ -3,7 +3,7 @@
 use std::time::{Instant, SystemTime};
 
 use fulmar_engine::{
-    Action, DriverEvent, End, Engine, Links, Passage, SocketEvent, SocketId, Timeouts,
+    Action, Connections, DriverEvent, End, Engine, Passage, SocketEvent, SocketId, Timeouts,
 };
 use fulmar_proto::{ClientConnection, Connection, FileRange, Segment, Transmit};
 
@@ -25,7 +25,7 @@ use crate::transfer::{BodyUse, Stage, Transfer, TransferId};
 /// something; each waits in the queue of its origin until a connection can be had.
 #[derive(Debug)]
 pub struct Client<A> {
-    pub(crate) links: Links<ClientConnection, Seat>,
+    pub(crate) connections: Connections<ClientConnection, Seat>,
     pub(crate) core: Core<A>,
     due: Vec<u32>,
 }
@@ -41,7 +41,7 @@ impl<A: Application> Client<A> {
             ..Timeouts::default()
         };
         Self {
-            links: Links::new(now, timeouts, 0, 1),
+            connections: Connections::new(now, timeouts, 0, 1),
             core: Core { application, state: State::new(now, wall, config) },
             due: Vec::new(),
         }
@@ -77,7 +77,7 @@ impl<A: Application> Client<A> {
 
     /// Connections, those that are being opened included.
     pub fn connections(&self) -> usize {
-        self.links.len()
+        self.connections.len()
     }
 
     /// Connections that wait for their next request.
@@ -123,8 +123,8 @@ impl<A: Application> Client<A> {
     /// Closes idle connections; those in use are closed when their answers are complete.
     pub fn close_idle(&mut self, now: Instant) {
         while self.evict(now) {}
-        for socket in self.links.sockets() {
-            if let Some((connection, seat)) = self.links.get_mut(socket)
+        for socket in self.connections.sockets() {
+            if let Some((connection, seat)) = self.connections.get_mut(socket)
                 && !seat.owners.is_empty()
             {
                 connection.close_after();
@@ -187,7 +187,7 @@ impl<A: Application> Client<A> {
         let pool = &mut self.core.state.pool;
         if let Some(link) = pool.idle_of(origin) {
             pool.unpark(origin, link);
-            return Some(self.links.key(link));
+            return Some(self.connections.key(link));
         }
         let known = pool.get(origin)?;
         let request = &self.core.state.transfers.get(id.0)?.request;
@@ -195,8 +195,9 @@ impl<A: Application> Client<A> {
             return None;
         }
         while let Some(link) = self.core.state.pool.shared_of(origin) {
-            let socket = self.links.key(link);
-            if self.links.get(socket).is_some_and(|(connection, _)| connection.vacancy() > 0) {
+            let socket = self.connections.key(link);
+            if self.connections.get(socket).is_some_and(|(connection, _)| connection.vacancy() > 0)
+            {
                 return Some(socket);
             }
             self.share(socket); // its peer has said meanwhile that it will close
@@ -206,10 +207,10 @@ impl<A: Application> Client<A> {
 
     /// Begins an exchange.
     fn assign(&mut self, now: Instant, socket: SocketId, id: TransferId) {
-        let Some(link) = self.links.get_mut(socket) else { return };
+        let Some(link) = self.connections.get_mut(socket) else { return };
         self.core.assign(now, socket, link, id);
         self.share(socket);
-        self.links.touch(now, socket, &mut self.core);
+        self.connections.touch(now, socket, &mut self.core);
     }
 
     /// Puts a connection on the list of those that are pipelined on, or off it.
@@ -217,8 +218,8 @@ impl<A: Application> Client<A> {
         if self.core.state.config.pipelining == 1 {
             return;
         }
-        let link = self.links.position(socket);
-        let Some((connection, seat)) = self.links.get_mut(socket) else { return };
+        let link = self.connections.position(socket);
+        let Some((connection, seat)) = self.connections.get_mut(socket) else { return };
         let state = &mut self.core.state;
         let origin = seat.origin();
         let proven = seat.uses > 1; // it has kept the connection open after an answer
@@ -239,8 +240,8 @@ impl<A: Application> Client<A> {
     /// An exchange has ended: the next one, or rest.
     fn freed(&mut self, now: Instant, socket: SocketId) {
         self.share(socket);
-        let link = self.links.position(socket);
-        let Some((connection, seat)) = self.links.get_mut(socket) else { return };
+        let link = self.connections.position(socket);
+        let Some((connection, seat)) = self.connections.get_mut(socket) else { return };
         if !seat.owners.is_empty() {
             return self.core.state.commands.push_back(Command::Dispatch(seat.origin()));
         }
@@ -250,12 +251,12 @@ impl<A: Application> Client<A> {
         if connection.vacancy() == 0 {
             // Upgraded, and the peer has ended its side: nobody is left who could end ours.
             connection.reset(Default::default(), 0);
-            return self.links.touch(now, socket, &mut self.core);
+            return self.connections.touch(now, socket, &mut self.core);
         }
         let origin = seat.origin();
         let pool = &self.core.state.pool;
         if seat.uses >= FAIR_USES && !pool.hungry.is_empty() && pool.waiting(origin) > 0 {
-            self.links.close(socket); // its origin has had its share
+            self.connections.close(socket); // its origin has had its share
             return self.lost(now, origin, false);
         }
         self.core.state.pool.park(origin, link);
@@ -269,8 +270,8 @@ impl<A: Application> Client<A> {
     /// Closes the connection that has been idle for the longest time; false if none is.
     pub(crate) fn evict(&mut self, now: Instant) -> bool {
         let Some(link) = self.core.state.pool.oldest() else { return false };
-        let socket = self.links.key(link);
-        let Some(seat) = self.links.close(socket) else { return false };
+        let socket = self.connections.key(link);
+        let Some(seat) = self.connections.close(socket) else { return false };
         self.core.state.pool.unpark(seat.origin(), link);
         self.lost(now, seat.origin(), false);
         true
@@ -297,7 +298,7 @@ impl<A: Application> Client<A> {
         if state.pool.hungry.is_empty() {
             return;
         }
-        let room = self.links.len() < state.config.connections_max || state.pool.idle() > 0;
+        let room = self.connections.len() < state.config.connections_max || state.pool.idle() > 0;
         if room && let Some(origin) = state.pool.hungry.pop_front() {
             if let Some(known) = state.pool.get_mut(origin) {
                 known.is_hungry = false;
@@ -308,7 +309,7 @@ impl<A: Application> Client<A> {
 
     /// Nobody wants an answer any more.
     fn cancel(&mut self, now: Instant, socket: SocketId, id: TransferId) {
-        let Some((connection, seat)) = self.links.get_mut(socket) else { return };
+        let Some((connection, seat)) = self.connections.get_mut(socket) else { return };
         if !seat.owners.contains(id) {
             return; // its answer is complete
         }
@@ -321,7 +322,7 @@ impl<A: Application> Client<A> {
             let next = seat.owners.first().and_then(|owner| transfers.get(owner.0));
             connection.set_held(next.is_some_and(Transfer::is_held));
         }
-        self.links.touch(now, socket, &mut self.core);
+        self.connections.touch(now, socket, &mut self.core);
     }
 
     /// A transfer was paused or resumed, by whoever.
@@ -337,21 +338,21 @@ impl<A: Application> Client<A> {
         if !transfer.is_active() {
             return;
         }
-        let Some((connection, seat)) = self.links.get_mut(socket) else { return };
+        let Some((connection, seat)) = self.connections.get_mut(socket) else { return };
         if seat.owners.first() != Some(id) {
             return; // when its turn comes
         }
         connection.set_held(held);
-        self.links.touch(now, socket, &mut self.core);
+        self.connections.touch(now, socket, &mut self.core);
     }
 
     /// The body of a request may leave.
     fn send_body(&mut self, now: Instant, id: TransferId) {
         let Some(transfer) = self.core.state.transfers.get(id.0) else { return };
         let (socket, stream) = (transfer.socket, transfer.stream);
-        if let Some((connection, _)) = self.links.get_mut(socket) {
+        if let Some((connection, _)) = self.connections.get_mut(socket) {
             self.core.send_body(now, id, connection, stream);
-            self.links.touch(now, socket, &mut self.core);
+            self.connections.touch(now, socket, &mut self.core);
         }
     }
 
@@ -362,14 +363,14 @@ impl<A: Application> Client<A> {
         if !transfer.is_active() {
             return;
         }
-        let Some((connection, _)) = self.links.get_mut(socket) else { return };
+        let Some((connection, _)) = self.connections.get_mut(socket) else { return };
         match connection.send_data(stream, data) {
             Ok(()) => transfer.sent += bytes,
             Err(error) => return self.core.usage_error(now, id, error),
         }
         // After whatever was queued together with this: a body that is finished has no room.
         self.core.state.commands.push_back(Command::Offer(id));
-        self.links.touch(now, socket, &mut self.core);
+        self.connections.touch(now, socket, &mut self.core);
     }
 
     /// There may be room for more of a request's body.
@@ -379,7 +380,7 @@ impl<A: Application> Client<A> {
         if !transfer.is_active() {
             return;
         }
-        let Some((connection, _)) = self.links.get_mut(socket) else { return };
+        let Some((connection, _)) = self.connections.get_mut(socket) else { return };
         if connection.room(stream) > 0 {
             self.core.tell_writable(now, id);
         }
@@ -391,16 +392,16 @@ impl<A: Application> Client<A> {
         if !transfer.is_active() {
             return;
         }
-        let Some((connection, _)) = self.links.get_mut(socket) else { return };
+        let Some((connection, _)) = self.connections.get_mut(socket) else { return };
         if let Err(error) = connection.send_end(stream, fulmar_proto::Headers::EMPTY) {
             return self.core.usage_error(now, id, error);
         }
-        self.links.touch(now, socket, &mut self.core);
+        self.connections.touch(now, socket, &mut self.core);
     }
 
     fn splice(&mut self, id: TransferId) {
         if let Some(transfer) = self.core.state.transfers.get(id.0) {
-            self.links.splice(transfer.socket);
+            self.connections.splice(transfer.socket);
         }
     }
 
@@ -464,20 +465,20 @@ impl<A: Application> Engine for Client<A> {
     }
 
     fn poll_action(&mut self) -> Option<Action> {
-        self.core.state.actions.pop_front().or_else(|| self.links.poll_action())
+        self.core.state.actions.pop_front().or_else(|| self.connections.poll_action())
     }
 
     fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {
-        self.links.poll_transmit(socket)
+        self.connections.poll_transmit(socket)
     }
 
     fn poll_passage(&mut self, socket: SocketId) -> Option<Passage> {
-        let (_, seat) = self.links.get(socket)?;
+        let (_, seat) = self.connections.get(socket)?;
         let transfer = self.core.state.transfers.get(seat.owners.first()?.0)?;
         let place = transfer.extra.as_ref()?.file.clone()?;
         // The last byte is received, with whatever stands behind it: what a server says beyond its
         // response must be seen before the next transfer is given the connection.
-        let len = place.len.min(self.links.direct(socket).saturating_sub(1));
+        let len = place.len.min(self.connections.direct(socket).saturating_sub(1));
         let place = Passage::File(FileRange { len, ..place });
         (transfer.body == BodyUse::Splice && len > 0).then_some(place)
     }
@@ -485,7 +486,7 @@ impl<A: Application> Engine for Client<A> {
     fn poll_timeout(&self) -> Option<Instant> {
         let state = &self.core.state;
         let own = [
-            self.links.poll_timeout(),
+            self.connections.poll_timeout(),
             state.wheel.next(),
             state.alarms.next(),
             self.core.application.poll_timeout(),
@@ -500,14 +501,14 @@ impl<A: Application> Client<A> {
         match event {
             SocketEvent::Connected => self.connected(now, socket),
             SocketEvent::Sent(bytes) if bytes > 0 => {
-                if let Some((_, seat)) = self.links.get_mut(socket) {
+                if let Some((_, seat)) = self.connections.get_mut(socket) {
                     seat.sent = true;
                     let id = seat.owners.last();
                     self.core.progressed(now, id);
                 }
             }
             SocketEvent::Spliced(bytes) => {
-                if let Some((connection, seat)) = self.links.get_mut(socket) {
+                if let Some((connection, seat)) = self.connections.get_mut(socket) {
                     let id = seat.owners.first();
                     if self.core.spliced(now, id, bytes) {
                         connection.set_held(true);
@@ -516,11 +517,11 @@ impl<A: Application> Client<A> {
             }
             _ => {}
         }
-        self.links.handle(now, socket, event, &mut self.core);
+        self.connections.handle(now, socket, event, &mut self.core);
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        self.links.handle_timeout(now, &mut self.core);
+        self.connections.handle_timeout(now, &mut self.core);
         self.look_at_transfers(now);
         if self.core.application.poll_timeout().is_some_and(|due| due <= now) {
             self.with(now, |application, context| application.handle_timeout(context));

@@ -55,7 +55,7 @@ impl<A: Application> Client<A> {
             if let Some(until) = state.exhausted_until.filter(|until| *until > now) {
                 return state.alarm(origin, until);
             }
-            if self.links.len() >= state.config.connections_max && !self.evict(now) {
+            if self.connections.len() >= state.config.connections_max && !self.evict(now) {
                 return self.core.state.pool.starve(origin);
             }
             let state = &mut self.core.state;
@@ -194,14 +194,14 @@ impl<A: Application> Client<A> {
             Ok(layer) => layer,
             Err(error) => return self.unfit(now, at, error),
         };
-        let socket = self.links.connect(now, endpoint, layer, connection, seat);
+        let socket = self.connections.connect(now, endpoint, layer, connection, seat);
         // Only the newest is waited for: otherwise each would start others, and those more.
         if let Some(before) = attempt.racing.last() {
-            self.links.set_timer(*before, None);
+            self.connections.set_timer(*before, None);
         }
         attempt.racing.push(socket);
         if attempt.candidates.get(attempt.next).is_some() {
-            self.links.set_timer(socket, Some(later(now, state.config.attempt_delay)));
+            self.connections.set_timer(socket, Some(later(now, state.config.attempt_delay)));
         }
         true
     }
@@ -216,7 +216,7 @@ impl<A: Application> Client<A> {
 
     /// An address has answered: it has won.
     pub(crate) fn connected(&mut self, now: Instant, socket: SocketId) {
-        let Some((_, seat)) = self.links.get_mut(socket) else { return };
+        let Some((_, seat)) = self.connections.get_mut(socket) else { return };
         let Some(opening) = seat.opening.as_mut() else { return };
         let Some(at) = opening.attempt.take() else { return };
         let attempt = self.core.state.attempts.remove(at as usize);
@@ -225,10 +225,10 @@ impl<A: Application> Client<A> {
         opening.setup.handshake = self.core.state.stamp(now);
         for other in attempt.racing {
             if other != socket {
-                self.links.close(other);
+                self.connections.close(other);
             }
         }
-        self.links.set_timer(socket, None);
+        self.connections.set_timer(socket, None);
     }
 
     /// An address did not answer, or refused.

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
-use fulmar_engine::chain::{Chain, Table};
+use fulmar_engine::list::{IndexList, ListPool};
 use fulmar_semantics::proxy::ProxyKind;
 use slab::Slab;
 use url::Host;
@@ -24,10 +24,10 @@ pub(crate) struct Pool {
     pub(crate) hosts: Hosts,
     /// Connections that take requests, by their position among the links: of each origin, the idle
     /// ones, the last used first, and those that are pipelined on.
-    of_origin: Table,
+    of_origin: ListPool,
     /// And of all origins, the longest idle first.
-    of_all: Table,
-    oldest: Chain,
+    of_all: ListPool,
+    oldest: IndexList,
     idle: usize,
     /// Origins that may open a connection as soon as another one is closed, in fair order.
     pub(crate) hungry: VecDeque<usize>,
@@ -48,8 +48,8 @@ pub(crate) struct Origin {
     /// It keeps the rules of pipelining.
     pub(crate) pipelines: bool,
     pub(crate) is_hungry: bool,
-    idle: Chain,
-    shared: Chain,
+    idle: IndexList,
+    shared: IndexList,
     /// Waiting transfers; some may be gone.
     queue: VecDeque<TransferId>,
     waiting: usize,
@@ -121,8 +121,8 @@ impl Pool {
             addresses,
             pipelines: true,
             is_hungry: false,
-            idle: Chain::default(),
-            shared: Chain::default(),
+            idle: IndexList::default(),
+            shared: IndexList::default(),
             queue: VecDeque::new(),
             waiting: 0,
         });

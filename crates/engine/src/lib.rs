@@ -1,16 +1,15 @@
 //! What engines are made of: policy and the clock on top of `proto`, still without I/O.
 //!
-//! An [`Engine`] is many connections behind one face, and what a driver drives. [`Links`] owns
+//! An [`Engine`] is many connections behind one face, and what a driver drives. [`Connections`] owns
 //! connections of one kind and runs the one event loop there is; [`Slots`] gives them names that
 //! go stale safely; [`Wheel`] holds one deadline for each, however often it moves.
 #![forbid(unsafe_code)]
 
-pub mod chain;
-pub mod links;
+pub mod connections;
+pub mod list;
 pub mod slots;
 pub mod timers;
 
-mod between;
 mod endpoint;
 mod engine;
 mod resolve;
@@ -20,12 +19,12 @@ mod timeouts;
 #[cfg(feature = "sim")]
 pub mod sim;
 
+pub use connections::{ConnectionEvent, Connections, End, Exchange, Handler};
 pub use endpoint::{Endpoint, KeepAlive, Peer};
 pub use engine::{
     Accepted, Action, CloseKind, DriverEvent, Engine, Limit, ListenerId, Passage, SocketEvent,
     SocketId,
 };
-pub use links::{ConnectionEvent, End, Exchange, Handler, Links};
 pub use resolve::{LookupId, ResolveError, Resolved};
 pub use slots::Slots;
 pub use stop::Stop;

@@ -1,15 +1,15 @@
 //! A slab whose keys carry a generation: a stale key finds nothing.
 //!
-//! Several slabs may share one key space: slab `lane` of `lanes` hands out every `lanes`-th index.
+//! Several slabs may share one key space: a slab uses every `stride`-th index, from `offset` on.
 
 use crate::SocketId;
 
 /// Values by [`SocketId`].
 #[derive(Debug)]
 pub struct Slots<T> {
-    lane: u32,
-    lanes: u32,
-    entries: Vec<Entry<T>>,
+    offset: u32,
+    stride: u32,
+    entries: Vec<Slot<T>>,
     /// Places to be used again; some may be gone, or stand here twice.
     free: Vec<u32>,
     len: usize,
@@ -18,21 +18,21 @@ pub struct Slots<T> {
 }
 
 #[derive(Debug)]
-struct Entry<T> {
+struct Slot<T> {
     generation: u32,
     value: Option<T>,
 }
 
 impl<T> Slots<T> {
-    /// An empty slab: `lane` of `lanes`.
-    pub fn new(lane: u32, lanes: u32) -> Self {
-        assert!(lane < lanes, "lanes are numbered from 0");
-        Self { lane, lanes, entries: Vec::new(), free: Vec::new(), len: 0, born: 0 }
+    /// An empty slab that uses every `stride`-th index, from `offset` on.
+    pub fn new(offset: u32, stride: u32) -> Self {
+        assert!(offset < stride, "the offset is less than the stride");
+        Self { offset, stride, entries: Vec::new(), free: Vec::new(), len: 0, born: 0 }
     }
 
     /// True if `key` is of this slab, alive or not.
     pub fn owns(&self, key: SocketId) -> bool {
-        key.index % self.lanes == self.lane
+        key.index % self.stride == self.offset
     }
 
     /// Takes a value in; its key is new.
@@ -41,7 +41,7 @@ impl<T> Slots<T> {
         let entry = &mut self.entries[at as usize];
         entry.value = Some(value);
         self.len += 1;
-        SocketId { index: at * self.lanes + self.lane, generation: entry.generation }
+        SocketId { index: at * self.stride + self.offset, generation: entry.generation }
     }
 
     fn vacant(&mut self) -> u32 {
@@ -50,7 +50,7 @@ impl<T> Slots<T> {
                 return at;
             }
         }
-        self.entries.push(Entry { generation: self.born, value: None });
+        self.entries.push(Slot { generation: self.born, value: None });
         self.places() - 1
     }
 
@@ -109,12 +109,12 @@ impl<T> Slots<T> {
     /// The key that position `at` of this slab has now.
     pub fn key(&self, at: u32) -> SocketId {
         let generation = self.entries.get(at as usize).map_or(self.born, |entry| entry.generation);
-        SocketId { index: at * self.lanes + self.lane, generation }
+        SocketId { index: at * self.stride + self.offset, generation }
     }
 
     /// The position of `key` in this slab: small numbers, fit to index a table.
     pub fn position(&self, key: SocketId) -> u32 {
-        key.index / self.lanes
+        key.index / self.stride
     }
 
     /// Positions that have been given out so far: all that have a value are below.
@@ -130,7 +130,7 @@ impl<T> Slots<T> {
     /// The same, from an index of a [`SocketId`] on, whosever it is: in the order of indices. Who
     /// has walked some of it can go on where they stopped.
     pub fn keys_from(&self, index: u32) -> impl Iterator<Item = SocketId> {
-        let first = index.saturating_sub(self.lane).div_ceil(self.lanes);
+        let first = index.saturating_sub(self.offset).div_ceil(self.stride);
         let alive = self.entries.iter().zip(0_u32..).skip(first as usize);
         alive.filter(|(entry, _)| entry.value.is_some()).map(|(_, at)| self.key(at))
     }
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stale_key_finds_nothing_and_lanes_never_meet() {
+    fn a_stale_key_finds_nothing_and_key_spaces_are_disjoint() {
         let (mut even, mut odd) = (Slots::new(0, 2), Slots::new(1, 2));
         let (a, b) = (even.insert('a'), odd.insert('b'));
         assert!(even.owns(a) && !even.owns(b) && odd.owns(b));

@@ -1,4 +1,4 @@
-//! How long a link may stay as it is, and how slow its peer may be.
+//! How long a connection may stay as it is, and how slow its peer may be.
 //!
 //! Two deadlines hold beside each other while a peer must send or take bytes. One begins again
 //! with every byte: a peer that is silent ends soon. The other asks for a rate, looked at when a
@@ -56,17 +56,17 @@ pub struct Rate {
     pub grace: Duration,
 }
 
-/// One of the sets of deadlines that links of one kind may have; the first one is
+/// One of the sets of deadlines that connections of one kind may have; the first one is
 /// everybody's who was not given another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TimeoutsId(u16);
 
-/// All sets of deadlines that links of one kind may have: each link names one of them.
+/// All sets of deadlines that connections of one kind may have: each connection names one of them.
 #[derive(Debug)]
 pub(crate) struct Sets {
     known: Vec<Timeouts>,
     spans: Vec<Spans>,
-    own: HashMap<u32, Spans>, // of one link each, by its place
+    own: HashMap<u32, Spans>, // of one connection each, by its place
 }
 
 impl Sets {
@@ -85,13 +85,13 @@ impl Sets {
         TimeoutsId(u16::try_from(at).expect("it is less than another"))
     }
 
-    /// The link at this place has a set of its own from now on, with these deadlines.
+    /// The connection at this place has a set of its own from now on, with these deadlines.
     pub(crate) fn own(&mut self, at: u32, timeouts: Timeouts) -> TimeoutsId {
         self.own.insert(at, timeouts.into());
         OWN
     }
 
-    /// The link at this place has this set no more.
+    /// The connection at this place has this set no more.
     pub(crate) fn release(&mut self, id: TimeoutsId, at: u32) {
         if id == OWN {
             self.own.remove(&at);
@@ -101,7 +101,7 @@ impl Sets {
         }
     }
 
-    /// What a link at this place is held to.
+    /// What a connection at this place is held to.
     pub(crate) fn of(&self, id: TimeoutsId, at: u32) -> &Spans {
         match id {
             OWN => self.own.get(&at).expect("it has that set as long as it names it"),
@@ -189,7 +189,7 @@ impl Pace {
         self.moved = self.moved.saturating_add(narrow(bytes));
     }
 
-    /// A link goes from one phase, in which it has been since `entered`, to another. A transfer is
+    /// A connection goes from one phase, in which it has been since `entered`, to another. A transfer is
     /// reckoned from its first byte to its last, without the application's time.
     pub(crate) fn turn(&mut self, now: Tick, entered: Tick, before: Phase, after: Phase) {
         match (before, after) {
@@ -244,7 +244,7 @@ pub(crate) fn begins_again(phase: Phase) -> bool {
     is_paced(phase) || phase == Phase::Tunnel
 }
 
-/// The set belongs to the link alone.
+/// The set belongs to one connection.
 const OWN: TimeoutsId = TimeoutsId(u16::MAX);
 /// Room for such sets that is kept.
 const OWN_CAPACITY_KEPT: usize = 256;
@@ -265,7 +265,7 @@ const GRACE_MIN: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 impl Sets {
-    /// How many sets belong to single links.
+    /// How many sets belong to single connections.
     pub(crate) fn own_len(&self) -> usize {
         self.own.len()
     }

@@ -1,9 +1,9 @@
 //! The load generator as an engine: no socket, no clock, one thread's share of the run.
 //!
 //! ```text
-//!  Opener ─ which connection now ─▶ Links<ClientConnection, Conn> ─ connected, answered ─▶ handle_used
-//!  Work ─── which request is due ─▶ handle_used, dispatch ─▶ a request is queued, its socket is `fresh`
-//!                                   handle_flush ───▶ it leaves now: this is its start
+//!  Opener ─ which connection now ─▶ Connections ─ connected, response ─▶ handle_used
+//!  Work ─── which request is due ─▶ handle_used, dispatch ─▶ a request is queued: `fresh`
+//!                                   handle_flush ──────────▶ it leaves now: this is its start
 //! ```
 //!
 //! A closed loop keeps `depth` requests outstanding on every connection. An open loop gives each
@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use fulmar_engine::{
-    Action, ConnectionEvent, DriverEvent, End, Engine, Handler, Links, SocketEvent, SocketId,
+    Action, ConnectionEvent, Connections, DriverEvent, End, Engine, Handler, SocketEvent, SocketId,
     Timeouts,
 };
 use fulmar_proto::{ClientConnection, Connection, Event, Input, PeerError, Transmit};
@@ -37,7 +37,7 @@ use crate::tally::{ErrorKind, Tally};
 /// One thread's share of a run.
 #[derive(Debug)]
 pub(crate) struct Load {
-    links: Links<ClientConnection, Conn>,
+    connections: Connections<ClientConnection, Conn>,
     core: Core,
     late: Vec<SocketId>, // timers that came; as `fresh`, memory that is used again
 }
@@ -130,7 +130,7 @@ impl Load {
         let timeouts =
             Timeouts { connect: limit, handshake: limit, send: limit, ..Timeouts::default() };
         let mut load = Self {
-            links: Links::new(epoch, timeouts, 0, 1),
+            connections: Connections::new(epoch, timeouts, 0, 1),
             core: Core::new(plan, shared, thread, epoch),
             late: Vec::new(),
         };
@@ -155,9 +155,11 @@ impl Load {
     /// How long the oldest request without a response has waited at `at`: for the end, since it
     /// looks at every connection.
     pub(crate) fn waited(&mut self, at: u64) -> u64 {
-        let Self { links, core, .. } = self;
-        let conns =
-            core.seats.iter().filter_map(|seat| Some(links.get_mut(*seat)?.1.flights.oldest()));
+        let Self { connections, core, .. } = self;
+        let conns = core
+            .seats
+            .iter()
+            .filter_map(|seat| Some(connections.get_mut(*seat)?.1.flights.oldest()));
         conns.flatten().min().map_or(0, |sent| at.saturating_sub(sent))
     }
 
@@ -186,7 +188,7 @@ impl Load {
             let number = self.core.free.pop_back().expect("not empty");
             self.core.listed[number as usize] = false;
             let socket = self.core.seats[number as usize];
-            let Some((connection, conn)) = self.links.get_mut(socket) else { continue };
+            let Some((connection, conn)) = self.connections.get_mut(socket) else { continue };
             if conn.stage != Stage::Standing || connection.vacancy() == 0 {
                 continue;
             }
@@ -196,7 +198,7 @@ impl Load {
             if connection.vacancy() > 0 {
                 self.core.list(conn);
             }
-            self.links.touch(now, socket, &mut self.core);
+            self.connections.touch(now, socket, &mut self.core);
         }
     }
 
@@ -221,7 +223,7 @@ impl Load {
             let endpoint = plan.endpoint(self.core.thread, number, address);
             let layer = plan.origins[gate].layer();
             let connection = ClientConnection::with_depth(plan.depth.into());
-            let socket = self.links.connect(now, endpoint, layer, connection, conn);
+            let socket = self.connections.connect(now, endpoint, layer, connection, conn);
             self.core.seats[number as usize] = socket;
         }
     }
@@ -232,13 +234,13 @@ impl Load {
         let timeout = nanos_of(self.core.plan.timeout);
         std::mem::swap(&mut self.late, &mut self.core.expired);
         while let Some(socket) = self.late.pop() {
-            let Some((_, conn)) = self.links.get_mut(socket) else { continue };
+            let Some((_, conn)) = self.connections.get_mut(socket) else { continue };
             let Some(sent) = conn.flights.oldest() else { continue };
             if sent.saturating_add(timeout) > at {
                 conn.armed = true;
                 let deadline = self.core.instant(sent + timeout);
-                self.links.set_timer(socket, Some(deadline));
-            } else if let Some(conn) = self.links.close(socket) {
+                self.connections.set_timer(socket, Some(deadline));
+            } else if let Some(conn) = self.connections.close(socket) {
                 self.core.lose(at, conn, &End::TimedOut(None));
             }
         }
@@ -261,11 +263,11 @@ impl Engine for Load {
     }
 
     fn poll_action(&mut self) -> Option<Action> {
-        self.links.poll_action()
+        self.connections.poll_action()
     }
 
     fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {
-        self.links.poll_transmit(socket)
+        self.connections.poll_transmit(socket)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
@@ -278,9 +280,9 @@ impl Engine for Load {
         let opens = core.opener.deadline().filter(|_| core.wants_connections());
         let own = [end, due, opens, core.service.deadline()].into_iter().flatten().min();
         let own = own.map(|at| core.instant(at));
-        match (own, self.links.poll_timeout()) {
-            (Some(own), Some(links)) => Some(own.min(links)),
-            (own, links) => own.or(links),
+        match (own, self.connections.poll_timeout()) {
+            (Some(own), Some(connections)) => Some(own.min(connections)),
+            (own, connections) => own.or(connections),
         }
     }
 }
@@ -290,34 +292,34 @@ impl Load {
     fn handle_socket(&mut self, now: Instant, socket: SocketId, event: SocketEvent<'_>) {
         match event {
             SocketEvent::Input(input) => self.handle_input(now, socket, input),
-            SocketEvent::Sent(_) => self.links.handle(now, socket, event, &mut self.core),
+            SocketEvent::Sent(_) => self.connections.handle(now, socket, event, &mut self.core),
             SocketEvent::Connected => self.handle_connected(now, socket),
             _ => {
-                self.links.handle(now, socket, event, &mut self.core);
+                self.connections.handle(now, socket, event, &mut self.core);
                 self.go_on(now);
             }
         }
     }
 
     fn handle_connected(&mut self, now: Instant, socket: SocketId) {
-        let Some((_, conn)) = self.links.get_mut(socket) else { return };
+        let Some((_, conn)) = self.connections.get_mut(socket) else { return };
         conn.stage = Stage::Handshake;
         if let Some(begun) = self.core.begun.get_mut(conn.number as usize) {
             *begun = nanos_of(now.saturating_duration_since(self.core.epoch));
         }
-        self.links.handle(now, socket, SocketEvent::Connected, &mut self.core);
+        self.connections.handle(now, socket, SocketEvent::Connected, &mut self.core);
         self.go_on(now);
     }
 
     fn handle_input(&mut self, now: Instant, socket: SocketId, mut input: Input<'_>) {
         let before = input.len();
-        self.links.handle_input(now, socket, &mut input, &mut self.core);
+        self.connections.handle_input(now, socket, &mut input, &mut self.core);
         self.core.tally.bytes += (before - input.len()) as u64;
         self.go_on(now);
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        self.links.handle_timeout(now, &mut self.core);
+        self.connections.handle_timeout(now, &mut self.core);
         self.look_at_timers(now);
         self.go_on(now);
         self.core.publish(now);
@@ -334,13 +336,13 @@ impl Load {
         let at = self.core.nanos(now);
         let Core { fresh, tally, plan, .. } = &mut self.core;
         for socket in fresh.drain(..) {
-            let Some((_, conn)) = self.links.get_mut(socket) else { continue };
+            let Some((_, conn)) = self.connections.get_mut(socket) else { continue };
             match plan.rate {
                 Some(_) => conn.flights.stamp(at, |flight| tally.leave(at, flight.planned)),
                 None => conn.flights.stamp(at, |flight| flight.planned = at),
             }
             if !std::mem::replace(&mut conn.armed, true) {
-                self.links.set_timer(socket, Some(now + plan.timeout));
+                self.connections.set_timer(socket, Some(now + plan.timeout));
             }
         }
         self.core.publish(now);

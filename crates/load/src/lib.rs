@@ -33,7 +33,7 @@ pub use histogram::Latency;
 pub use limit::Limit;
 pub use options::{Options, OptionsError, Until};
 pub use progress::Progress;
-pub use report::{Calls, Connections, Rate, Report, Steady, Tls, Turns};
+pub use report::{Calls, ConnectionCounts, Rate, Report, Steady, Tls, Turns};
 pub use run::{Running, Stopper, start};
 pub use sources::{Sources, SourcesError};
 pub use tally::ErrorKind;

@@ -24,7 +24,7 @@ pub struct Report {
     /// `epoll` where each operation was a call, in one thread at least.
     pub driver: String,
     /// Connections.
-    pub connections: Connections,
+    pub connections: ConnectionCounts,
     /// Requests answered completely, whatever the status.
     pub requests: u64,
     /// What went wrong, by [`ErrorKind`]: failed requests, and connects.
@@ -89,7 +89,7 @@ pub struct Report {
 
 /// Connections of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Connections {
+pub struct ConnectionCounts {
     /// As many were wanted.
     pub asked: u32,
     /// As many stood at one time.
@@ -282,7 +282,7 @@ impl Summary {
         let per_request = |seconds: f64| per(seconds * 1e6, tally.answered);
         let user = (cpu.total() >= SPLIT_MIN).then_some(cpu.user);
         Report {
-            connections: Connections {
+            connections: ConnectionCounts {
                 asked: self.asked,
                 held: tally.held_max,
                 opened: tally.opened,

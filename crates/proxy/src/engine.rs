@@ -21,7 +21,7 @@ use crate::journal::Journal;
 use crate::live::Live;
 use crate::orders::{Answer, Order, PORTION, SessionView};
 use crate::passing::pipes_max;
-use crate::relay::{HTTP_CLIENTS, HTTP_SERVERS, LANES, Relay};
+use crate::relay::{HTTP_CLIENTS, HTTP_SERVERS, Relay, STRIDE};
 use crate::services::Services;
 use crate::shared::{BindId, Shared};
 use crate::shortage;
@@ -220,7 +220,7 @@ fn spoken(config: &Config, bind: BindId) -> Mode {
 }
 
 fn is_http(socket: SocketId) -> bool {
-    matches!(socket.index % LANES, HTTP_CLIENTS | HTTP_SERVERS)
+    matches!(socket.index % STRIDE, HTTP_CLIENTS | HTTP_SERVERS)
 }
 
 impl Engine for Proxy {
@@ -300,10 +300,10 @@ impl Engine for Proxy {
 
     fn limit(&self, of: Limit) -> usize {
         match of {
-            Limit::Unread(socket) if socket.index % LANES == HTTP_CLIENTS => {
+            Limit::Unread(socket) if socket.index % STRIDE == HTTP_CLIENTS => {
                 self.http.unread_max(socket)
             }
-            Limit::Receive(socket) if socket.index % LANES == HTTP_SERVERS => {
+            Limit::Receive(socket) if socket.index % STRIDE == HTTP_SERVERS => {
                 self.http.receive_max(socket)
             }
             Limit::Unread(_) | Limit::Receive(_) => of.default_value(),

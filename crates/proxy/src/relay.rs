@@ -51,8 +51,8 @@ pub(crate) trait Relay {
     fn poll_timeout(&self) -> Option<Instant>;
 }
 
-/// Number of ranges of socket indexes: `index % LANES` identifies the owner of a socket.
-pub(crate) const LANES: u32 = 4;
+/// Number of ranges of socket indexes: `index % STRIDE` identifies the owner of a socket.
+pub(crate) const STRIDE: u32 = 4;
 /// Clients that speak HTTP.
 pub(crate) const HTTP_CLIENTS: u32 = 0;
 /// Servers that speak HTTP.

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use fulmar_engine::{
-    Accepted, Action, ConnectionEvent, DriverEvent, End, Engine, Exchange, Handler, Limit, Links,
-    ListenerId, SocketId, Stop,
+    Accepted, Action, ConnectionEvent, Connections, DriverEvent, End, Engine, Exchange, Handler,
+    Limit, ListenerId, SocketId, Stop,
 };
 use fulmar_proto::{
     BodyLen, Connection, Event, Headers, Response, Server, ServerConnection, StreamId, Transmit,
@@ -24,7 +24,7 @@ use crate::proxied;
 /// A server, to be driven by a reactor.
 #[derive(Debug)]
 pub struct ServerEngine<A: Application> {
-    links: Links<ServerConnection, Option<A::Data>>,
+    connections: Connections<ServerConnection, Option<A::Data>>,
     lent: Lent<A>,
     shares: Shares,
     listeners: Vec<Listener>,
@@ -44,7 +44,7 @@ impl<A: Application> ServerEngine<A> {
         let mailbox = Mailbox::new();
         application.start(mailbox.clone());
         Self {
-            links: Links::new(now, limits.timeouts(), 0, 1),
+            connections: Connections::new(now, limits.timeouts(), 0, 1),
             lent: Lent {
                 application,
                 timers: Vec::new(),
@@ -92,7 +92,7 @@ impl<A: Application> ServerEngine<A> {
 
     /// Connections at the moment.
     pub fn connections(&self) -> usize {
-        self.links.len()
+        self.connections.len()
     }
 
     /// How often descriptors or memory ran out when somebody wanted to connect.
@@ -113,7 +113,7 @@ impl<A: Application> ServerEngine<A> {
 
     /// True once a stop was asked for and the last connection is gone.
     pub fn is_done(&self) -> bool {
-        self.ending.is_some() && self.links.is_empty()
+        self.ending.is_some() && self.connections.is_empty()
     }
 
     /// Ends gracefully: nobody is accepted any more, idle connections close, others finish what
@@ -131,12 +131,12 @@ impl<A: Application> ServerEngine<A> {
 
     /// What these connections are about is the last that they do.
     fn close_after(&mut self, now: Instant, whose: impl Fn(&ServerConnection) -> bool) {
-        for socket in self.links.sockets() {
-            if let Some((connection, _)) = self.links.get_mut(socket)
+        for socket in self.connections.sockets() {
+            if let Some((connection, _)) = self.connections.get_mut(socket)
                 && whose(connection)
             {
                 connection.close_after();
-                self.links.touch(now, socket, &mut self.lent);
+                self.connections.touch(now, socket, &mut self.lent);
             }
         }
     }
@@ -155,14 +155,14 @@ impl<A: Application> ServerEngine<A> {
         self.mailbox.swap(&mut letters);
         for (exchange, message) in letters.drain(..) {
             let socket = exchange.socket;
-            let Some(link) = self.links.get_mut(socket) else {
+            let Some(link) = self.connections.get_mut(socket) else {
                 self.lent.guard(now, |_| drop(message)); // it may have a destructor that panics
                 continue;
             };
             self.lent.call(now, exchange, link, |application, context, reply, data| {
                 application.handle_message(context, reply, data, message);
             });
-            self.links.touch(now, socket, &mut self.lent);
+            self.connections.touch(now, socket, &mut self.lent);
         }
         self.letters = letters;
         self.settle(now);
@@ -174,9 +174,9 @@ impl<A: Application> ServerEngine<A> {
             self.lent.report(now, None, panic);
         }
         for (socket, deadline) in self.lent.timers.drain(..) {
-            self.links.set_timer(socket, deadline);
+            self.connections.set_timer(socket, deadline);
         }
-        let room = self.lent.limits.connections_max.saturating_sub(self.links.len());
+        let room = self.lent.limits.connections_max.saturating_sub(self.connections.len());
         if !self.accepting && room > self.lent.limits.connections_max / ROOM_SHARE {
             self.set_accepting(true);
         }
@@ -203,9 +203,9 @@ impl<A: Application> Engine for ServerEngine<A> {
         if let Some(layer) = &mut layer {
             layer.set_queue_max(self.shares.sealed);
         }
-        let socket = self.links.insert(now, layer, connection, data, &mut self.lent);
-        self.lent.addresses.enter(self.links.position(socket), origin);
-        if self.links.len() >= self.lent.limits.connections_max {
+        let socket = self.connections.insert(now, layer, connection, data, &mut self.lent);
+        self.lent.addresses.enter(self.connections.position(socket), origin);
+        if self.connections.len() >= self.lent.limits.connections_max {
             self.set_accepting(false);
         }
         Some(socket)
@@ -215,7 +215,7 @@ impl<A: Application> Engine for ServerEngine<A> {
     fn handle(&mut self, now: Instant, event: DriverEvent<'_>) {
         match event {
             DriverEvent::Socket(socket, event) => {
-                self.links.handle(now, socket, event, &mut self.lent);
+                self.connections.handle(now, socket, event, &mut self.lent);
             }
             DriverEvent::Timeout => self.handle_timeout(now),
             DriverEvent::Wake => return self.handle_wake(now),
@@ -226,24 +226,26 @@ impl<A: Application> Engine for ServerEngine<A> {
     }
 
     fn poll_action(&mut self) -> Option<Action> {
-        self.actions.pop_front().or_else(|| self.links.poll_action())
+        self.actions.pop_front().or_else(|| self.connections.poll_action())
     }
 
     fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {
-        self.links.poll_transmit(socket)
+        self.connections.poll_transmit(socket)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
         let ending = [self.ending, self.newcomers].into_iter().flatten().min();
-        let ending = ending.filter(|_| !self.links.is_empty());
-        let own = [self.links.poll_timeout(), self.lent.poll_timeout(), ending];
+        let ending = ending.filter(|_| !self.connections.is_empty());
+        let own = [self.connections.poll_timeout(), self.lent.poll_timeout(), ending];
         own.into_iter().flatten().min()
     }
 
     fn limit(&self, of: Limit) -> usize {
         match of {
-            Limit::Unread(socket) => self.links.unread_max(socket).min(self.shares.unread),
-            Limit::Accepts(_) => self.lent.limits.connections_max.saturating_sub(self.links.len()),
+            Limit::Unread(socket) => self.connections.unread_max(socket).min(self.shares.unread),
+            Limit::Accepts(_) => {
+                self.lent.limits.connections_max.saturating_sub(self.connections.len())
+            }
             Limit::Receive(_) | Limit::Pipes => of.default_value(),
         }
     }
@@ -253,11 +255,11 @@ impl<A: Application> ServerEngine<A> {
     fn handle_accept_failed(&mut self, now: Instant) {
         self.accept_failures += 1;
         self.lent.guard(now, |application| application.handle_exhausted(now));
-        self.links.close_idle(now, SHED_MAX, &mut self.lent);
+        self.connections.close_idle(now, SHED_MAX, &mut self.lent);
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        self.links.handle_timeout(now, &mut self.lent);
+        self.connections.handle_timeout(now, &mut self.lent);
         if self.lent.poll_timeout().is_some_and(|due| due <= now) {
             self.lent.guard(now, |application| application.handle_timeout(now));
         }
@@ -266,8 +268,8 @@ impl<A: Application> ServerEngine<A> {
             self.close_after(now, ServerConnection::is_new);
         }
         if self.ending.is_some_and(|deadline| deadline <= now) {
-            for socket in self.links.sockets() {
-                self.links.cut(now, socket, &mut self.lent);
+            for socket in self.connections.sockets() {
+                self.connections.cut(now, socket, &mut self.lent);
             }
         }
     }
@@ -283,7 +285,7 @@ impl<A: Application> ServerEngine<A> {
 /// The application's data of a connection; `None` after a panic there.
 type DataSlot<A> = Option<<A as Application>::Data>;
 
-/// The application as links see it; the timers that it asks for wait until they are at hand.
+/// The application as connections see it; the timers that it asks for wait until they are at hand.
 #[derive(Debug)]
 struct Lent<A> {
     application: A,

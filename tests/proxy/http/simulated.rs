@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fulmar_engine::{
-    Accepted, Action, ConnectionEvent, DriverEvent, End, Endpoint, Engine, Handler, Links,
+    Accepted, Action, ConnectionEvent, Connections, DriverEvent, End, Endpoint, Engine, Handler,
     ListenerId, SocketEvent, SocketId, Timeouts,
 };
 use fulmar_haproxy::{ConfigSource, Environment, Options, ThisMachine, load};
@@ -82,7 +82,7 @@ impl Half {
 
 /// Clients that ask one thing after the other.
 struct Clients {
-    links: Links<ClientConnection, Asked>,
+    connections: Connections<ClientConnection, Asked>,
     book: Asking,
 }
 
@@ -186,7 +186,7 @@ impl Handler<ClientConnection, Asked> for Asking {
 
 /// Servers that answer with as many bytes as the target says, and now and then badly.
 struct Origins {
-    links: Links<ServerConnection, ()>,
+    connections: Connections<ServerConnection, ()>,
     book: Answering,
 }
 
@@ -263,19 +263,19 @@ macro_rules! party {
     ($name:ident) => {
         impl Party for $name {
             fn event(&mut self, now: Instant, id: SocketId, event: SocketEvent<'_>) {
-                self.links.handle(now, id, event, &mut self.book);
+                self.connections.handle(now, id, event, &mut self.book);
             }
             fn transmit(&mut self, id: SocketId) -> Option<Vec<u8>> {
-                self.links.poll_transmit(id).map(flatten)
+                self.connections.poll_transmit(id).map(flatten)
             }
             fn timeout(&mut self, now: Instant) {
-                self.links.handle_timeout(now, &mut self.book);
+                self.connections.handle_timeout(now, &mut self.book);
             }
             fn due(&self) -> Option<Instant> {
-                self.links.poll_timeout()
+                self.connections.poll_timeout()
             }
             fn action(&mut self) -> Option<Action> {
-                self.links.poll_action()
+                self.connections.poll_action()
             }
         }
     };
@@ -328,8 +328,8 @@ impl World {
         let answering =
             Answering { random: fastrand::Rng::with_seed(seed ^ 2), heard: HashMap::new(), bad };
         let none = Timeouts::default();
-        let clients = Clients { links: Links::new(now, none, 0, 1), book: asking };
-        let origins = Origins { links: Links::new(now, none, 0, 1), book: answering };
+        let clients = Clients { connections: Connections::new(now, none, 0, 1), book: asking };
+        let origins = Origins { connections: Connections::new(now, none, 0, 1), book: answering };
         let wires = Vec::new();
         Self { now, random, clients, proxy, origins, wires, resets, capacity: 16 * 1024 }
     }
@@ -357,18 +357,18 @@ impl World {
 
     /// A few connections, as long as there is something to ask.
     fn ask(&mut self) {
-        let Clients { links, book } = &mut self.clients;
-        while links.len() < 5 && book.left > 0 {
+        let Clients { connections, book } = &mut self.clients;
+        while connections.len() < 5 && book.left > 0 {
             let peer = Endpoint::to(SocketAddr::from(([127, 0, 0, 1], 80)));
             let connection = ClientConnection::default();
-            let socket = links.connect(self.now, peer, None, connection, Asked::default());
-            let (connection, asked) = links.get_mut(socket).expect("it was just made");
+            let socket = connections.connect(self.now, peer, None, connection, Asked::default());
+            let (connection, asked) = connections.get_mut(socket).expect("it was just made");
             book.begin(connection, asked);
         }
         if book.left == 0 {
-            for socket in links.sockets() {
-                if links.get(socket).is_some_and(|(_, asked)| asked.number.is_none()) {
-                    links.cut(self.now, socket, book);
+            for socket in connections.sockets() {
+                if connections.get(socket).is_some_and(|(_, asked)| asked.number.is_none()) {
+                    connections.cut(self.now, socket, book);
                 }
             }
         }
@@ -416,8 +416,8 @@ impl World {
                 .accept(now, Accepted { listener: ListenerId(0), peer, local: None })
                 .map(|id| (Who::Proxy, id)),
             _ => {
-                let Origins { links, book } = &mut self.origins;
-                let id = links.insert(now, None, ServerConnection::default(), (), book);
+                let Origins { connections, book } = &mut self.origins;
+                let id = connections.insert(now, None, ServerConnection::default(), (), book);
                 Some((Who::Origin, id))
             }
         };
@@ -428,8 +428,8 @@ impl World {
         self.wires.push(Wire { ends: [Half::new(who, socket), Half::new(other, id)] });
         match who {
             Who::Client => {
-                let Clients { links, book } = &mut self.clients;
-                links.handle(now, socket, SocketEvent::Connected, book);
+                let Clients { connections, book } = &mut self.clients;
+                connections.handle(now, socket, SocketEvent::Connected, book);
             }
             _ => self.proxy.handle(now, SocketEvent::Connected.of(socket)),
         }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use fulmar_engine::{
-    Action, ConnectionEvent, DriverEvent, End, Endpoint, Engine, Handler, Links, SocketEvent,
+    Action, ConnectionEvent, Connections, DriverEvent, End, Endpoint, Engine, Handler, SocketEvent,
     SocketId, Timeouts,
 };
 use fulmar_proto::h1::EncodedRequest;
@@ -16,7 +16,7 @@ use fulmar_proto::{
 /// Many idle connections, and an active one.
 #[derive(Debug)]
 pub(super) struct IdleClient {
-    links: Links<ClientConnection, IdleKind>,
+    connections: Connections<ClientConnection, IdleKind>,
     ends: ConnectionEnds,
     idle: EncodedRequest,
     stream: EncodedRequest,
@@ -54,7 +54,7 @@ impl IdleClient {
             ..Timeouts::default()
         };
         Ok(Self {
-            links: Links::new(now, timeouts, 0, 1),
+            connections: Connections::new(now, timeouts, 0, 1),
             ends: ConnectionEnds::default(),
             idle: request(b"/idle")?,
             stream: request(b"/stream/100")?,
@@ -114,7 +114,7 @@ impl IdleClient {
             IdleKind::Active => &self.stream,
         };
         connection.send_encoded(stream, request).expect("it was compiled, and is the first");
-        self.links.connect(now, Endpoint::to(peer), None, connection, kind)
+        self.connections.connect(now, Endpoint::to(peer), None, connection, kind)
     }
 }
 
@@ -122,7 +122,7 @@ impl Engine for IdleClient {
     fn handle(&mut self, now: Instant, event: DriverEvent<'_>) {
         let (socket, event) = match event {
             DriverEvent::Socket(socket, event) => (socket, event),
-            DriverEvent::Timeout => return self.links.handle_timeout(now, &mut self.ends),
+            DriverEvent::Timeout => return self.connections.handle_timeout(now, &mut self.ends),
             // It accepts nothing, resolves nothing and is driven by one thread.
             _ => return,
         };
@@ -137,19 +137,19 @@ impl Engine for IdleClient {
             }
             _ => {}
         }
-        self.links.handle(now, socket, event, &mut self.ends);
+        self.connections.handle(now, socket, event, &mut self.ends);
     }
 
     fn poll_action(&mut self) -> Option<Action> {
-        self.links.poll_action()
+        self.connections.poll_action()
     }
 
     fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {
-        self.links.poll_transmit(socket)
+        self.connections.poll_transmit(socket)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        self.links.poll_timeout()
+        self.connections.poll_timeout()
     }
 }
 

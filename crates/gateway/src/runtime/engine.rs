@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use fulmar_engine::{
-    Accepted, Action, ConnectionEvent, DriverEvent, End, Engine, Handler, Links, ListenerId,
+    Accepted, Action, ConnectionEvent, Connections, DriverEvent, End, Engine, Handler, ListenerId,
     SocketEvent, SocketId, Stop, Timeouts,
 };
 use fulmar_haproxy::model::Level;
@@ -16,7 +16,7 @@ use super::context::RuntimeContext;
 /// Serves runtime sockets.
 #[derive(Debug)]
 pub struct Runtime {
-    links: Links<RawConnection, Console>,
+    connections: Connections<RawConnection, Console>,
     context: RuntimeContext,
     levels: Vec<(ListenerId, Level)>,
     timeout: Duration,
@@ -31,9 +31,9 @@ impl Runtime {
     /// An engine without listeners.
     pub fn new(now: Instant, context: RuntimeContext, stop: Stop) -> Self {
         let timeout = context.live.config.global.stats_timeout.unwrap_or(TIMEOUT);
-        let links = Links::new(now, Timeouts::default(), 0, 1);
+        let connections = Connections::new(now, Timeouts::default(), 0, 1);
         let (levels, actions) = (Vec::new(), VecDeque::new());
-        Self { links, context, levels, timeout, stop, ending: None, is_cut: false, actions }
+        Self { connections, context, levels, timeout, stop, ending: None, is_cut: false, actions }
     }
 
     /// Connections of this listener have this level.
@@ -49,7 +49,7 @@ impl Runtime {
     /// True after a stop when no client is connected, or after the hard stop. Clients may watch a
     /// soft stop until then.
     pub fn is_done(&self) -> bool {
-        self.ending.is_some() && (self.links.is_empty() || self.is_cut)
+        self.ending.is_some() && (self.connections.is_empty() || self.is_cut)
     }
 
     /// Closes the listeners: the sockets now belong to the next process.
@@ -62,8 +62,8 @@ impl Runtime {
 
     /// Restarts the idle timeout of a connection.
     fn restart_timeout(&mut self, now: Instant, socket: SocketId) {
-        let deadline = self.links.get(socket).map(|(_, console)| now + console.timeout());
-        self.links.set_timer(socket, deadline);
+        let deadline = self.connections.get(socket).map(|(_, console)| now + console.timeout());
+        self.connections.set_timer(socket, deadline);
     }
 }
 
@@ -119,13 +119,14 @@ impl Engine for Runtime {
     fn accept(&mut self, now: Instant, from: Accepted) -> Option<SocketId> {
         let listener = from.listener;
         let level = self.levels.iter().find(|known| known.0 == listener)?.1;
-        if self.links.len() >= CONSOLES_MAX {
+        if self.connections.len() >= CONSOLES_MAX {
             return None;
         }
         let console = Console::new(level, self.timeout);
         let mut ears = ConsoleHandler { context: &self.context };
-        let socket = self.links.insert(now, None, RawConnection::default(), console, &mut ears);
-        if let Some((_, console)) = self.links.get_mut(socket) {
+        let socket =
+            self.connections.insert(now, None, RawConnection::default(), console, &mut ears);
+        if let Some((_, console)) = self.connections.get_mut(socket) {
             console.set_name(socket.to_bits());
         }
         self.restart_timeout(now, socket);
@@ -140,7 +141,7 @@ impl Engine for Runtime {
                     SocketEvent::Sent(bytes) => bytes > 0,
                     _ => false,
                 };
-                self.links.handle(
+                self.connections.handle(
                     now,
                     socket,
                     event,
@@ -151,7 +152,8 @@ impl Engine for Runtime {
                 }
             }
             DriverEvent::Timeout => {
-                self.links.handle_timeout(now, &mut ConsoleHandler { context: &self.context });
+                self.connections
+                    .handle_timeout(now, &mut ConsoleHandler { context: &self.context });
                 self.is_cut |= self.ending.flatten().is_some_and(|deadline| deadline <= now);
             }
             DriverEvent::Wake => self.handle_wake(now),
@@ -161,16 +163,16 @@ impl Engine for Runtime {
     }
 
     fn poll_action(&mut self) -> Option<Action> {
-        self.actions.pop_front().or_else(|| self.links.poll_action())
+        self.actions.pop_front().or_else(|| self.connections.poll_action())
     }
 
     fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {
-        self.links.poll_transmit(socket)
+        self.connections.poll_transmit(socket)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
         let ending = self.ending.flatten().filter(|_| !self.is_cut);
-        [self.links.poll_timeout(), ending].into_iter().flatten().min()
+        [self.connections.poll_timeout(), ending].into_iter().flatten().min()
     }
 }
 
@@ -181,10 +183,10 @@ impl Runtime {
         }
         for (console, answer) in self.context.take_answers() {
             let socket = SocketId::from_bits(console);
-            let Some((connection, console)) = self.links.get_mut(socket) else { continue };
+            let Some((connection, console)) = self.connections.get_mut(socket) else { continue };
             console.handle_answer(now, &self.context, answer, connection);
             connection.set_held(!console.is_idle(connection));
-            self.links.touch(now, socket, &mut ConsoleHandler { context: &self.context });
+            self.connections.touch(now, socket, &mut ConsoleHandler { context: &self.context });
             self.restart_timeout(now, socket);
         }
     }

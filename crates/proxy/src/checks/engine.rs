@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fulmar_engine::{Action, DriverEvent, Engine, Links, SocketEvent, SocketId, Timeouts};
+use fulmar_engine::{Action, Connections, DriverEvent, Engine, SocketEvent, SocketId, Timeouts};
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::{BackendTimeouts, ServerCheck};
 use fulmar_proto::{RawConnection, Transmit};
@@ -29,7 +29,7 @@ pub struct Checks {
     journal: Box<dyn Journal>,
     targets: Vec<Target>,
     due: BTreeSet<(Instant, usize)>, // the next check of each target without a running one
-    links: Links<RawConnection, Job>,
+    connections: Connections<RawConnection, Job>,
     done: Vec<Done>,
     next_slow_start_step: Option<Instant>,
     slow_starting: BTreeSet<usize>, // backends with servers in a slow start
@@ -46,7 +46,7 @@ impl Checks {
             due: due.map(|(at, target)| (target.monitor.next_check(), at)).collect(),
             targets,
             journal,
-            links: Links::new(now, Timeouts::default(), 0, 1),
+            connections: Connections::new(now, Timeouts::default(), 0, 1),
             done: Vec::new(),
             next_slow_start_step: None,
             slow_starting: BTreeSet::new(),
@@ -90,16 +90,20 @@ impl Checks {
                 let deadline = now + patience(&backend.timeouts, check);
                 let connection = RawConnection::default();
                 let Road { endpoint, layer, .. } = road;
-                let socket = self.links.connect(now, endpoint, layer, connection, job);
-                self.links.set_timer(socket, Some(deadline));
+                let socket = self.connections.connect(now, endpoint, layer, connection, job);
+                self.connections.set_timer(socket, Some(deadline));
             }
         }
     }
 
     /// Runs a function on the connections, then handles finished steps.
-    fn act(&mut self, now: Instant, act: impl FnOnce(&mut Links<RawConnection, Job>, &mut On<'_>)) {
-        let Self { links, live, targets, done, .. } = self;
-        act(links, &mut On { live, targets, done });
+    fn act(
+        &mut self,
+        now: Instant,
+        act: impl FnOnce(&mut Connections<RawConnection, Job>, &mut On<'_>),
+    ) {
+        let Self { connections, live, targets, done, .. } = self;
+        act(connections, &mut On { live, targets, done });
         self.settle(now);
     }
 
@@ -253,7 +257,7 @@ impl Engine for Checks {
                 if matches!(event, SocketEvent::Connected) {
                     self.handle_connected(now, socket);
                 }
-                self.act(now, |links, on| links.handle(now, socket, event, on));
+                self.act(now, |connections, on| connections.handle(now, socket, event, on));
             }
             DriverEvent::Timeout => self.handle_timeout(now),
             DriverEvent::Wake => {
@@ -267,7 +271,7 @@ impl Engine for Checks {
     }
 
     fn poll_action(&mut self) -> Option<Action> {
-        let action = self.links.poll_action();
+        let action = self.connections.poll_action();
         if action.is_none() {
             self.journal.flush();
         }
@@ -275,28 +279,31 @@ impl Engine for Checks {
     }
 
     fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {
-        self.links.poll_transmit(socket)
+        self.connections.poll_transmit(socket)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
         let due = self.due.first().map(|(when, _)| *when);
-        [self.links.poll_timeout(), due, self.next_slow_start_step].into_iter().flatten().min()
+        [self.connections.poll_timeout(), due, self.next_slow_start_step]
+            .into_iter()
+            .flatten()
+            .min()
     }
 }
 
 impl Checks {
     fn handle_connected(&mut self, now: Instant, socket: SocketId) {
-        if let Some((_, job)) = self.links.get_mut(socket) {
+        if let Some((_, job)) = self.connections.get_mut(socket) {
             job.stage = Stage::Securing;
             let backend = &self.targets[job.target].checked(&self.live).backend.config;
             if let Some(patience) = backend.timeouts.check {
-                self.links.set_timer(socket, Some(now + patience));
+                self.connections.set_timer(socket, Some(now + patience));
             }
         }
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        self.act(now, |links, on| links.handle_timeout(now, on));
+        self.act(now, |connections, on| connections.handle_timeout(now, on));
         self.start_due(now);
         self.settle(now);
         if self.next_slow_start_step.is_some_and(|at| at <= now) {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use fulmar_engine::{Exchange as Asked, Links, SocketId, Timeouts, TimeoutsId};
+use fulmar_engine::{Connections, Exchange as Asked, SocketId, Timeouts, TimeoutsId};
 use fulmar_haproxy::{BackendConfig, Config, FrontendConfig, Mode, ServerConfig};
 use fulmar_proto::{ClientConnection, ServerConnection};
 
@@ -92,8 +92,8 @@ impl Desk {
     pub(super) fn new(
         live: &Live,
         thread: usize,
-        clients: &mut Links<ServerConnection, Session>,
-        servers: &mut Links<ClientConnection, Seat>,
+        clients: &mut Connections<ServerConnection, Session>,
+        servers: &mut Connections<ClientConnection, Seat>,
     ) -> Self {
         let mut pool = Pool::default();
         let frontends = live.frontends.iter();
@@ -166,7 +166,7 @@ impl Desk {
 fn entrance(
     config: &Config,
     frontend: &FrontendConfig,
-    clients: &mut Links<ServerConnection, Session>,
+    clients: &mut Connections<ServerConnection, Session>,
 ) -> Entrance {
     let kept = client_timeouts(frontend);
     let times = &frontend.timeouts;

@@ -1,8 +1,8 @@
 //! Relays of mode http: clients on one side, servers on the other.
 //!
 //! ```text
-//!  clients ──▶ Links<ServerConnection, Session> ─event▶ Requests ──begin · pump──▶ server's connection
-//!          ◀──                                  ◀──send · release── Replies ◀event─ Links<ClientConnection, Seat>
+//!  clients ─▶ Connections<ServerConnection, _> ─event─▶ Requests ─begin · pump─▶ server's
+//!          ◀─ send · release ─ Replies ◀─event─ Connections<ClientConnection, _>  connection
 //! ```
 //!
 //! While one side is handled, the other one is accessible. Actions on the side that is being
@@ -12,14 +12,14 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use fulmar_engine::{Action, CloseKind, Links, Passage, SocketEvent, SocketId, Timeouts};
+use fulmar_engine::{Action, CloseKind, Connections, Passage, SocketEvent, SocketId, Timeouts};
 use fulmar_proto::{ClientConnection, Connection, Layer, Phase, ServerConnection, Transmit};
 use fulmar_semantics::proxy_protocol::ProxyProtocol;
 
 use crate::counters::Counter;
 use crate::gate;
 use crate::orders::{PORTION, SessionView, after};
-use crate::relay::{HTTP_CLIENTS, HTTP_SERVERS, LANES, Relay};
+use crate::relay::{HTTP_CLIENTS, HTTP_SERVERS, Relay, STRIDE};
 use crate::shared::{BindId, Shared};
 use crate::unborn::Refusal;
 
@@ -72,15 +72,15 @@ use session::{Session, Standing};
 /// Relays of mode http.
 #[derive(Debug)]
 pub(crate) struct Http {
-    clients: Links<ServerConnection, Session>,
-    servers: Links<ClientConnection, Seat>,
+    clients: Connections<ServerConnection, Session>,
+    servers: Connections<ClientConnection, Seat>,
     desk: Desk,
 }
 
 impl Http {
     pub(crate) fn new(now: Instant, shared: &Shared) -> Self {
-        let mut clients = Links::new(now, Timeouts::default(), HTTP_CLIENTS, LANES);
-        let mut servers = Links::new(now, Timeouts::default(), HTTP_SERVERS, LANES);
+        let mut clients = Connections::new(now, Timeouts::default(), HTTP_CLIENTS, STRIDE);
+        let mut servers = Connections::new(now, Timeouts::default(), HTTP_SERVERS, STRIDE);
         let desk = Desk::new(&shared.live, shared.thread, &mut clients, &mut servers);
         Self { clients, servers, desk }
     }

@@ -4,24 +4,24 @@
 //! Connections that completed more than one exchange are in a list of their own (HAProxy's manual,
 //! `http-reuse`).
 
-use fulmar_engine::chain::{Chain, Table};
+use fulmar_engine::list::{IndexList, ListPool};
 
 /// Idle connections to servers.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     shelves: Vec<Shelf>,
-    links: Table,
+    lists: ListPool,
 }
 
 /// Interchangeable connections.
 #[derive(Clone, Copy, Debug, Default)]
 struct Shelf {
     /// Used once so far.
-    fresh: Chain,
+    fresh: IndexList,
     /// Used more than once: their server keeps connections open.
-    proven: Chain,
+    proven: IndexList,
     /// Number of connections of this group, idle or not.
-    links: u32,
+    connections: u32,
 }
 
 /// The idle connections that an exchange may use.
@@ -43,32 +43,32 @@ impl Pool {
 
     /// Adds a connection to a group.
     pub(super) fn join(&mut self, shelf: u32) {
-        self.shelves[shelf as usize].links += 1;
+        self.shelves[shelf as usize].connections += 1;
     }
 
     /// Removes a connection from its group.
     pub(super) fn leave(&mut self, shelf: u32) {
-        let links = &mut self.shelves[shelf as usize].links;
-        *links = links.checked_sub(1).expect("a connection joins before it leaves");
+        let connections = &mut self.shelves[shelf as usize].connections;
+        *connections = connections.checked_sub(1).expect("a connection joins before it leaves");
     }
 
     /// True if the group has no connection.
     pub(super) fn is_empty(&self, shelf: u32) -> bool {
-        self.shelves[shelf as usize].links == 0
+        self.shelves[shelf as usize].connections == 0
     }
 
     /// Adds an idle connection, by its position.
     pub(super) fn park(&mut self, shelf: u32, link: u32, proven: bool) {
         let shelf = &mut self.shelves[shelf as usize];
-        let chain = if proven { &mut shelf.proven } else { &mut shelf.fresh };
-        self.links.push_front(chain, link);
+        let list = if proven { &mut shelf.proven } else { &mut shelf.fresh };
+        self.lists.push_front(list, link);
     }
 
     /// Removes an idle connection; false if it was not idle.
     pub(super) fn unpark(&mut self, shelf: u32, link: u32, proven: bool) -> bool {
         let shelf = &mut self.shelves[shelf as usize];
-        let chain = if proven { &mut shelf.proven } else { &mut shelf.fresh };
-        self.links.remove(chain, link)
+        let list = if proven { &mut shelf.proven } else { &mut shelf.fresh };
+        self.lists.remove(list, link)
     }
 
     /// The connection among the wanted ones that was used last.

@@ -2,7 +2,9 @@
 
 use std::time::Instant;
 
-use fulmar_engine::{ConnectionEvent, End, Exchange as Asked, Handler, Links, SocketId, Timeouts};
+use fulmar_engine::{
+    ConnectionEvent, Connections, End, Exchange as Asked, Handler, SocketId, Timeouts,
+};
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::HttpMode;
 use fulmar_proto::{
@@ -32,7 +34,7 @@ use crate::shared::Shared;
 /// The handler of servers' events, with access to the clients' side.
 #[derive(Debug)]
 pub(super) struct Replies<'a> {
-    pub(super) clients: &'a mut Links<ServerConnection, Session>,
+    pub(super) clients: &'a mut Connections<ServerConnection, Session>,
     pub(super) desk: &'a mut Desk,
     pub(super) shared: &'a mut Shared,
 }
@@ -288,7 +290,7 @@ impl Handler<ClientConnection, Seat> for Replies<'_> {
     }
 
     fn handle_closed(&mut self, now: Instant, socket: SocketId, seat: Seat, end: End) {
-        let at = socket.index / crate::relay::LANES;
+        let at = socket.index / crate::relay::STRIDE;
         if self.desk.pool.unpark(seat.shelf, at, seat.is_proven()) {
             let (backend, server) = seat.place();
             ending::idle_less(self.shared, backend, server);

@@ -4,7 +4,9 @@ use std::any::Any;
 use std::time::Instant;
 
 use bytes::Bytes;
-use fulmar_engine::{ConnectionEvent, End, Exchange as Asked, Handler, Links, SocketId, Timeouts};
+use fulmar_engine::{
+    ConnectionEvent, Connections, End, Exchange as Asked, Handler, SocketId, Timeouts,
+};
 use fulmar_haproxy::BackendId;
 use fulmar_proto::{
     BodyLen, ClientConnection, Connection, Event, Headers, PeerError, Piped, Request, Server,
@@ -30,7 +32,7 @@ use crate::unborn::{self, Refusal};
 /// The handler of clients' events, with access to the servers' side.
 #[derive(Debug)]
 pub(super) struct Requests<'a> {
-    pub(super) servers: &'a mut Links<ClientConnection, Seat>,
+    pub(super) servers: &'a mut Connections<ClientConnection, Seat>,
     pub(super) desk: &'a mut Desk,
     pub(super) shared: &'a mut Shared,
 }

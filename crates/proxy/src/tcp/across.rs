@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use bytes::Bytes;
-use fulmar_engine::{ConnectionEvent, End, Handler, Links, SocketId};
+use fulmar_engine::{ConnectionEvent, Connections, End, Handler, SocketId};
 use fulmar_proto::{Connection, Event, Piped, Raw, RawConnection, Segment};
 use fulmar_semantics::proxy_protocol;
 
@@ -17,7 +17,7 @@ use crate::passing::PIECE_SIZE_MIN;
 use crate::secured::Tls;
 
 /// Connections of clients, or of servers.
-pub(super) type Side = Links<RawConnection, Seat>;
+pub(super) type Side = Connections<RawConnection, Seat>;
 
 /// The state of a connection.
 #[derive(Debug)]

@@ -30,7 +30,7 @@ mod subject;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use fulmar_engine::{Action, Links, Passage, SocketEvent, SocketId, Timeouts};
+use fulmar_engine::{Action, Connections, Passage, SocketEvent, SocketId, Timeouts};
 
 use crate::balance::Member;
 use fulmar_haproxy::Mode;
@@ -41,7 +41,7 @@ use self::limits::Limits;
 use crate::orders::{PORTION, SessionView, after};
 use crate::passing::{Toward, may_pass};
 use crate::queues::Queues;
-use crate::relay::{LANES, Relay, TCP_CLIENTS, TCP_SERVERS};
+use crate::relay::{Relay, STRIDE, TCP_CLIENTS, TCP_SERVERS};
 use crate::shared::{BindId, Shared};
 
 /// Relays of mode tcp.
@@ -64,8 +64,8 @@ pub(crate) struct Tcp {
 impl Tcp {
     pub(crate) fn new(now: Instant, shared: &Shared) -> Self {
         let timeouts = Timeouts::default();
-        let mut clients = Links::new(now, timeouts, TCP_CLIENTS, LANES);
-        let mut servers = Links::new(now, timeouts, TCP_SERVERS, LANES);
+        let mut clients = Connections::new(now, timeouts, TCP_CLIENTS, STRIDE);
+        let mut servers = Connections::new(now, timeouts, TCP_SERVERS, STRIDE);
         let limits = Limits::new(&shared.live, &mut clients, &mut servers);
         let queues = Queues::new(&shared.live, shared.thread, Mode::Tcp);
         let sheds = shared.live.backends.iter();

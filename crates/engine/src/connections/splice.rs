@@ -7,16 +7,16 @@ use std::time::Instant;
 use bytes::BytesMut;
 use fulmar_proto::{Connection, Input, Piped};
 
-use crate::links::{ConnectionEvent, End, Handler, Links};
+use crate::connections::{ConnectionEvent, Connections, End, Handler};
 use crate::{Action, CloseKind, SocketId};
 
-impl<C: Connection, T> Links<C, T> {
+impl<C: Connection, T> Connections<C, T> {
     /// How many of the next bytes on `socket` may go straight into a file: none if a layer has to
     /// open them first. Bounds what [`crate::Engine::poll_passage`] returns.
     pub fn direct(&self, socket: SocketId) -> u64 {
         match self.slots.get(socket) {
             // What a layer has on the wire are not the body's bytes.
-            Some(link) if link.between.is_none() => link.connection.direct(),
+            Some(entry) if entry.transport.is_none() => entry.connection.direct(),
             _ => 0,
         }
     }
@@ -34,14 +34,14 @@ impl<C: Connection, T> Links<C, T> {
     /// first. Bounds what [`crate::Engine::poll_passage`] returns.
     pub fn passing(&self, socket: SocketId) -> u64 {
         match self.slots.get(socket) {
-            Some(link) if link.between.is_none() => link.connection.passing(),
+            Some(entry) if entry.transport.is_none() => entry.connection.passing(),
             _ => 0,
         }
     }
 
     /// True if what is sent on `socket` may be in a pipe: nothing has to see it first.
     pub fn takes_pipes(&self, socket: SocketId) -> bool {
-        self.slots.get(socket).is_some_and(|link| link.between.is_none())
+        self.slots.get(socket).is_some_and(|entry| entry.transport.is_none())
     }
 
     /// Asks the driver for what comes next in pipes, if it may come so. It may come as `Data` all
@@ -61,10 +61,10 @@ impl<C: Connection, T> Links<C, T> {
         piped: Piped,
         on: &mut impl Handler<C, T>,
     ) {
-        let Some(link) = self.slots.get_mut(socket) else { return };
+        let Some(entry) = self.slots.get_mut(socket) else { return };
         let bytes = piped.len;
-        link.connection.handle_passed(bytes);
-        let entry = (&mut link.connection, &mut link.data);
+        entry.connection.handle_passed(bytes);
+        let entry = (&mut entry.connection, &mut entry.data);
         on.handle(now, socket, entry, ConnectionEvent::Piped(piped));
         self.end_passage(now, socket, bytes, on);
     }
@@ -77,8 +77,8 @@ impl<C: Connection, T> Links<C, T> {
         bytes: u64,
         on: &mut impl Handler<C, T>,
     ) {
-        let Some(link) = self.slots.get_mut(socket) else { return };
-        link.connection.handle_direct(bytes);
+        let Some(entry) = self.slots.get_mut(socket) else { return };
+        entry.connection.handle_direct(bytes);
         self.end_passage(now, socket, bytes, on);
     }
 
@@ -90,11 +90,11 @@ impl<C: Connection, T> Links<C, T> {
         bytes: u64,
         on: &mut impl Handler<C, T>,
     ) {
-        let Some(link) = self.slots.get_mut(socket) else { return };
+        let Some(entry) = self.slots.get_mut(socket) else { return };
         let mut nothing = BytesMut::new();
         let mut nothing = Input::all(&mut nothing, false);
-        while let Ok(Some(event)) = link.connection.poll_event(&mut nothing, &mut self.scratch) {
-            let entry = (&mut link.connection, &mut link.data);
+        while let Ok(Some(event)) = entry.connection.poll_event(&mut nothing, &mut self.scratch) {
+            let entry = (&mut entry.connection, &mut entry.data);
             on.handle(now, socket, entry, ConnectionEvent::Event(event)); // `End`
         }
         self.settle(now, socket, bytes, on);

@@ -1,15 +1,15 @@
 //! Lists through a table: a place joins, leaves from anywhere, or is taken from either end, in
 //! constant time and without memory of its own.
 
-/// Which places stand in which order. A place stands in at most one chain of a table.
+/// Which places stand in which order. A place stands in at most one list of a table.
 #[derive(Debug, Default)]
-pub struct Table {
+pub struct ListPool {
     nodes: Vec<Node>,
 }
 
 /// The ends of one list.
 #[derive(Clone, Copy, Debug)]
-pub struct Chain {
+pub struct IndexList {
     first: u32,
     last: u32,
 }
@@ -21,13 +21,13 @@ struct Node {
     linked: bool,
 }
 
-impl Default for Chain {
+impl Default for IndexList {
     fn default() -> Self {
         Self { first: NONE, last: NONE }
     }
 }
 
-impl Chain {
+impl IndexList {
     /// The place at the front.
     pub fn first(self) -> Option<u32> {
         (self.first != NONE).then_some(self.first)
@@ -39,25 +39,25 @@ impl Chain {
     }
 }
 
-impl Table {
+impl ListPool {
     /// Puts `at`, which stands nowhere, at the front.
-    pub fn push_front(&mut self, chain: &mut Chain, at: u32) {
-        *self.node(at) = Node { before: NONE, after: chain.first, linked: true };
-        match chain.first() {
+    pub fn push_front(&mut self, list: &mut IndexList, at: u32) {
+        *self.node(at) = Node { before: NONE, after: list.first, linked: true };
+        match list.first() {
             Some(first) => self.nodes[first as usize].before = at,
-            None => chain.last = at,
+            None => list.last = at,
         }
-        chain.first = at;
+        list.first = at;
     }
 
     /// Puts `at`, which stands nowhere, at the back.
-    pub fn push_back(&mut self, chain: &mut Chain, at: u32) {
-        *self.node(at) = Node { before: chain.last, after: NONE, linked: true };
-        match chain.last() {
+    pub fn push_back(&mut self, list: &mut IndexList, at: u32) {
+        *self.node(at) = Node { before: list.last, after: NONE, linked: true };
+        match list.last() {
             Some(last) => self.nodes[last as usize].after = at,
-            None => chain.first = at,
+            None => list.first = at,
         }
-        chain.last = at;
+        list.last = at;
     }
 
     /// True if `at` stands somewhere.
@@ -65,18 +65,18 @@ impl Table {
         self.nodes.get(at as usize).is_some_and(|node| node.linked)
     }
 
-    /// Takes `at` out of `chain`, if it stands there; true if it did.
-    pub fn remove(&mut self, chain: &mut Chain, at: u32) -> bool {
+    /// Takes `at` out of `list`, if it stands there; true if it did.
+    pub fn remove(&mut self, list: &mut IndexList, at: u32) -> bool {
         let node = *self.node(at);
         if !node.linked {
             return false;
         }
         match node.before {
-            NONE => chain.first = node.after,
+            NONE => list.first = node.after,
             before => self.nodes[before as usize].after = node.after,
         }
         match node.after {
-            NONE => chain.last = node.before,
+            NONE => list.last = node.before,
             after => self.nodes[after as usize].before = node.before,
         }
         self.nodes[at as usize] = FREE;
@@ -105,28 +105,28 @@ mod tests {
     #[test]
     fn a_chain_is_a_deque_that_can_be_left_from_anywhere() {
         let mut random = fastrand::Rng::with_seed(7);
-        let (mut table, mut chain) = (Table::default(), Chain::default());
+        let (mut table, mut list) = (ListPool::default(), IndexList::default());
         let mut model: VecDeque<u32> = VecDeque::new();
         for _ in 0..20_000 {
             let at = random.u32(0..12);
             let stands = model.contains(&at);
             match random.u32(0..3) {
                 0 if !stands => {
-                    table.push_front(&mut chain, at);
+                    table.push_front(&mut list, at);
                     model.push_front(at);
                 }
                 1 if !stands => {
-                    table.push_back(&mut chain, at);
+                    table.push_back(&mut list, at);
                     model.push_back(at);
                 }
                 _ => {
-                    assert_eq!(table.remove(&mut chain, at), stands);
+                    assert_eq!(table.remove(&mut list, at), stands);
                     model.retain(|place| *place != at);
                 }
             }
             assert_eq!(table.stands(at), model.contains(&at));
-            assert_eq!(chain.first(), model.front().copied());
-            assert_eq!(chain.last(), model.back().copied());
+            assert_eq!(list.first(), model.front().copied());
+            assert_eq!(list.last(), model.back().copied());
         }
     }
 }

@@ -6,9 +6,9 @@ use std::time::Instant;
 use fulmar_proto::{Connection, Event, PeerError, Piped, Role};
 
 use crate::SocketId;
-use crate::links::End;
+use crate::connections::End;
 
-/// Receives the events of the connections of a [`crate::Links`].
+/// Receives the events of the connections of a [`crate::Connections`].
 ///
 /// `handle` is called while its connection is borrowed, so the handler can send on it at once. The
 /// engine then applies what the connection requires: reading, sending, its deadline.
@@ -27,7 +27,8 @@ pub trait Handler<C: Connection, T> {
     );
 
     /// The connection is closed, for the reason `end`. Its name is stale from now on. Called once
-    /// for each connection, except for those that their owner closes with [`crate::Links::close`].
+    /// for each connection, but not for one that its owner closes with
+    /// [`crate::Connections::close`].
     fn handle_closed(&mut self, now: Instant, socket: SocketId, data: T, end: End);
 }
 
@@ -54,10 +55,10 @@ pub enum ConnectionEvent<'a, R: Role> {
     /// sent now leaves with what the events caused. Not delivered for bytes that went through a
     /// pipe or into a file.
     InputUsed,
-    /// The next bytes of a body or a tunnel, in a pipe. Delivered only after [`crate::Links::pass`].
-    /// They have to be released, as those of `Event::Data`.
+    /// The next bytes of a body or a tunnel, in a pipe. Delivered only after
+    /// [`crate::Connections::pass`]. They have to be released, as those of `Event::Data`.
     Piped(Piped),
-    /// The time that was set with [`crate::Links::set_timer`] has come.
+    /// The time that was set with [`crate::Connections::set_timer`] has come.
     Timer,
     /// The deadline of the connection's phase has passed. Without an extension the connection ends
     /// with [`End::TimedOut`].

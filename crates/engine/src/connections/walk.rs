@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use fulmar_proto::{Connection, Phase};
 
 use crate::SocketId;
-use crate::links::{Handler, Link, Links};
+use crate::connections::{Connections, Entry, Handler};
 
-impl<C: Connection, T> Links<C, T> {
+impl<C: Connection, T> Connections<C, T> {
     /// All connections.
     pub fn sockets(&self) -> Vec<SocketId> {
         self.slots.keys().collect()
@@ -24,8 +24,8 @@ impl<C: Connection, T> Links<C, T> {
     /// expect that (RFC 9112 §9.5). How many there were.
     pub fn close_idle(&mut self, now: Instant, max: usize, on: &mut impl Handler<C, T>) -> usize {
         let (places, tick) = (self.slots.places(), self.desk.wheel.tick(now));
-        let is_idle = |link: &Link<C, T>| {
-            link.phase == Some(Phase::Idle) && tick.since(link.since) >= IDLE_MIN.into()
+        let is_idle = |entry: &Entry<C, T>| {
+            entry.phase == Some(Phase::Idle) && tick.since(entry.since) >= IDLE_MIN.into()
         };
         let mut closed = 0;
         for _ in 0..places.min(SWEPT_MAX) {

@@ -1,10 +1,10 @@
 //! Connections of one kind, each with what its owner attached: what every engine is made of.
 //!
-//! `Links` turns inputs into events for a [`Handler`], whatever the connections then want into
-//! actions, and the phase that each is in into a deadline. What lies between a socket and its
-//! connection, if anything does, is `between`'s work. The handler is lent per call, so two
-//! `Links` can be each other's handlers. Closing one connection while another is handled frees
-//! its slot and queues its `Close`; later news of it finds nothing, so nothing is re-entrant.
+//! `Connections` turns inputs into events for a [`Handler`], the state of each connection into
+//! actions, and its phase into a deadline. A layer between a socket and its connection is the work
+//! of `transport`. The handler is an argument of each call, so two `Connections` can handle the
+//! events of each other. Closing one connection while another is handled frees its slot and queues
+//! its `Close`; later events of it find nothing, so nothing is re-entrant.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -17,7 +17,6 @@ use fulmar_proto::{
     Wishes,
 };
 
-use crate::between::{Between, OPENED_SIZE};
 use crate::slots::Slots;
 use crate::timeouts::{Pace, Sets, Spans, Timeouts, TimeoutsId, begins_again, is_paced};
 use crate::timers::{Span, Tick, Wheel};
@@ -27,7 +26,10 @@ mod handler;
 
 mod deadlines;
 mod splice;
+mod transport;
 mod walk;
+
+use transport::{OPENED_SIZE, Transport};
 
 pub use handler::{ConnectionEvent, Handler};
 
@@ -48,7 +50,7 @@ pub enum End {
     /// A deadline passed in this phase, or too little had moved in it by then; `None`: before the
     /// connection stood.
     TimedOut(Option<Phase>),
-    /// Its owner could wait no longer: [`Links::cut`].
+    /// Its owner could wait no longer: [`Connections::cut`].
     Cut,
     /// The application panicked while it handled the connection.
     Panicked,
@@ -65,8 +67,8 @@ pub struct Exchange {
 
 /// Connections of one kind.
 #[derive(Debug)]
-pub struct Links<C, T> {
-    slots: Slots<Link<C, T>>,
+pub struct Connections<C, T> {
+    slots: Slots<Entry<C, T>>,
     desk: Desk,
     scratch: Scratch,
     opened: Block, // what a layer opens, on its way to the connection
@@ -74,7 +76,7 @@ pub struct Links<C, T> {
     swept: u32, // the place that `close_idle` looks at next
 }
 
-/// Where links leave what driver and clock have to know.
+/// Where connections leave what driver and clock have to know.
 #[derive(Debug)]
 struct Desk {
     actions: VecDeque<Action>,
@@ -84,10 +86,10 @@ struct Desk {
 
 /// A connection, what is attached to it, and where it stands with driver and clock.
 #[derive(Debug)]
-pub(crate) struct Link<C, T> {
+pub(crate) struct Entry<C, T> {
     pub(crate) connection: C,
     pub(crate) data: T,
-    pub(crate) between: Option<Box<Between>>, // between the socket and the connection
+    pub(crate) transport: Option<Box<Transport>>, // the layer on the socket
     since: Tick, // when the phase began, or last began again: its deadline follows
     pace: Pace,
     armed: Span,          // the wheel's entry comes due at most so long after any moment
@@ -119,7 +121,7 @@ impl Fault {
     }
 }
 
-impl<C: Connection, T> Link<C, T> {
+impl<C: Connection, T> Entry<C, T> {
     /// Lets the connection take its input, and tells of the events.
     pub(crate) fn feed(&mut self, input: &mut Input<'_>, lent: &mut Lent<'_, impl Handler<C, T>>) {
         if !input.is_empty() {
@@ -172,8 +174,8 @@ impl<C: Connection, T> Link<C, T> {
     /// What the socket may send.
     fn poll_transmit(&mut self) -> Option<Transmit<'_>> {
         let is_last = self.sends_last();
-        let transmit = match &mut self.between {
-            Some(between) => between.layer.poll_transmit()?,
+        let transmit = match &mut self.transport {
+            Some(transport) => transport.layer.poll_transmit()?,
             None => self.connection.poll_transmit()?,
         };
         Some(Transmit { is_last, ..transmit })
@@ -182,13 +184,13 @@ impl<C: Connection, T> Link<C, T> {
     /// True if nothing more is expected of the peer, and all that will ever be sent is queued.
     fn sends_last(&self) -> bool {
         self.connection.is_heard_out()
-            && match &self.between {
-                Some(between) => between.is_finished(),
+            && match &self.transport {
+                Some(transport) => transport.is_finished(),
                 None => self.connection.is_finished(),
             }
     }
 
-    /// Turns what is wanted now into actions and a deadline. False: the link is over.
+    /// Turns what is wanted now into actions and a deadline. False: the connection is over.
     #[inline(always)]
     fn settle<H: Handler<C, T>>(
         &mut self,
@@ -197,7 +199,7 @@ impl<C: Connection, T> Link<C, T> {
         desk: &mut Desk,
         lent: &mut Lent<'_, H>,
     ) -> bool {
-        if self.between.is_some() {
+        if self.transport.is_some() {
             return self.settle_layer(at, moved, desk, lent);
         }
         let wishes = self.connection.wishes();
@@ -213,13 +215,13 @@ impl<C: Connection, T> Link<C, T> {
         desk: &mut Desk,
         lent: &mut Lent<'_, H>,
     ) -> bool {
-        if let Some(mut between) = self.between.take() {
-            if let Some(range) = between.seal(self, lent) {
+        if let Some(mut transport) = self.transport.take() {
+            if let Some(range) = transport.seal(self, lent) {
                 desk.actions.push_back(Action::Load { socket: lent.socket, range });
             }
             // What the layer held back comes as if the connection had not been reading.
-            self.reading &= !between.resumes(self.connection.wants_read());
-            self.between = Some(between);
+            self.reading &= !transport.resumes(self.connection.wants_read());
+            self.transport = Some(transport);
         }
         let wishes = self.wishes();
         self.satisfy(wishes, at, moved, desk, lent)
@@ -279,8 +281,8 @@ impl<C: Connection, T> Link<C, T> {
     /// What connection and layer together want of the socket and the clock.
     fn wishes(&mut self) -> Wishes {
         let wishes = self.connection.wishes();
-        match &mut self.between {
-            Some(between) => between.wishes(wishes),
+        match &mut self.transport {
+            Some(transport) => transport.wishes(wishes),
             None => wishes,
         }
     }
@@ -329,7 +331,7 @@ impl<C: Connection, T> Link<C, T> {
     }
 }
 
-/// What is lent to a link while something happens on it.
+/// What is lent to an entry while something happens on it.
 pub(crate) struct Lent<'a, H> {
     pub(crate) now: Instant,
     pub(crate) socket: SocketId,
@@ -337,11 +339,11 @@ pub(crate) struct Lent<'a, H> {
     pub(crate) on: &'a mut H,
 }
 
-impl<C: Connection, T> Links<C, T> {
-    /// None yet; lane `lane` of `lanes` in the space of names.
-    pub fn new(now: Instant, timeouts: Timeouts, lane: u32, lanes: u32) -> Self {
+impl<C: Connection, T> Connections<C, T> {
+    /// No connections; their names have every `stride`-th index, from `offset` on.
+    pub fn new(now: Instant, timeouts: Timeouts, offset: u32, stride: u32) -> Self {
         Self {
-            slots: Slots::new(lane, lanes),
+            slots: Slots::new(offset, stride),
             desk: Desk {
                 actions: VecDeque::new(),
                 wheel: Wheel::new(now),
@@ -405,9 +407,9 @@ impl<C: Connection, T> Links<C, T> {
     ) -> SocketId {
         let socket = self.admit(now, layer, connection, data);
         let at = self.slots.position(socket);
-        if let Some(link) = self.slots.get_mut(socket) {
+        if let Some(entry) = self.slots.get_mut(socket) {
             let tick = self.desk.wheel.tick(now);
-            link.start_deadline(tick, at, &mut self.desk);
+            entry.start_deadline(tick, at, &mut self.desk);
         }
         let endpoint = Box::new(endpoint);
         self.desk.actions.push_back(Action::Connect { socket, endpoint });
@@ -422,10 +424,10 @@ impl<C: Connection, T> Links<C, T> {
         data: T,
     ) -> SocketId {
         let now = self.desk.wheel.tick(now);
-        self.slots.insert(Link {
+        self.slots.insert(Entry {
             connection,
             data,
-            between: layer.map(Between::new).map(Box::new),
+            transport: layer.map(Transport::new).map(Box::new),
             since: now,
             pace: Pace::new(now),
             armed: Span::ENDLESS,
@@ -441,24 +443,24 @@ impl<C: Connection, T> Links<C, T> {
     }
 
     /// Lends a connection and what is attached to it; `None` if it is gone. What was done with it
-    /// becomes known to the driver with [`Links::touch`].
+    /// becomes known to the driver with [`Connections::touch`].
     pub fn get_mut(&mut self, socket: SocketId) -> Option<(&mut C, &mut T)> {
-        self.slots.get_mut(socket).map(|link| (&mut link.connection, &mut link.data))
+        self.slots.get_mut(socket).map(|entry| (&mut entry.connection, &mut entry.data))
     }
 
-    /// As [`Links::get_mut`], to look only.
+    /// As [`Connections::get_mut`], to look only.
     pub fn get(&self, socket: SocketId) -> Option<(&C, &T)> {
-        self.slots.get(socket).map(|link| (&link.connection, &link.data))
+        self.slots.get(socket).map(|entry| (&entry.connection, &entry.data))
     }
 
     /// What there is to know about the layer that a connection stands on.
     pub fn info(&self, socket: SocketId) -> Option<&dyn Any> {
-        self.slots.get(socket)?.between.as_ref()?.layer.info()
+        self.slots.get(socket)?.transport.as_ref()?.layer.info()
     }
 
     /// True as long as something waits to be sent, here or in the layer below.
     pub fn is_sending(&self, socket: SocketId) -> bool {
-        self.slots.get(socket).is_some_and(|link| link.announced)
+        self.slots.get(socket).is_some_and(|entry| entry.announced)
     }
 
     /// How a connection will end whose peer did something wrong, and is being told so.
@@ -469,8 +471,8 @@ impl<C: Connection, T> Links<C, T> {
     /// [`ConnectionEvent::Timer`] is due at `deadline`, once; `None` takes it back.
     pub fn set_timer(&mut self, socket: SocketId, deadline: Option<Instant>) {
         let timer = deadline.map_or(Tick::NEVER, |time| self.desk.wheel.tick_from(time));
-        if let Some(link) = self.slots.get_mut(socket) {
-            link.timer = timer;
+        if let Some(entry) = self.slots.get_mut(socket) {
+            entry.timer = timer;
             let at = self.slots.position(socket);
             self.desk.wheel.arm(at, timer);
         }
@@ -487,19 +489,19 @@ impl<C: Connection, T> Links<C, T> {
     }
 
     fn close_as(&mut self, socket: SocketId, kind: CloseKind) -> Option<T> {
-        let link = self.slots.remove(socket)?;
-        self.desk.spans.release(link.timeouts, self.slots.position(socket));
+        let entry = self.slots.remove(socket)?;
+        self.desk.spans.release(entry.timeouts, self.slots.position(socket));
         self.desk.wheel.keep(self.slots.places());
         self.desk.actions.push_back(Action::Close { socket, kind });
-        Some(link.data)
+        Some(entry.data)
     }
 
-    /// As [`Links::close`], and the handler hears of it.
+    /// As [`Connections::close`], and the handler hears of it.
     pub fn cut(&mut self, now: Instant, socket: SocketId, on: &mut impl Handler<C, T>) {
         self.cut_as(now, socket, CloseKind::Normal, on);
     }
 
-    /// As [`Links::cut`], and the peer sees `kind` of it.
+    /// As [`Connections::cut`], and the peer sees `kind` of it.
     pub fn cut_as(
         &mut self,
         now: Instant,
@@ -536,15 +538,15 @@ impl<C: Connection, T> Links<C, T> {
     /// The socket stands; so does the connection, unless a layer has to be opened first.
     fn handle_connected(&mut self, now: Instant, socket: SocketId, on: &mut impl Handler<C, T>) {
         let at = self.slots.position(socket);
-        let Some(link) = self.slots.get_mut(socket) else { return };
-        if link.between.is_none() {
+        let Some(entry) = self.slots.get_mut(socket) else { return };
+        if entry.transport.is_none() {
             let event = ConnectionEvent::Established { info: None };
-            on.handle(now, socket, (&mut link.connection, &mut link.data), event);
+            on.handle(now, socket, (&mut entry.connection, &mut entry.data), event);
         }
-        link.phase = Some(link.wishes().phase);
+        entry.phase = Some(entry.wishes().phase);
         let tick = self.desk.wheel.tick(now);
-        link.pace = Pace::new(tick);
-        link.start_deadline(tick, at, &mut self.desk);
+        entry.pace = Pace::new(tick);
+        entry.start_deadline(tick, at, &mut self.desk);
         self.settle(now, socket, 0, on);
     }
 
@@ -556,26 +558,26 @@ impl<C: Connection, T> Links<C, T> {
         input: &mut Input<'_>,
         on: &mut impl Handler<C, T>,
     ) {
-        self.with(now, socket, on, |link, opened, lent| {
-            let arrived = link.pace.fresh(input.len());
-            match link.between.take() {
-                Some(between) => link.between = between.open(link, input, opened, lent),
-                None => link.feed(input, lent),
+        self.with(now, socket, on, |entry, opened, lent| {
+            let arrived = entry.pace.fresh(input.len());
+            match entry.transport.take() {
+                Some(transport) => entry.transport = transport.open(entry, input, opened, lent),
+                None => entry.feed(input, lent),
             }
-            link.notify(lent, ConnectionEvent::InputUsed);
+            entry.notify(lent, ConnectionEvent::InputUsed);
             if !input.is_empty() {
-                link.note_unread();
+                entry.note_unread();
             }
-            link.pace.leave(input.len());
+            entry.pace.leave(input.len());
             arrived
         });
     }
 
     /// The most received bytes of `socket` that may wait unread.
     pub fn unread_max(&self, socket: SocketId) -> usize {
-        let Some(link) = self.slots.get(socket) else { return usize::MAX };
-        let above = link.connection.unread_max();
-        link.between.as_ref().map_or(above, |between| between.unread_max(above))
+        let Some(entry) = self.slots.get(socket) else { return usize::MAX };
+        let above = entry.connection.unread_max();
+        entry.transport.as_ref().map_or(above, |transport| transport.unread_max(above))
     }
 
     /// A transmit was attempted.
@@ -587,25 +589,25 @@ impl<C: Connection, T> Links<C, T> {
         on: &mut impl Handler<C, T>,
     ) {
         let (spans, at) = (&self.desk.spans, self.slots.position(socket));
-        let owes = |link: &Link<C, T>| link.owes_words(spans.of(link.timeouts, at));
+        let owes = |entry: &Entry<C, T>| entry.owes_words(spans.of(entry.timeouts, at));
         let moved = if self.slots.get(socket).is_some_and(owes) { 0 } else { bytes };
-        self.with(now, socket, on, |link, opened, lent| {
-            if let Some(mut between) = link.between.take() {
-                between.handle_sent(&mut link.connection, bytes);
-                link.announced = between.layer.poll_transmit().is_some();
+        self.with(now, socket, on, |entry, opened, lent| {
+            if let Some(mut transport) = entry.transport.take() {
+                transport.handle_sent(&mut entry.connection, bytes);
+                entry.announced = transport.layer.poll_transmit().is_some();
                 // A layer that only speaks has done its work when its words have left.
-                link.between = match between.is_opening() && !link.announced {
+                entry.transport = match transport.is_opening() && !entry.announced {
                     true => {
                         let nothing = &mut BytesMut::new();
-                        between.open(link, &mut Input::all(nothing, false), opened, lent)
+                        transport.open(entry, &mut Input::all(nothing, false), opened, lent)
                     }
-                    false => Some(between),
+                    false => Some(transport),
                 };
             } else {
-                link.connection.handle_sent(bytes);
-                link.announced = link.connection.wishes().sends;
-                if link.connection.has_event() {
-                    link.ask(lent);
+                entry.connection.handle_sent(bytes);
+                entry.announced = entry.connection.wishes().sends;
+                if entry.connection.has_event() {
+                    entry.ask(lent);
                 }
             }
             moved
@@ -620,10 +622,10 @@ impl<C: Connection, T> Links<C, T> {
         bytes: &[u8],
         on: &mut impl Handler<C, T>,
     ) {
-        self.with(now, socket, on, |link, _, lent| {
-            if let Some(between) = &mut link.between {
-                between.handle_loaded(&mut link.connection, bytes);
-                link.ask(lent);
+        self.with(now, socket, on, |entry, _, lent| {
+            if let Some(transport) = &mut entry.transport {
+                transport.handle_loaded(&mut entry.connection, bytes);
+                entry.ask(lent);
             }
             0
         });
@@ -632,17 +634,17 @@ impl<C: Connection, T> Links<C, T> {
     /// The peer has ended its side while nobody was reading.
     fn handle_hangup(&mut self, now: Instant, socket: SocketId) {
         let at = self.slots.position(socket);
-        if let Some(link) = self.slots.get_mut(socket) {
-            link.hung = true;
+        if let Some(entry) = self.slots.get_mut(socket) {
+            entry.hung = true;
             let tick = self.desk.wheel.tick(now);
-            link.start_deadline(tick, at, &mut self.desk);
+            entry.start_deadline(tick, at, &mut self.desk);
         }
     }
 
     /// Bytes arrived while reading was paused.
     fn handle_unread(&mut self, now: Instant, socket: SocketId, on: &mut impl Handler<C, T>) {
-        self.with(now, socket, on, |link, _, _| {
-            link.connection.handle_unread();
+        self.with(now, socket, on, |entry, _, _| {
+            entry.connection.handle_unread();
             0
         });
     }
@@ -671,44 +673,44 @@ impl<C: Connection, T> Links<C, T> {
 
     fn come_due(&mut self, now: Instant, tick: Tick, at: u32, on: &mut impl Handler<C, T>) {
         let socket = self.slots.key(at);
-        let Some(link) = self.slots.get_mut(socket) else { return };
-        link.armed = Span::ENDLESS;
-        if link.is_late(tick, self.desk.spans.of(link.timeouts, at)) {
+        let Some(entry) = self.slots.get_mut(socket) else { return };
+        entry.armed = Span::ENDLESS;
+        if entry.is_late(tick, self.desk.spans.of(entry.timeouts, at)) {
             self.give_up(now, socket, on);
-        } else if link.timer <= tick {
-            link.timer = Tick::NEVER;
-            let entry = (&mut link.connection, &mut link.data);
-            on.handle(now, socket, entry, ConnectionEvent::Timer);
+        } else if entry.timer <= tick {
+            entry.timer = Tick::NEVER;
+            let pair = (&mut entry.connection, &mut entry.data);
+            on.handle(now, socket, pair, ConnectionEvent::Timer);
             self.settle(now, socket, 0, on);
         }
-        let Some(link) = self.slots.get_mut(socket) else { return };
-        let spans = self.desk.spans.of(link.timeouts, at);
-        link.armed = link.until_look(spans);
-        self.desk.wheel.arm(at, link.deadline(spans).min(link.timer));
+        let Some(entry) = self.slots.get_mut(socket) else { return };
+        let spans = self.desk.spans.of(entry.timeouts, at);
+        entry.armed = entry.until_look(spans);
+        self.desk.wheel.arm(at, entry.deadline(spans).min(entry.timer));
     }
 
     /// The peer is late. If it can be told so it is, and ends soon.
     fn give_up(&mut self, now: Instant, socket: SocketId, on: &mut impl Handler<C, T>) {
-        let Some(link) = self.slots.get_mut(socket) else { return };
-        if link.phase.is_some() {
-            let (entry, mut extend) = ((&mut link.connection, &mut link.data), false);
+        let Some(entry) = self.slots.get_mut(socket) else { return };
+        if entry.phase.is_some() {
+            let mut extend = false;
             let event = ConnectionEvent::DeadlinePassed { extend: &mut extend };
-            on.handle(now, socket, entry, event);
+            on.handle(now, socket, (&mut entry.connection, &mut entry.data), event);
             if extend {
-                link.since = self.desk.wheel.tick(now);
+                entry.since = self.desk.wheel.tick(now);
                 return self.settle(now, socket, 0, on);
             }
         }
-        let fault = match link.phase {
+        let fault = match entry.phase {
             Some(Phase::Idle | Phase::Head) => Some(Fault::LateHead),
             Some(Phase::Body) => Some(Fault::LateBody),
             _ => None,
         };
-        if fault.is_some() && link.connection.handle_late() {
-            link.fault = fault;
+        if fault.is_some() && entry.connection.handle_late() {
+            entry.fault = fault;
             return self.settle(now, socket, 0, on);
         }
-        let end = End::TimedOut(link.phase);
+        let end = End::TimedOut(entry.phase);
         self.end(now, socket, end, CloseKind::Normal, on);
     }
 
@@ -726,7 +728,7 @@ impl<C: Connection, T> Links<C, T> {
         self.slots.get_mut(socket)?.poll_transmit()
     }
 
-    /// When [`Links::handle_timeout`] is due.
+    /// When [`Connections::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.desk.wheel.next()
     }
@@ -735,21 +737,21 @@ impl<C: Connection, T> Links<C, T> {
         self.with(now, socket, on, |_, _, _| moved);
     }
 
-    /// Has something happen on a link, if it is still there, and settles it. `act` says how many
+    /// Has something happen on an entry, if it is still there, and settles it. `act` says how many
     /// bytes the peer has moved.
     fn with<H: Handler<C, T>>(
         &mut self,
         now: Instant,
         socket: SocketId,
         on: &mut H,
-        act: impl FnOnce(&mut Link<C, T>, &mut Block, &mut Lent<'_, H>) -> u64,
+        act: impl FnOnce(&mut Entry<C, T>, &mut Block, &mut Lent<'_, H>) -> u64,
     ) {
         let Self { slots, desk, scratch, opened, .. } = self;
         let at = slots.position(socket);
-        let Some(link) = slots.get_mut(socket) else { return };
+        let Some(entry) = slots.get_mut(socket) else { return };
         let mut lent = Lent { now, socket, scratch, on };
-        let moved = act(link, opened, &mut lent);
-        if !link.settle(at, moved, desk, &mut lent) {
+        let moved = act(entry, opened, &mut lent);
+        if !entry.settle(at, moved, desk, &mut lent) {
             self.end(now, socket, End::Closed, CloseKind::Normal, on);
         }
     }
@@ -763,10 +765,10 @@ impl<C: Connection, T> Links<C, T> {
         kind: CloseKind,
         on: &mut impl Handler<C, T>,
     ) {
-        let Some(link) = self.slots.get_mut(socket) else { return };
-        let end = match (link.fault, link.between.take()) {
+        let Some(entry) = self.slots.get_mut(socket) else { return };
+        let end = match (entry.fault, entry.transport.take()) {
             (Some(fault), _) => fault.end(),
-            (None, Some(between)) => between.end(end),
+            (None, Some(transport)) => transport.end(end),
             (None, None) => end,
         };
         if let Some(data) = self.close_as(socket, kind) {
@@ -785,8 +787,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_idle_link_is_small() {
-        let size = size_of::<Link<ServerConnection, ()>>() - size_of::<ServerConnection>();
+    fn idle_entry_is_small() {
+        let size = size_of::<Entry<ServerConnection, ()>>() - size_of::<ServerConnection>();
         assert!(size <= 64, "{size} bytes beside the connection");
     }
 }

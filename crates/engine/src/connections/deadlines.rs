@@ -1,17 +1,17 @@
-//! Deadlines that differ from link to link: sets of them in one table, a number in each link. A
-//! link may have a set of its own, which goes with it.
+//! Deadlines that differ between connections: sets of them in one table, a number in each entry. A
+//! connection may have a set of its own, which is freed with it.
 
 use std::time::Instant;
 
 use fulmar_proto::Connection;
 
 use crate::SocketId;
-use crate::links::Links;
+use crate::connections::Connections;
 use crate::timeouts::{Timeouts, TimeoutsId};
 
-impl<C: Connection, T> Links<C, T> {
-    /// A set of deadlines for [`Links::set_timeouts`]. Equal ones are one set, which stays as long
-    /// as these links: it is for what a configuration says, not for what a request does.
+impl<C: Connection, T> Connections<C, T> {
+    /// A set of deadlines for [`Connections::set_timeouts`]. Equal sets are stored once, and are not
+    /// freed: they are for values of a configuration, not of a request.
     ///
     /// # Panics
     /// If there are more than 65,535 different ones.
@@ -23,32 +23,32 @@ impl<C: Connection, T> Links<C, T> {
     /// phase began. Nothing happens if they do already.
     pub fn set_timeouts(&mut self, socket: SocketId, timeouts: TimeoutsId) {
         let at = self.slots.position(socket);
-        let Some(link) = self.slots.get_mut(socket) else { return };
-        if link.timeouts == timeouts {
+        let Some(entry) = self.slots.get_mut(socket) else { return };
+        if entry.timeouts == timeouts {
             return;
         }
-        self.desk.spans.release(std::mem::replace(&mut link.timeouts, timeouts), at);
-        let since = link.since;
-        link.start_deadline(since, at, &mut self.desk);
+        self.desk.spans.release(std::mem::replace(&mut entry.timeouts, timeouts), at);
+        let since = entry.since;
+        entry.start_deadline(since, at, &mut self.desk);
     }
 
     /// The same with deadlines of its own, which nobody else has: for what a request says. They
     /// hold until others are set.
     pub fn set_own_timeouts(&mut self, socket: SocketId, timeouts: Timeouts) {
         let at = self.slots.position(socket);
-        let Some(link) = self.slots.get_mut(socket) else { return };
-        link.timeouts = self.desk.spans.own(at, timeouts);
-        let since = link.since;
-        link.start_deadline(since, at, &mut self.desk);
+        let Some(entry) = self.slots.get_mut(socket) else { return };
+        entry.timeouts = self.desk.spans.own(at, timeouts);
+        let since = entry.since;
+        entry.start_deadline(since, at, &mut self.desk);
     }
 
     /// The same, reckoned from `now`.
     pub fn restart_timeouts(&mut self, now: Instant, socket: SocketId, timeouts: TimeoutsId) {
         let at = self.slots.position(socket);
-        let Some(link) = self.slots.get_mut(socket) else { return };
-        self.desk.spans.release(std::mem::replace(&mut link.timeouts, timeouts), at);
+        let Some(entry) = self.slots.get_mut(socket) else { return };
+        self.desk.spans.release(std::mem::replace(&mut entry.timeouts, timeouts), at);
         let now = self.desk.wheel.tick(now);
-        link.start_deadline(now, at, &mut self.desk);
+        entry.start_deadline(now, at, &mut self.desk);
     }
 }
 
@@ -63,7 +63,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::links::{ConnectionEvent, End, Handler};
+    use crate::connections::{ConnectionEvent, End, Handler};
     use crate::{Action, SocketEvent};
 
     /// Who is gone, in which phase, and when.
@@ -88,7 +88,7 @@ mod tests {
 
     struct Hand {
         start: Instant,
-        links: Links<ServerConnection, ()>,
+        connections: Connections<ServerConnection, ()>,
         book: Book,
     }
 
@@ -96,18 +96,22 @@ mod tests {
         #[expect(clippy::disallowed_methods, reason = "virtual time starts at some moment")]
         fn new(idle: u64) -> Self {
             let start = Instant::now();
-            Self { start, links: Links::new(start, idle_for(idle), 0, 1), book: Book::default() }
+            Self {
+                start,
+                connections: Connections::new(start, idle_for(idle), 0, 1),
+                book: Book::default(),
+            }
         }
 
         fn insert(&mut self) -> SocketId {
             let connection = ServerConnection::default();
-            self.links.insert(self.start, None, connection, (), &mut self.book)
+            self.connections.insert(self.start, None, connection, (), &mut self.book)
         }
 
         /// Keeps every deadline; seconds from the start to each end.
         fn ends(&mut self) -> Vec<(SocketId, u64)> {
-            while let Some(due) = self.links.poll_timeout() {
-                self.links.handle_timeout(due, &mut self.book);
+            while let Some(due) = self.connections.poll_timeout() {
+                self.connections.handle_timeout(due, &mut self.book);
             }
             let since = |at: Instant| at.duration_since(self.start).as_secs();
             self.book.0.iter().map(|(socket, _, at)| (*socket, since(*at))).collect()
@@ -119,15 +123,15 @@ mod tests {
     }
 
     #[test]
-    fn each_link_has_its_own_deadlines() {
+    fn each_connection_has_its_own_deadlines() {
         let mut hand = Hand::new(20);
         let sockets = [hand.insert(), hand.insert(), hand.insert(), hand.insert()];
-        let (short, long) = (hand.links.add_timeouts(idle_for(5)), idle_for(60));
-        let long = hand.links.add_timeouts(long);
-        hand.links.set_timeouts(sockets[1], short);
-        hand.links.set_timeouts(sockets[2], long);
-        hand.links.set_timeouts(sockets[3], short);
-        hand.links.set_timeouts(sockets[3], long);
+        let (short, long) = (hand.connections.add_timeouts(idle_for(5)), idle_for(60));
+        let long = hand.connections.add_timeouts(long);
+        hand.connections.set_timeouts(sockets[1], short);
+        hand.connections.set_timeouts(sockets[2], long);
+        hand.connections.set_timeouts(sockets[3], short);
+        hand.connections.set_timeouts(sockets[3], long);
         let [plain, short, long, both] = sockets;
         assert_eq!(hand.ends(), [(short, 5), (plain, 20), (long, 60), (both, 60)]);
         assert!(hand.book.0.iter().all(|(_, phase, _)| *phase == Some(Phase::Idle)));
@@ -138,10 +142,10 @@ mod tests {
         let mut hand = Hand::new(60);
         let socket = hand.insert();
         let other = hand.insert();
-        let short = hand.links.add_timeouts(idle_for(5));
-        hand.links.handle_timeout(hand.start + Duration::from_secs(30), &mut hand.book);
-        hand.links.set_timeouts(socket, short); // it is late already
-        hand.links.handle_timeout(hand.start + Duration::from_millis(30_001), &mut hand.book);
+        let short = hand.connections.add_timeouts(idle_for(5));
+        hand.connections.handle_timeout(hand.start + Duration::from_secs(30), &mut hand.book);
+        hand.connections.set_timeouts(socket, short); // it is late already
+        hand.connections.handle_timeout(hand.start + Duration::from_millis(30_001), &mut hand.book);
         assert_eq!(hand.ends(), [(socket, 30), (other, 60)]);
     }
 
@@ -149,11 +153,11 @@ mod tests {
     fn a_connection_that_does_not_stand_has_its_own_deadline_too() {
         let mut hand = Hand::new(20);
         let connect = Some(Duration::from_secs(3));
-        let set = hand.links.add_timeouts(Timeouts { connect, ..Timeouts::default() });
+        let set = hand.connections.add_timeouts(Timeouts { connect, ..Timeouts::default() });
         let peer = crate::Endpoint::to(([127, 0, 0, 1], 80).into());
         let connection = ServerConnection::default();
-        let socket = hand.links.connect(hand.start, peer, None, connection, ());
-        hand.links.set_timeouts(socket, set);
+        let socket = hand.connections.connect(hand.start, peer, None, connection, ());
+        hand.connections.set_timeouts(socket, set);
         assert_eq!(hand.ends(), [(socket, 3)]);
         assert_eq!(hand.book.0[0].1, None, "it never stood");
     }
@@ -163,11 +167,11 @@ mod tests {
             &mut self,
             _: Instant,
             _: SocketId,
-            (link, ()): (&mut RawConnection, &mut ()),
+            (entry, ()): (&mut RawConnection, &mut ()),
             event: ConnectionEvent<'_, Raw>,
         ) {
             if let ConnectionEvent::Event(Event::Data { stream, bytes }) = event {
-                link.release(stream, bytes.len());
+                entry.release(stream, bytes.len());
             }
         }
 
@@ -187,31 +191,32 @@ mod tests {
             tunnel: Some(Duration::from_secs(10)),
             ..Timeouts::default()
         };
-        let mut links = Links::new(start, usual, 0, 1);
+        let mut connections = Connections::new(start, usual, 0, 1);
         let mut book = Book::default();
-        let insert = |links: &mut Links<RawConnection, ()>| {
-            links.insert(start, None, RawConnection::default(), (), &mut Book::default())
+        let insert = |connections: &mut Connections<RawConnection, ()>| {
+            connections.insert(start, None, RawConnection::default(), (), &mut Book::default())
         };
-        let sockets = [insert(&mut links), insert(&mut links), insert(&mut links)];
+        let sockets =
+            [insert(&mut connections), insert(&mut connections), insert(&mut connections)];
         let [plain, silent, held] = sockets;
-        let strict = links.add_timeouts(Timeouts { hears_only: true, ..usual });
-        links.set_timeouts(silent, strict);
-        links.set_timeouts(held, strict);
-        links.get_mut(held).unwrap().0.set_held(true);
+        let strict = connections.add_timeouts(Timeouts { hears_only: true, ..usual });
+        connections.set_timeouts(silent, strict);
+        connections.set_timeouts(held, strict);
+        connections.get_mut(held).unwrap().0.set_held(true);
         for seconds in [6, 12, 18] {
             for socket in sockets {
-                let Some((link, ())) = links.get_mut(socket) else { continue };
-                link.send_data(RawConnection::STREAM, (&b"x"[..]).into()).unwrap();
-                links.touch(at(seconds), socket, &mut book);
-                links.handle(at(seconds), socket, SocketEvent::Sent(1), &mut book);
+                let Some((entry, ())) = connections.get_mut(socket) else { continue };
+                entry.send_data(RawConnection::STREAM, (&b"x"[..]).into()).unwrap();
+                connections.touch(at(seconds), socket, &mut book);
+                connections.handle(at(seconds), socket, SocketEvent::Sent(1), &mut book);
             }
-            links.handle_timeout(at(seconds), &mut book);
+            connections.handle_timeout(at(seconds), &mut book);
         }
         // Whom nobody hears, nobody blames; from when he is heard again he has his time.
-        links.get_mut(held).unwrap().0.set_held(false);
-        links.touch(at(20), held, &mut book);
-        while let Some(due) = links.poll_timeout() {
-            links.handle_timeout(due, &mut book);
+        connections.get_mut(held).unwrap().0.set_held(false);
+        connections.touch(at(20), held, &mut book);
+        while let Some(due) = connections.poll_timeout() {
+            connections.handle_timeout(due, &mut book);
         }
         let ends = book.0.iter().map(|(socket, _, end)| (*socket, end.duration_since(start)));
         let ends: Vec<_> = ends.map(|(socket, end)| (socket, end.as_secs())).collect();
@@ -225,63 +230,64 @@ mod tests {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         let linger = Some(Duration::from_secs(2));
-        let mut links = Links::new(start, Timeouts { linger, ..Timeouts::default() }, 0, 1);
+        let mut connections =
+            Connections::new(start, Timeouts { linger, ..Timeouts::default() }, 0, 1);
         let mut book = Book::default();
-        let socket = links.insert(start, None, ServerConnection::default(), (), &mut book);
-        let receive = |links: &mut Links<ServerConnection, ()>, ms, bytes: &[u8]| {
+        let socket = connections.insert(start, None, ServerConnection::default(), (), &mut book);
+        let receive = |connections: &mut Connections<ServerConnection, ()>, ms, bytes: &[u8]| {
             let mut bytes = BytesMut::from(bytes);
             let input = SocketEvent::Input(Input::all(&mut bytes, false));
-            links.handle(at(ms), socket, input, &mut Book::default());
+            connections.handle(at(ms), socket, input, &mut Book::default());
         };
-        receive(&mut links, 0, b"GET / HTTP/1.0\r\n\r\n");
-        links.handle(at(5), socket, SocketEvent::Unread, &mut book);
-        let (connection, ()) = links.get_mut(socket).unwrap();
+        receive(&mut connections, 0, b"GET / HTTP/1.0\r\n\r\n");
+        connections.handle(at(5), socket, SocketEvent::Unread, &mut book);
+        let (connection, ()) = connections.get_mut(socket).unwrap();
         let response = Response::new(200, Headers::EMPTY);
         connection.send_head(StreamId(0), response, BodyLen::Empty).unwrap();
         connection.send_end(StreamId(0), Headers::EMPTY).unwrap();
-        links.touch(at(10), socket, &mut book);
-        let len = links.poll_transmit(socket).unwrap().len();
-        links.handle(at(10), socket, SocketEvent::Sent(len), &mut book);
-        let actions: Vec<_> = std::iter::from_fn(|| links.poll_action()).collect();
+        connections.touch(at(10), socket, &mut book);
+        let len = connections.poll_transmit(socket).unwrap().len();
+        connections.handle(at(10), socket, SocketEvent::Sent(len), &mut book);
+        let actions: Vec<_> = std::iter::from_fn(|| connections.poll_action()).collect();
         assert!(matches!(actions.last(), Some(Action::Shutdown { .. })), "{actions:?}");
         for ms in [500, 1_000, 1_500, 2_000] {
-            receive(&mut links, ms, b"more");
-            links.handle_timeout(at(ms), &mut book);
+            receive(&mut connections, ms, b"more");
+            connections.handle_timeout(at(ms), &mut book);
         }
         assert!(book.0.is_empty(), "it has two seconds");
-        links.handle_timeout(at(2_012), &mut book);
+        connections.handle_timeout(at(2_012), &mut book);
         assert_eq!(book.0, [(socket, Some(Phase::Linger), at(2_012))]);
-        assert!(matches!(links.poll_action(), Some(Action::Close { .. })));
+        assert!(matches!(connections.poll_action(), Some(Action::Close { .. })));
     }
 
     #[test]
-    fn a_set_of_its_own_goes_with_its_link() {
+    fn an_own_set_is_freed_with_its_connection() {
         let mut hand = Hand::new(20);
-        let shared = hand.links.add_timeouts(idle_for(9));
+        let shared = hand.connections.add_timeouts(idle_for(9));
         let (first, second) = (hand.insert(), hand.insert());
         for seconds in [5, 6, 7] {
-            hand.links.set_own_timeouts(first, idle_for(seconds)); // one set, changed
+            hand.connections.set_own_timeouts(first, idle_for(seconds)); // one set, changed
         }
-        hand.links.set_own_timeouts(second, idle_for(3));
-        hand.links.set_timeouts(second, shared);
+        hand.connections.set_own_timeouts(second, idle_for(3));
+        hand.connections.set_timeouts(second, shared);
         let third = hand.insert();
-        hand.links.set_own_timeouts(third, idle_for(4)); // where that of the second was
-        assert_eq!(hand.links.desk.spans.own_len(), 2);
+        hand.connections.set_own_timeouts(third, idle_for(4)); // where that of the second was
+        assert_eq!(hand.connections.desk.spans.own_len(), 2);
         assert_eq!(hand.ends(), [(third, 4), (first, 7), (second, 9)]);
-        assert_eq!(hand.links.desk.spans.own_len(), 0);
+        assert_eq!(hand.connections.desk.spans.own_len(), 0);
     }
 
     #[test]
     fn equal_sets_are_one() {
         let mut hand = Hand::new(20);
-        assert_eq!(hand.links.add_timeouts(idle_for(20)), TimeoutsId::default());
-        let one = hand.links.add_timeouts(idle_for(5));
+        assert_eq!(hand.connections.add_timeouts(idle_for(20)), TimeoutsId::default());
+        let one = hand.connections.add_timeouts(idle_for(5));
         assert_ne!(one, TimeoutsId::default());
-        assert_eq!(hand.links.add_timeouts(idle_for(5)), one);
-        // A link that was made later in the same place begins with the first set again.
+        assert_eq!(hand.connections.add_timeouts(idle_for(5)), one);
+        // A connection that was made later in the same place begins with the first set again.
         let socket = hand.insert();
-        hand.links.set_timeouts(socket, one);
-        hand.links.close(socket);
+        hand.connections.set_timeouts(socket, one);
+        hand.connections.close(socket);
         let next = hand.insert();
         assert_eq!(hand.ends(), [(next, 20)]);
     }

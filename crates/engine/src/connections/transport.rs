@@ -1,4 +1,4 @@
-//! What lies between a link's socket and its connection, and keeps the two in step.
+//! A layer between a socket and its connection, kept in step with both.
 //!
 //! A record is opened only while the connection wants to read, so back-pressure reaches the
 //! socket; what was opened and is not taken yet is kept here. Nothing of it arrives by itself: no
@@ -12,11 +12,11 @@ use fulmar_proto::{
     Transmit, Wishes,
 };
 
-use crate::links::{ConnectionEvent, End, Handler, Lent, Link};
+use super::{ConnectionEvent, End, Entry, Handler, Lent};
 
 /// A layer on a socket.
 #[derive(Debug)]
-pub(crate) struct Between {
+pub(crate) struct Transport {
     pub(crate) layer: Box<dyn Layer>,
     unread: BytesMut, // opened, and not taken by the connection; empty when idle
     pub(crate) load: Option<FileRange>, // asked for, and in nobody's memory so far
@@ -42,7 +42,7 @@ enum Stage {
     },
 }
 
-impl Between {
+impl Transport {
     pub(crate) fn new(layer: Box<dyn Layer>) -> Self {
         let unread = BytesMut::new();
         Self { layer, unread, load: None, stage: Stage::Opening, ended: false, held: false }
@@ -51,17 +51,17 @@ impl Between {
     /// Opens what arrived, a record at a time, and passes it on. `None`: the layer has done its
     /// work, and the connection stands on the socket itself.
     ///
-    /// What is opened goes through `spare`, which belongs to all links.
+    /// What is opened goes through `spare`, which belongs to all connections.
     pub(crate) fn open<C: Connection, T>(
         mut self: Box<Self>,
-        link: &mut Link<C, T>,
+        entry: &mut Entry<C, T>,
         input: &mut Input<'_>,
         spare: &mut Block,
         lent: &mut Lent<'_, impl Handler<C, T>>,
     ) -> Option<Box<Self>> {
         if self.unread.is_empty() {
             spare.clear();
-            let stays = self.open_into(link, input, &mut Above::Spare(spare), lent);
+            let stays = self.open_into(entry, input, &mut Above::Spare(spare), lent);
             let left = spare.memory().len();
             self.unread = spare.split_copy(left);
             stays.then_some(self)
@@ -69,7 +69,7 @@ impl Between {
             // It was a copy already, so that a head arriving byte by byte is copied once.
             let mut above = std::mem::take(&mut self.unread);
             let (before, arrived) = (above.len(), input.len());
-            let stays = self.open_into(link, input, &mut Above::Own(&mut above), lent);
+            let stays = self.open_into(entry, input, &mut Above::Own(&mut above), lent);
             if !above.is_empty() {
                 let is_little = above.len() < (before + arrived - input.len()) / 2;
                 self.unread = if is_little { BytesMut::from(&above[..]) } else { above };
@@ -81,7 +81,7 @@ impl Between {
     /// The same into `above`; false: the layer has done its work.
     fn open_into<C: Connection, T>(
         &mut self,
-        link: &mut Link<C, T>,
+        entry: &mut Entry<C, T>,
         input: &mut Input<'_>,
         above: &mut Above<'_>,
         lent: &mut Lent<'_, impl Handler<C, T>>,
@@ -92,8 +92,8 @@ impl Between {
                 return true;
             }
             if !matches!(self.stage, Stage::Opening) {
-                link.feed(&mut above.input(self.ended), lent);
-                self.held = !link.connection.wants_read();
+                entry.feed(&mut above.input(self.ended), lent);
+                self.held = !entry.connection.wants_read();
                 if self.ended {
                     input.clear();
                 }
@@ -107,20 +107,20 @@ impl Between {
                 Ok(Opened::Established) => {
                     self.stage = Stage::Open;
                     let info = self.layer.info();
-                    link.notify(lent, ConnectionEvent::Established { info });
+                    entry.notify(lent, ConnectionEvent::Established { info });
                 }
                 Ok(Opened::Ended) => self.ended = true,
-                Ok(Opened::Truncated(error)) => match link.connection.phase() {
+                Ok(Opened::Truncated(error)) => match entry.connection.phase() {
                     Phase::Idle | Phase::Linger => self.ended = true,
                     _ => self.fail(error),
                 },
                 Ok(Opened::Replaced(next)) => {
                     if let Some(info) = self.layer.info() {
-                        link.notify(lent, ConnectionEvent::Replaced { info });
+                        entry.notify(lent, ConnectionEvent::Replaced { info });
                     }
                     let Some(next) = next else {
-                        link.notify(lent, ConnectionEvent::Established { info: None });
-                        link.feed(input, lent);
+                        entry.notify(lent, ConnectionEvent::Established { info: None });
+                        entry.feed(input, lent);
                         return false;
                     };
                     self.layer = next;
@@ -134,7 +134,7 @@ impl Between {
     /// loaded first.
     pub(crate) fn seal<C: Connection, T>(
         &mut self,
-        link: &mut Link<C, T>,
+        entry: &mut Entry<C, T>,
         lent: &mut Lent<'_, impl Handler<C, T>>,
     ) -> Option<FileRange> {
         if !matches!(self.stage, Stage::Open) || self.load.is_some() {
@@ -142,12 +142,12 @@ impl Between {
         }
         let mut again = true;
         while std::mem::take(&mut again) {
-            while let Some(transmit) = link.connection.poll_transmit() {
+            while let Some(transmit) = entry.connection.poll_transmit() {
                 match self.layer.seal(transmit) {
                     Ok(Sealed::Bytes(0)) => break,
                     Ok(Sealed::Bytes(n)) => {
-                        link.connection.handle_layer_queue(self.queued());
-                        link.connection.handle_sent(n);
+                        entry.connection.handle_layer_queue(self.queued());
+                        entry.connection.handle_sent(n);
                         again = true;
                     }
                     Ok(Sealed::Load(range)) => {
@@ -161,10 +161,10 @@ impl Between {
                 }
             }
             if again {
-                link.ask(lent);
+                entry.ask(lent);
             }
         }
-        if link.connection.is_finished() && link.connection.poll_transmit().is_none() {
+        if entry.connection.is_finished() && entry.connection.poll_transmit().is_none() {
             let quiet = self.layer.poll_transmit().is_none();
             self.layer.finish();
             self.stage = Stage::Finished { quiet };
@@ -262,7 +262,7 @@ impl Between {
 
 /// Where a layer puts what it opens.
 enum Above<'a> {
-    /// Memory of all links, of which a connection may keep a share.
+    /// Memory of all connections, of which a connection may keep a share.
     Spare(&'a mut Block),
     /// What this one left unread, and more behind it.
     Own(&'a mut BytesMut),
