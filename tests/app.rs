@@ -8,13 +8,15 @@ use std::time::{Instant, UNIX_EPOCH};
 use fulmar_engine::End;
 use fulmar_proto::Request;
 use fulmar_serve::endpoints::Endpoints;
-use fulmar_server::{Call, Calls, Handler, Layers, Limits, Observer, Outcome, ServerEngine, Stop};
+use fulmar_server::{
+    Handler, HandlerApp, HandlerResult, Layers, Limits, Observer, Responder, ServerEngine, Stop,
+};
 use fulmar_sys as sys;
 
 use crate::loops::LISTENER;
 
 /// The test endpoints, and nothing else.
-pub type App = Calls<Shop>;
+pub type App = HandlerApp<Shop>;
 
 /// What answers.
 #[derive(Debug, Default)]
@@ -31,8 +33,8 @@ impl Shop {
 }
 
 impl Handler for Shop {
-    fn handle(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
-        self.endpoints.handle(call, request)
+    fn handle(&mut self, responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
+        self.endpoints.handle(responder, request)
     }
 }
 
@@ -50,7 +52,7 @@ impl Observer for Gone {
 pub fn app() -> App {
     let shop = Shop::default();
     let gone = shop.gone.clone();
-    Calls::new(shop, sys::now(), || UNIX_EPOCH).with_observer(gone)
+    HandlerApp::new(shop, sys::now(), || UNIX_EPOCH).with_observer(gone)
 }
 
 /// A server that answers with it.

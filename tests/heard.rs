@@ -9,7 +9,7 @@ use fulmar_proto::{
     BodyLen, Connection, Event, Headers, PeerError, Response, Server, ServerConnection,
 };
 use fulmar_semantics::proxy_protocol::ProxyProtocolHeader;
-use fulmar_server::{Application, Context, Layers, Limits, ServerEngine, Stop};
+use fulmar_server::{ExchangeContext, Layers, Limits, ServerApp, ServerEngine, Stop};
 use fulmar_sys as sys;
 
 use crate::loops::LISTENER;
@@ -57,7 +57,7 @@ pub struct Request {
     early: bool,
 }
 
-impl Application for Heard {
+impl ServerApp for Heard {
     type Data = Request;
     type Message = std::convert::Infallible;
 
@@ -66,18 +66,23 @@ impl Application for Heard {
         Request::default()
     }
 
-    fn handle_replaced(&mut self, _: &mut Context, _: &mut Request, info: &dyn Any) {
+    fn handle_replaced(&mut self, _: &mut ExchangeContext, _: &mut Request, info: &dyn Any) {
         self.proxied
             .push(info.downcast_ref::<ProxyProtocolHeader>().expect("no other layer goes").clone());
     }
 
-    fn handle_established(&mut self, _: &mut Context, _: &mut Request, _: Option<&dyn Any>) {
+    fn handle_established(
+        &mut self,
+        _: &mut ExchangeContext,
+        _: &mut Request,
+        _: Option<&dyn Any>,
+    ) {
         self.established += 1;
     }
 
     fn handle(
         &mut self,
-        _: &mut Context,
+        _: &mut ExchangeContext,
         reply: &mut ServerConnection,
         request: &mut Request,
         event: Event<'_, Server>,

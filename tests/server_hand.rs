@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use fulmar_engine::{Accepted, Action, DriverEvent, Engine, SocketEvent, SocketId};
 use fulmar_proto::{Input, Segment};
-use fulmar_server::{Application, ServerEngine};
+use fulmar_server::{ServerApp, ServerEngine};
 use fulmar_sys as sys;
 
 use crate::loops::LISTENER;
 
 /// The server, its clock, and its peers.
-pub struct ServerHand<A: Application> {
+pub struct ServerHand<A: ServerApp> {
     /// The engine.
     pub server: ServerEngine<A>,
     /// What each connection has come to; those that are closed stay.
@@ -28,7 +28,7 @@ pub struct ServerHand<A: Application> {
     now: Instant,
 }
 
-impl<A: Application> fmt::Debug for ServerHand<A> {
+impl<A: ServerApp> fmt::Debug for ServerHand<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerHand").field("wires", &self.wires).finish_non_exhaustive()
     }
@@ -60,7 +60,7 @@ impl Wire {
     }
 }
 
-impl<A: Application> ServerHand<A> {
+impl<A: ServerApp> ServerHand<A> {
     /// Nobody has connected. `make` is told the time.
     pub fn new(make: impl FnOnce(Instant) -> ServerEngine<A>) -> Self {
         let start = sys::now();

@@ -7,18 +7,18 @@ use std::time::Duration;
 use fulmar_drive::{Epoll, ListenOptions, Reactor, Ring, UnixListenOptions, listen, listen_unix};
 use fulmar_engine::ListenerId;
 use fulmar_serve::endpoints::Endpoints;
-use fulmar_server::{Calls, Limits, ServerEngine, Stop};
+use fulmar_server::{HandlerApp, Limits, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call, Count, Ledger, Operation};
 use fulmar_tests::loops::{client, has_ring};
 use fulmar_tests::process::PATIENCE;
 
-type Engine = ServerEngine<Calls<Endpoints>>;
+type Engine = ServerEngine<HandlerApp<Endpoints>>;
 type Server = Reactor<Engine, Epoll>;
 
 /// A server in this thread, with so many listeners, and a ring if there is one to be used.
 fn server(ring: Option<Ring>, limits: Limits, listeners: u32) -> (Server, Vec<SocketAddr>) {
-    let calls = Calls::new(Endpoints::new(), sys::now(), sys::wall_clock);
-    let mut engine = ServerEngine::new(sys::now(), calls, limits, Stop::new());
+    let app = HandlerApp::new(Endpoints::new(), sys::now(), sys::wall_clock);
+    let mut engine = ServerEngine::new(sys::now(), app, limits, Stop::new());
     (0..listeners).for_each(|number| engine.add_listener(ListenerId(number), None));
     let mut server = Reactor::new(engine, Epoll::new().unwrap());
     if let Some(ring) = ring {

@@ -11,7 +11,9 @@ use std::time::{Instant, UNIX_EPOCH};
 
 use fulmar_engine::End;
 use fulmar_proto::{Abilities, FileRange, Headers, Request, Response};
-use fulmar_server::{Call, Calls, Handler, Limits, Observer, Outcome, ServerEngine, Stop};
+use fulmar_server::{
+    Handler, HandlerApp, HandlerResult, Limits, Observer, Responder, ServerEngine, Stop,
+};
 use fulmar_sys as sys;
 use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, beside, client, settle};
 use fulmar_tests::tests_in_every_loop;
@@ -21,8 +23,8 @@ use fulmar_tests::tests_in_every_loop;
 struct Sender(FileRange);
 
 impl Handler for Sender {
-    fn handle(&mut self, call: &mut Call<'_>, _: &Request<'_>) -> Outcome {
-        call.reply(Response::new(200, Headers::EMPTY), self.0.clone())
+    fn handle(&mut self, responder: &mut Responder<'_>, _: &Request<'_>) -> HandlerResult {
+        responder.reply(Response::new(200, Headers::EMPTY), self.0.clone())
     }
 }
 
@@ -36,14 +38,14 @@ impl Observer for Ends {
     }
 }
 
-type Engine = ServerEngine<Calls<Sender>>;
+type Engine = ServerEngine<HandlerApp<Sender>>;
 
 fn engine(file: &File) -> (Engine, Ends) {
     let file = Arc::new(file.try_clone().unwrap().into());
     let ends = Ends::default();
     let sender = Sender(FileRange { file, offset: 0, len: LEN });
-    let calls = Calls::new(sender, sys::now(), || UNIX_EPOCH).with_observer(ends.clone());
-    let mut engine = ServerEngine::new(sys::now(), calls, Limits::default(), Stop::new());
+    let app = HandlerApp::new(sender, sys::now(), || UNIX_EPOCH).with_observer(ends.clone());
+    let mut engine = ServerEngine::new(sys::now(), app, Limits::default(), Stop::new());
     engine.add_listener(LISTENER, None);
     (engine, ends)
 }

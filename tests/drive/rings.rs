@@ -13,7 +13,7 @@ use fulmar_client::Config;
 use fulmar_drive::{Driver, Epoll, ListenOptions, LoopOptions, Reactor, Ring, Spin, listen};
 use fulmar_host::{Host, Listen};
 use fulmar_serve::endpoints::Endpoints;
-use fulmar_server::{Calls, Limits, ServerEngine, Stop};
+use fulmar_server::{HandlerApp, Limits, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call, Ledger, Operation};
 use fulmar_tests::http::Client;
 use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, client, has_ring};
@@ -22,15 +22,15 @@ use fulmar_tests::transfers::{Pair, Recorder};
 use fulmar_tests::tree::{Tree, noise};
 use rustix::process::Signal;
 
-type Engine = ServerEngine<Calls<Endpoints>>;
+type Engine = ServerEngine<HandlerApp<Endpoints>>;
 
 /// A server in this thread, and so many clients that have been answered once.
 fn served(options: LoopOptions, clients: usize) -> (Reactor<Engine, Epoll>, Vec<TcpStream>, usize) {
     sys::raise_descriptors().unwrap();
     let any = (Ipv4Addr::LOCALHOST, 0).into();
     let (listener, address) = listen(any, ListenOptions::default()).unwrap();
-    let calls = Calls::new(Endpoints::new(), sys::now(), sys::wall_clock);
-    let mut engine = ServerEngine::new(sys::now(), calls, Limits::default(), Stop::new());
+    let app = HandlerApp::new(Endpoints::new(), sys::now(), sys::wall_clock);
+    let mut engine = ServerEngine::new(sys::now(), app, Limits::default(), Stop::new());
     engine.add_listener(LISTENER, None);
     let mut reactor = Reactor::with_options(engine, options).unwrap();
     reactor.listen(listener).unwrap();
@@ -607,7 +607,7 @@ fn what_nobody_chooses_is_a_ring_and_no_polling() {
     assert_eq!(LoopOptions::default(), usual);
     assert_eq!(fulmar_load::Options::default().loop_options, usual);
     let drives = if has_ring() { "ring" } else { "epoll" };
-    let host = Host::new(|_| Ok(Calls::new(Endpoints::new(), sys::now(), sys::wall_clock)));
+    let host = Host::new(|_| Ok(HandlerApp::new(Endpoints::new(), sys::now(), sys::wall_clock)));
     let running = host.listen(Listen::tcp((Ipv4Addr::LOCALHOST, 0).into())).start().unwrap();
     assert_eq!(running.drivers()[0].to_string(), drives, "a library's");
     running.stop();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use fulmar_host::{Driver, Host, Listen, LoopOptions, Running};
 use fulmar_load::{Options, Report, Until};
 use fulmar_serve::endpoints::Endpoints;
-use fulmar_server::{Calls, Limits};
+use fulmar_server::{HandlerApp, Limits};
 use fulmar_sys as sys;
 use fulmar_tests::loops::{asked, has_ring};
 use fulmar_tests::own_process::own_process;
@@ -17,7 +17,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 fn serve() -> Running<()> {
-    Host::new(|_| Ok(Calls::new(Endpoints::new(), sys::now(), sys::wall_clock)))
+    Host::new(|_| Ok(HandlerApp::new(Endpoints::new(), sys::now(), sys::wall_clock)))
         .loop_options(asked())
         .listen(Listen::tcp((Ipv4Addr::LOCALHOST, 0).into()))
         .limits(Limits { drain_timeout: Duration::from_millis(100), ..Limits::default() })

@@ -9,19 +9,19 @@ use std::time::Duration;
 
 use fulmar_drive::{Epoll, Reactor};
 use fulmar_serve::{Files, FilesOptions, Options};
-use fulmar_server::{Calls, Limits, ServerEngine, Stop};
+use fulmar_server::{HandlerApp, Limits, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call, Ledger};
 use fulmar_tests::budget::budget;
 use fulmar_tests::loops::{LISTENER, OwnLoop, client};
 
-type Engine = ServerEngine<Calls<Files>>;
+type Engine = ServerEngine<HandlerApp<Files>>;
 
 fn files(root: &Path) -> (OwnLoop<Engine>, SocketAddr) {
     let site = Options { revalidate_after: Duration::from_secs(3600), ..Options::default() };
     let options = FilesOptions { site, test_endpoints: true, ..FilesOptions::new(root) };
     let files = Files::open(&options).expect("a directory");
-    let calls = Calls::new(files, sys::now(), sys::wall_clock);
-    let mut engine = ServerEngine::new(sys::now(), calls, Limits::default(), Stop::new());
+    let app = HandlerApp::new(files, sys::now(), sys::wall_clock);
+    let mut engine = ServerEngine::new(sys::now(), app, Limits::default(), Stop::new());
     engine.add_listener(LISTENER, None);
     OwnLoop::by_calls(engine)
 }

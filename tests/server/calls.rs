@@ -10,8 +10,8 @@ use bytes::Bytes;
 use fulmar_engine::End;
 use fulmar_proto::{BodyLen, HeaderBuf, Headers, Request, Response};
 use fulmar_server::{
-    Answer, Call, Calls, Deferred, Handler, Limits, Outcome, Produced, Resumer, ServerEngine, Stop,
-    Suspended, Work,
+    BodyHandler, Deferred, Handler, HandlerApp, HandlerResult, Limits, OwnedResponse, Produced,
+    Responder, Resumer, ServerEngine, Stop, Suspended,
 };
 use fulmar_sys::{self as sys, Call as System, Ledger};
 use fulmar_tests::http::{Client, Reply};
@@ -32,49 +32,50 @@ struct Shop {
 }
 
 impl Handler for Shop {
-    fn handle(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+    fn handle(&mut self, responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
         let ok = Response::new(200, Headers::EMPTY);
         match request.target {
-            b"/text" => call.text(200, "hello\n"),
-            b"/upper" => {
-                call.collect(SMALL, |call, body| call.text(200, body.to_ascii_uppercase()))
-            }
+            b"/text" => responder.text(200, "hello\n"),
+            b"/upper" => responder
+                .collect(SMALL, |responder, body| responder.text(200, body.to_ascii_uppercase())),
             b"/ten" => {
                 let mut left = b'0'..=b'9';
-                call.produce(ok, BodyLen::Unknown, move |call| match left.next() {
-                    Some(digit) => call.send(Bytes::from(vec![digit])).map(|()| Produced::More),
+                responder.produce(ok, BodyLen::Unknown, move |responder| match left.next() {
+                    Some(digit) => {
+                        responder.send(Bytes::from(vec![digit])).map(|()| Produced::More)
+                    }
                     None => Ok(Produced::All),
                 })
             }
             b"/echo" => {
-                call.attach(Echo { gone: Rc::clone(&self.gone) })?;
-                call.send_head(ok, BodyLen::Unknown)
+                responder.attach(Echo { gone: Rc::clone(&self.gone) })?;
+                responder.send_head(ok, BodyLen::Unknown)
             }
             b"/later" => {
-                let suspended = call.suspend();
+                let suspended = responder.suspend();
                 let waiting = self.waiting.as_ref().expect("this test answers elsewhere");
                 waiting.send(suspended).expect("the other thread waits");
                 Ok(())
             }
-            b"/check" => self.check(call, request),
+            b"/check" => self.check(responder, request),
             b"/soon" => {
-                let deadline = call.now() + Duration::from_millis(20);
-                call.suspend_until(deadline, |call| {
-                    call.collect(SMALL, |call, body| call.text(200, body.to_vec()))
+                let deadline = responder.now() + Duration::from_millis(20);
+                responder.suspend_until(deadline, |responder| {
+                    responder.collect(SMALL, |responder, body| responder.text(200, body.to_vec()))
                 });
                 Ok(())
             }
             b"/ticks" => {
                 let resumers = self.resumers.as_ref().expect("this test wakes from elsewhere");
-                resumers.send(call.resumer()).expect("the other thread waits");
+                resumers.send(responder.resumer()).expect("the other thread waits");
                 let mut ticks = 0;
-                call.produce(ok, BodyLen::Unknown, move |call| {
+                responder.produce(ok, BodyLen::Unknown, move |responder| {
                     ticks += 1;
                     match ticks {
                         1 => Ok(Produced::Nothing), // the first call may produce nothing
                         4 => Ok(Produced::All),
                         _ => {
-                            call.send(Bytes::from_static(b"tick\n"))?;
+                            responder.send(Bytes::from_static(b"tick\n"))?;
                             Ok(Produced::Nothing)
                         }
                     }
@@ -82,39 +83,41 @@ impl Handler for Shop {
             }
             b"/split" => {
                 let added = [("X-Evil", &b"a\r\nX-Injected: b"[..])];
-                call.reply(Response { added: &added, ..ok }, "never sent")
+                responder.reply(Response { added: &added, ..ok }, "never sent")
             }
             b"/forgets" => Ok(()),
             b"/breaks" => {
-                call.send_head(ok, BodyLen::Exact(10))?;
-                call.send(Bytes::from_static(b"half"))?;
-                call.end()
+                responder.send_head(ok, BodyLen::Exact(10))?;
+                responder.send(Bytes::from_static(b"half"))?;
+                responder.end()
             }
             b"/socket" => {
                 let mut headers = HeaderBuf::new();
                 headers.push("Upgrade", b"echo")?;
                 let head = Response::new(101, headers.as_headers());
-                call.upgrade(head, Echo { gone: Rc::clone(&self.gone) })
+                responder.upgrade(head, Echo { gone: Rc::clone(&self.gone) })
             }
-            _ => call.text(404, "nothing here\n"),
+            _ => responder.text(404, "nothing here\n"),
         }
     }
 }
 
 impl Shop {
     /// Defers the request twice, then responds with what it has kept.
-    fn check(&self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
-        let rounds = call.notes::<&str>().count();
-        call.add_field("X-Rounds", rounds.to_string().into_bytes());
+    fn check(&self, responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
+        let rounds = responder.notes::<&str>().count();
+        responder.add_field("X-Rounds", rounds.to_string().into_bytes());
         if rounds < 2 {
             let waiting = self.deferred.as_ref().expect("this test checks elsewhere");
-            waiting.send(call.defer(request)?).expect("the other thread waits");
+            waiting.send(responder.defer(request)?).expect("the other thread waits");
             return Ok(());
         }
-        let notes: String = call.notes::<&str>().copied().collect();
+        let notes: String = responder.notes::<&str>().copied().collect();
         let kept = request.headers.get("X-Kept").unwrap_or_default();
         let kept = [kept, request.method, notes.as_bytes()].join(&b' ');
-        call.collect(SMALL, move |call, body| call.text(200, [&kept[..], &body[..]].join(&b' ')))
+        responder.collect(SMALL, move |responder, body| {
+            responder.text(200, [&kept[..], &body[..]].join(&b' '))
+        })
     }
 }
 
@@ -123,22 +126,22 @@ struct Echo {
     gone: Rc<RefCell<Vec<String>>>,
 }
 
-impl Work for Echo {
-    fn data(&mut self, call: &mut Call<'_>, bytes: Bytes) -> Outcome {
-        call.send(bytes)?;
-        if call.room() == 0 {
-            call.pause();
+impl BodyHandler for Echo {
+    fn data(&mut self, responder: &mut Responder<'_>, bytes: Bytes) -> HandlerResult {
+        responder.send(bytes)?;
+        if responder.room() == 0 {
+            responder.pause();
         }
         Ok(())
     }
 
-    fn ready(&mut self, call: &mut Call<'_>) -> Outcome {
-        call.unpause();
+    fn ready(&mut self, responder: &mut Responder<'_>) -> HandlerResult {
+        responder.unpause();
         Ok(())
     }
 
-    fn end(&mut self, call: &mut Call<'_>, trailers: Headers<'_>) -> Outcome {
-        call.end_with(trailers)
+    fn end(&mut self, responder: &mut Responder<'_>, trailers: Headers<'_>) -> HandlerResult {
+        responder.end_with(trailers)
     }
 
     fn gone(&mut self, end: &End) {
@@ -146,11 +149,11 @@ impl Work for Echo {
     }
 }
 
-type Engine = ServerEngine<Calls<Shop>>;
+type Engine = ServerEngine<HandlerApp<Shop>>;
 
 fn start<L: Loop<Engine = Engine>>(shop: Shop) -> (L, std::net::SocketAddr) {
-    let calls = Calls::new(shop, sys::now(), sys::wall_clock);
-    let mut engine = ServerEngine::new(sys::now(), calls, Limits::default(), Stop::new());
+    let app = HandlerApp::new(shop, sys::now(), sys::wall_clock);
+    let mut engine = ServerEngine::new(sys::now(), app, Limits::default(), Stop::new());
     engine.add_listener(LISTENER, None);
     let (mut driver, address) = L::start(engine);
     let waker = driver.waker();
@@ -271,15 +274,19 @@ fn another_thread_answers<L: Loop<Engine = Engine>>() {
         let first = suspended.recv().expect("one");
         two.send(post("/later", b"a body that waits"));
         let second = suspended.recv().expect("two");
-        second.resume(|call| call.collect(SMALL, |call, body| call.text(200, body.to_vec())));
-        first.reply(Answer::text(201, "made elsewhere"));
+        second.resume(|responder| {
+            responder.collect(SMALL, |responder, body| responder.text(200, body.to_vec()))
+        });
+        first.reply(OwnedResponse::text(201, "made elsewhere"));
         let (a, b) = (one.read_reply().expect("a reply"), two.read_reply().expect("a reply"));
         let mut bodies = [a.body, b.body];
         bodies.sort();
         assert_eq!(bodies, [b"a body that waits".to_vec(), b"made elsewhere".to_vec()]);
         one.send_get("/later");
         let third = suspended.recv().expect("a third");
-        third.resume(|call| call.collect(SMALL, |call, body| call.text(200, body.to_vec())));
+        third.resume(|responder| {
+            responder.collect(SMALL, |responder, body| responder.text(200, body.to_vec()))
+        });
         assert_eq!(one.read_reply().expect("a reply").body, b"", "there was none to collect");
         one.send_get("/later");
         drop(suspended.recv().expect("a fourth"));
@@ -336,7 +343,7 @@ fn nobody_is_answered_who_has_left<L: Loop<Engine = Engine>>() {
     drop(client);
     driver.turn_until(|driver| driver.engine().connections() == 0);
     assert!(left.is_gone());
-    left.reply(Answer::text(200, "nobody hears it"));
+    left.reply(OwnedResponse::text(200, "nobody hears it"));
     let reply = beside(&mut driver, || Client::connect(address).get("/text"));
     assert_eq!(reply.status, 200);
 }
@@ -412,7 +419,7 @@ fn waiting_costs_nothing() {
     assert_eq!(driver.0.stats().events, driver.0.stats().events);
     assert!(driver.0.stats().turns <= turns + 1);
     let before = Ledger::here();
-    suspended.try_iter().for_each(|one| one.reply(Answer::text(200, "done")));
+    suspended.try_iter().for_each(|one| one.reply(OwnedResponse::text(200, "done")));
     driver.turn(Duration::from_millis(50));
     let spent = Ledger::here() - before;
     assert_eq!(spent.count(System::write).calls, 1, "twenty answers, one wake-up");

@@ -11,7 +11,7 @@ use fulmar_proto::h1::LINGER_SIZE_MAX;
 use fulmar_proto::{
     BodyLen, Connection, Event, Headers, Response, Server, ServerConnection, StreamId,
 };
-use fulmar_server::{Application, Context, Layers, Limits, ServerEngine, Stop};
+use fulmar_server::{ExchangeContext, Layers, Limits, ServerApp, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call, Ledger};
 use fulmar_tests::certs::{Certs, Who};
 use fulmar_tests::loops::{AppLoop, LISTENER, Level, Loop, OwnLoop, PollLoop, client};
@@ -27,13 +27,13 @@ struct Late {
     ends: Vec<String>,
 }
 
-impl Application for Late {
+impl ServerApp for Late {
     type Data = Option<StreamId>;
     type Message = Infallible;
 
     fn handle(
         &mut self,
-        context: &mut Context,
+        context: &mut ExchangeContext,
         reply: &mut ServerConnection,
         pending: &mut Option<StreamId>,
         event: Event<'_, Server>,
@@ -49,7 +49,7 @@ impl Application for Late {
 
     fn handle_timer(
         &mut self,
-        context: &mut Context,
+        context: &mut ExchangeContext,
         reply: &mut ServerConnection,
         pending: &mut Option<StreamId>,
     ) {

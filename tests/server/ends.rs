@@ -10,7 +10,7 @@ use fulmar_engine::{DriverEvent, End, Engine, ListenerId, SocketId};
 use fulmar_proto::{
     BodyLen, Connection, Event, HeaderBuf, Headers, Response, Server, ServerConnection, StreamId,
 };
-use fulmar_server::{Application, Context, Layers, Limits, ServerEngine, Stop};
+use fulmar_server::{ExchangeContext, Layers, Limits, ServerApp, ServerEngine, Stop};
 use fulmar_sys as sys;
 use fulmar_tests::certs::{Certs, Who};
 use fulmar_tests::https;
@@ -26,13 +26,13 @@ struct Apart {
     gone: usize,
 }
 
-impl Application for Apart {
+impl ServerApp for Apart {
     type Data = StreamId;
     type Message = Infallible;
 
     fn handle(
         &mut self,
-        context: &mut Context,
+        context: &mut ExchangeContext,
         reply: &mut ServerConnection,
         answering: &mut StreamId,
         event: Event<'_, Server>,
@@ -57,7 +57,12 @@ impl Application for Apart {
         }
     }
 
-    fn handle_timer(&mut self, _: &mut Context, reply: &mut ServerConnection, at: &mut StreamId) {
+    fn handle_timer(
+        &mut self,
+        _: &mut ExchangeContext,
+        reply: &mut ServerConnection,
+        at: &mut StreamId,
+    ) {
         reply.send_data(*at, b"hello"[..].into()).expect("five bytes");
         reply.send_end(*at, Headers::EMPTY).expect("they were all");
     }

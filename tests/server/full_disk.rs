@@ -6,7 +6,7 @@ use std::process::Command;
 
 use fulmar_proto::Request;
 use fulmar_serve::{Options, Site, UploadOptions};
-use fulmar_server::{Call, Calls, Handler, Limits, Outcome, ServerEngine, Stop};
+use fulmar_server::{Handler, HandlerApp, HandlerResult, Limits, Responder, ServerEngine, Stop};
 use fulmar_sys as sys;
 use fulmar_tests::http::Client;
 use fulmar_tests::loops::{LISTENER, Loop, OwnLoop};
@@ -21,12 +21,14 @@ struct Program {
 }
 
 impl Handler for Program {
-    fn handle(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+    fn handle(&mut self, responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
         if request.target != b"/form" {
-            return self.site.serve(call, request);
+            return self.site.serve(responder, request);
         }
         let options = form::Options::with_files(self.place.clone(), 1 << 30);
-        form::collect(call, request, &options, |call, _| call.text(200, "all of it\n"))
+        form::collect(responder, request, &options, |responder, _| {
+            responder.text(200, "all of it\n")
+        })
     }
 }
 
@@ -57,8 +59,8 @@ fn inside() {
         site: Site::open(disk, options).unwrap(),
         place: TemporaryDir::open(disk).unwrap(),
     };
-    let calls = Calls::new(program, sys::now(), sys::wall_clock);
-    let mut engine = ServerEngine::new(sys::now(), calls, Limits::default(), Stop::new());
+    let app = HandlerApp::new(program, sys::now(), sys::wall_clock);
+    let mut engine = ServerEngine::new(sys::now(), app, Limits::default(), Stop::new());
     engine.add_listener(LISTENER, None);
     let (mut driver, address) = OwnLoop::start(engine);
     std::thread::scope(|scope| {

@@ -15,7 +15,7 @@ use fulmar_proto::Request;
 use fulmar_semantics::auth::{
     AuthRequest as Asked, AuthSession, Credentials, Gate, GateOptions, Scheme, Users, challenges,
 };
-use fulmar_server::{Call, Calls, Handler, Limits, Outcome, ServerEngine, Stop};
+use fulmar_server::{Handler, HandlerApp, HandlerResult, Limits, Responder, ServerEngine, Stop};
 use fulmar_tests::loops::LISTENER;
 use fulmar_tests::process::PATIENCE;
 use fulmar_tests::server_hand::ServerHand;
@@ -63,13 +63,13 @@ impl Users for SlowUsers {
 struct Private(Guard);
 
 impl Handler for Private {
-    fn handle(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+    fn handle(&mut self, responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
         if request.target == b"/open" {
-            return call.text(200, "open");
+            return responder.text(200, "open");
         }
-        let Some(user) = self.0.admit(call, request)? else { return Ok(()) };
-        call.collect(64, move |call, body| {
-            call.text(200, [user.as_bytes(), b": ", &body[..]].concat())
+        let Some(user) = self.0.admit(responder, request)? else { return Ok(()) };
+        responder.collect(64, move |responder, body| {
+            responder.text(200, [user.as_bytes(), b": ", &body[..]].concat())
         })
     }
 }
@@ -84,7 +84,7 @@ impl Wake for MessageSignal {
 }
 
 struct LoginBench {
-    hand: ServerHand<Calls<Private>>,
+    hand: ServerHand<HandlerApp<Private>>,
     start: Instant,
     begun: Receiver<Hashing>,
     woken: Receiver<()>,
@@ -112,8 +112,8 @@ fn serve(
     let mut start = None;
     let hand = ServerHand::new(|now| {
         start = Some(now);
-        let calls = Calls::new(Private(guard), now, || std::time::UNIX_EPOCH);
-        let mut engine = ServerEngine::new(now, calls, Limits::default(), Stop::new());
+        let app = HandlerApp::new(Private(guard), now, || std::time::UNIX_EPOCH);
+        let mut engine = ServerEngine::new(now, app, Limits::default(), Stop::new());
         engine.add_listener(LISTENER, None);
         engine.mailbox().set_waker(Waker::from(Arc::new(MessageSignal(Mutex::new(bell)))));
         engine

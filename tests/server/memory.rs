@@ -9,7 +9,7 @@ use allocation_counter::{AllocationInfo, measure};
 use bytes::Bytes;
 use fulmar_proto::h1::UNREAD_MAX;
 use fulmar_proto::{BodyLen, Connection, Event, Headers, Response, Server, ServerConnection};
-use fulmar_server::{Application, Context, Limits, ServerEngine, Stop};
+use fulmar_server::{ExchangeContext, Limits, ServerApp, ServerEngine, Stop};
 use fulmar_sys as sys;
 use fulmar_tests::app;
 use fulmar_tests::certs::{Certs, Who};
@@ -24,13 +24,13 @@ struct Hoarder {
     kept: Vec<Bytes>,
 }
 
-impl Application for Hoarder {
+impl ServerApp for Hoarder {
     type Data = ();
     type Message = Infallible;
 
     fn handle(
         &mut self,
-        _: &mut Context,
+        _: &mut ExchangeContext,
         reply: &mut ServerConnection,
         (): &mut (),
         event: Event<'_, Server>,
@@ -52,7 +52,7 @@ fn limits() -> Limits {
     Limits { connection_memory_max: MEMORY, ..Limits::default() }
 }
 
-fn start<A: Application>(engine: ServerEngine<A>) -> (OwnLoop<ServerEngine<A>>, SocketAddr) {
+fn start<A: ServerApp>(engine: ServerEngine<A>) -> (OwnLoop<ServerEngine<A>>, SocketAddr) {
     OwnLoop::start(engine)
 }
 
@@ -65,7 +65,7 @@ fn hoarder() -> (OwnLoop<ServerEngine<Hoarder>>, SocketAddr) {
 
 /// What the server's thread allocates while peers in another one do something, and what they
 /// leave.
-fn beside<A: Application, T: Send>(
+fn beside<A: ServerApp, T: Send>(
     server: &mut OwnLoop<ServerEngine<A>>,
     peers: impl FnOnce() -> T + Send,
 ) -> (AllocationInfo, T) {
@@ -122,11 +122,11 @@ fn assert_bounded(spent: &AllocationInfo, each: u64, thread: u64) {
 }
 
 /// A few turns, in which everything is received that is wanted.
-fn turn<A: Application>(server: &mut OwnLoop<ServerEngine<A>>) -> AllocationInfo {
+fn turn<A: ServerApp>(server: &mut OwnLoop<ServerEngine<A>>) -> AllocationInfo {
     measure(|| turns(server))
 }
 
-fn turns<A: Application>(server: &mut OwnLoop<ServerEngine<A>>) {
+fn turns<A: ServerApp>(server: &mut OwnLoop<ServerEngine<A>>) {
     for _ in 0..50 {
         server.turn(Duration::from_millis(1));
     }

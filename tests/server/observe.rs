@@ -6,7 +6,7 @@ use std::thread;
 
 use fulmar_observe::{AccessLog, Format, Metrics, Output, Page};
 use fulmar_proto::Request;
-use fulmar_server::{Call, Calls, Handler, Limits, Outcome, ServerEngine, Stop};
+use fulmar_server::{Handler, HandlerApp, HandlerResult, Limits, Responder, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call as System, Ledger};
 use fulmar_tests::http::Client;
 use fulmar_tests::loops::{AppLoop, Bytewise, Edge, LISTENER, Level, Loop, OneShot, OwnLoop};
@@ -18,16 +18,18 @@ struct Shop {
 }
 
 impl Handler for Shop {
-    fn handle(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+    fn handle(&mut self, responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
         match request.target {
-            b"/metrics" => self.page.handle(call, request),
-            b"/collect" => call.collect(1_000, |call, body| call.text(200, body.to_vec())),
-            _ => call.text(200, "hello\n"),
+            b"/metrics" => self.page.handle(responder, request),
+            b"/collect" => {
+                responder.collect(1_000, |responder, body| responder.text(200, body.to_vec()))
+            }
+            _ => responder.text(200, "hello\n"),
         }
     }
 }
 
-type Engine = ServerEngine<Calls<Shop>>;
+type Engine = ServerEngine<HandlerApp<Shop>>;
 
 /// It, and the file that its log is written to.
 fn start<L: Loop<Engine = Engine>>() -> (L, SocketAddr, tempfile::NamedTempFile) {
@@ -40,10 +42,10 @@ fn engine() -> (Engine, tempfile::NamedTempFile) {
     let file = tempfile::NamedTempFile::new().expect("a file");
     let metrics = Metrics::new();
     let log = Output::new(sys::open_log(file.path()).expect("it is there"));
-    let calls = Calls::new(Shop { page: metrics.page() }, sys::now(), sys::wall_clock)
+    let app = HandlerApp::new(Shop { page: metrics.page() }, sys::now(), sys::wall_clock)
         .with_observer(AccessLog::new(log, Format::Json))
         .with_observer(metrics.observer());
-    let mut engine = ServerEngine::new(sys::now(), calls, Limits::default(), Stop::new());
+    let mut engine = ServerEngine::new(sys::now(), app, Limits::default(), Stop::new());
     engine.add_listener(LISTENER, None);
     (engine, file)
 }
@@ -62,7 +64,7 @@ fn finish<L: Loop<Engine = Engine>>(
     mut driver: L,
     file: &tempfile::NamedTempFile,
 ) -> Vec<serde_json::Value> {
-    fulmar_server::Application::finish(driver.engine().application_mut(), sys::now());
+    fulmar_server::ServerApp::finish(driver.engine().application_mut(), sys::now());
     let text = std::fs::read_to_string(file.path()).expect("a log");
     text.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect()
 }

@@ -18,8 +18,9 @@ use fulmar_proto::{
 };
 use fulmar_semantics::clock::Clock;
 use fulmar_server::{
-    Answer, Answered, Application, Call, Calls, Context, Handler, HandlerFailure, Layers, Limits,
-    Observer, Outcome, Panic, Produced, ServerEngine, Stop, Suspended, Work,
+    BodyHandler, ExchangeContext, ExchangeSummary, Handler, HandlerApp, HandlerFailure,
+    HandlerResult, Layers, Limits, Observer, OwnedResponse, Panic, Produced, Responder, ServerApp,
+    ServerEngine, Stop, Suspended,
 };
 use fulmar_sys as sys;
 use fulmar_tests::loops::LISTENER;
@@ -42,44 +43,44 @@ struct FaultyHandler {
 }
 
 impl Handler for FaultyHandler {
-    fn handle(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+    fn handle(&mut self, responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
         let ok = Response::new(200, Headers::EMPTY);
         match request.target {
             b"/handler" => panic!("in the handler"),
             b"/payload" => panic_any(DropPanic),
             b"/started" => {
-                call.send_head(ok, BodyLen::Exact(10))?;
-                call.send(Bytes::from_static(b"half"))?;
+                responder.send_head(ok, BodyLen::Exact(10))?;
+                responder.send(Bytes::from_static(b"half"))?;
                 panic!("after the head")
             }
             b"/answered" => {
-                call.text(200, "whole\n")?;
+                responder.text(200, "whole\n")?;
                 panic!("after the response")
             }
-            b"/collect" => call.collect(100, |_, _| panic!("with the body")),
+            b"/collect" => responder.collect(100, |_, _| panic!("with the body")),
             b"/timer" => {
-                call.suspend_until(call.now() + SECOND, |_| panic!("at the deadline"));
+                responder.suspend_until(responder.now() + SECOND, |_| panic!("at the deadline"));
                 Ok(())
             }
             b"/suspend" => {
-                self.suspended.borrow_mut().push(call.suspend());
+                self.suspended.borrow_mut().push(responder.suspend());
                 Ok(())
             }
-            b"/defer" if call.notes::<u8>().next().is_some() => panic!("the second time"),
+            b"/defer" if responder.notes::<u8>().next().is_some() => panic!("the second time"),
             b"/defer" => {
-                call.defer(request)?.handle_again(1_u8);
+                responder.defer(request)?.handle_again(1_u8);
                 Ok(())
             }
             b"/produce" => {
                 let mut pieces = 0;
-                call.produce(ok, BodyLen::Unknown, move |call| {
+                responder.produce(ok, BodyLen::Unknown, move |responder| {
                     pieces += 1;
                     assert!(pieces < 3, "no third piece");
-                    call.send(Bytes::from_static(b"piece"))?;
+                    responder.send(Bytes::from_static(b"piece"))?;
                     Ok(Produced::More)
                 })
             }
-            b"/data" | b"/end" | b"/ready" | b"/gone" => call.attach(FaultyWork {
+            b"/data" | b"/end" | b"/ready" | b"/gone" => responder.attach(FaultyWork {
                 at: request.target.to_vec(),
                 calls_after: Rc::clone(&self.calls_after),
                 panicked: false,
@@ -88,28 +89,28 @@ impl Handler for FaultyHandler {
             b"/drop" => {
                 let (at, calls_after) = (b"/end".to_vec(), Rc::clone(&self.calls_after));
                 let grenade = Some(DropPanic);
-                call.attach(FaultyWork { at, calls_after, panicked: false, grenade })
+                responder.attach(FaultyWork { at, calls_after, panicked: false, grenade })
             }
             b"/tunnel" => {
                 let mut headers = HeaderBuf::new();
                 headers.push("Upgrade", b"echo")?;
                 let calls_after = Rc::clone(&self.calls_after);
                 let at = b"/data".to_vec();
-                call.upgrade(
+                responder.upgrade(
                     Response::new(101, headers.as_headers()),
                     FaultyWork { at, calls_after, panicked: false, grenade: None },
                 )
             }
             b"/misuse" => {
                 let added = [("X-Evil", &b"a\r\nb: c"[..])];
-                call.reply(Response { added: &added, ..ok }, "never sent")
+                responder.reply(Response { added: &added, ..ok }, "never sent")
             }
             b"/short" => {
-                call.send_head(ok, BodyLen::Exact(10))?;
-                call.end()
+                responder.send_head(ok, BodyLen::Exact(10))?;
+                responder.end()
             }
             b"/silent" => Ok(()),
-            _ => call.text(200, "good\n"),
+            _ => responder.text(200, "good\n"),
         }
     }
 
@@ -143,18 +144,18 @@ impl FaultyWork {
     }
 }
 
-impl Work for FaultyWork {
-    fn data(&mut self, _: &mut Call<'_>, _: Bytes) -> Outcome {
+impl BodyHandler for FaultyWork {
+    fn data(&mut self, _: &mut Responder<'_>, _: Bytes) -> HandlerResult {
         self.reach("/data");
         Ok(())
     }
 
-    fn end(&mut self, _: &mut Call<'_>, _: Headers<'_>) -> Outcome {
+    fn end(&mut self, _: &mut Responder<'_>, _: Headers<'_>) -> HandlerResult {
         self.reach("/end");
         Ok(())
     }
 
-    fn ready(&mut self, _: &mut Call<'_>) -> Outcome {
+    fn ready(&mut self, _: &mut Responder<'_>) -> HandlerResult {
         self.reach("/ready");
         Ok(())
     }
@@ -185,9 +186,9 @@ impl Observer for FailureRecord {
         self.push(format!("{}: {}", target.unwrap_or_else(|| "-".into()), failure.error));
     }
 
-    fn answered(&mut self, _: Instant, _: &Clock, exchange: &Answered<'_>) {
+    fn exchange_ended(&mut self, _: Instant, _: &Clock, exchange: &ExchangeSummary<'_>) {
         let error = exchange.error.map_or_else(|| "fine".into(), ToString::to_string);
-        self.push(format!("{} {} {error}", text(exchange.asked.target), exchange.status));
+        self.push(format!("{} {} {error}", text(exchange.request.target), exchange.status));
     }
 }
 
@@ -196,7 +197,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 struct FaultyServer {
-    hand: ServerHand<Calls<FaultyHandler>>,
+    hand: ServerHand<HandlerApp<FaultyHandler>>,
     told: FailureRecord,
     metrics: Metrics,
     suspended: Rc<RefCell<Vec<Suspended>>>,
@@ -208,14 +209,14 @@ impl FaultyServer {
         Self::with(|calls| calls)
     }
 
-    fn with(change: impl FnOnce(Calls<FaultyHandler>) -> Calls<FaultyHandler>) -> Self {
+    fn with(change: impl FnOnce(HandlerApp<FaultyHandler>) -> HandlerApp<FaultyHandler>) -> Self {
         let (faulty, told, metrics) =
             (FaultyHandler::default(), FailureRecord::default(), Metrics::new());
         let (suspended, calls_after) =
             (Rc::clone(&faulty.suspended), Rc::clone(&faulty.calls_after));
         let (observer, recorder): (FailureRecord, Recorder) = (told.clone(), metrics.observer());
         let hand = ServerHand::new(|now| {
-            let calls = change(Calls::new(faulty, now, sys::wall_clock))
+            let calls = change(HandlerApp::new(faulty, now, sys::wall_clock))
                 .with_observer(observer)
                 .with_observer(recorder);
             let mut engine = ServerEngine::new(now, calls, Limits::default(), Stop::new());
@@ -279,7 +280,7 @@ fn a_panic_before_the_response_is_a_500() {
         assert_eq!(bench.hand.server.first_panic().unwrap().message(), message);
         // Another connection that was waiting goes on.
         let waiting = bench.suspended.borrow_mut().pop().unwrap();
-        waiting.reply(Answer::text(200, "late"));
+        waiting.reply(OwnedResponse::text(200, "late"));
         bench.hand.wake();
         assert_eq!(bench.statuses(other), [200]);
         assert_eq!(*bench.calls_after.borrow(), [""; 0], "{request}");
@@ -334,7 +335,7 @@ fn a_panic_in_a_timer_or_a_resumed_closure_is_a_500() {
     let waiting: Vec<_> = bench.suspended.borrow_mut().drain(..).collect();
     let [first, second, third] = <[Suspended; 3]>::try_from(waiting).unwrap();
     first.resume(|_| panic!("resumed"));
-    second.reply(Answer::text(200, "good"));
+    second.reply(OwnedResponse::text(200, "good"));
     drop(third);
     let deferred = bench.hand.connect();
     bench.get(deferred, "/defer");
@@ -366,13 +367,13 @@ fn late_messages_may_panic_when_they_are_dropped() {
     let [first, second] = <[Suspended; 2]>::try_from(waiting).unwrap();
     let exchange_over = |suspended: Suspended| {
         let grenade = DropPanic;
-        suspended.resume(move |call| {
+        suspended.resume(move |responder| {
             std::mem::forget(grenade);
-            call.text(200, "never")
+            responder.text(200, "never")
         });
     };
     bench.hand.fail(closed);
-    second.resume(|call| call.text(200, "in time"));
+    second.resume(|responder| responder.text(200, "in time"));
     bench.hand.wake();
     exchange_over(first);
     bench.hand.wake();
@@ -439,7 +440,7 @@ impl Observer for FaultyObserver {
         panic!("accepted");
     }
 
-    fn answered(&mut self, _: Instant, _: &Clock, _: &Answered<'_>) {
+    fn exchange_ended(&mut self, _: Instant, _: &Clock, _: &ExchangeSummary<'_>) {
         panic!("answered");
     }
 
@@ -504,7 +505,7 @@ struct FaultyApplication {
     told: FailureRecord,
 }
 
-impl Application for FaultyApplication {
+impl ServerApp for FaultyApplication {
     type Data = u16;
     type Message = ();
 
@@ -515,7 +516,7 @@ impl Application for FaultyApplication {
 
     fn handle(
         &mut self,
-        context: &mut Context,
+        context: &mut ExchangeContext,
         reply: &mut ServerConnection,
         data: &mut u16,
         event: Event<'_, Server>,
@@ -541,7 +542,7 @@ impl Application for FaultyApplication {
         }
     }
 
-    fn handle_timer(&mut self, _: &mut Context, _: &mut ServerConnection, _: &mut u16) {
+    fn handle_timer(&mut self, _: &mut ExchangeContext, _: &mut ServerConnection, _: &mut u16) {
         panic!("at the deadline");
     }
 

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use fulmar_serve::{Files, FilesOptions};
-use fulmar_server::{Calls, Limits, ServerEngine, Stop};
+use fulmar_server::{HandlerApp, Limits, ServerEngine, Stop};
 use fulmar_sys as sys;
 use fulmar_tests::certs::{Certs, Who};
 use fulmar_tests::curl::Curl;
@@ -17,13 +17,13 @@ use fulmar_tests::tests_in_every_loop;
 use fulmar_tests::tree::{Tree, noise};
 use fulmar_tls::ServerTls;
 
-type Engine = ServerEngine<Calls<Files>>;
+type Engine = ServerEngine<HandlerApp<Files>>;
 
 fn start<L: Loop<Engine = Engine>>(root: &Path, tls: Option<ServerTls>) -> (L, SocketAddr) {
     let options = FilesOptions { test_endpoints: true, ..FilesOptions::new(root) };
     let files = Files::open(&options).unwrap();
-    let calls = Calls::new(files, sys::now(), sys::wall_clock);
-    let mut engine = ServerEngine::new(sys::now(), calls, Limits::default(), Stop::new());
+    let app = HandlerApp::new(files, sys::now(), sys::wall_clock);
+    let mut engine = ServerEngine::new(sys::now(), app, Limits::default(), Stop::new());
     engine.add_listener(LISTENER, tls.map(layers));
     L::start(engine)
 }

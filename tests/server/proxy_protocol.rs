@@ -6,7 +6,7 @@ use fulmar_proto::{Layer, Request};
 use fulmar_semantics::proxy_protocol::{
     Addresses, Extras, ProxyProtocol, ProxyProtocolHeader, TrustedSources, encode_v1, encode_v2,
 };
-use fulmar_server::{Call, Calls, Layers, Limits, ServerEngine, Stop};
+use fulmar_server::{HandlerApp, Layers, Limits, Responder, ServerEngine, Stop};
 use fulmar_sys as sys;
 use fulmar_tests::certs::{Certs, Who};
 use fulmar_tests::curl::Curl;
@@ -221,9 +221,11 @@ fn curl_speaks_it_below_http_and_tls<L: Loop<Engine = Engine>>() {
 /// Handlers and their observers see the client, not the proxy.
 #[test]
 fn handlers_see_the_client() {
-    let handler = |call: &mut Call<'_>, _: &Request<'_>| call.text(200, call.peer().to_string());
-    let calls = Calls::new(handler, sys::now(), sys::wall_clock);
-    let mut engine = ServerEngine::new(sys::now(), calls, Limits::default(), Stop::new());
+    let handler = |responder: &mut Responder<'_>, _: &Request<'_>| {
+        responder.text(200, responder.peer().to_string())
+    };
+    let app = HandlerApp::new(handler, sys::now(), sys::wall_clock);
+    let mut engine = ServerEngine::new(sys::now(), app, Limits::default(), Stop::new());
     engine.add_listener(LISTENER, Some(layers("127.0.0.1", None)));
     let (mut driver, address) = OwnLoop::start(engine);
     let (first, own, second) = beside(&mut driver, || {

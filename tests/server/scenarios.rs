@@ -15,7 +15,7 @@ use fulmar_proto::{
     Abilities, BodyLen, Connection, Event, FileRange, Headers, Response, Server, ServerConnection,
     StreamId,
 };
-use fulmar_server::{Application, Context, Limits, ServerEngine, Stop};
+use fulmar_server::{ExchangeContext, Limits, ServerApp, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call, Ledger};
 use fulmar_tests::http::Client;
 use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, beside, client};
@@ -75,13 +75,13 @@ fn pieces(reply: &mut ServerConnection, stream: StreamId, ready: usize) {
     }
 }
 
-impl Application for Scenarios {
+impl ServerApp for Scenarios {
     type Data = Task;
     type Message = Infallible;
 
     fn handle(
         &mut self,
-        context: &mut Context,
+        context: &mut ExchangeContext,
         reply: &mut ServerConnection,
         task: &mut Task,
         event: Event<'_, Server>,
@@ -106,7 +106,7 @@ impl Application for Scenarios {
     /// The next group is ready: the head goes with the first, the end with the last.
     fn handle_timer(
         &mut self,
-        context: &mut Context,
+        context: &mut ExchangeContext,
         reply: &mut ServerConnection,
         task: &mut Task,
     ) {

@@ -3,62 +3,64 @@
 
 use fulmar_proto::{BodyLen, HeaderBuf, Headers, Request, Response, UsageError};
 use fulmar_semantics::cookies::NewCookie;
-use fulmar_server::{Answer, Call, Calls, Limits, Outcome, ServerEngine, Stop};
+use fulmar_server::{
+    HandlerApp, HandlerResult, Limits, OwnedResponse, Responder, ServerEngine, Stop,
+};
 use fulmar_sys as sys;
 use fulmar_tests::http::{Client, replies};
 use fulmar_tests::loops::{LISTENER, Loop, beside};
 use fulmar_tests::tests_in_every_loop;
 
-type Place = fn(&mut Call<'_>, &[u8]) -> Outcome;
+type Place = fn(&mut Responder<'_>, &[u8]) -> HandlerResult;
 
 /// Where an application puts what it is given.
 const PLACES: [(&str, Place); 10] = [
-    ("the value of an added field", |call, evil| {
-        call.reply(Response { added: &[("X", evil)], ..ok() }, "never sent")
+    ("the value of an added field", |responder, evil| {
+        responder.reply(Response { added: &[("X", evil)], ..ok() }, "never sent")
     }),
-    ("the name of an added field", |call, evil| {
+    ("the name of an added field", |responder, evil| {
         let name = String::from_utf8_lossy(evil);
-        call.reply(Response { added: &[(&name, b"x")], ..ok() }, "never sent")
+        responder.reply(Response { added: &[(&name, b"x")], ..ok() }, "never sent")
     }),
-    ("the value of a field", |call, evil| {
+    ("the value of a field", |responder, evil| {
         let mut headers = HeaderBuf::new();
         headers.push("X", evil)?;
-        call.reply(Response::new(200, headers.as_headers()), "never sent")
+        responder.reply(Response::new(200, headers.as_headers()), "never sent")
     }),
-    ("the name of a field", |call, evil| {
+    ("the name of a field", |responder, evil| {
         let mut headers = HeaderBuf::new();
         headers.push(&String::from_utf8_lossy(evil), b"x")?;
-        call.reply(Response::new(200, headers.as_headers()), "never sent")
+        responder.reply(Response::new(200, headers.as_headers()), "never sent")
     }),
-    ("the place to go to", |call, evil| {
-        call.answer(Answer::text(302, "never sent").with("Location", evil)?)
+    ("the place to go to", |responder, evil| {
+        responder.respond(OwnedResponse::text(302, "never sent").with("Location", evil)?)
     }),
-    ("the value of a cookie", |call, evil| {
+    ("the value of a cookie", |responder, evil| {
         let evil = String::from_utf8_lossy(evil);
         let cookie = NewCookie::new("name", &evil).to_value().map_err(|_| UsageError::BadHead)?;
-        call.answer(Answer::text(200, "never sent").with("Set-Cookie", cookie)?)
+        responder.respond(OwnedResponse::text(200, "never sent").with("Set-Cookie", cookie)?)
     }),
-    ("the name of a cookie", |call, evil| {
+    ("the name of a cookie", |responder, evil| {
         let evil = String::from_utf8_lossy(evil);
         let cookie = NewCookie::new(&evil, "value").to_value().map_err(|_| UsageError::BadHead)?;
-        call.answer(Answer::text(200, "never sent").with("Set-Cookie", cookie)?)
+        responder.respond(OwnedResponse::text(200, "never sent").with("Set-Cookie", cookie)?)
     }),
-    ("the path of a cookie", |call, evil| {
+    ("the path of a cookie", |responder, evil| {
         let evil = String::from_utf8_lossy(evil);
         let cookie = NewCookie { path: Some(&evil), ..NewCookie::new("name", "value") };
         let cookie = cookie.to_value().map_err(|_| UsageError::BadHead)?;
-        call.answer(Answer::text(200, "never sent").with("Set-Cookie", cookie)?)
+        responder.respond(OwnedResponse::text(200, "never sent").with("Set-Cookie", cookie)?)
     }),
-    ("an interim answer", |call, evil| {
+    ("an interim answer", |responder, evil| {
         let hints = Response { added: &[("Link", evil)], ..Response::new(103, Headers::EMPTY) };
-        call.send_head(hints, BodyLen::Empty)?;
-        call.text(200, "never sent")
+        responder.send_head(hints, BodyLen::Empty)?;
+        responder.text(200, "never sent")
     }),
-    ("a trailer", |call, evil| {
-        call.send_head(ok(), BodyLen::Unknown)?;
+    ("a trailer", |responder, evil| {
+        responder.send_head(ok(), BodyLen::Unknown)?;
         let mut trailers = HeaderBuf::new();
         trailers.push("X", evil)?;
-        call.end_with(trailers.as_headers())
+        responder.end_with(trailers.as_headers())
     }),
 ];
 
@@ -85,21 +87,24 @@ fn ok() -> Response<'static> {
 }
 
 /// `/PLACE/EVIL`, or anything else, which is answered.
-fn answer(call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+fn answer(responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
     let target = str::from_utf8(request.target).unwrap();
     let numbers = target[1..].split_once('/').and_then(|(place, evil)| {
         Some((place.parse::<usize>().ok()?, evil.parse::<usize>().ok()?))
     });
-    let Some((place, evil)) = numbers else { return call.text(200, "ok\n") };
-    (PLACES[place].1)(call, EVILS[evil])
+    let Some((place, evil)) = numbers else { return responder.text(200, "ok\n") };
+    (PLACES[place].1)(responder, EVILS[evil])
 }
 
-type Engine = ServerEngine<Calls<fn(&mut Call<'_>, &Request<'_>) -> Outcome>>;
+type Engine = ServerEngine<HandlerApp<fn(&mut Responder<'_>, &Request<'_>) -> HandlerResult>>;
 
 fn nothing_of_it_is_sent<L: Loop<Engine = Engine>>() {
-    let calls =
-        Calls::new(answer as fn(&mut Call<'_>, &Request<'_>) -> _, sys::now(), sys::wall_clock);
-    let mut engine = ServerEngine::new(sys::now(), calls, Limits::default(), Stop::new());
+    let app = HandlerApp::new(
+        answer as fn(&mut Responder<'_>, &Request<'_>) -> _,
+        sys::now(),
+        sys::wall_clock,
+    );
+    let mut engine = ServerEngine::new(sys::now(), app, Limits::default(), Stop::new());
     engine.add_listener(LISTENER, None);
     let (mut driver, address) = L::start(engine);
     for (place, (what, _)) in PLACES.iter().enumerate() {

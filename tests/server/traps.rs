@@ -12,7 +12,8 @@ use std::time::Duration;
 use fulmar_proto::{BodyLen, Headers, Request, Response};
 use fulmar_semantics::proxy_protocol::ProxyProtocol;
 use fulmar_server::{
-    Call, Calls, Handler, Layers, Limits, Outcome, Produced, ServerEngine, Stop, Suspended,
+    Handler, HandlerApp, HandlerResult, Layers, Limits, Produced, Responder, ServerEngine, Stop,
+    Suspended,
 };
 use fulmar_sys as sys;
 use fulmar_tests::certs::{Certs, Who};
@@ -32,30 +33,30 @@ use fulmar_tls::{ClientTls, ServerTls};
 struct Waiting(Sender<Suspended>);
 
 impl Handler for Waiting {
-    fn handle(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+    fn handle(&mut self, responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
         match request.target {
             b"/wait" => {
-                let suspended = call.suspend();
+                let suspended = responder.suspend();
                 self.0.send(suspended).expect("somebody waits for it");
                 Ok(())
             }
             b"/endless" => {
                 let ok = Response::new(200, Headers::EMPTY);
-                call.produce(ok, BodyLen::Unknown, |call| {
-                    call.send(&PATTERN[..]).map(|()| Produced::More)
+                responder.produce(ok, BodyLen::Unknown, |responder| {
+                    responder.send(&PATTERN[..]).map(|()| Produced::More)
                 })
             }
-            _ => call.text(200, "ok\n"),
+            _ => responder.text(200, "ok\n"),
         }
     }
 }
 
-type Engine = ServerEngine<Calls<Waiting>>;
+type Engine = ServerEngine<HandlerApp<Waiting>>;
 
 fn start<L: Loop<Engine = Engine>>(layers: Option<Layers>) -> (L, SocketAddr, Receiver<Suspended>) {
     let (sender, suspended) = channel();
-    let calls = Calls::new(Waiting(sender), sys::now(), sys::wall_clock);
-    let mut engine = ServerEngine::new(sys::now(), calls, Limits::default(), Stop::new());
+    let app = HandlerApp::new(Waiting(sender), sys::now(), sys::wall_clock);
+    let mut engine = ServerEngine::new(sys::now(), app, Limits::default(), Stop::new());
     engine.add_listener(LISTENER, layers);
     let (mut driver, address) = L::start(engine);
     let waker = driver.waker();
@@ -96,8 +97,10 @@ fn waiting_costs_nothing<L: Loop<Engine = Engine>>(tls: bool) {
         settle(&mut driver);
         assert_quiet(&mut driver, Duration::from_secs(1));
         let resumed = scope.spawn(move || {
-            one.resume(|call| {
-                call.collect(usize::MAX, |call, body| call.text(200, body.len().to_string()))
+            one.resume(|responder| {
+                responder.collect(usize::MAX, |responder, body| {
+                    responder.text(200, body.len().to_string())
+                })
             });
         });
         driver.turn_until(|_| peer.is_finished());
@@ -330,7 +333,7 @@ fn a_dropped_server_leaves_nothing_open<L: Loop<Engine = Engine>>() {
         let _ = client.read_to_end(); // an end or a reset: it does not hang
     }
     assert!(one.is_gone());
-    one.resume(|call| call.text(200, "to nobody"));
+    one.resume(|responder| responder.text(200, "to nobody"));
     TcpStream::connect(address).expect_err("nobody listens any more");
 }
 

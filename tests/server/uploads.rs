@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use fulmar_proto::Request;
 use fulmar_serve::root::Lookup;
 use fulmar_serve::{Options, Site, UploadOptions};
-use fulmar_server::{Call, Calls, Handler, Limits, Outcome, ServerEngine, Stop};
+use fulmar_server::{Handler, HandlerApp, HandlerResult, Limits, Responder, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call as System, Ledger};
 use fulmar_tests::curl::Curl;
 use fulmar_tests::http::{Client, Reply};
@@ -21,12 +21,12 @@ use tempfile::TempDir;
 struct Program(Site);
 
 impl Handler for Program {
-    fn handle(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
-        self.0.serve(call, request)
+    fn handle(&mut self, responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
+        self.0.serve(responder, request)
     }
 }
 
-type Engine = ServerEngine<Calls<Program>>;
+type Engine = ServerEngine<HandlerApp<Program>>;
 
 struct Bench<L> {
     driver: L,
@@ -41,8 +41,8 @@ fn start<L: Loop<Engine = Engine>>(upload: Option<UploadOptions>) -> Bench<L> {
 fn start_with<L: Loop<Engine = Engine>>(options: Options) -> Bench<L> {
     let dir = tempfile::tempdir().unwrap();
     let site = Site::open(dir.path(), options).unwrap();
-    let calls = Calls::new(Program(site), sys::now(), sys::wall_clock);
-    let mut engine = ServerEngine::new(sys::now(), calls, Limits::default(), Stop::new());
+    let app = HandlerApp::new(Program(site), sys::now(), sys::wall_clock);
+    let mut engine = ServerEngine::new(sys::now(), app, Limits::default(), Stop::new());
     engine.add_listener(LISTENER, None);
     let (driver, address) = L::start(engine);
     Bench { driver, address, dir }

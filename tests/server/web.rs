@@ -14,7 +14,7 @@ use fulmar_semantics::auth::{BadGate, Credentials, Gate, GateOptions};
 use fulmar_semantics::conditional::Validators;
 use fulmar_semantics::cookies::{NewCookie, Pairs};
 use fulmar_serve::{Options, Site};
-use fulmar_server::{Call, Calls, Handler, Limits, Outcome, ServerEngine, Stop};
+use fulmar_server::{Handler, HandlerApp, HandlerResult, Limits, Responder, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call as System, Ledger};
 use fulmar_tests::alone::Alone;
 use fulmar_tests::curl::{self, Curl};
@@ -40,26 +40,28 @@ struct Program {
 }
 
 impl Handler for Program {
-    fn handle(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+    fn handle(&mut self, responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
         match request.target {
             b"/form" => {
                 let options = form::Options::with_files(self.place.clone(), self.file_max);
                 let place = self.place.clone();
-                form::collect(call, request, &options, move |call, form| {
+                form::collect(responder, request, &options, move |responder, form| {
                     let shown = show(&form);
                     keep(form, &place);
-                    call.text(200, shown)
+                    responder.text(200, shown)
                 })
             }
-            b"/texts" => form::collect(call, request, &form::Options::default(), |call, form| {
-                call.text(200, show(&form))
-            }),
+            b"/texts" => {
+                form::collect(responder, request, &form::Options::default(), |responder, form| {
+                    responder.text(200, show(&form))
+                })
+            }
             b"/basic" | b"/digest" => {
                 let guard = if request.target == b"/basic" { &self.basic } else { &self.digest };
-                let Some(user) = guard.admit(call, request)? else { return Ok(()) };
-                call.text(200, format!("hello, {user}\n"))
+                let Some(user) = guard.admit(responder, request)? else { return Ok(()) };
+                responder.text(200, format!("hello, {user}\n"))
             }
-            b"/visit" => visit(call, request),
+            b"/visit" => visit(responder, request),
             b"/report" => {
                 let date = Some(784_111_777);
                 let validators = Validators { etag: Some("\"v1\"".into()), modified: date };
@@ -67,21 +69,21 @@ impl Handler for Program {
                 headers.push("Cache-Control", b"no-cache")?;
                 headers.push("X-Other", b"1")?;
                 let report = Representation::new("0123456789", "text/plain", validators);
-                Representation { headers: headers.as_headers(), ..report }.reply(call, request)
+                Representation { headers: headers.as_headers(), ..report }.reply(responder, request)
             }
             b"/excerpt" => {
                 let file = fs::File::open("server/web.rs").unwrap();
                 let content = FileRange { file: Arc::new(file.into()), offset: 4, len: 20 };
                 let none = Representation::new("", "text/x-rust", Validators::default());
-                Representation { content: content.into(), ..none }.reply(call, request)
+                Representation { content: content.into(), ..none }.reply(responder, request)
             }
-            _ => self.site.serve(call, request),
+            _ => self.site.serve(responder, request),
         }
     }
 }
 
 /// Counts visits in a cookie.
-fn visit(call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+fn visit(responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
     let known = Pairs::of(request.headers).get("visits").map(|v| String::from_utf8_lossy(v));
     let visits = known.and_then(|count| count.parse::<u32>().ok()).unwrap_or(0) + 1;
     let count = visits.to_string();
@@ -89,7 +91,7 @@ fn visit(call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
     let value = cookie.to_value().expect("a number fits");
     let added = [("Set-Cookie", &value[..])];
     let head = Response { added: &added, ..Response::new(200, Headers::EMPTY) };
-    call.reply(head, format!("{count}\n"))
+    responder.reply(head, format!("{count}\n"))
 }
 
 /// A line for each field.
@@ -115,7 +117,7 @@ fn keep(mut form: Form, place: &TemporaryDir) {
     }
 }
 
-type Engine = ServerEngine<Calls<Program>>;
+type Engine = ServerEngine<HandlerApp<Program>>;
 
 struct Bench<L> {
     driver: L,
@@ -138,8 +140,8 @@ fn start<L: Loop<Engine = Engine>>() -> Bench<L> {
         place: TemporaryDir::open(uploads.path()).unwrap(),
         file_max: file_max::<L>() as u64,
     };
-    let calls = Calls::new(program, sys::now(), sys::wall_clock);
-    let mut engine = ServerEngine::new(sys::now(), calls, Limits::default(), Stop::new());
+    let app = HandlerApp::new(program, sys::now(), sys::wall_clock);
+    let mut engine = ServerEngine::new(sys::now(), app, Limits::default(), Stop::new());
     engine.add_listener(LISTENER, None);
     let (mut driver, address) = L::start(engine);
     let waker = driver.waker();
@@ -269,7 +271,7 @@ fn a_client_that_leaves_leaves_nothing<L: Loop<Engine = Engine>>() {
     let address = bench.address;
     let mut client = Client::connect(address);
     client.send(&form[..form.len() - 20]);
-    let made = |call| done(&(Ledger::here() - before), call);
+    let made = |responder| done(&(Ledger::here() - before), responder);
     bench.driver.turn_until(|_| made(System::pwrite64) > 0);
     drop(client);
     bench.driver.turn_until(|driver| driver.engine().connections() == 0);
@@ -573,7 +575,7 @@ fn a_form_with_a_file_that_is_kept_costs_four_calls_more() {
     let looks = [System::epoll_wait, System::epoll_wait_empty, System::epoll_pwait2];
     let looks = |spent: &Ledger| {
         let all = looks.iter().chain(&[System::epoll_ctl]);
-        all.map(|call| spent.count(*call).calls).sum::<u64>()
+        all.map(|responder| spent.count(*responder).calls).sum::<u64>()
     };
     let total = |spent: &Ledger| spent.total() - looks(spent);
     assert_eq!(total(&costs[2]) - total(&costs[1]), 4);

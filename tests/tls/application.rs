@@ -8,7 +8,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use fulmar_engine::{End, SocketId};
 use fulmar_proto::{BodyLen, Connection, Event, Headers, Response, Server, ServerConnection};
-use fulmar_server::{Application, Context, Limits, ServerEngine, Stop};
+use fulmar_server::{ExchangeContext, Limits, ServerApp, ServerEngine, Stop};
 use fulmar_sys as sys;
 use fulmar_tests::certs::{Certs, Who};
 use fulmar_tests::https::{client_tls, layers, trusting};
@@ -25,11 +25,16 @@ struct Doorman {
     ends: Vec<Option<TlsError>>,
 }
 
-impl Application for Doorman {
+impl ServerApp for Doorman {
     type Data = String;
     type Message = Infallible;
 
-    fn handle_established(&mut self, _: &mut Context, known: &mut String, layer: Option<&dyn Any>) {
+    fn handle_established(
+        &mut self,
+        _: &mut ExchangeContext,
+        known: &mut String,
+        layer: Option<&dyn Any>,
+    ) {
         let info = layer.and_then(Info::of).expect("there is TLS, and it stands");
         let name = b"client.example";
         let named = |der: &[u8]| der.windows(name.len()).any(|window| window == name);
@@ -41,7 +46,7 @@ impl Application for Doorman {
 
     fn handle(
         &mut self,
-        _: &mut Context,
+        _: &mut ExchangeContext,
         reply: &mut ServerConnection,
         known: &mut String,
         event: Event<'_, Server>,

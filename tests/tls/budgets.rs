@@ -7,7 +7,7 @@ use allocation_counter::measure;
 use fulmar_engine::SocketId;
 use fulmar_proto::Layer;
 use fulmar_serve::{Files, FilesOptions, Options};
-use fulmar_server::{Calls, Limits, ServerEngine, Stop};
+use fulmar_server::{HandlerApp, Limits, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call, Ledger};
 use fulmar_tests::asker::Asker;
 use fulmar_tests::budget::budget;
@@ -89,9 +89,9 @@ fn files(root: &Path, certs: &Certs) -> (FileServer, std::net::SocketAddr) {
     let site = Options { revalidate_after: Duration::from_secs(3600), ..Options::default() };
     let options = FilesOptions { site, test_endpoints: true, ..FilesOptions::new(root) };
     let files = Files::open(&options).expect("a directory");
-    let calls = Calls::new(files, sys::now(), sys::wall_clock);
+    let app = HandlerApp::new(files, sys::now(), sys::wall_clock);
     let tls = server_tls(certs, Who::Server);
-    let mut engine = ServerEngine::new(sys::now(), calls, Limits::default(), Stop::new());
+    let mut engine = ServerEngine::new(sys::now(), app, Limits::default(), Stop::new());
     engine.add_listener(LISTENER, Some(layers(tls)));
     OwnLoop::by_calls(engine)
 }
@@ -200,7 +200,7 @@ fn answer_len(peer: &mut TlsPeer, server: &mut FileServer, request: &[u8]) -> us
     peer.end.above.len()
 }
 
-type FileServer = OwnLoop<ServerEngine<Calls<Files>>>;
+type FileServer = OwnLoop<ServerEngine<HandlerApp<Files>>>;
 
 const LARGE: usize = 104 * 1024;
 const HUGE: usize = 1 << 20;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use fulmar_engine::{Accepted, Action, DriverEvent, Engine, ListenerId, SocketEvent, SocketId};
 use fulmar_proto::{Block, Request};
-use fulmar_server::{Call, Calls, Limits, Outcome, ServerEngine, Stop};
+use fulmar_server::{HandlerApp, HandlerResult, Limits, Responder, ServerEngine, Stop};
 use fulmar_sys as sys;
 use serde_json::{Value, json};
 
@@ -25,8 +25,8 @@ pub(super) fn run(flags: &WorkerFlags) -> Result<Value, Box<dyn Error>> {
             world.done
         }
         "server" => {
-            let calls = Calls::new(hello, now, sys::wall_clock);
-            let engine = ServerEngine::new(now, calls, Limits::default(), Stop::new());
+            let app = HandlerApp::new(hello, now, sys::wall_clock);
+            let engine = ServerEngine::new(now, app, Limits::default(), Stop::new());
             let mut world = MemoryLoop::new(engine, now, REQUEST, depth);
             world.accept();
             steady(&mut world, requests);
@@ -37,8 +37,8 @@ pub(super) fn run(flags: &WorkerFlags) -> Result<Value, Box<dyn Error>> {
     Ok(json!({ "requests": done }))
 }
 
-fn hello(call: &mut Call<'_>, _: &Request<'_>) -> Outcome {
-    call.text(200, "hello\n")
+fn hello(responder: &mut Responder<'_>, _: &Request<'_>) -> HandlerResult {
+    responder.text(200, "hello\n")
 }
 
 /// A driver of the smallest kind: all that is sent succeeds at once, and each send is followed by

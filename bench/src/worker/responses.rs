@@ -12,7 +12,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fulmar_drive::{Epoll, ListenOptions, Reactor, listen};
 use fulmar_proto::{BodyLen, FileRange, Headers, Request, Response, UsageError};
-use fulmar_server::{Call, Calls, Handler, Layers, Limits, Outcome, Produced, ServerEngine, Stop};
+use fulmar_server::{
+    Handler, HandlerApp, HandlerResult, Layers, Limits, Produced, Responder, ServerEngine, Stop,
+};
 use fulmar_sys::{self as sys, Ledger};
 use fulmar_tls::{Identity, ServerTls};
 use serde_json::{Map, json};
@@ -32,8 +34,8 @@ pub(super) fn run(flags: &WorkerFlags) -> Result<String, Box<dyn Error>> {
     let defer_accept = flags.get::<String>("--defer-accept")?.as_deref() == Some("on");
     let (listener, address) =
         listen(any, ListenOptions { defer_accept, ..ListenOptions::default() })?;
-    let calls = Calls::new(Responses::open(&site)?, sys::now(), sys::wall_clock);
-    let engine = ServerEngine::new(sys::now(), calls, Limits::default(), Stop::new());
+    let app = HandlerApp::new(Responses::open(&site)?, sys::now(), sys::wall_clock);
+    let engine = ServerEngine::new(sys::now(), app, Limits::default(), Stop::new());
     let mut reactor = Reactor::new(engine, Epoll::new()?);
     let listener = reactor.listen(listener)?;
     let tls = identity.map(tls).transpose()?;
@@ -74,30 +76,30 @@ impl Responses {
 }
 
 impl Handler for Responses {
-    fn handle(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+    fn handle(&mut self, responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
         self.requests += 1;
         let head = Response::new(200, Headers::EMPTY);
         match request.target {
-            b"/tiny" => call.reply(head, self.tiny.clone()),
-            b"/modest" => call.reply(head, self.modest.clone()),
-            b"/104k" => call.reply(head, self.file_104k.clone()),
-            b"/1m" => call.reply(head, self.file_1m.clone()),
-            b"/continuous" => call.produce(head, BodyLen::Unknown, pieces()),
-            b"/.ledger" => call.reply(head, ledger(self.requests)),
-            _ => call.text(404, "nothing here\n"),
+            b"/tiny" => responder.reply(head, self.tiny.clone()),
+            b"/modest" => responder.reply(head, self.modest.clone()),
+            b"/104k" => responder.reply(head, self.file_104k.clone()),
+            b"/1m" => responder.reply(head, self.file_1m.clone()),
+            b"/continuous" => responder.produce(head, BodyLen::Unknown, pieces()),
+            b"/.ledger" => responder.reply(head, ledger(self.requests)),
+            _ => responder.text(404, "nothing here\n"),
         }
     }
 }
 
 /// Produces the chunks, one for each call.
-fn pieces() -> impl FnMut(&mut Call<'_>) -> Result<Produced, UsageError> {
+fn pieces() -> impl FnMut(&mut Responder<'_>) -> Result<Produced, UsageError> {
     let mut left = PIECES;
-    move |call| {
+    move |responder| {
         if left == 0 {
             return Ok(Produced::All);
         }
         left -= 1;
-        call.send(PIECE)?;
+        responder.send(PIECE)?;
         Ok(Produced::More)
     }
 }
@@ -106,8 +108,8 @@ fn pieces() -> impl FnMut(&mut Call<'_>) -> Result<Produced, UsageError> {
 fn ledger(requests: u64) -> String {
     let calls: Map<_, _> = Ledger::here()
         .iter()
-        .map(|(call, count)| {
-            (call.name().to_owned(), json!({ "calls": count.calls, "eagain": count.eagain }))
+        .map(|(responder, count)| {
+            (responder.name().to_owned(), json!({ "calls": count.calls, "eagain": count.eagain }))
         })
         .collect();
     json!({ "requests": requests, "syscalls": calls }).to_string()

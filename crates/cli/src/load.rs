@@ -12,7 +12,7 @@ use clap::Args;
 use fulmar_host::{Host, Listen, Outcome, Running};
 use fulmar_load::{Options, Progress, Report, Until};
 use fulmar_serve::endpoints::Endpoints;
-use fulmar_server::{Calls, Limits};
+use fulmar_server::{HandlerApp, Limits};
 use fulmar_sys as sys;
 
 use crate::output::{ToolFailure, print_stdout};
@@ -161,7 +161,7 @@ impl EmbeddedServer {
         let (ours, its) = share_cpus();
         let host = Host::new(move |_| {
             its.as_deref().map_or(Ok(()), sys::run_on_cpus)?;
-            Ok(Calls::new(Endpoints::new(), sys::now(), sys::wall_clock))
+            Ok(HandlerApp::new(Endpoints::new(), sys::now(), sys::wall_clock))
         });
         let running = host
             .listen(Listen::tcp((Ipv4Addr::LOCALHOST, 0).into()))

@@ -15,7 +15,7 @@ use std::sync::{Once, mpsc};
 use fulmar_host::{Host, Running};
 use fulmar_observe::{AccessLog, Metrics};
 use fulmar_serve::{Files, FilesOptions, Options, OutdatedHook, Site, UploadOptions};
-use fulmar_server::{Calls, Limits};
+use fulmar_server::{HandlerApp, Limits};
 use fulmar_sys as sys;
 use fulmar_web::cors::Cors;
 
@@ -102,26 +102,26 @@ fn host(
     limits: Limits,
     log: Option<&LogFile>,
     metrics: Option<&Metrics>,
-) -> Result<Host<Calls<Files>, u64>, ToolFailure> {
+) -> Result<Host<HandlerApp<Files>, u64>, ToolFailure> {
     let files = files(arguments)?;
     let fields = fields::of(&arguments.content.headers)?;
     let sends_ids = arguments.content.request_ids;
     let (log, metrics, shown) = (log.cloned(), metrics.cloned(), metrics.cloned());
     let host = Host::new(move |_| {
-        let mut calls = Calls::new(Files::open(&files)?, sys::now(), sys::wall_clock)
+        let mut app = HandlerApp::new(Files::open(&files)?, sys::now(), sys::wall_clock)
             .with_fields(fields.clone())
             .with_observer(FailureLog);
         if sends_ids {
-            calls = calls.with_request_ids();
+            app = app.with_request_ids();
         }
         if let Some(log) = &log {
             let observer = AccessLog::new(log.output.clone(), log.format);
-            calls = calls.with_observer(observer.on_trouble(|news| warn(&news.to_string())));
+            app = app.with_observer(observer.on_trouble(|news| warn(&news.to_string())));
         }
         if let Some(metrics) = &metrics {
-            calls = calls.with_observer(metrics.observer());
+            app = app.with_observer(metrics.observer());
         }
-        Ok(calls)
+        Ok(app)
     });
     let host = match &arguments.hand_over {
         Some(path) => host.hand_over(path),
@@ -135,7 +135,7 @@ fn host(
         }),
     };
     Ok(host.threads(arguments.threads.into()).limits(limits).at_end(|calls| {
-        fulmar_server::Application::finish(calls, sys::now());
+        fulmar_server::ServerApp::finish(calls, sys::now());
         calls.requests()
     }))
 }

@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use fulmar::drive::{Changes, ListenOptions, Reactor, listen};
 use fulmar::proto::Request;
-use fulmar::server::{Call, Calls, Limits, Outcome, ServerEngine, Stop};
+use fulmar::server::{HandlerApp, HandlerResult, Limits, Responder, ServerEngine, Stop};
 use fulmar::sys;
 
 mod waits;
@@ -21,11 +21,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:8080".to_owned());
     let said = Rc::new(RefCell::new("nothing yet".to_owned()));
     let words = Rc::clone(&said);
-    let answer = move |call: &mut Call<'_>, _: &Request<'_>| -> Outcome {
-        call.text(200, format!("{}\n", words.borrow()))
+    let answer = move |responder: &mut Responder<'_>, _: &Request<'_>| -> HandlerResult {
+        responder.text(200, format!("{}\n", words.borrow()))
     };
-    let calls = Calls::new(answer, sys::now(), sys::wall_clock);
-    let engine = ServerEngine::new(sys::now(), calls, Limits::default(), Stop::new());
+    let app = HandlerApp::new(answer, sys::now(), sys::wall_clock);
+    let engine = ServerEngine::new(sys::now(), app, Limits::default(), Stop::new());
     let (listener, address) = listen(address.parse()?, ListenOptions::default())?;
     let mut reactor = Reactor::new(engine, Changes::level_triggered());
     let listener = reactor.listen(listener)?;

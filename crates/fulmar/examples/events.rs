@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use fulmar::host::{Host, Listen};
 use fulmar::proto::{BodyLen, Headers, Request, Response};
-use fulmar::server::{Call, Handler, Outcome, Produced, Resumer};
+use fulmar::server::{Handler, HandlerResult, Produced, Responder, Resumer};
 
 /// Everybody who listens.
 #[derive(Clone, Default)]
@@ -40,16 +40,16 @@ impl Room {
         seats.len()
     }
 
-    fn listen(&self, call: &mut Call<'_>) -> Outcome {
+    fn listen(&self, responder: &mut Responder<'_>) -> HandlerResult {
         let unheard = Arc::<Mutex<VecDeque<Bytes>>>::default();
-        let seat = Seat { unheard: Arc::clone(&unheard), resumer: call.resumer() };
+        let seat = Seat { unheard: Arc::clone(&unheard), resumer: responder.resumer() };
         self.0.lock().expect("nobody panics here").push(seat);
         let added = [("Content-Type", &b"text/event-stream"[..]), ("Cache-Control", b"no-store")];
         let head = Response { added: &added, ..Response::new(200, Headers::EMPTY) };
-        call.produce(head, BodyLen::Unknown, move |call| {
+        responder.produce(head, BodyLen::Unknown, move |responder| {
             let event = unheard.lock().expect("nobody panics here").pop_front();
             match event {
-                Some(event) => call.send(event).map(|()| Produced::More),
+                Some(event) => responder.send(event).map(|()| Produced::More),
                 None => Ok(Produced::Nothing), // until the resumer says so
             }
         })
@@ -57,17 +57,17 @@ impl Room {
 }
 
 impl Handler for Room {
-    fn handle(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+    fn handle(&mut self, responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
         match (request.method, request.target) {
-            (b"GET", b"/events") => self.listen(call),
+            (b"GET", b"/events") => self.listen(responder),
             (b"POST", b"/say") => {
                 let room = self.clone();
-                call.collect(WORDS_SIZE_MAX, move |call, body| {
+                responder.collect(WORDS_SIZE_MAX, move |responder, body| {
                     let heard = room.say(&String::from_utf8_lossy(&body));
-                    call.text(200, format!("{heard} heard it\n"))
+                    responder.text(200, format!("{heard} heard it\n"))
                 })
             }
-            _ => call.text(404, "there are /events and /say\n"),
+            _ => responder.text(404, "there are /events and /say\n"),
         }
     }
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use fulmar::host::{Host, Listen};
 use fulmar::proto::{Headers, Request, Response};
-use fulmar::server::{Call, Handler, Outcome};
+use fulmar::server::{Handler, HandlerResult, Responder};
 use fulmar::web::form::{self, Content, Form, Options};
 use fulmar::web::temporary::TemporaryDir;
 
@@ -22,36 +22,38 @@ struct Album {
 }
 
 impl Handler for Album {
-    fn handle(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+    fn handle(&mut self, responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
         if request.method != b"POST" {
             let added = [("Content-Type", &b"text/html; charset=utf-8"[..])];
-            return call
+            return responder
                 .reply(Response { added: &added, ..Response::new(200, Headers::EMPTY) }, PAGE);
         }
         let Ok(place) = TemporaryDir::open(&self.dir) else {
-            return call.text(500, "there is no place for pictures\n");
+            return responder.text(500, "there is no place for pictures\n");
         };
         let dir = self.dir.clone();
         let options = Options::with_files(place, PICTURE_SIZE_MAX);
-        form::collect(call, request, &options, move |call, form| hang(call, &dir, form))
+        form::collect(responder, request, &options, move |responder, form| {
+            hang(responder, &dir, form)
+        })
     }
 }
 
 /// Keeps the picture; until then it has no name, and who leaves midway leaves nothing.
-fn hang(call: &mut Call<'_>, dir: &Path, mut form: Form) -> Outcome {
+fn hang(responder: &mut Responder<'_>, dir: &Path, mut form: Form) -> HandlerResult {
     let Some(picture) = form.take_file("picture") else {
-        return call.text(400, "there is no picture\n");
+        return responder.text(400, "there is no picture\n");
     };
     let title = form.text("title").unwrap_or("untitled").to_owned();
     let Content::Temporary(file) = picture.content else {
-        return call.text(400, "the picture is empty\n");
+        return responder.text(400, "the picture is empty\n");
     };
-    let (len, name) = (file.len(), format!("{}.picture", call.id()));
+    let (len, name) = (file.len(), format!("{}.picture", responder.id()));
     let name = CString::new(name).expect("digits and letters");
     let kept = std::fs::File::open(dir).and_then(|dir| file.keep_new(dir.as_fd(), &name));
     match kept {
-        Ok(()) => call.text(201, format!("{title}: {len} bytes\n")),
-        Err(error) => call.text(500, format!("the picture could not be kept: {error}\n")),
+        Ok(()) => responder.text(201, format!("{title}: {len} bytes\n")),
+        Err(error) => responder.text(500, format!("the picture could not be kept: {error}\n")),
     }
 }
 

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use fulmar::host::{Host, Listen};
 use fulmar::proto::{Headers, Request, Response};
-use fulmar::server::{Call, Handler, Outcome};
+use fulmar::server::{Handler, HandlerResult, Responder};
 
 /// Notes by number; a thread of their own answers, so nothing has to be locked.
 struct Notes {
@@ -32,47 +32,47 @@ impl Notes {
         Ok(Self { routes, notes: Rc::default() })
     }
 
-    fn list(&self, call: &mut Call<'_>) -> Outcome {
+    fn list(&self, responder: &mut Responder<'_>) -> HandlerResult {
         let notes = self.notes.borrow();
         let lines = notes.iter().enumerate().map(|(number, note)| format!("{number} {note}\n"));
-        call.text(200, lines.collect::<String>())
+        responder.text(200, lines.collect::<String>())
     }
 
-    fn add(&self, call: &mut Call<'_>) -> Outcome {
+    fn add(&self, responder: &mut Responder<'_>) -> HandlerResult {
         let notes = Rc::clone(&self.notes);
-        call.collect(NOTE_SIZE_MAX, move |call, body| {
+        responder.collect(NOTE_SIZE_MAX, move |responder, body| {
             let Ok(note) = String::from_utf8(body.to_vec()) else {
-                return call.text(400, "a note is UTF-8\n");
+                return responder.text(400, "a note is UTF-8\n");
             };
             let mut notes = notes.borrow_mut();
             notes.push(note);
             let location = format!("/notes/{}", notes.len() - 1);
             let added = [("Location", location.as_bytes())];
-            call.reply(Response { added: &added, ..Response::new(201, Headers::EMPTY) }, "")
+            responder.reply(Response { added: &added, ..Response::new(201, Headers::EMPTY) }, "")
         })
     }
 
-    fn show(&self, call: &mut Call<'_>, number: &str) -> Outcome {
+    fn show(&self, responder: &mut Responder<'_>, number: &str) -> HandlerResult {
         let notes = self.notes.borrow();
         match number.parse().ok().and_then(|number: usize| notes.get(number)) {
-            Some(note) => call.text(200, format!("{note}\n")),
-            None => call.text(404, "no such note\n"),
+            Some(note) => responder.text(200, format!("{note}\n")),
+            None => responder.text(404, "no such note\n"),
         }
     }
 }
 
 impl Handler for Notes {
-    fn handle(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+    fn handle(&mut self, responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
         let path = str::from_utf8(request.target).unwrap_or_default();
         let path = path.split('?').next().unwrap_or_default();
         let Ok(found) = self.routes.at(path) else {
-            return call.text(404, "nothing here\n");
+            return responder.text(404, "nothing here\n");
         };
         match (*found.value, request.method) {
-            (Route::All, b"GET" | b"HEAD") => self.list(call),
-            (Route::All, b"POST") => self.add(call),
+            (Route::All, b"GET" | b"HEAD") => self.list(responder),
+            (Route::All, b"POST") => self.add(responder),
             (Route::One, b"GET" | b"HEAD") => {
-                self.show(call, found.params.get("number").unwrap_or_default())
+                self.show(responder, found.params.get("number").unwrap_or_default())
             }
             (route, _) => {
                 let allow: &[u8] = match route {
@@ -80,7 +80,7 @@ impl Handler for Notes {
                     Route::One => b"GET, HEAD",
                 };
                 let head = Response::new(405, Headers::EMPTY);
-                call.reply(Response { added: &[("Allow", allow)], ..head }, "")
+                responder.reply(Response { added: &[("Allow", allow)], ..head }, "")
             }
         }
     }

@@ -7,10 +7,10 @@ use std::error::Error;
 
 use fulmar::host::{Host, Listen};
 use fulmar::proto::Request;
-use fulmar::server::{Call, Outcome};
+use fulmar::server::{HandlerResult, Responder};
 
-fn hello(call: &mut Call<'_>, _: &Request<'_>) -> Outcome {
-    call.text(200, "hello\n")
+fn hello(responder: &mut Responder<'_>, _: &Request<'_>) -> HandlerResult {
+    responder.text(200, "hello\n")
 }
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 use bytes::{Buf, Bytes, BytesMut};
 use fulmar::host::{Host, Listen};
 use fulmar::proto::{Headers, Request, Response};
-use fulmar::server::{Call, Outcome, Work};
+use fulmar::server::{BodyHandler, HandlerResult, Responder};
 use tungstenite::handshake::derive_accept_key;
 use tungstenite::protocol::{Role, WebSocket, WebSocketConfig};
 
@@ -73,48 +73,50 @@ impl Echo {
     }
 }
 
-impl Work for Echo {
-    fn data(&mut self, call: &mut Call<'_>, bytes: Bytes) -> Outcome {
+impl BodyHandler for Echo {
+    fn data(&mut self, responder: &mut Responder<'_>, bytes: Bytes) -> HandlerResult {
         self.socket.get_mut().input.extend_from_slice(&bytes);
         let goes_on = self.converse();
-        call.send(Bytes::from(std::mem::take(&mut self.socket.get_mut().output)))?;
-        if call.room() == 0 {
-            call.pause(); // who does not read what we send is not read from either
+        responder.send(Bytes::from(std::mem::take(&mut self.socket.get_mut().output)))?;
+        if responder.room() == 0 {
+            responder.pause(); // who does not read what we send is not read from either
         }
-        if goes_on { Ok(()) } else { call.end() }
+        if goes_on { Ok(()) } else { responder.end() }
     }
 
-    fn ready(&mut self, call: &mut Call<'_>) -> Outcome {
-        call.unpause();
+    fn ready(&mut self, responder: &mut Responder<'_>) -> HandlerResult {
+        responder.unpause();
         Ok(())
     }
 
-    fn end(&mut self, call: &mut Call<'_>, _: Headers<'_>) -> Outcome {
-        call.end()
+    fn end(&mut self, responder: &mut Responder<'_>, _: Headers<'_>) -> HandlerResult {
+        responder.end()
     }
 }
 
-fn websocket(call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+fn websocket(responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
     match handshake(request) {
         Handshake::Accepted(key) => {
             let accept = derive_accept_key(key);
             let fields =
                 [("Upgrade", &b"websocket"[..]), ("Sec-WebSocket-Accept", accept.as_bytes())];
-            call.upgrade(Response { added: &fields, ..head(101) }, Echo::new())
+            responder.upgrade(Response { added: &fields, ..head(101) }, Echo::new())
         }
         Handshake::NotAsked => {
             let fields = [("Upgrade", &b"websocket"[..])];
-            call.reply(Response { added: &fields, ..head(426) }, "connect with a WebSocket\n")
+            responder.reply(Response { added: &fields, ..head(426) }, "connect with a WebSocket\n")
         }
         Handshake::OtherVersion => {
             let fields = [("Upgrade", &b"websocket"[..]), ("Sec-WebSocket-Version", b"13")];
-            call.reply(Response { added: &fields, ..head(426) }, "the version is 13\n")
+            responder.reply(Response { added: &fields, ..head(426) }, "the version is 13\n")
         }
         Handshake::WrongMethod => {
             let fields = [("Allow", &b"GET"[..])];
-            call.reply(Response { added: &fields, ..head(405) }, "a handshake is a GET\n")
+            responder.reply(Response { added: &fields, ..head(405) }, "a handshake is a GET\n")
         }
-        Handshake::BadKey => call.text(400, "Sec-WebSocket-Key has to be 16 bytes in base64\n"),
+        Handshake::BadKey => {
+            responder.text(400, "Sec-WebSocket-Key has to be 16 bytes in base64\n")
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::thread;
 
 use fulmar::host::{Host, Listen};
 use fulmar::proto::Request;
-use fulmar::server::{Answer, Call, Handler, Outcome, Suspended};
+use fulmar::server::{Handler, HandlerResult, OwnedResponse, Responder, Suspended};
 
 /// A number to be worked out, and who waits for it.
 struct Job {
@@ -23,17 +23,17 @@ struct Counter {
 }
 
 impl Handler for Counter {
-    fn handle(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+    fn handle(&mut self, responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
         let target = str::from_utf8(request.target).unwrap_or_default();
         let n = target.strip_prefix("/fibonacci/").and_then(|n| n.parse().ok());
         let Some(n) = n.filter(|n| *n <= 40) else {
-            return call.text(404, "ask for /fibonacci/0 to /fibonacci/40\n");
+            return responder.text(404, "ask for /fibonacci/0 to /fibonacci/40\n");
         };
-        match self.jobs.try_send(Job { n, waits: call.suspend() }) {
+        match self.jobs.try_send(Job { n, waits: responder.suspend() }) {
             Ok(()) => Ok(()),
             // The queue is full: who comes now is told so at once.
             Err(mpsc::TrySendError::Full(job) | mpsc::TrySendError::Disconnected(job)) => {
-                job.waits.reply(Answer::text(503, "too busy\n").with("Retry-After", "1")?);
+                job.waits.reply(OwnedResponse::text(503, "too busy\n").with("Retry-After", "1")?);
                 Ok(())
             }
         }
@@ -45,7 +45,7 @@ fn work(jobs: &Mutex<mpsc::Receiver<Job>>) {
         let job = jobs.lock().expect("nobody panics here").recv();
         let Ok(job) = job else { return };
         if !job.waits.is_gone() {
-            job.waits.reply(Answer::text(200, format!("{}\n", fibonacci(job.n))));
+            job.waits.reply(OwnedResponse::text(200, format!("{}\n", fibonacci(job.n))));
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! This crate is the roof over the others: add it, and use what you need.
 //!
-//! A server is an [`server::Application`], an engine around it, and a reactor that drives it. One
+//! A server is a [`server::ServerApp`], an engine around it, and a reactor that drives it. One
 //! turn waits once, receives from everything that is ready, and sends everything that came of it:
 //!
 //! ```
@@ -10,16 +10,16 @@
 //! use fulmar::proto::{
 //!     BodyLen, Connection, Event, Headers, Response, Server, ServerConnection,
 //! };
-//! use fulmar::server::{Application, Context, Limits, ServerEngine, Stop};
+//! use fulmar::server::{ExchangeContext, Limits, ServerApp, ServerEngine, Stop};
 //!
 //! struct Hello;
 //!
-//! impl Application for Hello {
+//! impl ServerApp for Hello {
 //!     type Data = ();
 //!     type Message = std::convert::Infallible;
 //!     fn handle(
 //!         &mut self,
-//!         _: &mut Context,
+//!         _: &mut ExchangeContext,
 //!         reply: &mut ServerConnection,
 //!         _: &mut (),
 //!         event: Event<'_, Server>,

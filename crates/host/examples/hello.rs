@@ -11,17 +11,17 @@ use std::{env, io, thread};
 
 use fulmar_host::{Activation, Host, Listen};
 use fulmar_proto::{BodyLen, Connection, Event, Headers, Response, Server, ServerConnection};
-use fulmar_server::{Application, Context};
+use fulmar_server::{ExchangeContext, ServerApp};
 
 struct Hello;
 
-impl Application for Hello {
+impl ServerApp for Hello {
     type Data = ();
     type Message = Infallible;
 
     fn handle(
         &mut self,
-        _: &mut Context,
+        _: &mut ExchangeContext,
         reply: &mut ServerConnection,
         (): &mut (),
         event: Event<'_, Server>,

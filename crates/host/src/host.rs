@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use fulmar_drive::{DriverInfo, LoopOptions, Waker};
 use fulmar_engine::ListenerId;
-use fulmar_server::{Application, Calls, Handler, Layers, Limits, Panic, ServerEngine};
+use fulmar_server::{Handler, HandlerApp, Layers, Limits, Panic, ServerApp, ServerEngine};
 use fulmar_sys as sys;
 
 use crate::crew::Crew;
@@ -20,7 +20,7 @@ use crate::worker::Worker;
 
 /// An application, where it listens, and how many threads run it. `R` is what is left of it at the
 /// end.
-pub struct Host<A: Application, R = ()> {
+pub struct Host<A: ServerApp, R = ()> {
     make: Make<A>,
     at_end: AtEnd<A, R>,
     on_driver: OnDriver,
@@ -49,7 +49,7 @@ pub(crate) type Make<A> = Arc<dyn Fn(&Worker) -> io::Result<A> + Send + Sync>;
 type OnDriver = Arc<dyn Fn(&Worker, &DriverInfo) + Send + Sync>;
 pub(crate) type AtEnd<A, R> = Arc<dyn Fn(&mut A) -> R + Send + Sync>;
 
-impl<A: Application + 'static> Host<A> {
+impl<A: ServerApp + 'static> Host<A> {
     /// `make` is called once in each thread, so an application need not know of the others.
     pub fn new(make: impl Fn(&Worker) -> io::Result<A> + Send + Sync + 'static) -> Self {
         Self {
@@ -67,14 +67,14 @@ impl<A: Application + 'static> Host<A> {
     }
 }
 
-impl<H: Handler> Host<Calls<H>> {
+impl<H: Handler> Host<HandlerApp<H>> {
     /// The same for a handler of requests; `make` is called once in each thread.
     pub fn of(make: impl Fn(&Worker) -> io::Result<H> + Send + Sync + 'static) -> Self {
-        Self::new(move |worker| Ok(Calls::new(make(worker)?, sys::now(), sys::wall_clock)))
+        Self::new(move |worker| Ok(HandlerApp::new(make(worker)?, sys::now(), sys::wall_clock)))
     }
 }
 
-impl<A: Application + 'static, R: Send + 'static> Host<A, R> {
+impl<A: ServerApp + 'static, R: Send + 'static> Host<A, R> {
     /// Listens here too.
     #[must_use]
     pub fn listen(mut self, listen: Listen) -> Self {
@@ -103,7 +103,7 @@ impl<A: Application + 'static, R: Send + 'static> Host<A, R> {
 
     /// Sets what a panic of application code ends. By default it ends the request or connection
     /// that the code was called for, and the server continues: see [`fulmar_server::Handler`] and
-    /// [`fulmar_server::Application`]. Choose [`OnPanic::StopServer`] if a panic may leave shared
+    /// [`fulmar_server::ServerApp`]. Choose [`OnPanic::StopServer`] if a panic may leave shared
     /// state inconsistent.
     ///
     /// A build with `panic = "abort"` has no choice: any panic ends the process.
@@ -198,7 +198,7 @@ impl<A: Application + 'static, R: Send + 'static> Host<A, R> {
 }
 
 /// The crew of a host.
-struct Servers<A: Application, R> {
+struct Servers<A: ServerApp, R> {
     make: Make<A>,
     at_end: AtEnd<A, R>,
     on_driver: OnDriver,
@@ -209,7 +209,7 @@ struct Servers<A: Application, R> {
     stopper: Stopper,
 }
 
-impl<A: Application, R> Servers<A, R> {
+impl<A: ServerApp, R> Servers<A, R> {
     /// The panic for which the server stops.
     fn fatal<'a>(&self, engine: &'a ServerEngine<A>) -> Option<&'a Panic> {
         match self.on_panic {
@@ -219,7 +219,7 @@ impl<A: Application, R> Servers<A, R> {
     }
 }
 
-impl<A: Application + 'static, R: Send + 'static> Crew for Servers<A, R> {
+impl<A: ServerApp + 'static, R: Send + 'static> Crew for Servers<A, R> {
     type Engine = ServerEngine<A>;
     type Report = R;
 
@@ -268,7 +268,7 @@ impl<A: Application + 'static, R: Send + 'static> Crew for Servers<A, R> {
     }
 }
 
-impl<A: Application, R> fmt::Debug for Host<A, R> {
+impl<A: ServerApp, R> fmt::Debug for Host<A, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Host")
             .field("listens", &self.listens)

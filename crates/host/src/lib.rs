@@ -1,19 +1,19 @@
 //! What a program needs around a server engine: listeners, threads, and a good end.
 //!
-//! A [`Host`] runs an [`Application`](fulmar_server::Application) in threads of its own, each with
+//! A [`Host`] runs a [`ServerApp`](fulmar_server::ServerApp) in threads of its own, each with
 //! a reactor, until it is told to stop:
 //!
 //! ```
 //! use fulmar_host::{Host, Listen};
 //! # use fulmar_proto::{Event, Server, ServerConnection};
-//! # use fulmar_server::{Application, Context};
+//! # use fulmar_server::{ExchangeContext, ServerApp};
 //! # struct Hello;
-//! # impl Application for Hello {
+//! # impl ServerApp for Hello {
 //! #     type Data = ();
 //! #     type Message = std::convert::Infallible;
 //! #     fn handle(
 //! #         &mut self,
-//! #         _: &mut Context,
+//! #         _: &mut ExchangeContext,
 //! #         _: &mut ServerConnection,
 //! #         _: &mut (),
 //! #         _: Event<'_, Server>,
@@ -35,10 +35,10 @@
 //! **What is listened on.** [`Listen`] is a TCP address, a Unix socket, or a socket that this
 //! process was given: by its parent, or by systemd ([`Activation`]). With several threads each
 //! has a TCP listener of its own (`SO_REUSEPORT`), and the kernel spreads the connections. A socket
-//! that cannot be had more than once is shared: all threads that are idle are woken for a connection,
-//! one gets it, and each of the others has asked in vain once. `EPOLLEXCLUSIVE` would wake
-//! fewer, but who is woken and then may not accept (its connections are at their limit, it
-//! is ending) would leave the connection to nobody until another one comes.
+//! that cannot be had more than once is shared: all threads that are idle are woken for a
+//! connection, one gets it, and each of the others has asked in vain once. `EPOLLEXCLUSIVE` would
+//! wake fewer, but who is woken and then may not accept (its connections are at their limit, it is
+//! ending) would leave the connection to nobody until another one comes.
 //!
 //! **The end** is graceful, with a deadline: [`Running::stop`]. No signal is handled here: a
 //! program decides what its signals mean.

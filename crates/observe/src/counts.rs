@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fulmar_engine::End;
 use fulmar_proto::Phase;
-use fulmar_server::{Answered, HandlerError};
+use fulmar_server::{ExchangeSummary, HandlerError};
 use fulmar_sys::{Ledger, ThreadLedger};
 
 /// A monotonic counter with one writing thread.
@@ -80,8 +80,8 @@ impl Counts {
         self.ended[reason(end)].add(1);
     }
 
-    pub(crate) fn answered(&self, exchange: &Answered<'_>) {
-        self.requests[method(exchange.asked.method)][code(exchange.status)].add(1);
+    pub(crate) fn answered(&self, exchange: &ExchangeSummary<'_>) {
+        self.requests[method(exchange.request.method)][code(exchange.status)].add(1);
         self.body_bytes.add(exchange.bytes);
         if !exchange.complete {
             self.incomplete.add(1);

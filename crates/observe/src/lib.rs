@@ -5,16 +5,17 @@
 //!
 //! ```
 //! use fulmar_observe::{AccessLog, Format, Metrics, Output};
-//! # use fulmar_server::{Calls, Call, Outcome};
-//! # fn hello(call: &mut Call<'_>, _: &fulmar_proto::Request<'_>) -> Outcome { Ok(()) }
+//! # use fulmar_server::{HandlerApp, HandlerResult, Responder};
+//! # fn hello(responder: &mut Responder<'_>, _: &fulmar_proto::Request<'_>) -> HandlerResult { Ok(()) }
 //! # fn each_thread(file: std::fs::File, now: std::time::Instant) {
 //! let (output, metrics) = (Output::new(file.into()), Metrics::new());
 //! // In each thread:
 //! let log = AccessLog::new(output.clone(), Format::Combined);
-//! let calls = Calls::new(hello, now, fulmar_sys::wall_clock)
+//! let app = HandlerApp::new(hello, now, fulmar_sys::wall_clock)
 //!     .with_observer(log.on_trouble(|trouble| eprintln!("{trouble}")))
 //!     .with_observer(metrics.observer());
-//! // Anywhere: `metrics.to_string()`. On a listener of its own: `Calls::new(metrics.page(), ..)`.
+//! // Anywhere: `metrics.to_string()`. On a listener of its own: `HandlerApp::new(metrics.page(),
+//! ..)`.
 //! # }
 //! ```
 //!

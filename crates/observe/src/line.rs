@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use fulmar_proto::{PeerError, Version};
 use fulmar_semantics::clock::Clock;
-use fulmar_server::{Answered, Asked, HandlerError, RequestId};
+use fulmar_server::{ExchangeSummary, HandlerError, RequestId, RequestSummary};
 use fulmar_sys as sys;
 
 /// The format of log lines.
@@ -28,7 +28,7 @@ pub enum Format {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AccessLine<'a> {
     peer: SocketAddr,
-    asked: Asked<'a>,
+    request: RequestSummary<'a>,
     id: Option<RequestId>,
     status: u16,
     bytes: u64,
@@ -46,10 +46,10 @@ enum ResponseError<'a> {
 
 impl<'a> AccessLine<'a> {
     /// From a finished exchange.
-    pub(crate) fn of(exchange: &Answered<'a>) -> Self {
+    pub(crate) fn of(exchange: &ExchangeSummary<'a>) -> Self {
         Self {
             peer: exchange.peer,
-            asked: exchange.asked,
+            request: exchange.request,
             id: Some(exchange.id),
             status: exchange.status,
             bytes: exchange.bytes,
@@ -63,7 +63,7 @@ impl<'a> AccessLine<'a> {
     pub(crate) fn malformed(peer: SocketAddr, error: PeerError) -> Self {
         Self {
             peer,
-            asked: Asked::default(),
+            request: RequestSummary::default(),
             id: None,
             status: error.status(),
             bytes: 0,
@@ -85,7 +85,7 @@ impl Format {
 }
 
 fn write_combined(out: &mut Vec<u8>, clock: &Clock, line: &AccessLine<'_>) {
-    let Asked { method, target, version, referer, user_agent, .. } = line.asked;
+    let RequestSummary { method, target, version, referer, user_agent, .. } = line.request;
     write_peer(out, line.peer);
     out.extend_from_slice(b" - - [");
     out.extend_from_slice(clock.log());
@@ -107,25 +107,25 @@ fn write_combined(out: &mut Vec<u8>, clock: &Clock, line: &AccessLine<'_>) {
 }
 
 fn write_json(out: &mut Vec<u8>, clock: &Clock, line: &AccessLine<'_>) {
-    let asked = &line.asked;
+    let request = &line.request;
     out.extend_from_slice(b"{\"time\":\"");
     out.extend_from_slice(clock.iso());
     out.extend_from_slice(b"\",\"peer\":\"");
     write_peer(out, line.peer);
     out.push(b'"');
-    write_member(out, "method", Some(asked.method));
-    write_member(out, "target", Some(asked.target));
-    write_member(out, "version", Some(name_of(asked.version)));
+    write_member(out, "method", Some(request.method));
+    write_member(out, "target", Some(request.target));
+    write_member(out, "version", Some(name_of(request.version)));
     put(out, format_args!(",\"status\":{},\"bytes\":{}", line.status, line.bytes));
     let (duration, complete) = (line.duration.as_micros(), line.complete);
     put(out, format_args!(",\"duration_us\":{duration},\"complete\":{complete}"));
-    write_member(out, "referer", asked.referer);
-    write_member(out, "user_agent", asked.user_agent);
+    write_member(out, "referer", request.referer);
+    write_member(out, "user_agent", request.user_agent);
     match line.id {
         None => out.extend_from_slice(b",\"request_id\":null"),
         Some(id) => put(out, format_args!(",\"request_id\":\"{id}\"")),
     }
-    write_member(out, "client_request_id", asked.client_id);
+    write_member(out, "client_request_id", request.client_id);
     match line.error {
         None => out.extend_from_slice(b",\"error\":null"),
         Some(ResponseError::Peer(error)) => put(out, format_args!(",\"error\":\"{error}\"")),
@@ -225,7 +225,12 @@ mod tests {
     fn line<'a>(target: &'a [u8], user_agent: Option<&'a [u8]>) -> AccessLine<'a> {
         AccessLine {
             peer: ([127, 0, 0, 1], 4711).into(),
-            asked: Asked { method: b"GET", target, user_agent, ..Asked::default() },
+            request: RequestSummary {
+                method: b"GET",
+                target,
+                user_agent,
+                ..RequestSummary::default()
+            },
             id: Some(RequestId { server: 0xabc, number: 7 }),
             status: 200,
             bytes: 2326,
@@ -279,7 +284,7 @@ mod tests {
         }
         assert_eq!(value["user_agent"], "curl/8");
         let mut other = line(b"/", None);
-        other.asked.client_id = Some(b"\"theirs\n");
+        other.request.client_id = Some(b"\"theirs\n");
         assert_eq!(json(&other)["client_request_id"], "\"theirs\\x0a");
         let unread = json(&AccessLine::malformed(other.peer, PeerError::BadHost));
         assert_eq!(unread["error"], "the Host field is missing or malformed");
@@ -303,8 +308,8 @@ mod tests {
         let long = &vec![0xff; 100_000][..];
         for (format, fields) in [(Format::Combined, 4), (Format::Json, 5)] {
             let mut all = line(long, Some(long));
-            all.asked.method = long;
-            (all.asked.referer, all.asked.client_id) = (Some(long), Some(long));
+            all.request.method = long;
+            (all.request.referer, all.request.client_id) = (Some(long), Some(long));
             assert_eq!(compose(format, &all).matches("...").count(), fields);
         }
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use fulmar_proto::PeerError;
 use fulmar_semantics::clock::Clock;
-use fulmar_server::{Answered, Observer};
+use fulmar_server::{ExchangeSummary, Observer};
 
 use crate::line::{AccessLine, Format, LINE_SIZE_MAX};
 use crate::output::{Output, Trouble};
@@ -92,7 +92,7 @@ impl AccessLog {
 }
 
 impl Observer for AccessLog {
-    fn answered(&mut self, now: Instant, clock: &Clock, exchange: &Answered<'_>) {
+    fn exchange_ended(&mut self, now: Instant, clock: &Clock, exchange: &ExchangeSummary<'_>) {
         self.record(now, clock, &AccessLine::of(exchange));
     }
 
@@ -153,18 +153,23 @@ mod tests {
     use std::thread;
     use std::time::UNIX_EPOCH;
 
-    use fulmar_server::{Asked, RequestId};
+    use fulmar_server::{RequestId, RequestSummary};
     use fulmar_sys::{self as sys, Call, Ledger};
 
     fn clock(now: Instant) -> Clock {
         Clock::new(UNIX_EPOCH + Duration::from_secs(784_111_777), now)
     }
 
-    fn exchange<'a>(target: &'a [u8], user_agent: &'a [u8]) -> Answered<'a> {
+    fn exchange<'a>(target: &'a [u8], user_agent: &'a [u8]) -> ExchangeSummary<'a> {
         let user_agent = Some(user_agent);
-        Answered {
+        ExchangeSummary {
             peer: ([127, 0, 0, 1], 4711).into(),
-            asked: Asked { method: b"GET", target, user_agent, ..Asked::default() },
+            request: RequestSummary {
+                method: b"GET",
+                target,
+                user_agent,
+                ..RequestSummary::default()
+            },
             id: RequestId { server: 1, number: 2 },
             status: 200,
             bytes: 2326,
@@ -206,7 +211,7 @@ mod tests {
         let late = now + Duration::from_millis(500);
         assert_eq!(log.poll_timeout(), None);
         let early = writes(|| {
-            log.answered(now, &clock, &exchange(b"/1", b""));
+            log.exchange_ended(now, &clock, &exchange(b"/1", b""));
             log.malformed(late, &clock, sys::UNNAMED, PeerError::BadHost);
             log.timeout(late);
         });
@@ -226,7 +231,7 @@ mod tests {
         let exchange = exchange(b"/", &agent);
         let mut made = 0;
         let memory = allocation_counter::measure(|| {
-            made = writes(|| (0..1000).for_each(|_| log.answered(now, &clock, &exchange)));
+            made = writes(|| (0..1000).for_each(|_| log.exchange_ended(now, &clock, &exchange)));
         });
         assert_eq!(memory.count_total, 0);
         assert!((5..8).contains(&made), "{made}");
@@ -241,7 +246,7 @@ mod tests {
         let (mut other, others) = log_to(&output);
         let (clock, agent) = (clock(now), [b'a'; 300]);
         let tried = writes(|| {
-            (0..1000).for_each(|_| log.answered(now, &clock, &exchange(b"/", &agent)));
+            (0..1000).for_each(|_| log.exchange_ended(now, &clock, &exchange(b"/", &agent)));
         });
         assert_eq!(tried, 1);
         let Some(Trouble::Failed(error)) = reports.borrow_mut().pop() else { panic!("it is full") };
@@ -251,7 +256,7 @@ mod tests {
         let later = now + FLUSH_AFTER;
         assert_eq!(writes(|| log.timeout(later)), 1);
         assert_eq!(log.poll_timeout(), Some(later + FLUSH_AFTER));
-        other.answered(now, &clock, &exchange(b"/", b""));
+        other.exchange_ended(now, &clock, &exchange(b"/", b""));
         other.finish(later);
         assert!(matches!(others.borrow()[..], [Trouble::Ended { lost: n }] if n == lost + 1));
         log.finish(later);
@@ -264,10 +269,10 @@ mod tests {
         let output = full();
         let (mut log, reports) = log_to(&output);
         let (clock, agent) = (clock(now), [b'a'; 300]);
-        (0..1000).for_each(|_| log.answered(now, &clock, &exchange(b"/", &agent)));
+        (0..1000).for_each(|_| log.exchange_ended(now, &clock, &exchange(b"/", &agent)));
         let lost = output.lost();
         output.reopen(good);
-        log.answered(now + FLUSH_AFTER, &clock, &exchange(b"/last", b""));
+        log.exchange_ended(now + FLUSH_AFTER, &clock, &exchange(b"/last", b""));
         log.finish(now + FLUSH_AFTER);
         let reports = reports.borrow();
         assert!(
@@ -292,7 +297,7 @@ mod tests {
         let (clock, agent) = (clock(now), [b'a'; 2000]);
         let mut sent = 0;
         while output.lost() == 0 {
-            log.answered(now, &clock, &exchange(format!("/{sent}").as_bytes(), &agent));
+            log.exchange_ended(now, &clock, &exchange(format!("/{sent}").as_bytes(), &agent));
             sent += 1;
         }
         let (mut text, mut piece) = (Vec::new(), [0; 100_000]);
@@ -320,7 +325,11 @@ mod tests {
                 let (mut log, now) = (log_to(&output).0, sys::now());
                 let (clock, agent) = (clock(now), [b'a'; 1500]);
                 for at in 0..LINES {
-                    log.answered(now, &clock, &exchange(format!("/{name}{at}").as_bytes(), &agent));
+                    log.exchange_ended(
+                        now,
+                        &clock,
+                        &exchange(format!("/{name}{at}").as_bytes(), &agent),
+                    );
                 }
                 log.finish(now);
             }

@@ -9,7 +9,7 @@ use std::time::Instant;
 use fulmar_engine::End;
 use fulmar_proto::PeerError;
 use fulmar_semantics::clock::Clock;
-use fulmar_server::{Answered, HandlerFailure, Observer};
+use fulmar_server::{ExchangeSummary, HandlerFailure, Observer};
 
 use crate::counts::{Counts, Totals};
 use crate::exposition;
@@ -76,7 +76,7 @@ impl Observer for Recorder {
         self.0.accepted();
     }
 
-    fn answered(&mut self, _: Instant, _: &Clock, exchange: &Answered<'_>) {
+    fn exchange_ended(&mut self, _: Instant, _: &Clock, exchange: &ExchangeSummary<'_>) {
         self.0.answered(exchange);
     }
 

@@ -1,7 +1,7 @@
 //! The metrics page.
 
 use fulmar_proto::{HeaderBuf, Headers, Request, Response};
-use fulmar_server::{Call, Handler, Outcome};
+use fulmar_server::{Handler, HandlerResult, Responder};
 
 use crate::metrics::Metrics;
 
@@ -21,7 +21,7 @@ impl Metrics {
 }
 
 impl Handler for Page {
-    fn handle(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+    fn handle(&mut self, responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
         let path = request.target.split(|byte| *byte == b'?').next().unwrap_or_default();
         match (request.method, path) {
             (b"GET" | b"HEAD", b"/metrics") => {
@@ -30,13 +30,14 @@ impl Handler for Page {
                 write!(text, "{}", self.metrics).expect("writing to a String cannot fail");
                 self.size = text.len();
                 let added = [("Content-Type", CONTENT_TYPE)];
-                call.reply(Response { added: &added, ..Response::new(200, Headers::EMPTY) }, text)
+                responder
+                    .reply(Response { added: &added, ..Response::new(200, Headers::EMPTY) }, text)
             }
-            (b"GET" | b"HEAD", _) => call.text(404, "metrics are at /metrics\n"),
+            (b"GET" | b"HEAD", _) => responder.text(404, "metrics are at /metrics\n"),
             _ => {
                 let mut headers = HeaderBuf::new();
                 headers.push("Allow", b"GET, HEAD")?;
-                call.reply(
+                responder.reply(
                     Response::new(405, headers.as_headers()),
                     "only GET and HEAD are allowed\n",
                 )

@@ -10,13 +10,15 @@ use fulmar_engine::End;
 use fulmar_observe::{Metrics, Recorder};
 use fulmar_proto::{PeerError, Phase, UsageError};
 use fulmar_semantics::clock::Clock;
-use fulmar_server::{Answered, Asked, HandlerError, HandlerFailure, Observer, RequestId};
+use fulmar_server::{
+    ExchangeSummary, HandlerError, HandlerFailure, Observer, RequestId, RequestSummary,
+};
 use fulmar_sys as sys;
 
-fn exchange(method: &[u8], status: u16, bytes: u64, duration: Duration) -> Answered<'_> {
-    Answered {
+fn exchange(method: &[u8], status: u16, bytes: u64, duration: Duration) -> ExchangeSummary<'_> {
+    ExchangeSummary {
         peer: sys::UNNAMED,
-        asked: Asked { method, target: b"/", ..Asked::default() },
+        request: RequestSummary { method, target: b"/", ..RequestSummary::default() },
         id: RequestId { server: 1, number: 1 },
         status,
         bytes,
@@ -26,8 +28,8 @@ fn exchange(method: &[u8], status: u16, bytes: u64, duration: Duration) -> Answe
     }
 }
 
-fn answer(recorder: &mut Recorder, now: Instant, exchange: &Answered<'_>) {
-    recorder.answered(now, &Clock::new(UNIX_EPOCH, now), exchange);
+fn answer(recorder: &mut Recorder, now: Instant, exchange: &ExchangeSummary<'_>) {
+    recorder.exchange_ended(now, &Clock::new(UNIX_EPOCH, now), exchange);
 }
 
 /// A family of the exposition format: its type, and its samples by name and labels.
@@ -240,7 +242,7 @@ fn counting_makes_no_allocation_and_no_system_call() {
     let memory = allocation_counter::measure(|| {
         for _ in 0..1_000 {
             recorder.accepted(now, sys::UNNAMED);
-            recorder.answered(now, &clock, &exchange(b"GET", 200, 10, Duration::ZERO));
+            recorder.exchange_ended(now, &clock, &exchange(b"GET", 200, 10, Duration::ZERO));
             recorder.gone(now, sys::UNNAMED, &End::Closed);
         }
     });

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fulmar_proto::{BodyLen, HeaderBuf, Headers, Request, Response};
-use fulmar_server::{Body, Call, Handler, Outcome, Work};
+use fulmar_server::{BodyHandler, Handler, HandlerResult, Responder, ResponseBody};
 use fulmar_sys::Ledger;
 
 use crate::ledger;
@@ -92,41 +92,42 @@ impl Endpoints {
     /// Responds, or begins to.
     ///
     /// # Errors
-    /// Passed on from `call`.
-    pub fn answer(&self, endpoint: TestEndpoint, call: &mut Call<'_>) -> Outcome {
+    /// Passed on from `responder`.
+    pub fn answer(&self, endpoint: TestEndpoint, responder: &mut Responder<'_>) -> HandlerResult {
         match endpoint {
-            TestEndpoint::Idle => call.attach(Idle),
+            TestEndpoint::Idle => responder.attach(Idle),
             TestEndpoint::Bytes(n) => {
-                call.send_head(self.plain(200), BodyLen::Exact(n))?;
+                responder.send_head(self.plain(200), BodyLen::Exact(n))?;
                 let mut rest = RemainingBytes { pattern: self.pattern.clone(), left: n };
-                rest.ready(call)?;
+                rest.ready(responder)?;
                 match rest.left {
                     0 => Ok(()),
-                    _ => call.attach(rest),
+                    _ => responder.attach(rest),
                 }
             }
             TestEndpoint::Stream(size) => {
-                call.send_head(self.plain(200), BodyLen::Unknown)?;
-                call.attach(StreamBody(self.pattern.slice(..size as usize)))
+                responder.send_head(self.plain(200), BodyLen::Unknown)?;
+                responder.attach(StreamBody(self.pattern.slice(..size as usize)))
             }
             TestEndpoint::Delay(time) => {
-                call.suspend_until(call.now() + time, |call| {
+                responder.suspend_until(responder.now() + time, |responder| {
                     let head = Response { added: &[PLAIN], ..Response::new(200, Headers::EMPTY) };
-                    call.reply(head, DELAYED)
+                    responder.reply(head, DELAYED)
                 });
                 Ok(())
             }
             TestEndpoint::Status(status) => {
-                let body = if status == 204 { Body::Empty } else { format!("{status}\n").into() };
-                call.reply(self.plain(status), body)
+                let body =
+                    if status == 204 { ResponseBody::Empty } else { format!("{status}\n").into() };
+                responder.reply(self.plain(status), body)
             }
             TestEndpoint::Ledger => {
-                let text = ledger::to_json(&Ledger::here(), call.id().number);
-                call.reply(Response::new(200, self.json.as_headers()), text)
+                let text = ledger::to_json(&Ledger::here(), responder.id().number);
+                responder.reply(Response::new(200, self.json.as_headers()), text)
             }
             TestEndpoint::Echo => {
-                call.attach(EchoBody)?;
-                call.send_head(self.plain(200), call.body_len())
+                responder.attach(EchoBody)?;
+                responder.send_head(self.plain(200), responder.body_len())
             }
         }
     }
@@ -144,10 +145,10 @@ impl Default for Endpoints {
 
 /// Only endpoints.
 impl Handler for Endpoints {
-    fn handle(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+    fn handle(&mut self, responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
         match TestEndpoint::parse(request.target) {
-            Some(endpoint) => self.answer(endpoint, call),
-            None => call.text(404, "no such endpoint\n"),
+            Some(endpoint) => self.answer(endpoint, responder),
+            None => responder.text(404, "no such endpoint\n"),
         }
     }
 }
@@ -155,7 +156,7 @@ impl Handler for Endpoints {
 /// Never responds.
 struct Idle;
 
-impl Work for Idle {}
+impl BodyHandler for Idle {}
 
 /// The number of bytes still to be sent.
 struct RemainingBytes {
@@ -163,25 +164,25 @@ struct RemainingBytes {
     left: u64,
 }
 
-impl Work for RemainingBytes {
-    fn ready(&mut self, call: &mut Call<'_>) -> Outcome {
-        while self.left > 0 && call.room() > 0 {
+impl BodyHandler for RemainingBytes {
+    fn ready(&mut self, responder: &mut Responder<'_>) -> HandlerResult {
+        while self.left > 0 && responder.room() > 0 {
             let size = self.left.min(self.pattern.len() as u64);
             let size = usize::try_from(size).expect("at most the pattern");
-            call.send(self.pattern.slice(..size))?;
+            responder.send(self.pattern.slice(..size))?;
             self.left -= size as u64;
         }
-        if self.left == 0 { call.end() } else { Ok(()) }
+        if self.left == 0 { responder.end() } else { Ok(()) }
     }
 }
 
 /// Sends this chunk without end.
 struct StreamBody(Bytes);
 
-impl Work for StreamBody {
-    fn ready(&mut self, call: &mut Call<'_>) -> Outcome {
-        while call.room() > 0 {
-            call.send(self.0.clone())?;
+impl BodyHandler for StreamBody {
+    fn ready(&mut self, responder: &mut Responder<'_>) -> HandlerResult {
+        while responder.room() > 0 {
+            responder.send(self.0.clone())?;
         }
         Ok(())
     }
@@ -190,22 +191,22 @@ impl Work for StreamBody {
 /// Sends what it receives, as fast as the client reads.
 struct EchoBody;
 
-impl Work for EchoBody {
-    fn data(&mut self, call: &mut Call<'_>, bytes: Bytes) -> Outcome {
-        call.send(bytes)?;
-        if call.room() == 0 {
-            call.pause();
+impl BodyHandler for EchoBody {
+    fn data(&mut self, responder: &mut Responder<'_>, bytes: Bytes) -> HandlerResult {
+        responder.send(bytes)?;
+        if responder.room() == 0 {
+            responder.pause();
         }
         Ok(())
     }
 
-    fn ready(&mut self, call: &mut Call<'_>) -> Outcome {
-        call.unpause();
+    fn ready(&mut self, responder: &mut Responder<'_>) -> HandlerResult {
+        responder.unpause();
         Ok(())
     }
 
-    fn end(&mut self, call: &mut Call<'_>, trailers: Headers<'_>) -> Outcome {
-        call.end_with(trailers)
+    fn end(&mut self, responder: &mut Responder<'_>, trailers: Headers<'_>) -> HandlerResult {
+        responder.end_with(trailers)
     }
 }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use fulmar_proto::Request;
-use fulmar_server::{Call, Handler, Outcome};
+use fulmar_server::{Handler, HandlerResult, Responder};
 use fulmar_web::auth::Guard;
 use fulmar_web::cors::Cors;
 
@@ -60,23 +60,23 @@ impl Files {
 }
 
 impl Handler for Files {
-    fn handle(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+    fn handle(&mut self, responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
         if let Some(cors) = &self.cors
-            && cors.is_preflight(call, request)?
+            && cors.is_preflight(responder, request)?
         {
             return Ok(());
         }
         if let Some(guard) = &self.guard
-            && guard.admit(call, request)?.is_none()
+            && guard.admit(responder, request)?.is_none()
         {
             return Ok(());
         }
         if let Some(endpoints) = &self.endpoints
             && let Some(endpoint) = TestEndpoint::parse(request.target)
         {
-            return endpoints.answer(endpoint, call);
+            return endpoints.answer(endpoint, responder);
         }
-        self.site.serve(call, request)
+        self.site.serve(responder, request)
     }
 
     /// A client that waits is more important than a cached file.

@@ -15,7 +15,7 @@ use fulmar_semantics::conditional::{Conditions, Selected};
 use fulmar_semantics::range::{MultipartRanges, Selection, Span};
 use fulmar_semantics::range::{write_content_range, write_unsatisfied_range};
 
-use fulmar_server::{Call, Outcome};
+use fulmar_server::{HandlerResult, Responder};
 
 use crate::cache::CachedName;
 use crate::file::{File, push};
@@ -244,17 +244,19 @@ impl<'a> SiteResponse<'a> {
     /// Sends it.
     ///
     /// # Errors
-    /// Passed on from `call`.
-    pub fn send(mut self, call: &mut Call<'_>) -> Outcome {
+    /// Passed on from `responder`.
+    pub fn send(mut self, responder: &mut Responder<'_>) -> HandlerResult {
         let body = std::mem::replace(&mut self.body, SiteBody::Empty);
-        call.send_head(self.head(), self.len)?;
+        responder.send_head(self.head(), self.len)?;
         match body {
             SiteBody::Empty => {}
-            SiteBody::Bytes(bytes) => call.send(bytes)?,
-            SiteBody::File(range) => call.send(range)?,
-            SiteBody::Parts(parts) => parts.into_iter().try_for_each(|part| call.send(part))?,
+            SiteBody::Bytes(bytes) => responder.send(bytes)?,
+            SiteBody::File(range) => responder.send(range)?,
+            SiteBody::Parts(parts) => {
+                parts.into_iter().try_for_each(|part| responder.send(part))?
+            }
         }
-        call.end()
+        responder.end()
     }
 
     /// The additional fields of this response.

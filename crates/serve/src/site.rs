@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use fulmar_proto::Request;
-use fulmar_server::{Call, Outcome};
+use fulmar_server::{HandlerResult, Responder};
 use fulmar_sys as sys;
 use fulmar_sys::{FileInfo, FileKind};
 
@@ -41,15 +41,15 @@ use crate::upload::{self, ChangedNames, UploadOptions};
 /// ```
 /// use fulmar_proto::Request;
 /// use fulmar_serve::Site;
-/// use fulmar_server::{Call, Handler, Outcome};
+/// use fulmar_server::{Handler, HandlerResult, Responder};
 ///
 /// struct Program { site: Site }
 ///
 /// impl Handler for Program {
-///     fn handle(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+///     fn handle(&mut self, responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
 ///         match request.target {
-///             b"/version" => call.text(200, "1\n"),
-///             _ => self.site.serve(call, request),
+///             b"/version" => responder.text(200, "1\n"),
+///             _ => self.site.serve(responder, request),
 ///         }
 ///     }
 ///
@@ -91,33 +91,33 @@ impl Site {
         })
     }
 
-    /// Responds to a request with `call`, and receives files with [`Options::upload`].
+    /// Responds to a request with `responder`, and receives files with [`Options::upload`].
     ///
     /// # Errors
-    /// Passed on from `call`.
-    pub fn serve(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+    /// Passed on from `responder`.
+    pub fn serve(&mut self, responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
         for key in self.changed.take() {
             self.cache.remove(&key);
         }
         if let Some(options) = self.options.upload.filter(|_| request.method == b"PUT") {
-            return self.receive(call, request, options);
+            return self.receive(responder, request, options);
         }
-        let (now, unix_now) = (call.now(), call.clock().unix());
-        self.answer(now, unix_now, request).send(call)
+        let (now, unix_now) = (responder.now(), responder.clock().unix());
+        self.answer(now, unix_now, request).send(responder)
     }
 
     fn receive(
         &mut self,
-        call: &mut Call<'_>,
+        responder: &mut Responder<'_>,
         request: &Request<'_>,
         options: UploadOptions,
-    ) -> Outcome {
+    ) -> HandlerResult {
         match self.name.read(request.target, self.options.hidden) {
             Ok(()) => {}
-            Err(error) if error.is_malformed() => return upload::refuse(call, 400),
-            Err(_) => return upload::refuse(call, 403),
+            Err(error) if error.is_malformed() => return upload::refuse(responder, 400),
+            Err(_) => return upload::refuse(responder, 403),
         }
-        upload::receive(call, request, (&self.root, &self.name), options, &self.changed)
+        upload::receive(responder, request, (&self.root, &self.name), options, &self.changed)
     }
 
     /// Responds to a request. `unix_now` is in seconds since 1970. The caller drops the body of the

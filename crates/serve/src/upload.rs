@@ -16,7 +16,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use fulmar_proto::{BodyLen, HeaderBuf, Headers, Request, Response};
 use fulmar_semantics::conditional::{Conditions, Verdict};
-use fulmar_server::{Call, Outcome, Work};
+use fulmar_server::{BodyHandler, HandlerResult, Responder};
 use fulmar_sys as sys;
 use fulmar_sys::{FileInfo, FileKind};
 use fulmar_web::temporary::{Temporary, TemporaryDir};
@@ -44,23 +44,23 @@ pub(crate) type ChangedNames = Rc<RefCell<Vec<Box<[u8]>>>>;
 
 /// Receives a file, or responds with an error.
 pub(crate) fn receive(
-    call: &mut Call<'_>,
+    responder: &mut Responder<'_>,
     request: &Request<'_>,
     (root, name): (&Root, &Name),
     options: UploadOptions,
     changed: &ChangedNames,
-) -> Outcome {
-    if matches!(call.body_len(), BodyLen::Exact(len) if len > options.size_max) {
-        return refuse(call, 413);
+) -> HandlerResult {
+    if matches!(responder.body_len(), BodyLen::Exact(len) if len > options.size_max) {
+        return refuse(responder, 413);
     }
-    let unix_now = call.clock().unix();
+    let unix_now = responder.clock().unix();
     let begun = UploadTarget::find(root, name, request.headers, unix_now).and_then(|target| {
         let file = target.dir.create().map_err(|error| status_of(&error))?;
         Ok((target, file))
     });
     match begun {
-        Err(status) => refuse(call, status),
-        Ok(under_way) => call.attach(Upload {
+        Err(status) => refuse(responder, status),
+        Ok(under_way) => responder.attach(Upload {
             under_way: Some(under_way),
             size_max: options.size_max,
             key: name.key().into(),
@@ -166,8 +166,8 @@ impl Upload {
     }
 }
 
-impl Work for Upload {
-    fn data(&mut self, call: &mut Call<'_>, bytes: Bytes) -> Outcome {
+impl BodyHandler for Upload {
+    fn data(&mut self, responder: &mut Responder<'_>, bytes: Bytes) -> HandlerResult {
         let Some((_, file)) = &mut self.under_way else { return Ok(()) };
         let result = match file.len() + bytes.len() as u64 > self.size_max {
             true => Err(413),
@@ -177,15 +177,15 @@ impl Work for Upload {
             Ok(()) => Ok(()),
             Err(status) => {
                 self.under_way = None;
-                refuse(call, status)
+                refuse(responder, status)
             }
         }
     }
 
-    fn end(&mut self, call: &mut Call<'_>, _: Headers<'_>) -> Outcome {
+    fn end(&mut self, responder: &mut Responder<'_>, _: Headers<'_>) -> HandlerResult {
         let Some((target, file)) = self.under_way.take() else { return Ok(()) };
         match target.enter(file) {
-            Err(status) => refuse(call, status),
+            Err(status) => refuse(responder, status),
             Ok((etag, is_new)) => {
                 self.notify_cache();
                 let mut fields = HeaderBuf::new();
@@ -193,17 +193,17 @@ impl Work for Upload {
                     push(&mut fields, "ETag", etag.as_bytes());
                 }
                 let status = if is_new { 201 } else { 204 };
-                call.reply(Response::new(status, fields.as_headers()), Bytes::new())
+                responder.reply(Response::new(status, fields.as_headers()), Bytes::new())
             }
         }
     }
 }
 
 /// Responds with an error page.
-pub(crate) fn refuse(call: &mut Call<'_>, status: u16) -> Outcome {
+pub(crate) fn refuse(responder: &mut Responder<'_>, status: u16) -> HandlerResult {
     let mut fields = HeaderBuf::new();
     push(&mut fields, "Content-Type", b"text/html; charset=utf-8");
-    call.reply(Response::new(status, fields.as_headers()), page(status))
+    responder.reply(Response::new(status, fields.as_headers()), page(status))
 }
 
 /// The status for an error of the file system.

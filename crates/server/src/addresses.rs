@@ -6,14 +6,14 @@ use std::net::IpAddr;
 
 /// Connections by address.
 #[derive(Debug, Default)]
-pub(crate) struct Addresses {
+pub(crate) struct AddressCounts {
     counts: HashMap<u64, u32>, // by key
     keys: Vec<u64>,            // of each connection, by its place; `NOBODY`: it is not counted
 }
 
 /// Who connects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum PeerNetwork {
     /// From an address, or from one of a network that one client has for itself.
     Network(u64),
     /// From this machine.
@@ -22,7 +22,7 @@ pub(crate) enum Origin {
     Unnamed,
 }
 
-impl Origin {
+impl PeerNetwork {
     pub(crate) fn of(address: IpAddr) -> Self {
         let address = address.to_canonical(); // IPv4 on a socket for both
         let key = match address {
@@ -50,14 +50,14 @@ impl Origin {
     }
 }
 
-impl Addresses {
+impl AddressCounts {
     /// How many connections stand from there.
-    pub(crate) fn count(&self, origin: Origin) -> usize {
+    pub(crate) fn count(&self, origin: PeerNetwork) -> usize {
         self.counts.get(&origin.key()).map_or(0, |count| *count as usize)
     }
 
     /// One more, which has this place among all connections.
-    pub(crate) fn enter(&mut self, at: u32, origin: Origin) {
+    pub(crate) fn enter(&mut self, at: u32, origin: PeerNetwork) {
         let (at, key) = (at as usize, origin.key());
         if key != NOBODY {
             *self.counts.entry(key).or_default() += 1;
@@ -98,8 +98,8 @@ const KEPT_LEN: usize = 256;
 mod tests {
     use super::*;
 
-    fn origin(text: &str) -> Origin {
-        Origin::of(text.parse().unwrap())
+    fn origin(text: &str) -> PeerNetwork {
+        PeerNetwork::of(text.parse().unwrap())
     }
 
     #[test]
@@ -115,20 +115,20 @@ mod tests {
         ] {
             assert_eq!(origin(one) == origin(other), same, "{one} {other}");
         }
-        assert_eq!(origin("0.0.0.0"), Origin::Unnamed);
+        assert_eq!(origin("0.0.0.0"), PeerNetwork::Unnamed);
         for local in ["127.0.0.1", "::1", "::ffff:127.0.0.1"] {
-            assert!(matches!(origin(local), Origin::Loopback(_)), "{local}");
+            assert!(matches!(origin(local), PeerNetwork::Loopback(_)), "{local}");
         }
     }
 
     /// Whatever order connections come and go in, the table has those that are there.
     #[test]
     fn the_table_follows_the_connections() {
-        let mut addresses = Addresses::default();
+        let mut addresses = AddressCounts::default();
         let one = origin("192.0.2.1");
         for round in 0..3_u32 {
             for at in 0..10_000 {
-                let other = Origin::Network(1 << 40 | u64::from(at % 5_000));
+                let other = PeerNetwork::Network(1 << 40 | u64::from(at % 5_000));
                 addresses.enter(at, if at % 2 == 0 { one } else { other });
                 assert!(at % 2 == 0 || addresses.count(other) <= 2);
             }
@@ -140,7 +140,7 @@ mod tests {
             assert!(addresses.counts.capacity() <= 8 * KEPT_LEN);
             assert!(addresses.keys.capacity() <= 8 * KEPT_LEN);
         }
-        addresses.enter(3, Origin::Unnamed);
+        addresses.enter(3, PeerNetwork::Unnamed);
         addresses.leave(3);
         addresses.leave(77);
         assert!(addresses.counts.is_empty() && addresses.keys.is_empty());

@@ -5,7 +5,7 @@ use fulmar_proto::{BodyLen, FileRange, HeaderBuf, Segment, UsageError};
 
 /// The body of an answer that is known in whole.
 #[derive(Clone, Debug, Default)]
-pub enum Body {
+pub enum ResponseBody {
     /// None.
     #[default]
     Empty,
@@ -15,7 +15,7 @@ pub enum Body {
     Several(Vec<Segment>),
 }
 
-impl Body {
+impl ResponseBody {
     /// How many bytes it has.
     pub fn len(&self) -> u64 {
         match self {
@@ -39,49 +39,49 @@ impl Body {
     }
 }
 
-impl From<Segment> for Body {
+impl From<Segment> for ResponseBody {
     fn from(segment: Segment) -> Self {
         Self::One(segment)
     }
 }
 
-impl From<Bytes> for Body {
+impl From<Bytes> for ResponseBody {
     fn from(bytes: Bytes) -> Self {
         Self::One(Segment::Bytes(bytes))
     }
 }
 
-impl From<&'static [u8]> for Body {
+impl From<&'static [u8]> for ResponseBody {
     fn from(bytes: &'static [u8]) -> Self {
         Bytes::from_static(bytes).into()
     }
 }
 
-impl From<&'static str> for Body {
+impl From<&'static str> for ResponseBody {
     fn from(text: &'static str) -> Self {
         Bytes::from_static(text.as_bytes()).into()
     }
 }
 
-impl From<Vec<u8>> for Body {
+impl From<Vec<u8>> for ResponseBody {
     fn from(bytes: Vec<u8>) -> Self {
         Bytes::from(bytes).into()
     }
 }
 
-impl From<String> for Body {
+impl From<String> for ResponseBody {
     fn from(text: String) -> Self {
         text.into_bytes().into()
     }
 }
 
-impl From<FileRange> for Body {
+impl From<FileRange> for ResponseBody {
     fn from(range: FileRange) -> Self {
         Self::One(Segment::File(range))
     }
 }
 
-impl From<Vec<Segment>> for Body {
+impl From<Vec<Segment>> for ResponseBody {
     fn from(segments: Vec<Segment>) -> Self {
         Self::Several(segments)
     }
@@ -89,23 +89,23 @@ impl From<Vec<Segment>> for Body {
 
 /// A whole answer that borrows nothing: for other threads, and for those who keep it.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct OwnedResponse {
     /// 200 to 999.
     pub status: u16,
     /// The fields; framing, `Date` and `Connection` are the server's.
     pub headers: HeaderBuf,
     /// The body.
-    pub body: Body,
+    pub body: ResponseBody,
 }
 
-impl Answer {
+impl OwnedResponse {
     /// An answer without fields.
-    pub fn new(status: u16, body: impl Into<Body>) -> Self {
+    pub fn new(status: u16, body: impl Into<ResponseBody>) -> Self {
         Self { status, headers: HeaderBuf::new(), body: body.into() }
     }
 
     /// An answer of plain text in UTF-8.
-    pub fn text(status: u16, text: impl Into<Body>) -> Self {
+    pub fn text(status: u16, text: impl Into<ResponseBody>) -> Self {
         let mut answer = Self::new(status, text);
         let (name, value) = TEXT_PLAIN;
         answer.headers.push(name, value).expect("a good field");

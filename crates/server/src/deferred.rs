@@ -1,9 +1,9 @@
 //! Requests that wait for another thread, and then go to their handler again.
 //!
 //! ```text
-//! handle(request) ─▶ Call::defer ─▶ another thread works ─▶ Deferred::handle_again(note)
+//! handle(request) ─▶ Responder::defer ─▶ another thread works ─▶ Deferred::handle_again(note)
 //!        ▲                                                            │
-//!        └──────────── the same request, Call::notes has the note ◀───┘
+//!        └──────────── the same request, Responder::notes has the note ◀───┘
 //! ```
 
 use std::any::Any;
@@ -12,9 +12,9 @@ use std::rc::Rc;
 
 use fulmar_proto::{HeaderBuf, Request, UsageError, Version};
 
-use crate::suspended::{Doing, Suspended};
+use crate::suspended::{MessageKind, Suspended};
 
-/// A request that waits for its handler to be called again: see [`crate::Call::defer`].
+/// A request that waits for its handler to be called again: see [`crate::Responder::defer`].
 ///
 /// If it is dropped, the response is 500.
 #[derive(Debug)]
@@ -24,10 +24,10 @@ pub struct Deferred {
 
 impl Deferred {
     /// Calls [`crate::Handler::handle`] again with the same request, on the thread of its
-    /// connection. From then on [`crate::Call::notes`] returns `note`. If the request was deferred
+    /// connection. From then on [`crate::Responder::notes`] returns `note`. If the request was deferred
     /// twice and has a response already, the call has no effect.
     pub fn handle_again(self, note: impl Any + Send) {
-        self.suspended.post(Doing::Again(Box::new(note)));
+        self.suspended.post(MessageKind::Again(Box::new(note)));
     }
 
     /// True if the client has left: the work that the request waits for may be skipped.

@@ -9,16 +9,16 @@ use fulmar_engine::End;
 use fulmar_proto::{HeaderBuf, PeerError, Request};
 use fulmar_semantics::clock::Clock;
 
+use crate::exchange::{ExchangeState, HandlerSession};
 use crate::handler::HandlerError;
 use crate::mailbox::Mailbox;
-use crate::observer::{Answered, Asked, HandlerFailure, Observer, RequestId};
+use crate::observer::{ExchangeSummary, HandlerFailure, Observer, RequestId, RequestSummary};
 use crate::panics::{Panic, catch};
-use crate::suspended::Errand;
-use crate::task::{Session, Task};
+use crate::suspended::HandlerMessage;
 
 /// What the exchanges of one server share.
 pub(crate) struct Desk {
-    pub(crate) mailbox: Mailbox<Errand>,
+    pub(crate) mailbox: Mailbox<HandlerMessage>,
     pub(crate) clock: Clock,
     wall_clock: fn() -> SystemTime,
     observers: Observers,
@@ -28,11 +28,11 @@ pub(crate) struct Desk {
     /// Every answer carries these.
     pub(crate) fields: HeaderBuf,
     /// Answers carry their request's identifier.
-    pub(crate) tells_ids: bool,
+    pub(crate) sends_ids: bool,
     server: u64,
     requests: u64,
     #[expect(clippy::vec_box, reason = "a connection holds the box: an idle one costs a pointer")]
-    spare: Vec<Box<Task>>,
+    spare: Vec<Box<ExchangeState>>,
 }
 
 impl Desk {
@@ -45,7 +45,7 @@ impl Desk {
             observes_requests: false,
             first_panic: None,
             fields: HeaderBuf::new(),
-            tells_ids: false,
+            sends_ids: false,
             server: RandomState::new().build_hasher().finish(),
             requests: 0,
             spare: Vec::new(),
@@ -65,13 +65,13 @@ impl Desk {
     pub(crate) fn observe(
         &mut self,
         now: Instant,
-        mut tell: impl FnMut(&mut dyn Observer, &Clock),
+        mut report: impl FnMut(&mut dyn Observer, &Clock),
     ) {
         if self.observers.0.is_empty() {
             return;
         }
         self.clock.advance(now);
-        if let Err(panic) = self.observers.each(|observer| tell(observer, &self.clock)) {
+        if let Err(panic) = self.observers.each(|observer| report(observer, &self.clock)) {
             self.failed(now, None, None, &HandlerError::Panic(panic));
         }
     }
@@ -79,17 +79,17 @@ impl Desk {
     /// The application failed to respond to a request: the cause is kept for the end of the
     /// exchange.
     #[cold]
-    pub(crate) fn task_failed(
+    pub(crate) fn exchange_failed(
         &mut self,
         now: Instant,
-        session: &Session,
-        task: &mut Task,
+        session: &HandlerSession,
+        state: &mut ExchangeState,
         request: Option<&Request<'_>>,
         error: HandlerError,
     ) {
-        let request = Some((self.id(task), task.asked(request)));
+        let request = Some((self.id(state), state.request_summary(request)));
         self.failed(now, Some(session.peer), request, &error);
-        task.error.get_or_insert_with(|| Box::new(error));
+        state.error.get_or_insert_with(|| Box::new(error));
     }
 
     /// Reports a failure of the application to the observers. If one panics here, that panic is not
@@ -99,14 +99,14 @@ impl Desk {
         &mut self,
         now: Instant,
         peer: Option<SocketAddr>,
-        request: Option<(RequestId, Asked<'_>)>,
+        request: Option<(RequestId, RequestSummary<'_>)>,
         error: &HandlerError,
     ) {
         self.clock.advance(now);
         let failure = HandlerFailure { error, peer, request };
-        let told = self.observers.each(|one| one.handler_failed(now, &self.clock, &failure));
+        let result = self.observers.each(|one| one.handler_failed(now, &self.clock, &failure));
         if self.first_panic.is_none() {
-            self.first_panic = error.panic().cloned().or_else(|| told.err());
+            self.first_panic = error.panic().cloned().or_else(|| result.err());
         }
     }
 
@@ -115,7 +115,7 @@ impl Desk {
     }
 
     /// An exchange begins.
-    pub(crate) fn open(&mut self, now: Instant) -> Box<Task> {
+    pub(crate) fn open(&mut self, now: Instant) -> Box<ExchangeState> {
         self.requests += 1;
         if self.clock.wants_resync(now) {
             self.clock.resync((self.wall_clock)(), now);
@@ -127,49 +127,49 @@ impl Desk {
         self.requests
     }
 
-    pub(crate) fn id(&self, task: &Task) -> RequestId {
-        RequestId { server: self.server, number: task.number }
+    pub(crate) fn id(&self, state: &ExchangeState) -> RequestId {
+        RequestId { server: self.server, number: state.number }
     }
 
     /// An exchange is over.
     pub(crate) fn close(
         &mut self,
         now: Instant,
-        session: &Session,
-        mut task: Box<Task>,
+        session: &HandlerSession,
+        mut state: Box<ExchangeState>,
         request: Option<&Request<'_>>,
         complete: bool,
     ) {
-        if let Err(panic) = task.drop_work() {
-            self.task_failed(now, session, &mut task, request, HandlerError::Panic(panic));
+        if let Err(panic) = state.drop_handlers() {
+            self.exchange_failed(now, session, &mut state, request, HandlerError::Panic(panic));
         }
         if self.observes_requests {
-            let answered = Answered {
+            let answered = ExchangeSummary {
                 peer: session.peer,
-                asked: task.asked(request),
-                id: self.id(&task),
-                status: task.status,
-                bytes: task.sent,
-                duration: now.saturating_duration_since(task.began.unwrap_or(now)),
+                request: state.request_summary(request),
+                id: self.id(&state),
+                status: state.status,
+                bytes: state.sent,
+                duration: now.saturating_duration_since(state.began.unwrap_or(now)),
                 complete,
-                error: task.error.as_deref(),
+                error: state.error.as_deref(),
             };
-            self.observe(now, |observer, clock| observer.answered(now, clock, &answered));
+            self.observe(now, |observer, clock| observer.exchange_ended(now, clock, &answered));
         }
         if self.spare.len() < SPARE_LEN_MAX {
-            *task = Task::default();
-            self.spare.push(task);
+            *state = ExchangeState::default();
+            self.spare.push(state);
         }
     }
 
     /// What arrived was no request.
-    pub(crate) fn malformed(&mut self, now: Instant, session: &Session, error: PeerError) {
+    pub(crate) fn malformed(&mut self, now: Instant, session: &HandlerSession, error: PeerError) {
         let peer = session.peer;
         self.observe(now, |observer, clock| observer.malformed(now, clock, peer, error));
     }
 
     /// A connection is gone.
-    pub(crate) fn gone(&mut self, now: Instant, session: &Session, end: &End) {
+    pub(crate) fn gone(&mut self, now: Instant, session: &HandlerSession, end: &End) {
         self.observe(now, |observer, _| observer.gone(now, session.peer, end));
     }
 }
@@ -182,13 +182,13 @@ impl Observers {
     ///
     /// # Errors
     /// The first panic.
-    fn each(&mut self, mut tell: impl FnMut(&mut dyn Observer)) -> Result<(), Panic> {
+    fn each(&mut self, mut report: impl FnMut(&mut dyn Observer)) -> Result<(), Panic> {
         let (mut at, mut result) = (0, Ok(()));
         while at < self.0.len() {
             let all = catch(|| {
                 while let Some(observer) = self.0.get_mut(at) {
                     at += 1;
-                    tell(&mut **observer);
+                    report(&mut **observer);
                 }
             });
             result = result.and(all);

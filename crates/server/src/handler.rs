@@ -8,8 +8,8 @@ use bytes::Bytes;
 use fulmar_engine::End;
 use fulmar_proto::{Headers, Request, UsageError};
 
-use crate::call::Call;
 use crate::panics::Panic;
+use crate::responder::Responder;
 
 /// What answers requests; every thread of a server has its own.
 ///
@@ -17,34 +17,34 @@ use crate::panics::Panic;
 ///
 /// ```
 /// use fulmar_proto::Request;
-/// use fulmar_server::{Call, Outcome};
+/// use fulmar_server::{HandlerResult, Responder};
 ///
-/// fn hello(call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+/// fn hello(responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
 ///     match request.target {
-///         b"/" => call.text(200, "hello\n"),
-///         _ => call.text(404, "nothing here\n"),
+///         b"/" => responder.text(200, "hello\n"),
+///         _ => responder.text(404, "nothing here\n"),
 ///     }
 /// }
-/// # fulmar_server::Calls::new(hello, std::time::Instant::now(), || std::time::UNIX_EPOCH);
+/// # fulmar_server::HandlerApp::new(hello, std::time::Instant::now(), || std::time::UNIX_EPOCH);
 /// ```
 pub trait Handler: 'static {
-    /// Somebody asks. It is answered with `call`: at once, or later by what it is given to
-    /// ([`Call::attach`], [`Call::suspend`]). What is neither is answered 500.
+    /// Somebody asks. It is answered with `responder`: at once, or later by what it is given to
+    /// ([`Responder::attach`], [`Responder::suspend`]). What is neither is answered 500.
     ///
     /// # Errors
-    /// Passed on from `call`. If nothing has been answered the answer is 500, otherwise the
+    /// Passed on from `responder`. If nothing has been answered the answer is 500, otherwise the
     /// connection is closed, lest half an answer look complete. Observers receive the cause
     /// ([`crate::Observer::handler_failed`]).
     ///
     /// # Panics
-    /// A panic has the same consequences, for this request only. Work attached to the request is
+    /// A panic has the same consequences, for this request only. A body handler attached to the request is
     /// dropped and not called again. The handler is called for other requests as before, so state
     /// that they share must be consistent wherever it can panic.
-    fn handle(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome;
+    fn handle(&mut self, responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult;
 
     /// A connection stands, and so does the layer below it; `info` is what the layer tells
     /// ([`fulmar_proto::Layer::info`]: of TLS its version, names and certificates). What is
-    /// returned is kept for the connection: [`Call::kept`]. A panic closes the connection.
+    /// returned is kept for the connection: [`Responder::connection_data`]. A panic closes the connection.
     fn establish(&mut self, _peer: SocketAddr, _info: Option<&dyn Any>) -> Option<Box<dyn Any>> {
         None
     }
@@ -54,21 +54,21 @@ pub trait Handler: 'static {
     fn exhausted(&mut self) {}
 }
 
-impl<F: FnMut(&mut Call<'_>, &Request<'_>) -> Outcome + 'static> Handler for F {
-    fn handle(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
-        self(call, request)
+impl<F: FnMut(&mut Responder<'_>, &Request<'_>) -> HandlerResult + 'static> Handler for F {
+    fn handle(&mut self, responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
+        self(responder, request)
     }
 }
 
-/// What becomes of what was asked of a [`Call`].
-pub type Outcome = Result<(), UsageError>;
+/// What becomes of what was asked of a [`Responder`].
+pub type HandlerResult = Result<(), UsageError>;
 
 /// Why code of the application failed. The client received 500, or the connection was closed if a
 /// response had begun.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HandlerError {
-    /// The handler returned an error of [`Call`]: it was used against its contract.
+    /// The handler returned an error of [`Responder`]: it was used against its contract.
     Usage(UsageError),
     /// The handler returned without a response, and left no work that could send one.
     NoResponse,
@@ -121,30 +121,30 @@ impl From<UsageError> for HandlerError {
 ///
 /// Nothing calls it while there is nothing to do. Errors and panics are dealt with as in
 /// [`Handler::handle`].
-pub trait Work: 'static {
+pub trait BodyHandler: 'static {
     /// Bytes of the request's body, or of the tunnel. To have no more of them for a while:
-    /// [`Call::pause`].
+    /// [`Responder::pause`].
     ///
     /// # Errors
-    /// Passed on from `call`.
-    fn data(&mut self, _call: &mut Call<'_>, _bytes: Bytes) -> Outcome {
+    /// Passed on from `responder`.
+    fn data(&mut self, _responder: &mut Responder<'_>, _bytes: Bytes) -> HandlerResult {
         Ok(())
     }
 
     /// The request is complete; of a tunnel, the client has said everything.
     ///
     /// # Errors
-    /// Passed on from `call`.
-    fn end(&mut self, _call: &mut Call<'_>, _trailers: Headers<'_>) -> Outcome {
+    /// Passed on from `responder`.
+    fn end(&mut self, _responder: &mut Responder<'_>, _trailers: Headers<'_>) -> HandlerResult {
         Ok(())
     }
 
-    /// There is room to send ([`Call::room`]): told once when it is attached, then whenever there
-    /// had been none; and when [`Call::wake_at`] or a [`crate::Resumer`] asked for it.
+    /// There is room to send ([`Responder::room`]): told once when it is attached, then whenever there
+    /// had been none; and when [`Responder::wake_at`] or a [`crate::Resumer`] asked for it.
     ///
     /// # Errors
-    /// Passed on from `call`.
-    fn ready(&mut self, _call: &mut Call<'_>) -> Outcome {
+    /// Passed on from `responder`.
+    fn ready(&mut self, _responder: &mut Responder<'_>) -> HandlerResult {
         Ok(())
     }
 

@@ -1,36 +1,36 @@
-//! A server engine: links, limits, and an [`Application`] that answers. Still no I/O.
+//! A server engine: links, limits, and a [`ServerApp`] that answers. Still no I/O.
 //!
-//! Most programs write a [`Handler`] and give it to [`Calls`], which is an application that lends
-//! every request as a [`Call`]:
+//! Most programs write a [`Handler`] and give it to [`HandlerApp`], which is an application that lends
+//! every request as a [`Responder`]:
 //!
 //! ```
 //! use fulmar_proto::Request;
-//! use fulmar_server::{Call, Calls, Limits, Outcome, ServerEngine, Stop};
+//! use fulmar_server::{HandlerApp, HandlerResult, Limits, Responder, ServerEngine, Stop};
 //!
-//! fn hello(call: &mut Call<'_>, _: &Request<'_>) -> Outcome {
-//!     call.text(200, "hello\n")
+//! fn hello(responder: &mut Responder<'_>, _: &Request<'_>) -> HandlerResult {
+//!     responder.text(200, "hello\n")
 //! }
 //!
 //! # fn server(now: std::time::Instant, wall_clock: fn() -> std::time::SystemTime) {
-//! let calls = Calls::new(hello, now, wall_clock);
-//! let engine = ServerEngine::new(now, calls, Limits::default(), Stop::new());
+//! let app = HandlerApp::new(hello, now, wall_clock);
+//! let engine = ServerEngine::new(now, app, Limits::default(), Stop::new());
 //! # }
 //! ```
 //!
-//! An [`Application`] hears the events of the connections themselves:
+//! A [`ServerApp`] hears the events of the connections themselves:
 //!
 //! ```
 //! use fulmar_proto::{BodyLen, Connection, Event, Headers, Response, Server, ServerConnection};
-//! use fulmar_server::{Application, Context};
+//! use fulmar_server::{ExchangeContext, ServerApp};
 //!
 //! struct Hello;
 //!
-//! impl Application for Hello {
+//! impl ServerApp for Hello {
 //!     type Data = ();
 //!     type Message = std::convert::Infallible;
 //!     fn handle(
 //!         &mut self,
-//!         _: &mut Context,
+//!         _: &mut ExchangeContext,
 //!         reply: &mut ServerConnection,
 //!         _: &mut (),
 //!         event: Event<'_, Server>,
@@ -59,35 +59,35 @@ mod server;
 mod handler;
 
 mod body;
-mod call;
-mod work;
+mod body_handlers;
+mod responder;
 
 mod observer;
 mod suspended;
 
 mod deferred;
 
-mod calls;
 mod desk;
-mod task;
+mod exchange;
+mod handler_app;
 
 #[cfg(feature = "http")]
 pub mod http;
 
-pub use application::{Application, Context};
-pub use body::{Answer, Body};
-pub use call::Call;
-pub use calls::Calls;
+pub use application::{ExchangeContext, ServerApp};
+pub use body::{OwnedResponse, ResponseBody};
 pub use deferred::Deferred;
-pub use handler::{Handler, HandlerError, Outcome, Work};
+pub use handler::{BodyHandler, Handler, HandlerError, HandlerResult};
+pub use handler_app::HandlerApp;
 pub use limits::Limits;
 pub use listener::Layers;
 pub use mailbox::Mailbox;
-pub use observer::{Answered, Asked, HandlerFailure, Observer, RequestId};
+pub use observer::{ExchangeSummary, HandlerFailure, Observer, RequestId, RequestSummary};
 pub use panics::Panic;
+pub use responder::Responder;
 pub use server::ServerEngine;
 
+pub use body_handlers::Produced;
+pub use exchange::HandlerSession;
 pub use fulmar_engine::{Rate, Stop};
-pub use suspended::{Errand, Resumer, Suspended};
-pub use task::Session;
-pub use work::Produced;
+pub use suspended::{HandlerMessage, Resumer, Suspended};

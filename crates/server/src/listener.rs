@@ -35,7 +35,7 @@ impl fmt::Debug for Layers {
 
 /// A listener of the server.
 #[derive(Debug)]
-pub(crate) struct Listener {
+pub(crate) struct ServerListener {
     pub(crate) id: ListenerId,
     pub(crate) layers: Option<Layers>,
 }

@@ -10,24 +10,24 @@ use fulmar_engine::Exchange;
 
 /// Where any thread posts messages for one server's application.
 pub struct Mailbox<M> {
-    shared: Arc<Shared<M>>,
+    shared: Arc<MailboxState<M>>,
 }
 
-struct Shared<M> {
-    letters: Mutex<Vec<(Exchange, M)>>,
+struct MailboxState<M> {
+    messages: Mutex<Vec<(Exchange, M)>>,
     waker: OnceLock<Waker>,
 }
 
 impl<M> Mailbox<M> {
     pub(crate) fn new() -> Self {
-        let shared = Shared { letters: Mutex::new(Vec::new()), waker: OnceLock::new() };
+        let shared = MailboxState { messages: Mutex::new(Vec::new()), waker: OnceLock::new() };
         Self { shared: Arc::new(shared) }
     }
 
     /// Whoever drives the server is woken by `waker` from now on; the first one stays.
     pub fn set_waker(&self, waker: Waker) {
         let waker = self.shared.waker.get_or_init(|| waker);
-        if !self.letters().is_empty() {
+        if !self.messages().is_empty() {
             waker.wake_by_ref();
         }
     }
@@ -35,10 +35,10 @@ impl<M> Mailbox<M> {
     /// Posts a message about `exchange`. It arrives in the order of posting, unless the
     /// connection is gone by then: then it is dropped.
     pub fn post(&self, exchange: Exchange, message: M) {
-        let mut letters = self.letters();
-        letters.push((exchange, message));
-        let first = letters.len() == 1;
-        drop(letters);
+        let mut messages = self.messages();
+        messages.push((exchange, message));
+        let first = messages.len() == 1;
+        drop(messages);
         if first && let Some(waker) = self.shared.waker.get() {
             waker.wake_by_ref();
         }
@@ -47,12 +47,12 @@ impl<M> Mailbox<M> {
     /// Everything that was posted, in exchange for an empty list.
     pub(crate) fn swap(&self, empty: &mut Vec<(Exchange, M)>) {
         debug_assert!(empty.is_empty(), "what it holds would be posted again");
-        std::mem::swap(&mut *self.letters(), empty);
+        std::mem::swap(&mut *self.messages(), empty);
     }
 
     /// Nothing that may panic is done while the lock is held.
-    fn letters(&self) -> MutexGuard<'_, Vec<(Exchange, M)>> {
-        self.shared.letters.lock().unwrap_or_else(PoisonError::into_inner)
+    fn messages(&self) -> MutexGuard<'_, Vec<(Exchange, M)>> {
+        self.shared.messages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -64,6 +64,6 @@ impl<M> Clone for Mailbox<M> {
 
 impl<M> fmt::Debug for Mailbox<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mailbox").field("waiting", &self.letters().len()).finish()
+        f.debug_struct("Mailbox").field("waiting", &self.messages().len()).finish()
     }
 }

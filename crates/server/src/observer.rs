@@ -17,7 +17,7 @@ pub trait Observer: 'static {
     /// Somebody connected.
     fn accepted(&mut self, _now: Instant, _peer: SocketAddr) {}
 
-    /// True if the observer needs [`Observer::answered`]; called once. If no observer needs it, it
+    /// True if the observer needs [`Observer::exchange_ended`]; called once. If no observer needs it, it
     /// is not called, no request is kept, and [`HandlerFailure::request`] is empty after the
     /// handler has returned.
     fn observes_requests(&self) -> bool {
@@ -25,14 +25,14 @@ pub trait Observer: 'static {
     }
 
     /// An exchange is over. `clock` says the time of day.
-    fn answered(&mut self, _now: Instant, _clock: &Clock, _exchange: &Answered<'_>) {}
+    fn exchange_ended(&mut self, _now: Instant, _clock: &Clock, _exchange: &ExchangeSummary<'_>) {}
 
     /// What should have been a request could not be understood; the connection ends. It is no
-    /// exchange: [`Observer::answered`] does not hear of it.
+    /// exchange: [`Observer::exchange_ended`] does not hear of it.
     fn malformed(&mut self, _now: Instant, _clock: &Clock, _peer: SocketAddr, _error: PeerError) {}
 
     /// Application code failed: a handler, its work, or another observer. Called at once; for a
-    /// request [`Observer::answered`] repeats the cause later.
+    /// request [`Observer::exchange_ended`] repeats the cause later.
     fn handler_failed(&mut self, _now: Instant, _clock: &Clock, _failure: &HandlerFailure<'_>) {}
 
     /// A connection is gone.
@@ -55,11 +55,11 @@ pub trait Observer: 'static {
 
 /// An exchange that is over.
 #[derive(Clone, Copy, Debug)]
-pub struct Answered<'a> {
-    /// Who asked.
+pub struct ExchangeSummary<'a> {
+    /// Who summary.
     pub peer: SocketAddr,
-    /// What was asked.
-    pub asked: Asked<'a>,
+    /// What was summary.
+    pub request: RequestSummary<'a>,
     /// The identifier of the request.
     pub id: RequestId,
     /// Of the answer; 0 if there was none.
@@ -82,12 +82,12 @@ pub struct HandlerFailure<'a> {
     /// The client; `None` if the code was called for no connection.
     pub peer: Option<SocketAddr>,
     /// The request, with its identifier; `None` if the code was called for none.
-    pub request: Option<(RequestId, Asked<'a>)>,
+    pub request: Option<(RequestId, RequestSummary<'a>)>,
 }
 
 /// What observers are told of a request.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Asked<'a> {
+pub struct RequestSummary<'a> {
     /// The method.
     pub method: &'a [u8],
     /// The target.
@@ -103,26 +103,26 @@ pub struct Asked<'a> {
     pub client_id: Option<&'a [u8]>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> RequestSummary<'a> {
     pub(crate) fn of(request: &Request<'a>) -> Self {
         let (method, target, version) = (request.method, request.target, request.version);
-        let mut asked = Self { method, target, version, ..Self::default() };
+        let mut summary = Self { method, target, version, ..Self::default() };
         for (name, value) in request.headers.iter() {
             let field = match name.len() {
-                7 if name.eq_ignore_ascii_case(b"Referer") => &mut asked.referer,
-                10 if name.eq_ignore_ascii_case(b"User-Agent") => &mut asked.user_agent,
-                12 if name.eq_ignore_ascii_case(b"X-Request-Id") => &mut asked.client_id,
+                7 if name.eq_ignore_ascii_case(b"Referer") => &mut summary.referer,
+                10 if name.eq_ignore_ascii_case(b"User-Agent") => &mut summary.user_agent,
+                12 if name.eq_ignore_ascii_case(b"X-Request-Id") => &mut summary.client_id,
                 _ => continue,
             };
             field.get_or_insert(value); // repeated, the first counts
         }
-        asked
+        summary
     }
 }
 
 /// The same, kept for an exchange that is not over while its head is in hand.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct OwnedRequestSummary {
     method: Box<[u8]>,
     target: Box<[u8]>,
     version: Version,
@@ -131,21 +131,21 @@ pub(crate) struct Kept {
     client_id: Option<Box<[u8]>>,
 }
 
-impl Kept {
+impl OwnedRequestSummary {
     pub(crate) fn of(request: &Request<'_>) -> Self {
-        let asked = Asked::of(request);
+        let summary = RequestSummary::of(request);
         Self {
-            method: asked.method.into(),
-            target: asked.target.into(),
-            version: asked.version,
-            referer: asked.referer.map(Into::into),
-            user_agent: asked.user_agent.map(Into::into),
-            client_id: asked.client_id.map(Into::into),
+            method: summary.method.into(),
+            target: summary.target.into(),
+            version: summary.version,
+            referer: summary.referer.map(Into::into),
+            user_agent: summary.user_agent.map(Into::into),
+            client_id: summary.client_id.map(Into::into),
         }
     }
 
-    pub(crate) fn as_asked(&self) -> Asked<'_> {
-        Asked {
+    pub(crate) fn as_summary(&self) -> RequestSummary<'_> {
+        RequestSummary {
             method: &self.method,
             target: &self.target,
             version: self.version,

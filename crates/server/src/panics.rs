@@ -1,7 +1,7 @@
 //! Panics of application code, caught where the server calls it.
 //!
 //! [`catch`] is the only function that catches. [`crate::ServerEngine`] calls every method of an
-//! [`crate::Application`] through it: a panic ends one connection. [`crate::Calls`] calls handlers
+//! [`crate::ServerApp`] through it: a panic ends one connection. [`crate::HandlerApp`] calls handlers
 //! and what they leave behind through it: a panic ends one request. Either way the thread, its
 //! loop and its other connections continue.
 //!

@@ -13,32 +13,32 @@ use fulmar_proto::{
     BodyLen, Connection, Event, Headers, Response, Server, ServerConnection, StreamId, Transmit,
 };
 
-use crate::addresses::{Addresses, Origin};
-use crate::application::{Application, Context};
+use crate::addresses::{AddressCounts, PeerNetwork};
+use crate::application::{ExchangeContext, ServerApp};
 use crate::limits::{Limits, Shares};
-use crate::listener::{Layers, Listener};
+use crate::listener::{Layers, ServerListener};
 use crate::mailbox::Mailbox;
 use crate::panics::{Panic, catch};
 use crate::proxied;
 
 /// A server, to be driven by a reactor.
 #[derive(Debug)]
-pub struct ServerEngine<A: Application> {
+pub struct ServerEngine<A: ServerApp> {
     connections: Connections<ServerConnection, Option<A::Data>>,
     lent: Lent<A>,
     shares: Shares,
-    listeners: Vec<Listener>,
+    listeners: Vec<ServerListener>,
     accepting: bool,
     stop: Stop,
-    ending: Option<Instant>,    // the deadline of a graceful stop
-    newcomers: Option<Instant>, // and that of a first request
+    ending: Option<Instant>, // the deadline of a graceful stop
+    first_request_deadline: Option<Instant>, // and that of a first request
     actions: VecDeque<Action>,
     accept_failures: u64,
     mailbox: Mailbox<A::Message>,
-    letters: Vec<(Exchange, A::Message)>, // empty between two wake-ups
+    messages: Vec<(Exchange, A::Message)>, // empty between two wake-ups
 }
 
-impl<A: Application> ServerEngine<A> {
+impl<A: ServerApp> ServerEngine<A> {
     /// A server that answers with `application` and ends when `stop` is set.
     pub fn new(now: Instant, mut application: A, limits: Limits, stop: Stop) -> Self {
         let mailbox = Mailbox::new();
@@ -48,7 +48,7 @@ impl<A: Application> ServerEngine<A> {
             lent: Lent {
                 application,
                 timers: Vec::new(),
-                addresses: Addresses::default(),
+                addresses: AddressCounts::default(),
                 limits,
                 refused: 0,
                 ending: false,
@@ -60,11 +60,11 @@ impl<A: Application> ServerEngine<A> {
             accepting: true,
             stop,
             ending: None,
-            newcomers: None,
+            first_request_deadline: None,
             actions: VecDeque::new(),
             accept_failures: 0,
             mailbox,
-            letters: Vec::new(),
+            messages: Vec::new(),
         }
     }
 
@@ -81,7 +81,7 @@ impl<A: Application> ServerEngine<A> {
     /// Connections come from `listener`, each on a layer of its own if `layers` makes them. The
     /// listener is told to rest and to close when limits or the end ask for it.
     pub fn add_listener(&mut self, id: ListenerId, layers: Option<Layers>) {
-        self.listeners.push(Listener { id, layers });
+        self.listeners.push(ServerListener { id, layers });
     }
 
     /// Where other threads post messages for the application. Whoever drives this server gives it
@@ -106,7 +106,7 @@ impl<A: Application> ServerEngine<A> {
         self.lent.refused
     }
 
-    /// The first panic of the application that was caught: see [`Application::handle_panic`].
+    /// The first panic of the application that was caught: see [`ServerApp::handle_panic`].
     pub fn first_panic(&self) -> Option<&Panic> {
         self.lent.first_panic.as_ref().or_else(|| self.lent.application.first_panic())
     }
@@ -121,7 +121,7 @@ impl<A: Application> ServerEngine<A> {
     /// been accepted in this very turn, with a request on its way: it has a moment.
     fn begin_to_end(&mut self, now: Instant) {
         self.ending = Some(now + self.lent.limits.drain_timeout.min(FOREVER));
-        self.newcomers = Some(now + NEWCOMER_TIMEOUT);
+        self.first_request_deadline = Some(now + FIRST_REQUEST_TIMEOUT);
         self.lent.ending = true;
         for listener in self.listeners.drain(..) {
             self.actions.push_back(Action::Unlisten { listener: listener.id });
@@ -144,16 +144,16 @@ impl<A: Application> ServerEngine<A> {
     fn set_accepting(&mut self, on: bool) {
         if on != self.accepting {
             self.accepting = on;
-            let accept = |listener: &Listener| Action::Accept { listener: listener.id, on };
+            let accept = |listener: &ServerListener| Action::Accept { listener: listener.id, on };
             self.actions.extend(self.listeners.iter().map(accept));
         }
     }
 
     /// Messages that other threads have posted since the last wake-up.
     fn deliver(&mut self, now: Instant) {
-        let mut letters = std::mem::take(&mut self.letters);
-        self.mailbox.swap(&mut letters);
-        for (exchange, message) in letters.drain(..) {
+        let mut messages = std::mem::take(&mut self.messages);
+        self.mailbox.swap(&mut messages);
+        for (exchange, message) in messages.drain(..) {
             let socket = exchange.socket;
             let Some(link) = self.connections.get_mut(socket) else {
                 self.lent.guard(now, |_| drop(message)); // it may have a destructor that panics
@@ -164,7 +164,7 @@ impl<A: Application> ServerEngine<A> {
             });
             self.connections.touch(now, socket, &mut self.lent);
         }
-        self.letters = letters;
+        self.messages = messages;
         self.settle(now);
     }
 
@@ -183,10 +183,10 @@ impl<A: Application> ServerEngine<A> {
     }
 }
 
-impl<A: Application> Engine for ServerEngine<A> {
+impl<A: ServerApp> Engine for ServerEngine<A> {
     fn accept(&mut self, now: Instant, from: Accepted) -> Option<SocketId> {
         let Accepted { listener, peer, .. } = from;
-        let origin = Origin::of(peer.ip());
+        let origin = PeerNetwork::of(peer.ip());
         if !self.lent.has_place(origin) {
             return None;
         }
@@ -234,7 +234,7 @@ impl<A: Application> Engine for ServerEngine<A> {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        let ending = [self.ending, self.newcomers].into_iter().flatten().min();
+        let ending = [self.ending, self.first_request_deadline].into_iter().flatten().min();
         let ending = ending.filter(|_| !self.connections.is_empty());
         let own = [self.connections.poll_timeout(), self.lent.poll_timeout(), ending];
         own.into_iter().flatten().min()
@@ -251,7 +251,7 @@ impl<A: Application> Engine for ServerEngine<A> {
     }
 }
 
-impl<A: Application> ServerEngine<A> {
+impl<A: ServerApp> ServerEngine<A> {
     fn handle_accept_failed(&mut self, now: Instant) {
         self.accept_failures += 1;
         self.lent.guard(now, |application| application.handle_exhausted(now));
@@ -263,8 +263,8 @@ impl<A: Application> ServerEngine<A> {
         if self.lent.poll_timeout().is_some_and(|due| due <= now) {
             self.lent.guard(now, |application| application.handle_timeout(now));
         }
-        if self.newcomers.is_some_and(|deadline| deadline <= now) {
-            self.newcomers = None;
+        if self.first_request_deadline.is_some_and(|deadline| deadline <= now) {
+            self.first_request_deadline = None;
             self.close_after(now, ServerConnection::is_new);
         }
         if self.ending.is_some_and(|deadline| deadline <= now) {
@@ -283,36 +283,36 @@ impl<A: Application> ServerEngine<A> {
 }
 
 /// The application's data of a connection; `None` after a panic there.
-type DataSlot<A> = Option<<A as Application>::Data>;
+type DataSlot<A> = Option<<A as ServerApp>::Data>;
 
 /// The application as connections see it; the timers that it asks for wait until they are at hand.
 #[derive(Debug)]
 struct Lent<A> {
     application: A,
     timers: Vec<(SocketId, Option<Instant>)>,
-    addresses: Addresses,
+    addresses: AddressCounts,
     limits: Limits,
     refused: u64,
     ending: bool,
     first_panic: Option<Panic>,
-    /// A panic of [`Application::poll_timeout`], until the application can be called with `&mut`.
+    /// A panic of [`ServerApp::poll_timeout`], until the application can be called with `&mut`.
     unreported: RefCell<Option<Panic>>,
 }
 
 impl<A> Lent<A> {
     /// True if one more may connect from there; counted otherwise.
-    fn has_place(&mut self, origin: Origin) -> bool {
+    fn has_place(&mut self, origin: PeerNetwork) -> bool {
         let max = match origin {
-            Origin::Network(_) => self.limits.address_connections_max,
-            Origin::Loopback(_) => self.limits.loopback_connections_max,
-            Origin::Unnamed => return true,
+            PeerNetwork::Network(_) => self.limits.address_connections_max,
+            PeerNetwork::Loopback(_) => self.limits.loopback_connections_max,
+            PeerNetwork::Unnamed => return true,
         };
         let has = max == usize::MAX || self.addresses.count(origin) < max;
         self.refused += u64::from(!has);
         has
     }
 
-    fn note(&mut self, context: &Context) {
+    fn note(&mut self, context: &ExchangeContext) {
         if let Some(deadline) = context.timer {
             self.timers.push((context.exchange.socket, deadline));
         }
@@ -320,7 +320,7 @@ impl<A> Lent<A> {
 }
 
 /// The application is called from here only, and through `catch`.
-impl<A: Application> Lent<A> {
+impl<A: ServerApp> Lent<A> {
     /// Calls the application for a connection, unless it has panicked there before. If it panics,
     /// its data go back to it and the connection ends.
     fn call(
@@ -328,13 +328,13 @@ impl<A: Application> Lent<A> {
         now: Instant,
         exchange: Exchange,
         (connection, slot): (&mut ServerConnection, &mut DataSlot<A>),
-        act: impl FnOnce(&mut A, &mut Context, &mut ServerConnection, &mut A::Data),
+        act: impl FnOnce(&mut A, &mut ExchangeContext, &mut ServerConnection, &mut A::Data),
     ) {
         let Some(data) = slot else {
             self.guard(now, |_| drop(act)); // it may hold a message with a destructor
             return;
         };
-        let mut context = Context::new(now, exchange);
+        let mut context = ExchangeContext::new(now, exchange);
         match catch(|| act(&mut self.application, &mut context, connection, data)) {
             Ok(()) => self.note(&context),
             Err(panic) => self.end_after(panic, now, exchange, (connection, slot)),
@@ -390,7 +390,7 @@ impl<A: Application> Lent<A> {
     }
 }
 
-impl<A: Application> Handler<ServerConnection, DataSlot<A>> for Lent<A> {
+impl<A: ServerApp> Handler<ServerConnection, DataSlot<A>> for Lent<A> {
     #[inline(always)]
     fn handle(
         &mut self,
@@ -423,7 +423,7 @@ impl<A: Application> Handler<ServerConnection, DataSlot<A>> for Lent<A> {
     }
 }
 
-impl<A: Application> Lent<A> {
+impl<A: ServerApp> Lent<A> {
     fn handle_established(
         &mut self,
         now: Instant,
@@ -446,7 +446,7 @@ impl<A: Application> Lent<A> {
     ) {
         if let Some(source) = proxied::source(info) {
             self.addresses.leave(socket.index);
-            let origin = Origin::of(source.ip());
+            let origin = PeerNetwork::of(source.ip());
             if self.has_place(origin) {
                 self.addresses.enter(socket.index, origin);
             } else {
@@ -498,6 +498,6 @@ const SHED_MAX: usize = 64;
 /// Longer than any server runs; far more than this cannot be added to a moment.
 const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 /// From a graceful stop to the first request of who was just accepted: some round trips.
-const NEWCOMER_TIMEOUT: Duration = Duration::from_secs(1);
+const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 /// Accepting begins again when one connection in so many is free: not at every close.
 const ROOM_SHARE: usize = 64;

@@ -7,32 +7,32 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fulmar_engine::Exchange;
 
-use crate::body::Answer;
-use crate::call::Call;
-use crate::handler::Outcome;
+use crate::body::OwnedResponse;
+use crate::handler::HandlerResult;
 use crate::mailbox::Mailbox;
+use crate::responder::Responder;
 
 /// What is to be done with an exchange on its server's thread.
-pub struct Errand(pub(crate) Doing);
+pub struct HandlerMessage(pub(crate) MessageKind);
 
-pub(crate) enum Doing {
+pub(crate) enum MessageKind {
     /// Its work may go on.
     Ready,
     /// 500: it was dropped without a response.
     Dropped,
     /// This; it is `suspended` no more.
-    Run(Box<dyn FnOnce(&mut Call<'_>) -> Outcome + Send>),
+    Run(Box<dyn FnOnce(&mut Responder<'_>) -> HandlerResult + Send>),
     /// Its handler is called again, with this note; it is `suspended` no more.
     Again(Box<dyn Any + Send>),
 }
 
-impl fmt::Debug for Errand {
+impl fmt::Debug for HandlerMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
-            Doing::Ready => "Errand::Ready",
-            Doing::Dropped => "Errand::Dropped",
-            Doing::Run(_) => "Errand::Run",
-            Doing::Again(_) => "Errand::Again",
+            MessageKind::Ready => "HandlerMessage::Ready",
+            MessageKind::Dropped => "HandlerMessage::Dropped",
+            MessageKind::Run(_) => "HandlerMessage::Run",
+            MessageKind::Again(_) => "HandlerMessage::Again",
         })
     }
 }
@@ -42,7 +42,7 @@ impl fmt::Debug for Errand {
 /// Dropped without an answer, the client is told 500.
 #[derive(Debug)]
 pub struct Suspended {
-    pub(crate) mailbox: Mailbox<Errand>,
+    pub(crate) mailbox: Mailbox<HandlerMessage>,
     pub(crate) exchange: Exchange,
     pub(crate) alive: Weak<AtomicBool>,
     pub(crate) done: bool,
@@ -50,18 +50,18 @@ pub struct Suspended {
 
 impl Suspended {
     /// Answers.
-    pub fn reply(self, answer: Answer) {
-        self.resume(move |call| call.answer(answer));
+    pub fn reply(self, response: OwnedResponse) {
+        self.resume(move |responder| responder.respond(response));
     }
 
     /// Has `act` go on with the exchange, on the thread that it belongs to.
-    pub fn resume(self, act: impl FnOnce(&mut Call<'_>) -> Outcome + Send + 'static) {
-        self.post(Doing::Run(Box::new(act)));
+    pub fn resume(self, act: impl FnOnce(&mut Responder<'_>) -> HandlerResult + Send + 'static) {
+        self.post(MessageKind::Run(Box::new(act)));
     }
 
-    pub(crate) fn post(mut self, doing: Doing) {
+    pub(crate) fn post(mut self, doing: MessageKind) {
         self.done = true;
-        self.mailbox.post(self.exchange, Errand(doing));
+        self.mailbox.post(self.exchange, HandlerMessage(doing));
     }
 
     /// True if the client is gone: there is nobody to answer any more.
@@ -73,17 +73,17 @@ impl Suspended {
 impl Drop for Suspended {
     fn drop(&mut self) {
         if !self.done && !self.is_gone() {
-            self.mailbox.post(self.exchange, Errand(Doing::Dropped));
+            self.mailbox.post(self.exchange, HandlerMessage(MessageKind::Dropped));
         }
     }
 }
 
 /// Tells the work of one exchange, from any thread, that it may go on: see
-/// [`crate::Work::ready`]. However often it is told before the server looks, the server is woken
+/// [`crate::BodyHandler::ready`]. However often it is told before the server looks, the server is woken
 /// once.
 #[derive(Clone, Debug)]
 pub struct Resumer {
-    pub(crate) mailbox: Mailbox<Errand>,
+    pub(crate) mailbox: Mailbox<HandlerMessage>,
     pub(crate) exchange: Exchange,
     pub(crate) alive: Weak<AtomicBool>,
 }
@@ -91,10 +91,10 @@ pub struct Resumer {
 impl Resumer {
     /// The work may go on.
     pub fn resume(&self) {
-        if let Some(told) = self.alive.upgrade()
-            && !told.swap(true, Ordering::AcqRel)
+        if let Some(notified) = self.alive.upgrade()
+            && !notified.swap(true, Ordering::AcqRel)
         {
-            self.mailbox.post(self.exchange, Errand(Doing::Ready));
+            self.mailbox.post(self.exchange, HandlerMessage(MessageKind::Ready));
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! ```no_run
 //! use fulmar_proto::Request;
-//! use fulmar_server::{Call, Outcome};
+//! use fulmar_server::{HandlerResult, Responder};
 //! use fulmar_semantics::auth::{Gate, GateOptions};
 //! use fulmar_web::auth::{Guard, secret};
 //! use fulmar_web::htpasswd::Htpasswd;
@@ -10,9 +10,9 @@
 //! # fn handler() -> Result<(), Box<dyn std::error::Error>> {
 //! let users = Htpasswd::parse(&std::fs::read_to_string("users")?)?;
 //! let guard = Guard::new(Gate::new(GateOptions::basic("private"), users, secret()?)?)?;
-//! let handler = move |call: &mut Call<'_>, request: &Request<'_>| -> Outcome {
-//!     let Some(user) = guard.admit(call, request)? else { return Ok(()) };
-//!     call.text(200, format!("hello, {user}\n"))
+//! let handler = move |responder: &mut Responder<'_>, request: &Request<'_>| -> HandlerResult {
+//!     let Some(user) = guard.admit(responder, request)? else { return Ok(()) };
+//!     responder.text(200, format!("hello, {user}\n"))
 //! };
 //! # let _ = handler;
 //! # Ok(())
@@ -20,7 +20,7 @@
 //! ```
 //!
 //! **Hashing runs outside of the event loop.** Worker threads hash passwords. Meanwhile the request
-//! is deferred ([`Call::defer`]); then the handler is called with it again. So call
+//! is deferred ([`Responder::defer`]); then the handler is called with it again. So call
 //! [`Guard::admit`] first in a handler. A program with its own event loop gives the server's
 //! mailbox a waker ([`fulmar_server::Mailbox::set_waker`]), as for all work on other threads.
 //!
@@ -38,7 +38,7 @@ use std::time::Duration;
 
 use fulmar_proto::{HeaderBuf, Request, Response, UsageError};
 use fulmar_semantics::auth::{self, AuthDecision, Authorization, Gate};
-use fulmar_server::{Call, Outcome};
+use fulmar_server::{HandlerResult, Responder};
 
 pub use crate::guard_options::GuardOptions;
 use crate::hashing::{HashPool, LoginAttempt, PasswordVerdict, Rejection};
@@ -86,46 +86,46 @@ impl Guard {
     /// be called with the request again.
     ///
     /// # Errors
-    /// Passed on from `call`.
+    /// Passed on from `responder`.
     pub fn admit(
         &self,
-        call: &mut Call<'_>,
+        responder: &mut Responder<'_>,
         request: &Request<'_>,
     ) -> Result<Option<String>, UsageError> {
         let pool = &self.shared.pool;
         let mark = self.mark(request);
-        let unix_now = call.clock().unix();
+        let unix_now = responder.clock().unix();
         let is_ours = |checked: &&PasswordVerdict| checked.pool == pool.number();
-        let checked = call.notes().find(is_ours).map(|checked| checked.user.clone());
+        let checked = responder.notes().find(is_ours).map(|checked| checked.user.clone());
         if let Some(user) = checked {
             return match user {
                 Some(user) => Ok(Some(self.admitted(user, mark))),
-                None => refuse(call, &self.gate.challenges(unix_now)),
+                None => refuse(responder, &self.gate.challenges(unix_now)),
             };
         }
-        let (now, network) = (call.now(), call.peer_network());
+        let (now, network) = (responder.now(), responder.peer_network());
         let is_recognized = mark.is_some_and(|mark| self.shared.recognizes(mark));
         if mark.is_some()
             && !is_recognized
             && let Some(wait) = pool.wait(network, now)
         {
-            return retry(call, 429, wait, LIMITED);
+            return retry(responder, 429, wait, LIMITED);
         }
         let asked =
             auth::AuthRequest { method: request.method, target: request.target, body: None };
         match self.gate.decide(unix_now, asked, request.headers.get_all("Authorization")) {
             AuthDecision::Admitted(user) => Ok(Some(self.admitted(user, mark))),
-            AuthDecision::Refused(challenges) => refuse(call, &challenges),
+            AuthDecision::Refused(challenges) => refuse(responder, &challenges),
             AuthDecision::Failed(challenges) => match pool.charge(network, now) {
-                Ok(()) => refuse(call, &challenges),
-                Err(wait) => retry(call, 429, wait, LIMITED),
+                Ok(()) => refuse(responder, &challenges),
+                Err(wait) => retry(responder, 429, wait, LIMITED),
             },
             AuthDecision::Undecided(password) => {
                 let attempt = LoginAttempt { network, now, is_recognized };
-                match pool.submit(password, attempt, || call.defer(request)) {
+                match pool.submit(password, attempt, || responder.defer(request)) {
                     Ok(()) => Ok(None),
-                    Err(Rejection::Limited(wait)) => retry(call, 429, wait, LIMITED),
-                    Err(Rejection::Busy) => retry(call, 503, BUSY_RETRY, BUSY),
+                    Err(Rejection::Limited(wait)) => retry(responder, 429, wait, LIMITED),
+                    Err(Rejection::Busy) => retry(responder, 503, BUSY_RETRY, BUSY),
                     Err(Rejection::Usage(error)) => Err(error),
                 }
             }
@@ -199,18 +199,21 @@ impl CredentialMarks {
 }
 
 /// Responds 401 with these challenges.
-fn refuse(call: &mut Call<'_>, challenges: &[String]) -> Result<Option<String>, UsageError> {
+fn refuse(
+    responder: &mut Responder<'_>,
+    challenges: &[String],
+) -> Result<Option<String>, UsageError> {
     let mut headers = HeaderBuf::new();
     for challenge in challenges {
         headers.push("WWW-Authenticate", challenge.as_bytes())?;
     }
-    respond(call, 401, headers, "user and password are required\n")?;
+    respond(responder, 401, headers, "user and password are required\n")?;
     Ok(None)
 }
 
 /// Responds that the client may retry after `wait`.
 fn retry(
-    call: &mut Call<'_>,
+    responder: &mut Responder<'_>,
     status: u16,
     wait: Duration,
     text: &'static str,
@@ -218,18 +221,18 @@ fn retry(
     let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
     let mut headers = HeaderBuf::new();
     headers.push("Retry-After", seconds.max(1).to_string().as_bytes())?;
-    respond(call, status, headers, text)?;
+    respond(responder, status, headers, text)?;
     Ok(None)
 }
 
 fn respond(
-    call: &mut Call<'_>,
+    responder: &mut Responder<'_>,
     status: u16,
     mut headers: HeaderBuf,
     text: &'static str,
-) -> Outcome {
+) -> HandlerResult {
     headers.push("Content-Type", b"text/plain; charset=utf-8")?;
-    call.reply(Response::new(status, headers.as_headers()), text)
+    responder.reply(Response::new(status, headers.as_headers()), text)
 }
 
 /// Random bytes for a [`Gate`], from the kernel.

@@ -6,15 +6,15 @@
 //!
 //! ```
 //! use fulmar_proto::Request;
-//! use fulmar_server::{Call, Outcome};
+//! use fulmar_server::{HandlerResult, Responder};
 //! use fulmar_web::cors::Cors;
 //!
 //! let cors = Cors::only(["https://example.com"])?;
-//! let handler = move |call: &mut Call<'_>, request: &Request<'_>| -> Outcome {
-//!     if cors.is_preflight(call, request)? {
+//! let handler = move |responder: &mut Responder<'_>, request: &Request<'_>| -> HandlerResult {
+//!     if cors.is_preflight(responder, request)? {
 //!         return Ok(());
 //!     }
-//!     call.text(200, "readable by pages of example.com\n")
+//!     responder.text(200, "readable by pages of example.com\n")
 //! };
 //! # let _ = handler;
 //! # Ok::<(), fulmar_web::cors::BadOrigin>(())
@@ -23,7 +23,7 @@
 use std::fmt;
 
 use fulmar_proto::{Headers, Request, Response, UsageError};
-use fulmar_server::{Body, Call};
+use fulmar_server::{Responder, ResponseBody};
 
 /// The origins that may read responses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,10 +63,10 @@ impl Cors {
     /// before checking users.
     ///
     /// # Errors
-    /// Passed on from `call`.
+    /// Passed on from `responder`.
     pub fn is_preflight(
         &self,
-        call: &mut Call<'_>,
+        responder: &mut Responder<'_>,
         request: &Request<'_>,
     ) -> Result<bool, UsageError> {
         let asking = request.headers.get("Origin");
@@ -75,29 +75,29 @@ impl Cors {
             && request.headers.get("Access-Control-Request-Method").is_some();
         let is_allowed = match &self.origins {
             None => {
-                call.add_field("Access-Control-Allow-Origin", &b"*"[..]);
+                responder.add_field("Access-Control-Allow-Origin", &b"*"[..]);
                 true
             }
             Some(origins) => {
-                call.add_field("Vary", &b"Origin"[..]);
+                responder.add_field("Vary", &b"Origin"[..]);
                 let known = origins.iter().find(|known| asking == Some(known.as_bytes()));
                 if let Some(known) = known {
-                    call.add_field("Access-Control-Allow-Origin", known.as_bytes().to_vec());
+                    responder.add_field("Access-Control-Allow-Origin", known.as_bytes().to_vec());
                 }
                 known.is_some()
             }
         };
         if is_allowed && !is_preflight {
-            call.add_field("Access-Control-Expose-Headers", &b"*"[..]);
+            responder.add_field("Access-Control-Expose-Headers", &b"*"[..]);
         }
         if is_allowed && is_preflight {
-            call.add_field("Access-Control-Allow-Methods", self.methods.as_bytes());
+            responder.add_field("Access-Control-Allow-Methods", self.methods.as_bytes());
             // `*` does not include `Authorization`.
-            call.add_field("Access-Control-Allow-Headers", &b"*, Authorization"[..]);
-            call.add_field("Access-Control-Max-Age", MAX_AGE);
+            responder.add_field("Access-Control-Allow-Headers", &b"*, Authorization"[..]);
+            responder.add_field("Access-Control-Max-Age", MAX_AGE);
         }
         if is_preflight {
-            call.reply(Response::new(204, Headers::EMPTY), Body::Empty)?;
+            responder.reply(Response::new(204, Headers::EMPTY), ResponseBody::Empty)?;
         }
         Ok(is_preflight)
     }

@@ -1,8 +1,8 @@
 //! Failed logins of each client, and the time until the next attempt.
 //!
 //! Without I/O and clock. A client is an IPv4 address or an IPv6 /64
-//! ([`fulmar_server::Call::peer_network`]). The limit is exact: it holds for every interval of the
-//! window's length.
+//! ([`fulmar_server::Responder::peer_network`]). The limit is exact: it holds for every interval of
+//! the window's length.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;

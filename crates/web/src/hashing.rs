@@ -45,7 +45,7 @@ pub(crate) enum Rejection {
 /// A login attempt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LoginAttempt {
-    /// See [`fulmar_server::Call::peer_network`].
+    /// See [`fulmar_server::Responder::peer_network`].
     pub(crate) network: u64,
     pub(crate) now: Instant,
     /// The credentials were correct before, so they are not limited.

@@ -1,8 +1,8 @@
 //! Building blocks for handlers: forms, uploaded files, users, conditional requests and ranges,
 //! CORS.
 //!
-//! All of them use a [`fulmar_server::Call`], on its thread. System calls are made only for files,
-//! and are counted in the ledger.
+//! All of them use a [`fulmar_server::Responder`], on its thread. System calls are made only for
+//! files, and are counted in the ledger.
 #![forbid(unsafe_code)]
 
 pub mod temporary;

@@ -4,13 +4,13 @@
 //! ```
 //! use fulmar_proto::Request;
 //! use fulmar_semantics::conditional::Validators;
-//! use fulmar_server::{Call, Outcome};
+//! use fulmar_server::{HandlerResult, Responder};
 //! use fulmar_web::representation::Representation;
 //!
-//! fn report(call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+//! fn report(responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
 //!     let text = "all is well\n";
 //!     let validators = Validators { etag: Some("\"v1\"".into()), modified: None };
-//!     Representation::new(text, "text/plain", validators).reply(call, request)
+//!     Representation::new(text, "text/plain", validators).reply(responder, request)
 //! }
 //! # let _ = report;
 //! ```
@@ -26,7 +26,7 @@ use fulmar_semantics::date::format_date;
 use fulmar_semantics::range::{
     MultipartRanges, Selection, Span, write_content_range, write_unsatisfied_range,
 };
-use fulmar_server::{Call, Outcome};
+use fulmar_server::{HandlerResult, Responder};
 
 /// The current representation of a resource.
 #[derive(Clone, Debug)]
@@ -52,71 +52,71 @@ impl<'a> Representation<'a> {
     /// content (304, 412, 416). Other methods must be handled by the caller; here they receive 405.
     ///
     /// # Errors
-    /// Passed on from `call`: a field has invalid bytes.
-    pub fn reply(self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+    /// Passed on from `responder`: a field has invalid bytes.
+    pub fn reply(self, responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
         if !matches!(request.method, b"GET" | b"HEAD") {
             let added = [("Allow", &b"GET, HEAD"[..])];
-            return call.reply(head(405, Headers::EMPTY, &added), Bytes::new());
+            return responder.reply(head(405, Headers::EMPTY, &added), Bytes::new());
         }
-        let (unix_now, len) = (call.clock().unix(), self.content.len());
+        let (unix_now, len) = (responder.clock().unix(), self.content.len());
         let conditions = Conditions::of(request.headers);
         let is_get = request.method == b"GET";
         match conditions.select(is_get, &self.validators, len, unix_now) {
-            Selected::Failed => call.text(412, "the resource has changed\n"),
-            Selected::NotModified => self.not_modified(call),
+            Selected::Failed => responder.text(412, "the resource has changed\n"),
+            Selected::NotModified => self.not_modified(responder),
             // Several parts of a coded content are not one body in that coding.
             Selected::Content(Selection::Several(_))
                 if self.headers.get("Content-Encoding").is_some() =>
             {
-                self.send(call, 200, None, is_get, vec![self.content.clone()])
+                self.send(responder, 200, None, is_get, vec![self.content.clone()])
             }
             Selected::Content(Selection::Whole) => {
-                self.send(call, 200, None, is_get, vec![self.content.clone()])
+                self.send(responder, 200, None, is_get, vec![self.content.clone()])
             }
             Selected::Content(Selection::One(span)) => {
                 let mut range = Vec::new();
                 write_content_range(&mut range, span, len);
-                self.send(call, 206, Some(&range), is_get, vec![self.piece(span)])
+                self.send(responder, 206, Some(&range), is_get, vec![self.piece(span)])
             }
-            Selected::Content(Selection::Several(spans)) => self.send_parts(call, &spans),
+            Selected::Content(Selection::Several(spans)) => self.send_parts(responder, &spans),
             Selected::Content(Selection::Unsatisfiable) => {
                 let mut range = Vec::new();
                 write_unsatisfied_range(&mut range, len);
                 let added = [("Content-Range", &range[..])];
-                call.reply(head(416, Headers::EMPTY, &added), Bytes::new())
+                responder.reply(head(416, Headers::EMPTY, &added), Bytes::new())
             }
         }
     }
 
     /// 304 with the fields that may have changed without the content (§15.4.5).
-    fn not_modified(&self, call: &mut Call<'_>) -> Outcome {
+    fn not_modified(&self, responder: &mut Responder<'_>) -> HandlerResult {
         let date = self.validators.modified.map(format_date);
         let mut added = self.validator_fields(date.as_ref().map(|date| &date[..]));
         for name in ["Cache-Control", "Content-Location", "Expires", "Vary"] {
             added.extend(self.headers.get_all(name).map(|value| (name, value)));
         }
-        call.reply(head(304, Headers::EMPTY, &added), Bytes::new())
+        responder.reply(head(304, Headers::EMPTY, &added), Bytes::new())
     }
 
     fn send(
         &self,
-        call: &mut Call<'_>,
+        responder: &mut Responder<'_>,
         status: u16,
         range: Option<&[u8]>,
         is_get: bool,
         body: Vec<Segment>,
-    ) -> Outcome {
+    ) -> HandlerResult {
         let date = self.validators.modified.map(format_date);
         let mut added = self.validator_fields(date.as_ref().map(|date| &date[..]));
         added.push(("Accept-Ranges", b"bytes"));
         added.push(("Content-Type", self.content_type.as_bytes()));
         added.extend(range.map(|range| ("Content-Range", range)));
-        self.send_as(call, head(status, self.headers, &added), is_get, body)
+        self.send_as(responder, head(status, self.headers, &added), is_get, body)
     }
 
     /// Responds with `multipart/byteranges` (§14.6). It replaces the content type, which is in each
     /// part.
-    fn send_parts(&self, call: &mut Call<'_>, spans: &[Span]) -> Outcome {
+    fn send_parts(&self, responder: &mut Responder<'_>, spans: &[Span]) -> HandlerResult {
         // The hash has random keys, so the content cannot contain the boundary by intent.
         let half = |_: u8| RandomState::new().hash_one(self.content.len());
         let boundary = format!("{:016x}{:016x}", half(0), half(1));
@@ -132,23 +132,23 @@ impl<'a> Representation<'a> {
         let mut added = self.validator_fields(date.as_ref().map(|date| &date[..]));
         added.push(("Accept-Ranges", b"bytes"));
         added.push(("Content-Type", media.as_bytes()));
-        self.send_as(call, head(206, self.headers, &added), true, body)
+        self.send_as(responder, head(206, self.headers, &added), true, body)
     }
 
     fn send_as(
         &self,
-        call: &mut Call<'_>,
+        responder: &mut Responder<'_>,
         head: Response<'_>,
         is_get: bool,
         body: Vec<Segment>,
-    ) -> Outcome {
+    ) -> HandlerResult {
         let len = body.iter().map(Segment::len).sum();
-        call.send_head(head, if len == 0 { BodyLen::Empty } else { BodyLen::Exact(len) })?;
+        responder.send_head(head, if len == 0 { BodyLen::Empty } else { BodyLen::Exact(len) })?;
         if is_get {
             let mut body = body.into_iter().filter(|segment| !segment.is_empty());
-            body.try_for_each(|segment| call.send(segment))?;
+            body.try_for_each(|segment| responder.send(segment))?;
         }
-        call.end()
+        responder.end()
     }
 
     fn validator_fields<'f>(&'f self, date: Option<&'f [u8]>) -> Vec<(&'f str, &'f [u8])> {

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use fulmar_engine::ListenerId;
 use fulmar_host::{Address, Error, Host, Listen, OnPanic, Running, Usage, Worker};
 use fulmar_proto::{BodyLen, Connection, Event, Headers, Response, Server, ServerConnection};
-use fulmar_server::{Application, Context, Limits, Mailbox};
+use fulmar_server::{ExchangeContext, Limits, Mailbox, ServerApp};
 use fulmar_sys::{Call, Operation};
 use fulmar_tests::app::{App, app};
 use fulmar_tests::certs::{Certs, Who};
@@ -106,7 +106,7 @@ impl Which {
     }
 }
 
-impl Application for Which {
+impl ServerApp for Which {
     type Data = usize;
     type Message = Infallible;
 
@@ -116,7 +116,7 @@ impl Application for Which {
 
     fn handle(
         &mut self,
-        _: &mut Context,
+        _: &mut ExchangeContext,
         reply: &mut ServerConnection,
         listen: &mut usize,
         event: Event<'_, Server>,
@@ -452,7 +452,7 @@ fn an_application_that_panics_ends_its_connection_or_the_server() {
 /// Has another thread answer.
 struct Later(Option<Mailbox<Vec<u8>>>);
 
-impl Application for Later {
+impl ServerApp for Later {
     type Data = ();
     type Message = Vec<u8>;
 
@@ -462,7 +462,7 @@ impl Application for Later {
 
     fn handle(
         &mut self,
-        context: &mut Context,
+        context: &mut ExchangeContext,
         _: &mut ServerConnection,
         (): &mut (),
         event: Event<'_, Server>,
@@ -477,7 +477,7 @@ impl Application for Later {
 
     fn handle_message(
         &mut self,
-        context: &mut Context,
+        context: &mut ExchangeContext,
         reply: &mut ServerConnection,
         (): &mut (),
         message: Vec<u8>,

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use fulmar_host::{Error, Host, Listen, OnPanic, Running};
 use fulmar_proto::Request;
-use fulmar_server::{Answer, Call, Calls, Handler, Outcome, Suspended};
+use fulmar_server::{Handler, HandlerApp, HandlerResult, OwnedResponse, Responder, Suspended};
 use fulmar_tests::http::Client;
 use fulmar_tests::loops::asked;
 use fulmar_tests::process::PATIENCE;
@@ -14,20 +14,20 @@ use fulmar_tests::process::PATIENCE;
 struct WaitHandler(Sender<Suspended>);
 
 impl Handler for WaitHandler {
-    fn handle(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+    fn handle(&mut self, responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
         match request.target {
-            b"/wait" => self.0.send(call.suspend()).expect("the test receives them"),
+            b"/wait" => self.0.send(responder.suspend()).expect("the test receives them"),
             b"/boom" => {
                 let empty: Vec<u8> = Vec::new();
                 let _ = empty[request.target.len()];
             }
-            _ => call.text(200, "good\n")?,
+            _ => responder.text(200, "good\n")?,
         }
         Ok(())
     }
 }
 
-fn host(sender: &Sender<Suspended>) -> Host<Calls<WaitHandler>> {
+fn host(sender: &Sender<Suspended>) -> Host<HandlerApp<WaitHandler>> {
     let sender = sender.clone();
     let any = Listen::tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
     Host::of(move |_| Ok(WaitHandler(sender.clone()))).loop_options(asked()).listen(any)
@@ -66,7 +66,7 @@ fn a_panic_of_a_handler_ends_one_request_and_no_thread() {
     request.resume(|_| panic!("in a closure"));
     assert_eq!(unlucky.read_reply().unwrap().status, 500);
     for (mut client, request) in waiting {
-        request.reply(Answer::text(200, "late"));
+        request.reply(OwnedResponse::text(200, "late"));
         assert_eq!(client.read_reply().unwrap().body, b"late");
         assert_eq!(client.get("/").status, 200);
     }
@@ -83,7 +83,7 @@ fn a_panic_of_a_handler_may_stop_the_server() {
     let waiting = wait(&running, &suspended, 4);
     assert_eq!(client(&running).get("/boom").status, 500);
     for (mut client, request) in waiting {
-        request.reply(Answer::text(200, "late"));
+        request.reply(OwnedResponse::text(200, "late"));
         assert_eq!(client.read_reply().unwrap().body, b"late");
     }
     let error = running.join().unwrap_err(); // without a stop

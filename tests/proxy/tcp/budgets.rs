@@ -10,7 +10,7 @@ use fulmar_host::{Host, Listen};
 use fulmar_load::{Options, Until};
 use fulmar_proxy::Proxy;
 use fulmar_serve::endpoints::Endpoints;
-use fulmar_server::Calls;
+use fulmar_server::HandlerApp;
 use fulmar_sys::{self as sys, Call, Ledger};
 use fulmar_tests::budget::budget;
 use fulmar_tests::loops::{OwnLoop, beside, client};
@@ -114,7 +114,7 @@ fn a_short_connection_costs_thirteen_calls_and_a_share_of_the_waits() {
 /// when they see it.
 #[test]
 fn sixty_four_clients_in_a_closed_loop_cost_the_same() {
-    let served = Host::new(|_| Ok(Calls::new(Endpoints::new(), sys::now(), sys::wall_clock)))
+    let served = Host::new(|_| Ok(HandlerApp::new(Endpoints::new(), sys::now(), sys::wall_clock)))
         .listen(Listen::tcp((Ipv4Addr::LOCALHOST, 0).into()))
         .start()
         .expect("a server on loopback");

@@ -8,7 +8,7 @@ use std::time::Instant;
 use fulmar_host::{Host, Running};
 use fulmar_observe::{Format, Metrics, Output};
 use fulmar_semantics::clock::Clock;
-use fulmar_server::{Calls, HandlerFailure, Limits, Observer};
+use fulmar_server::{HandlerApp, HandlerFailure, Limits, Observer};
 use fulmar_sys as sys;
 use fulmar_tls::ServerTls;
 
@@ -131,7 +131,7 @@ pub(super) fn serve_metrics(
 ) -> Result<Running<()>, ToolFailure> {
     let place = arguments.logging.metrics.as_ref().expect("--metrics is given");
     let limits = Limits { connections_max: METRICS_CONNECTIONS_MAX, ..Limits::default() };
-    let calls = move || Calls::new(metrics.page(), sys::now(), sys::wall_clock);
+    let calls = move || HandlerApp::new(metrics.page(), sys::now(), sys::wall_clock);
     Host::new(move |_| Ok(calls().with_observer(FailureLog)))
         .listen(place.listen())
         .limits(limits)
@@ -145,14 +145,14 @@ const METRICS_CONNECTIONS_MAX: usize = 16;
 #[cfg(test)]
 mod tests {
     use fulmar_proto::UsageError;
-    use fulmar_server::{Asked, HandlerError, RequestId};
+    use fulmar_server::{HandlerError, RequestId, RequestSummary};
 
     use super::*;
 
     #[test]
     fn failures_name_request_client_and_cause() {
         let error = HandlerError::Usage(UsageError::BadHead);
-        let request = Asked { method: b"GET", target: b"/a", ..Asked::default() };
+        let request = RequestSummary { method: b"GET", target: b"/a", ..RequestSummary::default() };
         let id = RequestId { server: 1, number: 2 };
         let peer = Some(([192, 0, 2, 7], 80).into());
         let line = |request, peer| describe(&HandlerFailure { error: &error, peer, request });
@@ -160,7 +160,7 @@ mod tests {
             line(Some((id, request)), peer),
             format!("GET /a (request {id}) from 192.0.2.7:80: {error}")
         );
-        let kept_nothing = Some((id, Asked::default()));
+        let kept_nothing = Some((id, RequestSummary::default()));
         assert_eq!(line(kept_nothing, None), format!("request {id}: {error}"));
         assert_eq!(line(None, peer), format!("connection from 192.0.2.7:80: {error}"));
     }

@@ -1,6 +1,6 @@
 //! From our heads to theirs, and back.
 
-use crate::{Answer, Body};
+use crate::{OwnedResponse, ResponseBody};
 use fulmar_proto::{HeaderBuf, Request, UsageError, Version};
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
 
@@ -28,8 +28,10 @@ pub fn request(request: &Request<'_>) -> Result<http::Request<()>, http::Error> 
 ///
 /// # Errors
 /// The status is below 200, or a value has bytes that may not be sent.
-pub fn answer<B: Into<Body>>(response: http::Response<B>) -> Result<Answer, UsageError> {
-    let (head, body) = response.into_parts();
+pub fn response<B: Into<ResponseBody>>(
+    from: http::Response<B>,
+) -> Result<OwnedResponse, UsageError> {
+    let (head, body) = from.into_parts();
     if head.status.as_u16() < 200 {
         return Err(UsageError::BadHead);
     }
@@ -41,7 +43,7 @@ pub fn answer<B: Into<Body>>(response: http::Response<B>) -> Result<Answer, Usag
             headers.push(name.as_str(), value.as_bytes())?;
         }
     }
-    Ok(Answer { status: head.status.as_u16(), headers, body: body.into() })
+    Ok(OwnedResponse { status: head.status.as_u16(), headers, body: body.into() })
 }
 
 #[cfg(test)]
@@ -72,7 +74,7 @@ mod tests {
 
     #[test]
     fn framing_is_ours() {
-        let response = http::Response::builder()
+        let theirs = http::Response::builder()
             .status(201)
             .header("Content-Length", "17")
             .header("Transfer-Encoding", "chunked")
@@ -80,20 +82,20 @@ mod tests {
             .header("X-Kept", "yes")
             .body("body")
             .unwrap();
-        let ours = answer(response).unwrap();
+        let ours = response(theirs).unwrap();
         let names: Vec<_> = ours.headers.as_headers().iter().map(|(name, _)| name).collect();
         assert_eq!((ours.status, ours.body.len()), (201, 4));
         assert_eq!(names, [b"x-kept"]);
         let interim = http::Response::builder().status(101).body("").unwrap();
-        assert_eq!(answer(interim).unwrap_err(), UsageError::BadHead);
+        assert_eq!(response(interim).unwrap_err(), UsageError::BadHead);
     }
 
     proptest! {
         #[test]
         fn values_survive_or_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
             let Ok(value) = HeaderValue::from_bytes(&bytes) else { return Ok(()) };
-            let response = http::Response::builder().header("x-v", value).body("").unwrap();
-            if let Ok(ours) = answer(response) {
+            let theirs = http::Response::builder().header("x-v", value).body("").unwrap();
+            if let Ok(ours) = response(theirs) {
                 prop_assert_eq!(ours.headers.as_headers().get("x-v"), Some(&bytes[..]));
             }
         }

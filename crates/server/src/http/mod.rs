@@ -2,7 +2,7 @@
 //! cost to those who do not.
 //!
 //! [`Service`] makes a handler of a function from `http::Request<Bytes>` to `http::Response`.
-//! [`request`] and [`answer`] convert one way each, for handlers that want it now and then.
+//! [`request()`] and [`response()`] convert one way each, for handlers that want it now and then.
 //!
 //! ```
 //! use bytes::Bytes;
@@ -13,11 +13,11 @@
 //!     let text = format!("{} {}: {agent:?}\n", request.method(), request.uri().path());
 //!     http::Response::new(text.into())
 //! });
-//! # fulmar_server::Calls::new(service, std::time::Instant::now(), || std::time::UNIX_EPOCH);
+//! # fulmar_server::HandlerApp::new(service, std::time::Instant::now(), || std::time::UNIX_EPOCH);
 //! ```
 
 mod convert;
 mod service;
 
-pub use convert::{answer, request};
+pub use convert::{request, response};
 pub use service::Service;

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
 
-use crate::{Body, Call, Handler, Outcome};
+use crate::{Handler, HandlerResult, Responder, ResponseBody};
 use bytes::Bytes;
 use fulmar_proto::Request;
 
@@ -14,7 +14,7 @@ pub struct Service<F> {
     answer: Rc<RefCell<F>>,
 }
 
-impl<F: FnMut(http::Request<Bytes>) -> http::Response<Body> + 'static> Service<F> {
+impl<F: FnMut(http::Request<Bytes>) -> http::Response<ResponseBody> + 'static> Service<F> {
     /// `answer` is called when a request is complete. Bodies longer than `body_size_max` bytes are
     /// answered 413, targets that the `http` crate does not take 400.
     pub fn new(body_size_max: usize, answer: F) -> Self {
@@ -22,15 +22,17 @@ impl<F: FnMut(http::Request<Bytes>) -> http::Response<Body> + 'static> Service<F
     }
 }
 
-impl<F: FnMut(http::Request<Bytes>) -> http::Response<Body> + 'static> Handler for Service<F> {
-    fn handle(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+impl<F: FnMut(http::Request<Bytes>) -> http::Response<ResponseBody> + 'static> Handler
+    for Service<F>
+{
+    fn handle(&mut self, responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
         let Ok(head) = super::request(request) else {
-            return call.text(400, "the target is malformed\n");
+            return responder.text(400, "the target is malformed\n");
         };
         let answer = Rc::clone(&self.answer);
-        call.collect(self.body_size_max, move |call, body| {
+        responder.collect(self.body_size_max, move |responder, body| {
             let response = (answer.borrow_mut())(head.map(|()| body));
-            call.answer(super::answer(response)?)
+            responder.respond(super::response(response)?)
         })
     }
 }

@@ -2,14 +2,14 @@
 //!
 //! ```no_run
 //! use fulmar_proto::Request;
-//! use fulmar_server::{Call, Outcome};
+//! use fulmar_server::{HandlerResult, Responder};
 //! use fulmar_web::form::{self, Options};
 //!
-//! fn greet(call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
-//!     form::collect(call, request, &Options::default(), |call, form| {
+//! fn greet(responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
+//!     form::collect(responder, request, &Options::default(), |responder, form| {
 //!         match form.text("name") {
-//!             Some(name) => call.text(200, format!("hello, {name}\n")),
-//!             None => call.text(400, "missing field: name\n"),
+//!             Some(name) => responder.text(200, format!("hello, {name}\n")),
+//!             None => responder.text(400, "missing field: name\n"),
 //!         }
 //!     })
 //! }
@@ -24,7 +24,7 @@ pub use collector::{Collector, FormError, FormLimit};
 
 use bytes::Bytes;
 use fulmar_proto::{Headers, Request};
-use fulmar_server::{Call, Outcome, Work};
+use fulmar_server::{BodyHandler, HandlerResult, Responder};
 
 use crate::temporary::{Temporary, TemporaryDir};
 
@@ -178,21 +178,21 @@ impl Options {
 /// connection, all temporary files are deleted.
 ///
 /// # Errors
-/// Passed on from `call`.
+/// Passed on from `responder`.
 pub fn collect(
-    call: &mut Call<'_>,
+    responder: &mut Responder<'_>,
     request: &Request<'_>,
     options: &Options,
-    then: impl FnOnce(&mut Call<'_>, Form) -> Outcome + 'static,
-) -> Outcome {
-    match Collector::new(request.headers, call.body_len(), options.clone()) {
-        Ok(collector) => call.attach(FormReceiver { under_way: Some((collector, then)) }),
-        Err(error) => refuse(call, &error),
+    then: impl FnOnce(&mut Responder<'_>, Form) -> HandlerResult + 'static,
+) -> HandlerResult {
+    match Collector::new(request.headers, responder.body_len(), options.clone()) {
+        Ok(collector) => responder.attach(FormReceiver { under_way: Some((collector, then)) }),
+        Err(error) => refuse(responder, &error),
     }
 }
 
-fn refuse(call: &mut Call<'_>, error: &FormError) -> Outcome {
-    call.text(error.status(), format!("{error}\n"))
+fn refuse(responder: &mut Responder<'_>, error: &FormError) -> HandlerResult {
+    responder.text(error.status(), format!("{error}\n"))
 }
 
 /// Receives a form as the body of a request. After a rejection, its data is dropped.
@@ -200,23 +200,25 @@ struct FormReceiver<F> {
     under_way: Option<(Collector, F)>,
 }
 
-impl<F: FnOnce(&mut Call<'_>, Form) -> Outcome + 'static> Work for FormReceiver<F> {
-    fn data(&mut self, call: &mut Call<'_>, bytes: Bytes) -> Outcome {
+impl<F: FnOnce(&mut Responder<'_>, Form) -> HandlerResult + 'static> BodyHandler
+    for FormReceiver<F>
+{
+    fn data(&mut self, responder: &mut Responder<'_>, bytes: Bytes) -> HandlerResult {
         let Some((collector, _)) = &mut self.under_way else { return Ok(()) };
         match collector.push(bytes) {
             Ok(()) => Ok(()),
             Err(error) => {
                 self.under_way = None;
-                refuse(call, &error)
+                refuse(responder, &error)
             }
         }
     }
 
-    fn end(&mut self, call: &mut Call<'_>, _: Headers<'_>) -> Outcome {
+    fn end(&mut self, responder: &mut Responder<'_>, _: Headers<'_>) -> HandlerResult {
         let Some((collector, then)) = self.under_way.take() else { return Ok(()) };
         match collector.finish() {
-            Ok(form) => then(call, form),
-            Err(error) => refuse(call, &error),
+            Ok(form) => then(responder, form),
+            Err(error) => refuse(responder, &error),
         }
     }
 }

@@ -16,32 +16,32 @@ use fulmar_proto::{
 use fulmar_semantics::clock::Clock;
 use smallvec::SmallVec;
 
-use crate::addresses::Origin;
-use crate::application::Context;
-use crate::body::{Answer, Body, TEXT_PLAIN};
+use crate::addresses::PeerNetwork;
+use crate::application::ExchangeContext;
+use crate::body::{OwnedResponse, ResponseBody, TEXT_PLAIN};
+use crate::body_handlers::{Collect, Produce, Produced};
 use crate::deferred::{Deferred, Replay};
 use crate::desk::Desk;
-use crate::handler::{Outcome, Work};
+use crate::exchange::{ExchangeState, Tunnel};
+use crate::handler::{BodyHandler, HandlerResult};
 use crate::observer::RequestId;
 use crate::suspended::{Resumer, Suspended};
-use crate::task::{Task, Tunnel};
-use crate::work::{Collect, Produce, Produced};
 
 /// One request, to be answered: lent to a [`crate::Handler`], and to whatever goes on with it.
 ///
 /// What is sent is queued, and leaves at the end of the turn: head and body together, in one call
 /// where they fit.
-pub struct Call<'a> {
-    pub(crate) context: &'a mut Context,
+pub struct Responder<'a> {
+    pub(crate) context: &'a mut ExchangeContext,
     pub(crate) reply: &'a mut ServerConnection,
-    pub(crate) task: &'a mut Task,
+    pub(crate) state: &'a mut ExchangeState,
     pub(crate) desk: &'a mut Desk,
     pub(crate) peer: SocketAddr,
-    pub(crate) kept: Option<&'a mut dyn Any>,
+    pub(crate) connection_data: Option<&'a mut dyn Any>,
 }
 
 /// What is known.
-impl Call<'_> {
+impl Responder<'_> {
     /// This turn's time.
     pub fn now(&self) -> Instant {
         self.context.now
@@ -66,43 +66,43 @@ impl Call<'_> {
 
     /// The identifier of the request.
     pub fn id(&self) -> RequestId {
-        self.desk.id(self.task)
+        self.desk.id(self.state)
     }
 
     /// How long the request's body is, as far as its head says.
     pub fn body_len(&self) -> BodyLen {
-        self.task.declared
+        self.state.declared
     }
 
     /// What [`crate::Handler::establish`] has attached to the connection.
-    pub fn kept<T: 'static>(&mut self) -> Option<&mut T> {
-        self.kept.as_mut()?.downcast_mut()
+    pub fn connection_data<T: 'static>(&mut self) -> Option<&mut T> {
+        self.connection_data.as_mut()?.downcast_mut()
     }
 
     /// True once the final head is queued.
-    pub fn is_answered(&self) -> bool {
-        self.task.status != 0
+    pub fn has_response(&self) -> bool {
+        self.state.status != 0
     }
 
     fn stream(&self) -> StreamId {
-        self.task.stream
+        self.state.stream
     }
 }
 
 /// Answering at once.
-impl Call<'_> {
+impl Responder<'_> {
     /// A whole answer. `Date` is added unless it is there; framing and `Connection` are the
     /// server's. To a HEAD the body is counted and not sent.
     ///
     /// # Errors
     /// The head has bytes that are not allowed there, or an answer was begun already.
-    pub fn reply(&mut self, head: Response<'_>, body: impl Into<Body>) -> Outcome {
+    pub fn reply(&mut self, head: Response<'_>, body: impl Into<ResponseBody>) -> HandlerResult {
         let body = body.into();
         self.send_head(head, body.declared())?;
         match body {
-            Body::Empty => {}
-            Body::One(segment) => self.send(segment)?,
-            Body::Several(segments) => {
+            ResponseBody::Empty => {}
+            ResponseBody::One(segment) => self.send(segment)?,
+            ResponseBody::Several(segments) => {
                 segments.into_iter().try_for_each(|segment| self.send(segment))?;
             }
         }
@@ -112,28 +112,28 @@ impl Call<'_> {
     /// A whole answer that borrows nothing.
     ///
     /// # Errors
-    /// As for [`Call::reply`].
-    pub fn answer(&mut self, answer: Answer) -> Outcome {
-        self.reply(Response::new(answer.status, answer.headers.as_headers()), answer.body)
+    /// As for [`Responder::reply`].
+    pub fn respond(&mut self, response: OwnedResponse) -> HandlerResult {
+        self.reply(Response::new(response.status, response.headers.as_headers()), response.body)
     }
 
     /// A whole answer of plain text in UTF-8.
     ///
     /// # Errors
-    /// As for [`Call::reply`].
-    pub fn text(&mut self, status: u16, text: impl Into<Body>) -> Outcome {
+    /// As for [`Responder::reply`].
+    pub fn text(&mut self, status: u16, text: impl Into<ResponseBody>) -> HandlerResult {
         let head = Response { added: &[TEXT_PLAIN], ..Response::new(status, Headers::EMPTY) };
         self.reply(head, text)
     }
 
     /// A body that is longer than we want.
-    pub(crate) fn too_large(&mut self) -> Outcome {
+    pub(crate) fn too_large(&mut self) -> HandlerResult {
         self.text(413, "the body is too long\n")
     }
 }
 
 /// Answering piece by piece.
-impl Call<'_> {
+impl Responder<'_> {
     /// The answer will carry this field too, whoever makes it: for those who look at a request and
     /// leave the answer to others. A field that is not allowed there fails the answer.
     pub fn add_field(
@@ -141,19 +141,19 @@ impl Call<'_> {
         name: impl Into<Cow<'static, str>>,
         value: impl Into<Cow<'static, [u8]>>,
     ) {
-        self.task.fields.push((name.into(), value.into()));
+        self.state.fields.push((name.into(), value.into()));
     }
 
     /// Queues the head of the answer, or an interim one (1xx); `len` decides the framing.
     ///
     /// # Errors
-    /// As for [`Call::reply`].
-    pub fn send_head(&mut self, head: Response<'_>, len: BodyLen) -> Outcome {
+    /// As for [`Responder::reply`].
+    pub fn send_head(&mut self, head: Response<'_>, len: BodyLen) -> HandlerResult {
         let stream = self.stream();
         if head.status < 200 {
             return self.reply.send_head(stream, head, len);
         }
-        let id = self.desk.tells_ids.then(|| self.id().to_string());
+        let id = self.desk.sends_ids.then(|| self.id().to_string());
         self.desk.clock.advance(self.context.now);
         let mut added: SmallVec<[(&str, &[u8]); ADDED_LEN]> = SmallVec::new();
         if !has(head.added, "Date") && !head.headers.has("Date") {
@@ -166,23 +166,23 @@ impl Call<'_> {
         for (name, value) in self.desk.fields.as_headers().iter() {
             added.push((str::from_utf8(name).expect("a name is a token"), value));
         }
-        added.extend(self.task.fields.iter().map(|(name, value)| (&**name, &**value)));
+        added.extend(self.state.fields.iter().map(|(name, value)| (&**name, &**value)));
         self.reply.send_head(stream, Response { added: &added, ..head }, len)?;
-        self.task.status = head.status;
-        self.task.bodiless |= matches!(head.status, 204 | 304);
+        self.state.status = head.status;
+        self.state.bodiless |= matches!(head.status, 204 | 304);
         Ok(())
     }
 
     /// Queues bytes of the body, wherever they live: in memory, or in a file. More than there is
-    /// [`Call::room`] for is taken too, but should not be offered.
+    /// [`Responder::room`] for is taken too, but should not be offered.
     ///
     /// # Errors
     /// More than the head declared, or no head yet.
-    pub fn send(&mut self, data: impl Into<Segment>) -> Outcome {
+    pub fn send(&mut self, data: impl Into<Segment>) -> HandlerResult {
         let data = data.into();
         let len = data.len();
         self.reply.send_data(self.stream(), data)?;
-        self.task.sent += if self.task.bodiless { 0 } else { len };
+        self.state.sent += if self.state.bodiless { 0 } else { len };
         Ok(())
     }
 
@@ -190,7 +190,7 @@ impl Call<'_> {
     ///
     /// # Errors
     /// The body is shorter than the head declared.
-    pub fn end(&mut self) -> Outcome {
+    pub fn end(&mut self) -> HandlerResult {
         self.end_with(Headers::EMPTY)
     }
 
@@ -198,14 +198,14 @@ impl Call<'_> {
     /// has if the length was unknown.
     ///
     /// # Errors
-    /// As for [`Call::end`], or a trailer that is not allowed there.
-    pub fn end_with(&mut self, trailers: Headers<'_>) -> Outcome {
+    /// As for [`Responder::end`], or a trailer that is not allowed there.
+    pub fn end_with(&mut self, trailers: Headers<'_>) -> HandlerResult {
         self.reply.send_end(self.stream(), trailers)?;
-        self.task.over = self.task.tunnel.is_none();
+        self.state.over = self.state.tunnel.is_none();
         Ok(())
     }
 
-    /// Bytes that may be queued before it is better to wait for [`Work::ready`].
+    /// Bytes that may be queued before it is better to wait for [`BodyHandler::ready`].
     pub fn room(&self) -> u64 {
         self.reply.room(self.stream())
     }
@@ -213,33 +213,33 @@ impl Call<'_> {
     /// An answer whose body `produce` makes when there is room for it.
     ///
     /// # Errors
-    /// As for [`Call::reply`].
+    /// As for [`Responder::reply`].
     pub fn produce(
         &mut self,
         head: Response<'_>,
         len: BodyLen,
-        produce: impl FnMut(&mut Call<'_>) -> Result<Produced, UsageError> + 'static,
-    ) -> Outcome {
+        produce: impl FnMut(&mut Responder<'_>) -> Result<Produced, UsageError> + 'static,
+    ) -> HandlerResult {
         self.send_head(head, len)?;
         self.attach(Produce(produce))
     }
 }
 
 /// Going on later.
-impl Call<'_> {
+impl Responder<'_> {
     /// `work` goes on with the exchange: with the request's body, with the answer, or with both.
     /// If nothing has been answered yet, this asks for the body (100 Continue, if the client waits
     /// for that).
     ///
     /// # Errors
     /// None today.
-    pub fn attach(&mut self, work: impl Work) -> Outcome {
-        if self.reply.owes_continue() && !self.is_answered() {
-            let go_on = Response::new(100, Headers::EMPTY);
-            self.reply.send_head(self.stream(), go_on, BodyLen::Empty)?;
+    pub fn attach(&mut self, handler: impl BodyHandler) -> HandlerResult {
+        if self.reply.owes_continue() && !self.has_response() {
+            let interim = Response::new(100, Headers::EMPTY);
+            self.reply.send_head(self.stream(), interim, BodyLen::Empty)?;
         }
-        self.task.work = Some(Box::new(work));
-        (self.task.claimed, self.task.fresh) = (true, true);
+        self.state.body_handler = Some(Box::new(handler));
+        (self.state.claimed, self.state.fresh) = (true, true);
         Ok(())
     }
 
@@ -247,13 +247,13 @@ impl Call<'_> {
     /// bytes is answered 413.
     ///
     /// # Errors
-    /// As for [`Call::attach`].
+    /// As for [`Responder::attach`].
     pub fn collect(
         &mut self,
         size_max: usize,
-        then: impl FnOnce(&mut Call<'_>, Bytes) -> Outcome + 'static,
-    ) -> Outcome {
-        if matches!(self.task.declared, BodyLen::Exact(len) if len > size_max as u64) {
+        then: impl FnOnce(&mut Responder<'_>, Bytes) -> HandlerResult + 'static,
+    ) -> HandlerResult {
+        if matches!(self.state.declared, BodyLen::Exact(len) if len > size_max as u64) {
             return self.too_large();
         }
         self.attach(Collect::new(size_max, then))
@@ -263,7 +263,7 @@ impl Call<'_> {
     /// nothing meanwhile; the request's body, if it has one, waits with the client.
     pub fn suspend(&mut self) -> Suspended {
         self.hold();
-        self.task.claimed = true;
+        self.state.claimed = true;
         Suspended {
             mailbox: self.desk.mailbox.clone(),
             exchange: self.exchange(),
@@ -273,92 +273,92 @@ impl Call<'_> {
     }
 
     /// Suspends the exchange until another thread calls [`Deferred::handle_again`]. Then the
-    /// handler is called with the same request again, and [`Call::notes`] returns the result. So a
+    /// handler is called with the same request again, and [`Responder::notes`] returns the result. So a
     /// slow check, such as a password hash, leaves the event loop free. Fields that the handler has
-    /// added ([`Call::add_field`]) are dropped. The request's body is not read meanwhile.
+    /// added ([`Responder::add_field`]) are dropped. The request's body is not read meanwhile.
     ///
     /// # Errors
     /// The head has a field that cannot be kept, which no received head has.
     pub fn defer(&mut self, request: &Request<'_>) -> Result<Deferred, UsageError> {
-        if self.task.replay.is_none() {
-            self.task.replay = Some(Box::new(Replay::of(request)?));
+        if self.state.replay.is_none() {
+            self.state.replay = Some(Box::new(Replay::of(request)?));
         }
         Ok(Deferred { suspended: self.suspend() })
     }
 
     /// The notes that [`Deferred::handle_again`] was called with for this request.
     pub fn notes<T: 'static>(&self) -> impl Iterator<Item = &T> {
-        let replay = self.task.replay.iter();
+        let replay = self.state.replay.iter();
         replay.flat_map(|replay| &replay.notes).filter_map(|note| note.downcast_ref())
     }
 
     /// The network of the client, for limits: equal for all clients with this IPv4 address or in
     /// this /64 of IPv6; the same number for all clients of Unix sockets.
     pub fn peer_network(&self) -> u64 {
-        Origin::of(self.peer.ip()).key()
+        PeerNetwork::of(self.peer.ip()).key()
     }
 
     /// The exchange waits until `deadline`; then `act` goes on with it.
     pub fn suspend_until(
         &mut self,
         deadline: Instant,
-        act: impl FnOnce(&mut Call<'_>) -> Outcome + 'static,
+        act: impl FnOnce(&mut Responder<'_>) -> HandlerResult + 'static,
     ) {
         self.hold();
-        self.task.due = Some(Box::new(act));
+        self.state.due = Some(Box::new(act));
         self.wake_at(deadline);
     }
 
-    /// [`Work::ready`] is told at `deadline`, once; a later call replaces an earlier one.
+    /// [`BodyHandler::ready`] is told at `deadline`, once; a later call replaces an earlier one.
     pub fn wake_at(&mut self, deadline: Instant) {
-        (self.task.claimed, self.task.timed) = (true, true);
+        (self.state.claimed, self.state.timed) = (true, true);
         self.context.set_timer(Some(deadline));
     }
 
-    /// With this, any thread has [`Work::ready`] told.
+    /// With this, any thread has [`BodyHandler::ready`] told.
     pub fn resumer(&mut self) -> Resumer {
-        self.task.claimed = true;
+        self.state.claimed = true;
         let alive = Arc::downgrade(self.alive());
         Resumer { mailbox: self.desk.mailbox.clone(), exchange: self.exchange(), alive }
     }
 
-    /// No more of the request's body, or of the tunnel, until [`Call::unpause`]: the client has to
+    /// No more of the request's body, or of the tunnel, until [`Responder::unpause`]: the client has to
     /// wait.
     pub fn pause(&mut self) {
-        self.task.held = true;
+        self.state.held = true;
         self.reply.set_held(true);
     }
 
-    /// The opposite of [`Call::pause`].
+    /// The opposite of [`Responder::pause`].
     pub fn unpause(&mut self) {
-        self.task.held = false;
+        self.state.held = false;
         self.reply.set_held(false);
     }
 
     fn hold(&mut self) {
-        if !self.task.received {
+        if !self.state.received {
             self.pause();
         }
     }
 
     fn alive(&mut self) -> &Arc<AtomicBool> {
-        self.task.alive.get_or_insert_default()
+        self.state.alive.get_or_insert_default()
     }
 }
 
 /// Ending, and handing over.
-impl Call<'_> {
+impl Responder<'_> {
     /// Hands the connection over: `head` is 101 with the `Upgrade` field that the client asked for
     /// (RFC 9110 §7.8), or 2xx to CONNECT. What the client sends from now on goes to `work`;
-    /// [`Call::send`] and [`Call::end`] go to the client.
+    /// [`Responder::send`] and [`Responder::end`] go to the client.
     ///
     /// # Errors
     /// The client did not ask for it.
-    pub fn upgrade(&mut self, head: Response<'_>, work: impl Work) -> Outcome {
+    pub fn upgrade(&mut self, head: Response<'_>, handler: impl BodyHandler) -> HandlerResult {
         self.reply.send_head(self.stream(), head, BodyLen::Unknown)?;
-        self.task.status = head.status;
-        self.task.tunnel = Some(Tunnel::Granted);
-        self.attach(work)
+        self.state.status = head.status;
+        self.state.tunnel = Some(Tunnel::Granted);
+        self.attach(handler)
     }
 
     /// The connection ends with this exchange (`Connection: close`, if the head is still to be
@@ -370,14 +370,14 @@ impl Call<'_> {
     /// Gives the exchange up: the connection is closed, and nobody takes what was sent for a whole
     /// answer.
     pub fn reset(&mut self) {
-        self.task.claimed = true;
+        self.state.claimed = true;
         self.reply.reset(self.stream(), 0);
     }
 }
 
-impl std::fmt::Debug for Call<'_> {
+impl std::fmt::Debug for Responder<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Call").field("task", &self.task).finish_non_exhaustive()
+        f.debug_struct("Responder").field("state", &self.state).finish_non_exhaustive()
     }
 }
 

@@ -10,42 +10,46 @@ use std::time::Instant;
 
 use fulmar_proto::{BodyLen, Request, StreamId};
 
-use crate::call::Call;
 use crate::deferred::Replay;
-use crate::handler::{HandlerError, Outcome, Work};
-use crate::observer::{Asked, Kept};
+use crate::handler::{BodyHandler, HandlerError, HandlerResult};
+use crate::observer::{OwnedRequestSummary, RequestSummary};
 use crate::panics::{Panic, catch};
+use crate::responder::Responder;
 
 /// What is kept for each connection: as little as can be while it is idle.
-pub struct Session {
+pub struct HandlerSession {
     pub(crate) peer: SocketAddr,
     /// The handler's own.
-    pub(crate) kept: Option<Box<dyn Any>>,
+    pub(crate) connection_data: Option<Box<dyn Any>>,
     /// The exchange in hand.
-    pub(crate) task: Option<Box<Task>>,
+    pub(crate) state: Option<Box<ExchangeState>>,
 }
 
-impl Default for Session {
+impl Default for HandlerSession {
     fn default() -> Self {
-        Self { peer: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)), kept: None, task: None }
+        Self {
+            peer: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+            connection_data: None,
+            state: None,
+        }
     }
 }
 
-impl fmt::Debug for Session {
+impl fmt::Debug for HandlerSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Session").field("peer", &self.peer).finish_non_exhaustive()
+        f.debug_struct("HandlerSession").field("peer", &self.peer).finish_non_exhaustive()
     }
 }
 
 /// What is to be done with an exchange later.
-pub(crate) type Act = dyn FnOnce(&mut Call<'_>) -> Outcome;
+pub(crate) type Act = dyn FnOnce(&mut Responder<'_>) -> HandlerResult;
 
 /// An exchange in hand. A finished one is used again.
-pub(crate) struct Task {
+pub(crate) struct ExchangeState {
     pub(crate) stream: StreamId,
     /// Number of the request among all of this server.
     pub(crate) number: u64,
-    pub(crate) work: Option<Box<dyn Work>>,
+    pub(crate) body_handler: Option<Box<dyn BodyHandler>>,
     /// What is to be done when the timer has run out; without it, the work is told.
     pub(crate) due: Option<Box<Act>>,
     /// Who answers from elsewhere looks whether it is still there. True: its work was told to go
@@ -54,7 +58,7 @@ pub(crate) struct Task {
     /// The request and its notes, if its handler is to be called with it again.
     pub(crate) replay: Option<Box<Replay>>,
     /// What was asked, for observers, once the head is not in hand any more.
-    pub(crate) asked: Option<Box<Kept>>,
+    pub(crate) request: Option<Box<OwnedRequestSummary>>,
     pub(crate) began: Option<Instant>,
     /// 0 before the final head.
     pub(crate) status: u16,
@@ -64,12 +68,12 @@ pub(crate) struct Task {
     pub(crate) bodiless: bool,
     /// Somebody will go on with it.
     pub(crate) claimed: bool,
-    /// Work that has not been told that it may begin.
+    /// Body handlers that has not been told that it may begin.
     pub(crate) fresh: bool,
     /// The request has come in whole.
     pub(crate) received: bool,
     /// It has, and there was no work to be told so.
-    pub(crate) unheard_end: bool,
+    pub(crate) pending_end: bool,
     /// How long its body is.
     pub(crate) declared: BodyLen,
     /// It is held up by us: see `H1::set_held`.
@@ -97,7 +101,7 @@ pub(crate) enum Tunnel {
     Open,
 }
 
-impl Task {
+impl ExchangeState {
     /// A new exchange begins.
     pub(crate) fn begin(&mut self, stream: StreamId, number: u64, now: Instant, len: BodyLen) {
         (self.stream, self.number, self.began) = (stream, number, Some(now));
@@ -105,17 +109,20 @@ impl Task {
     }
 
     /// The request as observers receive it: from its head, or from the kept copy.
-    pub(crate) fn asked<'a>(&'a self, request: Option<&Request<'a>>) -> Asked<'a> {
-        let kept = || self.asked.as_ref().map(|kept| kept.as_asked());
-        request.map(Asked::of).or_else(kept).unwrap_or_default()
+    pub(crate) fn request_summary<'a>(
+        &'a self,
+        request: Option<&Request<'a>>,
+    ) -> RequestSummary<'a> {
+        let kept = || self.request.as_ref().map(|kept| kept.as_summary());
+        request.map(RequestSummary::of).or_else(kept).unwrap_or_default()
     }
 
     /// Drops the work, the closure and the request that the exchange still holds.
     ///
     /// # Errors
     /// Its destructor panicked.
-    pub(crate) fn drop_work(&mut self) -> Result<(), Panic> {
-        match (self.work.take(), self.due.take(), self.replay.take()) {
+    pub(crate) fn drop_handlers(&mut self) -> Result<(), Panic> {
+        match (self.body_handler.take(), self.due.take(), self.replay.take()) {
             (None, None, None) => Ok(()),
             left => catch(|| drop(left)),
         }
@@ -123,20 +130,20 @@ impl Task {
 
     /// Keeps what observers will want to know of the request.
     pub(crate) fn keep(&mut self, request: &Request<'_>) {
-        self.asked = Some(Box::new(Kept::of(request)));
+        self.request = Some(Box::new(OwnedRequestSummary::of(request)));
     }
 }
 
-impl Default for Task {
+impl Default for ExchangeState {
     fn default() -> Self {
         Self {
             stream: StreamId::default(),
             number: 0,
-            work: None,
+            body_handler: None,
             due: None,
             alive: None,
             replay: None,
-            asked: None,
+            request: None,
             began: None,
             status: 0,
             sent: 0,
@@ -144,7 +151,7 @@ impl Default for Task {
             claimed: false,
             fresh: false,
             received: false,
-            unheard_end: false,
+            pending_end: false,
             declared: BodyLen::Empty,
             held: false,
             tunnel: None,
@@ -156,9 +163,9 @@ impl Default for Task {
     }
 }
 
-impl fmt::Debug for Task {
+impl fmt::Debug for ExchangeState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Task")
+        f.debug_struct("ExchangeState")
             .field("stream", &self.stream)
             .field("status", &self.status)
             .field("sent", &self.sent)

@@ -1,44 +1,44 @@
-//! Work that many handlers have: collecting a body, producing one.
+//! Body handlers that many handlers have: collecting a body, producing one.
 
 use bytes::{Bytes, BytesMut};
 use fulmar_proto::Headers;
 
-use crate::call::Call;
-use crate::handler::{Outcome, Work};
+use crate::handler::{BodyHandler, HandlerResult};
+use crate::responder::Responder;
 
 /// What a producer says when it has been asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Produced {
     /// It has sent something; it is asked again while there is room.
     More,
-    /// It has nothing now; it is asked again when [`Call::wake_at`] or a [`crate::Resumer`] says
+    /// It has nothing now; it is asked again when [`Responder::wake_at`] or a [`crate::Resumer`] says
     /// so.
     Nothing,
     /// That was all: the answer ends.
     All,
 }
 
-/// An answer that is made while it is sent: see [`Call::produce`].
+/// An answer that is made while it is sent: see [`Responder::produce`].
 #[derive(Debug)]
 pub(crate) struct Produce<F>(pub(crate) F);
 
-impl<F> Work for Produce<F>
+impl<F> BodyHandler for Produce<F>
 where
-    F: FnMut(&mut Call<'_>) -> Result<Produced, fulmar_proto::UsageError> + 'static,
+    F: FnMut(&mut Responder<'_>) -> Result<Produced, fulmar_proto::UsageError> + 'static,
 {
-    fn ready(&mut self, call: &mut Call<'_>) -> Outcome {
-        while call.room() > 0 {
-            match (self.0)(call)? {
+    fn ready(&mut self, responder: &mut Responder<'_>) -> HandlerResult {
+        while responder.room() > 0 {
+            match (self.0)(responder)? {
                 Produced::More => {}
                 Produced::Nothing => break,
-                Produced::All => return call.end(),
+                Produced::All => return responder.end(),
             }
         }
         Ok(())
     }
 }
 
-/// A body that is kept until it is complete: see [`Call::collect`].
+/// A body that is kept until it is complete: see [`Responder::collect`].
 #[derive(Debug)]
 pub(crate) struct Collect<F> {
     size_max: usize,
@@ -53,15 +53,15 @@ impl<F> Collect<F> {
     }
 }
 
-impl<F: FnOnce(&mut Call<'_>, Bytes) -> Outcome + 'static> Work for Collect<F> {
-    fn data(&mut self, call: &mut Call<'_>, bytes: Bytes) -> Outcome {
+impl<F: FnOnce(&mut Responder<'_>, Bytes) -> HandlerResult + 'static> BodyHandler for Collect<F> {
+    fn data(&mut self, responder: &mut Responder<'_>, bytes: Bytes) -> HandlerResult {
         if self.then.is_none() {
             return Ok(());
         }
         if self.first.len() + self.rest.len() + bytes.len() > self.size_max {
             self.then = None;
             (self.first, self.rest) = (Bytes::new(), BytesMut::new());
-            return call.too_large();
+            return responder.too_large();
         }
         if self.first.is_empty() && self.rest.is_empty() && bytes.len() >= SHARED_SIZE_MIN {
             self.first = bytes;
@@ -74,12 +74,12 @@ impl<F: FnOnce(&mut Call<'_>, Bytes) -> Outcome + 'static> Work for Collect<F> {
         Ok(())
     }
 
-    fn end(&mut self, call: &mut Call<'_>, _: Headers<'_>) -> Outcome {
+    fn end(&mut self, responder: &mut Responder<'_>, _: Headers<'_>) -> HandlerResult {
         let body = match self.first.is_empty() {
             true => std::mem::take(&mut self.rest).freeze(),
             false => std::mem::take(&mut self.first),
         };
-        self.then.take().map_or(Ok(()), |then| then(call, body))
+        self.then.take().map_or(Ok(()), |then| then(responder, body))
     }
 }
 
