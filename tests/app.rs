@@ -7,32 +7,42 @@ use std::time::{Instant, UNIX_EPOCH};
 
 use fulmar_engine::End;
 use fulmar_proto::Request;
+use fulmar_serve::Files;
 use fulmar_serve::endpoints::Endpoints;
 use fulmar_server::{
     Handler, HandlerApp, HandlerResult, Layers, Limits, Observer, Responder, ServerEngine, Stop,
 };
 use fulmar_sys as sys;
 
-use crate::loops::LISTENER;
+use crate::loops::{LISTENER, OwnLoop};
+
+/// A server of [`App`] in our own loop.
+pub type AppServer = OwnLoop<ServerEngine<App>>;
+
+/// A server of the test endpoints without an observer.
+pub type EndpointsEngine = ServerEngine<HandlerApp<Endpoints>>;
+
+/// A server of a directory.
+pub type FilesEngine = ServerEngine<HandlerApp<Files>>;
 
 /// The test endpoints, and nothing else.
-pub type App = HandlerApp<Shop>;
+pub type App = HandlerApp<EndpointsHandler>;
 
 /// What answers.
 #[derive(Debug, Default)]
-pub struct Shop {
+pub struct EndpointsHandler {
     endpoints: Endpoints,
-    gone: Gone,
+    gone: EndCounter,
 }
 
-impl Shop {
+impl EndpointsHandler {
     /// Connections whose end was reported.
     pub fn gone(&self) -> u64 {
         self.gone.0.get()
     }
 }
 
-impl Handler for Shop {
+impl Handler for EndpointsHandler {
     fn handle(&mut self, responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
         self.endpoints.handle(responder, request)
     }
@@ -40,9 +50,9 @@ impl Handler for Shop {
 
 /// Counts connections that are gone.
 #[derive(Clone, Debug, Default)]
-struct Gone(Rc<Cell<u64>>);
+struct EndCounter(Rc<Cell<u64>>);
 
-impl Observer for Gone {
+impl Observer for EndCounter {
     fn gone(&mut self, _: Instant, _: SocketAddr, _: &End) {
         self.0.set(self.0.get() + 1);
     }
@@ -50,7 +60,7 @@ impl Observer for Gone {
 
 /// The application. Its clock is fixed.
 pub fn app() -> App {
-    let shop = Shop::default();
+    let shop = EndpointsHandler::default();
     let gone = shop.gone.clone();
     HandlerApp::new(shop, sys::now(), || UNIX_EPOCH).with_observer(gone)
 }

@@ -11,8 +11,8 @@ use fulmar_engine::{Action, DriverEvent, Engine, SocketEvent, SocketId};
 use fulmar_proto::{Input, Segment};
 use fulmar_sys as sys;
 
-use crate::threads::Asked;
-use crate::transfers::Recorder;
+use crate::threads::RequestRecord;
+use crate::transfers::TransferRecorder;
 
 /// What a server says: so long after the request, these bytes; `None`: the end.
 pub type Says = Vec<(Duration, Option<Vec<u8>>)>;
@@ -30,9 +30,9 @@ pub fn after(ms: u64, bytes: Vec<u8>) -> Says {
 /// The client, its clock and its network.
 pub struct ByHand {
     /// The engine.
-    pub client: Client<Recorder>,
+    pub client: Client<TransferRecorder>,
     /// When each request arrived, from the start, and what it was.
-    pub log: Vec<(Duration, Asked)>,
+    pub log: Vec<(Duration, RequestRecord)>,
     /// Whether connections stand as soon as they are asked for, or never.
     pub connects: bool,
     /// So many bytes are received at a time.
@@ -44,7 +44,7 @@ pub struct ByHand {
     start: Instant,
     now: Instant,
     wires: Vec<Wire>,
-    script: Box<dyn FnMut(&Asked) -> Says>,
+    script: Box<dyn FnMut(&RequestRecord) -> Says>,
 }
 
 /// One connection.
@@ -65,15 +65,15 @@ impl fmt::Debug for ByHand {
 
 impl ByHand {
     /// A client, and servers that answer as `script` says.
-    pub fn new(config: Config, script: impl FnMut(&Asked) -> Says + 'static) -> Self {
-        Self::with(Recorder::default(), config, script)
+    pub fn new(config: Config, script: impl FnMut(&RequestRecord) -> Says + 'static) -> Self {
+        Self::with(TransferRecorder::default(), config, script)
     }
 
     /// As [`ByHand::new`], with a recorder that acts.
     pub fn with(
-        recorder: Recorder,
+        recorder: TransferRecorder,
         config: Config,
-        script: impl FnMut(&Asked) -> Says + 'static,
+        script: impl FnMut(&RequestRecord) -> Says + 'static,
     ) -> Self {
         let start = sys::now();
         let wall = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777); // RFC 9110 §5.6.7
@@ -209,7 +209,7 @@ impl ByHand {
         wire.sent.extend_from_slice(&bytes);
         while !wire.sent.is_empty() {
             let mut from = &wire.sent[..];
-            let Ok(Some(mut asked)) = Asked::read_head(&mut from) else { return };
+            let Ok(Some(mut asked)) = RequestRecord::read_head(&mut from) else { return };
             if asked.read_body(&mut from).is_err() {
                 return; // there is more to come
             }

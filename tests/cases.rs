@@ -3,7 +3,7 @@
 
 /// A line of such a file.
 #[derive(Clone, Debug)]
-pub struct Case {
+pub struct RequestCase {
     /// The row of the catalogue, and what is special.
     pub what: String,
     /// What must come of it.
@@ -13,12 +13,12 @@ pub struct Case {
 }
 
 /// Requests that must be refused.
-pub fn bad() -> Vec<Case> {
+pub fn bad() -> Vec<RequestCase> {
     read(include_str!("data/bad-requests.txt"))
 }
 
 /// Requests that must be taken.
-pub fn good() -> Vec<Case> {
+pub fn good() -> Vec<RequestCase> {
     read(include_str!("data/good-requests.txt"))
 }
 
@@ -26,7 +26,7 @@ pub fn good() -> Vec<Case> {
 ///
 /// # Panics
 /// The page has no such table.
-pub fn strict_requests() -> Vec<Case> {
+pub fn strict_requests() -> Vec<RequestCase> {
     let rows = rows("Requests").into_iter();
     rows.map(|row| match &row[..] {
         [what, bytes, expected, _nginx, _haproxy, _why] => strict(what, bytes, expected),
@@ -39,7 +39,7 @@ pub fn strict_requests() -> Vec<Case> {
 ///
 /// # Panics
 /// The page has no such table.
-pub fn strict_responses() -> Vec<(Case, String)> {
+pub fn strict_responses() -> Vec<(RequestCase, String)> {
     let rows = rows("Responses").into_iter();
     rows.map(|row| match &row[..] {
         [what, bytes, expected, _nginx, _haproxy, client, _why] => {
@@ -63,26 +63,26 @@ fn rows(heading: &str) -> Vec<Vec<String>> {
     lines.skip(1).map(cells).collect()
 }
 
-fn strict(what: &str, bytes: &str, expected: &str) -> Case {
+fn strict(what: &str, bytes: &str, expected: &str) -> RequestCase {
     let bytes = bytes.strip_prefix('`').and_then(|bytes| bytes.strip_suffix('`'));
     let bytes = spelled_out(bytes.expect("bytes in backquotes"));
-    Case { what: what.to_owned(), expected: expected.to_owned(), bytes: expand(&bytes) }
+    RequestCase { what: what.to_owned(), expected: expected.to_owned(), bytes: expand(&bytes) }
 }
 
 fn spelled_out(bytes: &str) -> String {
     SHORT.iter().fold(bytes.to_owned(), |text, (name, long)| text.replace(name, long))
 }
 
-fn read(text: &str) -> Vec<Case> {
+fn read(text: &str) -> Vec<RequestCase> {
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines.map(case).collect()
 }
 
-fn case(line: &str) -> Case {
+fn case(line: &str) -> RequestCase {
     let parts: Vec<_> = line.splitn(4, " | ").collect();
     let [row, expected, what, bytes] = parts[..] else { panic!("four columns: {line}") };
     let what = format!("row {row}, {what}");
-    Case { what, expected: expected.to_owned(), bytes: expand(&spelled_out(bytes)) }
+    RequestCase { what, expected: expected.to_owned(), bytes: expand(&spelled_out(bytes)) }
 }
 
 /// `{N*text}` is the text N times; it may be nested.

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 /// The owner of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Who {
+pub enum CertOwner {
     /// A server's: `localhost`, `test.example`, `*.wild.example`, and loopback.
     Server,
     /// The same, until 2001.
@@ -43,7 +43,7 @@ pub enum Who {
     StrangerClient,
 }
 
-impl Who {
+impl CertOwner {
     fn is_client(self) -> bool {
         matches!(self, Self::Client | Self::RevokedClient | Self::StrangerClient)
     }
@@ -76,7 +76,7 @@ impl Certs {
             next_update: date_time_ymd(2999, 1, 1),
             crl_number: SerialNumber::from(1_u64),
             issuing_distribution_point: None,
-            revoked_certs: vec![revoked(Who::Revoked), revoked(Who::RevokedClient)],
+            revoked_certs: vec![revoked(CertOwner::Revoked), revoked(CertOwner::RevokedClient)],
             key_identifier_method: KeyIdMethod::Sha256,
         };
         let list = list.signed_by(&Issuer::from_params(&params, &key)).expect("a list");
@@ -103,7 +103,7 @@ impl Certs {
     ///
     /// # Panics
     /// There is no room for the files.
-    pub fn identity(&self, who: Who) -> Identity {
+    pub fn identity(&self, who: CertOwner) -> Identity {
         let (cert, key) = self.files(who);
         Identity::files(cert, key)
     }
@@ -112,7 +112,7 @@ impl Certs {
     ///
     /// # Panics
     /// There is no room for them.
-    pub fn files(&self, who: Who) -> (PathBuf, PathBuf) {
+    pub fn files(&self, who: CertOwner) -> (PathBuf, PathBuf) {
         let (cert, key) = (format!("{who:?}.pem"), format!("{who:?}.key"));
         let paths = (self.dir.path().join(&cert), self.dir.path().join(&key));
         if !paths.0.exists() {
@@ -142,7 +142,7 @@ impl Certs {
     }
 
     fn issue_for(&self, file: &str, names: &[&str], pair: &KeyPair) -> Identity {
-        let mut own = params(Who::Server);
+        let mut own = params(CertOwner::Server);
         own.subject_alt_names = dns_names(names);
         own.serial_number = None; // each has one of its own
         let issuer = authority("the authority of this test");
@@ -154,22 +154,22 @@ impl Certs {
         Identity::files(self.dir.path().join(cert_file), self.dir.path().join(key_file))
     }
 
-    fn chain(&self, who: Who, pair: &KeyPair) -> String {
+    fn chain(&self, who: CertOwner, pair: &KeyPair) -> String {
         let (own, key) = (params(who), new_key());
         let signed_by = |issuer: &CertificateParams, key: &KeyPair| {
             own.signed_by(pair, &Issuer::from_params(issuer, key)).expect("a certificate").pem()
         };
         match who {
-            Who::SelfSigned => own.self_signed(pair).expect("a certificate").pem(),
-            Who::OwnAuthority | Who::ExpiredAuthority => {
+            CertOwner::SelfSigned => own.self_signed(pair).expect("a certificate").pem(),
+            CertOwner::OwnAuthority | CertOwner::ExpiredAuthority => {
                 let mut own = own;
                 own.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
                 own.self_signed(pair).expect("a certificate").pem()
             }
-            Who::Stranger | Who::StrangerClient => {
+            CertOwner::Stranger | CertOwner::StrangerClient => {
                 signed_by(&authority("an authority that nobody knows"), &key)
             }
-            Who::OutOfBounds => {
+            CertOwner::OutOfBounds => {
                 let bounds = NameConstraints {
                     permitted_subtrees: vec![GeneralSubtree::DnsName("elsewhere.example".into())],
                     excluded_subtrees: Vec::new(),
@@ -214,20 +214,20 @@ fn authority(name: &str) -> CertificateParams {
     params
 }
 
-fn params(who: Who) -> CertificateParams {
+fn params(who: CertOwner) -> CertificateParams {
     let names: &[&str] = match who {
-        Who::OtherHost => &["other.example"],
+        CertOwner::OtherHost => &["other.example"],
         who if who.is_client() => &["client.example"],
         _ => &["localhost", "test.example", "*.wild.example"],
     };
     let mut subject_alt_names = dns_names(names);
-    if who != Who::OtherHost && !who.is_client() {
+    if who != CertOwner::OtherHost && !who.is_client() {
         let loopback = [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()];
         subject_alt_names.extend(loopback.map(SanType::IpAddress));
     }
     let (from, until) = match who {
-        Who::Expired | Who::ExpiredAuthority => (2000, 2001),
-        Who::NotYetValid => (2999, 3000),
+        CertOwner::Expired | CertOwner::ExpiredAuthority => (2000, 2001),
+        CertOwner::NotYetValid => (2999, 3000),
         _ => (2020, 2999),
     };
     let purpose = match who.is_client() {
@@ -256,6 +256,6 @@ fn named(name: &str) -> DistinguishedName {
     found
 }
 
-fn serial(who: Who) -> SerialNumber {
+fn serial(who: CertOwner) -> SerialNumber {
     SerialNumber::from(100 + who as u64)
 }

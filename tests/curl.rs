@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-use crate::http::Reply;
+use crate::http::HttpReply;
 use crate::process::{peer, text};
 
 /// One run of curl that fetches one URL.
@@ -21,7 +21,7 @@ pub struct Curl {
 #[derive(Clone, Debug)]
 pub struct Fetched {
     /// The last reply.
-    pub reply: Reply,
+    pub reply: HttpReply,
     /// The statuses of all replies: of interim ones and redirects, too.
     pub statuses: Vec<u16>,
 }
@@ -65,10 +65,10 @@ impl Curl {
         // Without a body curl writes no file.
         let body = fs::read(self.dir.path().join("body")).unwrap_or_default();
         let mut heads = &heads[..];
-        let mut reply = Reply::default();
+        let mut reply = HttpReply::default();
         let mut statuses = Vec::new();
         while heads.fill_buf().is_ok_and(|bytes| !bytes.is_empty()) {
-            reply = Reply::read_head(&mut heads).expect("curl accepted it");
+            reply = HttpReply::read_head(&mut heads).expect("curl accepted it");
             statuses.push(reply.status);
         }
         // With -I, what curl writes as the body are the heads once more.
@@ -78,7 +78,7 @@ impl Curl {
 }
 
 /// Fetches `url` with a GET.
-pub fn get(url: &str) -> Reply {
+pub fn get(url: &str) -> HttpReply {
     Curl::new(url).run().reply
 }
 

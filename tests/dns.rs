@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 /// The reply of a server to a query.
 #[derive(Clone, Debug)]
-pub enum Say {
+pub enum DnsReply {
     /// Nothing at all.
     Nothing,
     /// Only a status.
@@ -43,7 +43,7 @@ pub enum Data {
 
 /// A query as the server received it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Heard {
+pub struct DnsQuery {
     /// The name.
     pub name: String,
     /// [`A`] or [`AAAA`].
@@ -64,10 +64,10 @@ pub const NAME_ERROR: u8 = 3;
 pub const REFUSED: u8 = 5;
 
 /// Addresses of `owner` with a TTL of a minute, in a reply to a query of `kind`.
-pub fn addresses(owner: &str, kind: u16, addresses: &[IpAddr]) -> Say {
+pub fn addresses(owner: &str, kind: u16, addresses: &[IpAddr]) -> DnsReply {
     let fits = |address: &&IpAddr| address.is_ipv4() == (kind == A);
     let record = |address: &IpAddr| address_of(owner, 60, *address);
-    Say::Records(addresses.iter().filter(fits).map(record).collect())
+    DnsReply::Records(addresses.iter().filter(fits).map(record).collect())
 }
 
 /// An address record.
@@ -85,7 +85,7 @@ pub fn alias(owner: &str, to: &str) -> Record {
 pub struct Dns {
     /// Where it listens, for datagrams and connections.
     pub address: SocketAddr,
-    heard: Arc<Mutex<Vec<Heard>>>,
+    heard: Arc<Mutex<Vec<DnsQuery>>>,
     ended: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -95,13 +95,13 @@ impl Dns {
     ///
     /// # Panics
     /// Loopback has no free port.
-    pub fn start(script: impl Fn(&Heard) -> Say + Send + Sync + 'static) -> Self {
+    pub fn start(script: impl Fn(&DnsQuery) -> DnsReply + Send + Sync + 'static) -> Self {
         let (datagrams, connections) = one_port();
         let address = datagrams.local_addr().expect("it is bound");
         let heard = Arc::new(Mutex::new(Vec::new()));
         let ended = Arc::new(AtomicBool::new(false));
         let server =
-            Arc::new(Server { script, heard: Arc::clone(&heard), ended: Arc::clone(&ended) });
+            Arc::new(DnsServer { script, heard: Arc::clone(&heard), ended: Arc::clone(&ended) });
         let also = Arc::clone(&server);
         let threads = vec![
             std::thread::spawn(move || server.serve_datagrams(&datagrams)),
@@ -114,13 +114,13 @@ impl Dns {
     ///
     /// # Panics
     /// The server has panicked.
-    pub fn heard(&self) -> Vec<Heard> {
+    pub fn queries(&self) -> Vec<DnsQuery> {
         self.heard.lock().expect("the server works").clone()
     }
 
     /// How many questions there were for `name`.
     pub fn count(&self, name: &str) -> usize {
-        self.heard().iter().filter(|heard| heard.name == name).count()
+        self.queries().iter().filter(|heard| heard.name == name).count()
     }
 }
 
@@ -149,13 +149,13 @@ fn one_port() -> (UdpSocket, TcpListener) {
     panic!("no port is free for both protocols");
 }
 
-struct Server<F> {
+struct DnsServer<F> {
     script: F,
-    heard: Arc<Mutex<Vec<Heard>>>,
+    heard: Arc<Mutex<Vec<DnsQuery>>>,
     ended: Arc<AtomicBool>,
 }
 
-impl<F: Fn(&Heard) -> Say> Server<F> {
+impl<F: Fn(&DnsQuery) -> DnsReply> DnsServer<F> {
     fn serve_datagrams(&self, socket: &UdpSocket) {
         let mut buffer = [0; 2048];
         loop {
@@ -198,10 +198,10 @@ impl<F: Fn(&Heard) -> Say> Server<F> {
     fn replies(&self, query: &[u8], tcp: bool) -> Vec<Vec<u8>> {
         let end = question_end(query);
         let kind = u16::from_be_bytes([query[end - 4], query[end - 3]]);
-        let heard = Heard { name: name(&query[12..end - 4]), kind, tcp };
+        let heard = DnsQuery { name: name(&query[12..end - 4]), kind, tcp };
         self.heard.lock().expect("the test works").push(heard.clone());
         match (self.script)(&heard) {
-            Say::Forged(forged, say) => {
+            DnsReply::Forged(forged, say) => {
                 let mut forged = message(&query[..end], &heard.name, &forged);
                 forged.iter_mut().for_each(|message| message[1] ^= 1);
                 forged.into_iter().chain(message(&query[..end], &heard.name, &say)).collect()
@@ -212,13 +212,13 @@ impl<F: Fn(&Heard) -> Say> Server<F> {
 }
 
 /// The reply as a message.
-fn message(question: &[u8], name: &str, say: &Say) -> Option<Vec<u8>> {
+fn message(question: &[u8], name: &str, say: &DnsReply) -> Option<Vec<u8>> {
     let none = Vec::new();
     let (code, records) = match say {
-        Say::Nothing | Say::Forged(..) => return None,
-        Say::Code(code) => (*code, &none),
-        Say::Records(records) => (0, records),
-        Say::Mangled(say, seed) => return Some(mangle(message(question, name, say)?, *seed)),
+        DnsReply::Nothing | DnsReply::Forged(..) => return None,
+        DnsReply::Code(code) => (*code, &none),
+        DnsReply::Records(records) => (0, records),
+        DnsReply::Mangled(say, seed) => return Some(mangle(message(question, name, say)?, *seed)),
     };
     let mut reply = question.to_vec();
     reply[2] |= REPLY;

@@ -12,18 +12,20 @@ macro_rules! tests_in_every_loop {
         $crate::tests_in_every_loop!(@ epoll, OwnLoop<_>, [$($name,)* $($fast),*]);
         $crate::tests_in_every_loop!(@ ring, RingLoop<_>, [$($name,)* $($fast),*]);
         $crate::tests_in_every_loop!(@ poll, PollLoop<_>, [$($name,)* $($fast),*]);
-        $crate::tests_in_every_loop!(@ level, AppLoop<_, Level>, [$($name,)* $($fast),*]);
+        $crate::tests_in_every_loop!(@ level, AppLoop<_, LevelTriggered>, [$($name,)* $($fast),*]);
         $crate::tests_in_every_loop!(@ edge, AppLoop<_, Edge>, [$($name,)* $($fast),*]);
         $crate::tests_in_every_loop!(@ one_shot, AppLoop<_, OneShot>, [$($name,)* $($fast),*]);
         $crate::tests_in_every_loop!(@ registered_once, AppLoop<_, Once>, [$($name,)* $($fast),*]);
         $crate::tests_in_every_loop!(@ epoll_bytewise, Bytewise<OwnLoop<_>>, [$($name),*]);
-        $crate::tests_in_every_loop!(@ level_bytewise, Bytewise<AppLoop<_, Level>>, [$($name),*]);
+        $crate::tests_in_every_loop!(
+            @ level_bytewise, Bytewise<AppLoop<_, LevelTriggered>>, [$($name),*]
+        );
     };
     (@ $world:ident, $loop:ty, [$($name:ident),* $(,)?]) => {
         mod $world {
             #[allow(unused_imports, reason = "each world names one or two of them")]
             use $crate::loops::{
-                AppLoop, Bytewise, Edge, Level, Once, OneShot, OwnLoop, PollLoop, RingLoop,
+                AppLoop, Bytewise, Edge, LevelTriggered, Once, OneShot, OwnLoop, PollLoop, RingLoop,
             };
             $(#[test] fn $name() { super::$name::<$loop>(); })*
         }
@@ -40,7 +42,7 @@ macro_rules! tests_in_three_loops {
     };
     (at_any_pace: [$($name:ident),* $(,)?], at_full_speed: [$($fast:ident),* $(,)?] $(,)?) => {
         $crate::tests_in_every_loop!(@ epoll, OwnLoop<_>, [$($name,)* $($fast),*]);
-        $crate::tests_in_every_loop!(@ level, AppLoop<_, Level>, [$($name,)* $($fast),*]);
+        $crate::tests_in_every_loop!(@ level, AppLoop<_, LevelTriggered>, [$($name,)* $($fast),*]);
         $crate::tests_in_every_loop!(@ epoll_bytewise, Bytewise<OwnLoop<_>>, [$($name),*]);
     };
 }
@@ -51,27 +53,29 @@ macro_rules! tests_in_three_loops {
 macro_rules! in_every_loop {
     ($check:ident) => {{
         use $crate::loops::{
-            AppLoop, Bytewise, Edge, Level, Once, OneShot, OwnLoop, PollLoop, RingLoop,
+            AppLoop, Bytewise, Edge, LevelTriggered, Once, OneShot, OwnLoop, PollLoop, RingLoop,
         };
         $crate::loops::side_by_side(&[
             ("epoll", $check::<OwnLoop<_>>),
             ("ring", $check::<RingLoop<_>>),
             ("poll", $check::<PollLoop<_>>),
-            ("level", $check::<AppLoop<_, Level>>),
+            ("level", $check::<AppLoop<_, LevelTriggered>>),
             ("edge", $check::<AppLoop<_, Edge>>),
             ("one shot", $check::<AppLoop<_, OneShot>>),
             ("registered once", $check::<AppLoop<_, Once>>),
             ("epoll, bytewise", $check::<Bytewise<OwnLoop<_>>>),
-            ("level, bytewise", $check::<Bytewise<AppLoop<_, Level>>>),
+            ("level, bytewise", $check::<Bytewise<AppLoop<_, LevelTriggered>>>),
         ]);
     }};
     ($check:ident, at_full_speed) => {{
-        use $crate::loops::{AppLoop, Edge, Level, Once, OneShot, OwnLoop, PollLoop, RingLoop};
+        use $crate::loops::{
+            AppLoop, Edge, LevelTriggered, Once, OneShot, OwnLoop, PollLoop, RingLoop,
+        };
         $crate::loops::side_by_side(&[
             ("epoll", $check::<OwnLoop<_>>),
             ("ring", $check::<RingLoop<_>>),
             ("poll", $check::<PollLoop<_>>),
-            ("level", $check::<AppLoop<_, Level>>),
+            ("level", $check::<AppLoop<_, LevelTriggered>>),
             ("edge", $check::<AppLoop<_, Edge>>),
             ("one shot", $check::<AppLoop<_, OneShot>>),
             ("registered once", $check::<AppLoop<_, Once>>),

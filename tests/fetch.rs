@@ -21,17 +21,17 @@ use fulmar_sys as sys;
 
 /// Many fetches.
 #[derive(Debug)]
-pub struct Fetch {
-    connections: Connections<ClientConnection, Job>,
+pub struct FetchEngine {
+    connections: Connections<ClientConnection, FetchJob>,
     /// What happened.
-    pub book: Book,
+    pub book: FetchRecord,
     /// Bytes that went straight into files.
     pub spliced: u64,
 }
 
 /// What happened.
 #[derive(Debug, Default)]
-pub struct Book {
+pub struct FetchRecord {
     /// Established connections.
     pub connected: Vec<SocketId>,
     /// Bodies that were complete; empty for those that went into files.
@@ -42,29 +42,29 @@ pub struct Book {
 
 /// What a connection is doing.
 #[derive(Debug)]
-struct Job {
+struct FetchJob {
     into: Option<Arc<OwnedFd>>,
     body: Vec<u8>,
     received: u64,
 }
 
-impl Job {
+impl FetchJob {
     fn into(file: Option<File>) -> Self {
         Self { into: file.map(|file| Arc::new(file.into())), body: Vec::new(), received: 0 }
     }
 }
 
-impl Default for Fetch {
+impl Default for FetchEngine {
     fn default() -> Self {
         Self::new(Timeouts::default())
     }
 }
 
-impl Fetch {
+impl FetchEngine {
     /// Nothing yet.
     pub fn new(timeouts: Timeouts) -> Self {
         let connections = Connections::new(sys::now(), timeouts, 0, 1);
-        Self { connections, book: Book::default(), spliced: 0 }
+        Self { connections, book: FetchRecord::default(), spliced: 0 }
     }
 
     /// Connects and requests `target`; its body goes into `file`, if there is one.
@@ -76,8 +76,9 @@ impl Fetch {
         file: Option<File>,
     ) -> SocketId {
         let mut connection = ClientConnection::default();
-        ask(&mut connection, target);
-        let socket = self.connections.connect(now, endpoint, None, connection, Job::into(file));
+        send_request(&mut connection, target);
+        let socket =
+            self.connections.connect(now, endpoint, None, connection, FetchJob::into(file));
         self.connections.touch(now, socket, &mut self.book);
         socket
     }
@@ -89,8 +90,8 @@ impl Fetch {
     pub fn again(&mut self, now: Instant, socket: SocketId, target: &str, file: Option<File>) {
         self.book.done.remove(&socket);
         let (connection, job) = self.connections.get_mut(socket).expect("it is still there");
-        ask(connection, target);
-        *job = Job::into(file);
+        send_request(connection, target);
+        *job = FetchJob::into(file);
         self.connections.touch(now, socket, &mut self.book);
     }
 
@@ -121,7 +122,7 @@ impl Fetch {
     }
 }
 
-fn ask(connection: &mut ClientConnection, target: &str) {
+fn send_request(connection: &mut ClientConnection, target: &str) {
     let mut fields = HeaderBuf::new();
     fields.push("Host", b"test").expect("a field");
     let stream = connection.open().expect("there is a vacancy");
@@ -130,12 +131,12 @@ fn ask(connection: &mut ClientConnection, target: &str) {
     connection.send_end(stream, Headers::EMPTY).expect("it has no body");
 }
 
-impl Handler<ClientConnection, Job> for Book {
+impl Handler<ClientConnection, FetchJob> for FetchRecord {
     fn handle(
         &mut self,
         _: Instant,
         socket: SocketId,
-        (connection, job): (&mut ClientConnection, &mut Job),
+        (connection, job): (&mut ClientConnection, &mut FetchJob),
         event: ConnectionEvent<'_, Client>,
     ) {
         let ConnectionEvent::Event(event) = event else { return };
@@ -157,7 +158,7 @@ impl Handler<ClientConnection, Job> for Book {
         }
     }
 
-    fn handle_closed(&mut self, _: Instant, socket: SocketId, _: Job, end: End) {
+    fn handle_closed(&mut self, _: Instant, socket: SocketId, _: FetchJob, end: End) {
         assert!(self.gone.insert(socket, end).is_none(), "it is gone once");
     }
 }
@@ -166,7 +167,7 @@ fn write_at(file: &OwnedFd, offset: u64, bytes: &[u8]) -> io::Result<()> {
     File::from(file.try_clone()?).write_all_at(bytes, offset)
 }
 
-impl Engine for Fetch {
+impl Engine for FetchEngine {
     fn handle(&mut self, now: Instant, event: DriverEvent<'_>) {
         let (socket, event) = match event {
             DriverEvent::Socket(socket, event) => (socket, event),

@@ -12,11 +12,11 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::origins::free_address;
-use crate::process::{Ended, Process, eventually, fulmar};
+use crate::process::{ChildProcess, ExitOutput, eventually, fulmar};
 
 /// A folder for a configuration, a free address for its frontend, and a server.
 #[derive(Debug)]
-pub struct Place {
+pub struct ProxyFolder {
     dir: TempDir,
     /// The address of the frontend.
     pub address: SocketAddr,
@@ -24,13 +24,13 @@ pub struct Place {
     pub origin: SocketAddr,
 }
 
-impl Default for Place {
+impl Default for ProxyFolder {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Place {
+impl ProxyFolder {
     /// With a server in this process.
     ///
     /// # Panics
@@ -74,8 +74,8 @@ impl Place {
     ///
     /// # Panics
     /// It does not serve.
-    pub fn start<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Process {
-        let process = Process::start(command().args(arguments));
+    pub fn start<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> ChildProcess {
+        let process = ChildProcess::start(command().args(arguments));
         self.wait();
         process
     }
@@ -85,15 +85,15 @@ impl Place {
     /// # Panics
     /// It does not respond.
     pub fn wait(&self) {
-        eventually("it serves", || self.ask().is_ok());
+        eventually("it serves", || self.send_request().is_ok());
     }
 
     /// Sends one request on a new connection; returns the response.
     ///
     /// # Errors
     /// The response is incomplete.
-    pub fn ask(&self) -> std::io::Result<String> {
-        ask(self.address)
+    pub fn send_request(&self) -> std::io::Result<String> {
+        send_request(self.address)
     }
 }
 
@@ -101,7 +101,7 @@ impl Place {
 ///
 /// # Errors
 /// The response is incomplete.
-pub fn ask(address: SocketAddr) -> std::io::Result<String> {
+pub fn send_request(address: SocketAddr) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
     stream.write_all(b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")?;
     let mut text = String::new();
@@ -122,12 +122,12 @@ pub fn command() -> Command {
 ///
 /// # Panics
 /// It does not start.
-pub fn run<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Ended {
-    Process::start(command().args(arguments)).wait()
+pub fn run<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> ExitOutput {
+    ChildProcess::start(command().args(arguments)).wait()
 }
 
 /// Sends a signal, and waits for the exit.
-pub fn end(process: Process, signal: Signal) -> Ended {
+pub fn end(process: ChildProcess, signal: Signal) -> ExitOutput {
     process.signal(signal);
     process.wait()
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::load::scripted;
-use crate::process::{Ended, Process, fulmar};
+use crate::process::{ChildProcess, ExitOutput, fulmar};
 
 /// A place for one download: `out` is its output directory.
 #[derive(Debug)]
@@ -50,12 +50,12 @@ impl Download {
     }
 
     /// Starts it.
-    pub fn start(&self, arguments: &[&str]) -> Process {
-        Process::start(&mut self.command(arguments))
+    pub fn start(&self, arguments: &[&str]) -> ChildProcess {
+        ChildProcess::start(&mut self.command(arguments))
     }
 
     /// Runs it to its end, whatever that is.
-    pub fn run(&self, arguments: &[&str]) -> Ended {
+    pub fn run(&self, arguments: &[&str]) -> ExitOutput {
         self.start(arguments).wait()
     }
 
@@ -63,7 +63,7 @@ impl Download {
     ///
     /// # Panics
     /// The disk is full.
-    pub fn run_list(&self, list: &str, arguments: &[&str]) -> Ended {
+    pub fn run_list(&self, list: &str, arguments: &[&str]) -> ExitOutput {
         fs::write(self.beside("list"), list).expect("a file");
         self.run(&[&["-i", "list"], arguments].concat())
     }
@@ -114,7 +114,7 @@ fn walk(dir: &Path, prefix: &str, found: &mut Vec<(String, Vec<u8>)>) {
 
 /// A request as the server received it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct SiteRequest {
     /// Path and query.
     pub target: String,
     /// The fields, in lower case, as they came.
@@ -123,7 +123,7 @@ pub struct Asked {
     pub before: usize,
 }
 
-impl Asked {
+impl SiteRequest {
     /// The value of a field.
     pub fn field(&self, name: &str) -> Option<&str> {
         let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
@@ -133,7 +133,7 @@ impl Asked {
 
 /// What a server does.
 #[derive(Clone, Debug)]
-pub enum Answer {
+pub enum SiteReply {
     /// These bytes, and the connection goes on.
     Send(Vec<u8>),
     /// These bytes, and the connection ends.
@@ -142,7 +142,7 @@ pub enum Answer {
     Hang(Vec<u8>),
 }
 
-impl Answer {
+impl SiteReply {
     /// A whole answer.
     pub fn whole(status: u16, fields: &str, body: impl AsRef<[u8]>) -> Self {
         Self::Send(message(status, fields, body.as_ref()))
@@ -163,14 +163,14 @@ pub fn message(status: u16, fields: &str, body: &[u8]) -> Vec<u8> {
 
 /// A server whose responses a test writes; it lives as long as the test.
 #[derive(Clone, Debug)]
-pub struct Site {
+pub struct ScriptedSite {
     address: String,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<SiteRequest>>>,
 }
 
-impl Site {
+impl ScriptedSite {
     /// Starts it.
-    pub fn start(answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Self {
+    pub fn start(answer: impl Fn(&SiteRequest) -> SiteReply + Send + Sync + 'static) -> Self {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let (log, answer) = (Arc::clone(&asked), Arc::new(answer));
         let address = scripted(move |stream| serve(stream, &log, &*answer));
@@ -186,20 +186,20 @@ impl Site {
     ///
     /// # Panics
     /// An answer did.
-    pub fn asked(&self) -> Vec<Asked> {
+    pub fn requests(&self) -> Vec<SiteRequest> {
         self.asked.lock().expect("no answer panics").clone()
     }
 
     /// The number of requests of a target.
     pub fn count(&self, target: &str) -> usize {
-        self.asked().iter().filter(|asked| asked.target == target).count()
+        self.requests().iter().filter(|asked| asked.target == target).count()
     }
 }
 
 fn serve(
     stream: TcpStream,
-    log: &Mutex<Vec<Asked>>,
-    answer: &dyn Fn(&Asked) -> Answer,
+    log: &Mutex<Vec<SiteRequest>>,
+    answer: &dyn Fn(&SiteRequest) -> SiteReply,
 ) -> io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut writer = stream;
@@ -213,18 +213,18 @@ fn serve(
         let target = head.split(' ').nth(1).unwrap_or_default().to_owned();
         let asked = {
             let mut log = log.lock().expect("no answer panics");
-            let before = log.iter().filter(|asked: &&Asked| asked.target == target).count();
-            let asked = Asked { target, head: head.to_ascii_lowercase(), before };
+            let before = log.iter().filter(|asked: &&SiteRequest| asked.target == target).count();
+            let asked = SiteRequest { target, head: head.to_ascii_lowercase(), before };
             log.push(asked.clone());
             asked
         };
         match answer(&asked) {
-            Answer::Send(bytes) => writer.write_all(&bytes)?,
-            Answer::Close(bytes) => {
+            SiteReply::Send(bytes) => writer.write_all(&bytes)?,
+            SiteReply::Close(bytes) => {
                 writer.write_all(&bytes)?;
                 return writer.shutdown(Shutdown::Both);
             }
-            Answer::Hang(bytes) => {
+            SiteReply::Hang(bytes) => {
                 writer.write_all(&bytes)?;
                 reader.read_line(&mut head)?; // until the client has enough
                 return Ok(());

@@ -8,7 +8,7 @@ use crate::process::PATIENCE;
 
 /// A reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reply {
+pub struct HttpReply {
     /// Of its status line.
     pub status: u16,
     /// `HTTP/1.1`.
@@ -19,7 +19,7 @@ pub struct Reply {
     pub body: Vec<u8>,
 }
 
-impl Reply {
+impl HttpReply {
     /// Reads a head from lines.
     ///
     /// # Errors
@@ -95,11 +95,11 @@ fn bad(what: &str) -> io::Error {
 
 /// A connection to a server; nothing on it takes longer than [`PATIENCE`].
 #[derive(Debug)]
-pub struct Client {
+pub struct HttpClient {
     stream: BufReader<TcpStream>,
 }
 
-impl Client {
+impl HttpClient {
     /// Connects.
     ///
     /// # Panics
@@ -134,7 +134,7 @@ impl Client {
     ///
     /// # Panics
     /// The reply is none.
-    pub fn get(&mut self, target: &str) -> Reply {
+    pub fn get(&mut self, target: &str) -> HttpReply {
         self.send_get(target);
         self.read_reply().unwrap_or_else(|error| panic!("{target}: {error}"))
     }
@@ -151,15 +151,15 @@ impl Client {
     ///
     /// # Errors
     /// It ends too early, or is no head.
-    pub fn read_head(&mut self) -> io::Result<Reply> {
-        Reply::read_head(&mut self.stream)
+    pub fn read_head(&mut self) -> io::Result<HttpReply> {
+        HttpReply::read_head(&mut self.stream)
     }
 
     /// Reads a reply, with a body if its framing declares one.
     ///
     /// # Errors
     /// It ends too early, or is no reply.
-    pub fn read_reply(&mut self) -> io::Result<Reply> {
+    pub fn read_reply(&mut self) -> io::Result<HttpReply> {
         let mut reply = self.read_head()?;
         if reply.status >= 200 && !matches!(reply.status, 204 | 304) {
             reply.read_body(&mut self.stream)?;
@@ -191,22 +191,22 @@ impl Client {
     ///
     /// # Panics
     /// The answer is not what is documented.
-    pub fn ledger(&mut self) -> Counts {
+    pub fn ledger(&mut self) -> LedgerCounts {
         let reply = self.get("/.ledger");
         let json: serde_json::Value = serde_json::from_slice(&reply.body).expect("JSON");
         let calls = json["syscalls"].as_object().expect("an object");
         let count = |(name, count): (&String, &serde_json::Value)| {
             (name.clone(), count["calls"].as_u64().expect("a number"))
         };
-        Counts(calls.iter().map(count).collect())
+        LedgerCounts(calls.iter().map(count).collect())
     }
 }
 
 /// How often system calls were made, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts(pub std::collections::BTreeMap<String, u64>);
+pub struct LedgerCounts(pub std::collections::BTreeMap<String, u64>);
 
-impl Counts {
+impl LedgerCounts {
     /// Of one call.
     pub fn of(&self, name: &str) -> u64 {
         self.0.get(name).copied().unwrap_or(0)
@@ -228,10 +228,10 @@ impl Counts {
 ///
 /// # Errors
 /// The last one is cut, or something is no reply.
-pub fn replies(mut bytes: &[u8]) -> io::Result<Vec<Reply>> {
+pub fn replies(mut bytes: &[u8]) -> io::Result<Vec<HttpReply>> {
     let mut replies = Vec::new();
     while !bytes.is_empty() {
-        let mut reply = Reply::read_head(&mut bytes)?;
+        let mut reply = HttpReply::read_head(&mut bytes)?;
         if !matches!(reply.status, 100..=199 | 204 | 304) {
             reply.read_body(&mut bytes)?;
         }

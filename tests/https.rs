@@ -9,8 +9,8 @@ use fulmar_sys as sys;
 use fulmar_tls::{ClientOptions, ClientTls, Roots, ServerTls};
 
 use crate::app::{self, App};
-use crate::certs::{Certs, Who};
-use crate::loops::{LISTENER, asked};
+use crate::certs::{CertOwner, Certs};
+use crate::loops::{LISTENER, requested_options};
 
 /// An engine that answers over TLS.
 pub fn server(tls: ServerTls, limits: Limits) -> ServerEngine<App> {
@@ -26,7 +26,7 @@ pub fn layers(tls: ServerTls) -> Layers {
 ///
 /// # Panics
 /// The files cannot be used.
-pub fn server_tls(certs: &Certs, who: Who) -> ServerTls {
+pub fn server_tls(certs: &Certs, who: CertOwner) -> ServerTls {
     ServerTls::new(certs.identity(who).into()).expect("a certificate and its key")
 }
 
@@ -55,7 +55,7 @@ pub struct Https {
 
 impl Https {
     /// Starts it with the certificate of `who`.
-    pub fn start(certs: &Certs, who: Who) -> Self {
+    pub fn start(certs: &Certs, who: CertOwner) -> Self {
         Self::start_with(server_tls(certs, who))
     }
 
@@ -72,7 +72,8 @@ impl Https {
             let app = app::app();
             let mut engine = ServerEngine::new(sys::now(), app, Limits::default(), stop.clone());
             engine.add_listener(LISTENER, Some(layers(tls)));
-            let mut reactor = Reactor::with_options(engine, asked()).expect("descriptors");
+            let mut reactor =
+                Reactor::with_options(engine, requested_options()).expect("descriptors");
             reactor.listen(listener).expect("a listener");
             sender.send((stop, reactor.waker().expect("a descriptor"))).expect("it waits");
             while !reactor.engine.is_done() {

@@ -11,9 +11,9 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::certs::{Certs, Who};
-use crate::http::Client;
-use crate::process::{Ended, Process, eventually, fulmar, peer, text};
+use crate::certs::{CertOwner, Certs};
+use crate::http::HttpClient;
+use crate::process::{ChildProcess, ExitOutput, eventually, fulmar, peer, text};
 
 /// `fulmar load` with these arguments.
 pub fn command(arguments: &[&str]) -> Command {
@@ -26,31 +26,31 @@ pub fn command(arguments: &[&str]) -> Command {
 ///
 /// # Panics
 /// It does not end.
-pub fn load(arguments: &[&str]) -> Ended {
-    Process::start(&mut command(arguments)).wait()
+pub fn load(arguments: &[&str]) -> ExitOutput {
+    ChildProcess::start(&mut command(arguments)).wait()
 }
 
 /// The report of a run that went well, and that had nothing to complain about.
 ///
 /// # Panics
 /// It did not.
-pub fn report(arguments: &[&str]) -> Report {
+pub fn report(arguments: &[&str]) -> LoadReport {
     let ended = load(&[arguments, &["--json"]].concat());
     assert!(ended.status.success(), "{ended:?}");
     assert_eq!(ended.stderr, "", "{arguments:?}");
-    Report::of(&ended)
+    LoadReport::of(&ended)
 }
 
 /// What `--json` printed.
 #[derive(Clone, Debug)]
-pub struct Report(pub Value);
+pub struct LoadReport(pub Value);
 
-impl Report {
+impl LoadReport {
     /// Reads it.
     ///
     /// # Panics
     /// It is not one line of JSON.
-    pub fn of(ended: &Ended) -> Self {
+    pub fn of(ended: &ExitOutput) -> Self {
         assert_eq!(ended.stdout.lines().count(), 1, "{ended:?}");
         Self(serde_json::from_str(&ended.stdout).unwrap_or_else(|e| panic!("{e}: {ended:?}")))
     }
@@ -93,7 +93,7 @@ impl Report {
 #[derive(Debug)]
 pub struct Nginx {
     /// The process: there is only one.
-    pub process: Process,
+    pub process: ChildProcess,
     /// Where it listens.
     pub address: SocketAddr,
     _holder: OwnedFd,
@@ -110,7 +110,7 @@ impl Nginx {
         let this = Self::with(|address, _| {
             format!("server {{ listen {address} reuseport; location / {{ return 200 {body}; }} }}")
         });
-        let reply = Client::connect(this.address).get("/");
+        let reply = HttpClient::connect(this.address).get("/");
         assert_eq!((reply.status, reply.body.len()), (200, 128));
         this
     }
@@ -120,7 +120,7 @@ impl Nginx {
     /// # Panics
     /// As [`Nginx::start`].
     pub fn start_tls(certs: &Certs) -> Self {
-        let (cert, key) = certs.files(Who::Server);
+        let (cert, key) = certs.files(CertOwner::Server);
         let (cert, key) = (cert.display().to_string(), key.display().to_string());
         let body = "n".repeat(128);
         Self::with(|address, _| {
@@ -154,7 +154,7 @@ impl Nginx {
         fs::write(dir.path().join("nginx.conf"), conf).expect("a file");
         let mut command = peer("nginx");
         command.arg("-p").arg(dir.path()).args(["-e", "stderr", "-c", "nginx.conf"]);
-        let process = Process::start(&mut command);
+        let process = ChildProcess::start(&mut command);
         eventually("nginx listens", || TcpStream::connect(address).is_ok());
         Self { process, address, _holder: holder, _dir: dir }
     }
@@ -207,7 +207,7 @@ pub fn read_request(from: &mut BufReader<impl Read>) -> io::Result<(String, Vec<
 /// # Panics
 /// There is no port.
 pub fn refusing() -> (OwnedFd, String) {
-    let (socket, address) = nobody();
+    let (socket, address) = unused_port();
     (socket, format!("http://{address}/"))
 }
 
@@ -215,7 +215,7 @@ pub fn refusing() -> (OwnedFd, String) {
 ///
 /// # Panics
 /// There is no port.
-pub fn nobody() -> (OwnedFd, SocketAddr) {
+pub fn unused_port() -> (OwnedFd, SocketAddr) {
     bind(socket())
 }
 

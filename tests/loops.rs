@@ -96,7 +96,7 @@ pub const LISTENER: ListenerId = ListenerId(0);
 ///
 /// # Panics
 /// It wants what there is not.
-pub fn asked() -> LoopOptions {
+pub fn requested_options() -> LoopOptions {
     LoopOptions::from_environment().expect("the environment is in order")
 }
 
@@ -142,7 +142,7 @@ impl<E: Engine> Loop for OwnLoop<E> {
     type Engine = E;
 
     fn start(engine: E) -> (Self, SocketAddr) {
-        let asked = asked();
+        let asked = requested_options();
         let driver = match asked.driver {
             Driver::Auto => Driver::Epoll, // so that what is counted does not depend on the crowd
             driver => driver,
@@ -387,7 +387,7 @@ impl<L: Loop> Loop for Bytewise<L> {
 }
 
 /// The notification mode of an application's epoll.
-pub trait Trigger: Debug {
+pub trait TriggerMode: Debug {
     /// What is added to every registration.
     const FLAGS: EventFlags;
     /// Whether a descriptor is armed again after each of its events.
@@ -404,7 +404,7 @@ pub trait Trigger: Debug {
 
 /// As `poll(2)`: for as long as it is so.
 #[derive(Debug)]
-pub struct Level;
+pub struct LevelTriggered;
 
 /// `EPOLLET`.
 #[derive(Debug)]
@@ -418,20 +418,20 @@ pub struct OneShot;
 #[derive(Debug)]
 pub struct Once;
 
-impl Trigger for Level {
+impl TriggerMode for LevelTriggered {
     const FLAGS: EventFlags = EventFlags::empty();
 }
 
-impl Trigger for Edge {
+impl TriggerMode for Edge {
     const FLAGS: EventFlags = EventFlags::ET;
 }
 
-impl Trigger for OneShot {
+impl TriggerMode for OneShot {
     const FLAGS: EventFlags = EventFlags::ONESHOT;
     const REARMS: bool = true;
 }
 
-impl Trigger for Once {
+impl TriggerMode for Once {
     const FLAGS: EventFlags = EventFlags::ET;
     const CHANGES: bool = false;
 }
@@ -439,7 +439,7 @@ impl Trigger for Once {
 /// An application's loop, which applies and checks every change: each becomes a call for its own
 /// epoll, which refuses a wrong one.
 #[derive(Debug)]
-pub struct AppLoop<E, T = Level> {
+pub struct AppLoop<E, T = LevelTriggered> {
     /// The reactor.
     pub reactor: Reactor<E, Changes>,
     /// The interests that were reported to the application.
@@ -453,7 +453,7 @@ pub struct AppLoop<E, T = Level> {
     trigger: PhantomData<T>,
 }
 
-impl<E: Engine, T: Trigger> AppLoop<E, T> {
+impl<E: Engine, T: TriggerMode> AppLoop<E, T> {
     /// Drives a reactor.
     ///
     /// # Panics
@@ -528,7 +528,7 @@ impl<E: Engine, T: Trigger> AppLoop<E, T> {
     }
 
     /// Passes one event on, and applies the changes that follow.
-    pub fn tell(&mut self, fd: RawFd, ready: Ready) {
+    pub fn notify(&mut self, fd: RawFd, ready: Ready) {
         self.reactor.socket_action(sys::now(), fd, ready);
         self.listen_to_changes();
         if T::REARMS
@@ -540,7 +540,7 @@ impl<E: Engine, T: Trigger> AppLoop<E, T> {
     }
 }
 
-impl<E: Engine, T: Trigger> Loop for AppLoop<E, T> {
+impl<E: Engine, T: TriggerMode> Loop for AppLoop<E, T> {
     type Engine = E;
 
     fn start(engine: E) -> (Self, SocketAddr) {
@@ -564,7 +564,7 @@ impl<E: Engine, T: Trigger> Loop for AppLoop<E, T> {
         let wait = until(self.deadline).map_or(max, |left| left.min(max));
         for (fd, ready) in self.wait(wait) {
             // Also for a descriptor that was forgotten meanwhile: applications do that.
-            self.tell(fd, ready);
+            self.notify(fd, ready);
         }
         if until(self.deadline).is_some_and(|left| left.is_zero()) {
             self.deadline = None; // it is reported once, and replaced
@@ -670,7 +670,7 @@ pub fn side_by_side(checks: &[(&str, fn())]) {
 }
 
 /// Prints the case and the loop that come next: the context of a failure.
-pub fn tell_case(case: impl std::fmt::Display) {
+pub fn print_case(case: impl std::fmt::Display) {
     let thread = std::thread::current();
     eprintln!("{}: {case}", thread.name().unwrap_or_default());
 }
@@ -702,7 +702,7 @@ fn data(fd: RawFd) -> EventData {
     EventData::new_u64(u64::try_from(fd).expect("descriptors are not negative"))
 }
 
-fn flags<T: Trigger>(interest: Interest) -> EventFlags {
+fn flags<T: TriggerMode>(interest: Interest) -> EventFlags {
     let everything = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP;
     let mut flags = if T::CHANGES { EventFlags::empty() } else { everything };
     if interest.read {

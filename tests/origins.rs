@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::http::Client;
+use crate::http::HttpClient;
 use crate::load::{Nginx, bound};
-use crate::process::{Process, eventually, peer};
+use crate::process::{ChildProcess, eventually, peer};
 
 /// Which server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum OriginKind {
     /// nginx.
     Nginx,
     /// Apache httpd.
@@ -30,63 +30,63 @@ pub enum Kind {
     HaProxy,
 }
 
-impl Kind {
+impl OriginKind {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Nginx, Self::Apache, Self::Node, Self::Python, Self::HaProxy];
 
     /// True if it logs the lengths of bodies, and only complete requests.
-    pub fn hears_out(self) -> bool {
+    pub fn logs_complete_requests(self) -> bool {
         matches!(self, Self::Node | Self::Python)
     }
 }
 
 /// A running server.
 #[derive(Debug)]
-pub struct Origin {
+pub struct OriginServer {
     /// Which one.
-    pub kind: Kind,
+    pub kind: OriginKind,
     /// Where it listens.
     pub address: SocketAddr,
     log: PathBuf,
-    _process: Option<Process>,
+    _process: Option<ChildProcess>,
     _nginx: Option<Nginx>,
     _dir: TempDir,
 }
 
-impl Origin {
+impl OriginServer {
     /// Starts it.
     ///
     /// # Panics
     /// It is not installed, or does not listen.
-    pub fn start(kind: Kind) -> Self {
+    pub fn start(kind: OriginKind) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let log = dir.path().join("access.log");
-        if kind == Kind::Nginx {
+        if kind == OriginKind::Nginx {
             let nginx = Nginx::with(|address, _| nginx_servers(address, &log));
             let address = nginx.address;
             return Self { kind, address, log, _process: None, _nginx: Some(nginx), _dir: dir };
         }
         let address = free_address();
         let mut command = match kind {
-            Kind::Nginx => unreachable!("started above"),
-            Kind::Apache => apache(address, dir.path(), &log),
-            Kind::Node => node(address, &log),
-            Kind::Python => gunicorn(address, dir.path(), &log),
-            Kind::HaProxy => haproxy(address, dir.path(), &log),
+            OriginKind::Nginx => unreachable!("started above"),
+            OriginKind::Apache => apache(address, dir.path(), &log),
+            OriginKind::Node => node(address, &log),
+            OriginKind::Python => gunicorn(address, dir.path(), &log),
+            OriginKind::HaProxy => haproxy(address, dir.path(), &log),
         };
-        let process = Process::start(&mut command);
+        let process = ChildProcess::start(&mut command);
         eventually("the origin listens", || TcpStream::connect(address).is_ok());
         Self { kind, address, log, _process: Some(process), _nginx: None, _dir: dir }
     }
 
     /// The requests since its start: `METHOD target`, followed by the length of the body if
-    /// [`Kind::hears_out`]. All earlier requests are included.
+    /// [`OriginKind::logs_complete_requests`]. All earlier requests are included.
     ///
     /// The same without the first `before`, once `enough` holds or nothing more arrives: some
     /// servers log an exchange shortly after its end.
-    pub fn heard(&self) -> Vec<String> {
+    pub fn requests(&self) -> Vec<String> {
         let before = self.lines().iter().filter(|line| line.contains(MARK)).count();
-        let reply = Client::connect(self.address).get(MARK);
+        let reply = HttpClient::connect(self.address).get(MARK);
         assert!(reply.status < 300, "{reply:?}");
         let marks = |lines: &[String]| lines.iter().filter(|line| line.contains(MARK)).count();
         eventually("the origin writes down what it hears", || marks(&self.lines()) > before);
@@ -95,10 +95,10 @@ impl Origin {
 
     /// The same behind the first `before`, once that is enough, or nothing more comes: some write
     /// an exchange down a moment after it is over.
-    pub fn heard_after(&self, before: usize, enough: impl Fn(&[String]) -> bool) -> Vec<String> {
+    pub fn requests_after(&self, before: usize, enough: impl Fn(&[String]) -> bool) -> Vec<String> {
         let start = fulmar_sys::now();
         loop {
-            let heard = self.heard().split_off(before);
+            let heard = self.requests().split_off(before);
             if enough(&heard) || start.elapsed() > LATEST {
                 return heard;
             }
@@ -198,15 +198,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_origin_writes_down_what_it_hears() {
-        for kind in Kind::ALL {
-            let origin = Origin::start(kind);
-            let mut client = Client::connect(origin.address);
+    fn every_origin_logs_its_requests() {
+        for kind in OriginKind::ALL {
+            let origin = OriginServer::start(kind);
+            let mut client = HttpClient::connect(origin.address);
             let request = "POST /echo?a=b HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello";
             client.send(request);
             assert!(client.read_reply().expect("an answer").status < 300, "{kind:?}");
-            let line = if kind.hears_out() { "POST /echo?a=b 5" } else { "POST /echo?a=b" };
-            assert_eq!(origin.heard_after(0, |all| !all.is_empty()), [line], "{kind:?}");
+            let line =
+                if kind.logs_complete_requests() { "POST /echo?a=b 5" } else { "POST /echo?a=b" };
+            assert_eq!(origin.requests_after(0, |all| !all.is_empty()), [line], "{kind:?}");
         }
     }
 }

@@ -141,15 +141,15 @@ pub fn python() -> Command {
 
 /// A program that runs beside the test; killed when dropped.
 #[derive(Debug)]
-pub struct Process {
+pub struct ChildProcess {
     child: Child,
-    stdout: Lines,
-    stderr: Lines,
+    stdout: PipeLines,
+    stderr: PipeLines,
 }
 
 /// What a process that has ended leaves.
 #[derive(Debug)]
-pub struct Ended {
+pub struct ExitOutput {
     /// How it ended.
     pub status: ExitStatus,
     /// What it wrote to standard output.
@@ -158,7 +158,7 @@ pub struct Ended {
     pub stderr: String,
 }
 
-impl Process {
+impl ChildProcess {
     /// Starts it.
     ///
     /// # Panics
@@ -174,8 +174,8 @@ impl Process {
     pub fn start_with(command: &mut Command, stdin: Stdio) -> Self {
         command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-        let stdout = Lines::of(child.stdout.take().expect("piped"));
-        let stderr = Lines::of(child.stderr.take().expect("piped"));
+        let stdout = PipeLines::of(child.stdout.take().expect("piped"));
+        let stderr = PipeLines::of(child.stderr.take().expect("piped"));
         Self { child, stdout, stderr }
     }
 
@@ -192,7 +192,7 @@ impl Process {
         self.stdout.wait(part).unwrap_or_else(|| self.give_up(part))
     }
 
-    /// As [`Process::wait_stdout`], of standard error.
+    /// As [`ChildProcess::wait_stdout`], of standard error.
     ///
     /// # Panics
     /// It does not.
@@ -242,13 +242,13 @@ impl Process {
     ///
     /// # Panics
     /// It does not end.
-    pub fn wait(mut self) -> Ended {
+    pub fn wait(mut self) -> ExitOutput {
         if !self.stdout.wait_end() || !self.stderr.wait_end() {
             self.give_up("its end");
         }
         let status = self.child.wait().expect("it was not waited for");
         let (stdout, stderr) = (self.stdout.seen.clone(), self.stderr.seen.clone());
-        Ended { status, stdout, stderr }
+        ExitOutput { status, stdout, stderr }
     }
 
     /// Processor time used so far, in hundredths of a second.
@@ -280,7 +280,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         let _ = self.child.kill(); // it may have ended
         let _ = self.child.wait();
@@ -289,12 +289,12 @@ impl Drop for Process {
 
 /// A pipe, line by line.
 #[derive(Debug)]
-struct Lines {
+struct PipeLines {
     lines: Receiver<String>,
     seen: String,
 }
 
-impl Lines {
+impl PipeLines {
     fn of(pipe: impl Read + Send + 'static) -> Self {
         let (sender, lines) = channel();
         std::thread::spawn(move || {
@@ -338,7 +338,7 @@ impl Lines {
 #[derive(Debug)]
 pub struct Serve {
     /// The process.
-    pub process: Process,
+    pub process: ChildProcess,
     /// Where it listens.
     pub address: SocketAddr,
 }
@@ -367,7 +367,7 @@ impl Serve {
     /// # Panics
     /// It does not print its address.
     pub fn start_command(command: &mut Command, on_stdout: bool) -> Self {
-        let mut process = Process::start(command);
+        let mut process = ChildProcess::start(command);
         let greeting = match on_stdout {
             true => process.wait_stdout("serving "),
             false => process.wait_stderr("serving "),
@@ -383,7 +383,7 @@ impl Serve {
     }
 
     /// Sends a signal and waits for the end.
-    pub fn end(self, signal: Signal) -> Ended {
+    pub fn end(self, signal: Signal) -> ExitOutput {
         self.process.signal(signal);
         self.process.wait()
     }

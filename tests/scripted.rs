@@ -12,7 +12,7 @@ use crate::buffers::bounded;
 
 /// One thing that the server does on a connection.
 #[derive(Clone, Debug)]
-pub enum Step {
+pub enum ServerStep {
     /// Sends this.
     Send(Vec<u8>),
     /// Ends its side.
@@ -25,7 +25,7 @@ pub enum Step {
 
 /// A request, as it was received.
 #[derive(Clone, Debug)]
-pub struct Heard {
+pub struct ScriptedRequest {
     /// On which connection, in the order in which they came.
     pub connection: usize,
     /// Which request of that connection.
@@ -36,7 +36,7 @@ pub struct Heard {
     pub body: Vec<u8>,
 }
 
-impl Heard {
+impl ScriptedRequest {
     /// The method.
     pub fn method(&self) -> &str {
         self.head.split(' ').next().unwrap_or_default()
@@ -56,17 +56,17 @@ impl Heard {
 }
 
 /// What a server answers to a request.
-type Script = Box<dyn FnMut(&Heard) -> Vec<Step>>;
+type ResponseScript = Box<dyn FnMut(&ScriptedRequest) -> Vec<ServerStep>>;
 
 /// The server.
 pub struct Scripted {
     listener: TcpListener,
-    wires: Vec<Option<Wire>>,
-    script: Script,
+    wires: Vec<Option<ScriptedConnection>>,
+    script: ResponseScript,
     /// Every request, in the order in which they were complete.
-    pub requests: Vec<Heard>,
+    pub requests: Vec<ScriptedRequest>,
     /// What is done on every new connection at once.
-    pub greeting: Vec<Step>,
+    pub greeting: Vec<ServerStep>,
     /// The script runs as soon as a head has arrived, bodies are not read, and only the script
     /// sends 100.
     pub hasty: bool,
@@ -78,10 +78,10 @@ impl fmt::Debug for Scripted {
     }
 }
 
-struct Wire {
+struct ScriptedConnection {
     stream: TcpStream,
     input: Vec<u8>,
-    steps: VecDeque<Step>,
+    steps: VecDeque<ServerStep>,
     requests: usize,
     /// A 100 was sent for the current head.
     continued: bool,
@@ -93,7 +93,7 @@ impl Scripted {
     ///
     /// # Panics
     /// If there is no port.
-    pub fn new(script: impl FnMut(&Heard) -> Vec<Step> + 'static) -> Self {
+    pub fn new(script: impl FnMut(&ScriptedRequest) -> Vec<ServerStep> + 'static) -> Self {
         let listener = bounded(TcpListener::bind("127.0.0.1:0").expect("a port"));
         listener.set_nonblocking(true).expect("a socket");
         Self {
@@ -135,7 +135,7 @@ impl Scripted {
     }
 
     /// Does something on a connection without a request; not if it is closed.
-    pub fn act(&mut self, connection: usize, steps: impl IntoIterator<Item = Step>) {
+    pub fn act(&mut self, connection: usize, steps: impl IntoIterator<Item = ServerStep>) {
         if let Some(Some(wire)) = self.wires.get_mut(connection) {
             wire.steps.extend(steps);
         }
@@ -151,13 +151,20 @@ impl Scripted {
             stream.set_nodelay(true).expect("a socket");
             let steps = self.greeting.iter().cloned().collect();
             let (input, requests, continued, ended) = (Vec::new(), 0, false, false);
-            self.wires.push(Some(Wire { stream, input, steps, requests, continued, ended }));
+            self.wires.push(Some(ScriptedConnection {
+                stream,
+                input,
+                steps,
+                requests,
+                continued,
+                ended,
+            }));
         }
         for connection in 0..self.wires.len() {
             let Some(mut wire) = self.wires[connection].take() else { continue };
             wire.read();
             while let Some((head, body)) = wire.take_request(self.hasty) {
-                let heard = Heard { connection, nth: wire.requests, head, body };
+                let heard = ScriptedRequest { connection, nth: wire.requests, head, body };
                 wire.requests += 1;
                 wire.steps.extend((self.script)(&heard));
                 self.requests.push(heard);
@@ -167,7 +174,7 @@ impl Scripted {
     }
 }
 
-impl Wire {
+impl ScriptedConnection {
     fn read(&mut self) {
         let mut bytes = [0; 64 * 1024];
         loop {
@@ -200,7 +207,7 @@ impl Wire {
         }
         let expects = field("expect:").is_some();
         if expects && !std::mem::replace(&mut self.continued, true) {
-            self.steps.push_back(Step::Send(b"HTTP/1.1 100 Continue\r\n\r\n".to_vec()));
+            self.steps.push_back(ServerStep::Send(b"HTTP/1.1 100 Continue\r\n\r\n".to_vec()));
         }
         let len = field("content-length:").map_or(0, |len| len.parse().expect("a length"));
         if self.input.len() < end + len {
@@ -216,7 +223,7 @@ impl Wire {
     fn perform(mut self) -> Option<Self> {
         while let Some(step) = self.steps.front_mut() {
             match step {
-                Step::Send(bytes) => {
+                ServerStep::Send(bytes) => {
                     while !bytes.is_empty() {
                         match self.stream.write(bytes) {
                             Ok(n) => drop(bytes.drain(..n)),
@@ -227,9 +234,9 @@ impl Wire {
                         }
                     }
                 }
-                Step::Fin => drop(self.stream.shutdown(std::net::Shutdown::Write)),
-                Step::Close => return None,
-                Step::Reset => {
+                ServerStep::Fin => drop(self.stream.shutdown(std::net::Shutdown::Write)),
+                ServerStep::Close => return None,
+                ServerStep::Reset => {
                     set_socket_linger(&self.stream, Some(Duration::ZERO)).expect("a socket");
                     return None;
                 }
@@ -249,8 +256,8 @@ pub fn answer(status: &str, fields: &str, body: &[u8]) -> Vec<u8> {
 }
 
 /// One step: 200 with this body.
-pub fn ok(body: &[u8]) -> Vec<Step> {
-    vec![Step::Send(answer("200 OK", "", body))]
+pub fn ok(body: &[u8]) -> Vec<ServerStep> {
+    vec![ServerStep::Send(answer("200 OK", "", body))]
 }
 
 fn find(bytes: &[u8], needle: &[u8]) -> Option<usize> {

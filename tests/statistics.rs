@@ -18,7 +18,7 @@ use fulmar_proxy::balance::{Admin, Health};
 use fulmar_proxy::{Counter, Counters, Live, Page, Services};
 
 use crate::process::PATIENCE;
-use crate::relay;
+use crate::test_proxy;
 
 /// Two frontends, and backends with servers in every state.
 pub fn config() -> Config {
@@ -34,7 +34,7 @@ pub fn config() -> Config {
                 target: BackendTarget::Backend(BackendId(1)),
                 condition: None,
             }],
-            ..relay::frontend()
+            ..test_proxy::frontend()
         }),
         Arc::new(FrontendConfig {
             name: "database".into(),
@@ -42,7 +42,7 @@ pub fn config() -> Config {
             is_listen: true,
             mode: Mode::Tcp,
             default_backend: Some(BackendId(2)),
-            ..relay::frontend()
+            ..test_proxy::frontend()
         }),
     ];
     config.backends = vec![
@@ -74,9 +74,9 @@ fn servers(count: u16) -> BackendConfig {
         connections_max: if nth == 1 { 50 } else { 0 },
         check: (nth != 5).then(check),
         weight: u32::from(nth) * 10,
-        ..relay::server(&format!("web{nth}"), (Ipv4Addr::LOCALHOST, 8_000 + nth).into())
+        ..test_proxy::server(&format!("web{nth}"), (Ipv4Addr::LOCALHOST, 8_000 + nth).into())
     };
-    relay::backend((1..=count).map(one))
+    test_proxy::backend((1..=count).map(one))
 }
 
 /// A check with HAProxy's settings.
@@ -159,12 +159,12 @@ pub fn page() -> StatsPage {
 }
 
 /// Requests a page.
-pub fn ask(
+pub fn send_request(
     reports: &mut Reports,
     page: &StatsPage,
     method: &str,
     target: &str,
-    more: &Asked<'_>,
+    more: &PageRequest<'_>,
 ) -> Page {
     let mut fields = HeaderBuf::new();
     for (name, value) in more.fields {
@@ -184,7 +184,7 @@ pub fn ask(
 
 /// What goes with a question.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Asked<'a> {
+pub struct PageRequest<'a> {
     /// Fields of the request.
     pub fields: &'a [(&'a str, &'a str)],
     /// Its body.
@@ -202,13 +202,13 @@ pub fn reports(live: &Arc<Live>) -> Reports {
 
 /// Serves a page to a browser until it is dropped.
 #[derive(Debug)]
-pub struct Site {
+pub struct StatsSite {
     address: SocketAddr,
     ended: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Site {
+impl StatsSite {
     /// With the traffic going on.
     pub fn start(live: Arc<Live>, page: StatsPage) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback is there");
@@ -234,7 +234,7 @@ impl Site {
     }
 }
 
-impl Drop for Site {
+impl Drop for StatsSite {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::Relaxed);
         let _ = TcpStream::connect(self.address);
@@ -267,9 +267,9 @@ fn answer(mut socket: TcpStream, reports: &mut Reports, page: &StatsPage) -> std
     reader.read_exact(&mut body)?;
     let given: Vec<(&str, &str)> = fields.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
     let body = String::from_utf8_lossy(&body).into_owned();
-    let asked = Asked { fields: &given, body: &body, may_change: true };
+    let asked = PageRequest { fields: &given, body: &body, may_change: true };
     let answer = match target.starts_with("/stats") {
-        true => ask(reports, page, method, target, &asked),
+        true => send_request(reports, page, method, target, &asked),
         false => Page { status: 404, fields: HeaderBuf::new(), body: Vec::new() },
     };
     write!(socket, "HTTP/1.1 {} Answer\r\nConnection: close\r\n", answer.status)?;

@@ -10,7 +10,7 @@ use crate::process::PATIENCE;
 
 /// A request as it came.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct RequestRecord {
     /// Which connection it came on, from 0 in the order in which they were accepted.
     pub connection: usize,
     /// As the request line has it.
@@ -23,7 +23,7 @@ pub struct Asked {
     pub body: Vec<u8>,
 }
 
-impl Asked {
+impl RequestRecord {
     /// The value of a field; the name in lower case.
     ///
     /// # Panics
@@ -113,30 +113,30 @@ pub fn answer(status: u16, fields: &str, body: impl AsRef<[u8]>) -> Vec<u8> {
 
 /// A server in threads, one for each connection.
 #[derive(Debug)]
-pub struct Scripted {
+pub struct ThreadedServer {
     /// Where it listens, on loopback.
     pub address: SocketAddr,
-    log: Arc<Mutex<Vec<Asked>>>,
+    log: Arc<Mutex<Vec<RequestRecord>>>,
 }
 
 /// The requests that scripted servers received.
 #[derive(Clone, Debug)]
-pub struct Log(Arc<Mutex<Vec<Asked>>>);
+pub struct RequestLog(Arc<Mutex<Vec<RequestRecord>>>);
 
-impl Log {
+impl RequestLog {
     /// One more request.
-    pub fn push(&self, asked: Asked) {
+    pub fn push(&self, asked: RequestRecord) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(asked);
     }
 }
 
-impl Scripted {
+impl ThreadedServer {
     /// A server that responds to each request with the result of `script`, byte for byte; a
     /// response with `Connection: close` is the last on its connection.
-    pub fn start(script: impl Fn(&Asked) -> Vec<u8> + Send + Sync + 'static) -> Self {
+    pub fn start(script: impl Fn(&RequestRecord) -> Vec<u8> + Send + Sync + 'static) -> Self {
         Self::with_connections(move |connection, stream, log| {
             let mut from = BufReader::new(stream);
-            while let Some(mut asked) = Asked::read_head(&mut from)? {
+            while let Some(mut asked) = RequestRecord::read_head(&mut from)? {
                 asked.connection = connection;
                 asked.read_body(&mut from)?;
                 log.push(asked.clone());
@@ -156,12 +156,12 @@ impl Scripted {
     /// # Panics
     /// There is no port.
     pub fn with_connections(
-        script: impl Fn(usize, TcpStream, &Log) -> io::Result<()> + Send + Sync + 'static,
+        script: impl Fn(usize, TcpStream, &RequestLog) -> io::Result<()> + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port on loopback");
         let address = listener.local_addr().expect("it is bound");
         let log = Arc::default();
-        let (script, noted) = (Arc::new(script), Log(Arc::clone(&log)));
+        let (script, noted) = (Arc::new(script), RequestLog(Arc::clone(&log)));
         // The threads end with the test's process; each waits only for its client.
         std::thread::spawn(move || {
             for (connection, stream) in listener.incoming().enumerate() {
@@ -179,13 +179,13 @@ impl Scripted {
     }
 
     /// The requests so far, in order.
-    pub fn asked(&self) -> Vec<Asked> {
+    pub fn requests(&self) -> Vec<RequestRecord> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// On how many connections they came.
     pub fn connections(&self) -> usize {
-        let mut connections: Vec<usize> = self.asked().iter().map(|a| a.connection).collect();
+        let mut connections: Vec<usize> = self.requests().iter().map(|a| a.connection).collect();
         connections.sort_unstable();
         connections.dedup();
         connections.len()

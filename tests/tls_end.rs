@@ -79,7 +79,7 @@ impl TlsEnd {
     ///
     /// # Panics
     /// The handshake is not complete.
-    pub fn say(&mut self, bytes: &[u8]) {
+    pub fn send(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         while !rest.is_empty() {
             let transmit = Transmit::new(rest, &[]);
@@ -171,13 +171,13 @@ impl TlsPeer {
 
     /// As records.
     pub fn seal(&mut self, bytes: &[u8]) -> Vec<u8> {
-        self.end.say(bytes);
+        self.end.send(bytes);
         self.end.take()
     }
 
     /// Sends a GET.
     pub fn get(&mut self, target: &str) {
-        self.end.say(format!("GET {target} HTTP/1.1\r\nHost: t\r\n\r\n").as_bytes());
+        self.end.send(format!("GET {target} HTTP/1.1\r\nHost: t\r\n\r\n").as_bytes());
     }
 
     /// How many heads have come that are good.
@@ -228,7 +228,7 @@ pub fn carry(
 ///
 /// # Panics
 /// They do not.
-pub fn stand(client: &ClientTls, server: &ServerTls) -> (TlsEnd, TlsEnd) {
+pub fn established_pair(client: &ClientTls, server: &ServerTls) -> (TlsEnd, TlsEnd) {
     let (mut client, mut server) = pair(client, server, "localhost");
     carry(&mut client, &mut server, |n| n).expect("they agree");
     assert!(client.established && server.established);

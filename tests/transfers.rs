@@ -13,26 +13,26 @@ use fulmar_sys as sys;
 use crate::app::{App, server};
 use crate::loops::Loop;
 use crate::process::PATIENCE;
-use crate::scripted::{Heard, Scripted, Step};
+use crate::scripted::{Scripted, ScriptedRequest, ServerStep};
 use fulmar_server::{Limits, ServerEngine};
 
 /// A loop that drives a client.
-pub trait ClientLoop: Loop<Engine = Client<Recorder>> {}
+pub trait ClientLoop: Loop<Engine = Client<TransferRecorder>> {}
 
-impl<L: Loop<Engine = Client<Recorder>>> ClientLoop for L {}
+impl<L: Loop<Engine = Client<TransferRecorder>>> ClientLoop for L {}
 
 /// What a test does at an event, besides recording it.
-pub type Act = Box<dyn FnMut(&mut Context<'_>, TransferId, &Event<'_>)>;
+pub type EventAction = Box<dyn FnMut(&mut Context<'_>, TransferId, &Event<'_>)>;
 
 /// What a test does when it is woken or when its time has come; when it is due again.
-pub type Tick = Box<dyn FnMut(&mut Context<'_>) -> Option<Instant>>;
+pub type TickAction = Box<dyn FnMut(&mut Context<'_>) -> Option<Instant>>;
 
 /// Transfers of which certain events must not be reported.
 pub type Named = Rc<RefCell<HashSet<TransferId>>>;
 
 /// Records the events.
 #[derive(Default)]
-pub struct Recorder {
+pub struct TransferRecorder {
     /// What every transfer delivered so far.
     pub bodies: HashMap<TransferId, Vec<u8>>,
     /// Transfers that are over, in order.
@@ -41,9 +41,9 @@ pub struct Recorder {
     /// `w`ritable, `U`pgraded, `D`one.
     pub traces: HashMap<TransferId, String>,
     /// What is done at each event.
-    pub act: Option<Act>,
+    pub act: Option<EventAction>,
     /// What is done at a wake, and when `due` has come.
-    pub tick: Option<Tick>,
+    pub tick: Option<TickAction>,
     /// When `tick` is due.
     pub due: Option<Instant>,
     /// Removed transfers: no event of them is reported.
@@ -52,13 +52,13 @@ pub struct Recorder {
     pub paused: Named,
 }
 
-impl fmt::Debug for Recorder {
+impl fmt::Debug for TransferRecorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Recorder").field("done", &self.done.len()).finish_non_exhaustive()
     }
 }
 
-impl Application for Recorder {
+impl Application for TransferRecorder {
     fn handle(&mut self, context: &mut Context<'_>, transfer: TransferId, event: Event<'_>) {
         assert!(!self.removed.borrow().contains(&transfer), "it was removed: {event:?}");
         let of_request = match &event {
@@ -101,7 +101,7 @@ impl Application for Recorder {
     }
 }
 
-impl Recorder {
+impl TransferRecorder {
     /// A recorder that does `act` at each event.
     pub fn with(act: impl FnMut(&mut Context<'_>, TransferId, &Event<'_>) + 'static) -> Self {
         Self { act: Some(Box::new(act)), ..Self::default() }
@@ -137,7 +137,7 @@ impl Recorder {
 
 /// A client and a server of endpoints, each in a loop, in one thread.
 #[derive(Debug)]
-pub struct Pair<L, M> {
+pub struct ClientAndServer<L, M> {
     /// The client's loop.
     pub client: L,
     /// The server's.
@@ -146,13 +146,13 @@ pub struct Pair<L, M> {
     pub address: SocketAddr,
 }
 
-impl<L, M> Pair<L, M>
+impl<L, M> ClientAndServer<L, M>
 where
-    L: Loop<Engine = Client<Recorder>>,
+    L: Loop<Engine = Client<TransferRecorder>>,
     M: Loop<Engine = ServerEngine<App>>,
 {
     /// Both, with nothing to do.
-    pub fn new(recorder: Recorder, config: Config) -> Self {
+    pub fn new(recorder: TransferRecorder, config: Config) -> Self {
         let (server, address) = M::start(server(Limits::default()));
         let client = Client::new(sys::now(), sys::wall_clock(), recorder, config);
         let (client, _) = L::start(client);
@@ -182,7 +182,7 @@ where
     ///
     /// # Panics
     /// If nothing happens any more.
-    pub fn run_until(&mut self, mut done: impl FnMut(&mut Client<Recorder>) -> bool) {
+    pub fn run_until(&mut self, mut done: impl FnMut(&mut Client<TransferRecorder>) -> bool) {
         let start = sys::now();
         while !done(self.client.engine()) {
             assert!(sys::now() - start < PATIENCE, "nothing happens any more");
@@ -209,9 +209,9 @@ pub struct Staged<L> {
 impl<L: ClientLoop> Staged<L> {
     /// Both, with nothing to do.
     pub fn new(
-        recorder: Recorder,
+        recorder: TransferRecorder,
         config: Config,
-        script: impl FnMut(&Heard) -> Vec<Step> + 'static,
+        script: impl FnMut(&ScriptedRequest) -> Vec<ServerStep> + 'static,
     ) -> Self {
         let client = Client::new(sys::now(), sys::wall_clock(), recorder, config);
         Self { client: L::start(client).0, peer: Scripted::new(script) }
@@ -247,7 +247,7 @@ impl<L: ClientLoop> Staged<L> {
     }
 
     /// The client's application.
-    pub fn recorder(&mut self) -> &Recorder {
+    pub fn recorder(&mut self) -> &TransferRecorder {
         self.client.engine().application()
     }
 
@@ -261,7 +261,7 @@ impl<L: ClientLoop> Staged<L> {
     ///
     /// # Panics
     /// If nothing happens any more.
-    pub fn run_until(&mut self, mut done: impl FnMut(&mut Client<Recorder>) -> bool) {
+    pub fn run_until(&mut self, mut done: impl FnMut(&mut Client<TransferRecorder>) -> bool) {
         let start = sys::now();
         while !done(self.client.engine()) {
             let time = sys::now() - start;

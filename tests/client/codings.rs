@@ -8,9 +8,9 @@ use flate2::write::GzEncoder;
 use fulmar_client::{Config, Error, Event, Options, Request};
 use fulmar_semantics::coding::CodingLimits;
 use fulmar_tests::in_every_loop;
-use fulmar_tests::loops::tell_case;
-use fulmar_tests::scripted::{Heard, Step, answer};
-use fulmar_tests::transfers::{ClientLoop, Recorder, Staged};
+use fulmar_tests::loops::print_case;
+use fulmar_tests::scripted::{ScriptedRequest, ServerStep, answer};
+use fulmar_tests::transfers::{ClientLoop, Staged, TransferRecorder};
 
 use crate::remove::leave_nothing;
 
@@ -20,9 +20,10 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().expect("memory")
 }
 
-fn coded<L: ClientLoop>(recorder: Recorder, coding: &str, body: Vec<u8>) -> Staged<L> {
+fn coded<L: ClientLoop>(recorder: TransferRecorder, coding: &str, body: Vec<u8>) -> Staged<L> {
     let fields = format!("Content-Encoding: {coding}\r\n");
-    let script = move |_: &Heard| vec![Step::Send(answer("200 OK", &fields, &body))];
+    let script =
+        move |_: &ScriptedRequest| vec![ServerStep::Send(answer("200 OK", &fields, &body))];
     Staged::new(recorder, Config::default(), script)
 }
 
@@ -49,8 +50,8 @@ fn broken_codings_are_errors_and_whole_ones_are_undone() {
             ("a coding that nobody knows", "snappy", whole.clone(), false),
             ("too many", &many, whole, false),
         ] {
-            tell_case(name);
-            let mut staged = coded::<L>(Recorder::default(), coding, body);
+            print_case(name);
+            let mut staged = coded::<L>(TransferRecorder::default(), coding, body);
             let options = Arc::new(decoding(CodingLimits::default()));
             let request = Request::get(&staged.url("/")).options(options).build().unwrap();
             let id = staged.start(&request);
@@ -80,7 +81,7 @@ fn a_bomb_is_stopped_at_each_limit() {
             (decoding(by_output), "coding"),
             (Options { body_max: Some(max), ..decoding(unlimited) }, "large"),
         ] {
-            let mut staged = coded::<L>(Recorder::default(), "gzip", bomb.clone());
+            let mut staged = coded::<L>(TransferRecorder::default(), "gzip", bomb.clone());
             let request = Request::get(&staged.url("/")).options(Arc::new(options)).build();
             let id = staged.start(&request.unwrap());
             staged.run();
@@ -99,9 +100,9 @@ fn a_pause_amid_a_coded_body_loses_nothing() {
     fn check<L: ClientLoop>() {
         let size = 1_000_000 / L::SLOWER;
         let text: Vec<u8> = (0..size).map(|at| (at % 251).to_le_bytes()[0]).collect();
-        let recorder = Recorder::default();
+        let recorder = TransferRecorder::default();
         let paused = recorder.paused.clone();
-        let recorder = Recorder {
+        let recorder = TransferRecorder {
             act: Some(Box::new(move |context, id, event| {
                 if matches!(event, Event::Data(_)) {
                     context.pause(id);
@@ -133,8 +134,11 @@ fn a_body_longer_than_allowed_is_not_delivered_beyond_that() {
     fn check<L: ClientLoop>() {
         for head in ["Content-Length: 100\r\n", ""] {
             let body = format!("HTTP/1.1 200 OK\r\n{head}\r\n{}", "x".repeat(100));
-            let script = move |_: &Heard| vec![Step::Send(body.clone().into()), Step::Fin];
-            let mut staged = Staged::<L>::new(Recorder::default(), Config::default(), script);
+            let script = move |_: &ScriptedRequest| {
+                vec![ServerStep::Send(body.clone().into()), ServerStep::Fin]
+            };
+            let mut staged =
+                Staged::<L>::new(TransferRecorder::default(), Config::default(), script);
             let options = Options { body_max: Some(99), ..Options::default() };
             let request = Request::get(&staged.url("/")).options(Arc::new(options)).build();
             let id = staged.start(&request.unwrap());

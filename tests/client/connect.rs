@@ -11,13 +11,13 @@ use fulmar_engine::{Action, DriverEvent, Engine, LookupId, ResolveError, SocketE
 use fulmar_proto::Input;
 use fulmar_sys as sys;
 use fulmar_tests::in_every_loop;
-use fulmar_tests::load::nobody;
+use fulmar_tests::load::unused_port;
 use fulmar_tests::scripted::ok;
-use fulmar_tests::transfers::{ClientLoop, Recorder, Staged};
+use fulmar_tests::transfers::{ClientLoop, Staged, TransferRecorder};
 
 /// A client without a driver.
-struct Alone {
-    client: Client<Recorder>,
+struct UndrivenClient {
+    client: Client<TransferRecorder>,
     now: Instant,
     connects: Vec<SocketId>,
     lookups: Vec<LookupId>,
@@ -28,11 +28,11 @@ struct Alone {
     asked: Vec<SocketId>,
 }
 
-impl Alone {
+impl UndrivenClient {
     fn new(config: Config) -> Self {
         let now = sys::now();
         Self {
-            client: Client::new(now, sys::wall_clock(), Recorder::default(), config),
+            client: Client::new(now, sys::wall_clock(), TransferRecorder::default(), config),
             now,
             connects: Vec::new(),
             lookups: Vec::new(),
@@ -107,7 +107,7 @@ fn without_descriptors_transfers_wait() {
 }
 
 fn exhausted(errno: i32) {
-    let mut alone = Alone::new(Config::default());
+    let mut alone = UndrivenClient::new(Config::default());
     let ids: Vec<_> = (0..5).map(|_| alone.start("http://127.0.0.1/")).collect();
     while !alone.connects.is_empty() {
         alone.fail(errno);
@@ -138,8 +138,8 @@ fn exhausted(errno: i32) {
 
 /// Every address is tried, in order and in time, and the error has them all (RFC 8305).
 #[test]
-fn an_error_tells_every_address_that_was_tried() {
-    let mut alone = Alone::new(Config::default());
+fn an_error_lists_every_attempted_address() {
+    let mut alone = UndrivenClient::new(Config::default());
     let id = alone.start("http://name.example:81/");
     let lookup = alone.lookups.pop().expect("a name is asked for");
     assert_eq!(alone.names, ["name.example".into()]);
@@ -167,7 +167,7 @@ fn an_error_tells_every_address_that_was_tried() {
 #[test]
 fn a_thousand_addresses_are_not_a_thousand_connections() {
     let config = Config { connect_timeout: Some(Duration::from_secs(1)), ..Config::default() };
-    let mut alone = Alone::new(config);
+    let mut alone = UndrivenClient::new(config);
     let id = alone.start("http://name.example/");
     let addresses: Vec<IpAddr> =
         (0..1_000_u32).map(|n| Ipv4Addr::from(0x0a00_0000 + n).into()).collect();
@@ -190,9 +190,9 @@ fn a_thousand_addresses_are_not_a_thousand_connections() {
 
 /// No reply: the connect deadline ends the attempt and is named in the error.
 #[test]
-fn a_black_hole_ends_at_the_deadline_for_connecting() {
+fn a_silent_address_ends_at_the_connect_deadline() {
     let config = Config { connect_timeout: Some(Duration::from_secs(3)), ..Config::default() };
-    let mut alone = Alone::new(config);
+    let mut alone = UndrivenClient::new(config);
     let id = alone.start("http://10.1.2.3/");
     alone.wait(Duration::from_millis(2_990));
     assert_eq!(alone.client.running(), 1);
@@ -206,8 +206,8 @@ fn a_black_hole_ends_at_the_deadline_for_connecting() {
 
 /// Every transfer that waits for a name receives the result; one query serves all.
 #[test]
-fn one_question_is_asked_for_all_who_wait_and_all_hear_of_its_failure() {
-    let mut alone = Alone::new(Config::default());
+fn one_query_serves_all_waiting_transfers_and_fails_them_all() {
+    let mut alone = UndrivenClient::new(Config::default());
     let ids: Vec<_> = (0..10).map(|_| alone.start("http://name.invalid/")).collect();
     assert_eq!(alone.lookups.len(), 1);
     let lookup = alone.lookups[0];
@@ -224,7 +224,7 @@ fn one_question_is_asked_for_all_who_wait_and_all_hear_of_its_failure() {
 /// A resolver that breaks its word and finds nothing has found nothing.
 #[test]
 fn an_empty_list_of_addresses_is_an_error() {
-    let mut alone = Alone::new(Config::default());
+    let mut alone = UndrivenClient::new(Config::default());
     let id = alone.start("http://name.example/");
     let lookup = alone.lookups[0];
     alone.client.handle(alone.now, DriverEvent::Resolved(lookup, Ok(&[])));
@@ -237,9 +237,9 @@ fn an_empty_list_of_addresses_is_an_error() {
 /// If no transfer waits for a name any more, the query is cancelled; a query without a reply is
 /// cancelled at its deadline.
 #[test]
-fn a_question_is_given_up_when_nobody_waits_and_when_its_time_is_up() {
+fn a_query_is_cancelled_without_transfers_and_at_its_deadline() {
     let name_timeout = Some(Duration::from_secs(5));
-    let mut alone = Alone::new(Config { name_timeout, ..Config::default() });
+    let mut alone = UndrivenClient::new(Config { name_timeout, ..Config::default() });
     let id = alone.start("http://name.example/");
     let now = alone.now;
     assert!(alone.client.with(now, |_, context| context.remove(id)));
@@ -255,8 +255,8 @@ fn a_question_is_given_up_when_nobody_waits_and_when_its_time_is_up() {
 
 /// News of sockets that are gone, or that never were, is no news.
 #[test]
-fn late_news_of_a_socket_that_is_gone_is_ignored() {
-    let mut alone = Alone::new(Config::default());
+fn late_events_of_a_closed_socket_are_ignored() {
+    let mut alone = UndrivenClient::new(Config::default());
     let id = alone.start("http://127.0.0.1/");
     let socket = alone.connects[0];
     let now = alone.now;
@@ -281,10 +281,11 @@ fn late_news_of_a_socket_that_is_gone_is_ignored() {
 }
 
 #[test]
-fn a_refused_connection_is_told_with_its_address() {
+fn a_refused_connection_is_reported_with_its_address() {
     fn check<L: ClientLoop>() {
-        let mut staged = Staged::<L>::new(Recorder::default(), Config::default(), |_| ok(b""));
-        let (_holder, nobody) = nobody();
+        let mut staged =
+            Staged::<L>::new(TransferRecorder::default(), Config::default(), |_| ok(b""));
+        let (_holder, nobody) = unused_port();
         let request = Request::get(&format!("http://{nobody}/")).build().unwrap();
         let ids = [staged.start(&request), staged.start(&request)];
         staged.run();

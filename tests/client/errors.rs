@@ -8,24 +8,24 @@ use fulmar_client::{Body, Config, Error, Event, Options, Request};
 use fulmar_semantics::coding::CodingLimits;
 use fulmar_tests::in_every_loop;
 use fulmar_tests::process::PATIENCE;
-use fulmar_tests::scripted::{Heard, Step, answer};
-use fulmar_tests::transfers::{ClientLoop, Recorder, Staged};
+use fulmar_tests::scripted::{ScriptedRequest, ServerStep, answer};
+use fulmar_tests::transfers::{ClientLoop, Staged, TransferRecorder};
 
-fn serve(heard: &Heard) -> Vec<Step> {
-    let send = |text: &str| vec![Step::Send(text.into())];
+fn serve(heard: &ScriptedRequest) -> Vec<ServerStep> {
+    let send = |text: &str| vec![ServerStep::Send(text.into())];
     match heard.path() {
-        "/closed" => vec![Step::Fin],
+        "/closed" => vec![ServerStep::Fin],
         "/truncated" => {
             let mut steps = send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello");
-            steps.push(Step::Fin);
+            steps.push(ServerStep::Fin);
             steps
         }
-        "/reset" => vec![Step::Reset],
+        "/reset" => vec![ServerStep::Reset],
         "/protocol" => send("HTTP/9.9 nonsense\r\n\r\n"),
-        "/large" => vec![Step::Send(answer("200 OK", "", &[b'x'; 2_000]))],
-        "/coding" => vec![Step::Send(answer("200 OK", "Content-Encoding: gzip\r\n", b"no"))],
-        "/redirect" => vec![Step::Send(answer("302 Found", "Location: file:///\r\n", b""))],
-        "/replay" => vec![Step::Send(answer("307 Moved", "Location: /\r\n", b""))],
+        "/large" => vec![ServerStep::Send(answer("200 OK", "", &[b'x'; 2_000]))],
+        "/coding" => vec![ServerStep::Send(answer("200 OK", "Content-Encoding: gzip\r\n", b"no"))],
+        "/redirect" => vec![ServerStep::Send(answer("302 Found", "Location: file:///\r\n", b""))],
+        "/replay" => vec![ServerStep::Send(answer("307 Moved", "Location: /\r\n", b""))],
         _ => Vec::new(),
     }
 }
@@ -58,9 +58,9 @@ fn failures<L: ClientLoop>(staged: &Staged<L>) -> Vec<(Request, &'static str)> {
 }
 
 #[test]
-fn every_failure_has_its_kind_and_says_something_of_its_own() {
+fn every_failure_has_its_own_kind_and_message() {
     fn check<L: ClientLoop>() {
-        let recorder = Recorder::with(|context, id, event| {
+        let recorder = TransferRecorder::with(|context, id, event| {
             if matches!(event, Event::Writable) {
                 context.send(id, bytes::Bytes::from_static(b"hello"));
                 context.finish(id);
@@ -90,8 +90,8 @@ fn every_failure_has_its_kind_and_says_something_of_its_own() {
 #[test]
 fn a_connection_that_was_refused_is_named() {
     let request = Request::get("http://127.0.0.1:1/").build().unwrap();
-    type Own = fulmar_tests::loops::OwnLoop<fulmar_client::Client<Recorder>>;
-    let mut staged = Staged::<Own>::new(Recorder::default(), Config::default(), serve);
+    type Own = fulmar_tests::loops::OwnLoop<fulmar_client::Client<TransferRecorder>>;
+    let mut staged = Staged::<Own>::new(TransferRecorder::default(), Config::default(), serve);
     let id = staged.start(&request);
     staged.run();
     let Err(error @ Error::Connect(_)) = &staged.recorder().ended(id).result else { panic!() };

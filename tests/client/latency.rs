@@ -7,7 +7,7 @@ use fulmar_sys::{Call, Ledger};
 use fulmar_tests::in_every_loop;
 use fulmar_tests::loops::{OwnLoop, done};
 use fulmar_tests::scripted::ok;
-use fulmar_tests::transfers::{ClientLoop, Recorder, Staged};
+use fulmar_tests::transfers::{ClientLoop, Staged, TransferRecorder};
 
 /// Kept connection, second and later exchanges: a small request, one with a body, one that waits
 /// for a 100, and one that is streamed.
@@ -27,8 +27,8 @@ fn requests<L: ClientLoop>(staged: &Staged<L>) -> [Request; 4] {
     .map(|request| request.build().expect("a request"))
 }
 
-fn streaming() -> Recorder {
-    Recorder::with(|context, id, event| {
+fn streaming() -> TransferRecorder {
+    TransferRecorder::with(|context, id, event| {
         if matches!(event, Event::Writable) && context.progress(id).is_some_and(|p| p.sent == 0) {
             context.send(id, bytes::Bytes::from_static(b"one"));
             context.send(id, bytes::Bytes::from_static(b"two"));
@@ -68,7 +68,7 @@ fn no_exchange_waits_for_an_acknowledgement() {
 /// Head and body leave together, and no system call is repeated.
 #[test]
 fn an_exchange_is_one_send_and_one_receive() {
-    type Own = OwnLoop<Client<Recorder>>;
+    type Own = OwnLoop<Client<TransferRecorder>>;
     let mut staged = Staged::<Own>::new(streaming(), Config::default(), |_| ok(b"hello"));
     let [get, post, _, stream] = requests(&staged);
     for request in [get, post, stream] {

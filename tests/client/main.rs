@@ -3,16 +3,16 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod answers;
 mod codings;
 mod connect;
+mod deadlines;
 mod errors;
 mod latency;
 mod pause;
 mod queue;
 mod redirects;
 mod remove;
+mod responses;
 mod simulated;
 mod stale;
-mod times;
 mod uses;

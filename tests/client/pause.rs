@@ -7,14 +7,14 @@ use std::time::Duration;
 use fulmar_client::{Config, Context, Event, TransferId};
 use fulmar_sys::{Call, Ledger};
 use fulmar_tests::in_every_loop;
-use fulmar_tests::scripted::{Heard, Step, answer, ok};
-use fulmar_tests::transfers::{ClientLoop, Recorder, Staged};
+use fulmar_tests::scripted::{ScriptedRequest, ServerStep, answer, ok};
+use fulmar_tests::transfers::{ClientLoop, Staged, TransferRecorder};
 
 use crate::remove::leave_nothing;
 
 /// A recorder that pauses every transfer at its head.
-fn pausing() -> Recorder {
-    let recorder = Recorder::default();
+fn pausing() -> TransferRecorder {
+    let recorder = TransferRecorder::default();
     let paused = recorder.paused.clone();
     let act = move |context: &mut Context<'_>, id: TransferId, event: &Event<'_>| {
         if matches!(event, Event::Head { .. }) {
@@ -22,7 +22,7 @@ fn pausing() -> Recorder {
             paused.borrow_mut().insert(id);
         }
     };
-    Recorder { act: Some(Box::new(act)), ..recorder }
+    TransferRecorder { act: Some(Box::new(act)), ..recorder }
 }
 
 fn resume<L: ClientLoop>(staged: &mut Staged<L>, id: TransferId) {
@@ -53,7 +53,7 @@ fn a_paused_transfer_costs_nothing_though_bytes_wait_in_the_socket() {
         let size = 4_000_000 / L::SLOWER;
         let body: Vec<u8> = (0..size).map(|at| (at % 251).to_le_bytes()[0]).collect();
         let sent = body.clone();
-        let script = move |_: &Heard| ok(&sent);
+        let script = move |_: &ScriptedRequest| ok(&sent);
         let mut staged = Staged::<L>::new(pausing(), Config::default(), script);
         let id = staged.get("/");
         staged.run_until(|client| client.application().trace_of_any("H"));
@@ -73,7 +73,7 @@ fn a_paused_transfer_costs_nothing_though_bytes_wait_in_the_socket() {
 
 /// Everything has arrived together with the head: no event will come any more.
 #[test]
-fn what_has_arrived_already_is_delivered_on_resumption() {
+fn received_bytes_are_delivered_on_resumption() {
     fn check<L: ClientLoop>() {
         let mut staged = Staged::<L>::new(pausing(), Config::default(), |_| ok(b"hello"));
         let id = staged.get("/");
@@ -88,7 +88,7 @@ fn what_has_arrived_already_is_delivered_on_resumption() {
 }
 
 #[test]
-fn pausing_twice_is_pausing_and_resuming_what_runs_is_nothing() {
+fn pause_and_resume_are_idempotent() {
     fn check<L: ClientLoop>() {
         let mut staged = Staged::<L>::new(pausing(), Config::default(), |_| ok(b"hello"));
         let id = staged.get("/");
@@ -113,9 +113,9 @@ fn pausing_twice_is_pausing_and_resuming_what_runs_is_nothing() {
 }
 
 #[test]
-fn a_transfer_paused_before_it_has_a_connection_hears_nothing_until_resumed() {
+fn a_transfer_paused_before_it_connects_gets_no_events_until_resumed() {
     fn check<L: ClientLoop>() {
-        let recorder = Recorder::default();
+        let recorder = TransferRecorder::default();
         let paused = recorder.paused.clone();
         let mut staged = Staged::<L>::new(recorder, Config::default(), |_| ok(b"hello"));
         let id = staged.get("/");
@@ -136,7 +136,7 @@ fn a_transfer_paused_before_it_has_a_connection_hears_nothing_until_resumed() {
 fn a_pause_outlasts_the_removal_of_a_transfer_pipelined_behind() {
     fn check<L: ClientLoop>() {
         let config = Config { pipelining: 4, per_host_max: 1, ..Config::default() };
-        let mut staged = Staged::<L>::new(Recorder::default(), config, |_| ok(b"hello"));
+        let mut staged = Staged::<L>::new(TransferRecorder::default(), config, |_| ok(b"hello"));
         for _ in 0..2 {
             staged.get("/warm");
             staged.run();
@@ -164,8 +164,9 @@ fn a_pause_outlasts_the_removal_of_a_transfer_pipelined_behind() {
 #[test]
 fn the_end_of_the_connection_during_a_pause_does_not_spin() {
     fn check<L: ClientLoop>() {
-        for end in [Step::Fin, Step::Close, Step::Reset] {
-            let script = |_: &Heard| vec![Step::Send(answer("200 OK", "", b"hello"))];
+        for end in [ServerStep::Fin, ServerStep::Close, ServerStep::Reset] {
+            let script =
+                |_: &ScriptedRequest| vec![ServerStep::Send(answer("200 OK", "", b"hello"))];
             let mut staged = Staged::<L>::new(pausing(), Config::default(), script);
             let id = staged.get("/");
             staged.run_until(|client| client.application().trace_of_any("H"));
@@ -174,13 +175,13 @@ fn the_end_of_the_connection_during_a_pause_does_not_spin() {
             staged.rest();
             assert!(staged.client.stats().events - before <= 3, "{end:?}");
             stays_quiet(&mut staged);
-            if !matches!(end, Step::Reset) {
+            if !matches!(end, ServerStep::Reset) {
                 assert_eq!(staged.recorder().trace(id), "H");
                 resume(&mut staged, id);
             }
             staged.run();
             let done = staged.recorder().ended(id).result.is_ok();
-            assert!(done || matches!(end, Step::Reset), "{end:?}");
+            assert!(done || matches!(end, ServerStep::Reset), "{end:?}");
         }
     }
     in_every_loop!(check);
@@ -191,8 +192,9 @@ fn the_end_of_the_connection_during_a_pause_does_not_spin() {
 #[test]
 fn the_end_of_an_idle_connection_is_noticed_once() {
     fn check<L: ClientLoop>() {
-        for end in [Step::Fin, Step::Close, Step::Reset] {
-            let mut staged = Staged::<L>::new(Recorder::default(), Config::default(), |_| ok(b""));
+        for end in [ServerStep::Fin, ServerStep::Close, ServerStep::Reset] {
+            let mut staged =
+                Staged::<L>::new(TransferRecorder::default(), Config::default(), |_| ok(b""));
             staged.get("/");
             staged.run();
             staged.rest();
@@ -213,10 +215,10 @@ fn pausing_at_every_piece_loses_none() {
     fn check<L: ClientLoop>() {
         let chunks = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
                        5\r\nhello\r\n1\r\n \r\n5\r\nworld\r\n0\r\n\r\n";
-        let script = |_: &Heard| vec![Step::Send(chunks.to_vec())];
+        let script = |_: &ScriptedRequest| vec![ServerStep::Send(chunks.to_vec())];
         let count = Rc::new(Cell::new(0));
         let seen = Rc::clone(&count);
-        let recorder = Recorder::with(move |context, id, event| {
+        let recorder = TransferRecorder::with(move |context, id, event| {
             if matches!(event, Event::Data(_)) {
                 seen.set(seen.get() + 1);
                 context.pause(id);
@@ -242,9 +244,10 @@ fn pausing_at_every_piece_loses_none() {
 /// The transfer of a connection is removed before it is established: the connection is idle, and
 /// must not wait for writability, which always holds.
 #[test]
-fn a_connection_that_stands_with_nothing_to_send_is_quiet() {
+fn an_established_connection_with_nothing_to_send_is_quiet() {
     fn check<L: ClientLoop>() {
-        let mut staged = Staged::<L>::new(Recorder::default(), Config::default(), |_| ok(b"a"));
+        let mut staged =
+            Staged::<L>::new(TransferRecorder::default(), Config::default(), |_| ok(b"a"));
         let id = staged.get("/");
         staged.with(|context| assert!(context.remove(id)));
         staged.run_until(|client| client.idle_connections() == 1);

@@ -5,8 +5,8 @@ use std::time::Duration;
 use fulmar_client::{Config, Error, Options, Request, TransferId, Waiting};
 use fulmar_sys as sys;
 use fulmar_tests::in_every_loop;
-use fulmar_tests::scripted::{Heard, Scripted, Step, ok};
-use fulmar_tests::transfers::{ClientLoop, Recorder, Staged};
+use fulmar_tests::scripted::{Scripted, ScriptedRequest, ServerStep, ok};
+use fulmar_tests::transfers::{ClientLoop, Staged, TransferRecorder};
 
 use crate::remove::leave_nothing;
 
@@ -16,7 +16,7 @@ fn a_thousand_transfers_take_turns_on_six_connections() {
     fn check<L: ClientLoop>() {
         let count = if L::SLOWER > 1 { 60 } else { 1_000 };
         let config = Config { per_host_max: 6, ..Config::default() };
-        let mut staged = Staged::<L>::new(Recorder::default(), config, |_| ok(b"hello"));
+        let mut staged = Staged::<L>::new(TransferRecorder::default(), config, |_| ok(b"hello"));
         let ids: Vec<TransferId> = (0..count).map(|n| staged.get(&format!("/{n}"))).collect();
         staged.run_until(|client| {
             assert!(client.connections() <= 6);
@@ -53,14 +53,14 @@ fn run<L: ClientLoop>(staged: &mut Staged<L>, others: &mut [Scripted], max: usiz
 
 /// An origin with an endless queue and connections that are kept must not keep others waiting.
 #[test]
-fn no_origin_waits_while_another_is_served_for_ever() {
+fn no_origin_starves() {
     fn check<L: ClientLoop>() {
         for keeps in [true, false] {
             let fields = if keeps { "" } else { "Connection: close\r\n" };
             let said = fulmar_tests::scripted::answer("200 OK", fields, b"hello");
-            let script = move |_: &Heard| vec![Step::Send(said.clone())];
+            let script = move |_: &ScriptedRequest| vec![ServerStep::Send(said.clone())];
             let config = Config { connections_max: 2, ..Config::default() };
-            let mut staged = Staged::<L>::new(Recorder::default(), config, script);
+            let mut staged = Staged::<L>::new(TransferRecorder::default(), config, script);
             let mut others = servers(3, b"other");
             let count = if L::SLOWER > 1 { 90 } else { 200 };
             let many: Vec<_> = (0..count).map(|n| staged.get(&format!("/{n}"))).collect();
@@ -82,10 +82,10 @@ fn no_origin_waits_while_another_is_served_for_ever() {
 /// The next transfer may be removed or not allowed to start: then it is the turn of the one after
 /// it.
 #[test]
-fn a_place_that_one_does_not_take_is_the_next_ones() {
+fn an_unused_slot_is_passed_on() {
     fn check<L: ClientLoop>() {
         let config = Config { connections_max: 1, ..Config::default() };
-        let mut staged = Staged::<L>::new(Recorder::default(), config, |_| ok(b"hello"));
+        let mut staged = Staged::<L>::new(TransferRecorder::default(), config, |_| ok(b"hello"));
         let mut others = servers(3, b"other");
         let first = staged.get("/first");
         let waiting: Vec<_> = others
@@ -111,7 +111,7 @@ fn a_place_that_one_does_not_take_is_the_next_ones() {
 fn time_in_the_queue_counts_towards_the_total() {
     fn check<L: ClientLoop>() {
         let config = Config { per_host_max: 1, ..Config::default() };
-        let mut staged = Staged::<L>::new(Recorder::default(), config, |_| Vec::new());
+        let mut staged = Staged::<L>::new(TransferRecorder::default(), config, |_| Vec::new());
         let slow = staged.get("/never");
         let total_timeout = Some(Duration::from_millis(30));
         let options = Options { total_timeout, ..Options::default() };
@@ -133,8 +133,9 @@ fn time_in_the_queue_does_not_count_towards_connecting() {
     fn check<L: ClientLoop>() {
         let connect_timeout = Some(Duration::from_secs(2));
         let config = Config { per_host_max: 1, connect_timeout, ..Config::default() };
-        let script = |heard: &Heard| if heard.path() == "/slow" { Vec::new() } else { ok(b"") };
-        let mut staged = Staged::<L>::new(Recorder::default(), config, script);
+        let script =
+            |heard: &ScriptedRequest| if heard.path() == "/slow" { Vec::new() } else { ok(b"") };
+        let mut staged = Staged::<L>::new(TransferRecorder::default(), config, script);
         let slow = staged.get("/slow");
         let id = staged.get("/waits");
         let begun = sys::now();
@@ -142,7 +143,7 @@ fn time_in_the_queue_does_not_count_towards_connecting() {
             staged.turn();
         }
         let close = fulmar_tests::scripted::answer("200 OK", "Connection: close\r\n", b"");
-        staged.peer.act(0, [Step::Send(close), Step::Close]);
+        staged.peer.act(0, [ServerStep::Send(close), ServerStep::Close]);
         staged.run();
         assert!(staged.recorder().ended(slow).result.is_ok());
         let done = staged.recorder().ended(id);
@@ -155,16 +156,16 @@ fn time_in_the_queue_does_not_count_towards_connecting() {
 
 /// A Retry-After holds back all requests to its host.
 #[test]
-fn a_host_that_asks_for_rest_is_left_alone_and_asked_again() {
+fn retry_after_delays_all_requests_of_the_host() {
     fn check<L: ClientLoop>() {
-        let script = |heard: &Heard| match (heard.connection, heard.nth) {
+        let script = |heard: &ScriptedRequest| match (heard.connection, heard.nth) {
             (0, 0) => {
                 let fields = "Retry-After: 3\r\n";
-                vec![Step::Send(fulmar_tests::scripted::answer("503 No", fields, b"busy"))]
+                vec![ServerStep::Send(fulmar_tests::scripted::answer("503 No", fields, b"busy"))]
             }
             _ => ok(b"hello"),
         };
-        let mut staged = Staged::<L>::new(Recorder::default(), Config::default(), script);
+        let mut staged = Staged::<L>::new(TransferRecorder::default(), Config::default(), script);
         let options = Options { retries: 2, ..Options::default() };
         let request = Request::get(&staged.url("/")).options(options.into()).build().unwrap();
         let begun = sys::now();
@@ -204,14 +205,14 @@ fn limits_of_zero_do_not_stop_everything() {
             pipelining: 0,
             ..Config::default()
         };
-        let mut staged = Staged::<L>::new(Recorder::default(), config, |_| ok(b"hello"));
+        let mut staged = Staged::<L>::new(TransferRecorder::default(), config, |_| ok(b"hello"));
         for _ in 0..3 {
             staged.get("/");
         }
         staged.run();
         assert_eq!(staged.recorder().done.len(), 3);
         let config = Config { pipelining: u32::MAX, per_host_max: 1, ..Config::default() };
-        let mut staged = Staged::<L>::new(Recorder::default(), config, |_| ok(b"hello"));
+        let mut staged = Staged::<L>::new(TransferRecorder::default(), config, |_| ok(b"hello"));
         for _ in 0..3 {
             staged.get("/");
         }
@@ -224,10 +225,11 @@ fn limits_of_zero_do_not_stop_everything() {
 /// Idle connections are closed at once; connections in use finish their exchanges and accept no
 /// further ones.
 #[test]
-fn closing_what_is_idle_closes_what_is_in_use_when_it_is_done() {
+fn close_idle_closes_busy_connections_when_they_finish() {
     fn check<L: ClientLoop>() {
-        let script = |heard: &Heard| if heard.path() == "/held" { Vec::new() } else { ok(b"") };
-        let mut staged = Staged::<L>::new(Recorder::default(), Config::default(), script);
+        let script =
+            |heard: &ScriptedRequest| if heard.path() == "/held" { Vec::new() } else { ok(b"") };
+        let mut staged = Staged::<L>::new(TransferRecorder::default(), Config::default(), script);
         let held = staged.get("/held");
         let other = staged.get("/other");
         staged.run_until(|client| client.running() == 1);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use fulmar_client::{Body, Config, Error, Event, Options, Request};
 use fulmar_semantics::redirect::{Policy, RedirectError};
 use fulmar_tests::in_every_loop;
-use fulmar_tests::scripted::{Heard, Scripted, Step, answer, ok};
-use fulmar_tests::transfers::{ClientLoop, Recorder, Staged};
+use fulmar_tests::scripted::{Scripted, ScriptedRequest, ServerStep, answer, ok};
+use fulmar_tests::transfers::{ClientLoop, Staged, TransferRecorder};
 
 use crate::remove::leave_nothing;
 
@@ -14,18 +14,18 @@ fn following() -> Options {
     Options { redirects: Some(Policy { hops_max: 5, ..Policy::default() }), ..Options::default() }
 }
 
-fn to(status: &str, location: &str) -> Vec<Step> {
-    vec![Step::Send(answer(status, &format!("Location: {location}\r\n"), b"moved"))]
+fn to(status: &str, location: &str) -> Vec<ServerStep> {
+    vec![ServerStep::Send(answer(status, &format!("Location: {location}\r\n"), b"moved"))]
 }
 
 #[test]
 fn a_chain_is_followed_up_to_its_limit() {
     fn check<L: ClientLoop>() {
-        let script = |heard: &Heard| {
+        let script = |heard: &ScriptedRequest| {
             let n: u32 = heard.path()[1..].parse().expect("a number");
             if n == 0 { ok(b"end") } else { to("302 Found", &format!("/{}", n - 1)) }
         };
-        let mut staged = Staged::<L>::new(Recorder::default(), Config::default(), script);
+        let mut staged = Staged::<L>::new(TransferRecorder::default(), Config::default(), script);
         let options = Arc::new(following());
         for (hops, followed) in [(5, true), (6, false)] {
             let url = staged.url(&format!("/{hops}"));
@@ -56,8 +56,9 @@ fn a_loop_ends_and_foreign_schemes_are_refused() {
             ("http://[::1/", "redirect"),
             ("//", "redirect"),
         ] {
-            let script = move |_: &Heard| to("301 Moved", location);
-            let mut staged = Staged::<L>::new(Recorder::default(), Config::default(), script);
+            let script = move |_: &ScriptedRequest| to("301 Moved", location);
+            let mut staged =
+                Staged::<L>::new(TransferRecorder::default(), Config::default(), script);
             let request = Request::get(&staged.url("/")).options(Arc::new(following()));
             let id = staged.start(&request.build().unwrap());
             staged.run();
@@ -75,12 +76,12 @@ fn credentials_stay_behind_when_the_origin_changes() {
     fn check<L: ClientLoop>() {
         let mut other = Scripted::new(|_| ok(b"other"));
         let elsewhere = format!("http://{}/elsewhere", other.address());
-        let script = move |heard: &Heard| match heard.path() {
+        let script = move |heard: &ScriptedRequest| match heard.path() {
             "/away" => to("307 Temporary Redirect", &elsewhere),
             "/here" => to("307 Temporary Redirect", "/end"),
             _ => ok(b"end"),
         };
-        let mut staged = Staged::<L>::new(Recorder::default(), Config::default(), script);
+        let mut staged = Staged::<L>::new(TransferRecorder::default(), Config::default(), script);
         let options = Options {
             credential_fields: vec!["X-Api-Key".to_owned()],
             referer: true,
@@ -131,11 +132,12 @@ fn the_method_and_the_body_follow_the_status() {
             ("307 Temporary", "POST", "hello"),
             ("308 Permanent", "POST", "hello"),
         ] {
-            let script = move |heard: &Heard| match heard.path() {
+            let script = move |heard: &ScriptedRequest| match heard.path() {
                 "/" => to(status, "/end"),
                 _ => ok(b"end"),
             };
-            let mut staged = Staged::<L>::new(Recorder::default(), Config::default(), script);
+            let mut staged =
+                Staged::<L>::new(TransferRecorder::default(), Config::default(), script);
             let request = Request::with_method("POST", &staged.url("/"))
                 .header("Content-Type", b"text/plain")
                 .header("Content-Language", b"en")
@@ -161,13 +163,13 @@ fn the_method_and_the_body_follow_the_status() {
 #[test]
 fn a_stream_cannot_follow_where_its_body_would_be_sent_again() {
     fn check<L: ClientLoop>() {
-        let recorder = Recorder::with(|context, id, event| {
+        let recorder = TransferRecorder::with(|context, id, event| {
             if matches!(event, Event::Writable) {
                 context.send(id, bytes::Bytes::from_static(b"hello"));
                 context.finish(id);
             }
         });
-        let script = |_: &Heard| to("307 Temporary", "/end");
+        let script = |_: &ScriptedRequest| to("307 Temporary", "/end");
         let mut staged = Staged::<L>::new(recorder, Config::default(), script);
         let request = Request::with_method("POST", &staged.url("/"))
             .body(Body::Stream(Some(5)))
@@ -189,16 +191,16 @@ fn a_redirect_with_a_long_body_delivers_none_of_it() {
         for pipelining in [1, 4] {
             let config = Config { pipelining, per_host_max: 1, ..Config::default() };
             let chunks = 300_000 / L::SLOWER / 10;
-            let script = move |heard: &Heard| match heard.path() {
+            let script = move |heard: &ScriptedRequest| match heard.path() {
                 "/long" => {
                     let head = "HTTP/1.1 302 Found\r\nLocation: /end\r\n\
                                 Transfer-Encoding: chunked\r\n\r\n";
                     let body = "a\r\nlong......\r\n".repeat(chunks) + "0\r\n\r\n";
-                    vec![Step::Send((head.to_owned() + &body).into())]
+                    vec![ServerStep::Send((head.to_owned() + &body).into())]
                 }
                 _ => ok(b"end"),
             };
-            let mut staged = Staged::<L>::new(Recorder::default(), config, script);
+            let mut staged = Staged::<L>::new(TransferRecorder::default(), config, script);
             for _ in 0..2 {
                 staged.get("/warm");
                 staged.run();

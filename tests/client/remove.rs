@@ -11,14 +11,14 @@ use fulmar_server::ServerEngine;
 use fulmar_sys as sys;
 use fulmar_tests::app::App;
 use fulmar_tests::in_every_loop;
-use fulmar_tests::loops::{Loop, OwnLoop, tell_case};
+use fulmar_tests::loops::{Loop, OwnLoop, print_case};
 use fulmar_tests::process::PATIENCE;
-use fulmar_tests::scripted::{Heard, Step, answer, ok};
-use fulmar_tests::transfers::{ClientLoop, Pair, Recorder, Staged};
+use fulmar_tests::scripted::{ScriptedRequest, ServerStep, answer, ok};
+use fulmar_tests::transfers::{ClientAndServer, ClientLoop, Staged, TransferRecorder};
 
 /// Where something is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Site {
+enum ActionSite {
     Informational,
     Redirect,
     Head,
@@ -30,16 +30,16 @@ enum Site {
     Timeout,
 }
 
-const SITES: [Site; 9] = [
-    Site::Informational,
-    Site::Redirect,
-    Site::Head,
-    Site::Data,
-    Site::Writable,
-    Site::Upgraded,
-    Site::Done,
-    Site::Wake,
-    Site::Timeout,
+const SITES: [ActionSite; 9] = [
+    ActionSite::Informational,
+    ActionSite::Redirect,
+    ActionSite::Head,
+    ActionSite::Data,
+    ActionSite::Writable,
+    ActionSite::Upgraded,
+    ActionSite::Done,
+    ActionSite::Wake,
+    ActionSite::Timeout,
 ];
 
 /// What is done.
@@ -67,7 +67,7 @@ const ALL: [Whom; 3] = [Whom::Itself, Whom::Beside, Whom::Behind];
 
 /// A deed about to be done.
 #[derive(Clone, Debug)]
-struct Plan {
+struct PlannedAction {
     deed: Deed,
     subject: Rc<Cell<Option<TransferId>>>,
     target: Rc<Cell<Option<TransferId>>>,
@@ -77,7 +77,7 @@ struct Plan {
     paused: fulmar_tests::transfers::Named,
 }
 
-impl Plan {
+impl PlannedAction {
     fn carry_out(&self, context: &mut Context<'_>) {
         let target = self.target.get().expect("it was started");
         let runs = context.progress(target).is_some();
@@ -105,7 +105,7 @@ impl Plan {
 }
 
 #[test]
-fn anything_may_be_done_to_anyone_in_any_event() {
+fn client_api_is_reentrant_in_every_event() {
     fn check<L: ClientLoop>() {
         for site in SITES {
             for deed in DEEDS {
@@ -118,16 +118,16 @@ fn anything_may_be_done_to_anyone_in_any_event() {
     in_every_loop!(check);
 }
 
-fn case<L: ClientLoop>(site: Site, deed: Deed, whom: Whom) {
-    tell_case(format_args!("{deed:?} {whom:?} at {site:?}"));
+fn case<L: ClientLoop>(site: ActionSite, deed: Deed, whom: Whom) {
+    print_case(format_args!("{deed:?} {whom:?} at {site:?}"));
     let config = match whom {
         Whom::Behind => Config { pipelining: 4, per_host_max: 1, ..Config::default() },
         _ => Config::default(),
     };
-    let released = Rc::new(Cell::new(!matches!(site, Site::Wake | Site::Timeout)));
+    let released = Rc::new(Cell::new(!matches!(site, ActionSite::Wake | ActionSite::Timeout)));
     let known = Rc::clone(&released);
-    let script = move |heard: &Heard| serve(heard, known.get());
-    let mut staged = Staged::<L>::new(Recorder::default(), config, script);
+    let script = move |heard: &ScriptedRequest| serve(heard, known.get());
+    let mut staged = Staged::<L>::new(TransferRecorder::default(), config, script);
     if whom == Whom::Behind {
         for _ in 0..2 {
             staged.get("/warm");
@@ -136,7 +136,7 @@ fn case<L: ClientLoop>(site: Site, deed: Deed, whom: Whom) {
     }
     let subject = request(&staged, site);
     let sibling = staged.request("/sibling");
-    let plan = Plan {
+    let plan = PlannedAction {
         deed,
         subject: Rc::default(),
         target: Rc::default(),
@@ -162,7 +162,7 @@ fn case<L: ClientLoop>(site: Site, deed: Deed, whom: Whom) {
         released.set(true);
         for heard in staged.peer.requests.split_off(before) {
             let rest = if heard.path() == "/half" { b"world".to_vec() } else { full() };
-            staged.peer.act(heard.connection, [Step::Send(rest)]);
+            staged.peer.act(heard.connection, [ServerStep::Send(rest)]);
         }
     }
     staged.rest();
@@ -185,24 +185,26 @@ fn case<L: ClientLoop>(site: Site, deed: Deed, whom: Whom) {
 }
 
 /// The request that reaches `site`.
-fn request<L: ClientLoop>(staged: &Staged<L>, site: Site) -> Request {
+fn request<L: ClientLoop>(staged: &Staged<L>, site: ActionSite) -> Request {
     let url = |path| staged.url(path);
     let builder = match site {
-        Site::Informational => Request::get(&url("/info")),
-        Site::Redirect => Request::get(&url("/redirect")),
-        Site::Writable => Request::with_method("POST", &url("/post")).body(Body::Stream(Some(5))),
-        Site::Upgraded => {
+        ActionSite::Informational => Request::get(&url("/info")),
+        ActionSite::Redirect => Request::get(&url("/redirect")),
+        ActionSite::Writable => {
+            Request::with_method("POST", &url("/post")).body(Body::Stream(Some(5)))
+        }
+        ActionSite::Upgraded => {
             Request::get(&url("/upgrade")).header("Connection", b"upgrade").header("Upgrade", b"x")
         }
-        Site::Wake | Site::Timeout => Request::get(&url("/half")),
-        Site::Head | Site::Data | Site::Done => Request::get(&url("/plain")),
+        ActionSite::Wake | ActionSite::Timeout => Request::get(&url("/half")),
+        ActionSite::Head | ActionSite::Data | ActionSite::Done => Request::get(&url("/plain")),
     };
     let options = Options { redirects: Some(Default::default()), ..Options::default() };
     builder.options(Arc::new(options)).build().expect("a request")
 }
 
-fn serve(heard: &Heard, released: bool) -> Vec<Step> {
-    let send = |text: &[u8]| vec![Step::Send(text.to_vec())];
+fn serve(heard: &ScriptedRequest, released: bool) -> Vec<ServerStep> {
+    let send = |text: &[u8]| vec![ServerStep::Send(text.to_vec())];
     let early = b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n";
     match heard.path() {
         "/info" => send(&[&early[..], &full()].concat()),
@@ -210,7 +212,7 @@ fn serve(heard: &Heard, released: bool) -> Vec<Step> {
         "/upgrade" => {
             let head = b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n";
             let mut steps = send(&[&head[..], b"\r\nhello"].concat());
-            steps.push(Step::Fin);
+            steps.push(ServerStep::Fin);
             steps
         }
         "/half" if !released => send(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello"),
@@ -224,18 +226,18 @@ fn full() -> Vec<u8> {
 }
 
 /// Has the deed done at the subject's first event of this kind.
-fn arm<L: ClientLoop>(staged: &mut Staged<L>, site: Site, plan: &Plan) {
+fn arm<L: ClientLoop>(staged: &mut Staged<L>, site: ActionSite, plan: &PlannedAction) {
     let (mut undone, mut unsent) = (true, true);
     let deed = plan.clone();
     let act = move |context: &mut Context<'_>, id: TransferId, event: &Event<'_>| {
         let here = match event {
-            Event::Informational(_) => site == Site::Informational,
-            Event::Redirect { .. } => site == Site::Redirect,
-            Event::Head { .. } => site == Site::Head,
-            Event::Data(_) => site == Site::Data,
-            Event::Writable => site == Site::Writable,
-            Event::Upgraded => site == Site::Upgraded,
-            Event::Done(_) => site == Site::Done,
+            Event::Informational(_) => site == ActionSite::Informational,
+            Event::Redirect { .. } => site == ActionSite::Redirect,
+            Event::Head { .. } => site == ActionSite::Head,
+            Event::Data(_) => site == ActionSite::Data,
+            Event::Writable => site == ActionSite::Writable,
+            Event::Upgraded => site == ActionSite::Upgraded,
+            Event::Done(_) => site == ActionSite::Done,
         };
         if here && deed.subject.get() == Some(id) && std::mem::take(&mut undone) {
             deed.carry_out(context);
@@ -259,9 +261,9 @@ fn arm<L: ClientLoop>(staged: &mut Staged<L>, site: Site, plan: &Plan) {
     });
 }
 
-fn interrupt<L: ClientLoop>(staged: &mut Staged<L>, site: Site) {
+fn interrupt<L: ClientLoop>(staged: &mut Staged<L>, site: ActionSite) {
     staged.client.with(|client, now| match site {
-        Site::Wake => client.handle(now, DriverEvent::Wake),
+        ActionSite::Wake => client.handle(now, DriverEvent::Wake),
         _ => client.application_mut().due = Some(now),
     });
     while staged.recorder().due.is_some() {
@@ -282,21 +284,22 @@ pub(crate) fn leave_nothing<L: ClientLoop>(staged: &mut Staged<L>) {
 
 /// What is remembered of a crowd of transfers.
 #[derive(Debug)]
-struct Crowd {
+struct TransferEnds {
     random: fastrand::Rng,
     left: usize,
     ids: Vec<TransferId>,
 }
 
-fn crowd<L: ClientLoop>(pipelining: u32) {
+fn end_all<L: ClientLoop>(pipelining: u32) {
     let total = if L::SLOWER > 1 { 100 } else { 10_000 };
     let config = Config { per_host_max: 16, pipelining, ..Config::default() };
-    let mut pair = Pair::<L, OwnLoop<ServerEngine<App>>>::new(Recorder::default(), config);
+    let mut pair =
+        ClientAndServer::<L, OwnLoop<ServerEngine<App>>>::new(TransferRecorder::default(), config);
     let requests: Vec<Request> = (0..10)
         .map(|n| Request::get(&pair.url(&format!("/bytes/{}", n * n * 10))).build().expect("a URL"))
         .collect();
     let random = fastrand::Rng::with_seed(11);
-    let crowd = Rc::new(RefCell::new(Crowd { random, left: total, ids: Vec::new() }));
+    let crowd = Rc::new(RefCell::new(TransferEnds { random, left: total, ids: Vec::new() }));
     let removed = pair.client.engine().application().removed.clone();
     let (inside, gone) = (Rc::clone(&crowd), removed.clone());
     let act = move |context: &mut Context<'_>, _: TransferId, event: &Event<'_>| {
@@ -346,7 +349,7 @@ fn crowd<L: ClientLoop>(pipelining: u32) {
     assert!(!removed.borrow().is_empty());
 }
 
-fn begin(crowd: &mut Crowd, context: &mut Context<'_>, requests: &[Request]) {
+fn begin(crowd: &mut TransferEnds, context: &mut Context<'_>, requests: &[Request]) {
     if crowd.left > 0 {
         crowd.left -= 1;
         let at = crowd.random.usize(0..requests.len());
@@ -357,7 +360,7 @@ fn begin(crowd: &mut Crowd, context: &mut Context<'_>, requests: &[Request]) {
 #[test]
 fn of_ten_thousand_transfers_each_ends_once_or_is_removed() {
     fn check<L: ClientLoop>() {
-        crowd::<L>(1);
+        end_all::<L>(1);
     }
     in_every_loop!(check);
 }
@@ -365,7 +368,7 @@ fn of_ten_thousand_transfers_each_ends_once_or_is_removed() {
 #[test]
 fn of_ten_thousand_pipelined_transfers_each_ends_once_or_is_removed() {
     fn check<L: ClientLoop>() {
-        crowd::<L>(4);
+        end_all::<L>(4);
     }
     in_every_loop!(check);
 }
@@ -374,7 +377,7 @@ fn of_ten_thousand_pipelined_transfers_each_ends_once_or_is_removed() {
 #[test]
 fn a_transfer_begun_while_others_fail_does_not_fail_with_them() {
     let now = sys::now();
-    let recorder = Recorder::default();
+    let recorder = TransferRecorder::default();
     let removed = recorder.removed.clone();
     let mut client = Client::new(now, sys::wall_clock(), recorder, Config::default());
     let request = Request::get("http://name.invalid/").build().unwrap();
@@ -406,14 +409,14 @@ fn a_transfer_begun_while_others_fail_does_not_fail_with_them() {
 
 /// Removed transfers whose responses never arrive must not keep a connection open for ever.
 #[test]
-fn a_connection_whose_transfers_are_all_removed_is_given_up() {
+fn a_connection_without_transfers_is_closed() {
     fn check<L: ClientLoop>() {
         let config = Config { pipelining: 4, per_host_max: 1, ..Config::default() };
-        let script = |heard: &Heard| match heard.path() {
+        let script = |heard: &ScriptedRequest| match heard.path() {
             "/silence" => Vec::new(),
             _ => ok(b""),
         };
-        let mut staged = Staged::<L>::new(Recorder::default(), config, script);
+        let mut staged = Staged::<L>::new(TransferRecorder::default(), config, script);
         for _ in 0..2 {
             staged.get("/");
             staged.run();
@@ -437,9 +440,9 @@ fn a_connection_whose_transfers_are_all_removed_is_given_up() {
 #[test]
 fn an_upgraded_connection_does_not_outlive_its_transfer() {
     fn check<L: ClientLoop>() {
-        let script = |heard: &Heard| serve(heard, true);
-        let mut staged = Staged::<L>::new(Recorder::default(), Config::default(), script);
-        let request = request(&staged, Site::Upgraded);
+        let script = |heard: &ScriptedRequest| serve(heard, true);
+        let mut staged = Staged::<L>::new(TransferRecorder::default(), Config::default(), script);
+        let request = request(&staged, ActionSite::Upgraded);
         let id = staged.start(&request);
         staged.run();
         assert_eq!(staged.recorder().body(id), b"hello");

@@ -13,7 +13,7 @@ use fulmar_sys as sys;
 use fulmar_tests::app::{App, server};
 use fulmar_tests::in_every_loop;
 use fulmar_tests::loops::{Loop, OwnLoop};
-use fulmar_tests::transfers::{ClientLoop, Pair, Recorder};
+use fulmar_tests::transfers::{ClientAndServer, ClientLoop, TransferRecorder};
 
 /// What the application does, as its seed says.
 #[derive(Debug)]
@@ -130,8 +130,13 @@ fn is_right(request: &Request, body: &[u8]) -> bool {
 }
 
 /// An application that does as the seed says, on a client.
-fn mischievous(seed: u64, config: Config, base: &str, total: u64) -> (Client<Recorder>, Shared) {
-    let recorder = Recorder::default();
+fn mischievous(
+    seed: u64,
+    config: Config,
+    base: &str,
+    total: u64,
+) -> (Client<TransferRecorder>, Shared) {
+    let recorder = TransferRecorder::default();
     let mischief = Rc::new(RefCell::new(Mischief {
         random: fastrand::Rng::with_seed(seed),
         base: base.to_owned(),
@@ -143,7 +148,7 @@ fn mischievous(seed: u64, config: Config, base: &str, total: u64) -> (Client<Rec
         pauses: recorder.paused.clone(),
     }));
     let (inside, ticking) = (Rc::clone(&mischief), Rc::clone(&mischief));
-    let recorder = Recorder {
+    let recorder = TransferRecorder {
         act: Some(Box::new(move |context, id, event| {
             inside.borrow_mut().act(context, id, event);
         })),
@@ -161,7 +166,7 @@ fn mischievous(seed: u64, config: Config, base: &str, total: u64) -> (Client<Rec
     (client, mischief)
 }
 
-fn begin(client: &mut Client<Recorder>, now: Instant, mischief: &Shared) {
+fn begin(client: &mut Client<TransferRecorder>, now: Instant, mischief: &Shared) {
     client.with(now, |_, context| {
         for _ in 0..12 {
             mischief.borrow_mut().start(context);
@@ -171,7 +176,12 @@ fn begin(client: &mut Client<Recorder>, now: Instant, mischief: &Shared) {
 
 type Shared = Rc<RefCell<Mischief>>;
 
-fn check(client: &Client<Recorder>, mischief: &Shared, may_fail: bool, what: &str) -> usize {
+fn check(
+    client: &Client<TransferRecorder>,
+    mischief: &Shared,
+    may_fail: bool,
+    what: &str,
+) -> usize {
     let mischief = mischief.borrow();
     let recorder = client.application();
     assert_eq!((client.running(), mischief.left), (0, 0), "{what}: all is over");
@@ -250,8 +260,10 @@ fn every_way_to_drive_survives_the_same_seeds() {
         for seed in 0..3 {
             for pipelining in [1, 4] {
                 let config = Config { pipelining, per_host_max: 3, ..Config::default() };
-                let mut pair =
-                    Pair::<L, OwnLoop<ServerEngine<App>>>::new(Recorder::default(), config.clone());
+                let mut pair = ClientAndServer::<L, OwnLoop<ServerEngine<App>>>::new(
+                    TransferRecorder::default(),
+                    config.clone(),
+                );
                 let base = format!("http://{}", pair.address);
                 let total = if L::SLOWER > 1 { 6 } else { 60 };
                 let (client, mischief) = mischievous(seed, config, &base, total);

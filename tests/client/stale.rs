@@ -4,9 +4,9 @@
 use fulmar_client::{Body, Config, Error, Request};
 use fulmar_proto::PeerError;
 use fulmar_tests::in_every_loop;
-use fulmar_tests::loops::tell_case;
-use fulmar_tests::scripted::{Heard, Step, answer, ok};
-use fulmar_tests::transfers::{ClientLoop, Recorder, Staged};
+use fulmar_tests::loops::print_case;
+use fulmar_tests::scripted::{ScriptedRequest, ServerStep, answer, ok};
+use fulmar_tests::transfers::{ClientLoop, Staged, TransferRecorder};
 
 use crate::remove::leave_nothing;
 
@@ -44,7 +44,7 @@ const POINTS: [Point; 8] = [
 
 impl Point {
     /// The bytes that the peer sends to the second request before it ends.
-    fn said(self) -> Vec<u8> {
+    fn bytes(self) -> Vec<u8> {
         let whole = answer("200 OK", "X: y\r\n", b"hello");
         let len = match self {
             Self::Idle | Self::Crossing | Self::Read => 0,
@@ -63,14 +63,14 @@ impl Point {
 fn second<L: ClientLoop>(
     method: &str,
     point: Point,
-    end: Step,
+    end: ServerStep,
 ) -> (usize, Result<(), &'static str>) {
     let last = end.clone();
-    let script = move |heard: &Heard| match (heard.connection, heard.nth) {
-        (0, 1) if point != Point::Idle => vec![Step::Send(point.said()), last.clone()],
+    let script = move |heard: &ScriptedRequest| match (heard.connection, heard.nth) {
+        (0, 1) if point != Point::Idle => vec![ServerStep::Send(point.bytes()), last.clone()],
         _ => ok(b"first"),
     };
-    let mut staged = Staged::<L>::new(Recorder::default(), Config::default(), script);
+    let mut staged = Staged::<L>::new(TransferRecorder::default(), Config::default(), script);
     staged.get("/first");
     staged.run();
     staged.rest();
@@ -102,14 +102,14 @@ fn second<L: ClientLoop>(
 /// RFC 9110 §9.2.2, RFC 9112 §9.3.1: a request is sent again only if it does no harm, only on a
 /// connection that had been used before, and never once the peer has begun to answer.
 #[test]
-fn what_is_asked_again_when_a_used_connection_dies() {
+fn requests_on_a_stale_connection_are_repeated_if_safe() {
     fn check<L: ClientLoop>() {
-        for end in [Step::Close, Step::Reset] {
+        for end in [ServerStep::Close, ServerStep::Reset] {
             for point in POINTS {
                 for method in ["GET", "PUT", "POST"] {
                     let (heard, result) = second::<L>(method, point, end.clone());
                     let case = format!("{method} {point:?} {end:?}: {heard} {result:?}");
-                    tell_case(&case);
+                    print_case(&case);
                     assert!(method != "POST" || heard <= 1, "{case}");
                     match point {
                         Point::Idle => assert!(heard == 1 && result.is_ok(), "{case}"),
@@ -120,11 +120,11 @@ fn what_is_asked_again_when_a_used_connection_dies() {
                         }
                         Point::Whole => {
                             // A reset may overtake the answer.
-                            let lost = matches!(end, Step::Reset);
+                            let lost = matches!(end, ServerStep::Reset);
                             assert!(result.is_ok() || lost, "{case}");
                         }
                         // A reset discards the bytes before it: then nothing was received.
-                        _ if matches!(end, Step::Reset) && method != "POST" => {
+                        _ if matches!(end, ServerStep::Reset) && method != "POST" => {
                             assert!(heard == 1 || result.is_ok(), "{case}");
                         }
                         _ => assert!(heard == 1 && result.is_err(), "{case}"),
@@ -139,15 +139,16 @@ fn what_is_asked_again_when_a_used_connection_dies() {
 /// Once a byte of the response has arrived, the request is never repeated, whatever ends the
 /// connection.
 #[test]
-fn nothing_is_asked_again_once_a_byte_of_the_answer_has_come() {
+fn no_request_is_repeated_after_a_byte_of_its_response() {
     fn check<L: ClientLoop>() {
         for point in [Point::StatusLine, Point::Interim, Point::Fields, Point::Body] {
-            for end in [Step::Close, Step::Reset] {
-                let script = move |heard: &Heard| match heard.nth {
-                    1 => vec![Step::Send(point.said())],
+            for end in [ServerStep::Close, ServerStep::Reset] {
+                let script = move |heard: &ScriptedRequest| match heard.nth {
+                    1 => vec![ServerStep::Send(point.bytes())],
                     _ => ok(b"first"),
                 };
-                let mut staged = Staged::<L>::new(Recorder::default(), Config::default(), script);
+                let mut staged =
+                    Staged::<L>::new(TransferRecorder::default(), Config::default(), script);
                 staged.get("/first");
                 staged.run();
                 let id = staged.get("/second");
@@ -168,13 +169,13 @@ fn nothing_is_asked_again_once_a_byte_of_the_answer_has_come() {
 
 /// If the second connection fails as well, the transfer ends with an error: one retry is enough.
 #[test]
-fn a_request_is_sent_again_once() {
+fn a_request_is_repeated_once() {
     fn check<L: ClientLoop>() {
-        let script = |heard: &Heard| match heard.path() {
-            "/second" => vec![Step::Close],
+        let script = |heard: &ScriptedRequest| match heard.path() {
+            "/second" => vec![ServerStep::Close],
             _ => ok(b""),
         };
-        let mut staged = Staged::<L>::new(Recorder::default(), Config::default(), script);
+        let mut staged = Staged::<L>::new(TransferRecorder::default(), Config::default(), script);
         staged.get("/first");
         staged.run();
         let id = staged.get("/second");
@@ -192,11 +193,11 @@ fn a_request_is_sent_again_once() {
 fn a_streamed_body_is_never_sent_twice() {
     fn check<L: ClientLoop>() {
         for method in ["PUT", "POST"] {
-            let script = |heard: &Heard| match heard.path() {
-                "/second" => vec![Step::Close],
+            let script = |heard: &ScriptedRequest| match heard.path() {
+                "/second" => vec![ServerStep::Close],
                 _ => ok(b""),
             };
-            let recorder = Recorder::with(|context, id, event| {
+            let recorder = TransferRecorder::with(|context, id, event| {
                 if matches!(event, fulmar_client::Event::Writable) {
                     context.send(id, bytes::Bytes::from_static(b"body"));
                     context.finish(id);
@@ -221,10 +222,11 @@ fn a_streamed_body_is_never_sent_twice() {
 #[test]
 fn a_fresh_connection_that_dies_is_not_tried_again() {
     fn check<L: ClientLoop>() {
-        for end in [Step::Close, Step::Reset, Step::Fin] {
+        for end in [ServerStep::Close, ServerStep::Reset, ServerStep::Fin] {
             let last = end.clone();
-            let script = move |_: &Heard| vec![last.clone()];
-            let mut staged = Staged::<L>::new(Recorder::default(), Config::default(), script);
+            let script = move |_: &ScriptedRequest| vec![last.clone()];
+            let mut staged =
+                Staged::<L>::new(TransferRecorder::default(), Config::default(), script);
             let id = staged.get("/");
             staged.run();
             assert_eq!(staged.peer.requests.len(), 1, "{end:?}");
@@ -241,15 +243,15 @@ fn a_fresh_connection_that_dies_is_not_tried_again() {
 fn a_server_that_breaks_a_pipeline_loses_nothing_and_is_not_pipelined_to_again() {
     fn check<L: ClientLoop>() {
         let config = Config { pipelining: 8, per_host_max: 1, ..Config::default() };
-        let script = |heard: &Heard| match (heard.connection, heard.nth) {
+        let script = |heard: &ScriptedRequest| match (heard.connection, heard.nth) {
             (0, 4) => {
                 let last = answer("200 OK", "Connection: close\r\n", b"last");
-                vec![Step::Send(last), Step::Fin]
+                vec![ServerStep::Send(last), ServerStep::Fin]
             }
             (0, 5..) => Vec::new(),
             _ => ok(b"hello"),
         };
-        let mut staged = Staged::<L>::new(Recorder::default(), config, script);
+        let mut staged = Staged::<L>::new(TransferRecorder::default(), config, script);
         for _ in 0..2 {
             staged.get("/warm");
             staged.run();
@@ -274,14 +276,14 @@ fn a_server_that_breaks_a_pipeline_loses_nothing_and_is_not_pipelined_to_again()
 fn a_connection_that_is_about_to_close_is_not_pipelined_on() {
     fn check<L: ClientLoop>() {
         let config = Config { pipelining: 4, ..Config::default() };
-        let script = |heard: &Heard| match heard.path() {
+        let script = |heard: &ScriptedRequest| match heard.path() {
             "/last" => {
                 let head = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 4\r\n\r\nla";
-                vec![Step::Send(head.into())]
+                vec![ServerStep::Send(head.into())]
             }
             _ => ok(b"hello"),
         };
-        let mut staged = Staged::<L>::new(Recorder::default(), config, script);
+        let mut staged = Staged::<L>::new(TransferRecorder::default(), config, script);
         for _ in 0..2 {
             staged.get("/warm");
             staged.run();
@@ -293,7 +295,7 @@ fn a_connection_that_is_about_to_close_is_not_pipelined_on() {
         let next = staged.get("/next");
         staged.run_until(|client| client.running() == 1);
         assert_eq!(staged.recorder().body(next), b"hello");
-        staged.peer.act(0, [Step::Send(b"st".to_vec()), Step::Close]);
+        staged.peer.act(0, [ServerStep::Send(b"st".to_vec()), ServerStep::Close]);
         staged.run();
         assert_eq!(staged.recorder().body(last), b"last");
         leave_nothing(&mut staged);
@@ -306,16 +308,16 @@ fn a_connection_that_is_about_to_close_is_not_pipelined_on() {
 fn answers_that_arrive_together_leave_one_idle_connection() {
     fn check<L: ClientLoop>() {
         let config = Config { pipelining: 4, per_host_max: 1, ..Config::default() };
-        let script = |heard: &Heard| match heard.nth {
+        let script = |heard: &ScriptedRequest| match heard.nth {
             // Held back until the fifth request is there.
             2 | 3 => Vec::new(),
             4 => {
                 let bodies = [&b"a"[..], b"b", b"c"];
-                vec![Step::Send(bodies.map(|body| answer("200 OK", "", body)).concat())]
+                vec![ServerStep::Send(bodies.map(|body| answer("200 OK", "", body)).concat())]
             }
             _ => ok(b"hello"),
         };
-        let mut staged = Staged::<L>::new(Recorder::default(), config, script);
+        let mut staged = Staged::<L>::new(TransferRecorder::default(), config, script);
         for _ in 0..2 {
             staged.get("/warm");
             staged.run();

@@ -9,14 +9,18 @@ use fulmar_engine::ListenerId;
 use fulmar_serve::endpoints::Endpoints;
 use fulmar_server::{HandlerApp, Limits, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call, Count, Ledger, Operation};
+use fulmar_tests::app::EndpointsEngine;
 use fulmar_tests::loops::{client, has_ring};
 use fulmar_tests::process::PATIENCE;
 
-type Engine = ServerEngine<HandlerApp<Endpoints>>;
-type Server = Reactor<Engine, Epoll>;
+type EndpointsReactor = Reactor<EndpointsEngine, Epoll>;
 
 /// A server in this thread, with so many listeners, and a ring if there is one to be used.
-fn server(ring: Option<Ring>, limits: Limits, listeners: u32) -> (Server, Vec<SocketAddr>) {
+fn server(
+    ring: Option<Ring>,
+    limits: Limits,
+    listeners: u32,
+) -> (EndpointsReactor, Vec<SocketAddr>) {
     let app = HandlerApp::new(Endpoints::new(), sys::now(), sys::wall_clock);
     let mut engine = ServerEngine::new(sys::now(), app, limits, Stop::new());
     (0..listeners).for_each(|number| engine.add_listener(ListenerId(number), None));
@@ -38,7 +42,7 @@ fn connect(address: SocketAddr, clients: usize) -> Vec<TcpStream> {
     (0..clients).map(|_| client(address)).collect()
 }
 
-fn turn_until(server: &mut Server, mut done: impl FnMut(&Server) -> bool) {
+fn turn_until(server: &mut EndpointsReactor, mut done: impl FnMut(&EndpointsReactor) -> bool) {
     let start = sys::now();
     while !done(server) {
         assert!(sys::now() - start < PATIENCE, "nothing happens any more");
@@ -47,7 +51,7 @@ fn turn_until(server: &mut Server, mut done: impl FnMut(&Server) -> bool) {
 }
 
 /// So many come and go that a list is expected from then on.
-fn warm_up(server: &mut Server, address: SocketAddr) {
+fn warm_up(server: &mut EndpointsReactor, address: SocketAddr) {
     for _ in 0..4 {
         let accepted = server.stats().accepted;
         let mut clients = connect(address, 64);
@@ -227,7 +231,7 @@ fn accepts_in_vain(made: &Ledger) -> u64 {
 }
 
 #[test]
-fn a_kernel_that_cannot_accept_in_a_ring_goes_on_with_calls() {
+fn without_accepts_in_a_ring_calls_are_used() {
     if !has_ring() {
         return;
     }
@@ -245,7 +249,7 @@ fn a_kernel_that_cannot_accept_in_a_ring_goes_on_with_calls() {
 
 /// After a failed list the remaining connections are accepted by calls, to the last one.
 #[test]
-fn a_ring_that_fails_at_accepts_is_given_up_and_nobody_is_lost() {
+fn a_ring_that_fails_at_accepts_loses_no_client() {
     let ring @ Some(_) = ring() else { return };
     let (mut server, addresses) = server(ring, Limits::default(), 1);
     warm_up(&mut server, addresses[0]);

@@ -34,7 +34,7 @@ fn answer<L: Loop>(driver: &mut L, client: &mut TcpStream) {
     });
 }
 
-fn what_was_said_before_is_answered_without_an_event<L: Loop<Engine = ServerEngine<App>>>() {
+fn earlier_bytes_are_processed_without_an_event<L: Loop<Engine = ServerEngine<App>>>() {
     let (mut driver, _) = L::start(server(Limits::default()));
     driver.kick(); // its first deadline is set
     let mut client = adopted(&mut driver, REQUEST);
@@ -50,7 +50,7 @@ fn what_was_said_before_is_answered_without_an_event<L: Loop<Engine = ServerEngi
     driver.turn_until(|driver| driver.engine().connections() == 0);
 }
 
-fn who_says_nothing_at_first_is_heard_later<L: Loop<Engine = ServerEngine<App>>>() {
+fn a_connection_that_is_silent_at_first_is_served<L: Loop<Engine = ServerEngine<App>>>() {
     let (mut driver, _) = L::start(server(Limits::default()));
     driver.kick();
     let mut client = adopted(&mut driver, b"");
@@ -62,8 +62,8 @@ fn who_says_nothing_at_first_is_heard_later<L: Loop<Engine = ServerEngine<App>>>
 }
 
 tests_in_every_loop!(at_any_pace: [
-    what_was_said_before_is_answered_without_an_event,
-    who_says_nothing_at_first_is_heard_later,
+    earlier_bytes_are_processed_without_an_event,
+    a_connection_that_is_silent_at_first_is_served,
 ]);
 
 const REQUEST: &[u8] = b"GET /bytes/3 HTTP/1.1\r\nHost: h\r\n\r\n";

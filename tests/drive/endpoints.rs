@@ -16,8 +16,10 @@ use fulmar_engine::{End, Endpoint, KeepAlive, ListenerId, Peer, SocketId};
 use fulmar_server::{Limits, ServerEngine};
 use fulmar_sys::{self as sys, Call, Ledger};
 use fulmar_tests::app::{App, server};
-use fulmar_tests::fetch::Fetch;
-use fulmar_tests::loops::{AppLoop, Bytewise, Edge, Level, Loop, OneShot, OwnLoop, PollLoop};
+use fulmar_tests::fetch::FetchEngine;
+use fulmar_tests::loops::{
+    AppLoop, Bytewise, Edge, LevelTriggered, Loop, OneShot, OwnLoop, PollLoop,
+};
 use fulmar_tests::process::PATIENCE;
 use rustix::net::sockopt;
 
@@ -40,11 +42,11 @@ fn unix_server(path: &Path) -> Reactor<ServerEngine<App>, Epoll> {
 }
 
 /// Engines over Unix sockets, by path and by abstract name: several exchanges, then a large one.
-fn a_unix_socket_is_as_good_as_tcp<L: Loop<Engine = Fetch>>() {
+fn a_unix_socket_is_as_good_as_tcp<L: Loop<Engine = FetchEngine>>() {
     let dir = tempfile::tempdir().expect("a directory");
     for name in names(dir.path()) {
         let mut server = unix_server(&name);
-        let (mut client, _) = L::start(Fetch::default());
+        let (mut client, _) = L::start(FetchEngine::default());
         let socket = client.with(|fetch, now| fetch.start(now, unix(&name), "/bytes/10", None));
         let len = 1_000_000 / L::SLOWER;
         for target in ["/bytes/3", &format!("/bytes/{len}")] {
@@ -72,8 +74,8 @@ fn a_unix_socket_in_our_loop() {
 
 #[test]
 fn a_unix_socket_in_a_level_triggered_loop() {
-    a_unix_socket_is_as_good_as_tcp::<AppLoop<_, Level>>();
-    a_unix_socket_is_as_good_as_tcp::<Bytewise<AppLoop<_, Level>>>();
+    a_unix_socket_is_as_good_as_tcp::<AppLoop<_, LevelTriggered>>();
+    a_unix_socket_is_as_good_as_tcp::<Bytewise<AppLoop<_, LevelTriggered>>>();
 }
 
 #[test]
@@ -88,13 +90,13 @@ fn a_unix_socket_in_a_one_shot_loop() {
     a_unix_socket_is_as_good_as_tcp::<Bytewise<AppLoop<_, OneShot>>>();
 }
 
-fn reactor() -> Reactor<Fetch, Epoll> {
-    Reactor::new(Fetch::default(), Epoll::new().expect("a descriptor"))
+fn reactor() -> Reactor<FetchEngine, Epoll> {
+    Reactor::new(FetchEngine::default(), Epoll::new().expect("a descriptor"))
 }
 
 /// A Unix socket connects at once, without an edge: connect, request and send take one turn.
 #[test]
-fn connecting_and_asking_over_a_unix_socket_is_one_turn_of_five_calls() {
+fn a_request_over_a_unix_socket_is_one_turn_of_five_calls() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("socket");
     let listener = UnixListener::bind(&path).expect("a socket");
@@ -131,7 +133,7 @@ fn fails(endpoint: Endpoint) -> io::Error {
 }
 
 #[test]
-fn what_fails_at_once_is_told_at_once_and_clearly() {
+fn immediate_failures_are_reported_at_once() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("socket");
     assert_eq!(fails(unix(&path)).kind(), io::ErrorKind::NotFound);
@@ -154,13 +156,13 @@ fn what_fails_at_once_is_told_at_once_and_clearly() {
 
 /// A full backlog is no "in progress": no event would follow.
 #[test]
-fn a_full_backlog_is_told_and_passes() {
+fn a_full_backlog_is_reported_and_recovers() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("socket");
     let options = UnixListenOptions { backlog: 1, ..UnixListenOptions::default() };
     let listener = listen_unix(&path, options).expect("a socket");
     let mut client = reactor();
-    let full = |client: &mut Reactor<Fetch, Epoll>| {
+    let full = |client: &mut Reactor<FetchEngine, Epoll>| {
         client.engine.start(sys::now(), unix(&path), "/", None);
         client.try_turn().expect("a turn");
         client.engine.book.gone.values().next().map(why)
@@ -192,8 +194,8 @@ fn why(end: &End) -> String {
 }
 
 /// An established connection in the application's loop, and its descriptor.
-fn connected(endpoint: Endpoint) -> (AppLoop<Fetch>, SocketId, i32) {
-    let mut client = AppLoop::new(Reactor::new(Fetch::default(), Changes::new()));
+fn connected(endpoint: Endpoint) -> (AppLoop<FetchEngine>, SocketId, i32) {
+    let mut client = AppLoop::new(Reactor::new(FetchEngine::default(), Changes::new()));
     let socket = client.with(|fetch, now| fetch.start(now, endpoint, "/", None));
     client.turn_until(|client| {
         assert!(client.engine().book.gone.is_empty(), "{:?}", client.engine().book.gone);
@@ -214,7 +216,7 @@ fn listening() -> (TcpListener, SocketAddr) {
 }
 
 #[test]
-fn a_connection_comes_from_where_it_is_told() {
+fn the_local_address_of_a_connection_is_configurable() {
     let (listener, address) = listening();
     let local = SocketAddr::from(([127, 0, 0, 9], 0));
     let (client, ..) = connected(Endpoint { local: Some(local), ..Endpoint::to(address) });
@@ -224,7 +226,7 @@ fn a_connection_comes_from_where_it_is_told() {
 }
 
 #[test]
-fn a_silent_connection_is_probed_as_it_is_told_and_only_then() {
+fn keepalive_probes_follow_their_options() {
     let (_listener, address) = listening();
     let keep_alive = KeepAlive {
         idle: Duration::from_secs(30),
@@ -251,9 +253,10 @@ fn a_silent_connection_is_probed_as_it_is_told_and_only_then() {
 /// Since Linux 5.7 any process may bind a socket to an interface once; before, it needs a
 /// capability.
 #[test]
-fn a_connection_leaves_by_the_interface_that_it_is_told() {
+fn the_interface_of_a_connection_is_configurable() {
     let (_listener, address) = listening();
-    let mut client = AppLoop::<_, Level>::new(Reactor::new(Fetch::default(), Changes::new()));
+    let mut client =
+        AppLoop::<_, LevelTriggered>::new(Reactor::new(FetchEngine::default(), Changes::new()));
     let endpoint = Endpoint { interface: Some("lo".into()), ..Endpoint::to(address) };
     let socket = client.with(|fetch, now| fetch.start(now, endpoint, "/", None));
     client.turn_until(|client| {

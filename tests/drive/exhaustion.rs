@@ -12,17 +12,17 @@ use fulmar_engine::{End, Endpoint, Peer};
 use fulmar_server::Limits;
 use fulmar_sys::{self as sys, Call, Ledger, Operation};
 use fulmar_tests::app;
-use fulmar_tests::fetch::Fetch;
+use fulmar_tests::fetch::FetchEngine;
 use fulmar_tests::loops::{Loop, OwnLoop, client, done, has_ring, polling};
 use fulmar_tests::own_process::own_process;
 use rustix::process::{Resource, Rlimit, setrlimit};
 
 /// The engine receives the error in the same turn, and nothing spins: it can release other
 /// connections first and try again.
-fn connecting_without_descriptors_is_told_as_that_and_passes() {
+fn connecting_without_descriptors_is_reported_and_recovers() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let address = listener.local_addr().expect("bound");
-    let mut client = Reactor::new(Fetch::default(), Epoll::new().expect("a descriptor"));
+    let mut client = Reactor::new(FetchEngine::default(), Epoll::new().expect("a descriptor"));
     let mut hoard = hoard(&listener);
     for endpoint in [Endpoint::to(address), Peer::Unix("@nobody".into()).into()] {
         let socket = client.engine.start(sys::now(), endpoint, "/", None);
@@ -49,11 +49,11 @@ fn connecting_without_descriptors_is_told_as_that_and_passes() {
 
 /// With a ring, a close takes effect at the end of its turn; a connect before that, without a free
 /// descriptor, does not fail.
-fn what_is_about_to_be_closed_makes_room_for_who_connects() {
+fn a_pending_close_makes_room_for_a_connect() {
     let Ok(ring) = Ring::new() else { return };
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let endpoint = || Endpoint::to(listener.local_addr().expect("bound"));
-    let mut client = Reactor::new(Fetch::default(), Epoll::new().expect("a descriptor"));
+    let mut client = Reactor::new(FetchEngine::default(), Epoll::new().expect("a descriptor"));
     client.set_ring(ring, 1);
     let first = client.with(|fetch, now| fetch.start(now, endpoint(), "/", None));
     while client.engine.book.connected.is_empty() {
@@ -75,7 +75,7 @@ fn what_is_about_to_be_closed_makes_room_for_who_connects() {
 fn a_body_reaches_its_file_without_a_pipe(dir: &Path) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let address = listener.local_addr().expect("bound");
-    let mut client = Reactor::new(Fetch::default(), Epoll::new().expect("a descriptor"));
+    let mut client = Reactor::new(FetchEngine::default(), Epoll::new().expect("a descriptor"));
     let path = dir.join("file");
     let file = File::create(&path).expect("room");
     let socket = client.with(|fetch, now| fetch.start(now, Endpoint::to(address), "/", Some(file)));
@@ -172,11 +172,11 @@ fn a_list_of_accepts_without_descriptors_ends_where_they_end() {
 }
 
 #[test]
-fn running_out_of_descriptors_is_told_and_passes() {
+fn exhausted_descriptors_are_reported_and_recover() {
     own_process(|| {
         let dir = tempfile::tempdir().expect("a directory");
-        connecting_without_descriptors_is_told_as_that_and_passes();
-        what_is_about_to_be_closed_makes_room_for_who_connects();
+        connecting_without_descriptors_is_reported_and_recovers();
+        a_pending_close_makes_room_for_a_connect();
         a_body_reaches_its_file_without_a_pipe(dir.path());
         a_server_without_descriptors_rests_and_recovers();
         a_list_of_accepts_without_descriptors_ends_where_they_end();

@@ -30,19 +30,19 @@ impl Handler for Sender {
 
 /// Why connections have ended.
 #[derive(Clone, Debug, Default)]
-struct Ends(Rc<RefCell<Vec<String>>>);
+struct EndLog(Rc<RefCell<Vec<String>>>);
 
-impl Observer for Ends {
+impl Observer for EndLog {
     fn gone(&mut self, _: Instant, _: SocketAddr, end: &End) {
         self.0.borrow_mut().push(format!("{end:?}"));
     }
 }
 
-type Engine = ServerEngine<HandlerApp<Sender>>;
+type SenderEngine = ServerEngine<HandlerApp<Sender>>;
 
-fn engine(file: &File) -> (Engine, Ends) {
+fn engine(file: &File) -> (SenderEngine, EndLog) {
     let file = Arc::new(file.try_clone().unwrap().into());
-    let ends = Ends::default();
+    let ends = EndLog::default();
     let sender = Sender(FileRange { file, offset: 0, len: LEN });
     let app = HandlerApp::new(sender, sys::now(), || UNIX_EPOCH).with_observer(ends.clone());
     let mut engine = ServerEngine::new(sys::now(), app, Limits::default(), Stop::new());
@@ -51,7 +51,7 @@ fn engine(file: &File) -> (Engine, Ends) {
 }
 
 /// The client reads nothing until the socket is full, and everything when the file is shorter.
-fn check<L: Loop<Engine = Engine>>(of: impl FnOnce(&mut L)) {
+fn check<L: Loop<Engine = SenderEngine>>(of: impl FnOnce(&mut L)) {
     let file = tempfile::tempfile().unwrap();
     file.set_len(LEN).unwrap();
     let (engine, ends) = engine(&file);
@@ -70,7 +70,7 @@ fn check<L: Loop<Engine = Engine>>(of: impl FnOnce(&mut L)) {
 }
 
 /// The next turn sends the rest, although no event reports room.
-fn a_long_file_arrives_whole<L: Loop<Engine = Engine>>() {
+fn a_long_file_arrives_whole<L: Loop<Engine = SenderEngine>>() {
     let file = tempfile::tempfile().unwrap();
     file.set_len(LEN).unwrap();
     let (mut driver, address) = L::start(engine(&file).0);
@@ -81,7 +81,7 @@ fn a_long_file_arrives_whole<L: Loop<Engine = Engine>>() {
     assert!((LEN + 50..LEN + 500).contains(&read), "{read}: a head and all of it");
 }
 
-fn a_file_that_becomes_shorter_ends_its_connection_at_once<L: Loop<Engine = Engine>>() {
+fn a_file_that_becomes_shorter_ends_its_connection_at_once<L: Loop<Engine = SenderEngine>>() {
     check::<L>(|_| {});
 }
 

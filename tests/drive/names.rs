@@ -11,19 +11,19 @@ use fulmar_drive::Change;
 use fulmar_engine::{LookupId, ResolveError};
 use fulmar_names::{Family, Names, Options, Overrides};
 use fulmar_sys as sys;
-use fulmar_tests::dns::{self, A, AAAA, Dns, Heard, Say, address_of, alias};
+use fulmar_tests::dns::{self, A, AAAA, Dns, DnsQuery, DnsReply, address_of, alias};
+use fulmar_tests::lookups::{LookupEngine, ResolvedAddresses};
 use fulmar_tests::loops::{AppLoop, Loop, OwnLoop, PollLoop};
 use fulmar_tests::process::PATIENCE;
-use fulmar_tests::resolving::{Answer, Asker};
 use tempfile::TempDir;
 
 const V4: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 const V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1));
 
 /// Empty files in place of the machine's.
-struct Files(TempDir);
+struct EmptyFiles(TempDir);
 
-impl Files {
+impl EmptyFiles {
     fn new() -> Self {
         let files = Self(TempDir::new().unwrap());
         files.write("resolv.conf", "nameserver 127.0.0.1\n");
@@ -53,19 +53,19 @@ impl Files {
 
 /// Does the same in both worlds, each with a server and a resolver of its own.
 fn in_both(
-    script: impl Fn(&Heard) -> Say + Clone + Send + Sync + 'static,
+    script: impl Fn(&DnsQuery) -> DnsReply + Clone + Send + Sync + 'static,
     change: impl Fn(&mut Options),
     act: impl Fn(&mut Driven<'_>),
 ) {
-    fn run<L: Loop<Engine = Asker>>(
+    fn run<L: Loop<Engine = LookupEngine>>(
         server: &Dns,
         change: &impl Fn(&mut Options),
         act: &impl Fn(&mut Driven<'_>),
     ) {
-        let files = Files::new();
+        let files = EmptyFiles::new();
         let mut options = files.options(server.address);
         change(&mut options);
-        let (mut driver, _) = L::start(Asker::default());
+        let (mut driver, _) = L::start(LookupEngine::default());
         driver.set_resolver(Box::new(Names::new(options)));
         let before = driver.watched();
         let start = sys::now();
@@ -73,27 +73,27 @@ fn in_both(
         assert_eq!(driver.watched(), before, "nobody waits, and nothing is watched");
         assert_eq!(driver.deadline(), None, "nobody waits, and there is no deadline");
     }
-    run::<OwnLoop<Asker>>(&Dns::start(script.clone()), &change, &act);
-    run::<PollLoop<Asker>>(&Dns::start(script.clone()), &change, &act);
-    run::<AppLoop<Asker>>(&Dns::start(script), &change, &act);
+    run::<OwnLoop<LookupEngine>>(&Dns::start(script.clone()), &change, &act);
+    run::<PollLoop<LookupEngine>>(&Dns::start(script.clone()), &change, &act);
+    run::<AppLoop<LookupEngine>>(&Dns::start(script), &change, &act);
 }
 
 /// A loop of either kind.
 trait AnyLoop {
-    fn engine(&mut self) -> &mut Asker;
-    fn turn_until(&mut self, done: &mut dyn FnMut(&mut Asker) -> bool);
+    fn engine(&mut self) -> &mut LookupEngine;
+    fn turn_until(&mut self, done: &mut dyn FnMut(&mut LookupEngine) -> bool);
     fn kick(&mut self);
     fn watched(&self) -> usize;
 }
 
 struct Erased<'a, L>(&'a mut L);
 
-impl<L: Loop<Engine = Asker>> AnyLoop for Erased<'_, L> {
-    fn engine(&mut self) -> &mut Asker {
+impl<L: Loop<Engine = LookupEngine>> AnyLoop for Erased<'_, L> {
+    fn engine(&mut self) -> &mut LookupEngine {
         self.0.engine()
     }
 
-    fn turn_until(&mut self, done: &mut dyn FnMut(&mut Asker) -> bool) {
+    fn turn_until(&mut self, done: &mut dyn FnMut(&mut LookupEngine) -> bool) {
         self.0.turn_until(|driver| done(driver.engine()));
     }
 
@@ -108,24 +108,24 @@ impl<L: Loop<Engine = Asker>> AnyLoop for Erased<'_, L> {
 
 struct Driven<'a> {
     server: &'a Dns,
-    files: &'a Files,
+    files: &'a EmptyFiles,
     driver: &'a mut dyn AnyLoop,
     start: Instant,
 }
 
 impl Driven<'_> {
-    fn ask(&mut self, name: &str) -> LookupId {
-        self.driver.engine().ask(name)
+    fn lookup(&mut self, name: &str) -> LookupId {
+        self.driver.engine().lookup(name)
     }
 
-    fn wait(&mut self, lookup: LookupId) -> Answer {
+    fn wait(&mut self, lookup: LookupId) -> ResolvedAddresses {
         self.kick();
         self.driver.turn_until(&mut |engine| engine.answer(lookup).is_some());
         self.driver.engine().answer(lookup).unwrap().clone()
     }
 
-    fn resolve(&mut self, name: &str) -> Answer {
-        let lookup = self.ask(name);
+    fn resolve(&mut self, name: &str) -> ResolvedAddresses {
+        let lookup = self.lookup(name);
         self.wait(lookup)
     }
 
@@ -134,19 +134,19 @@ impl Driven<'_> {
     }
 }
 
-fn both(heard: &Heard) -> Say {
+fn both(heard: &DnsQuery) -> DnsReply {
     dns::addresses(&heard.name, heard.kind, &[V4, V6])
 }
 
 #[test]
-fn both_kinds_are_asked_for_and_ipv6_comes_first() {
+fn both_families_are_queried_and_ipv6_comes_first() {
     in_both(
         both,
         |_| {},
         |driven| {
             assert_eq!(driven.resolve("Host.Example"), Ok(vec![V6, V4]));
             assert_eq!(driven.server.count("host.example"), 2);
-            assert!(driven.server.heard().iter().all(|heard| !heard.tcp));
+            assert!(driven.server.queries().iter().all(|heard| !heard.tcp));
             assert_eq!(driven.resolve("host.example"), Ok(vec![V6, V4]), "from the cache");
             assert_eq!(driven.server.count("host.example"), 2);
         },
@@ -154,14 +154,15 @@ fn both_kinds_are_asked_for_and_ipv6_comes_first() {
 }
 
 #[test]
-fn one_family_can_be_wanted() {
+fn a_lookup_can_be_limited_to_one_family() {
     for (family, kind, address) in [(Family::V4, A, V4), (Family::V6, AAAA, V6)] {
         in_both(
             both,
             |options| options.family = family,
             |driven| {
                 assert_eq!(driven.resolve("host.example"), Ok(vec![address]));
-                let kinds: Vec<_> = driven.server.heard().iter().map(|heard| heard.kind).collect();
+                let kinds: Vec<_> =
+                    driven.server.queries().iter().map(|heard| heard.kind).collect();
                 assert_eq!(kinds, [kind]);
             },
         );
@@ -170,7 +171,7 @@ fn one_family_can_be_wanted() {
 
 #[test]
 fn hosts_with_ipv6_only_are_found() {
-    let script = |heard: &Heard| dns::addresses(&heard.name, heard.kind, &[V6]);
+    let script = |heard: &DnsQuery| dns::addresses(&heard.name, heard.kind, &[V6]);
     in_both(script, |_| {}, |driven| assert_eq!(driven.resolve("six.example"), Ok(vec![V6])));
 }
 
@@ -178,7 +179,7 @@ fn hosts_with_ipv6_only_are_found() {
 fn a_deadline_holds_against_a_server_that_never_replies() {
     let change = |options: &mut Options| options.deadline = Duration::from_millis(150);
     in_both(
-        |_| Say::Nothing,
+        |_| DnsReply::Nothing,
         change,
         |driven| {
             assert_eq!(driven.resolve("slow.example"), Err(ResolveError::TimedOut));
@@ -196,7 +197,7 @@ fn tries_end_before_the_deadline() {
         options.tries = 2;
     };
     in_both(
-        |_| Say::Nothing,
+        |_| DnsReply::Nothing,
         change,
         |driven| {
             assert_eq!(driven.resolve("slow.example"), Err(ResolveError::TimedOut));
@@ -207,7 +208,7 @@ fn tries_end_before_the_deadline() {
 
 #[test]
 fn ipv4_does_not_wait_for_a_server_that_ignores_ipv6() {
-    let script = |heard: &Heard| if heard.kind == A { both(heard) } else { Say::Nothing };
+    let script = |heard: &DnsQuery| if heard.kind == A { both(heard) } else { DnsReply::Nothing };
     in_both(
         script,
         |options| options.resolution_delay = Duration::from_millis(50),
@@ -219,13 +220,13 @@ fn ipv4_does_not_wait_for_a_server_that_ignores_ipv6() {
 }
 
 #[test]
-fn giving_up_takes_less_than_a_millisecond_and_nothing_follows() {
+fn cancelling_takes_less_than_a_millisecond() {
     in_both(
-        |_| Say::Nothing,
+        |_| DnsReply::Nothing,
         |_| {},
         |driven| {
             let shortest = (0..20).map(|n| {
-                let lookup = driven.ask(&format!("slow{n}.example"));
+                let lookup = driven.lookup(&format!("slow{n}.example"));
                 driven.kick();
                 driven.driver.engine().give_up(lookup);
                 let start = sys::now();
@@ -243,14 +244,14 @@ fn giving_up_takes_less_than_a_millisecond_and_nothing_follows() {
 }
 
 #[test]
-fn one_of_many_can_give_up_and_the_others_are_answered() {
+fn one_lookup_of_many_can_be_cancelled() {
     in_both(
         both,
         |_| {},
         |driven| {
-            let first = driven.ask("host.example");
-            let second = driven.ask("host.example");
-            let third = driven.ask("host.example");
+            let first = driven.lookup("host.example");
+            let second = driven.lookup("host.example");
+            let third = driven.lookup("host.example");
             driven.driver.engine().give_up(second);
             driven.driver.engine().doomed.push(third); // when the first is answered
             assert_eq!(driven.wait(first), Ok(vec![V6, V4]));
@@ -262,12 +263,12 @@ fn one_of_many_can_give_up_and_the_others_are_answered() {
 
 #[test]
 fn the_end_does_not_wait_for_a_server() {
-    let server = Dns::start(|_| Say::Nothing);
-    let files = Files::new();
+    let server = Dns::start(|_| DnsReply::Nothing);
+    let files = EmptyFiles::new();
     let shortest = (0..20).map(|_| {
-        let (mut driver, _) = OwnLoop::start(Asker::default());
+        let (mut driver, _) = OwnLoop::start(LookupEngine::default());
         driver.set_resolver(Box::new(Names::new(files.options(server.address))));
-        driver.engine().ask("slow.example");
+        driver.engine().lookup("slow.example");
         driver.kick();
         let start = sys::now();
         drop(driver);
@@ -278,17 +279,17 @@ fn the_end_does_not_wait_for_a_server() {
 }
 
 #[test]
-fn failures_are_told_apart() {
-    let script = |heard: &Heard| match &heard.name[..] {
-        "missing.example" => Say::Code(dns::NAME_ERROR),
-        "failing.example" => Say::Code(dns::SERVER_FAILURE),
-        "refused.example" => Say::Code(dns::REFUSED),
-        "empty.example" => Say::Records(Vec::new()),
-        "loop.example" => Say::Records(vec![
+fn failures_have_distinct_errors() {
+    let script = |heard: &DnsQuery| match &heard.name[..] {
+        "missing.example" => DnsReply::Code(dns::NAME_ERROR),
+        "failing.example" => DnsReply::Code(dns::SERVER_FAILURE),
+        "refused.example" => DnsReply::Code(dns::REFUSED),
+        "empty.example" => DnsReply::Records(Vec::new()),
+        "loop.example" => DnsReply::Records(vec![
             alias("loop.example", "pool.example"),
             alias("pool.example", "loop.example"),
         ]),
-        _ => Say::Nothing,
+        _ => DnsReply::Nothing,
     };
     in_both(
         script,
@@ -312,7 +313,7 @@ fn failures_are_told_apart() {
 
 /// An address without a listener, as long as the socket lives: it holds the port, and receives only
 /// from itself.
-fn nobody() -> (UdpSocket, SocketAddr) {
+fn silent_address() -> (UdpSocket, SocketAddr) {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = socket.local_addr().unwrap();
     socket.connect(address).unwrap();
@@ -321,26 +322,26 @@ fn nobody() -> (UdpSocket, SocketAddr) {
 
 #[test]
 fn a_port_without_a_server_is_unreachable() {
-    let (_holder, nobody) = nobody();
-    let change = |options: &mut Options| options.servers = vec![nobody];
+    let (_holder, silent_address) = silent_address();
+    let change = |options: &mut Options| options.servers = vec![silent_address];
     in_both(both, change, |driven| {
         assert_eq!(driven.resolve("host.example"), Err(ResolveError::Unreachable));
     });
 }
 
 #[test]
-fn the_second_server_is_asked_when_the_first_is_gone() {
-    let (_holder, nobody) = nobody();
-    let change = |options: &mut Options| options.servers.insert(0, nobody);
+fn the_second_server_is_queried_when_the_first_is_gone() {
+    let (_holder, silent_address) = silent_address();
+    let change = |options: &mut Options| options.servers.insert(0, silent_address);
     in_both(both, change, |driven| {
         assert_eq!(driven.resolve("host.example"), Ok(vec![V6, V4]));
     });
 }
 
 #[test]
-fn aliases_are_followed_and_records_of_others_are_not_believed() {
+fn aliases_are_followed_and_unrelated_records_are_ignored() {
     let evil = IpAddr::from([198, 51, 100, 66]);
-    let script = move |heard: &Heard| {
+    let script = move |heard: &DnsQuery| {
         let mut records = vec![address_of("bank.example", 60, evil)];
         if heard.kind == A {
             records.push(alias("www.example", "web.example"));
@@ -348,45 +349,45 @@ fn aliases_are_followed_and_records_of_others_are_not_believed() {
             records.push(address_of("host.example", 60, V4));
             records.push(address_of("www.example", 60, evil));
         }
-        Say::Records(records)
+        DnsReply::Records(records)
     };
     in_both(
         script,
         |_| {},
         |driven| {
             assert_eq!(driven.resolve("www.example"), Ok(vec![V4]));
-            let heard = driven.server.heard().len();
+            let heard = driven.server.queries().len();
             let _ = driven.resolve("bank.example");
-            assert!(driven.server.heard().len() > heard, "the extra record was not kept either");
+            assert!(driven.server.queries().len() > heard, "the extra record was not kept either");
         },
     );
 }
 
 #[test]
-fn a_reply_to_another_question_is_not_believed() {
-    let script = |heard: &Heard| {
+fn a_reply_to_another_query_is_ignored() {
+    let script = |heard: &DnsQuery| {
         let evil = [IpAddr::from([198, 51, 100, 66])];
         let forged = dns::addresses(&heard.name, heard.kind, &evil);
-        Say::Forged(Box::new(forged), Box::new(both(heard)))
+        DnsReply::Forged(Box::new(forged), Box::new(both(heard)))
     };
     in_both(script, |_| {}, |driven| assert_eq!(driven.resolve("host.example"), Ok(vec![V6, V4])));
 }
 
 #[test]
-fn whatever_a_server_says_is_answered_in_time() {
-    let script = |heard: &Heard| {
+fn every_lookup_ends_in_time_for_any_reply() {
+    let script = |heard: &DnsQuery| {
         let www = vec![alias(&heard.name, "host.example"), address_of("host.example", 60, V4)];
         let seed = heard.name.bytes().fold(u64::from(heard.kind), |hash, byte| {
             hash.wrapping_mul(31).wrapping_add(byte.into())
         });
-        Say::Mangled(Box::new(Say::Records(www)), seed)
+        DnsReply::Mangled(Box::new(DnsReply::Records(www)), seed)
     };
     let change = |options: &mut Options| {
         options.try_timeout = Duration::from_millis(100);
         options.deadline = Duration::from_millis(500);
     };
     in_both(script, change, |driven| {
-        let lookups: Vec<_> = (0..500).map(|n| driven.ask(&format!("n{n}.example"))).collect();
+        let lookups: Vec<_> = (0..500).map(|n| driven.lookup(&format!("n{n}.example"))).collect();
         for lookup in lookups {
             let _ = driven.wait(lookup); // or a panic: nothing happens any more
         }
@@ -397,9 +398,9 @@ fn whatever_a_server_says_is_answered_in_time() {
 
 #[test]
 fn names_without_a_dot_are_searched_for() {
-    let script = |heard: &Heard| match &heard.name[..] {
+    let script = |heard: &DnsQuery| match &heard.name[..] {
         "wiki.second.example" => both(heard),
-        _ => Say::Code(dns::NAME_ERROR),
+        _ => DnsReply::Code(dns::NAME_ERROR),
     };
     in_both(
         script,
@@ -415,15 +416,15 @@ fn names_without_a_dot_are_searched_for() {
 
 #[test]
 fn without_a_resolver_there_is_no_answer() {
-    let (mut app, _) = <AppLoop<Asker>>::start(Asker::default());
-    let lookup = app.engine().ask("host.example");
+    let (mut app, _) = <AppLoop<LookupEngine>>::start(LookupEngine::default());
+    let lookup = app.engine().lookup("host.example");
     app.kick();
     assert_eq!(app.engine().answer(lookup), Some(&Err(ResolveError::NoResolver)));
 }
 
 #[test]
 fn a_thousand_addresses_come_over_tcp_and_are_cut() {
-    let script = |heard: &Heard| {
+    let script = |heard: &DnsQuery| {
         let all = (0..1000_u32).map(|n| IpAddr::V4(Ipv4Addr::from(0xc612_0000 + n)));
         dns::addresses(&heard.name, heard.kind, &all.collect::<Vec<_>>())
     };
@@ -434,19 +435,19 @@ fn a_thousand_addresses_come_over_tcp_and_are_cut() {
             let addresses = driven.resolve("many.example").unwrap();
             assert_eq!(addresses.len(), 64);
             assert_eq!(addresses[0], IpAddr::from([198, 18, 0, 0]));
-            let of_a = driven.server.heard().into_iter().filter(|heard| heard.kind == A);
+            let of_a = driven.server.queries().into_iter().filter(|heard| heard.kind == A);
             assert_eq!(of_a.map(|heard| heard.tcp).collect::<Vec<_>>(), [false, true]);
         },
     );
 }
 
 #[test]
-fn a_thousand_who_wait_for_one_name_cause_two_datagrams() {
+fn a_thousand_lookups_of_one_name_cause_two_datagrams() {
     in_both(
         both,
         |_| {},
         |driven| {
-            let lookups: Vec<_> = (0..1000).map(|_| driven.ask("busy.example")).collect();
+            let lookups: Vec<_> = (0..1000).map(|_| driven.lookup("busy.example")).collect();
             for lookup in lookups {
                 assert_eq!(driven.wait(lookup), Ok(vec![V6, V4]));
             }
@@ -457,14 +458,15 @@ fn a_thousand_who_wait_for_one_name_cause_two_datagrams() {
 }
 
 #[test]
-fn a_thousand_names_are_asked_for_by_and_by() {
+fn a_thousand_names_are_queried_gradually() {
     in_both(
         both,
         |options| options.try_timeout = Duration::from_secs(2), // a datagram may be lost
         |driven| {
-            let lookups: Vec<_> = (0..1000).map(|n| driven.ask(&format!("n{n}.example"))).collect();
+            let lookups: Vec<_> =
+                (0..1000).map(|n| driven.lookup(&format!("n{n}.example"))).collect();
             driven.kick();
-            assert!(driven.server.heard().len() <= 512, "at a stroke");
+            assert!(driven.server.queries().len() <= 512, "at a stroke");
             assert!(driven.driver.watched() <= 8, "a listener and a few sockets");
             for lookup in lookups {
                 assert_eq!(driven.wait(lookup), Ok(vec![V6, V4]));
@@ -474,7 +476,7 @@ fn a_thousand_names_are_asked_for_by_and_by() {
 }
 
 #[test]
-fn some_names_are_no_question_for_a_server() {
+fn some_names_need_no_server() {
     let change = |options: &mut Options| {
         options.overrides.add("here.example:443:[2001:db8::1],192.0.2.1").unwrap();
     };
@@ -494,13 +496,13 @@ fn some_names_are_no_question_for_a_server() {
         ] {
             assert_eq!(driven.resolve(name), answer, "{name:?}");
         }
-        assert_eq!(driven.server.heard(), []);
+        assert_eq!(driven.server.queries(), []);
     });
 }
 
 #[test]
 fn private_addresses_can_be_refused() {
-    let script = |heard: &Heard| {
+    let script = |heard: &DnsQuery| {
         let found: &[IpAddr] = match &heard.name[..] {
             "mixed.example" => &[IpAddr::V4(Ipv4Addr::LOCALHOST), V4],
             _ => &[IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)],
@@ -521,21 +523,21 @@ fn private_addresses_can_be_refused() {
 }
 
 /// A loop with a virtual clock, for long waits.
-struct Later {
-    app: AppLoop<Asker>,
+struct VirtualClockLoop {
+    app: AppLoop<LookupEngine>,
     offset: Duration,
 }
 
-impl Later {
+impl VirtualClockLoop {
     fn start(options: Options) -> Self {
-        let (mut app, _) = <AppLoop<Asker>>::start(Asker::default());
+        let (mut app, _) = <AppLoop<LookupEngine>>::start(LookupEngine::default());
         app.set_resolver(Box::new(Names::new(options)));
         Self { app, offset: Duration::ZERO }
     }
 
     /// Starts a lookup at the virtual time, and waits.
-    fn resolve(&mut self, name: &str) -> Answer {
-        let lookup = self.app.engine().ask(name);
+    fn resolve(&mut self, name: &str) -> ResolvedAddresses {
+        let lookup = self.app.engine().lookup(name);
         self.app.reactor.timeout_action(sys::now() + self.offset);
         self.app.listen_to_changes();
         // Replies arrive by events, whose time may be the real one.
@@ -545,14 +547,14 @@ impl Later {
 }
 
 #[test]
-fn answers_are_kept_for_as_long_as_they_hold() {
+fn results_are_cached_for_their_ttl() {
     let server = Dns::start(|heard| match &heard.name[..] {
         "minute.example" => both(heard),
-        "once.example" => Say::Records(vec![address_of("once.example", 0, V4)]),
-        _ => Say::Code(dns::NAME_ERROR),
+        "once.example" => DnsReply::Records(vec![address_of("once.example", 0, V4)]),
+        _ => DnsReply::Code(dns::NAME_ERROR),
     });
-    let files = Files::new();
-    let mut later = Later::start(files.options(server.address));
+    let files = EmptyFiles::new();
+    let mut later = VirtualClockLoop::start(files.options(server.address));
     let mut expect = |seconds: u64, name: &str, questions: usize| {
         later.offset = Duration::from_secs(seconds);
         let _ = later.resolve(name);
@@ -570,12 +572,12 @@ fn answers_are_kept_for_as_long_as_they_hold() {
 }
 
 #[test]
-fn other_servers_are_asked_when_resolv_conf_changes() {
+fn other_servers_are_queried_when_resolv_conf_changes() {
     let address = |n: u8| IpAddr::from([192, 0, 2, n]);
     let start = |n| Dns::start(move |heard| dns::addresses(&heard.name, heard.kind, &[address(n)]));
     let (first, second) = (start(1), start(2));
-    let silent = Dns::start(|_| Say::Nothing);
-    let files = Files::new();
+    let silent = Dns::start(|_| DnsReply::Nothing);
+    let files = EmptyFiles::new();
     let mut options = files.options(first.address);
     options.servers.clear();
     let mut age = 100;
@@ -586,12 +588,12 @@ fn other_servers_are_asked_when_resolv_conf_changes() {
         File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
     };
     use_server(&first);
-    let mut later = Later::start(options);
+    let mut later = VirtualClockLoop::start(options);
     assert_eq!(later.resolve("a.example"), Ok(vec![address(1)]));
     use_server(&silent);
     assert_eq!(later.resolve("b.example"), Ok(vec![address(1)]), "it is not looked at so often");
     later.offset += Duration::from_secs(6);
-    let waiting = later.app.engine().ask("c.example");
+    let waiting = later.app.engine().lookup("c.example");
     later.app.reactor.timeout_action(sys::now() + later.offset);
     later.app.listen_to_changes();
     use_server(&second);
@@ -604,13 +606,13 @@ fn other_servers_are_asked_when_resolv_conf_changes() {
 }
 
 #[test]
-fn an_application_hears_of_sockets_in_order() {
+fn an_application_receives_socket_changes_in_order() {
     let server = Dns::start(both);
-    let files = Files::new();
-    let (mut app, _) = <AppLoop<Asker>>::start(Asker::default());
+    let files = EmptyFiles::new();
+    let (mut app, _) = <AppLoop<LookupEngine>>::start(LookupEngine::default());
     app.set_resolver(Box::new(Names::new(files.options(server.address))));
     app.changes.clear();
-    let lookup = app.engine().ask("host.example");
+    let lookup = app.engine().lookup("host.example");
     app.kick();
     app.turn_until(|app| app.engine().answer(lookup).is_some());
     let sockets = app.changes.iter().filter(|change| !matches!(change, Change::Timer { .. }));
@@ -625,10 +627,10 @@ fn an_application_hears_of_sockets_in_order() {
 #[test]
 fn an_idle_resolver_is_quiet() {
     let server = Dns::start(both);
-    let files = Files::new();
-    let (mut own, _) = OwnLoop::start(Asker::default());
+    let files = EmptyFiles::new();
+    let (mut own, _) = OwnLoop::start(LookupEngine::default());
     own.set_resolver(Box::new(Names::new(files.options(server.address))));
-    let lookup = own.engine().ask("host.example");
+    let lookup = own.engine().lookup("host.example");
     own.kick();
     own.turn_until(|own| own.engine().answer(lookup).is_some());
     assert_eq!(own.deadline(), None);

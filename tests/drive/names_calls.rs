@@ -5,9 +5,9 @@ use std::fs;
 use fulmar_names::{Names, Options};
 use fulmar_sys::Ledger;
 use fulmar_tests::dns::{self, Dns};
+use fulmar_tests::lookups::LookupEngine;
 use fulmar_tests::loops::{AppLoop, Loop};
 use fulmar_tests::process::{PATIENCE, peer, run, text};
-use fulmar_tests::resolving::Asker;
 use tempfile::TempDir;
 
 #[test]
@@ -38,28 +38,28 @@ fn a_cached_lookup_makes_no_system_call() {
 fn look_up() {
     let address = [192, 0, 2, 1].into();
     let server = Dns::start(move |heard| dns::addresses(&heard.name, heard.kind, &[address]));
-    let (mut app, _) = <AppLoop<Asker>>::start(Asker::default());
+    let (mut app, _) = <AppLoop<LookupEngine>>::start(LookupEngine::default());
     let servers = vec![server.address];
     // No query is repeated, however slow strace makes the server.
     let options =
         Options { servers, try_timeout: PATIENCE, deadline: PATIENCE, ..Options::default() };
     app.set_resolver(Box::new(Names::new(options)));
     mark(BEGIN);
-    let lookup = app.engine().ask("host.example");
+    let lookup = app.engine().lookup("host.example");
     app.kick();
     app.turn_until(|app| app.engine().answer(lookup).is_some());
     let now = fulmar_sys::now();
-    let mut ask = |times: usize| {
+    let mut repeat_lookup = |times: usize| {
         for _ in 0..times {
-            app.reactor.engine.ask("host.example");
+            app.reactor.engine.lookup("host.example");
             app.reactor.timeout_action(now);
         }
         app.reactor.engine.answers.len()
     };
-    ask(LOOKUPS); // tables have grown
+    repeat_lookup(LOOKUPS); // tables have grown
     let before = Ledger::here();
     mark(ASKED);
-    let answers = ask(LOOKUPS);
+    let answers = repeat_lookup(LOOKUPS);
     mark(END);
     assert_eq!(Ledger::here() - before, Ledger::ZERO);
     assert_eq!(answers, 1 + 2 * LOOKUPS);

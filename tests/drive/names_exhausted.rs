@@ -6,10 +6,10 @@ use std::fs::File;
 use fulmar_engine::ResolveError;
 use fulmar_names::{Names, Options};
 use fulmar_tests::dns::{self, Dns};
+use fulmar_tests::lookups::{LookupEngine, ResolvedAddresses};
 use fulmar_tests::loops::{AppLoop, Loop, OwnLoop};
 use fulmar_tests::own_process::own_process;
 use fulmar_tests::process::PATIENCE;
-use fulmar_tests::resolving::{Answer, Asker};
 
 #[test]
 fn running_out_of_descriptors_is_an_error_of_its_own_and_passes() {
@@ -18,14 +18,14 @@ fn running_out_of_descriptors_is_an_error_of_its_own_and_passes() {
             Dns::start(|heard| dns::addresses(&heard.name, heard.kind, &[[192, 0, 2, 1].into()]));
         // None is left for c-ares; then one, which c-ares takes, and none to watch it with.
         for left in [0, 1] {
-            starve::<OwnLoop<Asker>>(&server, left);
-            starve::<AppLoop<Asker>>(&server, left);
+            starve::<OwnLoop<LookupEngine>>(&server, left);
+            starve::<AppLoop<LookupEngine>>(&server, left);
         }
     });
 }
 
-fn starve<L: Loop<Engine = Asker>>(server: &Dns, left: usize) {
-    let (mut driver, _) = L::start(Asker::default());
+fn starve<L: Loop<Engine = LookupEngine>>(server: &Dns, left: usize) {
+    let (mut driver, _) = L::start(LookupEngine::default());
     let servers = vec![server.address];
     let (tries, try_timeout, deadline) = (1, PATIENCE, PATIENCE);
     let options = Options { servers, tries, try_timeout, deadline, ..Options::default() };
@@ -39,8 +39,8 @@ fn starve<L: Loop<Engine = Asker>>(server: &Dns, left: usize) {
     assert!(resolve(&mut driver, "second.example").is_ok(), "it is not kept");
 }
 
-fn resolve<L: Loop<Engine = Asker>>(driver: &mut L, name: &str) -> Answer {
-    let lookup = driver.engine().ask(name);
+fn resolve<L: Loop<Engine = LookupEngine>>(driver: &mut L, name: &str) -> ResolvedAddresses {
+    let lookup = driver.engine().lookup(name);
     driver.kick();
     driver.turn_until(|driver| driver.engine().answer(lookup).is_some());
     driver.engine().answer(lookup).unwrap().clone()

@@ -15,17 +15,21 @@ use fulmar_host::{Host, Listen};
 use fulmar_serve::endpoints::Endpoints;
 use fulmar_server::{HandlerApp, Limits, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call, Ledger, Operation};
-use fulmar_tests::http::Client;
+use fulmar_tests::app::EndpointsEngine;
+use fulmar_tests::http::HttpClient;
 use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, client, has_ring};
-use fulmar_tests::process::{Ended, PATIENCE, Process, Serve, eventually, example, fulmar, peer};
-use fulmar_tests::transfers::{Pair, Recorder};
+use fulmar_tests::process::{
+    ChildProcess, ExitOutput, PATIENCE, Serve, eventually, example, fulmar, peer,
+};
+use fulmar_tests::transfers::{ClientAndServer, TransferRecorder};
 use fulmar_tests::tree::{Tree, noise};
 use rustix::process::Signal;
 
-type Engine = ServerEngine<HandlerApp<Endpoints>>;
-
 /// A server in this thread, and so many clients that have been answered once.
-fn served(options: LoopOptions, clients: usize) -> (Reactor<Engine, Epoll>, Vec<TcpStream>, usize) {
+fn served(
+    options: LoopOptions,
+    clients: usize,
+) -> (Reactor<EndpointsEngine, Epoll>, Vec<TcpStream>, usize) {
     sys::raise_descriptors().unwrap();
     let any = (Ipv4Addr::LOCALHOST, 0).into();
     let (listener, address) = listen(any, ListenOptions::default()).unwrap();
@@ -72,7 +76,7 @@ fn cost(options: LoopOptions, clients: usize, turns: u64) -> Ledger {
 }
 
 #[test]
-fn a_turn_over_a_ring_is_three_calls_however_many_are_answered() {
+fn a_turn_over_a_ring_is_three_calls_for_any_number_of_requests() {
     if !has_ring() {
         return;
     }
@@ -88,7 +92,7 @@ fn a_turn_over_a_ring_is_three_calls_however_many_are_answered() {
 }
 
 #[test]
-fn lists_that_do_not_pay_for_a_ring_are_calls() {
+fn short_lists_are_direct_calls() {
     if !has_ring() {
         return;
     }
@@ -133,13 +137,16 @@ fn a_ring_that_fails_is_given_up_and_nothing_is_lost() {
 
 /// The same at any list of a client's: every answer arrives once and whole.
 #[test]
-fn a_client_whose_ring_fails_goes_on_and_nothing_is_lost() {
+fn a_client_whose_ring_fails_loses_nothing() {
     if !has_ring() {
         return;
     }
     let mut given_up = 0;
     for lists in 0..20 {
-        let mut pair = Pair::<OwnLoop<_>, OwnLoop<_>>::new(Recorder::default(), Config::default());
+        let mut pair = ClientAndServer::<OwnLoop<_>, OwnLoop<_>>::new(
+            TransferRecorder::default(),
+            Config::default(),
+        );
         let mut ring = Ring::new().unwrap();
         ring.set_lists_max(lists);
         pair.client.0.set_ring(ring, 1);
@@ -168,7 +175,7 @@ fn a_client_whose_ring_fails_goes_on_and_nothing_is_lost() {
 
 /// Empty polls have a line of their own, and are calls as all others.
 #[test]
-fn what_is_polled_in_vain_is_counted() {
+fn polls_in_vain_are_counted() {
     let spin = Spin::Within(Duration::from_secs(1));
     let (mut polls, _client, _) = served(LoopOptions { driver: Driver::Epoll, spin }, 1);
     let before = Ledger::here();
@@ -183,7 +190,7 @@ fn what_is_polled_in_vain_is_counted() {
 
 /// A polling thread finds new events without a sleep.
 #[test]
-fn what_comes_while_polling_is_found_without_a_sleep() {
+fn events_during_polling_need_no_sleep() {
     let spin = Spin::Within(Duration::from_secs(1));
     let (mut polls, mut clients, answer_len) =
         served(LoopOptions { driver: Driver::Epoll, spin }, 1);
@@ -210,7 +217,7 @@ fn what_comes_while_polling_is_found_without_a_sleep() {
 
 /// Nothing is polled for in waits that have been long.
 #[test]
-fn who_is_idle_does_not_poll() {
+fn an_idle_loop_does_not_poll() {
     let options = LoopOptions { driver: Driver::Epoll, spin: Spin::Auto };
     let (mut server, _client, _) = served(options, 1);
     // It takes one to know, and may still rest in the first.
@@ -223,7 +230,7 @@ fn who_is_idle_does_not_poll() {
 
 /// What it takes to answer so many requests, which come one after the other from a thread on `cpu`.
 fn answered(
-    server: &mut Reactor<Engine, Epoll>,
+    server: &mut Reactor<EndpointsEngine, Epoll>,
     (client, answer_len): (&mut TcpStream, usize),
     cpu: usize,
     count: u64,
@@ -248,7 +255,7 @@ fn answered(
 
 /// Where both ends share a core, polling only takes it away from the other one.
 #[test]
-fn who_shares_the_core_with_its_peer_sleeps_and_polls_again_once_it_has_its_own() {
+fn polling_stops_while_the_core_is_shared() {
     let cpus = sys::allowed_cpus().unwrap();
     sys::run_on_cpus(&cpus[..1]).unwrap();
     let options = LoopOptions {
@@ -284,7 +291,7 @@ fn with_failing_ring(arguments: &[&str]) -> Command {
 }
 
 /// Three connections send requests while the process is stopped.
-fn ask_at_once<S: Read + Write>(process: &Process, connect: impl Fn() -> S) {
+fn send_three_requests<S: Read + Write>(process: &ChildProcess, connect: impl Fn() -> S) {
     let mut answer = [0; 4096];
     let mut streams = [connect(), connect(), connect()];
     for stream in &mut streams {
@@ -299,12 +306,12 @@ fn ask_at_once<S: Read + Write>(process: &Process, connect: impl Fn() -> S) {
     }
 }
 
-fn end_of(command: &mut Command) -> Ended {
-    Process::start(command).wait()
+fn end_of(command: &mut Command) -> ExitOutput {
+    ChildProcess::start(command).wait()
 }
 
 #[test]
-fn where_io_uring_is_forbidden_everything_runs_on_epoll_and_says_so() {
+fn without_io_uring_programs_report_epoll() {
     let tree = Tree::new();
     tree.file("f", "inside");
     let root = tree.root();
@@ -328,7 +335,7 @@ fn where_io_uring_is_forbidden_everything_runs_on_epoll_and_says_so() {
 
 /// A ring takes locked memory, whose limit is low without a capability.
 #[test]
-fn threads_that_get_no_ring_are_counted() {
+fn threads_without_a_ring_are_counted() {
     if !has_ring() || sys::user().unwrap() != 0 {
         return; // others of this user may have taken what there is
     }
@@ -347,7 +354,7 @@ fn threads_that_get_no_ring_are_counted() {
 
 /// A filter may know the call that makes a ring and not the one that uses it.
 #[test]
-fn a_ring_that_may_be_made_and_not_used_is_none_and_the_cause_is_named() {
+fn an_unusable_ring_is_reported_with_its_cause() {
     let mut command = Command::new(example("without_ring"));
     command.args(["--beyond", "0"]).arg(fulmar()).args(["load", "-n", "1", "--driver", "ring"]);
     let ended = end_of(command.arg("http://127.0.0.1:9/"));
@@ -357,7 +364,7 @@ fn a_ring_that_may_be_made_and_not_used_is_none_and_the_cause_is_named() {
 }
 
 #[test]
-fn a_ring_that_was_asked_for_and_is_forbidden_is_an_error() {
+fn a_requested_ring_that_is_forbidden_is_an_error() {
     let tree = Tree::new();
     let root = tree.root();
     let dir = root.to_str().unwrap();
@@ -375,13 +382,13 @@ fn a_ring_that_was_asked_for_and_is_forbidden_is_an_error() {
 }
 
 #[test]
-fn a_proxy_without_a_ring_says_so_too() {
+fn a_proxy_without_a_ring_reports_it() {
     let tree = Tree::new();
     let text = "defaults\n  mode http\n  timeout connect 5s\n  timeout client 5s\n  \
                 timeout server 5s\nfrontend fe\n  bind 127.0.0.1:0\n  http-request deny\n";
     let config = tree.file("proxy.cfg", text);
     let config = config.to_str().unwrap();
-    let mut proxy = Process::start(&mut without_ring(&["proxy", "-f", config]));
+    let mut proxy = ChildProcess::start(&mut without_ring(&["proxy", "-f", config]));
     let told = proxy.wait_stderr("io_uring is not");
     assert!(told.contains("WARNING") && told.contains("not permitted"), "{told}");
     proxy.signal(Signal::TERM);
@@ -391,7 +398,7 @@ fn a_proxy_without_a_ring_says_so_too() {
 }
 
 #[test]
-fn reports_say_what_ran() {
+fn reports_name_the_driver() {
     if !has_ring() {
         return;
     }
@@ -399,7 +406,7 @@ fn reports_say_what_ran() {
     tree.file("f", "inside");
     let flags = ["--driver", "ring:1", "--spin", "auto", "--ledger"];
     let serve = Serve::start(&tree.root(), &flags);
-    Client::connect(serve.address).get("/f");
+    HttpClient::connect(serve.address).get("/f");
     let url = serve.url("/f");
     let load = |more: &[&str]| {
         let mut command = Command::new(fulmar());
@@ -418,7 +425,7 @@ fn reports_say_what_ran() {
 }
 
 #[test]
-fn a_server_that_gives_its_ring_up_says_so_while_it_runs() {
+fn a_server_that_loses_its_ring_reports_it() {
     if !has_ring() {
         return;
     }
@@ -432,13 +439,13 @@ fn a_server_that_gives_its_ring_up_says_so_while_it_runs() {
     let figures = line.trim().strip_prefix("metrics on http://").unwrap();
     let figures = figures.strip_suffix("/metrics").unwrap().parse().unwrap();
     let sample = |start: &str| {
-        let text = Client::connect(figures).get("/metrics").body;
+        let text = HttpClient::connect(figures).get("/metrics").body;
         let text = String::from_utf8(text).unwrap();
         text.lines().find(|line| line.starts_with(start)).unwrap().to_owned()
     };
     let loops = || sample("fulmar_loops{");
     assert_eq!(loops(), "fulmar_loops{driver=\"ring:1\",spin=\"off\"} 1");
-    ask_at_once(&serve.process, || client(serve.address));
+    send_three_requests(&serve.process, || client(serve.address));
     assert_eq!(loops(), "fulmar_loops{driver=\"epoll\",spin=\"off\"} 1");
     let received = sample("fulmar_ring_operations_total{operation=\"recv\"} ");
     assert!(!received.ends_with(" 0"), "nothing hides in a ring: {received}");
@@ -452,7 +459,7 @@ fn a_server_that_gives_its_ring_up_says_so_while_it_runs() {
 }
 
 #[test]
-fn a_download_that_gives_its_ring_up_is_whole_and_says_so() {
+fn a_download_that_loses_its_ring_is_complete_and_reports_it() {
     if !has_ring() {
         return;
     }
@@ -479,7 +486,7 @@ fn a_download_that_gives_its_ring_up_is_whole_and_says_so() {
 }
 
 #[test]
-fn a_proxy_that_gives_its_ring_up_says_so_while_it_runs() {
+fn a_proxy_that_loses_its_ring_reports_it() {
     if !has_ring() {
         return;
     }
@@ -495,16 +502,16 @@ fn a_proxy_that_gives_its_ring_up_says_so_while_it_runs() {
     );
     let config = tree.file("proxy.cfg", &text);
     let process =
-        Process::start(&mut with_failing_ring(&["proxy", "-f", config.to_str().unwrap()]));
+        ChildProcess::start(&mut with_failing_ring(&["proxy", "-f", config.to_str().unwrap()]));
     eventually("it listens", || UnixStream::connect(&desk).is_ok());
     let says = |driver| {
-        let (info, figures) = (told_at(&desk, "show info\n"), told_at(&door, FIGURES));
+        let (info, figures) = (reported_at(&desk, "show info\n"), reported_at(&door, FIGURES));
         assert!(info.contains(&format!("\nDriver: {driver}\n")), "{info}");
         let sample = format!("fulmar_loops{{driver=\"{driver}\",spin=\"off\"}} 1\n");
         assert!(figures.contains(&sample), "{figures}");
     };
     says("ring:1");
-    ask_at_once(&process, || connect_to(&door));
+    send_three_requests(&process, || connect_to(&door));
     says("epoll");
     process.signal(Signal::TERM);
     process.wait();
@@ -524,10 +531,10 @@ fn activity_of(driver: &str) -> (BTreeMap<String, u64>, String) {
     let config = tree.file("proxy.cfg", &text);
     let mut command = Command::new(fulmar());
     command.args(["proxy", "--driver", driver, "--spin", "off", "-f"]).arg(config);
-    let process = Process::start(&mut command);
+    let process = ChildProcess::start(&mut command);
     eventually("it listens", || UnixStream::connect(&desk).is_ok());
     let activity = || -> BTreeMap<String, u64> {
-        let text = told_at(&desk, "show activity\n");
+        let text = reported_at(&desk, "show activity\n");
         let lines = text.lines().filter_map(|line| line.split_once(": "));
         lines.map(|(name, count)| (name.to_owned(), count.parse().unwrap())).collect()
     };
@@ -555,14 +562,14 @@ fn activity_of(driver: &str) -> (BTreeMap<String, u64>, String) {
         let of = |name: &str| counts.get(name).copied().unwrap_or(0);
         of("send") + of("ring_send") >= 50
     });
-    let report = (counts, told_at(&desk, "show info\n"));
+    let report = (counts, reported_at(&desk, "show info\n"));
     process.signal(Signal::TERM);
     process.wait();
     report
 }
 
 #[test]
-fn a_proxy_reports_what_its_ring_did() {
+fn a_proxy_reports_its_ring_operations() {
     let of = |counts: &BTreeMap<String, u64>, name: &str| counts.get(name).copied().unwrap_or(0);
     let (calls, info) = activity_of("epoll");
     for name in ["recv", "send"] {
@@ -591,7 +598,7 @@ fn connect_to(place: &Path) -> UnixStream {
 }
 
 /// What is answered to this at a Unix socket, until its end.
-fn told_at(place: &Path, question: &str) -> String {
+fn reported_at(place: &Path, question: &str) -> String {
     let mut stream = connect_to(place);
     stream.write_all(question.as_bytes()).unwrap();
     let mut text = String::new();
@@ -602,7 +609,7 @@ fn told_at(place: &Path, question: &str) -> String {
 /// As in docs/loops.md: a ring where it is available, and no polling, because it slows down
 /// processes on the same core.
 #[test]
-fn what_nobody_chooses_is_a_ring_and_no_polling() {
+fn the_default_is_a_ring_without_polling() {
     let usual = LoopOptions { driver: Driver::Auto, spin: Spin::Off };
     assert_eq!(LoopOptions::default(), usual);
     assert_eq!(fulmar_load::Options::default().loop_options, usual);
@@ -637,16 +644,16 @@ fn what_nobody_chooses_is_a_ring_and_no_polling() {
         desk.display()
     );
     let config = tree.file("proxy.cfg", &text);
-    let proxy = Process::start(tool("proxy").arg("-f").arg(config));
+    let proxy = ChildProcess::start(tool("proxy").arg("-f").arg(config));
     eventually("it listens", || UnixStream::connect(&desk).is_ok());
-    let info = told_at(&desk, "show info\n");
+    let info = reported_at(&desk, "show info\n");
     assert!(info.contains(&format!("\nDriver: {drives}\n")), "{info}");
     proxy.signal(Signal::TERM);
     proxy.wait();
 }
 
 #[test]
-fn the_environment_chooses_where_no_flag_does() {
+fn the_environment_selects_the_driver_without_a_flag() {
     if !has_ring() {
         return;
     }
@@ -655,7 +662,7 @@ fn the_environment_chooses_where_no_flag_does() {
         command.args(["load", "--json", "-n", "20", "-c", "1"]).args(flags);
         end_of(command.env("FULMAR_DRIVER", driver).env("FULMAR_SPIN", "off"))
     };
-    let driver = |ended: &Ended| {
+    let driver = |ended: &ExitOutput| {
         let report: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
         report["driver"].as_str().unwrap().to_owned()
     };

@@ -18,7 +18,7 @@ use fulmar_proto::{
 };
 use fulmar_server::Limits;
 use fulmar_sys as sys;
-use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::{app, https};
 use fulmar_tls::{ClientTls, ServerTls};
 
@@ -281,7 +281,7 @@ fn a_hostile_network_loses_only_what_it_breaks() {
 
 fn tls() -> (ClientTls, ServerTls) {
     let certs = Certs::new();
-    (https::client_tls(&certs), https::server_tls(&certs, Who::Server))
+    (https::client_tls(&certs), https::server_tls(&certs, CertOwner::Server))
 }
 
 #[test]

@@ -11,9 +11,11 @@ use fulmar_engine::{End, Endpoint, SocketId, Timeouts};
 use fulmar_server::Limits;
 use fulmar_sys::{self as sys, Call, Ledger};
 use fulmar_tests::app::server;
-use fulmar_tests::fetch::Fetch;
-use fulmar_tests::load::nobody;
-use fulmar_tests::loops::{AppLoop, Edge, Level, Loop, Once, OneShot, Trigger, client};
+use fulmar_tests::fetch::FetchEngine;
+use fulmar_tests::load::unused_port;
+use fulmar_tests::loops::{
+    AppLoop, Edge, LevelTriggered, Loop, Once, OneShot, TriggerMode, client,
+};
 use fulmar_tests::process::PATIENCE;
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::{SendFlags, send};
@@ -23,7 +25,7 @@ const WRITE: Ready = Ready { write: true, read: false, ..READ };
 const FAILED: Ready = Ready { read: false, write: false, hangup: false, failed: true };
 const DEAD: Ready = Ready { read: true, write: false, hangup: true, failed: true };
 
-fn changes(reactor: &mut Reactor<Fetch, Changes>) -> Vec<Change> {
+fn changes(reactor: &mut Reactor<FetchEngine, Changes>) -> Vec<Change> {
     std::iter::from_fn(|| reactor.poll_change()).collect()
 }
 
@@ -44,10 +46,12 @@ fn timer(changes: &[Change]) -> Option<Option<Instant>> {
 }
 
 /// A listening peer, a reactor that connects to it, and the changes that its application received.
-fn connecting(timeouts: Timeouts) -> (TcpListener, Reactor<Fetch, Changes>, SocketId, Vec<Change>) {
+fn connecting(
+    timeouts: Timeouts,
+) -> (TcpListener, Reactor<FetchEngine, Changes>, SocketId, Vec<Change>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let address = listener.local_addr().expect("bound");
-    let mut reactor = Reactor::new(Fetch::new(timeouts), Changes::new());
+    let mut reactor = Reactor::new(FetchEngine::new(timeouts), Changes::new());
     let now = sys::now();
     let socket = reactor.engine.start(now, Endpoint::to(address), "/", None);
     reactor.timeout_action(now);
@@ -59,7 +63,7 @@ fn connecting(timeouts: Timeouts) -> (TcpListener, Reactor<Fetch, Changes>, Sock
 /// again; after one that fires in time the next deadline is set; there is never a second change
 /// without a reason.
 #[test]
-fn a_timer_that_fires_early_is_told_again() {
+fn a_timer_that_fires_early_is_set_again() {
     let connect = Some(Duration::from_secs(60));
     let (_listener, mut reactor, socket, heard) =
         connecting(Timeouts { connect, ..Timeouts::default() });
@@ -86,7 +90,7 @@ fn a_timer_that_fires_early_is_told_again() {
 /// Trap 1: an application may call at any time, also while it processes changes.
 #[test]
 fn acting_while_changes_are_left_loses_none() {
-    let (mut driver, address) = AppLoop::<_, Level>::start(server(Limits::default()));
+    let (mut driver, address) = AppLoop::<_, LevelTriggered>::start(server(Limits::default()));
     let peers: Vec<_> = (0..20).map(|_| client(address)).collect();
     let mut watched = BTreeMap::new();
     let start = sys::now();
@@ -111,7 +115,7 @@ fn acting_while_changes_are_left_loses_none() {
 /// Trap 4: the application's word stays through changes of interest, comes back with `Forget`,
 /// and is not there for the next descriptor of the same number.
 #[test]
-fn the_applications_word_lives_as_long_as_its_descriptor() {
+fn user_data_lives_as_long_as_its_descriptor() {
     let (listener, mut reactor, socket, heard) = connecting(Timeouts::default());
     let fd = watched(&heard);
     assert!(reactor.assign(fd, 7) && !reactor.assign(fd + 1, 8) && !reactor.assign(-1, 8));
@@ -138,7 +142,7 @@ fn the_applications_word_lives_as_long_as_its_descriptor() {
 
 /// Trap 3: news of an earlier tenant of a number does not end its successor.
 #[test]
-fn a_late_event_does_not_end_who_has_the_number_now() {
+fn a_late_event_does_not_end_a_reused_descriptor() {
     let (listener, mut reactor, socket, heard) = connecting(Timeouts::default());
     let fd = watched(&heard);
     // it belongs to an earlier socket: this one connects
@@ -159,9 +163,9 @@ fn a_late_event_does_not_end_who_has_the_number_now() {
 
 /// A loop that knows only "readable" and "writable" reports both when a connect fails.
 #[test]
-fn a_refusal_is_understood_without_the_word_for_it() {
-    let (_holder, nobody) = nobody();
-    let mut reactor = Reactor::new(Fetch::default(), Changes::new());
+fn a_refused_connect_is_detected_without_an_error_event() {
+    let (_holder, nobody) = unused_port();
+    let mut reactor = Reactor::new(FetchEngine::default(), Changes::new());
     let socket = reactor.engine.start(sys::now(), Endpoint::to(nobody), "/", None);
     reactor.timeout_action(sys::now());
     let fd = watched(&changes(&mut reactor));
@@ -171,10 +175,10 @@ fn a_refusal_is_understood_without_the_word_for_it() {
 }
 
 /// A transfer with a partial response, the peer's end of its connection, and its descriptor.
-fn half_answered<T: Trigger>() -> (AppLoop<Fetch, T>, SocketId, TcpStream, RawFd) {
+fn half_answered<T: TriggerMode>() -> (AppLoop<FetchEngine, T>, SocketId, TcpStream, RawFd) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let address = listener.local_addr().expect("bound");
-    let mut client = AppLoop::<_, T>::new(Reactor::new(Fetch::default(), T::changes()));
+    let mut client = AppLoop::<_, T>::new(Reactor::new(FetchEngine::default(), T::changes()));
     let endpoint = Endpoint::to(address);
     let socket = client.with(|fetch, now| fetch.start(now, endpoint, "/", None));
     client.turn_until(|client| !client.engine().book.connected.is_empty());
@@ -189,14 +193,14 @@ fn half_answered<T: Trigger>() -> (AppLoop<Fetch, T>, SocketId, TcpStream, RawFd
 }
 
 /// Resets the connection of `peer`, and waits until the kernel reports it for `fd`.
-fn reset(client: &AppLoop<Fetch, impl Trigger>, peer: TcpStream, fd: RawFd) {
+fn reset(client: &AppLoop<FetchEngine, impl TriggerMode>, peer: TcpStream, fd: RawFd) {
     rustix::net::sockopt::set_socket_linger(&peer, Some(Duration::ZERO)).expect("a socket");
     drop(peer);
     wait_for(client, fd, PollFlags::ERR | PollFlags::HUP);
 }
 
 /// Waits until the kernel reports `what` for `fd`.
-fn wait_for(client: &AppLoop<Fetch, impl Trigger>, fd: RawFd, what: PollFlags) {
+fn wait_for(client: &AppLoop<FetchEngine, impl TriggerMode>, fd: RawFd, what: PollFlags) {
     let open = client.reactor.descriptor(fd).expect("it is open");
     let mut polled = [PollFd::from_borrowed_fd(open, what)];
     let patience = rustix::event::Timespec { tv_sec: PATIENCE.as_secs().cast_signed(), tv_nsec: 0 };
@@ -205,38 +209,38 @@ fn wait_for(client: &AppLoop<Fetch, impl Trigger>, fd: RawFd, what: PollFlags) {
 
 /// libcurl's `CURL_CSELECT_ERR` alone, and libuv's error status without events.
 #[test]
-fn an_error_alone_ends_a_standing_connection() {
-    fn check<T: Trigger>() {
+fn an_error_alone_ends_an_established_connection() {
+    fn check<T: TriggerMode>() {
         let (mut client, socket, peer, fd) = half_answered::<T>();
         reset(&client, peer, fd);
-        client.tell(fd, FAILED);
+        client.notify(fd, FAILED);
         let gone = client.engine().book.gone.get(&socket);
         assert!(matches!(gone, Some(End::Failed(_))), "{gone:?}");
         assert!(client.watched.is_empty(), "it was forgotten");
     }
-    check::<Level>();
+    check::<LevelTriggered>();
     check::<Edge>();
 }
 
 #[test]
-fn what_came_before_an_error_is_read_first() {
-    fn check<T: Trigger>() {
+fn bytes_before_an_error_are_read_first() {
+    fn check<T: TriggerMode>() {
         let (mut client, socket, mut peer, fd) = half_answered::<T>();
         peer.write_all(b"world").expect("room");
         reset(&client, peer, fd);
-        client.tell(fd, FAILED);
+        client.notify(fd, FAILED);
         assert_eq!(client.engine().book.done[&socket], b"helloworld");
     }
-    check::<Level>();
+    check::<LevelTriggered>();
     check::<Edge>();
 }
 
 /// An error that is about an earlier connection of the same number costs a read, and no more.
 #[test]
 fn an_error_that_is_none_does_no_harm() {
-    let (mut client, socket, mut peer, fd) = half_answered::<Level>();
+    let (mut client, socket, mut peer, fd) = half_answered::<LevelTriggered>();
     let before = Ledger::here();
-    client.tell(fd, FAILED);
+    client.notify(fd, FAILED);
     let spent = Ledger::here() - before;
     assert_eq!((spent.count(Call::recv).calls, spent.total()), (1, 1));
     peer.write_all(b"world").expect("room");
@@ -246,8 +250,8 @@ fn an_error_that_is_none_does_no_harm() {
 
 /// A receive stops in front of urgent data (tcp(7)), and no further edge reports the bytes behind.
 #[test]
-fn urgent_data_stall_no_loop_of_an_application() {
-    fn check<T: Trigger>() {
+fn urgent_data_does_not_stall_an_application_loop() {
+    fn check<T: TriggerMode>() {
         let (mut client, socket, mut peer, _) = half_answered::<T>();
         peer.write_all(b"wor").expect("room");
         assert_eq!(send(&peer, b"!", SendFlags::OOB), Ok(1));
@@ -255,7 +259,7 @@ fn urgent_data_stall_no_loop_of_an_application() {
         client.turn_until(|client| client.engine().book.done.contains_key(&socket));
         assert_eq!(client.engine().book.done[&socket], b"helloworld");
     }
-    check::<Level>();
+    check::<LevelTriggered>();
     check::<OneShot>();
     check::<Edge>();
     check::<Once>();
@@ -264,65 +268,65 @@ fn urgent_data_stall_no_loop_of_an_application() {
 /// What it costs that no edge is missed: one call for each event.
 #[test]
 fn a_level_triggered_loop_saves_a_call_for_each_event() {
-    fn receives<T: Trigger>() -> (u64, u64) {
+    fn receives<T: TriggerMode>() -> (u64, u64) {
         let (mut client, socket, mut peer, fd) = half_answered::<T>();
         let before = Ledger::here();
         for received in 6..=9 {
             peer.write_all(b"x").expect("room");
             wait_for(&client, fd, PollFlags::IN);
-            client.tell(fd, READ);
+            client.notify(fd, READ);
             assert_eq!(client.engine().received(socket), received);
         }
         let spent = Ledger::here() - before;
         (spent.count(Call::recv).calls, spent.total())
     }
-    assert_eq!(receives::<Level>(), (4, 4));
+    assert_eq!(receives::<LevelTriggered>(), (4, 4));
     assert_eq!(receives::<Edge>(), (8, 8), "and no timer for a second turn");
 }
 
 /// libcurl's mask of 0: "find out yourself".
 #[test]
-fn an_event_that_says_nothing_has_the_socket_polled_once() {
-    let (mut client, socket, mut peer, fd) = half_answered::<Level>();
+fn an_empty_event_polls_the_socket_once() {
+    let (mut client, socket, mut peer, fd) = half_answered::<LevelTriggered>();
     let before = Ledger::here();
-    client.tell(fd, Ready::default());
+    client.notify(fd, Ready::default());
     let spent = Ledger::here() - before;
     assert_eq!((spent.count(Call::poll).calls, spent.total()), (1, 1), "nothing is ready");
     peer.write_all(b"world").expect("room");
     wait_for(&client, fd, PollFlags::IN);
     let before = Ledger::here();
-    client.tell(fd, Ready::default());
+    client.notify(fd, Ready::default());
     let spent = Ledger::here() - before;
     assert_eq!(client.engine().book.done[&socket], b"helloworld");
     assert_eq!(spent.count(Call::poll).calls, 1);
     let before = Ledger::here();
     for unknown in [-1, fd + 1_000] {
-        client.tell(unknown, Ready::default());
+        client.notify(unknown, Ready::default());
     }
     assert_eq!((Ledger::here() - before).total(), 0, "there is nothing to poll");
 }
 
 #[test]
-fn an_event_that_says_nothing_finds_an_error_and_a_new_connection() {
+fn an_empty_event_finds_an_error_and_a_new_connection() {
     let (mut asker, socket, peer, fd) = half_answered::<Edge>();
     reset(&asker, peer, fd);
-    asker.tell(fd, Ready::default());
+    asker.notify(fd, Ready::default());
     assert!(matches!(asker.engine().book.gone.get(&socket), Some(End::Failed(_))));
 
-    let (mut driver, address) = AppLoop::<_, Level>::start(server(Limits::default()));
+    let (mut driver, address) = AppLoop::<_, LevelTriggered>::start(server(Limits::default()));
     let listener = *driver.watched.keys().next().expect("the listener");
-    driver.tell(listener, Ready::default());
+    driver.notify(listener, Ready::default());
     assert_eq!(driver.engine().connections(), 0);
     let _peer = client(address);
-    driver.tell(listener, Ready::default());
+    driver.notify(listener, Ready::default());
     assert_eq!(driver.engine().connections(), 1);
 }
 
 /// An application that has lost events has all sockets polled with one call.
 #[test]
 fn lost_events_are_found_again() {
-    let (mut server, address) = AppLoop::<_, Level>::start(server(Limits::default()));
-    let mut reactor = Reactor::new(Fetch::default(), Changes::new());
+    let (mut server, address) = AppLoop::<_, LevelTriggered>::start(server(Limits::default()));
+    let mut reactor = Reactor::new(FetchEngine::default(), Changes::new());
     let starts = |_| reactor.engine.start(sys::now(), Endpoint::to(address), "/bytes/9", None);
     let sockets: Vec<_> = (0..5).map(starts).collect();
     reactor.timeout_action(sys::now());
@@ -344,7 +348,7 @@ fn lost_events_are_found_again() {
 /// which is quiet afterwards: its next wait has no event.
 #[test]
 fn a_half_closed_peer_is_noticed_and_quiet() {
-    let (mut driver, address) = AppLoop::<_, Level>::start(server(Limits::default()));
+    let (mut driver, address) = AppLoop::<_, LevelTriggered>::start(server(Limits::default()));
     let mut peer = client(address);
     peer.write_all(b"GET /idle HTTP/1.1\r\nHost: t\r\n\r\n").expect("room");
     driver.turn_until(|driver| driver.engine().application().requests() == 1);
@@ -402,8 +406,8 @@ fn the_end_of_a_reactor_balances() {
 }
 
 #[test]
-fn an_end_that_nobody_listens_to_closes_everything() {
-    let (driver, address) = AppLoop::<_, Level>::start(server(Limits::default()));
+fn dropping_an_unobserved_reactor_closes_everything() {
+    let (driver, address) = AppLoop::<_, LevelTriggered>::start(server(Limits::default()));
     let mut peer = client(address);
     drop(driver.reactor.end());
     assert!(!matches!(peer.read(&mut [0; 10]), Ok(1..)), "the listener took it along");

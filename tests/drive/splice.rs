@@ -11,13 +11,13 @@ use std::time::Duration;
 use fulmar_engine::sim::{Faults, Sim};
 use fulmar_engine::{End, Endpoint, Peer, Timeouts};
 use fulmar_proto::{PeerError, Phase};
-use fulmar_server::{Limits, ServerEngine};
+use fulmar_server::Limits;
 use fulmar_sys::{self as sys, Call, Ledger};
-use fulmar_tests::app::{App, server};
-use fulmar_tests::fetch::Fetch;
-use fulmar_tests::loops::{AppLoop, Bytewise, Edge, Level, Loop, Once, OneShot, OwnLoop, PollLoop};
-
-type Server = OwnLoop<ServerEngine<App>>;
+use fulmar_tests::app::{AppServer, server};
+use fulmar_tests::fetch::FetchEngine;
+use fulmar_tests::loops::{
+    AppLoop, Bytewise, Edge, LevelTriggered, Loop, Once, OneShot, OwnLoop, PollLoop,
+};
 
 /// What `/bytes/N` answers.
 fn pattern(len: usize) -> Vec<u8> {
@@ -26,10 +26,10 @@ fn pattern(len: usize) -> Vec<u8> {
 }
 
 /// Client and server in one thread, a turn each, until `done`.
-fn until<L: Loop<Engine = Fetch>>(
+fn until<L: Loop<Engine = FetchEngine>>(
     client: &mut L,
-    server: &mut Server,
-    mut done: impl FnMut(&mut Fetch) -> bool,
+    server: &mut AppServer,
+    mut done: impl FnMut(&mut FetchEngine) -> bool,
 ) {
     client.turn_until(|client| {
         server.turn(Duration::ZERO);
@@ -43,10 +43,10 @@ fn create(path: &Path) -> File {
 
 /// Two bodies go into two files at the same time, then others come as usual on the same
 /// connections: nothing is lost at either border.
-fn bodies_reach_their_files<L: Loop<Engine = Fetch>>() {
+fn bodies_reach_their_files<L: Loop<Engine = FetchEngine>>() {
     let dir = tempfile::tempdir().expect("a directory");
-    let (mut server, address) = Server::start(server(Limits::default()));
-    let (mut client, _) = L::start(Fetch::default());
+    let (mut server, address) = AppServer::start(server(Limits::default()));
+    let (mut client, _) = L::start(FetchEngine::default());
     let lens = [5_000_000 / L::SLOWER, 3_000_001 / L::SLOWER];
     let paths = [dir.path().join("a"), dir.path().join("b")];
     let sockets: Vec<_> = (0..2)
@@ -76,10 +76,10 @@ fn bodies_reach_their_files<L: Loop<Engine = Fetch>>() {
 
 /// A write error of a file is reported as such, and ends only its transfer; the bytes in its pipe
 /// reach no other file.
-fn a_file_that_fails_fails_alone<L: Loop<Engine = Fetch>>() {
+fn a_file_that_fails_fails_alone<L: Loop<Engine = FetchEngine>>() {
     let dir = tempfile::tempdir().expect("a directory");
     let good = dir.path().join("good");
-    let (mut client, _) = L::start(Fetch::default());
+    let (mut client, _) = L::start(FetchEngine::default());
     let mut begin = |file| {
         let (listener, address) = scripted();
         let endpoint = Endpoint::to(address);
@@ -126,13 +126,13 @@ macro_rules! under_all {
 
 under_all!(
     epoll: OwnLoop<_>,
-    level: AppLoop<_, Level>,
+    level: AppLoop<_, LevelTriggered>,
     edge: AppLoop<_, Edge>,
     one_shot: AppLoop<_, OneShot>,
     registered_once: AppLoop<_, Once>,
     poll: PollLoop<_>,
     epoll_bytewise: Bytewise<OwnLoop<_>>,
-    level_bytewise: Bytewise<AppLoop<_, Level>>,
+    level_bytewise: Bytewise<AppLoop<_, LevelTriggered>>,
     edge_bytewise: Bytewise<AppLoop<_, Edge>>,
     one_shot_bytewise: Bytewise<AppLoop<_, OneShot>>,
 );
@@ -142,7 +142,7 @@ fn a_unix_socket_is_spliced_from_as_well() {
     let dir = tempfile::tempdir().expect("a directory");
     let (path, file) = (dir.path().join("socket"), dir.path().join("file"));
     let listener = UnixListener::bind(&path).expect("a socket");
-    let (mut client, _) = OwnLoop::start(Fetch::default());
+    let (mut client, _) = OwnLoop::start(FetchEngine::default());
     let endpoint = Peer::Unix(path).into();
     client.with(|fetch, now| fetch.start(now, endpoint, "/", Some(create(&file))));
     let (mut peer, _) = listener.accept().expect("it connects");
@@ -161,7 +161,7 @@ fn scripted() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-fn begun(client: &mut OwnLoop<Fetch>, file: &Path, head: &[u8]) -> TcpStream {
+fn begun(client: &mut OwnLoop<FetchEngine>, file: &Path, head: &[u8]) -> TcpStream {
     let (listener, address) = scripted();
     let endpoint = Endpoint::to(address);
     client.with(|fetch, now| fetch.start(now, endpoint, "/", Some(create(file))));
@@ -178,11 +178,11 @@ fn begun(client: &mut OwnLoop<Fetch>, file: &Path, head: &[u8]) -> TcpStream {
 const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n";
 
 #[test]
-fn a_body_that_ends_too_early_is_told_and_what_came_is_in_the_file() {
+fn a_truncated_body_is_reported_and_partly_stored() {
     for reset in [false, true] {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("file");
-        let (mut client, _) = OwnLoop::start(Fetch::default());
+        let (mut client, _) = OwnLoop::start(FetchEngine::default());
         let mut peer = begun(&mut client, &path, HEAD);
         peer.write_all(&pattern(60_000)).expect("room");
         client.turn_until(|client| client.engine().spliced == 60_000);
@@ -202,10 +202,10 @@ fn a_body_that_ends_too_early_is_told_and_what_came_is_in_the_file() {
 }
 
 #[test]
-fn what_comes_in_chunks_is_never_spliced() {
+fn chunked_bodies_are_never_spliced() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("file");
-    let (mut client, _) = OwnLoop::start(Fetch::default());
+    let (mut client, _) = OwnLoop::start(FetchEngine::default());
     let head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
     let mut peer = begun(&mut client, &path, head);
     peer.write_all(b"5\r\nhello\r\n0\r\n\r\n").expect("room");
@@ -218,7 +218,7 @@ fn what_comes_in_chunks_is_never_spliced() {
 fn a_spliced_body_has_the_time_that_any_body_has() {
     let dir = tempfile::tempdir().expect("a directory");
     let timeouts = Timeouts { body: Some(Duration::from_millis(1_500)), ..Timeouts::default() };
-    let (mut client, _) = OwnLoop::start(Fetch::new(timeouts));
+    let (mut client, _) = OwnLoop::start(FetchEngine::new(timeouts));
     let mut peer = begun(&mut client, &dir.path().join("file"), HEAD);
     let start = sys::now();
     for n in 1..=4 {
@@ -242,7 +242,7 @@ fn a_spliced_body_has_the_time_that_any_body_has() {
 fn ten_megabytes_cost_a_few_calls_for_each_pipe_full() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("file");
-    let (mut client, _) = OwnLoop::start(Fetch::default());
+    let (mut client, _) = OwnLoop::start(FetchEngine::default());
     let head = b"HTTP/1.1 200 OK\r\nContent-Length: 10000000\r\n\r\n";
     let mut peer = begun(&mut client, &path, head);
     let body = pattern(10_000_000);
@@ -270,14 +270,14 @@ fn ten_megabytes_cost_a_few_calls_for_each_pipe_full() {
 }
 
 #[test]
-fn whatever_the_network_does_files_hold_what_was_sent() {
+fn files_equal_the_sent_bodies_on_any_network() {
     let dir = tempfile::tempdir().expect("a directory");
     let (mut whole, mut spliced) = (0, 0);
     for seed in 0..60_u16 {
         let faults = Faults { refuse: 0, reset: u32::from(seed % 2), stall: 20 };
         let now = sys::now();
         let mut sim =
-            Sim::new(now, seed.into(), faults, Fetch::default(), server(Limits::default()));
+            Sim::new(now, seed.into(), faults, FetchEngine::default(), server(Limits::default()));
         sim.capacity = 1 << (6 + seed % 11);
         let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 80));
         let lens: [usize; 4] = [0, 1, 3_000, 100_000 >> (seed % 7)];
@@ -288,7 +288,7 @@ fn whatever_the_network_does_files_hold_what_was_sent() {
                 sim.client.start(now, Endpoint::to(peer), &target, Some(file))
             })
             .collect();
-        let over = |sim: &Sim<Fetch, _>| {
+        let over = |sim: &Sim<FetchEngine, _>| {
             sockets.iter().all(|socket| {
                 let book = &sim.client.book;
                 book.done.contains_key(socket) || book.gone.contains_key(socket)

@@ -16,7 +16,7 @@ use fulmar_proto::{
 use fulmar_server::{Limits, ServerEngine};
 use fulmar_sys as sys;
 use fulmar_tests::app::{App, server};
-use fulmar_tests::loops::{AppLoop, Level, Loop, beside, client};
+use fulmar_tests::loops::{AppLoop, LevelTriggered, Loop, beside, client};
 use fulmar_tests::tests_in_every_loop;
 
 fn get(target: &str) -> String {
@@ -39,8 +39,8 @@ fn answer(stream: &mut TcpStream) -> Vec<u8> {
 }
 
 /// Trap 3: the descriptor of a connection that is closed while its event waits in the same batch.
-fn a_stale_event_reaches_nobody<L: Loop<Engine = Jealous>>() {
-    let (mut driver, address) = L::start(Jealous::new());
+fn a_stale_event_is_dropped<L: Loop<Engine = ClosingEngine>>() {
+    let (mut driver, address) = L::start(ClosingEngine::new());
     let (mut first, mut second) = (client(address), client(address));
     driver.turn_until(|driver| driver.engine().connections.len() == 2);
     first.write_all(get("/").as_bytes()).expect("room");
@@ -64,7 +64,7 @@ fn a_stale_event_reaches_nobody<L: Loop<Engine = Jealous>>() {
 
 /// An engine that closes every other connection when one of them speaks.
 #[derive(Debug)]
-struct Jealous {
+struct ClosingEngine {
     connections: Connections<ServerConnection, ()>,
     served: u32,
     gone: u32,
@@ -73,12 +73,12 @@ struct Jealous {
 }
 
 #[derive(Debug, Default)]
-struct Answering {
+struct ResponseCounter {
     served: u32,
     gone: u32,
 }
 
-impl Handler<ServerConnection, ()> for Answering {
+impl Handler<ServerConnection, ()> for ResponseCounter {
     fn handle(
         &mut self,
         _: Instant,
@@ -99,23 +99,23 @@ impl Handler<ServerConnection, ()> for Answering {
     }
 }
 
-impl Jealous {
+impl ClosingEngine {
     fn new() -> Self {
         let connections = Connections::new(sys::now(), Timeouts::default(), 0, 1);
         Self { connections, served: 0, gone: 0, sockets: Vec::new(), victim_was_first: false }
     }
 }
 
-impl Engine for Jealous {
+impl Engine for ClosingEngine {
     fn accept(&mut self, now: Instant, _: Accepted) -> Option<SocketId> {
-        let (connection, mut handler) = (ServerConnection::default(), Answering::default());
+        let (connection, mut handler) = (ServerConnection::default(), ResponseCounter::default());
         let socket = self.connections.insert(now, None, connection, (), &mut handler);
         self.sockets.push(socket);
         Some(socket)
     }
 
     fn handle(&mut self, now: Instant, event: DriverEvent<'_>) {
-        let mut handler = Answering::default();
+        let mut handler = ResponseCounter::default();
         let socket = match event {
             DriverEvent::Socket(socket, event) => {
                 self.connections.handle(now, socket, event, &mut handler);
@@ -152,8 +152,8 @@ impl Engine for Jealous {
 }
 
 /// A place that the engine freed between two turns is given out again only after its `Close`.
-fn nobody_is_put_where_somebody_still_is<L: Loop<Engine = Jealous>>() {
-    let (mut driver, address) = L::start(Jealous::new());
+fn a_slot_in_use_is_not_reused<L: Loop<Engine = ClosingEngine>>() {
+    let (mut driver, address) = L::start(ClosingEngine::new());
     let _first = client(address);
     driver.turn_until(|driver| driver.engine().connections.len() == 1);
     let old = driver.engine().sockets[0];
@@ -221,7 +221,7 @@ fn an_echo_survives_back_pressure<L: Loop<Engine = ServerEngine<App>>>() {
 }
 
 /// Trap 8 and 9: the peer ends or resets while the application owes an answer: no spinning.
-fn nobody_spins_on_a_peer_that_left<L: Loop<Engine = ServerEngine<App>>>(reset: bool) {
+fn a_peer_that_left_causes_no_spinning<L: Loop<Engine = ServerEngine<App>>>(reset: bool) {
     let (mut driver, address) = L::start(server(Limits::default()));
     let mut stream = client(address);
     stream.write_all(get("/idle").as_bytes()).expect("room");
@@ -264,7 +264,7 @@ fn a_half_closed_peer_is_answered<L: Loop<Engine = ServerEngine<App>>>() {
 }
 
 /// Trap 11: the end of every opened connection is reported exactly once, whatever the cause.
-fn everyone_is_gone_exactly_once<L: Loop<Engine = ServerEngine<App>>>() {
+fn every_connection_ends_exactly_once<L: Loop<Engine = ServerEngine<App>>>() {
     let (mut driver, address) = L::start(server(Limits::default()));
     let clients: Vec<_> = (0..60).map(|_| client(address)).collect();
     driver.turn_until(|driver| driver.engine().connections() == 60);
@@ -314,7 +314,7 @@ fn nothing_waits_for_an_acknowledgement<L: Loop<Engine = ServerEngine<App>>>() {
 
 /// Deadlines hold in both kinds of loops, and progress does not extend that of a slow head. The
 /// client gets 408.
-fn a_slow_head_is_given_up<L: Loop<Engine = ServerEngine<App>>>() {
+fn a_slow_head_times_out<L: Loop<Engine = ServerEngine<App>>>() {
     let limits = Limits { head_timeout: Duration::from_millis(60), ..Limits::default() };
     let (mut driver, address) = L::start(server(limits));
     let mut stream = client(address);
@@ -330,30 +330,30 @@ fn a_slow_head_is_given_up<L: Loop<Engine = ServerEngine<App>>>() {
 
 tests_in_every_loop!(
     at_any_pace: [
-        a_stale_event_reaches_nobody,
-        nobody_is_put_where_somebody_still_is,
+        a_stale_event_is_dropped,
+        a_slot_in_use_is_not_reused,
         bytes_above_the_descriptor_are_not_forgotten,
         any_pace_gives_the_same_bytes,
         an_echo_survives_back_pressure,
         a_peer_that_ends_is_waited_for,
         a_peer_that_resets_is_noticed,
         a_half_closed_peer_is_answered,
-        everyone_is_gone_exactly_once,
-        a_slow_head_is_given_up,
+        every_connection_ends_exactly_once,
+        a_slow_head_times_out,
         an_abandoned_exchange_ends,
-        who_ends_behind_what_was_read_is_told,
-        who_resets_behind_what_was_read_is_told,
-        what_is_connected_between_two_turns_stands,
+        an_end_behind_read_bytes_is_reported,
+        a_reset_behind_read_bytes_is_reported,
+        a_connect_between_two_turns_is_established,
     ],
     at_full_speed: [nothing_waits_for_an_acknowledgement],
 );
 
 fn a_peer_that_ends_is_waited_for<L: Loop<Engine = ServerEngine<App>>>() {
-    nobody_spins_on_a_peer_that_left::<L>(false);
+    a_peer_that_left_causes_no_spinning::<L>(false);
 }
 
 fn a_peer_that_resets_is_noticed<L: Loop<Engine = ServerEngine<App>>>() {
-    nobody_spins_on_a_peer_that_left::<L>(true);
+    a_peer_that_left_causes_no_spinning::<L>(true);
 }
 
 /// A client that has gone while it was owed an answer does not keep its descriptor for ever.
@@ -370,19 +370,20 @@ fn an_abandoned_exchange_ends<L: Loop<Engine = ServerEngine<App>>>() {
     assert_eq!(driver.engine().connections(), 1, "who waits may wait");
 }
 
-fn who_ends_behind_what_was_read_is_told<L: Loop<Engine = Curt>>() {
-    nobody_leaves_unnoticed::<L>(false);
+fn an_end_behind_read_bytes_is_reported<L: Loop<Engine = ReadOnceEngine>>() {
+    end_is_noticed::<L>(false);
 }
 
-fn who_resets_behind_what_was_read_is_told<L: Loop<Engine = Curt>>() {
-    nobody_leaves_unnoticed::<L>(true);
+fn a_reset_behind_read_bytes_is_reported<L: Loop<Engine = ReadOnceEngine>>() {
+    end_is_noticed::<L>(true);
 }
 
 /// An engine that stops reading after the first bytes receives the end or the reset that follows
 /// them, also behind unread bytes: there is no other edge.
-fn nobody_leaves_unnoticed<L: Loop<Engine = Curt>>(reset: bool) {
+fn end_is_noticed<L: Loop<Engine = ReadOnceEngine>>(reset: bool) {
     for receive_max in [4, 64 * 1024] {
-        let (mut driver, address) = L::start(Curt { receive_max, ..Curt::default() });
+        let (mut driver, address) =
+            L::start(ReadOnceEngine { receive_max, ..ReadOnceEngine::default() });
         let mut stream = client(address);
         driver.turn_until(|driver| driver.engine().sockets == 1); // it is waited for from now on
         stream.write_all(get("/").as_bytes()).expect("room");
@@ -403,10 +404,11 @@ fn nobody_leaves_unnoticed<L: Loop<Engine = Curt>>(reset: bool) {
 
 /// A connection that is opened between two turns, or in reaction to a send, is established, also if
 /// nothing is sent on it.
-fn what_is_connected_between_two_turns_stands<L: Loop<Engine = Curt>>() {
+fn a_connect_between_two_turns_is_established<L: Loop<Engine = ReadOnceEngine>>() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let to = Some(listener.local_addr().expect("bound"));
-    let (mut driver, _) = L::start(Curt { to, receive_max: 1, ..Curt::default() });
+    let (mut driver, _) =
+        L::start(ReadOnceEngine { to, receive_max: 1, ..ReadOnceEngine::default() });
     for speaks in [false, true] {
         let first = driver.with(|engine, _| engine.connect(speaks));
         let follows = usize::from(speaks); // another one, which is opened in reaction to the send
@@ -419,7 +421,7 @@ fn what_is_connected_between_two_turns_stands<L: Loop<Engine = Curt>>() {
 
 /// An engine that reads once from each connection, and never again; and that connects.
 #[derive(Debug, Default)]
-struct Curt {
+struct ReadOnceEngine {
     receive_max: usize,
     to: Option<SocketAddr>,
     heard: usize,
@@ -431,7 +433,7 @@ struct Curt {
     actions: VecDeque<Action>,
 }
 
-impl Curt {
+impl ReadOnceEngine {
     fn name(&mut self) -> SocketId {
         self.sockets += 1;
         SocketId { index: self.sockets - 1, generation: 0 }
@@ -446,7 +448,7 @@ impl Curt {
     }
 }
 
-impl Engine for Curt {
+impl Engine for ReadOnceEngine {
     const SENDS_EARLY: bool = true;
 
     fn accept(&mut self, _: Instant, _: Accepted) -> Option<SocketId> {
@@ -503,7 +505,7 @@ impl Engine for Curt {
 /// Everything that was watched is forgotten, once, in order: the trace balances.
 #[test]
 fn changes_balance_and_are_fused() {
-    let (mut driver, address) = AppLoop::<_, Level>::start(server(Limits::default()));
+    let (mut driver, address) = AppLoop::<_, LevelTriggered>::start(server(Limits::default()));
     let listener_watches = driver.changes.len();
     assert_eq!(listener_watches, 1);
     let mut stream = client(address);

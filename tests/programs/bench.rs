@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use fulmar_tests::process::{Process, eventually, fulmar, has_ended, peer, run, text};
+use fulmar_tests::process::{ChildProcess, eventually, fulmar, has_ended, peer, run, text};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -327,7 +327,7 @@ fn a_wrong_command_line_is_reported() {
 fn an_interrupted_scenario_is_not_in_the_report() {
     let dir = tempfile::tempdir().unwrap();
     let mut command = bench(dir.path(), &[], &["responses", "-n", "10", "-r", "1000"]);
-    let mut process = Process::start(&mut command);
+    let mut process = ChildProcess::start(&mut command);
     process.wait_stderr("responses: sendfile, fulmar");
     process.signal(Signal::INT);
     let ended = process.wait();
@@ -339,7 +339,7 @@ fn an_interrupted_scenario_is_not_in_the_report() {
 fn a_killed_run_leaves_no_process() {
     let dir = tempfile::tempdir().unwrap();
     let arguments = ["idle", "-c", "101", "-d", "10m", "-r", "1"];
-    let process = Process::start(&mut bench(dir.path(), &[], &arguments));
+    let process = ChildProcess::start(&mut bench(dir.path(), &[], &arguments));
     let seen = two_children(&process);
     process.signal(Signal::KILL);
     process.wait();
@@ -347,7 +347,7 @@ fn a_killed_run_leaves_no_process() {
 }
 
 /// The server and the client of a run, once they are there.
-fn two_children(process: &Process) -> Vec<u32> {
+fn two_children(process: &ChildProcess) -> Vec<u32> {
     let children = format!("/proc/{0}/task/{0}/children", process.id());
     let mut seen = Vec::new();
     eventually("a server and a client run", || {
@@ -363,7 +363,7 @@ fn an_interrupted_run_leaves_no_process_and_no_file() {
     for signal in [Signal::INT, Signal::TERM] {
         let dir = tempfile::tempdir().unwrap();
         let arguments = ["idle", "-c", "101", "-d", "10m", "-r", "1"];
-        let process = Process::start(&mut bench(dir.path(), &[], &arguments));
+        let process = ChildProcess::start(&mut bench(dir.path(), &[], &arguments));
         let seen = two_children(&process);
         process.signal(signal);
         let ended = process.wait();

@@ -13,20 +13,20 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use fulmar_tests::process::{Process, fulmar, peer, run, text};
+use fulmar_tests::process::{ChildProcess, fulmar, peer, run, text};
 use fulmar_tests::tree::noise;
 
 /// Consecutive commands.
 #[derive(Debug, PartialEq, Eq)]
-struct Block {
+struct CodeBlock {
     line: usize,
     runs: bool,
     commands: Vec<String>,
 }
 
-fn blocks(markdown: &str) -> Vec<Block> {
+fn blocks(markdown: &str) -> Vec<CodeBlock> {
     let mut blocks = Vec::new();
-    let mut open: Option<Option<Block>> = None; // inside a fence, and perhaps one of ours
+    let mut open: Option<Option<CodeBlock>> = None; // inside a fence, and perhaps one of ours
     let mut lines = markdown.lines().zip(1..);
     while let Some((text, line)) = lines.next() {
         let text = text.trim_start();
@@ -37,7 +37,7 @@ fn blocks(markdown: &str) -> Vec<Block> {
                     None
                 }
                 None => {
-                    let block = |runs| Block { line, runs, commands: Vec::new() };
+                    let block = |runs| CodeBlock { line, runs, commands: Vec::new() };
                     Some(match language.trim() {
                         "console" => Some(block(true)),
                         "console,no-run" => Some(block(false)),
@@ -67,12 +67,12 @@ fn expected(command: &str) -> (&str, i32) {
 
 /// Where a block is run: nothing of it remains.
 #[derive(Debug)]
-struct Place {
+struct BlockFolder {
     dir: tempfile::TempDir,
-    network: Option<Process>,
+    network: Option<ChildProcess>,
 }
 
-impl Place {
+impl BlockFolder {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let site = dir.path().join("site");
@@ -83,7 +83,7 @@ impl Place {
         Self { dir, network: network() }
     }
 
-    fn shell(&self, line: &str) -> Process {
+    fn shell(&self, line: &str) -> ChildProcess {
         let mut command = match &self.network {
             None => Command::new("sh"),
             Some(network) => {
@@ -94,19 +94,19 @@ impl Place {
             }
         };
         command.arg("-c").arg(line).current_dir(self.dir.path()).env("PATH", path());
-        Process::start(command.process_group(0))
+        ChildProcess::start(command.process_group(0))
     }
 }
 
 /// A network where every port is free, if one may be had.
-fn network() -> Option<Process> {
+fn network() -> Option<ChildProcess> {
     let allowed = |program: &mut Command| program.output().is_ok_and(|o| o.status.success());
     if !allowed(Command::new("unshare").args(["-rn", "ip", "link", "set", "lo", "up"])) {
         return None;
     }
     let mut command = Command::new("unshare");
     let line = "ip link set lo up && echo up && exec tail -f /dev/null";
-    let mut process = Process::start(command.args(["-rn", "sh", "-c", line]));
+    let mut process = ChildProcess::start(command.args(["-rn", "sh", "-c", line]));
     process.wait_stdout("up");
     Some(process)
 }
@@ -119,7 +119,7 @@ fn path() -> OsString {
 }
 
 /// A block as one script, so that `$!` and the like refer to the right process.
-fn script(block: &Block) -> String {
+fn script(block: &CodeBlock) -> String {
     let mut script = "pids=; trap 'kill $pids 2>/dev/null; wait' EXIT\n".to_owned();
     for (number, line) in block.commands.iter().enumerate() {
         let (command, status) = expected(line);
@@ -135,8 +135,8 @@ fn script(block: &Block) -> String {
     script
 }
 
-fn run_block(block: &Block) -> Result<(), String> {
-    let ended = Place::new().shell(&script(block)).wait();
+fn run_block(block: &CodeBlock) -> Result<(), String> {
+    let ended = BlockFolder::new().shell(&script(block)).wait();
     match ended.status.success() {
         true => Ok(()),
         false => Err(format!("{:?}\n{}{}", block.commands, ended.stdout, ended.stderr)),
@@ -171,7 +171,7 @@ fn unknown_options(command: &str) -> Vec<String> {
     unknown
 }
 
-fn check(block: &Block) -> Result<(), String> {
+fn check(block: &CodeBlock) -> Result<(), String> {
     if block.runs {
         return run_block(block);
     }
@@ -266,7 +266,7 @@ $ sudo ./fulmar load -c64 --json --rate=5 http://h/ | head -1\n\
         assert_eq!(check(&found[0]), Ok(())); // its port is a fixed one
     }
     assert_eq!(check(&found[1]), Ok(()));
-    let block = |runs, line: &str| Block { line: 1, runs, commands: vec![line.to_owned()] };
+    let block = |runs, line: &str| CodeBlock { line: 1, runs, commands: vec![line.to_owned()] };
     assert!(check(&block(true, "false")).is_err());
     assert!(check(&block(true, "sh -c 'exit 3' # exit 4")).is_err());
     assert_eq!(check(&block(true, "test -s site/big.bin && sh -c 'exit 3' # exit 3")), Ok(()));

@@ -9,7 +9,7 @@ use fulmar_load::{Options, Report, Until};
 use fulmar_serve::endpoints::Endpoints;
 use fulmar_server::{HandlerApp, Limits};
 use fulmar_sys as sys;
-use fulmar_tests::loops::{asked, has_ring};
+use fulmar_tests::loops::{has_ring, requested_options};
 use fulmar_tests::own_process::own_process;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
@@ -18,7 +18,7 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 fn serve() -> Running<()> {
     Host::new(|_| Ok(HandlerApp::new(Endpoints::new(), sys::now(), sys::wall_clock)))
-        .loop_options(asked())
+        .loop_options(requested_options())
         .listen(Listen::tcp((Ipv4Addr::LOCALHOST, 0).into()))
         .limits(Limits { drain_timeout: Duration::from_millis(100), ..Limits::default() })
         .start()
@@ -45,7 +45,7 @@ fn counted(options: Options) -> (Report, usize) {
 /// turn grow to their largest once, so a few may differ.
 fn allocates_nothing(options: &Options) {
     let run = |n| {
-        let (until, loop_options) = (Until::Requests(n), asked());
+        let (until, loop_options) = (Until::Requests(n), requested_options());
         counted(Options { until, loop_options, ..options.clone() }).1
     };
     run(20_000);

@@ -9,5 +9,5 @@ mod fulmar_get;
 mod fulmar_load;
 mod fulmar_proxy;
 mod fulmar_serve;
-mod haproxy_alike;
+mod haproxy_comparison;
 mod load_costs;

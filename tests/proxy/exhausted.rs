@@ -8,13 +8,13 @@ use fulmar_proxy::{Counter, Severity, sum};
 use fulmar_sys::{self as sys, Ledger};
 use fulmar_tests::loops::{Loop, client, polling};
 use fulmar_tests::own_process::own_process;
-use fulmar_tests::relay::Table;
-use fulmar_tests::scripted::{Heard, Scripted, ok};
+use fulmar_tests::scripted::{Scripted, ScriptedRequest, ok};
+use fulmar_tests::test_proxy::TestProxy;
 use rustix::process::{Resource, Rlimit, setrlimit};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 
-fn table(mode: &str) -> Table {
+fn table(mode: &str) -> TestProxy {
     let text = format!(
         "global\n  log stdout format raw local0\n\
          defaults\n  mode {mode}\n  log global\n  option {mode}log\n  timeout connect 500ms\n  \
@@ -22,7 +22,7 @@ fn table(mode: &str) -> Table {
          frontend fe\n  bind 127.0.0.1:0\n  default_backend be\n\
          backend be\n  server s ORIGIN0 check observe layer4 error-limit 1 on-error mark-down\n"
     );
-    Table::new(&text, vec![Scripted::new(|_: &Heard| ok(b"good"))])
+    TestProxy::new(&text, vec![Scripted::new(|_: &ScriptedRequest| ok(b"good"))])
 }
 
 /// Takes all descriptors that are left.
@@ -60,13 +60,13 @@ fn a_server_is_not_blamed(mode: &str) {
     assert_eq!(code(&log[0], mode), if mode == "http" { "RC--" } else { "RC" }, "{log:?}");
     drop(hoard);
     table.reconnect();
-    assert!(table.ask(GET).ends_with("good"), "the server is still used");
+    assert!(table.send_request(GET).ends_with("good"), "the server is still used");
     let server = &table.live.backends[0].servers[0].counters;
     assert_eq!(sum(server, Counter::ConnectErrors), 1);
 }
 
 /// A client that connects without a free descriptor waits, and is served later.
-fn who_comes_waits() {
+fn new_clients_wait() {
     let mut table = table("http");
     assert_eq!(table.status("/"), 200);
     let mut late = client(table.address);
@@ -90,10 +90,10 @@ fn who_comes_waits() {
 }
 
 #[test]
-fn running_out_of_descriptors_is_told_and_passes() {
+fn exhausted_descriptors_are_reported_and_recover() {
     own_process(|| {
         a_server_is_not_blamed("http");
         a_server_is_not_blamed("tcp");
-        who_comes_waits();
+        new_clients_wait();
     });
 }

@@ -11,7 +11,7 @@ use fulmar_proxy::Proxy;
 use fulmar_tests::buffers::bounded;
 use fulmar_tests::loops::{Loop, OwnLoop, beside, client};
 use fulmar_tests::own_process::own_process;
-use fulmar_tests::relay::configured;
+use fulmar_tests::test_proxy::configured;
 use rustix::net::sockopt::set_socket_linger;
 
 /// Ends of pipes that this process has (proc(5)).

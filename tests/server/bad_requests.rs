@@ -6,19 +6,17 @@ use std::io::Write;
 use std::net::SocketAddr;
 
 use fulmar_proto::PeerError;
-use fulmar_server::{Limits, ServerEngine};
-use fulmar_tests::cases::{Case, bad, good, strict_requests};
-use fulmar_tests::heard::{Gone, Heard, server};
-use fulmar_tests::http::{Client, replies};
+use fulmar_server::Limits;
+use fulmar_tests::cases::{RequestCase, bad, good, strict_requests};
+use fulmar_tests::http::{HttpClient, replies};
 use fulmar_tests::loops::{Loop, OwnLoop, beside};
+use fulmar_tests::recording_app::{ConnectionEnd, RecordingEngine, server};
 use fulmar_tests::tests_in_every_loop;
-
-type Engine = ServerEngine<Heard>;
 
 /// Sends the bad request with a good one behind it, reads to the end, and sends a request on
 /// another connection.
-fn refused_by(address: SocketAddr, case: &Case) -> Vec<u8> {
-    let mut client = Client::connect(address);
+fn refused_by(address: SocketAddr, case: &RequestCase) -> Vec<u8> {
+    let mut client = HttpClient::connect(address);
     client.send([&case.bytes, SMUGGLED].concat());
     let answer = client.read_to_end().unwrap_or_else(|error| panic!("{}: {error}", case.what));
     // It may not be taken any more; it is not answered in any case.
@@ -27,15 +25,19 @@ fn refused_by(address: SocketAddr, case: &Case) -> Vec<u8> {
 }
 
 /// Sends what is all that comes, and reads to the end.
-fn cut(address: SocketAddr, case: &Case) -> Vec<u8> {
-    let mut client = Client::connect(address);
+fn cut(address: SocketAddr, case: &RequestCase) -> Vec<u8> {
+    let mut client = HttpClient::connect(address);
     client.send(&case.bytes);
     client.finish();
     client.read_to_end().unwrap_or_else(|error| panic!("{}: {error}", case.what))
 }
 
 /// Checks the connection that ended last: its application received `heads` and no complete request.
-fn assert_ended<L: Loop<Engine = Engine>>(driver: &mut L, case: &Case, heads: &[&str]) -> Gone {
+fn assert_ended<L: Loop<Engine = RecordingEngine>>(
+    driver: &mut L,
+    case: &RequestCase,
+    heads: &[&str],
+) -> ConnectionEnd {
     driver.turn_until(|driver| driver.engine().connections() == 0);
     let heard = driver.engine().application_mut();
     assert_eq!(heard.heads, heads, "{}", case.what);
@@ -45,7 +47,7 @@ fn assert_ended<L: Loop<Engine = Engine>>(driver: &mut L, case: &Case, heads: &[
     *heard.gone.last().unwrap()
 }
 
-fn bad_requests_are_refused<L: Loop<Engine = Engine>>() {
+fn bad_requests_are_refused<L: Loop<Engine = RecordingEngine>>() {
     let (mut driver, address) = L::start(server(Limits::default(), None));
     for case in bad().iter().filter(|case| is_short_enough::<L>(case)) {
         let what = &case.what;
@@ -55,7 +57,7 @@ fn bad_requests_are_refused<L: Loop<Engine = Engine>>() {
             let has_head = case.bytes.windows(4).any(|part| part == b"\r\n\r\n");
             let heads: &[&str] = if has_head { &["POST /echo"] } else { &[] };
             let gone = assert_ended(&mut driver, case, heads);
-            assert_eq!(gone, Gone::Peer(PeerError::UnexpectedEof), "{what}");
+            assert_eq!(gone, ConnectionEnd::Peer(PeerError::UnexpectedEof), "{what}");
             continue;
         }
         let answer = beside(&mut driver, || refused_by(address, case));
@@ -68,19 +70,19 @@ fn bad_requests_are_refused<L: Loop<Engine = Engine>>() {
         assert_eq!(reply.status.to_string(), status, "{what}");
         assert_eq!(reply.field("connection"), Some("close"), "{what}");
         match assert_ended(&mut driver, case, heads) {
-            Gone::Peer(error) => assert_eq!(error.status(), reply.status, "{what}"),
+            ConnectionEnd::Peer(error) => assert_eq!(error.status(), reply.status, "{what}"),
             other => panic!("{what}: {other:?}"),
         }
     }
 }
 
-fn good_neighbours_are_taken<L: Loop<Engine = Engine>>() {
+fn good_neighbours_are_taken<L: Loop<Engine = RecordingEngine>>() {
     let (mut driver, address) = L::start(server(Limits::default(), None));
     for case in good().iter().filter(|case| is_short_enough::<L>(case)) {
         let what = &case.what;
         let requests = case.expected.split(", ").count() + 1;
         beside(&mut driver, || {
-            let mut client = Client::connect(address);
+            let mut client = HttpClient::connect(address);
             client.send([&case.bytes, SMUGGLED].concat());
             for n in 0..requests {
                 let reply = client.read_reply().unwrap_or_else(|e| panic!("{what}: {n}: {e}"));
@@ -91,7 +93,7 @@ fn good_neighbours_are_taken<L: Loop<Engine = Engine>>() {
         let heard = driver.engine().application_mut();
         let expected = format!("{}, GET /smuggled 0", case.expected);
         assert_eq!(heard.complete.join(", "), expected, "{what}");
-        assert_eq!(heard.gone.pop(), Some(Gone::Closed), "{what}");
+        assert_eq!(heard.gone.pop(), Some(ConnectionEnd::Closed), "{what}");
         heard.complete.clear();
     }
 }
@@ -99,7 +101,7 @@ fn good_neighbours_are_taken<L: Loop<Engine = Engine>>() {
 /// docs/strictness.md: the server refuses each request with the status that the page has.
 #[test]
 fn the_page_on_strictness_is_true_of_the_server() {
-    let (mut driver, address) = OwnLoop::<Engine>::start(server(Limits::default(), None));
+    let (mut driver, address) = OwnLoop::<RecordingEngine>::start(server(Limits::default(), None));
     let cases = strict_requests();
     assert!(cases.len() > 40, "only {} rows were found", cases.len());
     for case in cases {
@@ -111,7 +113,7 @@ fn the_page_on_strictness_is_true_of_the_server() {
 }
 
 /// Byte by byte, the longest ones would only take time: they are like others that are shorter.
-fn is_short_enough<L: Loop>(case: &Case) -> bool {
+fn is_short_enough<L: Loop>(case: &RequestCase) -> bool {
     case.bytes.len() * L::SLOWER < 2_000_000
 }
 

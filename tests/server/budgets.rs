@@ -11,12 +11,11 @@ use fulmar_drive::{Epoll, Reactor};
 use fulmar_serve::{Files, FilesOptions, Options};
 use fulmar_server::{HandlerApp, Limits, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call, Ledger};
+use fulmar_tests::app::FilesEngine;
 use fulmar_tests::budget::budget;
 use fulmar_tests::loops::{LISTENER, OwnLoop, client};
 
-type Engine = ServerEngine<HandlerApp<Files>>;
-
-fn files(root: &Path) -> (OwnLoop<Engine>, SocketAddr) {
+fn files(root: &Path) -> (OwnLoop<FilesEngine>, SocketAddr) {
     let site = Options { revalidate_after: Duration::from_secs(3600), ..Options::default() };
     let options = FilesOptions { site, test_endpoints: true, ..FilesOptions::new(root) };
     let files = Files::open(&options).expect("a directory");
@@ -39,7 +38,7 @@ fn get(target: &str) -> String {
 
 /// Sends, lets the server turn once for it, and reads until `len` bytes have come.
 fn exchange(
-    server: &mut Reactor<Engine, Epoll>,
+    server: &mut Reactor<FilesEngine, Epoll>,
     stream: &mut TcpStream,
     request: &[u8],
     into: &mut [u8],
@@ -51,7 +50,7 @@ fn exchange(
 
 /// The length of a response, from one request before anything is counted.
 fn answer_len(
-    server: &mut Reactor<Engine, Epoll>,
+    server: &mut Reactor<FilesEngine, Epoll>,
     stream: &mut TcpStream,
     request: &[u8],
 ) -> usize {
@@ -164,7 +163,7 @@ fn a_connection_that_is_silent_at_first_costs_one_epoll_ctl_and_no_option() {
     let (mut server, address) = files(dir.path());
     let server = &mut server.0;
     let request = b"GET /bytes/128 HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n";
-    let one = |server: &mut Reactor<Engine, Epoll>| {
+    let one = |server: &mut Reactor<FilesEngine, Epoll>| {
         let mut stream = client(address);
         server.turn().expect("a turn");
         stream.write_all(request).expect("room");

@@ -13,8 +13,8 @@ use fulmar_proto::{
 };
 use fulmar_server::{ExchangeContext, Layers, Limits, ServerApp, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call, Ledger};
-use fulmar_tests::certs::{Certs, Who};
-use fulmar_tests::loops::{AppLoop, LISTENER, Level, Loop, OwnLoop, PollLoop, client};
+use fulmar_tests::certs::{CertOwner, Certs};
+use fulmar_tests::loops::{AppLoop, LISTENER, LevelTriggered, Loop, OwnLoop, PollLoop, client};
 use fulmar_tests::tls_end::TlsPeer;
 use fulmar_tests::{https, tests_in_every_loop};
 
@@ -113,7 +113,7 @@ fn assert_response(text: &str) {
     assert!(text.starts_with("HTTP/1.1 200 OK\r\n") && text.ends_with("\r\n\r\nok"), "{text}");
 }
 
-fn what_arrives_while_the_server_works_takes_no_response_back<L: Loop<Engine = LateEngine>>() {
+fn bytes_during_a_slow_response_do_not_reset_it<L: Loop<Engine = LateEngine>>() {
     let pipelined = "GET / HTTP/1.1\r\nHost: h\r\n\r\n".to_owned();
     let long = "x".repeat(60_000);
     for (request, behind) in
@@ -145,7 +145,7 @@ fn a_short_connection_is_closed_at_once<L: Loop<Engine = LateEngine>>() {
     assert_response(&rest(&mut stream));
 }
 
-fn what_arrives_with_the_last_request_takes_no_response_back<L: Loop<Engine = LateEngine>>() {
+fn bytes_with_the_last_request_do_not_reset_the_response<L: Loop<Engine = LateEngine>>() {
     for (request, released) in [(CLOSE, true), (POST, true), (HTTP10, true), (CLOSE, false)] {
         let (mut driver, address) = L::start(engine(Limits::default(), None));
         driver.engine().application_mut().released = released;
@@ -162,7 +162,7 @@ fn what_arrives_with_the_last_request_takes_no_response_back<L: Loop<Engine = La
 }
 
 /// The client sends 1 MB behind its last request before it reads the response.
-fn a_megabyte_behind_the_last_request_takes_no_response_back<L: Loop<Engine = LateEngine>>() {
+fn a_megabyte_behind_the_last_request_does_not_reset_the_response<L: Loop<Engine = LateEngine>>() {
     let (mut driver, address) = L::start(engine(Limits::default(), None));
     driver.engine().application_mut().released = true;
     let mut stream = client(address);
@@ -185,9 +185,9 @@ fn a_megabyte_behind_the_last_request_takes_no_response_back<L: Loop<Engine = La
 tests_in_every_loop! {
     at_any_pace: [],
     at_full_speed: [
-        a_megabyte_behind_the_last_request_takes_no_response_back,
-        what_arrives_with_the_last_request_takes_no_response_back,
-        what_arrives_while_the_server_works_takes_no_response_back,
+        a_megabyte_behind_the_last_request_does_not_reset_the_response,
+        bytes_with_the_last_request_do_not_reset_the_response,
+        bytes_during_a_slow_response_do_not_reset_it,
         a_short_connection_is_closed_at_once,
     ],
 }
@@ -198,7 +198,7 @@ fn nor_over_tls() {
     fn check<L: Loop<Engine = LateEngine>>() {
         let certs = Certs::new();
         let tls = https::client_tls(&certs);
-        let layers = https::layers(https::server_tls(&certs, Who::Server));
+        let layers = https::layers(https::server_tls(&certs, CertOwner::Server));
         let (mut driver, address) = L::start(engine(Limits::default(), Some(layers)));
         let mut peer = TlsPeer::connect(&tls, address);
         driver.turn_until(|_| {
@@ -223,7 +223,7 @@ fn nor_over_tls() {
     }
     check::<OwnLoop<_>>();
     check::<PollLoop<_>>();
-    check::<AppLoop<_, Level>>();
+    check::<AppLoop<_, LevelTriggered>>();
 }
 
 /// A client that never stops sending cannot hold the connection, whatever the deadline is.
@@ -248,7 +248,7 @@ fn a_client_that_never_stops_is_closed_after_4_megabytes() {
 }
 
 #[test]
-fn a_client_that_says_nothing_more_is_closed_at_the_deadline() {
+fn a_silent_client_is_closed_at_the_linger_deadline() {
     let limits = Limits { linger_timeout: Duration::from_millis(20), ..Limits::default() };
     let (mut driver, address) = OwnLoop::start(engine(limits, None));
     let mut stream = client(address);

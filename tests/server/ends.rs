@@ -12,9 +12,9 @@ use fulmar_proto::{
 };
 use fulmar_server::{ExchangeContext, Layers, Limits, ServerApp, ServerEngine, Stop};
 use fulmar_sys as sys;
-use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::https;
-use fulmar_tests::loops::{AppLoop, LISTENER, Level, Loop, OwnLoop, client};
+use fulmar_tests::loops::{AppLoop, LISTENER, LevelTriggered, Loop, OwnLoop, client};
 use fulmar_tests::process::PATIENCE;
 use fulmar_tests::tls_end::TlsPeer;
 
@@ -127,7 +127,7 @@ fn a_body_does_not_wait_for_its_head<L: Loop<Engine = ServerEngine<Apart>>>() {
 fn nor_does_it_over_tls<L: Loop<Engine = ServerEngine<Apart>>>() {
     let certs = Certs::new();
     let tls = https::client_tls(&certs);
-    let layers = https::layers(https::server_tls(&certs, Who::Server));
+    let layers = https::layers(https::server_tls(&certs, CertOwner::Server));
     let (mut driver, address) = L::start(engine(Limits::default(), Some(layers)).0);
     let times = beside(&mut driver, move || {
         let mut peer = TlsPeer::establish(&tls, address);
@@ -149,14 +149,14 @@ fn nor_does_it_over_tls<L: Loop<Engine = ServerEngine<Apart>>>() {
 #[test]
 fn a_body_does_not_wait_for_its_head_in_any_loop() {
     a_body_does_not_wait_for_its_head::<OwnLoop<_>>();
-    a_body_does_not_wait_for_its_head::<AppLoop<_, Level>>();
+    a_body_does_not_wait_for_its_head::<AppLoop<_, LevelTriggered>>();
     nor_does_it_over_tls::<OwnLoop<_>>();
-    nor_does_it_over_tls::<AppLoop<_, Level>>();
+    nor_does_it_over_tls::<AppLoop<_, LevelTriggered>>();
 }
 
 /// One more than an address may have is accepted and closed, without a word.
 #[test]
-fn who_has_too_many_connections_is_closed_at_once() {
+fn connections_above_the_limit_are_closed_at_once() {
     let limits = Limits { loopback_connections_max: 3, ..Limits::default() };
     let (mut server, address) = OwnLoop::start(engine(limits, None).0);
     let mut clients: Vec<_> = (0..5).map(|_| client(address)).collect();
@@ -190,7 +190,7 @@ fn rest(mut stream: TcpStream) -> String {
 
 /// A graceful stop with a client in every state: each ends as it should, all of them in time.
 #[test]
-fn a_graceful_stop_ends_for_everybody() {
+fn a_graceful_stop_ends_every_connection() {
     let drain_timeout = Duration::from_secs(3); // the first request has a second
     let linger_timeout = Duration::from_millis(100);
     let limits = Limits { drain_timeout, linger_timeout, ..Limits::default() };
@@ -199,7 +199,7 @@ fn a_graceful_stop_ends_for_everybody() {
     let certs = Certs::new();
     let (secure, secure_address) =
         listen(SocketAddr::from(([127, 0, 0, 1], 0)), ListenOptions::default()).expect("a port");
-    let layers = https::layers(https::server_tls(&certs, Who::Server));
+    let layers = https::layers(https::server_tls(&certs, CertOwner::Server));
     let secure = server.0.listen(secure).expect("a listener");
     assert_eq!(secure, ListenerId(1));
     server.engine().add_listener(secure, Some(layers));

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-use fulmar_tests::http::{Client, Reply};
+use fulmar_tests::http::{HttpClient, HttpReply};
 use fulmar_tests::process::{PATIENCE, example};
 use tungstenite::Message;
 
@@ -33,8 +33,8 @@ impl Example {
         Self { child, address: address.unwrap_or_else(|| panic!("{name} says {line:?}")) }
     }
 
-    fn client(&self) -> Client {
-        Client::connect(self.address)
+    fn client(&self) -> HttpClient {
+        HttpClient::connect(self.address)
     }
 
     fn input(&mut self) -> &mut ChildStdin {
@@ -49,7 +49,7 @@ impl Drop for Example {
     }
 }
 
-fn ask(client: &mut Client, method: &str, target: &str, body: &str) -> Reply {
+fn send_request(client: &mut HttpClient, method: &str, target: &str, body: &str) -> HttpReply {
     let len = body.len();
     client.send(format!(
         "{method} {target} HTTP/1.1\r\nHost: h\r\nContent-Length: {len}\r\n\r\n{body}"
@@ -69,21 +69,21 @@ fn smallest() {
 fn router() {
     let example = Example::start("router");
     let mut client = example.client();
-    let made = ask(&mut client, "POST", "/notes", "buy milk");
+    let made = send_request(&mut client, "POST", "/notes", "buy milk");
     assert_eq!((made.status, made.field("location")), (201, Some("/notes/0")));
     assert_eq!(client.get("/notes/0").body, b"buy milk\n");
     assert_eq!(client.get("/notes?x=1").body, b"0 buy milk\n");
     assert_eq!(client.get("/notes/1").status, 404);
     assert_eq!(client.get("/elsewhere").status, 404);
-    let refused = ask(&mut client, "DELETE", "/notes/0", "");
+    let refused = send_request(&mut client, "DELETE", "/notes/0", "");
     assert_eq!((refused.status, refused.field("allow")), (405, Some("GET, HEAD")));
-    assert_eq!(ask(&mut client, "POST", "/notes", &"x".repeat(100_000)).status, 413);
+    assert_eq!(send_request(&mut client, "POST", "/notes", &"x".repeat(100_000)).status, 413);
 }
 
 #[test]
 fn websocket() {
     let example = Example::start("websocket");
-    refuses_what_is_no_handshake(&example);
+    invalid_handshakes_are_refused(&example);
     let stream = TcpStream::connect(example.address).expect("it listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a good time");
     let url = format!("ws://{}/", example.address);
@@ -101,7 +101,7 @@ fn websocket() {
 }
 
 /// RFC 6455 §4.2, RFC 9110 §15.5.22.
-fn refuses_what_is_no_handshake(example: &Example) {
+fn invalid_handshakes_are_refused(example: &Example) {
     let upgrade = "Connection: keep-alive, Upgrade\r\nUpgrade: foo, WebSocket\r\n";
     let version = "Sec-WebSocket-Version: 13\r\n";
     let key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
@@ -147,7 +147,7 @@ fn events() {
         assert_eq!(head.field("content-type"), Some("text/event-stream"));
     }
     let mut speaker = example.client();
-    assert_eq!(ask(&mut speaker, "POST", "/say", "hello\nworld").body, b"4 heard it\n");
+    assert_eq!(send_request(&mut speaker, "POST", "/say", "hello\nworld").body, b"4 heard it\n");
     let event = b"19\r\ndata: hello\ndata: world\n\n\r\n";
     for listener in &mut listeners {
         assert_eq!(listener.read_bytes(event.len()), event);
@@ -179,7 +179,7 @@ fn forms() {
     let kept: Vec<_> = std::fs::read_dir(dir.path()).expect("it is there").flatten().collect();
     assert_eq!(kept.len(), 1);
     assert_eq!(std::fs::read(kept[0].path()).expect("a file"), picture.as_bytes());
-    assert_eq!(ask(&mut client, "POST", "/", "x").status, 415);
+    assert_eq!(send_request(&mut client, "POST", "/", "x").status, 415);
 }
 
 #[test]

@@ -8,19 +8,19 @@ use fulmar_proto::Request;
 use fulmar_serve::{Options, Site, UploadOptions};
 use fulmar_server::{Handler, HandlerApp, HandlerResult, Limits, Responder, ServerEngine, Stop};
 use fulmar_sys as sys;
-use fulmar_tests::http::Client;
+use fulmar_tests::http::HttpClient;
 use fulmar_tests::loops::{LISTENER, Loop, OwnLoop};
 use fulmar_tests::process::{run, text};
 use fulmar_web::form;
 use fulmar_web::temporary::TemporaryDir;
 
 /// Everything goes to [`DISK`].
-struct Program {
+struct DiskStore {
     site: Site,
     place: TemporaryDir,
 }
 
-impl Handler for Program {
+impl Handler for DiskStore {
     fn handle(&mut self, responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
         if request.target != b"/form" {
             return self.site.serve(responder, request);
@@ -34,7 +34,7 @@ impl Handler for Program {
 
 /// Runs this test again where the disk is small, if such a disk may be had here.
 #[test]
-fn what_does_not_fit_is_told_and_leaves_nothing() {
+fn a_full_disk_is_reported_and_leaves_no_file() {
     if std::env::var_os(INSIDE).is_some() {
         return inside();
     }
@@ -55,7 +55,7 @@ fn inside() {
     let upload = Some(UploadOptions::default());
     let options = Options { upload, ..Options::default() };
     let disk = Path::new(DISK);
-    let program = Program {
+    let program = DiskStore {
         site: Site::open(disk, options).unwrap(),
         place: TemporaryDir::open(disk).unwrap(),
     };
@@ -73,7 +73,7 @@ fn inside() {
                 ("/form", 10_000, 200),
                 ("/b", 10_000, 201),
             ] {
-                let mut client = Client::connect(address);
+                let mut client = HttpClient::connect(address);
                 client.send(request(target, len));
                 let reply = client.read_reply().expect("a reply");
                 assert_eq!(reply.status, status, "{target}: {reply:?}");

@@ -9,13 +9,13 @@ use fulmar_tests::app::{App, app};
 use fulmar_tests::loops::LISTENER;
 use fulmar_tests::server_hand::ServerHand;
 
-type Hand = ServerHand<App>;
+type AppHand = ServerHand<App>;
 
-fn hand(limits: Limits) -> Hand {
+fn hand(limits: Limits) -> AppHand {
     hand_with(limits, Stop::new())
 }
 
-fn hand_with(limits: Limits, stop: Stop) -> Hand {
+fn hand_with(limits: Limits, stop: Stop) -> AppHand {
     ServerHand::new(|now| {
         let mut engine = ServerEngine::new(now, app(), limits, stop);
         engine.add_listener(LISTENER, None);
@@ -36,13 +36,13 @@ fn seconds(n: u64) -> Duration {
 }
 
 /// When a connection was closed, in milliseconds.
-fn closed(hand: &mut Hand, socket: SocketId) -> Option<u128> {
+fn closed(hand: &mut AppHand, socket: SocketId) -> Option<u128> {
     hand.wire(socket).closed.map(|at| at.as_millis())
 }
 
 /// A late request is answered 408, then the client has a moment to read it.
 #[test]
-fn who_is_late_with_a_request_is_told_so() {
+fn a_late_request_gets_408() {
     for begun in ["G", "GET / HTTP/1.1\r\nHost: h\r\nA: ", &post("/idle", 10), "\r\nG"] {
         let mut hand = hand(Limits::default());
         let socket = hand.connect();
@@ -60,7 +60,7 @@ fn who_is_late_with_a_request_is_told_so() {
 
 /// Between two requests no timeout is reported, and a request with a response gets no second one.
 #[test]
-fn nobody_is_told_who_owes_nothing_or_has_an_answer() {
+fn idle_and_served_connections_get_no_408() {
     let mut hand = hand(Limits::default());
     let idle = hand.connect();
     hand.send(idle, get("/status/204"));
@@ -135,7 +135,7 @@ fn looking_at_the_rate_costs_a_wake_up_in_each_period() {
 }
 
 #[test]
-fn no_rate_is_asked_for_if_none_is_set() {
+fn without_a_minimum_rate_slow_bodies_are_accepted() {
     let mut hand = hand(Limits { rate_min: None, ..Limits::default() });
     let socket = hand.connect();
     hand.send(socket, post("/idle", 1_000));
@@ -162,7 +162,7 @@ fn all(timeout: Duration, rate_min: Option<Rate>) -> Limits {
 }
 
 /// One connection in each phase that a server knows.
-fn one_of_each(hand: &mut Hand) -> Vec<SocketId> {
+fn one_of_each(hand: &mut AppHand) -> Vec<SocketId> {
     let sockets: Vec<_> = (0..6).map(|_| hand.connect()).collect();
     hand.send(sockets[1], "GET / HT");
     hand.send(sockets[2], post("/idle", 10) + "x");
@@ -175,7 +175,7 @@ fn one_of_each(hand: &mut Hand) -> Vec<SocketId> {
 
 /// The longest timeouts: nothing overflows, nothing is due, no timer is set.
 #[test]
-fn times_without_end_never_come() {
+fn the_longest_timeouts_never_expire() {
     let rate = Rate { bytes_per_second: u32::MAX, grace: Duration::MAX };
     for max in [Duration::MAX, Duration::from_millis(u64::MAX), seconds(u64::from(u32::MAX))] {
         let stop = Stop::new();
@@ -196,7 +196,7 @@ fn times_without_end_never_come() {
 
 /// Timeouts of zero: every connection ends at the next tick, without spinning.
 #[test]
-fn no_time_at_all_ends_at_once_and_spins_for_nobody() {
+fn timeouts_of_zero_end_at_once_without_spinning() {
     let rate = Rate { bytes_per_second: u32::MAX, grace: Duration::ZERO };
     for rate_min in [None, Some(rate)] {
         let mut hand = hand(all(Duration::ZERO, rate_min));
@@ -212,7 +212,7 @@ fn no_time_at_all_ends_at_once_and_spins_for_nobody() {
 
 /// After a sleep of the machine, overdue connections end once, and new ones are served.
 #[test]
-fn a_leap_of_the_clock_is_no_storm() {
+fn after_a_clock_jump_new_connections_are_served() {
     for leap in [3_600, 50 * 24 * 3_600] {
         let mut hand = hand(Limits::default());
         one_of_each(&mut hand);
@@ -228,7 +228,7 @@ fn a_leap_of_the_clock_is_no_storm() {
 
 /// The limits of a network and of the machine; a Unix socket belongs to no network.
 #[test]
-fn an_address_has_so_many_places() {
+fn connections_per_address_are_limited() {
     let limits =
         Limits { address_connections_max: 3, loopback_connections_max: 5, ..Limits::default() };
     let mut hand = hand(limits);
@@ -252,7 +252,7 @@ fn an_address_has_so_many_places() {
 
 /// Behind a proxy it is the client that has so many places, and not the proxy.
 #[test]
-fn a_client_behind_a_proxy_has_so_many_places() {
+fn connections_per_address_are_limited_behind_a_proxy() {
     let limits = Limits { address_connections_max: 3, ..Limits::default() };
     let layers = Layers::new(|_| Some(Box::new(ProxyProtocol::new(None))));
     let mut hand = ServerHand::new(|now| {
@@ -260,7 +260,7 @@ fn a_client_behind_a_proxy_has_so_many_places() {
         engine.add_listener(LISTENER, Some(layers));
         engine
     });
-    let mut ask = |client: &str| {
+    let mut send_request = |client: &str| {
         let socket = hand.connect_from("192.0.2.1:1")?;
         let get = "GET /bytes/1 HTTP/1.1\r\nHost: h\r\n\r\n";
         hand.send(socket, format!("PROXY TCP4 {client} 198.51.100.1 4711 80\r\n{get}"));
@@ -268,8 +268,8 @@ fn a_client_behind_a_proxy_has_so_many_places() {
         assert_eq!(wire.sent.is_empty(), wire.closed.is_some(), "answered, or closed at once");
         wire.closed.is_none().then_some(socket)
     };
-    let one: Vec<_> = (0..10).filter_map(|_| ask("203.0.113.1")).collect();
-    let others = (2..10).filter_map(|n| ask(&format!("203.0.113.{n}"))).count();
+    let one: Vec<_> = (0..10).filter_map(|_| send_request("203.0.113.1")).collect();
+    let others = (2..10).filter_map(|n| send_request(&format!("203.0.113.{n}"))).count();
     assert_eq!((one.len(), others), (3, 8));
     assert_eq!(hand.server.refused(), 7);
     hand.finish(one[0]);
@@ -282,7 +282,7 @@ fn a_client_behind_a_proxy_has_so_many_places() {
 /// Graceful stop: idle connections close at once, the response in progress has `Connection: close`,
 /// and at the deadline, to the millisecond, all connections are closed.
 #[test]
-fn a_graceful_end_ends() {
+fn a_graceful_stop_ends_at_its_deadline() {
     let stop = Stop::new();
     let limits = Limits { drain_timeout: seconds(7), ..Limits::default() };
     let mut hand = hand_with(limits, stop.clone());

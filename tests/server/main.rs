@@ -5,21 +5,21 @@
 
 mod bad_requests;
 mod budgets;
-mod calls;
-mod crowd;
 mod drain;
 mod ends;
 mod examples;
 mod full_disk;
+mod handlers;
 mod limits;
 mod logins;
-mod manners;
+mod many_clients;
 mod memory;
 mod observe;
 mod panics;
 mod paths;
 mod plans;
 mod proxy_protocol;
+mod request_bodies;
 mod scenarios;
 mod site_exhausted;
 mod splitting;

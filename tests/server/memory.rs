@@ -12,7 +12,7 @@ use fulmar_proto::{BodyLen, Connection, Event, Headers, Response, Server, Server
 use fulmar_server::{ExchangeContext, Limits, ServerApp, ServerEngine, Stop};
 use fulmar_sys as sys;
 use fulmar_tests::app;
-use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::https;
 use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, client};
 use fulmar_tests::tls_end::TlsPeer;
@@ -99,7 +99,8 @@ fn flood(stream: &mut TcpStream, bytes: &[u8]) {
 fn tls_server() -> (OwnLoop<ServerEngine<app::App>>, SocketAddr, ClientTls) {
     let certs = Certs::new();
     let tls = https::client_tls(&certs);
-    let (server, address) = start(https::server(https::server_tls(&certs, Who::Server), limits()));
+    let (server, address) =
+        start(https::server(https::server_tls(&certs, CertOwner::Server), limits()));
     (server, address, tls)
 }
 
@@ -133,7 +134,7 @@ fn turns<A: ServerApp>(server: &mut OwnLoop<ServerEngine<A>>) {
 }
 
 #[test]
-fn requests_that_wait_for_one_that_is_not_answered_are_few() {
+fn pipelined_requests_behind_a_pending_one_are_limited() {
     let (mut server, address) = start(app::server(limits()));
     let mut clients: Vec<_> = (0..CLIENTS).map(|_| client(address)).collect();
     for stream in &mut clients {
@@ -146,7 +147,7 @@ fn requests_that_wait_for_one_that_is_not_answered_are_few() {
 }
 
 #[test]
-fn nor_are_they_more_over_tls() {
+fn pipelined_requests_over_tls_are_limited() {
     let (mut server, address, tls) = tls_server();
     let (_, mut clients) = beside(&mut server, || {
         (0..CLIENTS).map(|_| TlsPeer::establish(&tls, address)).collect::<Vec<_>>()
@@ -167,7 +168,7 @@ fn nor_are_they_more_over_tls() {
 }
 
 #[test]
-fn an_answer_that_nobody_takes_is_not_sealed_ahead() {
+fn an_unread_response_is_not_sealed_ahead() {
     let (mut server, address, tls) = tls_server();
     let (spent, clients) = beside(&mut server, || {
         let mut clients: Vec<_> = (0..CLIENTS).map(|_| TlsPeer::establish(&tls, address)).collect();
@@ -187,7 +188,7 @@ fn an_answer_that_nobody_takes_is_not_sealed_ahead() {
 
 /// A body in memory is not copied for a client that does not read it.
 #[test]
-fn an_answer_that_nobody_takes_stays_where_it_is() {
+fn an_unread_response_is_not_copied() {
     let (mut server, address) = start(app::server(limits()));
     let mut clients: Vec<_> = (0..CLIENTS).map(|_| client(address)).collect();
     for stream in &mut clients {
@@ -200,7 +201,7 @@ fn an_answer_that_nobody_takes_stays_where_it_is() {
 
 /// Bodies that an application keeps: their bytes, and a few blocks of the thread.
 #[test]
-fn bodies_that_are_not_given_back_are_not_received() {
+fn unreleased_bodies_stop_the_receive() {
     for chunked in [false, true] {
         let (mut server, address) = hoarder();
         let (spent, clients) = beside(&mut server, || {
@@ -227,7 +228,7 @@ fn bodies_that_are_not_given_back_are_not_received() {
 
 /// Single bytes to an application that keeps each of them: no byte keeps a block.
 #[test]
-fn a_byte_that_is_kept_does_not_keep_a_block() {
+fn a_kept_byte_does_not_keep_its_block() {
     let (mut server, address) = hoarder();
     let mut stream = client(address);
     stream.set_nodelay(true).expect("a TCP socket");
@@ -245,10 +246,10 @@ fn a_byte_that_is_kept_does_not_keep_a_block() {
 }
 
 #[test]
-fn nor_does_one_that_came_in_a_record_of_its_own() {
+fn a_kept_byte_does_not_keep_its_tls_record() {
     let certs = Certs::new();
     let tls = https::client_tls(&certs);
-    let server_tls = https::server_tls(&certs, Who::Server);
+    let server_tls = https::server_tls(&certs, CertOwner::Server);
     let mut engine = ServerEngine::new(sys::now(), Hoarder::default(), limits(), Stop::new());
     engine.add_listener(LISTENER, Some(https::layers(server_tls)));
     engine.application_mut().kept.reserve(100_000);
@@ -277,7 +278,7 @@ fn nor_does_one_that_came_in_a_record_of_its_own() {
 /// However a head is cut, and however long what waits behind it, nothing is copied again and
 /// again.
 #[test]
-fn small_pieces_cost_what_they_are() {
+fn small_pieces_cost_their_size() {
     let (mut server, address, tls) = tls_server();
     let (_, mut peer) = beside(&mut server, || TlsPeer::establish(&tls, address));
     let head = format!("GET /bytes/1?{} HTTP/1.1\r\nHost: h\r\n\r\n", "x".repeat(6_000));

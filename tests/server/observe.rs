@@ -8,16 +8,18 @@ use fulmar_observe::{AccessLog, Format, Metrics, Output, Page};
 use fulmar_proto::Request;
 use fulmar_server::{Handler, HandlerApp, HandlerResult, Limits, Responder, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call as System, Ledger};
-use fulmar_tests::http::Client;
-use fulmar_tests::loops::{AppLoop, Bytewise, Edge, LISTENER, Level, Loop, OneShot, OwnLoop};
+use fulmar_tests::http::HttpClient;
+use fulmar_tests::loops::{
+    AppLoop, Bytewise, Edge, LISTENER, LevelTriggered, Loop, OneShot, OwnLoop,
+};
 use fulmar_tests::process::{eventually, text};
 
 /// A shop that serves its own metrics: only a test does that.
-struct Shop {
+struct MetricsHandler {
     page: Page,
 }
 
-impl Handler for Shop {
+impl Handler for MetricsHandler {
     fn handle(&mut self, responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
         match request.target {
             b"/metrics" => self.page.handle(responder, request),
@@ -29,20 +31,20 @@ impl Handler for Shop {
     }
 }
 
-type Engine = ServerEngine<HandlerApp<Shop>>;
+type MetricsEngine = ServerEngine<HandlerApp<MetricsHandler>>;
 
 /// It, and the file that its log is written to.
-fn start<L: Loop<Engine = Engine>>() -> (L, SocketAddr, tempfile::NamedTempFile) {
+fn start<L: Loop<Engine = MetricsEngine>>() -> (L, SocketAddr, tempfile::NamedTempFile) {
     let (engine, file) = engine();
     let (driver, address) = L::start(engine);
     (driver, address, file)
 }
 
-fn engine() -> (Engine, tempfile::NamedTempFile) {
+fn engine() -> (MetricsEngine, tempfile::NamedTempFile) {
     let file = tempfile::NamedTempFile::new().expect("a file");
     let metrics = Metrics::new();
     let log = Output::new(sys::open_log(file.path()).expect("it is there"));
-    let app = HandlerApp::new(Shop { page: metrics.page() }, sys::now(), sys::wall_clock)
+    let app = HandlerApp::new(MetricsHandler { page: metrics.page() }, sys::now(), sys::wall_clock)
         .with_observer(AccessLog::new(log, Format::Json))
         .with_observer(metrics.observer());
     let mut engine = ServerEngine::new(sys::now(), app, Limits::default(), Stop::new());
@@ -60,7 +62,7 @@ fn beside<L: Loop, T: Send>(driver: &mut L, peer: impl FnOnce() -> T + Send) -> 
 }
 
 /// All lines of the log.
-fn finish<L: Loop<Engine = Engine>>(
+fn finish<L: Loop<Engine = MetricsEngine>>(
     mut driver: L,
     file: &tempfile::NamedTempFile,
 ) -> Vec<serde_json::Value> {
@@ -69,16 +71,16 @@ fn finish<L: Loop<Engine = Engine>>(
     text.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect()
 }
 
-fn everything_is_told<L: Loop<Engine = Engine>>() {
+fn every_event_is_observed<L: Loop<Engine = MetricsEngine>>() {
     let (mut driver, address, file) = start::<L>();
     let figures = beside(&mut driver, || {
-        let mut client = Client::connect(address);
+        let mut client = HttpClient::connect(address);
         for _ in 0..3 {
             assert_eq!(client.get("/").status, 200);
         }
         client.send("HEAD / HTTP/1.1\r\nHost: h\r\n\r\n");
         assert_eq!(client.read_head().expect("a head").field("content-length"), Some("6"));
-        let mut bad = Client::connect(address);
+        let mut bad = HttpClient::connect(address);
         bad.send("GET / HTTP/1.1\r\nnonsense\r\n\r\n");
         bad.read_to_end().expect("an answer and the end");
         drop(bad); // its connection is over when both sides have ended
@@ -106,7 +108,7 @@ fn everything_is_told<L: Loop<Engine = Engine>>() {
 }
 
 /// A client that closes before the response, or sends garbage after the head, has one line.
-fn what_is_not_finished_is_told<L: Loop<Engine = Engine>>() {
+fn unfinished_requests_are_observed<L: Loop<Engine = MetricsEngine>>() {
     let (mut driver, address, file) = start::<L>();
     let begin = |rest: &str| {
         let mut stream = TcpStream::connect(address).expect("it listens");
@@ -134,7 +136,7 @@ fn what_is_not_finished_is_told<L: Loop<Engine = Engine>>() {
 macro_rules! in_loops {
     ($($name:ident),*) => {
         in_loops!(@ epoll, OwnLoop<_>, [$($name),*]);
-        in_loops!(@ level, AppLoop<_, Level>, [$($name),*]);
+        in_loops!(@ level, AppLoop<_, LevelTriggered>, [$($name),*]);
         in_loops!(@ edge, AppLoop<_, Edge>, [$($name),*]);
         in_loops!(@ one_shot, AppLoop<_, OneShot>, [$($name),*]);
         in_loops!(@ bytewise, Bytewise<OwnLoop<_>>, [$($name),*]);
@@ -147,7 +149,7 @@ macro_rules! in_loops {
     };
 }
 
-in_loops!(everything_is_told, what_is_not_finished_is_told);
+in_loops!(every_event_is_observed, unfinished_requests_are_observed);
 
 #[test]
 fn watching_costs_one_write_for_many_lines_and_no_allocation() {

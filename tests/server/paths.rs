@@ -8,18 +8,17 @@ use std::path::Path;
 use fulmar_serve::{Files, FilesOptions};
 use fulmar_server::{HandlerApp, Limits, ServerEngine, Stop};
 use fulmar_sys as sys;
-use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::app::FilesEngine;
+use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::curl::Curl;
-use fulmar_tests::http::Reply;
+use fulmar_tests::http::HttpReply;
 use fulmar_tests::https::{layers, server_tls};
 use fulmar_tests::loops::{LISTENER, Loop, beside};
 use fulmar_tests::tests_in_every_loop;
 use fulmar_tests::tree::{Tree, noise};
 use fulmar_tls::ServerTls;
 
-type Engine = ServerEngine<HandlerApp<Files>>;
-
-fn start<L: Loop<Engine = Engine>>(root: &Path, tls: Option<ServerTls>) -> (L, SocketAddr) {
+fn start<L: Loop<Engine = FilesEngine>>(root: &Path, tls: Option<ServerTls>) -> (L, SocketAddr) {
     let options = FilesOptions { test_endpoints: true, ..FilesOptions::new(root) };
     let files = Files::open(&options).unwrap();
     let app = HandlerApp::new(files, sys::now(), sys::wall_clock);
@@ -28,7 +27,7 @@ fn start<L: Loop<Engine = Engine>>(root: &Path, tls: Option<ServerTls>) -> (L, S
     L::start(engine)
 }
 
-fn every_way<L: Loop<Engine = Engine>>(tls: bool) {
+fn every_way<L: Loop<Engine = FilesEngine>>(tls: bool) {
     let (tree, certs) = (Tree::new(), Certs::new());
     let len = if L::SLOWER == 1 { 4_000_000 } else { 20_000 };
     let large = noise(len);
@@ -37,45 +36,46 @@ fn every_way<L: Loop<Engine = Engine>>(tls: bool) {
     let body = &large[..len / 4]; // in chunks of a byte it is six times as much
     tree.file("upload", body);
     let (mut driver, address) =
-        start::<L>(&tree.root(), tls.then(|| server_tls(&certs, Who::Server)));
+        start::<L>(&tree.root(), tls.then(|| server_tls(&certs, CertOwner::Server)));
     let scheme = if tls { "https" } else { "http" };
     let ca = certs.ca().display().to_string();
     let upload = format!("@{}", tree.root().join("upload").display());
-    let mut ask = |target: &str, arguments: &[&str]| -> Reply {
+    let mut send_request = |target: &str, arguments: &[&str]| -> HttpReply {
         let url = format!("{scheme}://127.0.0.1:{}{target}", address.port());
         let curl = Curl::new(&url).with(&["--cacert", &ca, "-H", "Expect:"]).with(arguments);
         beside(&mut driver, || curl.run().reply)
     };
 
-    let whole = ask("/large", &[]);
+    let whole = send_request("/large", &[]);
     assert!(whole.status == 200 && whole.body == large, "from a file");
-    let small = ask("/small", &[]);
+    let small = send_request("/small", &[]);
     assert!(small.status == 200 && small.body == noise(200), "from memory, with its head");
-    let part = ask("/large", &["-H", "Range: bytes=1000-10999"]);
+    let part = send_request("/large", &["-H", "Range: bytes=1000-10999"]);
     assert!(part.status == 206 && part.body == large[1_000..11_000], "a part of a file");
-    let parts = ask("/large", &["-H", "Range: bytes=0-9999,15000-15999,-5"]);
+    let parts = send_request("/large", &["-H", "Range: bytes=0-9999,15000-15999,-5"]);
     assert_eq!(parts.status, 206);
     for span in [0..10_000, 15_000..16_000, len - 5..len] {
         let part = &large[span];
         assert!(parts.body.windows(part.len()).any(|found| found == part), "parts of a file");
     }
-    let endpoint = ask(&format!("/bytes/{len}"), &[]);
+    let endpoint = send_request(&format!("/bytes/{len}"), &[]);
     assert!(endpoint.status == 200 && endpoint.body.len() == len, "piece by piece from memory");
-    let sized = ask("/echo", &["--data-binary", &upload]);
+    let sized = send_request("/echo", &["--data-binary", &upload]);
     assert!(sized.status == 200 && sized.body == body, "a body comes in and goes out");
-    let chunked = ask("/echo", &["--data-binary", &upload, "-H", "Transfer-Encoding: chunked"]);
+    let chunked =
+        send_request("/echo", &["--data-binary", &upload, "-H", "Transfer-Encoding: chunked"]);
     assert!(chunked.status == 200 && chunked.body == body, "the same in chunks");
     assert_eq!(chunked.field("transfer-encoding"), Some("chunked"));
-    assert_eq!(ask("/delay/5", &[]).body, b"delayed\n", "later");
-    assert_eq!(ask("/nothing", &[]).status, 404);
+    assert_eq!(send_request("/delay/5", &[]).body, b"delayed\n", "later");
+    assert_eq!(send_request("/nothing", &[]).status, 404);
     driver.turn_until(|driver| driver.engine().connections() == 0);
 }
 
-fn every_way_over_tcp<L: Loop<Engine = Engine>>() {
+fn every_way_over_tcp<L: Loop<Engine = FilesEngine>>() {
     every_way::<L>(false);
 }
 
-fn every_way_over_tls<L: Loop<Engine = Engine>>() {
+fn every_way_over_tls<L: Loop<Engine = FilesEngine>>() {
     every_way::<L>(true);
 }
 

@@ -42,13 +42,13 @@ const PLATFORMS: [(&str, Abilities); 5] = [
 
 /// What a connection with one answer costs, besides receiving and waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Cost {
+struct PlanCost {
     options: usize, // `setsockopt` on the connection
     sends: usize,
     reads: usize, // `pread`
 }
 
-impl Cost {
+impl PlanCost {
     fn total(self) -> usize {
         self.options + self.sends + self.reads
     }
@@ -58,7 +58,7 @@ impl Cost {
 /// of the connection; the last one, of a listener, is not among them. Where the report prints no
 /// sends, the fewest that can do it. macOS was left out there and is held against FreeBSD; its
 /// Windows is cygwin. The pieces are later ones, which is what it prints.
-fn theirs(platform: &str, scenario: Scenario) -> Cost {
+fn theirs(platform: &str, scenario: Scenario) -> PlanCost {
     // A send for the head, and one for each piece.
     let pieces = 1 + PIECES;
     let (options, sends, reads) = match (platform, scenario) {
@@ -76,7 +76,7 @@ fn theirs(platform: &str, scenario: Scenario) -> Cost {
         ("Windows", Scenario::Sendfile) => (2, 2, 1),
         _ => panic!("{platform} is not in the report"),
     };
-    Cost { options, sends, reads }
+    PlanCost { options, sends, reads }
 }
 
 /// A server's connection with a request.
@@ -96,10 +96,10 @@ fn asked() -> (ServerConnection, StreamId) {
 }
 
 /// The calls of an answer, one by one, and what they cost.
-fn answer(scenario: Scenario, on: Abilities) -> (Vec<String>, Cost) {
+fn answer(scenario: Scenario, on: Abilities) -> (Vec<String>, PlanCost) {
     let (mut connection, stream) = asked();
     let options = usize::from(on.signals == Signals::Option);
-    let mut cost = Cost { options, sends: 0, reads: 0 };
+    let mut cost = PlanCost { options, sends: 0, reads: 0 };
     let mut calls = Vec::new();
     let mut leave = |connection: &mut ServerConnection| {
         let transmit = connection.poll_transmit().unwrap();
@@ -210,9 +210,9 @@ fn tables() -> String {
          | tiny | 64 KB of memory | 104 KB of a file |\n|---|---|---|---|---|---|\n",
     );
     for (platform, on) in PLATFORMS {
-        let sum = |cost: Cost| match cost {
-            Cost { options, sends, reads: 0 } => format!("{options}+{sends}"),
-            Cost { options, sends, reads } => format!("{options}+{sends}+{reads}"),
+        let sum = |cost: PlanCost| match cost {
+            PlanCost { options, sends, reads: 0 } => format!("{options}+{sends}"),
+            PlanCost { options, sends, reads } => format!("{options}+{sends}+{reads}"),
         };
         let cell = |scenario| {
             format!("{} / {}", sum(answer(scenario, on).1), sum(theirs(platform, scenario)))

@@ -8,17 +8,15 @@ use fulmar_semantics::proxy_protocol::{
 };
 use fulmar_server::{HandlerApp, Layers, Limits, Responder, ServerEngine, Stop};
 use fulmar_sys as sys;
-use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::curl::Curl;
-use fulmar_tests::heard::{Gone, Heard, server};
-use fulmar_tests::http::Client;
+use fulmar_tests::http::HttpClient;
 use fulmar_tests::https::server_tls;
 use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, beside};
 use fulmar_tests::process::run;
+use fulmar_tests::recording_app::{ConnectionEnd, RecordingApp, RecordingEngine, server};
 use fulmar_tests::tests_in_every_loop;
 use fulmar_tls::ServerTls;
-
-type Engine = ServerEngine<Heard>;
 
 /// Headers are required, and accepted from `trusted`; TLS follows if `tls` is set.
 fn layers(trusted: &str, tls: Option<ServerTls>) -> Layers {
@@ -29,7 +27,7 @@ fn layers(trusted: &str, tls: Option<ServerTls>) -> Layers {
     })
 }
 
-fn behind_a_proxy() -> Engine {
+fn behind_a_proxy() -> RecordingEngine {
     server(Limits::default(), Some(layers("127.0.0.0/8", None)))
 }
 
@@ -62,7 +60,7 @@ fn rich() -> ProxyProtocolHeader {
     ProxyProtocolHeader { extras, ..header() }
 }
 
-fn a_header_in_front_is_taken_and_told<L: Loop<Engine = Engine>>() {
+fn a_leading_header_is_parsed_and_reported<L: Loop<Engine = RecordingEngine>>() {
     let (mut driver, address) = L::start(behind_a_proxy());
     let nobody = ProxyProtocolHeader::default();
     let cases = [
@@ -75,7 +73,7 @@ fn a_header_in_front_is_taken_and_told<L: Loop<Engine = Engine>>() {
     for (bytes, expected) in cases {
         for splits in [false, true] {
             beside(&mut driver, || {
-                let mut client = Client::connect(address);
+                let mut client = HttpClient::connect(address);
                 if splits {
                     let (first, second) = bytes.split_at(bytes.len() / 2);
                     client.send(first);
@@ -93,14 +91,14 @@ fn a_header_in_front_is_taken_and_told<L: Loop<Engine = Engine>>() {
             let mut complete = vec!["GET / 0", "GET / 0", "GET /later 0"];
             complete.drain(..usize::from(splits));
             assert_eq!(heard.complete, complete, "no byte of the header is a request's");
-            assert_eq!(heard.gone, [Gone::Closed]);
+            assert_eq!(heard.gone, [ConnectionEnd::Closed]);
             assert_eq!((heard.accepted, heard.established), (1, 1));
-            *heard = Heard::default();
+            *heard = RecordingApp::default();
         }
     }
 }
 
-fn without_a_sound_header_nobody_is_heard<L: Loop<Engine = Engine>>() {
+fn an_invalid_header_closes_the_connection<L: Loop<Engine = RecordingEngine>>() {
     let (mut driver, address) = L::start(behind_a_proxy());
     let mut broken = block(&header());
     *broken.last_mut().unwrap() ^= 1;
@@ -125,7 +123,7 @@ fn without_a_sound_header_nobody_is_heard<L: Loop<Engine = Engine>>() {
         b"\0".to_vec(),
     ] {
         let answer = beside(&mut driver, || {
-            let mut client = Client::connect(address);
+            let mut client = HttpClient::connect(address);
             client.send(&bytes);
             // Closed with bytes unread, it may be a reset; it is an end in any case.
             client.read_to_end().unwrap_or_default()
@@ -134,32 +132,40 @@ fn without_a_sound_header_nobody_is_heard<L: Loop<Engine = Engine>>() {
         driver.turn_until(|driver| driver.engine().connections() == 0);
         let heard = driver.engine().application_mut();
         assert!(heard.heads.is_empty() && heard.proxied.is_empty(), "{heard:?}");
-        assert_eq!((heard.gone.pop(), heard.established), (Some(Gone::Layer), 0), "{bytes:?}");
+        assert_eq!(
+            (heard.gone.pop(), heard.established),
+            (Some(ConnectionEnd::Layer), 0),
+            "{bytes:?}"
+        );
     }
 }
 
-fn a_header_that_ends_early_is_none<L: Loop<Engine = Engine>>() {
+fn a_truncated_header_is_refused<L: Loop<Engine = RecordingEngine>>() {
     let (mut driver, address) = L::start(behind_a_proxy());
     for bytes in [line(), block(&header())] {
         for end in [0, 1, bytes.len() / 2, bytes.len() - 1] {
             let answer = beside(&mut driver, || {
-                let mut client = Client::connect(address);
+                let mut client = HttpClient::connect(address);
                 client.send(&bytes[..end]);
                 client.finish();
                 client.read_to_end().unwrap()
             });
             assert_eq!(answer, b"");
             driver.turn_until(|driver| driver.engine().connections() == 0);
-            assert_eq!(driver.engine().application_mut().gone.pop(), Some(Gone::Layer), "{end}");
+            assert_eq!(
+                driver.engine().application_mut().gone.pop(),
+                Some(ConnectionEnd::Layer),
+                "{end}"
+            );
         }
     }
 }
 
-fn who_is_not_trusted_is_closed<L: Loop<Engine = Engine>>() {
+fn an_untrusted_peer_is_closed<L: Loop<Engine = RecordingEngine>>() {
     let (mut driver, address) =
         L::start(server(Limits::default(), Some(layers("10.0.0.0/8, ::1", None))));
     let answer = beside(&mut driver, || {
-        let mut client = Client::connect(address);
+        let mut client = HttpClient::connect(address);
         let _ = std::io::Write::write_all(&mut client.socket(), &[&line(), GET].concat());
         client.read_to_end().unwrap_or_default()
     });
@@ -168,36 +174,36 @@ fn who_is_not_trusted_is_closed<L: Loop<Engine = Engine>>() {
     assert_eq!((heard.accepted, heard.heads.len(), heard.proxied.len()), (0, 0, 0));
 }
 
-fn who_says_nothing_is_given_up<L: Loop<Engine = Engine>>() {
+fn a_silent_peer_times_out<L: Loop<Engine = RecordingEngine>>() {
     let limits = Limits { handshake_timeout: Duration::from_millis(50), ..Limits::default() };
     let (mut driver, address) = L::start(server(limits, Some(layers("127.0.0.1", None))));
     for bytes in [&b""[..], b"PROXY TCP4 192.0.2.1", b"\r\n\r\n\0\r\nQUIT\n\x21\x11"] {
         let answer = beside(&mut driver, || {
-            let mut client = Client::connect(address);
+            let mut client = HttpClient::connect(address);
             client.send(bytes);
             client.read_to_end().unwrap()
         });
         assert_eq!(answer, b"");
         driver.turn_until(|driver| driver.engine().connections() == 0);
-        assert_eq!(driver.engine().application_mut().gone.pop(), Some(Gone::TimedOut));
+        assert_eq!(driver.engine().application_mut().gone.pop(), Some(ConnectionEnd::TimedOut));
     }
 }
 
 tests_in_every_loop!(
     at_any_pace: [
-        a_header_in_front_is_taken_and_told,
-        without_a_sound_header_nobody_is_heard,
-        a_header_that_ends_early_is_none,
-        who_is_not_trusted_is_closed,
-        who_says_nothing_is_given_up,
-        curl_speaks_it_below_http_and_tls,
+        a_leading_header_is_parsed_and_reported,
+        an_invalid_header_closes_the_connection,
+        a_truncated_header_is_refused,
+        an_untrusted_peer_is_closed,
+        a_silent_peer_times_out,
+        curl_sends_it_below_http_and_tls,
     ],
 );
 
 /// curl writes a header of version 1 with the addresses of its own socket, and then TLS.
-fn curl_speaks_it_below_http_and_tls<L: Loop<Engine = Engine>>() {
+fn curl_sends_it_below_http_and_tls<L: Loop<Engine = RecordingEngine>>() {
     let certs = Certs::new();
-    for tls in [None, Some(server_tls(&certs, Who::Server))] {
+    for tls in [None, Some(server_tls(&certs, CertOwner::Server))] {
         let scheme = if tls.is_some() { "https" } else { "http" };
         let engine = server(Limits::default(), Some(layers("127.0.0.1", tls)));
         let (mut driver, address) = L::start(engine);
@@ -214,7 +220,7 @@ fn curl_speaks_it_below_http_and_tls<L: Loop<Engine = Engine>>() {
         let source = heard.proxied[0].source().unwrap();
         assert!(source.ip() == address.ip() && source != address, "{source}");
         assert_eq!(heard.proxied[0].destination(), Some(address));
-        assert_eq!(heard.gone, [Gone::Closed]);
+        assert_eq!(heard.gone, [ConnectionEnd::Closed]);
     }
 }
 
@@ -229,15 +235,15 @@ fn handlers_see_the_client() {
     engine.add_listener(LISTENER, Some(layers("127.0.0.1", None)));
     let (mut driver, address) = OwnLoop::start(engine);
     let (first, own, second) = beside(&mut driver, || {
-        let ask = |lead: &[u8]| {
-            let mut client = Client::connect(address);
+        let send_request = |lead: &[u8]| {
+            let mut client = HttpClient::connect(address);
             client.send([lead, GET].concat());
             let reply = client.read_reply().unwrap();
             (String::from_utf8(reply.body).unwrap(), client.socket().local_addr().unwrap())
         };
-        let (first, _) = ask(&line());
-        let (local, own) = ask(b"PROXY UNKNOWN\r\n");
-        let (second, _) = ask(&block(&rich()));
+        let (first, _) = send_request(&line());
+        let (local, own) = send_request(b"PROXY UNKNOWN\r\n");
+        let (second, _) = send_request(&block(&rich()));
         (first, (local, own), second)
     });
     assert_eq!((&first[..], &second[..]), ("192.0.2.1:4711", "192.0.2.1:4711"));
@@ -248,9 +254,9 @@ fn handlers_see_the_client() {
 #[test]
 fn tls_without_its_header_is_refused() {
     let certs = Certs::new();
-    let tls = server_tls(&certs, Who::Server);
+    let tls = server_tls(&certs, CertOwner::Server);
     let engine = server(Limits::default(), Some(layers("127.0.0.1", Some(tls))));
-    let (mut driver, address) = OwnLoop::<Engine>::start(engine);
+    let (mut driver, address) = OwnLoop::<RecordingEngine>::start(engine);
     let url = format!("https://127.0.0.1:{}/x", address.port());
     let ca = certs.ca().display().to_string();
     beside(&mut driver, || {
@@ -259,7 +265,7 @@ fn tls_without_its_header_is_refused() {
         run(fulmar_tests::curl::plain().args(["--haproxy-protocol", "--cacert", &ca, &url]));
     });
     driver.turn_until(|driver| driver.engine().connections() == 0);
-    assert_eq!(driver.engine().application().gone, [Gone::Layer, Gone::Closed]);
+    assert_eq!(driver.engine().application().gone, [ConnectionEnd::Layer, ConnectionEnd::Closed]);
 }
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";

@@ -17,7 +17,7 @@ use fulmar_proto::{
 };
 use fulmar_server::{ExchangeContext, Limits, ServerApp, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call, Ledger};
-use fulmar_tests::http::Client;
+use fulmar_tests::http::HttpClient;
 use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, beside, client};
 use fulmar_tests::process::{peer, run, text};
 use fulmar_tests::tree::noise;
@@ -31,7 +31,7 @@ struct Scenarios {
 
 /// The rest of a body: the groups of its later pieces.
 #[derive(Debug, Default)]
-enum Task {
+enum PendingPieces {
     #[default]
     None,
     Late(StreamId, usize),
@@ -76,14 +76,14 @@ fn pieces(reply: &mut ServerConnection, stream: StreamId, ready: usize) {
 }
 
 impl ServerApp for Scenarios {
-    type Data = Task;
+    type Data = PendingPieces;
     type Message = Infallible;
 
     fn handle(
         &mut self,
         context: &mut ExchangeContext,
         reply: &mut ServerConnection,
-        task: &mut Task,
+        task: &mut PendingPieces,
         event: Event<'_, Server>,
     ) {
         let Event::Head { stream, head, .. } = event else { return };
@@ -91,7 +91,7 @@ impl ServerApp for Scenarios {
             b"/ready" | b"/late" => {
                 let answer = Response::new(200, Headers::EMPTY);
                 if head.target == b"/late" {
-                    *task = Task::Late(stream, 0);
+                    *task = PendingPieces::Late(stream, 0);
                     context.set_timer(Some(context.now));
                     return;
                 }
@@ -108,19 +108,19 @@ impl ServerApp for Scenarios {
         &mut self,
         context: &mut ExchangeContext,
         reply: &mut ServerConnection,
-        task: &mut Task,
+        task: &mut PendingPieces,
     ) {
-        let Task::Late(stream, group) = *task else { return };
+        let PendingPieces::Late(stream, group) = *task else { return };
         if group == 0 {
             let answer = Response::new(200, Headers::EMPTY);
             reply.send_head(stream, answer, BodyLen::Unknown).unwrap();
         }
         pieces(reply, stream, GROUPS[group]);
         if group + 1 < GROUPS.len() {
-            *task = Task::Late(stream, group + 1);
+            *task = PendingPieces::Late(stream, group + 1);
             context.set_timer(Some(context.now + Duration::from_millis(1)));
         } else {
-            *task = Task::None;
+            *task = PendingPieces::None;
             reply.send_end(stream, Headers::EMPTY).unwrap();
         }
     }
@@ -245,7 +245,7 @@ fn an_answer_costs_its_plan_a_receive_and_a_wait() {
 }
 
 #[test]
-fn waits_are_shared_when_many_ask_at_a_time() {
+fn concurrent_requests_share_waits() {
     for (target, calls_each) in [("/ready", 2), ("/tiny", 2), ("/modest", 2), ("/file", 3)] {
         let (mut server, address) = counted();
         let mut streams: Vec<_> = (0..CLIENTS).map(|_| client(address)).collect();
@@ -332,7 +332,7 @@ fn files_arrive_as_they_are() {
             let (mut server, address) = server();
             server.0.set_abilities(abilities);
             server.set_portions(portions);
-            let body = beside(&mut server, || Client::connect(address).get("/noise").body);
+            let body = beside(&mut server, || HttpClient::connect(address).get("/noise").body);
             assert!(body == noise(NOISE)[7..NOISE - 2], "{abilities:?} {portions:?}");
         }
     }
@@ -408,7 +408,7 @@ fn serve_each() {
     let (mut server, address) = counted();
     std::thread::scope(|scope| {
         let asker = scope.spawn(move || {
-            let mut stream = Client::connect(address);
+            let mut stream = HttpClient::connect(address);
             for (target, _) in EACH.iter().chain(EACH).chain(&EACH[..1]) {
                 let len = match *target {
                     "/tiny" => 1,

@@ -7,14 +7,14 @@ use fulmar_server::{
     HandlerApp, HandlerResult, Limits, OwnedResponse, Responder, ServerEngine, Stop,
 };
 use fulmar_sys as sys;
-use fulmar_tests::http::{Client, replies};
+use fulmar_tests::http::{HttpClient, replies};
 use fulmar_tests::loops::{LISTENER, Loop, beside};
 use fulmar_tests::tests_in_every_loop;
 
-type Place = fn(&mut Responder<'_>, &[u8]) -> HandlerResult;
+type InjectionPoint = fn(&mut Responder<'_>, &[u8]) -> HandlerResult;
 
 /// Where an application puts what it is given.
-const PLACES: [(&str, Place); 10] = [
+const PLACES: [(&str, InjectionPoint); 10] = [
     ("the value of an added field", |responder, evil| {
         responder.reply(Response { added: &[("X", evil)], ..ok() }, "never sent")
     }),
@@ -96,9 +96,10 @@ fn answer(responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult
     (PLACES[place].1)(responder, EVILS[evil])
 }
 
-type Engine = ServerEngine<HandlerApp<fn(&mut Responder<'_>, &Request<'_>) -> HandlerResult>>;
+type InjectionEngine =
+    ServerEngine<HandlerApp<fn(&mut Responder<'_>, &Request<'_>) -> HandlerResult>>;
 
-fn nothing_of_it_is_sent<L: Loop<Engine = Engine>>() {
+fn nothing_of_it_is_sent<L: Loop<Engine = InjectionEngine>>() {
     let app = HandlerApp::new(
         answer as fn(&mut Responder<'_>, &Request<'_>) -> _,
         sys::now(),
@@ -110,7 +111,7 @@ fn nothing_of_it_is_sent<L: Loop<Engine = Engine>>() {
     for (place, (what, _)) in PLACES.iter().enumerate() {
         for (evil, bytes) in EVILS.iter().enumerate() {
             let answer = beside(&mut driver, || {
-                let mut client = Client::connect(address);
+                let mut client = HttpClient::connect(address);
                 let evil = format!("GET /{place}/{evil} HTTP/1.1\r\nHost: h\r\n\r\n");
                 let next = "GET /next HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
                 client.send(evil + next); // at once: it may end with the first

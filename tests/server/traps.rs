@@ -16,23 +16,23 @@ use fulmar_server::{
     Suspended,
 };
 use fulmar_sys as sys;
-use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::curl::Curl;
-use fulmar_tests::heard::{self, Gone, Heard};
-use fulmar_tests::http::Client;
+use fulmar_tests::http::HttpClient;
 use fulmar_tests::https::{client_tls, layers, server_tls};
 use fulmar_tests::loops::{
     AppLoop, Bytewise, Edge, LISTENER, Loop, OneShot, OwnLoop, PollLoop, assert_quiet, beside,
     idle, settle, side_by_side,
 };
+use fulmar_tests::recording_app::{self, ConnectionEnd, RecordingApp};
 use fulmar_tests::tls_end::TlsPeer;
 use fulmar_tests::{in_every_loop, tests_in_every_loop};
 use fulmar_tls::{ClientTls, ServerTls};
 
 /// `/wait` waits for another thread; `/endless` never ends; everything else is answered.
-struct Waiting(Sender<Suspended>);
+struct WaitingHandler(Sender<Suspended>);
 
-impl Handler for Waiting {
+impl Handler for WaitingHandler {
     fn handle(&mut self, responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
         match request.target {
             b"/wait" => {
@@ -51,11 +51,13 @@ impl Handler for Waiting {
     }
 }
 
-type Engine = ServerEngine<HandlerApp<Waiting>>;
+type WaitingEngine = ServerEngine<HandlerApp<WaitingHandler>>;
 
-fn start<L: Loop<Engine = Engine>>(layers: Option<Layers>) -> (L, SocketAddr, Receiver<Suspended>) {
+fn start<L: Loop<Engine = WaitingEngine>>(
+    layers: Option<Layers>,
+) -> (L, SocketAddr, Receiver<Suspended>) {
     let (sender, suspended) = channel();
-    let app = HandlerApp::new(Waiting(sender), sys::now(), sys::wall_clock);
+    let app = HandlerApp::new(WaitingHandler(sender), sys::now(), sys::wall_clock);
     let mut engine = ServerEngine::new(sys::now(), app, Limits::default(), Stop::new());
     engine.add_listener(LISTENER, layers);
     let (mut driver, address) = L::start(engine);
@@ -65,7 +67,7 @@ fn start<L: Loop<Engine = Engine>>(layers: Option<Layers>) -> (L, SocketAddr, Re
 }
 
 /// Waits for `suspended`, turning.
-fn await_one<L: Loop<Engine = Engine>>(
+fn await_one<L: Loop<Engine = WaitingEngine>>(
     driver: &mut L,
     suspended: &Receiver<Suspended>,
 ) -> Suspended {
@@ -78,9 +80,9 @@ fn await_one<L: Loop<Engine = Engine>>(
 }
 
 /// Trap 8: an exchange waits, while bytes of its body lie in the socket and above it.
-fn waiting_costs_nothing<L: Loop<Engine = Engine>>(tls: bool) {
+fn waiting_costs_nothing<L: Loop<Engine = WaitingEngine>>(tls: bool) {
     let certs = Certs::new();
-    let layers = tls.then(|| layers(server_tls(&certs, Who::Server)));
+    let layers = tls.then(|| layers(server_tls(&certs, CertOwner::Server)));
     let (mut driver, address, suspended) = start::<L>(layers);
     // More than fits into the buffers, except in loops where that takes too long.
     let len = if L::SLOWER == 1 { 3_000_000 } else { 20_000 };
@@ -113,7 +115,7 @@ fn waiting_costs_nothing<L: Loop<Engine = Engine>>(tls: bool) {
 
 #[test]
 fn waiting_costs_nothing_over_tcp() {
-    fn check<L: Loop<Engine = Engine>>() {
+    fn check<L: Loop<Engine = WaitingEngine>>() {
         waiting_costs_nothing::<L>(false);
     }
     in_every_loop!(check);
@@ -126,7 +128,7 @@ fn waiting_costs_nothing_over_tcp() {
 
 #[test]
 fn waiting_costs_nothing_over_tls() {
-    fn check<L: Loop<Engine = Engine>>() {
+    fn check<L: Loop<Engine = WaitingEngine>>() {
         waiting_costs_nothing::<L>(true);
     }
     in_every_loop!(check);
@@ -159,7 +161,7 @@ fn depart(stream: &mut Option<TcpStream>, how: Departure) {
 /// Trap 9: a client goes away while we wait for something else.
 #[test]
 fn a_departure_wakes_a_few_times() {
-    fn check<L: Loop<Engine = Engine>>() {
+    fn check<L: Loop<Engine = WaitingEngine>>() {
         let upload = "POST /wait HTTP/1.1\r\nHost: h\r\nContent-Length: 99999\r\n\r\nsome of it";
         let cases = [
             ("", "an idle connection"),
@@ -189,7 +191,7 @@ fn each<A: Copy + Sync + Send, B: Copy + Sync + Send>(
     });
 }
 
-fn departs<L: Loop<Engine = Engine>>(request: &str, what: &str, how: Departure) {
+fn departs<L: Loop<Engine = WaitingEngine>>(request: &str, what: &str, how: Departure) {
     let (mut driver, address, suspended) = start::<L>(None);
     let mut stream = Some(TcpStream::connect(address).unwrap());
     stream.as_mut().unwrap().write_all(request.as_bytes()).unwrap();
@@ -210,7 +212,7 @@ fn departs<L: Loop<Engine = Engine>>(request: &str, what: &str, how: Departure) 
 /// The same over TLS, where a FIN without close_notify is no end.
 #[test]
 fn a_departure_over_tls_wakes_a_few_times() {
-    fn check<L: Loop<Engine = Engine>>() {
+    fn check<L: Loop<Engine = WaitingEngine>>() {
         let certs = Certs::new();
         let upload = "POST /wait HTTP/1.1\r\nHost: h\r\nContent-Length: 99999\r\n\r\nsome of it";
         let cases = [
@@ -221,7 +223,7 @@ fn a_departure_over_tls_wakes_a_few_times() {
             ("GET /endless HTTP/1.1\r\nHost: h\r\n\r\n", "an answer that is not taken"),
         ];
         let ways = [(Departure::Fin, true), (Departure::Fin, false), (Departure::Rst, false)];
-        let ends = (server_tls(&certs, Who::Server), client_tls(&certs));
+        let ends = (server_tls(&certs, CertOwner::Server), client_tls(&certs));
         each(&cases, &ways, |(request, what), (how, says_so)| {
             departs_over_tls::<L>(&ends, request, how, says_so, what);
         });
@@ -229,7 +231,7 @@ fn a_departure_over_tls_wakes_a_few_times() {
     in_every_loop!(check, at_full_speed);
 }
 
-fn departs_over_tls<L: Loop<Engine = Engine>>(
+fn departs_over_tls<L: Loop<Engine = WaitingEngine>>(
     (ours, theirs): &(ServerTls, ClientTls),
     request: &str,
     how: Departure,
@@ -242,7 +244,7 @@ fn departs_over_tls<L: Loop<Engine = Engine>>(
         peer.turn();
         peer.end.established
     });
-    peer.end.say(request.as_bytes());
+    peer.end.send(request.as_bytes());
     peer.stream.write_all(&peer.end.take()).unwrap();
     let one = request.contains("/wait").then(|| await_one(&mut driver, &suspended));
     settle(&mut driver);
@@ -263,17 +265,18 @@ fn departs_over_tls<L: Loop<Engine = Engine>>(
     drop(one);
 }
 
-type Hearing = ServerEngine<Heard>;
+type Hearing = ServerEngine<RecordingApp>;
 
 /// Trap 14: in whatever state a connection is when a server ends, its end is reported once, and no
 /// event follows.
-fn everyone_is_gone_when_a_server_ends<L: Loop<Engine = Hearing>>() {
+fn the_end_of_a_server_ends_every_connection<L: Loop<Engine = Hearing>>() {
     for layered in [false, true] {
         let layers = layered.then(|| Layers::new(|_| Some(Box::new(ProxyProtocol::new(None)))));
         let stop = Stop::new();
         let drain_timeout = Duration::from_millis(100);
         let limits = Limits { drain_timeout, ..Limits::default() };
-        let mut engine = ServerEngine::new(sys::now(), Heard::default(), limits, stop.clone());
+        let mut engine =
+            ServerEngine::new(sys::now(), RecordingApp::default(), limits, stop.clone());
         engine.add_listener(LISTENER, layers);
         let (mut driver, address) = L::start(engine);
         let lead = if layered { "PROXY UNKNOWN\r\n" } else { "" };
@@ -289,7 +292,7 @@ fn everyone_is_gone_when_a_server_ends<L: Loop<Engine = Hearing>>() {
         ]
         .iter()
         .map(|request| {
-            let mut client = Client::connect(address);
+            let mut client = HttpClient::connect(address);
             let lead = if request.starts_with("PROXY") { "" } else { lead };
             client.send(format!("{lead}{request}"));
             client
@@ -314,12 +317,12 @@ fn everyone_is_gone_when_a_server_ends<L: Loop<Engine = Hearing>>() {
 }
 
 /// A reactor may be dropped at any time: everything that it had is closed.
-fn a_dropped_server_leaves_nothing_open<L: Loop<Engine = Engine>>() {
+fn a_dropped_server_leaves_nothing_open<L: Loop<Engine = WaitingEngine>>() {
     let (mut driver, address, suspended) = start::<L>(None);
     let mut streams: Vec<_> = ["", "/wait", "/endless", "/x"]
         .iter()
         .map(|target| {
-            let mut client = Client::connect(address);
+            let mut client = HttpClient::connect(address);
             if !target.is_empty() {
                 client.send_get(target);
             }
@@ -344,9 +347,9 @@ fn descriptors(process: &str) -> Vec<PathBuf> {
 }
 
 /// Trap 14, fork: another program that is started meanwhile inherits nothing of a server.
-fn a_child_inherits_nothing<L: Loop<Engine = Engine>>() {
+fn a_child_inherits_nothing<L: Loop<Engine = WaitingEngine>>() {
     let (mut driver, address, suspended) = start::<L>(None);
-    let mut client = Client::connect(address);
+    let mut client = HttpClient::connect(address);
     client.send_get("/wait");
     let one = await_one(&mut driver, &suspended);
     let own = driver.watched().into_iter();
@@ -374,7 +377,7 @@ fn a_child_inherits_nothing<L: Loop<Engine = Engine>>() {
 tests_in_every_loop!(
     at_any_pace: [],
     at_full_speed: [
-        everyone_is_gone_when_a_server_ends,
+        the_end_of_a_server_ends_every_connection,
         a_dropped_server_leaves_nothing_open,
         a_child_inherits_nothing,
     ],
@@ -382,13 +385,14 @@ tests_in_every_loop!(
 
 /// The deadline for the layer below counts too.
 #[test]
-fn a_layer_that_never_opens_is_told_gone() {
+fn a_failed_layer_reports_the_end() {
     let layers = Layers::new(|_| Some(Box::new(ProxyProtocol::new(None))));
     let handshake_timeout = Duration::from_millis(30);
     let limits = Limits { handshake_timeout, ..Limits::default() };
-    let (mut driver, address) = OwnLoop::<Hearing>::start(heard::server(limits, Some(layers)));
-    let _client = Client::connect(address);
-    driver.turn_until(|driver| driver.engine().application().gone == [Gone::TimedOut]);
+    let (mut driver, address) =
+        OwnLoop::<Hearing>::start(recording_app::server(limits, Some(layers)));
+    let _client = HttpClient::connect(address);
+    driver.turn_until(|driver| driver.engine().application().gone == [ConnectionEnd::TimedOut]);
 }
 
 static PATTERN: [u8; 4096] = [b'x'; 4096];

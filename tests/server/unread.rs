@@ -11,17 +11,17 @@ use fulmar_proxy::{MakeLayer, Proxy};
 use fulmar_server::{Limits, ServerEngine};
 use fulmar_sys as sys;
 use fulmar_tests::app::{self, App};
-use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::https::{self, client_tls, server_tls};
 use fulmar_tests::loops::{Loop, OwnLoop, RingLoop, settle};
 use fulmar_tests::process::PATIENCE;
-use fulmar_tests::relay::configured_on;
+use fulmar_tests::test_proxy::configured_on;
 use fulmar_tests::tls_end::TlsEnd;
 use fulmar_tls::{ClientTls, ServerTls};
 use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
 
 /// A client, with TLS if there is a session.
-struct Peer {
+struct PipeliningPeer {
     stream: TcpStream,
     tls: Option<TlsEnd>,
     /// The unsent bytes.
@@ -29,7 +29,7 @@ struct Peer {
     received: Vec<u8>,
 }
 
-impl Peer {
+impl PipeliningPeer {
     /// Connects past the listener, with buffers of the kernel as small as they can be: what a
     /// client does not read is to wait in the server.
     fn new(driver: &mut impl Loop, tls: Option<&ClientTls>) -> Self {
@@ -54,15 +54,15 @@ impl Peer {
         let start = sys::now();
         while this.tls.as_ref().is_some_and(|tls| !tls.established) {
             assert!(sys::now() - start < PATIENCE, "no handshake");
-            this.speak();
-            this.hear(RESPONSE_SIZE_MAX);
+            this.send();
+            this.receive(RESPONSE_SIZE_MAX);
             driver.turn(Duration::ZERO);
         }
         this
     }
 
     /// Sends as much as the kernel takes.
-    fn speak(&mut self) {
+    fn send(&mut self) {
         if let Some(tls) = &mut self.tls {
             self.unsent.extend(tls.take());
         }
@@ -76,7 +76,7 @@ impl Peer {
     }
 
     /// Receives at most `max` bytes; false if there were none.
-    fn hear(&mut self, max: usize) -> bool {
+    fn receive(&mut self, max: usize) -> bool {
         let mut bytes = [0; RESPONSE_SIZE_MAX];
         match self.stream.read(&mut bytes[..max]) {
             Ok(0) => panic!("the connection is kept"),
@@ -96,14 +96,14 @@ impl Peer {
     }
 
     /// Pipelines a request `len` times.
-    fn ask(&mut self, request: &[u8], len: usize) {
+    fn send_request(&mut self, request: &[u8], len: usize) {
         let requests = request.repeat(len);
         match &mut self.tls {
             // Records as large as they can be: what is opened of one waits too.
-            Some(tls) => requests.chunks(16 * 1024).for_each(|piece| tls.say(piece)),
+            Some(tls) => requests.chunks(16 * 1024).for_each(|piece| tls.send(piece)),
             None => self.unsent.extend_from_slice(&requests),
         }
-        self.speak();
+        self.send();
     }
 
     /// Reads `len` responses, a byte at a time at first.
@@ -112,9 +112,9 @@ impl Peer {
         let (mut bytes, start) = (0_usize, sys::now());
         while responses < len {
             assert!(sys::now() - start < PATIENCE, "{responses} responses of {len}");
-            self.speak();
+            self.send();
             let max = if bytes < 5_000 { 1 } else { RESPONSE_SIZE_MAX };
-            match self.hear(max) {
+            match self.receive(max) {
                 true => bytes += max,
                 false => driver.turn(Duration::from_millis(20)),
             }
@@ -129,7 +129,7 @@ impl Peer {
 
 fn tls() -> (ClientTls, ServerTls) {
     let certs = Certs::new();
-    (client_tls(&certs), server_tls(&certs, Who::Server))
+    (client_tls(&certs), server_tls(&certs, CertOwner::Server))
 }
 
 fn server(tls: Option<ServerTls>) -> ServerEngine<App> {
@@ -157,9 +157,9 @@ fn assert_small<L: Loop>(engine: L::Engine, tls: Option<&ClientTls>, most: u64) 
 
 fn assert_small_of<L: Loop>(engine: L::Engine, tls: Option<&ClientTls>, most: u64, request: &[u8]) {
     let (mut driver, _) = L::start(engine);
-    let mut peers: Vec<_> = (0..CLIENTS).map(|_| Peer::new(&mut driver, tls)).collect();
+    let mut peers: Vec<_> = (0..CLIENTS).map(|_| PipeliningPeer::new(&mut driver, tls)).collect();
     for peer in &mut peers {
-        peer.ask(request, 2_400);
+        peer.send_request(request, 2_400);
     }
     let mut held = 0;
     let all = measure(|| {
@@ -184,7 +184,7 @@ fn a_client_that_pipelines_and_does_not_read_costs_a_server_little() {
 }
 
 #[test]
-fn nor_does_it_cost_more_over_tls_than_three_records() {
+fn it_costs_three_records_over_tls() {
     let (client, server_tls) = tls();
     assert_small::<OwnLoop<_>>(server(Some(server_tls)), Some(&client), EACH + RECORDS);
 }
@@ -213,9 +213,9 @@ fn it_costs_as_little_over_a_ring() {
 /// Nothing more arrives when the queue drains: what was received before has to be parsed then.
 fn assert_resumes<L: Loop>(engine: L::Engine, tls: Option<&ClientTls>) {
     let (mut driver, _) = L::start(engine);
-    let mut peer = Peer::new(&mut driver, tls);
+    let mut peer = PipeliningPeer::new(&mut driver, tls);
     for len in [400, 1, 17] {
-        peer.ask(GET, len);
+        peer.send_request(GET, len);
         settle(&mut driver);
         peer.read_all(&mut driver, len);
     }

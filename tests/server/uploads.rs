@@ -12,47 +12,47 @@ use fulmar_serve::{Options, Site, UploadOptions};
 use fulmar_server::{Handler, HandlerApp, HandlerResult, Limits, Responder, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call as System, Ledger};
 use fulmar_tests::curl::Curl;
-use fulmar_tests::http::{Client, Reply};
+use fulmar_tests::http::{HttpClient, HttpReply};
 use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, done};
 use fulmar_tests::tests_in_three_loops;
 use tempfile::TempDir;
 
 /// A directory and nothing else.
-struct Program(Site);
+struct SiteHandler(Site);
 
-impl Handler for Program {
+impl Handler for SiteHandler {
     fn handle(&mut self, responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
         self.0.serve(responder, request)
     }
 }
 
-type Engine = ServerEngine<HandlerApp<Program>>;
+type SiteEngine = ServerEngine<HandlerApp<SiteHandler>>;
 
-struct Bench<L> {
+struct SiteServer<L> {
     driver: L,
     address: SocketAddr,
     dir: TempDir,
 }
 
-fn start<L: Loop<Engine = Engine>>(upload: Option<UploadOptions>) -> Bench<L> {
+fn start<L: Loop<Engine = SiteEngine>>(upload: Option<UploadOptions>) -> SiteServer<L> {
     start_with(Options { upload, list: true, ..Options::default() })
 }
 
-fn start_with<L: Loop<Engine = Engine>>(options: Options) -> Bench<L> {
+fn start_with<L: Loop<Engine = SiteEngine>>(options: Options) -> SiteServer<L> {
     let dir = tempfile::tempdir().unwrap();
     let site = Site::open(dir.path(), options).unwrap();
-    let app = HandlerApp::new(Program(site), sys::now(), sys::wall_clock);
+    let app = HandlerApp::new(SiteHandler(site), sys::now(), sys::wall_clock);
     let mut engine = ServerEngine::new(sys::now(), app, Limits::default(), Stop::new());
     engine.add_listener(LISTENER, None);
     let (driver, address) = L::start(engine);
-    Bench { driver, address, dir }
+    SiteServer { driver, address, dir }
 }
 
-fn taking<L: Loop<Engine = Engine>>() -> Bench<L> {
+fn taking<L: Loop<Engine = SiteEngine>>() -> SiteServer<L> {
     start(Some(UploadOptions { size_max: size_max::<L>() as u64 }))
 }
 
-impl<L: Loop<Engine = Engine>> Bench<L> {
+impl<L: Loop<Engine = SiteEngine>> SiteServer<L> {
     fn beside<T: Send>(&mut self, act: impl FnOnce(SocketAddr) -> T + Send) -> T {
         let address = self.address;
         std::thread::scope(|scope| {
@@ -85,7 +85,7 @@ fn head(target: &str, field: &str, len: usize) -> String {
     format!("PUT {target} HTTP/1.1\r\nHost: h\r\n{field}Content-Length: {len}\r\n\r\n")
 }
 
-fn put(client: &mut Client, target: &str, field: &str, body: &[u8]) -> Reply {
+fn put(client: &mut HttpClient, target: &str, field: &str, body: &[u8]) -> HttpReply {
     client.send([head(target, field, body.len()).as_bytes(), body].concat());
     client.read_reply().expect("a reply")
 }
@@ -95,12 +95,12 @@ fn size_max<L: Loop>() -> usize {
     100_000 / L::SLOWER
 }
 
-fn a_file_is_made_and_replaced_and_seen_at_once<L: Loop<Engine = Engine>>() {
+fn an_uploaded_file_is_visible_at_once<L: Loop<Engine = SiteEngine>>() {
     let mut bench = taking::<L>();
     fs::create_dir(bench.path("sub")).unwrap();
     let large: Vec<u8> = (0..=255).cycle().take(size_max::<L>()).collect();
     bench.beside(|address| {
-        let mut client = Client::connect(address);
+        let mut client = HttpClient::connect(address);
         assert_eq!(client.get("/sub/a%20b.txt").status, 404);
         let reply = put(&mut client, "/sub/a%20b.txt", "", b"one");
         assert_eq!((reply.status, reply.body.len()), (201, 0));
@@ -128,7 +128,7 @@ fn a_file_is_made_and_replaced_and_seen_at_once<L: Loop<Engine = Engine>>() {
     assert_eq!((bench.text("chunked"), bench.text("sub/a b.txt")), ("abcde".into(), "two".into()));
 }
 
-fn what_cannot_be_put_is_refused<L: Loop<Engine = Engine>>() {
+fn invalid_uploads_are_refused<L: Loop<Engine = SiteEngine>>() {
     let mut bench = taking::<L>();
     let outside = tempfile::tempdir().unwrap();
     fs::create_dir(bench.path("dir")).unwrap();
@@ -160,7 +160,7 @@ fn what_cannot_be_put_is_refused<L: Loop<Engine = Engine>>() {
             ("/file", "If-Match: \"x\"\r\n", 412),
             ("/file", "If-Unmodified-Since: Sun, 06 Nov 1994 08:49:37 GMT\r\n", 412),
         ] {
-            let reply = put(&mut Client::connect(address), target, field, b"x");
+            let reply = put(&mut HttpClient::connect(address), target, field, b"x");
             assert_eq!(reply.status, status, "{target} {field}");
             let page = String::from_utf8_lossy(&reply.body);
             let is_ours = page.contains(&format!("<h1>{status} "));
@@ -172,19 +172,19 @@ fn what_cannot_be_put_is_refused<L: Loop<Engine = Engine>>() {
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
 }
 
-fn a_file_that_is_too_large_is_refused<L: Loop<Engine = Engine>>() {
+fn a_file_that_is_too_large_is_refused<L: Loop<Engine = SiteEngine>>() {
     let mut bench = taking::<L>();
     let max = size_max::<L>();
     bench.beside(|address| {
-        let mut client = Client::connect(address);
+        let mut client = HttpClient::connect(address);
         client.send(head("/a", "Expect: 100-continue\r\n", max + 1));
         assert_eq!(client.read_head().expect("a head").status, 413, "it is not asked for");
-        let mut client = Client::connect(address);
+        let mut client = HttpClient::connect(address);
         client.send(head("/a", "Expect: 100-continue\r\n", max));
         assert_eq!(client.read_head().expect("a head").status, 100);
         client.send(vec![b'x'; max]);
         assert_eq!(client.read_reply().expect("a reply").status, 201);
-        let mut client = Client::connect(address);
+        let mut client = HttpClient::connect(address);
         client.send("PUT /b HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n");
         client.send(format!("{:x}\r\n{}\r\n", max + 1, "x".repeat(max + 1)));
         assert_eq!(client.read_reply().expect("a reply").status, 413);
@@ -192,11 +192,11 @@ fn a_file_that_is_too_large_is_refused<L: Loop<Engine = Engine>>() {
     assert_eq!(bench.names(), ["a"]);
 }
 
-fn a_client_that_leaves_leaves_nothing<L: Loop<Engine = Engine>>() {
+fn an_aborted_upload_leaves_no_file<L: Loop<Engine = SiteEngine>>() {
     let mut bench = taking::<L>();
     fs::write(bench.path("a"), "old").unwrap();
     let before = Ledger::here();
-    let mut client = Client::connect(bench.address);
+    let mut client = HttpClient::connect(bench.address);
     client.send(head("/a", "", 100));
     client.send([b'x'; 99]);
     let written = |_: &mut L| (Ledger::here() - before).count(System::pwrite64).calls > 0;
@@ -209,19 +209,19 @@ fn a_client_that_leaves_leaves_nothing<L: Loop<Engine = Engine>>() {
 }
 
 /// Of two concurrent conditional uploads the slower one fails.
-fn of_two_writers_the_slower_is_told<L: Loop<Engine = Engine>>() {
+fn of_two_conditional_uploads_the_slower_fails<L: Loop<Engine = SiteEngine>>() {
     let mut bench = taking::<L>();
     fs::write(bench.path("old"), "1").unwrap();
     let (old, new) = (bench.path("old"), bench.path("new"));
     bench.beside(|address| {
-        let mut client = Client::connect(address);
+        let mut client = HttpClient::connect(address);
         let tag = client.get("/old").field("etag").unwrap().to_owned();
         let right = put(&mut client, "/old", &format!("If-Match: {tag}\r\n"), b"2");
         assert_eq!(right.status, 204);
         assert_eq!(put(&mut client, "/old", &format!("If-Match: {tag}\r\n"), b"3").status, 412);
         let tag = right.field("etag").unwrap();
         let begin = |target: &str, field: &str| {
-            let mut client = Client::connect(address);
+            let mut client = HttpClient::connect(address);
             client.send(head(target, &format!("Expect: 100-continue\r\n{field}"), 1));
             assert_eq!(client.read_head().expect("a head").status, 100);
             client
@@ -242,16 +242,16 @@ fn of_two_writers_the_slower_is_told<L: Loop<Engine = Engine>>() {
     assert_eq!(bench.names(), ["new", "old"]);
 }
 
-fn nobody_puts_anything_where_it_is_not_wanted<L: Loop<Engine = Engine>>() {
+fn uploads_are_refused_unless_enabled<L: Loop<Engine = SiteEngine>>() {
     let mut bench = start::<L>(None);
     bench.beside(|address| {
-        let reply = put(&mut Client::connect(address), "/a", "", b"x");
+        let reply = put(&mut HttpClient::connect(address), "/a", "", b"x");
         assert_eq!((reply.status, reply.field("allow")), (405, Some("GET, HEAD, OPTIONS")));
     });
     assert_eq!(bench.names(), [""; 0]);
     let mut bench = taking::<L>();
     bench.beside(|address| {
-        let mut client = Client::connect(address);
+        let mut client = HttpClient::connect(address);
         client.send("OPTIONS / HTTP/1.1\r\nHost: h\r\n\r\n");
         let reply = client.read_reply().expect("a reply");
         assert_eq!(reply.field("allow"), Some("GET, HEAD, OPTIONS, PUT"));
@@ -260,12 +260,12 @@ fn nobody_puts_anything_where_it_is_not_wanted<L: Loop<Engine = Engine>>() {
 
 tests_in_three_loops!(
     at_any_pace: [
-        a_file_is_made_and_replaced_and_seen_at_once,
-        what_cannot_be_put_is_refused,
+        an_uploaded_file_is_visible_at_once,
+        invalid_uploads_are_refused,
         a_file_that_is_too_large_is_refused,
-        a_client_that_leaves_leaves_nothing,
-        of_two_writers_the_slower_is_told,
-        nobody_puts_anything_where_it_is_not_wanted,
+        an_aborted_upload_leaves_no_file,
+        of_two_conditional_uploads_the_slower_fails,
+        uploads_are_refused_unless_enabled,
     ],
 );
 
@@ -287,7 +287,7 @@ fn readers_see_the_old_file_or_the_new_one() {
             }
         });
         begun.recv().expect("it reads");
-        let mut client = Client::connect(address);
+        let mut client = HttpClient::connect(address);
         for body in [&two, &one].iter().cycle().take(50) {
             assert_eq!(put(&mut client, "/a", "", body).status, 204);
         }
@@ -300,7 +300,7 @@ fn readers_see_the_old_file_or_the_new_one() {
 #[test]
 fn an_upload_costs_nine_calls_and_two_more_if_it_replaces() {
     let mut bench = taking::<OwnLoop<_>>();
-    let mut client = Client::connect(bench.address);
+    let mut client = HttpClient::connect(bench.address);
     for (status, linked, renamed) in [(201, 1, 0), (204, 2, 1)] {
         let before = Ledger::here();
         client.send([head("/a", "", 4).as_bytes(), b"text"].concat());
@@ -327,7 +327,7 @@ fn an_upload_costs_nine_calls_and_two_more_if_it_replaces() {
 #[test]
 fn without_openat2_it_is_the_same() {
     let upload = Some(UploadOptions::default());
-    let mut bench: Bench<OwnLoop<_>> =
+    let mut bench: SiteServer<OwnLoop<_>> =
         start_with(Options { upload, lookup: Lookup::Walk, ..Options::default() });
     fs::create_dir(bench.path("sub")).unwrap();
     symlink("sub", bench.path("link")).unwrap();
@@ -335,7 +335,7 @@ fn without_openat2_it_is_the_same() {
         for (target, status) in
             [("/a", 201), ("/a", 204), ("/sub/b", 201), ("/link/c", 409), ("/link", 403)]
         {
-            let reply = put(&mut Client::connect(address), target, "", b"x");
+            let reply = put(&mut HttpClient::connect(address), target, "", b"x");
             assert_eq!(reply.status, status, "{target}");
         }
     });

@@ -16,9 +16,9 @@ use fulmar_semantics::cookies::{NewCookie, Pairs};
 use fulmar_serve::{Options, Site};
 use fulmar_server::{Handler, HandlerApp, HandlerResult, Limits, Responder, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call as System, Ledger};
-use fulmar_tests::alone::Alone;
+use fulmar_tests::client_in_loop::ClientInLoop;
 use fulmar_tests::curl::{self, Curl};
-use fulmar_tests::http::{Client, Reply};
+use fulmar_tests::http::{HttpClient, HttpReply};
 use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, done};
 use fulmar_tests::process::{peer, run, text};
 use fulmar_tests::tests_in_three_loops;
@@ -30,7 +30,7 @@ use fulmar_web::temporary::TemporaryDir;
 use tempfile::TempDir;
 
 /// A program with one of everything.
-struct Program {
+struct WebHandler {
     site: Site,
     basic: Guard,
     digest: Guard,
@@ -39,7 +39,7 @@ struct Program {
     file_max: u64,
 }
 
-impl Handler for Program {
+impl Handler for WebHandler {
     fn handle(&mut self, responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
         match request.target {
             b"/form" => {
@@ -117,9 +117,9 @@ fn keep(mut form: Form, place: &TemporaryDir) {
     }
 }
 
-type Engine = ServerEngine<HandlerApp<Program>>;
+type WebEngine = ServerEngine<HandlerApp<WebHandler>>;
 
-struct Bench<L> {
+struct WebServer<L> {
     driver: L,
     address: SocketAddr,
     /// What is served.
@@ -128,12 +128,12 @@ struct Bench<L> {
     uploads: TempDir,
 }
 
-fn start<L: Loop<Engine = Engine>>() -> Bench<L> {
+fn start<L: Loop<Engine = WebEngine>>() -> WebServer<L> {
     let (site, uploads) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let options = Options { precompressed: true, ..Options::default() };
     let users = || Htpasswd::parse(&hashed()).expect("what htpasswd makes");
     let plain = |user: &str| (user == "Zoë").then(|| "pass:word".to_owned());
-    let program = Program {
+    let program = WebHandler {
         site: Site::open(site.path(), options).unwrap(),
         basic: guard(Gate::new(GateOptions::basic("a \"b\""), users(), [1; 32])),
         digest: guard(Gate::new(GateOptions::digest("a \"b\""), plain, [2; 32])),
@@ -146,7 +146,7 @@ fn start<L: Loop<Engine = Engine>>() -> Bench<L> {
     let (mut driver, address) = L::start(engine);
     let waker = driver.waker();
     driver.engine().mailbox().set_waker(waker.into());
-    Bench { driver, address, site, uploads }
+    WebServer { driver, address, site, uploads }
 }
 
 fn guard(gate: Result<Gate, BadGate>) -> Guard {
@@ -160,7 +160,7 @@ fn hashed() -> String {
     text(&output.stdout)
 }
 
-impl<L: Loop<Engine = Engine>> Bench<L> {
+impl<L: Loop<Engine = WebEngine>> WebServer<L> {
     fn beside<T: Send>(&mut self, act: impl FnOnce(SocketAddr) -> T + Send) -> T {
         let address = self.address;
         std::thread::scope(|scope| {
@@ -186,12 +186,12 @@ fn post(target: &str, media: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-fn ask(client: &mut Client, request: impl AsRef<[u8]>) -> Reply {
+fn send_request(client: &mut HttpClient, request: impl AsRef<[u8]>) -> HttpReply {
     client.send(request);
     client.read_reply().expect("a reply")
 }
 
-fn body(reply: &Reply) -> String {
+fn body(reply: &HttpReply) -> String {
     text(&reply.body)
 }
 
@@ -210,24 +210,24 @@ fn file_max<L: Loop>() -> usize {
     50_000 / L::SLOWER
 }
 
-fn forms_are_collected<L: Loop<Engine = Engine>>() {
+fn forms_are_collected<L: Loop<Engine = WebEngine>>() {
     let mut bench = start::<L>();
     let contents: Vec<u8> = (0..=255).cycle().take(file_max::<L>()).collect();
     bench.beside(|address| {
-        let mut client = Client::connect(address);
-        let reply = ask(&mut client, post("/texts", URLENCODED, b"a=b+c&d=%C3%BC"));
+        let mut client = HttpClient::connect(address);
+        let reply = send_request(&mut client, post("/texts", URLENCODED, b"a=b+c&d=%C3%BC"));
         assert_eq!((reply.status, body(&reply)), (200, "a=b c\nd=ü\n".to_owned()));
-        let reply = ask(&mut client, post("/form", MULTIPART, &upload(&contents)));
+        let reply = send_request(&mut client, post("/form", MULTIPART, &upload(&contents)));
         assert_eq!(body(&reply), format!("keep=yes\nfile: ../../x, {} bytes\n", contents.len()));
-        let reply = ask(&mut client, post("/form", MULTIPART, &upload(b"")));
+        let reply = send_request(&mut client, post("/form", MULTIPART, &upload(b"")));
         assert_eq!(body(&reply), "keep=yes\nfile: ../../x, 0 bytes\n");
-        assert_eq!(ask(&mut client, post("/texts", URLENCODED, b"")).status, 200);
+        assert_eq!(send_request(&mut client, post("/texts", URLENCODED, b"")).status, 200);
     });
     assert_eq!(bench.uploaded(), ["kept"]);
     assert!(fs::read(bench.uploads.path().join("kept")).unwrap() == contents);
 }
 
-fn what_is_no_form_or_too_much_is_refused<L: Loop<Engine = Engine>>() {
+fn invalid_and_oversized_forms_are_refused<L: Loop<Engine = WebEngine>>() {
     let mut bench = start::<L>();
     bench.beside(|address| {
         let form = upload(b"x");
@@ -240,36 +240,36 @@ fn what_is_no_form_or_too_much_is_refused<L: Loop<Engine = Engine>>() {
             ("/form", "multipart/form-data", &form, 400),
             ("/form", MULTIPART, &huge, 413),
         ] {
-            let mut client = Client::connect(address);
-            let reply = ask(&mut client, post(target, media, sent));
+            let mut client = HttpClient::connect(address);
+            let reply = send_request(&mut client, post(target, media, sent));
             assert_eq!(reply.status, status, "{target} {media}");
             assert!(reply.field("content-type").is_some_and(|m| m.starts_with("text/plain")));
         }
         // A body whose declared length is too long is refused without a 100.
-        let mut client = Client::connect(address);
+        let mut client = HttpClient::connect(address);
         client.send(format!(
             "POST /form HTTP/1.1\r\nHost: h\r\nContent-Type: {MULTIPART}\r\n\
              Content-Length: 900000000\r\nExpect: 100-continue\r\n\r\n"
         ));
         assert_eq!(client.read_head().expect("a head").status, 413);
-        let mut client = Client::connect(address);
+        let mut client = HttpClient::connect(address);
         client.send(format!(
             "POST /form HTTP/1.1\r\nHost: h\r\nContent-Type: {MULTIPART}\r\n\
              Content-Length: {}\r\nExpect: 100-continue\r\n\r\n",
             form.len()
         ));
         assert_eq!(client.read_head().expect("a head").status, 100);
-        assert_eq!(ask(&mut client, &form).status, 200);
+        assert_eq!(send_request(&mut client, &form).status, 200);
     });
     assert_eq!(bench.uploaded(), ["kept"]);
 }
 
-fn a_client_that_leaves_leaves_nothing<L: Loop<Engine = Engine>>() {
+fn an_aborted_form_leaves_no_file<L: Loop<Engine = WebEngine>>() {
     let mut bench = start::<L>();
     let form = post("/form", MULTIPART, &upload(&vec![b'x'; file_max::<L>()]));
     let before = Ledger::here();
     let address = bench.address;
-    let mut client = Client::connect(address);
+    let mut client = HttpClient::connect(address);
     client.send(&form[..form.len() - 20]);
     let made = |responder| done(&(Ledger::here() - before), responder);
     bench.driver.turn_until(|_| made(System::pwrite64) > 0);
@@ -279,10 +279,10 @@ fn a_client_that_leaves_leaves_nothing<L: Loop<Engine = Engine>>() {
     assert_eq!(bench.uploaded(), [""; 0]);
 }
 
-fn users_are_asked_who_they_are<L: Loop<Engine = Engine>>() {
+fn protected_paths_require_authentication<L: Loop<Engine = WebEngine>>() {
     let mut bench = start::<L>();
     bench.beside(|address| {
-        let mut client = Client::connect(address);
+        let mut client = HttpClient::connect(address);
         let reply = client.get("/basic");
         assert_eq!(reply.status, 401);
         let asked = reply.field("www-authenticate");
@@ -299,7 +299,7 @@ fn users_are_asked_who_they_are<L: Loop<Engine = Engine>>() {
         ] {
             let request =
                 format!("GET /basic HTTP/1.1\r\nHost: h\r\nAuthorization: {value}\r\n\r\n");
-            let reply = ask(&mut client, request);
+            let reply = send_request(&mut client, request);
             assert_eq!(reply.status, status, "{value}");
             assert_eq!(reply.field("www-authenticate").is_some(), status == 401);
         }
@@ -307,27 +307,27 @@ fn users_are_asked_who_they_are<L: Loop<Engine = Engine>>() {
     });
 }
 
-fn cookies_come_and_go<L: Loop<Engine = Engine>>() {
+fn cookies_are_read_and_set<L: Loop<Engine = WebEngine>>() {
     let mut bench = start::<L>();
     bench.beside(|address| {
-        let mut client = Client::connect(address);
+        let mut client = HttpClient::connect(address);
         let reply = client.get("/visit");
         let set = reply.field("set-cookie").unwrap();
         assert_eq!(set, "visits=1; Path=/; HttpOnly; SameSite=Lax");
         let again = "GET /visit HTTP/1.1\r\nHost: h\r\nCookie: a=b; visits=41; visits=7\r\n\r\n";
-        assert_eq!(body(&ask(&mut client, again)), "42\n");
+        assert_eq!(body(&send_request(&mut client, again)), "42\n");
         let odd = "GET /visit HTTP/1.1\r\nHost: h\r\nCookie: ;;=; visits; visits=\"1\"\r\n\r\n";
-        assert_eq!(body(&ask(&mut client, odd)), "1\n");
+        assert_eq!(body(&send_request(&mut client, odd)), "1\n");
     });
 }
 
-fn files_are_answered_from_any_handler<L: Loop<Engine = Engine>>() {
+fn any_handler_can_serve_files<L: Loop<Engine = WebEngine>>() {
     let mut bench = start::<L>();
     let large: Vec<u8> = (0..=255).cycle().take(120_000 / L::SLOWER).collect();
     fs::write(bench.site.path().join("large.bin"), &large).unwrap();
     fs::write(bench.site.path().join("small.txt"), "0123456789").unwrap();
     bench.beside(|address| {
-        let mut client = Client::connect(address);
+        let mut client = HttpClient::connect(address);
         let reply = client.get("/small.txt");
         assert_eq!((reply.status, &reply.body[..]), (200, &b"0123456789"[..]));
         assert_eq!(reply.field("content-type"), Some("text/plain; charset=utf-8"));
@@ -340,12 +340,14 @@ fn files_are_answered_from_any_handler<L: Loop<Engine = Engine>>() {
             ("If-Match: \"x\"", 412, ""),
         ] {
             let request = format!("GET /small.txt HTTP/1.1\r\nHost: h\r\n{field}\r\n\r\n");
-            let reply = ask(&mut client, request);
+            let reply = send_request(&mut client, request);
             assert_eq!(reply.status, status, "{field}");
             assert!(status >= 400 || body(&reply) == expected, "{field}");
         }
-        let parts =
-            ask(&mut client, "GET /large.bin HTTP/1.1\r\nHost: h\r\nRange: bytes=0-1,9-9\r\n\r\n");
+        let parts = send_request(
+            &mut client,
+            "GET /large.bin HTTP/1.1\r\nHost: h\r\nRange: bytes=0-1,9-9\r\n\r\n",
+        );
         assert_eq!((parts.status, parts.body.len() > 100), (206, true));
         client.send("HEAD /large.bin HTTP/1.1\r\nHost: h\r\n\r\n");
         let head = client.read_head().expect("a head");
@@ -355,17 +357,17 @@ fn files_are_answered_from_any_handler<L: Loop<Engine = Engine>>() {
         );
         assert_eq!(client.get("/missing").status, 404);
         assert_eq!(client.get("/../x").status, 400);
-        assert_eq!(ask(&mut client, "PUT /x HTTP/1.1\r\nHost: h\r\n\r\n").status, 405);
+        assert_eq!(send_request(&mut client, "PUT /x HTTP/1.1\r\nHost: h\r\n\r\n").status, 405);
     });
 }
 
-fn a_representation_is_sent_in_parts_or_not_at_all<L: Loop<Engine = Engine>>() {
+fn a_representation_is_sent_in_parts_or_not_at_all<L: Loop<Engine = WebEngine>>() {
     let mut bench = start::<L>();
     bench.beside(|address| {
-        let mut client = Client::connect(address);
+        let mut client = HttpClient::connect(address);
         let mut get = |target: &str, field: &str| {
             let request = format!("GET {target} HTTP/1.1\r\nHost: h\r\n{field}\r\n");
-            ask(&mut client, request)
+            send_request(&mut client, request)
         };
         let whole = get("/report", "");
         assert_eq!((whole.status, body(&whole)), (200, "0123456789".to_owned()));
@@ -413,7 +415,7 @@ fn a_representation_is_sent_in_parts_or_not_at_all<L: Loop<Engine = Engine>>() {
         client.send("HEAD /report HTTP/1.1\r\nHost: h\r\nRange: bytes=0-0\r\n\r\n");
         let head = client.read_head().expect("a head");
         assert_eq!((head.status, head.field("content-length")), (200, Some("10")));
-        let refused = ask(&mut client, "POST /report HTTP/1.1\r\nHost: h\r\n\r\n");
+        let refused = send_request(&mut client, "POST /report HTTP/1.1\r\nHost: h\r\n\r\n");
         assert_eq!((refused.status, refused.field("allow")), (405, Some("GET, HEAD")));
     });
 }
@@ -421,11 +423,11 @@ fn a_representation_is_sent_in_parts_or_not_at_all<L: Loop<Engine = Engine>>() {
 tests_in_three_loops!(
     at_any_pace: [
         forms_are_collected,
-        what_is_no_form_or_too_much_is_refused,
-        a_client_that_leaves_leaves_nothing,
-        users_are_asked_who_they_are,
-        cookies_come_and_go,
-        files_are_answered_from_any_handler,
+        invalid_and_oversized_forms_are_refused,
+        an_aborted_form_leaves_no_file,
+        protected_paths_require_authentication,
+        cookies_are_read_and_set,
+        any_handler_can_serve_files,
         a_representation_is_sent_in_parts_or_not_at_all,
     ],
 );
@@ -460,7 +462,7 @@ fn curl_is_admitted() {
 fn our_client_is_admitted() {
     let mut bench = start::<OwnLoop<_>>();
     bench.beside(|address| {
-        let ask = |alone: &mut Alone<OwnLoop<_>>, target: &str, password: &str| {
+        let send_request = |alone: &mut ClientInLoop<OwnLoop<_>>, target: &str, password: &str| {
             let credentials = Credentials::password("Zoë", password).unwrap();
             let options =
                 ClientOptions { credentials: Some(credentials.into()), ..ClientOptions::default() };
@@ -468,11 +470,11 @@ fn our_client_is_admitted() {
         };
         for target in ["/basic", "/digest"] {
             // A client has one way of proving itself to an origin.
-            let mut alone = Alone::new();
+            let mut alone = ClientInLoop::new();
             for _ in 0..3 {
-                assert_eq!(ask(&mut alone, target, "pass:word"), 200, "{target}");
+                assert_eq!(send_request(&mut alone, target, "pass:word"), 200, "{target}");
             }
-            assert_eq!(ask(&mut Alone::new(), target, "pass"), 401, "{target}");
+            assert_eq!(send_request(&mut ClientInLoop::new(), target, "pass"), 401, "{target}");
         }
     });
 }
@@ -526,7 +528,7 @@ fn compress(folder: &Path, name: &str, contents: &[u8]) {
 }
 
 #[test]
-fn curl_takes_what_was_compressed_beforehand() {
+fn curl_gets_precompressed_files() {
     let mut bench = start::<OwnLoop<_>>();
     let contents = "all work and no play makes a dull boy\n".repeat(3_000);
     compress(bench.site.path(), "page.txt", contents.as_bytes());
@@ -555,7 +557,7 @@ fn a_form_with_a_file_that_is_kept_costs_four_calls_more() {
     let texts = post("/texts", URLENCODED, b"a=b");
     let file = post("/form", MULTIPART, &upload(&[b'x'; 1000]));
     let mut costs = Vec::new();
-    let mut client = Client::connect(bench.address);
+    let mut client = HttpClient::connect(bench.address);
     for request in [&texts, &texts, &file] {
         let before = Ledger::here();
         client.send(request);

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{BTreeSet, Edges, File, imports};
+use super::{BTreeSet, Edges, SourceFile, imports};
 
-pub(super) fn edges(files: &[File], allowed: &[Edges]) -> Vec<String> {
+pub(super) fn edges(files: &[SourceFile], allowed: &[Edges]) -> Vec<String> {
     let mut complaints = Vec::new();
     for file in files.iter().filter(|f| f.path.ends_with("/Cargo.toml")) {
         let Some(folder) = file.path.strip_suffix("/Cargo.toml") else { continue };
@@ -47,7 +47,7 @@ pub(super) fn edges(files: &[File], allowed: &[Edges]) -> Vec<String> {
 
 /// The table of crates in docs/architecture.md: a row for each manifest, and in its last column
 /// what that manifest imports.
-pub(super) fn crates_on_the_map(files: &[File]) -> Vec<String> {
+pub(super) fn crates_on_the_map(files: &[SourceFile]) -> Vec<String> {
     let Some(map) = files.iter().find(|file| file.path == MAP) else {
         return vec![format!("{MAP} is missing")];
     };

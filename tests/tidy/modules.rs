@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{File, is_rust, is_test, is_word, split_settings, without_tests};
+use super::{SourceFile, is_rust, is_test, is_word, split_settings, without_tests};
 
 /// Siblings that may import each other in cycles.
 pub(super) struct Cycles {
@@ -20,7 +20,7 @@ pub(super) struct Cycles {
     pub(super) reason: &'static str,
 }
 
-pub(super) fn import_cycles(files: &[File], accepted: &[Cycles]) -> Vec<String> {
+pub(super) fn import_cycles(files: &[SourceFile], accepted: &[Cycles]) -> Vec<String> {
     let mut crates: BTreeMap<&str, Modules> = BTreeMap::new();
     for file in files.iter().filter(|file| is_rust(file) && !is_test(file)) {
         if let Some((krate, path)) = place(&file.path) {

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
-use super::{File, assert_none, tree};
+use super::{SourceFile, assert_none, tree};
 
 #[test]
 fn a_server_on_the_library_builds_few_packages() {
@@ -118,7 +118,7 @@ pub(super) fn compiled_in_c(features: &str, packages: &BTreeSet<String>) -> Vec<
     builders.map(complain).collect()
 }
 
-pub(super) fn other_default(files: &[File]) -> Vec<String> {
+pub(super) fn other_default(files: &[SourceFile]) -> Vec<String> {
     let Some(manifest) = files.iter().find(|file| file.path == MANIFEST) else {
         return vec![format!("{MANIFEST} is missing")];
     };
@@ -129,7 +129,7 @@ pub(super) fn other_default(files: &[File]) -> Vec<String> {
 }
 
 /// Each feature has a row in the tables of the crate's documentation and of the server's page.
-pub(super) fn undocumented_features(files: &[File]) -> Vec<String> {
+pub(super) fn undocumented_features(files: &[SourceFile]) -> Vec<String> {
     let manifest = files.iter().find(|file| file.path == MANIFEST);
     let manifest = manifest.map_or("", |file| &file.text[..]);
     let table: toml::Table = match manifest.parse() {

@@ -6,11 +6,11 @@ use super::packages::{
 };
 use super::*;
 
-fn file(path: &str, text: &str) -> File {
-    File { path: path.into(), text: text.into() }
+fn file(path: &str, text: &str) -> SourceFile {
+    SourceFile { path: path.into(), text: text.into() }
 }
 
-fn rust(text: &str) -> File {
+fn rust(text: &str) -> SourceFile {
     file("crates/proto/src/a.rs", text)
 }
 

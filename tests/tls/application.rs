@@ -10,7 +10,7 @@ use fulmar_engine::{End, SocketId};
 use fulmar_proto::{BodyLen, Connection, Event, Headers, Response, Server, ServerConnection};
 use fulmar_server::{ExchangeContext, Limits, ServerApp, ServerEngine, Stop};
 use fulmar_sys as sys;
-use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::https::{client_tls, layers, trusting};
 use fulmar_tests::in_every_loop;
 use fulmar_tests::loops::{LISTENER, Loop};
@@ -77,16 +77,16 @@ fn server(tls: ServerTls) -> ServerEngine<Doorman> {
 }
 
 #[test]
-fn an_application_hears_who_its_clients_are() {
+fn an_application_receives_client_identities() {
     fn check<L: Loop<Engine = ServerEngine<Doorman>>>() {
         let certs = Certs::new();
         let roots = Authorities::from(vec![certs.ca().into()]);
         let options = ServerOptions {
             client_auth: ClientAuth::Optional(roots),
-            ..ServerOptions::from(certs.identity(Who::Server))
+            ..ServerOptions::from(certs.identity(CertOwner::Server))
         };
         let (mut server, address) = L::start(server(ServerTls::new(options).expect("files")));
-        let mut ask = |tls: &ClientTls| {
+        let mut send_request = |tls: &ClientTls| {
             let mut peer = TlsPeer::connect(tls, address);
             server.turn_until(|_| {
                 peer.turn();
@@ -102,28 +102,28 @@ fn an_application_hears_who_its_clients_are() {
         };
         let anonymous = client_tls(&certs);
         let known =
-            ClientOptions { identity: Some(certs.identity(Who::Client)), ..trusting(&certs) };
+            ClientOptions { identity: Some(certs.identity(CertOwner::Client)), ..trusting(&certs) };
         let known = ClientTls::new(known).expect("files");
         for resumed in [false, true] {
             let common = "TLS 1.3 Some(\"http/1.1\") Some(\"localhost\")";
-            assert_eq!(ask(&anonymous), format!("{common} None {resumed}"));
-            assert_eq!(ask(&known), format!("{common} Some(true) {resumed}"));
+            assert_eq!(send_request(&anonymous), format!("{common} None {resumed}"));
+            assert_eq!(send_request(&known), format!("{common} Some(true) {resumed}"));
         }
     }
     in_every_loop!(check);
 }
 
 #[test]
-fn why_somebody_was_not_let_in_is_told_at_the_end() {
+fn the_cause_of_a_refused_client_is_reported_at_its_end() {
     fn check<L: Loop<Engine = ServerEngine<Doorman>>>() {
         let certs = Certs::new();
         let roots = Authorities::from(vec![certs.ca().into()]);
         let options = ServerOptions {
             client_auth: ClientAuth::Required(roots),
-            ..ServerOptions::from(certs.identity(Who::Server))
+            ..ServerOptions::from(certs.identity(CertOwner::Server))
         };
         let (mut server, address) = L::start(server(ServerTls::new(options).expect("files")));
-        let stranger = certs.identity(Who::StrangerClient);
+        let stranger = certs.identity(CertOwner::StrangerClient);
         let stranger = ClientOptions { identity: Some(stranger), ..trusting(&certs) };
         for (tls, why) in [
             (client_tls(&certs), TlsError::NoCertificate),

@@ -9,27 +9,27 @@ use fulmar_proto::Layer;
 use fulmar_serve::{Files, FilesOptions, Options};
 use fulmar_server::{HandlerApp, Limits, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call, Ledger};
-use fulmar_tests::asker::Asker;
 use fulmar_tests::budget::budget;
-use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::https::{self, Https, client_tls, layers, server_tls};
 use fulmar_tests::loops::{AppLoop, LISTENER, Loop, OwnLoop};
+use fulmar_tests::recording_client::RecordingClient;
 use fulmar_tests::tls_end::{TlsEnd, TlsPeer};
 use fulmar_tls::ClientTls;
 
-type Client = OwnLoop<Asker>;
+type TlsClient = OwnLoop<RecordingClient>;
 
-fn client() -> Client {
-    OwnLoop::by_calls(Asker::default()).0
+fn client() -> TlsClient {
+    OwnLoop::by_calls(RecordingClient::default()).0
 }
 
-fn connect(client: &mut Client, tls: &ClientTls, address: std::net::SocketAddr) -> SocketId {
+fn connect(client: &mut TlsClient, tls: &ClientTls, address: std::net::SocketAddr) -> SocketId {
     let layer: Box<dyn Layer> = Box::new(tls.session("localhost").expect("a name"));
     client.engine().connect(address, Some(layer))
 }
 
 /// Sends a request, and turns until the response has arrived.
-fn ask(client: &mut Client, socket: SocketId, target: &str) -> (u16, Vec<u8>) {
+fn send_request(client: &mut TlsClient, socket: SocketId, target: &str) -> (u16, Vec<u8>) {
     client.engine().get(socket, target);
     client.0.try_turn().expect("a turn"); // the send outside of a turn
     client.turn_until(|client| !client.engine().book.answers.is_empty());
@@ -39,15 +39,16 @@ fn ask(client: &mut Client, socket: SocketId, target: &str) -> (u16, Vec<u8>) {
 #[test]
 fn a_request_on_a_kept_connection_is_one_send_and_one_recv() {
     let certs = Certs::new();
-    let server = Https::start(&certs, Who::Server);
+    let server = Https::start(&certs, CertOwner::Server);
     let mut client = client();
     let socket = connect(&mut client, &client_tls(&certs), server.address);
     for _ in 0..3 {
-        assert_eq!(ask(&mut client, socket, "/bytes/128").1.len(), 128); // tickets come meanwhile
+        // tickets come meanwhile
+        assert_eq!(send_request(&mut client, socket, "/bytes/128").1.len(), 128);
     }
     let before = Ledger::here();
     for _ in 0..500 {
-        assert_eq!(ask(&mut client, socket, "/bytes/128").0, 200);
+        assert_eq!(send_request(&mut client, socket, "/bytes/128").0, 200);
     }
     let spent = Ledger::here() - before;
     for call in [Call::send, Call::recv] {
@@ -90,7 +91,7 @@ fn files(root: &Path, certs: &Certs) -> (FileServer, std::net::SocketAddr) {
     let options = FilesOptions { site, test_endpoints: true, ..FilesOptions::new(root) };
     let files = Files::open(&options).expect("a directory");
     let app = HandlerApp::new(files, sys::now(), sys::wall_clock);
-    let tls = server_tls(certs, Who::Server);
+    let tls = server_tls(certs, CertOwner::Server);
     let mut engine = ServerEngine::new(sys::now(), app, Limits::default(), Stop::new());
     engine.add_listener(LISTENER, Some(layers(tls)));
     OwnLoop::by_calls(engine)
@@ -99,7 +100,7 @@ fn files(root: &Path, certs: &Certs) -> (FileServer, std::net::SocketAddr) {
 #[test]
 fn an_idle_session_holds_no_buffer() {
     let certs = Certs::new();
-    let (tls, server_config) = (client_tls(&certs), server_tls(&certs, Who::Server));
+    let (tls, server_config) = (client_tls(&certs), server_tls(&certs, CertOwner::Server));
     let make = || {
         let mut client = TlsEnd::new(tls.session("localhost").expect("a name"));
         let mut server = TlsEnd::new(server_config.session().expect("a session"));
@@ -109,10 +110,10 @@ fn an_idle_session_holds_no_buffer() {
             client.wire.extend_from_slice(&server.take());
             client.open().expect("a handshake");
         }
-        client.say(&[b'x'; 100_000]);
+        client.send(&[b'x'; 100_000]);
         server.wire.extend_from_slice(&client.take());
         server.open().expect("a request");
-        server.say(&[b'x'; 100_000]);
+        server.send(&[b'x'; 100_000]);
         client.wire.extend_from_slice(&server.take());
         client.open().expect("an answer");
         assert_eq!((client.above.len(), server.above.len()), (100_000, 100_000));
@@ -142,7 +143,7 @@ const SESSIONS: usize = 100;
 #[test]
 fn an_application_loop_serves_tls_too() {
     let certs = Certs::new();
-    let tls = server_tls(&certs, Who::Server);
+    let tls = server_tls(&certs, CertOwner::Server);
     type Server = AppLoop<ServerEngine<fulmar_tests::app::App>>;
     let (mut server, address) = Server::start(https::server(tls, Limits::default()));
     let mut client = client();
@@ -182,7 +183,7 @@ fn turn(peer: &mut TlsPeer, server: &mut FileServer) {
 
 /// Sends a request, and turns until `len` bytes have arrived.
 fn exchange(peer: &mut TlsPeer, server: &mut FileServer, request: &[u8], len: usize) {
-    peer.end.say(request);
+    peer.end.send(request);
     peer.end.above.clear();
     while peer.end.above.len() < len {
         turn(peer, server);
@@ -192,7 +193,7 @@ fn exchange(peer: &mut TlsPeer, server: &mut FileServer, request: &[u8], len: us
 
 /// The length of a response, from one request before anything is counted.
 fn answer_len(peer: &mut TlsPeer, server: &mut FileServer, request: &[u8]) -> usize {
-    peer.end.say(request);
+    peer.end.send(request);
     peer.end.above.clear();
     for _ in 0..40 {
         turn(peer, server);
@@ -279,7 +280,7 @@ fn a_handshake_with_a_request_costs_a_few_calls() {
         peer.turn();
         server.0.turn().expect("a turn");
         peer.turn();
-        peer.end.say(request);
+        peer.end.send(request);
         peer.turn();
         while !peer.end.eof {
             server.0.turn().expect("a turn");
@@ -318,7 +319,7 @@ fn connections_that_share_a_turn_share_its_wait() {
     for _ in 0..50 {
         for peer in &mut peers {
             peer.end.above.clear();
-            peer.end.say(request);
+            peer.end.send(request);
             peer.turn();
         }
         server.0.try_turn().expect("a turn");

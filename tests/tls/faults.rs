@@ -11,7 +11,7 @@ use fulmar_proto::Input;
 use fulmar_server::{Limits, ServerEngine};
 use fulmar_sys::{self as sys, Call, Ledger};
 use fulmar_tests::app::App;
-use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::https::{self, client_tls, server_tls};
 use fulmar_tests::in_every_loop;
 use fulmar_tests::loops::{LISTENER, Loop, client, polling};
@@ -38,11 +38,11 @@ fn rest<L: Loop>(stream: &mut TcpStream) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_not_tls_hears_an_alert_and_the_end() {
+fn non_tls_input_gets_an_alert_and_the_end() {
     fn check<L: Loop<Engine = ServerEngine<App>>>() {
         let certs = Certs::new();
         let (mut server, address) =
-            L::start(https::server(server_tls(&certs, Who::Server), Limits::default()));
+            L::start(https::server(server_tls(&certs, CertOwner::Server), Limits::default()));
         for words in [
             &b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"[..],
             b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
@@ -81,7 +81,7 @@ fn a_client_that_stalls_in_its_handshake_costs_nothing() {
         // Longer than all that comes before it is looked at.
         let limits = Limits { handshake_timeout: 10 * PATIENCE, ..Limits::default() };
         let (mut server, address) =
-            L::start(https::server(server_tls(&certs, Who::Server), limits));
+            L::start(https::server(server_tls(&certs, CertOwner::Server), limits));
         let hello = hello(&certs);
         let lengths = [0, 1, 4, 5, 6, 9, 100, hello.len() - 1, hello.len()];
         let stalled: Vec<_> = lengths
@@ -136,7 +136,7 @@ fn a_handshake_must_end_in_its_time() {
         let limit = Duration::from_millis(60);
         let limits = Limits { handshake_timeout: limit, ..Limits::default() };
         let (mut server, address) =
-            L::start(https::server(server_tls(&certs, Who::Server), limits));
+            L::start(https::server(server_tls(&certs, CertOwner::Server), limits));
         let hello = hello(&certs);
         let begin = sys::now();
         let mut peers: Vec<_> = (0..20).map(|_| client(address)).collect();
@@ -161,7 +161,7 @@ fn a_handshake_must_end_in_its_time() {
 #[test]
 fn the_deadline_of_a_handshake_is_one_for_all_of_it() {
     let certs = Certs::new();
-    let mut engine = https::server(server_tls(&certs, Who::Server), Limits::default());
+    let mut engine = https::server(server_tls(&certs, CertOwner::Server), Limits::default());
     let start = sys::now();
     let at = |seconds| start + Duration::from_secs(seconds);
     let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 4000));
@@ -184,10 +184,10 @@ fn the_deadline_of_a_handshake_is_one_for_all_of_it() {
 }
 
 #[test]
-fn many_who_never_finish_keep_nobody_out() {
+fn unfinished_handshakes_do_not_block_others() {
     let certs = Certs::new();
     let limits = Limits { connections_max: 300, ..Limits::default() };
-    let mut engine = https::server(server_tls(&certs, Who::Server), limits);
+    let mut engine = https::server(server_tls(&certs, CertOwner::Server), limits);
     let start = sys::now();
     let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 4000));
     let mut hello = BytesMut::from(&hello(&certs)[..100]);
@@ -224,7 +224,8 @@ fn a_hello_without_end_is_refused_while_it_is_small() {
     let filler = std::iter::repeat_n(7, 61_440);
     let bytes: Vec<u8> = announced.into_iter().chain(filler).collect();
     for piece in [1, 2, 100, 16_384] {
-        let mut end = TlsEnd::new(server_tls(&certs, Who::Server).session().expect("a session"));
+        let mut end =
+            TlsEnd::new(server_tls(&certs, CertOwner::Server).session().expect("a session"));
         let mut taken = 0;
         let error = bytes.chunks(piece).find_map(|content| {
             let len = u16::try_from(content.len()).expect("a record").to_be_bytes();
@@ -241,9 +242,9 @@ fn a_hello_without_end_is_refused_while_it_is_small() {
 }
 
 #[test]
-fn a_hello_in_the_smallest_records_is_taken() {
+fn a_hello_in_the_smallest_records_is_accepted() {
     let certs = Certs::new();
-    let (client, server) = (client_tls(&certs), server_tls(&certs, Who::Server));
+    let (client, server) = (client_tls(&certs), server_tls(&certs, CertOwner::Server));
     let mut client = TlsEnd::new(client.session("localhost").expect("a name"));
     let mut server = TlsEnd::new(server.session().expect("a session"));
     for byte in &client.take()[5..] {
@@ -283,7 +284,7 @@ fn answer(
 #[test]
 fn any_garbage_is_refused_alike_in_any_split() {
     let certs = Certs::new();
-    let server = server_tls(&certs, Who::Server);
+    let server = server_tls(&certs, CertOwner::Server);
     let hello = hello(&certs);
     for seed in 0..400 {
         let mut random = fastrand::Rng::with_seed(seed);
@@ -317,7 +318,7 @@ fn a_server_that_is_cut_off_in_the_handshake_ends_without_noise() {
     fn check<L: Loop<Engine = ServerEngine<App>>>() {
         let certs = Certs::new();
         let (mut server, address) =
-            L::start(https::server(server_tls(&certs, Who::Server), Limits::default()));
+            L::start(https::server(server_tls(&certs, CertOwner::Server), Limits::default()));
         let hello = hello(&certs);
         for (round, len) in [0, 3, 200, hello.len()].into_iter().enumerate() {
             let mut stream = client(address);
@@ -337,7 +338,7 @@ fn garbage_after_a_handshake_ends_that_connection_alone() {
     fn check<L: Loop<Engine = ServerEngine<App>>>() {
         let certs = Certs::new();
         let (mut server, address) =
-            L::start(https::server(server_tls(&certs, Who::Server), Limits::default()));
+            L::start(https::server(server_tls(&certs, CertOwner::Server), Limits::default()));
         let mut peers: Vec<_> =
             (0..2).map(|_| TlsPeer::connect(&client_tls(&certs), address)).collect();
         server.turn_until(|_| {

@@ -9,16 +9,16 @@ use fulmar_proto::{
     Input, Layer, LayerError, Opened, Outbox, PeerError, Sealed, Segment, Transmit,
 };
 use fulmar_sys as sys;
-use fulmar_tests::asker::Asker;
-use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::https::{client_tls, server_tls};
 use fulmar_tests::process::PATIENCE;
+use fulmar_tests::recording_client::RecordingClient;
 use fulmar_tests::tls_end::{TlsEnd, flatten};
 use fulmar_tls::TlsError;
 
 /// A client's engine on one side, a session on the other, and a driver that is the test.
 struct Scene {
-    asker: Asker,
+    asker: RecordingClient,
     socket: SocketId,
     server: TlsEnd,
     unread: BytesMut,
@@ -30,10 +30,10 @@ struct Scene {
 
 impl Scene {
     /// Both sessions are established, unless the certificate is not trusted.
-    fn new(who: Who) -> Self {
+    fn new(who: CertOwner) -> Self {
         let certs = Certs::new();
         let (client, server) = (client_tls(&certs), server_tls(&certs, who));
-        let mut asker = Asker::default();
+        let mut asker = RecordingClient::default();
         let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 443));
         let layer = client.session("localhost").expect("a name");
         let socket = asker.connect(peer, Some(Box::new(layer)));
@@ -102,12 +102,12 @@ impl Scene {
         self.act();
     }
 
-    fn say(&mut self, text: &str) {
-        self.server.say(text.as_bytes());
+    fn send(&mut self, text: &str) {
+        self.server.send(text.as_bytes());
         self.carry();
     }
 
-    fn ask(&mut self) {
+    fn send_request(&mut self) {
         self.asker.get(self.socket, "/");
         self.carry();
         assert!(self.server.above.split().starts_with(b"GET / HTTP/1.1\r\n"));
@@ -127,11 +127,11 @@ fn tls_error(end: End) -> TlsError {
 }
 
 #[test]
-fn a_connection_stands_once_its_layer_does() {
-    let mut scene = Scene::new(Who::Server);
+fn a_connection_is_established_once_its_layer_is() {
+    let mut scene = Scene::new(CertOwner::Server);
     assert_eq!((scene.asker.book.established, scene.asker.book.agreed.len()), (1, 1));
-    scene.ask();
-    scene.say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
+    scene.send_request();
+    scene.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
     assert_eq!(scene.asker.book.answers, [(200, b"hi".to_vec())]);
     scene.asker.leave(scene.socket);
     scene.carry();
@@ -141,9 +141,9 @@ fn a_connection_stands_once_its_layer_does() {
 
 /// Tickets and alerts belong to the layer: a server that sends only these has not responded.
 #[test]
-fn nothing_is_heard_of_what_belongs_to_the_layer() {
-    let mut scene = Scene::new(Who::Server);
-    scene.ask();
+fn records_of_the_layer_cause_no_events() {
+    let mut scene = Scene::new(CertOwner::Server);
+    scene.send_request();
     assert_eq!(scene.asker.book.heard, 0, "a handshake, and tickets after it");
     scene.server.layer.finish();
     let bytes = scene.server.take();
@@ -151,15 +151,15 @@ fn nothing_is_heard_of_what_belongs_to_the_layer() {
     assert_eq!(scene.asker.book.heard, 0);
     assert!(matches!(scene.end(), End::Peer(PeerError::UnexpectedEof)));
 
-    let mut scene = Scene::new(Who::Server);
-    scene.ask();
-    scene.say("H");
+    let mut scene = Scene::new(CertOwner::Server);
+    scene.send_request();
+    scene.send("H");
     assert_eq!(scene.asker.book.heard, 1);
 }
 
 #[test]
-fn who_is_not_trusted_hears_why_and_nobody_is_asked() {
-    let mut scene = Scene::new(Who::Stranger);
+fn an_untrusted_server_gets_an_alert_and_no_request() {
+    let mut scene = Scene::new(CertOwner::Stranger);
     assert_eq!(tls_error(scene.end()), TlsError::UnknownIssuer);
     assert_eq!(scene.asker.book.established, 0);
     let error = scene.server.open();
@@ -171,16 +171,16 @@ fn who_is_not_trusted_hears_why_and_nobody_is_asked() {
 #[test]
 fn a_body_that_ends_with_the_connection_must_end_with_close_notify() {
     let head = "HTTP/1.1 200 OK\r\n\r\nas long as it comes";
-    let mut scene = Scene::new(Who::Server);
-    scene.ask();
-    scene.say(head);
+    let mut scene = Scene::new(CertOwner::Server);
+    scene.send_request();
+    scene.send(head);
     scene.give(b"", true);
     assert_eq!(tls_error(scene.end()), TlsError::Truncated);
     assert!(scene.asker.book.answers.is_empty(), "nobody knows whether that was all");
 
-    let mut scene = Scene::new(Who::Server);
-    scene.ask();
-    scene.say(head);
+    let mut scene = Scene::new(CertOwner::Server);
+    scene.send_request();
+    scene.send(head);
     scene.server.layer.finish();
     let bytes = scene.server.take();
     scene.give(&bytes, true);
@@ -190,9 +190,9 @@ fn a_body_that_ends_with_the_connection_must_end_with_close_notify() {
 
 #[test]
 fn a_complete_answer_needs_no_close_notify() {
-    let mut scene = Scene::new(Who::Server);
-    scene.ask();
-    scene.say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
+    let mut scene = Scene::new(CertOwner::Server);
+    scene.send_request();
+    scene.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
     scene.give(b"", true);
     assert_eq!(scene.asker.book.answers.len(), 1);
     assert!(matches!(scene.end(), End::Closed));
@@ -201,23 +201,23 @@ fn a_complete_answer_needs_no_close_notify() {
 #[test]
 fn an_answer_cut_short_is_an_error_with_or_without_close_notify() {
     let part = "HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\nhalf of";
-    let mut scene = Scene::new(Who::Server);
-    scene.ask();
-    scene.say(part);
+    let mut scene = Scene::new(CertOwner::Server);
+    scene.send_request();
+    scene.send(part);
     scene.give(b"", true);
     assert_eq!(tls_error(scene.end()), TlsError::Truncated);
 
-    let mut scene = Scene::new(Who::Server);
-    scene.ask();
-    scene.say(part);
+    let mut scene = Scene::new(CertOwner::Server);
+    scene.send_request();
+    scene.send(part);
     scene.server.layer.finish();
     scene.carry();
     assert!(matches!(scene.end(), End::Peer(PeerError::UnexpectedEof)));
 }
 
 #[test]
-fn what_is_given_up_midway_does_not_end_with_close_notify() {
-    let mut scene = Scene::new(Who::Server);
+fn an_aborted_upload_does_not_end_with_close_notify() {
+    let mut scene = Scene::new(CertOwner::Server);
     scene.asker.abandon(scene.socket);
     scene.carry();
     assert!(matches!(scene.end(), End::Closed));
@@ -226,16 +226,16 @@ fn what_is_given_up_midway_does_not_end_with_close_notify() {
 
 /// T6: no event reports bytes that were already read from the socket.
 #[test]
-fn what_was_held_back_comes_when_it_is_wanted() {
-    let mut scene = Scene::new(Who::Server);
-    scene.ask();
+fn held_back_bytes_are_delivered_on_resumption() {
+    let mut scene = Scene::new(CertOwner::Server);
+    scene.send_request();
     scene.asker.book.holding = true;
     let size = 600_000;
-    scene.say(&format!("HTTP/1.1 200 OK\r\nContent-Length: {size}\r\n\r\n"));
+    scene.send(&format!("HTTP/1.1 200 OK\r\nContent-Length: {size}\r\n\r\n"));
     let piece = vec![b'x'; 10_000];
     let mut bytes = Vec::new();
     for _ in 0..size / piece.len() {
-        scene.server.say(&piece);
+        scene.server.send(&piece);
         bytes.extend(scene.server.take());
     }
     scene.give(&bytes, false);
@@ -253,7 +253,7 @@ fn what_was_held_back_comes_when_it_is_wanted() {
 #[test]
 fn a_handshake_has_its_own_deadline() {
     let certs = Certs::new();
-    let mut asker = Asker::default();
+    let mut asker = RecordingClient::default();
     let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 443));
     let layer = client_tls(&certs).session("localhost").expect("a name");
     let socket = asker.connect(peer, Some(Box::new(layer)));
@@ -267,9 +267,9 @@ fn a_handshake_has_its_own_deadline() {
 
 #[test]
 fn a_record_that_was_tampered_with_ends_the_connection_with_an_alert() {
-    let mut scene = Scene::new(Who::Server);
-    scene.ask();
-    scene.server.say(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
+    let mut scene = Scene::new(CertOwner::Server);
+    scene.send_request();
+    scene.server.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
     let mut bytes = scene.server.take();
     *bytes.last_mut().expect("a record") ^= 1;
     scene.give(&bytes, false);
@@ -280,12 +280,12 @@ fn a_record_that_was_tampered_with_ends_the_connection_with_an_alert() {
 
 /// A tunnel as a proxy opens it: a word each way, then it is gone.
 #[derive(Debug)]
-struct Gate {
+struct TunnelLayer {
     outbox: Outbox,
     next: Option<Box<dyn Layer>>,
 }
 
-impl Gate {
+impl TunnelLayer {
     fn before(next: Option<Box<dyn Layer>>) -> Box<dyn Layer> {
         let mut outbox = Outbox::default();
         outbox.push(Segment::from(&b"open"[..]));
@@ -293,7 +293,7 @@ impl Gate {
     }
 }
 
-impl Layer for Gate {
+impl Layer for TunnelLayer {
     fn open(&mut self, input: &mut Input<'_>, _: &mut BytesMut) -> Result<Opened, LayerError> {
         if input.len() < 4 {
             return Ok(Opened::Blocked);
@@ -322,7 +322,7 @@ impl Layer for Gate {
 }
 
 /// What the client sends now.
-fn sent(asker: &mut Asker, socket: SocketId) -> Vec<u8> {
+fn sent(asker: &mut RecordingClient, socket: SocketId) -> Vec<u8> {
     let action = asker.poll_action();
     assert!(matches!(action, Some(Action::Transmit { .. })), "{action:?}");
     let bytes = asker.poll_transmit(socket).map_or_else(Vec::new, flatten);
@@ -331,14 +331,14 @@ fn sent(asker: &mut Asker, socket: SocketId) -> Vec<u8> {
 }
 
 #[test]
-fn a_layer_that_has_done_its_work_makes_way() {
+fn a_finished_layer_is_replaced() {
     let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 80));
     let certs = Certs::new();
     for with_tls in [false, true] {
         let tls =
             || -> Box<dyn Layer> { Box::new(client_tls(&certs).session("localhost").unwrap()) };
-        let mut asker = Asker::default();
-        let socket = asker.connect(peer, Some(Gate::before(with_tls.then(tls))));
+        let mut asker = RecordingClient::default();
+        let socket = asker.connect(peer, Some(TunnelLayer::before(with_tls.then(tls))));
         asker.get(socket, "/"); // before the handshake is complete
         let action = asker.poll_action();
         assert!(matches!(action, Some(Action::Connect { .. })), "{action:?}");

@@ -2,15 +2,13 @@
 
 use allocation_counter::measure;
 use fulmar_server::{Limits, ServerEngine};
-use fulmar_tests::app::App;
-use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::app::{App, AppServer};
+use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::https::{self, server_tls};
 use fulmar_tests::load::command;
-use fulmar_tests::loops::{Loop, OwnLoop};
+use fulmar_tests::loops::Loop;
 use fulmar_tests::own_process::own_process;
-use fulmar_tests::process::Process;
-
-type Server = OwnLoop<ServerEngine<App>>;
+use fulmar_tests::process::ChildProcess;
 
 /// What of this process is in memory and in no file, in bytes (proc_pid_smaps(5)): how much of the
 /// program itself is there, the page cache decides, and other counts of the kernel's are estimates.
@@ -22,11 +20,11 @@ fn resident() -> u64 {
 }
 
 /// `connections` of another process, each with a few requests; they stay until it is dropped.
-fn connect(server: &mut Server, certs: &Certs, url: &str, connections: usize) -> Process {
+fn connect(server: &mut AppServer, certs: &Certs, url: &str, connections: usize) -> ChildProcess {
     let (ca, count) = (certs.ca().display().to_string(), connections.to_string());
     let rate = (2 * connections).to_string();
     let arguments = ["--cacert", &ca, "-c", &count, "-R", &rate, "-d", "600", url];
-    let process = Process::start(&mut command(&arguments));
+    let process = ChildProcess::start(&mut command(&arguments));
     turn_to(server, connections as u64, |engine| engine.connections() as u64);
     let requests = server.engine().application().requests() + 2 * connections as u64;
     turn_to(server, requests, |engine| engine.application().requests());
@@ -38,7 +36,7 @@ fn connect(server: &mut Server, certs: &Certs, url: &str, connections: usize) ->
 }
 
 /// Turns until `count` is `n`, as long as it grows.
-fn turn_to(server: &mut Server, n: u64, count: impl Fn(&ServerEngine<App>) -> u64) {
+fn turn_to(server: &mut AppServer, n: u64, count: impl Fn(&ServerEngine<App>) -> u64) {
     let mut seen = count(server.engine());
     while seen < n {
         server.turn_until(|server| count(server.engine()) > seen);
@@ -50,8 +48,10 @@ fn turn_to(server: &mut Server, n: u64, count: impl Fn(&ServerEngine<App>) -> u6
 fn an_idle_connection_is_small() {
     own_process(|| {
         let certs = Certs::new();
-        let (mut server, address) =
-            Server::start(https::server(server_tls(&certs, Who::Server), Limits::default()));
+        let (mut server, address) = AppServer::start(https::server(
+            server_tls(&certs, CertOwner::Server),
+            Limits::default(),
+        ));
         let url = format!("https://localhost:{}/bytes/128", address.port());
         let first = connect(&mut server, &certs, &url, 16); // what belongs to the thread comes
         drop(first);

@@ -5,42 +5,42 @@ use std::net::SocketAddr;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Stdio};
 
 use fulmar_engine::{End, SocketId};
-use fulmar_tests::asker::Asker;
-use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::curl::{Curl, plain};
 use fulmar_tests::https::{Https, client_tls, trusting};
 use fulmar_tests::load::Nginx;
 use fulmar_tests::loops::{Loop, OwnLoop};
-use fulmar_tests::process::{Process, peer, text};
+use fulmar_tests::process::{ChildProcess, peer, text};
+use fulmar_tests::recording_client::RecordingClient;
 use fulmar_tls::{
     ClientAuth, ClientOptions, ClientTls, ServerOptions, ServerTls, TlsError, Version,
 };
 
 /// A client with a connection.
-fn connect(tls: &ClientTls, address: SocketAddr) -> (OwnLoop<Asker>, SocketId) {
-    let mut client = OwnLoop::start(Asker::default()).0;
+fn connect(tls: &ClientTls, address: SocketAddr) -> (OwnLoop<RecordingClient>, SocketId) {
+    let mut client = OwnLoop::start(RecordingClient::default()).0;
     let layer = tls.session("localhost").expect("a name");
     let socket = client.engine().connect(address, Some(Box::new(layer)));
     (client, socket)
 }
 
 /// `openssl s_server` on a free port.
-fn s_server(certs: &Certs, who: Who, arguments: &[&str]) -> (Process, SocketAddr) {
+fn s_server(certs: &Certs, who: CertOwner, arguments: &[&str]) -> (ChildProcess, SocketAddr) {
     let (cert, key) = certs.files(who);
     let mut command = peer("openssl");
     command.args(["s_server", "-accept", "127.0.0.1:0", "-www"]).args(arguments);
     command.arg("-cert").arg(cert).arg("-key").arg(key);
-    let mut process = Process::start(&mut command);
+    let mut process = ChildProcess::start(&mut command);
     let line = process.wait_stdout("ACCEPT ");
     let address = line.trim().rsplit(' ').next().expect("an address");
     (process, address.parse().expect("an address"))
 }
 
 #[test]
-fn openssl_answers_in_both_versions_and_its_close_ends_the_body() {
+fn openssl_responds_in_both_versions_and_its_close_ends_the_body() {
     let certs = Certs::new();
     for (flag, version) in [("-tls1_2", Version::Tls12), ("-tls1_3", Version::Tls13)] {
-        let (_server, address) = s_server(&certs, Who::Server, &[flag]);
+        let (_server, address) = s_server(&certs, CertOwner::Server, &[flag]);
         let (mut client, socket) = connect(&client_tls(&certs), address);
         client.engine().get(socket, "/");
         client.turn_until(|client| !client.engine().book.ends.is_empty());
@@ -53,12 +53,12 @@ fn openssl_answers_in_both_versions_and_its_close_ends_the_body() {
 }
 
 #[test]
-fn what_openssl_presents_is_judged() {
+fn certificates_of_openssl_are_verified() {
     let certs = Certs::new();
     for (who, wanted) in [
-        (Who::Expired, TlsError::Expired),
-        (Who::SelfSigned, TlsError::UnknownIssuer),
-        (Who::OwnAuthority, TlsError::AuthorityAsServer),
+        (CertOwner::Expired, TlsError::Expired),
+        (CertOwner::SelfSigned, TlsError::UnknownIssuer),
+        (CertOwner::OwnAuthority, TlsError::AuthorityAsServer),
     ] {
         let (_server, address) = s_server(&certs, who, &[]);
         let (mut client, _) = connect(&client_tls(&certs), address);
@@ -68,7 +68,7 @@ fn what_openssl_presents_is_judged() {
             end => panic!("{who:?}: {end:?}"),
         }
     }
-    let (_server, address) = s_server(&certs, Who::Server, &["-tls1_2"]);
+    let (_server, address) = s_server(&certs, CertOwner::Server, &["-tls1_2"]);
     let modern = ClientOptions { version_min: Version::Tls13, ..trusting(&certs) };
     let (mut client, _) = connect(&ClientTls::new(modern).expect("files"), address);
     client.turn_until(|client| !client.engine().book.ends.is_empty());
@@ -83,7 +83,7 @@ fn what_openssl_presents_is_judged() {
 #[test]
 fn curl_accepts_our_server() {
     let certs = Certs::new();
-    let server = Https::start(&certs, Who::Server);
+    let server = Https::start(&certs, CertOwner::Server);
     let ca = certs.ca().display().to_string();
     for arguments in [&["--tlsv1.3"][..], &["--tls-max", "1.2"]] {
         for size in [0, 128, 16_384, 1_000_000] {
@@ -106,9 +106,9 @@ fn curl_accepts_our_server() {
 }
 
 #[test]
-fn openssl_as_a_client_is_answered_and_hears_the_end() {
+fn openssl_as_a_client_gets_a_response_and_close_notify() {
     let certs = Certs::new();
-    let server = Https::start(&certs, Who::Server);
+    let server = Https::start(&certs, CertOwner::Server);
     let mut child = peer("openssl")
         .args(["s_client", "-quiet", "-verify_return_error", "-servername", "localhost"])
         .arg("-connect")
@@ -133,11 +133,11 @@ fn openssl_as_a_client_is_answered_and_hears_the_end() {
 #[test]
 fn a_client_certificate_satisfies_curl_and_us() {
     let certs = Certs::new();
-    let mut options = ServerOptions::from(certs.identity(Who::Server));
+    let mut options = ServerOptions::from(certs.identity(CertOwner::Server));
     options.client_auth = ClientAuth::Required(vec![certs.ca().into()].into());
     let server = Https::start_with(ServerTls::new(options).expect("files"));
     let ca = certs.ca().display().to_string();
-    let (cert, key) = certs.files(Who::Client);
+    let (cert, key) = certs.files(CertOwner::Client);
     let (cert, key) = (cert.display().to_string(), key.display().to_string());
     let url = server.url("/bytes/5");
     let got = Curl::new(&url).with(&["--cacert", &ca, "--cert", &cert, "--key", &key]).run();
@@ -188,13 +188,13 @@ impl SClient {
         Self { child, stdin, stdout, stderr }
     }
 
-    fn say(&mut self, line: &str) {
+    fn send(&mut self, line: &str) {
         self.stdin.write_all(line.as_bytes()).expect("it listens");
     }
 
     /// Gives a command, and waits until it is carried out.
     fn command(&mut self, line: &str, done: &str) {
-        self.say(line);
+        self.send(line);
         let mut all = String::new();
         while !all.contains(done) {
             let n = self.stderr.read_line(&mut all).expect("text");
@@ -210,8 +210,8 @@ impl SClient {
     }
 
     /// Sends a request and the end, and reads to the end.
-    fn ask(mut self) -> String {
-        self.say("GET /bytes/10 HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
+    fn send_request(mut self) -> String {
+        self.send("GET /bytes/10 HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
         let all = self.rest();
         assert!(all.contains("HTTP/1.1 200 OK"), "{all}");
         all
@@ -228,30 +228,31 @@ impl Drop for SClient {
 /// It sends a key share for the first of its groups only, which the server does not have: so it
 /// gets a HelloRetryRequest (RFC 8446 §4.1.4).
 #[test]
-fn openssl_says_hello_again() {
+fn openssl_follows_a_hello_retry_request() {
     let certs = Certs::new();
-    let identities = vec![certs.issue("a", &["a.example"]), certs.identity(Who::Server)];
+    let identities = vec![certs.issue("a", &["a.example"]), certs.identity(CertOwner::Server)];
     let tls = ServerTls::new(ServerOptions { identities, ..ServerOptions::default() });
     let server = Https::start_with(tls.expect("files"));
     let names = ["-servername", "localhost", "-verify_hostname", "localhost"];
     let groups = ["-groups", "P-521:P-256", "-msg"];
-    let said = SClient::start(&certs, server.address, &[&names[..], &groups].concat()).ask();
+    let said =
+        SClient::start(&certs, server.address, &[&names[..], &groups].concat()).send_request();
     assert_eq!(said.matches("ClientHello").count(), 2, "{said}");
 }
 
 #[test]
-fn openssl_resumes_what_it_has_saved() {
+fn openssl_resumes_a_saved_session() {
     let certs = Certs::new();
-    let server = Https::start(&certs, Who::Server);
+    let server = Https::start(&certs, CertOwner::Server);
     let saved = certs.path().join("session").display().to_string();
     for flag in ["-tls1_2", "-tls1_3"] {
         let names = ["-servername", "localhost", flag];
         let first = [&names[..], &["-sess_out", &saved]].concat();
-        let said = SClient::start(&certs, server.address, &first).ask();
+        let said = SClient::start(&certs, server.address, &first).send_request();
         assert!(said.contains("New, "), "{said}");
         for _ in 0..2 {
             let again = [&names[..], &["-sess_in", &saved, "-sess_out", &saved]].concat();
-            let said = SClient::start(&certs, server.address, &again).ask();
+            let said = SClient::start(&certs, server.address, &again).send_request();
             assert!(said.contains("Reused, "), "{said}");
         }
     }
@@ -260,39 +261,39 @@ fn openssl_resumes_what_it_has_saved() {
     std::fs::write(&request, "GET /bytes/1 HTTP/1.1\r\nHost: t\r\n\r\n").expect("room");
     let request = request.display().to_string();
     let early = ["-servername", "localhost", "-sess_in", &saved, "-early_data", &request];
-    let said = SClient::start(&certs, server.address, &early).ask();
+    let said = SClient::start(&certs, server.address, &early).send_request();
     assert!(said.contains("Reused, ") && said.contains("Early data was not sent"), "{said}");
     assert_eq!(said.matches("HTTP/1.1 200 OK").count(), 1);
     // It connects, and then five times more with the same session.
     let arguments = ["-servername", "localhost", "-tls1_2", "-reconnect"];
-    let said = SClient::start(&certs, server.address, &arguments).ask();
+    let said = SClient::start(&certs, server.address, &arguments).send_request();
     assert_eq!(said.matches("Reused, ").count(), 5, "{said}");
 }
 
 #[test]
 fn openssl_changes_its_keys_and_may_not_begin_anew() {
     let certs = Certs::new();
-    let server = Https::start(&certs, Who::Server);
+    let server = Https::start(&certs, CertOwner::Server);
     let mut client = SClient::start(&certs, server.address, &["-servername", "localhost"]);
     for _ in 0..3 {
         client.command("K\n", "KEYUPDATE"); // and requests that we change ours
         client.command("k\n", "KEYUPDATE");
     }
-    client.ask();
+    client.send_request();
 
     let arguments = ["-servername", "localhost", "-tls1_2"];
     let mut client = SClient::start(&certs, server.address, &arguments);
     client.command("R\n", "RENEGOTIATING");
     let rest = client.rest(); // it gives up when it is refused
     assert!(!rest.contains("HTTP/1.1"), "{rest}");
-    SClient::start(&certs, server.address, &arguments).ask(); // and the server goes on
+    SClient::start(&certs, server.address, &arguments).send_request(); // and the server goes on
 }
 
 #[test]
-fn curl_is_shown_the_certificate_of_the_name_it_asks_for() {
+fn curl_gets_the_certificate_of_the_requested_name() {
     let certs = Certs::new();
     let identities = vec![
-        certs.identity(Who::Server),
+        certs.identity(CertOwner::Server),
         certs.issue("a", &["a.example"]),
         certs.issue_rsa("b", &["*.b.example", "b.example"]),
     ];
@@ -322,7 +323,7 @@ fn curl_is_shown_the_certificate_of_the_name_it_asks_for() {
 
 /// Two certificates for a name: a client without elliptic curves gets the one with RSA.
 #[test]
-fn a_client_is_shown_a_key_that_it_can_check() {
+fn the_certificate_matches_the_key_types_of_the_client() {
     let certs = Certs::new();
     let identities =
         vec![certs.issue("ec", &["localhost"]), certs.issue_rsa("rsa", &["localhost"])];
@@ -333,7 +334,7 @@ fn a_client_is_shown_a_key_that_it_can_check() {
             [("ECDSA+SHA256:RSA-PSS+SHA256", "ECDSA"), ("RSA-PSS+SHA256", "RSA-PSS")]
         {
             let arguments = [name, &["-sigalgs", algorithms]].concat();
-            let said = SClient::start(&certs, server.address, &arguments).ask();
+            let said = SClient::start(&certs, server.address, &arguments).send_request();
             assert!(said.contains(&format!("Peer signature type: {kind}")), "{said}");
         }
     }

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use bytes::Bytes;
-use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::https::{client_tls, server_tls, trusting};
-use fulmar_tests::tls_end::{TlsEnd, carry, pair, stand};
+use fulmar_tests::tls_end::{TlsEnd, carry, established_pair, pair};
 use fulmar_tls::{
     Authorities, ClientAuth, ClientOptions, ClientTls, Identity, Pem, ServerOptions, ServerTls,
     TlsError, UnknownNames, Verify, Version,
@@ -43,7 +43,7 @@ fn holds(certificate: &[u8], key: &[u8]) -> bool {
 }
 
 #[test]
-fn each_name_is_shown_its_own_certificate() {
+fn each_name_gets_its_own_certificate() {
     let certs = Certs::new();
     let names: [(&str, &[&str]); 4] = [
         ("first", &["first.example"]),
@@ -83,12 +83,12 @@ fn each_name_is_shown_its_own_certificate() {
 #[test]
 fn a_certificate_may_be_in_memory() {
     let certs = Certs::new();
-    let (cert, key) = certs.files(Who::Server);
+    let (cert, key) = certs.files(CertOwner::Server);
     let read = |path| Pem::Bytes(Bytes::from(fs::read(path).expect("it was made")));
     let identity = Identity::new(read(cert), read(key));
     let shown = format!("{identity:?}");
     assert!(shown.len() < 100 && !shown.contains("PRIVATE"), "{shown}");
-    stand(&client_tls(&certs), &server(identity.into()));
+    established_pair(&client_tls(&certs), &server(identity.into()));
     let empty = Pem::Bytes(Bytes::new());
     let error = ServerTls::new(Identity::new(empty.clone(), empty).into());
     let error = error.expect_err("nothing is in it").to_string();
@@ -96,21 +96,21 @@ fn a_certificate_may_be_in_memory() {
 }
 
 #[test]
-fn what_cannot_be_served_is_said_at_the_start() {
+fn unusable_certificates_are_reported_at_the_start() {
     let certs = Certs::new();
     let complaint = |options| ServerTls::new(options).expect_err("it is wrong").to_string();
     let says = |options, wanted: &str| {
         let text = complaint(options);
         assert!(text.contains(wanted), "{wanted:?} is not in {text:?}");
     };
-    let good = || ServerOptions::from(certs.identity(Who::Server));
+    let good = || ServerOptions::from(certs.identity(CertOwner::Server));
     let two = |second| ServerOptions {
-        identities: vec![certs.identity(Who::Server), second],
+        identities: vec![certs.identity(CertOwner::Server), second],
         ..ServerOptions::default()
     };
     says(ServerOptions::default(), "a server needs a certificate");
-    let (server_cert, server_key) = certs.files(Who::Server);
-    let (client_cert, _) = certs.files(Who::Client);
+    let (server_cert, server_key) = certs.files(CertOwner::Server);
+    let (client_cert, _) = certs.files(CertOwner::Client);
     says(
         two(Identity::files(&client_cert, &server_key)),
         "Server.key: private key does not match the certificate in",
@@ -127,7 +127,7 @@ fn what_cannot_be_served_is_said_at_the_start() {
 
     let chain = certs.path().join("chain.pem");
     let read = |path: &Path| fs::read_to_string(path).expect("it was made");
-    for (then, good) in [(certs.ca(), true), (certs.files(Who::Client).0, false)] {
+    for (then, good) in [(certs.ca(), true), (certs.files(CertOwner::Client).0, false)] {
         fs::write(&chain, read(&server_cert) + &read(&then)).expect("room");
         let made = ServerTls::new(two(Identity::files(&chain, &server_key)));
         match made {
@@ -157,13 +157,13 @@ fn what_cannot_be_served_is_said_at_the_start() {
 }
 
 #[test]
-fn a_reload_changes_what_is_shown_and_disturbs_nobody() {
+fn a_reload_affects_new_sessions_only() {
     let certs = Certs::new();
     let identity = certs.issue("renewed", &["localhost"]);
     let tls = server(identity.clone().into());
     let elsewhere = tls.clone(); // as another thread has it
     let before = der(&identity);
-    let (mut client, mut end) = stand(&client_tls(&certs), &tls);
+    let (mut client, mut end) = established_pair(&client_tls(&certs), &tls);
     let (mut late, mut begun) = pair(&client_tls(&certs), &tls, "localhost");
 
     certs.issue("renewed", &["localhost"]);
@@ -174,8 +174,8 @@ fn a_reload_changes_what_is_shown_and_disturbs_nobody() {
 
     carry(&mut late, &mut begun, |n| n).expect("it goes on as it began");
     assert!(holds(&own_certificate(&late), &before));
-    end.say(b"still here");
-    client.say(b"so am I");
+    end.send(b"still here");
+    client.send(b"so am I");
     carry(&mut client, &mut end, |n| n).expect("so do those that stood");
     assert_eq!((&client.above[..], &end.above[..]), (&b"still here"[..], &b"so am I"[..]));
 }
@@ -215,7 +215,7 @@ fn threads_shake_hands_while_certificates_change() {
         let threads: Vec<_> = (0..4)
             .map(|_| {
                 let (client, server) = (client_tls(&certs), tls.clone());
-                scope.spawn(move || (0..50).for_each(|_| drop(stand(&client, &server))))
+                scope.spawn(move || (0..50).for_each(|_| drop(established_pair(&client, &server))))
             })
             .collect();
         let mut turns = 0;
@@ -230,10 +230,10 @@ fn threads_shake_hands_while_certificates_change() {
 
 /// True if the second of two sessions resumes the first.
 fn resumes(client: &ClientTls, server: &ServerTls, between: impl FnOnce()) -> bool {
-    let (first, _) = stand(client, server);
+    let (first, _) = established_pair(client, server);
     assert!(!first.info().resumed);
     between();
-    let (client, server) = stand(client, server);
+    let (client, server) = established_pair(client, server);
     assert_eq!(client.info().resumed, server.info().resumed);
     client.info().resumed
 }
@@ -243,7 +243,7 @@ fn tickets_outlive_a_reload_unless_clients_are_verified() {
     let certs = Certs::new();
     for version_max in [Version::Tls12, Version::Tls13] {
         let plain =
-            ServerOptions { version_max, ..ServerOptions::from(certs.identity(Who::Server)) };
+            ServerOptions { version_max, ..ServerOptions::from(certs.identity(CertOwner::Server)) };
         let tls = server(plain.clone());
         assert!(resumes(&client_tls(&certs), &tls, || ()));
         assert!(resumes(&client_tls(&certs), &tls, || tls.reload().expect("nothing new")));
@@ -268,7 +268,7 @@ fn tickets_outlive_a_reload_unless_clients_are_verified() {
 #[test]
 fn a_ticket_of_one_name_is_no_ticket_of_another() {
     let certs = Certs::new();
-    let tls = server_tls(&certs, Who::Server);
+    let tls = server_tls(&certs, CertOwner::Server);
     let client = client_tls(&certs);
     for (host, resumed) in [("localhost", false), ("test.example", false), ("localhost", true)] {
         let (mut client, mut end) = pair(&client, &tls, host);
@@ -278,27 +278,28 @@ fn a_ticket_of_one_name_is_no_ticket_of_another() {
 }
 
 #[test]
-fn who_a_client_is_can_be_asked_by_the_server() {
+fn a_server_can_read_the_client_certificate() {
     let certs = Certs::new();
-    let known = ClientOptions { identity: Some(certs.identity(Who::Client)), ..trusting(&certs) };
+    let known =
+        ClientOptions { identity: Some(certs.identity(CertOwner::Client)), ..trusting(&certs) };
     let required = ClientAuth::Required(vec![certs.ca().into()].into());
     for version_max in [Version::Tls12, Version::Tls13] {
         let options = ServerOptions {
             client_auth: required.clone(),
             version_max,
-            ..ServerOptions::from(certs.identity(Who::Server))
+            ..ServerOptions::from(certs.identity(CertOwner::Server))
         };
         let tls = server(options);
         let known = ClientTls::new(known.clone()).expect("files");
         for resumed in [false, true] {
-            let (client, end) = stand(&known, &tls);
+            let (client, end) = established_pair(&known, &tls);
             let info = end.info();
             assert_eq!((info.version, info.resumed), (version_max, resumed));
             assert_eq!((info.alpn, info.cipher), (Some(&b"http/1.1"[..]), client.info().cipher));
             assert_eq!(info.server_name, Some("localhost"));
             assert_eq!(client.info().server_name, None, "it knows");
             assert_eq!(info.certificates().len(), 1, "also of the session that is resumed");
-            let own = der(&certs.identity(Who::Client));
+            let own = der(&certs.identity(CertOwner::Client));
             assert!(holds(info.certificates().next().expect("one"), &own));
         }
     }
@@ -308,7 +309,7 @@ fn who_a_client_is_can_be_asked_by_the_server() {
 fn judged(certs: &Certs, auth: &ClientAuth, identity: Option<Identity>) -> Result<usize, TlsError> {
     let options = ServerOptions {
         client_auth: auth.clone(),
-        ..ServerOptions::from(certs.identity(Who::Server))
+        ..ServerOptions::from(certs.identity(CertOwner::Server))
     };
     let client = ClientTls::new(ClientOptions { identity, ..trusting(certs) }).expect("files");
     let (mut client, mut end) = pair(&client, &server(options), "localhost");
@@ -319,11 +320,11 @@ fn judged(certs: &Certs, auth: &ClientAuth, identity: Option<Identity>) -> Resul
 }
 
 #[test]
-fn clients_are_let_in_by_what_they_show() {
+fn clients_are_accepted_by_their_certificates() {
     let certs = Certs::new();
     let authorities = Authorities { roots: vec![certs.ca().into()], revoked: Vec::new() };
     let revoking = Authorities { revoked: vec![certs.revoked().into()], ..authorities.clone() };
-    let client = || Some(certs.identity(Who::Client));
+    let client = || Some(certs.identity(CertOwner::Client));
     for (auth, without) in [
         (ClientAuth::None, Ok(0)),
         (ClientAuth::Optional(authorities.clone()), Ok(0)),
@@ -336,9 +337,9 @@ fn clients_are_let_in_by_what_they_show() {
         assert_eq!(judged(&certs, &auth, client()), Ok(usize::from(asked)), "{auth:?}");
         if asked {
             let judge = |who| judged(&certs, &auth, Some(certs.identity(who)));
-            assert_eq!(judge(Who::StrangerClient), Err(TlsError::UnknownIssuer), "{auth:?}");
-            assert_eq!(judge(Who::Expired), Err(TlsError::Expired), "{auth:?}");
-            assert_eq!(judge(Who::Server), Err(TlsError::WrongPurpose), "{auth:?}");
+            assert_eq!(judge(CertOwner::StrangerClient), Err(TlsError::UnknownIssuer), "{auth:?}");
+            assert_eq!(judge(CertOwner::Expired), Err(TlsError::Expired), "{auth:?}");
+            assert_eq!(judge(CertOwner::Server), Err(TlsError::WrongPurpose), "{auth:?}");
         }
     }
 }
@@ -349,7 +350,7 @@ fn a_client_whose_certificate_was_revoked_is_refused() {
     let roots = vec![certs.ca().into()];
     let all = Authorities { roots, revoked: Vec::new() };
     let listed = Authorities { revoked: vec![certs.revoked().into()], ..all.clone() };
-    let gone = || Some(certs.identity(Who::RevokedClient));
+    let gone = || Some(certs.identity(CertOwner::RevokedClient));
     assert_eq!(judged(&certs, &ClientAuth::Required(all), gone()), Ok(1), "nobody has the list");
     let listed = ClientAuth::Required(listed);
     assert_eq!(judged(&certs, &listed, gone()), Err(TlsError::Revoked));
@@ -362,7 +363,7 @@ fn cipher_suites_are_those_named_in_the_order_named() {
         server(ServerOptions {
             ciphers: names.iter().map(|name| (*name).to_owned()).collect(),
             version_max,
-            ..ServerOptions::from(certs.identity(Who::Server))
+            ..ServerOptions::from(certs.identity(CertOwner::Server))
         })
     };
     let (chacha, aes) = ("TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256");
@@ -372,7 +373,7 @@ fn cipher_suites_are_those_named_in_the_order_named() {
     );
     for (version, a, b) in [(Version::Tls13, chacha, aes), (Version::Tls12, old_chacha, old_aes)] {
         for order in [[a, b], [b, a]] {
-            let (client, server) = stand(&client_tls(&certs), &named(&order, version));
+            let (client, server) = established_pair(&client_tls(&certs), &named(&order, version));
             assert_eq!((client.info().cipher, server.info().cipher), (order[0], order[0]));
         }
     }
@@ -383,15 +384,15 @@ fn cipher_suites_are_those_named_in_the_order_named() {
 }
 
 #[test]
-fn who_asks_for_fewer_versions_is_answered_or_told() {
+fn clients_with_fewer_versions_are_served_or_get_an_alert() {
     let certs = Certs::new();
     let options = |version_min, version_max| ServerOptions {
         version_min,
         version_max,
-        ..ServerOptions::from(certs.identity(Who::Server))
+        ..ServerOptions::from(certs.identity(CertOwner::Server))
     };
     let modern = server(options(Version::Tls13, Version::Tls13));
-    assert_eq!(stand(&client_tls(&certs), &modern).1.info().version, Version::Tls13);
+    assert_eq!(established_pair(&client_tls(&certs), &modern).1.info().version, Version::Tls13);
     let old = server(options(Version::Tls12, Version::Tls12));
-    assert_eq!(stand(&client_tls(&certs), &old).1.info().version, Version::Tls12);
+    assert_eq!(established_pair(&client_tls(&certs), &old).1.info().version, Version::Tls12);
 }

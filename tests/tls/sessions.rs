@@ -2,20 +2,20 @@
 //! wrong certificate is called.
 
 use fulmar_proto::{Sealed, Segment, Transmit};
-use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::https::{client_tls, server_tls, trusting};
-use fulmar_tests::tls_end::{carry, pair, stand};
+use fulmar_tests::tls_end::{carry, established_pair, pair};
 use fulmar_tls::{
     ClientAuth, ClientOptions, ClientTls, Roots, ServerOptions, ServerTls, TlsError, Verify,
     Version,
 };
 
 fn versions(certs: &Certs) -> [(Version, ClientTls, ServerTls); 2] {
-    let mut old = ServerOptions::from(certs.identity(Who::Server));
+    let mut old = ServerOptions::from(certs.identity(CertOwner::Server));
     old.version_max = Version::Tls12;
     let old = ServerTls::new(old).expect("a certificate");
     [
-        (Version::Tls13, client_tls(certs), server_tls(certs, Who::Server)),
+        (Version::Tls13, client_tls(certs), server_tls(certs, CertOwner::Server)),
         (Version::Tls12, client_tls(certs), old),
     ]
 }
@@ -33,9 +33,9 @@ fn bytes_arrive_whatever_the_cut() {
             assert!(client.established && server.established, "seed {seed}");
             assert_eq!((client.info().version, server.info().version), (version, version));
             let text: Vec<u8> = (0..50_000_u32).map(|n| (n % 251) as u8).collect();
-            client.say(&text[..10]);
-            server.say(&text);
-            client.say(&text[10..30_000]);
+            client.send(&text[..10]);
+            server.send(&text);
+            client.send(&text[10..30_000]);
             client.layer.finish();
             carry(&mut client, &mut server, &mut cut).unwrap_or_else(|e| panic!("{seed}: {e}"));
             assert_eq!(&server.above[..], &text[..30_000], "seed {seed}");
@@ -49,9 +49,9 @@ fn bytes_arrive_whatever_the_cut() {
 fn every_split_of_an_exchange_gives_the_same() {
     let certs = Certs::new();
     for (_, client, server) in versions(&certs) {
-        let (mut client, mut server) = stand(&client, &server);
+        let (mut client, mut server) = established_pair(&client, &server);
         for at in 0..60 {
-            client.say(b"the same every time");
+            client.send(b"the same every time");
             let bytes = client.take();
             server.wire.extend_from_slice(&bytes[..at.min(bytes.len())]);
             server.open().expect("a part of a record");
@@ -66,7 +66,8 @@ fn every_split_of_an_exchange_gives_the_same() {
 #[test]
 fn a_head_and_a_small_body_are_one_record() {
     let certs = Certs::new();
-    let (mut client, _server) = stand(&client_tls(&certs), &server_tls(&certs, Who::Server));
+    let (mut client, _server) =
+        established_pair(&client_tls(&certs), &server_tls(&certs, CertOwner::Server));
     let segments = [Segment::from(&b"body"[..]), Segment::from(&b" and more"[..])];
     let transmit = Transmit::new(b"head", &segments);
     assert!(matches!(client.layer.seal(transmit), Ok(Sealed::Bytes(17))));
@@ -78,7 +79,8 @@ fn a_head_and_a_small_body_are_one_record() {
 #[test]
 fn no_more_than_128_kb_is_sealed_ahead() {
     let certs = Certs::new();
-    let (mut client, mut server) = stand(&client_tls(&certs), &server_tls(&certs, Who::Server));
+    let (mut client, mut server) =
+        established_pair(&client_tls(&certs), &server_tls(&certs, CertOwner::Server));
     let segments = [Segment::Bytes(vec![7; 1_000_000].into())];
     let mut left = Transmit::new(&[], &segments);
     let mut rest;
@@ -96,11 +98,12 @@ fn no_more_than_128_kb_is_sealed_ahead() {
 }
 
 #[test]
-fn what_was_agreed_can_be_asked() {
+fn the_agreed_parameters_are_available() {
     let certs = Certs::new();
-    let (client_config, server_config) = (client_tls(&certs), server_tls(&certs, Who::Server));
+    let (client_config, server_config) =
+        (client_tls(&certs), server_tls(&certs, CertOwner::Server));
     for resumed in [false, true] {
-        let (client, server) = stand(&client_config, &server_config);
+        let (client, server) = established_pair(&client_config, &server_config);
         let info = client.info();
         assert_eq!((info.version, info.version.as_str()), (Version::Tls13, "TLS 1.3"));
         assert!(info.cipher.starts_with("TLS_"), "{}", info.cipher);
@@ -111,7 +114,7 @@ fn what_was_agreed_can_be_asked() {
     let never = ClientOptions { resumption_len: 0, ..trusting(&certs) };
     let never = ClientTls::new(never).expect("an authority");
     for _ in 0..2 {
-        assert!(!stand(&never, &server_config).0.info().resumed);
+        assert!(!established_pair(&never, &server_config).0.info().resumed);
     }
 }
 
@@ -130,22 +133,22 @@ fn every_wrong_certificate_has_its_own_error() {
     let certs = Certs::new();
     let judge = |who, host| verdict(trusting(&certs), &server_tls(&certs, who), host);
     for host in ["localhost", "localhost.", "LOCALHOST", "a.wild.example", "127.0.0.1", "::1"] {
-        assert_eq!(judge(Who::Server, host), Ok(()), "{host}");
+        assert_eq!(judge(CertOwner::Server, host), Ok(()), "{host}");
     }
-    assert_eq!(judge(Who::Expired, "localhost"), Err(TlsError::Expired));
-    assert_eq!(judge(Who::NotYetValid, "localhost"), Err(TlsError::NotYetValid));
-    assert_eq!(judge(Who::SelfSigned, "localhost"), Err(TlsError::UnknownIssuer));
-    assert_eq!(judge(Who::OwnAuthority, "localhost"), Err(TlsError::AuthorityAsServer));
-    assert_eq!(judge(Who::Stranger, "localhost"), Err(TlsError::UnknownIssuer));
-    assert_eq!(judge(Who::OutOfBounds, "localhost"), Err(TlsError::NameConstraint));
-    assert_eq!(judge(Who::Client, "client.example"), Err(TlsError::WrongPurpose));
+    assert_eq!(judge(CertOwner::Expired, "localhost"), Err(TlsError::Expired));
+    assert_eq!(judge(CertOwner::NotYetValid, "localhost"), Err(TlsError::NotYetValid));
+    assert_eq!(judge(CertOwner::SelfSigned, "localhost"), Err(TlsError::UnknownIssuer));
+    assert_eq!(judge(CertOwner::OwnAuthority, "localhost"), Err(TlsError::AuthorityAsServer));
+    assert_eq!(judge(CertOwner::Stranger, "localhost"), Err(TlsError::UnknownIssuer));
+    assert_eq!(judge(CertOwner::OutOfBounds, "localhost"), Err(TlsError::NameConstraint));
+    assert_eq!(judge(CertOwner::Client, "client.example"), Err(TlsError::WrongPurpose));
     for (who, host) in [
-        (Who::OtherHost, "localhost"),
-        (Who::OtherHost, "127.0.0.1"),
-        (Who::Server, "wild.example"), // a wildcard matches one label,
-        (Who::Server, "a.b.wild.example"), // and not for two
-        (Who::Server, "127.0.0.2"),
-        (Who::Server, "nottest.example"),
+        (CertOwner::OtherHost, "localhost"),
+        (CertOwner::OtherHost, "127.0.0.1"),
+        (CertOwner::Server, "wild.example"), // a wildcard matches one label,
+        (CertOwner::Server, "a.b.wild.example"), // and not for two
+        (CertOwner::Server, "127.0.0.2"),
+        (CertOwner::Server, "nottest.example"),
     ] {
         match judge(who, host) {
             Err(TlsError::WrongHost { expected, presented }) => {
@@ -158,38 +161,39 @@ fn every_wrong_certificate_has_its_own_error() {
 }
 
 #[test]
-fn a_revoked_certificate_is_refused_by_those_who_have_the_list() {
+fn a_revoked_certificate_is_refused_with_its_list() {
     let certs = Certs::new();
     let listed = || ClientOptions { revoked: vec![certs.revoked()], ..trusting(&certs) };
-    let revoked = server_tls(&certs, Who::Revoked);
+    let revoked = server_tls(&certs, CertOwner::Revoked);
     assert_eq!(verdict(listed(), &revoked, "localhost"), Err(TlsError::Revoked));
     assert_eq!(verdict(trusting(&certs), &revoked, "localhost"), Ok(()), "nobody is asked");
-    assert_eq!(verdict(listed(), &server_tls(&certs, Who::Server), "localhost"), Ok(()));
+    assert_eq!(verdict(listed(), &server_tls(&certs, CertOwner::Server), "localhost"), Ok(()));
 }
 
 #[test]
-fn without_verification_anybody_will_do_but_pins_count() {
+fn without_verification_only_pins_count() {
     let certs = Certs::new();
     let insecure = || ClientOptions { verify: Verify::Nothing, ..trusting(&certs) };
-    let stranger = server_tls(&certs, Who::Stranger);
+    let stranger = server_tls(&certs, CertOwner::Stranger);
     assert_eq!(verdict(insecure(), &stranger, "whoever.example"), Ok(()));
     let wrong = "sha256//AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=".parse().unwrap();
     for options in [insecure(), trusting(&certs)] {
-        let server = server_tls(&certs, Who::Server);
+        let server = server_tls(&certs, CertOwner::Server);
         let pinned = ClientOptions { pins: vec![wrong], ..options };
         assert_eq!(verdict(pinned, &server, "localhost"), Err(TlsError::PinMismatch));
     }
 }
 
 #[test]
-fn a_server_may_ask_who_the_client_is() {
+fn a_server_may_request_a_client_certificate() {
     let certs = Certs::new();
-    let mut options = ServerOptions::from(certs.identity(Who::Server));
+    let mut options = ServerOptions::from(certs.identity(CertOwner::Server));
     options.client_auth = ClientAuth::Required(vec![certs.ca().into()].into());
     let server = ServerTls::new(options).expect("files");
-    let known = ClientOptions { identity: Some(certs.identity(Who::Client)), ..trusting(&certs) };
+    let known =
+        ClientOptions { identity: Some(certs.identity(CertOwner::Client)), ..trusting(&certs) };
     let known = ClientTls::new(known).expect("files");
-    let (_, end) = stand(&known, &server);
+    let (_, end) = established_pair(&known, &server);
     assert_eq!(end.info().certificates().len(), 1);
     let (mut client, mut end) = pair(&client_tls(&certs), &server, "localhost");
     let error = carry(&mut client, &mut end, |n| n).expect_err("nobody");
@@ -201,9 +205,9 @@ fn a_server_may_ask_who_the_client_is() {
 }
 
 #[test]
-fn what_they_have_not_in_common_is_named() {
+fn the_missing_common_parameter_is_named() {
     let certs = Certs::new();
-    let mut options = ServerOptions::from(certs.identity(Who::Server));
+    let mut options = ServerOptions::from(certs.identity(CertOwner::Server));
     options.version_max = Version::Tls12;
     let old = ServerTls::new(options).expect("files");
     let modern = ClientOptions { version_min: Version::Tls13, ..trusting(&certs) };
@@ -217,7 +221,8 @@ fn what_they_have_not_in_common_is_named() {
 
     let other = ClientOptions { alpn: vec![b"other".to_vec()], ..trusting(&certs) };
     let client = ClientTls::new(other).expect("files");
-    let (mut client, mut server) = pair(&client, &server_tls(&certs, Who::Server), "localhost");
+    let (mut client, mut server) =
+        pair(&client, &server_tls(&certs, CertOwner::Server), "localhost");
     let error = carry(&mut client, &mut server, |n| n).expect_err("no protocol");
     assert_eq!(error.downcast_ref(), Some(&TlsError::NoCommonProtocol));
     client.wire.extend_from_slice(&server.take());
@@ -226,9 +231,9 @@ fn what_they_have_not_in_common_is_named() {
 }
 
 #[test]
-fn an_end_without_close_notify_is_not_the_peers_word() {
+fn an_end_without_close_notify_is_a_truncation() {
     let certs = Certs::new();
-    let (tls, server_config) = (client_tls(&certs), server_tls(&certs, Who::Server));
+    let (tls, server_config) = (client_tls(&certs), server_tls(&certs, CertOwner::Server));
     let (mut client, mut server) = pair(&tls, &server_config, "localhost");
     client.eof = true;
     let error = client.open().expect_err("too early");
@@ -239,16 +244,16 @@ fn an_end_without_close_notify_is_not_the_peers_word() {
         TlsError::HandshakeEof.to_string()
     );
 
-    let (mut client, mut server) = stand(&tls, &server_config);
-    server.say(b"half of it");
+    let (mut client, mut server) = established_pair(&tls, &server_config);
+    server.send(b"half of it");
     client.wire.extend_from_slice(&server.take());
     client.eof = true;
     client.open().expect("not for the layer to judge");
     assert!(client.truncated && !client.ended);
     assert_eq!(&client.above[..], b"half of it");
 
-    let (mut client, mut server) = stand(&tls, &server_config);
-    server.say(b"all of it");
+    let (mut client, mut server) = established_pair(&tls, &server_config);
+    server.send(b"all of it");
     server.layer.finish();
     client.wire.extend_from_slice(&server.take());
     client.eof = true;
@@ -259,15 +264,15 @@ fn an_end_without_close_notify_is_not_the_peers_word() {
 #[test]
 fn garbage_is_answered_with_an_alert_and_no_panic() {
     let certs = Certs::new();
-    let (tls, server_config) = (client_tls(&certs), server_tls(&certs, Who::Server));
+    let (tls, server_config) = (client_tls(&certs), server_tls(&certs, CertOwner::Server));
     for seed in 0..300 {
         let mut random = fastrand::Rng::with_seed(seed);
         let (mut client, mut server) = match seed % 2 {
             0 => pair(&tls, &server_config, "localhost"),
-            _ => stand(&tls, &server_config),
+            _ => established_pair(&tls, &server_config),
         };
         if client.established {
-            client.say(b"something");
+            client.send(b"something");
         }
         let mut bytes = client.take();
         for _ in 0..random.usize(1..4) {
@@ -291,7 +296,7 @@ fn garbage_is_answered_with_an_alert_and_no_panic() {
 #[test]
 fn half_a_ticket_stops_sealing_and_nothing_else() {
     let certs = Certs::new();
-    let mut options = ServerOptions::from(certs.identity(Who::Server));
+    let mut options = ServerOptions::from(certs.identity(CertOwner::Server));
     options.record_size_max = Some(64);
     let server = ServerTls::new(options).expect("files");
     let (mut client, mut server) = pair(&client_tls(&certs), &server, "localhost");
@@ -316,7 +321,7 @@ fn half_a_ticket_stops_sealing_and_nothing_else() {
         let _taken_or_not = client.layer.seal(transmit).expect("no panic, no error");
     }
     client.take();
-    client.say(b"on with it");
+    client.send(b"on with it");
 }
 
 #[test]
@@ -326,15 +331,15 @@ fn files_that_cannot_be_used_are_named() {
     let nowhere = certs.path().join("nowhere.pem");
     let text = complaint(ClientOptions { roots: Roots::empty().file(nowhere), ..trusting(&certs) });
     assert!(text.contains("nowhere.pem: No such file"), "{text}");
-    let (_, key) = certs.files(Who::Client);
+    let (_, key) = certs.files(CertOwner::Client);
     let text = complaint(ClientOptions { roots: Roots::empty().file(key), ..trusting(&certs) });
     assert!(text.contains("Client.key: no certificate in PEM"), "{text}");
-    let mut identity = certs.identity(Who::Client);
+    let mut identity = certs.identity(CertOwner::Client);
     identity.key = certs.ca().into();
     let text = complaint(ClientOptions { identity: Some(identity), ..trusting(&certs) });
     assert!(text.contains("ca.pem: no private key in PEM"), "{text}");
-    let mut identity = certs.identity(Who::Client);
-    identity.key = certs.identity(Who::Server).key;
+    let mut identity = certs.identity(CertOwner::Client);
+    identity.key = certs.identity(CertOwner::Server).key;
     let text = complaint(ClientOptions { identity: Some(identity), ..trusting(&certs) });
     assert!(text.contains("Server.key: "), "{text}");
     let text = complaint(ClientOptions { key_log: Some("/".into()), ..trusting(&certs) });
@@ -342,12 +347,12 @@ fn files_that_cannot_be_used_are_named() {
 }
 
 #[test]
-fn keys_are_logged_where_they_are_asked_for() {
+fn keys_are_logged_if_enabled() {
     let certs = Certs::new();
     let path = certs.path().join("keys");
     let options = ClientOptions { key_log: Some(path.clone()), ..trusting(&certs) };
     let client = ClientTls::new(options).expect("files");
-    stand(&client, &server_tls(&certs, Who::Server));
+    established_pair(&client, &server_tls(&certs, CertOwner::Server));
     let text = std::fs::read_to_string(path).expect("keys");
     assert!(text.lines().any(|line| line.starts_with("CLIENT_TRAFFIC_SECRET_0 ")), "{text}");
     assert!(text.lines().all(|line| line.split(' ').count() == 3));

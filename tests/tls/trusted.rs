@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::https::{server_tls, trusting};
 use fulmar_tests::process::{peer, run};
 use fulmar_tests::tls_end::{carry, pair};
@@ -104,9 +104,9 @@ fn self_signed_certificate_is_accepted_if_it_is_trusted_itself() {
 fn trusted_certificate_that_has_expired_is_refused() {
     let certs = Certs::new();
     for (who, error) in [
-        (Who::Expired, TlsError::Expired),
-        (Who::ExpiredAuthority, TlsError::Expired),
-        (Who::NotYetValid, TlsError::NotYetValid),
+        (CertOwner::Expired, TlsError::Expired),
+        (CertOwner::ExpiredAuthority, TlsError::Expired),
+        (CertOwner::NotYetValid, TlsError::NotYetValid),
     ] {
         let options = trusting_file(&certs.files(who).0);
         assert_eq!(verdict(options, &server_tls(&certs, who), "localhost"), Err(error));
@@ -117,13 +117,13 @@ fn trusted_certificate_that_has_expired_is_refused() {
 fn trusted_certificate_needs_no_issuer_but_must_not_be_revoked() {
     let certs = Certs::new();
     let own = |who| certs.files(who).0;
-    let stranger = server_tls(&certs, Who::Stranger);
-    assert_eq!(verdict(trusting_file(&own(Who::Stranger)), &stranger, "localhost"), Ok(()));
-    let client = server_tls(&certs, Who::Client);
-    let trusted = trusting_file(&own(Who::Client));
+    let stranger = server_tls(&certs, CertOwner::Stranger);
+    assert_eq!(verdict(trusting_file(&own(CertOwner::Stranger)), &stranger, "localhost"), Ok(()));
+    let client = server_tls(&certs, CertOwner::Client);
+    let trusted = trusting_file(&own(CertOwner::Client));
     assert!(verdict(trusted, &client, "client.example").is_err(), "not for servers");
-    let revoked = server_tls(&certs, Who::Revoked);
-    let roots = Roots::empty().file(certs.ca()).file(own(Who::Revoked));
+    let revoked = server_tls(&certs, CertOwner::Revoked);
+    let roots = Roots::empty().file(certs.ca()).file(own(CertOwner::Revoked));
     let options = ClientOptions { revoked: vec![certs.revoked()], ..with_roots(roots) };
     assert_eq!(verdict(options, &revoked, "localhost"), Err(TlsError::Revoked));
 }
@@ -134,10 +134,10 @@ fn client_certificate_that_is_trusted_itself_is_accepted() {
     let ann = openssl.self_signed("ann", "-days 1 -subj /CN=ann");
     let bob = openssl.self_signed("bob", "-days 1 -subj /CN=ann");
     let certs = Certs::new();
-    let old = certs.identity(Who::ExpiredAuthority);
-    let authorities = [openssl.path("ann.pem"), certs.files(Who::ExpiredAuthority).0];
+    let old = certs.identity(CertOwner::ExpiredAuthority);
+    let authorities = [openssl.path("ann.pem"), certs.files(CertOwner::ExpiredAuthority).0];
     let authorities = authorities.map(|path| path.into());
-    let mut options = ServerOptions::from(certs.identity(Who::Server));
+    let mut options = ServerOptions::from(certs.identity(CertOwner::Server));
     options.client_auth = ClientAuth::Required(authorities.to_vec().into());
     let server = ServerTls::new(options).expect("files");
     for (identity, accepted) in [(ann, true), (bob, false), (old, false)] {
@@ -183,7 +183,7 @@ fn roots_come_from_memory_and_beside_those_of_the_platform() {
     let several = [pem, fs::read(certs.ca()).expect("made above")].concat();
     let both = with_roots(Roots::empty().pem(several));
     assert_eq!(verdict(both.clone(), &localhost, "localhost"), Ok(()));
-    assert_eq!(verdict(both, &server_tls(&certs, Who::Server), "localhost"), Ok(()));
+    assert_eq!(verdict(both, &server_tls(&certs, CertOwner::Server), "localhost"), Ok(()));
     let platform = with_roots(Roots::platform());
     assert_eq!(verdict(platform, &localhost, "localhost"), Err(TlsError::AuthorityAsServer));
     for (roots, wanted) in [

@@ -4,21 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar_client::{Body, Client, Config, Error, Event, Options, Request, Waiting};
-use fulmar_server::ServerEngine;
-use fulmar_tests::app::App;
+use fulmar_tests::app::AppServer;
 use fulmar_tests::in_every_loop;
-use fulmar_tests::loops::{Loop, OwnLoop};
-use fulmar_tests::transfers::{Pair, Recorder};
+use fulmar_tests::loops::Loop;
+use fulmar_tests::transfers::{ClientAndServer, TransferRecorder};
 
-type Server = OwnLoop<ServerEngine<App>>;
-
-fn pair<L: Loop<Engine = Client<Recorder>>>() -> Pair<L, Server> {
-    Pair::new(Recorder::default(), Config::default())
+fn pair<L: Loop<Engine = Client<TransferRecorder>>>() -> ClientAndServer<L, AppServer> {
+    ClientAndServer::new(TransferRecorder::default(), Config::default())
 }
 
 #[test]
 fn a_transfer_delivers_its_body_and_ends_once() {
-    fn check<L: Loop<Engine = Client<Recorder>>>() {
+    fn check<L: Loop<Engine = Client<TransferRecorder>>>() {
         let mut pair = pair::<L>();
         let (a, b) = (pair.get("/bytes/100000"), pair.get("/bytes/0"));
         pair.run();
@@ -37,7 +34,7 @@ fn a_transfer_delivers_its_body_and_ends_once() {
 
 #[test]
 fn connections_are_used_again() {
-    fn check<L: Loop<Engine = Client<Recorder>>>() {
+    fn check<L: Loop<Engine = Client<TransferRecorder>>>() {
         let mut pair = pair::<L>();
         for _ in 0..10 {
             pair.get("/bytes/10");
@@ -52,7 +49,7 @@ fn connections_are_used_again() {
 
 #[test]
 fn bodies_go_up_whole_or_piece_by_piece() {
-    fn check<L: Loop<Engine = Client<Recorder>>>() {
+    fn check<L: Loop<Engine = Client<TransferRecorder>>>() {
         let mut left = 100;
         let act = move |context: &mut fulmar_client::Context<'_>, id, event: &Event<'_>| {
             if matches!(event, Event::Writable) {
@@ -66,7 +63,8 @@ fn bodies_go_up_whole_or_piece_by_piece() {
                 }
             }
         };
-        let mut pair = Pair::<L, Server>::new(Recorder::with(act), Config::default());
+        let mut pair =
+            ClientAndServer::<L, AppServer>::new(TransferRecorder::with(act), Config::default());
         let url = pair.url("/echo");
         let whole = Request::with_method("POST", &url)
             .body(Body::Bytes(vec![b'a'; 300_000 / L::SLOWER].into()));
@@ -89,15 +87,16 @@ fn bodies_go_up_whole_or_piece_by_piece() {
 
 /// A body that is finished before there is a connection is polled all the same.
 #[test]
-fn a_body_that_is_finished_too_early_is_asked_for() {
-    fn check<L: Loop<Engine = Client<Recorder>>>() {
+fn a_body_that_is_finished_too_early_is_polled() {
+    fn check<L: Loop<Engine = Client<TransferRecorder>>>() {
         let act = |context: &mut fulmar_client::Context<'_>, id, event: &Event<'_>| {
             if matches!(event, Event::Writable) {
                 context.send(id, bytes::Bytes::from_static(b"late"));
                 context.finish(id);
             }
         };
-        let mut pair = Pair::<L, Server>::new(Recorder::with(act), Config::default());
+        let mut pair =
+            ClientAndServer::<L, AppServer>::new(TransferRecorder::with(act), Config::default());
         let request = Request::with_method("PUT", &pair.url("/echo")).body(Body::Stream(None));
         let request = request.build().unwrap();
         let id = pair.client.with(|client, now| {
@@ -115,9 +114,9 @@ fn a_body_that_is_finished_too_early_is_asked_for() {
 
 #[test]
 fn the_queue_does_not_count_for_an_exchange() {
-    fn check<L: Loop<Engine = Client<Recorder>>>() {
+    fn check<L: Loop<Engine = Client<TransferRecorder>>>() {
         let config = Config { connections_max: 1, ..Config::default() };
-        let mut pair = Pair::<L, Server>::new(Recorder::default(), config);
+        let mut pair = ClientAndServer::<L, AppServer>::new(TransferRecorder::default(), config);
         let span = Duration::from_secs(2);
         let hasty = Options { exchange_timeout: Some(span), ..Options::default() };
         let (hasty, patient) = (Arc::new(hasty), Arc::new(Options::default()));

@@ -5,10 +5,10 @@ use std::io::Write;
 
 use fulmar_client::{Client, Error, Event, Options, Request};
 use fulmar_semantics::coding::{CodingError, CodingLimits};
-use fulmar_tests::alone::Alone;
+use fulmar_tests::client_in_loop::ClientInLoop;
 use fulmar_tests::loops::{AppLoop, Bytewise, Loop, OwnLoop};
-use fulmar_tests::threads::{Asked, Scripted, answer};
-use fulmar_tests::transfers::Recorder;
+use fulmar_tests::threads::{RequestRecord, ThreadedServer, answer};
+use fulmar_tests::transfers::TransferRecorder;
 
 fn in_every_loop(checks: [fn(); 3]) {
     checks.into_iter().for_each(|check| check());
@@ -46,7 +46,7 @@ fn text(len: usize) -> Vec<u8> {
 /// Bodies by target: `/FORM,FORM/LEN` is text in these codings, applied in that order; `/cut/FORM`
 /// is truncated, `/junk/FORM` continues after its end, `/empty/STATUS` declares gzip and has no
 /// body, `/unknown` has an unknown coding.
-fn script(asked: &Asked) -> Vec<u8> {
+fn script(asked: &RequestRecord) -> Vec<u8> {
     let words: Vec<&str> = asked.target.split('/').skip(1).collect();
     let coded = |name: &str, body: &[u8]| {
         let fields = format!("Content-Encoding: {name}\r\n");
@@ -81,10 +81,10 @@ fn decoding() -> Options {
 }
 
 #[test]
-fn codings_are_undone_alone_and_stacked() {
-    fn check<L: Loop<Engine = Client<Recorder>>>() {
-        let server = Scripted::start(script);
-        let mut client = Alone::<L>::new();
+fn codings_are_decoded_alone_and_stacked() {
+    fn check<L: Loop<Engine = Client<TransferRecorder>>>() {
+        let server = ThreadedServer::start(script);
+        let mut client = ClientInLoop::<L>::new();
         for forms in ["gzip", "deflate", "br", "zstd", "gzip,br", "zstd,gzip,br"] {
             for len in [1, 300_000] {
                 let url = server.url(&format!("/{forms}/{len}"));
@@ -102,15 +102,15 @@ fn codings_are_undone_alone_and_stacked() {
 }
 
 #[test]
-fn nothing_is_asked_for_nor_undone_without_being_told_to() {
-    let server = Scripted::start(script);
-    let mut client = Alone::<OwnLoop<_>>::new();
+fn by_default_no_coding_is_requested_or_decoded() {
+    let server = ThreadedServer::start(script);
+    let mut client = ClientInLoop::<OwnLoop<_>>::new();
     let id = client.get(&server.url("/gzip/1000"), Options::default());
     client.run();
     assert_eq!(client.recorder().body(id), encode("gzip", &text(1_000)));
-    assert_eq!(server.asked().pop().unwrap().field("accept-encoding"), None);
+    assert_eq!(server.requests().pop().unwrap().field("accept-encoding"), None);
     client.fetch_url(&server.url("/gzip/1000"), decoding());
-    let asked = server.asked().pop().unwrap();
+    let asked = server.requests().pop().unwrap();
     let accepted = asked.field("accept-encoding").expect("it says what it takes");
     for name in ["gzip", "br", "zstd", "deflate"] {
         assert!(accepted.contains(name), "{accepted}");
@@ -121,15 +121,15 @@ fn nothing_is_asked_for_nor_undone_without_being_told_to() {
     {
         let request = Request::get(&server.url("/br/10")).header(name, value.as_bytes());
         client.fetch(&request.options(decoding().into()).build().unwrap());
-        assert_eq!(server.asked().pop().unwrap().field("accept-encoding"), expected);
+        assert_eq!(server.requests().pop().unwrap().field("accept-encoding"), expected);
     }
 }
 
 #[test]
-fn answers_without_a_body_have_nothing_to_undo() {
-    fn check<L: Loop<Engine = Client<Recorder>>>() {
-        let server = Scripted::start(script);
-        let mut client = Alone::<L>::new();
+fn responses_without_a_body_are_not_decoded() {
+    fn check<L: Loop<Engine = Client<TransferRecorder>>>() {
+        let server = ThreadedServer::start(script);
+        let mut client = ClientInLoop::<L>::new();
         for path in ["/empty/200", "/empty/204", "/empty/304"] {
             let done = client.fetch_url(&server.url(path), decoding());
             assert!(done.result.is_ok(), "{path}: {done:?}");
@@ -148,8 +148,8 @@ fn answers_without_a_body_have_nothing_to_undo() {
 
 #[test]
 fn broken_bodies_are_errors_and_others_go_on() {
-    let server = Scripted::start(script);
-    let mut client = Alone::<OwnLoop<_>>::new();
+    let server = ThreadedServer::start(script);
+    let mut client = ClientInLoop::<OwnLoop<_>>::new();
     for form in ["gzip", "deflate", "br", "zstd"] {
         let cut = client.get(&server.url(&format!("/cut/{form}")), decoding());
         let junk = client.get(&server.url(&format!("/junk/{form}")), decoding());
@@ -175,14 +175,15 @@ fn broken_bodies_are_errors_and_others_go_on() {
 fn a_bomb_is_an_error() {
     let bomb = encode("gzip", &encode("gzip", &vec![0; 200_000_000]));
     assert!(bomb.len() < 2_000);
-    let server = Scripted::start(move |_| answer(200, "Content-Encoding: gzip, gzip\r\n", &bomb));
+    let server =
+        ThreadedServer::start(move |_| answer(200, "Content-Encoding: gzip, gzip\r\n", &bomb));
     let limits = |output_max, ratio_max| CodingLimits { output_max, ratio_max };
     for (limits, body_max) in [
         (CodingLimits::default(), None),
         (limits(Some(1_000_000), None), None),
         (limits(None, None), Some(1_000_000)),
     ] {
-        let mut client = Alone::<OwnLoop<_>>::new();
+        let mut client = ClientInLoop::<OwnLoop<_>>::new();
         let options = Options { decode: Some(limits), body_max, ..Options::default() };
         let id = client.get(&server.url("/"), options);
         client.run();
@@ -194,9 +195,9 @@ fn a_bomb_is_an_error() {
 }
 
 #[test]
-fn the_longest_body_is_reckoned_as_it_is_delivered() {
-    let server = Scripted::start(script);
-    let mut client = Alone::<OwnLoop<_>>::new();
+fn the_body_limit_counts_decoded_bytes() {
+    let server = ThreadedServer::start(script);
+    let mut client = ClientInLoop::<OwnLoop<_>>::new();
     for (len, max, works) in [(1000, 1000, true), (1001, 1000, false), (70_000, 70_000, true)] {
         let options = Options { body_max: Some(max), ..decoding() };
         let done = client.fetch_url(&server.url(&format!("/gzip/{len}")), options);
@@ -212,13 +213,14 @@ fn the_longest_body_is_reckoned_as_it_is_delivered() {
 }
 
 #[test]
-fn a_pause_holds_back_what_is_not_decoded_yet() {
-    fn check<L: Loop<Engine = Client<Recorder>>>() {
+fn a_pause_stops_decoding() {
+    fn check<L: Loop<Engine = Client<TransferRecorder>>>() {
         const LEN: usize = 20_000_000;
         let body = encode("gzip", &vec![7; LEN]);
-        let server = Scripted::start(move |_| answer(200, "Content-Encoding: gzip\r\n", &body));
+        let server =
+            ThreadedServer::start(move |_| answer(200, "Content-Encoding: gzip\r\n", &body));
         // Pauses after each piece.
-        let mut client = Alone::<L>::acting(|context, id, event| {
+        let mut client = ClientInLoop::<L>::acting(|context, id, event| {
             if matches!(event, Event::Data(_)) {
                 context.pause(id);
             }
@@ -254,8 +256,8 @@ fn a_pause_holds_back_what_is_not_decoded_yet() {
 #[test]
 fn a_bomb_costs_no_memory_while_it_is_paused() {
     let bomb = encode("gzip", &vec![0; 100_000_000]);
-    let server = Scripted::start(move |_| answer(200, "Content-Encoding: gzip\r\n", &bomb));
-    let mut client = Alone::<OwnLoop<_>>::acting(|context, id, event| {
+    let server = ThreadedServer::start(move |_| answer(200, "Content-Encoding: gzip\r\n", &bomb));
+    let mut client = ClientInLoop::<OwnLoop<_>>::acting(|context, id, event| {
         if matches!(event, Event::Data(_)) {
             context.pause(id);
         }
@@ -277,12 +279,12 @@ fn a_bomb_costs_no_memory_while_it_is_paused() {
 }
 
 #[test]
-fn a_paused_transfer_whose_connection_dies_delivers_what_had_come() {
+fn a_paused_transfer_whose_connection_fails_delivers_received_bytes() {
     let body = encode("gzip", &vec![7; 1_000_000]);
-    let server = Scripted::start(move |_| {
+    let server = ThreadedServer::start(move |_| {
         answer(200, "Content-Encoding: gzip\r\nConnection: close\r\n", &body)
     });
-    let mut client = Alone::<OwnLoop<_>>::acting(|context, id, event| {
+    let mut client = ClientInLoop::<OwnLoop<_>>::acting(|context, id, event| {
         if matches!(event, Event::Head { .. }) {
             context.pause(id);
         }

@@ -4,7 +4,7 @@ use std::process::{Command, Output, Stdio};
 
 use fulmar_tests::origins::free_address;
 use fulmar_tests::process::{example, text};
-use fulmar_tests::threads::{Scripted, answer};
+use fulmar_tests::threads::{ThreadedServer, answer};
 use fulmar_tests::tree::noise;
 
 /// Runs every example, and shows what came of it.
@@ -17,10 +17,10 @@ fn each(urls: &[String], check: impl Fn(&str, Output)) {
 }
 
 #[test]
-fn they_print_what_they_fetch() {
+fn they_print_bodies() {
     let body = noise(1_000_000);
     let sent = body.clone();
-    let server = Scripted::start(move |asked| match &*asked.target {
+    let server = ThreadedServer::start(move |asked| match &*asked.target {
         "/large" => answer(200, "", &sent),
         "/close" => answer(200, "Connection: close\r\n", "closed"),
         _ => answer(200, "", "small"),
@@ -39,8 +39,8 @@ fn they_print_what_they_fetch() {
 }
 
 #[test]
-fn they_say_what_they_could_not_fetch() {
-    let server = Scripted::start(|_| answer(200, "", "fetched"));
+fn they_report_failures() {
+    let server = ThreadedServer::start(|_| answer(200, "", "fetched"));
     let nobody = free_address();
     each(&[format!("http://{nobody}/x"), server.url("/")], |name, output| {
         assert!(!output.status.success(), "{name}");

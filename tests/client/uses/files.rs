@@ -12,10 +12,10 @@ use std::time::Duration;
 use fulmar_client::{Client, Context, Error, Event, Options, TransferId};
 use fulmar_proto::FileRange;
 use fulmar_sys::{self as sys, Call, Ledger};
-use fulmar_tests::alone::Alone;
+use fulmar_tests::client_in_loop::ClientInLoop;
 use fulmar_tests::loops::{AppLoop, Edge, Loop, OwnLoop};
-use fulmar_tests::threads::{Asked, Scripted, answer};
-use fulmar_tests::transfers::Recorder;
+use fulmar_tests::threads::{RequestRecord, ThreadedServer, answer};
+use fulmar_tests::transfers::TransferRecorder;
 use fulmar_tests::tree::noise;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 
@@ -29,10 +29,10 @@ static CONTENT: LazyLock<Vec<u8>> = LazyLock::new(|| noise(LEN));
 
 /// `/N` is N bytes of noise: the first 100 in one piece with the head, the rest when they have
 /// been taken.
-fn server() -> Scripted {
-    Scripted::with_connections(move |connection, stream, log| {
+fn server() -> ThreadedServer {
+    ThreadedServer::with_connections(move |connection, stream, log| {
         let mut from = BufReader::new(stream);
-        while let Some(mut asked) = Asked::read_head(&mut from)? {
+        while let Some(mut asked) = RequestRecord::read_head(&mut from)? {
             asked.connection = connection;
             let len: usize = asked.target[1..].parse().expect("a length");
             log.push(asked);
@@ -89,11 +89,11 @@ fn content(file: &OwnedFd, offset: u64, len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_body_goes_into_its_file_byte_by_byte_right() {
-    fn check<L: Loop<Engine = Client<Recorder>>>() {
+fn a_stored_body_equals_the_sent_one() {
+    fn check<L: Loop<Engine = Client<TransferRecorder>>>() {
         let server = server();
         let places = Places::default();
-        let mut client = Alone::<L>::acting(storing(Rc::clone(&places), 7));
+        let mut client = ClientInLoop::<L>::acting(storing(Rc::clone(&places), 7));
         for len in [LEN, 101, 100, 1, 0, 300_000] {
             let file = temporary();
             let before = Ledger::here();
@@ -134,10 +134,10 @@ fn full(len: u64) -> Arc<OwnedFd> {
 
 #[test]
 fn a_file_that_is_full_fails_its_transfer_and_no_other() {
-    fn check<L: Loop<Engine = Client<Recorder>>>() {
+    fn check<L: Loop<Engine = Client<TransferRecorder>>>() {
         let server = server();
         let places = Places::default();
-        let mut client = Alone::<L>::acting(storing(Rc::clone(&places), 0));
+        let mut client = ClientInLoop::<L>::acting(storing(Rc::clone(&places), 0));
         let url = server.url(&format!("/{LEN}"));
         let bad = client.get(&url, Options::default());
         let good = client.get(&url, Options::default());
@@ -161,11 +161,11 @@ fn a_file_that_is_full_fails_its_transfer_and_no_other() {
 /// Bytes after a body that was stored in its file belong to no response, least of all to the next
 /// one.
 #[test]
-fn what_follows_a_stored_body_is_seen() {
-    fn check<L: Loop<Engine = Client<Recorder>>>() {
-        let server = Scripted::with_connections(move |connection, stream, log| {
+fn bytes_behind_a_stored_body_are_detected() {
+    fn check<L: Loop<Engine = Client<TransferRecorder>>>() {
+        let server = ThreadedServer::with_connections(move |connection, stream, log| {
             let mut from = BufReader::new(stream);
-            while let Some(mut asked) = Asked::read_head(&mut from)? {
+            while let Some(mut asked) = RequestRecord::read_head(&mut from)? {
                 asked.connection = connection;
                 let (head, body): (_, &[u8]) = match &*asked.target {
                     "/long" => {
@@ -188,7 +188,7 @@ fn what_follows_a_stored_body_is_seen() {
             Ok(())
         });
         let places = Places::default();
-        let mut client = Alone::<L>::acting(storing(Rc::clone(&places), 0));
+        let mut client = ClientInLoop::<L>::acting(storing(Rc::clone(&places), 0));
         let file = temporary();
         let long = client.get(&server.url("/long"), Options::default());
         places.borrow_mut().push((long, Arc::clone(&file), 0));
@@ -205,14 +205,14 @@ fn what_follows_a_stored_body_is_seen() {
 }
 
 #[test]
-fn what_cannot_be_stored_is_delivered() {
-    let server = Scripted::start(|asked| match &*asked.target {
+fn bodies_that_cannot_be_spliced_are_delivered() {
+    let server = ThreadedServer::start(|asked| match &*asked.target {
         "/chunked" => {
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n".to_vec()
         }
         _ => answer(200, "", "hello"),
     });
-    let mut client = Alone::<OwnLoop<_>>::acting(|context, id, event| {
+    let mut client = ClientInLoop::<OwnLoop<_>>::acting(|context, id, event| {
         if let Event::Head { len, .. } = event {
             let place = FileRange { file: temporary(), offset: 0, len: 5 };
             assert_eq!(context.store(id, place), len.is_some());
@@ -228,16 +228,16 @@ fn what_cannot_be_stored_is_delivered() {
 
 #[test]
 fn a_stored_body_can_be_paused_paced_and_removed() {
-    fn check<L: Loop<Engine = Client<Recorder>>>() {
+    fn check<L: Loop<Engine = Client<TransferRecorder>>>() {
         let server = server();
         let places = Places::default();
-        let mut client = Alone::<L>::acting(storing(Rc::clone(&places), 0));
+        let mut client = ClientInLoop::<L>::acting(storing(Rc::clone(&places), 0));
         let options = || Options { highest_speed: Some(20_000_000), ..Options::default() };
         let file = temporary();
         let start = sys::now();
         let id = client.get(&server.url(&format!("/{LEN}")), options());
         places.borrow_mut().push((id, Arc::clone(&file), 0));
-        let received = |client: &mut Alone<L>| {
+        let received = |client: &mut ClientInLoop<L>| {
             let of = |context: &mut Context<'_>| context.progress(id).map_or(0, |p| p.received);
             client.client.with(|client, now| client.with(now, |_, context| of(context)))
         };
@@ -267,14 +267,14 @@ fn a_stored_body_can_be_paused_paced_and_removed() {
 
 #[test]
 fn a_body_that_breaks_off_on_its_way_to_a_file_is_an_error() {
-    let server = Scripted::with_connections(|_, stream, _| {
+    let server = ThreadedServer::with_connections(|_, stream, _| {
         let mut from = BufReader::new(stream);
-        Asked::read_head(&mut from)?;
+        RequestRecord::read_head(&mut from)?;
         from.get_ref().write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5000000\r\n\r\n")?;
         from.get_ref().write_all(&vec![b'x'; 1_000_000])
     });
     let places = Places::default();
-    let mut client = Alone::<OwnLoop<_>>::acting(storing(Rc::clone(&places), 0));
+    let mut client = ClientInLoop::<OwnLoop<_>>::acting(storing(Rc::clone(&places), 0));
     let id = client.get(&server.url("/"), Options::default());
     places.borrow_mut().push((id, temporary(), 0));
     client.run();

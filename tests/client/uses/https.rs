@@ -11,13 +11,13 @@ use fulmar_client::{Body, Client, Done, Error, Event, Options, Request};
 use fulmar_proto::{FileRange, Layer};
 use fulmar_semantics::proxy::{ProxyUrl, Settings};
 use fulmar_sys::{Call, Ledger};
-use fulmar_tests::alone::Alone;
-use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::certs::{CertOwner, Certs};
+use fulmar_tests::client_in_loop::ClientInLoop;
 use fulmar_tests::https::{Https, client_tls, trusting};
 use fulmar_tests::loops::{AppLoop, Bytewise, Loop, OwnLoop, done};
-use fulmar_tests::process::{Process, peer};
-use fulmar_tests::threads::{Asked, Scripted, relay};
-use fulmar_tests::transfers::Recorder;
+use fulmar_tests::process::{ChildProcess, peer};
+use fulmar_tests::threads::{RequestRecord, ThreadedServer, relay};
+use fulmar_tests::transfers::TransferRecorder;
 use fulmar_tests::tree::noise;
 use fulmar_tls::{ClientOptions, ClientTls, Roots, TlsError, Verify};
 
@@ -49,8 +49,8 @@ fn tls_error(done: &Done) -> &TlsError {
 #[test]
 fn a_request_on_a_kept_connection_is_one_send_and_one_recv() {
     let certs = Certs::new();
-    let server = Https::start(&certs, Who::Server);
-    let mut client = Alone::<OwnLoop<_>>::new();
+    let server = Https::start(&certs, CertOwner::Server);
+    let mut client = ClientInLoop::<OwnLoop<_>>::new();
     let request =
         Request::get(&url(&server, "/bytes/128")).options(with(&client_tls(&certs)).into());
     let request = request.build().unwrap();
@@ -69,16 +69,16 @@ fn a_request_on_a_kept_connection_is_one_send_and_one_recv() {
 
 #[test]
 fn bodies_go_both_ways() {
-    fn check<L: Loop<Engine = Client<Recorder>>>() {
+    fn check<L: Loop<Engine = Client<TransferRecorder>>>() {
         let certs = Certs::new();
-        let server = Https::start(&certs, Who::Server);
+        let server = Https::start(&certs, CertOwner::Server);
         let tls = client_tls(&certs);
         let content = noise(1_000_000 / L::SLOWER.min(10) + 17);
         let mut file = tempfile::tempfile().expect("room");
         file.write_all(&content).expect("room");
         let file = Arc::new(OwnedFd::from(File::from(OwnedFd::from(file))));
         let range = FileRange { file, offset: 5, len: content.len() as u64 - 10 };
-        let mut client = Alone::<L>::new();
+        let mut client = ClientInLoop::<L>::new();
         for (body, expected) in [
             (Body::File(range), &content[5..content.len() - 5]),
             (Body::Bytes(content.clone().into()), &content[..]),
@@ -95,10 +95,10 @@ fn bodies_go_both_ways() {
 }
 
 #[test]
-fn a_file_goes_up_from_its_own_place_in_a_form_too() {
+fn a_file_is_uploaded_directly_and_in_a_form() {
     use fulmar_semantics::form::{Boundary, FormPart, Multipart};
     let certs = Certs::new();
-    let server = Https::start(&certs, Who::Server);
+    let server = Https::start(&certs, CertOwner::Server);
     let content = noise(300_000);
     let mut file = tempfile::tempfile().expect("room");
     file.write_all(&content).expect("room");
@@ -109,7 +109,7 @@ fn a_file_goes_up_from_its_own_place_in_a_form_too() {
     let form = form.finish();
     let len = form.len;
     let request = Request::with_method("POST", &url(&server, "/echo")).form(form);
-    let mut client = Alone::<OwnLoop<_>>::new();
+    let mut client = ClientInLoop::<OwnLoop<_>>::new();
     let id = client.start(&request.options(with(&client_tls(&certs)).into()).build().unwrap());
     client.run();
     let body = client.recorder().body(id);
@@ -120,8 +120,8 @@ fn a_file_goes_up_from_its_own_place_in_a_form_too() {
 #[test]
 fn keys_with_different_tls_share_nothing_and_equal_ones_everything() {
     let certs = Certs::new();
-    let server = Https::start(&certs, Who::Server);
-    let mut client = Alone::<OwnLoop<_>>::new();
+    let server = Https::start(&certs, CertOwner::Server);
+    let mut client = ClientInLoop::<OwnLoop<_>>::new();
     let tls = client_tls(&certs);
     is_ok(client.fetch_url(&url(&server, "/bytes/1"), with(&tls)));
     for different in [
@@ -143,15 +143,15 @@ fn each_wrong_certificate_has_its_own_error() {
     let certs = Certs::new();
     let tls = client_tls(&certs);
     for (who, is_right) in [
-        (Who::Expired, (|e| *e == TlsError::Expired) as fn(&TlsError) -> bool),
-        (Who::NotYetValid, |e| *e == TlsError::NotYetValid),
-        (Who::OtherHost, |e| matches!(e, TlsError::WrongHost { .. })),
-        (Who::SelfSigned, |e| *e == TlsError::UnknownIssuer),
-        (Who::OwnAuthority, |e| *e == TlsError::AuthorityAsServer),
-        (Who::Stranger, |e| *e == TlsError::UnknownIssuer),
+        (CertOwner::Expired, (|e| *e == TlsError::Expired) as fn(&TlsError) -> bool),
+        (CertOwner::NotYetValid, |e| *e == TlsError::NotYetValid),
+        (CertOwner::OtherHost, |e| matches!(e, TlsError::WrongHost { .. })),
+        (CertOwner::SelfSigned, |e| *e == TlsError::UnknownIssuer),
+        (CertOwner::OwnAuthority, |e| *e == TlsError::AuthorityAsServer),
+        (CertOwner::Stranger, |e| *e == TlsError::UnknownIssuer),
     ] {
         let server = Https::start(&certs, who);
-        let mut client = Alone::<OwnLoop<_>>::new();
+        let mut client = ClientInLoop::<OwnLoop<_>>::new();
         for _ in 0..2 {
             let done = client.fetch_url(&url(&server, "/bytes/1"), with(&tls));
             assert!(is_right(tls_error(done)), "{who:?}: {:?}", done.result);
@@ -160,8 +160,8 @@ fn each_wrong_certificate_has_its_own_error() {
         }
     }
     // What the system trusts does not know our authority.
-    let server = Https::start(&certs, Who::Server);
-    let mut client = Alone::<OwnLoop<_>>::new();
+    let server = Https::start(&certs, CertOwner::Server);
+    let mut client = ClientInLoop::<OwnLoop<_>>::new();
     let done = client.fetch_url(&url(&server, "/bytes/1"), Options::default());
     assert_eq!(*tls_error(done), TlsError::UnknownIssuer);
     // With `Verify::Nothing` the certificate is not checked.
@@ -172,26 +172,26 @@ fn each_wrong_certificate_has_its_own_error() {
 }
 
 #[test]
-fn what_is_not_tls_or_says_nothing_is_told_apart() {
+fn non_tls_and_silent_servers_have_distinct_errors() {
     let certs = Certs::new();
     let tls = client_tls(&certs);
-    let plain = Scripted::with_connections(|_, mut stream, _| {
+    let plain = ThreadedServer::with_connections(|_, mut stream, _| {
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")?;
         stream.read(&mut [0; 4096]).map(drop)
     });
     let closing =
-        Scripted::with_connections(|_, mut stream, _| stream.read(&mut [0; 4096]).map(drop));
+        ThreadedServer::with_connections(|_, mut stream, _| stream.read(&mut [0; 4096]).map(drop));
     for (server, error) in [(plain, TlsError::NotTls), (closing, TlsError::HandshakeEof)] {
-        let mut client = Alone::<OwnLoop<_>>::new();
+        let mut client = ClientInLoop::<OwnLoop<_>>::new();
         let done = client.fetch_url(&format!("https://{}/", server.address), with(&tls));
         assert_eq!(*tls_error(done), error);
     }
 }
 
 /// A server that speaks TLS with one client, and ends it as a test wants.
-fn closing(certs: &Certs, answer: &'static [u8], notifies: bool) -> Scripted {
-    let server = fulmar_tests::https::server_tls(certs, Who::Server);
-    Scripted::with_connections(move |_, mut stream, _| {
+fn closing(certs: &Certs, answer: &'static [u8], notifies: bool) -> ThreadedServer {
+    let server = fulmar_tests::https::server_tls(certs, CertOwner::Server);
+    ThreadedServer::with_connections(move |_, mut stream, _| {
         let mut layer: Box<dyn Layer> = Box::new(server.session().expect("a session"));
         let (mut wire, mut above) = (bytes::BytesMut::new(), bytes::BytesMut::new());
         let mut said = false;
@@ -235,13 +235,13 @@ fn closing(certs: &Certs, answer: &'static [u8], notifies: bool) -> Scripted {
 }
 
 #[test]
-fn the_end_of_the_connection_is_believed_only_if_it_was_said() {
+fn a_body_until_the_end_needs_close_notify() {
     const UNTIL_CLOSE: &[u8] = b"HTTP/1.1 200 OK\r\n\r\nthe body";
     const KNOWN: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nthe body";
     const SHORT: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nthe body";
     const CHUNKED: &[u8] =
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8\r\nthe body\r\n0\r\n\r\n";
-    fn check<L: Loop<Engine = Client<Recorder>>>() {
+    fn check<L: Loop<Engine = Client<TransferRecorder>>>() {
         let certs = Certs::new();
         let tls = client_tls(&certs);
         for (answer, notifies, ok) in [
@@ -254,7 +254,7 @@ fn the_end_of_the_connection_is_believed_only_if_it_was_said() {
             (SHORT, false, false),
         ] {
             let server = closing(&certs, answer, notifies);
-            let mut client = Alone::<L>::new();
+            let mut client = ClientInLoop::<L>::new();
             let id = client.get(&format!("https://{}/", server.address), with(&tls));
             client.run();
             let recorder = client.recorder();
@@ -271,10 +271,10 @@ fn the_end_of_the_connection_is_believed_only_if_it_was_said() {
 }
 
 /// A proxy that supports CONNECT, and connects to `to` whatever the requested target is.
-fn tunnelling(to: impl Fn(&str) -> std::net::SocketAddr + Send + Sync + 'static) -> Scripted {
-    Scripted::with_connections(move |_, stream, log| {
+fn tunnelling(to: impl Fn(&str) -> std::net::SocketAddr + Send + Sync + 'static) -> ThreadedServer {
+    ThreadedServer::with_connections(move |_, stream, log| {
         let mut from = BufReader::new(stream);
-        let asked = Asked::read_head(&mut from)?.expect("a request");
+        let asked = RequestRecord::read_head(&mut from)?.expect("a request");
         assert_eq!(asked.method, "CONNECT");
         let there = std::net::TcpStream::connect(to(&asked.target))?;
         log.push(asked);
@@ -288,11 +288,11 @@ fn certificates_are_verified_behind_proxies_too() {
     let certs = Certs::new();
     let tls = client_tls(&certs);
     for (host, who, ok) in [
-        ("test.example", Who::Server, true),
-        ("a.wild.example", Who::Server, true),
-        ("test.example", Who::Expired, false),
-        ("wrong.example", Who::Server, false),
-        ("test.example", Who::Stranger, false),
+        ("test.example", CertOwner::Server, true),
+        ("a.wild.example", CertOwner::Server, true),
+        ("test.example", CertOwner::Expired, false),
+        ("wrong.example", CertOwner::Server, false),
+        ("test.example", CertOwner::Stranger, false),
     ] {
         let server = Https::start(&certs, who);
         let address = server.address;
@@ -302,7 +302,7 @@ fn certificates_are_verified_behind_proxies_too() {
             ..Settings::default()
         };
         let options = || Options { proxies: Some(settings.clone().into()), ..with(&tls) };
-        let mut client = Alone::<OwnLoop<_>>::new();
+        let mut client = ClientInLoop::<OwnLoop<_>>::new();
         for n in 0..2 {
             let done = client.fetch_url(&format!("https://{host}/bytes/5"), options());
             assert_eq!(done.result.is_ok(), ok, "{host} {who:?}: {done:?}");
@@ -311,19 +311,19 @@ fn certificates_are_verified_behind_proxies_too() {
             }
             assert_eq!(done.reused, ok && n == 1);
         }
-        let asked = proxy.asked();
+        let asked = proxy.requests();
         assert_eq!(asked.len(), if ok { 1 } else { 2 }, "every connection is verified");
         assert!(asked.iter().all(|asked| asked.target == format!("{host}:443")));
         assert!(asked.iter().all(|asked| asked.field("host") == Some(&*format!("{host}:443"))));
     }
 }
 
-fn openssl(certs: &Certs, arguments: &[&str]) -> (Process, std::net::SocketAddr) {
-    let (cert, key) = certs.files(Who::Server);
+fn openssl(certs: &Certs, arguments: &[&str]) -> (ChildProcess, std::net::SocketAddr) {
+    let (cert, key) = certs.files(CertOwner::Server);
     let mut command: Command = peer("openssl");
     command.args(["s_server", "-accept", "127.0.0.1:0", "-naccept", "10"]);
     command.arg("-cert").arg(cert).arg("-key").arg(key).args(arguments);
-    let mut process = Process::start(&mut command);
+    let mut process = ChildProcess::start(&mut command);
     let line = process.wait_stdout("ACCEPT ");
     let port = line.rsplit(':').next().and_then(|port| port.trim().parse().ok());
     (process, ([127, 0, 0, 1], port.expect("it tells its port")).into())
@@ -335,7 +335,7 @@ fn openssl_agrees_and_resumes() {
     for version in ["-tls1_2", "-tls1_3"] {
         let (_server, address) = openssl(&certs, &["-www", version]);
         let tls = client_tls(&certs);
-        let mut client = Alone::<OwnLoop<_>>::new();
+        let mut client = ClientInLoop::<OwnLoop<_>>::new();
         let mut pages = Vec::new();
         for _ in 0..2 {
             let id = client.get(&format!("https://{address}/"), with(&tls));
@@ -349,10 +349,10 @@ fn openssl_agrees_and_resumes() {
 }
 
 #[test]
-fn nothing_is_told_before_the_handshake_and_pauses_hold_back_records() {
+fn no_event_before_the_handshake_and_none_while_paused() {
     let certs = Certs::new();
-    let server = Https::start(&certs, Who::Server);
-    let mut client = Alone::<OwnLoop<_>>::acting(|context, id, event| {
+    let server = Https::start(&certs, CertOwner::Server);
+    let mut client = ClientInLoop::<OwnLoop<_>>::acting(|context, id, event| {
         if matches!(event, Event::Data(_)) {
             context.pause(id);
         }

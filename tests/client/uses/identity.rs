@@ -11,10 +11,10 @@ use fulmar_semantics::netrc::Netrc;
 use fulmar_semantics::proxy::{ProxyUrl, Settings};
 use fulmar_semantics::redirect::Policy;
 use fulmar_sys as sys;
-use fulmar_tests::alone::Alone;
+use fulmar_tests::client_in_loop::ClientInLoop;
 use fulmar_tests::loops::{AppLoop, Bytewise, Loop, OwnLoop};
-use fulmar_tests::threads::{Asked, Scripted, answer};
-use fulmar_tests::transfers::Recorder;
+use fulmar_tests::threads::{RequestRecord, ThreadedServer, answer};
+use fulmar_tests::transfers::TransferRecorder;
 
 fn in_every_loop(checks: [fn(); 3]) {
     checks.into_iter().for_each(|check| check());
@@ -27,8 +27,8 @@ fn is_ok(done: &Done) -> &Done {
 
 /// A server that sets the cookie of the query, whatever its host name: to be used as a proxy, so
 /// that host names need no resolver.
-fn cookie_server() -> Scripted {
-    Scripted::start(|asked| {
+fn cookie_server() -> ThreadedServer {
+    ThreadedServer::start(|asked| {
         let url = url::Url::parse(&asked.target).or_else(|_| {
             url::Url::parse("http://127.0.0.1/").and_then(|base| base.join(&asked.target))
         });
@@ -37,31 +37,31 @@ fn cookie_server() -> Scripted {
     })
 }
 
-fn via(server: &Scripted) -> Options {
+fn via(server: &ThreadedServer) -> Options {
     let proxy = ProxyUrl::parse(&server.url("")).unwrap();
     let settings = Settings { http: Some(proxy), ..Settings::default() };
     Options { proxies: Some(settings.into()), ..Options::default() }
 }
 
-fn with_jar<L: Loop<Engine = Client<Recorder>>>() -> Alone<L> {
-    let mut client = Alone::<L>::new();
+fn with_jar<L: Loop<Engine = Client<TransferRecorder>>>() -> ClientInLoop<L> {
+    let mut client = ClientInLoop::<L>::new();
     client.client.with(|client, _| client.set_cookies(Some(Jar::new(JarLimits::default()))));
     client
 }
 
 /// The Cookie field that the client sent with the request of `url`.
-fn cookies<L: Loop<Engine = Client<Recorder>>>(
-    client: &mut Alone<L>,
-    server: &Scripted,
+fn cookies<L: Loop<Engine = Client<TransferRecorder>>>(
+    client: &mut ClientInLoop<L>,
+    server: &ThreadedServer,
     url: &str,
 ) -> Option<String> {
     is_ok(client.fetch_url(url, via(server)));
-    server.asked().pop().unwrap().field("cookie").map(str::to_owned)
+    server.requests().pop().unwrap().field("cookie").map(str::to_owned)
 }
 
 #[test]
 fn cookies_go_back_where_they_belong() {
-    fn check<L: Loop<Engine = Client<Recorder>>>() {
+    fn check<L: Loop<Engine = Client<TransferRecorder>>>() {
         let server = cookie_server();
         let mut client = with_jar::<L>();
         let mut asked = |url: &str| cookies(&mut client, &server, url);
@@ -88,9 +88,9 @@ fn cookies_go_back_where_they_belong() {
 }
 
 #[test]
-fn no_jar_no_cookies_and_none_for_who_wants_none() {
+fn no_cookies_without_a_jar_or_when_disabled() {
     let server = cookie_server();
-    let mut client = Alone::<OwnLoop<_>>::new();
+    let mut client = ClientInLoop::<OwnLoop<_>>::new();
     client.fetch_url(&server.url("/?c=a%3D1"), Options::default());
     assert!(client.client.engine().cookies().is_none());
     let mut client = with_jar::<OwnLoop<_>>();
@@ -99,16 +99,16 @@ fn no_jar_no_cookies_and_none_for_who_wants_none() {
     assert!(client.client.engine().cookies().unwrap().is_empty());
     client.fetch_url(&server.url("/?c=a%3D1"), Options::default());
     client.fetch_url(&server.url("/"), none());
-    assert_eq!(server.asked().pop().unwrap().field("cookie"), None);
+    assert_eq!(server.requests().pop().unwrap().field("cookie"), None);
     // Fields of the caller have precedence.
     let own = Request::get(&server.url("/")).header("Cookie", b"own=1").build().unwrap();
     client.fetch(&own);
-    assert_eq!(server.asked().pop().unwrap().field("cookie"), Some("own=1"));
+    assert_eq!(server.requests().pop().unwrap().field("cookie"), Some("own=1"));
 }
 
 #[test]
 fn cookies_of_a_redirect_go_with_the_next_request() {
-    let server = Scripted::start(|asked| match (&*asked.target, asked.field("cookie")) {
+    let server = ThreadedServer::start(|asked| match (&*asked.target, asked.field("cookie")) {
         ("/", None) => answer(302, "Location: /in\r\nSet-Cookie: s=1\r\n", ""),
         ("/in", Some("s=1")) => answer(200, "", ""),
         _ => answer(403, "", ""),
@@ -119,7 +119,7 @@ fn cookies_of_a_redirect_go_with_the_next_request() {
 }
 
 #[test]
-fn a_jar_comes_and_goes_as_a_file() {
+fn a_jar_is_read_from_a_file_and_written_to_one() {
     let server = cookie_server();
     let mut client = with_jar::<OwnLoop<_>>();
     client.fetch_url(&server.url("/?c=kept%3D1%3B+Max-Age%3D1000"), Options::default());
@@ -129,22 +129,22 @@ fn a_jar_comes_and_goes_as_a_file() {
     assert!(String::from_utf8_lossy(&file).contains("kept\t1"));
     let mut jar = Jar::new(JarLimits::default());
     jar.import(sys::wall_clock(), &file).unwrap();
-    let mut client = Alone::<OwnLoop<_>>::new();
+    let mut client = ClientInLoop::<OwnLoop<_>>::new();
     client.client.with(|client, _| client.set_cookies(Some(jar)));
     client.fetch_url(&server.url("/"), Options::default());
-    assert_eq!(server.asked().pop().unwrap().field("cookie"), Some("kept=1"));
+    assert_eq!(server.requests().pop().unwrap().field("cookie"), Some("kept=1"));
 }
 
 /// A server that wants a proof, counts nonces, and can forget them.
 #[derive(Default)]
-struct Gate {
+struct ChallengingServer {
     /// The counts that each nonce was used with.
     nonces: Mutex<HashMap<String, BTreeSet<u32>>>,
 }
 
 const CHALLENGE: &str = "qop=\"auth, auth-int\", algorithm=SHA-256";
 
-impl Gate {
+impl ChallengingServer {
     fn challenge(&self, stale: bool) -> Vec<u8> {
         let mut nonces = self.nonces.lock().unwrap();
         let nonce = format!("nonce{}", nonces.len());
@@ -156,7 +156,7 @@ impl Gate {
         answer(401, &field, "no")
     }
 
-    fn digest(&self, asked: &Asked) -> Vec<u8> {
+    fn digest(&self, asked: &RequestRecord) -> Vec<u8> {
         let Some(field) = asked.field("authorization") else { return self.challenge(false) };
         let Some(Authorization::Digest(proof)) = Authorization::parse(field.as_bytes()) else {
             return answer(400, "", "");
@@ -185,13 +185,13 @@ impl Gate {
 /// A nonce is good for so many requests.
 const FORGOTTEN_AFTER: usize = 5;
 
-fn gated() -> Scripted {
-    let gate = Gate::default();
-    Scripted::start(move |asked| gate.digest(asked))
+fn gated() -> ThreadedServer {
+    let gate = ChallengingServer::default();
+    ThreadedServer::start(move |asked| gate.digest(asked))
 }
 
-fn basic() -> Scripted {
-    Scripted::start(|asked| match asked.field("authorization") {
+fn basic() -> ThreadedServer {
+    ThreadedServer::start(|asked| match asked.field("authorization") {
         Some("Basic dXNlcjpzZWNyZXQ=") => answer(200, "", "welcome"),
         _ => answer(401, "WWW-Authenticate: Basic realm=\"r\"\r\n", "no"),
     })
@@ -203,10 +203,10 @@ fn known(password: &str) -> Options {
 }
 
 #[test]
-fn digest_is_proved_once_and_then_unasked() {
-    fn check<L: Loop<Engine = Client<Recorder>>>() {
+fn digest_is_challenged_once_and_then_preemptive() {
+    fn check<L: Loop<Engine = Client<TransferRecorder>>>() {
         let server = gated();
-        let mut client = Alone::<L>::new();
+        let mut client = ClientInLoop::<L>::new();
         let options = Arc::new(known("secret"));
         for n in 0..12 {
             let request = Request::with_method("POST", &server.url(&format!("/{n}?q")))
@@ -221,7 +221,7 @@ fn digest_is_proved_once_and_then_unasked() {
             assert_eq!(done.hops.len(), usize::from(n % 5 == 0), "{n}");
             assert_eq!(client.recorder().trace(id), "HdD");
         }
-        assert_eq!((server.asked().len(), server.connections()), (15, 1));
+        assert_eq!((server.requests().len(), server.connections()), (15, 1));
     }
     in_every_loop([check::<OwnLoop<_>>, check::<AppLoop<_>>, check::<Bytewise<OwnLoop<_>>>]);
 }
@@ -229,7 +229,7 @@ fn digest_is_proved_once_and_then_unasked() {
 #[test]
 fn many_at_once_share_a_session() {
     let server = gated();
-    let mut client = Alone::<OwnLoop<_>>::new();
+    let mut client = ClientInLoop::<OwnLoop<_>>::new();
     let options = Arc::new(known("secret"));
     let request = Request::get(&server.url("/")).options(options).build().unwrap();
     let ids: Vec<_> = (0..4).map(|_| client.start(&request)).collect();
@@ -242,27 +242,27 @@ fn many_at_once_share_a_session() {
 #[test]
 fn wrong_passwords_end_with_the_servers_answer() {
     for server in [gated(), basic()] {
-        let mut client = Alone::<OwnLoop<_>>::new();
+        let mut client = ClientInLoop::<OwnLoop<_>>::new();
         let options = Arc::new(known("wrong"));
         for _ in 0..3 {
-            let before = server.asked().len();
+            let before = server.requests().len();
             let request = Request::get(&server.url("/")).options(Arc::clone(&options));
             let id = client.start(&request.build().unwrap());
             client.run();
             let done = is_ok(client.recorder().ended(id));
             assert_eq!(done.status, 401);
             assert_eq!(client.recorder().body(id), b"no");
-            assert!(server.asked().len() - before <= 4, "{}", server.asked().len() - before);
+            assert!(server.requests().len() - before <= 4, "{}", server.requests().len() - before);
         }
     }
     // Without a password, and where the caller wrote the field: once.
     let server = basic();
-    let mut client = Alone::<OwnLoop<_>>::new();
+    let mut client = ClientInLoop::<OwnLoop<_>>::new();
     assert_eq!(client.fetch_url(&server.url("/"), Options::default()).status, 401);
     let own = Request::get(&server.url("/")).header("Authorization", b"Basic eDp5");
     let own = own.options(known("secret").into()).build().unwrap();
     assert_eq!(client.fetch(&own).status, 401);
-    assert_eq!(server.asked().len(), 2);
+    assert_eq!(server.requests().len(), 2);
 }
 
 #[test]
@@ -276,22 +276,22 @@ fn a_challenge_that_cannot_be_met_is_the_answer() {
         ",,,",
     ] {
         let field = format!("WWW-Authenticate: {challenge}\r\n");
-        let server = Scripted::start(move |_| answer(401, &field, "no"));
-        let mut client = Alone::<OwnLoop<_>>::new();
+        let server = ThreadedServer::start(move |_| answer(401, &field, "no"));
+        let mut client = ClientInLoop::<OwnLoop<_>>::new();
         let id = client.get(&server.url("/"), known("secret"));
         client.run();
         assert_eq!(is_ok(client.recorder().ended(id)).status, 401);
         assert_eq!(client.recorder().body(id), b"no");
-        assert_eq!(server.asked().len(), 1, "{challenge}");
+        assert_eq!(server.requests().len(), 1, "{challenge}");
     }
 }
 
 #[test]
-fn basic_waits_to_be_asked_unless_it_is_told_not_to() {
+fn basic_waits_for_a_challenge_unless_preemptive() {
     let server = basic();
-    let mut client = Alone::<OwnLoop<_>>::new();
+    let mut client = ClientInLoop::<OwnLoop<_>>::new();
     assert_eq!(is_ok(client.fetch_url(&server.url("/"), known("secret"))).hops.len(), 1);
-    let mut client = Alone::<OwnLoop<_>>::new();
+    let mut client = ClientInLoop::<OwnLoop<_>>::new();
     let options = Options { unasked: true, ..known("secret") };
     let done = is_ok(client.fetch_url(&server.url("/"), options));
     assert_eq!((done.status, done.hops.len()), (200, 0));
@@ -299,11 +299,11 @@ fn basic_waits_to_be_asked_unless_it_is_told_not_to() {
 
 #[test]
 fn tokens_are_always_sent() {
-    let server = Scripted::start(|asked| match asked.field("authorization") {
+    let server = ThreadedServer::start(|asked| match asked.field("authorization") {
         Some("Bearer t0ken") => answer(200, "", ""),
         _ => answer(401, "WWW-Authenticate: Bearer\r\n", ""),
     });
-    let mut client = Alone::<OwnLoop<_>>::new();
+    let mut client = ClientInLoop::<OwnLoop<_>>::new();
     for (token, status) in [("t0ken", 200), ("other", 401)] {
         let credentials = Some(Credentials::token(token).unwrap().into());
         let options = Options { credentials, ..Options::default() };
@@ -330,7 +330,7 @@ fn the_url_counts_more_than_options_and_those_more_than_netrc() {
     ] {
         let options = password.map(known).unwrap_or_default();
         let options = Options { netrc: netrc.cloned().map(Into::into), ..options };
-        let mut client = Alone::<OwnLoop<_>>::new();
+        let mut client = ClientInLoop::<OwnLoop<_>>::new();
         let done = client.fetch_url(&format!("http://{user}127.0.0.1:{port}/"), options);
         assert_eq!(is_ok(done).status, status, "{user} {password:?} {netrc:?}");
         assert!(!done.request.url().as_str().contains("secret"));
@@ -341,7 +341,7 @@ fn the_url_counts_more_than_options_and_those_more_than_netrc() {
 fn sessions_outlive_requests_however_their_logins_were_given() {
     for netrc in [true, false] {
         let server = gated();
-        let mut client = Alone::<OwnLoop<_>>::new();
+        let mut client = ClientInLoop::<OwnLoop<_>>::new();
         let login = if netrc { "" } else { "user:secret@" };
         let file = Netrc::parse("machine 127.0.0.1 login user password secret").unwrap();
         let file = Arc::new(file);
@@ -358,7 +358,7 @@ fn sessions_outlive_requests_however_their_logins_were_given() {
 #[test]
 fn origins_and_users_have_sessions_of_their_own() {
     let (a, b) = (gated(), gated());
-    let mut client = Alone::<OwnLoop<_>>::new();
+    let mut client = ClientInLoop::<OwnLoop<_>>::new();
     for (server, options, status) in [
         (&a, known("secret"), 200),
         (&a, known("wrong"), 401),
@@ -368,13 +368,13 @@ fn origins_and_users_have_sessions_of_their_own() {
         assert_eq!(is_ok(client.fetch_url(&server.url("/"), options)).status, status);
     }
     // Nothing was proved to a server that had sent no challenge.
-    assert_eq!(b.asked()[0].field("authorization"), None);
+    assert_eq!(b.requests()[0].field("authorization"), None);
 }
 
 #[test]
 fn a_stream_is_not_sent_twice() {
     let server = basic();
-    let mut client = Alone::<OwnLoop<_>>::acting(|context, id, event| {
+    let mut client = ClientInLoop::<OwnLoop<_>>::acting(|context, id, event| {
         if matches!(event, Event::Writable) {
             context.send(id, bytes::Bytes::from_static(b"hello"));
             context.finish(id);
@@ -393,22 +393,22 @@ fn a_stream_is_not_sent_twice() {
 }
 
 #[test]
-fn what_goes_through_a_proxy_is_proved_for_the_servers_own_target() {
-    let gate = Gate::default();
+fn digest_through_a_proxy_uses_the_origin_form_target() {
+    let gate = ChallengingServer::default();
     // As proxies do: the server sees the origin form.
-    let server = Scripted::start(move |asked| {
+    let server = ThreadedServer::start(move |asked| {
         let target = asked.target.strip_prefix("http://a.example").unwrap().to_owned();
-        gate.digest(&Asked { target, ..asked.clone() })
+        gate.digest(&RequestRecord { target, ..asked.clone() })
     });
-    let mut client = Alone::<OwnLoop<_>>::new();
+    let mut client = ClientInLoop::<OwnLoop<_>>::new();
     let options = Options { proxies: via(&server).proxies, ..known("secret") };
     assert_eq!(is_ok(client.fetch_url("http://a.example/x?y", options)).status, 200);
 }
 
 #[test]
-fn the_time_between_two_proofs_is_told() {
+fn the_time_between_two_proofs_is_reported() {
     let server = basic();
-    let mut client = Alone::<OwnLoop<_>>::new();
+    let mut client = ClientInLoop::<OwnLoop<_>>::new();
     let done = is_ok(client.fetch_url(&server.url("/"), known("secret")));
     assert_eq!(done.hops[0].status, 401);
     assert!(done.hops[0].timings.total > Duration::ZERO);

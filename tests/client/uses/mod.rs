@@ -6,7 +6,7 @@ mod examples;
 mod files;
 mod https;
 mod identity;
-mod manners;
+mod limits;
 mod peers;
 mod proxies;
 mod redirects;

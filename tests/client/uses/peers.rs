@@ -13,13 +13,13 @@ use fulmar_semantics::auth::Credentials;
 use fulmar_semantics::coding;
 use fulmar_semantics::proxy::{ProxyUrl, Settings};
 use fulmar_semantics::redirect::{Policy, Reach, RedirectError};
-use fulmar_tests::alone::Alone;
-use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::certs::{CertOwner, Certs};
+use fulmar_tests::client_in_loop::ClientInLoop;
 use fulmar_tests::https::client_tls;
 use fulmar_tests::load::Nginx;
 use fulmar_tests::loops::{AppLoop, Edge, Loop, OwnLoop};
-use fulmar_tests::threads::{Scripted, answer};
-use fulmar_tests::transfers::Recorder;
+use fulmar_tests::threads::{ThreadedServer, answer};
+use fulmar_tests::transfers::TransferRecorder;
 use fulmar_tests::tree::noise;
 use fulmar_tls::ClientTls;
 
@@ -35,7 +35,7 @@ fn is_ok(done: &Done) -> &Done {
 /// nginx over TLS: a text that it wraps, redirects, a place behind a password, and a directory
 /// that takes files.
 fn nginx(certs: &Certs) -> Nginx {
-    let (cert, key) = certs.files(Who::Server);
+    let (cert, key) = certs.files(CertOwner::Server);
     let (cert, key) = (cert.display(), key.display());
     Nginx::with(|address, dir| {
         fs::create_dir(dir.join("files")).expect("a directory");
@@ -71,12 +71,12 @@ fn with(tls: &ClientTls) -> Options {
 }
 
 #[test]
-fn nginx_is_understood() {
-    fn check<L: Loop<Engine = Client<Recorder>>>() {
+fn responses_of_nginx_are_parsed() {
+    fn check<L: Loop<Engine = Client<TransferRecorder>>>() {
         let certs = Certs::new();
         let (nginx, tls) = (nginx(&certs), client_tls(&certs));
         let url = |path: &str| format!("https://{}{path}", nginx.address);
-        let mut client = Alone::<L>::new();
+        let mut client = ClientInLoop::<L>::new();
         let text = "fulmar ".repeat(10_000).into_bytes();
         for decode in [None, Some(coding::CodingLimits::default())] {
             let id = client.get(&url("/text"), Options { decode, ..with(&tls) });
@@ -102,11 +102,11 @@ fn nginx_is_understood() {
 }
 
 #[test]
-fn what_was_protected_stays_so() {
+fn redirects_do_not_downgrade_tls() {
     let certs = Certs::new();
     let (nginx, tls) = (nginx(&certs), client_tls(&certs));
     let url = |path: &str| format!("https://{}{path}", nginx.address);
-    let mut client = Alone::<OwnLoop<_>>::new();
+    let mut client = ClientInLoop::<OwnLoop<_>>::new();
     for reach in [Reach::NoDowngrade, Reach::HttpsOnly] {
         let redirects = Some(Policy { reach, ..Policy::default() });
         let done = client.fetch_url(&url("/down"), Options { redirects, ..with(&tls) });
@@ -123,13 +123,13 @@ fn what_was_protected_stays_so() {
 }
 
 #[test]
-fn nginx_lets_in_who_knows_the_password() {
+fn nginx_accepts_the_password() {
     let certs = Certs::new();
     let (nginx, tls) = (nginx(&certs), client_tls(&certs));
     let url = format!("https://{}/login", nginx.address);
     for (password, status) in [("secret", 200), ("wrong", 401)] {
         let credentials = Some(Arc::new(Credentials::password("user", password).unwrap()));
-        let mut client = Alone::<OwnLoop<_>>::new();
+        let mut client = ClientInLoop::<OwnLoop<_>>::new();
         for n in 0..3 {
             let options = Options { credentials: credentials.clone(), ..with(&tls) };
             let done = is_ok(client.fetch_url(&url, options));
@@ -140,8 +140,8 @@ fn nginx_lets_in_who_knows_the_password() {
 }
 
 #[test]
-fn a_file_goes_to_nginx_and_comes_back() {
-    fn check<L: Loop<Engine = Client<Recorder>>>() {
+fn nginx_stores_and_returns_a_file() {
+    fn check<L: Loop<Engine = Client<TransferRecorder>>>() {
         let certs = Certs::new();
         let (nginx, tls) = (nginx(&certs), client_tls(&certs));
         let content = noise(3_000_000);
@@ -152,7 +152,7 @@ fn a_file_goes_to_nginx_and_comes_back() {
         let back: Arc<std::os::fd::OwnedFd> = Arc::new(tempfile::tempfile().expect("room").into());
         let place = FileRange { file: Arc::clone(&back), offset: 0, len: 3_000_000 };
         let mut written = 0;
-        let mut client = Alone::<L>::acting(move |context, id, event| match event {
+        let mut client = ClientInLoop::<L>::acting(move |context, id, event| match event {
             Event::Head { response, .. } if response.status == 200 => {
                 context.store(id, place.clone()); // what TLS has to open comes as data
             }
@@ -188,7 +188,7 @@ fn a_file_goes_to_nginx_and_comes_back() {
 
 #[test]
 fn nginx_forwards_for_us() {
-    let server = Scripted::start(|asked| answer(200, "X-From: server\r\n", &asked.target));
+    let server = ThreadedServer::start(|asked| answer(200, "X-From: server\r\n", &asked.target));
     let nginx = Nginx::with(|address, _| {
         format!(
             "server {{ listen {address} reuseport;\n\
@@ -198,7 +198,7 @@ fn nginx_forwards_for_us() {
     let proxy = ProxyUrl::parse(&format!("http://me:secret@{}", nginx.address)).unwrap();
     let settings = Settings { http: Some(proxy), ..Settings::default() };
     let settings = Arc::new(settings);
-    let mut client = Alone::<OwnLoop<_>>::new();
+    let mut client = ClientInLoop::<OwnLoop<_>>::new();
     for n in 0..3 {
         let options = Options { proxies: Some(Arc::clone(&settings)), ..Options::default() };
         let id = client.get(&server.url("/x?y"), options);
@@ -206,7 +206,7 @@ fn nginx_forwards_for_us() {
         assert_eq!(is_ok(client.recorder().ended(id)).reused, n > 0);
         assert_eq!(client.recorder().body(id), b"/x?y");
     }
-    assert_eq!(server.asked()[0].field("host"), Some(&*server.address.to_string()));
+    assert_eq!(server.requests()[0].field("host"), Some(&*server.address.to_string()));
     // nginx knows no CONNECT.
     let settings = Settings { https: settings.http.clone(), ..Settings::default() };
     let options = Options { proxies: Some(settings.into()), ..Options::default() };

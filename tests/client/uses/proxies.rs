@@ -7,13 +7,13 @@ use std::net::{SocketAddr, TcpStream};
 use fulmar_client::{Client, Done, Error, Options, Request};
 use fulmar_semantics::proxy::{NoProxy, ProxyUrl, Settings};
 use fulmar_semantics::tunnel::{HttpConnectError, Socks5Error};
-use fulmar_tests::alone::Alone;
-use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::certs::{CertOwner, Certs};
+use fulmar_tests::client_in_loop::ClientInLoop;
 use fulmar_tests::https::{Https, client_tls};
-use fulmar_tests::load::nobody;
+use fulmar_tests::load::unused_port;
 use fulmar_tests::loops::{AppLoop, Bytewise, Loop, OwnLoop};
-use fulmar_tests::threads::{Asked, Scripted, answer, relay};
-use fulmar_tests::transfers::Recorder;
+use fulmar_tests::threads::{RequestRecord, ThreadedServer, answer, relay};
+use fulmar_tests::transfers::TransferRecorder;
 
 fn in_every_loop(checks: [fn(); 3]) {
     checks.into_iter().for_each(|check| check());
@@ -31,15 +31,15 @@ fn proxied(proxy: &str) -> Options {
     Options { proxies: Some(settings.into()), ..Options::default() }
 }
 
-fn via(server: &Scripted, scheme: &str) -> Options {
+fn via(server: &ThreadedServer, scheme: &str) -> Options {
     proxied(&format!("{scheme}{}", server.address))
 }
 
 #[test]
-fn a_forwarding_proxy_is_told_the_absolute_form_and_its_own_login() {
-    fn check<L: Loop<Engine = Client<Recorder>>>() {
-        let proxy = Scripted::start(|_| answer(200, "", "forwarded"));
-        let mut client = Alone::<L>::new();
+fn a_forwarding_proxy_gets_the_absolute_form_and_its_own_login() {
+    fn check<L: Loop<Engine = Client<TransferRecorder>>>() {
+        let proxy = ThreadedServer::start(|_| answer(200, "", "forwarded"));
+        let mut client = ClientInLoop::<L>::new();
         let options = || via(&proxy, "http://me:se%63ret@");
         for url in ["http://a.example/x?y#z", "http://b.example:81/", "http://10.0.0.1"] {
             let id = client.get(url, options());
@@ -47,7 +47,7 @@ fn a_forwarding_proxy_is_told_the_absolute_form_and_its_own_login() {
             is_ok(client.recorder().ended(id));
             assert_eq!(client.recorder().body(id), b"forwarded");
         }
-        let asked = proxy.asked();
+        let asked = proxy.requests();
         let targets: Vec<_> = asked.iter().map(|asked| &*asked.target).collect();
         assert_eq!(targets, ["http://a.example/x?y", "http://b.example:81/", "http://10.0.0.1/"]);
         assert_eq!(asked[1].field("host"), Some("b.example:81"));
@@ -60,9 +60,9 @@ fn a_forwarding_proxy_is_told_the_absolute_form_and_its_own_login() {
 }
 
 #[test]
-fn whoever_needs_no_proxy_has_none() {
-    let server = Scripted::start(|asked| answer(200, "", &asked.target));
-    let mut client = Alone::<OwnLoop<_>>::new();
+fn excluded_hosts_use_no_proxy() {
+    let server = ThreadedServer::start(|asked| answer(200, "", &asked.target));
+    let mut client = ClientInLoop::<OwnLoop<_>>::new();
     let none = |list: &str| {
         let settings = Settings {
             http: Some(ProxyUrl::parse(&server.url("")).unwrap()),
@@ -79,7 +79,7 @@ fn whoever_needs_no_proxy_has_none() {
         ("*", "/x".to_owned()),
     ] {
         is_ok(client.fetch_url(&server.url("/x"), none(list)));
-        let asked = server.asked().pop().unwrap();
+        let asked = server.requests().pop().unwrap();
         assert_eq!(asked.target, target, "{list:?}");
     }
     // The same address, but never the same connection: keys distinguish forwarding from direct
@@ -89,19 +89,19 @@ fn whoever_needs_no_proxy_has_none() {
 
 #[test]
 fn a_login_does_not_reach_the_server_behind_the_tunnel() {
-    fn check<L: Loop<Engine = Client<Recorder>>>() {
+    fn check<L: Loop<Engine = Client<TransferRecorder>>>() {
         let certs = Certs::new();
-        let server = Https::start(&certs, Who::Server);
+        let server = Https::start(&certs, CertOwner::Server);
         let address = server.address;
-        let proxy = Scripted::with_connections(move |_, stream, log| {
+        let proxy = ThreadedServer::with_connections(move |_, stream, log| {
             let mut from = BufReader::new(stream);
-            let asked = Asked::read_head(&mut from)?.expect("a request");
+            let asked = RequestRecord::read_head(&mut from)?.expect("a request");
             log.push(asked);
             let there = TcpStream::connect(address)?;
             from.get_ref().write_all(b"HTTP/1.1 200 OK\r\nX-Proxy: 1\r\n\r\n")?;
             relay(from.get_ref(), &there)
         });
-        let mut client = Alone::<L>::new();
+        let mut client = ClientInLoop::<L>::new();
         let options =
             || Options { tls: Some(client_tls(&certs)), ..via(&proxy, "http://me:secret@") };
         let shared = std::sync::Arc::new(options());
@@ -112,7 +112,7 @@ fn a_login_does_not_reach_the_server_behind_the_tunnel() {
             is_ok(client.recorder().ended(id));
             assert_eq!(client.recorder().body(id).len(), 1000);
         }
-        let asked = proxy.asked();
+        let asked = proxy.requests();
         assert_eq!(asked.len(), 1, "the tunnel is kept");
         assert_eq!((&*asked[0].method, &*asked[0].target), ("CONNECT", "test.example:443"));
         assert_eq!(asked[0].field("proxy-authorization"), Some("Basic bWU6c2VjcmV0"));
@@ -123,10 +123,10 @@ fn a_login_does_not_reach_the_server_behind_the_tunnel() {
 #[test]
 fn refusals_name_the_proxy() {
     for status in [403, 407, 502, 301, 404] {
-        let proxy = Scripted::start(move |_| {
+        let proxy = ThreadedServer::start(move |_| {
             answer(status, "Proxy-Authenticate: Basic realm=\"p\"\r\nLocation: http://x/\r\n", "no")
         });
-        let mut client = Alone::<OwnLoop<_>>::new();
+        let mut client = ClientInLoop::<OwnLoop<_>>::new();
         let options = Options { redirects: Some(Default::default()), ..via(&proxy, "http://") };
         let done = client.fetch_url("https://a.example/", options);
         let Err(Error::Layer(error)) = &done.result else { panic!("{status}: {done:?}") };
@@ -140,17 +140,19 @@ fn refusals_name_the_proxy() {
         assert_eq!((done.status, client.client.engine().connections()), (0, 0));
     }
     // A proxy that forwards answers for itself.
-    let proxy = Scripted::start(|_| answer(407, "Proxy-Authenticate: Basic realm=\"p\"\r\n", ""));
-    let mut client = Alone::<OwnLoop<_>>::new();
+    let proxy =
+        ThreadedServer::start(|_| answer(407, "Proxy-Authenticate: Basic realm=\"p\"\r\n", ""));
+    let mut client = ClientInLoop::<OwnLoop<_>>::new();
     assert_eq!(is_ok(client.fetch_url("http://a.example/", via(&proxy, "http://"))).status, 407);
     // One that never replies, and one that does not exist.
     for scheme in ["http://", "socks5h://"] {
-        let silent = Scripted::with_connections(|_, mut stream, _| stream.read(&mut [0]).map(drop));
-        let mut client = Alone::<OwnLoop<_>>::new();
+        let silent =
+            ThreadedServer::with_connections(|_, mut stream, _| stream.read(&mut [0]).map(drop));
+        let mut client = ClientInLoop::<OwnLoop<_>>::new();
         let done = client.fetch_url("https://a.example/", via(&silent, scheme));
         let text = done.result.as_ref().unwrap_err().to_string();
         assert!(text.contains("proxy"), "{scheme}: {text}");
-        let (_holder, nobody) = nobody();
+        let (_holder, nobody) = unused_port();
         let done = client.fetch_url("https://a.example/", proxied(&format!("{scheme}{nobody}")));
         let error = done.result.as_ref().unwrap_err();
         assert_eq!(error.kind(), "connect");
@@ -167,8 +169,8 @@ enum Sought {
 
 /// A SOCKS5 proxy (RFC 1928, RFC 1929) that connects to `to` for every request, or replies `code`.
 /// With a login, it requires that. The requested address is recorded as the target of a request.
-fn socks(to: SocketAddr, login: Option<(&'static str, &'static str)>, code: u8) -> Scripted {
-    Scripted::with_connections(move |connection, mut stream, log| {
+fn socks(to: SocketAddr, login: Option<(&'static str, &'static str)>, code: u8) -> ThreadedServer {
+    ThreadedServer::with_connections(move |connection, mut stream, log| {
         let mut take = |len: usize| -> std::io::Result<Vec<u8>> {
             let mut bytes = vec![0; len];
             stream.read_exact(&mut bytes).map(|()| bytes)
@@ -217,7 +219,11 @@ fn socks(to: SocketAddr, login: Option<(&'static str, &'static str)>, code: u8) 
         let port = u16::from_be_bytes([port[0], port[1]]);
         let sought =
             host.map_or(Sought::Name(name, port), |host| Sought::Address((host, port).into()));
-        log.push(Asked { connection, target: format!("{sought:?}"), ..Asked::default() });
+        log.push(RequestRecord {
+            connection,
+            target: format!("{sought:?}"),
+            ..RequestRecord::default()
+        });
         stream.write_all(&[5, code, 0, 1, 0, 0, 0, 0, 0, 0])?;
         if code != 0 {
             return Ok(());
@@ -228,10 +234,12 @@ fn socks(to: SocketAddr, login: Option<(&'static str, &'static str)>, code: u8) 
 
 #[test]
 fn socks_carries_http_and_https_with_and_without_a_login() {
-    fn check<L: Loop<Engine = Client<Recorder>>>() {
+    fn check<L: Loop<Engine = Client<TransferRecorder>>>() {
         let certs = Certs::new();
-        let (plain, secure) =
-            (Scripted::start(|_| answer(200, "", "plain")), Https::start(&certs, Who::Server));
+        let (plain, secure) = (
+            ThreadedServer::start(|_| answer(200, "", "plain")),
+            Https::start(&certs, CertOwner::Server),
+        );
         let login = Some(("me", "secret"));
         for (scheme, url, to, sought) in [
             (
@@ -260,7 +268,7 @@ fn socks_carries_http_and_https_with_and_without_a_login() {
             ),
         ] {
             let proxy = socks(to, login, 0);
-            let mut client = Alone::<L>::new();
+            let mut client = ClientInLoop::<L>::new();
             let options = std::sync::Arc::new(Options {
                 tls: Some(client_tls(&certs)),
                 ..via(&proxy, scheme)
@@ -273,13 +281,13 @@ fn socks_carries_http_and_https_with_and_without_a_login() {
                 assert_eq!(done.reused, n == 1, "{url}");
                 assert_eq!(client.recorder().body(id).len(), 5);
             }
-            let asked = proxy.asked();
+            let asked = proxy.requests();
             assert_eq!(asked.len(), 1);
             assert_eq!(asked[0].target, format!("{sought:?}"));
         }
         // The request itself is an ordinary one.
-        assert!(plain.asked().iter().all(|asked| asked.target == "/"));
-        assert!(plain.asked().iter().all(|a| a.field("proxy-authorization").is_none()));
+        assert!(plain.requests().iter().all(|asked| asked.target == "/"));
+        assert!(plain.requests().iter().all(|a| a.field("proxy-authorization").is_none()));
     }
     in_every_loop([check::<OwnLoop<_>>, check::<AppLoop<_>>, check::<Bytewise<OwnLoop<_>>>]);
 }
@@ -297,7 +305,7 @@ fn each_reply_of_a_socks_proxy_has_its_own_error() {
         (99, Socks5Error::UnknownReply(99)),
     ] {
         let proxy = socks(to, None, code);
-        let mut client = Alone::<OwnLoop<_>>::new();
+        let mut client = ClientInLoop::<OwnLoop<_>>::new();
         let done = client.fetch_url("http://a.example/", via(&proxy, "socks5h://"));
         let Err(Error::Layer(told)) = &done.result else { panic!("{done:?}") };
         assert_eq!(told.downcast_ref(), Some(&error));
@@ -308,7 +316,7 @@ fn each_reply_of_a_socks_proxy_has_its_own_error() {
         ("socks5h://me:wrong@", Socks5Error::LoginRefused(1)),
     ] {
         let proxy = socks(to, Some(("me", "secret")), 0);
-        let mut client = Alone::<OwnLoop<_>>::new();
+        let mut client = ClientInLoop::<OwnLoop<_>>::new();
         let done = client.fetch_url("http://a.example/", via(&proxy, scheme));
         let Err(Error::Layer(told)) = &done.result else { panic!("{done:?}") };
         assert_eq!(told.downcast_ref(), Some(&error));
@@ -316,10 +324,10 @@ fn each_reply_of_a_socks_proxy_has_its_own_error() {
 }
 
 #[test]
-fn ways_that_differ_in_anything_share_no_connection() {
-    let server = Scripted::start(|_| answer(200, "", ""));
+fn different_routes_share_no_connection() {
+    let server = ThreadedServer::start(|_| answer(200, "", ""));
     let proxies = [socks(server.address, None, 0), socks(server.address, None, 0)];
-    let mut client = Alone::<OwnLoop<_>>::new();
+    let mut client = ClientInLoop::<OwnLoop<_>>::new();
     let url = "http://127.0.0.2:81/";
     let ways = || {
         [

@@ -7,10 +7,10 @@ use bytes::Bytes;
 use fulmar_client::{Body, Client, Config, Done, Error, Event, Options, Request};
 use fulmar_semantics::auth::Credentials;
 use fulmar_semantics::redirect::{Policy, Post, RedirectError};
-use fulmar_tests::alone::Alone;
+use fulmar_tests::client_in_loop::ClientInLoop;
 use fulmar_tests::loops::{AppLoop, Bytewise, Loop, OwnLoop};
-use fulmar_tests::threads::{Asked, Scripted, answer};
-use fulmar_tests::transfers::Recorder;
+use fulmar_tests::threads::{RequestRecord, ThreadedServer, answer};
+use fulmar_tests::transfers::TransferRecorder;
 
 fn in_every_loop(checks: [fn(); 3]) {
     checks.into_iter().for_each(|check| check());
@@ -26,7 +26,7 @@ fn redirect(status: u16, to: &str) -> Vec<u8> {
 
 /// `/hops/N` redirects to `/hops/N-1`, `/hops/0` is the end; `/to/STATUS?URL` redirects to URL;
 /// `/large/N` redirects to `/hops/0` with a body of N bytes.
-fn script(asked: &Asked) -> Vec<u8> {
+fn script(asked: &RequestRecord) -> Vec<u8> {
     let (path, query) = asked.target.split_once('?').unwrap_or((&asked.target, ""));
     let words: Vec<&str> = path.split('/').skip(1).collect();
     match words[..] {
@@ -40,8 +40,8 @@ fn script(asked: &Asked) -> Vec<u8> {
     }
 }
 
-fn server() -> Scripted {
-    Scripted::start(script)
+fn server() -> ThreadedServer {
+    ThreadedServer::start(script)
 }
 
 fn is_ok(done: &Done) {
@@ -49,10 +49,10 @@ fn is_ok(done: &Done) {
 }
 
 #[test]
-fn a_chain_is_followed_on_one_connection_and_told_hop_by_hop() {
-    fn check<L: Loop<Engine = Client<Recorder>>>() {
+fn a_chain_is_followed_on_one_connection_with_every_hop() {
+    fn check<L: Loop<Engine = Client<TransferRecorder>>>() {
         let server = server();
-        let mut client = Alone::<L>::new();
+        let mut client = ClientInLoop::<L>::new();
         let id = client.get(&server.url("/hops/5"), following());
         client.run();
         let done = client.recorder().ended(id);
@@ -65,7 +65,7 @@ fn a_chain_is_followed_on_one_connection_and_told_hop_by_hop() {
         assert!(done.hops[0].timings.first_byte > std::time::Duration::ZERO);
         assert_eq!(client.recorder().trace(id), "RRRRRHdD");
         assert_eq!(client.recorder().body(id), b"reached");
-        assert_eq!((server.asked().len(), server.connections()), (6, 1));
+        assert_eq!((server.requests().len(), server.connections()), (6, 1));
     }
     in_every_loop([check::<OwnLoop<_>>, check::<AppLoop<_>>, check::<Bytewise<OwnLoop<_>>>]);
 }
@@ -73,7 +73,7 @@ fn a_chain_is_followed_on_one_connection_and_told_hop_by_hop() {
 #[test]
 fn the_limit_holds_and_loops_end() {
     let server = server();
-    let mut client = Alone::<OwnLoop<_>>::new();
+    let mut client = ClientInLoop::<OwnLoop<_>>::new();
     let policy = Policy { hops_max: 3, ..Policy::default() };
     let options = || Options { redirects: Some(policy), ..Options::default() };
     is_ok(client.fetch_url(&server.url("/hops/3"), options()));
@@ -92,18 +92,19 @@ fn the_limit_holds_and_loops_end() {
 }
 
 #[test]
-fn a_challenge_or_a_rest_on_the_way_is_no_redirect() {
-    let server = Scripted::start(|asked| match (&*asked.target, asked.field("authorization")) {
-        ("/a", None) => answer(401, "WWW-Authenticate: Basic realm=\"r\"\r\n", ""),
-        ("/a", Some(_)) => redirect(302, "/b"),
-        _ => answer(200, "", ""),
-    });
+fn a_challenge_or_a_retry_is_no_redirect() {
+    let server =
+        ThreadedServer::start(|asked| match (&*asked.target, asked.field("authorization")) {
+            ("/a", None) => answer(401, "WWW-Authenticate: Basic realm=\"r\"\r\n", ""),
+            ("/a", Some(_)) => redirect(302, "/b"),
+            _ => answer(200, "", ""),
+        });
     let options = Options {
         credentials: Some(Arc::new(Credentials::password("u", "p").unwrap())),
         redirects: Some(Policy { hops_max: 1, ..Policy::default() }),
         ..Options::default()
     };
-    let mut client = Alone::<OwnLoop<_>>::new();
+    let mut client = ClientInLoop::<OwnLoop<_>>::new();
     let done = client.fetch_url(&server.url("/a"), options);
     is_ok(done);
     assert_eq!(done.hops.iter().map(|hop| hop.status).collect::<Vec<_>>(), [401, 302]);
@@ -113,7 +114,7 @@ fn a_challenge_or_a_rest_on_the_way_is_no_redirect() {
 fn methods_and_bodies_follow_the_rules() {
     const BODY: &[u8] = b"hello";
     let server = server();
-    let mut client = Alone::<OwnLoop<_>>::new();
+    let mut client = ClientInLoop::<OwnLoop<_>>::new();
     for (post, method, status, then, keeps) in [
         (Post::BecomesGet, "POST", 301, "GET", false),
         (Post::BecomesGet, "POST", 302, "GET", false),
@@ -136,7 +137,7 @@ fn methods_and_bodies_follow_the_rules() {
             .build()
             .unwrap();
         is_ok(client.fetch(&request));
-        let asked = server.asked().pop().unwrap();
+        let asked = server.requests().pop().unwrap();
         let case = format!("{method} {status} {post:?}: {asked:?}");
         assert_eq!((&*asked.method, &*asked.target), (then, "/x"), "{case}");
         assert_eq!(asked.body, if keeps { BODY } else { b"" }, "{case}");
@@ -153,7 +154,7 @@ fn methods_and_bodies_follow_the_rules() {
 fn a_stream_cannot_be_sent_twice_but_need_not_be() {
     let server = server();
     for (status, works) in [(303, true), (302, true), (307, false)] {
-        let mut client = Alone::<OwnLoop<_>>::acting(|context, id, event| {
+        let mut client = ClientInLoop::<OwnLoop<_>>::acting(|context, id, event| {
             if matches!(event, Event::Writable) {
                 context.send(id, Bytes::from_static(b"streamed"));
                 context.finish(id);
@@ -185,45 +186,47 @@ const SECRETS: [(&str, &str); 4] = [
 ];
 
 #[test]
-fn secrets_stay_behind_at_any_change_of_origin() {
+fn secrets_are_dropped_at_any_change_of_origin() {
     let (here, there) = (server(), server());
     let options = || Options { credential_fields: vec!["x-api-key".to_owned()], ..following() };
-    let mut client = Alone::<OwnLoop<_>>::new();
-    let has = |asked: &Asked| SECRETS.map(|(name, _)| asked.field(&name.to_lowercase()).is_some());
+    let mut client = ClientInLoop::<OwnLoop<_>>::new();
+    let has = |asked: &RequestRecord| {
+        SECRETS.map(|(name, _)| asked.field(&name.to_lowercase()).is_some())
+    };
 
     // Within the origin they stay.
     is_ok(client.fetch(&with_secrets(&here.url("/to/302?/x"), options())));
-    assert_eq!(here.asked().iter().map(has).collect::<Vec<_>>(), [[true; 4]; 2]);
+    assert_eq!(here.requests().iter().map(has).collect::<Vec<_>>(), [[true; 4]; 2]);
 
     // To another port they do not go, nor back.
     let back = here.url("/y");
     let url = here.url(&format!("/to/302?{}?{back}", there.url("/to/302")));
     is_ok(client.fetch(&with_secrets(&url, options())));
-    let asked = there.asked().pop().unwrap();
+    let asked = there.requests().pop().unwrap();
     assert_eq!(has(&asked), [false; 4], "{asked:?}");
     assert_eq!(asked.field("x-harmless"), Some("1"));
-    let asked = here.asked().pop().unwrap();
+    let asked = here.requests().pop().unwrap();
     assert_eq!((&*asked.target, has(&asked)), ("/y", [false; 4]));
 
     // Another name for the same address is another origin.
     let url = here.url(&format!("/to/302?http://127.1.2.3:{}/z", here.address.port()));
     let _ = client.fetch(&with_secrets(&url, options()));
-    let asked: Vec<_> = here.asked().into_iter().filter(|asked| asked.target == "/z").collect();
+    let asked: Vec<_> = here.requests().into_iter().filter(|asked| asked.target == "/z").collect();
     assert!(asked.iter().all(|asked| has(asked) == [false; 4]));
 }
 
 #[test]
-fn credentials_stay_behind_too() {
-    let challenge = |asked: &Asked| match asked.field("authorization") {
+fn credentials_are_dropped_at_any_change_of_origin() {
+    let challenge = |asked: &RequestRecord| match asked.field("authorization") {
         None => answer(401, "WWW-Authenticate: Basic realm=\"r\"\r\n", ""),
         Some(_) => script(asked),
     };
-    let (here, there) = (Scripted::start(challenge), Scripted::start(challenge));
+    let (here, there) = (ThreadedServer::start(challenge), ThreadedServer::start(challenge));
     let credentials = Arc::new(Credentials::password("u", "p").unwrap());
     for unasked in [false, true] {
         let options =
             Options { credentials: Some(Arc::clone(&credentials)), unasked, ..following() };
-        let mut client = Alone::<OwnLoop<_>>::new();
+        let mut client = ClientInLoop::<OwnLoop<_>>::new();
         let to = there.url("/x");
         let done = client.fetch_url(&here.url(&format!("/to/302?{to}")), options);
         is_ok(done);
@@ -231,16 +234,16 @@ fn credentials_stay_behind_too() {
     }
     // What the server writes into its URL is not the user's word.
     let to = format!("http://u:p@{}/x", there.address);
-    let mut client = Alone::<OwnLoop<_>>::new();
+    let mut client = ClientInLoop::<OwnLoop<_>>::new();
     let url = format!("http://u:p@{}/to/302?{to}", here.address);
     assert_eq!(client.fetch_url(&url, following()).status, 401);
-    assert!(there.asked().iter().all(|asked| asked.field("authorization").is_none()));
+    assert!(there.requests().iter().all(|asked| asked.field("authorization").is_none()));
 }
 
 #[test]
 fn only_http_is_followed() {
     let server = server();
-    let mut client = Alone::<OwnLoop<_>>::new();
+    let mut client = ClientInLoop::<OwnLoop<_>>::new();
     for to in ["file:///etc/passwd", "ftp://127.0.0.1/", "gopher://127.0.0.1/", "javascript:0"] {
         let done = client.fetch_url(&server.url(&format!("/to/302?{to}")), following());
         let Err(Error::Redirect(RedirectError::BadScheme(scheme))) = &done.result else {
@@ -256,22 +259,22 @@ fn only_http_is_followed() {
 }
 
 #[test]
-fn referers_are_told_where_that_is_wanted() {
+fn referers_are_sent_if_enabled() {
     let server = server();
-    let mut client = Alone::<OwnLoop<_>>::new();
+    let mut client = ClientInLoop::<OwnLoop<_>>::new();
     for (referer, expected) in [(false, None), (true, Some(server.url("/to/302?/x")))] {
         let url = format!("http://u:p@{}/to/302?/x#part", server.address);
         is_ok(client.fetch_url(&url, Options { referer, ..following() }));
-        assert_eq!(server.asked().pop().unwrap().field("referer"), expected.as_deref());
+        assert_eq!(server.requests().pop().unwrap().field("referer"), expected.as_deref());
     }
 }
 
 #[test]
-fn a_small_body_is_swallowed_and_a_large_one_closed() {
-    fn check<L: Loop<Engine = Client<Recorder>>>() {
+fn a_small_body_is_discarded_and_a_large_one_closes() {
+    fn check<L: Loop<Engine = Client<TransferRecorder>>>() {
         for (size, connections) in [(60_000, 1), (3_000_000 / L::SLOWER.max(1) + 200_000, 2)] {
             let server = server();
-            let mut client = Alone::<L>::new();
+            let mut client = ClientInLoop::<L>::new();
             let id = client.get(&server.url(&format!("/large/{size}")), following());
             client.run();
             let done = client.recorder().ended(id);
@@ -287,8 +290,8 @@ fn a_small_body_is_swallowed_and_a_large_one_closed() {
 }
 
 #[test]
-fn an_endless_redirect_and_one_that_breaks_are_led_on_or_fail() {
-    let server = Scripted::start(|asked| match &*asked.target {
+fn endless_and_truncated_redirects_are_followed_or_fail() {
+    let server = ThreadedServer::start(|asked| match &*asked.target {
         "/short" => b"HTTP/1.1 302 F\r\nLocation: /x\r\nContent-Length: 9\r\n\
                       Connection: close\r\n\r\n123"
             .to_vec(),
@@ -299,7 +302,7 @@ fn an_endless_redirect_and_one_that_breaks_are_led_on_or_fail() {
         }
         _ => answer(200, "", "reached"),
     });
-    let mut client = Alone::<OwnLoop<_>>::new();
+    let mut client = ClientInLoop::<OwnLoop<_>>::new();
     is_ok(client.fetch_url(&server.url("/endless"), following()));
     let done = client.fetch_url(&server.url("/short"), following());
     assert_eq!(done.result.as_ref().map_err(Error::kind), Err("truncated"));
@@ -309,8 +312,8 @@ fn an_endless_redirect_and_one_that_breaks_are_led_on_or_fail() {
 #[test]
 fn transfers_that_are_redirected_can_be_removed_and_paused() {
     let server = server();
-    let mut client = Alone::<OwnLoop<_>>::with(
-        Recorder::with(|context, id, event| {
+    let mut client = ClientInLoop::<OwnLoop<_>>::with(
+        TransferRecorder::with(|context, id, event| {
             if matches!(event, Event::Redirect { .. }) {
                 assert!(context.remove(id));
             }
@@ -322,7 +325,7 @@ fn transfers_that_are_redirected_can_be_removed_and_paused() {
         client.run();
         assert_eq!(client.recorder().trace(id), "R", "{path}");
     }
-    let mut client = Alone::<OwnLoop<_>>::acting(|context, id, event| {
+    let mut client = ClientInLoop::<OwnLoop<_>>::acting(|context, id, event| {
         if matches!(event, Event::Redirect { .. }) {
             context.pause(id);
             context.resume(id);

@@ -18,10 +18,10 @@ use fulmar_semantics::form::{
 };
 use fulmar_semantics::redirect::Policy;
 use fulmar_sys::{Call, Ledger};
-use fulmar_tests::alone::Alone;
+use fulmar_tests::client_in_loop::ClientInLoop;
 use fulmar_tests::loops::{AppLoop, Bytewise, Edge, Loop, OwnLoop};
-use fulmar_tests::threads::{Asked, Scripted, answer};
-use fulmar_tests::transfers::Recorder;
+use fulmar_tests::threads::{RequestRecord, ThreadedServer, answer};
+use fulmar_tests::transfers::TransferRecorder;
 use fulmar_tests::tree::noise;
 
 fn in_every_loop(checks: [fn(); 3]) {
@@ -52,16 +52,16 @@ fn expecting() -> Options {
     }
 }
 
-fn put(server: &Scripted, path: &str, body: Body, options: Options) -> Request {
+fn put(server: &ThreadedServer, path: &str, body: Body, options: Options) -> Request {
     let request = Request::with_method("PUT", &server.url(path)).body(body);
     request.options(options.into()).build().unwrap()
 }
 
 /// A server that supports `Expect`: `/yes` gets 100, anything else gets `refusal` at once.
-fn careful(refusal: Vec<u8>) -> Scripted {
-    Scripted::with_connections(move |connection, stream, log| {
+fn careful(refusal: Vec<u8>) -> ThreadedServer {
+    ThreadedServer::with_connections(move |connection, stream, log| {
         let mut from = BufReader::new(stream);
-        while let Some(mut asked) = Asked::read_head(&mut from)? {
+        while let Some(mut asked) = RequestRecord::read_head(&mut from)? {
             asked.connection = connection;
             let expects = asked.field("expect") == Some("100-continue");
             if expects && asked.target == "/yes" {
@@ -81,10 +81,10 @@ fn careful(refusal: Vec<u8>) -> Scripted {
 }
 
 #[test]
-fn a_body_goes_when_the_server_wants_it() {
-    fn check<L: Loop<Engine = Client<Recorder>>>() {
+fn a_body_is_sent_after_100() {
+    fn check<L: Loop<Engine = Client<TransferRecorder>>>() {
         let server = careful(answer(403, "", "no"));
-        let mut client = Alone::<L>::acting(streaming(b"streamed"));
+        let mut client = ClientInLoop::<L>::acting(streaming(b"streamed"));
         for (body, expected) in [
             (Body::Bytes("hello".into()), "hello"),
             (Body::Stream(Some(8)), "streamed"),
@@ -101,10 +101,10 @@ fn a_body_goes_when_the_server_wants_it() {
 }
 
 #[test]
-fn a_body_that_is_not_wanted_stays() {
-    fn check<L: Loop<Engine = Client<Recorder>>>() {
+fn an_unwanted_body_is_not_sent() {
+    fn check<L: Loop<Engine = Client<TransferRecorder>>>() {
         let server = careful(answer(403, "", "no"));
-        let mut client = Alone::<L>::acting(streaming(b"streamed"));
+        let mut client = ClientInLoop::<L>::acting(streaming(b"streamed"));
         for body in [Body::Bytes("hello".into()), Body::Stream(None)] {
             let id = client.start(&put(&server, "/no", body, expecting()));
             client.run();
@@ -114,7 +114,7 @@ fn a_body_that_is_not_wanted_stays() {
             // It is unknown how the server would parse the next bytes.
             assert_eq!(client.client.engine().idle_connections(), 0);
         }
-        let asked = server.asked();
+        let asked = server.requests();
         assert_eq!((asked.len(), server.connections()), (2, 2));
         assert!(asked.iter().all(|asked| asked.body.is_empty()));
     }
@@ -122,13 +122,13 @@ fn a_body_that_is_not_wanted_stays() {
 }
 
 #[test]
-fn a_server_that_does_not_know_expect_is_asked_without() {
+fn after_417_the_request_is_sent_without_expect() {
     for silent in [false, true] {
         let server = match silent {
             false => careful(answer(417, "", "what?")),
-            true => Scripted::start(|asked| answer(200, "", &asked.body)),
+            true => ThreadedServer::start(|asked| answer(200, "", &asked.body)),
         };
-        let mut client = Alone::<OwnLoop<_>>::acting(streaming(b"streamed"));
+        let mut client = ClientInLoop::<OwnLoop<_>>::acting(streaming(b"streamed"));
         for (body, expected) in
             [(Body::Bytes("hello".into()), "hello"), (Body::Stream(Some(8)), "streamed")]
         {
@@ -152,9 +152,9 @@ fn a_stream_that_was_not_begun_can_go_elsewhere() {
         answer(307, "Location: /yes\r\n", ""),
         answer(401, "WWW-Authenticate: Basic realm=\"r\"\r\n", ""),
     ] {
-        let server = Scripted::with_connections(move |connection, stream, log| {
+        let server = ThreadedServer::with_connections(move |connection, stream, log| {
             let mut from = BufReader::new(stream);
-            while let Some(mut asked) = Asked::read_head(&mut from)? {
+            while let Some(mut asked) = RequestRecord::read_head(&mut from)? {
                 asked.connection = connection;
                 if asked.field("authorization").is_none() && asked.target == "/no" {
                     from.get_ref().write_all(&refusal)?;
@@ -173,7 +173,7 @@ fn a_stream_that_was_not_begun_can_go_elsewhere() {
             credentials: Some(credentials.into()),
             ..expecting()
         };
-        let mut client = Alone::<OwnLoop<_>>::acting(streaming(b"streamed"));
+        let mut client = ClientInLoop::<OwnLoop<_>>::acting(streaming(b"streamed"));
         let id = client.start(&put(&server, "/no", Body::Stream(None), options));
         client.run();
         assert_eq!(is_ok(client.recorder().ended(id)).status, 200);
@@ -183,8 +183,8 @@ fn a_stream_that_was_not_begun_can_go_elsewhere() {
 
 #[test]
 fn small_bodies_and_none_expect_nothing() {
-    let server = Scripted::start(|asked| answer(200, "", &asked.body));
-    let mut client = Alone::<OwnLoop<_>>::new();
+    let server = ThreadedServer::start(|asked| answer(200, "", &asked.body));
+    let mut client = ClientInLoop::<OwnLoop<_>>::new();
     let from = |from| Options { expect_continue_from: from, ..expecting() };
     for (body, options) in [
         (Body::Empty, from(Some(0))),
@@ -192,7 +192,7 @@ fn small_bodies_and_none_expect_nothing() {
         (Body::Bytes(vec![0; 100_000].into()), from(None)),
     ] {
         is_ok(client.fetch(&put(&server, "/", body, options)));
-        assert_eq!(server.asked().pop().unwrap().field("expect"), None);
+        assert_eq!(server.requests().pop().unwrap().field("expect"), None);
     }
 }
 
@@ -203,12 +203,12 @@ fn file(content: &[u8]) -> Arc<OwnedFd> {
 }
 
 #[test]
-fn files_go_up_unread() {
-    fn check<L: Loop<Engine = Client<Recorder>>>() {
+fn files_are_uploaded_without_reading() {
+    fn check<L: Loop<Engine = Client<TransferRecorder>>>() {
         let content = noise(3_000_000 / L::SLOWER + 100);
         let file = file(&content);
-        let server = Scripted::start(|asked| answer(200, "", &asked.body));
-        let mut client = Alone::<L>::new();
+        let server = ThreadedServer::start(|asked| answer(200, "", &asked.body));
+        let mut client = ClientInLoop::<L>::new();
         for (offset, len) in [(0, content.len()), (10, 50), (7, 0)] {
             let range = FileRange { file: file.clone(), offset, len: len as u64 };
             let before = Ledger::here();
@@ -226,7 +226,7 @@ fn files_go_up_unread() {
 }
 
 /// The parts of a form, as names and contents.
-fn parts(asked: &Asked) -> Vec<(Vec<u8>, Vec<u8>)> {
+fn parts(asked: &RequestRecord) -> Vec<(Vec<u8>, Vec<u8>)> {
     let content_type = asked.field("content-type").expect("it says what it is");
     let mut parser = Parser::new(content_type.as_bytes(), FormLimits::default()).expect("a form");
     parser.push(asked.body.clone().into());
@@ -244,10 +244,10 @@ fn parts(asked: &Asked) -> Vec<(Vec<u8>, Vec<u8>)> {
 
 #[test]
 fn forms_go_up_with_their_files_and_can_go_again() {
-    fn check<L: Loop<Engine = Client<Recorder>>>() {
+    fn check<L: Loop<Engine = Client<TransferRecorder>>>() {
         let content = noise(1_000_000 / L::SLOWER + 100);
         let file = file(&content);
-        let server = Scripted::start(|asked| match &*asked.target {
+        let server = ThreadedServer::start(|asked| match &*asked.target {
             "/" => answer(307, "Location: /there\r\n", ""),
             _ => answer(200, "", ""),
         });
@@ -267,11 +267,11 @@ fn forms_go_up_with_their_files_and_can_go_again() {
         };
         let request = Request::with_method("POST", &server.url("/")).form(form);
         let request = request.options(options.into()).build().unwrap();
-        let mut client = Alone::<L>::new();
+        let mut client = ClientInLoop::<L>::new();
         for _ in 0..2 {
             is_ok(client.fetch(&request));
         }
-        let asked = server.asked();
+        let asked = server.requests();
         assert_eq!((asked.len(), server.connections()), (4, 1));
         for asked in &asked {
             assert_eq!(asked.field("content-length"), Some(&*len.to_string()));
@@ -292,10 +292,10 @@ fn a_form_that_cannot_be_a_field_is_refused() {
 }
 
 /// Responds as soon as the head has arrived, and treats the connection as `then` does.
-fn hasty(then: fn(&TcpStream) -> std::io::Result<()>) -> Scripted {
-    Scripted::with_connections(move |connection, stream, log| {
+fn hasty(then: fn(&TcpStream) -> std::io::Result<()>) -> ThreadedServer {
+    ThreadedServer::with_connections(move |connection, stream, log| {
         let mut from = BufReader::new(stream);
-        let mut asked = Asked::read_head(&mut from)?.unwrap_or_default();
+        let mut asked = RequestRecord::read_head(&mut from)?.unwrap_or_default();
         asked.connection = connection;
         log.push(asked);
         from.get_ref().write_all(&answer(413, "", "too much"))?;
@@ -304,8 +304,8 @@ fn hasty(then: fn(&TcpStream) -> std::io::Result<()>) -> Scripted {
 }
 
 #[test]
-fn an_answer_that_comes_too_early_is_delivered() {
-    fn check<L: Loop<Engine = Client<Recorder>>>() {
+fn an_early_response_is_delivered() {
+    fn check<L: Loop<Engine = Client<TransferRecorder>>>() {
         let swallow = |mut stream: &TcpStream| {
             let mut some = [0; 4096];
             while stream.read(&mut some)? > 0 {}
@@ -324,7 +324,7 @@ fn an_answer_that_comes_too_early_is_delivered() {
             ("half", half),
         ] {
             let server = hasty(then);
-            let mut client = Alone::<L>::new();
+            let mut client = ClientInLoop::<L>::new();
             let options = Options { expect_continue_from: None, ..Options::default() };
             let body = Body::Bytes(vec![b'x'; 20_000_000].into());
             let id = client.start(&put(&server, "/", body, options));
@@ -334,26 +334,26 @@ fn an_answer_that_comes_too_early_is_delivered() {
             assert_eq!(done.status, 413, "{name}");
             assert_eq!(client.recorder().body(id), b"too much", "{name}");
             assert_eq!(client.client.engine().idle_connections(), 0, "{name}");
-            assert_eq!(server.asked().len(), 1, "{name}");
+            assert_eq!(server.requests().len(), 1, "{name}");
         }
     }
     in_every_loop([check::<OwnLoop<_>>, check::<AppLoop<_>>, check::<AppLoop<_, Edge>>]);
 }
 
 #[test]
-fn a_body_that_is_sent_elsewhere_while_it_goes_goes_there_whole() {
-    fn check<L: Loop<Engine = Client<Recorder>>>() {
+fn a_redirected_upload_is_sent_completely() {
+    fn check<L: Loop<Engine = Client<TransferRecorder>>>() {
         const LEN: usize = 5_000_000;
-        let there = Scripted::start(|asked| answer(200, "", asked.body.len().to_string()));
+        let there = ThreadedServer::start(|asked| answer(200, "", asked.body.len().to_string()));
         let location = format!("Location: {}\r\n", there.url("/there"));
         for early in [
             answer(307, &location, ""),
             answer(308, &location, vec![b'x'; 500_000]),
             answer(401, "WWW-Authenticate: Basic realm=\"r\"\r\n", "who?"),
         ] {
-            let server = Scripted::with_connections(move |connection, stream, log| {
+            let server = ThreadedServer::with_connections(move |connection, stream, log| {
                 let mut from = BufReader::new(stream);
-                while let Some(mut asked) = Asked::read_head(&mut from)? {
+                while let Some(mut asked) = RequestRecord::read_head(&mut from)? {
                     asked.connection = connection;
                     let proven = asked.field("authorization").is_some();
                     if !proven {
@@ -377,7 +377,7 @@ fn a_body_that_is_sent_elsewhere_while_it_goes_goes_there_whole() {
                 expect_continue_from: None,
                 ..Options::default()
             };
-            let mut client = Alone::<L>::new();
+            let mut client = ClientInLoop::<L>::new();
             let body = Body::Bytes(vec![b'x'; LEN].into());
             let id = client.start(&put(&server, "/", body, options));
             client.run();
@@ -391,13 +391,13 @@ fn a_body_that_is_sent_elsewhere_while_it_goes_goes_there_whole() {
 }
 
 #[test]
-fn interim_answers_are_told_and_bounded() {
-    let server = Scripted::start(|asked| {
+fn interim_responses_are_reported_and_limited() {
+    let server = ThreadedServer::start(|asked| {
         let hint = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n";
         let hints = asked.target[1..].parse().unwrap();
         [&hint.repeat(hints)[..], &answer(200, "", "x")].concat()
     });
-    let mut client = Alone::<OwnLoop<_>>::new();
+    let mut client = ClientInLoop::<OwnLoop<_>>::new();
     let id = client.get(&server.url("/3"), Options::default());
     client.run();
     assert_eq!(client.recorder().trace(id), "IIIHdD");
@@ -406,10 +406,10 @@ fn interim_answers_are_told_and_bounded() {
 }
 
 #[test]
-fn a_stream_that_is_not_what_it_said_fails_alone() {
-    let server = Scripted::start(|asked| answer(200, "", &asked.body));
+fn a_stream_of_the_wrong_length_fails_alone() {
+    let server = ThreadedServer::start(|asked| answer(200, "", &asked.body));
     for declared in [3, 5] {
-        let mut client = Alone::<OwnLoop<_>>::acting(streaming(b"four"));
+        let mut client = ClientInLoop::<OwnLoop<_>>::acting(streaming(b"four"));
         let body = Body::Stream(Some(declared));
         let bad = client.start(&put(&server, "/", body, Options::default()));
         let good = client.get(&server.url("/"), Options::default());
@@ -422,10 +422,10 @@ fn a_stream_that_is_not_what_it_said_fails_alone() {
 
 #[test]
 fn an_upgraded_connection_carries_bytes_both_ways() {
-    fn check<L: Loop<Engine = Client<Recorder>>>() {
-        let server = Scripted::with_connections(|_, stream, log| {
+    fn check<L: Loop<Engine = Client<TransferRecorder>>>() {
+        let server = ThreadedServer::with_connections(|_, stream, log| {
             let mut from = BufReader::new(stream);
-            let asked = Asked::read_head(&mut from)?.expect("a request");
+            let asked = RequestRecord::read_head(&mut from)?.expect("a request");
             assert_eq!(asked.field("upgrade"), Some("echo"));
             log.push(asked);
             let first =
@@ -441,7 +441,7 @@ fn an_upgraded_connection_carries_bytes_both_ways() {
             }
         });
         let mut heard = Vec::new();
-        let mut client = Alone::<L>::acting(move |context, id, event| match event {
+        let mut client = ClientInLoop::<L>::acting(move |context, id, event| match event {
             Event::Upgraded => context.send(id, Bytes::from_static(b"one ")),
             Event::Data(bytes) => {
                 heard.extend_from_slice(bytes);
@@ -470,12 +470,13 @@ fn an_upgraded_connection_carries_bytes_both_ways() {
 }
 
 #[test]
-fn an_upgrade_that_is_refused_is_an_answer_and_one_not_asked_for_an_error() {
-    let server = Scripted::start(|asked| match &*asked.target {
+fn a_refused_upgrade_is_a_response_and_an_unsolicited_one_an_error() {
+    let server = ThreadedServer::start(|asked| match &*asked.target {
         "/refused" => answer(200, "", "plain"),
         _ => b"HTTP/1.1 101 S\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n".to_vec(),
     });
-    let mut client = Alone::<OwnLoop<_>>::with(Recorder::default(), Config::default());
+    let mut client =
+        ClientInLoop::<OwnLoop<_>>::with(TransferRecorder::default(), Config::default());
     let upgrade = |path: &str| {
         let request = Request::get(&server.url(path)).header("Connection", b"upgrade");
         request.header("Upgrade", b"x").build().unwrap()

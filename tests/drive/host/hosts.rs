@@ -19,11 +19,11 @@ use fulmar_proto::{BodyLen, Connection, Event, Headers, Response, Server, Server
 use fulmar_server::{ExchangeContext, Limits, Mailbox, ServerApp};
 use fulmar_sys::{Call, Operation};
 use fulmar_tests::app::{App, app};
-use fulmar_tests::certs::{Certs, Who};
-use fulmar_tests::http::{Client, replies};
+use fulmar_tests::certs::{CertOwner, Certs};
+use fulmar_tests::http::{HttpClient, replies};
 use fulmar_tests::https::{layers, server_tls};
 use fulmar_tests::load::bound;
-use fulmar_tests::loops::{asked, done};
+use fulmar_tests::loops::{done, requested_options};
 use fulmar_tests::process::{PATIENCE, eventually, peer, run};
 
 fn any() -> Listen {
@@ -32,7 +32,7 @@ fn any() -> Listen {
 
 /// The test endpoints; at the end, how many requests they answered.
 fn endpoints() -> Host<App, u64> {
-    Host::new(|_| Ok(app())).loop_options(asked()).at_end(|app| app.requests())
+    Host::new(|_| Ok(app())).loop_options(requested_options()).at_end(|app| app.requests())
 }
 
 fn tcp<R>(running: &Running<R>, at: usize) -> SocketAddr {
@@ -43,7 +43,7 @@ fn tcp<R>(running: &Running<R>, at: usize) -> SocketAddr {
 /// Rust's may not ignore it. No program ignores `SIGXFSZ` by itself, which would kill all of it for
 /// a long upload, or a log.
 #[test]
-fn no_thread_of_a_host_is_killed_by_what_it_writes() {
+fn writes_do_not_kill_threads_of_a_host() {
     let blocked = || -> io::Result<u64> {
         let status = fs::read_to_string("/proc/thread-self/status")?;
         let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
@@ -64,7 +64,7 @@ fn no_thread_of_a_host_is_killed_by_what_it_writes() {
 }
 
 /// What a Unix socket answers, until it closes.
-fn ask(mut stream: UnixStream, target: &str) -> Vec<u8> {
+fn send_request(mut stream: UnixStream, target: &str) -> Vec<u8> {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     write!(stream, "GET {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
     let mut bytes = Vec::new();
@@ -145,17 +145,17 @@ fn meeting(listen: Listen) -> Running<()> {
 fn meet(listen: Listen) -> Host<Which> {
     let meeting = Arc::<Meeting>::default();
     let host = Host::new(move |worker| Ok(Which::new(worker, 1, &meeting)));
-    host.loop_options(asked()).listen(listen).threads(2)
+    host.loop_options(requested_options()).listen(listen).threads(2)
 }
 
 #[test]
 fn several_listeners_lead_to_one_application() {
     let (dir, certs) = (tempfile::tempdir().unwrap(), Certs::new());
     let path = dir.path().join("socket");
-    let tls = layers(server_tls(&certs, Who::Server));
+    let tls = layers(server_tls(&certs, CertOwner::Server));
     let nobody = Arc::<Meeting>::default();
     let running = Host::new(move |worker| Ok(Which::new(worker, 3, &nobody)))
-        .loop_options(asked())
+        .loop_options(requested_options())
         .listen(any())
         .listen(Listen::unix(&path).permissions(0o620))
         .listen(any().layers(tls))
@@ -165,8 +165,8 @@ fn several_listeners_lead_to_one_application() {
     assert_eq!(running.addresses()[1], Address::Unix(path.clone()));
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o620);
     for _ in 0..8 {
-        assert_eq!(Client::connect(tcp(&running, 0)).get("/").body, b"0");
-        assert_eq!(ask(UnixStream::connect(&path).unwrap(), "/"), b"1");
+        assert_eq!(HttpClient::connect(tcp(&running, 0)).get("/").body, b"0");
+        assert_eq!(send_request(UnixStream::connect(&path).unwrap(), "/"), b"1");
     }
     let url = format!("https://localhost:{}/", tcp(&running, 2).port());
     let mut curl = peer("curl");
@@ -187,7 +187,7 @@ fn threads_have_listeners_of_their_own() {
     // A client of the waiting thread waits with it.
     let clients: Vec<_> = (0..40)
         .map(|_| {
-            let mut client = Client::connect(tcp(&running, 0));
+            let mut client = HttpClient::connect(tcp(&running, 0));
             client.send_get("/meet");
             client
         })
@@ -215,13 +215,13 @@ fn threads_share_an_inherited_socket() {
     let address = listener.local_addr().unwrap();
     let running = meeting(Listen::inherited(OwnedFd::from(listener)));
     assert_eq!(running.addresses(), [Address::Tcp(address)]);
-    let mut pair = [Client::connect(address), Client::connect(address)];
+    let mut pair = [HttpClient::connect(address), HttpClient::connect(address)];
     pair.iter_mut().for_each(|client| client.send_get("/meet"));
     for client in &mut pair {
         assert_eq!(client.read_reply().unwrap().body, b"0");
     }
     for _ in 0..50 {
-        assert_eq!(Client::connect(address).get("/").body, b"0");
+        assert_eq!(HttpClient::connect(address).get("/").body, b"0");
     }
     running.stop();
     let outcomes = running.join().unwrap();
@@ -235,19 +235,19 @@ fn threads_share_an_inherited_socket() {
 
 /// A listener that others have open stays in an epoll although it was closed there.
 #[test]
-fn whoever_has_ended_is_not_woken_for_a_shared_socket() {
+fn a_stopped_host_is_not_woken_for_a_shared_socket() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let share = || Listen::inherited(listener.try_clone().unwrap().into());
     let first = endpoints().listen(share()).start().unwrap();
-    let mut slow = Client::connect(address);
+    let mut slow = HttpClient::connect(address);
     slow.send_get("/stream/10000");
     assert_eq!(slow.read_head().unwrap().status, 200);
     first.stop();
     // It does not read any more: the stream waits for it, and the first host for the stream.
     let second = endpoints().listen(share()).start().unwrap();
     for _ in 0..200 {
-        assert_eq!(Client::connect(address).get("/bytes/1").body.len(), 1);
+        assert_eq!(HttpClient::connect(address).get("/bytes/1").body.len(), 1);
     }
     second.stop();
     let served = second.join().unwrap()[0].report;
@@ -263,12 +263,12 @@ fn whoever_has_ended_is_not_woken_for_a_shared_socket() {
 }
 
 #[test]
-fn what_is_under_way_is_finished() {
+fn responses_in_progress_are_finished() {
     let running = endpoints().listen(any()).start().unwrap();
     let address = tcp(&running, 0);
-    let mut client = Client::connect(address);
+    let mut client = HttpClient::connect(address);
     client.send_get("/delay/300");
-    let mut idle = Client::connect(address);
+    let mut idle = HttpClient::connect(address);
     idle.get("/bytes/1"); // by now the delay has begun
     running.stop();
     let answers = replies(&client.read_to_end().unwrap()).unwrap();
@@ -280,12 +280,12 @@ fn what_is_under_way_is_finished() {
 }
 
 #[test]
-fn a_newcomer_has_a_moment_and_not_more() {
+fn the_first_request_after_a_stop_has_a_deadline() {
     // On a machine that is very busy the moment may be over before it speaks.
-    assert!((0..20).any(|_| a_newcomer_speaks_in_time()));
+    assert!((0..20).any(|_| first_request_within()));
 }
 
-fn a_newcomer_speaks_in_time() -> bool {
+fn first_request_within() -> bool {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("socket");
     let running = endpoints().listen(Listen::unix(&path)).start().unwrap();
@@ -320,9 +320,9 @@ fn a_newcomer_speaks_in_time() -> bool {
 fn the_end_has_a_deadline() {
     let limits = Limits { drain_timeout: Duration::from_millis(200), ..Limits::default() };
     let running = endpoints().listen(any()).limits(limits).start().unwrap();
-    let mut client = Client::connect(tcp(&running, 0));
+    let mut client = HttpClient::connect(tcp(&running, 0));
     client.send_get("/idle");
-    let mut other = Client::connect(tcp(&running, 0));
+    let mut other = HttpClient::connect(tcp(&running, 0));
     other.get("/bytes/1"); // by now /idle has been read
     running.stop();
     let start = fulmar_sys::now();
@@ -342,7 +342,7 @@ fn a_stop_before_the_start_is_not_forgotten() {
 fn dropping_a_host_stops_it() {
     let running = endpoints().listen(any()).start().unwrap();
     let address = tcp(&running, 0);
-    Client::connect(address).get("/bytes/1");
+    HttpClient::connect(address).get("/bytes/1");
     drop(running);
     eventually("it listens no more", || TcpStream::connect(address).is_err());
 }
@@ -402,7 +402,7 @@ fn a_listener_that_cannot_be_had_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_unix_socket_that_somebody_answers_on_stays() {
+fn a_unix_socket_in_use_is_not_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("socket");
     let running = endpoints().listen(Listen::unix(&path)).start().unwrap();
@@ -410,16 +410,16 @@ fn a_unix_socket_that_somebody_answers_on_stays() {
     assert!(
         matches!(&error, Error::Listen { error, .. } if error.kind() == io::ErrorKind::AddrInUse)
     );
-    assert_eq!(ask(UnixStream::connect(&path).unwrap(), "/bytes/5").len(), 5);
+    assert_eq!(send_request(UnixStream::connect(&path).unwrap(), "/bytes/5").len(), 5);
     // The next one need not wait for the last connection of this one.
     let mut busy = UnixStream::connect(&path).unwrap();
     busy.write_all(b"GET /idle HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
-    assert_eq!(ask(UnixStream::connect(&path).unwrap(), "/bytes/5").len(), 5);
+    assert_eq!(send_request(UnixStream::connect(&path).unwrap(), "/bytes/5").len(), 5);
     running.stop();
     let next = endpoints().listen(Listen::unix(&path)).start().unwrap();
     drop(busy);
     assert_eq!(running.join().unwrap()[0].report, 3);
-    assert_eq!(ask(UnixStream::connect(&path).unwrap(), "/bytes/5").len(), 5);
+    assert_eq!(send_request(UnixStream::connect(&path).unwrap(), "/bytes/5").len(), 5);
     next.stop();
     next.join().unwrap();
     assert!(!path.exists());
@@ -429,7 +429,7 @@ fn a_unix_socket_that_somebody_answers_on_stays() {
 fn an_application_that_panics_ends_its_connection_or_the_server() {
     let running = meeting(any());
     let (mut other, mut client) =
-        (Client::connect(tcp(&running, 0)), Client::connect(tcp(&running, 0)));
+        (HttpClient::connect(tcp(&running, 0)), HttpClient::connect(tcp(&running, 0)));
     other.get("/");
     let reply = client.get("/panic");
     assert_eq!((reply.status, reply.field("connection")), (500, Some("close")));
@@ -439,9 +439,9 @@ fn an_application_that_panics_ends_its_connection_or_the_server() {
     assert_eq!(running.join().unwrap().len(), 2);
 
     let running = meet(any()).on_panic(OnPanic::StopServer).start().unwrap();
-    let mut other = Client::connect(tcp(&running, 0));
+    let mut other = HttpClient::connect(tcp(&running, 0));
     other.get("/");
-    let mut client = Client::connect(tcp(&running, 0));
+    let mut client = HttpClient::connect(tcp(&running, 0));
     client.send_get("/panic");
     let error = running.join().unwrap_err(); // without a stop
     assert!(error.to_string().ends_with("panicked: a bug"), "{error}");
@@ -450,9 +450,9 @@ fn an_application_that_panics_ends_its_connection_or_the_server() {
 }
 
 /// Has another thread answer.
-struct Later(Option<Mailbox<Vec<u8>>>);
+struct MailboxHandler(Option<Mailbox<Vec<u8>>>);
 
-impl ServerApp for Later {
+impl ServerApp for MailboxHandler {
     type Data = ();
     type Message = Vec<u8>;
 
@@ -490,11 +490,11 @@ impl ServerApp for Later {
 }
 
 #[test]
-fn other_threads_post_to_the_thread_that_asked() {
-    let host = Host::new(|_| Ok(Later(None))).loop_options(asked());
+fn other_threads_post_to_the_requesting_thread() {
+    let host = Host::new(|_| Ok(MailboxHandler(None))).loop_options(requested_options());
     let running = host.listen(any()).threads(2).start().unwrap();
     for n in 0..20 {
-        let mut client = Client::connect(tcp(&running, 0));
+        let mut client = HttpClient::connect(tcp(&running, 0));
         assert_eq!(client.get(&format!("/{n}")).body, format!("/{n}").into_bytes());
         assert_eq!(client.get("/again").body, b"/again");
     }
@@ -503,7 +503,7 @@ fn other_threads_post_to_the_thread_that_asked() {
 }
 
 #[test]
-fn a_loop_of_the_applications_own_takes_what_was_opened() {
+fn an_application_loop_takes_opened_sockets() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("socket");
     let opened = Listen::unix(&path).open().unwrap();
@@ -522,7 +522,7 @@ fn served_by_hand(opened: fulmar_host::Opened, path: &Path) {
         reactor.engine.add_listener(id, opened.layers.clone());
     }
     let (stream, (sender, receiver)) = (UnixStream::connect(path).unwrap(), mpsc::channel());
-    let asking = std::thread::spawn(move || sender.send(ask(stream, "/bytes/7")));
+    let asking = std::thread::spawn(move || sender.send(send_request(stream, "/bytes/7")));
     let answer = loop {
         reactor.turn().unwrap();
         if let Ok(answer) = receiver.try_recv() {

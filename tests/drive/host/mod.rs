@@ -1,6 +1,6 @@
 //! Hosts: listeners, threads and handover to the next process.
 
-mod given;
+mod handover;
 mod hosts;
-mod next;
+mod inherited_sockets;
 mod panics;

@@ -6,8 +6,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use fulmar_host::{Error, Host, Listen, OnPanic, Running};
 use fulmar_proto::Request;
 use fulmar_server::{Handler, HandlerApp, HandlerResult, OwnedResponse, Responder, Suspended};
-use fulmar_tests::http::Client;
-use fulmar_tests::loops::asked;
+use fulmar_tests::http::HttpClient;
+use fulmar_tests::loops::requested_options;
 use fulmar_tests::process::PATIENCE;
 
 /// Hands requests of `/wait` to the test, and panics at `/boom`.
@@ -30,7 +30,7 @@ impl Handler for WaitHandler {
 fn host(sender: &Sender<Suspended>) -> Host<HandlerApp<WaitHandler>> {
     let sender = sender.clone();
     let any = Listen::tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
-    Host::of(move |_| Ok(WaitHandler(sender.clone()))).loop_options(asked()).listen(any)
+    Host::of(move |_| Ok(WaitHandler(sender.clone()))).loop_options(requested_options()).listen(any)
 }
 
 /// Clients whose requests the test holds.
@@ -38,10 +38,10 @@ fn wait(
     running: &Running<()>,
     suspended: &Receiver<Suspended>,
     count: usize,
-) -> Vec<(Client, Suspended)> {
+) -> Vec<(HttpClient, Suspended)> {
     let address = running.addresses()[0].tcp().expect("a TCP address");
     let one = |_| {
-        let mut client = Client::connect(address);
+        let mut client = HttpClient::connect(address);
         client.send_get("/wait");
         let request = suspended.recv_timeout(PATIENCE).expect("it is suspended");
         (client, request)
@@ -49,8 +49,8 @@ fn wait(
     (0..count).map(one).collect()
 }
 
-fn client(running: &Running<()>) -> Client {
-    Client::connect(running.addresses()[0].tcp().expect("a TCP address"))
+fn client(running: &Running<()>) -> HttpClient {
+    HttpClient::connect(running.addresses()[0].tcp().expect("a TCP address"))
 }
 
 /// One thread, four requests in flight: the two that panic are answered 500, the others 200.

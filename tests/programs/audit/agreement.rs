@@ -18,9 +18,9 @@ use fulmar_audit::{
     AuditError, BackendChoice, CallCounts, Counter, CountingBackend, KernelRefusal,
 };
 use fulmar_tests::curl;
-use fulmar_tests::http::Client;
+use fulmar_tests::http::HttpClient;
 use fulmar_tests::load::{Nginx, bound, read_request};
-use fulmar_tests::process::{Process, Serve, eventually, is_asleep, peer, run, text};
+use fulmar_tests::process::{ChildProcess, Serve, eventually, is_asleep, peer, run, text};
 use fulmar_tests::tree::Tree;
 use rustix::process::Signal;
 
@@ -60,7 +60,7 @@ fn straced(counter: &Counter, work: impl FnOnce()) -> (CallCounts, CallTable, Ca
     let pid = counter.pid().to_string();
     strace.args(["-f", "-c", "-U", "name,calls,errors", "-p", &pid, "-o"]).arg(&summary);
     let alone = quiet(counter);
-    let mut strace = Process::start(&mut strace);
+    let mut strace = ChildProcess::start(&mut strace);
     strace.wait_stderr("attached");
     let before = quiet(counter);
     work();
@@ -114,7 +114,7 @@ fn read(summary: &str) -> CallTable {
 /// Requests of each run. Their connection exists before and after the run.
 const REQUESTS: u64 = 1_000;
 
-fn request(client: &mut Client) {
+fn request(client: &mut HttpClient) {
     for _ in 0..REQUESTS {
         assert_eq!(client.get("/").status, 200);
     }
@@ -123,7 +123,7 @@ fn request(client: &mut Client) {
 #[test]
 fn counts_of_nginx_agree_with_strace() {
     let nginx = Nginx::start();
-    let mut client = Client::connect(nginx.address);
+    let mut client = HttpClient::connect(nginx.address);
     client.get("/");
     let Some(counts) = counted(nginx.process.id(), || request(&mut client)) else { return };
     let count = |name: &str| counts.calls[name].count;
@@ -143,9 +143,9 @@ fn counts_of_haproxy_agree_with_strace() {
         nginx.address
     );
     fs::write(&file, config).expect("a file");
-    let proxy = Process::start(peer("haproxy").arg("-db").arg("-f").arg(&file));
+    let proxy = ChildProcess::start(peer("haproxy").arg("-db").arg("-f").arg(&file));
     eventually("HAProxy listens", || TcpStream::connect(address).is_ok());
-    let mut client = Client::connect(address);
+    let mut client = HttpClient::connect(address);
     client.get("/");
     let Some(counts) = counted(proxy.id(), || request(&mut client)) else { return };
     let sent = counts.calls["sendto"].count;
@@ -157,7 +157,7 @@ fn counts_of_fulmar_agree_with_strace_and_the_ledger() {
     let tree = Tree::new();
     tree.file("index.html", "a page\n");
     let serve = Serve::start(&tree.root(), &["--test-endpoints"]);
-    let mut client = Client::connect(serve.address);
+    let mut client = HttpClient::connect(serve.address);
     client.get("/");
     let earlier = client.ledger();
     let mut later = None;
@@ -175,14 +175,14 @@ fn counts_of_fulmar_agree_with_strace_and_the_ledger() {
 }
 
 /// The server of the benchmarks, and its address.
-fn libmicrohttpd(dir: &Path) -> (Process, SocketAddr) {
+fn libmicrohttpd(dir: &Path) -> (ChildProcess, SocketAddr) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench/peers/libmicrohttpd.c");
     let program = dir.join("libmicrohttpd");
     run(peer("cc").arg("-o").args([&program, &source]).arg("-lmicrohttpd"));
     for name in ["104k", "1m"] {
         fs::write(dir.join(name), "a file").expect("a file");
     }
-    let mut server = Process::start(Command::new(program).arg("--site").arg(dir));
+    let mut server = ChildProcess::start(Command::new(program).arg("--site").arg(dir));
     let port = server.wait_stdout("").trim().parse().expect("a port");
     (server, (Ipv4Addr::LOCALHOST, port).into())
 }
@@ -191,7 +191,7 @@ fn libmicrohttpd(dir: &Path) -> (Process, SocketAddr) {
 fn counts_of_libmicrohttpd_agree_with_strace() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (server, address) = libmicrohttpd(dir.path());
-    let mut client = Client::connect(address);
+    let mut client = HttpClient::connect(address);
     client.get("/tiny");
     let Some(counts) = counted(server.id(), || {
         (0..REQUESTS).for_each(|_| assert_eq!(client.get("/tiny").status, 200));
@@ -214,7 +214,7 @@ fn counts_agree_with_the_ledger_call_by_call() {
         Err(AuditError::Refused(KernelRefusal::Privileges)) => return,
         Err(error) => panic!("{error}"),
     };
-    let mut client = Client::connect(serve.address);
+    let mut client = HttpClient::connect(serve.address);
     client.get("/");
     let before = quiet(&counter);
     let earlier = client.ledger();
@@ -222,7 +222,7 @@ fn counts_agree_with_the_ledger_call_by_call() {
         assert_eq!(client.get("/").status, 200);
         assert_eq!(client.get(&format!("/{at}")).status, 404);
         assert_eq!(client.get("/large").body.len(), 300_000);
-        assert_eq!(Client::connect(serve.address).get("/").status, 200);
+        assert_eq!(HttpClient::connect(serve.address).get("/").status, 200);
     }
     quiet(&counter); // the last client has closed
     let later = client.ledger();
@@ -305,7 +305,7 @@ fn counts_of_a_libcurl_client_agree_with_strace() {
     let gated = Gated::start();
     let mut command = curl::plain();
     command.args(["-s", "-o", "/dev/null", &format!("{}[0-{REQUESTS}]", gated.url)]);
-    let client = Process::start(&mut command);
+    let client = ChildProcess::start(&mut command);
     let Some(counts) = counted(client.id(), || {
         gated.open.send(()).expect("the server waits");
         gated.last.recv().expect("all are answered but the last");
@@ -352,7 +352,7 @@ fn counts_from_the_first_call_agree_with_strace() {
     let mut strace = peer("strace");
     strace.args(["-f", "-c", "-U", "name,calls,errors", "-o"]).arg(&summary);
     strace.args(["/bin/dash", "-c", SCRIPT]).env_clear();
-    let ended = Process::start(&mut strace).wait();
+    let ended = ChildProcess::start(&mut strace).wait();
     let said = text(ended.stderr.as_bytes()).to_lowercase();
     if said.contains("not permitted") {
         return;

@@ -5,18 +5,18 @@ use std::path::Path;
 use std::process::Command;
 
 use fulmar_tests::load::{Nginx, scripted};
-use fulmar_tests::process::{Ended, Process, fulmar, peer, run};
+use fulmar_tests::process::{ChildProcess, ExitOutput, fulmar, peer, run};
 use fulmar_tests::tree::Tree;
 use rustix::process::Signal;
 use serde_json::Value;
 
 /// Runs `fulmar audit` with these arguments.
-fn audit(arguments: &[&str]) -> Ended {
-    Process::start(Command::new(fulmar()).arg("audit").args(arguments)).wait()
+fn audit(arguments: &[&str]) -> ExitOutput {
+    ChildProcess::start(Command::new(fulmar()).arg("audit").args(arguments)).wait()
 }
 
 /// Audits `fulmar serve` on a Unix socket under 200 requests on one connection.
-fn of_serve(tree: &Tree, arguments: &[&str]) -> Ended {
+fn of_serve(tree: &Tree, arguments: &[&str]) -> ExitOutput {
     let (root, socket) = (tree.root(), tree.root().join(".socket"));
     let (root, socket) = (root.display().to_string(), socket.display().to_string());
     let _ = fs::remove_file(&socket); // from the previous run
@@ -33,7 +33,7 @@ fn tree() -> Tree {
     tree
 }
 
-fn status(ended: &Ended) -> Option<i32> {
+fn status(ended: &ExitOutput) -> Option<i32> {
     ended.status.code()
 }
 
@@ -146,7 +146,7 @@ fn a_running_program_is_attached_and_left_running() {
     let json: Value = serde_json::from_str(&ended.stdout).expect("one object");
     assert_eq!(json["calls"]["accept4"]["calls"], 2, "{json}");
     assert_eq!(json["groups"]["send"], 300, "{json}");
-    assert_eq!(fulmar_tests::http::Client::connect(nginx.address).get("/").status, 200);
+    assert_eq!(fulmar_tests::http::HttpClient::connect(nginx.address).get("/").status, 200);
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn counts_are_printed_if_the_record_cannot_be_written() {
     }
     let mut full = Command::new("/bin/dash");
     full.args(["-c", "exec \"$0\" audit --json -- true > /dev/full"]).arg(fulmar());
-    let ended = Process::start(&mut full).wait();
+    let ended = ChildProcess::start(&mut full).wait();
     assert_eq!(status(&ended), Some(3), "{ended:?}");
     assert!(ended.stderr.contains("standard output: No space left"), "{ended:?}");
 }
@@ -232,7 +232,7 @@ fn uncounted_clock_reads_are_reported() {
 fn an_interrupt_stops_the_program_and_prints_the_counts() {
     let mut command = Command::new(fulmar());
     command.args(["audit", "--", "sh", "-c", "echo begun; exec tail -f /dev/null"]);
-    let mut process = Process::start(&mut command);
+    let mut process = ChildProcess::start(&mut command);
     process.wait_stderr("begun");
     process.signal(Signal::INT);
     let ended = process.wait();

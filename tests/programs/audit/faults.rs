@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use fulmar_audit::{BackendChoice, CallCounts, Counter, CounterEnd};
 use fulmar_tests::load::Nginx;
 use fulmar_tests::process::{
-    Ended, PATIENCE, Process, Serve, eventually, fulmar, is_asleep, peer, run,
+    ChildProcess, ExitOutput, PATIENCE, Serve, eventually, fulmar, is_asleep, peer, run,
 };
 use fulmar_tests::tree::Tree;
 use rustix::io::Errno;
@@ -23,11 +23,11 @@ fn audit(arguments: &[&str]) -> Command {
     command
 }
 
-fn ended(arguments: &[&str]) -> Ended {
-    Process::start(&mut audit(arguments)).wait()
+fn ended(arguments: &[&str]) -> ExitOutput {
+    ChildProcess::start(&mut audit(arguments)).wait()
 }
 
-fn json(ended: &Ended) -> Value {
+fn json(ended: &ExitOutput) -> Value {
     assert_eq!(ended.status.code(), Some(0), "{ended:?}");
     serde_json::from_str(&ended.stdout).unwrap_or_else(|e| panic!("{e}: {ended:?}"))
 }
@@ -69,13 +69,13 @@ fn status_number(pid: u32, field: &str) -> u64 {
 fn a_joined_process_that_ends_is_reported_until_then() {
     let mut shell = Command::new("/bin/dash");
     shell.args(["-c", "echo waits; read line; cd /nowhere"]);
-    let mut process = Process::start_with(&mut shell, Stdio::piped());
+    let mut process = ChildProcess::start_with(&mut shell, Stdio::piped());
     process.wait_stdout("waits");
     let pid = process.id();
     eventually("it waits", || is_asleep(pid));
     let before = status_number(pid, "voluntary_ctxt_switches");
     let arguments = ["--json", "--counter", "ptrace", "--pid", &pid.to_string()];
-    let audit = Process::start(&mut audit(&arguments));
+    let audit = ChildProcess::start(&mut audit(&arguments));
     // The tracer has stopped the process once, and it waits again. From now on its calls are
     // traced.
     eventually("it is traced", || {
@@ -97,7 +97,7 @@ fn threads_and_zombies_are_refused() {
                   print('numbers', t.native_id, p.pid, flush=True)";
     let mut python = peer("python3");
     python.args(["-I", "-c", script]);
-    let mut python = Process::start_with(&mut python, Stdio::piped());
+    let mut python = ChildProcess::start_with(&mut python, Stdio::piped());
     let numbers = python.wait_stdout("numbers");
     let numbers: Vec<_> = numbers.split_whitespace().skip(1).collect();
     let part = format!("{} is a thread of process {}", numbers[0], python.id());
@@ -123,7 +123,7 @@ fn a_joined_process_that_ends_under_load() {
     });
     let (pid, url) = (nginx.process.id().to_string(), nginx.url());
     let load = ["--load", &url, "-c", "1", "-d", "20", "--warm-up", "5", "--record", "/dev/null"];
-    let audit = Process::start(&mut audit(&[&["--pid", &pid], &load[..]].concat()));
+    let audit = ChildProcess::start(&mut audit(&[&["--pid", &pid], &load[..]].concat()));
     nginx.process.wait_stderr("GET / "); // the load has started
     nginx.process.signal(Signal::KILL);
     let ended = audit.wait();
@@ -143,7 +143,7 @@ fn ctrl_c_under_load_prints_the_counts_so_far() {
     let program = ["--warm-up", "0", "--", fulmar().to_str().expect("UTF-8"), "serve"];
     let mut command = audit(&[&load[..], &program[..]].concat());
     command.arg(&root).args(["--listen", &listen, "--access-log", "/dev/stderr"]);
-    let mut audit = Process::start(command.process_group(0));
+    let mut audit = ChildProcess::start(command.process_group(0));
     audit.wait_stderr("/a.txt");
     let group = Pid::from_raw(i32::try_from(audit.id()).expect("a number")).expect("not zero");
     kill_process_group(group, Signal::INT).expect("it runs");
@@ -157,7 +157,7 @@ fn ctrl_c_under_load_prints_the_counts_so_far() {
 fn a_command_that_ignores_sigterm_is_killed_with_a_message() {
     let script = "trap '' TERM; echo begun; while :; do sleep 0.05; done";
     let command = ["--stop-timeout", "100ms", "--", "/bin/dash", "-c", script];
-    let mut audit = Process::start(&mut audit(&command));
+    let mut audit = ChildProcess::start(&mut audit(&command));
     audit.wait_stderr("begun");
     audit.signal(Signal::INT);
     let ended = audit.wait();
@@ -184,7 +184,7 @@ fn a_server_without_responses_is_no_measurement() {
     let script = "import socket\nl = socket.create_server(('127.0.0.1', 0))\n\
                   print('port', l.getsockname()[1], flush=True)\n\
                   while True: l.accept()[0].close()";
-    let mut server = Process::start(peer("python3").args(["-I", "-c", script]));
+    let mut server = ChildProcess::start(peer("python3").args(["-I", "-c", script]));
     let port = server.wait_stdout("port").trim().trim_start_matches("port ").to_owned();
     let (pid, url) = (server.id().to_string(), format!("http://127.0.0.1:{port}/"));
     let load = ["--load", &url, "-c", "1", "-n", "50", "--warm-up", "0"];
@@ -282,11 +282,11 @@ fn filtered(script: &[(u32, Option<u32>, i32)]) -> PathBuf {
     path
 }
 
-fn under_filter(filter: &[(u32, Option<u32>, i32)], arguments: &[&str]) -> Ended {
+fn under_filter(filter: &[(u32, Option<u32>, i32)], arguments: &[&str]) -> ExitOutput {
     let script = filtered(filter);
     let mut command = peer("python3");
     command.arg("-I").arg(&script).arg(fulmar()).arg("audit").args(arguments);
-    let ended = Process::start(&mut command).wait();
+    let ended = ChildProcess::start(&mut command).wait();
     fs::remove_dir_all(script.parent().expect("its directory")).expect("it is ours");
     ended
 }
@@ -319,7 +319,7 @@ fn a_program_under_another_tracer_is_refused() {
     let mut strace = peer("strace");
     strace.args(["-f", "-o", "/dev/null"]).arg(fulmar());
     strace.args(["audit", "--counter", "ptrace", "--", "true"]);
-    let ended = Process::start(&mut strace).wait();
+    let ended = ChildProcess::start(&mut strace).wait();
     assert_eq!((ended.status.code(), ended.stdout.as_str()), (Some(3), ""), "{ended:?}");
     assert!(ended.stderr.contains("is already traced by "), "{ended:?}");
 }

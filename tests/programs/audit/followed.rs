@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use fulmar_audit::{AuditError, BackendChoice, CallCounts, Counter, CounterEnd};
-use fulmar_tests::process::{self, PATIENCE, Process, eventually};
+use fulmar_tests::process::{self, ChildProcess, PATIENCE, eventually};
 use fulmar_tests::tree::Tree;
 use rustix::process::Signal;
 
@@ -87,7 +87,7 @@ fn a_missing_command_is_reported() {
 
 #[test]
 fn a_missing_process_is_reported() {
-    let gone = Process::start(&mut shell("exit 0"));
+    let gone = ChildProcess::start(&mut shell("exit 0"));
     let pid = gone.id();
     gone.wait();
     for method in METHODS {
@@ -104,7 +104,7 @@ fn a_running_process_is_attached_with_its_children_and_left_running() {
     for method in METHODS {
         let script = "exec 3<&0; ((read line <&3; cd /nowhere) & wait; exit 8) & \
                       echo number $!; wait $!";
-        let mut process = Process::start_with(&mut shell(script), Stdio::piped());
+        let mut process = ChildProcess::start_with(&mut shell(script), Stdio::piped());
         let number = process.wait_stdout("number");
         let pid = number.split_whitespace().next_back().and_then(|pid| pid.parse().ok());
         let counter = Counter::join(pid.expect("a number"), method).expect("it runs");
@@ -122,7 +122,7 @@ fn a_running_process_is_attached_with_its_children_and_left_running() {
 #[test]
 fn a_wait_can_be_stopped_and_the_program_continues() {
     for method in METHODS {
-        let process = Process::start_with(&mut shell("read line"), Stdio::piped());
+        let process = ChildProcess::start_with(&mut shell("read line"), Stdio::piped());
         let counter = Counter::join(process.id(), method).expect("it runs");
         let stopper = counter.stopper();
         let other = std::thread::spawn(move || stopper.stop());
@@ -141,7 +141,7 @@ fn a_process_can_be_attached_during_an_execve() {
     // it open for writing, and execve would fail with `ETXTBSY`.
     let text = "printf '#!/bin/sh\nexec \"$0\"\n' > \"$0\"; chmod 755 \"$0\"";
     process::run(Command::new("/bin/dash").args(["-c", text]).arg(&script));
-    let process = Process::start(&mut Command::new(script));
+    let process = ChildProcess::start(&mut Command::new(script));
     for _ in 0..20 {
         let counter = Counter::join(process.id(), BackendChoice::Trace).expect("it runs");
         eventually("it becomes another", || {
@@ -176,8 +176,8 @@ fn a_traced_program_stops_and_continues_by_signals() {
 }
 
 /// A program that waits for its input; closing it ends the program.
-fn waiting() -> Process {
-    let mut process = Process::start_with(&mut shell("echo waits; read line"), Stdio::piped());
+fn waiting() -> ChildProcess {
+    let mut process = ChildProcess::start_with(&mut shell("echo waits; read line"), Stdio::piped());
     process.wait_stdout("waits");
     process
 }

@@ -3,9 +3,9 @@
 use std::process::Command;
 
 use fulmar_audit::{AuditError, BackendChoice, Counter, CounterOptions, KernelRefusal};
-use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::load::Nginx;
-use fulmar_tests::process::{Process, Serve, eventually, fulmar, has_ended, peer};
+use fulmar_tests::process::{ChildProcess, Serve, eventually, fulmar, has_ended, peer};
 
 use fulmar_tests::tree::Tree;
 use serde_json::Value;
@@ -16,7 +16,7 @@ fn of_both(audit: impl Fn(&mut Command)) -> [Value; 2] {
         let mut command = Command::new(fulmar());
         command.args(["audit", "--json", "--phases", "--counter", counter]);
         audit(&mut command);
-        let ended = Process::start(&mut command).wait();
+        let ended = ChildProcess::start(&mut command).wait();
         assert_eq!(ended.status.code(), Some(0), "{ended:?}");
         let json: Value = serde_json::from_str(&ended.stdout).expect("one object");
         assert_eq!(json["lost"], 0, "{json}");
@@ -73,7 +73,7 @@ fn phases_of_a_server_with_a_connection_for_each_request() {
 #[test]
 fn phases_of_a_server_with_tls() {
     let (tree, certs) = (tree(), Certs::new());
-    let (cert, key) = certs.files(Who::Server);
+    let (cert, key) = certs.files(CertOwner::Server);
     let tls = ["--tls-cert", cert.to_str().unwrap(), "--tls-key", key.to_str().unwrap()];
     let serve = Serve::start(&tree.root(), &[&tls[..], &["--driver", "epoll"]].concat());
     let url = format!("https://{}/a.txt", serve.address);
@@ -100,7 +100,7 @@ fn phases_of_a_server_with_io_uring() {
     let load = ["--load", &url, "-c", "32", "-n", "640", "--warm-up", "64"];
     let mut audit = Command::new(fulmar());
     audit.args(["audit", "--json", "--phases", "--pid", &pid]).args(load);
-    let ended = Process::start(&mut audit).wait();
+    let ended = ChildProcess::start(&mut audit).wait();
     assert_eq!(ended.status.code(), Some(0), "{ended:?}");
     let json: Value = serde_json::from_str(&ended.stdout).expect("one object");
     adds_up(&json);
@@ -130,7 +130,7 @@ fn phases_of_a_server_with_io_uring() {
 #[test]
 fn phases_of_nginx_with_tls() {
     let certs = Certs::new();
-    let (cert, key) = certs.files(Who::Server);
+    let (cert, key) = certs.files(CertOwner::Server);
     let nginx = Nginx::with(|address, _| {
         format!(
             "server {{ listen {address} reuseport ssl; ssl_protocols TLSv1.2; ssl_certificate {}; \

@@ -4,16 +4,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use fulmar_tests::process::{Ended, Process, fulmar, peer, run};
+use fulmar_tests::process::{ChildProcess, ExitOutput, fulmar, peer, run};
 
 /// `fulmar audit` of a small program, through another command.
-fn audit(by: &[&str]) -> Ended {
+fn audit(by: &[&str]) -> ExitOutput {
     let mut command = Command::new(by[0]);
     command.args(&by[1..]).arg(fulmar()).args(["audit", "--json", "--", "/bin/dash", "-c", "cd /"]);
-    Process::start(&mut command).wait()
+    ChildProcess::start(&mut command).wait()
 }
 
-fn json(ended: &Ended) -> serde_json::Value {
+fn json(ended: &ExitOutput) -> serde_json::Value {
     assert_eq!(ended.status.code(), Some(0), "{ended:?}");
     serde_json::from_str(&ended.stdout).unwrap_or_else(|e| panic!("{e}: {ended:?}"))
 }
@@ -71,7 +71,7 @@ fn processes_in_a_pid_namespace_are_found() {
     let script = "while :; do cd /; done & exec \"$0\" audit --json --for 1s --pid $!";
     let mut command = Command::new(by[0]);
     command.args(&by[1..]).args(["sh", "-c", script]).arg(fulmar());
-    let joined = json(&Process::start(&mut command).wait());
+    let joined = json(&ChildProcess::start(&mut command).wait());
     assert!(joined["calls"]["chdir"]["calls"].as_u64() > Some(0), "{joined}");
 }
 
@@ -107,7 +107,7 @@ fn without_ring_buffers_calls_are_counted() {
         command.args(["-c", "ulimit -S -l 64; LD_PRELOAD=$0 exec \"$@\""]).arg(&library);
         command.arg(fulmar()).args(["audit", "--json"]).args(options);
         command.args(["--", "/bin/dash", "-c", "ulimit -S -l; cd /"]);
-        Process::start(&mut command).wait()
+        ChildProcess::start(&mut command).wait()
     };
     let counted = of(&["--counter", "ebpf"]);
     assert_eq!(json(&counted)["calls"]["chdir"]["calls"], 1, "{counted:?}");

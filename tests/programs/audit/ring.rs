@@ -6,7 +6,7 @@ use fulmar_audit::{
 };
 use fulmar_tests::process::{PATIENCE, Serve, eventually, python};
 use fulmar_tests::tree::Tree;
-use fulmar_tests::{http::Client, load};
+use fulmar_tests::{http::HttpClient, load};
 use rustix::io::Errno;
 
 /// True if operations cannot be counted here: no eBPF, or no type information.
@@ -199,7 +199,7 @@ fn a_server_sends_the_same_with_a_ring_and_with_calls() {
     let tree = Tree::new();
     tree.file("a.txt", "a file\n");
     let serve = Serve::start(&tree.root(), &["--driver", "ring"]);
-    let whole = Client::connect(serve.address).get("/a.txt");
+    let whole = HttpClient::connect(serve.address).get("/a.txt");
     assert_eq!(whole.status, 200);
     let counter = Counter::join(serve.process.id(), BackendChoice::Best).expect("it runs");
     let before = counter.snapshot().expect("counts");

@@ -6,9 +6,9 @@ use std::thread;
 use std::time::Duration;
 
 use fulmar_audit::{AuditError, BackendChoice, Counter, CounterOptions, KernelRefusal};
-use fulmar_tests::http::Client;
+use fulmar_tests::http::HttpClient;
 use fulmar_tests::load::Nginx;
-use fulmar_tests::process::{Ended, Process, eventually, fulmar, is_asleep, peer};
+use fulmar_tests::process::{ChildProcess, ExitOutput, eventually, fulmar, is_asleep, peer};
 use fulmar_tests::tree::Tree;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -44,9 +44,9 @@ fn the_timeline_of_nginx_equals_strace() {
     let file = dir.path().join("calls");
     let mut strace = peer("strace");
     strace.args(["-p", &counter.pid().to_string(), "-o"]).arg(&file);
-    let mut strace = Process::start(&mut strace);
+    let mut strace = ChildProcess::start(&mut strace);
     strace.wait_stderr("attached");
-    let mut client = Client::connect(nginx.address);
+    let mut client = HttpClient::connect(nginx.address);
     client.get("/");
     quiet(&counter);
     counter.record().expect("it can be read");
@@ -80,7 +80,7 @@ fn quiet(counter: &Counter) {
 }
 
 /// `fulmar audit` of `fulmar serve` with these options.
-fn of_serve(options: &[&str]) -> Ended {
+fn of_serve(options: &[&str]) -> ExitOutput {
     let tree = Tree::new();
     tree.file("a.txt", "a file\n");
     let socket = tree.beside("socket").display().to_string();
@@ -89,7 +89,7 @@ fn of_serve(options: &[&str]) -> Ended {
     command.args(["audit", "--load", "http://localhost/a.txt", "--unix-socket", &socket]);
     command.args(["-c", "2", "-n", "40", "--warm-up", "3"]).args(options).arg("--").arg(fulmar());
     command.arg("serve").arg(tree.root()).args(["--driver", "epoll", "--listen", &listen]);
-    let ended = Process::start(&mut command).wait();
+    let ended = ChildProcess::start(&mut command).wait();
     assert_eq!(ended.status.code(), Some(0), "{ended:?}");
     ended
 }
@@ -135,7 +135,7 @@ fn without_a_load_the_first_calls_are_listed() {
         let mut command = Command::new(fulmar());
         command.args(["audit", "--json", "--timeline=2", "--counter", counter]);
         command.args(["--", "/bin/dash", "-c", "cd /"]);
-        let ended = Process::start(&mut command).wait();
+        let ended = ChildProcess::start(&mut command).wait();
         assert_eq!(ended.status.code(), Some(0), "{ended:?}");
         let json: Value = serde_json::from_str(&ended.stdout).expect("one object");
         let calls = json["timeline"]["calls"].as_array().expect("a list");

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::fs;
 
 use fulmar_tests::get::Download;
-use fulmar_tests::process::{BY_CALLS, Ended, Serve, peer};
+use fulmar_tests::process::{BY_CALLS, ExitOutput, Serve, peer};
 use fulmar_tests::tree::{Tree, noise};
 
 /// A list of `count` URLs with `sizes` in rotation.
@@ -25,7 +25,7 @@ fn serve(tree: &Tree, sizes: &[usize]) -> Serve {
 }
 
 /// A row of the table of `--ledger`.
-fn calls(ended: &Ended, name: &str) -> u64 {
+fn calls(ended: &ExitOutput, name: &str) -> u64 {
     let line = ended.stdout.lines().find(|line| line.split_whitespace().next() == Some(name));
     line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0)
 }
@@ -68,7 +68,7 @@ fn the_ledger_counts_what_the_kernel_sees() {
     let mut command = peer("strace");
     command.args(["-f", "-o", "trace"]).arg(get.get_program()).args(get.get_args());
     let ended =
-        fulmar_tests::process::Process::start(command.current_dir(download.beside(""))).wait();
+        fulmar_tests::process::ChildProcess::start(command.current_dir(download.beside(""))).wait();
     assert!(ended.status.success(), "{ended:?}");
     let trace = fs::read_to_string(download.beside("trace")).unwrap();
     for (name, kernel) in [
@@ -91,7 +91,7 @@ fn the_ledger_counts_what_the_kernel_sees() {
 }
 
 /// The memory in the summary, in tenths of a MB.
-fn memory(ended: &Ended) -> u64 {
+fn memory(ended: &ExitOutput) -> u64 {
     let (before, _) = ended.stdout.split_once(" MB memory").expect("a summary");
     let figure = before.rsplit(' ').next().unwrap().replace('.', "");
     figure.parse().unwrap()

@@ -6,20 +6,20 @@ use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::process::Stdio;
 
-use fulmar_tests::certs::{Certs, Who};
-use fulmar_tests::get::{Answer, Download, Site};
+use fulmar_tests::certs::{CertOwner, Certs};
+use fulmar_tests::get::{Download, ScriptedSite, SiteReply};
 use fulmar_tests::https::Https;
-use fulmar_tests::process::{Ended, Serve, eventually, text};
+use fulmar_tests::process::{ExitOutput, Serve, eventually, text};
 use fulmar_tests::tree::{Tree, encode, noise};
 use rustix::process::Signal;
 
-fn ok(ended: &Ended) {
+fn ok(ended: &ExitOutput) {
     assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
 }
 
 /// A server that responds with the request target.
-fn mirror() -> Site {
-    Site::start(|asked| Answer::ok(&asked.target))
+fn mirror() -> ScriptedSite {
+    ScriptedSite::start(|asked| SiteReply::ok(&asked.target))
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn every_file_is_complete() {
 
 #[test]
 fn a_list_names_files_and_their_checksums() {
-    let site = Site::start(|_| Answer::ok("abc"));
+    let site = ScriptedSite::start(|_| SiteReply::ok("abc"));
     let url = site.url("/abc");
     let good = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
     let list = format!(
@@ -186,9 +186,9 @@ fn two_urls_with_one_name_fail_except_with_mirror() {
 
 #[test]
 fn records_have_the_documented_keys() {
-    let site = Site::start(|asked| match &asked.target[..] {
-        "/from" => Answer::whole(302, "Location: /to\r\n", ""),
-        _ => Answer::ok("12345"),
+    let site = ScriptedSite::start(|asked| match &asked.target[..] {
+        "/from" => SiteReply::whole(302, "Location: /to\r\n", ""),
+        _ => SiteReply::ok("12345"),
     });
     let download = Download::new();
     let from = site.url("/from");
@@ -225,7 +225,8 @@ fn records_have_the_documented_keys() {
 
 #[test]
 fn fields_and_proxies_are_used() {
-    let site = Site::start(|asked| Answer::ok(asked.head.split("\r\n\r\n").next().unwrap()));
+    let site =
+        ScriptedSite::start(|asked| SiteReply::ok(asked.head.split("\r\n\r\n").next().unwrap()));
     let download = Download::new();
     ok(&download.run(&["-H", "X-Test: a b", "-H", "User-Agent: me", &site.url("/a")]));
     let head = text(&fs::read(download.out().join("a")).unwrap());
@@ -241,9 +242,9 @@ fn fields_and_proxies_are_used() {
 
 #[test]
 fn passwords_of_urls_are_neither_in_messages_nor_in_records() {
-    let site = Site::start(|asked| match &asked.target[..] {
-        "/good" => Answer::ok("good"),
-        _ => Answer::whole(401, "WWW-Authenticate: Basic realm=\"x\"\r\n", "who?"),
+    let site = ScriptedSite::start(|asked| match &asked.target[..] {
+        "/good" => SiteReply::ok("good"),
+        _ => SiteReply::whole(401, "WWW-Authenticate: Basic realm=\"x\"\r\n", "who?"),
     });
     let download = Download::new();
     let with = |target: &str, login: &str| site.url(target).replace("//", &format!("//{login}@"));
@@ -270,7 +271,7 @@ fn passwords_of_urls_are_neither_in_messages_nor_in_records() {
 #[test]
 fn server_certificates_are_verified() {
     let certs = Certs::new();
-    let https = Https::start(&certs, Who::Server);
+    let https = Https::start(&certs, CertOwner::Server);
     let url = format!("https://{}/bytes/5000", https.address);
     let ca = certs.ca();
     let ca = ca.to_str().unwrap();
@@ -335,9 +336,11 @@ fn invalid_arguments_are_usage_errors() {
 
 #[test]
 fn a_signal_stops_the_run_and_the_same_command_resumes_it() {
-    let site = Site::start(|asked| match (&asked.target[..], asked.before) {
-        ("/slow", 0) => Answer::Hang(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf".to_vec()),
-        (target, _) => Answer::ok(target),
+    let site = ScriptedSite::start(|asked| match (&asked.target[..], asked.before) {
+        ("/slow", 0) => {
+            SiteReply::Hang(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf".to_vec())
+        }
+        (target, _) => SiteReply::ok(target),
     });
     let download = Download::new();
     let urls = [site.url("/a"), site.url("/slow"), site.url("/b")];

@@ -3,16 +3,16 @@
 use std::fs;
 use std::path::PathBuf;
 
-use fulmar_tests::get::{Answer, Download, Site};
-use fulmar_tests::process::{Ended, peer, run, text};
+use fulmar_tests::get::{Download, ScriptedSite, SiteReply};
+use fulmar_tests::process::{ExitOutput, peer, run, text};
 
 const JOURNAL: &str = ".fulmar-get.journal";
 
 /// A site with files `good`; one other is missing, so a run leaves its journal.
-fn site() -> Site {
-    Site::start(|asked| match &asked.target[..] {
-        "/missing" => Answer::whole(404, "", ""),
-        _ => Answer::ok("good\n"),
+fn site() -> ScriptedSite {
+    ScriptedSite::start(|asked| match &asked.target[..] {
+        "/missing" => SiteReply::whole(404, "", ""),
+        _ => SiteReply::ok("good\n"),
     })
 }
 
@@ -28,7 +28,12 @@ fn file(download: &Download, name: &str) -> PathBuf {
 }
 
 /// Runs a list of `/a`, with an optional checksum, and of a URL that fails.
-fn run_a(download: &Download, site: &Site, checksum: &str, arguments: &[&str]) -> Ended {
+fn run_a(
+    download: &Download,
+    site: &ScriptedSite,
+    checksum: &str,
+    arguments: &[&str],
+) -> ExitOutput {
     let list = format!("{} a {checksum}\n{} b\n", site.url("/a"), site.url("/missing"));
     download.run_list(&list, arguments)
 }
@@ -74,9 +79,9 @@ fn skipped_file_of_another_program_is_verified_too() {
 
 #[test]
 fn wrong_file_stays_until_the_right_one_is_complete() {
-    let site = Site::start(|asked| match asked.before {
-        0 => Answer::ok("good\n"),
-        _ => Answer::whole(404, "", ""),
+    let site = ScriptedSite::start(|asked| match asked.before {
+        0 => SiteReply::ok("good\n"),
+        _ => SiteReply::whole(404, "", ""),
     });
     let download = Download::new();
     let sum = sum(&download);
@@ -140,7 +145,7 @@ fn no_sync_disables_fsync() {
     fs::create_dir(download.out()).unwrap();
     let url = site.url("/a");
     let ended = download.run(&["--ledger", &url]);
-    let count = |ended: &Ended, name: &str| {
+    let count = |ended: &ExitOutput, name: &str| {
         let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         let mut lines = ended.stdout.lines().map(words);
         lines.find(|words| words.first().is_some_and(|it| it == name)).map(|it| it[1].clone())

@@ -3,9 +3,9 @@
 use std::fs;
 use std::process::Command;
 
-use fulmar_tests::get::{Answer, Asked, Download, Site, message};
+use fulmar_tests::get::{Download, ScriptedSite, SiteReply, SiteRequest, message};
 use fulmar_tests::load::refusing;
-use fulmar_tests::process::{Ended, Process, eventually, fulmar};
+use fulmar_tests::process::{ChildProcess, ExitOutput, eventually, fulmar};
 use fulmar_tests::tree::noise;
 use rustix::process::Signal;
 
@@ -16,21 +16,21 @@ fn head(len: usize) -> String {
 }
 
 /// One URL for each kind of failure, among good ones.
-fn broken(asked: &Asked) -> Answer {
+fn broken(asked: &SiteRequest) -> SiteReply {
     match &asked.target[..] {
-        "/short" => Answer::Close((head(10) + "12345").into_bytes()),
-        "/shorter" => Answer::Close(head(10).into_bytes()),
-        "/long" => Answer::Close((head(10) + "1234567890 and more").into_bytes()),
-        "/chunked" => Answer::Close(
+        "/short" => SiteReply::Close((head(10) + "12345").into_bytes()),
+        "/shorter" => SiteReply::Close(head(10).into_bytes()),
+        "/long" => SiteReply::Close((head(10) + "1234567890 and more").into_bytes()),
+        "/chunked" => SiteReply::Close(
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n12345\r\n".to_vec(),
         ),
-        "/nonsense" => Answer::Close(b"220 welcome\r\n\r\n".to_vec()),
-        "/nothing" => Answer::Close(Vec::new()),
-        "/missing" => Answer::whole(404, "", "what you look for is not here"),
-        "/part" => Answer::whole(206, "Content-Range: bytes 0-4/10\r\n", "12345"),
-        "/not-modified" => Answer::Send(b"HTTP/1.1 304 X\r\n\r\n".to_vec()),
-        "/loop" => Answer::whole(302, "Location: /loop\r\n", ""),
-        "/nowhere" => Answer::whole(302, "Location: ftp://h/\r\n", ""),
+        "/nonsense" => SiteReply::Close(b"220 welcome\r\n\r\n".to_vec()),
+        "/nothing" => SiteReply::Close(Vec::new()),
+        "/missing" => SiteReply::whole(404, "", "what you look for is not here"),
+        "/part" => SiteReply::whole(206, "Content-Range: bytes 0-4/10\r\n", "12345"),
+        "/not-modified" => SiteReply::Send(b"HTTP/1.1 304 X\r\n\r\n".to_vec()),
+        "/loop" => SiteReply::whole(302, "Location: /loop\r\n", ""),
+        "/nowhere" => SiteReply::whole(302, "Location: ftp://h/\r\n", ""),
         "/endless" => {
             let mut bytes = b"HTTP/1.1 500 X\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
             (0..40).for_each(|_| {
@@ -38,16 +38,16 @@ fn broken(asked: &Asked) -> Answer {
                 bytes.extend_from_slice(&[b'x'; 0x1000]);
                 bytes.extend_from_slice(b"\r\n");
             });
-            Answer::Hang(bytes)
+            SiteReply::Hang(bytes)
         }
-        "/silent" => Answer::Hang(Vec::new()),
-        "/stalled" => Answer::Hang((head(10) + "12345").into_bytes()),
-        target => Answer::ok(target),
+        "/silent" => SiteReply::Hang(Vec::new()),
+        "/stalled" => SiteReply::Hang((head(10) + "12345").into_bytes()),
+        target => SiteReply::ok(target),
     }
 }
 
 /// Responses of old servers that only a lenient client accepts.
-fn old(asked: &Asked) -> Answer {
+fn old(asked: &SiteRequest) -> SiteReply {
     let text = match &asked.target[..] {
         "/folded" => "HTTP/1.1 200 OK\r\nX: a\r\n  b\r\nContent-Length: 5\r\n\r\nhello",
         "/line-feeds" => "HTTP/1.1 200 OK\nContent-Length: 5\n\nhello",
@@ -60,12 +60,12 @@ fn old(asked: &Asked) -> Answer {
         }
         _ => "hello",
     };
-    Answer::Close(text.as_bytes().to_vec())
+    SiteReply::Close(text.as_bytes().to_vec())
 }
 
 #[test]
 fn responses_of_old_servers_are_stored() {
-    let site = Site::start(old);
+    let site = ScriptedSite::start(old);
     let targets = ["/folded", "/line-feeds", "/padded", "/both", "/bare"];
     let urls: Vec<String> = targets.iter().map(|target| site.url(target)).collect();
     let all: Vec<&str> = urls.iter().map(String::as_str).collect();
@@ -88,7 +88,7 @@ fn responses_of_old_servers_are_stored() {
 
 #[test]
 fn each_failure_is_reported_and_does_not_affect_others() {
-    let site = Site::start(broken);
+    let site = ScriptedSite::start(broken);
     let (_holder, refused) = refusing();
     let download = Download::new();
     let expected = [
@@ -141,13 +141,13 @@ fn each_failure_is_reported_and_does_not_affect_others() {
 
 #[test]
 fn transient_failures_are_retried() {
-    let site = Site::start(|asked| match (&asked.target[..], asked.before) {
-        ("/busy", 0) => Answer::whole(503, "Retry-After: 1\r\n", "later"),
-        ("/failing", 0 | 1) => Answer::whole(500, "", ""),
-        ("/cut", 0) => Answer::Close((head(10) + "12345").into_bytes()),
-        ("/missing", _) => Answer::whole(404, "", ""),
-        ("/hopeless", _) => Answer::Close(Vec::new()),
-        (target, _) => Answer::ok(target),
+    let site = ScriptedSite::start(|asked| match (&asked.target[..], asked.before) {
+        ("/busy", 0) => SiteReply::whole(503, "Retry-After: 1\r\n", "later"),
+        ("/failing", 0 | 1) => SiteReply::whole(500, "", ""),
+        ("/cut", 0) => SiteReply::Close((head(10) + "12345").into_bytes()),
+        ("/missing", _) => SiteReply::whole(404, "", ""),
+        ("/hopeless", _) => SiteReply::Close(Vec::new()),
+        (target, _) => SiteReply::ok(target),
     });
     let download = Download::new();
     let targets = ["/busy", "/failing", "/cut", "/missing", "/hopeless"];
@@ -165,9 +165,9 @@ fn transient_failures_are_retried() {
 
 #[test]
 fn a_killed_run_is_resumed() {
-    let site = Site::start(|asked| match (&asked.target[..], asked.before) {
-        ("/500", 0) => Answer::Hang((head(10) + "12345").into_bytes()),
-        (target, _) => Answer::ok(target),
+    let site = ScriptedSite::start(|asked| match (&asked.target[..], asked.before) {
+        ("/500", 0) => SiteReply::Hang((head(10) + "12345").into_bytes()),
+        (target, _) => SiteReply::ok(target),
     });
     let download = Download::new();
     let list: String = (0..1_000).map(|n| format!("{}\n", site.url(&format!("/{n}")))).collect();
@@ -188,7 +188,7 @@ fn a_killed_run_is_resumed() {
     let ended = download.run(&arguments);
     assert!(ended.status.success(), "{ended:?}");
     assert!(ended.stdout.contains("500 fetched, 500 fetched by an earlier run"), "{ended:?}");
-    let asked = site.asked();
+    let asked = site.requests();
     assert_eq!(asked.len(), 1_001, "only the interrupted URL was requested twice");
     let files = download.files();
     assert_eq!(files.len(), 1_000);
@@ -196,7 +196,7 @@ fn a_killed_run_is_resumed() {
 }
 
 /// The body of `/a` in two versions. The first connection closes in the middle.
-fn versioned(change: bool) -> impl Fn(&Asked) -> Answer + Send + Sync {
+fn versioned(change: bool) -> impl Fn(&SiteRequest) -> SiteReply + Send + Sync {
     move |asked| {
         let body = noise(100_000);
         let etag = if change && asked.before > 0 { "\"two\"" } else { "\"one\"" };
@@ -208,20 +208,20 @@ fn versioned(change: bool) -> impl Fn(&Asked) -> Answer + Send + Sync {
             _ if asked.before == 0 => {
                 let mut bytes = message(200, &fields, &body);
                 bytes.truncate(bytes.len() - 40_000);
-                Answer::Hang(bytes)
+                SiteReply::Hang(bytes)
             }
-            None => Answer::whole(200, &fields, &body),
+            None => SiteReply::whole(200, &fields, &body),
             Some(from) => {
                 let range = format!("Content-Range: bytes {from}-99999/100000\r\n{fields}");
-                Answer::whole(206, &range, &body[from..])
+                SiteReply::whole(206, &range, &body[from..])
             }
         }
     }
 }
 
 /// Runs, is killed in the middle of a body, and runs again.
-fn resumed(change: bool, arguments: &[&str]) -> (Ended, Download, Site) {
-    let site = Site::start(versioned(change));
+fn resumed(change: bool, arguments: &[&str]) -> (ExitOutput, Download, ScriptedSite) {
+    let site = ScriptedSite::start(versioned(change));
     let download = Download::new();
     let url = site.url("/a");
     let arguments = [arguments, &["--jsonl", "records", &url]].concat();
@@ -242,7 +242,7 @@ fn resumed(change: bool, arguments: &[&str]) -> (Ended, Download, Site) {
 #[test]
 fn a_truncated_body_is_resumed() {
     let (_, download, site) = resumed(false, &["--resume"]);
-    let asked = site.asked();
+    let asked = site.requests();
     assert_eq!(asked[1].field("range"), Some("bytes=60000-"));
     assert_eq!(asked[1].field("if-range"), Some("\"one\""));
     let record = &download.records()[0];
@@ -253,28 +253,28 @@ fn a_truncated_body_is_resumed() {
 #[test]
 fn a_changed_body_is_fetched_from_the_start() {
     let (_, download, site) = resumed(true, &["--resume"]);
-    assert_eq!(site.asked()[1].field("if-range"), Some("\"one\""));
+    assert_eq!(site.requests()[1].field("if-range"), Some("\"one\""));
     assert_eq!(download.records()[0]["resumed_from"], 0);
 }
 
 #[test]
 fn an_unsatisfiable_range_is_not_requested_twice() {
     let body = "1234567890";
-    let site = Site::start(move |asked| match asked.before {
+    let site = ScriptedSite::start(move |asked| match asked.before {
         0 => {
             let mut bytes = message(200, "ETag: \"x\"\r\n", body.as_bytes());
             bytes.truncate(bytes.len() - 5);
-            Answer::Close(bytes)
+            SiteReply::Close(bytes)
         }
-        1 => Answer::whole(416, "Content-Range: bytes */3\r\n", "nonsense"),
-        _ => Answer::ok(body),
+        1 => SiteReply::whole(416, "Content-Range: bytes */3\r\n", "nonsense"),
+        _ => SiteReply::ok(body),
     });
     let download = Download::new();
     let ended = download.run(&["--resume", &site.url("/a")]);
     assert!(ended.status.success(), "{ended:?}");
     assert_eq!(download.files(), [("a".to_owned(), body.into())]);
     let ranges: Vec<_> =
-        site.asked().iter().map(|asked| asked.field("range").map(str::to_owned)).collect();
+        site.requests().iter().map(|asked| asked.field("range").map(str::to_owned)).collect();
     assert_eq!(ranges, [None, Some("bytes=5-".to_owned()), None]);
 }
 
@@ -283,7 +283,7 @@ fn a_checksum_covers_the_kept_part() {
     use std::fmt::Write;
     let bytes = noise(100_000);
     let mut list = String::new();
-    let site = Site::start(versioned(false));
+    let site = ScriptedSite::start(versioned(false));
     let sum = Command::new("sha256sum").arg("/dev/stdin").output();
     drop(sum);
     let download = Download::new();
@@ -295,13 +295,13 @@ fn a_checksum_covers_the_kept_part() {
     let arguments = ["--resume", "--stall-timeout", "3s"];
     let ended = download.run_list(&list, &arguments);
     assert!(ended.status.success(), "{ended:?}");
-    assert!(site.asked()[1].field("range").is_some(), "within one run, too");
+    assert!(site.requests()[1].field("range").is_some(), "within one run, too");
     assert_eq!(download.files(), [("a".to_owned(), bytes)]);
 }
 
 #[test]
 fn a_directory_is_locked_by_a_run() {
-    let site = Site::start(|_| Answer::Hang(Vec::new()));
+    let site = ScriptedSite::start(|_| SiteReply::Hang(Vec::new()));
     let download = Download::new();
     let first = download.start(&[&site.url("/a")]);
     eventually("the request arrives", || site.count("/a") == 1);
@@ -313,21 +313,21 @@ fn a_directory_is_locked_by_a_run() {
 }
 
 /// `fulmar get` with a file size limit of 512 bytes * `blocks`.
-fn limited(download: &Download, blocks: u32, list: &str) -> Ended {
+fn limited(download: &Download, blocks: u32, list: &str) -> ExitOutput {
     fs::write(download.beside("list"), list).unwrap();
     let line = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$@\"");
     let mut command = Command::new("sh");
     command.args(["-c", &line, "sh"]).arg(fulmar()).args(["get", "-o", "out", "-i", "list"]);
     command.current_dir(download.beside(""));
-    Process::start(&mut command).wait()
+    ChildProcess::start(&mut command).wait()
 }
 
 #[test]
 fn a_file_that_cannot_be_written_fails_alone() {
-    let site = Site::start(|asked| match &asked.target[..] {
-        "/large" => Answer::ok(noise(200_000)),
-        "/huge" => Answer::ok(noise(2_000_000)),
-        target => Answer::ok(target),
+    let site = ScriptedSite::start(|asked| match &asked.target[..] {
+        "/large" => SiteReply::ok(noise(200_000)),
+        "/huge" => SiteReply::ok(noise(2_000_000)),
+        target => SiteReply::ok(target),
     });
     let download = Download::new();
     let targets = ["/a", "/large", "/b", "/huge", "/c"];
@@ -342,7 +342,7 @@ fn a_file_that_cannot_be_written_fails_alone() {
 
 #[test]
 fn many_directories_do_not_exhaust_descriptors() {
-    let site = Site::start(|asked| Answer::ok(&asked.target));
+    let site = ScriptedSite::start(|asked| SiteReply::ok(&asked.target));
     let download = Download::new();
     let list: String =
         (0..600).map(|n| format!("{} d{n}/e/f\n", site.url(&format!("/{n}")))).collect();
@@ -350,7 +350,7 @@ fn many_directories_do_not_exhaust_descriptors() {
     let line = "ulimit -n 128; exec \"$0\" get -o out -i list";
     let mut command = Command::new("sh");
     command.args(["-c", line]).arg(fulmar()).current_dir(download.beside(""));
-    let ended = Process::start(&mut command).wait();
+    let ended = ChildProcess::start(&mut command).wait();
     assert!(ended.status.success(), "{ended:?}");
     assert!(ended.stderr.starts_with("fulmar: 64 connections exceed"), "{ended:?}");
     assert_eq!(download.names().len(), 600);
@@ -362,9 +362,9 @@ fn a_full_disk_fails_only_files_without_room() {
     if !probe.is_ok_and(|output| output.status.success()) {
         return; // a separate file system may not be permitted; file size limits are tested above
     }
-    let site = Site::start(|asked| match &asked.target[..] {
-        "/large" => Answer::ok(noise(600_000)),
-        target => Answer::ok(target),
+    let site = ScriptedSite::start(|asked| match &asked.target[..] {
+        "/large" => SiteReply::ok(noise(600_000)),
+        target => SiteReply::ok(target),
     });
     let download = Download::new();
     let list: String =
@@ -374,7 +374,7 @@ fn a_full_disk_fails_only_files_without_room() {
                 echo status $?; ls -A /mnt";
     let mut command = Command::new("unshare");
     command.args(["-rm", "sh", "-c", line]).arg(fulmar()).current_dir(download.beside(""));
-    let ended = Process::start(&mut command).wait();
+    let ended = ChildProcess::start(&mut command).wait();
     assert!(ended.stdout.contains("status 1\n"), "{ended:?}");
     assert!(ended.stderr.contains("No space left on device"), "{ended:?}");
     let names: Vec<_> =

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use fulmar_tests::get::{Answer, Asked, Download, Site, message};
+use fulmar_tests::get::{Download, ScriptedSite, SiteReply, SiteRequest, message};
 use fulmar_tests::process::{eventually, fulmar, peer, run, text};
 use fulmar_tests::tree::noise;
 use rustix::process::Signal;
@@ -21,22 +21,22 @@ fn on_terminal(
 }
 
 /// A site with `/long`, which sends 1,000,000 of 2,000,000 bytes and then stalls.
-fn half() -> Site {
-    Site::start(|asked: &Asked| match &asked.target[..] {
+fn half() -> ScriptedSite {
+    ScriptedSite::start(|asked: &SiteRequest| match &asked.target[..] {
         "/long" => {
             let mut bytes = message(200, "", &noise(2_000_000));
             bytes.truncate(bytes.len() - 1_000_000);
-            Answer::Hang(bytes)
+            SiteReply::Hang(bytes)
         }
-        target => Answer::ok(target),
+        target => SiteReply::ok(target),
     })
 }
 
 #[test]
 fn progress_is_for_terminals() {
-    let site = Site::start(|asked| match (&asked.target[..], asked.before) {
-        ("/slow", 0) => Answer::Hang(Vec::new()),
-        (target, _) => Answer::ok(target),
+    let site = ScriptedSite::start(|asked| match (&asked.target[..], asked.before) {
+        ("/slow", 0) => SiteReply::Hang(Vec::new()),
+        (target, _) => SiteReply::ok(target),
     });
     let download = Download::new();
     let arguments = ["--stall-timeout", "4s", &site.url("/a"), &site.url("/slow")];
@@ -94,13 +94,16 @@ fn narrow_terminal_shows_whole_figures_and_an_interrupt_leaves_no_line() {
 
 #[test]
 fn summary_counts_are_right() {
-    let site = Site::start(|asked| match (&asked.target[..], asked.field("authorization")) {
-        ("/private", None) => Answer::whole(401, "WWW-Authenticate: Basic realm=\"x\"\r\n", "who?"),
-        ("/private", Some(_)) => Answer::ok("12345"),
-        ("/from", _) => Answer::whole(302, "Location: /to\r\n", ""),
-        ("/missing", _) => Answer::whole(404, "", noise(20_000)),
-        (target, _) => Answer::ok(target),
-    });
+    let site =
+        ScriptedSite::start(|asked| match (&asked.target[..], asked.field("authorization")) {
+            ("/private", None) => {
+                SiteReply::whole(401, "WWW-Authenticate: Basic realm=\"x\"\r\n", "who?")
+            }
+            ("/private", Some(_)) => SiteReply::ok("12345"),
+            ("/from", _) => SiteReply::whole(302, "Location: /to\r\n", ""),
+            ("/missing", _) => SiteReply::whole(404, "", noise(20_000)),
+            (target, _) => SiteReply::ok(target),
+        });
     let download = Download::new();
     let private = site.url("/private").replace("//", "//user:secret@");
     let ended = download.run(&["--jsonl", "records", &private]);

@@ -7,14 +7,14 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 
-use fulmar_tests::get::{Answer, Download, Site, message};
-use fulmar_tests::process::{Ended, Process, fulmar};
+use fulmar_tests::get::{Download, ScriptedSite, SiteReply, message};
+use fulmar_tests::process::{ChildProcess, ExitOutput, fulmar};
 
 /// `fulmar get` without `-o`, next to the output directory.
-fn get(download: &Download, arguments: &[&str]) -> Ended {
+fn get(download: &Download, arguments: &[&str]) -> ExitOutput {
     let mut command = Command::new(fulmar());
     command.arg("get").args(arguments).current_dir(download.beside(""));
-    Process::start(&mut command).wait()
+    ChildProcess::start(&mut command).wait()
 }
 
 fn files(dir: &Path) -> Vec<String> {
@@ -26,11 +26,11 @@ fn files(dir: &Path) -> Vec<String> {
 
 #[test]
 fn bodies_go_to_standard_output_in_the_order_of_their_urls() {
-    let site = Site::start(|asked| match (&asked.target[..], asked.before) {
-        ("/busy", 0) => Answer::whole(503, "", "an error, which is not printed"),
-        ("/from", _) => Answer::whole(302, "Location: /to\r\n", ""),
-        ("/long", _) => Answer::ok("x".repeat(600_000)),
-        (target, _) => Answer::ok(format!("{target}\n")),
+    let site = ScriptedSite::start(|asked| match (&asked.target[..], asked.before) {
+        ("/busy", 0) => SiteReply::whole(503, "", "an error, which is not printed"),
+        ("/from", _) => SiteReply::whole(302, "Location: /to\r\n", ""),
+        ("/long", _) => SiteReply::ok("x".repeat(600_000)),
+        (target, _) => SiteReply::ok(format!("{target}\n")),
     });
     let urls = ["/busy", "/from", "/long", "/a"].map(|target| site.url(target));
     let urls: Vec<_> = urls.iter().map(String::as_str).collect();
@@ -51,10 +51,10 @@ fn bodies_go_to_standard_output_in_the_order_of_their_urls() {
 
 #[test]
 fn broken_body_on_standard_output_is_not_begun_again() {
-    let site = Site::start(|_| {
+    let site = ScriptedSite::start(|_| {
         let mut bytes = message(200, "", &[b'y'; 1_000]);
         bytes.truncate(bytes.len() - 500);
-        Answer::Close(bytes)
+        SiteReply::Close(bytes)
     });
     let download = Download::new();
     let ended = get(&download, &["-o", "-", &site.url("/a")]);
@@ -64,7 +64,7 @@ fn broken_body_on_standard_output_is_not_begun_again() {
 
 #[test]
 fn records_go_to_standard_output() {
-    let site = Site::start(|asked| Answer::ok(&asked.target));
+    let site = ScriptedSite::start(|asked| SiteReply::ok(&asked.target));
     let download = Download::new();
     let ended = get(&download, &["--jsonl", "-", "-o", "out", &site.url("/a"), &site.url("/b")]);
     assert!(ended.status.success(), "{ended:?}");
@@ -77,7 +77,7 @@ fn records_go_to_standard_output() {
 
 #[test]
 fn one_url_goes_into_a_file_of_any_name() {
-    let site = Site::start(|asked| Answer::ok(&asked.target));
+    let site = ScriptedSite::start(|asked| SiteReply::ok(&asked.target));
     let download = Download::new();
     let url = site.url("/a");
     assert!(get(&download, &["-O", "name", &url]).status.success());
@@ -115,14 +115,14 @@ fn certificates_come_from_standard_input() {
     let mut command = Command::new(fulmar());
     command.args(["get", "--cacert", "-", "https://localhost/"]);
     command.current_dir(download.beside(""));
-    let ended = Process::start_with(&mut command, Stdio::null()).wait();
+    let ended = ChildProcess::start_with(&mut command, Stdio::null()).wait();
     assert_eq!(ended.status.code(), Some(2), "{ended:?}");
     assert!(ended.stderr.contains("no certificate in PEM"), "{ended:?}");
 }
 
 #[test]
 fn hosts_in_other_scripts_have_addresses() {
-    let site = Site::start(|asked| Answer::ok(asked.field("host").unwrap()));
+    let site = ScriptedSite::start(|asked| SiteReply::ok(asked.field("host").unwrap()));
     let port = site.url("").rsplit(':').next().unwrap().to_owned();
     let download = Download::new();
     let known = format!("b\u{fc}cher.example:{port}:127.0.0.1");
@@ -134,12 +134,12 @@ fn hosts_in_other_scripts_have_addresses() {
 }
 
 /// `fulmar` with these arguments and this standard input.
-fn fulmar_with(download: &Download, arguments: &str, input: &str) -> Ended {
+fn fulmar_with(download: &Download, arguments: &str, input: &str) -> ExitOutput {
     let file = download.beside("input");
     fs::write(&file, input).unwrap();
     let mut command = Command::new(fulmar());
     command.args(arguments.split(' ')).current_dir(download.beside(""));
-    Process::start_with(&mut command, fs::File::open(file).unwrap().into()).wait()
+    ChildProcess::start_with(&mut command, fs::File::open(file).unwrap().into()).wait()
 }
 
 #[test]

@@ -3,13 +3,13 @@
 use std::process::Command;
 
 use fulmar_tests::get::Download;
-use fulmar_tests::process::{Ended, Process, fulmar, peer, run};
+use fulmar_tests::process::{ChildProcess, ExitOutput, fulmar, peer, run};
 
 const SELF_SIGNED: &str = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 \
     -subj /CN=localhost -addext subjectAltName=DNS:localhost -keyout key.pem -out cert.pem";
 
 /// `openssl s_server -www` with the certificate from these commands, and its port.
-fn serve(download: &Download, commands: &[&str]) -> (Process, u16) {
+fn serve(download: &Download, commands: &[&str]) -> (ChildProcess, u16) {
     let openssl = |line: &str| {
         let mut command = peer("openssl");
         command.args(line.split_whitespace()).current_dir(download.beside(""));
@@ -17,24 +17,24 @@ fn serve(download: &Download, commands: &[&str]) -> (Process, u16) {
     };
     commands.iter().for_each(|line| drop(run(&mut openssl(line))));
     let line = "s_server -accept 127.0.0.1:0 -www -cert cert.pem -key key.pem";
-    let mut server = Process::start(&mut openssl(line));
+    let mut server = ChildProcess::start(&mut openssl(line));
     let line = server.wait_stdout("ACCEPT ");
     let port = line.trim().rsplit(':').next().expect("a port").parse().expect("a number");
     (server, port)
 }
 
-fn get(download: &Download, port: u16, host: &str, trust: &[&str]) -> Ended {
+fn get(download: &Download, port: u16, host: &str, trust: &[&str]) -> ExitOutput {
     let addresses = format!("{host}:{port}:127.0.0.1");
     let url = format!("https://{host}:{port}/");
     download.run(&[trust, &["--retry", "0", "--resolve", &addresses, &url]].concat())
 }
 
-fn load(download: &Download, port: u16, trust: &[&str]) -> Ended {
+fn load(download: &Download, port: u16, trust: &[&str]) -> ExitOutput {
     let url = format!("https://127.0.0.1:{port}/");
     let mut command = Command::new(fulmar());
     command.args(["load", "--sni", "localhost", "-c", "1", "-n", "3"]).args(trust).arg(url);
     command.current_dir(download.beside(""));
-    Process::start(&mut command).wait()
+    ChildProcess::start(&mut command).wait()
 }
 
 #[test]

@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use fulmar_tests::http::Client;
-use fulmar_tests::load::{Report, command, load, refusing, report};
-use fulmar_tests::loops::asked;
-use fulmar_tests::process::{BY_CALLS, Ended, Process, Serve, eventually, fulmar, peer, run, text};
+use fulmar_tests::http::HttpClient;
+use fulmar_tests::load::{LoadReport, command, load, refusing, report};
+use fulmar_tests::loops::requested_options;
+use fulmar_tests::process::{
+    BY_CALLS, ChildProcess, ExitOutput, Serve, eventually, fulmar, peer, run, text,
+};
 use fulmar_tests::tree::Tree;
 use rustix::process::Signal;
 
@@ -22,10 +24,10 @@ fn script(name: &str) -> PathBuf {
 }
 
 /// Runs a line of shell in which `$FULMAR` is the binary and `$URL` a small file.
-fn shell(line: &str, url: &str) -> Ended {
+fn shell(line: &str, url: &str) -> ExitOutput {
     let mut command = Command::new("sh");
     command.args(["-c", line]).env("FULMAR", fulmar()).env("URL", url);
-    Process::start(&mut command).wait()
+    ChildProcess::start(&mut command).wait()
 }
 
 #[test]
@@ -50,7 +52,7 @@ fn without_a_url_there_is_a_server_and_a_ledger_of_both_sides() {
 fn the_json_object_has_the_documented_keys() {
     let ended = load(&["-c", "2", "-n", "100", "-R", "10000", "--json"]);
     let json = &ended.stdout;
-    let value = Report::of(&ended).0;
+    let value = LoadReport::of(&ended).0;
     let documented = [
         "url",
         "driver",
@@ -99,7 +101,7 @@ fn the_json_object_has_the_documented_keys() {
         (latency.clone(), latency)
     );
     assert_eq!(keys(&value["syscalls"]["connect"]), set(&["calls", "eagain"]));
-    let spin = asked().spin.to_string();
+    let spin = requested_options().spin.to_string();
     assert_eq!((&value["spin"], &value["status"]["200"]), (&spin.into(), &100.into()));
     let driver = value["driver"].as_str().unwrap();
     assert!(["epoll", "ring", "ring:1"].contains(&driver), "{json}");
@@ -196,15 +198,15 @@ fn a_foreign_address_cannot_be_bound() {
 #[test]
 fn an_interrupt_prints_the_report() {
     let serve = serve();
-    let mut client = Client::connect(serve.address);
+    let mut client = HttpClient::connect(serve.address);
     let url = serve.url("/bytes/128");
     for signal in [Signal::INT, Signal::TERM] {
-        let running = Process::start(&mut command(&["-c", "4", "-d", "60", "--json", &url]));
+        let running = ChildProcess::start(&mut command(&["-c", "4", "-d", "60", "--json", &url]));
         loaded(&mut client, 200);
         running.signal(signal);
         let ended = running.wait();
         assert_eq!(ended.status.code(), Some(130), "{ended:?}");
-        let report = Report::of(&ended);
+        let report = LoadReport::of(&ended);
         assert!(report.requests() > 100 && report.errors().is_empty(), "{report:?}");
         assert!(report.0["duration_s"].as_f64().unwrap() < 30.0, "{report:?}");
     }
@@ -213,14 +215,14 @@ fn an_interrupt_prints_the_report() {
 #[test]
 fn an_interrupt_does_not_wait_for_responses() {
     let serve = serve();
-    let mut client = Client::connect(serve.address);
+    let mut client = HttpClient::connect(serve.address);
     let url = serve.url("/idle");
-    let running = Process::start(&mut command(&["-c", "4", "-n", "4", "--json", &url]));
+    let running = ChildProcess::start(&mut command(&["-c", "4", "-n", "4", "--json", &url]));
     eventually("requests", || client.ledger().of("accept4") >= 5);
     running.signal(Signal::INT);
     let ended = running.wait();
     assert_eq!(ended.status.code(), Some(130), "{ended:?}");
-    assert_eq!(Report::of(&ended).requests(), 0, "{ended:?}");
+    assert_eq!(LoadReport::of(&ended).requests(), 0, "{ended:?}");
 }
 
 #[test]
@@ -277,7 +279,7 @@ fn connections_are_reduced_to_the_descriptor_limit() {
         ended.stderr.contains("128 file descriptors") && ended.stderr.contains(" 64"),
         "{ended:?}"
     );
-    let report = Report::of(&ended);
+    let report = LoadReport::of(&ended);
     assert_eq!((report.requests(), report.errors()), (2_000, vec![]), "{report:?}");
     assert_eq!(report.count("/connections/held"), 64, "{report:?}");
     assert_eq!(report.count("/connections/asked"), 500, "{report:?}");
@@ -290,7 +292,7 @@ fn an_embedded_server_needs_descriptors_too() {
     let ended = shell("ulimit -n 128 && exec \"$FULMAR\" load -c 500 -n 2000 --json", "");
     assert!(ended.status.success(), "{ended:?}");
     assert!(ended.stderr.contains("500 connections exceed the limit"), "{ended:?}");
-    let report = Report::of(&ended);
+    let report = LoadReport::of(&ended);
     assert_eq!((report.requests(), report.errors()), (2_000, vec![]), "{report:?}");
     assert_eq!(report.count("/connections/held"), 32, "{report:?}");
 }
@@ -310,7 +312,7 @@ fn the_soft_limit_is_raised_without_a_message() {
     let line = "ulimit -Sn 64 && exec \"$FULMAR\" load -c 200 -n 2000 --json $URL";
     let ended = shell(line, &serve.url("/bytes/128"));
     assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
-    assert_eq!(Report::of(&ended).count("/connections/held"), 200, "{ended:?}");
+    assert_eq!(LoadReport::of(&ended).count("/connections/held"), 200, "{ended:?}");
 }
 
 #[test]
@@ -319,9 +321,9 @@ fn exhausted_descriptors_do_not_spin() {
     let mut command = peer("python3");
     command.arg(script("descriptors.py")).args(["70", "100"]).arg(fulmar());
     command.args(["load", "-c", "30", "-n", "2000", "--json"]).arg(serve.url("/bytes/128"));
-    let ended = Process::start(&mut command).wait();
+    let ended = ChildProcess::start(&mut command).wait();
     assert!(ended.status.success(), "{ended:?}");
-    let report = Report::of(&ended);
+    let report = LoadReport::of(&ended);
     assert_eq!(report.requests(), 2_000, "{report:?}");
     let held = report.count("/connections/held");
     assert_eq!(report.count("/without_descriptor"), 30 - held, "{report:?}");
@@ -345,7 +347,7 @@ fn connections_come_from_the_addresses_of_bind() {
 }
 
 /// In a separate network namespace with hardly any ports.
-fn with_ports(range: &str, load: &str) -> Option<Ended> {
+fn with_ports(range: &str, load: &str) -> Option<ExitOutput> {
     let network = Command::new("unshare").args(["-rn", "true"]).output();
     if !network.is_ok_and(|output| output.status.success()) {
         return None; // not permitted here
@@ -356,7 +358,7 @@ fn with_ports(range: &str, load: &str) -> Option<Ended> {
     );
     let mut command = Command::new("unshare");
     command.args(["-rn", "sh", "-c", &line]).env("FULMAR", fulmar());
-    Some(Process::start(&mut command).wait())
+    Some(ChildProcess::start(&mut command).wait())
 }
 
 #[test]

@@ -7,10 +7,10 @@ use std::net::TcpStream;
 use std::process::Command;
 use std::time::Duration;
 
-use fulmar_tests::certs::{Certs, Who};
-use fulmar_tests::http::Client;
-use fulmar_tests::load::{Report, bound, command, load, read_request, scripted};
-use fulmar_tests::process::{BY_CALLS, Process, Serve, eventually, fulmar};
+use fulmar_tests::certs::{CertOwner, Certs};
+use fulmar_tests::http::HttpClient;
+use fulmar_tests::load::{LoadReport, bound, command, load, read_request, scripted};
+use fulmar_tests::process::{BY_CALLS, ChildProcess, Serve, eventually, fulmar};
 use fulmar_tests::tree::Tree;
 use rustix::net::sockopt::set_socket_linger;
 use rustix::process::Signal;
@@ -18,23 +18,23 @@ use rustix::process::Signal;
 use crate::fulmar_load::loaded;
 
 /// Runs 20 requests on 4 connections. Returns the exit status too. No response is late.
-fn run(url: &str, more: &[&str]) -> (i32, Report) {
+fn run(url: &str, more: &[&str]) -> (i32, LoadReport) {
     run_for("60s", url, more)
 }
 
 /// The same with a shorter timeout.
-fn run_for(timeout: &str, url: &str, more: &[&str]) -> (i32, Report) {
+fn run_for(timeout: &str, url: &str, more: &[&str]) -> (i32, LoadReport) {
     let arguments = ["-c", "4", "-n", "20", "--timeout", timeout, "--json", url];
     let ended = load(&[&arguments[..], more].concat());
     assert_eq!(ended.stderr, "");
-    let report = Report::of(&ended);
+    let report = LoadReport::of(&ended);
     assert_eq!(report.0["lost"], false, "{report:?}");
     (ended.status.code().expect("it was not killed"), report)
 }
 
 /// Expects every request to fail in the same way. No request gets a response, so the exit status is
 /// 1.
-fn all_fail(kind: &str, url: &str) -> Report {
+fn all_fail(kind: &str, url: &str) -> LoadReport {
     let timeout = if kind == "timeout" { "300ms" } else { "60s" };
     for depth in ["1", "4"] {
         let (status, report) = run_for(timeout, url, &["-p", depth]);
@@ -45,7 +45,7 @@ fn all_fail(kind: &str, url: &str) -> Report {
 }
 
 /// Expects a response to every request, and no error.
-fn all_answered(url: &str) -> Report {
+fn all_answered(url: &str) -> LoadReport {
     let (status, report) = run(url, &[]);
     assert_eq!((status, report.requests(), report.errors()), (0, 20, vec![]), "{report:?}");
     report
@@ -146,7 +146,7 @@ fn figures_without_responses_are_null() {
         let arguments = [&["-c", "1", "-n", "2", "--timeout", "300ms", &url], rate].concat();
         let ended = load(&[&arguments[..], &["--json"]].concat());
         assert_eq!((ended.status.code(), &*ended.stderr), (Some(1), ""), "{ended:?}");
-        let report = Report::of(&ended).0;
+        let report = LoadReport::of(&ended).0;
         let latency = report["latency_us"].as_object().unwrap();
         assert!(latency.len() == 7 && latency.values().all(serde_json::Value::is_null), "{report}");
         for figure in ["cpu_us_per_request", "cpu_user_us_per_request", "syscalls_per_request"] {
@@ -293,18 +293,18 @@ fn a_restarted_server_is_loaded_again() {
     let serve = serve_at(&address);
     let url = serve.url("/bytes/128");
     let arguments = ["-c", "16", "-R", "2000", "-d", "60", "--json", &url];
-    let running = Process::start(&mut command(&arguments));
-    let mut client = Client::connect(serve.address);
+    let running = ChildProcess::start(&mut command(&arguments));
+    let mut client = HttpClient::connect(serve.address);
     loaded(&mut client, 500);
     serve.end(Signal::KILL);
     let serve = serve_at(&address);
-    let mut client = Client::connect(serve.address);
+    let mut client = HttpClient::connect(serve.address);
     loaded(&mut client, 500);
     eventually("all are there again", || client.ledger().of("accept4") > 16);
     running.signal(Signal::INT);
     let ended = running.wait();
     assert_eq!(ended.status.code(), Some(130), "{ended:?}");
-    let report = Report::of(&ended);
+    let report = LoadReport::of(&ended);
     assert!(report.requests() > 200, "{report:?}");
     assert!(report.count("/connections/opened") >= 32, "{report:?}");
     let known = |kind: &str| ["closed", "reset", "connect_refused"].contains(&kind);
@@ -313,17 +313,17 @@ fn a_restarted_server_is_loaded_again() {
 }
 
 /// A server to be killed. It logs its requests, so that a test can wait for the first.
-fn start_logging(listen: &str, more: &[&str]) -> Process {
+fn start_logging(listen: &str, more: &[&str]) -> ChildProcess {
     let mut command = Command::new(fulmar());
     command.args(["serve", ".", "--test-endpoints", "--access-log", "-", "--listen", listen]);
-    let mut process = Process::start(command.args(more));
+    let mut process = ChildProcess::start(command.args(more));
     process.wait_stderr("serving ");
     process
 }
 
 /// A run with servers that are killed after their first request.
-fn killed_under(mut servers: Vec<Process>, arguments: &[&str]) -> Process {
-    let running = Process::start(&mut command(&[arguments, &["--json"]].concat()));
+fn killed_under(mut servers: Vec<ChildProcess>, arguments: &[&str]) -> ChildProcess {
+    let running = ChildProcess::start(&mut command(&[arguments, &["--json"]].concat()));
     for server in &mut servers {
         server.wait_stdout("GET /");
     }
@@ -342,7 +342,7 @@ fn a_server_that_dies_ends_the_run() {
     let at = |nth: usize| ports[nth].1.to_string();
     let url = |nth: usize| format!("http://{}/bytes/128", at(nth));
     let tcp = |nth: usize| start_logging(&at(nth), &[]);
-    let (cert, key) = certs.files(Who::Server);
+    let (cert, key) = certs.files(CertOwner::Server);
     let tls = ["--tls-cert", &cert.display().to_string(), "--tls-key", &key.display().to_string()];
     let secured = format!("https://{}/bytes/128", at(7));
     let unix = ["-d", "60", "--unix-socket", &socket, "http://somewhere.invalid/bytes/128"];
@@ -359,7 +359,7 @@ fn a_server_that_dies_ends_the_run() {
     for running in runs {
         let ended = running.wait();
         assert_eq!((ended.status.code(), &*ended.stderr), (Some(1), ""), "{ended:?}");
-        let report = Report::of(&ended);
+        let report = LoadReport::of(&ended);
         assert!(report.count("/connections/opened") > 0, "{report:?}");
         assert_eq!(report.0["lost"], true, "{report:?}");
         assert_eq!(report.0["limited_by"], "lost", "{report:?}");
@@ -377,7 +377,7 @@ fn one_dead_server_of_two_does_not_end_the_run() {
     let load = ["-c", "4", "-t", "2", "-R", "100", "-d", "8", &first, &second];
     let ended = killed_under(vec![dead], &load).wait();
     assert_eq!((ended.status.code(), &*ended.stderr), (Some(0), ""), "{ended:?}");
-    let report = Report::of(&ended);
+    let report = LoadReport::of(&ended);
     assert_eq!((&report.0["lost"], &report.0["outage_s"]), (&false.into(), &0.0.into()));
     assert!(report.count("/errors/connect_refused") > 0, "{report:?}");
     assert!(report.0["duration_s"].as_f64().unwrap() >= 8.0, "{report:?}");
@@ -389,13 +389,13 @@ fn a_dead_server_ends_a_run_with_a_number_of_requests() {
     let serve = Serve::start(&Tree::new().root(), &[&["--test-endpoints"], BY_CALLS].concat());
     let url = serve.url("/bytes/128");
     let arguments = ["-c", "4", "-R", "1000", "-n", "1000000", "--timeout", "1", "--json", &url];
-    let running = Process::start(&mut command(&arguments));
-    let mut client = Client::connect(serve.address);
+    let running = ChildProcess::start(&mut command(&arguments));
+    let mut client = HttpClient::connect(serve.address);
     loaded(&mut client, 100);
     serve.end(Signal::KILL);
     let ended = running.wait();
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
-    let report = Report::of(&ended);
+    let report = LoadReport::of(&ended);
     assert!(report.requests() > 50 && report.0["lost"] == true, "{report:?}");
     let tries = report.count("/errors/connect_refused");
     assert!((1..200).contains(&tries), "it does not spin: {report:?}");

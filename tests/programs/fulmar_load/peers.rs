@@ -5,18 +5,20 @@ use std::os::unix::net::UnixListener;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use fulmar_tests::certs::{Certs, Who};
-use fulmar_tests::http::Client;
+use fulmar_tests::certs::{CertOwner, Certs};
+use fulmar_tests::http::HttpClient;
 use fulmar_tests::https::Https;
-use fulmar_tests::load::{Nginx, Report, command, load, read_request, report, scripted};
-use fulmar_tests::process::{BY_CALLS, PATIENCE, Process, Serve, eventually, fulmar, peer, run};
+use fulmar_tests::load::{LoadReport, Nginx, command, load, read_request, report, scripted};
+use fulmar_tests::process::{
+    BY_CALLS, ChildProcess, PATIENCE, Serve, eventually, fulmar, peer, run,
+};
 use fulmar_tests::tree::{Tree, noise};
 use fulmar_tls::{ClientAuth, ServerOptions, ServerTls};
 use rustix::process::Signal;
 
 use crate::fulmar_load::loaded;
 
-fn no_errors(report: &Report, requests: u64) {
+fn no_errors(report: &LoadReport, requests: u64) {
     let outcome = (report.requests(), report.errors(), report.count("/status/200"));
     assert_eq!(outcome, (requests, vec![], requests), "{report:?}");
 }
@@ -80,11 +82,11 @@ fn several_threads_share_the_work_exactly() {
 }
 
 /// `python3 -m http.server` on a directory.
-fn python(tree: &Tree, protocol: &str) -> (Process, String) {
+fn python(tree: &Tree, protocol: &str) -> (ChildProcess, String) {
     let mut command = peer("python3");
     command.args(["-u", "-m", "http.server", "0", "--bind", "127.0.0.1", "--protocol", protocol]);
     command.arg("--directory").arg(tree.root());
-    let mut process = Process::start(&mut command);
+    let mut process = ChildProcess::start(&mut command);
     let line = process.wait_stdout("http://");
     let (_, url) = line.split_once('(').expect("the URL in parentheses");
     (process, url.split_once(')').expect("the URL in parentheses").0.to_owned())
@@ -199,7 +201,7 @@ fn several_urls_are_requested_in_turn() {
     let (made, missing) = (serve.url("/status/201"), serve.url("/status/404"));
     let ended = load(&["-c", "8", "-n", "1000", "--json", &made, &missing, &nginx.url()]);
     assert!(ended.status.success(), "{ended:?}");
-    let report = Report::of(&ended);
+    let report = LoadReport::of(&ended);
     let [ok, made, missing] =
         ["200", "201", "404"].map(|it| report.count(&format!("/status/{it}")));
     assert_eq!((ok + made + missing, report.errors()), (1_000, vec![]), "{report:?}");
@@ -213,10 +215,10 @@ fn several_urls_are_requested_in_turn() {
 #[test]
 fn a_stall_shows_in_latency_from_the_scheduled_time() {
     let serve = Serve::start(&Tree::new().root(), &[&["--test-endpoints"], BY_CALLS].concat());
-    let mut client = Client::connect(serve.address);
+    let mut client = HttpClient::connect(serve.address);
     let url = serve.url("/bytes/128");
     let arguments = ["-c", "8", "-R", "500", "-d", "4", "--json", &url];
-    let running = Process::start(&mut command(&arguments));
+    let running = ChildProcess::start(&mut command(&arguments));
     loaded(&mut client, 300);
     serve.process.signal(Signal::STOP);
     let resume = fulmar_sys::now() + Duration::from_secs(1);
@@ -224,7 +226,7 @@ fn a_stall_shows_in_latency_from_the_scheduled_time() {
     serve.process.signal(Signal::CONT);
     let ended = running.wait();
     assert!(ended.status.success(), "{ended:?}");
-    let report = Report::of(&ended);
+    let report = LoadReport::of(&ended);
     no_errors(&report, report.requests());
     // 500 requests were scheduled in the lost second.
     assert!(report.requests() > 1_600, "{report:?}");
@@ -242,7 +244,7 @@ fn strace_counts_what_the_ledger_counts() {
     command.args(["-f", "-c", "-o"]).arg(&table).arg(fulmar());
     command.args(["load", "-n", "2000", "-c", "4", "--json"]).arg(serve.url("/bytes/128"));
     let output = run(&mut command);
-    let report = Report(serde_json::from_slice(&output.stdout).unwrap());
+    let report = LoadReport(serde_json::from_slice(&output.stdout).unwrap());
     no_errors(&report, 2_000);
     let table = std::fs::read_to_string(table).unwrap();
     let counted = |name: &str| {
@@ -295,7 +297,7 @@ fn a_request_over_tls_costs_one_send_and_one_recv_too() {
 #[test]
 fn a_handshake_for_every_request_is_counted_apart() {
     let certs = Certs::new();
-    let server = Https::start(&certs, Who::Server);
+    let server = Https::start(&certs, CertOwner::Server);
     let url = server.url("/bytes/128");
     let report = report(&["-k", "-c", "4", "-n", "200", "--reconnect", &url]);
     no_errors(&report, 200);
@@ -312,9 +314,9 @@ fn an_untrusted_server_is_not_loaded() {
     let certs = Certs::new();
     let ca = certs.ca().display().to_string();
     for (who, part) in [
-        (Who::Stranger, "certificate issuer is unknown (no trusted CA)"),
-        (Who::OtherHost, ", not for localhost"),
-        (Who::Expired, "certificate has expired"),
+        (CertOwner::Stranger, "certificate issuer is unknown (no trusted CA)"),
+        (CertOwner::OtherHost, ", not for localhost"),
+        (CertOwner::Expired, "certificate has expired"),
     ] {
         let server = Https::start(&certs, who);
         let url = server.url("/bytes/1");
@@ -322,7 +324,7 @@ fn an_untrusted_server_is_not_loaded() {
         assert_eq!(ended.status.code(), Some(1), "{who:?}: {}", ended.stderr);
         assert!(ended.stderr.contains(part), "{who:?}: {}", ended.stderr);
     }
-    let server = Https::start(&certs, Who::OtherHost);
+    let server = Https::start(&certs, CertOwner::OtherHost);
     let url = server.url("/bytes/1");
     let sni = ["--cacert", &ca, "--sni", "other.example", "-c", "1", "-n", "9", &url];
     no_errors(&report(&sni), 9);
@@ -331,11 +333,11 @@ fn an_untrusted_server_is_not_loaded() {
 #[test]
 fn a_client_certificate_is_accepted() {
     let certs = Certs::new();
-    let mut options = ServerOptions::from(certs.identity(Who::Server));
+    let mut options = ServerOptions::from(certs.identity(CertOwner::Server));
     options.client_auth = ClientAuth::Required(vec![certs.ca().into()].into());
     let server = Https::start_with(ServerTls::new(options).expect("files"));
     let (ca, url) = (certs.ca().display().to_string(), server.url("/bytes/1"));
-    let (cert, key) = certs.files(Who::Client);
+    let (cert, key) = certs.files(CertOwner::Client);
     let (cert, key) = (cert.display().to_string(), key.display().to_string());
     let known = ["--cacert", &ca, "--cert", &cert, "--key", &key, "-c", "2", "-n", "9", &url];
     no_errors(&report(&known), 9);

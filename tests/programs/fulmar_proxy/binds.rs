@@ -10,8 +10,8 @@ use std::os::unix::net::{SocketAddr as UnixAddress, UnixStream};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use fulmar_tests::gateway::{Place, command, end, run};
-use fulmar_tests::process::{PATIENCE, Process, eventually, fulmar, peer};
+use fulmar_tests::gateway::{ProxyFolder, command, end, run};
+use fulmar_tests::process::{ChildProcess, PATIENCE, eventually, fulmar, peer};
 use rustix::net::sockopt::{set_socket_reuseaddr, set_socket_reuseport};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
 use rustix::process::Signal;
@@ -19,7 +19,7 @@ use rustix::process::Signal;
 const GET: &[u8] = b"GET / HTTP/1.0\r\n\r\n";
 
 /// A frontend with built-in responses and these `bind` lines.
-fn configure(place: &Place, binds: &str) -> String {
+fn configure(place: &ProxyFolder, binds: &str) -> String {
     let text = format!(
         "global\n nbthread 1\n stats socket {}\ndefaults\n mode http\n timeout client 5s\n \
          timeout server 5s\n timeout connect 1s\nfrontend fe\n option socket-stats\n{binds}\n \
@@ -33,9 +33,9 @@ fn configure(place: &Place, binds: &str) -> String {
     place.write("binds.cfg", &text).display().to_string()
 }
 
-fn start(place: &Place, binds: &str) -> Process {
+fn start(place: &ProxyFolder, binds: &str) -> ChildProcess {
     let path = configure(place, binds);
-    let process = Process::start(command().args(["-db", "-f", &path]));
+    let process = ChildProcess::start(command().args(["-db", "-f", &path]));
     eventually("it serves", || UnixStream::connect(place.path("s.sock")).is_ok());
     process
 }
@@ -85,7 +85,7 @@ fn held(port: u16) -> Option<OwnedFd> {
 }
 
 /// Names and numbers of the listeners in statistics.
-fn listeners(place: &Place) -> Vec<(String, String)> {
+fn listeners(place: &ProxyFolder) -> Vec<(String, String)> {
     let mut to = UnixStream::connect(place.path("s.sock")).unwrap();
     to.set_read_timeout(Some(PATIENCE)).unwrap();
     to.write_all(b"show stat -1 -1 -1\n").unwrap();
@@ -100,7 +100,7 @@ fn listeners(place: &Place) -> Vec<(String, String)> {
 
 #[test]
 fn a_line_has_several_addresses_and_ranges_of_ports() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let first = free_ports(4);
     let last = first + 2;
     let single = last + 1;
@@ -120,7 +120,7 @@ fn a_line_has_several_addresses_and_ranges_of_ports() {
     let ours = listeners(&place);
     end(process, Signal::TERM);
     let path = place.path("binds.cfg");
-    let _theirs = Process::start(peer("haproxy").args(["-db", "-f"]).arg(path));
+    let _theirs = ChildProcess::start(peer("haproxy").args(["-db", "-f"]).arg(path));
     let serves = |name| UnixStream::connect(place.path(name)).is_ok();
     eventually("it serves", || serves("s.sock") && serves("web.sock"));
     assert_eq!((ours, by_path()), (listeners(&place), "/:".into()));
@@ -131,7 +131,7 @@ fn addresses_of_both_families() {
     if TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_err() {
         return; // there is only one
     }
-    let place = Place::new();
+    let place = ProxyFolder::new();
     for (word, v4) in [("v4v6", true), ("v6only", false)] {
         let port = free_ports(1);
         let process = start(&place, &format!(" bind :::{port} {word}"));
@@ -144,7 +144,7 @@ fn addresses_of_both_families() {
 
 #[test]
 fn an_interface_restricts_a_listener() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let port = free_ports(1);
     let process = start(&place, &format!(" bind 127.0.0.1:{port} interface lo backlog 5"));
     assert_eq!(
@@ -160,7 +160,7 @@ fn an_interface_restricts_a_listener() {
 
 #[test]
 fn unix_sockets_have_owners_and_permissions() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let path = place.path("web.sock");
     let me = fs::metadata(place.path("")).unwrap();
     let (uid, gid) = (me.uid(), me.gid());
@@ -181,7 +181,7 @@ fn unix_sockets_have_owners_and_permissions() {
 
 #[test]
 fn a_socket_is_inherited() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let port = free_ports(1);
     let config = configure(&place, " bind fd@7");
     // The parent listens, and passes the socket under this number.
@@ -191,7 +191,7 @@ fn a_socket_is_inherited() {
                   os.execv(sys.argv[2], sys.argv[2:])";
     let mut python = peer("python3");
     python.args(["-c", script, &port.to_string()]).arg(fulmar());
-    let process = Process::start(python.args(["proxy", "-db", "-f", &config]));
+    let process = ChildProcess::start(python.args(["proxy", "-db", "-f", &config]));
     eventually("it serves", || UnixStream::connect(place.path("s.sock")).is_ok());
     assert_eq!(
         body_of(connect(([127, 0, 0, 1], port).into()).unwrap()),
@@ -205,7 +205,7 @@ fn a_socket_is_inherited() {
 
 #[test]
 fn a_full_listener_accepts_again_after_a_close() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     for mode in ["http", "tcp"] {
         let port = free_ports(1);
         let text = format!(
@@ -216,7 +216,7 @@ fn a_full_listener_accepts_again_after_a_close() {
             place.origin
         );
         let path = place.write("full.cfg", &text);
-        let process = Process::start(command().args(["-db", "-f"]).arg(path));
+        let process = ChildProcess::start(command().args(["-db", "-f"]).arg(path));
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         eventually("it listens", || connect(address).is_ok());
         for _ in 0..3 {
@@ -239,7 +239,7 @@ fn a_full_listener_accepts_again_after_a_close() {
 
 #[test]
 fn unusable_addresses_are_reported_by_both() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = other.local_addr().unwrap();
     for binds in [
@@ -249,7 +249,7 @@ fn unusable_addresses_are_reported_by_both() {
     ] {
         let path = configure(&place, &binds);
         let ours = run(["-db", "-f", &path]);
-        let theirs = Process::start(peer("haproxy").args(["-db", "-f", &path])).wait();
+        let theirs = ChildProcess::start(peer("haproxy").args(["-db", "-f", &path])).wait();
         assert_eq!((ours.status.code(), theirs.status.code()), (Some(1), Some(1)), "{binds}");
         assert!(ours.stderr.contains("frontend fe: cannot bind"), "{binds}: {}", ours.stderr);
     }
@@ -261,16 +261,16 @@ fn unusable_addresses_are_reported_by_both() {
 
 #[test]
 fn a_proxy_header_comes_first_if_it_is_expected() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let port = free_ports(1);
     let process = start(&place, &format!(" bind 127.0.0.1:{port} accept-proxy"));
-    let ask = |header: &str| {
+    let send_request = |header: &str| {
         let mut stream = connect(([127, 0, 0, 1], port).into()).unwrap();
         stream.write_all(header.as_bytes()).unwrap();
         body_of(stream)
     };
     let header = "PROXY TCP4 192.0.2.7 192.0.2.8 1234 99\r\n";
-    assert_eq!(ask(header), "192.0.2.7/192.0.2.8:99");
+    assert_eq!(send_request(header), "192.0.2.7/192.0.2.8:99");
     let mut stream = connect(([127, 0, 0, 1], port).into()).unwrap();
     write!(stream, "{header}GET /own HTTP/1.0\r\n\r\n").unwrap();
     let mut own = String::new();

@@ -2,9 +2,9 @@
 
 use std::process::Command;
 
-use fulmar_tests::gateway::{Place, end};
+use fulmar_tests::gateway::{ProxyFolder, end};
 use fulmar_tests::process::{peer, text};
-use fulmar_tests::statistics::{Site, live, page};
+use fulmar_tests::statistics::{StatsSite, live, page};
 use rustix::process::Signal;
 
 /// The output of a browser for a page, and its error messages.
@@ -24,7 +24,7 @@ fn visit(url: &str, more: &[&str]) -> (String, String) {
 
 #[test]
 fn the_page_refreshes_from_its_json() {
-    let site = Site::start(live(), page());
+    let site = StatsSite::start(live(), page());
     let (seen, complaints) = visit(&site.url(), &["--dump-dom", "--virtual-time-budget=20000"]);
     assert_eq!(complaints, "", "the browser complains");
     assert!(seen.contains("live, every 3 s"), "it has refreshed");
@@ -41,7 +41,7 @@ fn the_page_refreshes_from_its_json() {
 
 #[test]
 fn the_page_of_a_running_proxy_shows_its_traffic() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let path = place.configure("", "");
     let text = std::fs::read_to_string(&path).unwrap();
     let text = text.replace(
@@ -50,7 +50,7 @@ fn the_page_of_a_running_proxy_shows_its_traffic() {
     );
     std::fs::write(&path, text).unwrap();
     let process = place.start(["-db", "-f", path.to_str().unwrap()]);
-    (0..30).for_each(|_| drop(place.ask().unwrap()));
+    (0..30).for_each(|_| drop(place.send_request().unwrap()));
     let url = format!("http://{}/stats", place.address);
     let (seen, complaints) = visit(&url, &["--dump-dom", "--virtual-time-budget=10000"]);
     assert_eq!(complaints, "", "the browser complains");

@@ -6,15 +6,15 @@ use std::net::TcpStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 
-use fulmar_tests::gateway::{Place, command, end, origin, pid_in, run};
-use fulmar_tests::http::Client;
+use fulmar_tests::gateway::{ProxyFolder, command, end, origin, pid_in, run};
+use fulmar_tests::http::HttpClient;
 use fulmar_tests::origins::free_address;
-use fulmar_tests::process::{Process, eventually, fulmar, has_ended, peer};
+use fulmar_tests::process::{ChildProcess, eventually, fulmar, has_ended, peer};
 use rustix::process::{Pid, Signal, kill_process};
 
 #[test]
 fn a_configuration_is_checked_as_haproxy_checks_it() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let good = place.configure("", "");
     let good = good.to_str().unwrap();
     for (arguments, out) in [
@@ -25,14 +25,14 @@ fn a_configuration_is_checked_as_haproxy_checks_it() {
     ] {
         let ours = run(&arguments);
         assert_eq!((ours.status.code(), &ours.stdout[..]), (Some(0), out), "{arguments:?}");
-        let theirs = Process::start(peer("haproxy").args(&arguments)).wait();
+        let theirs = ChildProcess::start(peer("haproxy").args(&arguments)).wait();
         assert_eq!((theirs.status.code(), theirs.stdout), (Some(0), ours.stdout), "{arguments:?}");
     }
 }
 
 #[test]
 fn all_errors_are_reported_at_once() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let bad = place.write(
         "bad.cfg",
         "global\n nonsense\ndefaults\n mode htpp\n timeout client 5x\nfrontend fe\n \
@@ -61,7 +61,7 @@ fn all_errors_are_reported_at_once() {
 
 #[test]
 fn unusable_configurations_exit_with_1() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let missing = place.path("missing.cfg");
     for (arguments, why) in [
         (vec!["-f", missing.to_str().unwrap()], "missing.cfg"),
@@ -74,7 +74,7 @@ fn unusable_configurations_exit_with_1() {
         assert_eq!(ended.status.code(), Some(1), "{arguments:?}");
         assert!(ended.stderr.contains(why), "{arguments:?}: {}", ended.stderr);
     }
-    let mut busy = Place::new();
+    let mut busy = ProxyFolder::new();
     busy.address = busy.origin; // another process listens there
     let path = busy.configure("", "");
     let ended = run(["-db", "-f", path.to_str().unwrap()]);
@@ -91,7 +91,7 @@ fn unusable_configurations_exit_with_1() {
 
 #[test]
 fn several_files_and_folders_are_one_configuration() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let (address, origin) = (place.address, place.origin);
     fs::create_dir(place.path("parts")).unwrap();
     let defaults = "defaults\n mode http\n timeout client 5s\n timeout server 5s\n \
@@ -119,21 +119,21 @@ fn versions_and_help_are_printed() {
     let help = run(["-h"]);
     assert_eq!((help.status.code(), help.stderr), (Some(0), String::new()));
     assert!(help.stdout.contains("-sf PID..."), "{}", help.stdout);
-    let asked = Process::start(Command::new(fulmar()).args(["help", "proxy"])).wait();
+    let asked = ChildProcess::start(Command::new(fulmar()).args(["help", "proxy"])).wait();
     assert_eq!((asked.status.code(), asked.stdout), (Some(0), help.stdout));
 }
 
 #[test]
 fn a_soft_stop_lets_clients_finish() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let path = place.configure(" nbthread 1", "");
     let process = place.start(["-db", "-f", path.to_str().unwrap()]);
     let mut half = TcpStream::connect(place.address).unwrap();
     half.write_all(b"GET / HTTP/1.1\r\nHost: h\r\n").unwrap();
-    let mut kept = Client::connect(place.address);
+    let mut kept = HttpClient::connect(place.address);
     assert_eq!(kept.get("/").status, 200);
     // After this later response, the first half of the request has been read.
-    place.ask().unwrap();
+    place.send_request().unwrap();
     process.signal(Signal::USR1);
     eventually("the listener is closed", || TcpStream::connect(place.address).is_err());
     half.write_all(b"\r\n").unwrap();
@@ -149,7 +149,7 @@ fn a_soft_stop_lets_clients_finish() {
 #[test]
 fn a_hard_stop_does_not_wait() {
     for signal in [Signal::TERM, Signal::INT] {
-        let place = Place::new();
+        let place = ProxyFolder::new();
         let path = place.configure("", "");
         let process = place.start(["-db", "-f", path.to_str().unwrap()]);
         let _half = TcpStream::connect(place.address).unwrap();
@@ -160,20 +160,20 @@ fn a_hard_stop_does_not_wait() {
 
 #[test]
 fn sighup_reports_the_state_of_servers() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let path = place.configure("", "");
     let mut process = place.start(["-db", "-f", path.to_str().unwrap()]);
     process.signal(Signal::HUP);
     process.wait_stderr("SIGHUP received, dumping servers states.");
     process.wait_stderr("SIGHUP: Server be/s1 is UP. Conn: 0 act, 0 pend,");
-    place.ask().unwrap();
+    place.send_request().unwrap();
     end(process, Signal::TERM);
 }
 
 /// No client sends requests: checks start by themselves.
 #[test]
 fn servers_are_checked_from_the_beginning() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let nobody = free_address();
     let more = format!(
         " default-server check inter 50 fall 2\nbackend other\n server gone {nobody}\n log stdout \
@@ -189,13 +189,13 @@ fn servers_are_checked_from_the_beginning() {
 
 #[test]
 fn the_background_is_entered_when_it_serves() {
-    let mut place = Place::new();
+    let mut place = ProxyFolder::new();
     let path = place.configure("", "");
     let pidfile = place.path("pid");
     let arguments = ["-D", "-p", pidfile.to_str().unwrap(), "-f", path.to_str().unwrap()];
     let started = run(arguments);
     assert_eq!(started.status.code(), Some(0), "{}", started.stderr);
-    place.ask().expect("it serves already");
+    place.send_request().expect("it serves already");
     let number = pid_in(&pidfile);
     let session = fs::read_to_string(format!("/proc/{number}/stat")).unwrap();
     let fields: Vec<&str> = session.rsplit(") ").next().unwrap().split(' ').collect();
@@ -213,7 +213,7 @@ fn the_background_is_entered_when_it_serves() {
 
 #[test]
 fn privileges_are_dropped_after_listening() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let root = place.path("root");
     fs::create_dir(&root).unwrap();
     let global = format!(" chroot {}\n uid 65534\n gid 65534", root.display());
@@ -240,7 +240,7 @@ fn privileges_are_dropped_after_listening() {
 
 #[test]
 fn sockets_are_inherited_from_the_parent() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let origin = origin("origin");
     let socket = place.path("front.sock");
     let text = format!(
@@ -251,15 +251,17 @@ fn sockets_are_inherited_from_the_parent() {
         std::process::id()
     );
     let path = place.write("unix.cfg", &text);
-    let process = Process::start(command().args(["-db", "-f"]).arg(&path));
-    let ask = || -> std::io::Result<String> {
+    let process = ChildProcess::start(command().args(["-db", "-f"]).arg(&path));
+    let send_request = || -> std::io::Result<String> {
         let mut stream = std::os::unix::net::UnixStream::connect(&socket)?;
         stream.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
         let mut text = String::new();
         stream.read_to_string(&mut text)?;
         Ok(text)
     };
-    eventually("it serves on a Unix socket", || ask().is_ok_and(|text| text.ends_with("origin")));
+    eventually("it serves on a Unix socket", || {
+        send_request().is_ok_and(|text| text.ends_with("origin"))
+    });
     let mode =
         std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&socket).unwrap().permissions());
     assert_eq!(mode & 0o777, 0o600);

@@ -13,7 +13,7 @@ use std::thread;
 
 use fulmar_tests::gateway::command;
 use fulmar_tests::origins::free_address;
-use fulmar_tests::process::{PATIENCE, Process, eventually, peer};
+use fulmar_tests::process::{ChildProcess, PATIENCE, eventually, peer};
 use tempfile::TempDir;
 
 /// Requests to both, each on a connection of its own until it is closed.
@@ -63,7 +63,7 @@ const SLOW: &[&str] = &[
     "",
 ];
 
-fn text(side: &Side, origin: SocketAddr, nobody: SocketAddr) -> String {
+fn text(side: &MeasuredProxy, origin: SocketAddr, nobody: SocketAddr) -> String {
     let places = [
         ("WEB", side.web),
         ("RAW", side.raw),
@@ -158,7 +158,7 @@ backend gone
 ";
 
 /// One of the two proxies.
-struct Side {
+struct MeasuredProxy {
     web: SocketAddr,
     raw: SocketAddr,
     gone: SocketAddr,
@@ -166,7 +166,7 @@ struct Side {
     folder: TempDir,
 }
 
-impl Side {
+impl MeasuredProxy {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("s.sock");
@@ -174,10 +174,10 @@ impl Side {
         Self { web, raw, gone, socket, folder }
     }
 
-    fn start(&self, program: &mut Command, origin: SocketAddr, nobody: SocketAddr) -> Process {
+    fn start(&self, program: &mut Command, origin: SocketAddr, nobody: SocketAddr) -> ChildProcess {
         let path = self.folder.path().join("proxy.cfg");
         std::fs::write(&path, text(self, origin, nobody)).unwrap();
-        let process = Process::start(program.args(["-db", "-f"]).arg(path));
+        let process = ChildProcess::start(program.args(["-db", "-f"]).arg(path));
         eventually("it answers", || UnixStream::connect(&self.socket).is_ok());
         process
     }
@@ -211,7 +211,7 @@ impl Side {
     /// Output of the exporter: name with labels, and value.
     fn metrics(&self) -> BTreeMap<String, String> {
         let request = "GET /metrics HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
-        let text = String::from_utf8(ask(self.web, request)).unwrap();
+        let text = String::from_utf8(send_request(self.web, request)).unwrap();
         let lines = text.lines().filter(|line| line.starts_with("haproxy_"));
         lines.filter_map(|line| line.rsplit_once(' ')).map(own).collect()
     }
@@ -231,7 +231,7 @@ fn own((name, value): (&str, &str)) -> (String, String) {
 }
 
 /// Sends, and reads until the end.
-fn ask(address: SocketAddr, request: &str) -> Vec<u8> {
+fn send_request(address: SocketAddr, request: &str) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let _ = stream.write_all(request.as_bytes()); // may already be rejected
@@ -241,16 +241,16 @@ fn ask(address: SocketAddr, request: &str) -> Vec<u8> {
 }
 
 /// All requests to be counted.
-fn traffic(side: &Side, origin: &Origin) {
+fn traffic(side: &MeasuredProxy, origin: &PathServer) {
     for (request, count) in REQUESTS {
-        (0..*count).for_each(|_| drop(ask(side.web, request)));
+        (0..*count).for_each(|_| drop(send_request(side.web, request)));
     }
     thread::scope(|scope| {
         for request in SLOW.repeat(2) {
-            scope.spawn(|| ask(side.web, request));
+            scope.spawn(|| send_request(side.web, request));
         }
         for _ in 0..2 {
-            scope.spawn(|| ask(side.raw, "GET /slow HTTP/1.0\r\n\r\n"));
+            scope.spawn(|| send_request(side.raw, "GET /slow HTTP/1.0\r\n\r\n"));
         }
     });
     side.wait_until_idle();
@@ -287,18 +287,18 @@ fn traffic(side: &Side, origin: &Origin) {
     side.wait_until_idle();
 }
 
-fn raw_traffic(side: &Side) {
+fn raw_traffic(side: &MeasuredProxy) {
     for _ in 0..10 {
-        let answer = ask(side.raw, "GET /200 HTTP/1.0\r\n\r\n");
+        let answer = send_request(side.raw, "GET /200 HTTP/1.0\r\n\r\n");
         assert!(answer.ends_with(b"body\n"), "{}", String::from_utf8_lossy(&answer));
     }
-    (0..3).for_each(|_| drop(ask(side.raw, "NO, not this")));
+    (0..3).for_each(|_| drop(send_request(side.raw, "NO, not this")));
     for _ in 0..3 {
         let mut stream = TcpStream::connect(side.raw).unwrap(); // and closes without data
         stream.shutdown(Shutdown::Write).unwrap();
         let _ = stream.read_to_end(&mut Vec::new());
     }
-    (0..2).for_each(|_| drop(ask(side.gone, "hello")));
+    (0..2).for_each(|_| drop(send_request(side.gone, "hello")));
 }
 
 fn read_body(stream: &mut TcpStream) {
@@ -312,13 +312,13 @@ fn read_body(stream: &mut TcpStream) {
 }
 
 /// A server that acts as its path requests.
-struct Origin {
+struct PathServer {
     address: SocketAddr,
     /// Number of requests without a response.
     slow: Arc<AtomicUsize>,
 }
 
-impl Origin {
+impl PathServer {
     fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -398,8 +398,8 @@ fn answer(stream: &mut TcpStream, head: &str, slow: &AtomicUsize) -> std::io::Re
 #[test]
 fn the_same_traffic_is_counted_as_haproxy_counts_it() {
     let nobody = free_address();
-    let (our_origin, their_origin) = (Origin::start(), Origin::start());
-    let (ours, theirs) = (Side::new(), Side::new());
+    let (our_origin, their_origin) = (PathServer::start(), PathServer::start());
+    let (ours, theirs) = (MeasuredProxy::new(), MeasuredProxy::new());
     let _ours = ours.start(&mut command(), our_origin.address, nobody);
     let _theirs = theirs.start(&mut peer("haproxy"), their_origin.address, nobody);
     thread::scope(|scope| {

@@ -5,10 +5,10 @@ use std::io::Write;
 
 use fulmar_tests::origins::free_address;
 use fulmar_tests::process::PATIENCE;
-use fulmar_tests::relay::Table;
-use fulmar_tests::scripted::{Heard, Scripted, Step, ok};
+use fulmar_tests::scripted::{Scripted, ScriptedRequest, ServerStep, ok};
+use fulmar_tests::test_proxy::TestProxy;
 
-fn table(frontend: &str, backend: &str, origins: Vec<Scripted>) -> Table {
+fn table(frontend: &str, backend: &str, origins: Vec<Scripted>) -> TestProxy {
     let servers: String =
         (0..origins.len()).map(|at| format!("  server s{at} ORIGIN{at} maxconn 1\n")).collect();
     let text = format!(
@@ -18,15 +18,15 @@ fn table(frontend: &str, backend: &str, origins: Vec<Scripted>) -> Table {
          frontend fe\n  bind 127.0.0.1:0\n{frontend}\n\
          backend be\n{backend}\n{servers}"
     );
-    Table::new(&text, origins)
+    TestProxy::new(&text, origins)
 }
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 const TO_BE: &str = "  default_backend be";
 
 /// The last log line after a request: the part after the status.
-fn explained(mut table: Table, status: u16) -> String {
-    let got = table.ask(GET);
+fn explained(mut table: TestProxy, status: u16) -> String {
+    let got = table.send_request(GET);
     assert!(got.starts_with(&format!("HTTP/1.1 {status} ")), "{got}");
     let last = table.log().pop().expect("a line");
     let own = format!(": {status} is our own answer: ");
@@ -37,14 +37,14 @@ fn explained(mut table: Table, status: u16) -> String {
 
 #[test]
 fn server_errors_are_explained() {
-    type Steps = fn() -> Vec<Step>;
+    type Steps = fn() -> Vec<ServerStep>;
     let cases: [(Steps, u16, &str); 3] = [
-        (|| vec![Step::Close], 502, "s0: closed without an answer (a new connection); "),
-        (|| vec![Step::Send(b"junk\r\n\r\n".to_vec()), Step::Close], 502, "s0: "),
+        (|| vec![ServerStep::Close], 502, "s0: closed without an answer (a new connection); "),
+        (|| vec![ServerStep::Send(b"junk\r\n\r\n".to_vec()), ServerStep::Close], 502, "s0: "),
         (Vec::new, 504, "s0: no answer in time (a new connection); "),
     ];
     for (steps, status, why) in cases {
-        let origin = Scripted::new(move |_: &Heard| steps());
+        let origin = Scripted::new(move |_: &ScriptedRequest| steps());
         let common_part = explained(table(TO_BE, "", vec![origin]), status);
         assert!(common_part.starts_with(why), "{common_part}");
         assert!(
@@ -79,7 +79,7 @@ fn missing_servers_are_explained() {
 #[test]
 fn queue_timeouts_are_explained() {
     let never = "  timeout server 60s"; // the first one stays
-    let mut table = table(TO_BE, never, vec![Scripted::new(|_: &Heard| Vec::new())]);
+    let mut table = table(TO_BE, never, vec![Scripted::new(|_: &ScriptedRequest| Vec::new())]);
     let mut first =
         std::mem::replace(&mut table.stream, fulmar_tests::loops::client(table.address));
     first.write_all(GET.as_bytes()).expect("room");
@@ -90,7 +90,7 @@ fn queue_timeouts_are_explained() {
 
 #[test]
 fn denials_by_rules_are_explained() {
-    let hello = || Scripted::new(|_: &Heard| ok(b"hello"));
+    let hello = || Scripted::new(|_: &ScriptedRequest| ok(b"hello"));
     for (front, back, status) in [
         ("  http-request deny deny_status 503", "", 503),
         ("  http-request return status 500", "", 500),
@@ -106,10 +106,10 @@ fn denials_by_rules_are_explained() {
 
 #[test]
 fn responses_of_servers_are_not_explained() {
-    let origin = Scripted::new(|_: &Heard| {
-        vec![Step::Send(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n".to_vec())]
+    let origin = Scripted::new(|_: &ScriptedRequest| {
+        vec![ServerStep::Send(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n".to_vec())]
     });
     let mut table = table(TO_BE, "", vec![origin]);
-    assert!(table.ask(GET).starts_with("HTTP/1.1 503 "));
+    assert!(table.send_request(GET).starts_with("HTTP/1.1 503 "));
     assert_eq!(table.log().len(), 1, "{:?}", table.log());
 }

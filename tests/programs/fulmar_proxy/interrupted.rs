@@ -2,10 +2,10 @@
 
 use std::net::TcpStream;
 
-use fulmar_tests::gateway::{Place, command, end};
-use fulmar_tests::http::Client;
+use fulmar_tests::gateway::{ProxyFolder, command, end};
+use fulmar_tests::http::HttpClient;
 use fulmar_tests::load::bound;
-use fulmar_tests::process::{Process, Serve, eventually};
+use fulmar_tests::process::{ChildProcess, Serve, eventually};
 use fulmar_tests::tree::{Tree, noise};
 use rustix::process::Signal;
 
@@ -17,7 +17,7 @@ fn interrupted_calls_are_not_errors() {
     let long = noise(1 << 20);
     tree.file("long", &long);
     let serve = Serve::start(&tree.root(), &["--test-endpoints"]);
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let (_holder, tunnel) = bound();
     let text = format!(
         "global\n  nbthread 2\ndefaults\n  timeout connect 5s\n  timeout client 30s\n  \
@@ -26,7 +26,7 @@ fn interrupted_calls_are_not_errors() {
         place.address, serve.address, serve.address
     );
     let path = place.write("haproxy.cfg", &text);
-    let process = Process::start(command().arg("-db").arg("-f").arg(path));
+    let process = ChildProcess::start(command().arg("-db").arg("-f").arg(path));
     eventually("it serves", || {
         [place.address, tunnel].into_iter().all(|address| TcpStream::connect(address).is_ok())
     });
@@ -36,14 +36,14 @@ fn interrupted_calls_are_not_errors() {
         process.signal(Signal::WINCH);
     };
     for address in [place.address, tunnel] {
-        let mut kept = Client::connect(address);
+        let mut kept = HttpClient::connect(address);
         for _ in 0..25 {
             for (target, body) in [("/delay/2", &b"delayed\n"[..]), ("/long", &long)] {
                 kept.send_get(target);
                 interrupt();
                 assert!(kept.read_reply().unwrap().body == body, "{target} by {address}");
             }
-            let mut new = Client::connect(address);
+            let mut new = HttpClient::connect(address);
             new.send_get("/bytes/1");
             interrupt();
             assert_eq!(new.read_reply().unwrap().body.len(), 1);

@@ -6,10 +6,10 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use fulmar_tests::crowd::{Crowd, connect, keep_asking};
-use fulmar_tests::gateway::{Place, end};
+use fulmar_tests::client_threads::{ClientThreads, connect, repeat_requests};
+use fulmar_tests::gateway::{ProxyFolder, end};
 use fulmar_tests::load::bound;
-use fulmar_tests::process::{Process, eventually, peer};
+use fulmar_tests::process::{ChildProcess, eventually, peer};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 struct Mortal {
     name: char,
     address: SocketAddr,
-    process: Option<Process>,
+    process: Option<ChildProcess>,
     dir: TempDir,
     _holder: OwnedFd, // of its port while nginx is down
 }
@@ -47,7 +47,7 @@ impl Mortal {
     fn revive(&mut self) {
         let mut command = peer("nginx");
         command.arg("-p").arg(self.dir.path()).args(["-e", "stderr", "-c", "nginx.conf"]);
-        self.process = Some(Process::start(&mut command));
+        self.process = Some(ChildProcess::start(&mut command));
         eventually("nginx listens", || TcpStream::connect(self.address).is_ok());
     }
 
@@ -58,24 +58,24 @@ impl Mortal {
     }
 
     /// True if the proxy uses this server for some requests.
-    fn is_used(&self, place: &Place) -> bool {
+    fn is_used(&self, place: &ProxyFolder) -> bool {
         let name = format!("X-Name: {}\r\n", self.name);
-        (0..4).any(|_| place.ask().unwrap().contains(&name))
+        (0..4).any(|_| place.send_request().unwrap().contains(&name))
     }
 }
 
 /// Lost exchanges of one kind.
 #[derive(Clone, Default)]
-struct Lost(Arc<Mutex<Vec<String>>>);
+struct LostExchanges(Arc<Mutex<Vec<String>>>);
 
 /// Number of a client's completed exchanges.
 type Acts = Arc<AtomicU64>;
 
-impl Lost {
+impl LostExchanges {
     /// Starts a client, which continues after losses.
     fn watch(
         &self,
-        crowd: &mut Crowd,
+        crowd: &mut ClientThreads,
         act: impl Fn(&AtomicU64) -> Result<(), String> + Send + 'static,
     ) -> Acts {
         let (lost, acts) = (self.clone(), Acts::default());
@@ -102,7 +102,7 @@ fn wait_for_all(all: &[Acts]) {
 }
 
 /// A request on a new connection: a response with `status` 200 that ends in `body`.
-fn exchange(address: SocketAddr, request: &str, len: usize, count: &AtomicU64) -> Outcome {
+fn exchange(address: SocketAddr, request: &str, len: usize, count: &AtomicU64) -> ExchangeResult {
     let mut stream = connect(address)?;
     let sent =
         stream.write_all(format!("{request}Host: h\r\nConnection: close\r\n\r\n").as_bytes());
@@ -117,12 +117,12 @@ fn exchange(address: SocketAddr, request: &str, len: usize, count: &AtomicU64) -
     Ok(())
 }
 
-type Outcome = Result<(), String>;
+type ExchangeResult = Result<(), String>;
 
 /// Kills each of two servers in turn under load. Passes the losses of GET requests, of
 /// non-idempotent requests and of long bodies to `asserts`. Returns the proxy's log.
 fn kill_under_load(mode: &str, asserts: impl Fn([Vec<String>; 3])) -> String {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let mut servers = [Mortal::start('a'), Mortal::start('b')];
     let text = format!(
         "global\n nbthread 2\n log stdout format raw local0\n\
@@ -138,12 +138,12 @@ fn kill_under_load(mode: &str, asserts: impl Fn([Vec<String>; 3])) -> String {
     );
     let path = place.write("proxy.cfg", &text);
     let process = place.start(["-db", "-f", path.to_str().unwrap()]);
-    let [gets, posts, longs] = [(); 3].map(|()| Lost::default());
-    let (mut crowd, address) = (Crowd::default(), place.address);
+    let [gets, posts, longs] = [(); 3].map(|()| LostExchanges::default());
+    let (mut crowd, address) = (ClientThreads::default(), place.address);
     let mut acts = Vec::new();
     for _ in 0..2 {
         let get = move |count: &_| exchange(address, "GET / HTTP/1.1\r\n", 6, count);
-        let keep = move |count: &_| keep_asking(connect(address)?, 50, b"origin", count);
+        let keep = move |count: &_| repeat_requests(connect(address)?, 50, b"origin", count);
         let head = "POST / HTTP/1.1\r\nContent-Length: 0\r\n";
         let post = move |count: &_| exchange(address, head, 6, count);
         acts.extend([gets.watch(&mut crowd, get), gets.watch(&mut crowd, keep)]);
@@ -157,11 +157,11 @@ fn kill_under_load(mode: &str, asserts: impl Fn([Vec<String>; 3])) -> String {
         crowd.wait(200);
         wait_for_all(&acts); // all losses are recorded
         eventually("it is not used any more", || !servers[at].is_used(&place));
-        asserts([&gets, &posts, &longs].map(Lost::take));
+        asserts([&gets, &posts, &longs].map(LostExchanges::take));
         servers[at].revive();
         eventually("it is used again, by its checks", || servers[at].is_used(&place));
         crowd.wait(100);
-        let lost = [&gets, &posts, &longs].map(Lost::take).concat();
+        let lost = [&gets, &posts, &longs].map(LostExchanges::take).concat();
         assert_eq!(lost, Vec::<String>::new(), "nothing while a server comes back");
     }
     assert_eq!(crowd.end(), Vec::<String>::new());

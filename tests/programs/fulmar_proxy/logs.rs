@@ -6,8 +6,8 @@ use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::PathBuf;
 use std::process::Command;
 
-use fulmar_tests::gateway::{Place, command, end};
-use fulmar_tests::process::{PATIENCE, Process, eventually, peer};
+use fulmar_tests::gateway::{ProxyFolder, command, end};
+use fulmar_tests::process::{ChildProcess, PATIENCE, eventually, peer};
 use rustix::process::Signal;
 
 /// Log receivers: one over UDP for each format, and one at a Unix socket.
@@ -18,7 +18,7 @@ struct Readers {
 }
 
 impl Readers {
-    fn new(place: &Place) -> Self {
+    fn new(place: &ProxyFolder) -> Self {
         let socket = |words: &&'static str| {
             let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
             socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -122,8 +122,8 @@ fn exchange(address: SocketAddr, request: &str) {
 }
 
 /// The log lines of these requests.
-fn written(place: &Place, readers: &Readers, start: &mut Command) -> Vec<Vec<String>> {
-    let process = Process::start(start);
+fn written(place: &ProxyFolder, readers: &Readers, start: &mut Command) -> Vec<Vec<String>> {
+    let process = ChildProcess::start(start);
     place.wait();
     readers.hear(); // the connection that tested the listener has been logged
     let heard = REQUESTS.iter().map(|request| {
@@ -137,7 +137,7 @@ fn written(place: &Place, readers: &Readers, start: &mut Command) -> Vec<Vec<Str
 
 #[test]
 fn lines_are_those_of_haproxy() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let readers = Readers::new(&place);
     for (hostname, format) in [
         ("", " option httplog\n option dontlognull"),
@@ -157,7 +157,7 @@ fn lines_are_those_of_haproxy() {
 
 #[test]
 fn standard_output_is_a_log() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let global = " log stdout format raw local0\n log stderr format short local0 notice";
     let path = place.configure(global, " log global\n option httplog\n option dontlognull");
     let mut process = place.start(["-db", "-f", path.to_str().unwrap()]);
@@ -169,13 +169,13 @@ fn standard_output_is_a_log() {
 
 #[test]
 fn a_sample_of_lines_is_written() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let to = socket.local_addr().unwrap();
     let global = format!(" nbthread 1\n log {to} sample 2-3:4 format raw local0");
     let path = place.configure(&global, " log global\n option httplog\n option dontlognull");
-    let process = Process::start(command().args(["-db", "-f"]).arg(&path));
+    let process = ChildProcess::start(command().args(["-db", "-f"]).arg(&path));
     eventually("it listens", || TcpStream::connect(place.address).is_ok());
     for number in 1..=8 {
         exchange(place.address, &format!("GET /{number} HTTP/1.0\r\n\r\n"));
@@ -191,7 +191,7 @@ fn a_sample_of_lines_is_written() {
 
 #[test]
 fn a_reader_that_comes_late_is_found() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let log = place.path("late");
     let global = format!(" log {} local0", log.display());
     let path = place.configure(&global, " log global\n option httplog\n option dontlognull");
@@ -205,7 +205,7 @@ fn a_reader_that_comes_late_is_found() {
         assert!(String::from_utf8_lossy(&buffer[..n]).contains("\"GET /late HTTP/1.0\""));
         drop(reader);
         std::fs::remove_file(&log).unwrap();
-        place.ask().expect("a missing reader is no error");
+        place.send_request().expect("a missing reader is no error");
     }
     end(process, Signal::TERM);
 }
@@ -232,7 +232,7 @@ const FORMATS: &[&str] = &[
 /// Clients at Unix sockets had no name in the log, or an unused address.
 #[test]
 fn clients_of_unix_sockets_are_named_as_haproxy_names_them() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let log = UdpSocket::bind("127.0.0.1:0").unwrap();
     log.set_read_timeout(Some(PATIENCE)).unwrap();
     let to = log.local_addr().unwrap();
@@ -246,7 +246,7 @@ fn clients_of_unix_sockets_are_named_as_haproxy_names_them() {
     );
     let path = place.write("unix.cfg", &text);
     for start in [&mut peer("haproxy"), &mut command()] {
-        let process = Process::start(start.args(["-db", "-f"]).arg(&path));
+        let process = ChildProcess::start(start.args(["-db", "-f"]).arg(&path));
         for (socket, name) in sockets.iter().zip(["unix:7", "unix:1"]) {
             eventually("it listens", || UnixStream::connect(socket).is_ok());
             let mut line = [0; 512];

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use fulmar_tests::gateway::{Place, command, end};
-use fulmar_tests::process::{PATIENCE, Process, eventually, fulmar, peer};
+use fulmar_tests::gateway::{ProxyFolder, command, end};
+use fulmar_tests::process::{ChildProcess, PATIENCE, eventually, fulmar, peer};
 use rustix::process::Signal;
 
 /// The reply of a runtime socket.
@@ -23,7 +23,7 @@ fn runtime_command(socket: &Path, command: &str) -> String {
 }
 
 /// A client with an incomplete request.
-fn half_a_request(place: &Place) -> TcpStream {
+fn half_a_request(place: &ProxyFolder) -> TcpStream {
     let mut stream = TcpStream::connect(place.address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nHost: h\r\n").unwrap();
@@ -31,7 +31,7 @@ fn half_a_request(place: &Place) -> TcpStream {
 }
 
 /// A request that stays in the kernel's queue; it may take a while until all threads have paused.
-fn send_unaccepted(place: &Place) -> TcpStream {
+fn send_unaccepted(place: &ProxyFolder) -> TcpStream {
     let mut waiting = None;
     eventually("accepting is paused", || {
         let mut stream = TcpStream::connect(place.address).unwrap();
@@ -46,7 +46,7 @@ fn send_unaccepted(place: &Place) -> TcpStream {
 
 #[test]
 fn listeners_are_paused_and_resumed_by_signals() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let path = place.configure("", "");
     for arguments in [vec!["-db"], vec!["-W", "-db"]] {
         let mut all = arguments.clone();
@@ -67,7 +67,7 @@ fn listeners_are_paused_and_resumed_by_signals() {
 
 #[test]
 fn a_soft_stop_can_be_watched_until_it_is_over() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let socket = place.path("s.sock");
     let global = format!(" nbthread 1\n stats socket {} level admin", socket.display());
     let path = place.configure(&global, "");
@@ -77,15 +77,15 @@ fn a_soft_stop_can_be_watched_until_it_is_over() {
     let watcher = UnixStream::connect(&socket).unwrap();
     watcher.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut lines = BufReader::new(watcher.try_clone().unwrap()).lines().map(Result::unwrap);
-    let mut ask = |command: &str, part: &str| {
+    let mut send_request = |command: &str, part: &str| {
         (&watcher).write_all(command.as_bytes()).unwrap();
         lines.find(|line| line.contains(part)).unwrap()
     };
-    ask("prompt\nshow info\n", "Stopping: 0");
+    send_request("prompt\nshow info\n", "Stopping: 0");
     process.signal(Signal::USR1);
     eventually("the listener is closed", || TcpStream::connect(place.address).is_err());
     eventually("the socket is the next one's", || UnixStream::connect(&socket).is_err());
-    eventually("it is reported", || ask("show info\n", "Stopping: ").ends_with('1'));
+    eventually("it is reported", || send_request("show info\n", "Stopping: ").ends_with('1'));
     client.write_all(b"Connection: close\r\n\r\n").unwrap();
     let mut text = String::new();
     client.read_to_string(&mut text).unwrap();
@@ -97,7 +97,7 @@ fn a_soft_stop_can_be_watched_until_it_is_over() {
 
 #[test]
 fn a_soft_stop_that_takes_too_long_becomes_a_hard_one() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let socket = place.path("s.sock");
     let global = format!(" hard-stop-after 300ms\n stats socket {}", socket.display());
     let path = place.configure(&global, " timeout client 1m\n timeout http-request 1m");
@@ -114,13 +114,13 @@ fn a_soft_stop_that_takes_too_long_becomes_a_hard_one() {
 
 #[test]
 fn lines_that_are_lost_are_counted() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let (socket, nowhere) = (place.path("s.sock"), place.path("nowhere"));
     let global = format!(" stats socket {}\n log {} local0", socket.display(), nowhere.display());
     let path = place.configure(&global, " log global\n option httplog");
     let process = place.start(["-db", "-f", path.to_str().unwrap()]);
     for _ in 0..5 {
-        place.ask().unwrap();
+        place.send_request().unwrap();
     }
     eventually("they are counted", || {
         let info = runtime_command(&socket, "show info\n");
@@ -132,7 +132,7 @@ fn lines_that_are_lost_are_counted() {
 
 #[test]
 fn all_lines_reach_standard_output_at_exit() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let path = place.configure(
         " log stdout format raw local0",
         " log global\n option httplog\n option dontlognull",
@@ -160,14 +160,14 @@ fn limited(program: &Path, arguments: &[&str]) -> Command {
 
 #[test]
 fn more_descriptors_than_there_can_be_are_an_error_as_with_haproxy() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let haproxy = peer("haproxy");
     let haproxy = Path::new(haproxy.get_program());
     let path = place.configure(" ulimit-n 99999999", "");
     let path = path.to_str().unwrap();
     let why = "Cannot raise FD limit to 99999999, limit is 2000.";
-    let ours = Process::start(&mut limited(fulmar(), &["proxy", "-db", "-f", path])).wait();
-    let theirs = Process::start(&mut limited(haproxy, &["-db", "-f", path])).wait();
+    let ours = ChildProcess::start(&mut limited(fulmar(), &["proxy", "-db", "-f", path])).wait();
+    let theirs = ChildProcess::start(&mut limited(haproxy, &["-db", "-f", path])).wait();
     assert_eq!((ours.status.code(), theirs.status.code()), (Some(1), Some(1)));
     assert!(ours.stderr.contains(why) && theirs.stderr.contains(why), "{}", ours.stderr);
     for (global, why) in [
@@ -175,7 +175,8 @@ fn more_descriptors_than_there_can_be_are_an_error_as_with_haproxy() {
         (" maxconn 5000", "'maxconn 5000' needs 10128 file descriptors, but the limit is 2000"),
     ] {
         place.configure(global, "");
-        let mut process = Process::start(&mut limited(fulmar(), &["proxy", "-db", "-f", path]));
+        let mut process =
+            ChildProcess::start(&mut limited(fulmar(), &["proxy", "-db", "-f", path]));
         let line = process.wait_stderr(why);
         assert!(line.starts_with("[WARNING]"), "{line}");
         place.wait();
@@ -197,7 +198,7 @@ fn alone(path: &Path) -> Option<Command> {
 
 #[test]
 fn privileges_are_dropped_and_logs_still_arrive() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let log = place.path("log");
     let reader = UnixDatagram::bind(&log).unwrap();
     reader.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -206,7 +207,7 @@ fn privileges_are_dropped_and_logs_still_arrive() {
     let global = format!(" log {} local0\n chroot {jail}\n uid 0\n gid 0", log.display());
     let path = place.configure(&global, " log global\n option httplog\n option dontlognull");
     let Some(mut command) = alone(&path) else { return };
-    let process = Process::start(&mut command);
+    let process = ChildProcess::start(&mut command);
     place.wait();
     assert_eq!(fs::read_link(format!("/proc/{}/root", process.id())).unwrap(), Path::new(&jail));
     let mut buffer = [0; 1024];
@@ -220,7 +221,7 @@ fn privileges_are_dropped_and_logs_still_arrive() {
         (format!(" chroot {jail}/nowhere"), "cannot change the root directory ('chroot'): "),
     ] {
         place.configure(&global, "");
-        let ended = Process::start(&mut alone(&path).unwrap()).wait();
+        let ended = ChildProcess::start(&mut alone(&path).unwrap()).wait();
         assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
         assert!(ended.stderr.contains(what), "{}", ended.stderr);
     }
@@ -228,10 +229,10 @@ fn privileges_are_dropped_and_logs_still_arrive() {
 
 #[test]
 fn unavailable_settings_are_warnings() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let path = place.configure("", "");
     let flags = ["-S", "/nowhere/master.sock", "-m", "100", "-N", "50", "-L", "me", "-dM"];
-    let mut process = Process::start(command().args(flags).args(["-db", "-f"]).arg(&path));
+    let mut process = ChildProcess::start(command().args(flags).args(["-db", "-f"]).arg(&path));
     let line = process.wait_stderr("-S /nowhere/master.sock: ");
     assert!(line.starts_with("[WARNING]"), "{line}");
     process.wait_stderr("-m 100: ");
@@ -241,7 +242,7 @@ fn unavailable_settings_are_warnings() {
 
 #[test]
 fn a_master_may_outlive_its_worker() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let path = place.configure(" master-worker no-exit-on-failure", "");
     let mut master = place.start(["-db", "-f", path.to_str().unwrap()]);
     master.wait_stderr("Loading success.");
@@ -251,7 +252,7 @@ fn a_master_may_outlive_its_worker() {
     let worker = rustix::process::Pid::from_raw(worker).unwrap();
     rustix::process::kill_process(worker, Signal::KILL).unwrap();
     master.wait_stderr("exited with code 137 (Killed)");
-    eventually("no process serves", || place.ask().is_err());
+    eventually("no process serves", || place.send_request().is_err());
     master.signal(Signal::USR2);
     place.wait();
     assert_eq!(end(master, Signal::TERM).status.code(), Some(0));

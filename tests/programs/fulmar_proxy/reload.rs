@@ -5,40 +5,42 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use fulmar_tests::certs::{Certs, Who};
-use fulmar_tests::crowd::{self, Crowd, TlsStream, keep_asking};
-use fulmar_tests::gateway::{Place, ask, command, end, pid_in};
-use fulmar_tests::http::Client;
+use fulmar_tests::certs::{CertOwner, Certs};
+use fulmar_tests::client_threads::{self, ClientThreads, TlsStream, repeat_requests};
+use fulmar_tests::gateway::{ProxyFolder, command, end, pid_in, send_request};
+use fulmar_tests::http::HttpClient;
 use fulmar_tests::https;
-use fulmar_tests::process::{PATIENCE, Process, eventually, has_ended};
+use fulmar_tests::process::{ChildProcess, PATIENCE, eventually, has_ended};
 use fulmar_tls::ClientTls;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Clients of an address. Some use a connection per request. Others keep a connection, and
 /// reconnect only after an announced close.
-fn crowd(address: SocketAddr) -> Crowd {
-    let mut crowd = Crowd::default();
+fn crowd(address: SocketAddr) -> ClientThreads {
+    let mut crowd = ClientThreads::default();
     for _ in 0..3 {
         crowd.add(move |count| {
-            ask(address).map_err(|error| format!("short: {error}"))?;
+            send_request(address).map_err(|error| format!("short: {error}"))?;
             count.fetch_add(1, Ordering::Relaxed);
             Ok(())
         });
-        crowd.add(move |count| keep_asking(crowd::connect(address)?, 50, b"origin", count));
+        crowd.add(move |count| {
+            repeat_requests(client_threads::connect(address)?, 50, b"origin", count)
+        });
     }
     crowd
 }
 
 /// The same over TLS; half of the handshakes are resumed.
-fn crowd_of_tls(address: SocketAddr, certs: &Certs) -> Crowd {
-    let mut crowd = Crowd::default();
+fn crowd_of_tls(address: SocketAddr, certs: &Certs) -> ClientThreads {
+    let mut crowd = ClientThreads::default();
     for (requests, resumes) in [(1, false), (1, true), (50, false), (50, true)] {
         let options = https::trusting(certs);
         let resumption = https::client_tls(certs);
         crowd.add(move |count| {
             let anew = (!resumes).then(|| ClientTls::new(options.clone()).unwrap());
             let tls = anew.as_ref().unwrap_or(&resumption);
-            keep_asking(TlsStream::connect(tls, address)?, requests, b"origin", count)
+            repeat_requests(TlsStream::connect(tls, address)?, requests, b"origin", count)
         });
     }
     crowd
@@ -57,7 +59,7 @@ fn worker_of(master: u32) -> Option<u32> {
 
 #[test]
 fn ten_reloads_under_load_lose_no_client() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     place.configure("", "");
     reload_ten_times(&place, || crowd(place.address));
 }
@@ -65,12 +67,12 @@ fn ten_reloads_under_load_lose_no_client() {
 /// Each worker reads certificates and session keys again.
 #[test]
 fn ten_reloads_under_tls_lose_no_client() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let certs = Certs::new();
-    let (cert, key) = certs.files(Who::Server);
+    let (cert, key) = certs.files(CertOwner::Server);
     let pem = [cert, key].map(|path| std::fs::read_to_string(path).unwrap()).concat();
     let pem = place.write("site.pem", &pem);
-    let Place { address, origin, .. } = &place;
+    let ProxyFolder { address, origin, .. } = &place;
     place.write(
         "proxy.cfg",
         &format!(
@@ -84,9 +86,9 @@ fn ten_reloads_under_tls_lose_no_client() {
 }
 
 /// Reloads ten times under load; no client fails.
-fn reload_ten_times(place: &Place, crowd: impl FnOnce() -> Crowd) {
+fn reload_ten_times(place: &ProxyFolder, crowd: impl FnOnce() -> ClientThreads) {
     let path = place.path("proxy.cfg");
-    let mut master = Process::start(command().args(["-W", "-db", "-f"]).arg(path));
+    let mut master = ChildProcess::start(command().args(["-W", "-db", "-f"]).arg(path));
     master.wait_stderr("Loading success.");
     let crowd = crowd();
     for _ in 0..10 {
@@ -104,7 +106,7 @@ fn reload_ten_times(place: &Place, crowd: impl FnOnce() -> Crowd) {
 
 #[test]
 fn the_next_process_takes_over_from_the_one_that_is_named() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let path = place.configure("", "");
     let path = path.to_str().unwrap();
     let mut process = place.start(["-db", "-f", path]);
@@ -112,14 +114,14 @@ fn the_next_process_takes_over_from_the_one_that_is_named() {
     for _ in 0..5 {
         crowd.wait(200);
         let before = process.id().to_string();
-        let next = Process::start(command().args(["-db", "-f", path, "-sf", &before]));
+        let next = ChildProcess::start(command().args(["-db", "-f", path, "-sf", &before]));
         let ended = std::mem::replace(&mut process, next).wait();
         assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
     }
     crowd.wait(200);
     assert_eq!(crowd.end(), Vec::<String>::new());
     let before = process.id().to_string();
-    let next = Process::start(command().args(["-db", "-f", path, "-st", &before]));
+    let next = ChildProcess::start(command().args(["-db", "-f", path, "-st", &before]));
     process.wait();
     place.wait();
     end(next, Signal::TERM);
@@ -127,7 +129,7 @@ fn the_next_process_takes_over_from_the_one_that_is_named() {
 
 #[test]
 fn an_invalid_configuration_changes_nothing() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let path = place.configure("", "");
     let mut master = place.start(["-W", "-db", "-f", path.to_str().unwrap()]);
     let worker = worker_of(master.id());
@@ -135,12 +137,12 @@ fn an_invalid_configuration_changes_nothing() {
     master.signal(Signal::HUP);
     master.wait_stderr("[ALERT] ");
     master.wait_stderr("Loading failure!");
-    place.ask().unwrap();
+    place.send_request().unwrap();
     assert_eq!(worker_of(master.id()), worker);
     place.configure("", "");
     master.signal(Signal::USR2);
     master.wait_stderr("Loading success.");
-    place.ask().unwrap();
+    place.send_request().unwrap();
     // The list of children is unreliable while one of them exits (proc_pid_task(5)).
     eventually("there is another", || worker_of(master.id()) != worker);
     let ended = end(master, Signal::USR1);
@@ -149,7 +151,7 @@ fn an_invalid_configuration_changes_nothing() {
 
 #[test]
 fn a_master_ends_with_its_worker_and_a_worker_with_its_master() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let path = place.configure("", "");
     let arguments = ["-W", "-db", "-f", path.to_str().unwrap()];
     let master = place.start(arguments);
@@ -165,13 +167,13 @@ fn a_master_ends_with_its_worker_and_a_worker_with_its_master() {
 
 #[test]
 fn a_master_in_the_background_writes_its_number() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let pidfile = place.path("pid");
     let path =
         place.configure(&format!(" daemon\n master-worker\n pidfile {}", pidfile.display()), "");
-    let started = Process::start(command().arg("-f").arg(&path)).wait();
+    let started = ChildProcess::start(command().arg("-f").arg(&path)).wait();
     assert_eq!(started.status.code(), Some(0), "{}", started.stderr);
-    place.ask().expect("it serves already");
+    place.send_request().expect("it serves already");
     let master = pid_in(&pidfile);
     let worker = worker_of(master).unwrap();
     kill_process(pid(master), Signal::USR2).unwrap();
@@ -182,7 +184,7 @@ fn a_master_in_the_background_writes_its_number() {
 
 #[test]
 fn a_service_manager_is_notified() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let path = place.configure("", "");
     let news = place.path("notify");
     let manager = UnixDatagram::bind(&news).unwrap();
@@ -208,24 +210,25 @@ fn a_service_manager_is_notified() {
     assert_eq!(ended.status.code(), Some(0));
 }
 
-fn notified(path: &Path, news: &Path) -> Process {
-    Process::start(command().args(["-Ws", "-f"]).arg(path).env("NOTIFY_SOCKET", news))
+fn notified(path: &Path, news: &Path) -> ChildProcess {
+    ChildProcess::start(command().args(["-Ws", "-f"]).arg(path).env("NOTIFY_SOCKET", news))
 }
 
 #[test]
 fn pending_connections_are_handed_over() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let path = place.configure(" nbthread 1", "");
     let path = path.to_str().unwrap();
     let process = place.start(["-db", "-f", path]);
-    let mut kept = Client::connect(place.address);
+    let mut kept = HttpClient::connect(place.address);
     assert_eq!(kept.get("/").status, 200);
     process.pause();
     // No thread accepts them: they stay in the kernel's queue.
-    let mut waiting: Vec<Client> = (0..20).map(|_| Client::connect(place.address)).collect();
+    let mut waiting: Vec<HttpClient> =
+        (0..20).map(|_| HttpClient::connect(place.address)).collect();
     waiting.iter_mut().for_each(|client| client.send_get("/"));
     let before = process.id().to_string();
-    let next = Process::start(command().args(["-db", "-f", path, "-sf", &before]));
+    let next = ChildProcess::start(command().args(["-db", "-f", path, "-sf", &before]));
     process.signal(Signal::CONT);
     for client in &mut waiting {
         assert_eq!(client.read_reply().unwrap().body, b"origin");

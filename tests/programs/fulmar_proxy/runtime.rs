@@ -9,7 +9,7 @@ use std::time::Duration;
 use fulmar_gateway::{Gateway, Options};
 use fulmar_haproxy::{Environment, ThisMachine, load};
 use fulmar_host::Running;
-use fulmar_tests::process::{PATIENCE, Process, eventually, peer};
+use fulmar_tests::process::{ChildProcess, PATIENCE, eventually, peer};
 use tempfile::TempDir;
 
 mod following;
@@ -117,12 +117,12 @@ impl Drop for Ours {
 }
 
 /// HAProxy with the same configuration.
-struct Theirs {
+struct HaProxyRuntime {
     folder: TempDir,
-    _process: Process,
+    _process: ChildProcess,
 }
 
-impl Theirs {
+impl HaProxyRuntime {
     fn start() -> Self {
         Self::with(|folder| text(folder, 0))
     }
@@ -131,7 +131,7 @@ impl Theirs {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("haproxy.cfg");
         std::fs::write(&file, text(folder.path())).unwrap();
-        let process = Process::start(peer("haproxy").arg("-db").arg("-f").arg(&file));
+        let process = ChildProcess::start(peer("haproxy").arg("-db").arg("-f").arg(&file));
         let socket = folder.path().join("admin.sock");
         eventually("HAProxy answers", || UnixStream::connect(&socket).is_ok());
         talk(folder.path(), "admin", &["show version\n"]); // once all sockets are there
@@ -157,7 +157,7 @@ fn talk(folder: &Path, socket: &str, chunks: &[&str]) -> String {
 
 #[test]
 fn commands_are_answered_as_haproxy_answers_them() {
-    let (ours, theirs) = (Ours::start(0), Theirs::start());
+    let (ours, theirs) = (Ours::start(0), HaProxyRuntime::start());
     let mut wrong = String::new();
     for (socket, commands) in [("admin", ADMIN), ("operator", LOWER), ("user", LOWER)] {
         for command in commands.lines() {
@@ -174,7 +174,7 @@ fn commands_are_answered_as_haproxy_answers_them() {
 
 #[test]
 fn a_dialogue_has_prompts() {
-    let (ours, theirs) = (Ours::start(0), Theirs::start());
+    let (ours, theirs) = (Ours::start(0), HaProxyRuntime::start());
     let all = "prompt\nshow cli level;get weight shop/s1\nuser\nshow env\nquit\n";
     let expected = talk(theirs.folder.path(), "admin", &[all]);
     assert_eq!(talk(ours.folder.path(), "admin", &[all]), expected);
@@ -186,7 +186,7 @@ fn a_dialogue_has_prompts() {
 
 #[test]
 fn rows_are_those_of_haproxy() {
-    let (ours, theirs) = (Ours::start(0), Theirs::start());
+    let (ours, theirs) = (Ours::start(0), HaProxyRuntime::start());
     let read = |folder: &Path| talk(folder, "admin", &["show stat\n"]);
     let (ours, theirs) = (read(ours.folder.path()), read(theirs.folder.path()));
     let head = |text: &str| text.lines().next().unwrap().to_owned();
@@ -207,7 +207,7 @@ fn rows_are_those_of_haproxy() {
 
 #[test]
 fn typed_output_has_the_types_of_haproxy() {
-    let (ours, theirs) = (Ours::start(0), Theirs::start());
+    let (ours, theirs) = (Ours::start(0), HaProxyRuntime::start());
     let kinds = |folder: &Path| {
         let text = talk(folder, "admin", &["show stat typed\n"]);
         let lines = text.lines().filter(|line| !line.contains(".downtime."));
@@ -221,7 +221,7 @@ fn typed_output_has_the_types_of_haproxy() {
 
 #[test]
 fn info_fields_have_the_names_of_haproxy() {
-    let (ours, theirs) = (Ours::start(0), Theirs::start());
+    let (ours, theirs) = (Ours::start(0), HaProxyRuntime::start());
     let names = |folder: &Path| {
         let text = talk(folder, "admin", &["show info typed\n"]);
         let name = |line: &str| Some(line.split_once(':')?.0.to_owned());
@@ -234,16 +234,16 @@ fn info_fields_have_the_names_of_haproxy() {
 }
 
 /// The response to a request at the statistics frontend.
-fn ask(folder: &Path, request: &str) -> String {
+fn send_request(folder: &Path, request: &str) -> String {
     talk(folder, "stats", &[request])
 }
 
 #[test]
 fn metrics_have_the_names_of_haproxy() {
-    let (ours, theirs) = (Ours::start(0), Theirs::start());
+    let (ours, theirs) = (Ours::start(0), HaProxyRuntime::start());
     let request = "GET /metrics HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
     let families = |folder: &Path| {
-        let text = ask(folder, request);
+        let text = send_request(folder, request);
         assert!(text.starts_with("HTTP/1.1 200 "), "{text:.200}");
         let lines = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
         let mut all: Vec<String> = lines.map(str::to_owned).collect();
@@ -264,13 +264,14 @@ fn metrics_have_the_names_of_haproxy() {
 fn the_page_is_served_and_changes_servers() {
     let ours = Ours::start(0);
     let folder = ours.folder.path();
-    let page = ask(folder, "GET /stats HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    let page = send_request(folder, "GET /stats HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
     assert!(page.starts_with("HTTP/1.1 200 ") && page.ends_with("</html>\n"), "{page:.300}");
-    let csv = ask(folder, "GET /stats;csv HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    let csv =
+        send_request(folder, "GET /stats;csv HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
     assert!(csv.contains("\nshop,s1,0,0,"), "{csv:.300}");
     let form = "s=s1&action=drain&b=shop";
     let post = |origin: &str| {
-        ask(
+        send_request(
             folder,
             &format!(
                 "POST /stats HTTP/1.1\r\nHost: h\r\nOrigin: {origin}\r\nConnection: close\r\n\

@@ -3,13 +3,13 @@
 use std::net::TcpStream;
 use std::process::Command;
 
-use fulmar_tests::gateway::{Place, command, end};
-use fulmar_tests::http::{Client, Reply};
-use fulmar_tests::process::{Process, eventually, peer};
+use fulmar_tests::gateway::{ProxyFolder, command, end};
+use fulmar_tests::http::{HttpClient, HttpReply};
+use fulmar_tests::process::{ChildProcess, eventually, peer};
 use rustix::process::Signal;
 
 /// Lines of the page, and requests to both proxies.
-struct Case {
+struct PageCase {
     lines: &'static str,
     /// Method, target, fields, body.
     asks: &'static [(&'static str, &'static str, &'static str, &'static str)],
@@ -22,8 +22,8 @@ const OTHER: &str = "Host: h\r\nAuthorization: Basic bWU6b3RoZXI=\r\n";
 const DRAIN: &str = "s=s1&action=drain&b=be";
 const READY: &str = "s=s1&action=ready&b=be";
 
-const CASES: &[Case] = &[
-    Case {
+const CASES: &[PageCase] = &[
+    PageCase {
         lines: " stats enable\n stats uri /stats",
         asks: &[
             ("GET", "/stats", OWN, ""),
@@ -34,7 +34,7 @@ const CASES: &[Case] = &[
             ("POST", "/stats", OWN, DRAIN),
         ],
     },
-    Case {
+    PageCase {
         lines: " stats enable\n stats uri /stats\n stats auth me:secret\n stats realm The\\ realm",
         asks: &[
             ("GET", "/stats", OWN, ""),
@@ -44,7 +44,7 @@ const CASES: &[Case] = &[
             ("POST", "/stats", ME, DRAIN),
         ],
     },
-    Case {
+    PageCase {
         lines: " stats enable\n stats uri /stats\n stats admin if TRUE\n stats refresh 7s",
         asks: &[
             ("POST", "/stats", OWN, DRAIN),
@@ -55,7 +55,7 @@ const CASES: &[Case] = &[
             ("GET", "/stats;norefresh", OWN, ""),
         ],
     },
-    Case {
+    PageCase {
         lines: " stats enable\n stats uri /stats\n stats admin if { hdr(x-admin) yes }",
         asks: &[
             ("POST", "/stats", OWN, DRAIN),
@@ -65,8 +65,11 @@ const CASES: &[Case] = &[
     },
 ];
 
-fn ask(place: &Place, (method, target, fields, body): (&str, &str, &str, &str)) -> Reply {
-    let mut client = Client::connect(place.address);
+fn send_request(
+    place: &ProxyFolder,
+    (method, target, fields, body): (&str, &str, &str, &str),
+) -> HttpReply {
+    let mut client = HttpClient::connect(place.address);
     let len = match method {
         "POST" => format!("Content-Length: {}\r\n", body.len()),
         _ => String::new(),
@@ -80,7 +83,7 @@ fn ask(place: &Place, (method, target, fields, body): (&str, &str, &str, &str)) 
     }
 }
 
-fn start(place: &Place, program: &mut Command, lines: &str) -> Process {
+fn start(place: &ProxyFolder, program: &mut Command, lines: &str) -> ChildProcess {
     let path = place.write(
         "stats.cfg",
         &format!(
@@ -90,16 +93,16 @@ fn start(place: &Place, program: &mut Command, lines: &str) -> Process {
             place.address, place.origin
         ),
     );
-    let process = Process::start(program.args(["-db", "-f"]).arg(path));
+    let process = ChildProcess::start(program.args(["-db", "-f"]).arg(path));
     eventually("it listens", || TcpStream::connect(place.address).is_ok());
     process
 }
 
 /// The common part of both responses: status and control fields.
-fn common_part(place: &Place, case: &Case) -> Vec<(u16, Vec<Option<String>>)> {
+fn common_part(place: &ProxyFolder, case: &PageCase) -> Vec<(u16, Vec<Option<String>>)> {
     let fields = ["location", "www-authenticate", "content-type"];
     let asks = case.asks.iter().map(|request| {
-        let reply = ask(place, *request);
+        let reply = send_request(place, *request);
         let value = |name: &&str| {
             let value = reply.field(name)?;
             let value = value.split(';').filter(|part| !part.contains("charset"));
@@ -114,7 +117,7 @@ fn common_part(place: &Place, case: &Case) -> Vec<(u16, Vec<Option<String>>)> {
 #[test]
 fn the_page_is_answered_as_haproxy_answers_for_it() {
     for case in CASES {
-        let place = Place::new();
+        let place = ProxyFolder::new();
         let process = start(&place, &mut command(), case.lines);
         let ours = common_part(&place, case);
         end(process, Signal::TERM);
@@ -129,19 +132,20 @@ fn the_page_is_answered_as_haproxy_answers_for_it() {
 
 #[test]
 fn a_form_changes_a_server_and_the_version_can_be_hidden() {
-    let place = Place::new();
+    let place = ProxyFolder::new();
     let lines = " stats enable\n stats uri /stats\n stats admin if TRUE\n stats hide-version\n \
                  stats scope be";
     let process = start(&place, &mut command(), lines);
-    let page = |target| String::from_utf8(ask(&place, ("GET", target, OWN, "")).body).unwrap();
+    let page =
+        |target| String::from_utf8(send_request(&place, ("GET", target, OWN, "")).body).unwrap();
     assert!(!page("/stats").contains(env!("CARGO_PKG_VERSION")), "the version is not shown");
     let csv = page("/stats;csv");
     assert!(csv.contains("\nbe,s1,") && !csv.contains("\nfe,"), "{csv}");
-    assert_eq!(ask(&place, ("POST", "/stats", OWN, DRAIN)).status, 303);
+    assert_eq!(send_request(&place, ("POST", "/stats", OWN, DRAIN)).status, 303);
     let row = |csv: String| csv.lines().find(|line| line.starts_with("be,s1,")).unwrap().to_owned();
     assert!(row(page("/stats;csv")).contains(",DRAIN,"));
-    assert_eq!(ask(&place, ("GET", "/", OWN, "")).status, 503, "no other client uses it");
-    ask(&place, ("POST", "/stats", OWN, READY));
-    assert_eq!(ask(&place, ("GET", "/", OWN, "")).status, 200);
+    assert_eq!(send_request(&place, ("GET", "/", OWN, "")).status, 503, "no other client uses it");
+    send_request(&place, ("POST", "/stats", OWN, READY));
+    assert_eq!(send_request(&place, ("GET", "/", OWN, "")).status, 200);
     end(process, Signal::TERM);
 }

@@ -6,20 +6,20 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::gateway::{command, end, origin, run};
 use fulmar_tests::origins::free_address;
-use fulmar_tests::process::{Process, eventually, peer, text};
+use fulmar_tests::process::{ChildProcess, eventually, peer, text};
 use rustix::process::Signal;
 
 /// A folder with certificates, and a proxy that uses them.
-struct Site {
+struct TlsProxy {
     certs: Certs,
     address: SocketAddr,
     origin: SocketAddr,
 }
 
-impl Site {
+impl TlsProxy {
     fn new() -> Self {
         Self { certs: Certs::new(), address: free_address(), origin: origin("origin") }
     }
@@ -60,9 +60,9 @@ impl Site {
         )
     }
 
-    fn start(&self, words: &str, rules: &str) -> Process {
+    fn start(&self, words: &str, rules: &str) -> ChildProcess {
         let path = self.configure(words, rules);
-        let process = Process::start(command().args(["-db", "-f", &path]));
+        let process = ChildProcess::start(command().args(["-db", "-f", &path]));
         eventually("it listens", || std::net::TcpStream::connect(self.address).is_ok());
         process
     }
@@ -113,13 +113,13 @@ impl Site {
 /// The output of `-c` of both programs, without their own terms.
 fn checked(path: &str) -> (Option<i32>, String, Option<i32>) {
     let ours = run(["-c", "-f", path]);
-    let theirs = Process::start(peer("haproxy").args(["-c", "-f", path])).wait();
+    let theirs = ChildProcess::start(peer("haproxy").args(["-c", "-f", path])).wait();
     (ours.status.code(), ours.stderr, theirs.status.code())
 }
 
 #[test]
 fn the_server_name_selects_the_certificate() {
-    let site = Site::new();
+    let site = TlsProxy::new();
     fs::create_dir(site.path("more")).unwrap();
     let first = site.pair("first.pem", &["first.example"]);
     site.pair("more/b.pem", &["b.example"]);
@@ -152,7 +152,7 @@ fn the_server_name_selects_the_certificate() {
 
 #[test]
 fn a_list_assigns_server_names_to_certificates() {
-    let site = Site::new();
+    let site = TlsProxy::new();
     let (a, b) = (site.pair("a.pem", &["a.example"]), site.pair("b.pem", &["b.example"]));
     let list = site.write(
         "list",
@@ -170,7 +170,7 @@ fn a_list_assigns_server_names_to_certificates() {
     let ours: Vec<String> = table.iter().map(|(server_name, _)| site.shown(server_name)).collect();
     end(process, Signal::TERM);
     let path = site.path("proxy.cfg");
-    let process = Process::start(peer("haproxy").args(["-db", "-f"]).arg(path));
+    let process = ChildProcess::start(peer("haproxy").args(["-db", "-f"]).arg(path));
     eventually("it listens", || std::net::TcpStream::connect(site.address).is_ok());
     for ((server_name, shown), ours) in table.iter().zip(ours) {
         assert_eq!((&*ours, &*site.shown(server_name)), (*shown, *shown), "{server_name}");
@@ -184,7 +184,7 @@ fn a_list_assigns_server_names_to_certificates() {
 
 #[test]
 fn one_certificate_for_each_kind_of_key() {
-    let site = Site::new();
+    let site = TlsProxy::new();
     site.certs.issue("part", &["both.example"]);
     site.write("site.pem.ecdsa", &(site.read("part.pem") + &site.read("part.key")));
     site.certs.issue_rsa("part", &["both.example"]);
@@ -203,7 +203,7 @@ fn one_certificate_for_each_kind_of_key() {
 
 #[test]
 fn versions_suites_and_protocols_are_those_that_are_allowed() {
-    let site = Site::new();
+    let site = TlsProxy::new();
     let crt = site.pair("a.pem", &["a.example"]);
     let shakes = |arguments: &[&str]| {
         let output = site.shake(arguments);
@@ -229,7 +229,7 @@ fn versions_suites_and_protocols_are_those_that_are_allowed() {
 
 #[test]
 fn clients_show_certificates() {
-    let site = Site::new();
+    let site = TlsProxy::new();
     let crt = site.pair("a.pem", &["a.example"]);
     let ca = site.certs.ca().display().to_string();
     let files = |who| {
@@ -239,7 +239,7 @@ fn clients_show_certificates() {
     let rules = " http-response set-header seen \
                  \"%[ssl_c_used] %[ssl_c_verify] %[ssl_c_s_dn(cn)] %[ssl_c_serial,hex] \
                  %[ssl_c_sha1,hex] %[ssl_fc_has_crt]\"";
-    let seen = |who: Option<Who>| {
+    let seen = |who: Option<CertOwner>| {
         let [cert, key] = who.map(files).unwrap_or_default();
         let mut arguments = vec!["-D-", "-o", "/dev/null"];
         if who.is_some() {
@@ -248,13 +248,18 @@ fn clients_show_certificates() {
         let head = site.curl("a.example", &arguments)?;
         Ok(head.lines().find_map(|line| line.strip_prefix("seen: ")).unwrap_or("").to_owned())
     };
-    let everybody = [None, Some(Who::Client), Some(Who::StrangerClient), Some(Who::RevokedClient)];
+    let everybody = [
+        None,
+        Some(CertOwner::Client),
+        Some(CertOwner::StrangerClient),
+        Some(CertOwner::RevokedClient),
+    ];
     for verify in ["optional", "required"] {
         let process = site.start(&format!("crt {crt} ca-file {ca} verify {verify}"), rules);
         let ours: Vec<Result<String, i32>> = everybody.map(&seen).into();
         end(process, Signal::TERM);
         let path = site.path("proxy.cfg");
-        let process = Process::start(peer("haproxy").args(["-db", "-f"]).arg(path));
+        let process = ChildProcess::start(peer("haproxy").args(["-db", "-f"]).arg(path));
         eventually("it listens", || std::net::TcpStream::connect(site.address).is_ok());
         let theirs: Vec<Result<String, i32>> = everybody.map(&seen).into();
         drop(process);
@@ -268,13 +273,13 @@ fn clients_show_certificates() {
     let revoked = site.certs.revoked().display().to_string();
     let words = format!("crt {crt} ca-file {ca} verify required crl-file {revoked}");
     let process = site.start(&words, rules);
-    assert!(seen(Some(Who::Client)).is_ok() && seen(Some(Who::RevokedClient)).is_err());
+    assert!(seen(Some(CertOwner::Client)).is_ok() && seen(Some(CertOwner::RevokedClient)).is_err());
     end(process, Signal::TERM);
 }
 
 #[test]
 fn unusable_certificates_are_reported_with_their_file() {
-    let site = Site::new();
+    let site = TlsProxy::new();
     let good = site.pair("good.pem", &["a.example"]);
     let other = site.pair("other.pem", &["b.example"]);
     let half = |path: &str, of: &str, to: &str| {
@@ -301,7 +306,7 @@ fn unusable_certificates_are_reported_with_their_file() {
         assert_eq!((ours, theirs), (Some(1), Some(1)), "{words}: {output}");
     }
     // Expired certificates are accepted: clients reject them.
-    let (cert, key) = site.certs.files(Who::Expired);
+    let (cert, key) = site.certs.files(CertOwner::Expired);
     let over = fs::read_to_string(cert).unwrap() + &fs::read_to_string(key).unwrap();
     let over = site.write("over.pem", &over);
     let (ours, output, theirs) = checked(&site.configure(&format!("crt {over}"), ""));
@@ -321,7 +326,7 @@ fn unusable_certificates_are_reported_with_their_file() {
 
 #[test]
 fn a_certificate_is_replaced_while_it_is_shown() {
-    let site = Site::new();
+    let site = TlsProxy::new();
     let crt = site.pair("a.pem", &["a.example"]);
     let renewed = fs::read_to_string(site.pair("b.pem", &["renewed.example"])).unwrap();
     let other = fs::read_to_string(site.pair("c.pem", &["c.example"])).unwrap();
@@ -347,7 +352,7 @@ fn a_certificate_is_replaced_while_it_is_shown() {
         (format!("commit ssl cert {crt}\n"), true),
         (format!("set ssl cert {crt} <<\n{mixed}\n"), false),
     ];
-    let answers = |process: Process| {
+    let answers = |process: ChildProcess| {
         eventually("it listens", || std::net::TcpStream::connect(site.address).is_ok());
         assert_eq!(site.shown("a.example"), "a.example");
         let answers: Vec<String> =
@@ -356,8 +361,8 @@ fn a_certificate_is_replaced_while_it_is_shown() {
         end(process, Signal::TERM);
         answers
     };
-    let ours = answers(Process::start(command().args(["-db", "-f", &path])));
-    let theirs = answers(Process::start(peer("haproxy").args(["-db", "-f", &path])));
+    let ours = answers(ChildProcess::start(command().args(["-db", "-f", &path])));
+    let theirs = answers(ChildProcess::start(peer("haproxy").args(["-db", "-f", &path])));
     for (((server_name, is_same), ours), theirs) in dialogue.iter().zip(&ours).zip(&theirs) {
         match is_same {
             true => assert_eq!(ours, theirs, "{server_name}"),
@@ -368,7 +373,7 @@ fn a_certificate_is_replaced_while_it_is_shown() {
 
 #[test]
 fn a_certificate_is_replaced_where_no_other_file_can_be_read_any_more() {
-    let site = Site::new();
+    let site = TlsProxy::new();
     let crt = site.pair("a.pem", &["a.example"]);
     site.certs.issue("apart", &["apart.example"]); // its key is in a separate file
     let apart = site.path("apart.pem").display().to_string();
@@ -381,7 +386,7 @@ fn a_certificate_is_replaced_where_no_other_file_can_be_read_any_more() {
     let path = site.configure(&words, "");
     let line = format!(" nbthread 1\n stats socket {} level admin\n", socket.display());
     fs::write(&path, site.read("proxy.cfg").replace(" nbthread 1\n", &line)).unwrap();
-    let process = Process::start(command().args(["-db", "-f", &path]));
+    let process = ChildProcess::start(command().args(["-db", "-f", &path]));
     eventually("it listens", || std::net::TcpStream::connect(site.address).is_ok());
     eventually("there too", || std::os::unix::net::UnixStream::connect(&socket).is_ok());
     for name in ["a.pem", "apart.pem", "apart.key", "lists.pem"] {
@@ -407,10 +412,10 @@ fn runtime_command(socket: &Path, command: &str) -> String {
 
 #[test]
 fn a_reload_reads_certificates_anew() {
-    let site = Site::new();
+    let site = TlsProxy::new();
     let crt = site.pair("a.pem", &["a.example"]);
     let path = site.configure(&format!("crt {crt}"), "");
-    let mut master = Process::start(command().args(["-W", "-db", "-f", &path]));
+    let mut master = ChildProcess::start(command().args(["-W", "-db", "-f", &path]));
     master.wait_stderr("Loading success.");
     assert_eq!(site.shown("a.example"), "a.example");
     site.pair("a.pem", &["renewed.example"]);

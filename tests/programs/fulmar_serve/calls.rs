@@ -4,27 +4,27 @@ use std::fs;
 use std::path::PathBuf;
 
 use fulmar_tests::curl;
-use fulmar_tests::http::{Client, Counts};
+use fulmar_tests::http::{HttpClient, LedgerCounts};
 use fulmar_tests::process::{BY_CALLS, Serve, fulmar, peer, run};
 use fulmar_tests::tree::{Tree, noise};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A server under strace.
-struct Traced {
+struct TracedServer {
     serve: Serve,
     pid: Pid,
     output: PathBuf,
 }
 
 /// The time between two reads of `/.ledger`: the lines of strace and the ledger's counts.
-struct Session {
+struct LedgerPeriod {
     lines: Vec<String>,
-    ledger: Counts,
+    ledger: LedgerCounts,
     /// Its duration in whole seconds. A cached file is checked again after each.
     seconds: u64,
 }
 
-impl Traced {
+impl TracedServer {
     /// `None` where tracing is forbidden according to strace.
     fn start(tree: &Tree) -> Option<Self> {
         let probe = peer("strace").args(["-o", "/dev/null", "true"]).output().unwrap();
@@ -47,8 +47,8 @@ impl Traced {
     }
 
     /// Does `work` between two reads of the ledger, stops the server, and parses strace's output.
-    fn session(self, work: impl FnOnce(&Serve)) -> Session {
-        let mut client = Client::connect(self.serve.address);
+    fn session(self, work: impl FnOnce(&Serve)) -> LedgerPeriod {
+        let mut client = HttpClient::connect(self.serve.address);
         let start = fulmar_sys::now();
         let before = client.ledger();
         work(&self.serve);
@@ -59,7 +59,7 @@ impl Traced {
         let ended = self.end();
         assert_eq!(ended, Some(0));
         let text = fs::read_to_string(&self.output).unwrap();
-        Session { lines: between_reads(&text), ledger, seconds }
+        LedgerPeriod { lines: between_reads(&text), ledger, seconds }
     }
 
     /// Waits for strace, which ends with the server.
@@ -79,7 +79,7 @@ impl Traced {
     }
 }
 
-impl Drop for Traced {
+impl Drop for TracedServer {
     fn drop(&mut self) {
         let _ = kill_process(self.pid, Signal::KILL); // strace exits with it
     }
@@ -100,7 +100,7 @@ fn between_reads(text: &str) -> Vec<String> {
     calls.filter(|line| !line.starts_with(['<', '-', '+'])).map(str::to_owned).collect()
 }
 
-impl Session {
+impl LedgerPeriod {
     fn count(&self, name: &str) -> u64 {
         let start = format!("{name}(");
         self.lines.iter().filter(|line| line.starts_with(&start)).count() as u64
@@ -121,7 +121,7 @@ fn the_ledger_counts_what_the_kernel_sees() {
     let tree = Tree::new();
     tree.file("small", noise(1_000));
     tree.file("large", noise(104 * 1024));
-    let Some(traced) = Traced::start(&tree) else { return };
+    let Some(traced) = TracedServer::start(&tree) else { return };
     let session = traced.session(|serve| {
         for targets in [&["/small", "/small", "/none"][..], &["/large"], &["/", "/bytes/70000"]] {
             let mut command = curl::plain();
@@ -166,9 +166,9 @@ fn the_ledger_counts_what_the_kernel_sees() {
 fn a_large_file_is_sent_by_sendfile_after_its_head() {
     let tree = Tree::new();
     tree.file("large", noise(104 * 1024));
-    let Some(traced) = Traced::start(&tree) else { return };
+    let Some(traced) = TracedServer::start(&tree) else { return };
     let session = traced.session(|serve| {
-        let mut client = Client::connect(serve.address);
+        let mut client = HttpClient::connect(serve.address);
         assert!(client.get("/large").body == noise(104 * 1024));
     });
     let sent: Vec<_> =
@@ -184,9 +184,9 @@ fn a_large_file_is_sent_by_sendfile_after_its_head() {
 fn a_small_file_is_sent_with_its_head_in_one_call() {
     let tree = Tree::new();
     tree.file("small", noise(1_000));
-    let Some(traced) = Traced::start(&tree) else { return };
+    let Some(traced) = TracedServer::start(&tree) else { return };
     let session = traced.session(|serve| {
-        let mut client = Client::connect(serve.address);
+        let mut client = HttpClient::connect(serve.address);
         (0..3).for_each(|_| assert_eq!(client.get("/small").body.len(), 1_000));
     });
     // Three responses, and that of the first ledger read.
@@ -206,13 +206,14 @@ fn a_short_connection_costs_at_most_six_calls() {
     tree.file("small", noise(1_000));
     let connections = 20;
     let serve = Serve::start(&tree.root(), &[&["--test-endpoints"], BY_CALLS].concat());
-    let mut client = Client::connect(serve.address);
+    let mut client = HttpClient::connect(serve.address);
     client.get("/small");
     let before = client.ledger();
     // All clients have sent a request before the server continues, so the test does not depend on
     // timing.
     serve.process.pause();
-    let mut clients: Vec<_> = (0..connections).map(|_| Client::connect(serve.address)).collect();
+    let mut clients: Vec<_> =
+        (0..connections).map(|_| HttpClient::connect(serve.address)).collect();
     clients.iter_mut().for_each(|client| client.send(SHORT));
     serve.process.signal(Signal::CONT);
     for client in &mut clients {
@@ -234,10 +235,10 @@ fn a_short_connection_costs_at_most_six_calls() {
 fn a_short_connection_makes_no_uncounted_calls() {
     let tree = Tree::new();
     tree.file("small", noise(1_000));
-    let Some(traced) = Traced::start(&tree) else { return };
+    let Some(traced) = TracedServer::start(&tree) else { return };
     let session = traced.session(|serve| {
         for _ in 0..10 {
-            let mut client = Client::connect(serve.address);
+            let mut client = HttpClient::connect(serve.address);
             client.send(SHORT);
             assert_eq!(client.read_reply().unwrap().body.len(), 1_000);
             assert_eq!(client.read_to_end().unwrap(), b"");

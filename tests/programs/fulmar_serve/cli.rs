@@ -4,16 +4,16 @@ use std::fs;
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
-use fulmar_tests::http::{Client, replies};
-use fulmar_tests::process::{BY_CALLS, Ended, Process, Serve, eventually, fulmar, peer};
+use fulmar_tests::http::{HttpClient, replies};
+use fulmar_tests::process::{BY_CALLS, ChildProcess, ExitOutput, Serve, eventually, fulmar, peer};
 use fulmar_tests::tree::{Tree, noise};
 use rustix::process::Signal;
 
-fn end_of(arguments: &[&str]) -> Ended {
-    Process::start(Command::new(fulmar()).args(arguments)).wait()
+fn end_of(arguments: &[&str]) -> ExitOutput {
+    ChildProcess::start(Command::new(fulmar()).args(arguments)).wait()
 }
 
-fn assert_no_panic(ended: &Ended) {
+fn assert_no_panic(ended: &ExitOutput) {
     assert!(!ended.stderr.contains("panicked"), "{}", ended.stderr);
 }
 
@@ -81,12 +81,12 @@ fn port_0_selects_a_free_port() {
     tree.file("f", "inside");
     let serve = Serve::start(&tree.root(), &[]);
     assert_ne!(serve.address.port(), 0);
-    assert_eq!(Client::connect(serve.address).get("/f").body, b"inside");
+    assert_eq!(HttpClient::connect(serve.address).get("/f").body, b"inside");
     let mut command = Command::new(fulmar());
     command.arg("serve").arg(tree.root()).args(["--listen", "[::1]:0"]);
     let serve = Serve::start_command(&mut command, true);
     assert!(serve.address.is_ipv6());
-    assert_eq!(Client::connect(serve.address).get("/f").body, b"inside");
+    assert_eq!(HttpClient::connect(serve.address).get("/f").body, b"inside");
 }
 
 fn refuses(serve: &Serve) -> bool {
@@ -99,9 +99,9 @@ fn a_download_in_progress_is_finished_after_sigterm() {
     let bytes = noise(20 << 20);
     tree.file("large", &bytes);
     let serve = Serve::start(&tree.root(), &["--drain-timeout", "60"]);
-    let mut idle = Client::connect(serve.address);
+    let mut idle = HttpClient::connect(serve.address);
     idle.get("/none");
-    let mut client = Client::connect(serve.address);
+    let mut client = HttpClient::connect(serve.address);
     client.send_get("/large");
     assert_eq!(client.read_head().unwrap().status, 200);
     let mut body = client.read_bytes(10_000);
@@ -122,7 +122,7 @@ fn clients_that_connect_during_shutdown_do_no_harm() {
     tree.file("f", "inside");
     for _ in 0..5 {
         let serve = Serve::start(&tree.root(), &["--drain-timeout", "60"]);
-        let mut idle: Vec<_> = (0..10).map(|_| Client::connect(serve.address)).collect();
+        let mut idle: Vec<_> = (0..10).map(|_| HttpClient::connect(serve.address)).collect();
         idle.iter_mut().for_each(|client| drop(client.get("/f")));
         serve.process.signal(Signal::TERM);
         eventually("it listens no more", || refuses(&serve));
@@ -135,12 +135,12 @@ fn clients_that_connect_during_shutdown_do_no_harm() {
 fn endless_responses_are_closed_at_the_deadline() {
     let tree = Tree::new();
     let serve = Serve::start(&tree.root(), &["--test-endpoints", "--drain-timeout", "0.5"]);
-    let mut stream = Client::connect(serve.address);
+    let mut stream = HttpClient::connect(serve.address);
     stream.send_get("/stream/10000");
     assert_eq!(stream.read_head().unwrap().status, 200);
-    let mut idle = Client::connect(serve.address);
+    let mut idle = HttpClient::connect(serve.address);
     idle.send_get("/idle");
-    let mut other = Client::connect(serve.address);
+    let mut other = HttpClient::connect(serve.address);
     other.get("/bytes/1"); // /idle has been read by now
     let start = fulmar_sys::now();
     serve.process.signal(Signal::TERM);
@@ -157,9 +157,9 @@ fn endless_responses_are_closed_at_the_deadline() {
 fn a_pending_response_is_sent_with_connection_close() {
     let tree = Tree::new();
     let serve = Serve::start(&tree.root(), &["--test-endpoints"]);
-    let mut client = Client::connect(serve.address);
+    let mut client = HttpClient::connect(serve.address);
     client.send_get("/delay/2000"); // the signal arrives within that time
-    Client::connect(serve.address).get("/bytes/1"); // the delay has started by now
+    HttpClient::connect(serve.address).get("/bytes/1"); // the delay has started by now
     serve.process.signal(Signal::TERM);
     let answers = replies(&client.read_to_end().unwrap()).unwrap();
     assert_eq!((answers.len(), answers[0].body.as_slice()), (1, &b"delayed\n"[..]));
@@ -174,7 +174,7 @@ fn sigint_is_status_130_and_a_second_signal_ends_at_once() {
     assert_eq!(ended.status.code(), Some(130));
     assert!(ended.stdout.contains("0 requests"), "{}", ended.stdout);
     let serve = Serve::start(&tree.root(), &["--test-endpoints", "--drain-timeout", "60"]);
-    let mut client = Client::connect(serve.address);
+    let mut client = HttpClient::connect(serve.address);
     client.send_get("/stream/10000");
     client.read_head().unwrap();
     serve.process.signal(Signal::TERM);
@@ -195,7 +195,7 @@ fn the_ledger_is_printed_at_the_end() {
     let tree = Tree::new();
     tree.file("f", "inside");
     let serve = Serve::start(&tree.root(), &[&["--ledger"], BY_CALLS].concat());
-    let mut client = Client::connect(serve.address);
+    let mut client = HttpClient::connect(serve.address);
     (0..50).for_each(|_| drop(client.get("/f")));
     drop(client);
     let table = serve.end(Signal::TERM).stdout;
@@ -214,7 +214,7 @@ fn threads_share_the_port_and_the_ledger_is_their_sum() {
     let flags = [&["--threads", "2", "--ledger"], BY_CALLS].concat();
     let serve = Serve::start(&tree.root(), &flags);
     for _ in 0..40 {
-        let mut client = Client::connect(serve.address);
+        let mut client = HttpClient::connect(serve.address);
         assert_eq!(client.get("/f").body, b"inside");
         assert_eq!(client.get("/f").body, b"inside");
     }
@@ -260,7 +260,7 @@ fn a_closed_pipe_is_no_error() {
     }
     let mut command = peer("sh");
     command.args(["-c", "\"$1\" serve --help | head -1", "sh"]).arg(fulmar());
-    let ended = Process::start(&mut command).wait();
+    let ended = ChildProcess::start(&mut command).wait();
     assert_eq!((ended.stdout.lines().count(), ended.stderr.as_str()), (1, ""));
 }
 
@@ -272,14 +272,14 @@ fn access_logs_contain_every_request() {
         let log = tree.beside(format);
         let file = log.to_str().unwrap();
         let serve = Serve::start(&tree.root(), &["--access-log", file, "--log-format", format]);
-        let mut client = Client::connect(serve.address);
+        let mut client = HttpClient::connect(serve.address);
         client.get("/f?x=1");
         client
             .send("GET /none HTTP/1.1\r\nHost: h\r\nReferer: \"r\\\r\nUser-Agent: [\t2Jü\r\n\r\n");
         client.read_reply().unwrap();
         client.send("HEAD /f HTTP/1.0\r\n\r\n");
         client.read_to_end().unwrap();
-        let mut bad = Client::connect(serve.address);
+        let mut bad = HttpClient::connect(serve.address);
         bad.send("GET / HTTP/1.1\r\nbad\r\n\r\n");
         bad.read_to_end().unwrap();
         assert_no_panic(&serve.end(Signal::TERM));
@@ -340,12 +340,12 @@ fn escaped_line_ends_forge_neither_a_log_line_nor_a_field() {
     tree.file("d\r\nX-Forged: y/f", "inside");
     let log = tree.beside("log");
     let serve = Serve::start(&tree.root(), &["--access-log", log.to_str().unwrap()]);
-    let mut client = Client::connect(serve.address);
+    let mut client = HttpClient::connect(serve.address);
     let reply = client.get("/d%0d%0aX-Forged:%20y");
     assert_eq!((reply.status, reply.field("x-forged")), (301, None));
     assert_eq!(reply.field("location"), Some("/d%0D%0AX-Forged%3A%20y/"));
     assert_eq!(client.get("/d%0D%0AX-Forged%3A%20y/f").body, b"inside");
-    assert_eq!(Client::connect(serve.address).get("/%0a%00").status, 400);
+    assert_eq!(HttpClient::connect(serve.address).get("/%0a%00").status, 400);
     assert_no_panic(&serve.end(Signal::TERM));
     let text = fs::read_to_string(&log).unwrap();
     assert_eq!(text.lines().count(), 3, "{text}");
@@ -357,7 +357,7 @@ fn the_log_may_be_standard_output() {
     let tree = Tree::new();
     tree.file("f", "inside");
     let serve = Serve::start(&tree.root(), &["--access-log", "-", "--ledger"]);
-    Client::connect(serve.address).get("/f");
+    HttpClient::connect(serve.address).get("/f");
     let ended = serve.end(Signal::TERM);
     assert_eq!(ended.stdout.lines().count(), 1, "{}", ended.stdout);
     assert!(ended.stdout.contains("\"GET /f HTTP/1.1\" 200 6"), "{}", ended.stdout);

@@ -4,9 +4,9 @@
 use std::process::Command;
 use std::thread;
 
-use fulmar_tests::gateway::{self, Place};
-use fulmar_tests::http::Client;
-use fulmar_tests::process::{Ended, Process, Serve, fulmar, peer};
+use fulmar_tests::gateway::{self, ProxyFolder};
+use fulmar_tests::http::HttpClient;
+use fulmar_tests::process::{ChildProcess, ExitOutput, Serve, fulmar, peer};
 use fulmar_tests::tree::Tree;
 use rustix::process::Signal;
 
@@ -23,8 +23,8 @@ fn limited(descriptors: u32, arguments: &[&str]) -> Command {
 }
 
 /// True if the tool refused to start, which it does below `needed`, with a message.
-fn is_refused(ended: &Ended, descriptors: u32, needed: u32) -> bool {
-    let Ended { status, stdout, stderr } = ended;
+fn is_refused(ended: &ExitOutput, descriptors: u32, needed: u32) -> bool {
+    let ExitOutput { status, stdout, stderr } = ended;
     let is_refused = stderr.contains("too many open files");
     assert_eq!(is_refused, descriptors < needed, "{descriptors}: {ended:?}");
     if is_refused {
@@ -60,14 +60,14 @@ fn serve_responds_or_refuses_to_start(driver: &str) {
         let all = ["serve", root, "--listen", "127.0.0.1:0", "--driver", driver];
         let mut command = limited(descriptors, &[&all[..], more].concat());
         if descriptors < NEEDED {
-            assert!(is_refused(&Process::start(&mut command).wait(), descriptors, NEEDED));
+            assert!(is_refused(&ChildProcess::start(&mut command).wait(), descriptors, NEEDED));
             return;
         }
         let serve = Serve::start_command(&mut command, true);
         for _ in 0..3 {
             // One connection after the other: more than the limit permits at a time.
-            assert_eq!(Client::connect(serve.address).get("/f").body, b"inside");
-            assert_eq!(Client::connect(serve.address).get("/large").body.len(), 50_000);
+            assert_eq!(HttpClient::connect(serve.address).get("/f").body, b"inside");
+            assert_eq!(HttpClient::connect(serve.address).get("/large").body.len(), 50_000);
         }
         let ended = serve.end(Signal::TERM);
         assert!(!is_refused(&ended, descriptors, NEEDED));
@@ -89,7 +89,8 @@ fn load_finishes_or_refuses_to_start(driver: &str) {
     let url = serve.url("/f");
     let check = |descriptors, urls: &[&str]| {
         let all = ["load", "-c", "20", "-n", "100", "--driver", driver];
-        let ended = Process::start(&mut limited(descriptors, &[&all[..], urls].concat())).wait();
+        let ended =
+            ChildProcess::start(&mut limited(descriptors, &[&all[..], urls].concat())).wait();
         if !is_refused(&ended, descriptors, NEEDED) {
             assert!(ended.status.success(), "{descriptors}, {urls:?}: {ended:?}");
         }
@@ -110,7 +111,7 @@ fn get_fetches_or_refuses_to_start(driver: &str) {
     at_every_limit(|descriptors| {
         let dir = tree.beside(&descriptors.to_string());
         let all = ["get", "--driver", driver, "-o", dir.to_str().unwrap(), &url];
-        let ended = Process::start(&mut limited(descriptors, &all)).wait();
+        let ended = ChildProcess::start(&mut limited(descriptors, &all)).wait();
         if !is_refused(&ended, descriptors, NEEDED) {
             assert!(ended.status.success(), "{descriptors}: {ended:?}");
             assert_eq!(std::fs::read(dir.join("f")).unwrap(), b"inside", "{descriptors}");
@@ -120,10 +121,10 @@ fn get_fetches_or_refuses_to_start(driver: &str) {
 
 fn proxy_responds_or_refuses_to_start(driver: &str) {
     at_every_limit(|descriptors| {
-        let place = Place::new();
+        let place = ProxyFolder::new();
         let path = place.configure(" nbthread 1", "");
         let mut command = limited(descriptors, &["proxy", "-db", "-f", path.to_str().unwrap()]);
-        let mut process = Process::start(command.env("FULMAR_DRIVER", driver));
+        let mut process = ChildProcess::start(command.env("FULMAR_DRIVER", driver));
         if descriptors < PROXY_NEEDED {
             assert!(is_refused(&process.wait(), descriptors, PROXY_NEEDED));
             return;
@@ -131,7 +132,7 @@ fn proxy_responds_or_refuses_to_start(driver: &str) {
         process.wait_stderr(&format!("the limit on file descriptors is {descriptors} "));
         place.wait();
         for _ in 0..3 {
-            assert!(place.ask().is_ok(), "{descriptors}, {driver}");
+            assert!(place.send_request().is_ok(), "{descriptors}, {driver}");
         }
         gateway::end(process, Signal::TERM);
     });
@@ -185,7 +186,7 @@ fn audit_with_a_load_counts_or_refuses_to_start() {
     let (url, pid) = (serve.url("/f"), serve.process.id().to_string());
     for descriptors in [16, 24] {
         let all = ["audit", "--pid", &pid, "--load", &url, "-n", "100"];
-        let ended = Process::start(&mut limited(descriptors, &all)).wait();
+        let ended = ChildProcess::start(&mut limited(descriptors, &all)).wait();
         assert!(!ended.status.success() && !ended.stderr.is_empty(), "{descriptors}: {ended:?}");
         assert!(!ended.stderr.contains("continuing with 0"), "{descriptors}: {ended:?}");
     }
@@ -194,7 +195,7 @@ fn audit_with_a_load_counts_or_refuses_to_start() {
 #[test]
 fn threads_are_counted() {
     let all = ["serve", "/", "--threads", "4"];
-    let ended = Process::start(&mut limited(36, &all)).wait();
+    let ended = ChildProcess::start(&mut limited(36, &all)).wait();
     assert!(is_refused(&ended, 36, 37), "{ended:?}");
     assert!(ended.stderr.contains("threads: 4"), "{ended:?}");
 }

@@ -5,7 +5,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use fulmar_tests::http::Client;
+use fulmar_tests::http::HttpClient;
 use fulmar_tests::process::{PATIENCE, Serve, eventually, fulmar, peer, text};
 use fulmar_tests::tree::{Tree, noise};
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
@@ -27,8 +27,8 @@ fn limit(serve: &Serve, descriptors: u64) {
 
 /// A client that has sent part of a request. The kernel does not report connections without data to
 /// `accept`.
-fn beginning(serve: &Serve) -> Client {
-    let mut client = Client::connect(serve.address);
+fn beginning(serve: &Serve) -> HttpClient {
+    let mut client = HttpClient::connect(serve.address);
     client.send("GET /");
     client
 }
@@ -36,7 +36,7 @@ fn beginning(serve: &Serve) -> Client {
 /// Waits for `wall` while a client waits for bytes that do not arrive. Returns the server's CPU
 /// time meanwhile, in hundredths of a second. A spinning server would use all of it, or its share
 /// on a busy machine.
-fn ticks_while_waiting(serve: &Serve, client: &mut Client, wall: Duration) -> u64 {
+fn ticks_while_waiting(serve: &Serve, client: &mut HttpClient, wall: Duration) -> u64 {
     let before = serve.process.cpu_ticks();
     client.socket().set_read_timeout(Some(wall)).unwrap();
     let waited = client.read_head();
@@ -69,7 +69,7 @@ fn exceeding_the_file_size_limit_is_an_error_and_kills_nothing() {
     let mut command = limited();
     command.arg("serve").arg(tree.root()).args(["--listen", "127.0.0.1:0", "--upload"]);
     let serve = Serve::start_command(&mut command, true);
-    let mut client = Client::connect(serve.address);
+    let mut client = HttpClient::connect(serve.address);
     client.send("PUT /new HTTP/1.1\r\nHost: test\r\nContent-Length: 20000\r\n\r\n");
     client.send(noise(20_000));
     assert_eq!(client.read_reply().unwrap().status, 413);
@@ -80,7 +80,7 @@ fn exceeding_the_file_size_limit_is_an_error_and_kills_nothing() {
     assert!(get.status.code() == Some(1) && told.contains("File too large"), "{get:?}");
     let left = std::fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name());
     assert_eq!(left.collect::<Vec<_>>(), [".fulmar-get.journal"]);
-    assert_eq!(Client::connect(serve.address).get("/long").status, 200);
+    assert_eq!(HttpClient::connect(serve.address).get("/long").status, 200);
     assert_eq!(serve.end(Signal::TERM).status.code(), Some(0));
 }
 
@@ -90,7 +90,7 @@ fn idle_clients_beyond_the_limit_cost_no_time_and_are_served_later() {
     tree.file("f", "inside");
     let serve = start_limited(&tree.root(), &[]);
     let clients: Vec<_> = (0..200).map(|_| beginning(&serve)).collect();
-    let mut last = Client::connect(serve.address);
+    let mut last = HttpClient::connect(serve.address);
     last.send_get("/f");
     let ticks = ticks_while_waiting(&serve, &mut last, Duration::from_secs(1));
     assert!(ticks < TICKS_MAX, "{ticks} ticks");
@@ -106,10 +106,10 @@ fn exhausted_descriptors_cost_no_time_and_recover() {
     tree.file("f", "inside");
     let serve = Serve::start(&tree.root(), &["--ledger"]);
     let mut first = beginning(&serve);
-    let _ = Client::connect(serve.address).get("/f");
+    let _ = HttpClient::connect(serve.address).get("/f");
     limit(&serve, serve.process.next_descriptor() + 4);
     let clients: Vec<_> = (0..20).map(|_| beginning(&serve)).collect();
-    let mut last = Client::connect(serve.address);
+    let mut last = HttpClient::connect(serve.address);
     last.send_get("/f");
     let ticks = ticks_while_waiting(&serve, &mut last, Duration::from_secs(1));
     assert!(ticks < TICKS_MAX, "{ticks} ticks");
@@ -132,13 +132,13 @@ fn idle_clients_are_closed_if_descriptors_are_exhausted() {
     let serve = Serve::start(&tree.root(), &[]);
     let mut idle: Vec<_> = (0..20)
         .map(|_| {
-            let mut client = Client::connect(serve.address);
+            let mut client = HttpClient::connect(serve.address);
             assert_eq!(client.get("/f").body, b"inside");
             client
         })
         .collect();
     limit(&serve, serve.process.next_descriptor());
-    let mut last = Client::connect(serve.address);
+    let mut last = HttpClient::connect(serve.address);
     assert_eq!(last.get("/f").body, b"inside", "though all others stay");
     // The others have been idle for a shorter time; on a busy machine too short to be closed too.
     assert!(idle[0].read_to_end().is_ok(), "the oldest made room");
@@ -151,7 +151,7 @@ fn more_files_than_descriptors_are_served() {
     let bytes = noise(20_000);
     (0..300).for_each(|n| drop(tree.file(n.to_string(), &bytes)));
     let serve = start_limited(&tree.root(), &[]);
-    let mut client = Client::connect(serve.address);
+    let mut client = HttpClient::connect(serve.address);
     for n in 0..300 {
         let reply = client.get(&format!("/{n}"));
         assert!(reply.status == 200 && reply.body == bytes, "{n}: {}", reply.status);
@@ -163,11 +163,11 @@ fn cached_files_make_room_for_clients() {
     let tree = Tree::new();
     (0..50).for_each(|n| drop(tree.file(n.to_string(), noise(20_000))));
     let serve = Serve::start(&tree.root(), &[]);
-    let mut client = Client::connect(serve.address);
+    let mut client = HttpClient::connect(serve.address);
     // Every cached file keeps a descriptor, and now none is left.
     (0..50).for_each(|n| drop(client.get(&format!("/{n}"))));
     limit(&serve, serve.process.next_descriptor());
-    let mut other = Client::connect(serve.address);
+    let mut other = HttpClient::connect(serve.address);
     assert_eq!(other.get("/0").status, 200);
     assert_eq!(client.get("/1").status, 200);
 }
@@ -180,7 +180,7 @@ fn connections_beyond_the_maximum_wait() {
     let (sender, served) = channel();
     let clients: Vec<_> = (0..20)
         .map(|_| {
-            let mut client = Client::connect(serve.address);
+            let mut client = HttpClient::connect(serve.address);
             client.send_get("/f");
             client
         })
@@ -211,7 +211,7 @@ fn a_full_disk_of_the_log_is_reported_once_and_serving_continues() {
     let tree = Tree::new();
     tree.file("f", "inside");
     let mut serve = Serve::start(&tree.root(), &["--access-log", "/dev/full"]);
-    let mut client = Client::connect(serve.address);
+    let mut client = HttpClient::connect(serve.address);
     assert_eq!(client.get("/f").status, 200);
     let line = serve.process.wait_stderr("cannot write the access log");
     assert!(line.contains("No space left"), "{line}");
@@ -232,7 +232,7 @@ fn a_full_disk_of_the_log_is_reported_once_and_serving_continues() {
 fn an_unwritable_log_is_reported_at_the_end() {
     let tree = Tree::new();
     let serve = Serve::start(&tree.root(), &["--access-log", "/dev/full"]);
-    let mut client = Client::connect(serve.address);
+    let mut client = HttpClient::connect(serve.address);
     (0..3).for_each(|_| drop(client.get("/f")));
     let ended = serve.end(Signal::TERM);
     assert_eq!(ended.status.code(), Some(0));
@@ -245,11 +245,11 @@ fn closed_clients_leave_nothing_behind() {
     let tree = Tree::new();
     tree.file("f", "inside");
     let serve = Serve::start(&tree.root(), &["--test-endpoints"]);
-    let mut client = Client::connect(serve.address);
+    let mut client = HttpClient::connect(serve.address);
     client.get("/f");
     let before = serve.process.descriptors();
     for n in 0..300 {
-        let mut guest = Client::connect(serve.address);
+        let mut guest = HttpClient::connect(serve.address);
         match n % 5 {
             0 => drop(guest.get("/f")),
             1 => guest.send("GET /f HT"),

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::process::Command;
 
 use fulmar_tests::curl::{self, Curl, get};
-use fulmar_tests::http::Reply;
+use fulmar_tests::http::HttpReply;
 use fulmar_tests::process::Serve;
 use fulmar_tests::tree::{MODIFIED_TEXT, SECRET, Tree, decode, encode, noise};
 
@@ -139,7 +139,7 @@ fn single_ranges_are_the_requested_bytes() {
 }
 
 /// The parts of a `multipart/byteranges` body (RFC 2046 §5.1): `Content-Range` and bytes of each.
-fn parts(reply: &Reply) -> Vec<(String, Vec<u8>)> {
+fn parts(reply: &HttpReply) -> Vec<(String, Vec<u8>)> {
     let content_type = reply.field("content-type").unwrap();
     let boundary = content_type.strip_prefix("multipart/byteranges; boundary=").unwrap();
     let delimiter = format!("--{boundary}");
@@ -150,7 +150,8 @@ fn parts(reply: &Reply) -> Vec<(String, Vec<u8>)> {
             return parts;
         }
         let mut part = rest.strip_prefix(b"\r\n").expect("a line end after the delimiter");
-        let head = Reply::read_head(&mut [b"HTTP/1.1 206 \r\n", part].concat().as_slice()).unwrap();
+        let head =
+            HttpReply::read_head(&mut [b"HTTP/1.1 206 \r\n", part].concat().as_slice()).unwrap();
         let start = part.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
         part = &part[start..];
         let line = format!("\r\n{delimiter}");
@@ -278,7 +279,7 @@ fn head_has_the_fields_of_get() {
     tree.file("d/x", "");
     let serve = Serve::start(&tree.root(), &["--list", "--test-endpoints"]);
     for target in ["/small", "/large", "/", "/d", "/d/", "/none", "/bytes/70000", "/%2e%2e/x"] {
-        let said = |reply: &Reply| {
+        let said = |reply: &HttpReply| {
             let mut fields = reply.fields.clone();
             fields.retain(|(name, _)| name != "date"); // the clock may advance by a second
             (reply.status, fields)

@@ -7,14 +7,16 @@ use std::path::Path;
 use std::process::Command;
 use std::time::SystemTime;
 
-use fulmar_tests::certs::{Certs, Who};
-use fulmar_tests::http::{Client, Reply, replies};
-use fulmar_tests::process::{BY_CALLS, Ended, Process, Serve, eventually, fulmar, peer, run, text};
+use fulmar_tests::certs::{CertOwner, Certs};
+use fulmar_tests::http::{HttpClient, HttpReply, replies};
+use fulmar_tests::process::{
+    BY_CALLS, ChildProcess, ExitOutput, Serve, eventually, fulmar, peer, run, text,
+};
 use fulmar_tests::tree::Tree;
 use rustix::process::Signal;
 
-fn end_of(arguments: &[&str]) -> Ended {
-    Process::start(Command::new(fulmar()).args(arguments)).wait()
+fn end_of(arguments: &[&str]) -> ExitOutput {
+    ChildProcess::start(Command::new(fulmar()).args(arguments)).wait()
 }
 
 fn site() -> Tree {
@@ -25,8 +27,8 @@ fn site() -> Tree {
 }
 
 /// The response to a request with this first line and these fields.
-fn ask(address: SocketAddr, line: &str, fields: &[&str]) -> Reply {
-    let mut client = Client::connect(address);
+fn send_request(address: SocketAddr, line: &str, fields: &[&str]) -> HttpReply {
+    let mut client = HttpClient::connect(address);
     let fields: String = fields.iter().map(|field| format!("{field}\r\n")).collect();
     client.send(format!("{line} HTTP/1.1\r\nHost: h\r\n{fields}\r\n"));
     client.read_head().unwrap()
@@ -46,7 +48,7 @@ fn curl_fails(arguments: &[&str]) -> bool {
 fn invalid_values_are_in_the_message() {
     let tree = site();
     let certs = Certs::new();
-    let (cert, key) = certs.files(Who::Server);
+    let (cert, key) = certs.files(CertOwner::Server);
     let (cert, key) = (cert.to_str().unwrap(), key.to_str().unwrap());
     let users = tree.beside("users");
     fs::write(&users, "ann:$6$nonsense\n").unwrap();
@@ -93,7 +95,7 @@ fn headers_are_in_every_response() {
     let flags = ["--header", "Cache-Control: max-age=60", "--header", "X-Frame-Options:DENY"];
     let serve = Serve::start(&tree.root(), &flags);
     for (line, status) in [("GET /f", 200), ("GET /none", 404), ("POST /f", 405), ("HEAD /", 200)] {
-        let reply = ask(serve.address, line, &[]);
+        let reply = send_request(serve.address, line, &[]);
         assert_eq!(reply.status, status, "{line}");
         assert_eq!(reply.field("cache-control"), Some("max-age=60"), "{line}");
         assert_eq!(reply.field("x-frame-options"), Some("DENY"), "{line}");
@@ -105,12 +107,18 @@ fn headers_are_in_every_response() {
 fn cors_allows_all_origins() {
     let tree = site();
     let serve = Serve::start(&tree.root(), &["--cors", "*"]);
-    let reply = ask(serve.address, "GET /f", &["Origin: https://a.example"]);
+    let reply = send_request(serve.address, "GET /f", &["Origin: https://a.example"]);
     assert_eq!(reply.field("access-control-allow-origin"), Some("*"));
     assert_eq!(reply.field("access-control-expose-headers"), Some("*"));
     assert_eq!(reply.field("vary"), None, "every answer is the same");
-    assert_eq!(ask(serve.address, "GET /f", &[]).field("access-control-allow-origin"), Some("*"));
-    assert_eq!(ask(serve.address, "OPTIONS /f", &[]).field("allow"), Some("GET, HEAD, OPTIONS"));
+    assert_eq!(
+        send_request(serve.address, "GET /f", &[]).field("access-control-allow-origin"),
+        Some("*")
+    );
+    assert_eq!(
+        send_request(serve.address, "OPTIONS /f", &[]).field("allow"),
+        Some("GET, HEAD, OPTIONS")
+    );
 }
 
 #[test]
@@ -120,21 +128,21 @@ fn cors_allows_listed_origins() {
     let serve = Serve::start(&tree.root(), &flags);
     for origin in ["https://a.example", "http://b.example:81"] {
         let asked = [&format!("Origin: {origin}")[..], "Access-Control-Request-Method: GET"];
-        let preflight = ask(serve.address, "OPTIONS /f", &asked);
+        let preflight = send_request(serve.address, "OPTIONS /f", &asked);
         assert_eq!(preflight.status, 204, "no password is required yet");
         assert_eq!(preflight.field("access-control-allow-origin"), Some(origin));
         assert_eq!(preflight.field("access-control-allow-methods"), Some("GET, HEAD"));
         assert_eq!(preflight.field("access-control-allow-headers"), Some("*, Authorization"));
         assert_eq!(preflight.field("access-control-max-age"), Some("7200"));
         assert_eq!(preflight.field("vary"), Some("Origin"));
-        let reply = ask(serve.address, "GET /f", &asked[..1]);
+        let reply = send_request(serve.address, "GET /f", &asked[..1]);
         assert_eq!((reply.status, reply.field("vary")), (401, Some("Origin")));
         assert_eq!(reply.field("access-control-allow-origin"), Some(origin));
     }
     for origin in ["https://b.example", "null", "https://a.example.evil.example"] {
         let asked = [&format!("Origin: {origin}")[..], "Access-Control-Request-Method: GET"];
         for line in ["OPTIONS /f", "GET /f"] {
-            let reply = ask(serve.address, line, &asked);
+            let reply = send_request(serve.address, line, &asked);
             assert_eq!(reply.field("access-control-allow-origin"), None, "{origin}");
             assert_eq!(reply.field("access-control-allow-methods"), None, "{origin}");
             assert_eq!(reply.field("vary"), Some("Origin"), "{origin}");
@@ -148,7 +156,7 @@ fn a_single_page_application_gets_unknown_names() {
     tree.file("sub/x.js", "script");
     let serve = Serve::start(&tree.root(), &["--spa"]);
     let get = |target: &str| {
-        let reply = Client::connect(serve.address).get(target);
+        let reply = HttpClient::connect(serve.address).get(target);
         (reply.status, text(&reply.body))
     };
     let home = (200, "<title>home</title>".to_owned());
@@ -165,11 +173,11 @@ fn a_single_page_application_gets_unknown_names() {
     ] {
         assert_eq!(get(target).0, status, "{target}");
     }
-    assert_eq!(ask(serve.address, "HEAD /users/7", &[]).status, 200);
+    assert_eq!(send_request(serve.address, "HEAD /users/7", &[]).status, 200);
     assert_eq!(serve.end(Signal::TERM).stderr, "");
     let bare = Tree::new();
     let serve = Serve::start(&bare.root(), &["--spa", "--list"]);
-    assert_eq!(Client::connect(serve.address).get("/none").status, 404, "there is no page");
+    assert_eq!(HttpClient::connect(serve.address).get("/none").status, 404, "there is no page");
     assert!(serve.end(Signal::TERM).stderr.contains("has no index.html for --spa"));
 }
 
@@ -187,7 +195,7 @@ fn a_password_is_required() {
         ("ann:x", false, ""),
     ] {
         let serve = Serve::start(&tree.root(), &["--auth", auth]);
-        let reply = ask(serve.address, "GET /f", &[]);
+        let reply = send_request(serve.address, "GET /f", &[]);
         assert_eq!(reply.status, 401);
         let challenge = reply.field("www-authenticate").unwrap();
         assert!(challenge.starts_with("Basic realm=\"fulmar serve\""), "{challenge}");
@@ -195,7 +203,7 @@ fn a_password_is_required() {
         let with = |user: &str| curl(&["-w", "%{http_code}", "-o", "/dev/null", "-u", user, &url]);
         assert_eq!(with("ann:open sesame"), if right { "200" } else { "401" });
         assert_eq!([with("ann:wrong"), with("nobody:open sesame"), with("ann:")], ["401"; 3]);
-        assert_eq!(ask(serve.address, "GET /f", &["Authorization: Basic !"]).status, 401);
+        assert_eq!(send_request(serve.address, "GET /f", &["Authorization: Basic !"]).status, 401);
         let stderr = serve.end(Signal::TERM).stderr; // none about passwords sent over loopback
         assert!(stderr.contains(warning), "{stderr}");
         assert_eq!(stderr.lines().count(), usize::from(!warning.is_empty()), "{stderr}");
@@ -237,7 +245,7 @@ fn high_bcrypt_costs_are_accepted_with_a_warning() {
         let lines = costs.map(|cost| format!("u{cost}:{}\n", hash(cost)));
         fs::write(&users, lines.concat()).unwrap();
         let serve = Serve::start(&tree.root(), &["--auth", users.to_str().unwrap()]);
-        assert_eq!(ask(serve.address, "GET /f", &[]).status, 401);
+        assert_eq!(send_request(serve.address, "GET /f", &[]).status, 401);
         let stderr = serve.end(Signal::TERM).stderr;
         assert_eq!(stderr.lines().count(), warning.iter().len(), "{stderr}");
         assert!(stderr.contains(warning.unwrap_or_default()), "{stderr}");
@@ -259,7 +267,7 @@ fn unhashed_passwords_in_a_file_cause_a_warning() {
 fn unencrypted_passwords_cause_a_warning() {
     let tree = site();
     let certs = Certs::new();
-    let (cert, key) = certs.files(Who::Server);
+    let (cert, key) = certs.files(CertOwner::Server);
     let listen =
         ["serve", tree.root().to_str().unwrap(), "--auth", "u:p", "--listen"].map(String::from);
     let start = |more: &[&str]| {
@@ -279,14 +287,14 @@ fn precompressed_files_are_sent() {
     let page = tree.file("page.txt", page);
     run(peer("gzip").arg("-k").arg(&page));
     let serve = Serve::start(&tree.root(), &["--precompressed"]);
-    let reply = ask(serve.address, "GET /page.txt", &["Accept-Encoding: gzip"]);
+    let reply = send_request(serve.address, "GET /page.txt", &["Accept-Encoding: gzip"]);
     assert_eq!(reply.field("content-encoding"), Some("gzip"));
     assert_eq!(reply.field("vary"), Some("Accept-Encoding"));
     let plain = fs::read_to_string(&page).unwrap();
     assert_eq!(curl(&["--compressed", &serve.url("/page.txt")]), plain);
-    assert_eq!(ask(serve.address, "GET /page.txt", &[]).field("content-encoding"), None);
+    assert_eq!(send_request(serve.address, "GET /page.txt", &[]).field("content-encoding"), None);
     let without = Serve::start(&tree.root(), &[]);
-    let reply = ask(without.address, "GET /page.txt", &["Accept-Encoding: gzip"]);
+    let reply = send_request(without.address, "GET /page.txt", &["Accept-Encoding: gzip"]);
     assert_eq!(reply.field("content-encoding"), None);
     assert_eq!(serve.end(Signal::TERM).stderr, "", "gzip -k keeps the time");
 }
@@ -307,7 +315,8 @@ fn older_compressed_files_are_sent_with_one_warning() {
     }
     let serve = Serve::start(&tree.root(), &["--precompressed"]);
     for target in ["/a%0a.txt", "/b.txt"] {
-        let reply = ask(serve.address, &format!("GET {target}"), &["Accept-Encoding: gzip"]);
+        let reply =
+            send_request(serve.address, &format!("GET {target}"), &["Accept-Encoding: gzip"]);
         assert_eq!(reply.field("content-encoding"), Some("gzip"), "{target}");
     }
     let stderr = serve.end(Signal::TERM).stderr;
@@ -329,10 +338,10 @@ fn uploads_are_accepted_if_enabled() {
     };
     let serve = Serve::start(&tree.root(), &["--upload", "--upload-max", "11", "--cors", "*"]);
     assert_eq!([put(&serve, "/new"), put(&serve, "/f")], ["201", "204"]);
-    assert_eq!(Client::connect(serve.address).get("/f").body, b"new content");
+    assert_eq!(HttpClient::connect(serve.address).get("/f").body, b"new content");
     assert_eq!(fs::read(tree.root().join("new")).unwrap(), b"new content");
     let asked = ["Origin: https://a.example", "Access-Control-Request-Method: PUT"];
-    let preflight = ask(serve.address, "OPTIONS /f", &asked);
+    let preflight = send_request(serve.address, "OPTIONS /f", &asked);
     assert_eq!(preflight.field("access-control-allow-methods"), Some("GET, HEAD, PUT"));
     fs::write(&file, "twelve bytes").unwrap();
     assert_eq!(put(&serve, "/new"), "413");
@@ -353,7 +362,7 @@ fn metrics_have_a_separate_listener() {
     let line = serve.process.wait_stdout("metrics on ");
     let url = line.trim().strip_prefix("metrics on ").unwrap().to_owned();
     for _ in 0..20 {
-        let mut client = Client::connect(serve.address);
+        let mut client = HttpClient::connect(serve.address);
         assert_eq!((client.get("/f").status, client.get("/none").status), (200, 404));
     }
     let of = |figures: &str, sample: &str| {
@@ -375,7 +384,7 @@ fn metrics_have_a_separate_listener() {
     assert!((2.0..8.0).contains(&value("fulmar_syscalls_per_request")), "{figures}");
     assert!(figures.contains("# TYPE fulmar_ring_operations_total counter\n"), "{figures}");
     assert_eq!(curl(&["-o", "/dev/null", "-w", "%{content_type}", &url]), CONTENT_TYPE);
-    assert_eq!(Client::connect(serve.address).get("/metrics").status, 404, "not public");
+    assert_eq!(HttpClient::connect(serve.address).get("/metrics").status, 404, "not public");
     assert!(curl_fails(&["-f", url.trim_end_matches("metrics")]));
     assert_eq!(serve.end(Signal::TERM).status.code(), Some(0));
 }
@@ -388,8 +397,8 @@ fn requests_have_identifiers() {
     let log = tree.beside("log");
     let flags = ["--request-ids", "--log-format", "json", "--access-log", log.to_str().unwrap()];
     let serve = Serve::start(&tree.root(), &flags);
-    let one = ask(serve.address, "GET /f", &["X-Request-Id: theirs"]);
-    let two = ask(serve.address, "GET /none", &[]);
+    let one = send_request(serve.address, "GET /f", &["X-Request-Id: theirs"]);
+    let two = send_request(serve.address, "GET /none", &[]);
     let ids = [&one, &two].map(|reply| reply.field("x-request-id").unwrap().to_owned());
     assert_ne!(ids[0], ids[1]);
     serve.end(Signal::TERM);
@@ -410,8 +419,8 @@ fn requests_have_identifiers() {
 fn sni_selects_the_certificate() {
     let tree = site();
     let certs = Certs::new();
-    let (cert, key) = certs.files(Who::Server);
-    let (other, other_key) = certs.files(Who::OtherHost);
+    let (cert, key) = certs.files(CertOwner::Server);
+    let (other, other_key) = certs.files(CertOwner::OtherHost);
     let flags = [&cert, &key, &other, &other_key].map(|path| path.to_str().unwrap());
     let [cert, key, other, other_key] = flags;
     let listen = ["--listen", "http://127.0.0.1:0"];
@@ -446,13 +455,13 @@ fn certificates_are_reloaded_at_sighup() {
         fs::copy(cert, &names[0]).unwrap();
         fs::copy(key, &names[1]).unwrap();
     };
-    put(Who::OtherHost);
+    put(CertOwner::OtherHost);
     let [cert, key] = [&names[0], &names[1]].map(|path| path.to_str().unwrap());
     let mut serve = Serve::start(&tree.root(), &["--tls-cert", cert, "--tls-key", key]);
     let (ca, url) = (certs.ca(), format!("https://127.0.0.1:{}/f", serve.address.port()));
     let arguments = ["--cacert", ca.to_str().unwrap(), &url];
     assert!(curl_fails(&arguments), "it is for another name");
-    put(Who::Server);
+    put(CertOwner::Server);
     serve.process.signal(Signal::HUP);
     serve.process.wait_stderr("certificates reloaded");
     assert_eq!(curl(&arguments), "inside");
@@ -467,7 +476,7 @@ fn certificates_are_reloaded_at_sighup() {
 fn client_certificates_are_required() {
     let tree = site();
     let certs = Certs::new();
-    let (cert, key) = certs.files(Who::Server);
+    let (cert, key) = certs.files(CertOwner::Server);
     let ca = certs.ca();
     let [cert, key, ca] = [&cert, &key, &ca].map(|path| path.to_str().unwrap());
     let flags = ["--tls-cert", cert, "--tls-key", key, "--tls-client-ca", ca];
@@ -478,9 +487,9 @@ fn client_certificates_are_required() {
         let (cert, key) = certs.files(who);
         [cert, key].map(|path| path.to_str().unwrap().to_owned())
     };
-    let [cert, key] = shown(Who::Client);
+    let [cert, key] = shown(CertOwner::Client);
     assert_eq!(curl(&["--cacert", ca, "--cert", &cert, "--key", &key, &url]), "inside");
-    let [cert, key] = shown(Who::StrangerClient);
+    let [cert, key] = shown(CertOwner::StrangerClient);
     assert!(curl_fails(&["--cacert", ca, "--cert", &cert, "--key", &key, &url]));
 }
 
@@ -510,7 +519,7 @@ fn several_listeners_are_possible() {
 fn connections_per_address_are_limited() {
     let tree = site();
     let serve = Serve::start(&tree.root(), &["--max-connections-per-address", "1"]);
-    let mut first = Client::connect(serve.address);
+    let mut first = HttpClient::connect(serve.address);
     assert_eq!(first.get("/f").status, 200);
     let mut second = TcpStream::connect(serve.address).unwrap();
     let _ = second.write_all(b"GET /f HTTP/1.1\r\nHost: h\r\n\r\n"); // may be closed already
@@ -520,7 +529,7 @@ fn connections_per_address_are_limited() {
     assert_eq!(first.get("/f").status, 200);
     drop(first);
     eventually("the place is free again", || {
-        let mut client = Client::connect(serve.address);
+        let mut client = HttpClient::connect(serve.address);
         let _ = client.socket().write_all(b"GET /f HTTP/1.1\r\nHost: h\r\n\r\n"); // as above
         client.read_head().is_ok_and(|reply| reply.status == 200)
     });
@@ -530,24 +539,24 @@ fn connections_per_address_are_limited() {
 fn slow_clients_are_accepted_without_a_minimum_rate() {
     let tree = site();
     let serve = Serve::start(&tree.root(), &["--min-rate", "0"]);
-    assert_eq!(Client::connect(serve.address).get("/f").status, 200);
+    assert_eq!(HttpClient::connect(serve.address).get("/f").status, 200);
 }
 
 #[test]
 fn the_proxy_header_sets_the_client_address() {
     let tree = site();
     let certs = Certs::new();
-    let (cert, key) = certs.files(Who::Server);
+    let (cert, key) = certs.files(CertOwner::Server);
     let log = tree.beside("log");
     let [cert, key, log] = [&cert, &key, &log].map(|path| path.to_str().unwrap());
     let flags = ["--accept-proxy", "127.0.0.0/8,::1", "--access-log", log];
     let serve = Serve::start(&tree.root(), &flags);
-    let mut client = Client::connect(serve.address);
+    let mut client = HttpClient::connect(serve.address);
     client.send("PROXY TCP4 192.0.2.7 127.0.0.1 4711 80\r\nGET /f HTTP/1.1\r\nHost: h\r\n\r\n");
     assert_eq!(client.read_reply().unwrap().body, b"inside");
     drop(client);
     assert_eq!(curl(&["--haproxy-protocol", &serve.url("/f")]), "inside");
-    let mut silent = Client::connect(serve.address);
+    let mut silent = HttpClient::connect(serve.address);
     silent.send("GET /f HTTP/1.1\r\nHost: h\r\n\r\n");
     let answer = silent.read_to_end().unwrap_or_default();
     assert_eq!(replies(&answer).unwrap().len(), 0, "connections without a header are closed");
@@ -574,14 +583,14 @@ fn a_moved_log_is_reopened_at_sighup() {
     let (log, old) = (tree.beside("log"), tree.beside("log.1"));
     let flags = ["--access-log", log.to_str().unwrap(), "--threads", "2"];
     let serve = Serve::start(&tree.root(), &flags);
-    Client::connect(serve.address).get("/f");
+    HttpClient::connect(serve.address).get("/f");
     eventually("the first line is written", || lines(&log) == 1);
     fs::rename(&log, &old).unwrap();
     serve.process.signal(Signal::HUP);
     // Each thread reopens the log by itself. Until then it writes to the old file.
     let mut asked = 1;
     eventually("there is a new one", || {
-        Client::connect(serve.address).get("/f");
+        HttpClient::connect(serve.address).get("/f");
         asked += 1;
         log.exists() && lines(&log) > 0
     });

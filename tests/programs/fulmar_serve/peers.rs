@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use fulmar_tests::http::Client;
+use fulmar_tests::http::HttpClient;
 use fulmar_tests::process::{BY_CALLS, Serve, peer, run, text};
 use fulmar_tests::tree::{Tree, noise};
 
@@ -33,7 +33,7 @@ fn wrk(arguments: &[&str], url: &str) -> String {
 }
 
 /// The counts of both sides agree, except for requests in progress at the end.
-fn requests(client: &mut Client) -> u64 {
+fn requests(client: &mut HttpClient) -> u64 {
     let reply = client.get("/.ledger");
     let json: serde_json::Value = serde_json::from_slice(&reply.body).unwrap();
     json["requests"].as_u64().unwrap()
@@ -50,7 +50,7 @@ fn wrk_reports_no_error() {
     tree.file("small", noise(128));
     tree.file("large", noise(104 * 1024));
     let serve = Serve::start(&tree.root(), &["--test-endpoints"]);
-    let mut client = Client::connect(serve.address);
+    let mut client = HttpClient::connect(serve.address);
     for target in ["/small", "/large"] {
         let before = requests(&mut client);
         let report = wrk(&[], &serve.url(target));
@@ -64,7 +64,7 @@ fn wrk_reports_no_error() {
 fn wrk_pipelines() {
     let tree = Tree::new();
     let serve = Serve::start(&tree.root(), &[&["--test-endpoints"], BY_CALLS].concat());
-    let mut client = Client::connect(serve.address);
+    let mut client = HttpClient::connect(serve.address);
     let before = (requests(&mut client), client.ledger());
     let lua = script("pipeline.lua");
     wrk(&["-s", lua.to_str().unwrap()], &serve.url("/"));

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::thread;
 
 use fulmar_tests::buffers::bounded;
-use fulmar_tests::cases::{Case, bad};
-use fulmar_tests::http::{Client, Counts, Reply, replies};
+use fulmar_tests::cases::{RequestCase, bad};
+use fulmar_tests::http::{HttpClient, HttpReply, LedgerCounts, replies};
 use fulmar_tests::process::{BY_CALLS, Serve, eventually};
 use fulmar_tests::tree::{Tree, noise};
 
@@ -14,17 +14,17 @@ use crate::fulmar_serve::signals::peak;
 
 /// Sends bytes, and reads until the server closes. A reset is an error.
 fn exchange(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
-    let mut client = Client::connect(address);
+    let mut client = HttpClient::connect(address);
     client.send(bytes);
     client.read_to_end().expect("an end, not a reset")
 }
 
 /// Excludes truncated requests, which are tested in [`a_body_that_ends_too_early_is_not_complete`].
-fn is_whole(case: &Case) -> bool {
+fn is_whole(case: &RequestCase) -> bool {
     case.expected != "eof"
 }
 
-fn assert_refused(case: &Case, answer: &[u8]) {
+fn assert_refused(case: &RequestCase, answer: &[u8]) {
     let what = &case.what;
     let replies = replies(answer);
     let (status, in_body) = match case.expected.strip_suffix(" body") {
@@ -33,7 +33,8 @@ fn assert_refused(case: &Case, answer: &[u8]) {
     };
     if in_body {
         // Refused at once, or begun and then cut: never complete.
-        let is_refusal = |all: &Vec<Reply>| all.len() == 1 && all[0].status.to_string() == status;
+        let is_refusal =
+            |all: &Vec<HttpReply>| all.len() == 1 && all[0].status.to_string() == status;
         let refused = replies.as_ref().is_ok_and(is_refusal);
         assert!(replies.is_err() || refused, "{what}: {replies:?}");
         return;
@@ -54,19 +55,19 @@ fn bad_requests_are_refused_and_the_connection_closed() {
         let smuggled = b"Content-Length: 7\r\n";
         assert!(!answer.windows(smuggled.len()).any(|part| part == smuggled), "{}", case.what);
     }
-    assert_eq!(Client::connect(serve.address).get("/bytes/7").body.len(), 7);
+    assert_eq!(HttpClient::connect(serve.address).get("/bytes/7").body.len(), 7);
 }
 
 #[test]
 fn bad_requests_are_refused_byte_by_byte() {
     let tree = Tree::new();
     let serve = Serve::start(&tree.root(), &["--test-endpoints"]);
-    let short = |case: &Case| case.bytes.len() < 150 && is_whole(case);
+    let short = |case: &RequestCase| case.bytes.len() < 150 && is_whole(case);
     thread::scope(|scope| {
         for case in bad().into_iter().filter(short) {
             let address = serve.address;
             scope.spawn(move || {
-                let mut client = Client::connect(address);
+                let mut client = HttpClient::connect(address);
                 // Some requests are only invalid once their head is complete, which needs the
                 // following bytes.
                 for byte in [&case.bytes, GOOD].concat() {
@@ -95,7 +96,7 @@ fn a_body_that_ends_too_early_is_not_complete() {
         "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n",
         "Transfer-Encoding: chunked\r\n\r\n",
     ] {
-        let mut client = Client::connect(serve.address);
+        let mut client = HttpClient::connect(serve.address);
         client.send(format!("{head}{body}"));
         client.finish();
         let answer = client.read_to_end().expect("an end, not a reset");
@@ -108,7 +109,7 @@ fn the_next_request_begins_where_this_one_ends() {
     let tree = Tree::new();
     tree.file("f", "inside");
     let serve = Serve::start(&tree.root(), &[]);
-    let mut client = Client::connect(serve.address);
+    let mut client = HttpClient::connect(serve.address);
     // No length means no body. The following bytes are the next request's method.
     client.send("POST /f HTTP/1.1\r\nHost: h\r\n\r\nhelloGET /f HTTP/1.1\r\nHost: h\r\n\r\n");
     client.send_get("/f");
@@ -133,7 +134,7 @@ fn versions_and_expectations() {
     tree.file("f", "inside");
     let serve = Serve::start(&tree.root(), &["--test-endpoints"]);
     for version in ["HTTP/1.2", "HTTP/1.9"] {
-        let mut client = Client::connect(serve.address);
+        let mut client = HttpClient::connect(serve.address);
         client.send(format!("GET /f {version}\r\nHost: h\r\n\r\n").repeat(2));
         for _ in 0..2 {
             let reply = client.read_reply().unwrap();
@@ -144,21 +145,21 @@ fn versions_and_expectations() {
     let refused = replies(&exchange(serve.address, unknown)).unwrap();
     assert_eq!((refused.len(), refused[0].status), (1, 417));
     // HTTP/1.0 has no chunks: a response without a length ends with the connection.
-    let mut client = Client::connect(serve.address);
+    let mut client = HttpClient::connect(serve.address);
     client.send("GET /stream/100 HTTP/1.0\r\n\r\n");
     let head = client.read_head().unwrap();
     assert_eq!((head.status, head.field("transfer-encoding")), (200, None));
     assert_eq!(head.field("connection"), Some("close"));
     assert!(client.read_bytes(100).starts_with(b"0123456789"));
     // The host in the target takes precedence; its path is served.
-    let mut client = Client::connect(serve.address);
+    let mut client = HttpClient::connect(serve.address);
     client.send("GET http://h:80/f HTTP/1.1\r\nHost: h:80\r\n\r\n");
     assert_eq!(client.read_reply().unwrap().body, b"inside");
 }
 
 /// Sends `head` and eight megabytes of unwanted body before it reads anything.
-fn refused_while_sending(address: SocketAddr, head: &str) -> Reply {
-    let mut client = Client::connect(address);
+fn refused_while_sending(address: SocketAddr, head: &str) -> HttpReply {
+    let mut client = HttpClient::connect(address);
     let bytes = [head.as_bytes(), &vec![b'x'; 8 << 20]].concat();
     // The server need not receive a body that it has refused.
     let _ = client.socket().write_all(&bytes);
@@ -194,7 +195,7 @@ fn a_request_may_arrive_byte_by_byte() {
     let tree = Tree::new();
     tree.file("f", "inside");
     let serve = Serve::start(&tree.root(), &["--test-endpoints"]);
-    let mut client = Client::connect(serve.address);
+    let mut client = HttpClient::connect(serve.address);
     let chunked = "POST /echo HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n\
                    5;x=y\r\nhello\r\n6\r\n world\r\n0\r\nX-Trailer: z\r\n\r\n";
     let sized = "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 11\r\n\r\nhello world";
@@ -222,7 +223,7 @@ fn a_half_closed_client_gets_its_responses() {
     let serve = Serve::start(&tree.root(), &["--test-endpoints"]);
     for targets in [&["/large"][..], &["/bytes/10"], &["/delay/50"], &["/delay/50", "/large", "/x"]]
     {
-        let mut client = Client::connect(serve.address);
+        let mut client = HttpClient::connect(serve.address);
         targets.iter().for_each(|target| client.send_get(target));
         client.finish();
         let answers = replies(&client.read_to_end().unwrap()).unwrap();
@@ -245,7 +246,7 @@ fn a_thousand_pipelined_requests_get_responses_in_order() {
     tree.file("small", noise(100));
     tree.file("large", noise(104 * 1024));
     let serve = Serve::start(&tree.root(), &["--test-endpoints"]);
-    let mut client = Client::connect(serve.address);
+    let mut client = HttpClient::connect(serve.address);
     let target = |n: usize| match n % 100 {
         50 => "/large".to_owned(),
         51 => "/small".to_owned(),
@@ -273,7 +274,7 @@ fn a_thousand_pipelined_requests_get_responses_in_order() {
 fn read_ahead_of_pipelined_requests_is_limited() {
     let tree = Tree::new();
     let serve = Serve::start(&tree.root(), &["--test-endpoints", "--send-timeout", "60"]);
-    let mut client = Client::connect(serve.address);
+    let mut client = HttpClient::connect(serve.address);
     assert_eq!(client.get("/bytes/10").body.len(), 10);
     let before = peak(&serve);
     let mut socket = client.socket().try_clone().unwrap();
@@ -292,7 +293,7 @@ fn read_ahead_of_pipelined_requests_is_limited() {
     });
     // Other clients are served while this one is blocked.
     for _ in 0..100 {
-        assert_eq!(Client::connect(serve.address).get("/bytes/10").body.len(), 10);
+        assert_eq!(HttpClient::connect(serve.address).get("/bytes/10").body.len(), 10);
     }
     let grown = peak(&serve) - before;
     assert!(grown < 32_000, "{grown} kB more than before");
@@ -301,7 +302,7 @@ fn read_ahead_of_pipelined_requests_is_limited() {
     assert!(writer.join().unwrap() < PIPELINE_MAX, "everything was read ahead");
 }
 
-fn cost(client: &mut Client, mut work: impl FnMut(&mut Client)) -> Counts {
+fn cost(client: &mut HttpClient, mut work: impl FnMut(&mut HttpClient)) -> LedgerCounts {
     let before = client.ledger();
     work(client);
     client.ledger().since(&before)
@@ -312,7 +313,7 @@ fn pipelined_requests_share_their_calls() {
     let tree = Tree::new();
     tree.file("small", noise(128));
     let serve = Serve::start(&tree.root(), &[&["--test-endpoints"], BY_CALLS].concat());
-    let mut client = Client::connect(serve.address);
+    let mut client = HttpClient::connect(serve.address);
     let request = "GET /small HTTP/1.1\r\nHost: h\r\n\r\n";
     client.get("/small");
     let rounds = 50;
@@ -352,13 +353,13 @@ fn slow_ones_are_closed(tree: &Tree, flag: &str, bytes: &str) {
     let serve = Serve::start(&tree.root(), &["--test-endpoints", flag, "2"]);
     let start = fulmar_sys::now();
     let begin = |_| {
-        let mut client = Client::connect(serve.address);
+        let mut client = HttpClient::connect(serve.address);
         client.send(bytes);
         client
     };
     let slow: Vec<_> = (0..20).map(begin).collect();
     for _ in 0..20 {
-        assert_eq!(Client::connect(serve.address).get("/f").body, b"inside", "{flag}");
+        assert_eq!(HttpClient::connect(serve.address).get("/f").body, b"inside", "{flag}");
     }
     for mut client in slow {
         let answer = client.read_to_end().unwrap_or_else(|error| panic!("{flag}: {error}"));
@@ -370,14 +371,14 @@ fn slow_ones_are_closed(tree: &Tree, flag: &str, bytes: &str) {
     // The defaults are 20 seconds and more.
     let took = start.elapsed().as_millis();
     assert!((1_900..18_000).contains(&took), "{flag} {bytes:?}: {took} ms");
-    assert_eq!(Client::connect(serve.address).get("/f").body, b"inside");
+    assert_eq!(HttpClient::connect(serve.address).get("/f").body, b"inside");
 }
 
 #[test]
 fn a_client_that_drips_its_head_is_closed() {
     let tree = Tree::new();
     let serve = Serve::start(&tree.root(), &["--head-timeout", "0.3"]);
-    let mut client = Client::connect(serve.address);
+    let mut client = HttpClient::connect(serve.address);
     client.send("GET / HTTP/1.1\r\n");
     let start = fulmar_sys::now();
     // Single bytes do not extend the timeout. Twenty seconds are the default.
@@ -390,12 +391,12 @@ fn a_client_that_does_not_read_is_closed() {
     let tree = Tree::new();
     tree.file("large", noise(20 << 20));
     let serve = Serve::start(&tree.root(), &["--test-endpoints", "--send-timeout", "0.3"]);
-    let mut other = Client::connect(serve.address);
+    let mut other = HttpClient::connect(serve.address);
     other.get("/bytes/1");
     let before = serve.process.descriptors();
     let mut clients: Vec<_> = ["/large", "/stream/1000", "/bytes/99000000"]
         .map(|target| {
-            let mut client = Client::connect(serve.address);
+            let mut client = HttpClient::connect(serve.address);
             bounded(client.socket());
             client.send_get(target);
             client.read_head().unwrap();

@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::thread;
 
-use fulmar_tests::http::{Client, replies};
+use fulmar_tests::http::{HttpClient, replies};
 use fulmar_tests::process::{Serve, eventually, is_asleep, peer};
 use fulmar_tests::tree::{Tree, noise};
 use rustix::process::Signal;
@@ -21,7 +21,7 @@ fn interrupted_waits_are_no_errors() {
         serve.process.signal(Signal::CONT);
         serve.process.signal(Signal::WINCH);
     };
-    let mut client = Client::connect(serve.address);
+    let mut client = HttpClient::connect(serve.address);
     let before = client.ledger();
     let mut looks = 0;
     eventually("waits are interrupted", || {
@@ -56,11 +56,11 @@ fn clients_that_disconnect_raise_no_signal() {
     tree.file("large", noise(8 << 20));
     let serve = Serve::start(&tree.root(), &["--test-endpoints"]);
     for target in ["/large", "/stream/60000", "/bytes/90000000"].repeat(10) {
-        let mut client = Client::connect(serve.address);
+        let mut client = HttpClient::connect(serve.address);
         client.send_get(target);
         client.read_head().unwrap();
     }
-    assert_eq!(Client::connect(serve.address).get("/bytes/1").body.len(), 1);
+    assert_eq!(HttpClient::connect(serve.address).get("/bytes/1").body.len(), 1);
     assert_eq!(serve.end(Signal::TERM).status.code(), Some(0));
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn peak(serve: &Serve) -> u64 {
 /// Sends `lead` and then `flood` without end. Returns how many bytes were accepted, and the
 /// response.
 fn flood(serve: &Serve, lead: &str, flood: &[u8]) -> (usize, Vec<u8>) {
-    let mut client = Client::connect(serve.address);
+    let mut client = HttpClient::connect(serve.address);
     client.send(lead);
     let batch = flood.repeat((1 << 16) / flood.len());
     let mut socket = client.socket().try_clone().unwrap();
@@ -97,7 +97,7 @@ fn floods_are_cut_off_without_using_memory() {
     command.args(limited).arg(fulmar_tests::process::fulmar()).arg("serve").arg(tree.root());
     command.args(["--listen", "127.0.0.1:0", "--test-endpoints", "--body-timeout", "2"]);
     let serve = Serve::start_command(&mut command, true);
-    assert_eq!(Client::connect(serve.address).get("/bytes/1").body.len(), 1);
+    assert_eq!(HttpClient::connect(serve.address).get("/bytes/1").body.len(), 1);
     let before = peak(&serve);
     let head = "GET / HTTP/1.1\r\nHost: h\r\n";
     let body = "POST /nothing HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -130,7 +130,7 @@ fn floods_are_cut_off_without_using_memory() {
     }
     let grown = peak(&serve) - before;
     assert!(grown < 32_000, "{grown} kB more than before"); // each flood is far larger
-    assert_eq!(Client::connect(serve.address).get("/bytes/1").body.len(), 1);
+    assert_eq!(HttpClient::connect(serve.address).get("/bytes/1").body.len(), 1);
     eventually("all are closed", || serve.process.descriptors() < 20);
     assert_eq!(serve.end(Signal::TERM).status.code(), Some(0));
 }

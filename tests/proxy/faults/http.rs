@@ -5,24 +5,24 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
-use fulmar_tests::load::nobody;
+use fulmar_tests::load::unused_port;
 use fulmar_tests::own_process::own_process;
 
-use crate::faults::cases::{Comes, FAULTS, Failure, Fault, RACE, until_answered};
-use crate::faults::message::{Ask, Framing, Message, answers};
-use crate::faults::origin::{Book, Heard, Origin, Welcome};
-use crate::faults::peer::{Peer, Step};
+use crate::faults::cases::{Comes, FAULTS, InjectedFault, RACE, RetryCause, until_answered};
+use crate::faults::message::{BodyFraming, FaultRequest, ReceivedMessage, answers};
+use crate::faults::origin::{FaultyOrigin, ReceivedPart, RequestBook, Welcome};
+use crate::faults::peer::{PeerStep, ScriptedPeer};
 use crate::faults::world::{World, descriptors};
 
 /// One client and its requests: perhaps a good one, then one that fails, then a good one if
 /// possible.
-struct Client {
-    peer: Peer,
+struct FaultClient {
+    peer: ScriptedPeer,
     port: u16,
-    warm: Option<Ask>,
-    ask: Ask,
-    fault: &'static Fault,
-    next: Ask,
+    warm: Option<FaultRequest>,
+    ask: FaultRequest,
+    fault: &'static InjectedFault,
+    next: FaultRequest,
 }
 
 /// A round of clients at once.
@@ -31,14 +31,14 @@ struct Round {
     random: fastrand::Rng,
     text: String,
     world: World,
-    origins: Vec<Origin>,
+    origins: Vec<FaultyOrigin>,
     /// Reserves a port without a listener.
-    nobody: OwnedFd,
-    book: Book,
-    clients: Vec<Client>,
+    unused_port: OwnedFd,
+    book: RequestBook,
+    clients: Vec<FaultClient>,
     next_id: u32,
     retries: u32,
-    retried: &'static [Failure],
+    retried: &'static [RetryCause],
     /// Requests that met the end of their connection.
     lost: Cell<usize>,
     /// Idle connections that the servers have closed.
@@ -48,11 +48,14 @@ struct Round {
 }
 
 /// Values of `retry-on`, and their failures.
-const RETRY_ON: [(&str, &[Failure]); 4] = [
+const RETRY_ON: [(&str, &[RetryCause]); 4] = [
     ("", &[]),
     ("  retry-on none\n", &[]),
-    ("  retry-on conn-failure empty-response\n", &[Failure::Empty]),
-    ("  retry-on all-retryable-errors\n", &[Failure::Empty, Failure::Junk, Failure::Silent]),
+    ("  retry-on conn-failure empty-response\n", &[RetryCause::Empty]),
+    (
+        "  retry-on all-retryable-errors\n",
+        &[RetryCause::Empty, RetryCause::Junk, RetryCause::Silent],
+    ),
 ];
 
 impl Round {
@@ -60,19 +63,19 @@ impl Round {
         let mut random = fastrand::Rng::with_seed(seed);
         let dribbles = random.u8(0..4) == 0;
         let welcomes = [Welcome::Serve, Welcome::Serve, Welcome::Close, Welcome::Reset];
-        let origins: Vec<Origin> =
-            welcomes.into_iter().map(|it| Origin::new(it, dribbles)).collect();
-        let (holder, gone) = nobody();
+        let origins: Vec<FaultyOrigin> =
+            welcomes.into_iter().map(|it| FaultyOrigin::new(it, dribbles)).collect();
+        let (holder, gone) = unused_port();
         let retries = random.u32(0..4);
         let (retry_on, retried) = RETRY_ON[random.usize(0..RETRY_ON.len())];
         let text = configuration(&mut random, &origins, gone, retries, retry_on);
         Self {
             seed,
             world: World::new(&text),
-            nobody: holder,
+            unused_port: holder,
             text,
             origins,
-            book: Book::default(),
+            book: RequestBook::default(),
             clients: Vec::new(),
             next_id: 0,
             retries,
@@ -90,36 +93,36 @@ impl Round {
     }
 
     /// A good request.
-    fn good(&mut self) -> Ask {
-        let ask = Ask::get(self.id(), "/");
+    fn good(&mut self) -> FaultRequest {
+        let ask = FaultRequest::get(self.id(), "/");
         self.book.plans.insert(ask.id, (ask.clone(), None));
         ask
     }
 
     /// A request with this fault.
-    fn ask(&mut self, fault: &'static Fault) -> Ask {
+    fn faulty_request(&mut self, fault: &'static InjectedFault) -> FaultRequest {
         loop {
-            let ask = self.any_ask();
+            let ask = self.any_request();
             if (fault.fits)(&ask) {
                 return ask;
             }
         }
     }
 
-    fn any_ask(&mut self) -> Ask {
+    fn any_request(&mut self) -> FaultRequest {
         let random = &mut self.random;
         let sizes = [120, 3_000, 15_000, 200_000];
         let body = |random: &mut fastrand::Rng| {
-            let framing = *random.choice(&[Framing::Length, Framing::Chunks]).unwrap();
+            let framing = *random.choice(&[BodyFraming::Length, BodyFraming::Chunks]).unwrap();
             Some((framing, *random.choice(&sizes).unwrap()))
         };
         let method = *random.choice(&["GET", "GET", "HEAD", "POST", "POST", "PUT"]).unwrap();
         let has_body = matches!(method, "POST" | "PUT");
-        let framings = [Framing::Length, Framing::Chunks, Framing::Close];
+        let framings = [BodyFraming::Length, BodyFraming::Chunks, BodyFraming::Close];
         let answers = [0, 5, 400, 4_000, 30_000, 300_000];
         let is_huge = random.u8(0..40) == 0;
         let paths = ["/", "/", "/", "/closed", "/reset", "/refused", "/half"];
-        let ask = Ask {
+        let ask = FaultRequest {
             id: 0,
             method,
             path: random.choice(&paths).unwrap(),
@@ -129,36 +132,36 @@ impl Round {
                 if is_huge { 6_000_000 } else { *random.choice(&answers).unwrap() },
             ),
         };
-        Ask { id: self.id(), ..ask }
+        FaultRequest { id: self.id(), ..ask }
     }
 
     /// One more client. All connect before the first request: each port is one client.
-    fn add(&mut self, fault: &'static Fault, race: Option<&Rc<Cell<u32>>>) {
+    fn add(&mut self, fault: &'static InjectedFault, race: Option<&Rc<Cell<u32>>>) {
         let stream = TcpStream::connect(self.world.address).unwrap();
         let dribbles = self.random.u8(0..8) == 0;
         let warm = (race.is_some() || self.random.bool()).then(|| self.good());
-        let (ask, next) = (self.ask(fault), self.good());
+        let (ask, next) = (self.faulty_request(fault), self.good());
         self.book.plans.insert(ask.id, (ask.clone(), Some(fault)));
-        let mut peer = Peer::new(stream, dribbles);
+        let mut peer = ScriptedPeer::new(stream, dribbles);
         if let Some(warm) = &warm {
-            peer.steps.extend([Step::Send(warm.whole()), until_answered(&[warm])]);
+            peer.steps.extend([PeerStep::Send(warm.whole()), until_answered(&[warm])]);
         }
         if let Some(race) = race {
             race.set(race.get() + 1);
             let (before, now) = (Rc::clone(race), Rc::clone(race));
-            peer.steps.push_back(Step::Then(Box::new(move |_| {
+            peer.steps.push_back(PeerStep::Then(Box::new(move |_| {
                 before.set(before.get() - 1);
                 Vec::new()
             })));
-            peer.steps.push_back(Step::Until(Box::new(move |_| now.get() == 0)));
+            peer.steps.push_back(PeerStep::Until(Box::new(move |_| now.get() == 0)));
         }
         let before = usize::from(warm.is_some());
         peer.steps.extend(match fault.client {
             Some(fails) => shifted(fails(&ask), before),
-            None => asks(warm.as_ref(), &ask, &next),
+            None => request_steps(warm.as_ref(), &ask, &next),
         });
         let port = peer.port();
-        self.clients.push(Client { peer, port, warm, ask, fault, next });
+        self.clients.push(FaultClient { peer, port, warm, ask, fault, next });
     }
 
     /// Until all clients are served or closed.
@@ -182,14 +185,14 @@ impl Round {
                         self.world.turn(true, false); // no server reads meanwhile
                     }
                 }
-                self.closed += self.origins.iter_mut().map(Origin::close_idle).sum::<usize>();
+                self.closed += self.origins.iter_mut().map(FaultyOrigin::close_idle).sum::<usize>();
             }
-            let over = |client: &Client| client.peer.is_deaf || !client.peer.is_open();
+            let over = |client: &FaultClient| client.peer.is_deaf || !client.peer.is_open();
             if self.clients.iter().all(over) && self.world.clients() == 0 {
                 return;
             }
             let stuck = self.clients.iter().any(|client| client.peer.is_stuck)
-                || self.origins.iter().any(Origin::is_stuck);
+                || self.origins.iter().any(FaultyOrigin::is_stuck);
             if !self.world.turn(moved, stuck) {
                 let left = self.clients.iter().filter(|client| !over(client));
                 let left: Vec<_> =
@@ -228,7 +231,7 @@ impl Round {
                 panic!("{why}\n{}", what());
             }
         }
-        let left = |origin: &Origin| origin.is_quiet();
+        let left = |origin: &FaultyOrigin| origin.is_quiet();
         while !self.origins.iter().all(left) {
             let moved =
                 self.origins.iter_mut().fold(false, |it, all| all.turn(&mut self.book) | it);
@@ -237,14 +240,14 @@ impl Round {
         }
         self.world.assert_idle(&self.what());
         let (what, counts) = (self.what(), (self.clients.len(), self.lost.get()));
-        let Self { clients, origins, world, nobody, .. } = self;
-        drop((clients, origins, world, nobody));
+        let Self { clients, origins, world, unused_port, .. } = self;
+        drop((clients, origins, world, unused_port));
         assert_eq!(descriptors(), before, "{what}: descriptors");
         counts
     }
 
-    fn judge(&self, client: &Client, log: &[&str]) -> Result<(), String> {
-        let Client { peer, warm, ask, fault, next, .. } = client;
+    fn judge(&self, client: &FaultClient, log: &[&str]) -> Result<(), String> {
+        let FaultClient { peer, warm, ask, fault, next, .. } = client;
         let heard = self.book.heard.get(&ask.id).copied().unwrap_or_default();
         let is_head: Vec<bool> =
             warm.iter().chain([ask, next]).map(|it| it.method == "HEAD").collect();
@@ -253,8 +256,8 @@ impl Round {
             let first = seen.next().ok_or("nothing was answered")?;
             is_right(warm, &first, &peer.got, 200)?;
         }
-        let line = log.iter().map(|line| Line::of(line));
-        let line: Vec<Line<'_>> = line.filter(|line| !self.is_good(line.id)).collect();
+        let line = log.iter().map(|line| LoggedRequest::of(line));
+        let line: Vec<LoggedRequest<'_>> = line.filter(|line| !self.is_good(line.id)).collect();
         let answer = seen.next();
         if !ask.is_idempotent() && heard.times > 1 {
             return Err("it was executed twice".to_owned());
@@ -277,9 +280,7 @@ impl Round {
                 match seen.next() {
                     Some(after) => is_right(next, &after, &peer.got, 200),
                     None if may_end || fault.client.is_some() => Ok(()),
-                    None => {
-                        Err("the connection is no good any more, and nobody said so".to_owned())
-                    }
+                    None => Err("the connection is unusable without a visible end".to_owned()),
                 }
             }
             Comes::Cut(codes) => {
@@ -307,17 +308,22 @@ impl Round {
     }
 
     /// If it can be tried again, it is.
-    fn what_comes(&self, client: &Client, heard: Heard, status_seen: Option<u16>) -> Comes {
-        let Client { ask, fault, .. } = client;
+    fn what_comes(
+        &self,
+        client: &FaultClient,
+        heard: ReceivedPart,
+        status_seen: Option<u16>,
+    ) -> Comes {
+        let FaultClient { ask, fault, .. } = client;
         let Comes::Fails(failure, status, codes) = fault.comes else { return fault.comes };
-        let stale = failure == Failure::Empty && heard.was_reused;
+        let stale = failure == RetryCause::Empty && heard.was_reused;
         let wanted = self.retries > 0 && self.retried.contains(&failure);
         let again = ask.is_idempotent() && (stale || wanted);
         // A retry while only a part of a long body had arrived may succeed.
         let is_lucky = status_seen == Some(200);
         let refused = status_seen == Some(503);
         match (failure, again) {
-            (Failure::Unmet, _) if refused => Comes::Whole(503, &["SC"]),
+            (RetryCause::Unmet, _) if refused => Comes::Whole(503, &["SC"]),
             (_, true) if !ask.is_long() || is_lucky => Comes::Whole(200, &["--"]),
             _ => Comes::Whole(status, codes),
         }
@@ -326,7 +332,7 @@ impl Round {
     /// No server could respond, since its connection was closed, or its side ended, while the
     /// request was on its way. It cannot be sent again: it may have been executed, or is no longer
     /// there.
-    fn is_lost(&self, ask: &Ask, heard: Heard, status_seen: Option<u16>) -> bool {
+    fn is_lost(&self, ask: &FaultRequest, heard: ReceivedPart, status_seen: Option<u16>) -> bool {
         (heard.times == 0 || heard.was_late)
             && ask.path == "/"
             && status_seen == Some(502)
@@ -340,13 +346,13 @@ impl Round {
 
 /// What the log has of one request.
 #[derive(Debug)]
-struct Line<'a> {
+struct LoggedRequest<'a> {
     id: u32,
     status: u16,
     code: &'a str,
 }
 
-impl<'a> Line<'a> {
+impl<'a> LoggedRequest<'a> {
     fn of(line: &'a str) -> Self {
         let mut parts = line.split('|');
         let mut next = || parts.next().expect("as the format has it");
@@ -361,9 +367,14 @@ impl<'a> Line<'a> {
 }
 
 /// An answer, and where it begins.
-type Seen = (Message, usize);
+type SeenMessage = (ReceivedMessage, usize);
 
-fn is_right(ask: &Ask, (answer, at): &Seen, got: &[u8], status: u16) -> Result<(), String> {
+fn is_right(
+    ask: &FaultRequest,
+    (answer, at): &SeenMessage,
+    got: &[u8],
+    status: u16,
+) -> Result<(), String> {
     let expected = (status == 200).then(|| ask.expected());
     match answer {
         _ if answer.status() != status => Err(format!("{} for {status}", answer.status())),
@@ -376,7 +387,7 @@ fn is_right(ask: &Ask, (answer, at): &Seen, got: &[u8], status: u16) -> Result<(
 }
 
 /// The beginning of the right answer, which cannot be taken for all of it.
-fn is_prefix(ask: &Ask, (answer, at): &Seen, got: &[u8]) -> Result<(), String> {
+fn is_prefix(ask: &FaultRequest, (answer, at): &SeenMessage, got: &[u8]) -> Result<(), String> {
     let content = answer.content(&got[*at..]);
     match answer {
         _ if answer.status() != 200 => Err(format!("{} for 200", answer.status())),
@@ -388,28 +399,32 @@ fn is_prefix(ask: &Ask, (answer, at): &Seen, got: &[u8]) -> Result<(), String> {
 }
 
 /// Sends a request, and another one after its response.
-fn asks(warm: Option<&Ask>, ask: &Ask, next: &Ask) -> Vec<Step> {
-    let all: Vec<Ask> = warm.into_iter().chain([ask, next]).cloned().collect();
-    let so_far: Vec<&Ask> = warm.into_iter().chain([ask]).collect();
+fn request_steps(
+    warm: Option<&FaultRequest>,
+    ask: &FaultRequest,
+    next: &FaultRequest,
+) -> Vec<PeerStep> {
+    let all: Vec<FaultRequest> = warm.into_iter().chain([ask, next]).cloned().collect();
+    let so_far: Vec<&FaultRequest> = warm.into_iter().chain([ask]).collect();
     let is_head: Vec<bool> = so_far.iter().map(|ask| ask.method == "HEAD").collect();
     let go_on = move |got: &[u8]| match answers(got, &is_head).last() {
-        Some((last, _)) if last.is_last() => vec![Step::never()],
+        Some((last, _)) if last.is_last() => vec![PeerStep::never()],
         _ => {
-            let all: Vec<&Ask> = all.iter().collect();
-            vec![Step::Send(all[all.len() - 1].whole()), until_answered(&all), Step::Close]
+            let all: Vec<&FaultRequest> = all.iter().collect();
+            vec![PeerStep::Send(all[all.len() - 1].whole()), until_answered(&all), PeerStep::Close]
         }
     };
-    vec![Step::Send(ask.whole()), until_answered(&so_far), Step::Then(Box::new(go_on))]
+    vec![PeerStep::Send(ask.whole()), until_answered(&so_far), PeerStep::Then(Box::new(go_on))]
 }
 
 /// What a client waits for comes behind what it has got before.
-fn shifted(steps: Vec<Step>, before: usize) -> Vec<Step> {
+fn shifted(steps: Vec<PeerStep>, before: usize) -> Vec<PeerStep> {
     if before == 0 {
         return steps;
     }
     let shift = |step| match step {
-        Step::Until(done) => Step::Until(Box::new(move |got: &[u8]| {
-            let first = Message::of(got, true).and_then(|first| first.end);
+        PeerStep::Until(done) => PeerStep::Until(Box::new(move |got: &[u8]| {
+            let first = ReceivedMessage::of(got, true).and_then(|first| first.end);
             first.is_some_and(|end| done(&got[end..]))
         })),
         other => other,
@@ -420,7 +435,7 @@ fn shifted(steps: Vec<Step>, before: usize) -> Vec<Step> {
 /// An address without a listener.
 fn configuration(
     random: &mut fastrand::Rng,
-    origins: &[Origin],
+    origins: &[FaultyOrigin],
     gone: SocketAddr,
     retries: u32,
     retry_on: &str,
@@ -430,7 +445,7 @@ fn configuration(
         ["", "  option http-server-close\n", "  option redispatch 1\n", "  maxconn 500\n"];
     let manners = *random.choice(&manners).unwrap();
     let places = *random.choice(&["", " maxconn 3", " maxconn 20"]).unwrap();
-    let address: Vec<SocketAddr> = origins.iter().map(Origin::address).collect();
+    let address: Vec<SocketAddr> = origins.iter().map(FaultyOrigin::address).collect();
     format!(
         "defaults\n  mode http\n  log stdout format raw local0\n  timeout client 5s\n  \
          timeout http-request 4s\n  timeout http-keep-alive 30s\n  timeout server 10s\n  \
@@ -482,7 +497,7 @@ fn connections_that_end_as_they_are_used_cost_idempotent_requests_nothing() {
                 round.add(&RACE, Some(&race));
             }
             round.run(Some(&race));
-            for Client { peer, warm, ask, .. } in &round.clients {
+            for FaultClient { peer, warm, ask, .. } in &round.clients {
                 let is_head: Vec<bool> =
                     warm.iter().chain([ask]).map(|it| it.method == "HEAD").collect();
                 let status = answers(&peer.got, &is_head).get(1).map(|(it, _)| it.status());

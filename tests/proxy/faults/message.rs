@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// The framing of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Framing {
+pub(crate) enum BodyFraming {
     Length,
     Chunks,
     /// By the end of the connection.
@@ -13,19 +13,19 @@ pub(crate) enum Framing {
 
 /// One request, and the answer that it has unless something goes wrong.
 #[derive(Clone, Debug)]
-pub(crate) struct Ask {
+pub(crate) struct FaultRequest {
     pub(crate) id: u32,
     pub(crate) method: &'static str,
     pub(crate) path: &'static str,
     /// Of its body; `None`: it has none.
-    pub(crate) body: Option<(Framing, usize)>,
+    pub(crate) body: Option<(BodyFraming, usize)>,
     /// Of the answer's body.
-    pub(crate) answer: (Framing, usize),
+    pub(crate) answer: (BodyFraming, usize),
 }
 
-impl Ask {
+impl FaultRequest {
     pub(crate) fn get(id: u32, path: &'static str) -> Self {
-        Self { id, method: "GET", path, body: None, answer: (Framing::Length, 5) }
+        Self { id, method: "GET", path, body: None, answer: (BodyFraming::Length, 5) }
     }
 
     /// Whether it may be executed twice.
@@ -47,7 +47,7 @@ impl Ask {
         let Self { id, method, path, .. } = self;
         let framing = match self.body {
             None => String::new(),
-            Some((Framing::Chunks, _)) => "Transfer-Encoding: chunked\r\n".to_owned(),
+            Some((BodyFraming::Chunks, _)) => "Transfer-Encoding: chunked\r\n".to_owned(),
             Some((_, len)) => format!("Content-Length: {len}\r\n"),
         };
         format!("{method} {path} HTTP/1.1\r\nHost: h\r\nX-Id: {id}\r\n{framing}\r\n").into_bytes()
@@ -72,9 +72,9 @@ impl Ask {
 
     pub(crate) fn reply_head(&self, status: &str) -> Vec<u8> {
         let framing = match self.answer {
-            (Framing::Length, len) => format!("Content-Length: {len}\r\n"),
-            (Framing::Chunks, _) => "Transfer-Encoding: chunked\r\n".to_owned(),
-            (Framing::Close, _) => "Connection: close\r\n".to_owned(),
+            (BodyFraming::Length, len) => format!("Content-Length: {len}\r\n"),
+            (BodyFraming::Chunks, _) => "Transfer-Encoding: chunked\r\n".to_owned(),
+            (BodyFraming::Close, _) => "Connection: close\r\n".to_owned(),
         };
         format!("HTTP/1.1 {status}\r\n{framing}\r\n").into_bytes()
     }
@@ -91,8 +91,8 @@ fn pattern(id: u32, len: usize) -> Vec<u8> {
     (0..len).map(byte).collect()
 }
 
-fn framed(framing: Framing, content: &[u8]) -> Vec<u8> {
-    if framing != Framing::Chunks {
+fn framed(framing: BodyFraming, content: &[u8]) -> Vec<u8> {
+    if framing != BodyFraming::Chunks {
         return content.to_vec();
     }
     let mut all = Vec::new();
@@ -107,7 +107,7 @@ fn framed(framing: Framing, content: &[u8]) -> Vec<u8> {
 
 /// A message as far as it has come.
 #[derive(Debug, Default)]
-pub(crate) struct Message {
+pub(crate) struct ReceivedMessage {
     pub(crate) head: String,
     /// Where it ends; `None`: not yet.
     pub(crate) end: Option<usize>,
@@ -115,7 +115,7 @@ pub(crate) struct Message {
     content: Vec<Range<usize>>,
 }
 
-impl Message {
+impl ReceivedMessage {
     /// The first one of these bytes; `None`: not even its head is there.
     pub(crate) fn of(bytes: &[u8], has_content: bool) -> Option<Self> {
         let start = find(bytes, b"\r\n\r\n")? + 4;
@@ -161,13 +161,13 @@ impl Message {
 
 /// The answers in these bytes and where each begins; the last may not be whole. Interim ones are
 /// left out.
-pub(crate) fn answers(bytes: &[u8], is_head: &[bool]) -> Vec<(Message, usize)> {
+pub(crate) fn answers(bytes: &[u8], is_head: &[bool]) -> Vec<(ReceivedMessage, usize)> {
     let (mut all, mut from) = (Vec::new(), 0);
-    while let Some(first) = Message::of(&bytes[from..], false) {
+    while let Some(first) = ReceivedMessage::of(&bytes[from..], false) {
         let is_interim = first.status() < 200;
         let asked_for_head = is_head.get(all.len()).copied().unwrap_or(false);
         let has_content = !is_interim && !asked_for_head;
-        let message = Message::of(&bytes[from..], has_content).expect("a head");
+        let message = ReceivedMessage::of(&bytes[from..], has_content).expect("a head");
         let end = message.end;
         if !is_interim {
             all.push((message, from));
@@ -180,7 +180,7 @@ pub(crate) fn answers(bytes: &[u8], is_head: &[bool]) -> Vec<(Message, usize)> {
 
 /// How long the first request is, if all of it is there.
 pub(crate) fn request_len(bytes: &[u8]) -> Option<usize> {
-    Message::of(bytes, true)?.end
+    ReceivedMessage::of(bytes, true)?.end
 }
 
 /// Where a body in chunks ends that begins at `at`, and where its content is.

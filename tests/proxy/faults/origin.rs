@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 
-use crate::faults::cases::Fault;
-use crate::faults::message::{Ask, Message, request_len};
-use crate::faults::peer::{Peer, Step};
+use crate::faults::cases::InjectedFault;
+use crate::faults::message::{FaultRequest, ReceivedMessage, request_len};
+use crate::faults::peer::{PeerStep, ScriptedPeer};
 
 /// The part of a request that a server received.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Heard {
+pub(crate) struct ReceivedPart {
     /// How often its head came.
     pub(crate) times: u32,
     /// How often all of it did.
@@ -23,9 +23,9 @@ pub(crate) struct Heard {
 
 /// The requests, their faults, and the parts that were received.
 #[derive(Debug, Default)]
-pub(crate) struct Book {
-    pub(crate) plans: HashMap<u32, (Ask, Option<&'static Fault>)>,
-    pub(crate) heard: HashMap<u32, Heard>,
+pub(crate) struct RequestBook {
+    pub(crate) plans: HashMap<u32, (FaultRequest, Option<&'static InjectedFault>)>,
+    pub(crate) heard: HashMap<u32, ReceivedPart>,
 }
 
 /// What a server does with every connection.
@@ -37,16 +37,16 @@ pub(crate) enum Welcome {
 }
 
 #[derive(Debug)]
-pub(crate) struct Origin {
+pub(crate) struct FaultyOrigin {
     listener: TcpListener,
     welcome: Welcome,
-    wires: Vec<Wire>,
+    wires: Vec<OriginConnection>,
     dribbles: bool,
 }
 
 #[derive(Debug)]
-struct Wire {
-    peer: Peer,
+struct OriginConnection {
+    peer: ScriptedPeer,
     /// Where the request in hand, or the next one, begins.
     from: usize,
     in_hand: Option<u32>,
@@ -54,7 +54,7 @@ struct Wire {
     requests: usize,
 }
 
-impl Origin {
+impl FaultyOrigin {
     pub(crate) fn new(welcome: Welcome, dribbles: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -76,25 +76,25 @@ impl Origin {
 
     /// Closes idle connections; returns their number.
     pub(crate) fn close_idle(&mut self) -> usize {
-        let is_idle = |wire: &&mut Wire| {
+        let is_idle = |wire: &&mut OriginConnection| {
             wire.requests > 0 && wire.in_hand.is_none() && wire.from == wire.peer.got.len()
         };
         self.wires.iter_mut().filter(is_idle).map(|wire| wire.peer.close()).count()
     }
 
     /// Does what can be done; false if that is nothing.
-    pub(crate) fn turn(&mut self, book: &mut Book) -> bool {
+    pub(crate) fn turn(&mut self, book: &mut RequestBook) -> bool {
         let mut moved = false;
         loop {
             match self.listener.accept() {
                 Ok((stream, _)) => {
-                    let mut peer = Peer::new(stream, self.dribbles);
+                    let mut peer = ScriptedPeer::new(stream, self.dribbles);
                     match self.welcome {
                         Welcome::Serve => {}
-                        Welcome::Close => peer.steps.push_back(Step::Close),
-                        Welcome::Reset => peer.steps.push_back(Step::Reset),
+                        Welcome::Close => peer.steps.push_back(PeerStep::Close),
+                        Welcome::Reset => peer.steps.push_back(PeerStep::Reset),
                     }
-                    self.wires.push(Wire {
+                    self.wires.push(OriginConnection {
                         peer,
                         from: 0,
                         in_hand: None,
@@ -115,8 +115,8 @@ impl Origin {
     }
 }
 
-impl Wire {
-    fn turn(&mut self, book: &mut Book) -> bool {
+impl OriginConnection {
+    fn turn(&mut self, book: &mut RequestBook) -> bool {
         let mut moved = self.peer.turn();
         loop {
             self.note_whole(book);
@@ -135,8 +135,10 @@ impl Wire {
     }
 
     /// The head of a request is there: what is to be done is known.
-    fn begin(&mut self, book: &mut Book) -> bool {
-        let Some(head) = Message::of(&self.peer.got[self.from..], false) else { return false };
+    fn begin(&mut self, book: &mut RequestBook) -> bool {
+        let Some(head) = ReceivedMessage::of(&self.peer.got[self.from..], false) else {
+            return false;
+        };
         let id = head.id();
         let heard = book.heard.entry(id).or_default();
         heard.times += 1;
@@ -148,7 +150,7 @@ impl Wire {
         (self.in_hand, self.is_whole) = (Some(id), false);
         let (ask, fault) = book.plans.get(&id).expect("requests are planned");
         let from = self.from;
-        let until_whole = Step::Until(Box::new(move |got| request_len(&got[from..]).is_some()));
+        let until_whole = PeerStep::Until(Box::new(move |got| request_len(&got[from..]).is_some()));
         // Whatever goes wrong does so once.
         let steps = match fault.and_then(|fault| fault.server).filter(|_| heard.times == 1) {
             Some(fails) => fails(ask, until_whole),
@@ -158,7 +160,7 @@ impl Wire {
         true
     }
 
-    fn note_whole(&mut self, book: &mut Book) {
+    fn note_whole(&mut self, book: &mut RequestBook) {
         let Some(id) = self.in_hand.filter(|_| !self.is_whole) else { return };
         if request_len(&self.peer.got[self.from..]).is_some() {
             self.is_whole = true;
@@ -168,10 +170,10 @@ impl Wire {
 }
 
 /// What a good server does.
-pub(crate) fn well(ask: &Ask, until_whole: Step) -> Vec<Step> {
-    let mut steps = vec![until_whole, Step::Send(ask.reply("200 OK"))];
-    if ask.answer.0 == crate::faults::message::Framing::Close {
-        steps.push(Step::Close);
+pub(crate) fn well(ask: &FaultRequest, until_whole: PeerStep) -> Vec<PeerStep> {
+    let mut steps = vec![until_whole, PeerStep::Send(ask.reply("200 OK"))];
+    if ask.answer.0 == crate::faults::message::BodyFraming::Close {
+        steps.push(PeerStep::Close);
     }
     steps
 }

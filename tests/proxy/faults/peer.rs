@@ -11,15 +11,15 @@ use rustix::net::sockopt::set_socket_linger;
 /// Whether what has come is enough.
 pub(crate) type Judge = Box<dyn Fn(&[u8]) -> bool>;
 /// What is done about what has come.
-pub(crate) type Answer = Box<dyn FnOnce(&[u8]) -> Vec<Step>>;
+pub(crate) type PeerReaction = Box<dyn FnOnce(&[u8]) -> Vec<PeerStep>>;
 
 /// One thing that it does.
-pub(crate) enum Step {
+pub(crate) enum PeerStep {
     Send(Vec<u8>),
     /// Waits for what is to come.
     Until(Judge),
     /// Continues as the received bytes demand.
-    Then(Answer),
+    Then(PeerReaction),
     /// Ends its side.
     Fin,
     /// Closes both sides.
@@ -31,7 +31,7 @@ pub(crate) enum Step {
     Hold,
 }
 
-impl fmt::Debug for Step {
+impl fmt::Debug for PeerStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Send(bytes) => write!(f, "Send({})", bytes.len()),
@@ -46,7 +46,7 @@ impl fmt::Debug for Step {
     }
 }
 
-impl Step {
+impl PeerStep {
     /// Waits for ever: until the other side ends.
     pub(crate) fn never() -> Self {
         Self::Until(Box::new(|_| false))
@@ -55,20 +55,20 @@ impl Step {
 
 /// How the other side has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum PeerEnd {
     Fin,
     Reset,
 }
 
 #[derive(Debug)]
-pub(crate) struct Peer {
+pub(crate) struct ScriptedPeer {
     stream: Option<TcpStream>,
     /// All that came.
     pub(crate) got: Vec<u8>,
-    pub(crate) end: Option<End>,
+    pub(crate) end: Option<PeerEnd>,
     /// It has ended its own side, and can respond to nothing more.
     pub(crate) has_ended: bool,
-    pub(crate) steps: VecDeque<Step>,
+    pub(crate) steps: VecDeque<PeerStep>,
     pub(crate) is_deaf: bool,
     /// Wants to send, and cannot.
     pub(crate) is_stuck: bool,
@@ -76,7 +76,7 @@ pub(crate) struct Peer {
     dribbles: bool,
 }
 
-impl Peer {
+impl ScriptedPeer {
     pub(crate) fn new(stream: TcpStream, dribbles: bool) -> Self {
         stream.set_nonblocking(true).unwrap();
         stream.set_nodelay(true).unwrap();
@@ -121,7 +121,7 @@ impl Peer {
                     moved |= some;
                     match self.end {
                         // What is waited for will not come any more.
-                        Some(_) if matches!(waits, Step::Until(_)) => self.close(),
+                        Some(_) if matches!(waits, PeerStep::Until(_)) => self.close(),
                         _ => self.steps.push_front(waits),
                     }
                     break;
@@ -143,20 +143,20 @@ impl Peer {
             && let Some(stream) = &mut self.stream
         {
             match stream.read(&mut bytes) {
-                Ok(0) => self.end = Some(End::Fin),
+                Ok(0) => self.end = Some(PeerEnd::Fin),
                 Ok(n) => self.got.extend_from_slice(&bytes[..n]),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(_) => self.end = Some(End::Reset),
+                Err(_) => self.end = Some(PeerEnd::Reset),
             }
         }
         before != (self.got.len(), self.end)
     }
 
     /// The step again if it is not done yet, and whether some of it is.
-    fn perform(&mut self, step: Step) -> Result<(), (Step, bool)> {
+    fn perform(&mut self, step: PeerStep) -> Result<(), (PeerStep, bool)> {
         let stream = self.stream.as_mut().expect("it is open");
         match step {
-            Step::Send(mut bytes) => {
+            PeerStep::Send(mut bytes) => {
                 let some = match self.dribbles {
                     true => bytes.len().min(500.max(bytes.len() / 10)),
                     false => bytes.len(),
@@ -165,37 +165,37 @@ impl Peer {
                     Ok(n) if n == bytes.len() => return Ok(()),
                     Ok(n) => {
                         bytes.drain(..n);
-                        return Err((Step::Send(bytes), n > 0));
+                        return Err((PeerStep::Send(bytes), n > 0));
                     }
                     Err(error) if error.kind() == ErrorKind::WouldBlock => {
                         self.is_stuck = true;
-                        return Err((Step::Send(bytes), false));
+                        return Err((PeerStep::Send(bytes), false));
                     }
                     // What came before that can still be read.
                     Err(_) => {
                         self.steps.clear();
                         self.read();
-                        self.end = Some(End::Reset);
+                        self.end = Some(PeerEnd::Reset);
                     }
                 }
             }
-            Step::Until(done) if done(&self.got) => {}
-            Step::Until(_) | Step::Hold => return Err((step, false)),
-            Step::Then(next) => {
+            PeerStep::Until(done) if done(&self.got) => {}
+            PeerStep::Until(_) | PeerStep::Hold => return Err((step, false)),
+            PeerStep::Then(next) => {
                 for step in next(&self.got).into_iter().rev() {
                     self.steps.push_front(step);
                 }
             }
-            Step::Fin => {
+            PeerStep::Fin => {
                 stream.shutdown(Shutdown::Write).unwrap_or_default(); // it may be gone
                 self.has_ended = true;
             }
-            Step::Close => self.close(),
-            Step::Reset => {
+            PeerStep::Close => self.close(),
+            PeerStep::Reset => {
                 set_socket_linger(&*stream, Some(Duration::ZERO)).unwrap();
                 self.close();
             }
-            Step::Deaf => self.is_deaf = true,
+            PeerStep::Deaf => self.is_deaf = true,
         }
         Ok(())
     }

@@ -4,18 +4,18 @@ use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
-use fulmar_tests::load::nobody;
+use fulmar_tests::load::unused_port;
 use fulmar_tests::own_process::own_process;
 
-use crate::faults::peer::{Peer, Step};
+use crate::faults::peer::{PeerStep, ScriptedPeer};
 use crate::faults::world::{World, descriptors};
 
 /// A session: what each side does, and what must come of it.
-struct Fault {
+struct TcpFault {
     name: &'static str,
     to: To,
-    client: fn(&Talk) -> Vec<Step>,
-    server: fn(&Talk) -> Vec<Step>,
+    client: fn(&BothTexts) -> Vec<PeerStep>,
+    server: fn(&BothTexts) -> Vec<PeerStep>,
     /// All bytes of the client reach the server, and the other way round; otherwise a prefix.
     up: bool,
     down: bool,
@@ -28,116 +28,127 @@ enum To {
     Good,
     Closing,
     Resetting,
-    Nobody,
+    UnusedPort,
 }
 
 /// The bytes of both sides.
 #[derive(Clone, Debug)]
-struct Talk {
+struct BothTexts {
     up: Vec<u8>,
     down: Vec<u8>,
 }
 
-impl Talk {
+impl BothTexts {
     /// The server waits until it has all.
-    fn heard(&self) -> Step {
+    fn heard(&self) -> PeerStep {
         let len = self.up.len();
-        Step::Until(Box::new(move |got| got.len() >= len))
+        PeerStep::Until(Box::new(move |got| got.len() >= len))
     }
 
-    fn answered(&self) -> Step {
+    fn answered(&self) -> PeerStep {
         let len = self.down.len();
-        Step::Until(Box::new(move |got| got.len() >= len))
+        PeerStep::Until(Box::new(move |got| got.len() >= len))
     }
 
-    fn half_up(&self) -> Step {
-        Step::Send(self.up[..self.up.len().div_ceil(2).max(NAME_LEN)].to_vec())
+    fn half_up(&self) -> PeerStep {
+        PeerStep::Send(self.up[..self.up.len().div_ceil(2).max(NAME_LEN)].to_vec())
     }
 
-    fn half_down(&self) -> Step {
-        Step::Send(self.down[..self.down.len() / 2].to_vec())
+    fn half_down(&self) -> PeerStep {
+        PeerStep::Send(self.down[..self.down.len() / 2].to_vec())
     }
 }
 
-fn says(talk: &Talk) -> Vec<Step> {
-    vec![Step::Send(talk.up.clone()), Step::never()]
+fn bytes(talk: &BothTexts) -> Vec<PeerStep> {
+    vec![PeerStep::Send(talk.up.clone()), PeerStep::never()]
 }
 
-fn answers(talk: &Talk) -> Vec<Step> {
-    vec![talk.heard(), Step::Send(talk.down.clone()), Step::Close]
+fn answers(talk: &BothTexts) -> Vec<PeerStep> {
+    vec![talk.heard(), PeerStep::Send(talk.down.clone()), PeerStep::Close]
 }
 
-const fn fault(name: &'static str, up: bool, down: bool, codes: &'static [&'static str]) -> Fault {
-    Fault { name, to: To::Good, client: says, server: answers, up, down, codes }
+const fn fault(
+    name: &'static str,
+    up: bool,
+    down: bool,
+    codes: &'static [&'static str],
+) -> TcpFault {
+    TcpFault { name, to: To::Good, client: bytes, server: answers, up, down, codes }
 }
 
-static FAULTS: &[Fault] = &[
+static FAULTS: &[TcpFault] = &[
     fault("nothing", true, true, &["--"]),
-    Fault {
-        client: |talk| vec![Step::Send(talk.up.clone()), Step::Fin, Step::never()],
-        server: |talk| vec![talk.heard(), Step::never()],
+    TcpFault {
+        client: |talk| vec![PeerStep::Send(talk.up.clone()), PeerStep::Fin, PeerStep::never()],
+        server: |talk| vec![talk.heard(), PeerStep::never()],
         ..fault("the client ends its side, and the server closes then", true, false, &["--"])
     },
-    Fault {
-        client: |talk| vec![Step::Send(talk.up.clone()), Step::Fin, Step::never()],
+    TcpFault {
+        client: |talk| vec![PeerStep::Send(talk.up.clone()), PeerStep::Fin, PeerStep::never()],
         ..fault("the client ends its side, and is answered", true, true, &["--"])
     },
-    Fault {
-        client: |talk| vec![talk.half_up(), talk.answered(), rest(talk), Step::Close],
-        server: |talk| vec![Step::Send(talk.down.clone()), Step::Fin, Step::never()],
+    TcpFault {
+        client: |talk| vec![talk.half_up(), talk.answered(), rest(talk), PeerStep::Close],
+        server: |talk| vec![PeerStep::Send(talk.down.clone()), PeerStep::Fin, PeerStep::never()],
         ..fault("the server ends its side, and is told the rest", true, true, &["--"])
     },
-    Fault {
-        server: |_| vec![Step::Reset],
+    TcpFault {
+        server: |_| vec![PeerStep::Reset],
         ..fault("the server resets at once", false, false, &["SD"])
     },
-    Fault {
-        server: |talk| vec![talk.heard(), talk.half_down(), Step::Reset],
+    TcpFault {
+        server: |talk| vec![talk.heard(), talk.half_down(), PeerStep::Reset],
         ..fault("the server resets within its answer", true, false, &["SD"])
     },
-    Fault {
-        server: |talk| vec![talk.heard(), talk.half_down(), Step::Close],
+    TcpFault {
+        server: |talk| vec![talk.heard(), talk.half_down(), PeerStep::Close],
         ..fault("the server closes within its answer", true, false, &["--"])
     },
-    Fault {
-        client: |talk| vec![talk.half_up(), Step::Reset],
-        server: |talk| vec![talk.heard(), Step::never()],
+    TcpFault {
+        client: |talk| vec![talk.half_up(), PeerStep::Reset],
+        server: |talk| vec![talk.heard(), PeerStep::never()],
         ..fault("the client resets within what it says", false, false, &["CD", "CC", "CQ"])
     },
-    Fault {
-        client: |talk| vec![talk.half_up(), Step::Close],
-        server: |talk| vec![talk.heard(), Step::never()],
+    TcpFault {
+        client: |talk| vec![talk.half_up(), PeerStep::Close],
+        server: |talk| vec![talk.heard(), PeerStep::never()],
         ..fault("the client closes within what it says", false, false, &["--"])
     },
-    Fault {
-        server: |talk| vec![talk.heard(), Step::never()],
-        ..fault("nobody says anything any more", true, false, &["cD", "sD"])
+    TcpFault {
+        server: |talk| vec![talk.heard(), PeerStep::never()],
+        ..fault("both sides are silent", true, false, &["cD", "sD"])
     },
-    Fault {
-        client: |talk| vec![Step::Send(talk.up.clone()), Step::Fin, Step::never()],
-        server: |talk| vec![talk.heard(), Step::Hold],
+    TcpFault {
+        client: |talk| vec![PeerStep::Send(talk.up.clone()), PeerStep::Fin, PeerStep::never()],
+        server: |talk| vec![talk.heard(), PeerStep::Hold],
         ..fault("the server says nothing to the client's end", true, false, &["sD"])
     },
-    Fault { to: To::Nobody, ..fault("nobody listens", false, false, &["SC"]) },
-    Fault { to: To::Closing, ..fault("the server closes every connection", false, false, ENDED) },
-    Fault { to: To::Resetting, ..fault("the server resets every connection", false, false, ENDED) },
+    TcpFault { to: To::UnusedPort, ..fault("no listener", false, false, &["SC"]) },
+    TcpFault {
+        to: To::Closing,
+        ..fault("the server closes every connection", false, false, ENDED)
+    },
+    TcpFault {
+        to: To::Resetting,
+        ..fault("the server resets every connection", false, false, ENDED)
+    },
 ];
 
 /// It depends on whether there was something to be sent to it.
 const ENDED: &[&str] = &["--", "SD", "SC", "CD"];
 
-fn rest(talk: &Talk) -> Step {
-    Step::Send(talk.up[talk.up.len().div_ceil(2).max(NAME_LEN)..].to_vec())
+fn rest(talk: &BothTexts) -> PeerStep {
+    PeerStep::Send(talk.up[talk.up.len().div_ceil(2).max(NAME_LEN)..].to_vec())
 }
 
 /// Servers that go by the name that a client begins with.
-struct Origin {
+struct TcpOrigin {
     listener: TcpListener,
     to: To,
-    wires: Vec<(Peer, Option<u32>)>,
+    wires: Vec<(ScriptedPeer, Option<u32>)>,
 }
 
-impl Origin {
+impl TcpOrigin {
     fn new(to: To) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -148,19 +159,19 @@ impl Origin {
         self.listener.local_addr().unwrap()
     }
 
-    fn turn(&mut self, talks: &HashMap<u32, (&'static Fault, Talk)>) -> bool {
+    fn turn(&mut self, talks: &HashMap<u32, (&'static TcpFault, BothTexts)>) -> bool {
         let mut moved = false;
         loop {
             match self.listener.accept() {
                 Ok((stream, _)) => {
-                    let mut peer = Peer::new(stream, false);
+                    let mut peer = ScriptedPeer::new(stream, false);
                     match self.to {
-                        To::Closing => peer.steps.push_back(Step::Close),
-                        To::Resetting => peer.steps.push_back(Step::Reset),
+                        To::Closing => peer.steps.push_back(PeerStep::Close),
+                        To::Resetting => peer.steps.push_back(PeerStep::Reset),
                         // What is done then is known when the name is; its end may come with it.
                         _ => {
                             let is_named = Box::new(|got: &[u8]| got.len() >= NAME_LEN);
-                            peer.steps.extend([Step::Until(is_named), Step::Hold]);
+                            peer.steps.extend([PeerStep::Until(is_named), PeerStep::Hold]);
                         }
                     }
                     self.wires.push((peer, None));
@@ -188,8 +199,8 @@ impl Origin {
 fn round(seed: u64, len: u32) -> u32 {
     let before = descriptors();
     let mut random = fastrand::Rng::with_seed(seed);
-    let mut origins = [To::Good, To::Closing, To::Resetting].map(Origin::new);
-    let (holder, gone) = nobody();
+    let mut origins = [To::Good, To::Closing, To::Resetting].map(TcpOrigin::new);
+    let (holder, gone) = unused_port();
     let addresses = [origins[0].address(), origins[1].address(), origins[2].address(), gone];
     let mut worlds: Vec<World> = addresses.iter().map(|to| World::new(&text(*to))).collect();
     let (mut talks, mut clients) = (HashMap::new(), Vec::new());
@@ -200,9 +211,9 @@ fn round(seed: u64, len: u32) -> u32 {
         let bytes = |len: usize| (0..len).map(|at| (at % 251).to_le_bytes()[0] ^ 0x5a).collect();
         let up: Vec<u8> = bytes(up);
         let talk =
-            Talk { up: [format!("{number:08}").as_bytes(), &up].concat(), down: bytes(down) };
+            BothTexts { up: [format!("{number:08}").as_bytes(), &up].concat(), down: bytes(down) };
         let stream = TcpStream::connect(worlds[fault.to as usize].address).unwrap();
-        let mut peer = Peer::new(stream, random.u8(0..6) == 0);
+        let mut peer = ScriptedPeer::new(stream, random.u8(0..6) == 0);
         peer.steps.extend((fault.client)(&talk));
         talks.insert(number, (fault, talk));
         clients.push((number, peer.port(), peer));

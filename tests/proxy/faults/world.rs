@@ -10,7 +10,7 @@ use fulmar_proto::Transmit;
 use fulmar_proxy::{Counter, Live, Proxy};
 use fulmar_sys as sys;
 use fulmar_tests::loops::{Loop, OwnLoop};
-use fulmar_tests::relay::{Lines, configured};
+use fulmar_tests::test_proxy::{LogLines, configured};
 
 /// An engine whose time passes when it is told so.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(crate) struct Timed {
 pub(crate) struct World {
     proxy: OwnLoop<Timed>,
     pub(crate) address: SocketAddr,
-    pub(crate) lines: Lines,
+    pub(crate) lines: LogLines,
     live: Arc<Live>,
     quiet: u32,
 }

@@ -11,16 +11,16 @@ use fulmar_proxy::Proxy;
 use fulmar_sys::{self as sys, Call, Ledger};
 use fulmar_tests::budget::budget;
 use fulmar_tests::loops::{Loop, OwnLoop, client};
-use fulmar_tests::relay::configured;
+use fulmar_tests::test_proxy::configured;
 
-struct Bench {
+struct BudgetSetup {
     proxy: OwnLoop<Proxy>,
     address: SocketAddr,
     listener: TcpListener,
     origin: Option<TcpStream>,
 }
 
-impl Bench {
+impl BudgetSetup {
     fn new(frontend: &str, backend: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let at = listener.local_addr().expect("an address");
@@ -88,7 +88,7 @@ fn a_kept_exchange_allocates_nothing() {
         ("  acl own path_beg /own\n  http-request deny if own", ""),
     ];
     for (frontend, backend) in cases {
-        let mut bench = Bench::new(frontend, backend);
+        let mut bench = BudgetSetup::new(frontend, backend);
         let mut stream = client(bench.address);
         for _ in 0..20 {
             bench.exchange(&mut stream, GET, ANSWER);
@@ -110,7 +110,7 @@ fn a_line_of_the_log_and_a_changed_response_cost_few_allocations() {
         ("", "  http-response set-header X-A b", "proxy_set_header"),
         ("", "  cookie S insert indirect", "proxy_cookie"),
     ] {
-        let mut bench = Bench::new(frontend, backend);
+        let mut bench = BudgetSetup::new(frontend, backend);
         let mut stream = client(bench.address);
         for _ in 0..20 {
             bench.exchange(&mut stream, GET, ANSWER);
@@ -130,9 +130,9 @@ fn a_line_of_the_log_and_a_changed_response_cost_few_allocations() {
 
 /// Heap, including the driver's, of a client that has its response and may send another request.
 #[test]
-fn an_idle_client_costs_little_and_a_crowd_gives_back_what_it_had() {
+fn an_idle_client_costs_little_and_memory_is_released() {
     const CLIENTS: usize = 2_000;
-    let mut bench = Bench::new("", "");
+    let mut bench = BudgetSetup::new("", "");
     let mut streams: Vec<TcpStream> = Vec::with_capacity(CLIENTS);
     let first = measure(|| {
         for _ in 0..10 {
@@ -171,7 +171,7 @@ fn calls(spent: &Ledger) -> u64 {
 
 #[test]
 fn a_short_client_with_a_server_that_is_kept_costs_six_calls() {
-    let mut bench = Bench::new("", "");
+    let mut bench = BudgetSetup::new("", "");
     let close = b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
     let mut run = |times: u64| {
         for _ in 0..times {
@@ -192,13 +192,13 @@ fn a_short_client_with_a_server_that_is_kept_costs_six_calls() {
 
 #[test]
 fn closing_on_both_sides_costs_ten_calls() {
-    let mut bench = Bench::new("  option httpclose", "");
+    let mut bench = BudgetSetup::new("  option httpclose", "");
     let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello";
     let mut run = |times: u64| {
         for _ in 0..times {
             let mut stream = client(bench.address);
             bench.origin = None;
-            let Bench { listener, .. } = &bench;
+            let BudgetSetup { listener, .. } = &bench;
             listener.set_nonblocking(true).expect("a socket");
             bench.exchange(&mut stream, GET, answer);
             drop(bench.origin.take());
@@ -222,15 +222,15 @@ fn long_answers_that_come_at_once_share_a_block() {
     const CLIENTS: usize = 12;
     const LEN: usize = 60_000;
     let front = "  no option splice-auto\n  no option splice-response";
-    let mut bench = Bench::new(front, "  no option splice-auto\n  no option splice-response");
+    let mut bench = BudgetSetup::new(front, "  no option splice-auto\n  no option splice-response");
     let mut streams: Vec<_> = (0..CLIENTS).map(|_| client(bench.address)).collect();
     let mut origins: Vec<TcpStream> = Vec::new();
     let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {LEN}\r\n\r\n{:LEN$}", "");
     bench.listener.set_nonblocking(true).expect("a socket");
     let mut bytes = vec![0; LEN];
-    let mut round = |bench: &mut Bench| {
+    let mut round = |bench: &mut BudgetSetup| {
         streams.iter_mut().for_each(|stream| stream.write_all(GET).expect("room"));
-        let Bench { proxy, listener, .. } = bench;
+        let BudgetSetup { proxy, listener, .. } = bench;
         proxy.turn_until(|_| {
             origins.extend(listener.accept().ok().map(|(origin, _)| origin));
             origins.len() == CLIENTS
@@ -269,7 +269,7 @@ fn long_answers_that_come_at_once_share_a_block() {
 /// leaves with them.
 #[test]
 fn a_body_that_passes_costs_three_turns() {
-    let mut bench = Bench::new("", "");
+    let mut bench = BudgetSetup::new("", "");
     let mut stream = client(bench.address);
     let body = "x".repeat(100_000);
     let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n{body}");

@@ -2,12 +2,12 @@
 
 use std::time::UNIX_EPOCH;
 
-use fulmar_tests::beside::Beside;
-use fulmar_tests::relay::Table;
-use fulmar_tests::scripted::{Heard, Scripted, Step, answer};
+use fulmar_tests::running_haproxy::Beside;
+use fulmar_tests::scripted::{Scripted, ScriptedRequest, ServerStep, answer};
+use fulmar_tests::test_proxy::TestProxy;
 
 /// A request's cookie, and what the server's response has beside its body.
-type Asked<'a> = (&'a str, &'a str);
+type CookieRequest<'a> = (&'a str, &'a str);
 
 /// The result: cookie fields of the response, those of the request that the server received, and
 /// four letters of the log.
@@ -19,32 +19,32 @@ struct Came {
 }
 
 /// Sends the same requests to both, in sequence.
-fn compare(backend: &str, asked: &[Asked<'_>]) {
+fn compare(backend: &str, asked: &[CookieRequest<'_>]) {
     compare_with(backend, "server a ORIGIN0 cookie A", "GET", asked);
 }
 
-fn compare_with(backend: &str, servers: &str, method: &str, asked: &[Asked<'_>]) {
+fn compare_with(backend: &str, servers: &str, method: &str, asked: &[CookieRequest<'_>]) {
     let text = format!(
         "global\n log stdout format raw local0\ndefaults\n mode http\n log global\n \
          option httplog\n retries 1\n timeout connect 5s\n timeout client 5s\n timeout server 5s\n\
          frontend fe\n bind 127.0.0.1:0\n default_backend be\nbackend be\n {backend}\n {servers}\n"
     );
     // The response has the fields that the request contains.
-    let origin = Scripted::new(|heard: &Heard| {
+    let origin = Scripted::new(|heard: &ScriptedRequest| {
         let fields = heard.field("x-answer").unwrap_or_default().replace('^', "\r\n");
-        vec![Step::Send(answer("200 OK", &fields, b"x"))]
+        vec![ServerStep::Send(answer("200 OK", &fields, b"x"))]
     });
-    let mut table = Table::new(&text, vec![origin]);
+    let mut table = TestProxy::new(&text, vec![origin]);
     let mut theirs = Beside::new(&text, &table.origins);
     for (cookie, fields) in asked {
         let cookie = if cookie.is_empty() { "".into() } else { format!("Cookie: {cookie}\r\n") };
         let fields = fields.replace("\r\n", "^");
         let request =
             format!("{method} / HTTP/1.1\r\nHost: h\r\n{cookie}X-Answer: {fields}\r\n\r\n");
-        let got = theirs.ask(&request, &mut table.origins);
+        let got = theirs.send_request(&request, &mut table.origins);
         let expected = Came::of(&got, &mut table.origins[0], &theirs.line());
         table.reconnect();
-        let got = table.ask(&request);
+        let got = table.send_request(&request);
         let line = table.log().pop().expect("a line");
         let ours = Came::of(&got, &mut table.origins[0], &line);
         assert_eq!(ours, expected, "{backend}; {servers}; {request}");
@@ -158,7 +158,7 @@ fn every_pair_is_changed_by_itself_and_the_others_stay() {
 
 /// As HAProxy, which is not strict with what clients and servers write.
 #[test]
-fn blanks_commas_quotes_and_attributes_are_seen() {
+fn blanks_commas_quotes_and_attributes_are_parsed() {
     let asked = [
         ("C = A", "Set-Cookie: C =own; path=/\r\n"),
         ("a=1; C = A ; c=3", "Set-Cookie: C= own ; path=/\r\n"),
@@ -174,7 +174,7 @@ fn blanks_commas_quotes_and_attributes_are_seen() {
 }
 
 #[test]
-fn a_cookie_grows_old() {
+fn a_cookie_expires() {
     let cookies = [
         String::new(),
         "C=A".into(),
@@ -188,7 +188,7 @@ fn a_cookie_grows_old() {
         aged("C=A", &[8, 9200]),
         aged("C=A", &[5000, 6000]),
     ];
-    let asked: Vec<Asked<'_>> = cookies.iter().map(|cookie| (&**cookie, "")).collect();
+    let asked: Vec<CookieRequest<'_>> = cookies.iter().map(|cookie| (&**cookie, "")).collect();
     compare("cookie C insert maxidle 1h", &asked);
     compare("cookie C insert maxlife 2h maxidle 1h", &asked);
     compare("cookie C insert maxlife 2h indirect", &asked);
@@ -214,18 +214,18 @@ fn some_cookies_do_not_count() {
 
 /// As with HAProxy 2.6: only if a cache could keep it otherwise.
 #[test]
-fn an_answer_with_a_cookie_may_be_kept_from_caches() {
+fn a_response_with_a_cookie_can_be_marked_private() {
     let text = "defaults\n mode http\n timeout connect 1s\n timeout client 5s\n timeout server 5s\n\
                 frontend fe\n bind 127.0.0.1:0\n default_backend be\n\
                 backend be\n cookie C insert nocache\n server a ORIGIN0 cookie A\n";
-    let origin = Scripted::new(|heard: &Heard| {
+    let origin = Scripted::new(|heard: &ScriptedRequest| {
         let field = if heard.path() == "/kept" { "ETag: \"1\"\r\n" } else { "" };
-        vec![Step::Send(answer("200 OK", field, b"x"))]
+        vec![ServerStep::Send(answer("200 OK", field, b"x"))]
     });
-    let mut table = Table::new(text, vec![origin]);
-    assert!(!table.ask("GET / HTTP/1.1\r\nHost: h\r\n\r\n").contains("Cache-Control"));
-    let kept = table.ask("GET /kept HTTP/1.1\r\nHost: h\r\n\r\n");
+    let mut table = TestProxy::new(text, vec![origin]);
+    assert!(!table.send_request("GET / HTTP/1.1\r\nHost: h\r\n\r\n").contains("Cache-Control"));
+    let kept = table.send_request("GET /kept HTTP/1.1\r\nHost: h\r\n\r\n");
     assert!(kept.contains("Cache-Control: private\r\n"), "{kept}");
-    let again = table.ask("GET /kept HTTP/1.1\r\nHost: h\r\nCookie: C=A\r\n\r\n");
+    let again = table.send_request("GET /kept HTTP/1.1\r\nHost: h\r\nCookie: C=A\r\n\r\n");
     assert!(!again.contains("Cache-Control"), "{again}");
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use fulmar_proxy::Proxy;
 use fulmar_sys::{Call, Ledger};
 use fulmar_tests::loops::{Loop, OwnLoop, client};
-use fulmar_tests::relay::configured;
+use fulmar_tests::test_proxy::configured;
 
 /// The proxy, its address, and the server behind it.
 struct DrainBench {
@@ -32,7 +32,7 @@ impl DrainBench {
     }
 
     /// A client that has sent this, and the server's end of its request, which has arrived there.
-    fn ask(&mut self, request: &str) -> (TcpStream, TcpStream) {
+    fn send_request(&mut self, request: &str) -> (TcpStream, TcpStream) {
         let mut asker = client(self.address);
         asker.write_all(request.as_bytes()).expect("room");
         let Self { proxy, listener, .. } = self;
@@ -80,7 +80,7 @@ const KEPT: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 #[test]
-fn what_arrives_while_a_server_works_takes_no_response_back() {
+fn bytes_during_a_slow_response_do_not_reset_it() {
     for (frontend, request, behind) in [
         ("", CLOSE, "\r\n"),
         ("", POST, "\r\n"),
@@ -89,7 +89,7 @@ fn what_arrives_while_a_server_works_takes_no_response_back() {
         ("  option httpclose", KEPT, KEPT),
     ] {
         let mut bench = DrainBench::new(frontend);
-        let (mut asker, origin) = bench.ask(request);
+        let (mut asker, origin) = bench.send_request(request);
         let before = bench.proxy.stats().events;
         asker.write_all(behind.as_bytes()).expect("room");
         bench.proxy.turn_until(|proxy| proxy.stats().events > before);
@@ -107,7 +107,7 @@ fn what_arrives_while_a_server_works_takes_no_response_back() {
 fn a_response_leaves_before_an_unwatched_client_is_closed() {
     for _ in 0..20 {
         let mut bench = DrainBench::new("");
-        let (mut asker, origin) = bench.ask(CLOSE);
+        let (mut asker, origin) = bench.send_request(CLOSE);
         asker.write_all(b"\r\n").expect("room");
         bench.respond(origin);
         let mut bytes = [0; 512];
@@ -121,7 +121,7 @@ fn a_response_leaves_before_an_unwatched_client_is_closed() {
 
 /// The proxy's own responses: rules, and requests that it does not understand.
 #[test]
-fn responses_of_the_proxy_itself_are_not_taken_back() {
+fn responses_of_the_proxy_itself_are_not_reset() {
     let rules = "  http-request deny if { path /deny }\n  \
          http-request return status 404 if { path /return }\n  \
          http-request redirect location /x if { path /redirect }";

@@ -6,10 +6,10 @@ use std::net::{Shutdown, TcpListener};
 use std::time::Duration;
 
 use fulmar_proxy::{Counter, sum};
-use fulmar_tests::beside::Beside;
 use fulmar_tests::loops::{Loop, client};
-use fulmar_tests::relay::{Table, is_whole};
-use fulmar_tests::scripted::{Heard, Scripted, Step, answer, ok};
+use fulmar_tests::running_haproxy::Beside;
+use fulmar_tests::scripted::{Scripted, ScriptedRequest, ServerStep, answer, ok};
+use fulmar_tests::test_proxy::{TestProxy, is_whole};
 
 fn text(frontend: &str, backend: &str, servers: &str) -> String {
     format!(
@@ -21,17 +21,19 @@ fn text(frontend: &str, backend: &str, servers: &str) -> String {
     )
 }
 
-fn table(frontend: &str, backend: &str, origin: Scripted) -> Table {
-    Table::new(&text(frontend, backend, "server s ORIGIN0"), vec![origin])
+fn table(frontend: &str, backend: &str, origin: Scripted) -> TestProxy {
+    TestProxy::new(&text(frontend, backend, "server s ORIGIN0"), vec![origin])
 }
 
 fn hello() -> Scripted {
-    Scripted::new(|_: &Heard| ok(b"hello"))
+    Scripted::new(|_: &ScriptedRequest| ok(b"hello"))
 }
 
-/// An answer that the buffers of the proxy and of a [`Table`]'s client do not hold together.
+/// An answer that the buffers of the proxy and of a [`TestProxy`]'s client do not hold together.
 fn much() -> Scripted {
-    Scripted::new(|_: &Heard| vec![Step::Send(answer("200 OK", "", &vec![b'x'; MUCH]))])
+    Scripted::new(|_: &ScriptedRequest| {
+        vec![ServerStep::Send(answer("200 OK", "", &vec![b'x'; MUCH]))]
+    })
 }
 
 fn is_all(got: &[u8]) -> bool {
@@ -44,7 +46,7 @@ fn field(line: &str, at: usize) -> &str {
 }
 
 /// Lets so much time pass.
-fn pass(table: &mut Table, time: Duration) {
+fn pass(table: &mut TestProxy, time: Duration) {
     let end = fulmar_sys::now() + time;
     table.turn_until(|_, _| fulmar_sys::now() >= end);
 }
@@ -56,7 +58,7 @@ const GRANTED: &str =
 const UPGRADE: &str = "GET / HTTP/1.1\r\nHost: h\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n";
 
 #[test]
-fn a_line_is_written_when_the_client_has_all_of_the_answer() {
+fn a_line_is_written_when_the_client_has_the_whole_response() {
     let mut table = table("", "", much());
     let start = fulmar_sys::now();
     table.stream.write_all(GET.as_bytes()).expect("room");
@@ -73,7 +75,7 @@ fn a_line_is_written_when_the_client_has_all_of_the_answer() {
 }
 
 #[test]
-fn who_leaves_within_the_answer_has_a_part_of_it() {
+fn a_client_that_leaves_during_a_response_has_a_part_of_it() {
     let mut table = table("", "", much());
     let (got, _) = table.talk(GET, |got| got.len() > 1000);
     table.reconnect(); // the earlier connection is closed with unread bytes
@@ -90,7 +92,7 @@ fn who_leaves_within_the_answer_has_a_part_of_it() {
 }
 
 #[test]
-fn who_reads_nothing_is_late() {
+fn a_client_that_does_not_read_times_out() {
     let mut table = table("timeout client 100ms", "", much());
     table.stream.write_all(GET.as_bytes()).expect("room");
     table.turn_until(|proxy, origins| origins[0].requests.len() == 1 && proxy.clients() == 0);
@@ -99,7 +101,7 @@ fn who_reads_nothing_is_late() {
 }
 
 #[test]
-fn pipelined_answers_are_told_of_one_by_one() {
+fn pipelined_responses_are_logged_one_by_one() {
     let mut table = table("", "", hello());
     let (got, _) = table
         .talk(GET.repeat(50), |got| String::from_utf8_lossy(got).matches("hello").count() == 50);
@@ -113,7 +115,7 @@ fn pipelined_answers_are_told_of_one_by_one() {
 fn a_line_may_be_written_as_soon_as_the_head_is_there() {
     let begins = || {
         let head = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe".to_vec();
-        Scripted::new(move |_: &Heard| vec![Step::Send(head.clone())])
+        Scripted::new(move |_: &ScriptedRequest| vec![ServerStep::Send(head.clone())])
     };
     let mut table = table("option logasap", "", begins());
     let (got, _) = table.talk(GET, |got| got.ends_with(b"he"));
@@ -121,7 +123,7 @@ fn a_line_may_be_written_as_soon_as_the_head_is_there() {
     assert_eq!((log.len(), field(&log[0], 5), field(&log[0], 9)), (1, "200", "----"), "{log:?}");
     assert_eq!(field(&log[0], 6), format!("+{}", got.len() - 2), "the head");
     assert!(field(&log[0], 4).contains("/+"), "{log:?}");
-    table.origins[0].act(0, [Step::Send(b"llo".to_vec())]);
+    table.origins[0].act(0, [ServerStep::Send(b"llo".to_vec())]);
     table.talk("", |got| got.ends_with(b"llo"));
     assert_eq!(table.log().len(), 1, "not twice");
 }
@@ -133,7 +135,7 @@ fn a_head_that_comes_in_pieces_takes_its_time() {
     let start = fulmar_sys::now();
     table.stream.write_all(&GET.as_bytes()[..9]).expect("room");
     pass(&mut table, Duration::from_millis(60));
-    table.ask(&GET[9..]);
+    table.send_request(&GET[9..]);
     let took = (fulmar_sys::now() - start).as_millis();
     let log = table.log();
     let receiving: u128 = field(&log[0], 4).split('/').next().unwrap_or("").parse().expect("ms");
@@ -141,12 +143,13 @@ fn a_head_that_comes_in_pieces_takes_its_time() {
 }
 
 #[test]
-fn a_turn_in_the_queue_is_told() {
+fn the_queue_position_is_logged() {
     for (cookie, turns) in [("", ["0/0", "0/1", "0/2"]), ("Cookie: C=a\r\n", ["0/0", "1/0", "2/0"])]
     {
         let servers = "server s ORIGIN0 maxconn 1 cookie a";
         let text = text("", "cookie C insert", servers);
-        let mut table = Table::new(&text, vec![Scripted::new(|_: &Heard| Vec::new())]);
+        let mut table =
+            TestProxy::new(&text, vec![Scripted::new(|_: &ScriptedRequest| Vec::new())]);
         let request = format!("GET / HTTP/1.1\r\nHost: h\r\n{cookie}\r\n");
         let mut streams: Vec<_> = (0..3).map(|_| client(table.address)).collect();
         for (nth, stream) in streams.iter_mut().enumerate() {
@@ -175,14 +178,14 @@ fn a_turn_in_the_queue_is_told() {
 }
 
 #[test]
-fn who_waits_too_long_in_a_queue_is_told_for_how_long() {
+fn a_queue_timeout_is_logged_with_its_duration() {
     let text = text("", "timeout queue 60ms", "server s ORIGIN0 maxconn 1");
-    let mut table = Table::new(&text, vec![Scripted::new(|_: &Heard| Vec::new())]);
+    let mut table = TestProxy::new(&text, vec![Scripted::new(|_: &ScriptedRequest| Vec::new())]);
     let mut first = client(table.address);
     first.write_all(GET.as_bytes()).expect("room");
     table.turn_until(|_, origins| origins[0].requests.len() == 1);
     let start = fulmar_sys::now();
-    assert!(table.ask(GET).starts_with("HTTP/1.1 503"));
+    assert!(table.send_request(GET).starts_with("HTTP/1.1 503"));
     let took = i64::try_from((fulmar_sys::now() - start).as_millis()).expect("not so long");
     let log = table.log();
     let times: Vec<i64> = field(&log[0], 4).split('/').map(|it| it.parse().expect("ms")).collect();
@@ -194,14 +197,14 @@ fn who_waits_too_long_in_a_queue_is_told_for_how_long() {
 
 /// What is no request, beside HAProxy: its line, and what is counted.
 #[test]
-fn what_is_no_request_is_told_as_haproxy_tells_it() {
+fn invalid_requests_are_logged_as_by_haproxy() {
     let cases = ["junk\r\n\r\n", "GET / HTTP/1.1\r\nHost: h\r\nA B: c\r\n\r\n"];
     let text = text("", "", "server s ORIGIN0");
-    let mut table = Table::new(&text, vec![hello()]);
+    let mut table = TestProxy::new(&text, vec![hello()]);
     let mut theirs = Beside::new(&text, &table.origins);
     for (at, case) in cases.iter().enumerate() {
-        let expected = theirs.ask(case, &mut table.origins);
-        let got = table.ask(case);
+        let expected = theirs.send_request(case, &mut table.origins);
+        let got = table.send_request(case);
         assert_eq!(got[..12], expected[..12], "{case:?}");
         let (line, expected) = (table.log().pop().expect("a line"), theirs.line());
         // All fields but the client, the time and the numbers of connections.
@@ -219,7 +222,7 @@ fn what_is_no_request_is_told_as_haproxy_tells_it() {
 }
 
 #[test]
-fn who_says_nothing_is_told_that_it_is_late() {
+fn a_silent_client_gets_408() {
     let mut quiet = table("timeout http-request 50ms", "", hello());
     let (got, ended) = quiet.talk("", |_| false);
     assert!(ended && got.starts_with(b"HTTP/1.1 408"));
@@ -237,15 +240,16 @@ fn who_says_nothing_is_told_that_it_is_late() {
 }
 
 #[test]
-fn between_two_requests_nobody_is_late() {
+fn no_408_between_two_requests() {
     let mut table = table("timeout http-keep-alive 50ms\n  timeout http-request 50ms", "", hello());
-    assert!(table.ask(GET).ends_with("hello"));
+    assert!(table.send_request(GET).ends_with("hello"));
     assert_eq!(table.talk("", |_| false), (Vec::new(), true), "it is closed without a word");
     assert_eq!(table.log().len(), 1);
 }
 
-fn upgraded(frontend: &str, backend: &str) -> Table {
-    let origin = Scripted::new(|_: &Heard| vec![Step::Send(GRANTED.as_bytes().to_vec())]);
+fn upgraded(frontend: &str, backend: &str) -> TestProxy {
+    let origin =
+        Scripted::new(|_: &ScriptedRequest| vec![ServerStep::Send(GRANTED.as_bytes().to_vec())]);
     let mut table = table(frontend, backend, origin);
     let (got, _) = table.talk(UPGRADE, |got| got.ends_with(b"\r\n\r\n"));
     assert!(got.starts_with(b"HTTP/1.1 101"));
@@ -253,9 +257,9 @@ fn upgraded(frontend: &str, backend: &str) -> Table {
 }
 
 #[test]
-fn a_tunnel_of_which_one_side_has_ended_does_not_wait_for_long() {
+fn a_half_closed_tunnel_ends_soon() {
     let mut half = upgraded("timeout client-fin 50ms", "timeout tunnel 1h");
-    half.origins[0].act(0, [Step::Fin]);
+    half.origins[0].act(0, [ServerStep::Fin]);
     let (_, ended) = half.talk("", |_| false);
     assert!(ended);
     half.turn_until(|proxy, _| proxy.clients() == 0);
@@ -263,11 +267,11 @@ fn a_tunnel_of_which_one_side_has_ended_does_not_wait_for_long() {
 }
 
 #[test]
-fn a_server_whose_client_has_ended_its_side_of_a_tunnel_does_not_last() {
+fn server_fin_limits_a_tunnel_after_the_end_of_its_client() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port on loopback");
     let backend = "timeout tunnel 1h\n  timeout server-fin 50ms";
     let server = format!("server s {}", listener.local_addr().expect("it listens"));
-    let mut table = Table::new(&text("", backend, &server), Vec::new());
+    let mut table = TestProxy::new(&text("", backend, &server), Vec::new());
     table.stream.write_all(UPGRADE.as_bytes()).expect("room");
     table.proxy.turn_until(|proxy| proxy.engine().clients() == 1);
     listener.set_nonblocking(true).expect("a socket");
@@ -313,7 +317,7 @@ fn rules_on_connections_come_before_those_on_requests() {
 }
 
 #[test]
-fn variables_live_as_long_as_their_scope_says() {
+fn variables_live_as_long_as_their_scope() {
     let sets = "http-request set-var(proc.seen) str(yes) if { path /set }\n  \
                 http-request set-var(sess.seen) str(yes) if { path /set }\n  \
                 http-request set-var(txn.seen) path\n  http-request set-var(req.seen) path\n  \
@@ -324,8 +328,8 @@ fn variables_live_as_long_as_their_scope_says() {
                 %[var(proc.seen)],%[var(sess.seen)],%[var(txn.seen)],\
                 %[var(req.seen)],%[var(res.seen)]";
     let mut table = table(sets, "", hello());
-    let all = |table: &mut Table, path: &str| {
-        let got = table.ask(format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n"));
+    let all = |table: &mut TestProxy, path: &str| {
+        let got = table.send_request(format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n"));
         let value = got.lines().find_map(|line| line.strip_prefix("X-All: "));
         value.unwrap_or_default().to_owned()
     };
@@ -338,11 +342,11 @@ fn variables_live_as_long_as_their_scope_says() {
 }
 
 #[test]
-fn a_frontend_of_mode_tcp_speaks_http_with_its_backends() {
+fn a_frontend_of_mode_tcp_uses_http_with_its_backends() {
     let text = "defaults\n timeout connect 1s\n timeout client 5s\n timeout server 5s\n\
                 frontend fe\n mode tcp\n bind 127.0.0.1:0\n default_backend be\n\
                 backend be\n mode http\n http-request deny if { path /no }\n server s ORIGIN0\n";
-    let mut table = Table::new(text, vec![hello()]);
+    let mut table = TestProxy::new(text, vec![hello()]);
     assert_eq!((table.status("/yes"), table.status("/no")), (200, 403));
 }
 

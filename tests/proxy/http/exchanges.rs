@@ -9,8 +9,8 @@ use fulmar_proxy::Proxy;
 use fulmar_sys::{Call, Ledger};
 use fulmar_tests::in_every_loop;
 use fulmar_tests::loops::{Loop, OwnLoop, client};
-use fulmar_tests::relay::{backend, engine, frontend, server};
-use fulmar_tests::scripted::{Heard, Scripted, Step, answer, ok};
+use fulmar_tests::scripted::{Scripted, ScriptedRequest, ServerStep, answer, ok};
+use fulmar_tests::test_proxy::{backend, engine, frontend, server};
 
 /// Turns proxy and origin until the client has got so many bytes, or the connection has ended.
 fn read<L: Loop>(
@@ -42,7 +42,7 @@ fn request(target: &str) -> String {
 }
 
 fn a_request_goes_to_the_server_and_its_answer_comes_back<L: Loop<Engine = Proxy>>() {
-    let mut origin = Scripted::new(|heard: &Heard| ok(heard.path().as_bytes()));
+    let mut origin = Scripted::new(|heard: &ScriptedRequest| ok(heard.path().as_bytes()));
     let (proxy, ..) = engine(frontend(), [backend([server("s1", origin.address())])]);
     let (mut proxy, address) = L::start(proxy);
     let mut stream = client(address);
@@ -62,7 +62,7 @@ fn a_request_and_its_answer_in_every_loop() {
 
 fn large_bodies_stream_both_ways<L: Loop<Engine = Proxy>>() {
     let size = 3_000_000 / L::SLOWER;
-    let mut origin = Scripted::new(|heard: &Heard| ok(&heard.body));
+    let mut origin = Scripted::new(|heard: &ScriptedRequest| ok(&heard.body));
     let (proxy, ..) = engine(frontend(), [backend([server("s1", origin.address())])]);
     let (mut proxy, address) = L::start(proxy);
     let mut stream = client(address);
@@ -151,7 +151,8 @@ fn a_kept_exchange_costs_two_receives_two_sends_and_two_waits() {
 
 #[test]
 fn clients_that_leave_share_the_connections_that_stay() {
-    let mut origin = Scripted::new(|_: &Heard| vec![Step::Send(answer("200 OK", "", b"x"))]);
+    let mut origin =
+        Scripted::new(|_: &ScriptedRequest| vec![ServerStep::Send(answer("200 OK", "", b"x"))]);
     let mut shared = backend([server("s1", origin.address())]);
     shared.reuse = ReuseMode::Always;
     let (proxy, live, ..) = engine(frontend(), [shared]);

@@ -12,8 +12,8 @@ use fulmar_haproxy::model::{BackendTimeouts, RetryOn, ReuseMode};
 use fulmar_proxy::Proxy;
 use fulmar_tests::loops::{Loop, OwnLoop, client};
 use fulmar_tests::origins::free_address;
-use fulmar_tests::relay::{backend, engine, frontend, server};
-use fulmar_tests::scripted::{Heard, Scripted, Step, answer, ok};
+use fulmar_tests::scripted::{Scripted, ScriptedRequest, ServerStep, answer, ok};
+use fulmar_tests::test_proxy::{backend, engine, frontend, server};
 
 struct Test {
     proxy: OwnLoop<Proxy>,
@@ -38,7 +38,7 @@ impl Test {
 
     /// Sends a request, and returns the head and the body of the response; `None`: the connection
     /// has ended.
-    fn ask(&mut self, request: &str) -> Option<String> {
+    fn send_request(&mut self, request: &str) -> Option<String> {
         self.stream.set_nonblocking(true).expect("a socket");
         self.stream.write_all(request.as_bytes()).expect("room");
         let Self { proxy, origins, stream } = self;
@@ -57,11 +57,11 @@ impl Test {
     }
 
     fn status(&mut self, request: &str) -> u16 {
-        let answer = self.ask(request).unwrap_or_else(|| "HTTP/1.1 000".to_owned());
+        let answer = self.send_request(request).unwrap_or_else(|| "HTTP/1.1 000".to_owned());
         answer[9..12].parse().expect("a status")
     }
 
-    fn heard(&self) -> Vec<usize> {
+    fn requests(&self) -> Vec<usize> {
         self.origins.iter().map(|origin| origin.requests.len()).collect()
     }
 }
@@ -81,44 +81,44 @@ const GET: &str = "GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
 const POST: &str = "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc";
 
 /// Answers the first request of the first connection well; then ends like this.
-fn dies_on_the_second(steps: impl Fn() -> Vec<Step> + 'static) -> Scripted {
-    Scripted::new(move |heard: &Heard| match (heard.connection, heard.nth) {
+fn dies_on_the_second(steps: impl Fn() -> Vec<ServerStep> + 'static) -> Scripted {
+    Scripted::new(move |heard: &ScriptedRequest| match (heard.connection, heard.nth) {
         (0, 1..) => steps(),
         _ => ok(b"fine"),
     })
 }
 
-type Death = fn() -> Vec<Step>;
+type Death = fn() -> Vec<ServerStep>;
 
 /// The server closes at each point of the second exchange on its connection.
 fn deaths() -> Vec<(&'static str, Death)> {
-    fn send(text: &str) -> Step {
-        Step::Send(text.as_bytes().to_vec())
+    fn send(text: &str) -> ServerStep {
+        ServerStep::Send(text.as_bytes().to_vec())
     }
     vec![
-        ("closed when the request is there", || vec![Step::Close]),
-        ("reset when the request is there", || vec![Step::Reset]),
-        ("half closed when the request is there", || vec![Step::Fin]),
-        ("closed within the status line", || vec![send("HTTP/1.1 20"), Step::Close]),
-        ("closed within the fields", || vec![send("HTTP/1.1 200 OK\r\nConte"), Step::Close]),
-        ("reset within the fields", || vec![send("HTTP/1.1 200 OK\r\nConte"), Step::Fin]),
+        ("closed when the request is there", || vec![ServerStep::Close]),
+        ("reset when the request is there", || vec![ServerStep::Reset]),
+        ("half closed when the request is there", || vec![ServerStep::Fin]),
+        ("closed within the status line", || vec![send("HTTP/1.1 20"), ServerStep::Close]),
+        ("closed within the fields", || vec![send("HTTP/1.1 200 OK\r\nConte"), ServerStep::Close]),
+        ("reset within the fields", || vec![send("HTTP/1.1 200 OK\r\nConte"), ServerStep::Fin]),
         ("closed after an interim response", || {
-            vec![send("HTTP/1.1 103 Early Hints\r\n\r\n"), Step::Close]
+            vec![send("HTTP/1.1 103 Early Hints\r\n\r\n"), ServerStep::Close]
         }),
         ("closed within the body", || {
-            vec![send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"), Step::Close]
+            vec![send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"), ServerStep::Close]
         }),
-        ("reset within the status line", || vec![send("HTTP/1.1 20"), Step::Reset]),
+        ("reset within the status line", || vec![send("HTTP/1.1 20"), ServerStep::Reset]),
     ]
 }
 
 #[test]
-fn a_stale_connection_costs_nobody_an_answer_and_no_post_is_sent_twice() {
+fn a_stale_connection_loses_no_response_and_repeats_no_post() {
     for (at, (what, steps)) in deaths().into_iter().enumerate() {
         for (request, is_safe) in [(GET, true), (POST, false)] {
             let mut test = Test::new(vec![dies_on_the_second(steps)], |_| ());
             assert_eq!(test.status(GET), 200, "{what}");
-            let answer = test.ask(request);
+            let answer = test.send_request(request);
             let silent = at < 3; // no byte of a response came
             let expected = match (at, silent && is_safe) {
                 (_, true) => Some("200"),
@@ -131,18 +131,18 @@ fn a_stale_connection_costs_nobody_an_answer_and_no_post_is_sent_twice() {
             });
             assert_eq!(status, expected, "{what}: {answer:?}");
             let tried = if silent && is_safe { 3 } else { 2 };
-            assert_eq!(test.heard(), [tried], "{what}, {request}");
+            assert_eq!(test.requests(), [tried], "{what}, {request}");
         }
     }
 }
 
 #[test]
 fn a_connection_that_was_closed_while_idle_is_not_used() {
-    let mut test = Test::new(vec![Scripted::new(|_: &Heard| ok(b"fine"))], |_| ());
+    let mut test = Test::new(vec![Scripted::new(|_: &ScriptedRequest| ok(b"fine"))], |_| ());
     for _ in 0..3 {
         assert_eq!(test.status(GET), 200);
         let last = test.origins[0].accepted() - 1;
-        test.origins[0].act(last, [Step::Close]);
+        test.origins[0].act(last, [ServerStep::Close]);
         let Test { proxy, origins, .. } = &mut test;
         proxy.turn_until(|_| {
             origins[0].turn();
@@ -156,7 +156,7 @@ fn a_connection_that_was_closed_while_idle_is_not_used() {
 #[test]
 fn a_server_that_refuses_is_tried_again_and_then_another_one() {
     let address = free_address();
-    let there = Scripted::new(|_: &Heard| ok(b"fine"));
+    let there = Scripted::new(|_: &ScriptedRequest| ok(b"fine"));
     let mut test = Test::new(vec![there], |backend| {
         let dead = std::sync::Arc::new(server("dead", address));
         backend.servers.insert(0, dead);
@@ -166,7 +166,7 @@ fn a_server_that_refuses_is_tried_again_and_then_another_one() {
     for _ in 0..4 {
         assert_eq!(test.status(POST), 200, "nothing was sent to the one that refused");
     }
-    assert_eq!(test.heard(), [4]);
+    assert_eq!(test.requests(), [4]);
 }
 
 #[test]
@@ -182,14 +182,14 @@ fn without_redispatch_a_refusal_is_503_after_all_retries() {
 }
 
 #[test]
-fn a_server_that_says_nothing_is_504_and_is_asked_once() {
-    let mut test = Test::new(vec![Scripted::new(|_: &Heard| Vec::new())], |_| ());
+fn a_silent_server_is_504_without_a_retry() {
+    let mut test = Test::new(vec![Scripted::new(|_: &ScriptedRequest| Vec::new())], |_| ());
     assert_eq!(test.status(GET), 504);
-    assert_eq!(test.heard(), [1]);
+    assert_eq!(test.requests(), [1]);
 }
 
 #[test]
-fn what_is_no_response_is_502() {
+fn an_invalid_response_is_502() {
     for junk in [
         "SSH-2.0-OpenSSH\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabc",
@@ -197,28 +197,32 @@ fn what_is_no_response_is_502() {
         "HTTP/1.1 200 OK\r\nA : b\r\n\r\n",
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
     ] {
-        let script = move |_: &Heard| vec![Step::Send(junk.as_bytes().to_vec())];
+        let script = move |_: &ScriptedRequest| vec![ServerStep::Send(junk.as_bytes().to_vec())];
         let mut test = Test::new(vec![Scripted::new(script)], |_| ());
         assert_eq!(test.status(GET), 502, "{junk:?}");
-        assert_eq!(test.heard(), [1], "{junk:?}");
+        assert_eq!(test.requests(), [1], "{junk:?}");
     }
 }
 
 /// What `retry-on` names is tried again, if it may be executed twice.
 #[test]
-fn failures_that_the_configuration_names_are_tried_again() {
+fn failures_in_retry_on_are_retried() {
     let on = |change: fn(&mut RetryOn)| {
         let mut on = RetryOn::default();
         change(&mut on);
         on
     };
     let cases: [(RetryOn, Death, u16); 4] = [
-        (on(|on| on.empty_response = true), || vec![Step::Close], 502),
-        (on(|on| on.junk_response = true), || vec![Step::Send(b"junk\r\n\r\n".to_vec())], 502),
+        (on(|on| on.empty_response = true), || vec![ServerStep::Close], 502),
+        (
+            on(|on| on.junk_response = true),
+            || vec![ServerStep::Send(b"junk\r\n\r\n".to_vec())],
+            502,
+        ),
         (on(|on| on.response_timeout = true), Vec::new, 504),
         (
             on(|on| on.statuses = vec![503]),
-            || vec![Step::Send(answer("503 Service Unavailable", "", b"full"))],
+            || vec![ServerStep::Send(answer("503 Service Unavailable", "", b"full"))],
             503,
         ),
     ];
@@ -226,7 +230,7 @@ fn failures_that_the_configuration_names_are_tried_again() {
         for (request, is_safe) in [(GET, true), (POST, false)] {
             let count = Rc::new(Cell::new(0));
             let counter = Rc::clone(&count);
-            let origin = Scripted::new(move |_: &Heard| {
+            let origin = Scripted::new(move |_: &ScriptedRequest| {
                 counter.set(counter.get() + 1);
                 if counter.get() <= 2 { death() } else { ok(b"fine") }
             });
@@ -241,22 +245,22 @@ fn failures_that_the_configuration_names_are_tried_again() {
 }
 
 #[test]
-fn a_body_that_was_kept_is_sent_again_in_whole() {
+fn a_buffered_body_is_repeated_completely() {
     let count = Rc::new(Cell::new(0));
     let counter = Rc::clone(&count);
-    let origin = Scripted::new(move |heard: &Heard| {
+    let origin = Scripted::new(move |heard: &ScriptedRequest| {
         counter.set(counter.get() + 1);
-        if counter.get() == 1 { vec![Step::Close] } else { ok(&heard.body) }
+        if counter.get() == 1 { vec![ServerStep::Close] } else { ok(&heard.body) }
     });
     let mut test = Test::new(vec![origin], |backend| backend.retry_on.empty_response = true);
-    let answer = test.ask("PUT /a HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nwhole");
+    let answer = test.send_request("PUT /a HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nwhole");
     assert!(answer.expect("an answer").ends_with("\r\n\r\nwhole"));
     assert_eq!(count.get(), 2);
 }
 
 #[test]
-fn nobody_waits_for_ever_in_a_queue() {
-    let mut test = Test::new(vec![Scripted::new(|_: &Heard| ok(b"fine"))], |backend| {
+fn the_queue_has_a_timeout() {
+    let mut test = Test::new(vec![Scripted::new(|_: &ScriptedRequest| ok(b"fine"))], |backend| {
         let mut one = (*backend.servers[0]).clone();
         one.connections_max = 1;
         backend.servers[0] = std::sync::Arc::new(one);

@@ -1,10 +1,10 @@
 //! Lines of the log of mode http, the record that explains errors, and what is counted.
 
 use fulmar_proxy::{Counter, Severity, sum};
-use fulmar_tests::relay::Table;
-use fulmar_tests::scripted::{Heard, Scripted, Step, answer, ok};
+use fulmar_tests::scripted::{Scripted, ScriptedRequest, ServerStep, answer, ok};
+use fulmar_tests::test_proxy::TestProxy;
 
-fn table(frontend: &str, backend: &str, origins: Vec<Scripted>) -> Table {
+fn table(frontend: &str, backend: &str, origins: Vec<Scripted>) -> TestProxy {
     let servers: String =
         (0..origins.len()).map(|at| format!("  server s{at} ORIGIN{at}\n")).collect();
     let text = format!(
@@ -14,11 +14,13 @@ fn table(frontend: &str, backend: &str, origins: Vec<Scripted>) -> Table {
          frontend fe\n  bind 127.0.0.1:0\n  default_backend be\n{frontend}\n\
          backend be\n{backend}\n{servers}"
     );
-    Table::new(&text, origins)
+    TestProxy::new(&text, origins)
 }
 
 fn hello() -> Scripted {
-    Scripted::new(|_: &Heard| vec![Step::Send(answer("200 OK", "X-Kind: good\r\n", b"hello"))])
+    Scripted::new(|_: &ScriptedRequest| {
+        vec![ServerStep::Send(answer("200 OK", "X-Kind: good\r\n", b"hello"))]
+    })
 }
 
 const GET: &str = "GET /a?b HTTP/1.1\r\nHost: example.org\r\nUser-Agent: test/1\r\n\r\n";
@@ -29,12 +31,12 @@ fn fields(line: &str) -> Vec<&str> {
 }
 
 #[test]
-fn a_line_tells_of_each_exchange() {
+fn each_exchange_has_a_log_line() {
     let captures =
         "  capture request header User-Agent len 4\n  capture response header X-Kind len 9";
     let mut table = table(captures, "", vec![hello()]);
     let start = fulmar_sys::now();
-    let got = table.ask(GET);
+    let got = table.send_request(GET);
     let took = i64::try_from((fulmar_sys::now() - start).as_millis()).expect("not so long");
     let log = table.log();
     assert_eq!(log.len(), 1, "{log:?}");
@@ -52,25 +54,25 @@ fn a_line_tells_of_each_exchange() {
 }
 
 #[test]
-fn letters_say_how_an_exchange_ended() {
-    type Steps = fn() -> Vec<Step>;
+fn termination_codes_show_how_an_exchange_ended() {
+    type Steps = fn() -> Vec<ServerStep>;
     let cases: [(&str, &str, Steps, &str, &str); 5] = [
         ("  http-request deny", "", || ok(b""), "403", "PR--"),
         ("  http-request return status 204", "", || ok(b""), "204", "LR--"),
-        ("", "", || vec![Step::Close], "502", "SH--"),
+        ("", "", || vec![ServerStep::Close], "502", "SH--"),
         ("", "", Vec::new, "504", "sH--"),
         ("", "  http-response deny", || ok(b""), "502", "PH--"),
     ];
     for (frontend, backend, steps, status, letters) in cases {
-        let origin = Scripted::new(move |_: &Heard| steps());
+        let origin = Scripted::new(move |_: &ScriptedRequest| steps());
         let mut table = table(frontend, backend, vec![origin]);
-        table.ask(GET);
+        table.send_request(GET);
         let log = table.log();
         let line = fields(&log[0]);
         assert_eq!((line[5], line[9]), (status, letters), "{log:?}");
     }
     let mut nobody = table("", "", vec![]);
-    nobody.ask(GET);
+    nobody.send_request(GET);
     let log = nobody.log();
     let line = fields(&log[0]);
     assert_eq!((line[3], line[5], line[9]), ("be/<NOSRV>", "503", "SC--"), "{log:?}");
@@ -78,9 +80,11 @@ fn letters_say_how_an_exchange_ended() {
 }
 
 #[test]
-fn what_was_cut_off_is_told_as_such() {
+fn truncated_exchanges_are_logged_as_such() {
     let short = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort";
-    let origin = Scripted::new(|_: &Heard| vec![Step::Send(short.to_vec()), Step::Close]);
+    let origin = Scripted::new(|_: &ScriptedRequest| {
+        vec![ServerStep::Send(short.to_vec()), ServerStep::Close]
+    });
     let mut table = table("", "", vec![origin]);
     let (_, ended) = table.talk(GET, |_| false);
     assert!(ended);
@@ -93,16 +97,16 @@ fn what_was_cut_off_is_told_as_such() {
 
 #[test]
 fn an_error_of_ours_is_explained() {
-    let origin = Scripted::new(|_: &Heard| vec![Step::Close]);
+    let origin = Scripted::new(|_: &ScriptedRequest| vec![ServerStep::Close]);
     let mut table = table("", "  retry-on empty-response\n  retries 2", vec![origin]);
-    table.ask(GET);
+    table.send_request(GET);
     let log = table.log();
     let explained = log.last().expect("a line");
     assert!(explained.starts_with("fe be: 502 is our own answer: "), "{explained}");
     assert_eq!(explained.matches("s0: closed without an answer (a new connection)").count(), 3);
     assert!(explained.ends_with("no retries are left"), "{explained}");
     let post = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx";
-    table.ask(post);
+    table.send_request(post);
     let log = table.log();
     let explained = log.last().expect("a line");
     assert!(explained.ends_with("not tried again: it may have been executed"), "{explained}");
@@ -110,35 +114,35 @@ fn an_error_of_ours_is_explained() {
 }
 
 #[test]
-fn the_age_of_a_stale_connection_is_told() {
-    let origin = Scripted::new(|heard: &Heard| match heard.nth {
+fn the_age_of_a_stale_connection_is_logged() {
+    let origin = Scripted::new(|heard: &ScriptedRequest| match heard.nth {
         0 => ok(b""),
-        _ => vec![Step::Close],
+        _ => vec![ServerStep::Close],
     });
     let mut table = table("", "", vec![origin]);
-    table.ask(GET);
+    table.send_request(GET);
     let post = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx";
-    assert!(table.ask(post).starts_with("HTTP/1.1 502"));
+    assert!(table.send_request(post).starts_with("HTTP/1.1 502"));
     let log = table.log();
     let explained = log.last().expect("a line");
     assert!(explained.contains("ms old, used 1 times)"), "{explained}");
 }
 
 #[test]
-fn some_lines_are_not_wanted() {
+fn some_lines_can_be_disabled() {
     let mut normal = table("  option dontlog-normal", "", vec![hello()]);
-    normal.ask(GET);
+    normal.send_request(GET);
     assert_eq!(normal.log(), Vec::<String>::new());
     let mut silent = table("  http-request set-log-level silent", "", vec![hello()]);
-    silent.ask(GET);
+    silent.send_request(GET);
     assert_eq!(silent.log(), Vec::<String>::new());
     let mut loud = table("  http-request set-log-level crit", "", vec![hello()]);
-    loud.ask(GET);
+    loud.send_request(GET);
     assert_eq!(loud.lines.borrow()[0].0, Severity::Critical);
 }
 
 #[test]
-fn what_is_no_request_is_logged_unless_it_was_nothing() {
+fn invalid_requests_are_logged_unless_empty() {
     let mut table = table("", "", vec![hello()]);
     let (got, ended) = table.talk("junk\r\n\r\n", |_| false);
     assert!(got.starts_with(b"HTTP/1.1 400") && ended);
@@ -152,15 +156,15 @@ fn what_is_no_request_is_logged_unless_it_was_nothing() {
         let address = quiet.address;
         fulmar_tests::loops::client(address)
     }));
-    quiet.ask(GET);
+    quiet.send_request(GET);
     assert_eq!(quiet.log().len(), 1, "{:?}", quiet.log());
 }
 
 #[test]
-fn everybody_on_the_way_counts() {
+fn every_hop_counts() {
     let mut table = table("", "", vec![hello()]);
     for _ in 0..3 {
-        table.ask(GET);
+        table.send_request(GET);
     }
     let live = std::sync::Arc::clone(&table.live);
     let (frontend, backend) = (&live.frontends[0], &live.backends[0]);

@@ -1,25 +1,25 @@
 //! The proxy in mode http, in the loop of the test.
 
-mod bad;
-mod bad_answers;
+mod bad_input;
+mod bad_responses;
 mod budgets;
+mod connection_limits;
 mod cookies;
-mod corrected;
+mod deferred_registration;
 mod drain;
 mod ends;
+mod exchange_regressions;
 mod exchanges;
 mod failures;
 mod fields;
-mod gate;
+mod haproxy_regressions;
 mod log;
-mod manners;
-mod marked;
-mod mended;
+mod marked_servers;
 mod pipes;
-mod quiet;
-mod repairs;
+mod protocol;
+mod regressions;
 mod rules;
 mod servers_tls;
 mod simulated;
 mod traps;
-mod world;
+mod virtual_time;

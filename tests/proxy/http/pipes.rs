@@ -10,11 +10,13 @@ use fulmar_drive::Portions;
 use fulmar_haproxy::model::ServerTlsConfig;
 use fulmar_proxy::{Counter, Proxy, sum};
 use fulmar_sys::{Call, Ledger};
-use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::https;
-use fulmar_tests::loops::{AppLoop, Edge, Level, Loop, OneShot, OwnLoop, PollLoop, beside, client};
-use fulmar_tests::proxied;
-use fulmar_tests::relay::{configured, server};
+use fulmar_tests::loops::{
+    AppLoop, Edge, LevelTriggered, Loop, OneShot, OwnLoop, PollLoop, beside, client,
+};
+use fulmar_tests::tcp_proxy;
+use fulmar_tests::test_proxy::{configured, server};
 use fulmar_tests::tests_in_every_loop;
 use rustix::net::sockopt::{set_socket_linger, set_socket_recv_buffer_size};
 
@@ -25,7 +27,7 @@ tests_in_every_loop! {
         a_long_request_passes,
         a_response_until_the_end_passes,
         streams_pass_both_ways,
-        who_reads_slowly_gets_everything,
+        a_slow_reader_gets_everything,
     ],
 }
 
@@ -109,8 +111,9 @@ fn text(global: &str, front: &str, to: SocketAddr) -> String {
 }
 
 fn tcp<L: Loop<Engine = Proxy>>(to: SocketAddr) -> (L, SocketAddr) {
-    let config = proxied::config(proxied::frontend(), [proxied::backend([server("one", to)])]);
-    let (proxy, ..) = proxied::proxy(config, None);
+    let config =
+        tcp_proxy::config(tcp_proxy::frontend(), [tcp_proxy::backend([server("one", to)])]);
+    let (proxy, ..) = tcp_proxy::proxy(config, None);
     L::start(proxy)
 }
 
@@ -235,7 +238,7 @@ fn talk(stream: TcpStream, seed: u64, len: usize) {
 fn all_pass_in_small_portions() {
     pass_in_small_portions::<OwnLoop<_>>();
     pass_in_small_portions::<PollLoop<_>>();
-    pass_in_small_portions::<AppLoop<_, Level>>();
+    pass_in_small_portions::<AppLoop<_, LevelTriggered>>();
     pass_in_small_portions::<AppLoop<_, Edge>>();
     pass_in_small_portions::<AppLoop<_, OneShot>>();
 }
@@ -250,7 +253,7 @@ fn pass_in_small_portions<L: Loop<Engine = Proxy>>() {
 }
 
 /// The kernel holds what it has no room for: in the proxy's buffers, then in a pipe.
-fn who_reads_slowly_gets_everything<L: Loop<Engine = Proxy>>() {
+fn a_slow_reader_gets_everything<L: Loop<Engine = Proxy>>() {
     let (mut driver, address) = http::<L>("maxpipes 2", "", origin(serve));
     let calls = spliced(|| {
         beside(&mut driver, || {
@@ -270,7 +273,7 @@ fn who_reads_slowly_gets_everything<L: Loop<Engine = Proxy>>() {
 
 /// What the configuration forbids, and what a layer has to see, is copied.
 #[test]
-fn nothing_passes_where_it_may_not() {
+fn bodies_that_must_be_seen_do_not_pass() {
     for (global, front) in [
         ("nosplice", ""),
         ("", " no option splice-auto"),
@@ -295,20 +298,21 @@ fn nothing_passes_where_it_may_not() {
 #[test]
 fn nothing_passes_into_tls() {
     let certs = Certs::new();
-    let tls = https::server_tls(&certs, Who::Server);
+    let tls = https::server_tls(&certs, CertOwner::Server);
     let to = origin(|mut stream| {
         let mut heard = [0; 5];
         stream.read_exact(&mut heard).expect("a question");
         stream.write_all(&noise(1, 3_000_000)).expect("somebody listens");
     });
-    let config = proxied::config(proxied::frontend(), [proxied::backend([server("one", to)])]);
+    let config =
+        tcp_proxy::config(tcp_proxy::frontend(), [tcp_proxy::backend([server("one", to)])]);
     let layer: fulmar_proxy::MakeLayer = Box::new(move |_| Some(Box::new(tls.session().ok()?)));
-    let (inner, ..) = proxied::proxy(config, Some(layer));
+    let (inner, ..) = tcp_proxy::proxy(config, Some(layer));
     let (mut inner, address) = OwnLoop::start(inner);
     let mut outer = server("tls", address);
     outer.tls = Some(ServerTlsConfig::default());
-    let config = proxied::config(proxied::frontend(), [proxied::backend([outer])]);
-    let (outer, ..) = proxied::proxy(config, None);
+    let config = tcp_proxy::config(tcp_proxy::frontend(), [tcp_proxy::backend([outer])]);
+    let (outer, ..) = tcp_proxy::proxy(config, None);
     let (mut outer, address) = OwnLoop::start(outer);
     let calls = spliced(|| {
         beside_two(&mut inner, &mut outer, || {
@@ -337,7 +341,7 @@ fn beside_two(first: &mut OwnLoop<Proxy>, second: &mut OwnLoop<Proxy>, peer: imp
 /// Bytes in a pipe that have no receiver any more go nowhere else: the next user gets an empty
 /// pipe.
 #[test]
-fn who_leaves_in_the_middle_leaves_nothing_behind() {
+fn an_aborted_body_leaves_no_bytes_in_pipes() {
     let (mut driver, address) = http::<OwnLoop<_>>("maxpipes 2", "", origin(serve));
     beside(&mut driver, || {
         for round in 0..20 {
@@ -386,7 +390,7 @@ fn a_server_that_fails_in_the_middle_ends_the_response() {
 
 /// What passes is counted, and so are the pipes: which of them hold bytes, and which are kept.
 #[test]
-fn pipes_and_what_passes_through_them_are_counted() {
+fn pipes_and_their_bytes_are_counted() {
     let (proxy, live, ..) = configured(&text("maxpipes 8", "", origin(serve)));
     let (mut driver, address) = OwnLoop::start(proxy);
     beside(&mut driver, || {

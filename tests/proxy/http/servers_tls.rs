@@ -6,13 +6,13 @@ use std::io::Read;
 use std::net::TcpListener;
 
 use fulmar_proxy::{Counter, sum};
-use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::https::{Https, server_tls};
-use fulmar_tests::relay::Table;
+use fulmar_tests::test_proxy::TestProxy;
 use fulmar_tls::{ServerOptions, ServerTls, Version};
 
 /// A proxy in front of one server with these words behind its address.
-fn table(words: &str) -> Table {
+fn table(words: &str) -> TestProxy {
     let text = format!(
         "defaults\n  mode http\n  timeout connect 5s\n  timeout client 60s\n  \
          timeout server 60s\n  \
@@ -20,21 +20,21 @@ fn table(words: &str) -> Table {
          frontend fe\n  bind 127.0.0.1:0\n  default_backend be\n\
          backend be\n  http-reuse always\n  server s {words}\n"
     );
-    Table::new(&text, Vec::new())
+    TestProxy::new(&text, Vec::new())
 }
 
 /// A server with an untrusted certificate, or too old a version, receives no request.
 #[test]
-fn a_server_is_believed_as_far_as_the_configuration_says() {
+fn servers_are_verified_as_configured() {
     let certs = Certs::new();
     let ca = certs.ca().display().to_string();
     let junk = certs.path().join("junk.pem");
     fs::write(&junk, "this is no certificate").expect("room");
     let stranger = Certs::new(); // another authority
     let other = stranger.ca().display().to_string();
-    let good = Https::start(&certs, Who::Server);
-    let expired = Https::start(&certs, Who::Expired);
-    let identity = certs.identity(Who::Server);
+    let good = Https::start(&certs, CertOwner::Server);
+    let expired = Https::start(&certs, CertOwner::Expired);
+    let identity = certs.identity(CertOwner::Server);
     let old = ServerOptions { version_max: Version::Tls12, ..identity.into() };
     let old = Https::start_with(ServerTls::new(old).expect("a certificate and its key"));
     let (junk, sni) = (junk.display(), "sni str(test.example)");
@@ -63,7 +63,7 @@ fn a_server_is_believed_as_far_as_the_configuration_says() {
 
 /// The hello contains the server name from the expression, and the protocols.
 #[test]
-fn a_name_and_protocols_are_asked_for() {
+fn the_hello_has_the_configured_name_and_protocols() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     let hellos = std::thread::spawn(move || {
@@ -78,7 +78,7 @@ fn a_name_and_protocols_are_asked_for() {
     });
     for words in ["sni req.hdr(host) alpn other,http/1.1", ""] {
         let mut table = table(&format!("{address} ssl verify none {words}"));
-        let answer = table.ask("GET / HTTP/1.1\r\nHost: asked.example\r\n\r\n");
+        let answer = table.send_request("GET / HTTP/1.1\r\nHost: asked.example\r\n\r\n");
         assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
     }
     let [asked, plain] = hellos.join().expect("two hellos");
@@ -91,19 +91,20 @@ fn a_name_and_protocols_are_asked_for() {
 /// A connection that was opened with one server name is not used for another one: its certificate
 /// was verified for the first.
 #[test]
-fn who_asks_for_another_name_has_another_connection() {
+fn another_server_name_uses_another_connection() {
     let certs = Certs::new();
-    let server = Https::start_with(server_tls(&certs, Who::Server));
+    let server = Https::start_with(server_tls(&certs, CertOwner::Server));
     let ca = certs.ca().display().to_string();
     let mut table =
         table(&format!("{} ssl verify required ca-file {ca} sni req.hdr(host)", server.address));
-    let tried = |table: &Table, counter| sum(&table.live.backends[0].servers[0].counters, counter);
-    let mut ask = |name: &str| {
+    let tried =
+        |table: &TestProxy, counter| sum(&table.live.backends[0].servers[0].counters, counter);
+    let mut send_request = |name: &str| {
         table.reconnect();
-        let answer = table.ask(format!("GET /bytes/5 HTTP/1.1\r\nHost: {name}\r\n\r\n"));
+        let answer = table.send_request(format!("GET /bytes/5 HTTP/1.1\r\nHost: {name}\r\n\r\n"));
         assert!(answer.starts_with("HTTP/1.1 200 "), "{name}: {answer}");
         tried(&table, Counter::ConnectsTried)
     };
     let counts = ["localhost", "test.example", "test.example", "localhost", "a.wild.example"];
-    assert_eq!(counts.map(&mut ask), [1, 2, 2, 2, 3]);
+    assert_eq!(counts.map(&mut send_request), [1, 2, 2, 2, 3]);
 }

@@ -22,7 +22,7 @@ use fulmar_proto::{
 };
 use fulmar_proxy::{BindId, Live, Proxy, Stop};
 use fulmar_sys as sys;
-use fulmar_tests::relay::{Book, Pages};
+use fulmar_tests::test_proxy::{EchoPages, RecordingJournal};
 
 /// A network between clients and the proxy, and one between the proxy and its servers: both in
 /// memory, split and delayed as the seed says.
@@ -313,7 +313,7 @@ impl World {
         let config = load(&[source], &none, &ThisMachine, &options).expect("a good text").config;
         let now = sys::now();
         let live = Arc::new(Live::new(config, 1));
-        let (journal, pages) = (Box::new(Book::default()), Box::new(Pages));
+        let (journal, pages) = (Box::new(RecordingJournal::default()), Box::new(EchoPages));
         let mut proxy = Proxy::new(now, live, 0, journal, pages, Stop::default());
         proxy.add_listener(ListenerId(0), BindId { frontend: 0, bind: 0 }, None);
         let random = fastrand::Rng::with_seed(seed);

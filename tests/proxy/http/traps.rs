@@ -13,17 +13,17 @@ use fulmar_haproxy::{ConfigSource, Environment, Options, ThisMachine, load};
 use fulmar_proxy::{MakeLayer, Proxy};
 use fulmar_sys as sys;
 use fulmar_tests::buffers::bounded;
-use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::https::{client_tls, server_tls};
 use fulmar_tests::loops::{
-    AppLoop, Edge, Level, Loop, OneShot, OwnLoop, Trigger, assert_quiet, beside, client, idle,
-    settle,
+    AppLoop, Edge, LevelTriggered, Loop, OneShot, OwnLoop, TriggerMode, assert_quiet, beside,
+    client, idle, settle,
 };
 use fulmar_tests::process::PATIENCE;
-use fulmar_tests::relay::{Table, configured, is_whole};
-use fulmar_tests::scripted::{Heard, Scripted, Step, ok};
+use fulmar_tests::scripted::{Scripted, ScriptedRequest, ServerStep, ok};
+use fulmar_tests::test_proxy::{TestProxy, configured, is_whole};
 use fulmar_tests::tls_end::TlsPeer;
-use fulmar_tests::{proxied, threads};
+use fulmar_tests::{tcp_proxy, threads};
 use rustix::net::sockopt::set_socket_linger;
 
 /// A configuration with these lines in its backend.
@@ -35,16 +35,18 @@ fn text(backend: &str, to: &str) -> String {
     )
 }
 
-fn table(backend: &str, origin: Scripted) -> Table {
-    Table::new(&text(backend, "ORIGIN0"), vec![origin])
+fn table(backend: &str, origin: Scripted) -> TestProxy {
+    TestProxy::new(&text(backend, "ORIGIN0"), vec![origin])
 }
 
 /// Answers with the path; `/mute` is never answered, `/much` with much, and `/half` not to the end.
 fn origin() -> Scripted {
-    Scripted::new(|heard: &Heard| match heard.path() {
+    Scripted::new(|heard: &ScriptedRequest| match heard.path() {
         "/mute" => Vec::new(),
         "/much" => ok(&vec![b'x'; MUCH]),
-        "/half" => vec![Step::Send(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf".to_vec())],
+        "/half" => {
+            vec![ServerStep::Send(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf".to_vec())]
+        }
         path => ok(path.as_bytes()),
     })
 }
@@ -56,36 +58,38 @@ fn get(path: &str) -> String {
 /// A connection of a client ends, and so does that to its server; the first of the two events
 /// closes both. The second event has a number that the next client may have got.
 #[test]
-fn a_stale_event_ends_nobody_elses_connection() {
-    fn check<T: Trigger>() {
+fn a_stale_event_ends_no_other_connection() {
+    fn check<T: TriggerMode>() {
         let mut origin = origin();
         let text = text("  http-reuse never", &origin.address().to_string());
         let (mut driver, address) = AppLoop::<Proxy, T>::start(configured(&text).0);
         let mut first = client(address);
-        assert!(ask(&mut driver, &mut origin, &mut first, "/first").ends_with("/first"));
+        assert!(send_request(&mut driver, &mut origin, &mut first, "/first").ends_with("/first"));
         drop(first);
         let mut stale = Vec::new();
         let start = sys::now();
         while driver.engine().clients() > 0 {
             assert!(sys::now() - start < PATIENCE, "its end is not seen");
             for (fd, ready) in driver.wait(Duration::from_millis(20)) {
-                driver.tell(fd, ready);
+                driver.notify(fd, ready);
                 stale.push(fd);
             }
         }
         let mut second = client(address);
         driver.turn_until(|driver| driver.engine().clients() == 1);
         let gone = Ready { read: true, write: false, hangup: true, failed: false };
-        stale.iter().for_each(|fd| driver.tell(*fd, gone));
-        assert!(ask(&mut driver, &mut origin, &mut second, "/second").ends_with("/second"));
+        stale.iter().for_each(|fd| driver.notify(*fd, gone));
+        assert!(
+            send_request(&mut driver, &mut origin, &mut second, "/second").ends_with("/second")
+        );
     }
-    check::<Level>();
+    check::<LevelTriggered>();
     check::<Edge>();
     check::<OneShot>();
 }
 
 /// Sends a request, and turns until its answer is there.
-fn ask<L: Loop>(
+fn send_request<L: Loop>(
     driver: &mut L,
     origin: &mut Scripted,
     stream: &mut TcpStream,
@@ -108,15 +112,15 @@ fn ask<L: Loop>(
 
 /// Two requests in one record of TLS, and then silence: nothing becomes readable any more.
 #[test]
-fn what_tls_has_opened_is_answered_without_another_event() {
+fn decrypted_requests_are_served_without_another_event() {
     let certs = Certs::new();
     let mut origin = origin();
     let text = text("", &origin.address().to_string());
     let source = ConfigSource::Text { name: "test.cfg".to_owned(), text };
     let loaded = load(&[source], &Environment::default(), &ThisMachine, &Options::default());
-    let tls = server_tls(&certs, Who::Server);
+    let tls = server_tls(&certs, CertOwner::Server);
     let layer: MakeLayer = Box::new(move |_| Some(Box::new(tls.session().ok()?)));
-    let (proxy, ..) = proxied::proxy(loaded.expect("it is right").config, Some(layer));
+    let (proxy, ..) = tcp_proxy::proxy(loaded.expect("it is right").config, Some(layer));
     let (mut driver, address) = OwnLoop::start(proxy);
     let mut peer = TlsPeer::connect(&client_tls(&certs), address);
     driver.turn_until(|_| {
@@ -130,7 +134,7 @@ fn what_tls_has_opened_is_answered_without_another_event() {
         peer.turn();
         peer.end.above.ends_with(b"/two")
     });
-    let heard: Vec<&str> = origin.requests.iter().map(Heard::path).collect();
+    let heard: Vec<&str> = origin.requests.iter().map(ScriptedRequest::path).collect();
     assert_eq!(heard, ["/one", "/two"]);
 }
 
@@ -209,7 +213,7 @@ fn a_client_that_leaves_wakes_a_few_times() {
                         proxy.clients() == 1 && origins[0].accepted() == *servers
                     });
                     rest(&mut table);
-                    let Table { mut proxy, stream, origins, live: _live, .. } = table;
+                    let TestProxy { mut proxy, stream, origins, live: _live, .. } = table;
                     let before = proxy.stats().events;
                     let held = match resets {
                         true => {
@@ -238,7 +242,7 @@ fn a_client_that_leaves_wakes_a_few_times() {
 fn a_server_that_leaves_wakes_a_few_times() {
     std::thread::scope(|scope| {
         for path in ["/kept", "/mute", "/half"] {
-            for end in [Step::Fin, Step::Close, Step::Reset] {
+            for end in [ServerStep::Fin, ServerStep::Close, ServerStep::Reset] {
                 scope.spawn(move || {
                     let mut table = table("", origin());
                     table.stream.write_all(get(path).as_bytes()).expect("room");
@@ -257,7 +261,7 @@ fn a_server_that_leaves_wakes_a_few_times() {
 }
 
 /// Turns until neither side has anything more to do.
-fn rest(table: &mut Table) {
+fn rest(table: &mut TestProxy) {
     let mut quiet = 0;
     while quiet < 3 {
         let before = table.proxy.stats().events;
@@ -270,9 +274,9 @@ fn rest(table: &mut Table) {
 
 /// Requests that wait for a place at a server are served in the order of their arrival.
 #[test]
-fn who_waits_for_a_place_is_served_in_turn() {
+fn queued_requests_are_served_in_order() {
     let origin = origin();
-    let mut table = Table::new(&text("", "ORIGIN0 maxconn 1"), vec![origin]);
+    let mut table = TestProxy::new(&text("", "ORIGIN0 maxconn 1"), vec![origin]);
     table.stream.write_all(get("/mute").as_bytes()).expect("room");
     table.turn_until(|_, origins| origins[0].requests.len() == 1);
     let mut waiting = Vec::new();
@@ -304,7 +308,7 @@ fn a_dropped_proxy_leaves_nothing_open() {
         })
         .collect();
     table.turn_until(|_, origins| origins[0].requests.len() == 3);
-    let Table { proxy, mut origins, address, .. } = table;
+    let TestProxy { proxy, mut origins, address, .. } = table;
     drop(proxy);
     for stream in &mut streams {
         let _ = stream.read_to_end(&mut Vec::new()); // an end or a reset: it does not hang
@@ -345,9 +349,9 @@ fn a_child_inherits_nothing() {
 /// one that waits for a 100, a response in small pieces.
 #[test]
 fn no_exchange_waits_for_an_acknowledgement() {
-    let server = threads::Scripted::with_connections(|_, stream, _| {
+    let server = threads::ThreadedServer::with_connections(|_, stream, _| {
         let mut from = std::io::BufReader::new(stream);
-        while let Some(mut asked) = threads::Asked::read_head(&mut from)? {
+        while let Some(mut asked) = threads::RequestRecord::read_head(&mut from)? {
             if asked.field("expect").is_some() {
                 from.get_ref().write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
             }

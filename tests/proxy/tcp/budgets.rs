@@ -14,8 +14,8 @@ use fulmar_server::HandlerApp;
 use fulmar_sys::{self as sys, Call, Ledger};
 use fulmar_tests::budget::budget;
 use fulmar_tests::loops::{OwnLoop, beside, client};
-use fulmar_tests::proxied::{backend, config, frontend, proxy};
-use fulmar_tests::relay::server;
+use fulmar_tests::tcp_proxy::{backend, config, frontend, proxy};
+use fulmar_tests::test_proxy::server;
 
 /// A proxy in front of a listener, which the test serves by hand.
 fn start() -> (OwnLoop<Proxy>, SocketAddr, TcpListener) {

@@ -21,15 +21,15 @@ use fulmar_proxy::balance::{Admin, Health, Placement, WaitQueue, Wants};
 use fulmar_proxy::{Checks, Finding, Live, Observation, Severity, Wake};
 use fulmar_server::Limits;
 use fulmar_sys as sys;
-use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::https::{self, server_tls};
 use fulmar_tests::loops::{Loop, OwnLoop};
 use fulmar_tests::origins::free_address;
 use fulmar_tests::process::PATIENCE;
-use fulmar_tests::proxied::{config, frontend};
-use fulmar_tests::relay::{Book, Lines, backend, server};
+use fulmar_tests::tcp_proxy::{config, frontend};
+use fulmar_tests::test_proxy::{LogLines, RecordingJournal, backend, server};
 
-type Driver = OwnLoop<Checks>;
+type CheckLoop = OwnLoop<Checks>;
 
 /// The bytes that a server of a test received, one entry for each connection.
 type HeardAll = Arc<Mutex<Vec<Vec<u8>>>>;
@@ -43,7 +43,7 @@ fn origin(questions: usize, answer: &'static [u8]) -> (SocketAddr, HeardAll) {
     thread::spawn(move || {
         for stream in listener.incoming() {
             let stream = stream.expect("a connection");
-            let heard = hear(&stream, questions);
+            let heard = receive(&stream, questions);
             all.lock().expect("nobody panics").push(heard);
             let _ = (&stream).write_all(answer);
             let _ = stream.shutdown(std::net::Shutdown::Write);
@@ -53,7 +53,7 @@ fn origin(questions: usize, answer: &'static [u8]) -> (SocketAddr, HeardAll) {
     (address, heard)
 }
 
-fn hear(mut stream: &TcpStream, least: usize) -> Vec<u8> {
+fn receive(mut stream: &TcpStream, least: usize) -> Vec<u8> {
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     let (mut heard, mut block) = (Vec::new(), [0; 4096]);
     while heard.len() < least {
@@ -101,16 +101,18 @@ fn checked(address: SocketAddr) -> ServerConfig {
     ServerConfig { check: Some(plan()), ..server("s1", address) }
 }
 
-fn start(backend: BackendConfig) -> (Driver, Arc<Live>, Lines) {
+fn start(backend: BackendConfig) -> (CheckLoop, Arc<Live>, LogLines) {
     start_all([backend])
 }
 
-fn start_all(backends: impl IntoIterator<Item = BackendConfig>) -> (Driver, Arc<Live>, Lines) {
+fn start_all(
+    backends: impl IntoIterator<Item = BackendConfig>,
+) -> (CheckLoop, Arc<Live>, LogLines) {
     let live = Arc::new(Live::new(config(frontend(), backends), 1));
-    let book = Book::default();
+    let book = RecordingJournal::default();
     let lines = Rc::clone(&book.0);
     let checks = Checks::new(sys::now(), Arc::clone(&live), Box::new(book));
-    let (mut driver, _) = Driver::start(checks);
+    let (mut driver, _) = CheckLoop::start(checks);
     let waker = driver.waker();
     live.checks.set_wake(Box::new(move || waker.wake()));
     (driver, live, lines)
@@ -179,7 +181,7 @@ fn full() -> (OwnedFd, SocketAddr, Vec<TcpStream>) {
 }
 
 #[test]
-fn what_does_not_come_in_time() {
+fn late_responses_fail_checks() {
     let hasty = |address| {
         let mut server = checked(address);
         server.check.as_mut().expect("there").interval = Duration::from_millis(200);
@@ -321,7 +323,7 @@ fn dialogues_by_steps() {
 }
 
 #[test]
-fn a_dialogue_goes_on_at_another_port_and_says_its_last_word() {
+fn a_dialogue_continues_at_another_port_and_sends_its_last_step() {
     let (first, _) = origin(0, b"hello");
     let (second, heard) = origin(4, b"");
     let steps = vec![
@@ -345,7 +347,7 @@ fn resets_are_errors_of_the_socket() {
     let address = listener.local_addr().expect("it is bound");
     thread::spawn(move || {
         let (stream, _) = listener.accept().expect("a connection");
-        hear(&stream, 4);
+        receive(&stream, 4);
         rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).expect("a socket");
     });
     let info = "Connection reset by peer";
@@ -383,7 +385,7 @@ fn servers_at_unix_sockets_and_at_no_address() {
 #[test]
 fn tls_is_spoken_and_verified() {
     let certs = Certs::new();
-    let tls = server_tls(&certs, Who::Server);
+    let tls = server_tls(&certs, CertOwner::Server);
     let (mut peer, address) = OwnLoop::start(https::server(tls, Limits::default()));
     let mut finds = |own: Option<ServerTlsConfig>, kind, short, info: &str| {
         let mut server = ServerConfig { tls: own, ..checked(address) };
@@ -419,7 +421,7 @@ fn scripted(statuses: &[u16]) -> SocketAddr {
     thread::spawn(move || {
         for (at, stream) in listener.incoming().enumerate() {
             let stream = stream.expect("a connection");
-            hear(&stream, 10);
+            receive(&stream, 10);
             let status = statuses.get(at).or_else(|| statuses.last()).expect("there is one");
             let _ = write!(&stream, "HTTP/1.0 {status} Such\r\n\r\n");
         }
@@ -427,7 +429,7 @@ fn scripted(statuses: &[u16]) -> SocketAddr {
     address
 }
 
-fn texts(lines: &Lines) -> Vec<String> {
+fn texts(lines: &LogLines) -> Vec<String> {
     let lines = lines.borrow();
     let millis = regex::bytes::Regex::new("duration: [0-9]+ms").expect("a pattern");
     let text = |line: &str| {
@@ -465,7 +467,7 @@ fn a_server_goes_down_and_comes_back_with_the_lines_of_haproxy() {
 }
 
 #[test]
-fn every_check_that_counts_is_logged_if_asked_for() {
+fn every_check_that_counts_is_logged_if_enabled() {
     let mut quick = checked(scripted(&[200, 500, 500, 200, 200, 200]));
     quick.check.as_mut().expect("there").interval = SOON;
     let mut backend = patient(with(http(vec![]), ServerConfig { backup: true, ..quick }));
@@ -521,7 +523,7 @@ fn a_404_takes_a_server_out_of_the_rotation() {
 }
 
 #[test]
-fn operators_decide_and_the_log_tells() {
+fn administrative_changes_are_applied_and_logged() {
     let mut slow = checked(origin(1, b"").0);
     slow.check.as_mut().expect("there").interval = Duration::from_secs(100);
     let (mut driver, live, lines) = start(backend([slow]));
@@ -566,7 +568,7 @@ fn operators_decide_and_the_log_tells() {
 }
 
 #[test]
-fn nobody_looks_at_who_is_in_maintenance_or_not_to_be_checked() {
+fn servers_in_maintenance_are_not_checked() {
     let (address, heard) = origin(1, b"");
     let mut quick = checked(address);
     quick.check.as_mut().expect("there").interval = Duration::from_millis(5);
@@ -629,7 +631,7 @@ fn errors_of_sessions_count_where_they_are_observed() {
 }
 
 #[test]
-fn who_waits_and_who_is_there_hears_of_a_server_that_goes_down() {
+fn a_server_that_goes_down_releases_waiters_and_sessions() {
     let mut server = checked(free_address());
     (server.connections_max, server.shutdown_when_down) = (1, true);
     let (mut driver, live, lines) = start(backend([server]));
@@ -683,7 +685,7 @@ impl Virtual {
     fn start(backends: impl IntoIterator<Item = BackendConfig>) -> (Self, Arc<Live>) {
         let live = Arc::new(Live::new(config(frontend(), backends), 1));
         let start = sys::now();
-        let checks = Checks::new(start, Arc::clone(&live), Box::new(Book::default()));
+        let checks = Checks::new(start, Arc::clone(&live), Box::new(RecordingJournal::default()));
         (Self { checks, now: start, start }, live)
     }
 
@@ -727,12 +729,13 @@ fn first_checks_are_spread_and_later_ones_follow_their_plans() {
 }
 
 #[test]
-fn first_checks_begin_within_a_time_if_asked_for() {
+fn first_checks_begin_within_the_configured_time() {
     let at = |port| checked(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     let mut config = config(frontend(), [backend([at(1), at(2), at(3)])]);
     config.global.first_checks_within = Some(Duration::from_millis(3));
     let start = sys::now();
-    let checks = Checks::new(start, Arc::new(Live::new(config, 1)), Box::new(Book::default()));
+    let checks =
+        Checks::new(start, Arc::new(Live::new(config, 1)), Box::new(RecordingJournal::default()));
     let mut checks = Virtual { checks, now: start, start };
     let times: Vec<_> = (0..3).map(|_| checks.next()).collect();
     assert_eq!(times, [(0, 1), (1, 2), (2, 3)]);
@@ -752,12 +755,12 @@ fn a_protocol_is_spoken_with_a_server() {
 }
 
 #[test]
-fn checks_are_spread_by_chance_if_asked_for() {
+fn checks_are_spread_randomly_if_enabled() {
     let mut config = config(frontend(), [backend([checked(free_address())])]);
     config.global.spread_checks = 50;
     let live = Arc::new(Live::new(config, 1));
     let start = sys::now();
-    let checks = Checks::new(start, live, Box::new(Book::default()));
+    let checks = Checks::new(start, live, Box::new(RecordingJournal::default()));
     let mut checks = Virtual { checks, now: start, start };
     let times: Vec<_> = (0..50).map(|_| checks.next().0).collect();
     let waits: Vec<_> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();

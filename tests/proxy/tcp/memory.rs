@@ -6,8 +6,8 @@ use std::net::TcpListener;
 use allocation_counter::measure;
 use fulmar_sys as sys;
 use fulmar_tests::loops::{Loop, OwnLoop, client};
-use fulmar_tests::proxied::{backend, config, frontend, proxy};
-use fulmar_tests::relay::server;
+use fulmar_tests::tcp_proxy::{backend, config, frontend, proxy};
+use fulmar_tests::test_proxy::server;
 
 #[test]
 fn an_idle_tunnel_keeps_eight_hundred_bytes_at_most() {

@@ -22,18 +22,18 @@ use fulmar_sys as sys;
 use fulmar_tests::loops::{Loop, OwnLoop, beside, client};
 use fulmar_tests::origins::free_address;
 use fulmar_tests::process::PATIENCE;
-use fulmar_tests::proxied::{backend, config, frontend, proxy};
-use fulmar_tests::relay::{Lines, server};
+use fulmar_tests::tcp_proxy::{backend, config, frontend, proxy};
+use fulmar_tests::test_proxy::{LogLines, server};
 
 /// A proxy that is driven in this thread.
-struct Hand {
+struct DrivenProxy {
     driver: OwnLoop<Proxy>,
     address: SocketAddr,
     live: Arc<Live>,
-    lines: Lines,
+    lines: LogLines,
 }
 
-impl Hand {
+impl DrivenProxy {
     fn new(frontend: FrontendConfig, backends: impl IntoIterator<Item = BackendConfig>) -> Self {
         Self::with_layer(frontend, backends, None)
     }
@@ -100,7 +100,7 @@ fn named(name: &'static str) -> SocketAddr {
 }
 
 /// Sends bytes and reads the response; empty, if the connection ends without one.
-fn ask(address: SocketAddr, question: &[u8]) -> Vec<u8> {
+fn send_request(address: SocketAddr, question: &[u8]) -> Vec<u8> {
     let mut stream = client(address);
     let mut answer = Vec::new();
     let _ = stream.write_all(question);
@@ -133,9 +133,9 @@ fn condition(text: &str) -> Condition {
 }
 
 #[test]
-fn a_session_is_counted_and_told_of() {
-    let mut hand = Hand::new(frontend(), [backend([server("one", named("hello"))])]);
-    assert_eq!(hand.beside(|address| ask(address, b"hi there")), b"hello");
+fn a_session_is_counted_and_logged() {
+    let mut hand = DrivenProxy::new(frontend(), [backend([server("one", named("hello"))])]);
+    assert_eq!(hand.beside(|address| send_request(address, b"hi there")), b"hello");
     let line = hand.line();
     assert_eq!(line[..2], ["front", "back/one"]);
     let times: Vec<i64> = line[2].split('/').map(|it| it.parse().expect("a time")).collect();
@@ -157,11 +157,11 @@ fn a_session_is_counted_and_told_of() {
 }
 
 #[test]
-fn who_is_not_wanted_is_closed_at_once() {
+fn a_rejected_client_is_closed_at_once() {
     let mut front = frontend();
     front.connection_rules = rules(TcpSet::Connection, &["reject if { src 127.0.0.0/8 }"]);
-    let mut hand = Hand::new(front, [backend([server("one", named("hello"))])]);
-    assert_eq!(hand.beside(|address| ask(address, b"hi")), b"");
+    let mut hand = DrivenProxy::new(front, [backend([server("one", named("hello"))])]);
+    assert_eq!(hand.beside(|address| send_request(address, b"hi")), b"");
     assert_eq!(hand.of_front(Counter::DeniedConnections), 1);
     assert_eq!(
         (hand.of_front(Counter::SessionsTotal), hand.of_back(Counter::SessionsTotal)),
@@ -171,12 +171,12 @@ fn who_is_not_wanted_is_closed_at_once() {
 }
 
 #[test]
-fn content_rules_wait_for_what_they_look_at() {
+fn content_rules_wait_for_their_input() {
     let mut front = frontend();
     front.inspect_delay = Some(Duration::from_secs(20));
     front.content_rules =
         rules(TcpSet::Content, &["accept if { req.payload(0,4) -m str GOOD }", "reject"]);
-    let mut hand = Hand::new(front.clone(), [backend([server("one", named("hello"))])]);
+    let mut hand = DrivenProxy::new(front.clone(), [backend([server("one", named("hello"))])]);
     let answer = hand.beside(|address| {
         let mut stream = client(address);
         for piece in [b"GO", b"OD"] {
@@ -188,8 +188,8 @@ fn content_rules_wait_for_what_they_look_at() {
         answer
     });
     assert_eq!(answer, b"hello");
-    let mut hand = Hand::new(front, [backend([server("one", named("hello"))])]);
-    assert_eq!(hand.beside(|address| ask(address, b"EVIL")), b"");
+    let mut hand = DrivenProxy::new(front, [backend([server("one", named("hello"))])]);
+    assert_eq!(hand.beside(|address| send_request(address, b"EVIL")), b"");
     let line = hand.line();
     assert_eq!((&line[0][..], &line[1][..], &line[4][..]), ("front", "front/<NOSRV>", "PR"));
     assert_eq!(hand.of_front(Counter::DeniedRequests), 1);
@@ -201,8 +201,12 @@ fn content_rules_decide_when_the_time_is_up() {
     front.inspect_delay = Some(Duration::from_millis(50));
     front.content_rules = rules(TcpSet::Content, &["reject if { req.payload(0,4) -m str EVIL }"]);
     let origin = origin(|mut stream| stream.write_all(b"hello").expect("somebody listens"));
-    let mut hand = Hand::new(front, [backend([server("one", origin)])]);
-    assert_eq!(hand.beside(|address| ask(address, b"")), b"hello", "and its client said nothing");
+    let mut hand = DrivenProxy::new(front, [backend([server("one", origin)])]);
+    assert_eq!(
+        hand.beside(|address| send_request(address, b"")),
+        b"hello",
+        "and its client said nothing"
+    );
 }
 
 /// A ClientHello, as rustls writes it.
@@ -218,7 +222,7 @@ fn client_hello(name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_name_in_tls_leads_to_a_backend_and_tls_goes_on_behind_it() {
+fn sni_selects_a_backend_and_tls_passes_through() {
     let mut front = frontend();
     front.inspect_delay = Some(Duration::from_secs(20));
     front.content_rules = rules(TcpSet::Content, &["accept if { req.ssl_hello_type 1 }"]);
@@ -239,21 +243,21 @@ fn a_name_in_tls_leads_to_a_backend_and_tls_goes_on_behind_it() {
         })
     };
     let (a, b) = (listen("a", heard.clone()), listen("b", heard));
-    let mut hand = Hand::new(front, [backend([server("a", a)]), backend([server("b", b)])]);
+    let mut hand = DrivenProxy::new(front, [backend([server("a", a)]), backend([server("b", b)])]);
     for (name, expected) in [("a.example", b"a"), ("b.example", b"b")] {
         let hello = client_hello(name);
-        assert_eq!(hand.beside(|address| ask(address, &hello)), expected, "{name}");
+        assert_eq!(hand.beside(|address| send_request(address, &hello)), expected, "{name}");
         assert!(hellos.recv().expect("a hello") == hello, "not one byte was touched");
     }
 }
 
 #[test]
-fn another_server_is_tried_where_it_is_just_the_next_ones_turn() {
+fn redispatch_takes_the_next_server_in_turn() {
     let servers = [server("gone", free_address()), server("two", named("hello"))];
     let mut back = backend(servers);
     back.options.redispatch = -1;
-    let mut hand = Hand::new(frontend(), [back]);
-    assert_eq!(hand.beside(|address| ask(address, b"hi")), b"hello");
+    let mut hand = DrivenProxy::new(frontend(), [back]);
+    assert_eq!(hand.beside(|address| send_request(address, b"hi")), b"hello");
     let line = hand.line();
     assert_eq!((&line[1][..], &line[4][..], &line[5][..]), ("back/two", "--", "1/1/0/0/+1"));
     assert_eq!((hand.of_server(0, Counter::Redispatches), hand.of_back(Counter::Retries)), (1, 0));
@@ -264,8 +268,8 @@ fn the_same_server_is_tried_again_after_a_pause_and_then_given_up() {
     let mut back = backend([server("gone", free_address())]);
     back.retries = 1;
     back.timeouts.connect = Some(Duration::from_millis(100)); // and so is the pause
-    let mut hand = Hand::new(frontend(), [back]);
-    assert_eq!(hand.beside(|address| ask(address, b"hi")), b"");
+    let mut hand = DrivenProxy::new(frontend(), [back]);
+    assert_eq!(hand.beside(|address| send_request(address, b"hi")), b"");
     let line = hand.line();
     assert_eq!((&line[1][..], &line[4][..], &line[5][..]), ("back/gone", "SC", "1/1/0/0/1"));
     assert!(line[2].contains("/-1/"), "{line:?}");
@@ -274,24 +278,25 @@ fn the_same_server_is_tried_again_after_a_pause_and_then_given_up() {
 }
 
 #[test]
-fn without_a_server_nobody_is_served() {
+fn without_a_server_clients_are_closed() {
     let mut down = server("down", free_address());
     down.disabled = true;
-    let mut hand = Hand::new(frontend(), [backend([down])]);
-    assert_eq!(hand.beside(|address| ask(address, b"hi")), b"");
+    let mut hand = DrivenProxy::new(frontend(), [backend([down])]);
+    assert_eq!(hand.beside(|address| send_request(address, b"hi")), b"");
     let line = hand.line();
     assert_eq!((&line[1][..], &line[4][..]), ("back/<NOSRV>", "SC"));
     assert_eq!(hand.of_back(Counter::ConnectErrors), 1);
 }
 
 #[test]
-fn who_finds_all_places_taken_waits() {
+fn a_client_waits_while_all_slots_are_taken() {
     let mut one = server("one", named("hello"));
     one.connections_max = 1;
-    let mut hand = Hand::new(frontend(), [backend([one])]);
+    let mut hand = DrivenProxy::new(frontend(), [backend([one])]);
     let answers = hand.beside(|address| {
         let first = client(address);
-        let all: Vec<_> = (0..5).map(|_| thread::spawn(move || ask(address, b"hi"))).collect();
+        let all: Vec<_> =
+            (0..5).map(|_| thread::spawn(move || send_request(address, b"hi"))).collect();
         let mut first = first;
         first.write_all(b"hi").expect("it is open");
         let mut answer = Vec::new();
@@ -305,16 +310,16 @@ fn who_finds_all_places_taken_waits() {
 }
 
 #[test]
-fn who_waits_for_too_long_is_given_up() {
+fn a_queued_client_times_out() {
     let mut one = server("one", origin(|mut stream| drop(stream.read(&mut [0; 8]))));
     one.connections_max = 1;
     let mut back = backend([one]);
     back.timeouts.queue = Some(Duration::from_millis(50));
-    let mut hand = Hand::new(frontend(), [back]);
+    let mut hand = DrivenProxy::new(frontend(), [back]);
     let address = hand.address;
     let first = client(address);
     hand.driver.turn_until(|_| sum(hand.live.backends[0].counters.iter(), Counter::Sessions) == 1);
-    assert_eq!(hand.beside(|address| ask(address, b"hi")), b"");
+    assert_eq!(hand.beside(|address| send_request(address, b"hi")), b"");
     let line = hand.line();
     assert_eq!((&line[1][..], &line[4][..]), ("back/<NOSRV>", "sQ"));
     assert_eq!(line[5..], ["2/2/1/0/0", "0/1"]);
@@ -326,14 +331,14 @@ fn silence_ends_a_session() {
     let silent = || server("one", origin(|mut stream| drop(stream.read_to_end(&mut Vec::new()))));
     let mut front = frontend();
     front.timeouts.client = Some(Duration::from_millis(50));
-    let mut hand = Hand::new(front, [backend([silent()])]);
-    assert_eq!(hand.beside(|address| ask(address, b"hi")), b"");
+    let mut hand = DrivenProxy::new(front, [backend([silent()])]);
+    assert_eq!(hand.beside(|address| send_request(address, b"hi")), b"");
     assert_eq!(hand.line()[4], "cD");
     assert_eq!(hand.of_back(Counter::ClientAborts), 1);
     let mut back = backend([silent()]);
     back.timeouts.server = Some(Duration::from_millis(50));
-    let mut hand = Hand::new(frontend(), [back]);
-    assert_eq!(hand.beside(|address| ask(address, b"hi")), b"");
+    let mut hand = DrivenProxy::new(frontend(), [back]);
+    assert_eq!(hand.beside(|address| send_request(address, b"hi")), b"");
     assert_eq!(hand.line()[4], "sD");
     assert_eq!(hand.of_back(Counter::ServerAborts), 1);
 }
@@ -355,8 +360,8 @@ fn a_tunnel_may_be_silent_for_longer() {
     let mut back = backend([server("one", slow)]);
     back.timeouts.server = Some(before);
     back.timeouts.tunnel = Some(Duration::from_secs(20));
-    let mut hand = Hand::new(front, [back]);
-    assert_eq!(hand.beside(|address| ask(address, b"x")), b"ab");
+    let mut hand = DrivenProxy::new(front, [back]);
+    assert_eq!(hand.beside(|address| send_request(address, b"x")), b"ab");
     assert_eq!(hand.line()[4], "--");
 }
 
@@ -369,7 +374,7 @@ fn half_a_connection_ends_sooner() {
     });
     let mut front = frontend();
     front.timeouts.client_fin = Some(Duration::from_millis(50));
-    let mut hand = Hand::new(front, [backend([server("one", ends)])]);
+    let mut hand = DrivenProxy::new(front, [backend([server("one", ends)])]);
     let kept = hand.beside(|address| {
         let mut stream = client(address);
         assert_eq!(stream.read(&mut [0; 8]).expect("an end"), 0);
@@ -386,15 +391,15 @@ fn a_reset_is_passed_on_as_an_end() {
         (&stream).read_exact(&mut byte).expect("a byte, and one is left unread");
         (&stream).write_all(b"part").expect("somebody listens");
     });
-    let mut hand = Hand::new(frontend(), [backend([server("one", resets)])]);
-    let answer = hand.beside(|address| ask(address, b"xy"));
+    let mut hand = DrivenProxy::new(frontend(), [backend([server("one", resets)])]);
+    let answer = hand.beside(|address| send_request(address, b"xy"));
     assert!(answer.is_empty() || answer == b"part", "{answer:?}");
     assert_eq!(hand.line()[4], "SD");
     assert_eq!(hand.of_server(0, Counter::ServerAborts), 1);
 }
 
 #[test]
-fn a_server_is_told_who_the_client_is() {
+fn a_server_gets_the_client_address() {
     for (how, version) in
         [(ServerProxy::V1, 1), (ServerProxy::V2 { tls: false, common_name: false }, 2)]
     {
@@ -407,7 +412,7 @@ fn a_server_is_told_who_the_client_is() {
         });
         let mut one = server("one", reads);
         one.send_proxy = how;
-        let mut hand = Hand::new(frontend(), [backend([one])]);
+        let mut hand = DrivenProxy::new(frontend(), [backend([one])]);
         let (from, to) = hand.beside(|address| {
             let mut stream = client(address);
             stream.write_all(b"hello").expect("it is open");
@@ -425,16 +430,16 @@ fn a_server_is_told_who_the_client_is() {
 }
 
 #[test]
-fn a_header_in_front_of_a_client_says_who_it_is() {
+fn a_proxy_header_sets_the_client_address() {
     let mut front = frontend();
     front.session_rules = rules(TcpSet::Session, &["reject unless { src 192.0.2.1 }"]);
     let layer: MakeLayer = Box::new(|_| Some(Box::new(ProxyProtocol::new(None)) as _));
     let back = [backend([server("one", named("hello"))])];
-    let mut hand = Hand::with_layer(front, back, Some(layer));
+    let mut hand = DrivenProxy::with_layer(front, back, Some(layer));
     let good = b"PROXY TCP4 192.0.2.1 192.0.2.9 4711 443\r\nhi";
     let bad = b"PROXY TCP4 192.0.2.2 192.0.2.9 4711 443\r\nhi";
-    assert_eq!(hand.beside(|address| ask(address, good)), b"hello");
-    assert_eq!(hand.beside(|address| ask(address, bad)), b"");
+    assert_eq!(hand.beside(|address| send_request(address, good)), b"hello");
+    assert_eq!(hand.beside(|address| send_request(address, bad)), b"");
     hand.driver.turn_until(|_| !hand.lines.borrow().is_empty());
     assert!(hand.lines.borrow()[0].1.starts_with("192.0.2.1:4711 ["), "{:?}", hand.lines);
     assert_eq!(hand.of_front(Counter::DeniedSessions), 1);
@@ -453,8 +458,8 @@ fn a_server_may_be_a_unix_socket() {
     });
     let mut one = server("one", free_address());
     one.address = ServerAddress::Unix(path);
-    let mut hand = Hand::new(frontend(), [backend([one])]);
-    assert_eq!(hand.beside(|address| ask(address, b"hi")), b"hello");
+    let mut hand = DrivenProxy::new(frontend(), [backend([one])]);
+    assert_eq!(hand.beside(|address| send_request(address, b"hi")), b"hello");
 }
 
 #[test]
@@ -466,7 +471,7 @@ fn sessions_of_a_server_that_is_down_can_be_shut_down() {
         })
     };
     let servers = [server("one", waits()), server("two", waits())];
-    let mut hand = Hand::new(frontend(), [backend(servers)]);
+    let mut hand = DrivenProxy::new(frontend(), [backend(servers)]);
     let mut clients: Vec<_> = (0..2).map(|_| client(hand.address)).collect();
     for stream in &mut clients {
         hand.beside(|_| stream.read_exact(&mut [0; 5]).expect("a greeting"));
@@ -484,13 +489,13 @@ fn sessions_of_a_server_that_is_down_can_be_shut_down() {
 }
 
 #[test]
-fn no_more_clients_come_in_than_may() {
+fn concurrent_clients_are_limited() {
     let mut front = frontend();
     front.connections_max = Some(2);
     let waits = origin(|mut stream| {
         let _ = stream.read_to_end(&mut Vec::new());
     });
-    let mut hand = Hand::new(front, [backend([server("one", waits)])]);
+    let mut hand = DrivenProxy::new(front, [backend([server("one", waits)])]);
     let mut clients: Vec<_> = (0..4).map(|_| client(hand.address)).collect();
     hand.driver.turn_until(|_| sum(hand.live.frontends[0].counters.iter(), Counter::Sessions) == 2);
     for _ in 0..5 {
@@ -506,14 +511,14 @@ fn no_more_clients_come_in_than_may() {
 }
 
 #[test]
-fn no_more_clients_come_in_within_a_second_than_may() {
+fn clients_per_second_are_limited() {
     let mut front = frontend();
     front.sessions_per_second_max = Some(3);
-    let mut hand = Hand::new(front, [backend([server("one", named("hello"))])]);
+    let mut hand = DrivenProxy::new(front, [backend([server("one", named("hello"))])]);
     let start = sys::now();
     hand.beside(|address| {
         for _ in 0..5 {
-            assert_eq!(ask(address, b"hi"), b"hello");
+            assert_eq!(send_request(address, b"hi"), b"hello");
         }
     });
     assert!(start.elapsed() > Duration::from_millis(300), "two of them had to wait");

@@ -7,19 +7,19 @@ use std::thread;
 use fulmar_proxy::Proxy;
 use fulmar_tests::loops::{Loop, beside, client};
 use fulmar_tests::process::PATIENCE;
-use fulmar_tests::proxied::{backend, config, frontend, proxy};
-use fulmar_tests::relay::server;
+use fulmar_tests::tcp_proxy::{backend, config, frontend, proxy};
+use fulmar_tests::test_proxy::server;
 use fulmar_tests::tests_in_every_loop;
 
 tests_in_every_loop! {
     at_any_pace: [
-        an_echo_comes_back,
+        an_echo_returns,
         a_client_may_end_first,
         a_server_may_end_first,
-        a_server_may_speak_first,
+        a_server_may_send_first,
     ],
     at_full_speed: [
-        much_passes_both_ways_at_once,
+        large_streams_pass_both_ways_at_once,
     ],
 }
 
@@ -50,7 +50,7 @@ fn start<L: Loop<Engine = Proxy>>(origin: SocketAddr) -> (L, SocketAddr) {
     L::start(proxy)
 }
 
-fn an_echo_comes_back<L: Loop<Engine = Proxy>>() {
+fn an_echo_returns<L: Loop<Engine = Proxy>>() {
     let (mut driver, address) = start::<L>(origin(|mut stream| {
         let mut heard = [0; 5];
         stream.read_exact(&mut heard).expect("a question");
@@ -99,7 +99,7 @@ fn a_server_may_end_first<L: Loop<Engine = Proxy>>() {
     driver.turn_until(|driver| driver.watched().len() <= 1);
 }
 
-fn a_server_may_speak_first<L: Loop<Engine = Proxy>>() {
+fn a_server_may_send_first<L: Loop<Engine = Proxy>>() {
     let (mut driver, address) = start::<L>(origin(|mut stream| {
         stream.write_all(b"220 ready\r\n").expect("somebody listens");
         let mut heard = Vec::new();
@@ -118,7 +118,7 @@ fn a_server_may_speak_first<L: Loop<Engine = Proxy>>() {
 }
 
 /// 10 MB each way at the same time, with readers that fall behind.
-fn much_passes_both_ways_at_once<L: Loop<Engine = Proxy>>() {
+fn large_streams_pass_both_ways_at_once<L: Loop<Engine = Proxy>>() {
     let (mut driver, address) = start::<L>(origin(|stream| exchange(stream, 2)));
     beside(&mut driver, || exchange(client(address), 1));
     driver.turn_until(|driver| driver.watched().len() <= 1);

@@ -13,8 +13,8 @@ use fulmar_proto::{Input, Segment};
 use fulmar_proxy::Proxy;
 use fulmar_sys as sys;
 use fulmar_tests::loops::LISTENER;
-use fulmar_tests::proxied::{backend, config, frontend, proxy};
-use fulmar_tests::relay::server;
+use fulmar_tests::tcp_proxy::{backend, config, frontend, proxy};
+use fulmar_tests::test_proxy::server;
 
 /// The proxy's socket, and whoever is behind it.
 struct Wire {
@@ -256,7 +256,7 @@ fn every_byte_arrives_in_order_whatever_the_network_does() {
 }
 
 #[test]
-fn whoever_breaks_the_connection_ends_the_session() {
+fn a_broken_connection_ends_the_session() {
     let broken = (1_000..1_300).filter(|seed| session(*seed, 10).broken).count();
     assert!(broken > 100, "{broken} of 300 is too little to be a test");
 }

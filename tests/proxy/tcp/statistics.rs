@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fulmar_haproxy::model::StatsPage;
 use fulmar_proxy::Live;
 use fulmar_proxy::balance::Admin;
-use fulmar_tests::statistics::{Asked, ask, live, page, reports};
+use fulmar_tests::statistics::{PageRequest, live, page, reports, send_request};
 
 fn text(page: &fulmar_proxy::Page) -> String {
     String::from_utf8(page.body.clone()).unwrap()
@@ -13,7 +13,7 @@ fn text(page: &fulmar_proxy::Page) -> String {
 
 fn get(target: &str) -> String {
     let live = live();
-    let answer = ask(&mut reports(&live), &page(), "GET", target, &Asked::default());
+    let answer = send_request(&mut reports(&live), &page(), "GET", target, &PageRequest::default());
     assert_eq!(answer.status, 200, "{target}");
     text(&answer)
 }
@@ -41,24 +41,25 @@ fn names_from_a_configuration_are_text_everywhere() {
 }
 
 #[test]
-fn words_behind_the_address_choose_rows() {
+fn query_parameters_select_rows() {
     let rows = |target| get(target).lines().count();
     let all = rows("/stats;csv");
     assert_eq!(rows("/stats;csv;no-maint"), all - 1);
     assert_eq!(rows("/stats;csv;up"), all - 2);
     assert_eq!(rows("/stats;csv?scope=shop"), 1 + 6 + 1);
     let shown = StatsPage { scope: vec!["shop".into()], ..page() };
-    let answer = ask(&mut reports(&live()), &shown, "GET", "/stats;csv", &Asked::default());
+    let answer =
+        send_request(&mut reports(&live()), &shown, "GET", "/stats;csv", &PageRequest::default());
     assert_eq!(text(&answer).lines().count(), 1 + 6 + 1);
 }
 
 #[test]
-fn a_form_changes_servers_and_says_what_came_of_it() {
+fn a_form_changes_servers_and_reports_the_result() {
     let live = live();
     let mut reports = reports(&live);
     let mut post = |body, may_change, fields| {
-        let asked = Asked { fields, body, may_change };
-        let answer = ask(&mut reports, &page(), "POST", "/stats", &asked);
+        let asked = PageRequest { fields, body, may_change };
+        let answer = send_request(&mut reports, &page(), "POST", "/stats", &asked);
         assert_eq!(answer.status, 303);
         let place = answer.fields.as_headers().get("location").unwrap();
         String::from_utf8(place.to_vec()).unwrap()
@@ -99,9 +100,10 @@ fn a_page_needs_nothing_from_elsewhere() {
 }
 
 #[test]
-fn what_is_hidden_is_not_there() {
+fn hidden_details_are_absent() {
     let plain = StatsPage { uri: "/stats".into(), hide_version: true, ..StatsPage::default() };
-    let answer = ask(&mut reports(&live()), &plain, "GET", "/stats", &Asked::default());
+    let answer =
+        send_request(&mut reports(&live()), &plain, "GET", "/stats", &PageRequest::default());
     let page = text(&answer);
     assert!(
         !page.contains("Version") && !page.contains("127.0.0.1") && !page.contains("<form class")
@@ -110,13 +112,13 @@ fn what_is_hidden_is_not_there() {
 
 /// The page showed one backend, and its form changed any.
 #[test]
-fn nobody_changes_what_is_not_shown() {
+fn servers_outside_the_scope_cannot_be_changed() {
     let live = live();
     let page = StatsPage { scope: vec!["shop".into()], ..page() };
     let post = |backend: &str| {
         let body = format!("s=web1&b={backend}&action=maint");
-        let asked = Asked { body: &body, may_change: true, ..Asked::default() };
-        let answer = ask(&mut reports(&live), &page, "POST", "/stats", &asked);
+        let asked = PageRequest { body: &body, may_change: true, ..PageRequest::default() };
+        let answer = send_request(&mut reports(&live), &page, "POST", "/stats", &asked);
         let place = answer.fields.as_headers().get("location").expect("where to go").to_vec();
         String::from_utf8(place).expect("text")
     };
@@ -129,7 +131,8 @@ fn nobody_changes_what_is_not_shown() {
 fn figures_without_requests_are_no_numbers() {
     let idle = Arc::new(Live::new(live().config.clone(), 1));
     let target = "/metrics?scope=global";
-    let metrics = text(&ask(&mut reports(&idle), &page(), "GET", target, &Asked::default()));
+    let metrics =
+        text(&send_request(&mut reports(&idle), &page(), "GET", target, &PageRequest::default()));
     for figure in ["fulmar_syscalls_per_request", "fulmar_syscalls_per_connection"] {
         assert!(metrics.contains(&format!("\n{figure} NaN\n")), "{figure}: {metrics}");
     }
@@ -141,6 +144,12 @@ fn metrics_have_scopes() {
     assert!(servers.lines().all(|line| line.contains("haproxy_server_")));
     assert!(get("/metrics?scope=global").contains("fulmar_syscalls_per_request "));
     assert!(!get("/metrics?no-maint").contains("proxy=\"shop\",server=\"web3\""));
-    let answer = ask(&mut reports(&live()), &page(), "GET", "/metrics?scope=x", &Asked::default());
+    let answer = send_request(
+        &mut reports(&live()),
+        &page(),
+        "GET",
+        "/metrics?scope=x",
+        &PageRequest::default(),
+    );
     assert_eq!(answer.status, 400);
 }

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use fulmar_haproxy::model::{ServerProxy, ServerTlsConfig};
 use fulmar_proxy::{MakeLayer, Proxy};
-use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::https;
 use fulmar_tests::loops::{Loop, OwnLoop, client};
-use fulmar_tests::proxied::{backend, config, frontend, proxy};
-use fulmar_tests::relay::server;
+use fulmar_tests::tcp_proxy::{backend, config, frontend, proxy};
+use fulmar_tests::test_proxy::server;
 
 /// Echoes its input to the end, after its PROXY header as text.
 fn echo() -> SocketAddr {
@@ -29,7 +29,12 @@ fn echo() -> SocketAddr {
 }
 
 /// A proxy that clients speak TLS with, in front of `to`.
-fn inner(certs: &Certs, who: Who, to: SocketAddr, proxied: bool) -> (OwnLoop<Proxy>, SocketAddr) {
+fn inner(
+    certs: &Certs,
+    who: CertOwner,
+    to: SocketAddr,
+    proxied: bool,
+) -> (OwnLoop<Proxy>, SocketAddr) {
     let tls = https::server_tls(certs, who);
     let layer: MakeLayer = Box::new(move |_| {
         let session = Box::new(tls.session().ok()?);
@@ -91,32 +96,32 @@ fn text(len: usize) -> Vec<u8> {
 fn bytes_pass_through_tls_on_either_side_and_so_does_their_end() {
     let certs = Certs::new();
     for len in [0, 5, 3_000_000] {
-        let (second, to) = inner(&certs, Who::Server, echo(), false);
+        let (second, to) = inner(&certs, CertOwner::Server, echo(), false);
         let first = outer(to, ServerTlsConfig::default(), ServerProxy::None);
         assert!(through(first, second, &text(len)) == text(len), "{len} bytes");
     }
 }
 
 #[test]
-fn a_header_goes_in_front_of_tls() {
+fn a_proxy_header_precedes_tls() {
     let certs = Certs::new();
     for how in [ServerProxy::V1, ServerProxy::V2 { tls: true, common_name: false }] {
-        let (second, to) = inner(&certs, Who::Server, echo(), true);
+        let (second, to) = inner(&certs, CertOwner::Server, echo(), true);
         let first = outer(to, ServerTlsConfig::default(), how);
         assert_eq!(through(first, second, b"hello"), b"hello");
     }
 }
 
 #[test]
-fn a_server_that_cannot_be_believed_is_not_talked_to() {
+fn an_untrusted_server_gets_no_data() {
     let certs = Certs::new();
     for (who, name, answer) in [
-        (Who::Server, Some("localhost"), &b"hello"[..]),
-        (Who::Server, Some("elsewhere.example"), b""),
-        (Who::OtherHost, Some("localhost"), b""),
-        (Who::OtherHost, None, b"hello"), // the authority is enough, without a name
-        (Who::Stranger, None, b""),
-        (Who::Expired, None, b""),
+        (CertOwner::Server, Some("localhost"), &b"hello"[..]),
+        (CertOwner::Server, Some("elsewhere.example"), b""),
+        (CertOwner::OtherHost, Some("localhost"), b""),
+        (CertOwner::OtherHost, None, b"hello"), // the authority is enough, without a name
+        (CertOwner::Stranger, None, b""),
+        (CertOwner::Expired, None, b""),
     ] {
         let (second, to) = inner(&certs, who, echo(), false);
         let tls = ServerTlsConfig {

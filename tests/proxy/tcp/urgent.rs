@@ -7,8 +7,8 @@ use std::net::{Shutdown, TcpListener};
 use fulmar_proxy::Proxy;
 use fulmar_sys::{Call, Ledger};
 use fulmar_tests::loops::{Loop, OwnLoop, client};
-use fulmar_tests::proxied::{backend, config, frontend, proxy};
-use fulmar_tests::relay::server;
+use fulmar_tests::tcp_proxy::{backend, config, frontend, proxy};
+use fulmar_tests::test_proxy::server;
 use rustix::net::{SendFlags, send};
 
 /// The bytes that a server receives from a client that sends these, each followed by an urgent byte
@@ -52,7 +52,7 @@ fn relayed(parts: &[&[u8]], ends: bool) -> Vec<u8> {
 }
 
 #[test]
-fn what_stands_behind_urgent_data_arrives() {
+fn bytes_behind_urgent_data_arrive() {
     for ends in [false, true] {
         assert_eq!(relayed(&[b"before", b"behind"], ends), b"beforebehind");
         assert_eq!(relayed(&[b"", b"behind"], ends), b"behind");

@@ -120,15 +120,15 @@ show acl FOLDER/paths";
 
 #[test]
 fn lists_are_seen_and_changed_as_with_haproxy() {
-    let (ours, theirs) = (Ours::with(write), Theirs::with(write));
-    let ask = |folder: &Path, command: &str| {
+    let (ours, theirs) = (Ours::with(write), HaProxyRuntime::with(write));
+    let send_request = |folder: &Path, command: &str| {
         let line = command.replace("FOLDER", &folder.display().to_string()) + "\n";
         common(folder, &talk(folder, "admin", &[&line]))
     };
     let mut wrong = String::new();
     for command in COMMANDS.lines() {
-        let expected = ask(theirs.folder.path(), command);
-        let answer = ask(ours.folder.path(), command);
+        let expected = send_request(theirs.folder.path(), command);
+        let answer = send_request(ours.folder.path(), command);
         if answer != expected {
             wrong += &format!("{command}\n  {expected:?}\n  {answer:?}\n");
         }

@@ -71,7 +71,7 @@ fn common(shown: &str) -> String {
 
 #[test]
 fn malformed_messages_are_shown_as_haproxy_shows_them() {
-    let (ours, theirs) = (Ours::with(text), Theirs::with(text));
+    let (ours, theirs) = (Ours::with(text), HaProxyRuntime::with(text));
     for folder in [ours.folder.path(), theirs.folder.path()] {
         let none = talk(folder, "admin", &["show errors\n"]);
         assert!(none.ends_with(" : 0\n\n"), "{none}");

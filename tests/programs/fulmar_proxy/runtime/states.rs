@@ -106,8 +106,10 @@ fn common(shown: &str) -> Vec<String> {
 
 #[test]
 fn states_are_restored_as_in_haproxy() {
-    let (ours, theirs) =
-        (Ours::with(|folder| write(folder, ALL)), Theirs::with(|folder| write(folder, ALL)));
+    let (ours, theirs) = (
+        Ours::with(|folder| write(folder, ALL)),
+        HaProxyRuntime::with(|folder| write(folder, ALL)),
+    );
     let command = "show servers state\n";
     let expected = common(&talk(theirs.folder.path(), "admin", &[command]));
     assert_eq!(common(&talk(ours.folder.path(), "admin", &[command])), expected);
@@ -132,8 +134,10 @@ fn states_go_from_one_process_to_the_next() {
     let lines = shown.split_once("agent_port\n").unwrap().1.to_owned();
     before.stop();
     drop(before);
-    let (ours, theirs) =
-        (Ours::with(|folder| write(folder, &lines)), Theirs::with(|folder| write(folder, &lines)));
+    let (ours, theirs) = (
+        Ours::with(|folder| write(folder, &lines)),
+        HaProxyRuntime::with(|folder| write(folder, &lines)),
+    );
     let command = "show servers state a\n";
     let expected = common(&talk(theirs.folder.path(), "admin", &[command]));
     assert_eq!(common(&talk(ours.folder.path(), "admin", &[command])), expected);
