@@ -1,22 +1,22 @@
-//! How many connections each address has. An address is in the table as long as it has any.
+//! Counts the connections of each address. The table has the addresses that have any.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 
-/// Connections by address.
+/// The number of connections by address.
 #[derive(Debug, Default)]
 pub(crate) struct AddressCounts {
     counts: HashMap<u64, u32>, // by key
-    keys: Vec<u64>,            // of each connection, by its place; `NOBODY`: it is not counted
+    keys: Vec<u64>,            // of each connection, by its position; `UNCOUNTED`: not counted
 }
 
-/// Who connects.
+/// The network that a connection comes from, as the limits count it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PeerNetwork {
-    /// From an address, or from one of a network that one client has for itself.
+    /// An IPv4 address, or the IPv6 network that one client has for itself.
     Network(u64),
-    /// From this machine.
+    /// An address of this machine.
     Loopback(u64),
     /// From a Unix socket.
     Unnamed,
@@ -28,7 +28,7 @@ impl PeerNetwork {
         let key = match address {
             IpAddr::V4(v4) => v4.to_bits().into(),
             IpAddr::V6(v6) if v6.is_loopback() => LOOPBACK_V6,
-            // Below 2^32 lies 0000::/8, from which nobody connects (RFC 4291 §2.4).
+            // Below 2^32 is 0000::/8, which has no global addresses (RFC 4291 §2.4).
             IpAddr::V6(v6) => {
                 let [a, b, c, d, ..] = v6.segments().map(u64::from);
                 a << 48 | b << 32 | c << 16 | d
@@ -41,43 +41,43 @@ impl PeerNetwork {
         }
     }
 
-    /// The same for all connections from there.
+    /// Equal for all connections of this network.
     pub(crate) fn key(self) -> u64 {
         match self {
             Self::Network(key) | Self::Loopback(key) => key,
-            Self::Unnamed => NOBODY,
+            Self::Unnamed => UNCOUNTED,
         }
     }
 }
 
 impl AddressCounts {
-    /// How many connections stand from there.
+    /// The number of connections from there.
     pub(crate) fn count(&self, origin: PeerNetwork) -> usize {
         self.counts.get(&origin.key()).map_or(0, |count| *count as usize)
     }
 
-    /// One more, which has this place among all connections.
+    /// Counts a connection. `at` is its position among all connections.
     pub(crate) fn enter(&mut self, at: u32, origin: PeerNetwork) {
         let (at, key) = (at as usize, origin.key());
-        if key != NOBODY {
+        if key != UNCOUNTED {
             *self.counts.entry(key).or_default() += 1;
             if self.keys.len() <= at {
-                self.keys.resize(at + 1, NOBODY);
+                self.keys.resize(at + 1, UNCOUNTED);
             }
-            self.keys[at] = key;
+            let before = std::mem::replace(&mut self.keys[at], key);
+            debug_assert_eq!(before, UNCOUNTED, "a connection is counted once");
         }
     }
 
-    /// The connection at this place is gone.
+    /// The connection at this position is closed.
     pub(crate) fn leave(&mut self, at: u32) {
         let Some(key) = self.keys.get_mut(at as usize).map(std::mem::take) else { return };
-        if let Entry::Occupied(mut count) = self.counts.entry(key) {
-            *count.get_mut() -= 1;
-            if *count.get() == 0 {
-                count.remove();
-            }
+        match self.counts.entry(key) {
+            Entry::Vacant(_) => debug_assert_eq!(key, UNCOUNTED, "an open connection is counted"),
+            Entry::Occupied(count) if *count.get() == 1 => drop(count.remove()),
+            Entry::Occupied(mut count) => *count.get_mut() -= 1,
         }
-        while self.keys.pop_if(|key| *key == NOBODY).is_some() {}
+        while self.keys.pop_if(|key| *key == UNCOUNTED).is_some() {}
         if self.keys.capacity() > 4 * self.keys.len().max(KEPT_LEN) {
             self.keys.shrink_to(2 * self.keys.len());
         }
@@ -87,11 +87,11 @@ impl AddressCounts {
     }
 }
 
-/// `0.0.0.0`, which is nobody's address.
-const NOBODY: u64 = 0;
-/// `0.0.0.1`, which is nobody's either.
+/// `0.0.0.0`, which is the address of no peer.
+const UNCOUNTED: u64 = 0;
+/// `0.0.0.1`, which is no peer's address either.
 const LOOPBACK_V6: u64 = 1;
-/// So many entries are not worth giving back.
+/// A capacity of so many entries is not returned.
 const KEPT_LEN: usize = 256;
 
 #[cfg(test)]
@@ -121,7 +121,7 @@ mod tests {
         }
     }
 
-    /// Whatever order connections come and go in, the table has those that are there.
+    /// After any order of connects and closes the table has exactly the open connections.
     #[test]
     fn the_table_follows_the_connections() {
         let mut addresses = AddressCounts::default();

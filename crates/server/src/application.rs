@@ -1,4 +1,4 @@
-//! What answers requests.
+//! The application of a server engine.
 
 use std::any::Any;
 use std::net::SocketAddr;
@@ -10,33 +10,63 @@ use fulmar_proto::{Event, Server, ServerConnection};
 use crate::mailbox::Mailbox;
 use crate::panics::Panic;
 
-/// What answers requests: it hears what arrived, and answers on the connection it arrived on.
+/// Receives the events of connections, and sends responses on them.
 ///
 /// A method that panics ends the connection that it was called for, and no other. The client
 /// receives 500 and the connection closes; if the head of a response was queued before, the
-/// connection is cut off behind it. The application gets its data of the connection back at
-/// once, by [`ServerApp::handle_gone`] with [`End::Panicked`], and is not called for that
-/// connection again. It is called for all others as before, so state that connections share must be
-/// consistent wherever a method can panic.
+/// connection is cut off behind it. The application gets its data of the connection back at once,
+/// by [`ServerApp::handle_gone`] with [`End::Panicked`], and is not called for that connection
+/// again. It is called for all others as before, so state that connections share must be consistent
+/// wherever a method can panic.
+///
+/// ```
+/// use fulmar_proto::{BodyLen, Connection, Event, Headers, Response, Server, ServerConnection};
+/// use fulmar_server::{ExchangeContext, ServerApp};
+///
+/// /// Responds to each complete request with its number on the connection.
+/// struct Counting;
+///
+/// impl ServerApp for Counting {
+///     type Data = u64;
+///     type Message = std::convert::Infallible;
+///     fn handle(
+///         &mut self,
+///         _: &mut ExchangeContext,
+///         reply: &mut ServerConnection,
+///         count: &mut u64,
+///         event: Event<'_, Server>,
+///     ) {
+///         if let Event::End { stream, .. } = event {
+///             *count += 1;
+///             let head = Response::new(200, Headers::EMPTY);
+///             let body = bytes::Bytes::from(count.to_string());
+///             let len = BodyLen::Exact(body.len() as u64);
+///             reply.send_head(stream, head, len).expect("the first response");
+///             reply.send_data(stream, body.into()).expect("the declared bytes");
+///             reply.send_end(stream, Headers::EMPTY).expect("the body is complete");
+///         }
+///     }
+/// }
+/// ```
 pub trait ServerApp {
-    /// What it keeps for each connection; an idle connection costs as much as this.
+    /// The application's data of a connection. An idle connection costs as much memory as this.
     type Data: Default;
 
-    /// What other threads tell it, by a [`crate::Mailbox`];
-    /// [`Infallible`](std::convert::Infallible) if they tell it nothing.
+    /// A message of another thread, posted through a [`crate::Mailbox`];
+    /// [`Infallible`](std::convert::Infallible) if there are none.
     type Message: Send + 'static;
 
-    /// Told once, before anything else: other threads post to this `mailbox`.
+    /// Called once, before anything else. Other threads post to this `mailbox`.
     fn start(&mut self, _mailbox: Mailbox<Self::Message>) {}
 
-    /// Somebody connected.
+    /// A connection was accepted.
     fn accept(&mut self, _now: Instant, _: ListenerId, _peer: SocketAddr) -> Self::Data {
         Self::Data::default()
     }
 
-    /// A layer below the connection has done its work, as one that reads a PROXY header, and is
-    /// about to go. `info` is what [`fulmar_proto::Layer::info`] tells of it; one that tells
-    /// nothing goes unheard.
+    /// A layer below the connection is complete and will be removed, such as the one that reads a
+    /// PROXY header. `info` is [`fulmar_proto::Layer::info`] of that layer; not called if it is
+    /// `None`.
     fn handle_replaced(
         &mut self,
         _context: &mut ExchangeContext,
@@ -45,8 +75,8 @@ pub trait ServerApp {
     ) {
     }
 
-    /// The connection stands, and so does every layer below it. `info` is what
-    /// [`fulmar_proto::Layer::info`] tells of the layer, if there is one.
+    /// The connection and every layer below it are established. `info` is
+    /// [`fulmar_proto::Layer::info`] of the layer, if there is one.
     fn handle_established(
         &mut self,
         _context: &mut ExchangeContext,
@@ -55,8 +85,8 @@ pub trait ServerApp {
     ) {
     }
 
-    /// Something arrived. It may be answered at once, or later: when a timer that
-    /// [`ExchangeContext::set_timer`] starts has run out, or another thread has posted a message.
+    /// An event of a request. The response may be sent at once, or later: when the timer of
+    /// [`ExchangeContext::set_timer`] expires, or after a message of another thread.
     fn handle(
         &mut self,
         context: &mut ExchangeContext,
@@ -65,7 +95,7 @@ pub trait ServerApp {
         event: Event<'_, Server>,
     );
 
-    /// The moment that [`ExchangeContext::set_timer`] named has come.
+    /// The time of [`ExchangeContext::set_timer`] has passed.
     fn handle_timer(
         &mut self,
         _context: &mut ExchangeContext,
@@ -74,8 +104,8 @@ pub trait ServerApp {
     ) {
     }
 
-    /// Another thread has posted a message. Its exchange may be over, and another one be on the
-    /// connection: [`ExchangeContext::exchange`] is the one that was meant.
+    /// A message that another thread posted for [`ExchangeContext::exchange`]. That exchange may be
+    /// over, and another one may be on the connection.
     fn handle_message(
         &mut self,
         _context: &mut ExchangeContext,
@@ -85,54 +115,52 @@ pub trait ServerApp {
     ) {
     }
 
-    /// The connection is gone.
+    /// The connection is closed.
     fn handle_gone(&mut self, _now: Instant, _socket: SocketId, _data: Self::Data, _end: &End) {}
 
-    /// Descriptors or memory ran out when somebody wanted to connect: what can be given back
-    /// makes room.
+    /// An accept failed for lack of descriptors or memory. The application can free some.
     fn handle_exhausted(&mut self, _now: Instant) {}
 
-    /// The moment that [`ServerApp::poll_timeout`] told has come: for work that belongs to no
-    /// connection.
+    /// The time of [`ServerApp::poll_timeout`] has passed: for work that belongs to no connection.
     fn handle_timeout(&mut self, _now: Instant) {}
 
-    /// When [`ServerApp::handle_timeout`] is due.
+    /// When [`ServerApp::handle_timeout`] is to be called.
     fn poll_timeout(&self) -> Option<Instant> {
         None
     }
 
     /// A method of this application panicked, and the server caught the panic. `data` belongs to
     /// the connection that it was called for, before `handle_gone` takes it; `None` for calls
-    /// without a connection. A panic in here is ignored.
+    /// without a connection. A panic of this method is ignored.
     fn handle_panic(&mut self, _now: Instant, _data: Option<&mut Self::Data>, _panic: &Panic) {}
 
-    /// The first panic that the application has caught itself, as [`crate::HandlerApp`] does for each
-    /// request: [`crate::ServerEngine::first_panic`] returns it too.
+    /// The first panic that the application has caught itself, as [`crate::HandlerApp`] does for
+    /// each request. [`crate::ServerEngine::first_panic`] returns it too.
     fn first_panic(&self) -> Option<&Panic> {
         None
     }
 
-    /// The server has ended: told once, by whoever ran it.
+    /// The server has ended. Called once, by the code that ran it.
     fn finish(&mut self, _now: Instant) {}
 }
 
-/// When and on which exchange something happened.
+/// The time of an event, and its exchange.
 #[derive(Debug)]
 pub struct ExchangeContext {
     /// This turn's time.
     pub now: Instant,
-    /// The exchange; of a timer, only its socket means something.
+    /// The exchange. For a timer only its socket is valid.
     pub exchange: Exchange,
     pub(crate) timer: Option<Option<Instant>>,
 }
 
 impl ExchangeContext {
-    /// Something happened now, in this exchange: for tests of applications.
+    /// The context of an event at `now` in `exchange`: for tests of applications.
     pub fn new(now: Instant, exchange: Exchange) -> Self {
         Self { now, exchange, timer: None }
     }
 
-    /// [`ServerApp::handle_timer`] is due on this connection at `deadline`, once.
+    /// Calls [`ServerApp::handle_timer`] for this connection at `deadline`, once.
     pub fn set_timer(&mut self, deadline: Option<Instant>) {
         self.timer = Some(deadline);
     }

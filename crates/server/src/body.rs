@@ -1,9 +1,9 @@
-//! What an answer consists of.
+//! Bodies of responses, and owned responses.
 
 use bytes::Bytes;
 use fulmar_proto::{BodyLen, FileRange, HeaderBuf, Segment, UsageError};
 
-/// The body of an answer that is known in whole.
+/// The body of a response of known length.
 #[derive(Clone, Debug, Default)]
 pub enum ResponseBody {
     /// None.
@@ -11,12 +11,12 @@ pub enum ResponseBody {
     Empty,
     /// Bytes in memory, or part of a file.
     One(Segment),
-    /// Several of these, one after the other.
+    /// Several segments, sent in this order.
     Several(Vec<Segment>),
 }
 
 impl ResponseBody {
-    /// How many bytes it has.
+    /// Its length in bytes.
     pub fn len(&self) -> u64 {
         match self {
             Self::Empty => 0,
@@ -25,12 +25,12 @@ impl ResponseBody {
         }
     }
 
-    /// True if it has none.
+    /// True if it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// As a head declares it.
+    /// The length for the head.
     pub fn declared(&self) -> BodyLen {
         match self.len() {
             0 => BodyLen::Empty,
@@ -87,24 +87,24 @@ impl From<Vec<Segment>> for ResponseBody {
     }
 }
 
-/// A whole answer that borrows nothing: for other threads, and for those who keep it.
+/// A complete response that borrows nothing: for other threads, and for later use.
 #[derive(Clone, Debug)]
 pub struct OwnedResponse {
-    /// 200 to 999.
+    /// The status, 200 to 999.
     pub status: u16,
-    /// The fields; framing, `Date` and `Connection` are the server's.
+    /// The fields. The server adds framing, `Date` and `Connection`.
     pub headers: HeaderBuf,
     /// The body.
     pub body: ResponseBody,
 }
 
 impl OwnedResponse {
-    /// An answer without fields.
+    /// A response without fields.
     pub fn new(status: u16, body: impl Into<ResponseBody>) -> Self {
         Self { status, headers: HeaderBuf::new(), body: body.into() }
     }
 
-    /// An answer of plain text in UTF-8.
+    /// A response of plain text in UTF-8.
     pub fn text(status: u16, text: impl Into<ResponseBody>) -> Self {
         let mut answer = Self::new(status, text);
         let (name, value) = TEXT_PLAIN;
@@ -112,7 +112,7 @@ impl OwnedResponse {
         answer
     }
 
-    /// The same with one more field.
+    /// Adds a field.
     ///
     /// # Errors
     /// The name or the value has bytes that are not allowed there.

@@ -1,4 +1,4 @@
-//! Body handlers that many handlers have: collecting a body, producing one.
+//! The body handlers of [`Responder`]: one collects a request's body, one produces a response's.
 
 use bytes::{Bytes, BytesMut};
 use fulmar_proto::Headers;
@@ -6,19 +6,19 @@ use fulmar_proto::Headers;
 use crate::handler::{BodyHandler, HandlerResult};
 use crate::responder::Responder;
 
-/// What a producer says when it has been asked.
+/// What a producer has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Produced {
-    /// It has sent something; it is asked again while there is room.
+    /// It has sent bytes. It is called again while there is room.
     More,
-    /// It has nothing now; it is asked again when [`Responder::wake_at`] or a [`crate::Resumer`] says
-    /// so.
+    /// It has no bytes now. It is called again after [`Responder::wake_at`] or a
+    /// [`crate::Resumer`].
     Nothing,
-    /// That was all: the answer ends.
+    /// The body is complete: the response ends.
     All,
 }
 
-/// An answer that is made while it is sent: see [`Responder::produce`].
+/// Produces a response's body while it is sent: see [`Responder::produce`].
 #[derive(Debug)]
 pub(crate) struct Produce<F>(pub(crate) F);
 
@@ -38,11 +38,11 @@ where
     }
 }
 
-/// A body that is kept until it is complete: see [`Responder::collect`].
+/// Collects a request's body until it is complete: see [`Responder::collect`].
 #[derive(Debug)]
 pub(crate) struct Collect<F> {
     size_max: usize,
-    first: Bytes, // most bodies are one piece, and are not copied
+    first: Bytes, // most bodies are one piece, which is not copied
     rest: BytesMut,
     then: Option<F>,
 }
@@ -83,5 +83,5 @@ impl<F: FnOnce(&mut Responder<'_>, Bytes) -> HandlerResult + 'static> BodyHandle
     }
 }
 
-/// Shorter pieces are copied: a share of them would keep the whole block that they arrived in.
+/// Shorter pieces are copied: sharing one would keep the whole block in which it arrived.
 const SHARED_SIZE_MIN: usize = 16 * 1024;

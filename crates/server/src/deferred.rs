@@ -1,9 +1,9 @@
-//! Requests that wait for another thread, and then go to their handler again.
+//! Requests that wait for another thread and are then passed to their handler again.
 //!
 //! ```text
 //! handle(request) ─▶ Responder::defer ─▶ another thread works ─▶ Deferred::handle_again(note)
-//!        ▲                                                            │
-//!        └──────────── the same request, Responder::notes has the note ◀───┘
+//!        ▲                                                                 │
+//!        └────────── the same request, Responder::notes has the note ◀─────┘
 //! ```
 
 use std::any::Any;
@@ -24,13 +24,13 @@ pub struct Deferred {
 
 impl Deferred {
     /// Calls [`crate::Handler::handle`] again with the same request, on the thread of its
-    /// connection. From then on [`crate::Responder::notes`] returns `note`. If the request was deferred
-    /// twice and has a response already, the call has no effect.
+    /// connection. From then on [`crate::Responder::notes`] returns `note`. If the request was
+    /// deferred twice and has a response already, the call has no effect.
     pub fn handle_again(self, note: impl Any + Send) {
         self.suspended.post(MessageKind::Again(Box::new(note)));
     }
 
-    /// True if the client has left: the work that the request waits for may be skipped.
+    /// True if the client has closed: the work that the request waits for may be skipped.
     pub fn is_gone(&self) -> bool {
         self.suspended.is_gone()
     }

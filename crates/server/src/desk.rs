@@ -1,4 +1,4 @@
-//! What the exchanges of one server share.
+//! State that the exchanges of one server share.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -16,7 +16,7 @@ use crate::observer::{ExchangeSummary, HandlerFailure, Observer, RequestId, Requ
 use crate::panics::{Panic, catch};
 use crate::suspended::HandlerMessage;
 
-/// What the exchanges of one server share.
+/// State that the exchanges of one server share.
 pub(crate) struct Desk {
     pub(crate) mailbox: Mailbox<HandlerMessage>,
     pub(crate) clock: Clock,
@@ -25,9 +25,9 @@ pub(crate) struct Desk {
     /// At least one observer observes requests.
     pub(crate) observes_requests: bool,
     pub(crate) first_panic: Option<Panic>,
-    /// Every answer carries these.
+    /// Added to every response.
     pub(crate) fields: HeaderBuf,
-    /// Answers carry their request's identifier.
+    /// Responses carry the identifier of their request.
     pub(crate) sends_ids: bool,
     server: u64,
     requests: u64,
@@ -114,13 +114,15 @@ impl Desk {
         self.observers.0.iter().filter_map(|observer| observer.poll_timeout()).min()
     }
 
-    /// An exchange begins.
+    /// Begins an exchange.
     pub(crate) fn open(&mut self, now: Instant) -> Box<ExchangeState> {
         self.requests += 1;
         if self.clock.wants_resync(now) {
             self.clock.resync((self.wall_clock)(), now);
         }
-        self.spare.pop().unwrap_or_default()
+        let state = self.spare.pop().unwrap_or_default();
+        debug_assert!(state.status == 0 && !state.over, "a recycled state is empty");
+        state
     }
 
     pub(crate) fn number(&self) -> u64 {
@@ -131,7 +133,7 @@ impl Desk {
         RequestId { server: self.server, number: state.number }
     }
 
-    /// An exchange is over.
+    /// Ends an exchange: reports it to the observers and recycles its state.
     pub(crate) fn close(
         &mut self,
         now: Instant,
@@ -162,13 +164,13 @@ impl Desk {
         }
     }
 
-    /// What arrived was no request.
+    /// A connection sent a malformed request.
     pub(crate) fn malformed(&mut self, now: Instant, session: &HandlerSession, error: PeerError) {
         let peer = session.peer;
         self.observe(now, |observer, clock| observer.malformed(now, clock, peer, error));
     }
 
-    /// A connection is gone.
+    /// A connection is closed.
     pub(crate) fn gone(&mut self, now: Instant, session: &HandlerSession, end: &End) {
         self.observe(now, |observer, _| observer.gone(now, session.peer, end));
     }
@@ -178,7 +180,7 @@ impl Desk {
 struct Observers(Vec<Box<dyn Observer>>);
 
 impl Observers {
-    /// Calls each of them, whatever the others do.
+    /// Calls each of them, also after a panic of another one.
     ///
     /// # Errors
     /// The first panic.
@@ -203,5 +205,5 @@ impl fmt::Debug for Desk {
     }
 }
 
-/// More than this many exchanges are rarely in hand at the end of a turn.
+/// A turn rarely ends with more exchanges in progress than this.
 const SPARE_LEN_MAX: usize = 256;

@@ -1,4 +1,4 @@
-//! Where an exchange stands, from its head to its end.
+//! The state of an exchange, from the request's head to the end of the response.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -16,12 +16,12 @@ use crate::observer::{OwnedRequestSummary, RequestSummary};
 use crate::panics::{Panic, catch};
 use crate::responder::Responder;
 
-/// What is kept for each connection: as little as can be while it is idle.
+/// The data of a connection: as little as possible while it is idle.
 pub struct HandlerSession {
     pub(crate) peer: SocketAddr,
-    /// The handler's own.
+    /// What [`crate::Handler::establish`] returned.
     pub(crate) connection_data: Option<Box<dyn Any>>,
-    /// The exchange in hand.
+    /// The exchange in progress.
     pub(crate) state: Option<Box<ExchangeState>>,
 }
 
@@ -41,69 +41,70 @@ impl fmt::Debug for HandlerSession {
     }
 }
 
-/// What is to be done with an exchange later.
+/// A closure that continues an exchange later.
 pub(crate) type Act = dyn FnOnce(&mut Responder<'_>) -> HandlerResult;
 
-/// An exchange in hand. A finished one is used again.
+/// The state of an exchange. It is recycled afterwards.
 pub(crate) struct ExchangeState {
     pub(crate) stream: StreamId,
-    /// Number of the request among all of this server.
+    /// The number of the request on this server.
     pub(crate) number: u64,
     pub(crate) body_handler: Option<Box<dyn BodyHandler>>,
-    /// What is to be done when the timer has run out; without it, the work is told.
+    /// Called when the timer expires; without it, the body handler is.
     pub(crate) due: Option<Box<Act>>,
-    /// Who answers from elsewhere looks whether it is still there. True: its work was told to go
-    /// on, and has not heard of it.
+    /// Other threads hold weak references, which show whether the exchange is alive. True: a
+    /// wake-up of the body handler is posted and not delivered yet.
     pub(crate) alive: Option<Arc<AtomicBool>>,
     /// The request and its notes, if its handler is to be called with it again.
     pub(crate) replay: Option<Box<Replay>>,
-    /// What was asked, for observers, once the head is not in hand any more.
+    /// The request for observers, kept if the exchange outlives its head.
     pub(crate) request: Option<Box<OwnedRequestSummary>>,
     pub(crate) began: Option<Instant>,
-    /// 0 before the final head.
+    /// 0 before the final head is queued.
     pub(crate) status: u16,
     /// Body bytes queued.
     pub(crate) sent: u64,
-    /// The answer has no body, whatever is sent of it: to HEAD, and with some statuses.
+    /// The response has no body, even if bytes are sent: to HEAD, and with some statuses.
     pub(crate) bodiless: bool,
-    /// Somebody will go on with it.
+    /// The handler has arranged a later response.
     pub(crate) claimed: bool,
-    /// Body handlers that has not been told that it may begin.
+    /// The body handler is new, and its first call is due.
     pub(crate) fresh: bool,
-    /// The request has come in whole.
+    /// The request is complete.
     pub(crate) received: bool,
-    /// It has, and there was no work to be told so.
+    /// The request is complete, and no body handler has received its end.
     pub(crate) pending_end: bool,
-    /// How long its body is.
+    /// The length of the request's body.
     pub(crate) declared: BodyLen,
-    /// It is held up by us: see `H1::set_held`.
+    /// The handler has paused reading: see `H1::set_held`.
     pub(crate) held: bool,
-    /// The connection is handed over, or will be when the request is complete.
+    /// The connection becomes a tunnel, now or when the request is complete.
     pub(crate) tunnel: Option<Tunnel>,
-    /// A timer was set for it.
+    /// A timer is set.
     pub(crate) timed: bool,
-    /// We have said everything.
+    /// The response is complete.
     pub(crate) over: bool,
-    /// Fields that the answer will carry besides its own.
+    /// Fields to add to the response.
     pub(crate) fields: Vec<Field>,
-    /// Why the application failed; nothing of it is called any more.
+    /// Why the application failed. Its code is not called for this exchange any more.
     pub(crate) error: Option<Box<HandlerError>>,
 }
 
-/// A field that is kept until there is a head for it.
+/// A field to add to the response's head.
 pub(crate) type Field = (Cow<'static, str>, Cow<'static, [u8]>);
 
-/// How far the handing over of a connection is.
+/// The progress of an upgrade.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tunnel {
-    /// The request is still to be complete.
+    /// The head of the upgrade is sent; the request is not complete.
     Granted,
     Open,
 }
 
 impl ExchangeState {
-    /// A new exchange begins.
+    /// Begins an exchange with the request of this number.
     pub(crate) fn begin(&mut self, stream: StreamId, number: u64, now: Instant, len: BodyLen) {
+        debug_assert!(self.began.is_none(), "a state serves one exchange at a time");
         (self.stream, self.number, self.began) = (stream, number, Some(now));
         (self.declared, self.received) = (len, len == BodyLen::Empty);
     }
@@ -117,7 +118,7 @@ impl ExchangeState {
         request.map(RequestSummary::of).or_else(kept).unwrap_or_default()
     }
 
-    /// Drops the work, the closure and the request that the exchange still holds.
+    /// Drops the body handler, the closure and the request that the exchange holds.
     ///
     /// # Errors
     /// Its destructor panicked.
@@ -128,7 +129,7 @@ impl ExchangeState {
         }
     }
 
-    /// Keeps what observers will want to know of the request.
+    /// Keeps the parts of the request that observers receive.
     pub(crate) fn keep(&mut self, request: &Request<'_>) {
         self.request = Some(Box::new(OwnedRequestSummary::of(request)));
     }

@@ -1,4 +1,5 @@
-//! What a program writes: who answers, and what goes on after a head.
+//! The traits of an application: a handler for requests, and a body handler for what follows a
+//! head.
 
 use std::any::Any;
 use std::fmt;
@@ -11,9 +12,9 @@ use fulmar_proto::{Headers, Request, UsageError};
 use crate::panics::Panic;
 use crate::responder::Responder;
 
-/// What answers requests; every thread of a server has its own.
+/// Responds to requests. Each thread of a server has its own.
 ///
-/// Any function of this form is one:
+/// A function of this form is a handler:
 ///
 /// ```
 /// use fulmar_proto::Request;
@@ -28,29 +29,29 @@ use crate::responder::Responder;
 /// # fulmar_server::HandlerApp::new(hello, std::time::Instant::now(), || std::time::UNIX_EPOCH);
 /// ```
 pub trait Handler: 'static {
-    /// Somebody asks. It is answered with `responder`: at once, or later by what it is given to
-    /// ([`Responder::attach`], [`Responder::suspend`]). What is neither is answered 500.
+    /// A request's head arrived. The handler responds through `responder`: at once, or later from
+    /// what it attaches ([`Responder::attach`], [`Responder::suspend`]). If it does neither, the
+    /// response is 500.
     ///
     /// # Errors
-    /// Passed on from `responder`. If nothing has been answered the answer is 500, otherwise the
-    /// connection is closed, lest half an answer look complete. Observers receive the cause
-    /// ([`crate::Observer::handler_failed`]).
+    /// Those of `responder`. If no response has begun, the response is 500. Otherwise the
+    /// connection is closed, so that an incomplete response does not look complete. Observers
+    /// receive the cause ([`crate::Observer::handler_failed`]).
     ///
     /// # Panics
-    /// A panic has the same consequences, for this request only. A body handler attached to the request is
-    /// dropped and not called again. The handler is called for other requests as before, so state
-    /// that they share must be consistent wherever it can panic.
+    /// A panic has the same consequences, for this request only. A body handler attached to the
+    /// request is dropped and not called again. The handler is called for other requests as before,
+    /// so state that they share must be consistent wherever it can panic.
     fn handle(&mut self, responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult;
 
-    /// A connection stands, and so does the layer below it; `info` is what the layer tells
-    /// ([`fulmar_proto::Layer::info`]: of TLS its version, names and certificates). What is
-    /// returned is kept for the connection: [`Responder::connection_data`]. A panic closes the connection.
+    /// A connection and the layer below it are established. `info` is
+    /// [`fulmar_proto::Layer::info`]: for TLS its version, names and certificates. The returned
+    /// value is the connection's: [`Responder::connection_data`]. A panic closes the connection.
     fn establish(&mut self, _peer: SocketAddr, _info: Option<&dyn Any>) -> Option<Box<dyn Any>> {
         None
     }
 
-    /// Descriptors or memory ran out when somebody wanted to connect: what can be given back makes
-    /// room.
+    /// An accept failed for lack of descriptors or memory. The handler can free some.
     fn exhausted(&mut self) {}
 }
 
@@ -60,7 +61,7 @@ impl<F: FnMut(&mut Responder<'_>, &Request<'_>) -> HandlerResult + 'static> Hand
     }
 }
 
-/// What becomes of what was asked of a [`Responder`].
+/// The result of using a [`Responder`].
 pub type HandlerResult = Result<(), UsageError>;
 
 /// Why code of the application failed. The client received 500, or the connection was closed if a
@@ -68,9 +69,9 @@ pub type HandlerResult = Result<(), UsageError>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HandlerError {
-    /// The handler returned an error of [`Responder`]: it was used against its contract.
+    /// The handler returned an error of [`Responder`]: it broke the contract.
     Usage(UsageError),
-    /// The handler returned without a response, and left no work that could send one.
+    /// The handler returned without a response, and attached nothing that could send one.
     NoResponse,
     /// A [`crate::Suspended`] was dropped without a response.
     SuspendedDropped,
@@ -116,38 +117,62 @@ impl From<UsageError> for HandlerError {
     }
 }
 
-/// What goes on with an exchange after its head: a body that comes in, an answer that goes out
-/// piece by piece, or both; after an upgrade, a tunnel.
+/// Continues an exchange after its head: receives a request's body, sends a response's, or both;
+/// after an upgrade, a tunnel.
 ///
-/// Nothing calls it while there is nothing to do. Errors and panics are dealt with as in
+/// It is called only when there is something to do. Errors and panics are handled as in
 /// [`Handler::handle`].
+///
+/// ```
+/// use bytes::Bytes;
+/// use fulmar_proto::{Headers, Request};
+/// use fulmar_server::{BodyHandler, HandlerResult, Responder};
+///
+/// /// Counts the bytes of a body of any length.
+/// struct Count(u64);
+///
+/// impl BodyHandler for Count {
+///     fn data(&mut self, _: &mut Responder<'_>, bytes: Bytes) -> HandlerResult {
+///         self.0 += bytes.len() as u64;
+///         Ok(())
+///     }
+///
+///     fn end(&mut self, responder: &mut Responder<'_>, _: Headers<'_>) -> HandlerResult {
+///         responder.text(200, format!("{} bytes\n", self.0))
+///     }
+/// }
+///
+/// fn count(responder: &mut Responder<'_>, _: &Request<'_>) -> HandlerResult {
+///     responder.attach(Count(0))
+/// }
+/// # fulmar_server::HandlerApp::new(count, std::time::Instant::now(), || std::time::UNIX_EPOCH);
+/// ```
 pub trait BodyHandler: 'static {
-    /// Bytes of the request's body, or of the tunnel. To have no more of them for a while:
-    /// [`Responder::pause`].
+    /// Bytes of the request's body, or of the tunnel. [`Responder::pause`] stops them.
     ///
     /// # Errors
-    /// Passed on from `responder`.
+    /// Those of `responder`.
     fn data(&mut self, _responder: &mut Responder<'_>, _bytes: Bytes) -> HandlerResult {
         Ok(())
     }
 
-    /// The request is complete; of a tunnel, the client has said everything.
+    /// The request is complete. In a tunnel, the client has closed its direction.
     ///
     /// # Errors
-    /// Passed on from `responder`.
+    /// Those of `responder`.
     fn end(&mut self, _responder: &mut Responder<'_>, _trailers: Headers<'_>) -> HandlerResult {
         Ok(())
     }
 
-    /// There is room to send ([`Responder::room`]): told once when it is attached, then whenever there
-    /// had been none; and when [`Responder::wake_at`] or a [`crate::Resumer`] asked for it.
+    /// There is room to send ([`Responder::room`]). Called once after it is attached, then whenever
+    /// room becomes free, and after [`Responder::wake_at`] or a [`crate::Resumer`].
     ///
     /// # Errors
-    /// Passed on from `responder`.
+    /// Those of `responder`.
     fn ready(&mut self, _responder: &mut Responder<'_>) -> HandlerResult {
         Ok(())
     }
 
-    /// The client went away, or was sent away, before the exchange was over.
+    /// The connection closed before the exchange was over.
     fn gone(&mut self, _end: &End) {}
 }

@@ -1,4 +1,4 @@
-//! The application that lends every exchange to a handler as a [`Responder`].
+//! The application that passes every request to a handler with a [`Responder`].
 
 use std::any::Any;
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ use crate::proxied;
 use crate::responder::Responder;
 use crate::suspended::{HandlerMessage, MessageKind};
 
-/// An application that lends every exchange to a [`Handler`].
+/// An application that passes every request to a [`Handler`], with a [`Responder`].
 #[derive(Debug)]
 pub struct HandlerApp<H> {
     handler: H,
@@ -31,43 +31,43 @@ pub struct HandlerApp<H> {
 }
 
 impl<H: Handler> HandlerApp<H> {
-    /// `wall_clock` tells the time of day; it is asked now, and about once a minute.
+    /// `wall_clock` returns the time of day. It is called now, and about once a minute.
     pub fn new(handler: H, now: Instant, wall_clock: fn() -> SystemTime) -> Self {
         Self { handler, desk: Desk::new(now, wall_clock) }
     }
 
-    /// The same; `observer` hears of everything.
+    /// Adds an observer of connections and exchanges.
     #[must_use]
     pub fn with_observer(mut self, observer: impl Observer) -> Self {
         self.desk.add_observer(Box::new(observer));
         self
     }
 
-    /// The same; every answer carries these fields too.
+    /// Adds these fields to every response.
     #[must_use]
     pub fn with_fields(mut self, fields: HeaderBuf) -> Self {
         self.desk.fields = fields;
         self
     }
 
-    /// The same; every answer tells the identifier of its request in `X-Request-Id`.
+    /// Adds `X-Request-Id` with the request's identifier to every response.
     #[must_use]
     pub fn with_request_ids(mut self) -> Self {
         self.desk.sends_ids = true;
         self
     }
 
-    /// Who answers.
+    /// The handler.
     pub fn handler(&self) -> &H {
         &self.handler
     }
 
-    /// Who answers, to be changed.
+    /// The handler, mutable.
     pub fn handler_mut(&mut self) -> &mut H {
         &mut self.handler
     }
 
-    /// Requests so far.
+    /// The number of requests so far.
     pub fn requests(&self) -> u64 {
         self.desk.requests()
     }
@@ -80,6 +80,7 @@ impl<H: Handler> HandlerApp<H> {
         len: BodyLen,
     ) {
         let now = lent.context.now;
+        debug_assert!(lent.session.state.is_none(), "HTTP/1 has one exchange at a time");
         let mut state = self.desk.open(now);
         state.begin(stream, self.desk.number(), now, len);
         state.bodiless = request.method == b"HEAD";
@@ -90,7 +91,7 @@ impl<H: Handler> HandlerApp<H> {
 
     /// Calls the handler again with a request that it deferred.
     fn handle_again(&mut self, lent: &mut Lent<'_>, note: Box<dyn Any + Send>) {
-        let Some(mut state) = lent.session.state.take() else { return };
+        let mut state = lent.session.state.take().expect("its stream was compared");
         let is_waiting = state.status == 0 && state.body_handler.is_none() && state.error.is_none();
         let Some(replay) = state.replay.as_mut().filter(|_| is_waiting) else {
             lent.session.state = Some(state); // deferred twice, and handled already
@@ -106,19 +107,20 @@ impl<H: Handler> HandlerApp<H> {
         self.finish_step(lent, state, result, None);
     }
 
-    /// Drops a message that came too late; its destructor may panic.
+    /// Drops a message that arrived too late. Its destructor may panic.
     fn drop_message<T>(&mut self, now: Instant, peer: SocketAddr, message: T) {
         if let Err(panic) = catch(|| drop(message)) {
             self.desk.failed(now, Some(peer), None, &HandlerError::Panic(panic));
         }
     }
 
-    /// Has something happen to the exchange in hand.
+    /// Calls `act` for the exchange in progress.
     fn with_exchange(
         &mut self,
         lent: &mut Lent<'_>,
         act: impl FnOnce(&mut Responder<'_>) -> Result<(), HandlerError>,
     ) {
+        // Without a state the response is complete: the rest of the request is dropped.
         let Some(mut state) = lent.session.state.take() else { return };
         let result = match state.error {
             None => act(&mut lent.call(&mut self.desk, &mut state)),
@@ -128,7 +130,8 @@ impl<H: Handler> HandlerApp<H> {
         self.finish_step(lent, state, result, None);
     }
 
-    /// Tells fresh work that it may begin; files the state, or closes it.
+    /// Ends a call of application code: calls a new body handler, then stores or closes the
+    /// exchange.
     fn finish_step(
         &mut self,
         lent: &mut Lent<'_>,
@@ -154,6 +157,7 @@ impl<H: Handler> HandlerApp<H> {
             self.fail(lent, &mut state, error, request);
         }
         if !state.over {
+            debug_assert!(!state.fresh, "a new body handler was called above");
             if let Some(request) = request
                 && self.desk.observes_requests
             {
@@ -192,15 +196,14 @@ impl<H: Handler> HandlerApp<H> {
         let mut responder = lent.call(&mut self.desk, state);
         responder.unpause();
         if !responder.state.over
-            && (responder.has_response()
-                || responder.text(500, "something went wrong here\n").is_err())
+            && (responder.has_response() || responder.text(500, "internal server error\n").is_err())
         {
             responder.reply.cut_off();
         }
     }
 }
 
-/// What is lent for one event.
+/// Borrows for one event of a connection.
 struct Lent<'a> {
     context: &'a mut ExchangeContext,
     reply: &'a mut ServerConnection,
@@ -220,7 +223,7 @@ impl Lent<'_> {
     }
 }
 
-/// Calls a handler with a request. It has to respond, or to leave work that will.
+/// Calls a handler with a request. It has to respond, or to arrange a later response.
 fn call_handler(
     handler: &mut impl Handler,
     responder: &mut Responder<'_>,
@@ -234,7 +237,7 @@ fn call_handler(
 }
 
 /// Calls application code for an exchange. State that a panic may have left inconsistent is reached
-/// through the call, and `fail` drops it.
+/// through the responder, and `fail` drops it.
 fn attempt(act: impl FnOnce() -> HandlerResult) -> Result<(), HandlerError> {
     match catch(act) {
         Ok(outcome) => outcome.map_err(HandlerError::Usage),
@@ -242,11 +245,12 @@ fn attempt(act: impl FnOnce() -> HandlerResult) -> Result<(), HandlerError> {
     }
 }
 
-/// Tells the work of an exchange; afterwards it is where it was, unless it has been replaced.
+/// Calls the body handler of an exchange. It stays attached unless the call has replaced it.
 fn call_body_handler(
     responder: &mut Responder<'_>,
     event: impl FnOnce(&mut dyn BodyHandler, &mut Responder<'_>) -> HandlerResult,
 ) -> Result<(), HandlerError> {
+    // Without one, the rest of the request is ignored.
     let Some(mut handler) = responder.state.body_handler.take() else { return Ok(()) };
     let result = attempt(|| event(&mut *handler, responder));
     if responder.state.body_handler.is_none() {
@@ -270,8 +274,8 @@ impl<H: Handler> ServerApp for HandlerApp<H> {
         HandlerSession { peer, ..HandlerSession::default() }
     }
 
-    /// From now on the client is who a proxy says it is: whoever makes the layers of a listener
-    /// believes the proxies that it lets in.
+    /// The client's address is from now on the one in the PROXY header. A listener's layers decide
+    /// which proxies are trusted.
     fn handle_replaced(
         &mut self,
         _: &mut ExchangeContext,
@@ -313,12 +317,15 @@ impl<H: Handler> ServerApp for HandlerApp<H> {
             }
             Event::End { trailers, .. } => self.with_exchange(lent, |responder| {
                 responder.state.received = true;
-                responder.state.pending_end = responder.state.body_handler.is_none(); // only of a request without a body
+                // Without a body handler, the request had no body.
+                responder.state.pending_end = responder.state.body_handler.is_none();
                 match responder.state.tunnel {
                     Some(Tunnel::Granted) => Ok(()), // the end of the request, not of the tunnel
-                    _ => call_body_handler(responder, |handler, responder| {
-                        handler.end(responder, trailers)
-                    }),
+                    Some(Tunnel::Open) | None => {
+                        call_body_handler(responder, |handler, responder| {
+                            handler.end(responder, trailers)
+                        })
+                    }
                 }
             }),
             Event::Upgraded { .. } => self.with_exchange(lent, |responder| {
@@ -360,7 +367,7 @@ impl<H: Handler> ServerApp for HandlerApp<H> {
     ) {
         let meant = context.exchange.stream;
         if session.state.as_ref().is_none_or(|state| state.stream != meant) {
-            return self.drop_message(context.now, session.peer, doing); // it was over before
+            return self.drop_message(context.now, session.peer, doing); // the exchange is over
         }
         let lent = &mut Lent { context, reply, session };
         match doing {
@@ -393,7 +400,7 @@ impl<H: Handler> ServerApp for HandlerApp<H> {
                     self.desk.exchange_failed(now, &session, &mut state, None, error);
                 }
                 match end {
-                    End::Peer(PeerError::UnexpectedEof) => {} // nobody was there to be answered
+                    End::Peer(PeerError::UnexpectedEof) => {} // no client is left to respond to
                     End::Peer(error) if state.status == 0 => state.status = error.status(),
                     _ => {}
                 }

@@ -1,7 +1,7 @@
-//! A server engine: links, limits, and a [`ServerApp`] that answers. Still no I/O.
+//! A server engine: connections, limits, and an application that handles requests, without I/O.
 //!
-//! Most programs write a [`Handler`] and give it to [`HandlerApp`], which is an application that lends
-//! every request as a [`Responder`]:
+//! Most programs write a [`Handler`] and run it in a [`HandlerApp`]. It receives every request with
+//! a [`Responder`]:
 //!
 //! ```
 //! use fulmar_proto::Request;
@@ -17,33 +17,7 @@
 //! # }
 //! ```
 //!
-//! A [`ServerApp`] hears the events of the connections themselves:
-//!
-//! ```
-//! use fulmar_proto::{BodyLen, Connection, Event, Headers, Response, Server, ServerConnection};
-//! use fulmar_server::{ExchangeContext, ServerApp};
-//!
-//! struct Hello;
-//!
-//! impl ServerApp for Hello {
-//!     type Data = ();
-//!     type Message = std::convert::Infallible;
-//!     fn handle(
-//!         &mut self,
-//!         _: &mut ExchangeContext,
-//!         reply: &mut ServerConnection,
-//!         _: &mut (),
-//!         event: Event<'_, Server>,
-//!     ) {
-//!         if let Event::End { stream, .. } = event {
-//!             let head = Response::new(200, Headers::EMPTY);
-//!             reply.send_head(stream, head, BodyLen::Exact(5)).expect("the first answer");
-//!             reply.send_data(stream, b"hello"[..].into()).expect("five bytes");
-//!             reply.send_end(stream, Headers::EMPTY).expect("they were all");
-//!         }
-//!     }
-//! }
-//! ```
+//! A [`ServerApp`] receives the events of the connections themselves.
 #![forbid(unsafe_code)]
 
 mod addresses;

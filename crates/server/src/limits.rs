@@ -1,51 +1,52 @@
-//! What a server allows.
+//! The limits and timeouts of a server.
 
 use std::time::Duration;
 
 use fulmar_engine::{Rate, Timeouts};
 use fulmar_proto::h1::RESPONSE_BUFFER_MAX;
 
-/// What a server allows. The defaults are safe towards slow and hostile clients.
+/// The limits and timeouts of a server. The defaults are safe towards slow and hostile clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at a time; beyond it, clients wait in the kernel's queue.
+    /// Connections at a time. Further clients wait in the kernel's queue.
     pub connections_max: usize,
-    /// Of them, from one IPv4 address or one /64 of IPv6; one more is closed as soon as it is
-    /// accepted. Unix sockets have no addresses.
+    /// Connections from one IPv4 address or one /64 of IPv6. A further one is closed as soon as it
+    /// is accepted. Unix sockets have no addresses.
     pub address_connections_max: usize,
-    /// The same for an address of this machine (loopback), from which a proxy may connect for
-    /// everybody.
+    /// The same for an address of this machine (loopback), from which a proxy may connect for all
+    /// clients.
     pub loopback_connections_max: usize,
-    /// Bytes that one client can make us keep for its connection, at most: what it sent that
-    /// nobody took or gave back, and what waits to be sent to it, together; 384 KiB at least. A
-    /// quarter of it is what [`fulmar_proto::Connection::room`] says is free at first. An
-    /// application that queues more than there is room for keeps that beside it, and so does a
-    /// thread the few blocks of memory that all its connections share.
+    /// Bytes that one connection can occupy at most: received bytes that were not taken or not
+    /// released, and bytes that wait to be sent, together; at least 384 KiB.
+    /// [`fulmar_proto::Connection::room`] starts at a quarter of it. Bytes that an application
+    /// queues beyond its room are not limited, and neither are the few blocks of memory that all
+    /// connections of a thread share.
     pub connection_memory_max: usize,
     /// Bytes of responses in memory at which no further request of a connection is parsed. It
     /// limits a client that pipelines requests and does not read. Heads and bodies in memory count,
-    /// also encrypted ones; files do not. One response may be longer. Besides, up to 12 KiB of
+    /// also encrypted ones; files do not. One response may be longer. In addition up to 12 KiB of
     /// requests wait unparsed, and over TLS up to three records more.
     pub response_buffer_max: usize,
-    /// Until the layer below a connection, such as TLS, is open.
+    /// Timeout until the layer below a connection, such as TLS, is established.
     pub handshake_timeout: Duration,
-    /// A kept connection without a request.
+    /// Timeout of an idle connection.
     pub idle_timeout: Duration,
-    /// From the first byte of a head to its last; then the client is answered 408.
+    /// From the first byte of a head to its last; then the response is 408.
     pub head_timeout: Duration,
-    /// Between two bytes of a request's body; then the client is answered 408, unless an answer
-    /// has begun.
+    /// Between two bytes of a request's body; then the response is 408, unless a response has
+    /// begun.
     pub body_timeout: Duration,
-    /// Between two bytes that the client takes, as far as the kernel tells: it says so when about
-    /// a third of its buffer is free.
+    /// Between two bytes that the client reads, as far as the kernel reports it: when about a third
+    /// of its buffer is free.
     pub send_timeout: Duration,
-    /// While a client sends a body or takes an answer, beside those two timeouts: who is slower
-    /// ends, though never silent for long. The application's time does not count.
+    /// The minimum rate at which a client sends a body or reads a response, in addition to those
+    /// two timeouts. It ends clients that are slow without being silent. The application's time
+    /// does not count.
     pub rate_min: Option<Rate>,
-    /// From a client's end to ours, if the application owes it an answer all the while: the client
-    /// may have closed one side only, or be gone.
+    /// From a client's close to ours, while the application owes it a response: the client may have
+    /// closed one direction only, or be gone.
     pub abandoned_timeout: Duration,
-    /// From our last word to the client's end.
+    /// From the last byte that we send to the client's close.
     pub linger_timeout: Duration,
     /// From a graceful stop to a hard one.
     pub drain_timeout: Duration,
@@ -72,16 +73,16 @@ impl Default for Limits {
     }
 }
 
-/// How a connection's memory is divided.
+/// The shares of a connection's memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shares {
-    /// Received, and not taken.
+    /// Received and not taken.
     pub(crate) unread: usize,
-    /// Queued by application and protocol; and as much given out and not given back.
+    /// Queued by application and protocol. As much again may be delivered and not released.
     pub(crate) queue: u32,
-    /// Of it, the bytes that several responses may have in memory.
+    /// The part of it that several responses may occupy in memory.
     pub(crate) responses: u32,
-    /// Queued by a layer; as much again may be opened and not taken.
+    /// Queued by a layer. As much again may be decrypted and not taken.
     pub(crate) sealed: usize,
 }
 
@@ -111,5 +112,5 @@ impl Limits {
     }
 }
 
-/// An eighth is what a layer has opened, which is at most a head and a record.
+/// An eighth is what a layer has decrypted, which is at most a head and a record.
 const MEMORY_MIN: usize = 8 * (32 + 16) * 1024;

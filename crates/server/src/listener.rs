@@ -1,4 +1,4 @@
-//! Where connections come from, and what lies between their sockets and HTTP.
+//! The listeners of a server, and the layers of their connections.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -14,8 +14,8 @@ pub struct Layers(Arc<Make>);
 type Make = dyn Fn(SocketAddr) -> Option<Box<dyn Layer>> + Send + Sync;
 
 impl Layers {
-    /// `make` is called for every connection, with the address it comes from; one that it refuses
-    /// a layer is closed, and so is one for which it panics.
+    /// `make` is called for every connection, with its peer's address. If it returns no layer, or
+    /// panics, the connection is closed.
     pub fn new(
         make: impl Fn(SocketAddr) -> Option<Box<dyn Layer>> + Send + Sync + 'static,
     ) -> Self {

@@ -1,6 +1,7 @@
 //! Messages from other threads to the application, each for one exchange.
 //!
-//! A message costs a lock; however many are posted before the server looks, it is woken once.
+//! A message costs a lock. The server is woken once for all messages that are posted before it
+//! reads them.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -8,7 +9,7 @@ use std::task::Waker;
 
 use fulmar_engine::Exchange;
 
-/// Where any thread posts messages for one server's application.
+/// Posts messages to one server's application, from any thread.
 pub struct Mailbox<M> {
     shared: Arc<MailboxState<M>>,
 }
@@ -24,7 +25,7 @@ impl<M> Mailbox<M> {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Whoever drives the server is woken by `waker` from now on; the first one stays.
+    /// `waker` wakes the driver of the server from now on. The first one stays.
     pub fn set_waker(&self, waker: Waker) {
         let waker = self.shared.waker.get_or_init(|| waker);
         if !self.messages().is_empty() {
@@ -32,8 +33,8 @@ impl<M> Mailbox<M> {
         }
     }
 
-    /// Posts a message about `exchange`. It arrives in the order of posting, unless the
-    /// connection is gone by then: then it is dropped.
+    /// Posts a message about `exchange`. Messages arrive in the order of posting; those for a
+    /// closed connection are dropped.
     pub fn post(&self, exchange: Exchange, message: M) {
         let mut messages = self.messages();
         messages.push((exchange, message));
@@ -44,13 +45,13 @@ impl<M> Mailbox<M> {
         }
     }
 
-    /// Everything that was posted, in exchange for an empty list.
+    /// Swaps the posted messages for an empty list.
     pub(crate) fn swap(&self, empty: &mut Vec<(Exchange, M)>) {
         debug_assert!(empty.is_empty(), "what it holds would be posted again");
         std::mem::swap(&mut *self.messages(), empty);
     }
 
-    /// Nothing that may panic is done while the lock is held.
+    /// Code that may panic does not run while the lock is held.
     fn messages(&self) -> MutexGuard<'_, Vec<(Exchange, M)>> {
         self.shared.messages.lock().unwrap_or_else(PoisonError::into_inner)
     }

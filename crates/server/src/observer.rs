@@ -1,4 +1,4 @@
-//! Who watches what is asked and answered: logs and metrics.
+//! Observers of connections and exchanges: logs and metrics.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -9,66 +9,85 @@ use fulmar_semantics::clock::Clock;
 
 use crate::handler::HandlerError;
 
-/// Hears of every connection and exchange; for logs and metrics.
+/// Receives every connection and exchange; for logs and metrics.
 ///
 /// A panic in one of its methods affects neither the exchange nor other observers. They receive it
 /// with [`Observer::handler_failed`].
+///
+/// ```
+/// use std::time::Instant;
+///
+/// use fulmar_semantics::clock::Clock;
+/// use fulmar_server::{ExchangeSummary, Observer};
+///
+/// /// Prints every response that took longer than a second.
+/// struct Slow;
+///
+/// impl Observer for Slow {
+///     fn exchange_ended(&mut self, _: Instant, _: &Clock, exchange: &ExchangeSummary<'_>) {
+///         if exchange.duration.as_secs() >= 1 {
+///             let target = String::from_utf8_lossy(exchange.request.target);
+///             println!("{} {target} took {:?}", exchange.status, exchange.duration);
+///         }
+///     }
+/// }
+/// ```
 pub trait Observer: 'static {
-    /// Somebody connected.
+    /// A connection was accepted.
     fn accepted(&mut self, _now: Instant, _peer: SocketAddr) {}
 
-    /// True if the observer needs [`Observer::exchange_ended`]; called once. If no observer needs it, it
-    /// is not called, no request is kept, and [`HandlerFailure::request`] is empty after the
+    /// True if the observer needs [`Observer::exchange_ended`]; called once. If no observer needs
+    /// it, it is not called, no request is kept, and [`HandlerFailure::request`] is empty after the
     /// handler has returned.
     fn observes_requests(&self) -> bool {
         true
     }
 
-    /// An exchange is over. `clock` says the time of day.
+    /// An exchange ended. `clock` has the time of day.
     fn exchange_ended(&mut self, _now: Instant, _clock: &Clock, _exchange: &ExchangeSummary<'_>) {}
 
-    /// What should have been a request could not be understood; the connection ends. It is no
-    /// exchange: [`Observer::exchange_ended`] does not hear of it.
+    /// A connection sent a malformed request, and ends. This is no exchange:
+    /// [`Observer::exchange_ended`] is not called.
     fn malformed(&mut self, _now: Instant, _clock: &Clock, _peer: SocketAddr, _error: PeerError) {}
 
-    /// Application code failed: a handler, its work, or another observer. Called at once; for a
-    /// request [`Observer::exchange_ended`] repeats the cause later.
+    /// Application code failed: a handler, a body handler, or another observer. Called at once. For
+    /// a request [`Observer::exchange_ended`] repeats the cause later.
     fn handler_failed(&mut self, _now: Instant, _clock: &Clock, _failure: &HandlerFailure<'_>) {}
 
-    /// A connection is gone.
+    /// A connection is closed.
     fn gone(&mut self, _now: Instant, _peer: SocketAddr, _end: &End) {}
 
-    /// Descriptors or memory ran out when somebody wanted to connect.
+    /// An accept failed for lack of descriptors or memory.
     fn exhausted(&mut self, _now: Instant) {}
 
-    /// The moment that [`Observer::poll_timeout`] told has come.
+    /// The time of [`Observer::poll_timeout`] has passed.
     fn timeout(&mut self, _now: Instant) {}
 
-    /// When [`Observer::timeout`] is due.
+    /// When [`Observer::timeout`] is to be called.
     fn poll_timeout(&self) -> Option<Instant> {
         None
     }
 
-    /// Nothing more will come: what is held back is written.
+    /// The server has ended: buffered output is to be written.
     fn finish(&mut self, _now: Instant) {}
 }
 
-/// An exchange that is over.
+/// An exchange that has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct ExchangeSummary<'a> {
-    /// Who summary.
+    /// The client's address.
     pub peer: SocketAddr,
-    /// What was summary.
+    /// The request.
     pub request: RequestSummary<'a>,
     /// The identifier of the request.
     pub id: RequestId,
-    /// Of the answer; 0 if there was none.
+    /// The status of the response; 0 if there was none.
     pub status: u16,
-    /// Bytes of its body, as far as they were queued; none to HEAD.
+    /// Body bytes queued; 0 for HEAD.
     pub bytes: u64,
-    /// From the head of the request to the end of the answer's queueing.
+    /// From the head of the request until the whole response is queued.
     pub duration: Duration,
-    /// False if the client went away before, or the answer was given up.
+    /// False if the client closed before, or the response was abandoned.
     pub complete: bool,
     /// Why the application failed, if it did: the response was 500 or incomplete.
     pub error: Option<&'a HandlerError>,
@@ -85,21 +104,21 @@ pub struct HandlerFailure<'a> {
     pub request: Option<(RequestId, RequestSummary<'a>)>,
 }
 
-/// What observers are told of a request.
+/// The parts of a request that observers receive.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RequestSummary<'a> {
     /// The method.
     pub method: &'a [u8],
     /// The target.
     pub target: &'a [u8],
-    /// What the peer speaks.
+    /// The peer's version.
     pub version: Version,
     /// The field `Referer`.
     pub referer: Option<&'a [u8]>,
     /// The field `User-Agent`.
     pub user_agent: Option<&'a [u8]>,
-    /// The field `X-Request-Id`: what the client, or a proxy before us, calls the request. It is
-    /// what they say, and no more: two requests may have the same.
+    /// The field `X-Request-Id`: the identifier that the client, or a proxy before us, gave the
+    /// request. It need not be unique.
     pub client_id: Option<&'a [u8]>,
 }
 
@@ -114,13 +133,13 @@ impl<'a> RequestSummary<'a> {
                 12 if name.eq_ignore_ascii_case(b"X-Request-Id") => &mut summary.client_id,
                 _ => continue,
             };
-            field.get_or_insert(value); // repeated, the first counts
+            field.get_or_insert(value); // of repeated fields the first counts
         }
         summary
     }
 }
 
-/// The same, kept for an exchange that is not over while its head is in hand.
+/// An owned copy, for an exchange that outlives its head.
 #[derive(Debug)]
 pub(crate) struct OwnedRequestSummary {
     method: Box<[u8]>,
@@ -156,13 +175,13 @@ impl OwnedRequestSummary {
     }
 }
 
-/// The identifier of a request: unique in the life of a process and, very likely, in the world.
-/// Written as 32 hexadecimal digits.
+/// The identifier of a request, written as 32 hexadecimal digits. It is unique in a process and,
+/// very likely, in the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RequestId {
-    /// Of the server's thread.
+    /// The number of the server's thread, which is random.
     pub server: u64,
-    /// Of the request there.
+    /// The number of the request on that thread.
     pub number: u64,
 }
 

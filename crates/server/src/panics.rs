@@ -1,9 +1,9 @@
 //! Panics of application code, caught where the server calls it.
 //!
 //! [`catch`] is the only function that catches. [`crate::ServerEngine`] calls every method of an
-//! [`crate::ServerApp`] through it: a panic ends one connection. [`crate::HandlerApp`] calls handlers
-//! and what they leave behind through it: a panic ends one request. Either way the thread, its
-//! loop and its other connections continue.
+//! [`crate::ServerApp`] through it: a panic ends one connection. [`crate::HandlerApp`] calls
+//! handlers and what they leave behind through it: a panic ends one request. Either way the thread,
+//! its loop and its other connections continue.
 //!
 //! A destructor that panics while another panic unwinds aborts the process, as in every Rust
 //! program, and so does any panic in a build with `panic = "abort"`.

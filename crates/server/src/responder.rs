@@ -1,4 +1,4 @@
-//! One request, as the one who answers it sees it.
+//! The request in progress, as its handler sees it.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -27,9 +27,10 @@ use crate::handler::{BodyHandler, HandlerResult};
 use crate::observer::RequestId;
 use crate::suspended::{Resumer, Suspended};
 
-/// One request, to be answered: lent to a [`crate::Handler`], and to whatever goes on with it.
+/// Responds to one request. A [`crate::Handler`] receives it, and every body handler and closure
+/// that continues the exchange.
 ///
-/// What is sent is queued, and leaves at the end of the turn: head and body together, in one call
+/// Sent bytes are queued, and leave at the end of the turn: head and body together, in one call
 /// where they fit.
 pub struct Responder<'a> {
     pub(crate) context: &'a mut ExchangeContext,
@@ -40,7 +41,7 @@ pub struct Responder<'a> {
     pub(crate) connection_data: Option<&'a mut dyn Any>,
 }
 
-/// What is known.
+/// Facts about the request.
 impl Responder<'_> {
     /// This turn's time.
     pub fn now(&self) -> Instant {
@@ -53,13 +54,13 @@ impl Responder<'_> {
         &self.desk.clock
     }
 
-    /// Who asks: behind a proxy that is believed (`fulmar_semantics::proxy_protocol`), who the
-    /// proxy asks for. On a Unix socket `0.0.0.0:0`.
+    /// The client's address. Behind a trusted proxy it is the one in its header
+    /// (`fulmar_semantics::proxy_protocol`). On a Unix socket it is `0.0.0.0:0`.
     pub fn peer(&self) -> SocketAddr {
         self.peer
     }
 
-    /// Which connection and which exchange on it: a name to know it by.
+    /// The name of the connection and of the exchange on it.
     pub fn exchange(&self) -> Exchange {
         Exchange { socket: self.context.exchange.socket, stream: self.stream() }
     }
@@ -69,12 +70,12 @@ impl Responder<'_> {
         self.desk.id(self.state)
     }
 
-    /// How long the request's body is, as far as its head says.
+    /// The length of the request's body according to its head.
     pub fn body_len(&self) -> BodyLen {
         self.state.declared
     }
 
-    /// What [`crate::Handler::establish`] has attached to the connection.
+    /// The value that [`crate::Handler::establish`] returned for the connection.
     pub fn connection_data<T: 'static>(&mut self) -> Option<&mut T> {
         self.connection_data.as_mut()?.downcast_mut()
     }
@@ -89,13 +90,13 @@ impl Responder<'_> {
     }
 }
 
-/// Answering at once.
+/// Responding at once.
 impl Responder<'_> {
-    /// A whole answer. `Date` is added unless it is there; framing and `Connection` are the
-    /// server's. To a HEAD the body is counted and not sent.
+    /// Sends a complete response. `Date` is added unless it is present; the server adds framing and
+    /// `Connection`. In response to HEAD the body is counted and not sent.
     ///
     /// # Errors
-    /// The head has bytes that are not allowed there, or an answer was begun already.
+    /// The head has bytes that are not allowed there, or a response has begun already.
     pub fn reply(&mut self, head: Response<'_>, body: impl Into<ResponseBody>) -> HandlerResult {
         let body = body.into();
         self.send_head(head, body.declared())?;
@@ -109,7 +110,7 @@ impl Responder<'_> {
         self.end()
     }
 
-    /// A whole answer that borrows nothing.
+    /// Sends a complete owned response.
     ///
     /// # Errors
     /// As for [`Responder::reply`].
@@ -117,7 +118,7 @@ impl Responder<'_> {
         self.reply(Response::new(response.status, response.headers.as_headers()), response.body)
     }
 
-    /// A whole answer of plain text in UTF-8.
+    /// Sends a complete response of plain text in UTF-8.
     ///
     /// # Errors
     /// As for [`Responder::reply`].
@@ -126,16 +127,16 @@ impl Responder<'_> {
         self.reply(head, text)
     }
 
-    /// A body that is longer than we want.
+    /// Responds 413 to a body that exceeds its limit.
     pub(crate) fn too_large(&mut self) -> HandlerResult {
         self.text(413, "the body is too long\n")
     }
 }
 
-/// Answering piece by piece.
+/// Responding in pieces.
 impl Responder<'_> {
-    /// The answer will carry this field too, whoever makes it: for those who look at a request and
-    /// leave the answer to others. A field that is not allowed there fails the answer.
+    /// Adds a field to the response that is sent later, also by other code. A field that is not
+    /// allowed there makes the response fail.
     pub fn add_field(
         &mut self,
         name: impl Into<Cow<'static, str>>,
@@ -144,7 +145,7 @@ impl Responder<'_> {
         self.state.fields.push((name.into(), value.into()));
     }
 
-    /// Queues the head of the answer, or an interim one (1xx); `len` decides the framing.
+    /// Queues the head of the response, or an interim one (1xx). `len` decides the framing.
     ///
     /// # Errors
     /// As for [`Responder::reply`].
@@ -173,20 +174,21 @@ impl Responder<'_> {
         Ok(())
     }
 
-    /// Queues bytes of the body, wherever they live: in memory, or in a file. More than there is
-    /// [`Responder::room`] for is taken too, but should not be offered.
+    /// Queues bytes of the body, in memory or in a file. More than [`Responder::room`] is accepted,
+    /// but should be avoided.
     ///
     /// # Errors
-    /// More than the head declared, or no head yet.
+    /// The bytes exceed the declared length, or there is no head yet.
     pub fn send(&mut self, data: impl Into<Segment>) -> HandlerResult {
         let data = data.into();
         let len = data.len();
         self.reply.send_data(self.stream(), data)?;
+        debug_assert!(self.has_response(), "a body follows a head");
         self.state.sent += if self.state.bodiless { 0 } else { len };
         Ok(())
     }
 
-    /// The answer is complete; of a tunnel, we have said everything.
+    /// Completes the response. In a tunnel, closes our direction.
     ///
     /// # Errors
     /// The body is shorter than the head declared.
@@ -194,23 +196,24 @@ impl Responder<'_> {
         self.end_with(Headers::EMPTY)
     }
 
-    /// The same with trailers (RFC 9110 §6.5): sent if the framing has a place for them, which it
-    /// has if the length was unknown.
+    /// The same with trailers (RFC 9110 §6.5). They are sent if the framing has a place for them:
+    /// if the length was unknown.
     ///
     /// # Errors
     /// As for [`Responder::end`], or a trailer that is not allowed there.
     pub fn end_with(&mut self, trailers: Headers<'_>) -> HandlerResult {
         self.reply.send_end(self.stream(), trailers)?;
+        debug_assert!(self.has_response(), "an end follows a head");
         self.state.over = self.state.tunnel.is_none();
         Ok(())
     }
 
-    /// Bytes that may be queued before it is better to wait for [`BodyHandler::ready`].
+    /// Bytes that may be queued before the sender should wait for [`BodyHandler::ready`].
     pub fn room(&self) -> u64 {
         self.reply.room(self.stream())
     }
 
-    /// An answer whose body `produce` makes when there is room for it.
+    /// Sends a response. `produce` makes its body whenever there is room for it.
     ///
     /// # Errors
     /// As for [`Responder::reply`].
@@ -225,11 +228,10 @@ impl Responder<'_> {
     }
 }
 
-/// Going on later.
+/// Responding later.
 impl Responder<'_> {
-    /// `work` goes on with the exchange: with the request's body, with the answer, or with both.
-    /// If nothing has been answered yet, this asks for the body (100 Continue, if the client waits
-    /// for that).
+    /// Continues the exchange with `handler`: it receives the request's body, sends the response,
+    /// or both. If no response has begun and the client waits for it, 100 Continue is sent.
     ///
     /// # Errors
     /// None today.
@@ -243,8 +245,8 @@ impl Responder<'_> {
         Ok(())
     }
 
-    /// Collects the request's body, and has `then` go on with it. A longer body than `size_max`
-    /// bytes is answered 413.
+    /// Collects the request's body and passes it to `then`. A body longer than `size_max` bytes is
+    /// refused with 413.
     ///
     /// # Errors
     /// As for [`Responder::attach`].
@@ -259,8 +261,8 @@ impl Responder<'_> {
         self.attach(Collect::new(size_max, then))
     }
 
-    /// The exchange waits for something elsewhere, and is answered from any thread. It costs
-    /// nothing meanwhile; the request's body, if it has one, waits with the client.
+    /// Suspends the exchange until any thread responds. It costs nothing meanwhile. The request's
+    /// body, if it has one, is not read.
     pub fn suspend(&mut self) -> Suspended {
         self.hold();
         self.state.claimed = true;
@@ -273,9 +275,10 @@ impl Responder<'_> {
     }
 
     /// Suspends the exchange until another thread calls [`Deferred::handle_again`]. Then the
-    /// handler is called with the same request again, and [`Responder::notes`] returns the result. So a
-    /// slow check, such as a password hash, leaves the event loop free. Fields that the handler has
-    /// added ([`Responder::add_field`]) are dropped. The request's body is not read meanwhile.
+    /// handler is called with the same request again, and [`Responder::notes`] returns the result.
+    /// So a slow check, such as a password hash, leaves the event loop free. Fields that the
+    /// handler has added ([`Responder::add_field`]) are dropped. The request's body is not read
+    /// meanwhile.
     ///
     /// # Errors
     /// The head has a field that cannot be kept, which no received head has.
@@ -293,12 +296,12 @@ impl Responder<'_> {
     }
 
     /// The network of the client, for limits: equal for all clients with this IPv4 address or in
-    /// this /64 of IPv6; the same number for all clients of Unix sockets.
+    /// this /64 of IPv6, and for all clients of Unix sockets.
     pub fn peer_network(&self) -> u64 {
         PeerNetwork::of(self.peer.ip()).key()
     }
 
-    /// The exchange waits until `deadline`; then `act` goes on with it.
+    /// Suspends the exchange until `deadline`; then calls `act`.
     pub fn suspend_until(
         &mut self,
         deadline: Instant,
@@ -309,27 +312,26 @@ impl Responder<'_> {
         self.wake_at(deadline);
     }
 
-    /// [`BodyHandler::ready`] is told at `deadline`, once; a later call replaces an earlier one.
+    /// Calls [`BodyHandler::ready`] at `deadline`, once. A later call replaces an earlier one.
     pub fn wake_at(&mut self, deadline: Instant) {
         (self.state.claimed, self.state.timed) = (true, true);
         self.context.set_timer(Some(deadline));
     }
 
-    /// With this, any thread has [`BodyHandler::ready`] told.
+    /// A handle with which any thread can have [`BodyHandler::ready`] called.
     pub fn resumer(&mut self) -> Resumer {
         self.state.claimed = true;
         let alive = Arc::downgrade(self.alive());
         Resumer { mailbox: self.desk.mailbox.clone(), exchange: self.exchange(), alive }
     }
 
-    /// No more of the request's body, or of the tunnel, until [`Responder::unpause`]: the client has to
-    /// wait.
+    /// Stops reading the request's body, or the tunnel, until [`Responder::unpause`].
     pub fn pause(&mut self) {
         self.state.held = true;
         self.reply.set_held(true);
     }
 
-    /// The opposite of [`Responder::pause`].
+    /// Reverts [`Responder::pause`].
     pub fn unpause(&mut self) {
         self.state.held = false;
         self.reply.set_held(false);
@@ -346,14 +348,14 @@ impl Responder<'_> {
     }
 }
 
-/// Ending, and handing over.
+/// Ending and upgrading.
 impl Responder<'_> {
-    /// Hands the connection over: `head` is 101 with the `Upgrade` field that the client asked for
-    /// (RFC 9110 §7.8), or 2xx to CONNECT. What the client sends from now on goes to `work`;
+    /// Upgrades the connection: `head` is 101 with the `Upgrade` field that the client requested
+    /// (RFC 9110 §7.8), or 2xx to CONNECT. Further bytes of the client go to `handler`;
     /// [`Responder::send`] and [`Responder::end`] go to the client.
     ///
     /// # Errors
-    /// The client did not ask for it.
+    /// The client did not request it.
     pub fn upgrade(&mut self, head: Response<'_>, handler: impl BodyHandler) -> HandlerResult {
         self.reply.send_head(self.stream(), head, BodyLen::Unknown)?;
         self.state.status = head.status;
@@ -361,14 +363,14 @@ impl Responder<'_> {
         self.attach(handler)
     }
 
-    /// The connection ends with this exchange (`Connection: close`, if the head is still to be
-    /// sent).
+    /// Closes the connection after this exchange (`Connection: close`, if the head is not sent
+    /// yet).
     pub fn close(&mut self) {
         self.reply.close_after();
     }
 
-    /// Gives the exchange up: the connection is closed, and nobody takes what was sent for a whole
-    /// answer.
+    /// Abandons the exchange: the connection is closed so that the client does not take the sent
+    /// part for a complete response.
     pub fn reset(&mut self) {
         self.state.claimed = true;
         self.reply.reset(self.stream(), 0);
@@ -385,5 +387,5 @@ fn has(added: &[(&str, &[u8])], name: &str) -> bool {
     added.iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
 }
 
-/// Most answers have fewer fields of their own.
+/// Most responses have fewer fields of their own.
 const ADDED_LEN: usize = 4;

@@ -1,4 +1,4 @@
-//! The engine: accepted connections, an application, limits, and an end that is graceful.
+//! The server engine: accepted connections, an application, limits, and a graceful stop.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -21,7 +21,7 @@ use crate::mailbox::Mailbox;
 use crate::panics::{Panic, catch};
 use crate::proxied;
 
-/// A server, to be driven by a reactor.
+/// A server, which a reactor drives.
 #[derive(Debug)]
 pub struct ServerEngine<A: ServerApp> {
     connections: Connections<ServerConnection, Option<A::Data>>,
@@ -31,7 +31,7 @@ pub struct ServerEngine<A: ServerApp> {
     accepting: bool,
     stop: Stop,
     ending: Option<Instant>, // the deadline of a graceful stop
-    first_request_deadline: Option<Instant>, // and that of a first request
+    first_request_deadline: Option<Instant>, // the deadline of first requests after a stop
     actions: VecDeque<Action>,
     accept_failures: u64,
     mailbox: Mailbox<A::Message>,
@@ -39,7 +39,7 @@ pub struct ServerEngine<A: ServerApp> {
 }
 
 impl<A: ServerApp> ServerEngine<A> {
-    /// A server that answers with `application` and ends when `stop` is set.
+    /// A server for `application`. It ends when `stop` is set.
     pub fn new(now: Instant, mut application: A, limits: Limits, stop: Stop) -> Self {
         let mailbox = Mailbox::new();
         application.start(mailbox.clone());
@@ -68,40 +68,40 @@ impl<A: ServerApp> ServerEngine<A> {
         }
     }
 
-    /// What answers.
+    /// The application.
     pub fn application(&self) -> &A {
         &self.lent.application
     }
 
-    /// What answers, to be changed.
+    /// The application, mutable.
     pub fn application_mut(&mut self) -> &mut A {
         &mut self.lent.application
     }
 
-    /// Connections come from `listener`, each on a layer of its own if `layers` makes them. The
-    /// listener is told to rest and to close when limits or the end ask for it.
+    /// Accepts connections from `listener`; `layers` makes their layers, if there are any. The
+    /// engine pauses and closes the listener according to its limits and its end.
     pub fn add_listener(&mut self, id: ListenerId, layers: Option<Layers>) {
         self.listeners.push(ServerListener { id, layers });
     }
 
-    /// Where other threads post messages for the application. Whoever drives this server gives it
-    /// a waker.
+    /// The mailbox for messages of other threads to the application. The driver of this server sets
+    /// its waker.
     pub fn mailbox(&self) -> Mailbox<A::Message> {
         self.mailbox.clone()
     }
 
-    /// Connections at the moment.
+    /// The number of open connections.
     pub fn connections(&self) -> usize {
         self.connections.len()
     }
 
-    /// How often descriptors or memory ran out when somebody wanted to connect.
+    /// How often an accept failed for lack of descriptors or memory.
     pub fn accept_failures(&self) -> u64 {
         self.accept_failures
     }
 
-    /// Connections that were closed because their address had too many. Behind a proxy whose
-    /// header is believed, it is the client's address that counts, as soon as it is told.
+    /// The number of connections closed because their address had too many. Behind a trusted proxy
+    /// the client's address counts, as soon as the header is received.
     pub fn refused(&self) -> u64 {
         self.lent.refused
     }
@@ -111,15 +111,16 @@ impl<A: ServerApp> ServerEngine<A> {
         self.lent.first_panic.as_ref().or_else(|| self.lent.application.first_panic())
     }
 
-    /// True once a stop was asked for and the last connection is gone.
+    /// True once a stop was requested and the last connection is closed.
     pub fn is_done(&self) -> bool {
         self.ending.is_some() && self.connections.is_empty()
     }
 
-    /// Ends gracefully: nobody is accepted any more, idle connections close, others finish what
-    /// they are about and say that it is the last. Who has not asked for anything yet may have
-    /// been accepted in this very turn, with a request on its way: it has a moment.
+    /// Begins a graceful stop: the listeners and idle connections close, and each connection with
+    /// an exchange closes after its response. A connection that has sent nothing yet may have been
+    /// accepted in this turn, with a request on its way: it has [`FIRST_REQUEST_TIMEOUT`].
     fn begin_to_end(&mut self, now: Instant) {
+        debug_assert!(self.ending.is_none(), "a server stops once");
         self.ending = Some(now + self.lent.limits.drain_timeout.min(FOREVER));
         self.first_request_deadline = Some(now + FIRST_REQUEST_TIMEOUT);
         self.lent.ending = true;
@@ -129,11 +130,11 @@ impl<A: ServerApp> ServerEngine<A> {
         self.close_after(now, |connection| !connection.is_new());
     }
 
-    /// What these connections are about is the last that they do.
-    fn close_after(&mut self, now: Instant, whose: impl Fn(&ServerConnection) -> bool) {
+    /// Closes the connections that `is_affected` selects after their exchanges.
+    fn close_after(&mut self, now: Instant, is_affected: impl Fn(&ServerConnection) -> bool) {
         for socket in self.connections.sockets() {
             if let Some((connection, _)) = self.connections.get_mut(socket)
-                && whose(connection)
+                && is_affected(connection)
             {
                 connection.close_after();
                 self.connections.touch(now, socket, &mut self.lent);
@@ -149,14 +150,14 @@ impl<A: ServerApp> ServerEngine<A> {
         }
     }
 
-    /// Messages that other threads have posted since the last wake-up.
+    /// Delivers the messages that other threads have posted since the last wake-up.
     fn deliver(&mut self, now: Instant) {
         let mut messages = std::mem::take(&mut self.messages);
         self.mailbox.swap(&mut messages);
         for (exchange, message) in messages.drain(..) {
             let socket = exchange.socket;
             let Some(link) = self.connections.get_mut(socket) else {
-                self.lent.guard(now, |_| drop(message)); // it may have a destructor that panics
+                self.lent.guard(now, |_| drop(message)); // its destructor may panic
                 continue;
             };
             self.lent.call(now, exchange, link, |application, context, reply, data| {
@@ -168,7 +169,7 @@ impl<A: ServerApp> ServerEngine<A> {
         self.settle(now);
     }
 
-    /// What an input led to besides actions on its own connection.
+    /// Applies the effects of an event on other connections: timers, limits, and reports of panics.
     fn settle(&mut self, now: Instant) {
         if let Some(panic) = self.lent.unreported.get_mut().take() {
             self.lent.report(now, None, panic);
@@ -220,7 +221,7 @@ impl<A: ServerApp> Engine for ServerEngine<A> {
             DriverEvent::Timeout => self.handle_timeout(now),
             DriverEvent::Wake => return self.handle_wake(now),
             DriverEvent::AcceptFailed(..) => return self.handle_accept_failed(now),
-            DriverEvent::Resolved(..) | DriverEvent::Flush => {} // it has no names, nor clock
+            DriverEvent::Resolved(..) | DriverEvent::Flush => {} // no names, and no time of sends
         }
         self.settle(now);
     }
@@ -285,7 +286,7 @@ impl<A: ServerApp> ServerEngine<A> {
 /// The application's data of a connection; `None` after a panic there.
 type DataSlot<A> = Option<<A as ServerApp>::Data>;
 
-/// The application as connections see it; the timers that it asks for wait until they are at hand.
+/// The handler of the connections. Timers that it sets are applied after the call.
 #[derive(Debug)]
 struct Lent<A> {
     application: A,
@@ -300,7 +301,7 @@ struct Lent<A> {
 }
 
 impl<A> Lent<A> {
-    /// True if one more may connect from there; counted otherwise.
+    /// True if one more connection from there is allowed. Otherwise it is counted as refused.
     fn has_place(&mut self, origin: PeerNetwork) -> bool {
         let max = match origin {
             PeerNetwork::Network(_) => self.limits.address_connections_max,
@@ -319,10 +320,10 @@ impl<A> Lent<A> {
     }
 }
 
-/// The application is called from here only, and through `catch`.
+/// Calls of the application: all of them are here, and through `catch`.
 impl<A: ServerApp> Lent<A> {
     /// Calls the application for a connection, unless it has panicked there before. If it panics,
-    /// its data go back to it and the connection ends.
+    /// it gets its data back and the connection ends.
     fn call(
         &mut self,
         now: Instant,
@@ -331,7 +332,7 @@ impl<A: ServerApp> Lent<A> {
         act: impl FnOnce(&mut A, &mut ExchangeContext, &mut ServerConnection, &mut A::Data),
     ) {
         let Some(data) = slot else {
-            self.guard(now, |_| drop(act)); // it may hold a message with a destructor
+            self.guard(now, |_| drop(act)); // a message in it may have a destructor
             return;
         };
         let mut context = ExchangeContext::new(now, exchange);
@@ -375,11 +376,10 @@ impl<A: ServerApp> Lent<A> {
         (connection, slot): (&mut ServerConnection, &mut DataSlot<A>),
     ) {
         self.report(now, slot.as_mut(), panic);
-        if let Some(data) = slot.take() {
-            self.guard(now, |application| {
-                application.handle_gone(now, socket, data, &End::Panicked);
-            });
-        }
+        let data = slot.take().expect("the application was called with its data");
+        self.guard(now, |application| {
+            application.handle_gone(now, socket, data, &End::Panicked);
+        });
         connection.set_held(false);
         connection.close_after();
         let head = Response::new(500, Headers::EMPTY);
@@ -450,7 +450,7 @@ impl<A: ServerApp> Lent<A> {
             if self.has_place(origin) {
                 self.addresses.enter(socket.index, origin);
             } else {
-                connection.close_after(); // it is at rest: this is its end
+                connection.close_after(); // the connection is idle: it closes at once
             }
         }
         let exchange = Exchange { socket, stream: StreamId::default() };
@@ -467,7 +467,7 @@ impl<A: ServerApp> Lent<A> {
         event: Event<'_, Server>,
     ) {
         if self.ending && matches!(event, Event::Head { .. }) {
-            connection.close_after(); // a first request after the end has begun is the last
+            connection.close_after(); // a first request after the stop is the last
         }
         if data.is_none()
             && let Event::Data { stream, bytes } = &event
@@ -493,11 +493,12 @@ impl<A: ServerApp> Lent<A> {
     }
 }
 
-/// Idle connections closed at a time to make room for others.
+/// Idle connections that are closed at a time when descriptors run out.
 const SHED_MAX: usize = 64;
-/// Longer than any server runs; far more than this cannot be added to a moment.
+/// Longer than any server runs, and short enough to be added to an `Instant`.
 const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
-/// From a graceful stop to the first request of who was just accepted: some round trips.
+/// From a graceful stop to the first request of a connection that was just accepted: some round
+/// trips.
 const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
-/// Accepting begins again when one connection in so many is free: not at every close.
+/// Accepting resumes when one connection in this many is free, and not at every close.
 const ROOM_SHARE: usize = 64;

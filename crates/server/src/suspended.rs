@@ -1,4 +1,4 @@
-//! Exchanges that wait for something elsewhere.
+//! Exchanges that wait for another thread.
 
 use std::any::Any;
 use std::fmt;
@@ -12,17 +12,17 @@ use crate::handler::HandlerResult;
 use crate::mailbox::Mailbox;
 use crate::responder::Responder;
 
-/// What is to be done with an exchange on its server's thread.
+/// A message that another thread posts for an exchange.
 pub struct HandlerMessage(pub(crate) MessageKind);
 
 pub(crate) enum MessageKind {
-    /// Its work may go on.
+    /// The body handler is called.
     Ready,
-    /// 500: it was dropped without a response.
+    /// The exchange was dropped without a response: it is 500.
     Dropped,
-    /// This; it is `suspended` no more.
+    /// This is called, and the exchange is suspended no longer.
     Run(Box<dyn FnOnce(&mut Responder<'_>) -> HandlerResult + Send>),
-    /// Its handler is called again, with this note; it is `suspended` no more.
+    /// The handler is called again, with this note, and the exchange is suspended no longer.
     Again(Box<dyn Any + Send>),
 }
 
@@ -37,9 +37,9 @@ impl fmt::Debug for HandlerMessage {
     }
 }
 
-/// An exchange that is answered later, from any thread. It costs nothing meanwhile.
+/// An exchange that any thread responds to later. It costs nothing meanwhile.
 ///
-/// Dropped without an answer, the client is told 500.
+/// If it is dropped without a response, the response is 500.
 #[derive(Debug)]
 pub struct Suspended {
     pub(crate) mailbox: Mailbox<HandlerMessage>,
@@ -49,22 +49,23 @@ pub struct Suspended {
 }
 
 impl Suspended {
-    /// Answers.
+    /// Sends the response.
     pub fn reply(self, response: OwnedResponse) {
         self.resume(move |responder| responder.respond(response));
     }
 
-    /// Has `act` go on with the exchange, on the thread that it belongs to.
+    /// Calls `act` for the exchange, on its own thread.
     pub fn resume(self, act: impl FnOnce(&mut Responder<'_>) -> HandlerResult + Send + 'static) {
         self.post(MessageKind::Run(Box::new(act)));
     }
 
     pub(crate) fn post(mut self, doing: MessageKind) {
+        debug_assert!(!self.done, "a suspended exchange is continued once");
         self.done = true;
         self.mailbox.post(self.exchange, HandlerMessage(doing));
     }
 
-    /// True if the client is gone: there is nobody to answer any more.
+    /// True if the client is gone: no response is needed.
     pub fn is_gone(&self) -> bool {
         self.alive.strong_count() == 0
     }
@@ -78,9 +79,8 @@ impl Drop for Suspended {
     }
 }
 
-/// Tells the work of one exchange, from any thread, that it may go on: see
-/// [`crate::BodyHandler::ready`]. However often it is told before the server looks, the server is woken
-/// once.
+/// Has the body handler of one exchange called, from any thread: see [`crate::BodyHandler::ready`].
+/// The server is woken once, even if [`Resumer::resume`] is called many times before.
 #[derive(Clone, Debug)]
 pub struct Resumer {
     pub(crate) mailbox: Mailbox<HandlerMessage>,
@@ -89,7 +89,7 @@ pub struct Resumer {
 }
 
 impl Resumer {
-    /// The work may go on.
+    /// Has the body handler called.
     pub fn resume(&self) {
         if let Some(notified) = self.alive.upgrade()
             && !notified.swap(true, Ordering::AcqRel)
@@ -98,7 +98,7 @@ impl Resumer {
         }
     }
 
-    /// True if the exchange is over: there is nothing to go on with any more.
+    /// True if the exchange is over.
     pub fn is_gone(&self) -> bool {
         self.alive.strong_count() == 0
     }

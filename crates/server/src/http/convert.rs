@@ -1,14 +1,14 @@
-//! From our heads to theirs, and back.
+//! Conversions between fulmar's heads and those of the `http` crate.
 
 use crate::{OwnedResponse, ResponseBody};
 use fulmar_proto::{HeaderBuf, Request, UsageError, Version};
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
 
-/// The head of a request. Nothing is decoded: the target is the URI.
+/// Converts the head of a request. Nothing is decoded: the target is the URI.
 ///
 /// # Errors
-/// The target is none that the `http` crate takes: `*` and `host:port` are, a few bytes that
-/// RFC 9112 leaves to the server are not.
+/// The `http` crate does not accept the target. It accepts `*` and `host:port`, but not some bytes
+/// that RFC 9112 leaves to the server.
 pub fn request(request: &Request<'_>) -> Result<http::Request<()>, http::Error> {
     let version = match request.version {
         Version::Http09 => http::Version::HTTP_09,
@@ -23,8 +23,8 @@ pub fn request(request: &Request<'_>) -> Result<http::Request<()>, http::Error> 
     builder.body(())
 }
 
-/// A whole answer. What concerns the framing (`Content-Length`, `Transfer-Encoding`, and
-/// `Connection` unless it says `close`) is the server's, and is left out.
+/// Converts a complete response. The server determines the framing: `Content-Length`,
+/// `Transfer-Encoding`, and `Connection` unless it is `close`, are dropped.
 ///
 /// # Errors
 /// The status is below 200, or a value has bytes that may not be sent.

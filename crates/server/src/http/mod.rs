@@ -1,8 +1,7 @@
-//! The types of the `http` crate at the border of a server: for those who have them, and at no
-//! cost to those who do not.
+//! The types of the `http` crate, for handlers that use them.
 //!
 //! [`Service`] makes a handler of a function from `http::Request<Bytes>` to `http::Response`.
-//! [`request()`] and [`response()`] convert one way each, for handlers that want it now and then.
+//! [`request()`] and [`response()`] convert single heads.
 //!
 //! ```
 //! use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! A function of their types as a handler.
+//! A handler from a function of the `http` crate's types.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -8,17 +8,17 @@ use crate::{Handler, HandlerResult, Responder, ResponseBody};
 use bytes::Bytes;
 use fulmar_proto::Request;
 
-/// A handler made of a function from requests with their whole body to answers.
+/// A handler made of a function from requests with their complete body to responses.
 pub struct Service<F> {
     body_size_max: usize,
-    answer: Rc<RefCell<F>>,
+    respond: Rc<RefCell<F>>,
 }
 
 impl<F: FnMut(http::Request<Bytes>) -> http::Response<ResponseBody> + 'static> Service<F> {
-    /// `answer` is called when a request is complete. Bodies longer than `body_size_max` bytes are
-    /// answered 413, targets that the `http` crate does not take 400.
-    pub fn new(body_size_max: usize, answer: F) -> Self {
-        Self { body_size_max, answer: Rc::new(RefCell::new(answer)) }
+    /// `respond` is called when a request is complete. Bodies longer than `body_size_max` bytes are
+    /// refused with 413, targets that the `http` crate does not accept with 400.
+    pub fn new(body_size_max: usize, respond: F) -> Self {
+        Self { body_size_max, respond: Rc::new(RefCell::new(respond)) }
     }
 }
 
@@ -29,9 +29,9 @@ impl<F: FnMut(http::Request<Bytes>) -> http::Response<ResponseBody> + 'static> H
         let Ok(head) = super::request(request) else {
             return responder.text(400, "the target is malformed\n");
         };
-        let answer = Rc::clone(&self.answer);
+        let respond = Rc::clone(&self.respond);
         responder.collect(self.body_size_max, move |responder, body| {
-            let response = (answer.borrow_mut())(head.map(|()| body));
+            let response = (respond.borrow_mut())(head.map(|()| body));
             responder.respond(super::response(response)?)
         })
     }
