@@ -11,6 +11,7 @@ macro_rules! tests_in_every_loop {
     (at_any_pace: [$($name:ident),* $(,)?], at_full_speed: [$($fast:ident),* $(,)?] $(,)?) => {
         $crate::tests_in_every_loop!(@ epoll, OwnLoop<_>, [$($name,)* $($fast),*]);
         $crate::tests_in_every_loop!(@ ring, RingLoop<_>, [$($name,)* $($fast),*]);
+        $crate::tests_in_every_loop!(@ own_level, LevelLoop<_>, [$($name,)* $($fast),*]);
         $crate::tests_in_every_loop!(@ poll, PollLoop<_>, [$($name,)* $($fast),*]);
         $crate::tests_in_every_loop!(@ level, AppLoop<_, LevelTriggered>, [$($name,)* $($fast),*]);
         $crate::tests_in_every_loop!(@ edge, AppLoop<_, Edge>, [$($name,)* $($fast),*]);
@@ -25,7 +26,7 @@ macro_rules! tests_in_every_loop {
         mod $world {
             #[allow(unused_imports, reason = "each world names one or two of them")]
             use $crate::loops::{
-                AppLoop, Bytewise, Edge, LevelTriggered, Once, OneShot, OwnLoop, PollLoop, RingLoop,
+                AppLoop, Bytewise, Edge, LevelLoop, LevelTriggered, Once, OneShot, OwnLoop, PollLoop, RingLoop,
             };
             $(#[test] fn $name() { super::$name::<$loop>(); })*
         }
@@ -53,11 +54,13 @@ macro_rules! tests_in_three_loops {
 macro_rules! in_every_loop {
     ($check:ident) => {{
         use $crate::loops::{
-            AppLoop, Bytewise, Edge, LevelTriggered, Once, OneShot, OwnLoop, PollLoop, RingLoop,
+            AppLoop, Bytewise, Edge, LevelLoop, LevelTriggered, Once, OneShot, OwnLoop, PollLoop,
+            RingLoop,
         };
         $crate::loops::side_by_side(&[
             ("epoll", $check::<OwnLoop<_>>),
             ("ring", $check::<RingLoop<_>>),
+            ("own level", $check::<LevelLoop<_>>),
             ("poll", $check::<PollLoop<_>>),
             ("level", $check::<AppLoop<_, LevelTriggered>>),
             ("edge", $check::<AppLoop<_, Edge>>),
@@ -69,11 +72,12 @@ macro_rules! in_every_loop {
     }};
     ($check:ident, at_full_speed) => {{
         use $crate::loops::{
-            AppLoop, Edge, LevelTriggered, Once, OneShot, OwnLoop, PollLoop, RingLoop,
+            AppLoop, Edge, LevelLoop, LevelTriggered, Once, OneShot, OwnLoop, PollLoop, RingLoop,
         };
         $crate::loops::side_by_side(&[
             ("epoll", $check::<OwnLoop<_>>),
             ("ring", $check::<RingLoop<_>>),
+            ("own level", $check::<LevelLoop<_>>),
             ("poll", $check::<PollLoop<_>>),
             ("level", $check::<AppLoop<_, LevelTriggered>>),
             ("edge", $check::<AppLoop<_, Edge>>),

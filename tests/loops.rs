@@ -1,6 +1,5 @@
-//! One engine in two worlds: our own loops, epoll's (with and without a ring) and poll's, and an
-//! application's loop around its own epoll, which may be level-triggered, edge-triggered or
-//! one-shot.
+//! One engine in our own loops (epoll, with and without a ring, and poll) and in an application's
+//! loop around its own epoll, which may be level-triggered, edge-triggered or one-shot.
 //!
 //! Both run in the thread of the test, a turn at a time, so that nothing has to be waited for.
 
@@ -8,12 +7,12 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use fulmar_drive::{
-    Change, Changes, Driver, Epoll, Interest, ListenOptions, LoopOptions, Poll, Portions, Reactor,
+    AnySelector, Change, Changes, Driver, Interest, ListenOptions, LoopOptions, Portions, Reactor,
     Ready, Resolver, Spin, Stats, Waker, listen,
 };
 use fulmar_engine::{Engine, ListenerId};
@@ -118,10 +117,10 @@ pub fn polling(spent: &Ledger) -> u64 {
     calls.iter().map(|call| spent.count(*call).calls).sum()
 }
 
-/// Our own loop: edge-triggered epoll. Each operation is a call, unless the environment selects a
-/// ring: see [`asked`].
+/// Our own loop: edge-triggered epoll, and each operation is a call, unless the environment names
+/// another driver: see [`asked`].
 #[derive(Debug)]
-pub struct OwnLoop<E>(pub Reactor<E, Epoll>);
+pub struct OwnLoop<E>(pub Reactor<E, AnySelector>);
 
 impl<E: Engine> OwnLoop<E> {
     /// A loop with a listener on loopback in which each operation is a call, whatever the
@@ -159,12 +158,14 @@ impl<E: Engine> Loop for OwnLoop<E> {
     }
 
     fn turn(&mut self, max: Duration) {
-        if self.0.driver_info().spin != Spin::Off {
-            return self.0.turn_within(max).expect("a turn"); // a turn without a wait does not poll
-        }
+        // A turn that does not wait does not poll before sleeping either.
+        let sleeps = self.0.driver_info().spin == Spin::Off;
+        let Some(epoll) = self.0.selector().epoll_fd().filter(|_| sleeps) else {
+            return self.0.turn_within(max).expect("a turn");
+        };
         // One pollable descriptor and a deadline: the whole reactor as one event of another loop.
         let wait = until(self.0.deadline()).map_or(max, |left| left.min(max));
-        let mut fds = [PollFd::from_borrowed_fd(self.0.as_fd(), PollFlags::IN)];
+        let mut fds = [PollFd::from_borrowed_fd(epoll, PollFlags::IN)];
         poll(&mut fds, Some(&timespec(wait))).expect("poll(2)");
         self.0.try_turn().expect("a turn");
     }
@@ -193,13 +194,16 @@ impl<E: Engine> Loop for OwnLoop<E> {
         self.0.deadline()
     }
 
-    /// The kernel's own list (proc(5)).
+    /// With epoll, the kernel's own list (proc(5)).
     fn watched(&self) -> Vec<RawFd> {
-        let path = format!("/proc/self/fdinfo/{}", self.0.as_fd().as_raw_fd());
-        let text = std::fs::read_to_string(path).expect("there is a /proc");
-        let lines = text.lines().filter_map(|line| line.strip_prefix("tfd:"));
-        let number = |line: &str| line.split_whitespace().next()?.parse().ok();
-        let fds: Vec<RawFd> = lines.filter_map(number).collect();
+        let selector = self.0.selector();
+        let fds = selector.descriptors().unwrap_or_else(|| {
+            let epoll = selector.epoll_fd().expect("it is epoll or poll");
+            let path = format!("/proc/self/fdinfo/{}", epoll.as_raw_fd());
+            let text = std::fs::read_to_string(path).expect("there is a /proc");
+            let lines = text.lines().filter_map(|line| line.strip_prefix("tfd:"));
+            lines.filter_map(|line| line.split_whitespace().next()?.parse().ok()).collect()
+        });
         assert!(fds.iter().all(|fd| identity(*fd).is_some()), "a registration outlives its number");
         fds
     }
@@ -216,20 +220,60 @@ pub fn has_ring() -> bool {
     refused.is_none()
 }
 
-/// Our own loop with a ring for every list, if there is one, and polling before it sleeps.
-#[derive(Debug)]
-pub struct RingLoop<E>(OwnLoop<E>);
+/// The options of a [`DriverLoop`].
+pub trait ChosenDriver: Debug {
+    /// How the loop works.
+    fn options() -> LoopOptions;
+}
 
-impl<E: Engine> Loop for RingLoop<E> {
+/// A ring for every list, if there is one, and polling before sleeping.
+#[derive(Debug)]
+pub struct EveryListInRing;
+
+/// Level-triggered epoll.
+#[derive(Debug)]
+pub struct OwnLevel;
+
+/// `poll(2)`.
+#[derive(Debug)]
+pub struct OwnPoll;
+
+impl ChosenDriver for EveryListInRing {
+    fn options() -> LoopOptions {
+        let driver = if has_ring() { Driver::Ring { len_min: 1 } } else { Driver::Epoll };
+        LoopOptions { driver, spin: Spin::Auto }
+    }
+}
+
+impl ChosenDriver for OwnLevel {
+    fn options() -> LoopOptions {
+        LoopOptions { driver: Driver::Level, spin: Spin::Off }
+    }
+}
+
+impl ChosenDriver for OwnPoll {
+    fn options() -> LoopOptions {
+        LoopOptions { driver: Driver::Poll, spin: Spin::Off }
+    }
+}
+
+/// Our own loop with a driver of its own, whatever the environment names.
+#[derive(Debug)]
+pub struct DriverLoop<E, D>(OwnLoop<E>, PhantomData<D>);
+
+/// See [`EveryListInRing`].
+pub type RingLoop<E> = DriverLoop<E, EveryListInRing>;
+/// See [`OwnLevel`].
+pub type LevelLoop<E> = DriverLoop<E, OwnLevel>;
+/// See [`OwnPoll`].
+pub type PollLoop<E> = DriverLoop<E, OwnPoll>;
+
+impl<E: Engine, D: ChosenDriver> Loop for DriverLoop<E, D> {
     type Engine = E;
 
     fn start(engine: E) -> (Self, SocketAddr) {
-        let driver = match has_ring() {
-            true => Driver::Ring { len_min: 1 },
-            false => Driver::Epoll,
-        };
-        let (own, address) = OwnLoop::over(engine, LoopOptions { driver, spin: Spin::Auto });
-        (Self(own), address)
+        let (own, address) = OwnLoop::over(engine, D::options());
+        (Self(own, PhantomData), address)
     }
 
     fn engine(&mut self) -> &mut E {
@@ -270,63 +314,6 @@ impl<E: Engine> Loop for RingLoop<E> {
 
     fn watched(&self) -> Vec<RawFd> {
         self.0.watched()
-    }
-}
-
-/// Our own loop where there is no epoll: `poll(2)`, level-triggered.
-#[derive(Debug)]
-pub struct PollLoop<E>(pub Reactor<E, Poll>);
-
-impl<E: Engine> Loop for PollLoop<E> {
-    type Engine = E;
-
-    fn start(engine: E) -> (Self, SocketAddr) {
-        let (listener, address) = loopback();
-        let mut reactor = Reactor::new(engine, Poll::new());
-        reactor.listen(listener).expect("a listener");
-        (Self(reactor), address)
-    }
-
-    fn engine(&mut self) -> &mut E {
-        &mut self.0.engine
-    }
-
-    fn with<O>(&mut self, act: impl FnOnce(&mut E, Instant) -> O) -> O {
-        self.0.with(act)
-    }
-
-    fn turn(&mut self, max: Duration) {
-        self.0.turn_within(max).expect("a turn");
-    }
-
-    fn stats(&self) -> Stats {
-        self.0.stats()
-    }
-
-    fn set_portions(&mut self, portions: Portions) {
-        self.0.set_portions(portions);
-    }
-
-    fn waker(&mut self) -> Waker {
-        self.0.waker().expect("a descriptor")
-    }
-
-    fn adopt(&mut self, fd: OwnedFd, peer: SocketAddr) {
-        self.0.adopt(LISTENER, fd, peer);
-    }
-
-    fn set_resolver(&mut self, resolver: Box<dyn Resolver>) {
-        self.0.set_resolver(resolver);
-    }
-
-    fn deadline(&self) -> Option<Instant> {
-        self.0.deadline()
-    }
-
-    fn watched(&self) -> Vec<RawFd> {
-        let fds: Vec<_> = self.0.descriptors().collect();
-        assert!(fds.iter().all(|fd| identity(*fd).is_some()), "a place outlives its number");
-        fds
     }
 }
 

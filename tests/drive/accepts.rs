@@ -4,7 +4,10 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
-use fulmar_drive::{Epoll, ListenOptions, Reactor, Ring, UnixListenOptions, listen, listen_unix};
+use fulmar_drive::{
+    AnySelector, Driver, ListenOptions, LoopOptions, Reactor, Ring, Spin, UnixListenOptions,
+    listen, listen_unix,
+};
 use fulmar_engine::ListenerId;
 use fulmar_serve::endpoints::Endpoints;
 use fulmar_server::{HandlerApp, Limits, ServerEngine, Stop};
@@ -13,7 +16,9 @@ use fulmar_tests::app::EndpointsEngine;
 use fulmar_tests::loops::{client, has_ring};
 use fulmar_tests::process::PATIENCE;
 
-type EndpointsReactor = Reactor<EndpointsEngine, Epoll>;
+type EndpointsReactor = Reactor<EndpointsEngine, AnySelector>;
+
+const BY_CALLS: LoopOptions = LoopOptions { driver: Driver::Epoll, spin: Spin::Off };
 
 /// A server in this thread, with so many listeners, and a ring if there is one to be used.
 fn server(
@@ -24,7 +29,7 @@ fn server(
     let app = HandlerApp::new(Endpoints::new(), sys::now(), sys::wall_clock);
     let mut engine = ServerEngine::new(sys::now(), app, limits, Stop::new());
     (0..listeners).for_each(|number| engine.add_listener(ListenerId(number), None));
-    let mut server = Reactor::new(engine, Epoll::new().unwrap());
+    let mut server = Reactor::with_options(engine, BY_CALLS).unwrap();
     if let Some(ring) = ring {
         server.set_ring(ring, LIST_LEN_MIN);
     }

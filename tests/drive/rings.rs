@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use fulmar_client::Config;
-use fulmar_drive::{Driver, Epoll, ListenOptions, LoopOptions, Reactor, Ring, Spin, listen};
+use fulmar_drive::{AnySelector, Driver, ListenOptions, LoopOptions, Reactor, Ring, Spin, listen};
 use fulmar_host::{Host, Listen};
 use fulmar_serve::endpoints::Endpoints;
 use fulmar_server::{HandlerApp, Limits, ServerEngine, Stop};
@@ -29,7 +29,7 @@ use rustix::process::Signal;
 fn served(
     options: LoopOptions,
     clients: usize,
-) -> (Reactor<EndpointsEngine, Epoll>, Vec<TcpStream>, usize) {
+) -> (Reactor<EndpointsEngine, AnySelector>, Vec<TcpStream>, usize) {
     sys::raise_descriptors().unwrap();
     let any = (Ipv4Addr::LOCALHOST, 0).into();
     let (listener, address) = listen(any, ListenOptions::default()).unwrap();
@@ -230,7 +230,7 @@ fn an_idle_loop_does_not_poll() {
 
 /// What it takes to answer so many requests, which come one after the other from a thread on `cpu`.
 fn answered(
-    server: &mut Reactor<EndpointsEngine, Epoll>,
+    server: &mut Reactor<EndpointsEngine, AnySelector>,
     (client, answer_len): (&mut TcpStream, usize),
     cpu: usize,
     count: u64,
@@ -672,7 +672,11 @@ fn the_environment_selects_the_driver_without_a_flag() {
     assert_eq!(driver(&run("", &[])), "ring", "as if it were not there");
     let wrong = run("uring", &[]);
     assert_eq!(wrong.status.code(), Some(1));
-    assert!(wrong.stderr.contains("FULMAR_DRIVER: `uring` is no driver"), "{}", wrong.stderr);
+    assert!(
+        wrong.stderr.contains("FULMAR_DRIVER: unknown driver `uring`: use auto"),
+        "{}",
+        wrong.stderr
+    );
 }
 
 const FIGURES: &str = "GET /metrics HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n";

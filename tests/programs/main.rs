@@ -5,6 +5,7 @@
 mod audit;
 mod bench;
 mod docs;
+mod drivers;
 mod fulmar_get;
 mod fulmar_load;
 mod fulmar_proxy;

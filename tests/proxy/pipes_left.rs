@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use fulmar_drive::{Epoll, Reactor};
+use fulmar_drive::{AnySelector, Reactor};
 use fulmar_proxy::Proxy;
 use fulmar_tests::buffers::bounded;
 use fulmar_tests::loops::{Loop, OwnLoop, beside, client};
@@ -59,7 +59,7 @@ fn asker(address: SocketAddr) -> TcpStream {
 }
 
 /// Turns until nothing moves.
-fn settle(driver: &mut Reactor<Proxy, Epoll>) {
+fn settle(driver: &mut Reactor<Proxy, AnySelector>) {
     let mut quiet = 0;
     while quiet < 3 {
         let before = driver.stats();

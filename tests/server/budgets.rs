@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
-use fulmar_drive::{Epoll, Reactor};
+use fulmar_drive::{AnySelector, Reactor};
 use fulmar_serve::{Files, FilesOptions, Options};
 use fulmar_server::{HandlerApp, Limits, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call, Ledger};
@@ -38,7 +38,7 @@ fn get(target: &str) -> String {
 
 /// Sends, lets the server turn once for it, and reads until `len` bytes have come.
 fn exchange(
-    server: &mut Reactor<FilesEngine, Epoll>,
+    server: &mut Reactor<FilesEngine, AnySelector>,
     stream: &mut TcpStream,
     request: &[u8],
     into: &mut [u8],
@@ -50,7 +50,7 @@ fn exchange(
 
 /// The length of a response, from one request before anything is counted.
 fn answer_len(
-    server: &mut Reactor<FilesEngine, Epoll>,
+    server: &mut Reactor<FilesEngine, AnySelector>,
     stream: &mut TcpStream,
     request: &[u8],
 ) -> usize {
@@ -163,7 +163,7 @@ fn a_connection_that_is_silent_at_first_costs_one_epoll_ctl_and_no_option() {
     let (mut server, address) = files(dir.path());
     let server = &mut server.0;
     let request = b"GET /bytes/128 HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n";
-    let one = |server: &mut Reactor<FilesEngine, Epoll>| {
+    let one = |server: &mut Reactor<FilesEngine, AnySelector>| {
         let mut stream = client(address);
         server.turn().expect("a turn");
         stream.write_all(request).expect("room");

@@ -1,4 +1,4 @@
-//! `ring-*`, `spin-*`: fulmar beside itself with another event loop. `pair-*`: both ends are
+//! `ring-*`, `driver-*`, `spin-*`: fulmar beside itself with another event loop. `pair-*`: both ends are
 //! fulmar, beside wrk and nginx.
 
 use std::time::Duration;
@@ -34,6 +34,9 @@ pub(super) const SCENARIOS: &[BenchScenario] = &[
     BenchScenario::new("ring-load-1000", "load over io_uring beside epoll", |lab, sheet| {
         load_ring(lab, sheet, 1000, 0.1)
     }),
+    BenchScenario::new("driver-serve-64", "serve with each driver", |lab, sheet| {
+        serve_drivers(lab, sheet, kept(64, 3.0))
+    }),
     BenchScenario::new("spin-one", "one connection, with and without polling", spin_one),
     BenchScenario::new("spin-idle", "the cost of polling with little to do", spin_idle),
     BenchScenario::new("pair-64", "load and serve beside wrk and nginx", |lab, sheet| {
@@ -66,6 +69,15 @@ fn serve_ring(lab: &Lab, sheet: &mut Sheet, case: LoadCase) -> Result<(), BenchE
     let case = LoadCase { peers: &[EPOLL], cpu: Some(BarLimit::at_most_times(1.02)), ..case };
     measure(lab, sheet, &case, &|side, wrapper| {
         let words = ["--driver", if side == FULMAR { "ring" } else { "epoll" }];
+        Ok(BenchServer::serve(lab, &words, &["127.0.0.1"], &lab.cores.server, wrapper)?.0)
+    })
+}
+
+/// Edge-triggered epoll beside the other drivers.
+fn serve_drivers(lab: &Lab, sheet: &mut Sheet, case: LoadCase) -> Result<(), BenchError> {
+    let case = LoadCase { peers: &["level", "poll", "ring"], ..case };
+    measure(lab, sheet, &case, &|side, wrapper| {
+        let words = ["--driver", if side == FULMAR { EPOLL } else { side }];
         Ok(BenchServer::serve(lab, &words, &["127.0.0.1"], &lab.cores.server, wrapper)?.0)
     })
 }

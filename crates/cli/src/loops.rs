@@ -10,8 +10,9 @@ use crate::output::{ToolFailure, warn};
 /// Options of event loops.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct LoopArguments {
-    /// I/O driver: `epoll`, `ring` (io_uring; `ring:N`: only for batches of N or more calls), or
-    /// `auto` [default: auto, or $FULMAR_DRIVER]
+    /// I/O driver: `epoll` (edge-triggered), `level` (level-triggered epoll), `poll`, `ring`
+    /// (io_uring; `ring:N`: only for lists of at least N operations), or `auto`
+    /// [default: auto, or $FULMAR_DRIVER]
     #[arg(long, value_name = "DRIVER")]
     driver: Option<Driver>,
 

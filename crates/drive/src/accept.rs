@@ -39,7 +39,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     fn accept_from(&mut self, now: Instant, id: ListenerId) {
         let Some(listener) = self.open_listener(id) else { return }; // an event from before
         listener.prediction.begin();
-        let size = if S::REPEATS { listener.expect() } else { 1 };
+        let size = if S::EXTERNAL { 1 } else { listener.expect() };
         let mut arrived = 0;
         while arrived < size && self.open_listener(id).is_some() {
             let places = self.engine.limit(Limit::Accepts(id)).clamp(1, RING_LEN_MAX);
@@ -89,7 +89,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             return self.selector.retire(fd); // refused, as those who wait there
         };
         let (likely, reports_local) = (listener.prediction.is_ready(), listener.reports_local);
-        if !S::REPEATS {
+        if S::EXTERNAL {
             self.arrivals.push(id);
         }
         self.count_accepted();
@@ -126,7 +126,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
                     listener.crowd.handle_end(arrived);
                 }
             }
-            Absence::Lost if S::REPEATS => {} // those behind are told of again
+            Absence::Lost if !S::EXTERNAL => {} // those behind are told of again
             Absence::Lost => self.arrivals.push(id),
             Absence::Exhausted => {
                 self.rest(now, id);
@@ -184,7 +184,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         if watching != listener.watching {
             listener.watching = watching;
             let interest = if watching { READ } else { Interest::default() };
-            if watching && !S::REPEATS {
+            if watching && S::EXTERNAL {
                 self.arrivals.push(id); // its edge may have passed
             }
             // A descriptor that is watched can be watched for something else.

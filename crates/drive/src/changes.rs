@@ -193,14 +193,18 @@ impl Changes {
 }
 
 impl Selector for Changes {
-    const REPEATS: bool = false; // the application's loop may be edge-triggered
-    const WATCHES_ALL: bool = false;
-    const CLOSES: bool = false; // the application hears of it first
-    const WATCHING_COSTS: bool = false; // watching late would take its timer
-    const TIMER_COSTS: bool = true;
+    const EXTERNAL: bool = true;
 
     fn name(&self) -> &'static str {
         "changes"
+    }
+
+    fn watches_all(&self) -> bool {
+        false
+    }
+
+    fn watching_costs(&self) -> bool {
+        false // deferred registration would need the application's timer
     }
 
     fn trusts_short_reads(&self) -> bool {

@@ -1,5 +1,7 @@
-//! A selector that waits for itself: edge-triggered epoll, one `epoll_ctl` in a connection's life,
-//! and a second one if its peer once takes less than it is sent.
+//! epoll, edge-triggered or level-triggered.
+//!
+//! Edge-triggered, a connection needs one `epoll_ctl` in its life, and a second one if its peer once
+//! accepts less than is sent. Level-triggered, each change of interest is one more.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,10 +14,12 @@ use fulmar_sys::{self as sys, EpollEvent, Events};
 use crate::selector::{Interest, Ready, Selector, Tag, Tail, Until, Waiter};
 use crate::spin::{Habit, Plan, Polled, Spin};
 
-/// Edge-triggered epoll for connections, level-triggered for listeners and foreign descriptors.
+/// Edge-triggered or level-triggered epoll for connections. Listeners and foreign descriptors are
+/// level-triggered in both.
 #[derive(Debug)]
 pub struct Epoll {
     fd: OwnedFd,
+    trigger: Trigger,
     deadline: Option<Instant>,
     habit: Option<Habit>,
     /// Short waits need not be rounded to milliseconds; false once the kernel has said that it
@@ -24,15 +28,36 @@ pub struct Epoll {
     events: Box<[EpollEvent; EVENTS_LEN]>,
 }
 
+/// How epoll reports readiness of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trigger {
+    /// When it changes.
+    Edge,
+    /// For as long as it lasts.
+    Level,
+}
+
 impl Epoll {
-    /// A new epoll instance.
+    /// A new epoll instance, edge-triggered: a connection is registered once, for everything.
     ///
     /// # Errors
-    /// Descriptors or memory are used up; `Unsupported` on other systems than Linux, where there
-    /// is [`crate::Poll`].
+    /// Descriptors or memory are used up; `Unsupported` on systems other than Linux, which have
+    /// [`crate::Poll`].
     pub fn new() -> io::Result<Self> {
-        let events = Box::new([EpollEvent::EMPTY; EVENTS_LEN]);
-        Ok(Self { fd: sys::epoll_create()?, deadline: None, habit: None, is_fine: true, events })
+        Self::with(Trigger::Edge)
+    }
+
+    /// A new epoll instance, level-triggered: one `epoll_ctl` for each change of interest.
+    ///
+    /// # Errors
+    /// As [`Epoll::new`].
+    pub fn level_triggered() -> io::Result<Self> {
+        Self::with(Trigger::Level)
+    }
+
+    fn with(trigger: Trigger) -> io::Result<Self> {
+        let (fd, events) = (sys::epoll_create()?, Box::new([EpollEvent::EMPTY; EVENTS_LEN]));
+        Ok(Self { fd, trigger, deadline: None, habit: None, is_fine: true, events })
     }
 
     /// Polls before sleeping from now on, or does not.
@@ -43,6 +68,16 @@ impl Epoll {
     /// Whether it polls before it sleeps.
     pub fn spin(&self) -> Spin {
         self.habit.map_or(Spin::Off, Habit::spin)
+    }
+
+    fn events_of(&self, tag: Tag, interest: Interest) -> Events {
+        match (tag, self.trigger) {
+            (Tag::Socket(_), Trigger::Edge) if interest.write => Events::EDGES,
+            (Tag::Socket(_), Trigger::Edge) => Events::EDGES_IN,
+            (Tag::Listener(_), _) if interest == Interest::default() => Events::MUTE,
+            (Tag::Socket(_), Trigger::Level)
+            | (Tag::Listener(_) | Tag::Waker | Tag::Foreign(_), _) => interest.events(),
+        }
     }
 
     fn wait_for(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
@@ -148,6 +183,7 @@ impl Waiter for Epoll {
 
     fn tail(&self, at: usize) -> Tail {
         match self.events[at].events() {
+            _ if self.trigger == Trigger::Level => Tail::Open, // and is reported again
             events if events.is_urgent() => Tail::Marked,
             events if events.is_ended() => Tail::Ended,
             _ => Tail::Open,
@@ -162,34 +198,43 @@ impl AsFd for Epoll {
 }
 
 impl Selector for Epoll {
-    const REPEATS: bool = true;
-    const WATCHES_ALL: bool = true; // every edge
-    const CLOSES: bool = true;
-    const WATCHING_COSTS: bool = true;
-    const TIMER_COSTS: bool = false;
+    const EXTERNAL: bool = false;
 
     fn name(&self) -> &'static str {
-        "epoll"
+        match self.trigger {
+            Trigger::Edge => "epoll",
+            Trigger::Level => "level",
+        }
+    }
+
+    fn watches_all(&self) -> bool {
+        self.trigger == Trigger::Edge // every edge is reported
+    }
+
+    fn watching_costs(&self) -> bool {
+        true
     }
 
     fn trusts_short_reads(&self) -> bool {
-        true // each event reports the end or the urgent data that a receive stops at
+        true // an edge reports the end or the urgent data that a receive stops at; a level lasts
     }
 
     fn watch(&mut self, fd: BorrowedFd<'_>, tag: Tag, interest: Interest) -> io::Result<()> {
-        sys::epoll_add(self.fd.as_fd(), fd, events(tag, interest), to_bits(tag))
+        sys::epoll_add(self.fd.as_fd(), fd, self.events_of(tag, interest), to_bits(tag))
     }
 
     fn set_interest(&mut self, fd: BorrowedFd<'_>, tag: Tag, interest: Interest) -> io::Result<()> {
-        match tag {
-            // Every edge of arrival is reported anyway, and who has waited for room once goes on.
-            Tag::Socket(_) => Ok(()),
-            Tag::Listener(_) | Tag::Waker | Tag::Foreign(_) => self.rearm(fd, tag, interest),
+        match (self.trigger, tag) {
+            // Every edge of arrival is reported anyway. A socket that has waited for room once
+            // continues to receive the edges of room.
+            (Trigger::Edge, Tag::Socket(_)) => Ok(()),
+            (Trigger::Level, Tag::Socket(_))
+            | (_, Tag::Listener(_) | Tag::Waker | Tag::Foreign(_)) => self.rearm(fd, tag, interest),
         }
     }
 
     fn rearm(&mut self, fd: BorrowedFd<'_>, tag: Tag, interest: Interest) -> io::Result<()> {
-        sys::epoll_modify(self.fd.as_fd(), fd, events(tag, interest), to_bits(tag))
+        sys::epoll_modify(self.fd.as_fd(), fd, self.events_of(tag, interest), to_bits(tag))
     }
 
     fn retire(&mut self, fd: OwnedFd) {
@@ -203,15 +248,6 @@ impl Selector for Epoll {
 
     fn set_deadline(&mut self, deadline: Option<Instant>) {
         self.deadline = deadline;
-    }
-}
-
-fn events(tag: Tag, interest: Interest) -> Events {
-    match tag {
-        Tag::Socket(_) if interest.write => Events::EDGES,
-        Tag::Socket(_) => Events::EDGES_IN,
-        Tag::Listener(_) if interest == Interest::default() => Events::MUTE,
-        Tag::Listener(_) | Tag::Waker | Tag::Foreign(_) => interest.events(),
     }
 }
 

@@ -35,12 +35,14 @@ mod transmit;
 
 mod watch;
 
+mod any_selector;
 pub mod application;
 mod changes;
 mod epoll;
 mod poll;
 mod waker;
 
+pub use any_selector::AnySelector;
 pub use application::Ending;
 pub use changes::{Change, Changes};
 pub use driver::{Driver, DriverInfo, LoopOptions};

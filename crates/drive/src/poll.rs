@@ -27,7 +27,8 @@ impl Poll {
         Self::default()
     }
 
-    pub(crate) fn descriptors(&self) -> impl Iterator<Item = RawFd> {
+    /// The registered descriptors.
+    pub fn descriptors(&self) -> impl Iterator<Item = RawFd> {
         (0..self.set.len()).map(|at| self.set.descriptor(at))
     }
 
@@ -38,14 +39,18 @@ impl Poll {
 }
 
 impl Selector for Poll {
-    const REPEATS: bool = true;
-    const WATCHES_ALL: bool = false;
-    const CLOSES: bool = true;
-    const WATCHING_COSTS: bool = false;
-    const TIMER_COSTS: bool = false;
+    const EXTERNAL: bool = false;
 
     fn name(&self) -> &'static str {
         "poll"
+    }
+
+    fn watches_all(&self) -> bool {
+        false
+    }
+
+    fn watching_costs(&self) -> bool {
+        false
     }
 
     fn trusts_short_reads(&self) -> bool {

@@ -68,7 +68,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         let mut failed = false;
         while let Some(id) = self.fresh.pop() {
             let Some(socket) = self.sockets.get_mut(id) else { continue };
-            if S::WATCHING_COSTS && socket.is_passive() {
+            if self.selector.watching_costs() && socket.is_passive() {
                 socket.known = Known::Quiet;
                 self.quiet.push(now, id);
             } else {

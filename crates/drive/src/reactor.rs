@@ -21,7 +21,6 @@ use crate::executor::{Accept, Executor, Op};
 use crate::listener::{Listener, Prediction};
 use crate::passing::Passing;
 use crate::pipe::Pipes;
-use crate::poll::Poll;
 use crate::quiet::Quiet;
 use crate::receive::BLOCK_SIZE;
 use crate::selector::{Interest, Ready, Selector, Tag, Tail, Until, Waiter};
@@ -205,10 +204,15 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         self.tell_deadline(now);
     }
 
-    /// Has lists of `len_min` operations or more done in a ring from now on: for loops that are not made
-    /// by [`Reactor::with_options`].
+    /// Executes lists of at least `len_min` operations in a ring from now on: for loops that
+    /// [`Reactor::with_options`] did not create.
     pub fn set_ring(&mut self, ring: Ring, len_min: usize) {
         self.executor = Executor::Ring(Box::new(ring), len_min.max(1));
+    }
+
+    /// What waits for its descriptors.
+    pub fn selector(&self) -> &S {
+        &self.selector
     }
 
     /// What drove the loop so far.
@@ -429,7 +433,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         };
         self.pipes_to_sweep = true;
         match &self.executor {
-            Executor::Ring(..) if S::CLOSES => self.closing.push(socket.fd),
+            Executor::Ring(..) if !S::EXTERNAL => self.closing.push(socket.fd),
             _ => self.selector.retire(socket.fd),
         }
         if self.sockets.shrink() && self.trim_at.is_none() {
@@ -486,7 +490,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     }
 
     pub(crate) fn update_interest(&mut self, id: SocketId) {
-        if !S::WATCHES_ALL
+        if !self.selector.watches_all()
             && let Some(socket) = self.sockets.get_mut(id)
         {
             socket.update_interest(&mut self.selector);
@@ -514,7 +518,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             }
         };
         let news = match (self.deadline, deadline) {
-            (Some(told), Some(next)) => next < told || told <= now || !S::TIMER_COSTS,
+            (Some(told), Some(next)) => next < told || told <= now || !S::EXTERNAL,
             (told, next) => told.is_some() != next.is_some(),
         };
         if news {
@@ -609,13 +613,6 @@ impl<E: Engine, W: Waiter> Reactor<E, W> {
         {
             socket.tail = tail;
         }
-    }
-}
-
-impl<E> Reactor<E, Poll> {
-    /// The descriptors that are watched.
-    pub fn descriptors(&self) -> impl Iterator<Item = RawFd> {
-        self.selector.descriptors()
     }
 }
 

@@ -78,30 +78,26 @@ impl From<Events> for Ready {
     }
 }
 
-/// Who waits for descriptors.
+/// Waits for descriptors, or passes them to a loop that does.
 pub trait Selector {
-    /// True if a listener that has more is told again without being asked: it costs nothing then
-    /// to accept one connection for each event. Otherwise it is asked until it has no more.
-    const REPEATS: bool;
+    /// True if the application's loop waits. It may be edge-triggered, so a listener is tried until
+    /// it has no more connections. A retired descriptor is closed only after the application has
+    /// been notified. Its timer has a cost, so a deadline that moves later is not reported.
+    ///
+    /// False if the selector waits itself: a listener that has more connections is reported again,
+    /// and a retired descriptor is closed at once, so that the end of a connection may leave in one
+    /// packet with its last bytes.
+    const EXTERNAL: bool;
 
-    /// True if a socket is watched for everything, once and for all: a change of what is wanted
-    /// of it is no news then.
-    const WATCHES_ALL: bool;
-
-    /// True if a descriptor is closed as soon as it is retired: then the end of a connection
-    /// leaves in the turn in which its last bytes do, and may go in one packet with them.
-    const CLOSES: bool;
-
-    /// True if it is a system call to watch a descriptor: then a new one that nothing is wanted
-    /// from is watched only if it is still there after a while.
-    const WATCHING_COSTS: bool;
-
-    /// True if the deadline is kept by somebody else, whose timer has its price: then a later one
-    /// is no news.
-    const TIMER_COSTS: bool;
-
-    /// What drove the loop, for reports.
+    /// The name of the selector, for reports.
     fn name(&self) -> &'static str;
+
+    /// True if a socket is registered once, for everything: a change of interest has no effect.
+    fn watches_all(&self) -> bool;
+
+    /// True if registration is a system call: a new socket without any interest is then registered
+    /// only if it still exists after a while.
+    fn watching_costs(&self) -> bool;
 
     /// True if a short receive empties the socket, or the rest is reported: again (level-triggered)
     /// or with the event ([`Waiter::tail`]). Otherwise every socket is read to `EAGAIN`.
@@ -136,7 +132,8 @@ pub trait Selector {
     }
 
     /// The next moment `handle_timeout` is due. Called when it moves earlier, is gone, or the one
-    /// told last has passed; also when it moves later, unless [`Selector::TIMER_COSTS`].
+    /// told last has passed; also when it moves later, unless
+    /// the loop is [`Selector::EXTERNAL`].
     fn set_deadline(&mut self, deadline: Option<Instant>);
 }
 

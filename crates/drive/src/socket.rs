@@ -182,7 +182,7 @@ impl Socket {
     /// Has it waited for as it is wanted now.
     pub(crate) fn update_interest<S: Selector>(&mut self, selector: &mut S) {
         let wants = self.wants();
-        if !S::WATCHES_ALL && wants != self.interest {
+        if !selector.watches_all() && wants != self.interest {
             self.interest = wants;
             if self.known == Known::Watched {
                 // A descriptor that is watched can be watched for something else.

@@ -58,7 +58,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         // On a socket that is not watched, unreported input may have arrived. A close would then
         // destroy bytes held back for the FIN (`MSG_MORE`), so they are sent at once.
         let is_watched = socket.known != Known::Quiet;
-        let closes = S::CLOSES && self.abilities.more && is_watched;
+        let closes = !S::EXTERNAL && self.abilities.more && is_watched;
         let Some(transmit) = self.engine.poll_transmit(id) else {
             // There was nothing to try it with.
             socket.writable &= socket.birth != Birth::Connecting;
@@ -135,7 +135,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             socket.list(due);
         }
         socket.update_interest(selector);
-        let rearms = S::WATCHES_ALL && !socket.interest.write || self.throttle.is_some();
+        let rearms = selector.watches_all() && !socket.interest.write || self.throttle.is_some();
         if rearms && !socket.writable {
             self.rearm(id);
         }

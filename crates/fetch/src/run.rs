@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use fulmar_client::Client;
-use fulmar_drive::{DriverInfo, Epoll, Reactor, Waker};
+use fulmar_drive::{AnySelector, DriverInfo, Reactor, Waker};
 use fulmar_names::Names;
 use fulmar_sys::{self as sys, Ledger};
 
@@ -114,7 +114,7 @@ impl FetchStopper {
     }
 }
 
-type FetchLoop = Reactor<Client<Fetch>, Epoll>;
+type FetchLoop = Reactor<Client<Fetch>, AnySelector>;
 type Started = Result<(Waker, DriverInfo), FetchError>;
 
 /// Opens everything that a run needs.

@@ -104,12 +104,17 @@ impl Gateway {
             loop_options: options.loop_options,
         };
         let program = program.crew("proxy", proxies, listens, threads);
-        let checkers = Checkers { live: Arc::clone(&live), logs: logs.clone() };
+        let checkers = Checkers {
+            live: Arc::clone(&live),
+            logs: logs.clone(),
+            loop_options: options.loop_options.for_background(),
+        };
         let program = program.crew("checks", checkers, Vec::new(), 1);
         let consoles = Consoles {
             live: Arc::clone(&live),
             process: Arc::clone(&process),
             certificates: Arc::new(CertificateStore::new(shown)),
+            loop_options: options.loop_options.for_background(),
         };
         let sockets = runtime::listens(&live.config).map_err(Error::Descriptors)?;
         let program = match sockets.is_empty() {

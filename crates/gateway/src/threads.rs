@@ -81,6 +81,7 @@ impl Crew for Proxies {
 pub(crate) struct Checkers {
     pub(crate) live: Arc<Live>,
     pub(crate) logs: Logs,
+    pub(crate) loop_options: LoopOptions,
 }
 
 impl Crew for Checkers {
@@ -93,6 +94,10 @@ impl Crew for Checkers {
 
     fn add_listener(&self, _: &mut Checks, _: &Worker, _: ListenerId) {
         unreachable!("the checks have no listeners");
+    }
+
+    fn loop_options(&self) -> LoopOptions {
+        self.loop_options
     }
 
     fn set_waker(&self, _: &mut Checks, _: &Worker, waker: Waker) {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use fulmar_drive::{DriverInfo, Epoll, Reactor, Stats, Waker};
+use fulmar_drive::{AnySelector, DriverInfo, Reactor, Stats, Waker};
 use fulmar_sys::{self as sys, CpuTimes, Ledger};
 
 use crate::engine::{Failure, Finish, Load};
@@ -158,7 +158,7 @@ impl Stopper {
 }
 
 fn spawn(
-    reactor: Reactor<Load, Epoll>,
+    reactor: Reactor<Load, AnySelector>,
     number: u32,
 ) -> std::io::Result<JoinHandle<Result<Outcome, LoadError>>> {
     let builder = thread::Builder::new().name(format!("load-{number}")).stack_size(STACK_SIZE);
@@ -166,7 +166,7 @@ fn spawn(
 }
 
 /// The life of a thread.
-fn drive(mut reactor: Reactor<Load, Epoll>) -> Result<Outcome, LoadError> {
+fn drive(mut reactor: Reactor<Load, AnySelector>) -> Result<Outcome, LoadError> {
     let (ledger, cpu) = (Ledger::here(), sys::thread_cpu().map_err(LoadError::Loop)?);
     let mut warm = None;
     reactor.try_turn().map_err(LoadError::Loop)?; // the first connects

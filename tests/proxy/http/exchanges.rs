@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use fulmar_drive::{Epoll, Reactor};
+use fulmar_drive::{AnySelector, Reactor};
 use fulmar_haproxy::model::ReuseMode;
 use fulmar_proxy::Proxy;
 use fulmar_sys::{Call, Ledger};
@@ -93,7 +93,7 @@ fn large_bodies_in_every_loop() {
 
 /// One exchange after the other, a turn at a time, so that every count is exact.
 fn exchange(
-    proxy: &mut Reactor<Proxy, Epoll>,
+    proxy: &mut Reactor<Proxy, AnySelector>,
     origin: &mut TcpStream,
     stream: &mut TcpStream,
     counts: &mut Ledger,

@@ -243,7 +243,12 @@ const FLAGS: &[ProxyFlag] = &[
         "LIST",
         "Ignore unsupported items with a warning: keywords, sections, names, all",
     ),
-    ProxyFlag("--driver", "DRIVER", "I/O driver: epoll, ring (io_uring), ring:N or auto (default)"),
+    ProxyFlag(
+        "--driver",
+        "DRIVER",
+        "I/O driver: epoll (edge-triggered), level (level-triggered epoll), poll, ring (io_uring), \
+         ring:N or auto (default)",
+    ),
     ProxyFlag(
         "--spin",
         "SPIN",
@@ -322,8 +327,11 @@ mod tests {
             ("-dKall -f a", "-dKall: dumps"),
             ("-cc x -f a", "-cc: not supported"),
             ("-n x -f a", "-n: x: not a number"),
-            ("--driver uring -f a", "--driver: `uring` is no driver"),
-            ("--spin on -f a", "--spin: `on` is no time"),
+            (
+                "--driver uring -f a",
+                "--driver: unknown driver `uring`: use auto, epoll, level, poll",
+            ),
+            ("--spin on -f a", "--spin: invalid spin `on`"),
             ("--lenient what -f a", "what: not one of"),
         ] {
             let error = parse(line).unwrap_err();

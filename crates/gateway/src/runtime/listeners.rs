@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use fulmar_drive::{ListenOptions, Waker};
+use fulmar_drive::{ListenOptions, LoopOptions, Waker};
 use fulmar_engine::ListenerId;
 use fulmar_haproxy::Config;
 use fulmar_haproxy::model::{BindAddress, StatsSocket};
@@ -20,6 +20,7 @@ pub(crate) struct Consoles {
     pub(crate) live: Arc<Live>,
     pub(crate) process: Arc<Process>,
     pub(crate) certificates: Arc<CertificateStore>,
+    pub(crate) loop_options: LoopOptions,
 }
 
 impl Crew for Consoles {
@@ -35,6 +36,10 @@ impl Crew for Consoles {
     fn add_listener(&self, engine: &mut Runtime, worker: &Worker, listener: ListenerId) {
         let socket = &self.live.config.global.stats_sockets[worker.listen(listener)];
         engine.add_listener(listener, socket.level);
+    }
+
+    fn loop_options(&self) -> LoopOptions {
+        self.loop_options
     }
 
     fn set_waker(&self, engine: &mut Runtime, _: &Worker, waker: Waker) {
