@@ -1,7 +1,7 @@
 //! Sockets with receive buffers of a fixed size.
 //!
 //! By default they grow up to `tcp_rmem`, which is 6 MB on some machines and 32 MB on others: the
-//! kernel of a peer that reads nothing would still take all of a long message.
+//! kernel of a peer that does not read would still buffer a whole long message.
 
 use std::os::fd::AsFd;
 

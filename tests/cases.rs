@@ -35,7 +35,7 @@ pub fn strict_requests() -> Vec<RequestCase> {
     .collect()
 }
 
-/// Its responses: `expected` is what the proxy does. And what the client does.
+/// Its responses: `expected` is the action of the proxy, followed by that of the client.
 ///
 /// # Panics
 /// The page has no such table.
@@ -94,7 +94,7 @@ fn expand(text: &str) -> Vec<u8> {
     [unescape(before), expand(repeated).repeat(times), expand(&after[1..])].concat()
 }
 
-/// Where the brace is that closes the one in front.
+/// The position of the brace that closes the leading one.
 fn end_of(text: &str) -> usize {
     let mut depth = 1;
     let closes = |char| {
@@ -128,7 +128,7 @@ fn unescape(text: &str) -> Vec<u8> {
     out
 }
 
-/// In this order: one is made of another.
+/// In this order: later ones contain earlier ones.
 const SHORT: [(&str, &str); 3] = [
     ("$chunked", r"$postTransfer-Encoding: chunked\r\n\r\n"),
     ("$post", r"POST /echo HTTP/1.1\r\nHost: h\r\n"),

@@ -23,7 +23,7 @@ pub enum CertOwner {
     NotYetValid,
     /// Of `other.example` only.
     OtherHost,
-    /// A server's, vouching for itself.
+    /// A self-signed certificate of a server.
     SelfSigned,
     /// An authority's own, as `openssl req -x509` makes them.
     OwnAuthority,
@@ -59,7 +59,7 @@ impl Certs {
     /// An authority that only the tests trust, and its list of revoked certificates.
     ///
     /// # Panics
-    /// There is no room for the files.
+    /// The files cannot be written.
     pub fn new() -> Self {
         let certs = Self { dir: tempfile::tempdir().expect("a temporary directory") };
         let (params, key) = (authority("the authority of this test"), new_key());
@@ -102,7 +102,7 @@ impl Certs {
     /// A certificate with its key.
     ///
     /// # Panics
-    /// There is no room for the files.
+    /// The files cannot be written.
     pub fn identity(&self, who: CertOwner) -> Identity {
         let (cert, key) = self.files(who);
         Identity::files(cert, key)
@@ -127,7 +127,7 @@ impl Certs {
     /// one.
     ///
     /// # Panics
-    /// There is no room for the files.
+    /// The files cannot be written.
     pub fn issue(&self, file: &str, names: &[&str]) -> Identity {
         self.issue_for(file, names, &new_key())
     }
@@ -135,7 +135,7 @@ impl Certs {
     /// The same with an RSA key, for clients without elliptic curves.
     ///
     /// # Panics
-    /// There is no room for the files.
+    /// The files cannot be written.
     pub fn issue_rsa(&self, file: &str, names: &[&str]) -> Identity {
         let pair = KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048);
         self.issue_for(file, names, &pair.expect("a key"))

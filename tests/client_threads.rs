@@ -47,7 +47,7 @@ impl ClientThreads {
     /// Why each that failed did.
     ///
     /// # Panics
-    /// An answer was another one than it had to be.
+    /// A response differs from the expected one.
     pub fn end(self) -> Vec<String> {
         self.enough.store(true, Ordering::Relaxed);
         let ends = self.clients.into_iter().map(|client| client.join().expect("a right answer"));
@@ -55,11 +55,11 @@ impl ClientThreads {
     }
 }
 
-/// Up to so many requests on one connection, each answered with this body; one that is announced to
-/// be the last, is. Every answer is counted.
+/// Up to `requests` requests on one connection, each with this response body; a response with
+/// `Connection: close` must be the last. Every response is counted.
 ///
 /// # Errors
-/// One is not answered: at what, and why.
+/// The request that failed, and the cause.
 ///
 /// # Panics
 /// An answer is another one.
@@ -88,7 +88,7 @@ pub fn repeat_requests(
     Ok(())
 }
 
-/// A connection on which nothing takes for ever.
+/// A connection with timeouts.
 ///
 /// # Errors
 /// There is none.

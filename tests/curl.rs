@@ -1,4 +1,4 @@
-//! curl as a client: what it wrote of a reply, read from its files.
+//! curl as a client: its reply is read from the files that it writes.
 
 use std::fs;
 use std::io::BufRead;
@@ -82,7 +82,7 @@ pub fn get(url: &str) -> HttpReply {
     Curl::new(url).run().reply
 }
 
-/// curl without a progress meter, without proxies, and with an end.
+/// curl without a progress meter and proxies, and with a time limit.
 ///
 /// # Panics
 /// There is none.

@@ -17,7 +17,7 @@ pub enum DnsReply {
     Records(Vec<Record>),
     /// First a reply with a wrong query id, as from an attacker, then the other.
     Forged(Box<Self>, Box<Self>),
-    /// That, with a few octets changed as the seed has it; the question's number is right.
+    /// The same with a few octets changed by the seed; the query id is right.
     Mangled(Box<Self>, u64),
 }
 
@@ -118,7 +118,7 @@ impl Dns {
         self.heard.lock().expect("the server works").clone()
     }
 
-    /// How many questions there were for `name`.
+    /// The number of queries for `name`.
     pub fn count(&self, name: &str) -> usize {
         self.queries().iter().filter(|heard| heard.name == name).count()
     }
@@ -169,12 +169,12 @@ impl<F: Fn(&DnsQuery) -> DnsReply> DnsServer<F> {
                     reply[2] |= TRUNCATED;
                     reply[6..12].fill(0);
                 }
-                let _ = socket.send_to(&reply, from); // it may be gone
+                let _ = socket.send_to(&reply, from); // the client may have closed
             }
         }
     }
 
-    /// One connection after the other: a client of ours has one.
+    /// One connection at a time: our client opens only one.
     fn serve_connections(&self, listener: &TcpListener) {
         loop {
             let (mut stream, _) = listener.accept().expect("a connection");
@@ -243,7 +243,7 @@ fn mangle(mut message: Vec<u8>, seed: u64) -> Vec<u8> {
     message
 }
 
-/// Where the only question ends.
+/// The end of the only question.
 fn question_end(message: &[u8]) -> usize {
     let mut at = 12;
     while message[at] != 0 {

@@ -1,7 +1,7 @@
 //! The macros that run a test in several kinds of loop.
 
-/// Makes tests of functions that are generic over a [`Loop`](crate::loops::Loop): one for each kind
-/// of loop, at full speed; unless it is about speed, also byte by byte in our own loop and in an
+/// Defines tests of functions that are generic over a [`Loop`](crate::loops::Loop): one for each
+/// kind of loop, at full speed; with `at_any_pace` also byte by byte in our own loop and in an
 /// application's.
 #[macro_export]
 macro_rules! tests_in_every_loop {
@@ -33,7 +33,7 @@ macro_rules! tests_in_every_loop {
     };
 }
 
-/// Makes tests of functions that are generic over a [`Loop`](crate::loops::Loop), for code above
+/// Defines tests of functions that are generic over a [`Loop`](crate::loops::Loop), for code above
 /// the engine, which is the same in every loop: in our own, in an application's, and byte by byte
 /// in our own.
 #[macro_export]

@@ -34,9 +34,9 @@ pub struct FetchEngine {
 pub struct FetchRecord {
     /// Established connections.
     pub connected: Vec<SocketId>,
-    /// Bodies that were complete; empty for those that went into files.
+    /// Complete bodies; empty for those that went into files.
     pub done: HashMap<SocketId, Vec<u8>>,
-    /// Connections that are gone, and why.
+    /// Closed connections, and the cause.
     pub gone: HashMap<SocketId, End>,
 }
 
@@ -100,12 +100,12 @@ impl FetchEngine {
         self.connections.close(socket);
     }
 
-    /// True if the rest of a body that is on its way may go straight into a file.
+    /// True if the rest of the current body may be spliced into its file.
     pub fn is_receiving(&self, socket: SocketId) -> bool {
         self.connections.direct(socket) > 0
     }
 
-    /// Bytes received so far of the body in hand; 0 if the connection is gone.
+    /// Bytes received so far of the current body; 0 if the connection is gone.
     pub fn received(&self, socket: SocketId) -> u64 {
         self.connections.get(socket).map_or(0, |(_, job)| job.received)
     }

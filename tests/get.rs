@@ -54,7 +54,7 @@ impl Download {
         ChildProcess::start(&mut self.command(arguments))
     }
 
-    /// Runs it to its end, whatever that is.
+    /// Runs it to its end, with any status.
     pub fn run(&self, arguments: &[&str]) -> ExitOutput {
         self.start(arguments).wait()
     }
@@ -71,7 +71,7 @@ impl Download {
     /// The records of a run with `--jsonl records`, in the order of the URLs.
     ///
     /// # Panics
-    /// There are none, or not of JSON.
+    /// There are none, or they are not JSON.
     pub fn records(&self) -> Vec<Value> {
         let text = fs::read_to_string(self.beside("records")).expect("records");
         let parse =
@@ -134,11 +134,11 @@ impl SiteRequest {
 /// What a server does.
 #[derive(Clone, Debug)]
 pub enum SiteReply {
-    /// These bytes, and the connection goes on.
+    /// These bytes; the connection stays in use.
     Send(Vec<u8>),
-    /// These bytes, and the connection ends.
+    /// These bytes and the end of the connection.
     Close(Vec<u8>),
-    /// These bytes, and nothing more: the connection stays.
+    /// These bytes and nothing more; the connection stays open.
     Hang(Vec<u8>),
 }
 
@@ -154,7 +154,7 @@ impl SiteReply {
     }
 }
 
-/// The bytes of an answer; each of `fields` ends with a line end.
+/// The bytes of a response; each of `fields` ends with a line end.
 pub fn message(status: u16, fields: &str, body: &[u8]) -> Vec<u8> {
     let len = body.len();
     let head = format!("HTTP/1.1 {status} X\r\n{fields}Content-Length: {len}\r\n\r\n");
@@ -226,7 +226,7 @@ fn serve(
             }
             SiteReply::Hang(bytes) => {
                 writer.write_all(&bytes)?;
-                reader.read_line(&mut head)?; // until the client has enough
+                reader.read_line(&mut head)?; // until the client closes
                 return Ok(());
             }
         }

@@ -1,5 +1,5 @@
-//! A client that knows as little of HTTP as it can: bytes go out as they are, replies are read
-//! by a reader of its own, so that the engine is not tested with itself.
+//! A minimal HTTP client: it sends given bytes, and reads replies with a parser of its own, so that
+//! the engine is not tested with itself.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -93,7 +93,7 @@ fn bad(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("not a reply: {what}"))
 }
 
-/// A connection to a server; nothing on it takes longer than [`PATIENCE`].
+/// A connection to a server; every wait on it ends after [`PATIENCE`].
 #[derive(Debug)]
 pub struct HttpClient {
     stream: BufReader<TcpStream>,
@@ -120,7 +120,7 @@ impl HttpClient {
     /// Sends bytes.
     ///
     /// # Panics
-    /// The server does not take them.
+    /// The connection fails.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.socket().write_all(bytes.as_ref()).expect("the server takes bytes");
     }
@@ -167,7 +167,7 @@ impl HttpClient {
         Ok(reply)
     }
 
-    /// Reads so many bytes of a body.
+    /// Reads `len` bytes of a body.
     ///
     /// # Panics
     /// They do not come.
@@ -187,10 +187,10 @@ impl HttpClient {
         Ok(bytes)
     }
 
-    /// What the server of `/.ledger` counts, by name; `requests` among them.
+    /// The counts of the server at `/.ledger`, by name; `requests` among them.
     ///
     /// # Panics
-    /// The answer is not what is documented.
+    /// The response is not as documented.
     pub fn ledger(&mut self) -> LedgerCounts {
         let reply = self.get("/.ledger");
         let json: serde_json::Value = serde_json::from_slice(&reply.body).expect("JSON");
@@ -202,7 +202,7 @@ impl HttpClient {
     }
 }
 
-/// How often system calls were made, by name.
+/// Numbers of system calls, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LedgerCounts(pub std::collections::BTreeMap<String, u64>);
 
@@ -217,17 +217,17 @@ impl LedgerCounts {
         self.0.values().sum()
     }
 
-    /// What was added since `earlier`.
+    /// The increase since `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
         let added = |(name, n): (&String, &u64)| (name.clone(), n - earlier.of(name));
         Self(self.0.iter().map(added).filter(|(_, n)| *n > 0).collect())
     }
 }
 
-/// Everything that can be read from a reader, as replies.
+/// All replies of a reader.
 ///
 /// # Errors
-/// The last one is cut, or something is no reply.
+/// The last one is truncated, or something is no reply.
 pub fn replies(mut bytes: &[u8]) -> io::Result<Vec<HttpReply>> {
     let mut replies = Vec::new();
     while !bytes.is_empty() {

@@ -12,7 +12,7 @@ use crate::app::{self, App};
 use crate::certs::{CertOwner, Certs};
 use crate::loops::{LISTENER, requested_options};
 
-/// An engine that answers over TLS.
+/// A server over TLS.
 pub fn server(tls: ServerTls, limits: Limits) -> ServerEngine<App> {
     app::server_on(limits, Some(layers(tls)))
 }
@@ -62,7 +62,7 @@ impl Https {
     /// Starts it.
     ///
     /// # Panics
-    /// There is no port, or no descriptor.
+    /// There is no free port or descriptor.
     pub fn start_with(tls: ServerTls) -> Self {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let (listener, address) = listen(any, ListenOptions::default()).expect("a port");
@@ -84,7 +84,7 @@ impl Https {
         Self { address, stop, waker, thread: Some(thread) }
     }
 
-    /// The URL of a target, which is not changed.
+    /// The URL of a target, unchanged.
     pub fn url(&self, target: &str) -> String {
         format!("https://localhost:{}{target}", self.address.port())
     }

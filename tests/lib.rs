@@ -1,4 +1,4 @@
-//! What the tests of several crates share.
+//! Shared code of the tests of several crates.
 #![forbid(unsafe_code)]
 
 pub mod app;

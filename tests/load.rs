@@ -1,4 +1,4 @@
-//! `fulmar load` as a process, and the servers that it is run against.
+//! `fulmar load` as a process, and the servers for it.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
@@ -22,7 +22,7 @@ pub fn command(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs `fulmar load` to its end, whatever that is.
+/// Runs `fulmar load` to its end, with any status.
 ///
 /// # Panics
 /// It does not end.
@@ -30,7 +30,7 @@ pub fn load(arguments: &[&str]) -> ExitOutput {
     ChildProcess::start(&mut command(arguments)).wait()
 }
 
-/// The report of a run that went well, and that had nothing to complain about.
+/// The report of a successful run without complaints.
 ///
 /// # Panics
 /// It did not.
@@ -55,17 +55,17 @@ impl LoadReport {
         Self(serde_json::from_str(&ended.stdout).unwrap_or_else(|e| panic!("{e}: {ended:?}")))
     }
 
-    /// A count, by its place: `/connections/opened`; what is not there has not happened.
+    /// A count, by its path as `/connections/opened`; 0 if the path is missing.
     pub fn count(&self, place: &str) -> u64 {
         self.0.pointer(place).map_or(0, |value| value.as_u64().expect("a count"))
     }
 
-    /// How often a system call was made.
+    /// The number of calls of this name.
     pub fn calls(&self, name: &str) -> u64 {
         self.count(&format!("/syscalls/{name}/calls"))
     }
 
-    /// How often any system call had nothing to do.
+    /// The number of calls without an effect.
     ///
     /// # Panics
     /// It is no report.
@@ -79,7 +79,7 @@ impl LoadReport {
         self.count("/requests")
     }
 
-    /// What went wrong, and how often.
+    /// The failures, with their counts.
     ///
     /// # Panics
     /// It is no report.
@@ -89,10 +89,10 @@ impl LoadReport {
     }
 }
 
-/// A running nginx, which answers 128 bytes to everything.
+/// A running nginx, which responds with 128 bytes to every request.
 #[derive(Debug)]
 pub struct Nginx {
-    /// The process: there is only one.
+    /// The only process.
     pub process: ChildProcess,
     /// Where it listens.
     pub address: SocketAddr,
@@ -101,10 +101,10 @@ pub struct Nginx {
 }
 
 impl Nginx {
-    /// Starts it, to answer everything with 128 bytes.
+    /// Starts it with a response of 128 bytes to every request.
     ///
     /// # Panics
-    /// It is not installed, or does not answer.
+    /// It is not installed, or does not respond.
     pub fn start() -> Self {
         let body = "n".repeat(128);
         let this = Self::with(|address, _| {
@@ -184,7 +184,7 @@ where
     format!("http://{address}/")
 }
 
-/// A request as it came: its head with the empty line, and its body.
+/// A request as received: its head with the empty line, and its body.
 ///
 /// # Errors
 /// The client has gone.
@@ -232,7 +232,7 @@ pub fn bound() -> (OwnedFd, SocketAddr) {
     bind(socket)
 }
 
-/// It is not for the programs that a test starts.
+/// Programs that a test starts do not inherit it.
 fn socket() -> OwnedFd {
     let (family, kind) = (AddressFamily::INET, SocketType::STREAM);
     rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None).expect("a socket")

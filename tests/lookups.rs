@@ -18,7 +18,7 @@ pub struct LookupEngine {
     next: u32,
     /// Every answer, in order.
     pub answers: Vec<(LookupId, ResolvedAddresses)>,
-    /// To be given up when the next answer comes.
+    /// Cancelled when the next result arrives.
     pub doomed: Vec<LookupId>,
 }
 

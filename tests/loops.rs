@@ -1,7 +1,7 @@
 //! One engine in our own loops (epoll, with and without a ring, and poll) and in an application's
 //! loop around its own epoll, which may be level-triggered, edge-triggered or one-shot.
 //!
-//! Both run in the thread of the test, a turn at a time, so that nothing has to be waited for.
+//! Both run in the thread of the test, a turn at a time, so that no wait is needed.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -28,7 +28,7 @@ pub trait Loop {
     /// What is driven.
     type Engine: Engine;
 
-    /// By how much less is moved at a time than usually: large bodies are smaller by that.
+    /// The factor by which this loop moves fewer bytes at a time: tests divide their sizes by it.
     const SLOWER: usize = 1;
 
     /// A loop with a listener on loopback.
@@ -90,8 +90,8 @@ pub trait Loop {
 /// The listener that `start` makes.
 pub const LISTENER: ListenerId = ListenerId(0);
 
-/// What the environment wants loops to be (`FULMAR_DRIVER`, `FULMAR_SPIN`), so that tests which are
-/// not run in every loop can be run over a ring too.
+/// The options from the environment (`FULMAR_DRIVER`, `FULMAR_SPIN`), so that tests which do not
+/// run in every loop can run with a ring too.
 ///
 /// # Panics
 /// It wants what there is not.
@@ -99,7 +99,7 @@ pub fn requested_options() -> LoopOptions {
     LoopOptions::from_environment().expect("the environment is in order")
 }
 
-/// How often this was done, by calls or in a ring.
+/// The number of these operations, by calls or in a ring.
 pub fn done(spent: &Ledger, call: Call) -> u64 {
     let in_ring = match call {
         Call::accept4 => spent.operation(Operation::accept).calls,
@@ -111,20 +111,20 @@ pub fn done(spent: &Ledger, call: Call) -> u64 {
     spent.count(call).calls + in_ring
 }
 
-/// Calls of polling that found nothing: what comes before a sleep, where there is polling.
+/// Polls without an event: they precede a sleep if polling is enabled.
 pub fn polling(spent: &Ledger) -> u64 {
     let calls = [Call::epoll_wait_empty, Call::sched_yield, Call::getrusage];
     calls.iter().map(|call| spent.count(*call).calls).sum()
 }
 
 /// Our own loop: edge-triggered epoll, and each operation is a call, unless the environment names
-/// another driver: see [`asked`].
+/// another driver: see [`requested_options`].
 #[derive(Debug)]
 pub struct OwnLoop<E>(pub Reactor<E, AnySelector>);
 
 impl<E: Engine> OwnLoop<E> {
     /// A loop with a listener on loopback in which each operation is a call, whatever the
-    /// environment wants: for tests that count those calls.
+    /// environment: for tests that count calls.
     pub fn by_calls(engine: E) -> (Self, SocketAddr) {
         Self::over(engine, LoopOptions { driver: Driver::Epoll, spin: Spin::Off })
     }
@@ -143,7 +143,8 @@ impl<E: Engine> Loop for OwnLoop<E> {
     fn start(engine: E) -> (Self, SocketAddr) {
         let asked = requested_options();
         let driver = match asked.driver {
-            Driver::Auto => Driver::Epoll, // so that what is counted does not depend on the crowd
+            // so that counts do not depend on the number of connections
+            Driver::Auto => Driver::Epoll,
             driver => driver,
         };
         Self::over(engine, LoopOptions { driver, ..asked })
@@ -212,7 +213,7 @@ impl<E: Engine> Loop for OwnLoop<E> {
 /// False where io_uring is forbidden, as in many containers.
 ///
 /// # Panics
-/// There is none for another reason.
+/// The ring fails for another reason.
 pub fn has_ring() -> bool {
     use std::io::ErrorKind::{PermissionDenied, Unsupported};
     let refused = sys::Ring::new().err().map(|error| error.kind());
@@ -375,21 +376,21 @@ impl<L: Loop> Loop for Bytewise<L> {
 
 /// The notification mode of an application's epoll.
 pub trait TriggerMode: Debug {
-    /// What is added to every registration.
+    /// Flags of every registration.
     const FLAGS: EventFlags;
-    /// Whether a descriptor is armed again after each of its events.
+    /// Whether a descriptor is registered again after each of its events.
     const REARMS: bool = false;
-    /// Whether changes of interest are passed on; otherwise everything is waited for, always.
+    /// Whether changes of interest are applied; otherwise every event is always enabled.
     const CHANGES: bool = true;
 
-    /// What collects the changes for such a loop.
+    /// The collector of changes for such a loop.
     fn changes() -> Changes {
         let is_edge = Self::FLAGS.contains(EventFlags::ET);
         if is_edge { Changes::new() } else { Changes::level_triggered() }
     }
 }
 
-/// As `poll(2)`: for as long as it is so.
+/// As `poll(2)`: while the condition holds.
 #[derive(Debug)]
 pub struct LevelTriggered;
 
@@ -463,8 +464,8 @@ impl<E: Engine, T: TriggerMode> AppLoop<E, T> {
     /// Receives changes.
     ///
     /// # Panics
-    /// If one of them is not in order: a descriptor is watched, watched for something else, and
-    /// forgotten once, all of this while it is open.
+    /// A change is out of order: a descriptor is watched, changed, and forgotten once, all of this
+    /// while it is open.
     pub fn listen_to_changes(&mut self) {
         while let Some(change) = self.reactor.poll_change() {
             self.changes.push(change);
@@ -501,14 +502,14 @@ impl<E: Engine, T: TriggerMode> AppLoop<E, T> {
         }
     }
 
-    /// What is ready after at most `max`.
+    /// The ready descriptors after at most `max`.
     ///
     /// # Panics
     /// If the wait fails.
     pub fn wait(&self, max: Duration) -> Vec<(RawFd, Ready)> {
         let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 64];
         let n = match epoll::wait(&self.epoll, &mut events, Some(&timespec(max))) {
-            Err(Errno::INTR) => 0, // a stop and its end are enough (signal(7))
+            Err(Errno::INTR) => 0, // a stop and a continue are enough (signal(7))
             n => n.expect("epoll_wait(2)"),
         };
         events[..n].iter().map(ready).collect()
@@ -550,7 +551,7 @@ impl<E: Engine, T: TriggerMode> Loop for AppLoop<E, T> {
     fn turn(&mut self, max: Duration) {
         let wait = until(self.deadline).map_or(max, |left| left.min(max));
         for (fd, ready) in self.wait(wait) {
-            // Also for a descriptor that was forgotten meanwhile: applications do that.
+            // Also for a descriptor that was forgotten meanwhile, as applications do.
             self.notify(fd, ready);
         }
         if until(self.deadline).is_some_and(|left| left.is_zero()) {
@@ -593,10 +594,10 @@ impl<E: Engine, T: TriggerMode> Loop for AppLoop<E, T> {
     }
 }
 
-/// Turns `driver` in this thread while `peer` talks to it in another.
+/// Turns `driver` in this thread while `peer` runs in another.
 ///
 /// # Panics
-/// The peer does, or nothing happens any more.
+/// `peer` panics, or it does not end in time.
 pub fn beside<L: Loop, T: Send>(driver: &mut L, peer: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let peer = scope.spawn(peer);
@@ -605,7 +606,7 @@ pub fn beside<L: Loop, T: Send>(driver: &mut L, peer: impl FnOnce() -> T + Send)
     })
 }
 
-/// Lets time go by; how often something woke the loop meanwhile, and the system calls of it all.
+/// Lets time pass; returns the number of wake-ups, and of all system calls.
 pub fn idle<L: Loop>(driver: &mut L, wall: Duration) -> (u32, u64) {
     let (before, start) = (Ledger::here(), sys::now());
     let mut turns = 0;
@@ -622,7 +623,7 @@ pub fn idle<L: Loop>(driver: &mut L, wall: Duration) -> (u32, u64) {
 /// It never ends.
 pub fn settle<L: Loop>(driver: &mut L) {
     for _ in 0..100 {
-        // One turn is no sign by itself: on a busy machine it may take all of the time.
+        // One turn proves nothing: on a busy machine it may take all of the time.
         let before = driver.stats().events;
         let (turns, _) = idle(driver, Duration::from_millis(100));
         if turns <= 1 && driver.stats().events == before {
@@ -636,7 +637,7 @@ pub fn settle<L: Loop>(driver: &mut L) {
 /// period, whereas pending work of the kernel on a busy machine ends.
 ///
 /// # Panics
-/// Something happens in each of several stretches.
+/// There are events in each of several periods.
 pub fn assert_quiet<L: Loop>(driver: &mut L, wall: Duration) {
     let mut stretches = (0..10).map(|_| idle(driver, wall));
     let is_quiet = |(turns, calls): &(u32, u64)| *turns <= 2 && *calls <= 2;
@@ -646,7 +647,7 @@ pub fn assert_quiet<L: Loop>(driver: &mut L, wall: Duration) {
 /// Runs checks at the same time, each in a thread of its name.
 ///
 /// # Panics
-/// One of them does, or there is no thread to be had.
+/// One of them panics, or no thread can be started.
 pub fn side_by_side(checks: &[(&str, fn())]) {
     std::thread::scope(|scope| {
         for (name, check) in checks {
@@ -713,7 +714,7 @@ fn ready(event: &Event) -> (RawFd, Ready) {
     (fd, Ready { read, write: flags.contains(EventFlags::OUT), hangup, failed })
 }
 
-/// What an open descriptor is: a socket's text has its inode (proc(5)).
+/// The identity of an open descriptor: the text of a socket contains its inode (proc(5)).
 fn identity(fd: RawFd) -> Option<PathBuf> {
     std::fs::read_link(format!("/proc/self/fd/{fd}")).ok()
 }

@@ -26,7 +26,7 @@ pub enum OriginKind {
     Node,
     /// gunicorn.
     Python,
-    /// HAProxy, which answers itself.
+    /// HAProxy, which responds itself.
     HaProxy,
 }
 
@@ -82,19 +82,19 @@ impl OriginServer {
     /// The requests since its start: `METHOD target`, followed by the length of the body if
     /// [`OriginKind::logs_complete_requests`]. All earlier requests are included.
     ///
-    /// The same without the first `before`, once `enough` holds or nothing more arrives: some
-    /// servers log an exchange shortly after its end.
+    /// # Panics
+    /// It does not respond.
     pub fn requests(&self) -> Vec<String> {
         let before = self.lines().iter().filter(|line| line.contains(MARK)).count();
         let reply = HttpClient::connect(self.address).get(MARK);
         assert!(reply.status < 300, "{reply:?}");
         let marks = |lines: &[String]| lines.iter().filter(|line| line.contains(MARK)).count();
-        eventually("the origin writes down what it hears", || marks(&self.lines()) > before);
+        eventually("the origin logs the requests", || marks(&self.lines()) > before);
         self.lines().into_iter().filter(|line| !line.contains(MARK)).collect()
     }
 
-    /// The same behind the first `before`, once that is enough, or nothing more comes: some write
-    /// an exchange down a moment after it is over.
+    /// The same without the first `before`, once `enough` holds or a limit of time has passed: some
+    /// servers log an exchange shortly after its end.
     pub fn requests_after(&self, before: usize, enough: impl Fn(&[String]) -> bool) -> Vec<String> {
         let start = fulmar_sys::now();
         loop {
@@ -187,7 +187,7 @@ pub fn free_address() -> SocketAddr {
     address
 }
 
-/// How late an exchange is written down at most.
+/// The longest delay of a log line.
 const LATEST: Duration = Duration::from_secs(20);
 /// The request that flushes an origin's log: every earlier request is logged when its response
 /// arrives.

@@ -1,4 +1,4 @@
-//! A process of its own for a test of what belongs to a process: limits, descriptors, memory,
+//! A process of its own for a test of resources of a process: limits, descriptors, memory,
 //! allocations. The test binary starts itself again with this test only.
 
 use std::env;
@@ -10,7 +10,7 @@ use crate::process::{run, text};
 /// function is the filter of the second process.
 ///
 /// # Panics
-/// `test` does, or the second process runs no test.
+/// `test` panics, or the second process runs no test.
 pub fn own_process<F: FnOnce()>(test: F) {
     let name = test_name(std::any::type_name::<F>());
     if is_own(name) {
@@ -27,7 +27,7 @@ fn is_own(name: &str) -> bool {
     env::var_os(OWN_PROCESS).is_some_and(|own| own == name)
 }
 
-/// The test harness leaves out the name of the crate.
+/// The test harness omits the name of the crate.
 fn test_name(closure: &str) -> &str {
     let function = closure.trim_end_matches("::{{closure}}");
     function.split_once("::").map_or(function, |(_, path)| path)

@@ -1,6 +1,6 @@
-//! Other programs: `fulmar` itself, as it was built, and the peers it is tested with.
+//! Other programs: `fulmar` itself, as built, and its peers.
 //!
-//! Whatever is started here ends with the test that started it.
+//! Every process ends with the test that started it.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
@@ -13,12 +13,10 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How long anything in these tests may take before it counts as hanging: long enough for a machine
-/// that is busy with other things.
+/// The limit of every wait: long enough for a machine that is busy with other things.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Each operation is a call, and nothing is polled, whatever the environment wants: for tests that
-/// count those calls.
+/// Each operation is a call, without polling, whatever the environment: for tests that count calls.
 pub const BY_CALLS: &[&str] = &["--driver", "epoll", "--spin", "off"];
 
 /// Where the binary lies.
@@ -26,7 +24,7 @@ pub fn fulmar() -> &'static Path {
     built("fulmar")
 }
 
-/// Where the example of hosts lies.
+/// The path of the example of hosts.
 pub fn hello() -> &'static Path {
     built("hello")
 }
@@ -94,7 +92,7 @@ pub fn run(command: &mut Command) -> Output {
     output
 }
 
-/// Bytes to be looked at by people.
+/// Bytes as text for messages.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
@@ -129,8 +127,8 @@ pub fn has_ended(pid: u32) -> bool {
     stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
 
-/// A command for Python itself: what has the name may be a script that looks for it, with calls of
-/// its own.
+/// A command for Python itself: the program of this name may be a script that searches for it, with
+/// calls of its own.
 ///
 /// # Panics
 /// It is not installed.
@@ -139,7 +137,7 @@ pub fn python() -> Command {
     Command::new(text(&told.stdout).trim())
 }
 
-/// A program that runs beside the test; killed when dropped.
+/// A child process, which is killed when it is dropped.
 #[derive(Debug)]
 pub struct ChildProcess {
     child: Child,
@@ -147,12 +145,12 @@ pub struct ChildProcess {
     stderr: PipeLines,
 }
 
-/// What a process that has ended leaves.
+/// The output of a process that has ended.
 #[derive(Debug)]
 pub struct ExitOutput {
     /// How it ended.
     pub status: ExitStatus,
-    /// What it wrote to standard output.
+    /// Its standard output.
     pub stdout: String,
     /// And to standard error.
     pub stderr: String,
@@ -221,7 +219,7 @@ impl ChildProcess {
         kill_process(pid, signal).expect("the process is there");
     }
 
-    /// Stops every thread of it, until it is sent [`Signal::CONT`].
+    /// Stops all of its threads until [`Signal::CONT`].
     ///
     /// # Panics
     /// It has ended.
@@ -262,7 +260,7 @@ impl ChildProcess {
         field(11).zip(field(12)).map(|(user, system)| user + system).expect("proc(5)")
     }
 
-    /// How many descriptors it has open.
+    /// The number of its open descriptors.
     ///
     /// # Panics
     /// It has ended.
@@ -270,7 +268,7 @@ impl ChildProcess {
         std::fs::read_dir(format!("/proc/{}/fd", self.id())).expect("it runs").count()
     }
 
-    /// The number that its next descriptor would get. Some above it may be open: inherited ones.
+    /// The number of its next descriptor. Higher ones may be open: inherited ones.
     ///
     /// # Panics
     /// It has ended.
@@ -362,7 +360,8 @@ impl Serve {
         command
     }
 
-    /// Starts a command that runs `fulmar serve`, which greets on one of the two streams.
+    /// Starts a command that runs `fulmar serve`, which prints its address to one of the two
+    /// streams.
     ///
     /// # Panics
     /// It does not print its address.
@@ -377,7 +376,7 @@ impl Serve {
         Self { process, address }
     }
 
-    /// The URL of a target, which is not changed.
+    /// The URL of a target, unchanged.
     pub fn url(&self, target: &str) -> String {
         format!("http://{}{target}", self.address)
     }

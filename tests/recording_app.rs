@@ -22,7 +22,7 @@ use crate::loops::LISTENER;
 pub struct RecordingApp {
     /// Heads, as `METHOD target`.
     pub heads: Vec<String>,
-    /// Requests that were complete, as `METHOD target length-of-body`.
+    /// Complete requests, as `METHOD target length-of-body`.
     pub complete: Vec<String>,
     /// Connections so far.
     pub accepted: usize,

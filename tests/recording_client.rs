@@ -28,19 +28,19 @@ pub struct RecordingClient {
 /// The recorded events.
 #[derive(Debug, Default)]
 pub struct ClientRecord {
-    /// Bodies that are complete, with their statuses.
+    /// Complete bodies, with their statuses.
     pub answers: Vec<(u16, Vec<u8>)>,
     /// Of connections.
     pub ends: Vec<End>,
-    /// What each handshake agreed on: the version, the cipher suite, whether it resumed.
+    /// The result of each handshake: the version, the cipher suite, whether it resumed.
     pub agreed: Vec<(Version, &'static str, bool)>,
     /// Established connections.
     pub established: u32,
-    /// How often bytes have come, above the layer.
+    /// The number of receives with bytes above the layer.
     pub heard: u32,
     status: u16,
     body: Vec<u8>,
-    /// Body bytes are not given back: the peer has to wait.
+    /// Body bytes are not released: the peer has to wait.
     pub holding: bool,
     held: usize,
 }
@@ -78,7 +78,7 @@ impl RecordingClient {
         self.connections.touch(sys::now(), socket, &mut self.book);
     }
 
-    /// Begins to send a body, and gives up in the middle of it.
+    /// Begins to send a body, and aborts it.
     ///
     /// # Panics
     /// The connection is gone or busy.
@@ -95,7 +95,7 @@ impl RecordingClient {
         self.connections.touch(sys::now(), socket, &mut self.book);
     }
 
-    /// Ends a connection as it should be ended.
+    /// Ends a connection properly.
     ///
     /// # Panics
     /// It is gone.
@@ -104,7 +104,7 @@ impl RecordingClient {
         self.connections.touch(sys::now(), socket, &mut self.book);
     }
 
-    /// Gives back what was held, of the exchange in hand.
+    /// Releases the held bytes of the current exchange.
     ///
     /// # Panics
     /// The connection is gone.
@@ -116,12 +116,12 @@ impl RecordingClient {
         self.connections.touch(sys::now(), socket, &mut self.book);
     }
 
-    /// True if the connection is there.
+    /// True if the connection exists.
     pub fn holds(&self, socket: SocketId) -> bool {
         self.connections.get(socket).is_some()
     }
 
-    /// How many body bytes of the answer in hand have come.
+    /// The number of received body bytes of the current response.
     pub fn received(&self) -> usize {
         self.book.body.len()
     }

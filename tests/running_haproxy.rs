@@ -64,7 +64,7 @@ impl Beside {
             match stream.read(&mut bytes) {
                 Ok(0) => break,
                 Ok(n) => got.extend_from_slice(&bytes[..n]),
-                // A stop and its end are enough where there is a timeout (signal(7)).
+                // A stop and a continue are enough if there is a timeout (signal(7)).
                 Err(error)
                     if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
                 Err(error) => panic!("{error}"),
@@ -86,7 +86,7 @@ impl Beside {
         line.trim_end().to_owned()
     }
 
-    /// A connection to it; it takes a moment to start.
+    /// A connection to it; its start takes a while.
     fn connect(&mut self) -> TcpStream {
         let Self { process, address, .. } = self;
         let mut stream = None;

@@ -10,7 +10,7 @@ use rustix::net::sockopt::set_socket_linger;
 
 use crate::buffers::bounded;
 
-/// One thing that the server does on a connection.
+/// One step of the server on a connection.
 #[derive(Clone, Debug)]
 pub enum ServerStep {
     /// Sends this.
@@ -26,9 +26,9 @@ pub enum ServerStep {
 /// A request, as it was received.
 #[derive(Clone, Debug)]
 pub struct ScriptedRequest {
-    /// On which connection, in the order in which they came.
+    /// The index of the connection, in the order of their arrival.
     pub connection: usize,
-    /// Which request of that connection.
+    /// The index of the request on that connection.
     pub nth: usize,
     /// Request line and fields.
     pub head: String,
@@ -55,7 +55,7 @@ impl ScriptedRequest {
     }
 }
 
-/// What a server answers to a request.
+/// The steps of a server in response to a request.
 type ResponseScript = Box<dyn FnMut(&ScriptedRequest) -> Vec<ServerStep>>;
 
 /// The server.
@@ -63,9 +63,9 @@ pub struct Scripted {
     listener: TcpListener,
     wires: Vec<Option<ScriptedConnection>>,
     script: ResponseScript,
-    /// Every request, in the order in which they were complete.
+    /// Every request, in the order of their completion.
     pub requests: Vec<ScriptedRequest>,
-    /// What is done on every new connection at once.
+    /// The steps on every new connection.
     pub greeting: Vec<ServerStep>,
     /// The script runs as soon as a head has arrived, bodies are not read, and only the script
     /// sends 100.
@@ -129,7 +129,7 @@ impl Scripted {
         self.wires.iter().flatten().all(|wire| wire.steps.is_empty())
     }
 
-    /// How many requests had this method.
+    /// The number of requests with this method.
     pub fn count(&self, method: &str) -> usize {
         self.requests.iter().filter(|heard| heard.method() == method).count()
     }
@@ -141,7 +141,7 @@ impl Scripted {
         }
     }
 
-    /// Accepts, reads and answers as far as that goes without waiting.
+    /// Accepts, reads and responds without blocking.
     ///
     /// # Panics
     /// If a socket cannot be used.

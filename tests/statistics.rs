@@ -1,4 +1,4 @@
-//! A proxy to be looked at: made by hand, with traffic that is made up, and its page served.
+//! A proxy for its statistics page: a configuration in code, with invented traffic.
 
 use std::io::{BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -95,7 +95,7 @@ pub fn check() -> ServerCheck {
     }
 }
 
-/// That configuration at work on one thread, after some traffic.
+/// That configuration on one thread, after some traffic.
 pub fn live() -> Arc<Live> {
     let live = Arc::new(Live::new(config(), 1));
     let now = fulmar_sys::now();
@@ -146,7 +146,7 @@ fn traffic(counters: &Counters, count: u64) {
     counters.add(Counter::ConnectErrors, count / 100);
 }
 
-/// The page of a proxy at `/stats`, with everything shown.
+/// The page of a proxy at `/stats`, with all options.
 pub fn page() -> StatsPage {
     StatsPage {
         uri: "/stats".into(),
@@ -221,7 +221,7 @@ impl StatsSite {
                 let Ok((socket, _)) = listener.accept() else { break };
                 live.clocks[0].set(live.millis(fulmar_sys::now()));
                 busy(&live);
-                // A browser that goes away is not our fault.
+                // A browser may close at any time.
                 let _ = answer(socket, &mut reports, &page);
             }
         });

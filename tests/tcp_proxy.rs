@@ -1,4 +1,4 @@
-//! A proxy of mode tcp in the thread of a test: what `relay` makes, without HTTP.
+//! A proxy of mode tcp in the thread of a test: as in `test_proxy`, without HTTP.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use fulmar_sys as sys;
 use crate::loops::LISTENER;
 use crate::test_proxy::{self, EchoPages, LogLines, RecordingJournal};
 
-/// A frontend that leads to the first backend, with timeouts that no test reaches.
+/// A frontend of the first backend, with timeouts that no test reaches.
 pub fn frontend() -> FrontendConfig {
     let mut frontend = FrontendConfig {
         name: "front".to_owned(),

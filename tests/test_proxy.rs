@@ -1,4 +1,4 @@
-//! A proxy in the thread of a test: its configuration, made by hand, and the loop that drives it.
+//! A proxy in the thread of a test: its configuration, built in code, and its loop.
 
 use std::cell::RefCell;
 use std::io::{ErrorKind, Read, Write};
@@ -113,7 +113,7 @@ pub fn backend(servers: impl IntoIterator<Item = ServerConfig>) -> BackendConfig
     }
 }
 
-/// A frontend of mode http that leads to the first backend.
+/// A frontend of mode http for the first backend.
 pub fn frontend() -> FrontendConfig {
     FrontendConfig {
         name: "fe".to_owned(),
@@ -141,8 +141,8 @@ pub fn frontend() -> FrontendConfig {
     }
 }
 
-/// The engine of a proxy with one frontend and its backends, what threads share of it, and the
-/// lines that it logs.
+/// The engine of a proxy with one frontend and its backends, the state that threads share, and its
+/// log lines.
 pub fn engine(
     frontend: FrontendConfig,
     backends: impl IntoIterator<Item = BackendConfig>,
@@ -219,12 +219,12 @@ impl TestProxy {
         Self { proxy, live, lines, origins, address, stream: bounded(client(address)), stop }
     }
 
-    /// Another client in place of the one before.
+    /// Replaces the client's connection by a new one.
     pub fn reconnect(&mut self) {
         self.stream = bounded(client(self.address));
     }
 
-    /// Sends, and turns until `done` with what has come back; true if the connection has ended.
+    /// Sends, and turns until `done` with the received bytes; true if the connection has ended.
     ///
     /// # Panics
     /// If that takes too long.
@@ -253,7 +253,7 @@ impl TestProxy {
         (got, ended)
     }
 
-    /// Sends a request, and returns the whole answer, with interim ones before it.
+    /// Sends a request, and returns the whole response, with interim ones before it.
     ///
     /// # Panics
     /// If there is none.
@@ -262,7 +262,7 @@ impl TestProxy {
         String::from_utf8(got).expect("text")
     }
 
-    /// The status of the answer to a GET.
+    /// The status of the response to a GET.
     pub fn status(&mut self, target: &str) -> u16 {
         let answer = self.send_request(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n"));
         answer.get(9..12).and_then(|text| text.parse().ok()).unwrap_or(0)
@@ -292,7 +292,7 @@ impl TestProxy {
     }
 }
 
-/// True if this is a whole answer, with interim ones before it.
+/// True if this is a whole response, with interim ones before it.
 pub fn is_whole(got: &[u8]) -> bool {
     let text = String::from_utf8_lossy(got);
     let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };

@@ -11,7 +11,7 @@ use crate::process::PATIENCE;
 /// A request as it came.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestRecord {
-    /// Which connection it came on, from 0 in the order in which they were accepted.
+    /// The index of its connection, from 0 in the order of their accepts.
     pub connection: usize,
     /// As the request line has it.
     pub method: String,
@@ -58,10 +58,10 @@ impl RequestRecord {
         }
     }
 
-    /// Reads the body that the head announced.
+    /// Reads the body as framed by the head.
     ///
     /// # Errors
-    /// It ends too early, or is framed wrongly.
+    /// It is truncated, or its framing is wrong.
     pub fn read_body(&mut self, from: &mut impl BufRead) -> io::Result<()> {
         if self.field("transfer-encoding") == Some("chunked") {
             loop {
@@ -98,7 +98,7 @@ fn bad(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("not a request: {what}"))
 }
 
-/// An answer with a body and its length, and these further fields (`"Name: value\r\n"...`).
+/// A response with a body and its length, and these further fields (`"Name: value\r\n"...`).
 pub fn answer(status: u16, fields: &str, body: impl AsRef<[u8]>) -> Vec<u8> {
     let body = body.as_ref();
     let mut head = format!("HTTP/1.1 {status} Whatever\r\n{fields}");
@@ -183,7 +183,7 @@ impl ThreadedServer {
         self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// On how many connections they came.
+    /// The number of connections with requests.
     pub fn connections(&self) -> usize {
         let mut connections: Vec<usize> = self.requests().iter().map(|a| a.connection).collect();
         connections.sort_unstable();

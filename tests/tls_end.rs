@@ -1,4 +1,4 @@
-//! One end of TLS, moved by hand: without a driver, or on a socket.
+//! One end of a TLS session, without a driver or on a socket.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -9,12 +9,12 @@ use fulmar_tls::{ClientTls, Info, ServerTls};
 
 use crate::loops::client;
 
-/// One end, and the wire that leads to it.
+/// One end, and its input.
 #[derive(Debug)]
 pub struct TlsEnd {
     /// The session.
     pub layer: Box<dyn Layer>,
-    /// What has arrived and is not consumed.
+    /// Received bytes that are not consumed.
     pub wire: BytesMut,
     /// Nothing more comes after it.
     pub eof: bool,
@@ -29,7 +29,7 @@ pub struct TlsEnd {
 }
 
 impl TlsEnd {
-    /// An end that has seen nothing.
+    /// An end without input so far.
     pub fn new(layer: impl Layer + 'static) -> Self {
         Self {
             layer: Box::new(layer),
@@ -98,12 +98,12 @@ impl TlsEnd {
     }
 }
 
-/// A client of TLS on a socket, which the test turns: none of its calls is in the ledger.
+/// A TLS client on a socket, which the test turns: none of its calls is in the ledger.
 #[derive(Debug)]
 pub struct TlsPeer {
     /// The session.
     pub end: TlsEnd,
-    /// The socket, which never waits.
+    /// The socket, which does not block.
     pub stream: TcpStream,
     block: Vec<u8>,
 }
@@ -161,7 +161,7 @@ impl TlsPeer {
     /// Opens what comes next.
     ///
     /// # Panics
-    /// Nothing does, or it is wrong.
+    /// Nothing arrives, or it is wrong.
     pub fn receive(&mut self) {
         let n = self.stream.read(&mut self.block).expect("something");
         assert!(n > 0, "it is not the end");
@@ -180,7 +180,7 @@ impl TlsPeer {
         self.end.send(format!("GET {target} HTTP/1.1\r\nHost: t\r\n\r\n").as_bytes());
     }
 
-    /// How many heads have come that are good.
+    /// The number of received heads with status 200.
     pub fn answers(&self) -> usize {
         String::from_utf8_lossy(&self.end.above).matches("HTTP/1.1 200 OK").count()
     }
@@ -224,7 +224,7 @@ pub fn carry(
     }
 }
 
-/// A client and a server that have agreed, on `localhost`.
+/// A client and a server after their handshake, on `localhost`.
 ///
 /// # Panics
 /// They do not.

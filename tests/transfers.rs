@@ -1,4 +1,4 @@
-//! A client's application for tests: it records, and does what a test wants at each event.
+//! A client's application for tests: it records every event, and runs a test's closure at each.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -21,10 +21,10 @@ pub trait ClientLoop: Loop<Engine = Client<TransferRecorder>> {}
 
 impl<L: Loop<Engine = Client<TransferRecorder>>> ClientLoop for L {}
 
-/// What a test does at an event, besides recording it.
+/// The action of a test at an event, besides recording it.
 pub type EventAction = Box<dyn FnMut(&mut Context<'_>, TransferId, &Event<'_>)>;
 
-/// What a test does when it is woken or when its time has come; when it is due again.
+/// The action of a test at a wake-up or a deadline; the next deadline.
 pub type TickAction = Box<dyn FnMut(&mut Context<'_>) -> Option<Instant>>;
 
 /// Transfers of which certain events must not be reported.
@@ -33,16 +33,16 @@ pub type Named = Rc<RefCell<HashSet<TransferId>>>;
 /// Records the events.
 #[derive(Default)]
 pub struct TransferRecorder {
-    /// What every transfer delivered so far.
+    /// The bytes that every transfer delivered so far.
     pub bodies: HashMap<TransferId, Vec<u8>>,
-    /// Transfers that are over, in order.
+    /// Ended transfers, in order.
     pub done: Vec<(TransferId, Done)>,
     /// Each event as a letter, by transfer: `I`nformational, `R`edirect, `H`ead, `d`ata,
     /// `w`ritable, `U`pgraded, `D`one.
     pub traces: HashMap<TransferId, String>,
     /// What is done at each event.
     pub act: Option<EventAction>,
-    /// What is done at a wake, and when `due` has come.
+    /// The action at a wake-up, and when `due` has come.
     pub tick: Option<TickAction>,
     /// When `tick` is due.
     pub due: Option<Instant>,
@@ -241,7 +241,7 @@ impl<L: ClientLoop> Staged<L> {
         self.client.with(|client, now| client.start(now, request))
     }
 
-    /// Does something with transfers.
+    /// Performs an action with transfers.
     pub fn with<O>(&mut self, act: impl FnOnce(&mut Context<'_>) -> O) -> O {
         self.client.with(|client, now| client.with(now, |_, context| act(context)))
     }
@@ -275,10 +275,10 @@ impl<L: ClientLoop> Staged<L> {
         self.run_until(|client| client.running() == 0);
     }
 
-    /// Turns both until nothing has happened for a while.
+    /// Turns both until nothing happens for a while.
     ///
     /// # Panics
-    /// If something happens for ever.
+    /// Events never end.
     pub fn rest(&mut self) {
         let mut quiet = 0;
         let start = sys::now();

@@ -8,14 +8,14 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use tempfile::TempDir;
 
-/// A directory with a neighbour that must not be seen; removed when dropped.
+/// A directory with a neighbour that must not be served; removed when dropped.
 #[derive(Debug)]
 pub struct Tree {
     dir: TempDir,
 }
 
 impl Tree {
-    /// Empty, but for the neighbour: `../secret.txt`, seen from the root.
+    /// Empty, except for the neighbour: `../secret.txt`, relative to the root.
     ///
     /// # Panics
     /// The disk is full.
@@ -36,7 +36,7 @@ impl Tree {
         self.dir.path().join(name)
     }
 
-    /// Writes a file that was last changed long ago, so that its time identifies its content.
+    /// Writes a file with an old modification time, so that the time identifies its content.
     ///
     /// # Panics
     /// The disk is full.

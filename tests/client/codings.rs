@@ -1,4 +1,4 @@
-//! Bodies that were coded: undone piece by piece, never more than fits, and no end taken on trust.
+//! Coded bodies: decoded piece by piece, within limits, and with their end verified.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ fn broken_codings_are_errors_and_whole_ones_are_undone() {
     in_every_loop!(check);
 }
 
-/// A bomb goes off piece by piece, and not beyond any of the limits.
+/// A bomb is decoded piece by piece, up to each of the limits.
 #[test]
 fn a_bomb_is_stopped_at_each_limit() {
     fn check<L: ClientLoop>() {
@@ -94,7 +94,7 @@ fn a_bomb_is_stopped_at_each_limit() {
     in_every_loop!(check);
 }
 
-/// What was received and not undone when the application paused is undone when it goes on.
+/// Bytes that were received but not decoded before a pause are decoded after it.
 #[test]
 fn a_pause_amid_a_coded_body_loses_nothing() {
     fn check<L: ClientLoop>() {

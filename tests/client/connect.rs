@@ -43,7 +43,7 @@ impl UndrivenClient {
         }
     }
 
-    /// Takes note of what the client wants.
+    /// Records the client's actions.
     fn act(&mut self) {
         while let Some(action) = self.client.poll_action() {
             match action {
@@ -136,7 +136,7 @@ fn exhausted(errno: i32) {
     }
 }
 
-/// Every address is tried, in order and in time, and the error has them all (RFC 8305).
+/// Every address is attempted, in order and in time, and the error lists them all (RFC 8305).
 #[test]
 fn an_error_lists_every_attempted_address() {
     let mut alone = UndrivenClient::new(Config::default());
@@ -163,7 +163,7 @@ fn an_error_lists_every_attempted_address() {
     assert_eq!((alone.client.connections(), alone.client.origins()), (0, 0));
 }
 
-/// A thousand addresses are tried one after the other, and not a thousand at once.
+/// A thousand addresses are attempted one after the other, not all at once.
 #[test]
 fn a_thousand_addresses_are_not_a_thousand_connections() {
     let config = Config { connect_timeout: Some(Duration::from_secs(1)), ..Config::default() };
@@ -221,7 +221,7 @@ fn one_query_serves_all_waiting_transfers_and_fails_them_all() {
     assert_eq!((alone.client.running(), alone.client.origins()), (0, 0));
 }
 
-/// A resolver that breaks its word and finds nothing has found nothing.
+/// A resolver that violates its contract with an empty list has found nothing.
 #[test]
 fn an_empty_list_of_addresses_is_an_error() {
     let mut alone = UndrivenClient::new(Config::default());
@@ -253,7 +253,7 @@ fn a_query_is_cancelled_without_transfers_and_at_its_deadline() {
     assert_eq!(alone.client.origins(), 0);
 }
 
-/// News of sockets that are gone, or that never were, is no news.
+/// Events of sockets that are closed, or never existed, are ignored.
 #[test]
 fn late_events_of_a_closed_socket_are_ignored() {
     let mut alone = UndrivenClient::new(Config::default());

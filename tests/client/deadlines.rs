@@ -1,4 +1,4 @@
-//! Deadlines: none, at once, and beyond every clock; in the simulator's time.
+//! Deadlines: none, immediate, and beyond the range of the clock; in virtual time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,7 +63,7 @@ fn everything(span: Duration) -> (Options, Config) {
     (options, config)
 }
 
-/// What no clock reaches is never due, and is not reckoned with.
+/// A deadline beyond the range of the clock never expires, and does not overflow.
 #[test]
 fn timeouts_beyond_the_clock_never_expire() {
     for span in [Duration::MAX, Duration::from_secs(u64::MAX / 2), Duration::from_secs(1 << 40)] {
@@ -80,7 +80,7 @@ fn timeouts_beyond_the_clock_never_expire() {
         for id in [id, echo] {
             assert!(world.client.application().ended(id).result.is_ok());
         }
-        // A name, and a question that waits for ever.
+        // A name, and a query without a reply.
         let request = Request::get("http://name.example/").options(Arc::new(options));
         let id = start(&mut world, &request.build().unwrap());
         assert!(world.client.running() == 1);
@@ -89,7 +89,7 @@ fn timeouts_beyond_the_clock_never_expire() {
     }
 }
 
-/// No time at all: whatever does not end at once ends by its deadline, and nothing storms.
+/// Timeouts of zero: every transfer ends by its deadline at the latest, without spinning.
 #[test]
 fn timeouts_of_zero_expire_at_once() {
     let (options, config) = everything(Duration::ZERO);
@@ -103,7 +103,7 @@ fn timeouts_of_zero_expire_at_once() {
         assert!(matches!(done.result, Err(Error::TimedOut(_))), "{done:?}");
     }
     assert!(world.now() - begun <= Duration::from_millis(10));
-    // The least of spans to reckon a speed over, where nothing else ends it.
+    // The shortest period for the minimum speed, without another limit.
     let options = Options { lowest_speed: Some((1, Duration::ZERO)), ..Options::default() };
     let recorder = TransferRecorder::with(|context, id, event| {
         if matches!(event, Event::Head { .. }) {
@@ -156,7 +156,7 @@ fn each_deadline_has_its_name() {
         let mut world = world(TransferRecorder::default(), Config::default());
         let begun = world.now();
         let id = start(&mut world, &get(path, options));
-        // What streams for ever would never let time pass: it does, a little at every look.
+        // An endless stream would stop the virtual clock: each poll advances it a little.
         while world.client.running() > 0 {
             assert!(world.run(200, |world| world.client.running() == 0) || path == "/stream/100");
             if world.client.running() > 0 {
@@ -171,7 +171,7 @@ fn each_deadline_has_its_name() {
     }
 }
 
-/// The server begins and goes silent.
+/// The server begins its response and stops.
 #[test]
 fn silence_amid_a_body_is_idleness_and_slowness_is_slow() {
     fn check<L: ClientLoop>() {
@@ -198,7 +198,7 @@ fn silence_amid_a_body_is_idleness_and_slowness_is_slow() {
     in_every_loop!(check);
 }
 
-/// A pause of ours is no silence of the server's.
+/// A pause on our side does not count as silence of the server.
 #[test]
 fn a_transfer_that_is_slowed_down_is_not_idle() {
     let options = Options {
@@ -252,7 +252,7 @@ fn a_long_pause_is_neither_idle_nor_slow_and_sets_no_timer() {
     assert!(done.result.is_ok(), "{:?} {:?}", done.result, done.timings());
 }
 
-/// Requests go at the pace that was set, whatever waits.
+/// Requests start at the configured rate, however many wait.
 #[test]
 fn a_rate_is_kept() {
     let rate = Some(Rate { requests: 10, per: Duration::from_secs(1), burst: 1 });

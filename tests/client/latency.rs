@@ -42,8 +42,8 @@ fn no_exchange_waits_for_an_acknowledgement() {
     fn check<L: ClientLoop>() {
         let mut staged = Staged::<L>::new(streaming(), Config::default(), |_| ok(b"hello"));
         for request in requests(&staged) {
-            // In turns of a millisecond in which nothing happens, and not in time, which the other
-            // loops take up too.
+            // Measured in turns of a millisecond without events, not in time, because the other
+            // loops share the CPU.
             let mut turns: Vec<u32> = (0..15)
                 .map(|_| {
                     staged.start(&request);

@@ -31,7 +31,7 @@ fn resume<L: ClientLoop>(staged: &mut Staged<L>, id: TransferId) {
     staged.with(|context| context.resume(id));
 }
 
-/// What moves bytes or registrations.
+/// Calls that move bytes or change registrations.
 fn moving(ledger: &Ledger) -> u64 {
     let calls = [Call::recv, Call::send, Call::sendmsg, Call::epoll_ctl, Call::close];
     calls.iter().map(|call| ledger.count(*call).calls).sum()
@@ -71,7 +71,7 @@ fn a_paused_transfer_costs_nothing_though_bytes_wait_in_the_socket() {
     in_every_loop!(check);
 }
 
-/// Everything has arrived together with the head: no event will come any more.
+/// Everything has arrived together with the head: no further event follows.
 #[test]
 fn received_bytes_are_delivered_on_resumption() {
     fn check<L: ClientLoop>() {
@@ -131,7 +131,7 @@ fn a_transfer_paused_before_it_connects_gets_no_events_until_resumed() {
     in_every_loop!(check);
 }
 
-/// The one behind it is removed: that must not wake the one that pauses.
+/// The removal of the request behind it must not resume the paused one.
 #[test]
 fn a_pause_outlasts_the_removal_of_a_transfer_pipelined_behind() {
     fn check<L: ClientLoop>() {
@@ -209,7 +209,7 @@ fn the_end_of_an_idle_connection_is_noticed_once() {
     in_every_loop!(check);
 }
 
-/// Pieces are taken off a pausing transfer one by one: each resumption delivers one, none is lost.
+/// Paused pieces are delivered one by one: each resumption delivers one, none is lost.
 #[test]
 fn pausing_at_every_piece_loses_none() {
     fn check<L: ClientLoop>() {

@@ -10,7 +10,7 @@ use fulmar_tests::transfers::{ClientLoop, Staged, TransferRecorder};
 
 use crate::remove::leave_nothing;
 
-/// First come, first served; the work for each is the same, however many wait.
+/// First in, first out; the work for each transfer is constant, however many wait.
 #[test]
 fn a_thousand_transfers_take_turns_on_six_connections() {
     fn check<L: ClientLoop>() {
@@ -51,7 +51,7 @@ fn run<L: ClientLoop>(staged: &mut Staged<L>, others: &mut [Scripted], max: usiz
     });
 }
 
-/// An origin with an endless queue and connections that are kept must not keep others waiting.
+/// An origin with an endless queue and kept connections must not starve others.
 #[test]
 fn no_origin_starves() {
     fn check<L: ClientLoop>() {

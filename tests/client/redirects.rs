@@ -1,4 +1,4 @@
-//! Where answers lead: what goes along, what stays behind, and what is not followed.
+//! Redirects: which fields and bodies are kept, which are dropped, and which redirects are refused.
 
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ fn a_loop_ends_and_foreign_schemes_are_refused() {
     in_every_loop!(check);
 }
 
-/// Credentials are for the origin that they were meant for: scheme, host and port.
+/// Credentials are sent only to their origin: scheme, host and port.
 #[test]
 fn credentials_stay_behind_when_the_origin_changes() {
     fn check<L: ClientLoop>() {
@@ -120,8 +120,8 @@ fn credentials_stay_behind_when_the_origin_changes() {
     in_every_loop!(check);
 }
 
-/// RFC 9110 §15.4: 303, and by custom 301 and 302, turn a POST into a GET without a body and
-/// without what described it; 307 and 308 do not.
+/// RFC 9110 §15.4: 303, and by custom 301 and 302, turn a POST into a GET without a body and its
+/// fields; 307 and 308 do not.
 #[test]
 fn the_method_and_the_body_follow_the_status() {
     fn check<L: ClientLoop>() {

@@ -225,7 +225,7 @@ fn full() -> Vec<u8> {
     answer("200 OK", "", b"helloworld")
 }
 
-/// Has the deed done at the subject's first event of this kind.
+/// Performs the action at the first matching event of the transfer.
 fn arm<L: ClientLoop>(staged: &mut Staged<L>, site: ActionSite, plan: &PlannedAction) {
     let (mut undone, mut unsent) = (true, true);
     let deed = plan.clone();
@@ -271,7 +271,7 @@ fn interrupt<L: ClientLoop>(staged: &mut Staged<L>, site: ActionSite) {
     }
 }
 
-/// Idle connections are closed, and then there are none.
+/// Idle connections are closed, and none is left.
 pub(crate) fn leave_nothing<L: ClientLoop>(staged: &mut Staged<L>) {
     staged.rest();
     staged.client.with(|client, now| client.close_idle(now));
@@ -282,7 +282,7 @@ pub(crate) fn leave_nothing<L: ClientLoop>(staged: &mut Staged<L>) {
     assert_eq!(stats.started, stats.ended);
 }
 
-/// What is remembered of a crowd of transfers.
+/// The ends of many transfers.
 #[derive(Debug)]
 struct TransferEnds {
     random: fastrand::Rng,
@@ -435,8 +435,7 @@ fn a_connection_without_transfers_is_closed() {
     in_every_loop!(check);
 }
 
-/// The peer has ended its side of an upgraded connection: the transfer is over, and so is the
-/// connection.
+/// The peer has shut down its side of an upgraded connection: transfer and connection end.
 #[test]
 fn an_upgraded_connection_does_not_outlive_its_transfer() {
     fn check<L: ClientLoop>() {

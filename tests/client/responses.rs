@@ -13,7 +13,7 @@ use fulmar_tests::transfers::{ClientLoop, Staged, TransferRecorder};
 
 use crate::remove::leave_nothing;
 
-/// One answer to one request on a fresh connection, and what becomes of both.
+/// One response on a fresh connection, and the result for both.
 struct ResponseCase {
     name: &'static str,
     method: &'static str,
@@ -95,8 +95,8 @@ impl ResponseCase {
     }
 }
 
-/// Bytes that belong to no answer poison a connection: it is never used again (RFC 9112 §6.3,
-/// §9.2). Hardened: also where they could be explained.
+/// Bytes that belong to no response disqualify a connection: it is never reused (RFC 9112 §6.3,
+/// §9.2). This holds also where they could be explained.
 #[test]
 fn bytes_beyond_a_response_close_the_connection() {
     fn check<L: ClientLoop>() {
@@ -193,7 +193,7 @@ fn a_reset_amid_a_body_is_an_error_of_its_own() {
     in_every_loop!(check);
 }
 
-/// Framing that could be read in two ways is refused (RFC 9112 §6.1, §6.3).
+/// Ambiguous framing is refused (RFC 9112 §6.1, §6.3).
 #[test]
 fn ambiguous_responses_are_refused() {
     fn check<L: ClientLoop>() {
@@ -222,8 +222,8 @@ fn ambiguous_responses_are_refused() {
     in_every_loop!(check);
 }
 
-/// What old servers send is understood by default, and refused by a strict client (RFC 9112 §2.2,
-/// §5.2, §6.1, §6.3).
+/// Deviations of old servers are accepted by default, and refused by a strict client (RFC 9112
+/// §2.2, §5.2, §6.1, §6.3).
 #[test]
 fn doubtful_responses_are_repaired_unless_the_client_is_strict() {
     fn check<L: ClientLoop>() {
@@ -308,7 +308,7 @@ fn the_page_on_strictness_is_true_of_the_client() {
 fn bytes_beyond_a_response_do_not_reach_a_queued_request() {
     fn check<L: ClientLoop>() {
         if L::SLOWER > 1 {
-            return; // byte by byte, they come after the next request was begun
+            return; // byte by byte, they arrive after the next request has begun
         }
         let config = Config { per_host_max: 1, ..Config::default() };
         let script = |heard: &ScriptedRequest| match heard.connection {
@@ -329,7 +329,7 @@ fn bytes_beyond_a_response_do_not_reach_a_queued_request() {
     in_every_loop!(check);
 }
 
-/// On an idle connection anything but its end is poison.
+/// On an idle connection any byte disqualifies it.
 #[test]
 fn bytes_on_an_idle_connection_close_it() {
     fn check<L: ClientLoop>() {
@@ -348,8 +348,8 @@ fn bytes_on_an_idle_connection_close_it() {
     in_every_loop!(check);
 }
 
-/// The answer comes before the body has left: it is delivered, the upload stops, the connection
-/// is not used again (RFC 9112 §9.3, §9.6).
+/// The response arrives before the body is sent: it is delivered, the upload stops, the connection
+/// is not reused (RFC 9112 §9.3, §9.6).
 #[test]
 fn an_early_response_ends_the_upload() {
     fn check<L: ClientLoop>() {
@@ -378,7 +378,7 @@ fn an_early_response_ends_the_upload() {
     in_every_loop!(check);
 }
 
-/// The body waits for the server's word; a refusal means that it is not sent at all.
+/// The body waits for the server's 100; after a refusal it is not sent at all.
 #[test]
 fn a_body_waits_for_100() {
     fn check<L: ClientLoop>() {

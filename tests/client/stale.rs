@@ -99,8 +99,8 @@ fn second<L: ClientLoop>(
     (heard, result)
 }
 
-/// RFC 9110 §9.2.2, RFC 9112 §9.3.1: a request is sent again only if it does no harm, only on a
-/// connection that had been used before, and never once the peer has begun to answer.
+/// RFC 9110 §9.2.2, RFC 9112 §9.3.1: a request is repeated only if that is safe, only on a
+/// connection that had been used before, and never once the response has begun.
 #[test]
 fn requests_on_a_stale_connection_are_repeated_if_safe() {
     fn check<L: ClientLoop>() {
@@ -188,7 +188,7 @@ fn a_request_is_repeated_once() {
     in_every_loop!(check);
 }
 
-/// A body that the application streams is never sent twice, whatever the method.
+/// A streamed body is never sent twice, whatever the method.
 #[test]
 fn a_streamed_body_is_never_sent_twice() {
     fn check<L: ClientLoop>() {
@@ -309,7 +309,7 @@ fn answers_that_arrive_together_leave_one_idle_connection() {
     fn check<L: ClientLoop>() {
         let config = Config { pipelining: 4, per_host_max: 1, ..Config::default() };
         let script = |heard: &ScriptedRequest| match heard.nth {
-            // Held back until the fifth request is there.
+            // The script holds these back until the fifth request.
             2 | 3 => Vec::new(),
             4 => {
                 let bodies = [&b"a"[..], b"b", b"c"];

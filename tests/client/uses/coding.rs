@@ -137,7 +137,7 @@ fn responses_without_a_body_are_not_decoded() {
         let head = Request::with_method("HEAD", &server.url("/gzip/1000"));
         let done = client.fetch(&head.options(decoding().into()).build().unwrap());
         assert!(done.result.is_ok(), "{done:?}");
-        // Without a body, no coding is too strange.
+        // Without a body, any coding is accepted.
         let head = Request::with_method("HEAD", &server.url("/unknown"));
         let done = client.fetch(&head.options(decoding().into()).build().unwrap());
         assert!(done.result.is_ok(), "{done:?}");
@@ -206,7 +206,7 @@ fn the_body_limit_counts_decoded_bytes() {
             if works { Ok(&()) } else { Err("large") }
         );
     }
-    // Stored forms are longer than what is in them.
+    // The stored form is longer than its content.
     let options = Options { body_max: Some(1), ..decoding() };
     let done = client.fetch_url(&server.url("/gzip/1"), options);
     assert!(done.result.is_ok(), "{done:?}");
@@ -237,7 +237,7 @@ fn a_pause_stops_decoding() {
                 break;
             }
             pieces += 1;
-            // Nothing comes while it is paused, however often the loop turns.
+            // Nothing is delivered during the pause, however often the loop turns.
             for _ in 0..3 {
                 client.client.turn(std::time::Duration::ZERO);
             }

@@ -7,7 +7,7 @@ use fulmar_tests::process::{example, text};
 use fulmar_tests::threads::{ThreadedServer, answer};
 use fulmar_tests::tree::noise;
 
-/// Runs every example, and shows what came of it.
+/// Runs every example, and checks its output.
 fn each(urls: &[String], check: impl Fn(&str, Output)) {
     for name in ["get", "poll", "tokio", "callbacks"] {
         let path = example(name);

@@ -1,4 +1,4 @@
-//! Bodies that go into files past this program, and files that cannot take them.
+//! Bodies that are spliced into files, and unusable files.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -27,8 +27,8 @@ const LEN: usize = 10_000_000;
 /// What is sent; made once.
 static CONTENT: LazyLock<Vec<u8>> = LazyLock::new(|| noise(LEN));
 
-/// `/N` is N bytes of noise: the first 100 in one piece with the head, the rest when they have
-/// been taken.
+/// `/N` is N bytes of noise: the first 100 in one piece with the head, the rest after those are
+/// consumed.
 fn server() -> ThreadedServer {
     ThreadedServer::with_connections(move |connection, stream, log| {
         let mut from = BufReader::new(stream);
@@ -50,7 +50,7 @@ fn server() -> ThreadedServer {
 /// Where a transfer's body goes, and how much came as data.
 type Places = Rc<RefCell<Vec<(TransferId, Arc<OwnedFd>, u64)>>>;
 
-/// Stores bodies that have a place in their files, at `offset`.
+/// Stores the bodies of listed transfers in their files, at `offset`.
 fn storing(places: Places, offset: u64) -> impl FnMut(&mut Context<'_>, TransferId, &Event<'_>) {
     move |context, id, event| {
         let mut places = places.borrow_mut();
@@ -109,7 +109,7 @@ fn a_stored_body_equals_the_sent_one() {
             if len > 0 {
                 assert!(content(&file, 7, len) == CONTENT[..len], "{len}");
             }
-            // What came with the head was the application's to write, and the last byte.
+            // The application writes the bytes that arrived with the head, and the last byte.
             let data = recorder.body(id);
             assert_eq!((data.len() as u64, data.last()), (written, CONTENT[..len].last()));
             assert!(CONTENT[..len].starts_with(&data[..data.len().saturating_sub(1)]));
@@ -124,7 +124,7 @@ fn a_stored_body_equals_the_sent_one() {
     in_every_loop([check::<OwnLoop<_>>, check::<AppLoop<_>>, check::<AppLoop<_, Edge>>]);
 }
 
-/// A file that cannot grow beyond `len` bytes, as on a device that is full.
+/// A file with a limit of `len` bytes, as on a full device.
 fn full(len: u64) -> Arc<OwnedFd> {
     let file = memfd_create("full", MemfdFlags::ALLOW_SEALING).expect("memory");
     ftruncate(&file, len).expect("memory");

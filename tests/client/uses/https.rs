@@ -1,5 +1,4 @@
-//! https through the client: what it costs, what is resumed, what is refused, and where the end of
-//! a connection is the end of a body.
+//! https through the client: costs, resumption, refusals, and bodies that end with the connection.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
@@ -125,7 +124,7 @@ fn keys_with_different_tls_share_nothing_and_equal_ones_everything() {
     let tls = client_tls(&certs);
     is_ok(client.fetch_url(&url(&server, "/bytes/1"), with(&tls)));
     for different in [
-        client_tls(&certs), // what it may resume is its own
+        client_tls(&certs), // its sessions are its own
         ClientTls::new(ClientOptions { verify: Verify::Nothing, ..trusting(&certs) }).unwrap(),
         ClientTls::new(ClientOptions { server_name: Some("localhost".into()), ..trusting(&certs) })
             .unwrap(),
@@ -159,7 +158,7 @@ fn each_wrong_certificate_has_its_own_error() {
             assert_eq!(client.client.engine().connections(), 0);
         }
     }
-    // What the system trusts does not know our authority.
+    // The roots of the system do not contain our authority.
     let server = Https::start(&certs, CertOwner::Server);
     let mut client = ClientInLoop::<OwnLoop<_>>::new();
     let done = client.fetch_url(&url(&server, "/bytes/1"), Options::default());
@@ -188,7 +187,7 @@ fn non_tls_and_silent_servers_have_distinct_errors() {
     }
 }
 
-/// A server that speaks TLS with one client, and ends it as a test wants.
+/// A server that accepts one TLS client, and ends the session as the test needs it.
 fn closing(certs: &Certs, answer: &'static [u8], notifies: bool) -> ThreadedServer {
     let server = fulmar_tests::https::server_tls(certs, CertOwner::Server);
     ThreadedServer::with_connections(move |_, mut stream, _| {

@@ -135,7 +135,7 @@ fn a_jar_is_read_from_a_file_and_written_to_one() {
     assert_eq!(server.requests().pop().unwrap().field("cookie"), Some("kept=1"));
 }
 
-/// A server that wants a proof, counts nonces, and can forget them.
+/// A server that requires a proof, counts nonces, and can forget them.
 #[derive(Default)]
 struct ChallengingServer {
     /// The counts that each nonce was used with.
@@ -182,7 +182,7 @@ impl ChallengingServer {
     }
 }
 
-/// A nonce is good for so many requests.
+/// The number of requests per nonce.
 const FORGOTTEN_AFTER: usize = 5;
 
 fn gated() -> ThreadedServer {
@@ -255,7 +255,7 @@ fn wrong_passwords_end_with_the_servers_answer() {
             assert!(server.requests().len() - before <= 4, "{}", server.requests().len() - before);
         }
     }
-    // Without a password, and where the caller wrote the field: once.
+    // Without a password, and with a field of the caller: once.
     let server = basic();
     let mut client = ClientInLoop::<OwnLoop<_>>::new();
     assert_eq!(client.fetch_url(&server.url("/"), Options::default()).status, 401);
@@ -388,7 +388,7 @@ fn a_stream_is_not_sent_twice() {
     let done = client.fetch(&post());
     assert!(matches!(done.result, Err(Error::NotReplayable)), "{done:?}");
     assert_eq!(done.status, 401);
-    // But now it is known what the server wants.
+    // But now the scheme of the server is known.
     assert_eq!(is_ok(client.fetch(&post())).status, 200);
 }
 

@@ -28,7 +28,8 @@ fn rest(status: u16, after: &str) -> Vec<u8> {
     answer(status, &format!("Retry-After: {after}\r\n"), "later")
 }
 
-/// `/busy` is answered with `busy` for the first `times`, and with 200 then; so is the rest.
+/// `/busy` gets `busy` for the first `times` requests, and 200 afterwards; everything else gets
+/// 200.
 fn busy_for(times: u32, busy: Vec<u8>) -> impl FnMut(&RequestRecord) -> Says {
     let mut left = times;
     move |asked| {
@@ -66,7 +67,7 @@ fn retry_after_applies_to_all_requests_of_the_host() {
 #[test]
 fn retries_and_their_delay_are_limited() {
     let config = || Config { retry_after_max: ms(10_000), ..Config::default() };
-    // Always busy: the last answer is the answer.
+    // Always busy: the last response is the result.
     let mut hand = ByHand::new(config(), busy_for(9, rest(503, "1")));
     let id = hand.start(&get("http://10.0.0.1/busy", retrying(2)));
     hand.run();
@@ -203,7 +204,7 @@ fn the_highest_speed_is_kept() {
     hand.run();
     assert_eq!(hand.ended(id).received, 10_000);
     assert!((9_400..10_200).contains(&hand.elapsed().as_millis()), "{:?}", hand.elapsed());
-    // It waits for us, not for the server: no deadline counts that.
+    // It waits for the application, not for the server: no deadline applies.
     let options = Options {
         highest_speed: Some(100),
         idle_timeout: Some(ms(1000)),
@@ -218,7 +219,7 @@ fn the_highest_speed_is_kept() {
 
 #[test]
 fn speed_is_measured_from_the_start_of_the_body() {
-    // Ten seconds before the first byte, and a hop, give no credit.
+    // Ten seconds before the first byte, and a redirect, give no credit.
     let mut hand = ByHand::new(Config::default(), |asked| match &*asked.target {
         "/" => after(5_000, answer(302, "Location: /x\r\n", "")),
         _ => after(5_000, answer(200, "", vec![b'x'; 5_000])),
@@ -300,7 +301,7 @@ fn an_oversized_body_fails_as_early_as_possible() {
     }
 }
 
-/// When a transfer with these options fails, and for what it waited.
+/// When a transfer with these options fails, and in which state.
 fn fails(options: Options, says: impl FnMut(&RequestRecord) -> Says + 'static) -> (u128, Waiting) {
     let mut hand = ByHand::new(Config::default(), says);
     let id = hand.start(&get("http://10.0.0.1/", options));
@@ -347,7 +348,7 @@ fn connecting_has_its_own_deadline_and_the_queue_none() {
     let text = hand.ended(id).result.as_ref().unwrap_err().to_string();
     assert!(text.contains("10.0.0.1:80"), "{text}");
     assert!((3000..3300).contains(&hand.elapsed().as_millis()), "{:?}", hand.elapsed());
-    // Nine that wait for one connection, each for longer than any deadline but the total one.
+    // Nine transfers queue for one connection, each for longer than any deadline but the total one.
     let mut hand = ByHand::new(config, |_| after(1900, answer(200, "", "")));
     let options = || Options {
         first_byte_timeout: Some(ms(2000)),

@@ -1,5 +1,4 @@
-//! The client with other people's servers: nginx over TLS, with logins, codings and uploads, and
-//! as a proxy.
+//! The client with other servers: nginx over TLS, with logins, codings and uploads, and as a proxy.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -32,8 +31,8 @@ fn is_ok(done: &Done) -> &Done {
     done
 }
 
-/// nginx over TLS: a text that it wraps, redirects, a place behind a password, and a directory
-/// that takes files.
+/// nginx over TLS: a text that it compresses, redirects, a protected location, and a directory for
+/// uploads.
 fn nginx(certs: &Certs) -> Nginx {
     let (cert, key) = certs.files(CertOwner::Server);
     let (cert, key) = (cert.display(), key.display());
@@ -154,7 +153,7 @@ fn nginx_stores_and_returns_a_file() {
         let mut written = 0;
         let mut client = ClientInLoop::<L>::acting(move |context, id, event| match event {
             Event::Head { response, .. } if response.status == 200 => {
-                context.store(id, place.clone()); // what TLS has to open comes as data
+                context.store(id, place.clone()); // decrypted bytes arrive as data
             }
             Event::Data(bytes) => {
                 let file = File::from(place.file.try_clone().expect("a descriptor"));
@@ -174,7 +173,7 @@ fn nginx_stores_and_returns_a_file() {
         File::from(back.try_clone().unwrap()).read_exact_at(&mut bytes, 0).unwrap();
         assert!(bytes == content);
         assert_eq!(client.client.engine().stats().connections, 1);
-        // What is too large is refused before it has gone, or while it goes.
+        // An oversized upload is refused before or while it is sent.
         for expect_continue_from in [Some(0), None] {
             let url = format!("https://{}/small/x", nginx.address);
             let request = Request::with_method("PUT", &url).body(Body::File(range.clone()));

@@ -139,7 +139,7 @@ fn refusals_name_the_proxy() {
         assert_eq!(done.result.as_ref().unwrap_err().kind(), "proxy");
         assert_eq!((done.status, client.client.engine().connections()), (0, 0));
     }
-    // A proxy that forwards answers for itself.
+    // The response of a forwarding proxy itself.
     let proxy =
         ThreadedServer::start(|_| answer(407, "Proxy-Authenticate: Basic realm=\"p\"\r\n", ""));
     let mut client = ClientInLoop::<OwnLoop<_>>::new();

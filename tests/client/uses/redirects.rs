@@ -198,7 +198,7 @@ fn secrets_are_dropped_at_any_change_of_origin() {
     is_ok(client.fetch(&with_secrets(&here.url("/to/302?/x"), options())));
     assert_eq!(here.requests().iter().map(has).collect::<Vec<_>>(), [[true; 4]; 2]);
 
-    // To another port they do not go, nor back.
+    // They are not sent to another port, nor back.
     let back = here.url("/y");
     let url = here.url(&format!("/to/302?{}?{back}", there.url("/to/302")));
     is_ok(client.fetch(&with_secrets(&url, options())));
@@ -232,7 +232,7 @@ fn credentials_are_dropped_at_any_change_of_origin() {
         is_ok(done);
         assert_eq!((done.status, done.request.url().as_str()), (401, &*to));
     }
-    // What the server writes into its URL is not the user's word.
+    // Credentials in the URL of a redirect are not those of the user.
     let to = format!("http://u:p@{}/x", there.address);
     let mut client = ClientInLoop::<OwnLoop<_>>::new();
     let url = format!("http://u:p@{}/to/302?{to}", here.address);

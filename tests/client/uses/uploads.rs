@@ -1,4 +1,4 @@
-//! Bodies on their way up: expectations, files, forms, and servers that answer too early.
+//! Uploads: expectations, files, forms, and early responses.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
@@ -43,7 +43,7 @@ fn streaming(body: &'static [u8]) -> impl FnMut(&mut Context<'_>, TransferId, &E
     }
 }
 
-/// Expects always, and waits for ever.
+/// Sends `Expect` always, and waits without a limit.
 fn expecting() -> Options {
     Options {
         expect_continue_from: Some(0),
@@ -383,7 +383,7 @@ fn a_redirected_upload_is_sent_completely() {
             client.run();
             assert_eq!(is_ok(client.recorder().ended(id)).hops.len(), 1);
             assert_eq!(client.recorder().body(id), LEN.to_string().as_bytes());
-            // Kept only if all of the first body had left when its answer came.
+            // Kept only if all of the first body was sent before its response.
             client.run_until(|client| client.connections() == client.idle_connections());
         }
     }
@@ -484,7 +484,7 @@ fn a_refused_upgrade_is_a_response_and_an_unsolicited_one_an_error() {
     assert_eq!(is_ok(client.fetch(&upgrade("/refused"))).status, 200);
     let done = client.fetch_url(&server.url("/unasked"), Options::default());
     assert_eq!(done.result.as_ref().map_err(Error::kind), Err("protocol"));
-    // A tunnel that is given up is closed.
+    // A tunnel is closed when its transfer is removed.
     let id = client.start(&upgrade("/"));
     client.run_until(|client| client.application().trace(id).contains('U'));
     client.client.with(|client, now| client.with(now, |_, context| context.remove(id)));
