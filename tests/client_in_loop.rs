@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fulmar_client::{Client, Config, Context, Done, Event, Options, Request, TransferId};
+use fulmar_client::{Client, Config, Context, Done, Options, Request, TransferEvent, TransferId};
 use fulmar_sys as sys;
 
 use crate::loops::Loop;
@@ -23,7 +23,9 @@ impl<L: Loop<Engine = Client<TransferRecorder>>> ClientInLoop<L> {
     }
 
     /// A client that does `act` at each event.
-    pub fn acting(act: impl FnMut(&mut Context<'_>, TransferId, &Event<'_>) + 'static) -> Self {
+    pub fn acting(
+        act: impl FnMut(&mut Context<'_>, TransferId, &TransferEvent<'_>) + 'static,
+    ) -> Self {
         Self::with(TransferRecorder::with(act), Config::default())
     }
 

@@ -7,7 +7,9 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use fulmar_client::{Application, Client, Config, Context, Done, Event, Request, TransferId};
+use fulmar_client::{
+    Application, Client, Config, Context, Done, Request, TransferEvent, TransferId,
+};
 use fulmar_sys as sys;
 
 use crate::app::{App, server};
@@ -22,7 +24,7 @@ pub trait ClientLoop: Loop<Engine = Client<TransferRecorder>> {}
 impl<L: Loop<Engine = Client<TransferRecorder>>> ClientLoop for L {}
 
 /// The action of a test at an event, besides recording it.
-pub type EventAction = Box<dyn FnMut(&mut Context<'_>, TransferId, &Event<'_>)>;
+pub type EventAction = Box<dyn FnMut(&mut Context<'_>, TransferId, &TransferEvent<'_>)>;
 
 /// The action of a test at a wake-up or a deadline; the next deadline.
 pub type TickAction = Box<dyn FnMut(&mut Context<'_>) -> Option<Instant>>;
@@ -59,11 +61,16 @@ impl fmt::Debug for TransferRecorder {
 }
 
 impl Application for TransferRecorder {
-    fn handle(&mut self, context: &mut Context<'_>, transfer: TransferId, event: Event<'_>) {
+    fn handle(
+        &mut self,
+        context: &mut Context<'_>,
+        transfer: TransferId,
+        event: TransferEvent<'_>,
+    ) {
         assert!(!self.removed.borrow().contains(&transfer), "it was removed: {event:?}");
         let of_request = match &event {
-            Event::Writable => true,
-            Event::Done(done) => done.result.is_err(),
+            TransferEvent::Writable => true,
+            TransferEvent::Done(done) => done.result.is_err(),
             _ => false,
         };
         assert!(of_request || !self.paused.borrow().contains(&transfer), "it pauses: {event:?}");
@@ -73,17 +80,17 @@ impl Application for TransferRecorder {
         let trace = self.traces.entry(transfer).or_default();
         assert!(!trace.ends_with('D'), "nothing is told of a transfer that is over");
         trace.push(match &event {
-            Event::Informational(_) => 'I',
-            Event::Redirect { .. } => 'R',
-            Event::Head { .. } => 'H',
-            Event::Data(_) => 'd',
-            Event::Writable => 'w',
-            Event::Upgraded => 'U',
-            Event::Done(_) => 'D',
+            TransferEvent::Informational(_) => 'I',
+            TransferEvent::Redirect { .. } => 'R',
+            TransferEvent::Head { .. } => 'H',
+            TransferEvent::Data(_) => 'd',
+            TransferEvent::Writable => 'w',
+            TransferEvent::Upgraded => 'U',
+            TransferEvent::Done(_) => 'D',
         });
         match event {
-            Event::Data(bytes) => self.bodies.entry(transfer).or_default().extend(&bytes),
-            Event::Done(done) => self.done.push((transfer, done)),
+            TransferEvent::Data(bytes) => self.bodies.entry(transfer).or_default().extend(&bytes),
+            TransferEvent::Done(done) => self.done.push((transfer, done)),
             _ => {}
         }
     }
@@ -103,7 +110,9 @@ impl Application for TransferRecorder {
 
 impl TransferRecorder {
     /// A recorder that does `act` at each event.
-    pub fn with(act: impl FnMut(&mut Context<'_>, TransferId, &Event<'_>) + 'static) -> Self {
+    pub fn with(
+        act: impl FnMut(&mut Context<'_>, TransferId, &TransferEvent<'_>) + 'static,
+    ) -> Self {
         Self { act: Some(Box::new(act)), ..Self::default() }
     }
 

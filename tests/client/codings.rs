@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use fulmar_client::{Config, Error, Event, Options, Request};
+use fulmar_client::{Config, Error, Options, Request, TransferEvent};
 use fulmar_semantics::coding::CodingLimits;
 use fulmar_tests::in_every_loop;
 use fulmar_tests::loops::print_case;
@@ -104,7 +104,7 @@ fn a_pause_amid_a_coded_body_loses_nothing() {
         let paused = recorder.paused.clone();
         let recorder = TransferRecorder {
             act: Some(Box::new(move |context, id, event| {
-                if matches!(event, Event::Data(_)) {
+                if matches!(event, TransferEvent::Data(_)) {
                     context.pause(id);
                     paused.borrow_mut().insert(id);
                 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar_client::{Body, Client, Config, Error, Event, Options, Rate, Request, Waiting};
+use fulmar_client::{
+    Client, Config, Error, Options, RateLimit, Request, RequestBody, TransferEvent, Waiting,
+};
 use fulmar_engine::sim::{Faults, Sim};
 use fulmar_engine::{DriverEvent, Engine};
 use fulmar_server::{Limits, ServerEngine};
@@ -56,7 +58,7 @@ fn everything(span: Duration) -> (Options, Config) {
         connect_timeout: Some(span),
         handshake_timeout: Some(span),
         attempt_delay: span,
-        rate: Some(Rate { requests: 1, per: span, burst: u32::MAX }),
+        rate: Some(RateLimit { requests: 1, per: span, burst: u32::MAX }),
         retry_after_max: span,
         ..Config::default()
     };
@@ -71,7 +73,7 @@ fn timeouts_beyond_the_clock_never_expire() {
         let mut world = world(TransferRecorder::default(), config);
         let id = start(&mut world, &get("/bytes/100000", options.clone()));
         let echo = Request::with_method("PUT", "http://127.0.0.1/echo")
-            .body(Body::Bytes(vec![b'x'; 50_000].into()))
+            .body(RequestBody::Bytes(vec![b'x'; 50_000].into()))
             .options(Arc::new(options.clone()))
             .build()
             .unwrap();
@@ -106,7 +108,7 @@ fn timeouts_of_zero_expire_at_once() {
     // The shortest period for the minimum speed, without another limit.
     let options = Options { lowest_speed: Some((1, Duration::ZERO)), ..Options::default() };
     let recorder = TransferRecorder::with(|context, id, event| {
-        if matches!(event, Event::Head { .. }) {
+        if matches!(event, TransferEvent::Head { .. }) {
             context.pause(id);
         }
     });
@@ -221,7 +223,7 @@ fn a_transfer_that_is_slowed_down_is_not_idle() {
 #[test]
 fn a_long_pause_is_neither_idle_nor_slow_and_sets_no_timer() {
     let recorder = TransferRecorder::with(|context, id, event| {
-        if matches!(event, Event::Head { .. }) {
+        if matches!(event, TransferEvent::Head { .. }) {
             context.pause(id);
         }
     });
@@ -255,7 +257,7 @@ fn a_long_pause_is_neither_idle_nor_slow_and_sets_no_timer() {
 /// Requests start at the configured rate, however many wait.
 #[test]
 fn a_rate_is_kept() {
-    let rate = Some(Rate { requests: 10, per: Duration::from_secs(1), burst: 1 });
+    let rate = Some(RateLimit { requests: 10, per: Duration::from_secs(1), burst: 1 });
     let mut world = world(TransferRecorder::default(), Config { rate, ..Config::default() });
     let begun = world.now();
     for _ in 0..31 {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar_client::{Body, Config, Error, Event, Options, Request};
+use fulmar_client::{Config, Error, Options, Request, RequestBody, TransferEvent};
 use fulmar_semantics::coding::CodingLimits;
 use fulmar_tests::in_every_loop;
 use fulmar_tests::process::PATIENCE;
@@ -42,7 +42,7 @@ fn failures<L: ClientLoop>(staged: &Staged<L>) -> Vec<(Request, &'static str)> {
         ..Options::default()
     });
     let hasty = Arc::new(Options { total_timeout: Some(span), ..Options::default() });
-    let stream = |len| Body::Stream(Some(len));
+    let stream = |len| RequestBody::Stream(Some(len));
     let get = |path: &str| Request::get(&url(path)).options(options.clone());
     let post = |path: &str| Request::with_method("POST", &url(path)).options(options.clone());
     let mut all: Vec<_> = ["closed", "truncated", "protocol", "large", "coding", "redirect"]
@@ -61,7 +61,7 @@ fn failures<L: ClientLoop>(staged: &Staged<L>) -> Vec<(Request, &'static str)> {
 fn every_failure_has_its_own_kind_and_message() {
     fn check<L: ClientLoop>() {
         let recorder = TransferRecorder::with(|context, id, event| {
-            if matches!(event, Event::Writable) {
+            if matches!(event, TransferEvent::Writable) {
                 context.send(id, bytes::Bytes::from_static(b"hello"));
                 context.finish(id);
             }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fulmar_client::{Body, Client, Config, Event, Options, Request};
+use fulmar_client::{Client, Config, Options, Request, RequestBody, TransferEvent};
 use fulmar_sys::{Call, Ledger};
 use fulmar_tests::in_every_loop;
 use fulmar_tests::loops::{OwnLoop, done};
@@ -17,19 +17,21 @@ fn requests<L: ClientLoop>(staged: &Staged<L>) -> [Request; 4] {
     let plain = Options { expect_continue_from: None, ..Options::default() };
     let (expects, plain) = (Arc::new(expects), Arc::new(plain));
     let post = || Request::with_method("POST", &url);
-    let body = || Body::Bytes(vec![b'x'; 3_000].into());
+    let body = || RequestBody::Bytes(vec![b'x'; 3_000].into());
     [
         Request::get(&url),
         post().body(body()).options(plain.clone()),
         post().body(body()).options(expects),
-        post().body(Body::Stream(None)).options(plain),
+        post().body(RequestBody::Stream(None)).options(plain),
     ]
     .map(|request| request.build().expect("a request"))
 }
 
 fn streaming() -> TransferRecorder {
     TransferRecorder::with(|context, id, event| {
-        if matches!(event, Event::Writable) && context.progress(id).is_some_and(|p| p.sent == 0) {
+        if matches!(event, TransferEvent::Writable)
+            && context.progress(id).is_some_and(|p| p.sent == 0)
+        {
             context.send(id, bytes::Bytes::from_static(b"one"));
             context.send(id, bytes::Bytes::from_static(b"two"));
             context.finish(id);

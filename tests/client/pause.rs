@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use fulmar_client::{Config, Context, Event, TransferId};
+use fulmar_client::{Config, Context, TransferEvent, TransferId};
 use fulmar_sys::{Call, Ledger};
 use fulmar_tests::in_every_loop;
 use fulmar_tests::scripted::{ScriptedRequest, ServerStep, answer, ok};
@@ -16,8 +16,8 @@ use crate::remove::leave_nothing;
 fn pausing() -> TransferRecorder {
     let recorder = TransferRecorder::default();
     let paused = recorder.paused.clone();
-    let act = move |context: &mut Context<'_>, id: TransferId, event: &Event<'_>| {
-        if matches!(event, Event::Head { .. }) {
+    let act = move |context: &mut Context<'_>, id: TransferId, event: &TransferEvent<'_>| {
+        if matches!(event, TransferEvent::Head { .. }) {
             context.pause(id);
             paused.borrow_mut().insert(id);
         }
@@ -219,7 +219,7 @@ fn pausing_at_every_piece_loses_none() {
         let count = Rc::new(Cell::new(0));
         let seen = Rc::clone(&count);
         let recorder = TransferRecorder::with(move |context, id, event| {
-            if matches!(event, Event::Data(_)) {
+            if matches!(event, TransferEvent::Data(_)) {
                 seen.set(seen.get() + 1);
                 context.pause(id);
             }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fulmar_client::{Body, Config, Error, Event, Options, Request};
+use fulmar_client::{Config, Error, Options, Request, RequestBody, TransferEvent};
 use fulmar_semantics::redirect::{Policy, RedirectError};
 use fulmar_tests::in_every_loop;
 use fulmar_tests::scripted::{Scripted, ScriptedRequest, ServerStep, answer, ok};
@@ -144,7 +144,7 @@ fn the_method_and_the_body_follow_the_status() {
                 .header("Content-Location", b"/x")
                 .header("Digest", b"x=y")
                 .header("Last-Modified", b"Thu, 01 Jan 1970 00:00:00 GMT")
-                .body(Body::Bytes("hello".into()))
+                .body(RequestBody::Bytes("hello".into()))
                 .options(Arc::new(following()));
             let id = staged.start(&request.build().unwrap());
             staged.run();
@@ -164,7 +164,7 @@ fn the_method_and_the_body_follow_the_status() {
 fn a_stream_cannot_follow_where_its_body_would_be_sent_again() {
     fn check<L: ClientLoop>() {
         let recorder = TransferRecorder::with(|context, id, event| {
-            if matches!(event, Event::Writable) {
+            if matches!(event, TransferEvent::Writable) {
                 context.send(id, bytes::Bytes::from_static(b"hello"));
                 context.finish(id);
             }
@@ -172,7 +172,7 @@ fn a_stream_cannot_follow_where_its_body_would_be_sent_again() {
         let script = |_: &ScriptedRequest| to("307 Temporary", "/end");
         let mut staged = Staged::<L>::new(recorder, Config::default(), script);
         let request = Request::with_method("POST", &staged.url("/"))
-            .body(Body::Stream(Some(5)))
+            .body(RequestBody::Stream(Some(5)))
             .options(Arc::new(following()));
         let id = staged.start(&request.build().unwrap());
         staged.run();

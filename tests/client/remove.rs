@@ -5,7 +5,9 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use fulmar_client::{Body, Client, Config, Context, Event, Options, Request, TransferId};
+use fulmar_client::{
+    Client, Config, Context, Options, Request, RequestBody, TransferEvent, TransferId,
+};
 use fulmar_engine::{DriverEvent, Engine};
 use fulmar_server::ServerEngine;
 use fulmar_sys as sys;
@@ -191,7 +193,7 @@ fn request<L: ClientLoop>(staged: &Staged<L>, site: ActionSite) -> Request {
         ActionSite::Informational => Request::get(&url("/info")),
         ActionSite::Redirect => Request::get(&url("/redirect")),
         ActionSite::Writable => {
-            Request::with_method("POST", &url("/post")).body(Body::Stream(Some(5)))
+            Request::with_method("POST", &url("/post")).body(RequestBody::Stream(Some(5)))
         }
         ActionSite::Upgraded => {
             Request::get(&url("/upgrade")).header("Connection", b"upgrade").header("Upgrade", b"x")
@@ -229,24 +231,24 @@ fn full() -> Vec<u8> {
 fn arm<L: ClientLoop>(staged: &mut Staged<L>, site: ActionSite, plan: &PlannedAction) {
     let (mut undone, mut unsent) = (true, true);
     let deed = plan.clone();
-    let act = move |context: &mut Context<'_>, id: TransferId, event: &Event<'_>| {
+    let act = move |context: &mut Context<'_>, id: TransferId, event: &TransferEvent<'_>| {
         let here = match event {
-            Event::Informational(_) => site == ActionSite::Informational,
-            Event::Redirect { .. } => site == ActionSite::Redirect,
-            Event::Head { .. } => site == ActionSite::Head,
-            Event::Data(_) => site == ActionSite::Data,
-            Event::Writable => site == ActionSite::Writable,
-            Event::Upgraded => site == ActionSite::Upgraded,
-            Event::Done(_) => site == ActionSite::Done,
+            TransferEvent::Informational(_) => site == ActionSite::Informational,
+            TransferEvent::Redirect { .. } => site == ActionSite::Redirect,
+            TransferEvent::Head { .. } => site == ActionSite::Head,
+            TransferEvent::Data(_) => site == ActionSite::Data,
+            TransferEvent::Writable => site == ActionSite::Writable,
+            TransferEvent::Upgraded => site == ActionSite::Upgraded,
+            TransferEvent::Done(_) => site == ActionSite::Done,
         };
         if here && deed.subject.get() == Some(id) && std::mem::take(&mut undone) {
             deed.carry_out(context);
         }
-        if matches!(event, Event::Writable) && std::mem::take(&mut unsent) {
+        if matches!(event, TransferEvent::Writable) && std::mem::take(&mut unsent) {
             context.send(id, bytes::Bytes::from_static(b"hello"));
             context.finish(id);
         }
-        if matches!(event, Event::Upgraded) && !deed.paused.borrow().contains(&id) {
+        if matches!(event, TransferEvent::Upgraded) && !deed.paused.borrow().contains(&id) {
             context.finish(id);
         }
     };
@@ -302,9 +304,9 @@ fn end_all<L: ClientLoop>(pipelining: u32) {
     let crowd = Rc::new(RefCell::new(TransferEnds { random, left: total, ids: Vec::new() }));
     let removed = pair.client.engine().application().removed.clone();
     let (inside, gone) = (Rc::clone(&crowd), removed.clone());
-    let act = move |context: &mut Context<'_>, _: TransferId, event: &Event<'_>| {
+    let act = move |context: &mut Context<'_>, _: TransferId, event: &TransferEvent<'_>| {
         let crowd = &mut *inside.borrow_mut();
-        let over = matches!(event, Event::Done(_));
+        let over = matches!(event, TransferEvent::Done(_));
         if crowd.random.u8(..) < 24 {
             let from = crowd.ids.len().saturating_sub(100);
             let id = crowd.ids[crowd.random.usize(from..crowd.ids.len())];

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use fulmar_client::{Body, Config, Event, Options, Request};
+use fulmar_client::{Config, Options, Request, RequestBody, TransferEvent};
 use fulmar_proto::h1::Leniency;
 use fulmar_tests::cases::strict_responses;
 use fulmar_tests::in_every_loop;
@@ -362,7 +362,7 @@ fn an_early_response_ends_the_upload() {
         staged.peer.hasty = true;
         let options = Options { expect_continue_from: None, ..Options::default() };
         let request = Request::with_method("POST", &staged.url("/"))
-            .body(Body::Bytes(body.into()))
+            .body(RequestBody::Bytes(body.into()))
             .options(Arc::new(options));
         let id = staged.start(&request.build().unwrap());
         staged.run();
@@ -396,7 +396,7 @@ fn a_body_waits_for_100() {
             staged.peer.hasty = true;
             let options = Options { expect_continue_from: Some(1), ..Options::default() };
             let request = Request::with_method("POST", &staged.url("/"))
-                .body(Body::Bytes("hello".into()))
+                .body(RequestBody::Bytes("hello".into()))
                 .options(Arc::new(options));
             let id = staged.start(&request.build().unwrap());
             while staged.peer.requests.is_empty() {
@@ -420,14 +420,14 @@ fn a_stream_of_the_wrong_length_fails() {
     fn check<L: ClientLoop>() {
         for (declared, sent) in [(5, "helloworld"), (10, "hello")] {
             let recorder = TransferRecorder::with(move |context, id, event| {
-                if matches!(event, Event::Writable) {
+                if matches!(event, TransferEvent::Writable) {
                     context.send(id, bytes::Bytes::from_static(sent.as_bytes()));
                     context.finish(id);
                 }
             });
             let mut staged = Staged::<L>::new(recorder, Config::default(), |_| ok(b""));
             let request = Request::with_method("POST", &staged.url("/"))
-                .body(Body::Stream(Some(declared)))
+                .body(RequestBody::Stream(Some(declared)))
                 .build();
             let id = staged.start(&request.unwrap());
             staged.run();

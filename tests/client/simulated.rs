@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use fulmar_client::{Body, Client, Config, Context, Event, Request, TransferId};
+use fulmar_client::{Client, Config, Context, Request, RequestBody, TransferEvent, TransferId};
 use fulmar_engine::sim::{Faults, Sim};
 use fulmar_server::{Limits, ServerEngine};
 use fulmar_sys as sys;
@@ -37,11 +37,11 @@ impl Mischief {
         }
     }
 
-    fn act(&mut self, context: &mut Context<'_>, id: TransferId, event: &Event<'_>) {
-        if matches!(event, Event::Done(_)) {
+    fn act(&mut self, context: &mut Context<'_>, id: TransferId, event: &TransferEvent<'_>) {
+        if matches!(event, TransferEvent::Done(_)) {
             self.start(context);
         }
-        if matches!(event, Event::Writable) {
+        if matches!(event, TransferEvent::Writable) {
             self.send(context, id);
         }
         match self.random.u8(..) {
@@ -101,9 +101,9 @@ fn request(base: &str, n: u64, random: &mut fastrand::Rng) -> Request {
     let body = vec![b'y'; usize::try_from(size).expect("small")];
     let builder = match random.u8(0..8) {
         0 => Request::get(&url("/delay/70")),
-        1 => Request::with_method("PUT", &url("/echo")).body(Body::Bytes(body.into())),
-        2 => Request::with_method("POST", &url("/echo")).body(Body::Bytes(body.into())),
-        3 => Request::with_method("POST", &url("/echo")).body(Body::Stream(None)),
+        1 => Request::with_method("PUT", &url("/echo")).body(RequestBody::Bytes(body.into())),
+        2 => Request::with_method("POST", &url("/echo")).body(RequestBody::Bytes(body.into())),
+        3 => Request::with_method("POST", &url("/echo")).body(RequestBody::Stream(None)),
         4 => Request::get(&url("/status/404")),
         _ => Request::get(&url(&format!("/bytes/{size}"))),
     };

@@ -1,7 +1,7 @@
 //! A connection fails under a request: which requests are repeated, and which never are. The peer
 //! counts them.
 
-use fulmar_client::{Body, Config, Error, Request};
+use fulmar_client::{Config, Error, Request, RequestBody};
 use fulmar_proto::PeerError;
 use fulmar_tests::in_every_loop;
 use fulmar_tests::loops::print_case;
@@ -26,7 +26,7 @@ enum Point {
     /// After some of the fields.
     Fields,
     /// After some of the body.
-    Body,
+    RequestBody,
     /// After all of it.
     Whole,
 }
@@ -38,7 +38,7 @@ const POINTS: [Point; 8] = [
     Point::StatusLine,
     Point::Interim,
     Point::Fields,
-    Point::Body,
+    Point::RequestBody,
     Point::Whole,
 ];
 
@@ -50,7 +50,7 @@ impl Point {
             Self::Idle | Self::Crossing | Self::Read => 0,
             Self::StatusLine => 10,
             Self::Fields => 20,
-            Self::Body => whole.len() - 2,
+            Self::RequestBody => whole.len() - 2,
             Self::Whole => whole.len(),
             Self::Interim => return b"HTTP/1.1 102 Processing\r\n\r\n".to_vec(),
         };
@@ -74,7 +74,7 @@ fn second<L: ClientLoop>(
     staged.get("/first");
     staged.run();
     staged.rest();
-    let body = if method == "GET" { Body::Empty } else { Body::Bytes("body".into()) };
+    let body = if method == "GET" { RequestBody::Empty } else { RequestBody::Bytes("body".into()) };
     let request = Request::with_method(method, &staged.url("/second")).body(body);
     let request = request.build().expect("a request");
     match point {
@@ -141,7 +141,7 @@ fn requests_on_a_stale_connection_are_repeated_if_safe() {
 #[test]
 fn no_request_is_repeated_after_a_byte_of_its_response() {
     fn check<L: ClientLoop>() {
-        for point in [Point::StatusLine, Point::Interim, Point::Fields, Point::Body] {
+        for point in [Point::StatusLine, Point::Interim, Point::Fields, Point::RequestBody] {
             for end in [ServerStep::Close, ServerStep::Reset] {
                 let script = move |heard: &ScriptedRequest| match heard.nth {
                     1 => vec![ServerStep::Send(point.bytes())],
@@ -198,7 +198,7 @@ fn a_streamed_body_is_never_sent_twice() {
                 _ => ok(b""),
             };
             let recorder = TransferRecorder::with(|context, id, event| {
-                if matches!(event, fulmar_client::Event::Writable) {
+                if matches!(event, fulmar_client::TransferEvent::Writable) {
                     context.send(id, bytes::Bytes::from_static(b"body"));
                     context.finish(id);
                 }
@@ -208,7 +208,7 @@ fn a_streamed_body_is_never_sent_twice() {
             staged.get("/first");
             staged.run();
             let request = Request::with_method(method, &staged.url("/second"));
-            let id = staged.start(&request.body(Body::Stream(Some(4))).build().unwrap());
+            let id = staged.start(&request.body(RequestBody::Stream(Some(4))).build().unwrap());
             staged.run();
             assert!(staged.recorder().ended(id).result.is_err());
             assert_eq!(staged.peer.requests.len(), 2);

@@ -7,7 +7,7 @@ use std::error::Error;
 use std::hint::black_box;
 use std::time::Duration;
 
-use fulmar_client::{Application, Client, Config, Context, Event, Request, TransferId};
+use fulmar_client::{Application, Client, Config, Context, Request, TransferEvent, TransferId};
 use fulmar_drive::{Epoll, Reactor};
 use fulmar_sys::{self as sys, Ledger};
 use serde_json::{Value, json};
@@ -55,10 +55,10 @@ struct BodyBytes {
 }
 
 impl Application for BodyBytes {
-    fn handle(&mut self, _: &mut Context<'_>, _: TransferId, event: Event<'_>) {
+    fn handle(&mut self, _: &mut Context<'_>, _: TransferId, event: TransferEvent<'_>) {
         match event {
-            Event::Data(bytes) => self.bytes += bytes.len(),
-            Event::Done(done) => {
+            TransferEvent::Data(bytes) => self.bytes += bytes.len(),
+            TransferEvent::Done(done) => {
                 if let Err(error) = done.result {
                     self.failure.get_or_insert_with(|| error.to_string());
                 }
@@ -150,7 +150,7 @@ fn open_idle(options: &AmongOptions, reactor: &mut AmongDriver) -> Result<(), Bo
         });
         turn_within(reactor, STEP)?;
     }
-    while reactor.engine.unanswered() < options.idle {
+    while reactor.engine.awaiting_response() < options.idle {
         turn_within(reactor, STEP)?;
     }
     Ok(())

@@ -132,7 +132,7 @@ fn waiting(
 ) -> Result<(CounterState, CounterState), Box<dyn Error>> {
     let before = CounterState::before(reactor, allocations)?;
     open(reactor, |_| false)?;
-    let waits = |reactor: &TransferDriver| reactor.engine.unanswered() == clients;
+    let waits = |reactor: &TransferDriver| reactor.engine.awaiting_response() == clients;
     while !waits(reactor) && reactor.engine.application().errors() == 0 {
         reactor.turn()?;
     }

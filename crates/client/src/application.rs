@@ -7,19 +7,19 @@ use fulmar_proto::{FileRange, Response, Segment};
 use url::Url;
 
 use crate::request::Request;
-use crate::state::{Command, State};
+use crate::state::{ClientState, Command};
 use crate::transfer::{Done, Progress, TransferId};
 
 /// Who hears of transfers.
 ///
-/// Every transfer that was started is told [`Event::Done`] exactly once, unless it is removed;
+/// Every transfer that was started is told [`TransferEvent::Done`] exactly once, unless it is removed;
 /// nothing is told of it afterwards.
 pub trait Application {
     /// Something happened to a transfer.
     ///
     /// Anything may be done with `context` here, with this transfer or any other: nothing is
     /// called back before this returns.
-    fn handle(&mut self, context: &mut Context<'_>, transfer: TransferId, event: Event<'_>);
+    fn handle(&mut self, context: &mut Context<'_>, transfer: TransferId, event: TransferEvent<'_>);
 
     /// Another thread woke the driver.
     fn handle_wake(&mut self, _context: &mut Context<'_>) {}
@@ -35,7 +35,7 @@ pub trait Application {
 
 /// What happened to a transfer.
 #[derive(Debug)]
-pub enum Event<'a> {
+pub enum TransferEvent<'a> {
     /// An interim answer (1xx) other than 100.
     Informational(Response<'a>),
     /// The answer is followed to somewhere else; its body is of no interest.
@@ -68,7 +68,7 @@ pub enum Event<'a> {
 pub struct Context<'a> {
     /// This turn's time.
     pub now: Instant,
-    pub(crate) state: &'a mut State,
+    pub(crate) state: &'a mut ClientState,
 }
 
 impl Context<'_> {
@@ -102,8 +102,8 @@ impl Context<'_> {
         }
     }
 
-    /// Queues bytes of the request's body ([`crate::Body::Stream`]), or of an upgraded
-    /// connection. Best answered to [`Event::Writable`]: what the connection has no room
+    /// Queues bytes of the request's body ([`crate::RequestBody::Stream`]), or of an upgraded
+    /// connection. Best answered to [`TransferEvent::Writable`]: what the connection has no room
     /// for is kept in memory. Before a transfer has a connection, and when it is over, nothing is
     /// queued.
     pub fn send(&mut self, transfer: TransferId, data: impl Into<Segment>) {
@@ -122,10 +122,10 @@ impl Context<'_> {
     }
 
     /// Moves the body from the socket into a file, without this program's memory (`splice(2)`),
-    /// where that is possible: from [`Event::Head`], if the length is known and no coding is
+    /// where that is possible: from [`TransferEvent::Head`], if the length is known and no coding is
     /// undone. False if it is not; then the body is delivered as usual.
     ///
-    /// Some of it is delivered as [`Event::Data`] all the same, and is the application's to write,
+    /// Some of it is delivered as [`TransferEvent::Data`] all the same, and is the application's to write,
     /// where [`Progress::received`] says that it ends: what arrived together with the head, the
     /// last byte (with which is seen whether anything follows), and everything where the kernel
     /// cannot splice. `place` is open for writing, and not for appending.

@@ -4,19 +4,19 @@ use bytes::{Buf, Bytes, BytesMut};
 use fulmar_proto::{ClientConnection, Connection, Headers, Segment, StreamId, UsageError};
 use fulmar_semantics::coding::{CodingError, ContentDecoder};
 
-use crate::request::Body;
+use crate::request::RequestBody;
 
 /// What became of a request's body.
 pub(crate) enum Sent {
     /// All of it is queued: so many bytes.
     All(u64),
     /// The application sends it.
-    Asked,
+    Resolving,
 }
 
 /// Queues the body of a request whose head is queued.
 pub(crate) fn send(
-    body: &Body,
+    body: &RequestBody,
     connection: &mut ClientConnection,
     stream: StreamId,
 ) -> Result<Sent, UsageError> {
@@ -26,11 +26,11 @@ pub(crate) fn send(
         connection.send_data(stream, segment)
     };
     match body {
-        Body::Stream(_) => return Ok(Sent::Asked),
-        Body::Empty => {}
-        Body::Bytes(bytes) => send(bytes.clone().into())?,
-        Body::File(range) => send(range.clone().into())?,
-        Body::Segments(segments) => segments.iter().cloned().try_for_each(send)?,
+        RequestBody::Stream(_) => return Ok(Sent::Resolving),
+        RequestBody::Empty => {}
+        RequestBody::Bytes(bytes) => send(bytes.clone().into())?,
+        RequestBody::File(range) => send(range.clone().into())?,
+        RequestBody::Segments(segments) => segments.iter().cloned().try_for_each(send)?,
     }
     connection.send_end(stream, Headers::EMPTY)?;
     Ok(Sent::All(len))

@@ -10,14 +10,14 @@ use fulmar_proto::{ClientConnection, Connection, FileRange, Segment, Transmit};
 use fulmar_semantics::cookies::Jar;
 
 use crate::application::{Application, Context};
-use crate::core::{Core, failure};
+use crate::connection_handler::{ConnectionHandler, failure};
 use crate::error::Error;
 use crate::key::Route;
 use crate::options::Config;
 use crate::request::Request;
 use crate::seat::Seat;
-use crate::state::{Command, State, Stats};
-use crate::transfer::{BodyUse, Stage, Transfer, TransferId};
+use crate::state::{ClientState, Command, Stats};
+use crate::transfer::{BodyUse, Transfer, TransferId, TransferStage};
 
 /// A client, to be driven by a reactor.
 ///
@@ -26,7 +26,7 @@ use crate::transfer::{BodyUse, Stage, Transfer, TransferId};
 #[derive(Debug)]
 pub struct Client<A> {
     pub(crate) connections: Connections<ClientConnection, Seat>,
-    pub(crate) core: Core<A>,
+    pub(crate) core: ConnectionHandler<A>,
     due: Vec<u32>,
 }
 
@@ -42,7 +42,7 @@ impl<A: Application> Client<A> {
         };
         Self {
             connections: Connections::new(now, timeouts, 0, 1),
-            core: Core { application, state: State::new(now, wall, config) },
+            core: ConnectionHandler { application, state: ClientState::new(now, wall, config) },
             due: Vec::new(),
         }
     }
@@ -59,9 +59,9 @@ impl<A: Application> Client<A> {
 
     /// Who hears of transfers, and what may be done with them.
     pub fn with<O>(&mut self, now: Instant, act: impl FnOnce(&mut A, &mut Context<'_>) -> O) -> O {
-        let Core { application, state } = &mut self.core;
+        let ConnectionHandler { application, state } = &mut self.core;
         let out = act(application, &mut Context { now, state });
-        self.settle(now);
+        self.run_commands(now);
         out
     }
 
@@ -92,10 +92,10 @@ impl<A: Application> Client<A> {
 
     /// Transfers whose request is under way, and whose answer has not begun. Walks all
     /// connections: for reports, not for a turn.
-    pub fn unanswered(&self) -> usize {
+    pub fn awaiting_response(&self) -> usize {
         let transfers = &self.core.state.transfers;
         let sent = |id: &SocketId| {
-            transfers.get(*id).is_some_and(|transfer| transfer.stage == Stage::Sending)
+            transfers.get(*id).is_some_and(|transfer| transfer.stage == TransferStage::Sending)
         };
         transfers.keys().filter(sent).count()
     }
@@ -130,15 +130,15 @@ impl<A: Application> Client<A> {
                 connection.close_after();
             }
         }
-        self.settle(now);
+        self.run_commands(now);
     }
 
     /// Does what had to wait until the connections were at hand.
-    pub(crate) fn settle(&mut self, now: Instant) {
+    pub(crate) fn run_commands(&mut self, now: Instant) {
         while let Some(command) = self.core.state.commands.pop_front() {
             match command {
                 Command::Dispatch(origin) => self.dispatch(now, origin),
-                Command::Freed(socket) => self.freed(now, socket),
+                Command::Freed(socket) => self.on_freed(now, socket),
                 Command::Cancel(socket, id) => self.cancel(now, socket, id),
                 Command::Hold(id) => self.hold(now, id),
                 Command::SendBody(id) => self.send_body(now, id),
@@ -149,19 +149,19 @@ impl<A: Application> Client<A> {
                 Command::Race(at) => {
                     self.race(now, at);
                 }
-                Command::Gone(seat, socket, end) => self.gone(now, &seat, socket, end),
+                Command::Closed(seat, socket, end) => self.on_closed(now, &seat, socket, end),
             }
         }
     }
 
     /// Lets waiting transfers go, as far as they may; what room they leave is the next origin's.
     fn dispatch(&mut self, now: Instant, origin: usize) {
-        self.serve(now, origin);
-        self.feed();
+        self.assign_waiting(now, origin);
+        self.serve_waiting_origin();
     }
 
     /// One after the other, as long as there is a connection for each.
-    fn serve(&mut self, now: Instant, origin: usize) {
+    fn assign_waiting(&mut self, now: Instant, origin: usize) {
         let mut begun = false;
         loop {
             let state = &mut self.core.state;
@@ -186,7 +186,7 @@ impl<A: Application> Client<A> {
     fn choose(&mut self, origin: usize, id: TransferId) -> Option<SocketId> {
         let pool = &mut self.core.state.pool;
         if let Some(link) = pool.idle_of(origin) {
-            pool.unpark(origin, link);
+            pool.remove_idle(origin, link);
             return Some(self.connections.key(link));
         }
         let known = pool.get(origin)?;
@@ -238,14 +238,14 @@ impl<A: Application> Client<A> {
     }
 
     /// An exchange has ended: the next one, or rest.
-    fn freed(&mut self, now: Instant, socket: SocketId) {
+    fn on_freed(&mut self, now: Instant, socket: SocketId) {
         self.share(socket);
         let link = self.connections.position(socket);
         let Some((connection, seat)) = self.connections.get_mut(socket) else { return };
         if !seat.owners.is_empty() {
             return self.core.state.commands.push_back(Command::Dispatch(seat.origin()));
         }
-        if !seat.stands || connection.wishes().finished {
+        if !seat.established || connection.wishes().finished {
             return;
         }
         if connection.vacancy() == 0 {
@@ -255,16 +255,16 @@ impl<A: Application> Client<A> {
         }
         let origin = seat.origin();
         let pool = &self.core.state.pool;
-        if seat.uses >= FAIR_USES && !pool.hungry.is_empty() && pool.waiting(origin) > 0 {
+        if seat.uses >= FAIR_USES && !pool.waiting_origins.is_empty() && pool.waiting(origin) > 0 {
             self.connections.close(socket); // its origin has had its share
-            return self.lost(now, origin, false);
+            return self.on_connection_removed(now, origin, false);
         }
-        self.core.state.pool.park(origin, link);
+        self.core.state.pool.insert_idle(origin, link);
         self.dispatch(now, origin);
         if self.core.state.pool.idle() > self.core.state.config.idle_max {
             self.evict(now);
         }
-        self.feed();
+        self.serve_waiting_origin();
     }
 
     /// Closes the connection that has been idle for the longest time; false if none is.
@@ -272,36 +272,36 @@ impl<A: Application> Client<A> {
         let Some(link) = self.core.state.pool.oldest() else { return false };
         let socket = self.connections.key(link);
         let Some(seat) = self.connections.close(socket) else { return false };
-        self.core.state.pool.unpark(seat.origin(), link);
-        self.lost(now, seat.origin(), false);
+        self.core.state.pool.remove_idle(seat.origin(), link);
+        self.on_connection_removed(now, seat.origin(), false);
         true
     }
 
     /// An origin has one connection less, or one attempt at one.
-    pub(crate) fn lost(&mut self, now: Instant, origin: usize, connecting: bool) {
+    pub(crate) fn on_connection_removed(&mut self, now: Instant, origin: usize, connecting: bool) {
         let state = &mut self.core.state;
         if let Some(known) = state.pool.get_mut(origin) {
             known.connections -= 1;
             known.connecting -= usize::from(connecting);
-            match state.pool.hungry.is_empty() || state.pool.waiting(origin) == 0 {
+            match state.pool.waiting_origins.is_empty() || state.pool.waiting(origin) == 0 {
                 true => state.commands.push_back(Command::Dispatch(origin)),
-                false => state.pool.starve(origin), // others have waited longer
+                false => state.pool.wait_for_connection(origin), // others have waited longer
             }
         }
         state.sweep(now, origin);
-        self.feed();
+        self.serve_waiting_origin();
     }
 
     /// There may be room for another connection: the origin that waits longest has it.
-    fn feed(&mut self) {
+    fn serve_waiting_origin(&mut self) {
         let state = &mut self.core.state;
-        if state.pool.hungry.is_empty() {
+        if state.pool.waiting_origins.is_empty() {
             return;
         }
         let room = self.connections.len() < state.config.connections_max || state.pool.idle() > 0;
-        if room && let Some(origin) = state.pool.hungry.pop_front() {
+        if room && let Some(origin) = state.pool.waiting_origins.pop_front() {
             if let Some(known) = state.pool.get_mut(origin) {
-                known.is_hungry = false;
+                known.waits_for_connection = false;
             }
             state.commands.push_back(Command::Dispatch(origin));
         }
@@ -382,7 +382,7 @@ impl<A: Application> Client<A> {
         }
         let Some((connection, _)) = self.connections.get_mut(socket) else { return };
         if connection.room(stream) > 0 {
-            self.core.tell_writable(now, id);
+            self.core.emit_writable(now, id);
         }
     }
 
@@ -406,11 +406,11 @@ impl<A: Application> Client<A> {
     }
 
     /// A connection is gone, and what it owed with it.
-    fn gone(&mut self, now: Instant, seat: &Seat, socket: SocketId, end: End) {
+    fn on_closed(&mut self, now: Instant, seat: &Seat, socket: SocketId, end: End) {
         if seat.attempt().is_some() {
-            return self.refused(now, seat, socket, end);
+            return self.handle_refused(now, seat, socket, end);
         }
-        if !seat.stands {
+        if !seat.established {
             let known = self.core.state.pool.get(seat.origin());
             let tunnel = known.is_some_and(|k| matches!(k.key.key().route, Route::Tunnel(_)));
             let error = match end {
@@ -419,17 +419,17 @@ impl<A: Application> Client<A> {
             };
             self.core.fail_front(now, seat.origin(), error);
         }
-        self.lost(now, seat.origin(), !seat.stands);
+        self.on_connection_removed(now, seat.origin(), !seat.established);
     }
 
-    fn look_at_transfers(&mut self, now: Instant) {
+    fn check_deadlines(&mut self, now: Instant) {
         let mut due = std::mem::take(&mut self.due);
-        self.core.state.wheel.expire(now, &mut due);
+        self.core.state.transfer_timers.expire(now, &mut due);
         for at in due.drain(..) {
             let id = TransferId(self.core.state.transfers.key(at));
-            self.core.come_due(now, id);
+            self.core.check_transfer(now, id);
         }
-        self.core.state.alarms.expire(now, &mut due);
+        self.core.state.origin_timers.expire(now, &mut due);
         for at in due.drain(..) {
             let origin = at as usize;
             self.check_name(now, origin);
@@ -452,7 +452,7 @@ impl<A: Application> Engine for Client<A> {
         match event {
             DriverEvent::Socket(socket, event) => self.handle_socket(now, socket, event),
             DriverEvent::Resolved(lookup, addresses) => {
-                self.resolved(now, lookup.0 as usize, addresses);
+                self.handle_resolved(now, lookup.0 as usize, addresses);
             }
             DriverEvent::Timeout => self.handle_timeout(now),
             DriverEvent::Wake => {
@@ -461,7 +461,7 @@ impl<A: Application> Engine for Client<A> {
             // It accepts no connections, and counts no time of sends.
             DriverEvent::AcceptFailed(..) | DriverEvent::Flush => {}
         }
-        self.settle(now);
+        self.run_commands(now);
     }
 
     fn poll_action(&mut self) -> Option<Action> {
@@ -487,8 +487,8 @@ impl<A: Application> Engine for Client<A> {
         let state = &self.core.state;
         let own = [
             self.connections.poll_timeout(),
-            state.wheel.next(),
-            state.alarms.next(),
+            state.transfer_timers.next(),
+            state.origin_timers.next(),
             self.core.application.poll_timeout(),
         ];
         own.into_iter().flatten().min()
@@ -504,7 +504,7 @@ impl<A: Application> Client<A> {
                 if let Some((_, seat)) = self.connections.get_mut(socket) {
                     seat.sent = true;
                     let id = seat.owners.last();
-                    self.core.progressed(now, id);
+                    self.core.note_progress(now, id);
                 }
             }
             SocketEvent::Spliced(bytes) => {
@@ -522,7 +522,7 @@ impl<A: Application> Client<A> {
 
     fn handle_timeout(&mut self, now: Instant) {
         self.connections.handle_timeout(now, &mut self.core);
-        self.look_at_transfers(now);
+        self.check_deadlines(now);
         if self.core.application.poll_timeout().is_some_and(|due| due <= now) {
             self.with(now, |application, context| application.handle_timeout(context));
         }

@@ -14,14 +14,14 @@ use url::Host;
 
 use crate::application::Application;
 use crate::client::Client;
+use crate::deadline::later;
 use crate::error::{ConnectError, Error, ProxyResolveError, Tried, Waiting};
 use crate::key::{Hashed, Key, Route};
-use crate::moment::later;
-use crate::pool::{Addresses, Candidates, destination, told_an_address};
+use crate::pool::{AddressState, Candidates, destination, proxy_needing_address};
 use crate::request::basic;
 use crate::seat::{Seat, micros};
 use crate::state::{lookup, position};
-use crate::transfer::Stage;
+use crate::transfer::TransferStage;
 
 /// One connection to be, and the addresses that are tried for it.
 #[derive(Debug)]
@@ -53,23 +53,23 @@ impl<A: Application> Client<A> {
                 return;
             }
             if let Some(until) = state.exhausted_until.filter(|until| *until > now) {
-                return state.alarm(origin, until);
+                return state.set_origin_timer(origin, until);
             }
             if self.connections.len() >= state.config.connections_max && !self.evict(now) {
-                return self.core.state.pool.starve(origin);
+                return self.core.state.pool.wait_for_connection(origin);
             }
             let state = &mut self.core.state;
             let Some(known) = state.pool.get(origin) else { return };
-            let proxy = told_an_address(&known.key);
+            let proxy = proxy_needing_address(&known.key);
             let (_, port) = destination(&known.key);
             let candidates = match (known.addresses, found, proxy) {
-                (Addresses::Literal(_), _, Some(proxy)) | (_, Some(_), Some(proxy)) => {
+                (AddressState::Literal(_), _, Some(proxy)) | (_, Some(_), Some(proxy)) => {
                     Candidates::One(proxy)
                 }
-                (Addresses::Literal(address), ..) => Candidates::One((address, port).into()),
-                (Addresses::Local, ..) => Candidates::Local,
+                (AddressState::Literal(address), ..) => Candidates::One((address, port).into()),
+                (AddressState::Local, ..) => Candidates::Local,
                 (_, Some(found), None) => Candidates::Many(Arc::clone(&found.addresses), port),
-                (Addresses::Unknown | Addresses::Asked(_), None, _) => {
+                (AddressState::Unknown | AddressState::Resolving(_), None, _) => {
                     return state.ask(now, origin);
                 }
             };
@@ -80,8 +80,8 @@ impl<A: Application> Client<A> {
     }
 
     /// The resolver has answered.
-    pub(crate) fn resolved(&mut self, now: Instant, origin: usize, addresses: Resolved<'_>) {
-        let Some(asked) = self.asked(origin) else { return };
+    pub(crate) fn handle_resolved(&mut self, now: Instant, origin: usize, addresses: Resolved<'_>) {
+        let Some(asked) = self.take_resolving(origin) else { return };
         match addresses {
             Ok([]) => self.fail_name(now, origin, ResolveError::NoAddress),
             Ok(addresses) => {
@@ -97,15 +97,15 @@ impl<A: Application> Client<A> {
     pub(crate) fn check_name(&mut self, now: Instant, origin: usize) {
         let state = &self.core.state;
         let Some(known) = state.pool.get(origin) else { return };
-        let Addresses::Asked(asked) = known.addresses else { return };
+        let AddressState::Resolving(asked) = known.addresses else { return };
         let waiting =
             if resolves_proxy_name(&known.key) { Waiting::ProxyName } else { Waiting::Name };
         let Some(span) = state.config.name_timeout else { return };
         let due = later(asked, span);
         if due > now {
-            return self.core.state.alarm(origin, due);
+            return self.core.state.set_origin_timer(origin, due);
         }
-        self.asked(origin);
+        self.take_resolving(origin);
         self.core
             .state
             .actions
@@ -114,10 +114,10 @@ impl<A: Application> Client<A> {
     }
 
     /// When the resolver was asked; from now on it has not been.
-    fn asked(&mut self, origin: usize) -> Option<Instant> {
+    fn take_resolving(&mut self, origin: usize) -> Option<Instant> {
         let known = self.core.state.pool.get_mut(origin)?;
-        let Addresses::Asked(asked) = known.addresses else { return None };
-        known.addresses = Addresses::Unknown;
+        let AddressState::Resolving(asked) = known.addresses else { return None };
+        known.addresses = AddressState::Unknown;
         Some(asked)
     }
 
@@ -138,8 +138,8 @@ impl<A: Application> Client<A> {
         // may be another one by then.
         for id in self.core.state.pool.waiters(origin) {
             let transfer = self.core.state.transfers.get(id.0);
-            if transfer.is_some_and(|transfer| transfer.stage == Stage::Queued) {
-                self.core.over(now, id, Err(error()));
+            if transfer.is_some_and(|transfer| transfer.stage == TransferStage::Queued) {
+                self.core.finish_transfer(now, id, Err(error()));
             }
         }
     }
@@ -192,7 +192,7 @@ impl<A: Application> Client<A> {
         let endpoint = endpoint(key, peer);
         let layer = match layer(key, &attempt.beyond) {
             Ok(layer) => layer,
-            Err(error) => return self.unfit(now, at, error),
+            Err(error) => return self.fail_layer(now, at, error),
         };
         let socket = self.connections.connect(now, endpoint, layer, connection, seat);
         // Only the newest is waited for: otherwise each would start others, and those more.
@@ -207,10 +207,10 @@ impl<A: Application> Client<A> {
     }
 
     /// The layers that the connection needs cannot be made.
-    fn unfit(&mut self, now: Instant, at: u32, error: LayerError) -> bool {
+    fn fail_layer(&mut self, now: Instant, at: u32, error: LayerError) -> bool {
         let attempt = self.core.state.attempts.remove(at as usize);
         self.core.fail_front(now, attempt.origin, Error::Layer(error));
-        self.lost(now, attempt.origin, true);
+        self.on_connection_removed(now, attempt.origin, true);
         false
     }
 
@@ -232,7 +232,7 @@ impl<A: Application> Client<A> {
     }
 
     /// An address did not answer, or refused.
-    pub(crate) fn refused(&mut self, now: Instant, seat: &Seat, socket: SocketId, end: End) {
+    pub(crate) fn handle_refused(&mut self, now: Instant, seat: &Seat, socket: SocketId, end: End) {
         let Some(at) = seat.attempt() else { return };
         let state = &mut self.core.state;
         let Some(attempt) = state.attempts.get_mut(at as usize) else { return };
@@ -268,7 +268,7 @@ impl<A: Application> Client<A> {
             let error = Error::Connect(ConnectError { tried: attempt.tried, is_proxy });
             self.core.fail_front(now, origin, error);
         }
-        self.lost(now, origin, true);
+        self.on_connection_removed(now, origin, true);
     }
 }
 
@@ -284,7 +284,7 @@ pub(crate) struct Found {
 fn resolves_proxy_name(key: &Hashed) -> bool {
     match key.key().route {
         Route::Forward => true,
-        Route::Tunnel(_) => told_an_address(key).is_none(),
+        Route::Tunnel(_) => proxy_needing_address(key).is_none(),
         Route::Direct | Route::Unix(_) => false,
     }
 }

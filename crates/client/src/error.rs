@@ -223,7 +223,7 @@ impl StdError for ProxyResolveError {
 #[non_exhaustive]
 pub enum BuildError {
     /// The URL is not one that can be asked for.
-    Url(crate::TargetError),
+    Url(crate::UrlError),
     /// What the system trusts cannot be read.
     Tls(&'static fulmar_tls::ConfigError),
     /// User, password or token cannot be sent.

@@ -5,19 +5,19 @@ use std::time::{Duration, Instant};
 
 use slab::Slab;
 
-use crate::moment::later;
-use crate::options::{Config, Rate};
+use crate::deadline::later;
+use crate::options::{Config, RateLimit};
 
 /// The hosts that requests wait for or are under way to.
 #[derive(Debug, Default)]
 pub(crate) struct Hosts {
     by_name: HashMap<Box<str>, usize>,
-    hosts: Slab<Host>,
+    hosts: Slab<HostState>,
 }
 
 /// One host, whatever the port and the way to it.
 #[derive(Debug)]
-pub(crate) struct Host {
+pub(crate) struct HostState {
     name: Box<str>,
     /// Origins that it has.
     origins: usize,
@@ -26,9 +26,9 @@ pub(crate) struct Host {
     /// When the next request would be due if all came evenly (the generic cell rate algorithm).
     due: Option<Instant>,
     /// It asked for rest until then.
-    rest_until: Option<Instant>,
+    retry_at: Option<Instant>,
     /// Origins that wait for one of its requests to end.
-    pub(crate) hungry: Vec<usize>,
+    pub(crate) waiting_origins: Vec<usize>,
 }
 
 /// Whether a request may go.
@@ -48,13 +48,13 @@ impl Hosts {
             self.hosts[*at].origins += 1;
             return *at;
         }
-        let at = self.hosts.insert(Host {
+        let at = self.hosts.insert(HostState {
             name: name.into(),
             origins: 1,
             active: 0,
             due: None,
-            rest_until: None,
-            hungry: Vec::new(),
+            retry_at: None,
+            waiting_origins: Vec::new(),
         });
         self.by_name.insert(name.into(), at);
         at
@@ -71,9 +71,9 @@ impl Hosts {
     }
 
     /// True if forgetting the host would forget what it asked for.
-    pub(crate) fn owes(&self, at: usize, now: Instant) -> Option<Instant> {
+    pub(crate) fn remembered_until(&self, at: usize, now: Instant) -> Option<Instant> {
         let host = &self.hosts[at];
-        host.due.max(host.rest_until).filter(|until| *until > now)
+        host.due.max(host.retry_at).filter(|until| *until > now)
     }
 
     /// May a request go to host `at`?
@@ -82,7 +82,7 @@ impl Hosts {
         if config.per_host_active.is_some_and(|max| host.active >= max) {
             return Permit::Later;
         }
-        if let Some(until) = host.rest_until.filter(|until| *until > now) {
+        if let Some(until) = host.retry_at.filter(|until| *until > now) {
             return Permit::At(until);
         }
         if let (Some(rate), Some(due)) = (config.rate, host.due) {
@@ -123,20 +123,20 @@ impl Hosts {
     pub(crate) fn end(&mut self, at: usize) -> std::vec::Drain<'_, usize> {
         let host = &mut self.hosts[at];
         host.active -= 1;
-        host.hungry.drain(..)
+        host.waiting_origins.drain(..)
     }
 
     /// An origin waits for one of the host's requests to end.
     pub(crate) fn wait(&mut self, at: usize, origin: usize) {
-        let hungry = &mut self.hosts[at].hungry;
-        if !hungry.contains(&origin) {
-            hungry.push(origin);
+        let waiting_origins = &mut self.hosts[at].waiting_origins;
+        if !waiting_origins.contains(&origin) {
+            waiting_origins.push(origin);
         }
     }
 
     /// The host asked for rest.
     pub(crate) fn rest(&mut self, at: usize, until: Instant) {
-        let rest = &mut self.hosts[at].rest_until;
+        let rest = &mut self.hosts[at].retry_at;
         *rest = (*rest).max(Some(until));
     }
 
@@ -146,12 +146,12 @@ impl Hosts {
     }
 }
 
-fn interval(rate: Rate) -> Duration {
+fn interval(rate: RateLimit) -> Duration {
     rate.per / rate.requests.max(1)
 }
 
 /// How far ahead of its even pace a host may be.
-fn slack(rate: Rate) -> Duration {
+fn slack(rate: RateLimit) -> Duration {
     interval(rate).saturating_mul(rate.burst.saturating_sub(1))
 }
 
@@ -165,7 +165,7 @@ mod tests {
     }
 
     fn config(requests: u32, burst: u32) -> Config {
-        let rate = Rate { requests, per: Duration::from_secs(1), burst };
+        let rate = RateLimit { requests, per: Duration::from_secs(1), burst };
         Config { rate: Some(rate), ..Config::default() }
     }
 

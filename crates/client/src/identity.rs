@@ -12,18 +12,18 @@ use fulmar_semantics::cookies::UrlParts;
 use url::Origin;
 
 use crate::error::Error;
-use crate::request::{Body, Request};
-use crate::state::State;
-use crate::transfer::{BodyUse, Then, TransferId};
+use crate::request::{Request, RequestBody};
+use crate::state::ClientState;
+use crate::transfer::{BodyUse, FollowUp, TransferId};
 
 /// Sessions by origin and by the credentials that began them. A bounded number: the next
 /// challenge makes a new one.
 #[derive(Debug, Default)]
-pub(crate) struct Sessions {
+pub(crate) struct AuthSessions {
     known: HashMap<(Origin, Arc<Credentials>), AuthSession>,
 }
 
-impl Sessions {
+impl AuthSessions {
     fn get_mut(&mut self, request: &Request) -> Option<&mut AuthSession> {
         let credentials = request.credentials().filter(|_| !self.known.is_empty())?;
         self.known.get_mut(&name(request, credentials))
@@ -41,7 +41,7 @@ fn name(request: &Request, credentials: &Arc<Credentials>) -> (Origin, Arc<Crede
     (request.url().origin(), Arc::clone(credentials))
 }
 
-impl State {
+impl ClientState {
     /// True if a request goes out exactly as it was compiled.
     pub(crate) fn adds_nothing(&self, request: &Request) -> bool {
         let jar = self.jar.as_ref().is_some_and(|jar| !jar.is_empty());
@@ -90,9 +90,9 @@ impl State {
         // Also through a proxy that is told the absolute form: the server sees the origin form.
         let target = request.path().as_bytes();
         let body: Option<&[u8]> = match request.body() {
-            Body::Empty => Some(&[]),
-            Body::Bytes(bytes) => Some(bytes),
-            Body::File(_) | Body::Segments(_) | Body::Stream(_) => None,
+            RequestBody::Empty => Some(&[]),
+            RequestBody::Bytes(bytes) => Some(bytes),
+            RequestBody::File(_) | RequestBody::Segments(_) | RequestBody::Stream(_) => None,
         };
         let request = auth::AuthRequest { method: request.method().as_bytes(), target, body };
         session.authorize(request, out).ok()
@@ -120,7 +120,7 @@ impl State {
     }
 
     /// A challenge that can be answered: the request goes again, with a proof.
-    pub(crate) fn challenged(
+    pub(crate) fn authenticate(
         &mut self,
         id: TransferId,
         response: Response<'_>,
@@ -157,10 +157,10 @@ impl State {
         if !again {
             return Ok(false);
         }
-        self.may_repeat(id)?;
+        self.check_replayable(id)?;
         if let Some(transfer) = self.transfers.get_mut(id.0) {
             transfer.extra().proofs = proofs + 1;
-            transfer.body = BodyUse::Ignore(Then::Follow);
+            transfer.body = BodyUse::Ignore(FollowUp::Follow);
         }
         Ok(true)
     }

@@ -8,38 +8,38 @@
 //! The modules stand in reading order.
 #![forbid(unsafe_code)]
 
-mod moment;
-mod target;
+mod deadline;
+mod request_url;
 
 mod key;
 mod options;
 mod request;
 
 mod error;
-mod marks;
+mod timestamps;
 mod transfer;
 
 mod application;
 mod client;
 
-mod answer;
 mod body;
 mod connect;
-mod core;
+mod connection_handler;
 mod identity;
+mod response;
 mod seat;
 mod state;
 
 mod hosts;
 mod pool;
 
-pub use application::{Application, Context, Event};
+pub use application::{Application, Context, TransferEvent};
 pub use client::Client;
 pub use error::{BuildError, ConnectError, Error, ProxyResolveError, Tried, Waiting};
 pub use key::{Key, Protocol, Route};
-pub use marks::Timings;
-pub use options::{Config, Options, Rate};
-pub use request::{Body, Request, RequestBuilder};
+pub use options::{Config, Options, RateLimit};
+pub use request::{Request, RequestBody, RequestBuilder};
+pub use request_url::{RequestUrl, UrlError, UrlResolveError};
 pub use state::Stats;
-pub use target::{ResolveError, Target, TargetError};
-pub use transfer::{Done, Hop, Progress, TransferId};
+pub use timestamps::Timings;
+pub use transfer::{Done, Progress, TransferHop, TransferId};

@@ -17,7 +17,7 @@ use url::Host;
 use crate::error::BuildError;
 use crate::key::{Key, Route};
 use crate::request::PROTOCOL;
-use crate::target::Target;
+use crate::request_url::RequestUrl;
 
 /// How a request is carried out. Shared: requests of one kind refer to one of these.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ pub struct Options {
     pub credentials: Option<Arc<Credentials>>,
     /// A password is sent by Basic without being asked for; otherwise the server's challenge says
     /// how. Tokens are always sent.
-    pub unasked: bool,
+    pub preemptive_auth: bool,
     /// Logins by host, for requests without credentials.
     pub netrc: Option<Arc<Netrc>>,
     /// The client's cookies go with it and are taken from its answers.
@@ -84,7 +84,7 @@ impl Default for Options {
             redirects: None,
             decode: None,
             credentials: None,
-            unasked: false,
+            preemptive_auth: false,
             netrc: None,
             cookies: true,
             referer: false,
@@ -115,7 +115,7 @@ impl Options {
     ///
     /// # Errors
     /// What the system trusts cannot be read.
-    pub(crate) fn key(&self, target: &Target) -> Result<Key, BuildError> {
+    pub(crate) fn key(&self, target: &RequestUrl) -> Result<Key, BuildError> {
         let mut key = Key {
             host: target.host().into(),
             port: target.port(),
@@ -142,7 +142,7 @@ impl Options {
         Ok(key)
     }
 
-    fn tls(&self, target: &Target) -> Result<Option<ClientTls>, BuildError> {
+    fn tls(&self, target: &RequestUrl) -> Result<Option<ClientTls>, BuildError> {
         if !target.is_tls() {
             return Ok(None);
         }
@@ -160,17 +160,17 @@ impl Options {
 
     /// What a proxy that forwards is told of us. Any other is told when it opens the tunnel: what
     /// stands in the request would reach the server.
-    pub(crate) fn proxy_login(&self, target: &Target) -> Option<&Login> {
+    pub(crate) fn proxy_login(&self, target: &RequestUrl) -> Option<&Login> {
         self.forwarder(target)?.login.as_ref()
     }
 
     /// The proxy that forwards requests for this target, if one does.
-    fn forwarder(&self, target: &Target) -> Option<&ProxyUrl> {
+    fn forwarder(&self, target: &RequestUrl) -> Option<&ProxyUrl> {
         let proxy = self.proxy(target)?;
         (proxy.kind == ProxyKind::Http && !target.is_tls()).then_some(proxy)
     }
 
-    fn proxy(&self, target: &Target) -> Option<&ProxyUrl> {
+    fn proxy(&self, target: &RequestUrl) -> Option<&ProxyUrl> {
         let proxies = self.proxies.as_ref().filter(|_| self.unix_socket.is_none())?;
         proxies.proxy_for(target.url())
     }
@@ -215,7 +215,7 @@ pub struct Config {
     /// than [`fulmar_proto::h1::DEPTH_MAX`].
     pub pipelining: u32,
     /// Requests a second to one host; `None`: as fast as they come.
-    pub rate: Option<Rate>,
+    pub rate: Option<RateLimit>,
     /// Requests to one host at one time.
     pub per_host_active: Option<usize>,
     /// The longest wait that a server may ask for with `Retry-After`.
@@ -238,7 +238,7 @@ impl Config {
 
 /// So many requests in so long, and at once at most `burst`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rate {
+pub struct RateLimit {
     /// Requests.
     pub requests: u32,
     /// In this time.

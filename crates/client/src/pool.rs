@@ -20,7 +20,7 @@ use crate::transfer::TransferId;
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     by_key: ByKey<usize>,
-    origins: Slab<Origin>,
+    origins: Slab<OriginPool>,
     pub(crate) hosts: Hosts,
     /// Connections that take requests, by their position among the links: of each origin, the idle
     /// ones, the last used first, and those that are pipelined on.
@@ -30,12 +30,12 @@ pub(crate) struct Pool {
     oldest: IndexList,
     idle: usize,
     /// Origins that may open a connection as soon as another one is closed, in fair order.
-    pub(crate) hungry: VecDeque<usize>,
+    pub(crate) waiting_origins: VecDeque<usize>,
 }
 
 /// Where requests with one key go.
 #[derive(Debug)]
-pub(crate) struct Origin {
+pub(crate) struct OriginPool {
     pub(crate) key: Hashed,
     pub(crate) host: usize,
     /// Connections, idle ones and those to be among them.
@@ -44,10 +44,10 @@ pub(crate) struct Origin {
     pub(crate) connecting: usize,
     /// Transfers that go over one of them now.
     pub(crate) active: usize,
-    pub(crate) addresses: Addresses,
+    pub(crate) addresses: AddressState,
     /// It keeps the rules of pipelining.
     pub(crate) pipelines: bool,
-    pub(crate) is_hungry: bool,
+    pub(crate) waits_for_connection: bool,
     idle: IndexList,
     shared: IndexList,
     /// Waiting transfers; some may be gone.
@@ -57,11 +57,11 @@ pub(crate) struct Origin {
 
 /// What is known of an origin's addresses.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Addresses {
+pub(crate) enum AddressState {
     /// Nobody has asked, or what was said is used up: the resolver keeps it, as long as it holds.
     Unknown,
     /// The resolver was asked then.
-    Asked(Instant),
+    Resolving(Instant),
     /// The host is an address.
     Literal(IpAddr),
     /// There is none: a Unix socket.
@@ -106,13 +106,13 @@ impl Pool {
         if let Some(at) = self.by_key.get(key) {
             return *at;
         }
-        let addresses = match (&key.key().route, sought(key).parse()) {
-            (Route::Unix(_), _) => Addresses::Local,
-            (_, Ok(address)) => Addresses::Literal(address),
-            (_, Err(_)) => Addresses::Unknown,
+        let addresses = match (&key.key().route, name_to_resolve(key).parse()) {
+            (Route::Unix(_), _) => AddressState::Local,
+            (_, Ok(address)) => AddressState::Literal(address),
+            (_, Err(_)) => AddressState::Unknown,
         };
         let host = self.hosts.join(&key.key().host);
-        let at = self.origins.insert(Origin {
+        let at = self.origins.insert(OriginPool {
             key: key.clone(),
             host,
             connections: 0,
@@ -120,7 +120,7 @@ impl Pool {
             active: 0,
             addresses,
             pipelines: true,
-            is_hungry: false,
+            waits_for_connection: false,
             idle: IndexList::default(),
             shared: IndexList::default(),
             queue: VecDeque::new(),
@@ -130,11 +130,11 @@ impl Pool {
         at
     }
 
-    pub(crate) fn get(&self, at: usize) -> Option<&Origin> {
+    pub(crate) fn get(&self, at: usize) -> Option<&OriginPool> {
         self.origins.get(at)
     }
 
-    pub(crate) fn get_mut(&mut self, at: usize) -> Option<&mut Origin> {
+    pub(crate) fn get_mut(&mut self, at: usize) -> Option<&mut OriginPool> {
         self.origins.get_mut(at)
     }
 
@@ -204,7 +204,7 @@ impl Pool {
     }
 
     /// A connection is idle, if it has not been so already.
-    pub(crate) fn park(&mut self, at: usize, link: u32) {
+    pub(crate) fn insert_idle(&mut self, at: usize, link: u32) {
         if self.of_all.stands(link) {
             return;
         }
@@ -214,7 +214,7 @@ impl Pool {
     }
 
     /// An idle connection is idle no more, for whatever reason; false if it was not.
-    pub(crate) fn unpark(&mut self, at: usize, link: u32) -> bool {
+    pub(crate) fn remove_idle(&mut self, at: usize, link: u32) -> bool {
         if !self.of_all.remove(&mut self.oldest, link) {
             return false;
         }
@@ -254,34 +254,34 @@ impl Pool {
         if origin.connections + origin.active + origin.waiting > 0 {
             return Swept::Kept;
         }
-        if let Some(until) = self.hosts.owes(origin.host, now) {
+        if let Some(until) = self.hosts.remembered_until(origin.host, now) {
             return Swept::Until(until);
         }
         let origin = self.origins.remove(at);
         self.by_key.remove(&origin.key);
         self.hosts.leave(origin.host);
-        Swept::Gone { asked: matches!(origin.addresses, Addresses::Asked(_)) }
+        Swept::Gone { asked: matches!(origin.addresses, AddressState::Resolving(_)) }
     }
 
     /// The origin waits until a connection, of whichever origin, is closed.
-    pub(crate) fn starve(&mut self, at: usize) {
-        if !std::mem::replace(&mut self.origins[at].is_hungry, true) {
-            self.hungry.push_back(at);
+    pub(crate) fn wait_for_connection(&mut self, at: usize) {
+        if !std::mem::replace(&mut self.origins[at].waits_for_connection, true) {
+            self.waiting_origins.push_back(at);
         }
     }
 }
 
 /// The name whose addresses are needed before a connection with this key can be opened: the
 /// host's, where a proxy at a known address is to be told an address.
-pub(crate) fn sought(key: &Hashed) -> Cow<'_, str> {
-    match told_an_address(key) {
+pub(crate) fn name_to_resolve(key: &Hashed) -> Cow<'_, str> {
+    match proxy_needing_address(key) {
         Some(_) => key.key().host.as_ref().into(),
         None => destination(key).0,
     }
 }
 
 /// The proxy that is to be told an address, not a name, if its own address is known.
-pub(crate) fn told_an_address(key: &Hashed) -> Option<SocketAddr> {
+pub(crate) fn proxy_needing_address(key: &Hashed) -> Option<SocketAddr> {
     let Route::Tunnel(proxy) = &key.key().route else { return None };
     match (proxy.kind, &proxy.host) {
         (ProxyKind::Socks5, Host::Ipv4(address)) => Some((*address, proxy.port).into()),
@@ -332,12 +332,12 @@ mod tests {
     fn the_last_used_is_taken_first_and_the_longest_idle_closed_first() {
         let (mut pool, at) = pool("http://127.0.0.1/");
         for link in [3, 1, 2, 1] {
-            pool.park(at, link); // once is enough
+            pool.insert_idle(at, link); // once is enough
         }
         assert_eq!((pool.idle(), pool.idle_of(at), pool.oldest()), (3, Some(2), Some(3)));
-        assert!(pool.unpark(at, 3) && !pool.unpark(at, 3));
+        assert!(pool.remove_idle(at, 3) && !pool.remove_idle(at, 3));
         assert_eq!((pool.idle(), pool.idle_of(at), pool.oldest()), (2, Some(2), Some(1)));
-        assert!(pool.unpark(at, 2) && pool.unpark(at, 1));
+        assert!(pool.remove_idle(at, 2) && pool.remove_idle(at, 1));
         assert_eq!((pool.idle(), pool.idle_of(at), pool.oldest()), (0, None, None));
     }
 
@@ -379,7 +379,7 @@ mod tests {
         pool.enqueue(at, id(0), false);
         assert_eq!(pool.sweep(at, now), Swept::Kept);
         pool.pop(at);
-        pool.get_mut(at).unwrap().addresses = Addresses::Asked(now);
+        pool.get_mut(at).unwrap().addresses = AddressState::Resolving(now);
         assert_eq!(pool.sweep(at, now), Swept::Gone { asked: true });
         assert_eq!(pool.sweep(at, now), Swept::Kept, "there is nothing to forget");
         assert_eq!(pool.len(), 0);

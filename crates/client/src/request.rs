@@ -17,8 +17,8 @@ use fulmar_semantics::redirect::{Follow, NextMethod, OriginChange};
 use crate::error::BuildError;
 use crate::key::{Hashed, Key, Protocol, Route};
 use crate::options::Options;
-use crate::target::Target;
-use crate::transfer::Stage;
+use crate::request_url::RequestUrl;
+use crate::transfer::TransferStage;
 
 /// A request that can be started as often as one likes: cloning takes a reference, starting it
 /// parses and allocates nothing.
@@ -37,33 +37,34 @@ pub struct Request {
 
 #[derive(Debug)]
 struct Inner {
-    target: Target,
+    target: RequestUrl,
     method: Box<str>,
     headers: HeaderBuf,
-    body: Body,
+    body: RequestBody,
     tag: u64,
     options: Arc<Options>,
     /// For challenges; what is sent unasked stands among the headers.
     credentials: Option<Arc<Credentials>>,
     key: Hashed,
     encoded: Option<EncodedRequest>,
-    patience: Patience,
+    silence_timeouts: SilenceTimeouts,
 }
 
 /// How long a server may be silent, where nothing else about a transfer has to be watched.
 #[derive(Clone, Copy, Debug)]
-struct Patience {
-    alone: bool,
+struct SilenceTimeouts {
+    no_other_deadlines: bool,
     first_byte: Span,
     idle: Span,
 }
 
-impl Patience {
+impl SilenceTimeouts {
     fn new(options: &Options) -> Self {
         let span = |time: Option<Duration>| time.map_or(Span::ENDLESS, Span::from);
         let paced = options.lowest_speed.is_some() || options.highest_speed.is_some();
         Self {
-            alone: options.total_timeout.or(options.exchange_timeout).is_none() && !paced,
+            no_other_deadlines: options.total_timeout.or(options.exchange_timeout).is_none()
+                && !paced,
             first_byte: span(options.first_byte_timeout),
             idle: span(options.idle_timeout),
         }
@@ -72,7 +73,7 @@ impl Patience {
 
 /// What is sent after the head.
 #[derive(Clone, Debug, Default)]
-pub enum Body {
+pub enum RequestBody {
     /// Nothing.
     #[default]
     Empty,
@@ -83,11 +84,11 @@ pub enum Body {
     /// One after the other, as in a form: see [`RequestBuilder::form`].
     Segments(Arc<[Segment]>),
     /// Bytes that the application sends when there is room
-    /// ([`crate::Event::Writable`]); `None`: the length is not known, and it is sent in chunks.
+    /// ([`crate::TransferEvent::Writable`]); `None`: the length is not known, and it is sent in chunks.
     Stream(Option<u64>),
 }
 
-impl Body {
+impl RequestBody {
     /// Its length, as the head says it.
     pub fn len(&self) -> BodyLen {
         match self {
@@ -118,7 +119,7 @@ pub struct RequestBuilder {
     url: String,
     headers: HeaderBuf,
     refused: Option<String>,
-    body: Body,
+    body: RequestBody,
     tag: u64,
     options: Option<Arc<Options>>,
 }
@@ -136,7 +137,7 @@ impl Request {
             url: url.to_owned(),
             headers: HeaderBuf::new(),
             refused: None,
-            body: Body::Empty,
+            body: RequestBody::Empty,
             tag: 0,
             options: None,
         }
@@ -175,7 +176,7 @@ impl Request {
         method && self.inner.body.is_replayable()
     }
 
-    pub(crate) fn body(&self) -> &Body {
+    pub(crate) fn body(&self) -> &RequestBody {
         &self.inner.body
     }
 
@@ -204,13 +205,13 @@ impl Request {
     }
 
     /// How long the server may be silent in this stage, if that is all that has to be watched.
-    pub(crate) fn patience(&self, stage: Stage) -> Option<Span> {
-        let patience = self.inner.patience;
+    pub(crate) fn silence_timeouts(&self, stage: TransferStage) -> Option<Span> {
+        let silence_timeouts = self.inner.silence_timeouts;
         match stage {
-            _ if !patience.alone => None,
-            Stage::Sending => Some(patience.first_byte),
-            Stage::Receiving => Some(patience.idle),
-            Stage::Queued | Stage::Aside | Stage::Expecting => None,
+            _ if !silence_timeouts.no_other_deadlines => None,
+            TransferStage::Sending => Some(silence_timeouts.first_byte),
+            TransferStage::Receiving => Some(silence_timeouts.idle),
+            TransferStage::Queued | TransferStage::Detached | TransferStage::Expecting => None,
         }
     }
 
@@ -255,11 +256,11 @@ impl Request {
             headers.push("Referer", referer.as_bytes()).map_err(refused)?;
         }
         let mut draft = self.draft();
-        draft.target = Target::from_url(follow.url.clone()).map_err(BuildError::Url)?;
+        draft.target = RequestUrl::from_url(follow.url.clone()).map_err(BuildError::Url)?;
         draft.method = hop.method.as_str().into();
         draft.headers = headers;
         if follow.next_method == NextMethod::Retrieve {
-            draft.body = Body::Empty;
+            draft.body = RequestBody::Empty;
         }
         if follow.origin == OriginChange::Other {
             draft.credentials = None;
@@ -268,7 +269,7 @@ impl Request {
     }
 
     /// The same, for a server that does not know `Expect` (RFC 9110 §10.1.1).
-    pub(crate) fn unexpecting(&self) -> Result<Self, BuildError> {
+    pub(crate) fn without_expect(&self) -> Result<Self, BuildError> {
         let mut draft = self.draft();
         let options = Options { expect_continue_from: None, ..Options::clone(&draft.options) };
         draft.options = Arc::new(options);
@@ -309,7 +310,7 @@ impl RequestBuilder {
 
     /// What is sent after the head.
     #[must_use]
-    pub fn body(mut self, body: Body) -> Self {
+    pub fn body(mut self, body: RequestBody) -> Self {
         self.body = body;
         self
     }
@@ -317,7 +318,7 @@ impl RequestBuilder {
     /// Sends a form, and says that it is one; its files by `sendfile(2)`.
     #[must_use]
     pub fn form(self, form: EncodedForm) -> Self {
-        let body = Body::Segments(form.segments.into());
+        let body = RequestBody::Segments(form.segments.into());
         self.header("Content-Type", form.content_type.as_bytes()).body(body)
     }
 
@@ -344,7 +345,7 @@ impl RequestBuilder {
             return Err(BuildError::Field(name));
         }
         let options = self.options.unwrap_or_default();
-        let (target, user) = Target::with_user(&self.url).map_err(BuildError::Url)?;
+        let (target, user) = RequestUrl::with_user(&self.url).map_err(BuildError::Url)?;
         // What stands in the URL counts more than what was given for all.
         let credentials = match user {
             Some(user) => Some(Arc::new(password(&user)?)),
@@ -365,10 +366,10 @@ impl RequestBuilder {
 
 /// Everything that a request is compiled from.
 struct Draft {
-    target: Target,
+    target: RequestUrl,
     method: Box<str>,
     headers: HeaderBuf,
-    body: Body,
+    body: RequestBody,
     tag: u64,
     options: Arc<Options>,
     credentials: Option<Arc<Credentials>>,
@@ -381,9 +382,9 @@ impl Draft {
         }
         let headers = self.complete()?;
         let key = Hashed::new(self.options.key(&self.target)?);
-        let patience = Patience::new(&self.options);
+        let silence_timeouts = SilenceTimeouts::new(&self.options);
         let mut inner = Inner {
-            patience,
+            silence_timeouts,
             target: self.target,
             method: self.method,
             headers,
@@ -395,8 +396,8 @@ impl Draft {
             encoded: None,
         };
         let bytes = match &inner.body {
-            Body::Empty => Some(Bytes::new()),
-            Body::Bytes(bytes) if bytes.len() <= ENCODED_BODY_MAX => Some(bytes.clone()),
+            RequestBody::Empty => Some(Bytes::new()),
+            RequestBody::Bytes(bytes) if bytes.len() <= ENCODED_BODY_MAX => Some(bytes.clone()),
             _ => None,
         };
         let request = Request { inner: Arc::new(inner) };
@@ -440,7 +441,7 @@ impl Draft {
             put("Accept-Encoding", coding::ACCEPT_ENCODING.as_bytes())?;
         }
         if !has("authorization")
-            && let Some(value) = self.unasked()
+            && let Some(value) = self.preemptive_auth()
         {
             put("Authorization", &value)?;
         }
@@ -457,11 +458,11 @@ impl Draft {
     }
 
     /// What is sent without a challenge: a token always, a password if the options say so.
-    fn unasked(&self) -> Option<Vec<u8>> {
+    fn preemptive_auth(&self) -> Option<Vec<u8>> {
         let credentials = self.credentials.as_deref()?;
         let mut session = auth::AuthSession::preemptive(credentials)?;
         let token = session.scheme() == auth::Scheme::Bearer;
-        (token || self.options.unasked).then(|| fixed(&mut session))
+        (token || self.options.preemptive_auth).then(|| fixed(&mut session))
     }
 }
 

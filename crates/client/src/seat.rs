@@ -14,7 +14,7 @@ pub(crate) struct Seat {
     /// How it came to stand, until its first exchange.
     pub(crate) opening: Option<Box<Opening>>,
     /// It has stood, with every layer.
-    pub(crate) stands: bool,
+    pub(crate) established: bool,
     /// It is in the pool's list of connections that are pipelined on.
     pub(crate) shared: bool,
     /// Exchanges begun on it.
@@ -23,7 +23,7 @@ pub(crate) struct Seat {
     /// Bytes of the exchanges in hand have left.
     pub(crate) sent: bool,
     /// Bytes have come, above all layers, since the answer that is next was owed.
-    pub(crate) heard: bool,
+    pub(crate) response_begun: bool,
     /// Bytes that nobody wanted.
     pub(crate) drained: u32,
     pub(crate) owners: Owners,
@@ -34,12 +34,12 @@ impl Seat {
         Self {
             origin,
             opening: Some(Box::new(Opening { attempt: Some(attempt), setup: Setup::default() })),
-            stands: false,
+            established: false,
             shared: false,
             uses: 0,
             peer,
             sent: false,
-            heard: false,
+            response_begun: false,
             drained: 0,
             owners: Owners::default(),
         }
@@ -53,7 +53,7 @@ impl Seat {
     /// The next exchange is the only one.
     pub(crate) fn begin(&mut self) {
         self.sent = false;
-        self.heard = false;
+        self.response_begun = false;
         self.drained = 0;
     }
 

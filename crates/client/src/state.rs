@@ -9,18 +9,18 @@ use fulmar_semantics::cookies::Jar;
 use slab::Slab;
 
 use crate::connect::Attempt;
+use crate::deadline::later;
 use crate::hosts::Permit;
-use crate::identity::Sessions;
-use crate::moment::later;
+use crate::identity::AuthSessions;
 use crate::options::Config;
-use crate::pool::{Addresses, Pool, Swept, sought};
+use crate::pool::{AddressState, Pool, Swept, name_to_resolve};
 use crate::request::Request;
 use crate::seat::Seat;
-use crate::transfer::{BodyUse, Stage, Transfer, TransferId};
+use crate::transfer::{BodyUse, Transfer, TransferId, TransferStage};
 
 /// Transfers, the pool, and what is to be done as soon as the connections are at hand.
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct ClientState {
     pub(crate) config: Config,
     /// One moment on both clocks.
     pub(crate) epoch: (Instant, SystemTime),
@@ -30,12 +30,12 @@ pub(crate) struct State {
     pub(crate) commands: VecDeque<Command>,
     pub(crate) actions: VecDeque<Action>,
     /// When transfers are to be looked at, by their position.
-    pub(crate) wheel: Wheel,
+    pub(crate) transfer_timers: Wheel,
     /// When origins are.
-    pub(crate) alarms: Wheel,
+    pub(crate) origin_timers: Wheel,
     pub(crate) jar: Option<Jar>,
     /// How origins are proved to, that have asked.
-    pub(crate) sessions: Sessions,
+    pub(crate) sessions: AuthSessions,
     /// Descriptors or memory ran out: nothing is opened until then.
     pub(crate) exhausted_until: Option<Instant>,
     pub(crate) stats: Stats,
@@ -65,7 +65,7 @@ pub(crate) enum Command {
     /// The next address is to be tried beside those that have not answered yet.
     Race(u32),
     /// A connection is gone.
-    Gone(Box<Seat>, SocketId, End),
+    Closed(Box<Seat>, SocketId, End),
 }
 
 /// What a client has done so far.
@@ -81,7 +81,7 @@ pub struct Stats {
     pub reused: u64,
 }
 
-impl State {
+impl ClientState {
     pub(crate) fn new(now: Instant, wall: SystemTime, config: Config) -> Self {
         Self {
             config: config.bounded(),
@@ -91,10 +91,10 @@ impl State {
             attempts: Slab::new(),
             commands: VecDeque::new(),
             actions: VecDeque::new(),
-            wheel: Wheel::new(now),
-            alarms: Wheel::new(now),
+            transfer_timers: Wheel::new(now),
+            origin_timers: Wheel::new(now),
             jar: None,
-            sessions: Sessions::default(),
+            sessions: AuthSessions::default(),
             exhausted_until: None,
             stats: Stats::default(),
         }
@@ -124,9 +124,9 @@ impl State {
         let Some(transfer) = self.transfers.get_mut(id.0) else { return };
         transfer.request = request;
         transfer.origin = origin;
-        transfer.stage = Stage::Queued;
+        transfer.stage = TransferStage::Queued;
         transfer.since = now;
-        transfer.marks.again(now);
+        transfer.timestamps.again(now);
         (transfer.received, transfer.sent, transfer.status) = (0, 0, 0);
         transfer.finished = false;
         transfer.body = BodyUse::Deliver;
@@ -138,12 +138,12 @@ impl State {
         let transfer = self.transfers.remove(id.0)?;
         self.stats.ended += 1;
         match transfer.stage {
-            Stage::Queued => {
+            TransferStage::Queued => {
                 let alive = |id: TransferId| self.transfers.get(id.0).is_some();
                 self.pool.withdraw(transfer.origin, alive);
             }
-            Stage::Aside => {}
-            Stage::Expecting | Stage::Sending | Stage::Receiving => {
+            TransferStage::Detached => {}
+            TransferStage::Expecting | TransferStage::Sending | TransferStage::Receiving => {
                 self.leave(transfer.origin);
                 self.commands.push_back(Command::Cancel(transfer.socket, id));
             }
@@ -153,7 +153,7 @@ impl State {
     }
 
     /// The transfer, if it stands on this connection: it may be over, or have gone on elsewhere.
-    pub(crate) fn standing(&self, socket: SocketId, id: TransferId) -> Option<&Transfer> {
+    pub(crate) fn active_on(&self, socket: SocketId, id: TransferId) -> Option<&Transfer> {
         let transfer = self.transfers.get(id.0);
         transfer.filter(|transfer| transfer.is_active() && transfer.socket == socket)
     }
@@ -162,7 +162,7 @@ impl State {
     pub(crate) fn front(&mut self, origin: usize) -> Option<TransferId> {
         let Self { transfers, pool, .. } = self;
         pool.front(origin, |id| {
-            transfers.get(id.0).is_some_and(|transfer| transfer.stage == Stage::Queued)
+            transfers.get(id.0).is_some_and(|transfer| transfer.stage == TransferStage::Queued)
         })
     }
 
@@ -180,24 +180,24 @@ impl State {
         let Some(known) = self.pool.get_mut(origin) else { return };
         known.active -= 1;
         let host = known.host;
-        let hungry = self.pool.hosts.end(host).map(Command::Dispatch);
-        self.commands.extend(hungry);
+        let waiting_origins = self.pool.hosts.end(host).map(Command::Dispatch);
+        self.commands.extend(waiting_origins);
     }
 
     /// Forgets an origin that nobody needs.
     pub(crate) fn sweep(&mut self, now: Instant, origin: usize) {
         match self.pool.sweep(origin, now) {
             Swept::Kept | Swept::Gone { asked: false } => {}
-            Swept::Until(until) => self.alarm(origin, until),
+            Swept::Until(until) => self.set_origin_timer(origin, until),
             Swept::Gone { asked: true } => {
                 self.actions.push_back(Action::Abandon { lookup: lookup(origin) });
             }
         }
     }
 
-    pub(crate) fn alarm(&mut self, origin: usize, at: Instant) {
-        let tick = self.alarms.tick_from(at);
-        self.alarms.arm(position(origin), tick);
+    pub(crate) fn set_origin_timer(&mut self, origin: usize, at: Instant) {
+        let tick = self.origin_timers.tick_from(at);
+        self.origin_timers.arm(position(origin), tick);
     }
 
     /// What arrives for a transfer is to go into a file, if that can be done.
@@ -218,23 +218,23 @@ impl State {
         let Some(transfer) = self.transfers.get_mut(id.0) else { return };
         if transfer.since == now
             && transfer.extra.is_none()
-            && let Some(span) = transfer.request.patience(transfer.stage)
+            && let Some(span) = transfer.request.silence_timeouts(transfer.stage)
         {
             // Nothing but the server's silence is to be looked for.
             if span < transfer.armed {
                 transfer.armed = span;
-                let tick = self.wheel.tick(now).after(span);
-                self.wheel.arm(self.transfers.position(id.0), tick);
+                let tick = self.transfer_timers.tick(now).after(span);
+                self.transfer_timers.arm(self.transfers.position(id.0), tick);
             }
             return;
         }
         let deadline = transfer.deadline().map(|(due, _)| due);
-        let Some(due) = deadline.into_iter().chain(transfer.appointment()).min() else { return };
+        let Some(due) = deadline.into_iter().chain(transfer.next_check()).min() else { return };
         let span = Span::from(due.saturating_duration_since(now));
         if span < transfer.armed {
             transfer.armed = span;
-            let tick = self.wheel.tick_from(due);
-            self.wheel.arm(self.transfers.position(id.0), tick);
+            let tick = self.transfer_timers.tick_from(due);
+            self.transfer_timers.arm(self.transfers.position(id.0), tick);
         }
     }
 
@@ -244,7 +244,7 @@ impl State {
         let host = known.host;
         match self.pool.hosts.permit(host, now, &self.config) {
             Permit::Go => return true,
-            Permit::At(due) => self.alarm(origin, due),
+            Permit::At(due) => self.set_origin_timer(origin, due),
             Permit::Later => self.pool.hosts.wait(host, origin),
         }
         false
@@ -259,12 +259,12 @@ impl State {
     /// The resolver is asked, unless it has been.
     pub(crate) fn ask(&mut self, now: Instant, origin: usize) {
         let Some(known) = self.pool.get_mut(origin) else { return };
-        if matches!(known.addresses, Addresses::Unknown) {
-            known.addresses = Addresses::Asked(now);
-            let name = sought(&known.key).into();
+        if matches!(known.addresses, AddressState::Unknown) {
+            known.addresses = AddressState::Resolving(now);
+            let name = name_to_resolve(&known.key).into();
             self.actions.push_back(Action::Resolve { lookup: lookup(origin), name });
             if let Some(span) = self.config.name_timeout {
-                self.alarm(origin, later(now, span));
+                self.set_origin_timer(origin, later(now, span));
             }
         }
     }

@@ -9,10 +9,10 @@ use fulmar_proto::{BodyLen, FileRange, StreamId};
 use fulmar_semantics::auth::AuthAttempt;
 use fulmar_semantics::coding::ContentDecoder;
 
+use crate::deadline::later;
 use crate::error::{Error, Waiting};
-use crate::marks::{Marks, Timings};
-use crate::moment::later;
 use crate::request::Request;
+use crate::timestamps::{Timestamps, Timings};
 
 /// A transfer's name: never given to another one, and recognised when it is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,15 +30,15 @@ impl TransferId {
 pub(crate) struct Transfer {
     pub(crate) request: Request,
     pub(crate) origin: usize,
-    pub(crate) stage: Stage,
-    /// The connection, from [`Stage::Sending`] on.
+    pub(crate) stage: TransferStage,
+    /// The connection, from [`TransferStage::Sending`] on.
     pub(crate) socket: SocketId,
     pub(crate) stream: StreamId,
     /// When the stage began, or last made progress.
     pub(crate) since: Instant,
     /// The wheel's entry comes due at most so long after any moment.
     pub(crate) armed: Span,
-    pub(crate) marks: Marks,
+    pub(crate) timestamps: Timestamps,
     pub(crate) received: u64,
     pub(crate) sent: u64,
     pub(crate) status: u16,
@@ -63,12 +63,12 @@ pub(crate) struct Transfer {
 
 /// Where a transfer stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum TransferStage {
     /// It waits for a connection.
     Queued,
     /// On no connection and in no queue: a server is to have rest first, or the application has
     /// paused with the answer complete.
-    Aside,
+    Detached,
     /// The head is queued; the body waits for a 100.
     Expecting,
     /// The request is under way, and the server has said nothing.
@@ -85,12 +85,12 @@ pub(crate) enum BodyUse {
     /// A file, as long as the kernel can do it alone.
     Splice,
     /// Nobody: the answer leads to another request.
-    Ignore(Then),
+    Ignore(FollowUp),
 }
 
 /// What an answer that is not for the application leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Then {
+pub(crate) enum FollowUp {
     /// The next request is in [`Extra::next`].
     Follow,
     /// The same request, after a rest.
@@ -108,20 +108,20 @@ pub(crate) struct Extra {
     /// The answer is complete, but for what waits here.
     pub(crate) ended: bool,
     pub(crate) file: Option<FileRange>,
-    pub(crate) hops: Vec<Hop>,
+    pub(crate) hops: Vec<TransferHop>,
     pub(crate) next: Option<Request>,
-    pub(crate) rest_until: Option<Instant>,
+    pub(crate) retry_at: Option<Instant>,
     pub(crate) retries: u8,
     /// The proof that the request in hand carries.
     pub(crate) proof: Option<AuthAttempt>,
     /// Challenges answered.
     pub(crate) proofs: u8,
-    pub(crate) pace: Option<Pace>,
+    pub(crate) pace: Option<SpeedLimit>,
 }
 
 /// Speed limits.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
+pub(crate) struct SpeedLimit {
     /// Since when, and from how many bytes on, the lowest speed is reckoned.
     pub(crate) window: (Instant, u64),
     /// When what has been received would be due at the highest.
@@ -132,7 +132,7 @@ pub(crate) struct Pace {
 
 /// An answer that led to another request.
 #[derive(Clone, Debug)]
-pub struct Hop {
+pub struct TransferHop {
     /// What was asked.
     pub url: url::Url,
     /// What the answer was.
@@ -161,17 +161,17 @@ pub struct Done {
     pub excess: bool,
     /// The request was sent a second time, because a connection died under the first.
     pub retried: bool,
-    marks: Marks,
+    timestamps: Timestamps,
     ended: Instant,
     /// Answers that led on, in order.
-    pub hops: Vec<Hop>,
+    pub hops: Vec<TransferHop>,
 }
 
 impl Done {
     /// How long it took; of redirected transfers, everything but the total is of the last
     /// exchange.
     pub fn timings(&self) -> Timings {
-        self.marks.timings(self.ended)
+        self.timestamps.timings(self.ended)
     }
 }
 
@@ -193,12 +193,12 @@ impl Transfer {
         Self {
             request,
             origin,
-            stage: Stage::Queued,
+            stage: TransferStage::Queued,
             socket: SocketId { index: 0, generation: 0 },
             stream: StreamId(0),
             since: now,
             armed: Span::ENDLESS,
-            marks: Marks::new(now),
+            timestamps: Timestamps::new(now),
             received: 0,
             sent: 0,
             status: 0,
@@ -221,11 +221,14 @@ impl Transfer {
 
     /// True if it stands on a connection.
     pub(crate) fn is_active(&self) -> bool {
-        matches!(self.stage, Stage::Sending | Stage::Expecting | Stage::Receiving)
+        matches!(
+            self.stage,
+            TransferStage::Sending | TransferStage::Expecting | TransferStage::Receiving
+        )
     }
 
     /// True if its answer is of no interest, and too long with so many bytes more to be swallowed.
-    pub(crate) fn is_bored(&self, bytes: usize) -> bool {
+    pub(crate) fn exceeds_drain_limit(&self, bytes: usize) -> bool {
         let ignored = matches!(self.body, BodyUse::Ignore(_));
         ignored && self.received + bytes as u64 > IGNORED_SIZE_MAX
     }
@@ -248,39 +251,42 @@ impl Transfer {
     /// When it must be looked at, and what it has failed to do then.
     pub(crate) fn deadline(&self) -> Option<(Instant, Waiting)> {
         let options = self.request.options();
-        let total =
-            options.total_timeout.map(|span| (later(self.marks.started, span), Waiting::Total));
+        let total = options
+            .total_timeout
+            .map(|span| (later(self.timestamps.started, span), Waiting::Total));
         let exchange = options.exchange_timeout.filter(|_| self.is_active());
-        let assigned = self.marks.assigned.unwrap_or(self.since);
+        let assigned = self.timestamps.assigned.unwrap_or(self.since);
         let exchange = exchange.map(|span| (later(assigned, span), Waiting::Total));
         let stage = match self.stage {
-            Stage::Queued | Stage::Aside | Stage::Expecting => None,
+            TransferStage::Queued | TransferStage::Detached | TransferStage::Expecting => None,
             _ if self.is_held() => None,
-            Stage::Sending => options.first_byte_timeout.map(|span| (span, Waiting::FirstByte)),
-            Stage::Receiving => options.idle_timeout.map(|span| (span, Waiting::Idle)),
+            TransferStage::Sending => {
+                options.first_byte_timeout.map(|span| (span, Waiting::FirstByte))
+            }
+            TransferStage::Receiving => options.idle_timeout.map(|span| (span, Waiting::Idle)),
         };
         let stage = stage.map(|(span, waiting)| (later(self.since, span), waiting));
         total.into_iter().chain(exchange).chain(stage).min_by_key(|(due, _)| *due)
     }
 
     /// When something else is due: a rest or a pause of ours ends, a speed is to be reckoned.
-    pub(crate) fn appointment(&self) -> Option<Instant> {
+    pub(crate) fn next_check(&self) -> Option<Instant> {
         let options = self.request.options();
         let extra = self.extra.as_deref();
-        let expecting =
-            (self.stage == Stage::Expecting).then(|| later(self.since, options.continue_timeout));
+        let expecting = (self.stage == TransferStage::Expecting)
+            .then(|| later(self.since, options.continue_timeout));
         let pace = extra.and_then(|extra| extra.pace);
         let watched = pace.filter(|_| !self.is_held()).zip(options.lowest_speed());
         let window = watched.map(|(pace, (_, span))| later(pace.window.0, span));
         let resumed = pace.and_then(|pace| pace.until);
-        let rested = extra.and_then(|extra| extra.rest_until);
+        let rested = extra.and_then(|extra| extra.retry_at);
         [expecting, window, resumed, rested].into_iter().flatten().min()
     }
 
     /// The answer in hand is not the last: what was counted belongs to a hop.
     pub(crate) fn hop(&mut self, now: Instant) {
-        let timings = self.marks.timings(now);
-        let hop = Hop { url: self.request.url().clone(), status: self.status, timings };
+        let timings = self.timestamps.timings(now);
+        let hop = TransferHop { url: self.request.url().clone(), status: self.status, timings };
         self.extra().hops.push(hop);
     }
 
@@ -289,7 +295,7 @@ impl Transfer {
             received: self.received,
             len: self.len,
             sent: self.sent,
-            elapsed: now - self.marks.started,
+            elapsed: now - self.timestamps.started,
         }
     }
 
@@ -303,7 +309,7 @@ impl Transfer {
             reused: self.reused,
             excess: self.excess,
             retried: self.retried,
-            marks: self.marks,
+            timestamps: self.timestamps,
             ended: now,
             hops: self.extra.map(|extra| extra.hops).unwrap_or_default(),
         }

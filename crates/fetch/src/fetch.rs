@@ -9,7 +9,7 @@ use std::collections::{BinaryHeap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
-use fulmar_client::{Application, Context, Done, Event, TransferId};
+use fulmar_client::{Application, Context, Done, TransferEvent, TransferId};
 use fulmar_proto::{Headers, Response};
 use fulmar_semantics::content_range::{Resumption, Validator};
 use fulmar_sys::{self as sys, Ledger};
@@ -614,17 +614,24 @@ fn aside(
 }
 
 impl Application for Fetch {
-    fn handle(&mut self, context: &mut Context<'_>, transfer: TransferId, event: Event<'_>) {
+    fn handle(
+        &mut self,
+        context: &mut Context<'_>,
+        transfer: TransferId,
+        event: TransferEvent<'_>,
+    ) {
         let Some(at) = self.owner(transfer) else { return };
         let result = match event {
-            Event::Head { response, len } => self.head(context, at, response, len),
-            Event::Data(bytes) => self.data(context, at, &bytes),
-            Event::Upgraded => Err(FetchFault::Status(101)),
-            Event::Done(done) => {
+            TransferEvent::Head { response, len } => self.head(context, at, response, len),
+            TransferEvent::Data(bytes) => self.data(context, at, &bytes),
+            TransferEvent::Upgraded => Err(FetchFault::Status(101)),
+            TransferEvent::Done(done) => {
                 self.done(context, at, done);
                 return self.fill(context);
             }
-            Event::Informational(_) | Event::Redirect { .. } | Event::Writable => Ok(()),
+            TransferEvent::Informational(_)
+            | TransferEvent::Redirect { .. }
+            | TransferEvent::Writable => Ok(()),
         };
         if let Err(fault) = result {
             context.remove(transfer);

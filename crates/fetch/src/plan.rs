@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use fulmar_client::{BuildError, Config, Options as Manner, Rate, Request};
+use fulmar_client::{BuildError, Config, Options as Manner, RateLimit, Request};
 use fulmar_names::Overrides;
 use fulmar_proto::Headers;
 use fulmar_proto::h1::Leniency;
@@ -141,7 +141,11 @@ pub(crate) fn config(options: &Options) -> Config {
         per_host_active: Some(options.per_host),
         idle_max: options.connections,
         connect_timeout: Some(options.connect_timeout),
-        rate: options.rate.map(|n| Rate { requests: n, per: Duration::from_secs(1), burst: 1 }),
+        rate: options.rate.map(|n| RateLimit {
+            requests: n,
+            per: Duration::from_secs(1),
+            burst: 1,
+        }),
         retry_after_max: REST_MAX,
         ..Config::default()
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use fulmar_client::{ResolveError, TargetError};
+use fulmar_client::{UrlError, UrlResolveError};
 use fulmar_proto::UsageError;
 use fulmar_tls::{ConfigError, TlsError};
 
@@ -20,7 +20,7 @@ pub enum LoadError {
         /// The URL.
         url: String,
         /// What is wrong with it.
-        cause: TargetError,
+        cause: UrlError,
     },
     /// A file for TLS cannot be used.
     Tls(ConfigError),
@@ -32,7 +32,7 @@ pub enum LoadError {
         cause: TlsError,
     },
     /// A host has no address.
-    Resolve(ResolveError),
+    Resolve(UrlResolveError),
     /// A host has no address of the family of the source addresses.
     Family {
         /// The host.

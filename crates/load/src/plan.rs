@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use fulmar_client::Target;
+use fulmar_client::RequestUrl;
 use fulmar_engine::{Endpoint, Peer};
 use fulmar_proto::h1::EncodedRequest;
 use fulmar_proto::{HeaderBuf, Layer, Request};
@@ -58,12 +58,12 @@ impl Plan {
     /// Blocks while names are resolved.
     pub(crate) fn new(options: &Options) -> Result<Self, LoadError> {
         options.check().map_err(LoadError::Options)?;
-        let mut origins: Vec<(Target, Vec<EncodedRequest>)> = Vec::new();
+        let mut origins: Vec<(RequestUrl, Vec<EncodedRequest>)> = Vec::new();
         for url in &options.urls {
             let error = |cause| LoadError::Target { url: url.clone(), cause };
-            let target = Target::parse(url).map_err(error)?;
+            let target = RequestUrl::parse(url).map_err(error)?;
             let request = compile(&target, options)?;
-            let same = |(known, _): &&mut (Target, _)| {
+            let same = |(known, _): &&mut (RequestUrl, _)| {
                 known.authority() == target.authority() && known.is_tls() == target.is_tls()
             };
             match origins.iter_mut().find(same) {
@@ -135,7 +135,7 @@ impl Plan {
     }
 }
 
-fn compile(target: &Target, options: &Options) -> Result<EncodedRequest, LoadError> {
+fn compile(target: &RequestUrl, options: &Options) -> Result<EncodedRequest, LoadError> {
     let mut headers = HeaderBuf::new();
     let is_host = |(name, _): &&(String, String)| name.eq_ignore_ascii_case("host");
     let push = |headers: &mut HeaderBuf, name: &str, value: &str| {
@@ -157,7 +157,7 @@ fn compile(target: &Target, options: &Options) -> Result<EncodedRequest, LoadErr
 }
 
 fn reach(
-    target: &Target,
+    target: &RequestUrl,
     requests: Vec<EncodedRequest>,
     tls: Option<&ClientTls>,
     options: &Options,

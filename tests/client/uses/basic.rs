@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar_client::{Body, Client, Config, Error, Event, Options, Request, Waiting};
+use fulmar_client::{Client, Config, Error, Options, Request, RequestBody, TransferEvent, Waiting};
 use fulmar_tests::app::AppServer;
 use fulmar_tests::in_every_loop;
 use fulmar_tests::loops::Loop;
@@ -51,8 +51,8 @@ fn connections_are_used_again() {
 fn bodies_go_up_whole_or_piece_by_piece() {
     fn check<L: Loop<Engine = Client<TransferRecorder>>>() {
         let mut left = 100;
-        let act = move |context: &mut fulmar_client::Context<'_>, id, event: &Event<'_>| {
-            if matches!(event, Event::Writable) {
+        let act = move |context: &mut fulmar_client::Context<'_>, id, event: &TransferEvent<'_>| {
+            if matches!(event, TransferEvent::Writable) {
                 if left == 0 {
                     return;
                 }
@@ -67,11 +67,12 @@ fn bodies_go_up_whole_or_piece_by_piece() {
             ClientAndServer::<L, AppServer>::new(TransferRecorder::with(act), Config::default());
         let url = pair.url("/echo");
         let whole = Request::with_method("POST", &url)
-            .body(Body::Bytes(vec![b'a'; 300_000 / L::SLOWER].into()));
+            .body(RequestBody::Bytes(vec![b'a'; 300_000 / L::SLOWER].into()));
         let whole = pair.start(&whole.build().unwrap());
-        let small = Request::with_method("POST", &url).body(Body::Bytes("hello".into()));
+        let small = Request::with_method("POST", &url).body(RequestBody::Bytes("hello".into()));
         let small = pair.start(&small.build().unwrap());
-        let stream = Request::with_method("PUT", &url).body(Body::Stream(None)).build().unwrap();
+        let stream =
+            Request::with_method("PUT", &url).body(RequestBody::Stream(None)).build().unwrap();
         let stream = pair.start(&stream);
         pair.run();
         let recorder = pair.client.engine().application();
@@ -89,15 +90,16 @@ fn bodies_go_up_whole_or_piece_by_piece() {
 #[test]
 fn a_body_that_is_finished_too_early_is_polled() {
     fn check<L: Loop<Engine = Client<TransferRecorder>>>() {
-        let act = |context: &mut fulmar_client::Context<'_>, id, event: &Event<'_>| {
-            if matches!(event, Event::Writable) {
+        let act = |context: &mut fulmar_client::Context<'_>, id, event: &TransferEvent<'_>| {
+            if matches!(event, TransferEvent::Writable) {
                 context.send(id, bytes::Bytes::from_static(b"late"));
                 context.finish(id);
             }
         };
         let mut pair =
             ClientAndServer::<L, AppServer>::new(TransferRecorder::with(act), Config::default());
-        let request = Request::with_method("PUT", &pair.url("/echo")).body(Body::Stream(None));
+        let request =
+            Request::with_method("PUT", &pair.url("/echo")).body(RequestBody::Stream(None));
         let request = request.build().unwrap();
         let id = pair.client.with(|client, now| {
             client.with(now, |_, context| {

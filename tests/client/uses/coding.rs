@@ -3,7 +3,7 @@
 
 use std::io::Write;
 
-use fulmar_client::{Client, Error, Event, Options, Request};
+use fulmar_client::{Client, Error, Options, Request, TransferEvent};
 use fulmar_semantics::coding::{CodingError, CodingLimits};
 use fulmar_tests::client_in_loop::ClientInLoop;
 use fulmar_tests::loops::{AppLoop, Bytewise, Loop, OwnLoop};
@@ -221,7 +221,7 @@ fn a_pause_stops_decoding() {
             ThreadedServer::start(move |_| answer(200, "Content-Encoding: gzip\r\n", &body));
         // Pauses after each piece.
         let mut client = ClientInLoop::<L>::acting(|context, id, event| {
-            if matches!(event, Event::Data(_)) {
+            if matches!(event, TransferEvent::Data(_)) {
                 context.pause(id);
             }
         });
@@ -258,7 +258,7 @@ fn a_bomb_costs_no_memory_while_it_is_paused() {
     let bomb = encode("gzip", &vec![0; 100_000_000]);
     let server = ThreadedServer::start(move |_| answer(200, "Content-Encoding: gzip\r\n", &bomb));
     let mut client = ClientInLoop::<OwnLoop<_>>::acting(|context, id, event| {
-        if matches!(event, Event::Data(_)) {
+        if matches!(event, TransferEvent::Data(_)) {
             context.pause(id);
         }
     });
@@ -285,7 +285,7 @@ fn a_paused_transfer_whose_connection_fails_delivers_received_bytes() {
         answer(200, "Content-Encoding: gzip\r\nConnection: close\r\n", &body)
     });
     let mut client = ClientInLoop::<OwnLoop<_>>::acting(|context, id, event| {
-        if matches!(event, Event::Head { .. }) {
+        if matches!(event, TransferEvent::Head { .. }) {
             context.pause(id);
         }
     });

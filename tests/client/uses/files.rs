@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use fulmar_client::{Client, Context, Error, Event, Options, TransferId};
+use fulmar_client::{Client, Context, Error, Options, TransferEvent, TransferId};
 use fulmar_proto::FileRange;
 use fulmar_sys::{self as sys, Call, Ledger};
 use fulmar_tests::client_in_loop::ClientInLoop;
@@ -51,20 +51,23 @@ fn server() -> ThreadedServer {
 type Places = Rc<RefCell<Vec<(TransferId, Arc<OwnedFd>, u64)>>>;
 
 /// Stores the bodies of listed transfers in their files, at `offset`.
-fn storing(places: Places, offset: u64) -> impl FnMut(&mut Context<'_>, TransferId, &Event<'_>) {
+fn storing(
+    places: Places,
+    offset: u64,
+) -> impl FnMut(&mut Context<'_>, TransferId, &TransferEvent<'_>) {
     move |context, id, event| {
         let mut places = places.borrow_mut();
         let Some((_, file, written)) = places.iter_mut().find(|(known, ..)| *known == id) else {
             return;
         };
         match event {
-            Event::Head { len, .. } => {
+            TransferEvent::Head { len, .. } => {
                 let len = len.expect("it is known");
                 let range = FileRange { file: Arc::clone(file), offset, len };
                 assert!(context.store(id, range));
                 assert!(!context.store(id, FileRange { file: Arc::clone(file), offset, len }));
             }
-            Event::Data(bytes) => {
+            TransferEvent::Data(bytes) => {
                 let file = File::from(file.try_clone().expect("a descriptor"));
                 let received = context.progress(id).expect("it is running").received;
                 // A write error is reported by the kernel for later bytes.
@@ -213,7 +216,7 @@ fn bodies_that_cannot_be_spliced_are_delivered() {
         _ => answer(200, "", "hello"),
     });
     let mut client = ClientInLoop::<OwnLoop<_>>::acting(|context, id, event| {
-        if let Event::Head { len, .. } = event {
+        if let TransferEvent::Head { len, .. } = event {
             let place = FileRange { file: temporary(), offset: 0, len: 5 };
             assert_eq!(context.store(id, place), len.is_some());
         }

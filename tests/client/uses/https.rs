@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::process::Command;
 use std::sync::Arc;
 
-use fulmar_client::{Body, Client, Done, Error, Event, Options, Request};
+use fulmar_client::{Client, Done, Error, Options, Request, RequestBody, TransferEvent};
 use fulmar_proto::{FileRange, Layer};
 use fulmar_semantics::proxy::{ProxyUrl, Settings};
 use fulmar_sys::{Call, Ledger};
@@ -79,8 +79,8 @@ fn bodies_go_both_ways() {
         let range = FileRange { file, offset: 5, len: content.len() as u64 - 10 };
         let mut client = ClientInLoop::<L>::new();
         for (body, expected) in [
-            (Body::File(range), &content[5..content.len() - 5]),
-            (Body::Bytes(content.clone().into()), &content[..]),
+            (RequestBody::File(range), &content[5..content.len() - 5]),
+            (RequestBody::Bytes(content.clone().into()), &content[..]),
         ] {
             let options = Options { expect_continue_from: None, ..with(&tls) };
             let request = Request::with_method("POST", &url(&server, "/echo")).body(body);
@@ -352,7 +352,7 @@ fn no_event_before_the_handshake_and_none_while_paused() {
     let certs = Certs::new();
     let server = Https::start(&certs, CertOwner::Server);
     let mut client = ClientInLoop::<OwnLoop<_>>::acting(|context, id, event| {
-        if matches!(event, Event::Data(_)) {
+        if matches!(event, TransferEvent::Data(_)) {
             context.pause(id);
         }
     });

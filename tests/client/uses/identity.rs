@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fulmar_client::{Body, Client, Done, Error, Event, Options, Request};
+use fulmar_client::{Client, Done, Error, Options, Request, RequestBody, TransferEvent};
 use fulmar_semantics::auth::{self, Authorization, Credentials};
 use fulmar_semantics::cookies::{Jar, JarLimits};
 use fulmar_semantics::netrc::Netrc;
@@ -210,7 +210,7 @@ fn digest_is_challenged_once_and_then_preemptive() {
         let options = Arc::new(known("secret"));
         for n in 0..12 {
             let request = Request::with_method("POST", &server.url(&format!("/{n}?q")))
-                .body(Body::Bytes("body".into()))
+                .body(RequestBody::Bytes("body".into()))
                 .options(Arc::clone(&options));
             let id = client.start(&request.build().unwrap());
             client.run();
@@ -292,7 +292,7 @@ fn basic_waits_for_a_challenge_unless_preemptive() {
     let mut client = ClientInLoop::<OwnLoop<_>>::new();
     assert_eq!(is_ok(client.fetch_url(&server.url("/"), known("secret"))).hops.len(), 1);
     let mut client = ClientInLoop::<OwnLoop<_>>::new();
-    let options = Options { unasked: true, ..known("secret") };
+    let options = Options { preemptive_auth: true, ..known("secret") };
     let done = is_ok(client.fetch_url(&server.url("/"), options));
     assert_eq!((done.status, done.hops.len()), (200, 0));
 }
@@ -375,14 +375,15 @@ fn origins_and_users_have_sessions_of_their_own() {
 fn a_stream_is_not_sent_twice() {
     let server = basic();
     let mut client = ClientInLoop::<OwnLoop<_>>::acting(|context, id, event| {
-        if matches!(event, Event::Writable) {
+        if matches!(event, TransferEvent::Writable) {
             context.send(id, bytes::Bytes::from_static(b"hello"));
             context.finish(id);
         }
     });
     let options = Arc::new(known("secret"));
     let post = || {
-        let request = Request::with_method("POST", &server.url("/")).body(Body::Stream(None));
+        let request =
+            Request::with_method("POST", &server.url("/")).body(RequestBody::Stream(None));
         request.options(Arc::clone(&options)).build().unwrap()
     };
     let done = client.fetch(&post());

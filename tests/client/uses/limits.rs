@@ -4,7 +4,9 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use fulmar_client::{Body, Config, Error, Event, Options, Rate, Request, Waiting};
+use fulmar_client::{
+    Config, Error, Options, RateLimit, Request, RequestBody, TransferEvent, Waiting,
+};
 use fulmar_semantics::proxy::{ProxyUrl, Settings};
 use fulmar_tests::byhand::{ByHand, Says, after, at_once};
 use fulmar_tests::certs::Certs;
@@ -109,7 +111,7 @@ fn only_some_requests_are_repeated() {
         (
             rest(503, "1"),
             Request::with_method("POST", "http://10.0.0.1/busy")
-                .body(Body::Bytes("x".into()))
+                .body(RequestBody::Bytes("x".into()))
                 .options(retrying(1).into())
                 .build()
                 .unwrap(),
@@ -140,7 +142,7 @@ fn a_retry_delay_ends_with_the_total_time_or_removal() {
 
 #[test]
 fn a_rate_limit_opens_no_unused_connection() {
-    let rate = Rate { requests: 10, per: Duration::from_secs(1), burst: 3 };
+    let rate = RateLimit { requests: 10, per: Duration::from_secs(1), burst: 3 };
     let config = Config { rate: Some(rate), ..Config::default() };
     let mut hand = ByHand::new(config, |_| after(1, answer(200, "", "")));
     let request = get("http://10.0.0.1/", Options::default());
@@ -165,7 +167,7 @@ fn concurrency_is_limited() {
     let (asked, most_asked) = (Rc::clone(&under_way), Rc::clone(&most));
     let done = Rc::clone(&under_way);
     let recorder = TransferRecorder::with(move |_, _, event| {
-        if matches!(event, Event::Done(_)) {
+        if matches!(event, TransferEvent::Done(_)) {
             done.set(done.get() - 1);
         }
     });

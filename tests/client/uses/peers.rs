@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use fulmar_client::{Body, Client, Done, Error, Event, Options, Request};
+use fulmar_client::{Client, Done, Error, Options, Request, RequestBody, TransferEvent};
 use fulmar_proto::FileRange;
 use fulmar_semantics::auth::Credentials;
 use fulmar_semantics::coding;
@@ -152,10 +152,10 @@ fn nginx_stores_and_returns_a_file() {
         let place = FileRange { file: Arc::clone(&back), offset: 0, len: 3_000_000 };
         let mut written = 0;
         let mut client = ClientInLoop::<L>::acting(move |context, id, event| match event {
-            Event::Head { response, .. } if response.status == 200 => {
+            TransferEvent::Head { response, .. } if response.status == 200 => {
                 context.store(id, place.clone()); // decrypted bytes arrive as data
             }
-            Event::Data(bytes) => {
+            TransferEvent::Data(bytes) => {
                 let file = File::from(place.file.try_clone().expect("a descriptor"));
                 file.write_all_at(bytes, written).expect("room");
                 written += bytes.len() as u64;
@@ -163,7 +163,7 @@ fn nginx_stores_and_returns_a_file() {
             _ => {}
         });
         for (expect_continue_from, status) in [(None, 201), (Some(0), 204)] {
-            let request = Request::with_method("PUT", &url).body(Body::File(range.clone()));
+            let request = Request::with_method("PUT", &url).body(RequestBody::File(range.clone()));
             let options = Options { expect_continue_from, ..with(&tls) };
             let done = client.fetch(&request.options(options.into()).build().unwrap());
             assert_eq!(is_ok(done).status, status);
@@ -176,7 +176,7 @@ fn nginx_stores_and_returns_a_file() {
         // An oversized upload is refused before or while it is sent.
         for expect_continue_from in [Some(0), None] {
             let url = format!("https://{}/small/x", nginx.address);
-            let request = Request::with_method("PUT", &url).body(Body::File(range.clone()));
+            let request = Request::with_method("PUT", &url).body(RequestBody::File(range.clone()));
             let options = Options { expect_continue_from, ..with(&tls) };
             let done = client.fetch(&request.options(options.into()).build().unwrap());
             assert_eq!(is_ok(done).status, 413);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fulmar_client::{Body, Client, Config, Done, Error, Event, Options, Request};
+use fulmar_client::{Client, Config, Done, Error, Options, Request, RequestBody, TransferEvent};
 use fulmar_semantics::auth::Credentials;
 use fulmar_semantics::redirect::{Policy, Post, RedirectError};
 use fulmar_tests::client_in_loop::ClientInLoop;
@@ -132,7 +132,7 @@ fn methods_and_bodies_follow_the_rules() {
             .header("Content-Type", b"text/plain")
             .header("Content-Language", b"en")
             .header("X-Mine", b"1")
-            .body(Body::Bytes(BODY.into()))
+            .body(RequestBody::Bytes(BODY.into()))
             .options(options.into())
             .build()
             .unwrap();
@@ -155,13 +155,13 @@ fn a_stream_cannot_be_sent_twice_but_need_not_be() {
     let server = server();
     for (status, works) in [(303, true), (302, true), (307, false)] {
         let mut client = ClientInLoop::<OwnLoop<_>>::acting(|context, id, event| {
-            if matches!(event, Event::Writable) {
+            if matches!(event, TransferEvent::Writable) {
                 context.send(id, Bytes::from_static(b"streamed"));
                 context.finish(id);
             }
         });
         let url = server.url(&format!("/to/{status}?/x"));
-        let request = Request::with_method("POST", &url).body(Body::Stream(Some(8)));
+        let request = Request::with_method("POST", &url).body(RequestBody::Stream(Some(8)));
         let done = client.fetch(&request.options(following().into()).build().unwrap());
         match works {
             true => is_ok(done),
@@ -223,9 +223,9 @@ fn credentials_are_dropped_at_any_change_of_origin() {
     };
     let (here, there) = (ThreadedServer::start(challenge), ThreadedServer::start(challenge));
     let credentials = Arc::new(Credentials::password("u", "p").unwrap());
-    for unasked in [false, true] {
+    for preemptive_auth in [false, true] {
         let options =
-            Options { credentials: Some(Arc::clone(&credentials)), unasked, ..following() };
+            Options { credentials: Some(Arc::clone(&credentials)), preemptive_auth, ..following() };
         let mut client = ClientInLoop::<OwnLoop<_>>::new();
         let to = there.url("/x");
         let done = client.fetch_url(&here.url(&format!("/to/302?{to}")), options);
@@ -314,7 +314,7 @@ fn transfers_that_are_redirected_can_be_removed_and_paused() {
     let server = server();
     let mut client = ClientInLoop::<OwnLoop<_>>::with(
         TransferRecorder::with(|context, id, event| {
-            if matches!(event, Event::Redirect { .. }) {
+            if matches!(event, TransferEvent::Redirect { .. }) {
                 assert!(context.remove(id));
             }
         }),
@@ -326,7 +326,7 @@ fn transfers_that_are_redirected_can_be_removed_and_paused() {
         assert_eq!(client.recorder().trace(id), "R", "{path}");
     }
     let mut client = ClientInLoop::<OwnLoop<_>>::acting(|context, id, event| {
-        if matches!(event, Event::Redirect { .. }) {
+        if matches!(event, TransferEvent::Redirect { .. }) {
             context.pause(id);
             context.resume(id);
         }

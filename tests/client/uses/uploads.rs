@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fulmar_client::{
-    Body, Client, Config, Context, Done, Error, Event, Options, Request, TransferId,
+    Client, Config, Context, Done, Error, Options, Request, RequestBody, TransferEvent, TransferId,
 };
 use fulmar_proto::FileRange;
 use fulmar_semantics::auth::Credentials;
@@ -34,9 +34,9 @@ fn is_ok(done: &Done) -> &Done {
 }
 
 /// Sends all of `body` when the client polls it.
-fn streaming(body: &'static [u8]) -> impl FnMut(&mut Context<'_>, TransferId, &Event<'_>) {
+fn streaming(body: &'static [u8]) -> impl FnMut(&mut Context<'_>, TransferId, &TransferEvent<'_>) {
     move |context, id, event| {
-        if matches!(event, Event::Writable) {
+        if matches!(event, TransferEvent::Writable) {
             context.send(id, Bytes::from_static(body));
             context.finish(id);
         }
@@ -52,7 +52,7 @@ fn expecting() -> Options {
     }
 }
 
-fn put(server: &ThreadedServer, path: &str, body: Body, options: Options) -> Request {
+fn put(server: &ThreadedServer, path: &str, body: RequestBody, options: Options) -> Request {
     let request = Request::with_method("PUT", &server.url(path)).body(body);
     request.options(options.into()).build().unwrap()
 }
@@ -86,9 +86,9 @@ fn a_body_is_sent_after_100() {
         let server = careful(answer(403, "", "no"));
         let mut client = ClientInLoop::<L>::acting(streaming(b"streamed"));
         for (body, expected) in [
-            (Body::Bytes("hello".into()), "hello"),
-            (Body::Stream(Some(8)), "streamed"),
-            (Body::Stream(None), "streamed"),
+            (RequestBody::Bytes("hello".into()), "hello"),
+            (RequestBody::Stream(Some(8)), "streamed"),
+            (RequestBody::Stream(None), "streamed"),
         ] {
             let id = client.start(&put(&server, "/yes", body, expecting()));
             client.run();
@@ -105,7 +105,7 @@ fn an_unwanted_body_is_not_sent() {
     fn check<L: Loop<Engine = Client<TransferRecorder>>>() {
         let server = careful(answer(403, "", "no"));
         let mut client = ClientInLoop::<L>::acting(streaming(b"streamed"));
-        for body in [Body::Bytes("hello".into()), Body::Stream(None)] {
+        for body in [RequestBody::Bytes("hello".into()), RequestBody::Stream(None)] {
             let id = client.start(&put(&server, "/no", body, expecting()));
             client.run();
             assert_eq!(is_ok(client.recorder().ended(id)).status, 403);
@@ -129,9 +129,10 @@ fn after_417_the_request_is_sent_without_expect() {
             true => ThreadedServer::start(|asked| answer(200, "", &asked.body)),
         };
         let mut client = ClientInLoop::<OwnLoop<_>>::acting(streaming(b"streamed"));
-        for (body, expected) in
-            [(Body::Bytes("hello".into()), "hello"), (Body::Stream(Some(8)), "streamed")]
-        {
+        for (body, expected) in [
+            (RequestBody::Bytes("hello".into()), "hello"),
+            (RequestBody::Stream(Some(8)), "streamed"),
+        ] {
             let mut options = expecting();
             if silent {
                 options.continue_timeout = Duration::from_millis(20);
@@ -174,7 +175,7 @@ fn a_stream_that_was_not_begun_can_go_elsewhere() {
             ..expecting()
         };
         let mut client = ClientInLoop::<OwnLoop<_>>::acting(streaming(b"streamed"));
-        let id = client.start(&put(&server, "/no", Body::Stream(None), options));
+        let id = client.start(&put(&server, "/no", RequestBody::Stream(None), options));
         client.run();
         assert_eq!(is_ok(client.recorder().ended(id)).status, 200);
         assert_eq!(client.recorder().body(id), b"streamed");
@@ -187,9 +188,9 @@ fn small_bodies_and_none_expect_nothing() {
     let mut client = ClientInLoop::<OwnLoop<_>>::new();
     let from = |from| Options { expect_continue_from: from, ..expecting() };
     for (body, options) in [
-        (Body::Empty, from(Some(0))),
-        (Body::Bytes("12345".into()), from(Some(6))),
-        (Body::Bytes(vec![0; 100_000].into()), from(None)),
+        (RequestBody::Empty, from(Some(0))),
+        (RequestBody::Bytes("12345".into()), from(Some(6))),
+        (RequestBody::Bytes(vec![0; 100_000].into()), from(None)),
     ] {
         is_ok(client.fetch(&put(&server, "/", body, options)));
         assert_eq!(server.requests().pop().unwrap().field("expect"), None);
@@ -213,7 +214,7 @@ fn files_are_uploaded_without_reading() {
             let range = FileRange { file: file.clone(), offset, len: len as u64 };
             let before = Ledger::here();
             let options = Options { expect_continue_from: None, ..Options::default() };
-            let id = client.start(&put(&server, "/", Body::File(range), options));
+            let id = client.start(&put(&server, "/", RequestBody::File(range), options));
             client.run();
             let sendfiles = (Ledger::here() - before).count(Call::sendfile).calls;
             assert_eq!(sendfiles > 0, len > 0, "{len} bytes");
@@ -326,7 +327,7 @@ fn an_early_response_is_delivered() {
             let server = hasty(then);
             let mut client = ClientInLoop::<L>::new();
             let options = Options { expect_continue_from: None, ..Options::default() };
-            let body = Body::Bytes(vec![b'x'; 20_000_000].into());
+            let body = RequestBody::Bytes(vec![b'x'; 20_000_000].into());
             let id = client.start(&put(&server, "/", body, options));
             client.run();
             let done = client.recorder().ended(id);
@@ -378,7 +379,7 @@ fn a_redirected_upload_is_sent_completely() {
                 ..Options::default()
             };
             let mut client = ClientInLoop::<L>::new();
-            let body = Body::Bytes(vec![b'x'; LEN].into());
+            let body = RequestBody::Bytes(vec![b'x'; LEN].into());
             let id = client.start(&put(&server, "/", body, options));
             client.run();
             assert_eq!(is_ok(client.recorder().ended(id)).hops.len(), 1);
@@ -410,7 +411,7 @@ fn a_stream_of_the_wrong_length_fails_alone() {
     let server = ThreadedServer::start(|asked| answer(200, "", &asked.body));
     for declared in [3, 5] {
         let mut client = ClientInLoop::<OwnLoop<_>>::acting(streaming(b"four"));
-        let body = Body::Stream(Some(declared));
+        let body = RequestBody::Stream(Some(declared));
         let bad = client.start(&put(&server, "/", body, Options::default()));
         let good = client.get(&server.url("/"), Options::default());
         client.run();
@@ -442,8 +443,8 @@ fn an_upgraded_connection_carries_bytes_both_ways() {
         });
         let mut heard = Vec::new();
         let mut client = ClientInLoop::<L>::acting(move |context, id, event| match event {
-            Event::Upgraded => context.send(id, Bytes::from_static(b"one ")),
-            Event::Data(bytes) => {
+            TransferEvent::Upgraded => context.send(id, Bytes::from_static(b"one ")),
+            TransferEvent::Data(bytes) => {
                 heard.extend_from_slice(bytes);
                 match &heard[..] {
                     b"hi one " => context.send(id, Bytes::from_static(b"two")),

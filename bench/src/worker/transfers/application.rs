@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use fulmar_client::{Application, Context, Event, Request, TransferId};
+use fulmar_client::{Application, Context, Request, TransferEvent, TransferId};
 
 use super::TransferMode;
 
@@ -92,10 +92,10 @@ impl Transfers {
 }
 
 impl Application for Transfers {
-    fn handle(&mut self, context: &mut Context<'_>, _: TransferId, event: Event<'_>) {
+    fn handle(&mut self, context: &mut Context<'_>, _: TransferId, event: TransferEvent<'_>) {
         match event {
-            Event::Data(bytes) => self.bytes += bytes.len() as u64,
-            Event::Done(done) => {
+            TransferEvent::Data(bytes) => self.bytes += bytes.len() as u64,
+            TransferEvent::Done(done) => {
                 self.done += 1;
                 self.last = Some(context.now);
                 if done.status != 200 || done.result.is_err() {

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use fulmar_client::Target;
+use fulmar_client::RequestUrl;
 use fulmar_load::Options;
 
 use crate::output::ToolFailure;
@@ -27,7 +27,7 @@ impl LoadEndpoint {
         }
         let mut endpoints = Vec::new();
         for url in &options.urls {
-            let target = Target::parse(url)
+            let target = RequestUrl::parse(url)
                 .map_err(|error| ToolFailure::Usage(format!("{url}: {error}")))?;
             let addresses =
                 target.resolve().map_err(|error| ToolFailure::Message(error.to_string()))?;

@@ -8,7 +8,9 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::BytesMut;
-use fulmar_client::{Application, Client, Config, Context, Event, Options, Request, TransferId};
+use fulmar_client::{
+    Application, Client, Config, Context, Options, Request, TransferEvent, TransferId,
+};
 use fulmar_engine::{Action, DriverEvent, Engine, KeepAlive, SocketEvent, SocketId};
 use fulmar_proto::Input;
 use fulmar_semantics::proxy::{ProxyUrl, Settings};
@@ -220,8 +222,8 @@ fn every_single_difference_prevents_reuse() {
 struct Counter(usize);
 
 impl Application for Counter {
-    fn handle(&mut self, _: &mut Context<'_>, _: TransferId, event: Event<'_>) {
-        if let Event::Done(done) = event {
+    fn handle(&mut self, _: &mut Context<'_>, _: TransferId, event: TransferEvent<'_>) {
+        if let TransferEvent::Done(done) = event {
             assert!(done.result.is_ok(), "{done:?}");
             self.0 += 1;
         }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use fulmar_client::{Application, Client, Config, Context, Event, Options, Request, TransferId};
+use fulmar_client::{
+    Application, Client, Config, Context, Options, Request, TransferEvent, TransferId,
+};
 use fulmar_engine::{Action, DriverEvent, Engine, LookupId, ResolveError};
 use fulmar_semantics::proxy::{ProxyUrl, Settings};
 
@@ -12,8 +14,8 @@ use fulmar_semantics::proxy::{ProxyUrl, Settings};
 struct Errors(Vec<(String, &'static str)>);
 
 impl Application for Errors {
-    fn handle(&mut self, _: &mut Context<'_>, _: TransferId, event: Event<'_>) {
-        if let Event::Done(done) = event {
+    fn handle(&mut self, _: &mut Context<'_>, _: TransferId, event: TransferEvent<'_>) {
+        if let TransferEvent::Done(done) = event {
             let error = done.result.expect_err("no name can be resolved");
             self.0.push((error.to_string(), error.kind()));
         }

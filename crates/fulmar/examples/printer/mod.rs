@@ -7,7 +7,7 @@ use std::io::{Write, stdout};
 use std::time::Instant;
 
 use fulmar::client::{
-    Application, BuildError, Client, Config, Context, Event, Request, TransferId,
+    Application, BuildError, Client, Config, Context, Request, TransferEvent, TransferId,
 };
 use fulmar::sys;
 
@@ -19,10 +19,10 @@ pub(crate) struct Printer {
 }
 
 impl Application for Printer {
-    fn handle(&mut self, _: &mut Context<'_>, transfer: TransferId, event: Event<'_>) {
+    fn handle(&mut self, _: &mut Context<'_>, transfer: TransferId, event: TransferEvent<'_>) {
         match event {
-            Event::Data(bytes) => self.bodies.entry(transfer).or_default().extend(bytes),
-            Event::Done(done) => {
+            TransferEvent::Data(bytes) => self.bodies.entry(transfer).or_default().extend(bytes),
+            TransferEvent::Done(done) => {
                 let body = self.bodies.remove(&transfer).unwrap_or_default();
                 let printed = match done.result {
                     Ok(()) => stdout().write_all(&body).map_err(|error| error.to_string()),

@@ -17,42 +17,42 @@ use url::{Host, Position, Url};
 /// assert_eq!(target.path(), "/a?b");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct RequestUrl {
     url: Url, // without user, password and fragment
     port: u16,
 }
 
-impl Target {
+impl RequestUrl {
     /// Takes a URL apart. The fragment is dropped: it never leaves the client.
     ///
     /// # Errors
     /// The variant says what is wrong with it.
-    pub fn parse(text: &str) -> Result<Self, TargetError> {
+    pub fn parse(text: &str) -> Result<Self, UrlError> {
         match Self::with_user(text)? {
             (target, None) => Ok(target),
-            (_, Some(_)) => Err(TargetError::UserInfo),
+            (_, Some(_)) => Err(UrlError::UserInfo),
         }
     }
 
-    /// As [`Target::parse`]; `user:password@` is taken off and given out, percent-decoded.
+    /// As [`RequestUrl::parse`]; `user:password@` is taken off and given out, percent-decoded.
     ///
     /// # Errors
-    /// As [`Target::parse`].
-    pub fn with_user(text: &str) -> Result<(Self, Option<Login>), TargetError> {
+    /// As [`RequestUrl::parse`].
+    pub fn with_user(text: &str) -> Result<(Self, Option<Login>), UrlError> {
         if text.chars().any(|c| c.is_control() || c == ' ') {
-            return Err(TargetError::Blank);
+            return Err(UrlError::Blank);
         }
         let parts = text.split_once("://");
         let Some((scheme, rest)) = parts.filter(|(it, _)| !it.contains([':', '@', '/'])) else {
-            return Err(TargetError::NoScheme);
+            return Err(UrlError::NoScheme);
         };
         if !["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
-            return Err(TargetError::Scheme(scheme.to_owned()));
+            return Err(UrlError::Scheme(scheme.to_owned()));
         }
         if matches!(rest.chars().next(), None | Some('/' | '\\' | '?' | '#' | ':')) {
-            return Err(TargetError::NoHost); // the parser would take the path for a host
+            return Err(UrlError::NoHost); // the parser would take the path for a host
         }
-        let mut url = Url::parse(text).map_err(TargetError::Malformed)?;
+        let mut url = Url::parse(text).map_err(UrlError::Malformed)?;
         let decode = |text: &str| percent_decode_str(text).collect();
         let user = match (url.username(), url.password()) {
             ("", None) => None,
@@ -70,16 +70,16 @@ impl Target {
     /// From a URL that has been parsed. User, password and fragment are dropped.
     ///
     /// # Errors
-    /// As [`Target::parse`].
-    pub fn from_url(mut url: Url) -> Result<Self, TargetError> {
+    /// As [`RequestUrl::parse`].
+    pub fn from_url(mut url: Url) -> Result<Self, UrlError> {
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(TargetError::Scheme(url.scheme().to_owned()));
+            return Err(UrlError::Scheme(url.scheme().to_owned()));
         }
         let _ = url.set_username("");
         let _ = url.set_password(None);
         url.set_fragment(None);
-        url.host().ok_or(TargetError::NoHost)?;
-        let port = url.port_or_known_default().filter(|p| *p != 0).ok_or(TargetError::PortZero)?;
+        url.host().ok_or(UrlError::NoHost)?;
+        let port = url.port_or_known_default().filter(|p| *p != 0).ok_or(UrlError::PortZero)?;
         Ok(Self { url, port })
     }
 
@@ -129,14 +129,14 @@ impl Target {
     ///
     /// # Errors
     /// The name has no address, or the resolver failed.
-    pub fn resolve(&self) -> Result<Vec<SocketAddr>, ResolveError> {
+    pub fn resolve(&self) -> Result<Vec<SocketAddr>, UrlResolveError> {
         let addresses = match self.url.host() {
             Some(Host::Ipv4(address)) => return Ok(vec![SocketAddr::from((address, self.port))]),
             Some(Host::Ipv6(address)) => return Ok(vec![SocketAddr::from((address, self.port))]),
             Some(Host::Domain(name)) => (name, self.port).to_socket_addrs(),
             None => unreachable!("checked when it was made"),
         };
-        let error = |cause| ResolveError { host: self.host(), cause };
+        let error = |cause| UrlResolveError { host: self.host(), cause };
         let mut found = Vec::new();
         for address in addresses.map_err(|cause| error(Some(cause)))? {
             if !found.contains(&address) {
@@ -150,7 +150,7 @@ impl Target {
 /// What is wrong with a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum TargetError {
+pub enum UrlError {
     /// It does not say how to talk: no `http://`.
     NoScheme,
     /// Another scheme.
@@ -167,7 +167,7 @@ pub enum TargetError {
     Malformed(url::ParseError),
 }
 
-impl fmt::Display for TargetError {
+impl fmt::Display for UrlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoScheme => f.write_str("the URL does not begin with http:// or https://"),
@@ -185,16 +185,16 @@ impl fmt::Display for TargetError {
     }
 }
 
-impl std::error::Error for TargetError {}
+impl std::error::Error for UrlError {}
 
 /// A host without an address.
 #[derive(Debug)]
-pub struct ResolveError {
+pub struct UrlResolveError {
     host: String,
     cause: Option<io::Error>,
 }
 
-impl fmt::Display for ResolveError {
+impl fmt::Display for UrlResolveError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.cause {
             Some(cause) => write!(f, "the host {:?} cannot be resolved: {cause}", self.host),
@@ -203,7 +203,7 @@ impl fmt::Display for ResolveError {
     }
 }
 
-impl std::error::Error for ResolveError {
+impl std::error::Error for UrlResolveError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.cause.as_ref().map(|cause| cause as _)
     }
@@ -233,7 +233,7 @@ mod tests {
                 "/",
             ),
         ] {
-            let target = Target::parse(url).unwrap_or_else(|e| panic!("{url}: {e}"));
+            let target = RequestUrl::parse(url).unwrap_or_else(|e| panic!("{url}: {e}"));
             assert_eq!(
                 (target.host().as_str(), target.port(), target.authority(), target.path()),
                 (host, port, authority, path),
@@ -245,21 +245,21 @@ mod tests {
     #[test]
     fn wrong_urls_say_what_is_wrong() {
         for (url, error) in [
-            ("", TargetError::NoScheme),
-            ("localhost:8080/", TargetError::NoScheme),
-            ("ftp://a/", TargetError::Scheme("ftp".to_owned())),
-            ("http://", TargetError::NoHost),
-            ("http:///x", TargetError::NoHost),
-            ("http://:80/", TargetError::NoHost),
-            ("http://a:0/", TargetError::PortZero),
-            ("http://u@a/", TargetError::UserInfo),
-            ("http://u:p@a/", TargetError::UserInfo),
-            ("http://a/\r\nX: y", TargetError::Blank),
-            ("http://a/b c", TargetError::Blank),
-            ("http://a:99999/", TargetError::Malformed(url::ParseError::InvalidPort)),
-            ("http://[::1/", TargetError::Malformed(url::ParseError::InvalidIpv6Address)),
+            ("", UrlError::NoScheme),
+            ("localhost:8080/", UrlError::NoScheme),
+            ("ftp://a/", UrlError::Scheme("ftp".to_owned())),
+            ("http://", UrlError::NoHost),
+            ("http:///x", UrlError::NoHost),
+            ("http://:80/", UrlError::NoHost),
+            ("http://a:0/", UrlError::PortZero),
+            ("http://u@a/", UrlError::UserInfo),
+            ("http://u:p@a/", UrlError::UserInfo),
+            ("http://a/\r\nX: y", UrlError::Blank),
+            ("http://a/b c", UrlError::Blank),
+            ("http://a:99999/", UrlError::Malformed(url::ParseError::InvalidPort)),
+            ("http://[::1/", UrlError::Malformed(url::ParseError::InvalidIpv6Address)),
         ] {
-            assert_eq!(Target::parse(url), Err(error), "{url}");
+            assert_eq!(RequestUrl::parse(url), Err(error), "{url}");
         }
     }
 
@@ -285,7 +285,7 @@ mod tests {
             ("http://[0:0:0:0:0:0:0:1]/", "::1", 80, "/"),
             ("http://a/..//../%2e%2e/b", "a", 80, "/b"),
         ] {
-            let target = Target::parse(url).unwrap_or_else(|error| panic!("{url}: {error}"));
+            let target = RequestUrl::parse(url).unwrap_or_else(|error| panic!("{url}: {error}"));
             let host_text = target.host();
             let found = (&host_text[..], target.port(), target.path());
             assert_eq!(found, (host, port, path), "{url}");
@@ -328,11 +328,11 @@ mod tests {
             "javascript://a/%0aalert(1)",
             "file:///etc/passwd",
         ] {
-            assert!(Target::parse(url).is_err(), "{url}: {:?}", Target::parse(url));
+            assert!(RequestUrl::parse(url).is_err(), "{url}: {:?}", RequestUrl::parse(url));
         }
         // A user is never taken for a host, and never sent as part of one.
         for url in ["http://a@b/", "http://a:b@c/", "http://a%40b@c/", "http://@b/x"] {
-            let (target, _) = Target::with_user(url).unwrap_or_else(|e| panic!("{url}: {e}"));
+            let (target, _) = RequestUrl::with_user(url).unwrap_or_else(|e| panic!("{url}: {e}"));
             assert!(!target.authority().contains('@'), "{url}");
             assert!(["b", "c"].contains(&&target.host()[..]), "{url}");
         }
@@ -340,10 +340,10 @@ mod tests {
 
     #[test]
     fn addresses_need_no_resolver_and_errors_name_the_host() {
-        let address = |url| Target::parse(url).unwrap().resolve().unwrap()[0].to_string();
+        let address = |url| RequestUrl::parse(url).unwrap().resolve().unwrap()[0].to_string();
         assert_eq!(address("http://127.0.0.1:9/"), "127.0.0.1:9");
         assert_eq!(address("http://[::1]/"), "[::1]:80");
-        let error = Target::parse("http://nobody.invalid/").unwrap().resolve().unwrap_err();
+        let error = RequestUrl::parse("http://nobody.invalid/").unwrap().resolve().unwrap_err();
         assert!(error.to_string().contains("nobody.invalid"), "{error}");
     }
 }

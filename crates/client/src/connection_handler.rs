@@ -9,77 +9,82 @@ use fulmar_proto as proto;
 use fulmar_proto::{ClientConnection, Connection, PeerError, Phase, StreamId, UsageError};
 use fulmar_tls::TlsError;
 
-use crate::application::{Application, Context, Event};
+use crate::application::{Application, Context, TransferEvent};
 use crate::body;
+use crate::deadline::later;
 use crate::error::{Error, Waiting};
-use crate::moment::later;
 use crate::seat::Seat;
-use crate::state::{Command, State};
-use crate::transfer::{BodyUse, IGNORED_SIZE_MAX, Stage, Then, Transfer, TransferId};
+use crate::state::{ClientState, Command};
+use crate::transfer::{BodyUse, FollowUp, IGNORED_SIZE_MAX, Transfer, TransferId, TransferStage};
 
 /// The application, and everything about transfers but their connections: what connections tell
 /// of their events.
 #[derive(Debug)]
-pub(crate) struct Core<A> {
+pub(crate) struct ConnectionHandler<A> {
     pub(crate) application: A,
-    pub(crate) state: State,
+    pub(crate) state: ClientState,
 }
 
-impl<A: Application> Core<A> {
-    pub(crate) fn tell(&mut self, now: Instant, id: TransferId, event: Event<'_>) {
+impl<A: Application> ConnectionHandler<A> {
+    pub(crate) fn emit(&mut self, now: Instant, id: TransferId, event: TransferEvent<'_>) {
         let mut context = Context { now, state: &mut self.state };
         self.application.handle(&mut context, id, event);
     }
 
     /// A transfer is over: told once, unless it was removed.
-    pub(crate) fn over(&mut self, now: Instant, id: TransferId, result: Result<(), Error>) {
+    pub(crate) fn finish_transfer(
+        &mut self,
+        now: Instant,
+        id: TransferId,
+        result: Result<(), Error>,
+    ) {
         if let Some(transfer) = self.state.remove(now, id) {
-            self.tell(now, id, Event::Done(transfer.done(now, result)));
+            self.emit(now, id, TransferEvent::Done(transfer.done(now, result)));
         }
     }
 
     /// Our own side of an exchange was not what it should be.
     pub(crate) fn usage_error(&mut self, now: Instant, id: TransferId, error: UsageError) {
-        self.over(now, id, Err(Error::Usage(error)));
+        self.finish_transfer(now, id, Err(Error::Usage(error)));
     }
 
     /// The transfer that waits longest at an origin fails.
     pub(crate) fn fail_front(&mut self, now: Instant, origin: usize, error: Error) {
         if let Some(id) = self.state.front(origin) {
-            self.over(now, id, Err(error));
+            self.finish_transfer(now, id, Err(error));
         }
     }
 
     /// The server has taken some of a request.
-    pub(crate) fn progressed(&mut self, now: Instant, id: Option<TransferId>) {
+    pub(crate) fn note_progress(&mut self, now: Instant, id: Option<TransferId>) {
         if let Some(id) = id
             && let Some(transfer) = self.state.transfers.get_mut(id.0)
-            && transfer.stage == Stage::Sending
+            && transfer.stage == TransferStage::Sending
         {
             transfer.since = now;
         }
     }
 
     /// A moment has come that a transfer was to be looked at.
-    pub(crate) fn come_due(&mut self, now: Instant, id: TransferId) {
+    pub(crate) fn check_transfer(&mut self, now: Instant, id: TransferId) {
         let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
         transfer.armed = fulmar_engine::Span::ENDLESS;
         if let Some((due, waiting)) = transfer.deadline()
             && due <= now
         {
-            return self.over(now, id, Err(Error::TimedOut(waiting)));
+            return self.finish_transfer(now, id, Err(Error::TimedOut(waiting)));
         }
-        if transfer.appointment().is_some_and(|due| due <= now) && !self.keep(now, id) {
+        if transfer.next_check().is_some_and(|due| due <= now) && !self.run_check(now, id) {
             return;
         }
         self.state.watch(now, id);
     }
 
     /// Keeps an appointment; false if the transfer is over.
-    fn keep(&mut self, now: Instant, id: TransferId) -> bool {
+    fn run_check(&mut self, now: Instant, id: TransferId) -> bool {
         let Some(transfer) = self.state.transfers.get_mut(id.0) else { return false };
-        if transfer.stage == Stage::Expecting {
-            transfer.stage = Stage::Sending;
+        if transfer.stage == TransferStage::Expecting {
+            transfer.stage = TransferStage::Sending;
             transfer.since = now;
             self.state.commands.push_back(Command::SendBody(id));
             return true;
@@ -89,7 +94,7 @@ impl<A: Application> Core<A> {
         let request = transfer.request.clone();
         let held = transfer.is_held();
         let Some(extra) = transfer.extra.as_deref_mut() else { return true };
-        if extra.rest_until.take_if(|until| *until <= now).is_some() {
+        if extra.retry_at.take_if(|until| *until <= now).is_some() {
             self.state.restart(now, id, request, false);
             return true;
         }
@@ -103,7 +108,7 @@ impl<A: Application> Core<A> {
         let moved = received - pace.window.1;
         let over = !held && later(pace.window.0, span) <= now;
         if over && u128::from(moved) * 1000 < u128::from(speed) * span.as_millis() {
-            self.over(now, id, Err(Error::TooSlow));
+            self.finish_transfer(now, id, Err(Error::TooSlow));
             return false;
         }
         if over {
@@ -131,13 +136,13 @@ impl<A: Application> Core<A> {
         transfer.socket = socket;
         transfer.stream = stream;
         transfer.peer = seat.peer;
-        transfer.marks.assigned = Some(now);
+        transfer.timestamps.assigned = Some(now);
         match seat.opening.take() {
             None => self.state.stats.reused += 1,
-            Some(opening) => transfer.marks.setup = opening.setup,
+            Some(opening) => transfer.timestamps.setup = opening.setup,
         }
         transfer.since = now;
-        transfer.stage = Stage::Sending;
+        transfer.stage = TransferStage::Sending;
         if transfer.is_held() && seat.owners.is_single() {
             connection.set_held(true); // paused while it waited
         }
@@ -147,10 +152,15 @@ impl<A: Application> Core<A> {
 
     /// The connection is free: the transfer that waits longest for it has it at once, before the
     /// driver hears that it was free.
-    fn go_on(&mut self, now: Instant, socket: SocketId, link: (&mut ClientConnection, &mut Seat)) {
+    fn assign_next(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        link: (&mut ClientConnection, &mut Seat),
+    ) {
         let (connection, seat) = &link;
         let origin = seat.origin();
-        let plain = self.state.config.pipelining == 1 && self.state.pool.hungry.is_empty();
+        let plain = self.state.config.pipelining == 1 && self.state.pool.waiting_origins.is_empty();
         let free = seat.owners.is_empty() && connection.vacancy() > 0;
         if plain
             && free
@@ -184,7 +194,7 @@ impl<A: Application> Core<A> {
             return self.usage_error(now, id, error);
         }
         if expects && let Some(transfer) = self.state.transfers.get_mut(id.0) {
-            transfer.stage = Stage::Expecting;
+            transfer.stage = TransferStage::Expecting;
         }
         self.state.watch(now, id);
         if whole.is_none() && !expects {
@@ -203,27 +213,27 @@ impl<A: Application> Core<A> {
         let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
         match body::send(transfer.request.body(), connection, stream) {
             Ok(body::Sent::All(bytes)) => transfer.sent += bytes,
-            Ok(body::Sent::Asked) => self.tell(now, id, Event::Writable),
+            Ok(body::Sent::Resolving) => self.emit(now, id, TransferEvent::Writable),
             Err(error) => self.usage_error(now, id, error),
         }
     }
 
-    pub(crate) fn tell_writable(&mut self, now: Instant, id: TransferId) {
+    pub(crate) fn emit_writable(&mut self, now: Instant, id: TransferId) {
         if self.state.transfers.get(id.0).is_some_and(|transfer| !transfer.finished) {
-            self.tell(now, id, Event::Writable);
+            self.emit(now, id, TransferEvent::Writable);
         }
     }
 
     fn interim(&mut self, now: Instant, id: TransferId, response: proto::Response<'_>) {
         let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
         if response.status == 100 {
-            if transfer.stage == Stage::Expecting {
-                transfer.stage = Stage::Sending;
+            if transfer.stage == TransferStage::Expecting {
+                transfer.stage = TransferStage::Sending;
                 transfer.since = now;
                 self.state.commands.push_back(Command::SendBody(id));
             }
         } else {
-            self.tell(now, id, Event::Informational(response));
+            self.emit(now, id, TransferEvent::Informational(response));
         }
     }
 
@@ -237,14 +247,14 @@ impl<A: Application> Core<A> {
         self.state.note_head(now, id, response.status, len);
         self.state.take_identity(now, id, response.headers);
         match self.state.decide(now, id, response) {
-            Err(error) => self.over(now, id, Err(error)),
-            Ok(Some(to)) => self.tell(now, id, Event::Redirect { response, to: &to }),
+            Err(error) => self.finish_transfer(now, id, Err(error)),
+            Ok(Some(to)) => self.emit(now, id, TransferEvent::Redirect { response, to: &to }),
             Ok(None) => {
                 let Some(transfer) = self.state.transfers.get(id.0) else { return };
                 if transfer.body == BodyUse::Deliver {
                     let decoded = transfer.extra.as_ref().is_some_and(|e| e.decoder.is_some());
                     let len = transfer.len.filter(|_| !decoded);
-                    self.tell(now, id, Event::Head { response, len });
+                    self.emit(now, id, TransferEvent::Head { response, len });
                 }
             }
         }
@@ -293,23 +303,23 @@ impl<A: Application> Core<A> {
         let max = transfer.request.options().body_max.unwrap_or(u64::MAX);
         let Some(decoder) = transfer.extra.as_mut().and_then(|extra| extra.decoder.take()) else {
             if transfer.received > max {
-                return self.over(now, id, Err(Error::TooLarge));
+                return self.finish_transfer(now, id, Err(Error::TooLarge));
             }
-            return self.tell(now, id, Event::Data(bytes));
+            return self.emit(now, id, TransferEvent::Data(bytes));
         };
         let mut decoding = body::Decoding::new(decoder, bytes);
         loop {
             let piece = match decoding.next() {
-                Err(error) => return self.over(now, id, Err(Error::Coding(error))),
+                Err(error) => return self.finish_transfer(now, id, Err(Error::Coding(error))),
                 Ok(None) => break,
                 Ok(Some(piece)) => piece,
             };
             let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
             transfer.extra().decoded += piece.len() as u64;
             if transfer.extra().decoded > max {
-                return self.over(now, id, Err(Error::TooLarge));
+                return self.finish_transfer(now, id, Err(Error::TooLarge));
             }
-            self.tell(now, id, Event::Data(piece));
+            self.emit(now, id, TransferEvent::Data(piece));
             match self.state.transfers.get(id.0) {
                 None => return,
                 Some(transfer) if transfer.paused => break,
@@ -346,7 +356,7 @@ impl<A: Application> Core<A> {
     fn end(&mut self, now: Instant, id: TransferId) {
         let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
         let origin = transfer.origin;
-        transfer.stage = Stage::Aside;
+        transfer.stage = TransferStage::Detached;
         let kept = transfer.paused && transfer.extra.as_ref().is_some_and(|e| e.decoder.is_some());
         if kept {
             transfer.extra().ended = true;
@@ -354,7 +364,7 @@ impl<A: Application> Core<A> {
         let ignored = matches!(transfer.body, BodyUse::Ignore(_));
         self.state.leave(origin);
         if ignored {
-            self.lead_on(now, id);
+            self.start_next_hop(now, id);
         } else if !kept {
             self.complete(now, id);
         }
@@ -364,32 +374,32 @@ impl<A: Application> Core<A> {
         let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
         let decoder = transfer.extra.as_mut().and_then(|extra| extra.decoder.as_ref());
         let result = decoder.map_or(Ok(()), |decoder| decoder.finish().map_err(Error::Coding));
-        self.over(now, id, result);
+        self.finish_transfer(now, id, result);
     }
 
     /// The answer was not for the application: the next request.
-    fn lead_on(&mut self, now: Instant, id: TransferId) {
+    fn start_next_hop(&mut self, now: Instant, id: TransferId) {
         let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
         if transfer.is_active() {
             let origin = transfer.origin;
-            transfer.stage = Stage::Aside;
+            transfer.stage = TransferStage::Detached;
             self.state.leave(origin);
         }
         let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
         let BodyUse::Ignore(then) = transfer.body else { return };
         transfer.hop(now);
         match then {
-            Then::Follow => {
+            FollowUp::Follow => {
                 let next = transfer.extra().next.take();
                 let next = next.unwrap_or_else(|| transfer.request.clone());
                 self.state.restart(now, id, next, false);
             }
-            Then::Rest => self.state.watch(now, id),
+            FollowUp::Rest => self.state.watch(now, id),
         }
     }
 
     /// Where an answer is that nobody wants any more, but others behind it do theirs.
-    fn swallow(connection: &mut ClientConnection, seat: &mut Seat, bytes: usize) {
+    fn discard(connection: &mut ClientConnection, seat: &mut Seat, bytes: usize) {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         seat.drained = seat.drained.saturating_add(bytes);
         if u64::from(seat.drained) > IGNORED_SIZE_MAX {
@@ -399,25 +409,32 @@ impl<A: Application> Core<A> {
 
     /// The connection of a transfer is gone before its answer was complete. `alone`: no other
     /// transfer's request was ahead of it.
-    fn bereave(&mut self, now: Instant, id: TransferId, seat: &Seat, loss: Loss, alone: bool) {
+    fn on_connection_lost(
+        &mut self,
+        now: Instant,
+        id: TransferId,
+        seat: &Seat,
+        loss: Loss,
+        alone: bool,
+    ) {
         let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
         let (origin, request) = (transfer.origin, transfer.request.clone());
-        let silent = matches!(transfer.stage, Stage::Sending | Stage::Expecting);
+        let silent = matches!(transfer.stage, TransferStage::Sending | TransferStage::Expecting);
         let unsent = !seat.sent && request.body().is_replayable();
         let harmless = request.is_idempotent() || unsent;
         let first_time = !alone || (transfer.reused && !transfer.retried);
-        let mute = !(alone && seat.heard);
+        let mute = !(alone && seat.response_begun);
         let again = silent && mute && harmless && first_time && loss.may_be_stale;
         let error = match loss.error {
             Error::Peer(PeerError::UnexpectedEof) if silent && mute => Error::Closed,
             error => error,
         };
         transfer.retried |= again && alone;
-        transfer.stage = Stage::Aside;
+        transfer.stage = TransferStage::Detached;
         self.state.leave(origin);
         match again {
             true => self.state.restart(now, id, request, true),
-            false => self.over(now, id, Err(error)),
+            false => self.finish_transfer(now, id, Err(error)),
         }
     }
 }
@@ -455,7 +472,7 @@ pub(crate) fn failure(end: End) -> Error {
     }
 }
 
-impl<A: Application> Handler<ClientConnection, Seat> for Core<A> {
+impl<A: Application> Handler<ClientConnection, Seat> for ConnectionHandler<A> {
     #[inline(always)]
     fn handle(
         &mut self,
@@ -466,7 +483,7 @@ impl<A: Application> Handler<ClientConnection, Seat> for Core<A> {
     ) {
         match event {
             ConnectionEvent::Established { .. } => self.handle_established(now, socket, seat),
-            ConnectionEvent::Received => seat.heard = true,
+            ConnectionEvent::Received => seat.response_begun = true,
             ConnectionEvent::Event(event) => {
                 self.handle_event(now, socket, (connection, seat), event);
             }
@@ -486,12 +503,12 @@ impl<A: Application> Handler<ClientConnection, Seat> for Core<A> {
 
     fn handle_closed(&mut self, now: Instant, socket: SocketId, mut seat: Seat, end: End) {
         let (origin, link) = (seat.origin(), socket.index);
-        self.state.pool.unpark(origin, link);
+        self.state.pool.remove_idle(origin, link);
         if seat.shared {
             self.state.pool.unshare(origin, link);
         }
         if seat.owners.is_empty() {
-            return self.state.commands.push_back(Command::Gone(Box::new(seat), socket, end));
+            return self.state.commands.push_back(Command::Closed(Box::new(seat), socket, end));
         }
         if !seat.owners.is_single()
             && let Some(known) = self.state.pool.get_mut(origin)
@@ -505,18 +522,18 @@ impl<A: Application> Handler<ClientConnection, Seat> for Core<A> {
         }
         // The last first: each goes to the front of the queue.
         for id in behind.into_iter().rev() {
-            self.bereave(now, id, &seat, Loss::new(End::Closed), false);
+            self.on_connection_lost(now, id, &seat, Loss::new(End::Closed), false);
         }
-        if let Some(id) = first.filter(|id| self.state.standing(socket, *id).is_some()) {
-            self.bereave(now, id, &seat, Loss::new(end), true);
+        if let Some(id) = first.filter(|id| self.state.active_on(socket, *id).is_some()) {
+            self.on_connection_lost(now, id, &seat, Loss::new(end), true);
         }
-        self.state.commands.push_back(Command::Gone(Box::new(seat), socket, End::Closed));
+        self.state.commands.push_back(Command::Closed(Box::new(seat), socket, End::Closed));
     }
 }
 
-impl<A: Application> Core<A> {
+impl<A: Application> ConnectionHandler<A> {
     fn handle_established(&mut self, now: Instant, socket: SocketId, seat: &mut Seat) {
-        seat.stands = true;
+        seat.established = true;
         if let Some(opening) = &mut seat.opening {
             let setup = &mut opening.setup;
             setup.handshake = self.state.stamp(now).wrapping_sub(setup.handshake);
@@ -542,29 +559,29 @@ impl<A: Application> Core<A> {
             proto::Event::Head { head, len, .. } => self.head(now, id, head, len),
             proto::Event::Data { stream, bytes } => {
                 connection.release(stream, bytes.len());
-                match self.state.standing(socket, id) {
-                    Some(transfer) if transfer.is_bored(bytes.len()) => {
+                match self.state.active_on(socket, id) {
+                    Some(transfer) if transfer.exceeds_drain_limit(bytes.len()) => {
                         // From now on nothing on this connection is about it.
                         seat.owners.pop();
-                        seat.heard = false;
+                        seat.response_begun = false;
                         connection.reset(stream, 0);
-                        self.lead_on(now, id);
+                        self.start_next_hop(now, id);
                     }
                     Some(_) => self.data(now, id, bytes),
-                    None => Self::swallow(connection, seat, bytes.len()),
+                    None => Self::discard(connection, seat, bytes.len()),
                 }
             }
             proto::Event::End { .. } => {
                 seat.owners.pop();
-                seat.heard = false;
+                seat.response_begun = false;
                 if connection.has_excess() {
-                    self.state.note_excess(id);
+                    self.state.mark_excess(id);
                 }
                 self.end(now, id);
-                self.go_on(now, socket, (&mut *connection, &mut *seat));
+                self.assign_next(now, socket, (&mut *connection, &mut *seat));
             }
-            proto::Event::Writable { .. } => self.tell_writable(now, id),
-            proto::Event::Upgraded { .. } => self.tell(now, id, Event::Upgraded),
+            proto::Event::Writable { .. } => self.emit_writable(now, id),
+            proto::Event::Upgraded { .. } => self.emit(now, id, TransferEvent::Upgraded),
             proto::Event::Reset { .. } => {} // HTTP/1 has none
         }
         let next = seat.owners.first().and_then(|id| self.state.transfers.get(id.0));

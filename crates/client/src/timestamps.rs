@@ -23,21 +23,27 @@ pub struct Timings {
 
 /// The moments of a transfer. Differences are taken when somebody asks for them.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Marks {
+pub(crate) struct Timestamps {
     pub(crate) started: Instant,
     /// The request in hand, which may not be the first, went into the queue.
     pub(crate) queued: Instant,
     /// It was handed over to a connection.
     pub(crate) assigned: Option<Instant>,
     /// Its answer began.
-    pub(crate) heard: Option<Instant>,
+    pub(crate) first_byte: Option<Instant>,
     /// What that connection had taken to stand, if the request was the first on it.
     pub(crate) setup: Setup,
 }
 
-impl Marks {
+impl Timestamps {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { started: now, queued: now, assigned: None, heard: None, setup: Setup::default() }
+        Self {
+            started: now,
+            queued: now,
+            assigned: None,
+            first_byte: None,
+            setup: Setup::default(),
+        }
     }
 
     /// Another request goes into the queue.
@@ -50,7 +56,7 @@ impl Marks {
         let (name, connect) = (micros(self.setup.name), micros(self.setup.connect));
         let handshake = micros(self.setup.handshake);
         let waited = self.assigned.unwrap_or(ended) - self.queued;
-        let first_byte = self.assigned.zip(self.heard).map(|(asked, heard)| heard - asked);
+        let first_byte = self.assigned.zip(self.first_byte).map(|(from, to)| to - from);
         Timings {
             queue: waited.saturating_sub(name + connect + handshake),
             name,

@@ -8,13 +8,13 @@ use fulmar_semantics::redirect::{Decision, Hop, NextMethod, decide, referer};
 use fulmar_semantics::retry_after::retry_after;
 use url::Url;
 
+use crate::deadline::later;
 use crate::error::Error;
-use crate::moment::later;
 use crate::request::Redirected;
-use crate::state::State;
-use crate::transfer::{BodyUse, Pace, Stage, Then, TransferId, known};
+use crate::state::ClientState;
+use crate::transfer::{BodyUse, FollowUp, SpeedLimit, TransferId, TransferStage, known};
 
-impl State {
+impl ClientState {
     /// The answer begins.
     pub(crate) fn note_head(&mut self, now: Instant, id: TransferId, status: u16, len: BodyLen) {
         let Some(transfer) = self.transfers.get_mut(id.0) else { return };
@@ -22,14 +22,14 @@ impl State {
         // To HEAD, and at 304, the fields speak of a body that does not follow.
         let bodiless = transfer.request.method() == "HEAD" || matches!(status, 204 | 304);
         transfer.len = if bodiless { Some(0) } else { known(len) };
-        transfer.marks.heard = Some(now);
-        transfer.withheld = transfer.stage == Stage::Expecting;
-        transfer.stage = Stage::Receiving;
+        transfer.timestamps.first_byte = Some(now);
+        transfer.withheld = transfer.stage == TransferStage::Expecting;
+        transfer.stage = TransferStage::Receiving;
         transfer.since = now;
     }
 
     /// Bytes followed the answer that belong to nobody.
-    pub(crate) fn note_excess(&mut self, id: TransferId) {
+    pub(crate) fn mark_excess(&mut self, id: TransferId) {
         if let Some(transfer) = self.transfers.get_mut(id.0) {
             transfer.excess = true;
         }
@@ -45,8 +45,8 @@ impl State {
         if let Some(to) = self.follow(id, response)? {
             return Ok(Some(to));
         }
-        if self.challenged(id, response)?
-            || self.unexpected(id, response)?
+        if self.authenticate(id, response)?
+            || self.retry_without_expect(id, response)?
             || self.rest(now, id, response)
         {
             return Ok(None);
@@ -65,7 +65,7 @@ impl State {
             None => {}
         }
         if options.lowest_speed.is_some() || options.highest_speed.is_some() {
-            transfer.extra().pace = Some(Pace { window: (now, 0), due: now, until: None });
+            transfer.extra().pace = Some(SpeedLimit { window: (now, 0), due: now, until: None });
         }
         Ok(None)
     }
@@ -89,7 +89,7 @@ impl State {
             Decision::Follow(follow) => follow,
         };
         if follow.next_method == NextMethod::Same {
-            self.may_repeat(id)?;
+            self.check_replayable(id)?;
         }
         let referer = referer(request.url(), &follow.url);
         let next = Redirected {
@@ -100,29 +100,33 @@ impl State {
         let to = next.follow.url.clone();
         let Some(transfer) = self.transfers.get_mut(id.0) else { return Ok(None) };
         transfer.extra().next = Some(request.redirected(&next).map_err(Error::Next)?);
-        transfer.body = BodyUse::Ignore(Then::Follow);
+        transfer.body = BodyUse::Ignore(FollowUp::Follow);
         Ok(Some(to))
     }
 
     /// A server that does not know what we expect of it: it is asked again, without that
     /// (RFC 9110 §15.5.18).
-    fn unexpected(&mut self, id: TransferId, response: Response<'_>) -> Result<bool, Error> {
+    fn retry_without_expect(
+        &mut self,
+        id: TransferId,
+        response: Response<'_>,
+    ) -> Result<bool, Error> {
         let Some(transfer) = self.transfers.get_mut(id.0) else { return Ok(false) };
         if response.status != 417 || !transfer.request.expects_continue() {
             return Ok(false);
         }
-        let next = transfer.request.unexpecting().map_err(Error::Next)?;
-        self.may_repeat(id)?;
+        let next = transfer.request.without_expect().map_err(Error::Next)?;
+        self.check_replayable(id)?;
         if let Some(transfer) = self.transfers.get_mut(id.0) {
             transfer.extra().next = Some(next);
-            transfer.body = BodyUse::Ignore(Then::Follow);
+            transfer.body = BodyUse::Ignore(FollowUp::Follow);
         }
         Ok(true)
     }
 
     /// May the body of a request go once more? If nobody has asked for it yet, it has not gone at
     /// all.
-    pub(crate) fn may_repeat(&self, id: TransferId) -> Result<(), Error> {
+    pub(crate) fn check_replayable(&self, id: TransferId) -> Result<(), Error> {
         let Some(transfer) = self.transfers.get(id.0) else { return Ok(()) };
         let may = transfer.withheld || transfer.request.body().is_replayable();
         may.then_some(()).ok_or(Error::NotReplayable)
@@ -151,8 +155,8 @@ impl State {
             return false;
         }
         extra.retries += 1;
-        extra.rest_until = Some(until);
-        transfer.body = BodyUse::Ignore(Then::Rest);
+        extra.retry_at = Some(until);
+        transfer.body = BodyUse::Ignore(FollowUp::Rest);
         true
     }
 
