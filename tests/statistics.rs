@@ -15,7 +15,7 @@ use fulmar_haproxy::rules::RequestHead;
 use fulmar_haproxy::{BackendConfig, BackendId, Config, FrontendConfig, Mode, ServerConfig};
 use fulmar_proto::HeaderBuf;
 use fulmar_proxy::balance::{Admin, Health};
-use fulmar_proxy::{Counter, Counters, Live, Page, Services};
+use fulmar_proxy::{Counters, GeneratedPage, Live, Services, Stat};
 
 use crate::process::PATIENCE;
 use crate::test_proxy;
@@ -125,25 +125,25 @@ pub fn busy(live: &Live) {
 
 fn traffic(counters: &Counters, count: u64) {
     for nth in 0..count {
-        counters.add(Counter::Connections, 1);
-        counters.add(Counter::SessionsTotal, 1);
-        counters.add(Counter::Requests, 1);
-        counters.add(Counter::BytesIn, 612);
-        counters.add(Counter::BytesOut, 48_213);
-        counters.add(Counter::ResponseTime, nth % 23);
-        counters.add(Counter::TotalTime, 3 + nth % 40);
-        counters.add(Counter::Timed, 1);
+        counters.add(Stat::Connections, 1);
+        counters.add(Stat::SessionsTotal, 1);
+        counters.add(Stat::Requests, 1);
+        counters.add(Stat::BytesIn, 612);
+        counters.add(Stat::BytesOut, 48_213);
+        counters.add(Stat::ResponseTime, nth % 23);
+        counters.add(Stat::TotalTime, 3 + nth % 40);
+        counters.add(Stat::Timed, 1);
         let class = match nth % 20 {
-            0 => Counter::Responses5xx,
-            1 | 2 => Counter::Responses4xx,
-            3..=6 => Counter::Responses3xx,
-            _ => Counter::Responses2xx,
+            0 => Stat::Responses5xx,
+            1 | 2 => Stat::Responses4xx,
+            3..=6 => Stat::Responses3xx,
+            _ => Stat::Responses2xx,
         };
         counters.add(class, 1);
     }
-    counters.add(Counter::Sessions, count / 7);
-    counters.add(Counter::Retries, count / 50);
-    counters.add(Counter::ConnectErrors, count / 100);
+    counters.add(Stat::Sessions, count / 7);
+    counters.add(Stat::Retries, count / 50);
+    counters.add(Stat::ConnectErrors, count / 100);
 }
 
 /// The page of a proxy at `/stats`, with all options.
@@ -165,7 +165,7 @@ pub fn send_request(
     method: &str,
     target: &str,
     more: &PageRequest<'_>,
-) -> Page {
+) -> GeneratedPage {
     let mut fields = HeaderBuf::new();
     for (name, value) in more.fields {
         fields.push(name, value.as_bytes()).expect("fields of tests are good");
@@ -270,7 +270,7 @@ fn answer(mut socket: TcpStream, reports: &mut Reports, page: &StatsPage) -> std
     let asked = PageRequest { fields: &given, body: &body, may_change: true };
     let answer = match target.starts_with("/stats") {
         true => send_request(reports, page, method, target, &asked),
-        false => Page { status: 404, fields: HeaderBuf::new(), body: Vec::new() },
+        false => GeneratedPage { status: 404, fields: HeaderBuf::new(), body: Vec::new() },
     };
     write!(socket, "HTTP/1.1 {} Answer\r\nConnection: close\r\n", answer.status)?;
     for (name, value) in answer.fields.as_headers().iter() {

@@ -15,7 +15,9 @@ use fulmar_haproxy::{
 };
 use fulmar_haproxy::{ConfigSource, Environment, Options, ThisMachine, load};
 use fulmar_proto::HeaderBuf;
-use fulmar_proxy::{BindId, Journal, Live, MakeLayer, Page, Proxy, Services, Severity, Stop};
+use fulmar_proxy::{
+    BindId, GeneratedPage, Live, LogSeverity, MakeLayer, Proxy, ProxyLog, Services, Stop,
+};
 use fulmar_sys as sys;
 
 use crate::buffers::bounded;
@@ -23,14 +25,14 @@ use crate::loops::{LISTENER, Loop, OwnLoop, client};
 use crate::scripted::Scripted;
 
 /// Lines of logs, as they were written, with their severity.
-pub type LogLines = Rc<RefCell<Vec<(Severity, String)>>>;
+pub type LogLines = Rc<RefCell<Vec<(LogSeverity, String)>>>;
 
 /// Keeps every line.
 #[derive(Clone, Debug, Default)]
 pub struct RecordingJournal(pub LogLines);
 
-impl Journal for RecordingJournal {
-    fn log(&mut self, _: &[LogTarget], _: Option<&str>, severity: Severity, line: &[u8]) {
+impl ProxyLog for RecordingJournal {
+    fn log(&mut self, _: &[LogTarget], _: Option<&str>, severity: LogSeverity, line: &[u8]) {
         self.0.borrow_mut().push((severity, String::from_utf8_lossy(line).into_owned()));
     }
 }
@@ -46,15 +48,15 @@ impl Services for EchoPages {
         head: &RequestHead,
         body: Option<&[u8]>,
         may: bool,
-    ) -> Page {
+    ) -> GeneratedPage {
         let body = body.unwrap_or(b"cut");
         let target = String::from_utf8_lossy(&head.target);
         let body = format!("stats {target} {may} {}", String::from_utf8_lossy(body));
-        Page { status: 200, fields: HeaderBuf::new(), body: body.into_bytes() }
+        GeneratedPage { status: 200, fields: HeaderBuf::new(), body: body.into_bytes() }
     }
 
-    fn metrics(&mut self, _: &RequestHead) -> Page {
-        Page { status: 200, fields: HeaderBuf::new(), body: b"metrics".to_vec() }
+    fn metrics(&mut self, _: &RequestHead) -> GeneratedPage {
+        GeneratedPage { status: 200, fields: HeaderBuf::new(), body: b"metrics".to_vec() }
     }
 
     fn wall_clock(&self) -> std::time::SystemTime {

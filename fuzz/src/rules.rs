@@ -6,7 +6,7 @@ use fulmar_haproxy::rules::http::{RuleSet, RulesProgress, run};
 use fulmar_haproxy::rules::tcp::{TcpSet, run_tcp};
 use fulmar_haproxy::rules::{Acl, Acls, CompileContext, Condition, Expression, WordCursor};
 
-use crate::world::{Shelf, World, http_rule, read, tcp_rule, words};
+use crate::world::{ConstantFiles, EvalWorld, http_rule, read, tcp_rule, words};
 
 /// A log format, rendered for each purpose. A line of a log stays one line.
 pub fn formats(data: &[u8]) {
@@ -37,14 +37,14 @@ pub fn conditions(data: &[u8]) {
         let (found, end) = words(line);
         let mut rest = WordCursor::new(&found, end);
         let Some(name) = rest.next() else { continue };
-        let context = CompileContext { acls: &acls, files: &Shelf };
+        let context = CompileContext { acls: &acls, files: &ConstantFiles };
         if let Ok(acl) = Acl::parse(&mut rest, context.files) {
             let _ = acl.test(&world);
             acls.entry(name.text.clone()).or_default().push(acl.into());
         }
     }
     let (found, end) = words(last);
-    let context = CompileContext { acls: &acls, files: &Shelf };
+    let context = CompileContext { acls: &acls, files: &ConstantFiles };
     if let Ok(condition) = Condition::parse(&mut WordCursor::new(&found, end), &context) {
         let known = condition.check(&world);
         assert!(known.is_none_or(|it| it == condition.holds(&world)), "both agree");
@@ -71,14 +71,14 @@ pub fn rules(data: &[u8]) {
 }
 
 /// The text, and an exchange with the bytes before the first zero in all its places.
-fn split(data: &[u8]) -> (String, World) {
+fn split(data: &[u8]) -> (String, EvalWorld) {
     let at = data.iter().position(|byte| *byte == 0);
     let (given, text) = at.map_or((&b"/a?b=c"[..], data), |at| (&data[..at], &data[at + 1..]));
     let value: Vec<u8> = given.iter().copied().filter(|byte| !byte.is_ascii_control()).collect();
     let value = value.trim_ascii();
     let target = String::from_utf8_lossy(given).replace(|c: char| c.is_ascii_control(), "");
     let fields = [("host", value), ("cookie", value), ("accept-language", value)];
-    let mut world = World::asking("GET", &target, &fields)
+    let mut world = EvalWorld::asking("GET", &target, &fields)
         .answered(200, &[("set-cookie", value), ("age", value)])
         .evil(given);
     world.payload = given.to_vec();

@@ -4,7 +4,7 @@
 use std::net::TcpListener;
 use std::time::Duration;
 
-use fulmar_proxy::{Counter, Severity, sum};
+use fulmar_proxy::{LogSeverity, Stat, sum};
 use fulmar_sys::{self as sys, Ledger};
 use fulmar_tests::loops::{Loop, client, polling};
 use fulmar_tests::own_process::own_process;
@@ -62,7 +62,7 @@ fn a_server_is_not_blamed(mode: &str) {
     table.reconnect();
     assert!(table.send_request(GET).ends_with("good"), "the server is still used");
     let server = &table.live.backends[0].servers[0].counters;
-    assert_eq!(sum(server, Counter::ConnectErrors), 1);
+    assert_eq!(sum(server, Stat::ConnectErrors), 1);
 }
 
 /// A client that connects without a free descriptor waits, and is served later.
@@ -80,7 +80,7 @@ fn new_clients_wait() {
     assert!(spent.total() - polling(&spent) <= 40, "ten looks in a second: {spent:?}");
     let told = "Proxy fe reached process FD limit. Please check 'ulimit-n' and restart.";
     let lines = table.lines.borrow().clone();
-    let alarms = lines.iter().filter(|(severity, _)| *severity == Severity::Emergency);
+    let alarms = lines.iter().filter(|(severity, _)| *severity == LogSeverity::Emergency);
     let alarms: Vec<&str> = alarms.map(|(_, line)| line.as_str()).collect();
     assert_eq!(alarms, [told], "once, for all its looks");
     // A client, a server, and both at the origin; and as many for a check, should one be made.

@@ -29,7 +29,7 @@ use crate::output::ToolFailure;
 #[derive(Debug, Parser)]
 #[command(name = "fulmar", version = env!("FULMAR_VERSION"), after_help = EXIT_STATUS,
           propagate_version = true)]
-struct CommandLine {
+struct CliArguments {
     #[command(subcommand)]
     tool: Tool,
 }
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     if let Some(given) = proxy::arguments_of_proxy() {
         return proxy::run(given);
     }
-    let result = match CommandLine::parse().tool {
+    let result = match CliArguments::parse().tool {
         Tool::Get(arguments) => get::run(arguments),
         Tool::Serve(arguments) => serve::run(arguments),
         Tool::Load(arguments) => load::run(arguments),

@@ -88,7 +88,7 @@ impl Gateway {
         }
         let now = fulmar_sys::now();
         let mut warnings = restore::restore(&live, now);
-        live.follow_all(now);
+        live.inherit_all_health(now);
         warnings.extend(limits.warning);
         let node = live.config.global.node.clone().unwrap_or_else(machine_name);
         let program = Program::new();

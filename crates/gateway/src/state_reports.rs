@@ -1,6 +1,6 @@
 //! Text reports about proxies and servers: on SIGHUP, and at exit.
 
-use fulmar_proxy::{Counter, Counters, Live, LiveBackend, sum};
+use fulmar_proxy::{Counters, Live, LiveBackend, Stat, sum};
 
 /// Reports the state of every server and proxy, one line each (SIGHUP).
 pub(crate) fn dump(live: &Live, report: impl Fn(&str)) {
@@ -22,7 +22,7 @@ fn dump_backend(live: &Live, backend: &LiveBackend, report: &impl Fn(&str)) {
     for (server, member) in backend.servers.iter().zip(backend.group.members()) {
         let state = if member.is_usable() { "UP" } else { "DOWN" };
         let (sessions, queued) = (member.sessions(), member.queued());
-        let total = sum(&server.counters, Counter::SessionsTotal);
+        let total = sum(&server.counters, Stat::SessionsTotal);
         let server = &server.config.name;
         report(&format!(
             "SIGHUP: Server {name}/{server} is {state}. Conn: {sessions} act, {queued} pend, \
@@ -46,14 +46,14 @@ fn dump_backend(live: &Live, backend: &LiveBackend, report: &impl Fn(&str)) {
 fn load(frontend: Option<&[Counters]>, backend: Option<&LiveBackend>) -> String {
     let front = |counter| frontend.map_or(0, |counters| sum(counters, counter));
     let back = |counter| backend.map_or(0, |backend| sum(&backend.counters, counter));
-    let queued = back(Counter::Queued);
+    let queued = back(Stat::Queued);
     let waiting = backend.map_or(0, |backend| backend.group.queued());
     format!(
         "Conn: act(FE+BE): {}+{}, {queued} pend ({waiting} unass), tot(FE+BE): {}+{}.",
-        front(Counter::Sessions),
-        back(Counter::Sessions),
-        front(Counter::SessionsTotal),
-        back(Counter::SessionsTotal)
+        front(Stat::Sessions),
+        back(Stat::Sessions),
+        front(Stat::SessionsTotal),
+        back(Stat::SessionsTotal)
     )
 }
 
@@ -62,7 +62,7 @@ pub fn report_totals(live: &Live, report: impl Fn(&str)) {
     let line = |name: &str, front: u64, back: u64| {
         report(&format!("Proxy {name} stopped (cumulated conns: FE: {front}, BE: {back})."));
     };
-    let total = |counters: &[Counters]| sum(counters, Counter::SessionsTotal);
+    let total = |counters: &[Counters]| sum(counters, Stat::SessionsTotal);
     for frontend in &live.frontends {
         let name = &frontend.config.name;
         let backend = live.backends.iter().find(|backend| backend.config.name == *name);

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use crate::line::KeywordLine;
-use crate::model::{Level, TlsVersion};
+use crate::model::{SocketLevel, TlsVersion};
 use crate::rules::{Word, WordError};
 use crate::values::address::{ParsedAddress, Ports};
 use crate::values::ciphers::{self, SupportedSuites};
@@ -42,8 +42,12 @@ pub(crate) fn source_address(line: &mut KeywordLine<'_>) -> Result<SocketAddr, W
 }
 
 /// Levels of runtime sockets.
-pub(crate) fn socket_level(line: &mut KeywordLine<'_>) -> Result<Level, WordError> {
-    let known = [("user", Level::User), ("operator", Level::Operator), ("admin", Level::Admin)];
+pub(crate) fn socket_level(line: &mut KeywordLine<'_>) -> Result<SocketLevel, WordError> {
+    let known = [
+        ("user", SocketLevel::User),
+        ("operator", SocketLevel::Operator),
+        ("admin", SocketLevel::Admin),
+    ];
     one_of(&line.word("a level")?, "level", &known)
 }
 

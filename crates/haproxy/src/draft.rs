@@ -126,7 +126,7 @@ pub(crate) struct ProxyDraft {
     pub(crate) default_server: ServerDraft,
     pub(crate) check: CheckDraft,
     pub(crate) default_backend: Option<NameReference>,
-    pub(crate) use_backends: Vec<(BackendChoice, Option<Condition>)>,
+    pub(crate) use_backends: Vec<(BackendReference, Option<Condition>)>,
     pub(crate) use_servers: Vec<(NameReference, Condition)>,
     /// `load-server-state-from-file`.
     pub(crate) states: StatesDraft,
@@ -178,7 +178,7 @@ pub(crate) enum LogFormat {
 
 /// The backend of a `use_backend` line.
 #[derive(Clone, Debug)]
-pub(crate) enum BackendChoice {
+pub(crate) enum BackendReference {
     Named(NameReference),
     Computed(FormatString),
 }

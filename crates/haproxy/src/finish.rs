@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::diagnostics::{Diagnostic, Severity};
-use crate::draft::{BackendChoice, BindDraft, Globals, LogFormat, ProxyDraft, ProxySection};
+use crate::draft::{BackendReference, BindDraft, Globals, LogFormat, ProxyDraft, ProxySection};
 use crate::keywords::{UserlistDraft, state_path, state_source};
 use crate::model::{
     BackendConfig, BackendId, BackendTarget, BalanceAlgorithm, Bind, Config, FrontendConfig,
@@ -276,8 +276,8 @@ impl Finisher<'_> {
         let mut rules = Vec::new();
         for (choice, condition) in &draft.use_backends {
             let target = match choice {
-                BackendChoice::Computed(format) => Some(BackendTarget::Named(format.clone())),
-                BackendChoice::Named(reference) => {
+                BackendReference::Computed(format) => Some(BackendTarget::Named(format.clone())),
+                BackendReference::Named(reference) => {
                     self.look_up(draft, reference, "use_backend").map(BackendTarget::Backend)
                 }
             };
@@ -336,9 +336,9 @@ impl Finisher<'_> {
     /// True if a frontend in mode tcp still processes HTTP: all its backends are known and have
     /// mode http (HAProxy's manual, `mode`).
     fn speaks_http(&self, draft: &ProxyDraft) -> bool {
-        let of_rule = |choice: &BackendChoice| match choice {
-            BackendChoice::Named(reference) => Some(reference.name.text.clone()),
-            BackendChoice::Computed(_) => None,
+        let of_rule = |choice: &BackendReference| match choice {
+            BackendReference::Named(reference) => Some(reference.name.text.clone()),
+            BackendReference::Computed(_) => None,
         };
         let ruled = draft.use_backends.iter().map(|(choice, _)| of_rule(choice));
         let usual = draft.default_backend.as_ref().map(|usual| usual.name.text.clone());

@@ -34,15 +34,15 @@ fn answer(recorder: &mut Recorder, now: Instant, exchange: &ExchangeSummary<'_>)
 
 /// A family of the exposition format: its type, and its samples by name and labels.
 #[derive(Debug, Default)]
-struct MetricFamily {
+struct ParsedFamily {
     kind: String,
     samples: BTreeMap<String, f64>,
 }
 
 /// Strict parser of the text format, version 0.0.4.
-fn parse(text: &str) -> BTreeMap<String, MetricFamily> {
+fn parse(text: &str) -> BTreeMap<String, ParsedFamily> {
     assert!(text.ends_with('\n'));
-    let mut families: BTreeMap<String, MetricFamily> = BTreeMap::new();
+    let mut families: BTreeMap<String, ParsedFamily> = BTreeMap::new();
     let (mut helped, mut current) = (BTreeSet::new(), String::new());
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("# HELP ") {
@@ -53,7 +53,7 @@ fn parse(text: &str) -> BTreeMap<String, MetricFamily> {
             assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
             assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
             assert!(helped.contains(name), "{line}");
-            let family = MetricFamily { kind: kind.to_owned(), ..MetricFamily::default() };
+            let family = ParsedFamily { kind: kind.to_owned(), ..ParsedFamily::default() };
             assert!(families.insert(name.to_owned(), family).is_none(), "twice: {line}");
             current = name.to_owned();
         } else {
@@ -83,7 +83,7 @@ fn check_labels(labels: &str) {
     }
 }
 
-fn check_histogram((name, family): (&String, &MetricFamily)) {
+fn check_histogram((name, family): (&String, &ParsedFamily)) {
     let limit = |sample: &str| -> Option<f64> {
         let rest = sample.strip_prefix(&format!("{name}_bucket{{le=\""))?;
         rest.strip_suffix("\"}")?.parse().ok()
@@ -97,7 +97,7 @@ fn check_histogram((name, family): (&String, &MetricFamily)) {
     assert!(family.samples[&format!("{name}_sum")] >= 0.0);
 }
 
-fn value(families: &BTreeMap<String, MetricFamily>, sample: &str) -> f64 {
+fn value(families: &BTreeMap<String, ParsedFamily>, sample: &str) -> f64 {
     let all = families.values().find_map(|family| family.samples.get(sample));
     *all.unwrap_or_else(|| panic!("no {sample} in {families:#?}"))
 }

@@ -1,8 +1,8 @@
 //! Converts the configuration of load balancing into the types of module `balance`.
 
-use crate::balance::hash::{Function, KeyHasher};
+use crate::balance::hash::KeyHasher;
 use crate::balance::{GroupPolicy, MemberSettings, PickerRule, ServerGroup};
-use fulmar_haproxy::model::{BackendTarget, BalanceAlgorithm, HashFunction, ServerAddress};
+use fulmar_haproxy::model::{BackendTarget, BalanceAlgorithm, ServerAddress};
 use fulmar_haproxy::{BackendConfig, BackendId, Config, FrontendConfig, ServerConfig};
 
 use crate::live::LiveBackend;
@@ -24,13 +24,7 @@ pub(crate) fn rule(backend: &BackendConfig) -> PickerRule {
 
 /// How the backend hashes keys.
 pub fn hasher(backend: &BackendConfig) -> KeyHasher {
-    let function = match backend.hash.function {
-        HashFunction::Sdbm => Function::Sdbm,
-        HashFunction::Djb2 => Function::Djb2,
-        HashFunction::Wt6 => Function::Wt6,
-        HashFunction::Crc32 => Function::Crc32,
-    };
-    KeyHasher { function, avalanche: backend.hash.avalanche }
+    KeyHasher { function: backend.hash.function, avalanche: backend.hash.avalanche }
 }
 
 /// The initial state of a backend's servers.

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The time of a thread: milliseconds since the start of the proxy. The thread's engine sets it
 /// from the time of each event; this reads no clock.
 #[derive(Debug, Default)]
-pub struct Clock(AtomicU64);
+pub struct ThreadClock(AtomicU64);
 
-impl Clock {
+impl ThreadClock {
     /// Sets the current time.
     #[inline]
     pub fn set(&self, millis: u64) {

@@ -11,17 +11,17 @@ use crate::balance::{Admin, Health, Weight};
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::Observe;
 
-use crate::checks::{News, Observation, Told};
+use crate::checks::{Observation, ServerEvent, ServerReport};
 use crate::live::Live;
 
 /// A change of a server's health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Changed {
+pub(crate) struct HealthChange {
     pub(crate) health: Health,
     /// Number of sessions that waited for it and are redispatched.
     pub(crate) requeued: u32,
     /// It was the last usable server.
-    pub(crate) leaves_nobody: bool,
+    pub(crate) leaves_none: bool,
 }
 
 impl Live {
@@ -36,12 +36,12 @@ impl Live {
         }
         live.group.set_admin(server, admin);
         if admin == Admin::Maintenance && live.servers[server].config.shutdown_when_down {
-            self.shed(backend, server);
+            self.kill_sessions(backend, server);
         }
-        self.tell_waiters(backend);
-        let leaves_nobody = usable > 0 && live.group.usable() == 0;
-        let news = News::Decided { old, new: admin, leaves_nobody };
-        self.checks.tell(Told { backend, server, news });
+        self.wake_waiting(backend);
+        let leaves_none = usable > 0 && live.group.usable() == 0;
+        let news = ServerEvent::Decided { old, new: admin, leaves_none };
+        self.checks.send(ServerReport { backend, server, news });
         self.pass_on_health(backend, server, now);
     }
 
@@ -50,7 +50,7 @@ impl Live {
         let old = self.backends[backend.0].group.members()[server].health();
         if old != health {
             let change = self.put_health(backend, server, health, now);
-            self.checks.tell(Told { backend, server, news: News::Forced(change) });
+            self.checks.send(ServerReport { backend, server, news: ServerEvent::Forced(change) });
             self.pass_on_health(backend, server, now);
         }
     }
@@ -63,13 +63,13 @@ impl Live {
     /// `set server ... weight`, `set weight`.
     pub fn set_weight(&self, backend: BackendId, server: usize, weight: Weight) {
         self.backends[backend.0].group.set_weight(server, weight);
-        self.tell_waiters(backend);
+        self.wake_waiting(backend);
     }
 
     /// `set maxconn server`; 0: no limit.
     pub fn set_connections_max(&self, backend: BackendId, server: usize, max: u32) {
         self.backends[backend.0].group.set_connections_max(server, max);
-        self.tell_waiters(backend);
+        self.wake_waiting(backend);
     }
 
     /// `set server ... addr`: the address of new connections and checks.
@@ -78,10 +78,10 @@ impl Live {
     }
 
     /// `shutdown sessions server`, `on-marked-down shutdown-sessions`: all threads close their
-    /// sessions at this server (see [`crate::balance::Member::sheds`]).
-    pub fn shed(&self, backend: BackendId, server: usize) {
-        self.backends[backend.0].group.members()[server].shed();
-        self.announce_shed();
+    /// sessions at this server (see [`crate::balance::Member::kills`]).
+    pub fn kill_sessions(&self, backend: BackendId, server: usize) {
+        self.backends[backend.0].group.members()[server].kill_sessions();
+        self.announce_kill();
     }
 
     /// Reports an observation of traffic. Without `observe`, it costs nothing.
@@ -102,7 +102,11 @@ impl Live {
                 // Only the thread that reaches the limit exactly reports it.
                 if count == live.config.error_limit.max(1) {
                     live.errors.store(0, Ordering::Relaxed);
-                    self.checks.tell(Told { backend, server, news: News::Errors(count, seen) });
+                    self.checks.send(ServerReport {
+                        backend,
+                        server,
+                        news: ServerEvent::Errors(count, seen),
+                    });
                 }
             }
         }
@@ -115,30 +119,30 @@ impl Live {
         server: usize,
         health: Health,
         now: Instant,
-    ) -> Changed {
+    ) -> HealthChange {
         let backend = &self.backends[id.0];
         let config = &backend.servers[server].config;
         let (group, members) = (&backend.group, backend.group.members());
         let (queued, usable) = (members[server].queued(), group.usable());
         group.set_health(server, health, now);
         if health == Health::Down && config.shutdown_when_down {
-            self.shed(id, server);
+            self.kill_sessions(id, server);
         }
         if health == Health::Up && config.shutdown_backups_when_up {
             let backups = (0..members.len()).filter(|at| members[*at].is_backup());
-            backups.for_each(|backup| self.shed(id, backup));
+            backups.for_each(|backup| self.kill_sessions(id, backup));
         }
-        self.tell_waiters(id);
-        Changed {
+        self.wake_waiting(id);
+        HealthChange {
             health,
             requeued: if health == Health::Down { queued } else { 0 },
-            leaves_nobody: usable > 0 && group.usable() == 0,
+            leaves_none: usable > 0 && group.usable() == 0,
         }
     }
 
     /// Wakes the threads with sessions that wait for a slot in this backend.
-    pub(crate) fn tell_waiters(&self, backend: BackendId) {
-        let waiters = self.backends[backend.0].group.waiters();
-        waiters.for_each(|thread| self.rouse(thread, backend));
+    pub(crate) fn wake_waiting(&self, backend: BackendId) {
+        let threads = self.backends[backend.0].group.threads_to_wake();
+        threads.for_each(|thread| self.wake(thread, backend));
     }
 }

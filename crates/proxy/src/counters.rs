@@ -12,36 +12,36 @@ mod rate;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::clock::Clock;
+use crate::clock::ThreadClock;
 
 use mean::Mean;
 pub use mean::Timing;
 use rate::PerSecond;
-pub use rate::Rate;
+pub use rate::RateKind;
 
 /// The counters of one thread for one frontend, listener, backend or server.
 #[derive(Debug, Default)]
 pub struct Counters {
     cells: Cells,
     peaks: [AtomicU64; 2], // of `Sessions` and `Queued`
-    rates: [PerSecond; Rate::LEN],
+    rates: [PerSecond; RateKind::LEN],
     means: [Mean; Timing::LEN],
-    clock: Arc<Clock>,
+    clock: Arc<ThreadClock>,
 }
 
 #[derive(Debug)]
-struct Cells([AtomicU64; Counter::LEN]);
+struct Cells([AtomicU64; Stat::LEN]);
 
 impl Default for Cells {
     fn default() -> Self {
-        Self([const { AtomicU64::new(0) }; Counter::LEN])
+        Self([const { AtomicU64::new(0) }; Stat::LEN])
     }
 }
 
 /// A counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
-pub enum Counter {
+pub enum Stat {
     /// `scur`: current sessions. A gauge.
     Sessions,
     /// `stot`.
@@ -124,86 +124,86 @@ pub enum Counter {
     RewriteErrors,
     /// `eint`: internal errors.
     InternalErrors,
-    /// Time of the last new session: milliseconds of [`Clock`](crate::Clock). Set with
+    /// Time of the last new session: milliseconds of [`ThreadClock`]. Set with
     /// [`SessionsTotal`](Self::SessionsTotal).
     LastSession,
 }
 
-impl Counter {
+impl Stat {
     /// Number of counters.
     pub const LEN: usize = Self::LastSession as usize + 1;
 }
 
 impl Counters {
     /// All zero. `clock` is that of the thread that counts.
-    pub fn new(clock: Arc<Clock>) -> Self {
+    pub fn new(clock: Arc<ThreadClock>) -> Self {
         Self { clock, ..Self::default() }
     }
 
     /// Adds to a counter. Only the owning thread calls this. `Timed` is added after the times of an
     /// exchange.
     #[inline]
-    pub fn add(&self, counter: Counter, amount: u64) {
+    pub fn add(&self, counter: Stat, amount: u64) {
         let value = self.get(counter).wrapping_add(amount);
         self.set(counter, value);
         match counter {
-            Counter::Sessions => raise(&self.peaks[0], value),
-            Counter::Queued => raise(&self.peaks[1], value),
-            Counter::SessionsTotal => {
-                self.tick(Rate::Sessions, amount);
-                self.set(Counter::LastSession, self.clock.millis());
+            Stat::Sessions => raise(&self.peaks[0], value),
+            Stat::Queued => raise(&self.peaks[1], value),
+            Stat::SessionsTotal => {
+                self.tick(RateKind::Sessions, amount);
+                self.set(Stat::LastSession, self.clock.millis());
             }
-            Counter::Requests => self.tick(Rate::Requests, amount),
-            Counter::Connections => self.tick(Rate::Connections, amount),
-            Counter::QueueTime => self.note(Timing::Queue, amount),
-            Counter::ConnectTime => self.note(Timing::Connect, amount),
-            Counter::ResponseTime => self.note(Timing::Response, amount),
-            Counter::TotalTime => self.note(Timing::Total, amount),
+            Stat::Requests => self.tick(RateKind::Requests, amount),
+            Stat::Connections => self.tick(RateKind::Connections, amount),
+            Stat::QueueTime => self.note(Timing::Queue, amount),
+            Stat::ConnectTime => self.note(Timing::Connect, amount),
+            Stat::ResponseTime => self.note(Timing::Response, amount),
+            Stat::TotalTime => self.note(Timing::Total, amount),
             _ => {}
         }
     }
 
     /// Subtracts from a gauge.
     #[inline]
-    pub fn subtract(&self, counter: Counter, amount: u64) {
+    pub fn subtract(&self, counter: Stat, amount: u64) {
         self.set(counter, self.get(counter).wrapping_sub(amount));
     }
 
     /// Sets a value.
     #[inline]
-    pub fn set(&self, counter: Counter, value: u64) {
+    pub fn set(&self, counter: Stat, value: u64) {
         self.cells.0[counter as usize].store(value, Ordering::Relaxed);
     }
 
     /// The value; any thread may call this.
     #[inline]
-    pub fn get(&self, counter: Counter) -> u64 {
+    pub fn get(&self, counter: Stat) -> u64 {
         self.cells.0[counter as usize].load(Ordering::Relaxed)
     }
 
     /// The maximum of a gauge: `smax` of `Sessions`, `qmax` of `Queued`; 0 for other counters.
-    pub fn peak(&self, counter: Counter) -> u64 {
+    pub fn peak(&self, counter: Stat) -> u64 {
         match counter {
-            Counter::Sessions => self.peaks[0].load(Ordering::Relaxed),
-            Counter::Queued => self.peaks[1].load(Ordering::Relaxed),
+            Stat::Sessions => self.peaks[0].load(Ordering::Relaxed),
+            Stat::Queued => self.peaks[1].load(Ordering::Relaxed),
             _ => 0,
         }
     }
 
-    /// Number of events in the last second before `now`, milliseconds of [`Clock`](crate::Clock).
-    pub fn rate(&self, rate: Rate, now: u64) -> u64 {
+    /// Number of events in the last second before `now`, in milliseconds of [`ThreadClock`].
+    pub fn rate(&self, rate: RateKind, now: u64) -> u64 {
         self.rates[rate as usize].at(now)
     }
 
     /// The maximum rate.
-    pub fn rate_max(&self, rate: Rate) -> u64 {
+    pub fn rate_max(&self, rate: RateKind) -> u64 {
         self.rates[rate as usize].max()
     }
 
     /// The last exchanges, at most [`Timing::WINDOW`]: their number, and the sum of the times in
     /// ms.
     pub fn recent(&self, timing: Timing) -> (u64, u64) {
-        let count = self.get(Counter::Timed).min(Timing::WINDOW);
+        let count = self.get(Stat::Timed).min(Timing::WINDOW);
         (count, self.means[timing as usize].sum())
     }
 
@@ -215,24 +215,24 @@ impl Counters {
     /// Resets peaks and maxima; with `all`, everything except gauges. Only the owning thread calls
     /// this.
     pub fn clear(&self, all: bool) {
-        self.peaks[0].store(self.get(Counter::Sessions), Ordering::Relaxed);
-        self.peaks[1].store(self.get(Counter::Queued), Ordering::Relaxed);
+        self.peaks[0].store(self.get(Stat::Sessions), Ordering::Relaxed);
+        self.peaks[1].store(self.get(Stat::Queued), Ordering::Relaxed);
         self.rates.iter().for_each(|rate| rate.clear(all));
         self.means.iter().for_each(|mean| mean.clear(all));
         if all {
-            let gauges = [Counter::Sessions, Counter::Queued, Counter::IdleConnections];
+            let gauges = [Stat::Sessions, Stat::Queued, Stat::IdleConnections];
             let kept = gauges.map(|gauge| (gauge, self.get(gauge)));
             self.cells.0.iter().for_each(|cell| cell.store(0, Ordering::Relaxed));
             kept.iter().for_each(|(gauge, value)| self.set(*gauge, *value));
         }
     }
 
-    fn tick(&self, rate: Rate, amount: u64) {
+    fn tick(&self, rate: RateKind, amount: u64) {
         self.rates[rate as usize].add(self.clock.millis(), amount);
     }
 
     fn note(&self, timing: Timing, millis: u64) {
-        self.means[timing as usize].add(millis, self.get(Counter::Timed));
+        self.means[timing as usize].add(millis, self.get(Stat::Timed));
     }
 }
 
@@ -243,7 +243,7 @@ fn raise(cell: &AtomicU64, value: u64) {
 }
 
 /// The sum over threads; a gauge may have increased on one thread and decreased on another.
-pub fn sum<'a>(threads: impl IntoIterator<Item = &'a Counters>, counter: Counter) -> u64 {
+pub fn sum<'a>(threads: impl IntoIterator<Item = &'a Counters>, counter: Stat) -> u64 {
     threads.into_iter().fold(0, |sum, counters| sum.wrapping_add(counters.get(counter)))
 }
 
@@ -254,32 +254,32 @@ mod tests {
     #[test]
     fn a_gauge_keeps_its_peak_until_it_is_cleared() {
         let counters = Counters::default();
-        counters.add(Counter::Sessions, 3);
-        counters.subtract(Counter::Sessions, 2);
-        counters.add(Counter::Sessions, 1);
-        assert_eq!((counters.get(Counter::Sessions), counters.peak(Counter::Sessions)), (2, 3));
+        counters.add(Stat::Sessions, 3);
+        counters.subtract(Stat::Sessions, 2);
+        counters.add(Stat::Sessions, 1);
+        assert_eq!((counters.get(Stat::Sessions), counters.peak(Stat::Sessions)), (2, 3));
         counters.clear(false);
-        assert_eq!((counters.get(Counter::Sessions), counters.peak(Counter::Sessions)), (2, 2));
+        assert_eq!((counters.get(Stat::Sessions), counters.peak(Stat::Sessions)), (2, 2));
     }
 
     #[test]
-    fn sessions_have_a_rate_and_a_last_moment_by_the_clock_of_their_thread() {
-        let clock = Arc::new(Clock::default());
+    fn sessions_update_rate_and_time_of_the_last_session() {
+        let clock = Arc::new(ThreadClock::default());
         let counters = Counters::new(Arc::clone(&clock));
         clock.set(5_000);
-        counters.add(Counter::SessionsTotal, 1);
-        counters.add(Counter::SessionsTotal, 1);
-        assert_eq!(counters.rate(Rate::Sessions, 5_000), 2);
-        assert_eq!(counters.rate(Rate::Requests, 5_000), 0);
-        assert_eq!(counters.get(Counter::LastSession), 5_000);
+        counters.add(Stat::SessionsTotal, 1);
+        counters.add(Stat::SessionsTotal, 1);
+        assert_eq!(counters.rate(RateKind::Sessions, 5_000), 2);
+        assert_eq!(counters.rate(RateKind::Requests, 5_000), 0);
+        assert_eq!(counters.get(Stat::LastSession), 5_000);
     }
 
     #[test]
     fn times_are_means_over_the_last_exchanges() {
         let counters = Counters::default();
         for _ in 0..Timing::WINDOW * 10 {
-            counters.add(Counter::ResponseTime, 20);
-            counters.add(Counter::Timed, 1);
+            counters.add(Stat::ResponseTime, 20);
+            counters.add(Stat::Timed, 1);
         }
         let (count, sum) = counters.recent(Timing::Response);
         assert_eq!((count, sum / count), (Timing::WINDOW, 20));
@@ -287,15 +287,15 @@ mod tests {
     }
 
     #[test]
-    fn clearing_all_leaves_what_is_there_now() {
+    fn clearing_all_keeps_gauges() {
         let counters = Counters::default();
-        counters.add(Counter::Sessions, 1);
-        counters.add(Counter::SessionsTotal, 1);
-        counters.add(Counter::BytesIn, 100);
+        counters.add(Stat::Sessions, 1);
+        counters.add(Stat::SessionsTotal, 1);
+        counters.add(Stat::BytesIn, 100);
         counters.clear(true);
-        assert_eq!(counters.get(Counter::Sessions), 1);
-        assert_eq!(counters.get(Counter::SessionsTotal), 0);
-        assert_eq!(counters.get(Counter::BytesIn), 0);
-        assert_eq!(counters.rate(Rate::Sessions, 0), 0);
+        assert_eq!(counters.get(Stat::Sessions), 1);
+        assert_eq!(counters.get(Stat::SessionsTotal), 0);
+        assert_eq!(counters.get(Stat::BytesIn), 0);
+        assert_eq!(counters.rate(RateKind::Sessions, 0), 0);
     }
 }

@@ -14,31 +14,31 @@ use fulmar_haproxy::model::BackendTarget;
 use fulmar_haproxy::{BackendId, Config, Mode};
 use fulmar_proto::{Layer, PipeCounts, Transmit};
 
-use crate::asks::needs_destination;
-use crate::gate::{self, Gate};
-use crate::http::Http;
-use crate::journal::Journal;
+use crate::admission::{self, Admission};
+use crate::http::HttpRelay;
 use crate::live::Live;
-use crate::orders::{Answer, Order, PORTION, SessionView};
+use crate::needs::needs_destination;
+use crate::orders::{Order, OrderReply, PORTION, SessionView};
 use crate::passing::pipes_max;
+use crate::proxy_log::ProxyLog;
 use crate::relay::{HTTP_CLIENTS, HTTP_SERVERS, Relay, STRIDE};
 use crate::services::Services;
-use crate::shared::{BindId, Shared};
+use crate::shared::{BindId, ThreadContext};
 use crate::shortage;
-use crate::tcp::Tcp;
+use crate::tcp::TcpRelay;
 
 /// The proxy on one thread; a reactor drives it.
 #[derive(Debug)]
 pub struct Proxy {
-    shared: Shared,
-    http: Http,
-    tcp: Tcp,
-    listeners: Vec<Listener>,
+    shared: ThreadContext,
+    http: HttpRelay,
+    tcp: TcpRelay,
+    listeners: Vec<BoundListener>,
     stop: Stop,
     stop_state: StopState,
-    closed: bool,             // listeners are closed for lack of room
-    revision: u64,            // of limits and states of frontends, which operators set
-    calm_at: Option<Instant>, // when the rate limit of a closed listener permits a client
+    closed: bool,                  // listeners are closed for lack of room
+    revision: u64,                 // of limits and states of frontends, which operators set
+    rate_room_at: Option<Instant>, // when the rate limit of a closed listener permits a client
     actions: VecDeque<Action>,
 }
 
@@ -57,7 +57,7 @@ enum StopState {
 pub type MakeLayer = Box<dyn Fn(SocketAddr) -> Option<Box<dyn Layer>> + Send>;
 
 /// A listening socket of this thread.
-struct Listener {
+struct BoundListener {
     id: ListenerId,
     bind: BindId,
     spoken: Mode,
@@ -65,9 +65,9 @@ struct Listener {
     open: bool,
 }
 
-impl fmt::Debug for Listener {
+impl fmt::Debug for BoundListener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Listener").field("id", &self.id).field("bind", &self.bind).finish()
+        f.debug_struct("BoundListener").field("id", &self.id).field("bind", &self.bind).finish()
     }
 }
 
@@ -77,22 +77,22 @@ impl Proxy {
         now: Instant,
         live: Arc<Live>,
         thread: usize,
-        journal: Box<dyn Journal>,
+        proxy_log: Box<dyn ProxyLog>,
         services: Box<dyn Services>,
         stop: Stop,
     ) -> Self {
-        let mut shared = Shared::new(live, thread, journal, services);
-        shared.tell(now);
+        let mut shared = ThreadContext::new(live, thread, proxy_log, services);
+        shared.set_now(now);
         Self {
-            http: Http::new(now, &shared),
-            tcp: Tcp::new(now, &shared),
+            http: HttpRelay::new(now, &shared),
+            tcp: TcpRelay::new(now, &shared),
             shared,
             listeners: Vec::new(),
             stop,
             stop_state: StopState::Running,
             closed: false,
             revision: 0,
-            calm_at: None,
+            rate_room_at: None,
             actions: VecDeque::new(),
         }
     }
@@ -104,7 +104,7 @@ impl Proxy {
             self.actions.push_back(Action::ReportLocal { listener: id });
         }
         let spoken = spoken(config, bind);
-        self.listeners.push(Listener { id, bind, spoken, layer, open: true });
+        self.listeners.push(BoundListener { id, bind, spoken, layer, open: true });
     }
 
     /// Number of connected clients.
@@ -124,7 +124,7 @@ impl Proxy {
         }
     }
 
-    fn begin_to_end(&mut self, now: Instant) {
+    fn begin_soft_stop(&mut self, now: Instant) {
         let after = self.shared.live.config.global.hard_stop_after;
         let hard_stop_at = after.map(|after| now + after.min(FOREVER));
         self.stop_state = StopState::Stopping { hard_stop_at };
@@ -132,20 +132,22 @@ impl Proxy {
         for listener in self.listeners.drain(..) {
             self.actions.push_back(Action::Unlisten { listener: listener.id });
         }
-        self.http.begin_to_end(now, &mut self.shared);
-        self.tcp.begin_to_end(now, &mut self.shared);
+        self.http.begin_soft_stop(now, &mut self.shared);
+        self.tcp.begin_soft_stop(now, &mut self.shared);
     }
 
     /// Executes the orders of operators.
-    fn follow_orders(&mut self, now: Instant) {
+    fn execute_orders(&mut self, now: Instant) {
         let live = Arc::clone(&self.shared.live);
         for order in live.orders[self.shared.thread].take() {
             match order {
-                Order::Tell { from, to } => to.0(Answer::Sessions(self.sessions(now, from))),
-                Order::Cut { socket, to } => {
+                Order::ListSessions { from, to } => {
+                    to.0(OrderReply::Sessions(self.sessions(now, from)))
+                }
+                Order::CloseSession { socket, to } => {
                     let (relay, shared) = self.relay(socket);
-                    let was_there = relay.cut(now, shared, socket);
-                    to.0(Answer::Cut(was_there));
+                    let was_there = relay.close_client(now, shared, socket);
+                    to.0(OrderReply::Closed(was_there));
                 }
                 Order::Clear { all } => live.counters(self.shared.thread, |it| it.clear(all)),
             }
@@ -164,7 +166,8 @@ impl Proxy {
     /// Closes the listeners of frontends that were shut down.
     fn close_stopped(&mut self) {
         let frontends = &self.shared.live.frontends;
-        let is_over = |it: &Listener| frontends[it.bind.frontend].stopped.load(Ordering::Relaxed);
+        let is_over =
+            |it: &BoundListener| frontends[it.bind.frontend].stopped.load(Ordering::Relaxed);
         for listener in self.listeners.extract_if(.., |it| is_over(it)) {
             self.actions.push_back(Action::Unlisten { listener: listener.id });
         }
@@ -172,19 +175,19 @@ impl Proxy {
 
     /// Opens and closes listeners by the limits and states of their frontends.
     fn regulate(&mut self, now: Instant) {
-        let Self { shared, closed, calm_at, .. } = self;
-        (*closed, *calm_at) = (false, None);
+        let Self { shared, closed, rate_room_at, .. } = self;
+        (*closed, *rate_room_at) = (false, None);
         for listener in &mut self.listeners {
-            let gate = gate::look(shared, listener.bind);
-            match gate {
-                Gate::Open | Gate::Paused => {}
-                Gate::Full | Gate::Crowded => *closed = true,
-                Gate::Busy(millis) => {
+            let admission = admission::check_or_wait(shared, listener.bind);
+            match admission {
+                Admission::Open | Admission::Paused => {}
+                Admission::FrontendFull | Admission::ProcessFull => *closed = true,
+                Admission::RateLimited(millis) => {
                     let at = now + Duration::from_millis(millis);
-                    *calm_at = Some(calm_at.map_or(at, |known| known.min(at)));
+                    *rate_room_at = Some(rate_room_at.map_or(at, |known| known.min(at)));
                 }
             }
-            let open = gate == Gate::Open;
+            let open = admission == Admission::Open;
             if open != listener.open {
                 listener.open = open;
                 self.actions.push_back(Action::Accept { listener: listener.id, on: open });
@@ -192,7 +195,7 @@ impl Proxy {
         }
     }
 
-    fn relay(&mut self, socket: SocketId) -> (&mut dyn Relay, &mut Shared) {
+    fn relay(&mut self, socket: SocketId) -> (&mut dyn Relay, &mut ThreadContext) {
         match is_http(socket) {
             true => (&mut self.http, &mut self.shared),
             false => (&mut self.tcp, &mut self.shared),
@@ -228,7 +231,7 @@ impl Engine for Proxy {
 
     fn accept(&mut self, now: Instant, from: Accepted) -> Option<SocketId> {
         let Accepted { listener, peer, local } = from;
-        self.shared.tell(now);
+        self.shared.set_now(now);
         self.shared.local = local;
         let known = self.listeners.iter().find(|known| known.id == listener)?;
         let layer = match &known.layer {
@@ -241,7 +244,7 @@ impl Engine for Proxy {
             Mode::Tcp => self.tcp.accept(now, &mut self.shared, bind, peer, layer),
         };
         self.shared.local = None;
-        if gate::glance(&self.shared, bind) != Gate::Open {
+        if admission::check(&self.shared, bind) != Admission::Open {
             self.regulate(now);
         }
         accepted
@@ -249,7 +252,7 @@ impl Engine for Proxy {
 
     #[inline]
     fn handle(&mut self, now: Instant, event: DriverEvent<'_>) {
-        self.shared.tell(now);
+        self.shared.set_now(now);
         match event {
             DriverEvent::Socket(socket, event) => {
                 let (relay, shared) = self.relay(socket);
@@ -259,7 +262,7 @@ impl Engine for Proxy {
             DriverEvent::Wake => self.handle_wake(now),
             DriverEvent::AcceptFailed(listener, error) => {
                 if let Some(known) = self.listeners.iter().find(|known| known.id == listener) {
-                    shortage::tell(&mut self.shared, now, known.bind.frontend, error);
+                    shortage::log_shortage(&mut self.shared, now, known.bind.frontend, error);
                 }
             }
             // Its addresses are known, and it does not measure the time of sends.
@@ -273,13 +276,13 @@ impl Engine for Proxy {
         if action.is_none()
             && self.closed
             && self.shared.left.take()
-            && let Some(now) = self.shared.told()
+            && let Some(now) = self.shared.now()
         {
             self.regulate(now); // a client that left has made room
             return self.actions.pop_front();
         }
         if action.is_none() {
-            self.shared.journal.flush();
+            self.shared.proxy_log.flush();
         }
         action
     }
@@ -309,7 +312,7 @@ impl Engine for Proxy {
             Limit::Unread(_) | Limit::Receive(_) => of.default_value(),
             Limit::Accepts(listener) => {
                 let known = self.listeners.iter().find(|known| known.id == listener);
-                known.map_or(1, |known| gate::places(&self.shared, known.bind))
+                known.map_or(1, |known| admission::accepts_max(&self.shared, known.bind))
             }
             Limit::Pipes => pipes_max(&self.shared.live),
         }
@@ -321,7 +324,7 @@ impl Engine for Proxy {
 
     fn poll_timeout(&self) -> Option<Instant> {
         let hard_stop_at = self.hard_stop_at().filter(|_| !self.is_done());
-        let own = [hard_stop_at, self.calm_at].into_iter().flatten().min();
+        let own = [hard_stop_at, self.rate_room_at].into_iter().flatten().min();
         [self.http.poll_timeout(), self.tcp.poll_timeout(), own].into_iter().flatten().min()
     }
 }
@@ -331,19 +334,19 @@ impl Proxy {
         self.http.handle_timeout(now, &mut self.shared);
         self.tcp.handle_timeout(now, &mut self.shared);
         if self.hard_stop_at().is_some_and(|deadline| deadline <= now) {
-            self.http.cut_all(now, &mut self.shared);
-            self.tcp.cut_all(now, &mut self.shared);
+            self.http.close_all(now, &mut self.shared);
+            self.tcp.close_all(now, &mut self.shared);
         }
-        if self.calm_at.is_some_and(|at| at <= now) {
+        if self.rate_room_at.is_some_and(|at| at <= now) {
             self.regulate(now);
         }
     }
 
     fn handle_wake(&mut self, now: Instant) {
         if self.stop.is_set() && self.stop_state == StopState::Running {
-            self.begin_to_end(now);
+            self.begin_soft_stop(now);
         }
-        self.follow_orders(now);
+        self.execute_orders(now);
         self.shared.woken = self.shared.live.take_woken(self.shared.thread);
         self.http.handle_wake(now, &mut self.shared);
         self.tcp.handle_wake(now, &mut self.shared);

@@ -10,20 +10,20 @@ use fulmar_haproxy::rules::Sample;
 use fulmar_haproxy::rules::subject::Fact;
 use fulmar_haproxy::{BackendId, ServerId};
 
-use crate::counters::{Counter, Counters, Rate, sum};
+use crate::counters::{Counters, RateKind, Stat, sum};
 use crate::live::{LiveBackend, LiveFrontend};
-use crate::shared::{BindId, Shared};
+use crate::shared::{BindId, ThreadContext};
 
 /// The position of an evaluation: the default where a rule names no proxy.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Here<'a> {
-    pub(crate) shared: &'a Shared,
+pub(crate) struct ProxyFacts<'a> {
+    pub(crate) shared: &'a ThreadContext,
     pub(crate) bind: BindId,
     pub(crate) backend: Option<BackendId>,
     pub(crate) server: Option<ServerId>,
 }
 
-impl<'a> Here<'a> {
+impl<'a> ProxyFacts<'a> {
     pub(crate) fn frontend(&self) -> &'a LiveFrontend {
         &self.shared.live.frontends[self.bind.frontend]
     }
@@ -85,7 +85,7 @@ impl<'a> Here<'a> {
             Fact::ListenerName => text(&self.frontend().config.binds[self.bind.bind].name),
             Fact::ListenerId => number(self.frontend().config.binds[self.bind.bind].id),
             Fact::ListenerConnections => {
-                gauge(&self.frontend().listeners[self.bind.bind], Counter::Sessions)
+                gauge(&self.frontend().listeners[self.bind.bind], Stat::Sessions)
             }
             Fact::DefaultBackend => {
                 let backend = self.frontend().config.default_backend?;
@@ -108,19 +108,19 @@ impl<'a> Here<'a> {
         let millis = self.shared.live.clocks[self.shared.thread].millis();
         match fact {
             Fact::FrontendConnections(name) => {
-                gauge(&self.frontend_named(name.as_deref())?.counters, Counter::Sessions)
+                gauge(&self.frontend_named(name.as_deref())?.counters, Stat::Sessions)
             }
             Fact::FrontendRate(name) => {
-                rate(&self.frontend_named(name.as_deref())?.counters, Rate::Sessions, millis)
+                rate(&self.frontend_named(name.as_deref())?.counters, RateKind::Sessions, millis)
             }
             Fact::FrontendRequestRate(name) => {
-                rate(&self.frontend_named(name.as_deref())?.counters, Rate::Requests, millis)
+                rate(&self.frontend_named(name.as_deref())?.counters, RateKind::Requests, millis)
             }
             Fact::BackendConnections(name) => {
-                gauge(&self.backend_named(name.as_deref())?.counters, Counter::Sessions)
+                gauge(&self.backend_named(name.as_deref())?.counters, Stat::Sessions)
             }
             Fact::BackendRate(name) => {
-                rate(&self.backend_named(name.as_deref())?.counters, Rate::Sessions, millis)
+                rate(&self.backend_named(name.as_deref())?.counters, RateKind::Sessions, millis)
             }
             Fact::UsableServers(name) => {
                 number(self.backend_named(name.as_deref())?.group.usable() as u64)
@@ -162,7 +162,7 @@ impl<'a> Here<'a> {
             }
             Fact::ServerRate(backend, name) => {
                 let (backend, at) = named(backend, name)?;
-                rate(&backend.servers[at].counters, Rate::Sessions, millis)
+                rate(&backend.servers[at].counters, RateKind::Sessions, millis)
             }
             _ => None,
         }
@@ -177,17 +177,17 @@ pub(crate) fn number(value: impl Into<u64>) -> Option<Sample<'static>> {
     Some(Sample::Int(i64::try_from(value.into()).unwrap_or(i64::MAX)))
 }
 
-fn gauge(threads: &[Counters], counter: Counter) -> Option<Sample<'static>> {
+fn gauge(threads: &[Counters], counter: Stat) -> Option<Sample<'static>> {
     number(sum(threads, counter))
 }
 
-fn rate(threads: &[Counters], rate: Rate, millis: u64) -> Option<Sample<'static>> {
+fn rate(threads: &[Counters], rate: RateKind, millis: u64) -> Option<Sample<'static>> {
     number(threads.iter().map(|it| it.rate(rate, millis)).sum::<u64>())
 }
 
 /// Number of sessions that wait in a backend, for any server or for one.
 fn waiting(backend: &LiveBackend) -> u64 {
-    sum(backend.counters.iter(), Counter::Queued)
+    sum(backend.counters.iter(), Stat::Queued)
 }
 
 /// Free slots of usable servers, plus `more`; -1: unlimited.
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_uuid_says_that_it_is_random() {
+    fn uuid_has_version_4() {
         for _ in 0..100 {
             let uuid = uuid();
             assert_eq!((uuid.len(), &uuid[14..15]), (36, "4"), "{uuid}");

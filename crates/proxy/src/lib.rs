@@ -2,7 +2,7 @@
 //!
 //! [`Proxy`] is the engine of one thread. [`Live`] is the state that threads share: the
 //! configuration, the state of servers, and counters. Each thread writes its own counters; any
-//! thread may read them. The engine does no I/O and writes no file: log lines go to a [`Journal`],
+//! thread may read them. The engine does no I/O and writes no file: log lines go to a [`ProxyLog`],
 //! and pages that are not proxied come from [`Services`].
 #![forbid(unsafe_code)]
 
@@ -16,50 +16,50 @@ mod counters;
 mod live;
 mod wakers;
 
-mod asks;
+mod admission;
+mod early_close;
 mod engine;
 mod facts;
-mod following;
-mod gate;
-mod lead;
+mod needs;
 mod passing;
 mod queues;
 mod relay;
-mod secured;
+mod select_backend;
 mod shared;
-mod unborn;
+mod tls_info;
+mod tracking;
 
 mod upstream;
 
 mod http;
 mod tcp;
 
-mod journal;
 mod limit;
 mod malformed;
 mod orders;
+mod proxy_log;
 mod restore;
 mod services;
 mod shortage;
 
 pub use balancing::hasher;
 pub use checks::{
-    CheckPlace, CheckState, CheckStatus, Checks, Finding, LastCheck, Mailbox, Observation,
+    CheckAddress, CheckReports, CheckState, CheckStatus, Checks, Finding, LastCheck, Observation,
 };
-pub use clock::Clock;
-pub use following::Inherited;
+pub use clock::ThreadClock;
 pub use fulmar_engine::Stop;
+pub use tracking::TrackedState;
 
-pub use counters::{Counter, Counters, Rate, Timing, sum};
+pub use counters::{Counters, RateKind, Stat, Timing, sum};
 pub use engine::{MakeLayer, Proxy};
-pub use http::{Attempt, Explanation, Failure, GivenUp, Tried};
-pub use journal::{Journal, Severity};
-pub use limit::Limit;
+pub use http::{AttemptFailure, Explanation, FailedAttempt, GivenUp, NamedAttempt};
+pub use limit::AdjustableLimit;
 pub use live::{Live, LiveBackend, LiveFrontend, LiveServer};
 pub use malformed::{LastMalformed, Malformed};
-pub use orders::{Answer, Hearer, Order, Orders, PORTION, SessionView};
+pub use orders::{Order, OrderReply, Orders, PORTION, ReplyTo, SessionView};
+pub use proxy_log::{LogSeverity, ProxyLog};
 pub use restore::Restored;
-pub use services::{Page, Services};
+pub use services::{GeneratedPage, Services};
 pub use shared::BindId;
 pub use upstream::probes;
 pub use wakers::{Wake, Wakers};

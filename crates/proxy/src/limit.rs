@@ -4,15 +4,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A limit that an operator may change, shared by all threads.
 #[derive(Debug)]
-pub struct Limit(AtomicUsize); // `usize::MAX`: unlimited
+pub struct AdjustableLimit(AtomicUsize); // `usize::MAX`: unlimited
 
-impl Default for Limit {
+impl Default for AdjustableLimit {
     fn default() -> Self {
         Self::new(None)
     }
 }
 
-impl Limit {
+impl AdjustableLimit {
     /// A limit; `None`: unlimited.
     pub fn new(max: Option<usize>) -> Self {
         Self(AtomicUsize::new(max.unwrap_or(usize::MAX)))

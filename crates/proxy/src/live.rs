@@ -11,16 +11,16 @@ use fulmar_haproxy::{BackendConfig, BackendId, Config, FrontendConfig, ServerCon
 use fulmar_proto::PipeCounts;
 use fulmar_tls::{ClientTls, ConfigError};
 
+use crate::admission::WaitingThreads;
 use crate::balancing;
-use crate::checks::{CheckPlace, LastCheck, Mailbox};
-use crate::clock::Clock;
+use crate::checks::{CheckAddress, CheckReports, LastCheck};
+use crate::clock::ThreadClock;
 use crate::counters::Counters;
-use crate::following::{self, Followers};
-use crate::gate::Wanting;
-use crate::limit::Limit;
+use crate::limit::AdjustableLimit;
 use crate::malformed::LastMalformed;
 use crate::orders::{Order, Orders};
 use crate::shortage::Shortage;
+use crate::tracking::{self, TrackingServers};
 use crate::upstream::client_tls;
 use crate::wakers::Wakers;
 
@@ -37,13 +37,13 @@ pub struct Live {
     /// Number of threads.
     pub threads: usize,
     /// One for each thread: the time of its counters.
-    pub clocks: Box<[Arc<Clock>]>,
+    pub clocks: Box<[Arc<ThreadClock>]>,
     /// `maxconn` of the process: concurrent client connections.
-    pub connections_max: Limit,
+    pub connections_max: AdjustableLimit,
     /// `set rate-limit connections global`.
-    pub connections_per_second_max: Limit,
+    pub connections_per_second_max: AdjustableLimit,
     /// `set rate-limit sessions global`.
-    pub sessions_per_second_max: Limit,
+    pub sessions_per_second_max: AdjustableLimit,
     /// One for each thread: its pipes.
     pub pipes: Box<[Arc<PipeCounts>]>,
     /// One for each thread: orders of operators.
@@ -56,15 +56,15 @@ pub struct Live {
     /// Wakes the threads.
     pub wakers: Wakers,
     /// Threads that wait for any client to leave.
-    pub(crate) wanting: Wanting,
+    pub(crate) waiting_threads: WaitingThreads,
     /// The servers that track another one (`track`).
-    pub(crate) followers: Followers,
+    pub(crate) tracking_servers: TrackingServers,
     woken: Box<[Mutex<Vec<usize>>]>, // by thread: the backends to serve
     revision: AtomicU64,             // of limits and states of frontends, which operators set
     malformed: AtomicU32,            // malformed messages
     kills: AtomicU64,                // requests to close the sessions of a server
     /// Reports to the check thread.
-    pub checks: Mailbox,
+    pub checks: CheckReports,
 }
 
 /// A frontend in use.
@@ -79,9 +79,9 @@ pub struct LiveFrontend {
     /// `disable frontend`: no client is accepted for now.
     pub paused: AtomicBool,
     /// `maxconn`: concurrent client connections.
-    pub connections_max: Limit,
+    pub connections_max: AdjustableLimit,
     /// Threads that wait for a client of this frontend to leave.
-    pub(crate) wanting: Wanting,
+    pub(crate) waiting_threads: WaitingThreads,
     /// `shutdown frontend`: no client is accepted any more.
     pub stopped: AtomicBool,
     /// The last malformed request.
@@ -123,7 +123,7 @@ pub struct LiveServer {
     /// The result of the last check.
     pub check: LastCheck,
     /// The address of checks.
-    pub check_place: CheckPlace,
+    pub check_address: CheckAddress,
     /// Number of sessions that waited for a slot of this server, and got one.
     pub(crate) served: AtomicU64,
     /// Consecutive errors of its sessions (`observe`).
@@ -133,24 +133,24 @@ pub struct LiveServer {
 impl Live {
     /// The initial state.
     pub fn new(config: Config, threads: usize) -> Self {
-        let clocks: Box<[Arc<Clock>]> = (0..threads).map(|_| Arc::default()).collect();
+        let clocks: Box<[Arc<ThreadClock>]> = (0..threads).map(|_| Arc::default()).collect();
         let frontends = config.frontends.iter().map(|it| LiveFrontend::new(it, &clocks)).collect();
         let backends = (0..config.backends.len()).map(BackendId);
         let backends = backends.map(|id| LiveBackend::new(&config, id, &clocks)).collect();
         let (wakers, began) = (Wakers::default(), OnceLock::new());
-        let checks = Mailbox::default();
+        let checks = CheckReports::default();
         let orders = clocks.iter().map(|_| Orders::default()).collect();
-        let connections_max = Limit::new(config.global.connections_max);
+        let connections_max = AdjustableLimit::new(config.global.connections_max);
         let (connections_per_second_max, sessions_per_second_max) = Default::default();
         let variables = config.global.variables.iter();
         let variables = variables.map(|(name, value)| (name.to_string(), value.clone()));
         let variables = RwLock::new(variables.collect());
         let names = config.backends.iter().enumerate().rev(); // of equal ones the first
         let names = names.map(|(at, it)| (it.name.as_bytes().into(), BackendId(at))).collect();
-        let followers = following::followers(&config);
+        let tracking_servers = tracking::tracking_servers(&config);
         Self {
             config,
-            followers,
+            tracking_servers,
             frontends,
             backends,
             names,
@@ -164,7 +164,7 @@ impl Live {
             began,
             variables,
             totals: counters(&clocks),
-            wanting: Wanting::new(threads),
+            waiting_threads: WaitingThreads::new(threads),
             woken: (0..threads).map(|_| Mutex::default()).collect(),
             revision: AtomicU64::new(0),
             malformed: AtomicU32::new(0),
@@ -196,8 +196,8 @@ impl Live {
     }
 
     /// Wakes a thread to serve the queue of a backend; its alarm has been set
-    /// ([`crate::balance::ServerGroup::waiters`], [`crate::balance::NextWaiting::Wake`]).
-    pub fn rouse(&self, thread: usize, backend: BackendId) {
+    /// ([`crate::balance::ServerGroup::threads_to_wake`], [`crate::balance::NextWaiting::Wake`]).
+    pub fn wake(&self, thread: usize, backend: BackendId) {
         if let Some(woken) = self.woken.get(thread) {
             woken.lock().unwrap_or_else(PoisonError::into_inner).push(backend.0);
             self.wakers.wake(thread);
@@ -223,13 +223,13 @@ impl Live {
     }
 
     /// Wakes all threads to close the sessions of a server.
-    pub(crate) fn announce_shed(&self) {
+    pub(crate) fn announce_kill(&self) {
         self.kills.fetch_add(1, Ordering::Release);
         self.wakers.wake_all();
     }
 
     /// Number of such requests.
-    pub(crate) fn sheds(&self) -> u64 {
+    pub(crate) fn kills(&self) -> u64 {
         self.kills.load(Ordering::Acquire)
     }
 
@@ -271,14 +271,14 @@ impl Live {
 }
 
 impl LiveFrontend {
-    fn new(config: &Arc<FrontendConfig>, clocks: &[Arc<Clock>]) -> Self {
+    fn new(config: &Arc<FrontendConfig>, clocks: &[Arc<ThreadClock>]) -> Self {
         Self {
             config: Arc::clone(config),
             counters: counters(clocks),
             listeners: config.binds.iter().map(|_| counters(clocks)).collect(),
             paused: AtomicBool::new(false),
-            connections_max: Limit::new(config.connections_max),
-            wanting: Wanting::new(clocks.len()),
+            connections_max: AdjustableLimit::new(config.connections_max),
+            waiting_threads: WaitingThreads::new(clocks.len()),
             stopped: AtomicBool::new(false),
             malformed: LastMalformed::default(),
             shortage: Shortage::default(),
@@ -295,7 +295,7 @@ impl LiveBackend {
         }
     }
 
-    fn new(config: &Config, id: BackendId, clocks: &[Arc<Clock>]) -> Self {
+    fn new(config: &Config, id: BackendId, clocks: &[Arc<ThreadClock>]) -> Self {
         let connections_full = balancing::connections_full(config, id);
         let config = &config.backends[id.0];
         let group = balancing::group(config, connections_full, clocks.len());
@@ -313,19 +313,19 @@ impl LiveBackend {
 }
 
 impl LiveServer {
-    fn new(config: &Arc<ServerConfig>, clocks: &[Arc<Clock>]) -> Self {
+    fn new(config: &Arc<ServerConfig>, clocks: &[Arc<ThreadClock>]) -> Self {
         Self {
             config: Arc::clone(config),
             counters: counters(clocks),
             tls: config.tls.as_ref().map(client_tls),
             check: LastCheck::default(),
-            check_place: CheckPlace::new(config.check.as_ref()),
+            check_address: CheckAddress::new(config.check.as_ref()),
             served: AtomicU64::new(0),
             errors: AtomicU32::new(0),
         }
     }
 }
 
-fn counters(clocks: &[Arc<Clock>]) -> Box<[Counters]> {
+fn counters(clocks: &[Arc<ThreadClock>]) -> Box<[Counters]> {
     clocks.iter().map(|clock| Counters::new(Arc::clone(clock))).collect()
 }

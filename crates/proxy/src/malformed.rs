@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use fulmar_proto::h1::{HEAD_SIZE_MAX, fault_position};
 use fulmar_proto::{Client, PeerError, Server};
 
-use crate::shared::Shared;
+use crate::shared::ThreadContext;
 
 /// A malformed message.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl LastMalformed {
 
 /// Direction of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum MessageDirection {
     Request,
     Response,
 }
@@ -69,17 +69,17 @@ pub(crate) struct Parties {
 /// Keeps a message with this fault. A message that only ended early is not malformed.
 pub(crate) fn keep(
     now: Instant,
-    shared: &Shared,
-    way: Way,
+    shared: &ThreadContext,
+    direction: MessageDirection,
     parties: Parties,
     (message, error): (&[u8], PeerError),
 ) {
     let live = &shared.live;
-    let last = match (way, parties.backend) {
+    let last = match (direction, parties.backend) {
         _ if error == PeerError::UnexpectedEof => return,
-        (Way::Request, _) => &live.frontends[parties.frontend].malformed,
-        (Way::Response, Some(backend)) => &live.backends[backend].malformed,
-        (Way::Response, None) => return,
+        (MessageDirection::Request, _) => &live.frontends[parties.frontend].malformed,
+        (MessageDirection::Response, Some(backend)) => &live.backends[backend].malformed,
+        (MessageDirection::Response, None) => return,
     };
     let kept = &message[..message.len().min(HEAD_SIZE_MAX)];
     let Parties { source, frontend, backend, server } = parties;
@@ -91,9 +91,9 @@ pub(crate) fn keep(
         server,
         source,
         bytes: kept.into(),
-        position: match way {
-            Way::Request => fault_position::<Server>(kept, error),
-            Way::Response => fault_position::<Client>(kept, error),
+        position: match direction {
+            MessageDirection::Request => fault_position::<Server>(kept, error),
+            MessageDirection::Response => fault_position::<Client>(kept, error),
         },
         error,
     });

@@ -15,18 +15,18 @@ use crate::shared::BindId;
 #[derive(Clone, Debug)]
 pub enum Order {
     /// Report the sessions after position `from`, at most [`PORTION`].
-    Tell {
+    ListSessions {
         /// The position of the last reported session, in a walk over all.
         from: Option<u64>,
         /// Receives the reply.
-        to: Hearer,
+        to: ReplyTo,
     },
     /// Close a session.
-    Cut {
+    CloseSession {
         /// The socket of its client.
         socket: SocketId,
         /// Receives whether the session existed.
-        to: Hearer,
+        to: ReplyTo,
     },
     /// Reset maxima; with `all`, also the counts.
     Clear {
@@ -37,20 +37,20 @@ pub enum Order {
 
 /// The reply to an order.
 #[derive(Clone, Debug)]
-pub enum Answer {
+pub enum OrderReply {
     /// Sessions, in order of position; empty: there are no more.
     Sessions(Vec<SessionView>),
     /// True if the session existed.
-    Cut(bool),
+    Closed(bool),
 }
 
 /// Receives the reply; called on the thread that executes the order.
 #[derive(Clone)]
-pub struct Hearer(pub Arc<dyn Fn(Answer) + Send + Sync>);
+pub struct ReplyTo(pub Arc<dyn Fn(OrderReply) + Send + Sync>);
 
-impl fmt::Debug for Hearer {
+impl fmt::Debug for ReplyTo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Hearer")
+        f.write_str("ReplyTo")
     }
 }
 

@@ -4,7 +4,7 @@ use crate::balance::WaitQueue;
 use fulmar_haproxy::Mode;
 
 use crate::live::Live;
-use crate::shared::Shared;
+use crate::shared::ThreadContext;
 
 /// A queue for each backend of one mode. A thread may have only one queue for each group
 /// ([`WaitQueue::new`]), so backends of the other mode have none here.
@@ -27,7 +27,7 @@ impl<T> Queues<T> {
 
     /// The backends of this mode that the thread was woken for. Takes the alarms even if no session
     /// waits here any more, so that the wake-up can be passed on.
-    pub(crate) fn woken(&self, shared: &Shared) -> Vec<usize> {
+    pub(crate) fn woken(&self, shared: &ThreadContext) -> Vec<usize> {
         let is_ours = |at: &usize| {
             let queue = self.0[*at].as_ref();
             queue.is_some_and(|queue| queue.take_wake(&shared.live.backends[*at].group))

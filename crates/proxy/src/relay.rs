@@ -7,7 +7,7 @@ use fulmar_engine::{Action, Passage, SocketEvent, SocketId};
 use fulmar_proto::{Layer, Transmit};
 
 use crate::orders::SessionView;
-use crate::shared::{BindId, Shared};
+use crate::shared::{BindId, ThreadContext};
 
 /// Clients on one side, servers on the other. Methods have the names and meanings of
 /// [`fulmar_engine::Engine`].
@@ -16,7 +16,7 @@ pub(crate) trait Relay {
     fn accept(
         &mut self,
         now: Instant,
-        shared: &mut Shared,
+        shared: &mut ThreadContext,
         bind: BindId,
         peer: SocketAddr,
         layer: Option<Box<dyn Layer>>,
@@ -25,23 +25,23 @@ pub(crate) trait Relay {
     fn handle(
         &mut self,
         now: Instant,
-        shared: &mut Shared,
+        shared: &mut ThreadContext,
         socket: SocketId,
         event: SocketEvent<'_>,
     );
-    fn handle_timeout(&mut self, now: Instant, shared: &mut Shared);
+    fn handle_timeout(&mut self, now: Instant, shared: &mut ThreadContext);
     /// Handles a wake-up by another thread: slots may be free for waiting sessions.
-    fn handle_wake(&mut self, now: Instant, shared: &mut Shared);
+    fn handle_wake(&mut self, now: Instant, shared: &mut ThreadContext);
 
     /// The next sessions after position `from`, at most [`crate::PORTION`].
     fn sessions(&self, now: Instant, from: Option<u64>) -> Vec<SessionView>;
     /// Closes the connection of this client; false if it does not exist.
-    fn cut(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) -> bool;
+    fn close_client(&mut self, now: Instant, shared: &mut ThreadContext, socket: SocketId) -> bool;
 
     /// Begins a soft stop: announces it to clients, if the protocol permits.
-    fn begin_to_end(&mut self, now: Instant, shared: &mut Shared);
+    fn begin_soft_stop(&mut self, now: Instant, shared: &mut ThreadContext);
     /// Closes all connections.
-    fn cut_all(&mut self, now: Instant, shared: &mut Shared);
+    fn close_all(&mut self, now: Instant, shared: &mut ThreadContext);
     /// Number of client connections.
     fn clients(&self) -> usize;
 

@@ -20,10 +20,10 @@ pub trait Services: fmt::Debug {
         request: &RequestHead,
         body: Option<&[u8]>,
         may_change: bool,
-    ) -> Page;
+    ) -> GeneratedPage;
 
     /// The metrics for Prometheus.
-    fn metrics(&mut self, request: &RequestHead) -> Page;
+    fn metrics(&mut self, request: &RequestHead) -> GeneratedPage;
 
     /// The time of day. It is read at most once a minute.
     fn wall_clock(&self) -> SystemTime;
@@ -41,7 +41,7 @@ pub trait Services: fmt::Debug {
 
 /// A generated response.
 #[derive(Clone, Debug)]
-pub struct Page {
+pub struct GeneratedPage {
     /// The status.
     pub status: u16,
     /// The header fields, without the length.

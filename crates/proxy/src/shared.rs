@@ -9,8 +9,8 @@ use crate::balance::Picker;
 use fulmar_haproxy::model::BindAddress;
 
 use crate::balancing;
-use crate::journal::Journal;
 use crate::live::Live;
+use crate::proxy_log::ProxyLog;
 use crate::services::Services;
 
 /// A listening address: its frontend, and its index in the frontend.
@@ -24,13 +24,13 @@ pub struct BindId {
 
 /// The state that both relays of one thread share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct ThreadContext {
     pub(crate) live: Arc<Live>,
     /// The number of this thread, which selects its counters.
     pub(crate) thread: usize,
     /// One for each backend.
     pub(crate) pickers: Vec<Picker>,
-    pub(crate) journal: Box<dyn Journal>,
+    pub(crate) proxy_log: Box<dyn ProxyLog>,
     pub(crate) services: Box<dyn Services>,
     /// The proxy stops: no connection is kept for reuse.
     pub(crate) ending: bool,
@@ -44,11 +44,11 @@ pub(crate) struct Shared {
     wall: Cell<Option<(Instant, Duration)>>, // when the time of day was read, and its value
 }
 
-impl Shared {
+impl ThreadContext {
     pub(crate) fn new(
         live: Arc<Live>,
         thread: usize,
-        journal: Box<dyn Journal>,
+        proxy_log: Box<dyn ProxyLog>,
         services: Box<dyn Services>,
     ) -> Self {
         let pickers = live.backends.iter();
@@ -57,7 +57,7 @@ impl Shared {
             live,
             thread,
             pickers,
-            journal,
+            proxy_log,
             services,
             ending: false,
             local: None,
@@ -69,13 +69,13 @@ impl Shared {
     }
 
     /// The time of the last event.
-    pub(crate) fn told(&self) -> Option<Instant> {
+    pub(crate) fn now(&self) -> Option<Instant> {
         self.set_at
     }
 
     /// Sets the current time. Called for every event; the time is the same throughout a turn.
     #[inline]
-    pub(crate) fn tell(&mut self, now: Instant) {
+    pub(crate) fn set_now(&mut self, now: Instant) {
         if self.set_at != Some(now) {
             self.set_at = Some(now);
             self.live.clocks[self.thread].set(self.live.millis(now));

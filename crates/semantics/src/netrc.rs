@@ -45,13 +45,13 @@ pub struct NetrcError {
     /// The line number, from 1.
     pub line: usize,
     /// The error.
-    pub error: WordError,
+    pub error: NetrcFault,
 }
 
 /// An error at a word of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum WordError {
+pub enum NetrcFault {
     /// The word is not a keyword.
     Keyword,
     /// The file ends before a value.
@@ -66,13 +66,13 @@ impl fmt::Display for NetrcError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}: ", self.line)?;
         f.write_str(match self.error {
-            WordError::Keyword => {
+            NetrcFault::Keyword => {
                 "expected machine, default, login, password, account or macdef; \
                  put values with blanks in quotes"
             }
-            WordError::Value => "last keyword has no value",
-            WordError::Quote => "quote is not closed on its line",
-            WordError::Machine => "login without 'machine' or 'default' before it",
+            NetrcFault::Value => "last keyword has no value",
+            NetrcFault::Quote => "quote is not closed on its line",
+            NetrcFault::Machine => "login without 'machine' or 'default' before it",
         })
     }
 }
@@ -89,7 +89,7 @@ impl Netrc {
         let mut entries: Vec<NetrcEntry> = Vec::new();
         while let Some(keyword) = words.keyword() {
             let line = words.line;
-            let entry = entries.last_mut().ok_or(NetrcError { line, error: WordError::Machine });
+            let entry = entries.last_mut().ok_or(NetrcError { line, error: NetrcFault::Machine });
             match &keyword.to_ascii_lowercase()[..] {
                 "machine" => entries.push(NetrcEntry::new(Some(words.value()?))),
                 "default" => entries.push(NetrcEntry::new(None)),
@@ -100,7 +100,7 @@ impl Netrc {
                     words.value()?;
                     words.skip_macro();
                 }
-                _ => return Err(NetrcError { line, error: WordError::Keyword }),
+                _ => return Err(NetrcError { line, error: NetrcFault::Keyword }),
             }
         }
         Ok(Self { entries })
@@ -161,7 +161,7 @@ impl<'a> NetrcWords<'a> {
         let line = self.line;
         self.skip_blanks();
         if self.rest.is_empty() {
-            return Err(NetrcError { line, error: WordError::Value });
+            return Err(NetrcError { line, error: NetrcFault::Value });
         }
         match self.rest.strip_prefix('"') {
             Some(quoted) => self.quoted(quoted).map(Cow::Owned),
@@ -188,7 +188,7 @@ impl<'a> NetrcWords<'a> {
                 (c, None) => value.push(c),
             }
         }
-        Err(NetrcError { line: self.line, error: WordError::Quote })
+        Err(NetrcError { line: self.line, error: NetrcFault::Quote })
     }
 
     fn word(&mut self) -> &'a str {
@@ -268,17 +268,17 @@ mod tests {
     #[test]
     fn errors_name_their_line() {
         for (file, line, error) in [
-            ("login x", 1, WordError::Machine),
-            ("\n# x\npassword x", 3, WordError::Machine),
-            ("machine a.org\nlogin", 2, WordError::Value),
-            ("machine\n\n", 1, WordError::Value),
-            ("machine a.org login a b", 1, WordError::Keyword),
-            ("\n\nmachine a.org\npassword \"x\"y", 4, WordError::Keyword),
-            ("Machine a.org Logins x", 1, WordError::Keyword),
-            ("default\nlogin \"x\npassword y\"", 2, WordError::Quote),
-            ("default login \"x\\", 1, WordError::Quote),
-            ("default login \"x\\\n\"", 1, WordError::Quote),
-            ("macdef m\nx\ny\n\ndefault\nlogout", 6, WordError::Keyword),
+            ("login x", 1, NetrcFault::Machine),
+            ("\n# x\npassword x", 3, NetrcFault::Machine),
+            ("machine a.org\nlogin", 2, NetrcFault::Value),
+            ("machine\n\n", 1, NetrcFault::Value),
+            ("machine a.org login a b", 1, NetrcFault::Keyword),
+            ("\n\nmachine a.org\npassword \"x\"y", 4, NetrcFault::Keyword),
+            ("Machine a.org Logins x", 1, NetrcFault::Keyword),
+            ("default\nlogin \"x\npassword y\"", 2, NetrcFault::Quote),
+            ("default login \"x\\", 1, NetrcFault::Quote),
+            ("default login \"x\\\n\"", 1, NetrcFault::Quote),
+            ("macdef m\nx\ny\n\ndefault\nlogout", 6, NetrcFault::Keyword),
         ] {
             let result = Netrc::parse(file).map(drop);
             assert_eq!(result, Err(NetrcError { line, error }), "{file}");

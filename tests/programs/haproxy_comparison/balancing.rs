@@ -5,7 +5,8 @@ use std::fmt::Write;
 use std::fs;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 
-use fulmar_proxy::balance::hash::{Function, KeyHasher, domain_part, uri_part};
+use fulmar_haproxy::model::HashFunction;
+use fulmar_proxy::balance::hash::{KeyHasher, domain_part, uri_part};
 use fulmar_proxy::balance::{GroupPolicy, MemberSettings, Picker, PickerRule, ServerGroup};
 use fulmar_tests::http::HttpClient;
 use fulmar_tests::load::bound;
@@ -30,7 +31,7 @@ struct KeyedRequest {
 const MAP: PickerRule = PickerRule::MapHash;
 const RING: PickerRule = PickerRule::ConsistentHash { balance_factor: 0 };
 
-const fn hasher(function: Function, avalanche: bool) -> KeyHasher {
+const fn hasher(function: HashFunction, avalanche: bool) -> KeyHasher {
     KeyHasher { function, avalanche }
 }
 
@@ -43,7 +44,7 @@ fn source(asked: &KeyedRequest, hasher: KeyHasher) -> u32 {
 }
 
 fn cases() -> Vec<BalanceCase> {
-    use Function::{Crc32, Djb2, Sdbm, Wt6};
+    use HashFunction::{Crc32, Djb2, Sdbm, Wt6};
     let case = |balance, hash_type, rule, hasher, key| BalanceCase {
         balance,
         hash_type,

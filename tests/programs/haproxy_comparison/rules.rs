@@ -19,7 +19,7 @@ use fulmar_tests::load::bound;
 use fulmar_tests::process::run as run_program;
 use fulmar_tests::process::{ChildProcess, eventually, fulmar, peer, text};
 
-use world::{World, http_rule, lines};
+use world::{EvalWorld, http_rule, lines};
 
 #[test]
 fn changes_equal_those_of_haproxy() {
@@ -123,7 +123,7 @@ fn log_lines_equal_those_of_haproxy() {
     let [seconds, ms, port, process_id, count] = facts[..] else { panic!("{facts:?}") };
     let word = |text: &'static str| Sample::Text(text.as_bytes().into());
     let ip = |address: SocketAddr| Sample::Address(address.ip());
-    let world = World { source: Some(address), ..World::asking("GET", "/", &[]) }
+    let world = EvalWorld { source: Some(address), ..EvalWorld::asking("GET", "/", &[]) }
         .evil(b"a\"b]c\\d|e")
         .logging(LogField::RequestLine, word("GET http://h:1/p/a?q=|{1}\"%41 HTTP/1.1"))
         .logging(LogField::Accepted, Sample::Int(seconds * 1000 + ms))
@@ -152,12 +152,12 @@ fn log_lines_equal_those_of_haproxy() {
 }
 
 /// The request of a case in our representation.
-fn asking(at: usize, client: &HttpClient) -> World {
+fn asking(at: usize, client: &HttpClient) -> EvalWorld {
     let case = at.to_string();
     let mut fields: Vec<(&str, &[u8])> =
         FIELDS.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
     fields.push(("X-Case", case.as_bytes()));
-    let mut world = World::asking("GET", TARGET, &fields);
+    let mut world = EvalWorld::asking("GET", TARGET, &fields);
     world.source = client.socket().local_addr().ok();
     world.destination = client.socket().peer_addr().ok();
     let line = Sample::Text(format!("GET {TARGET} HTTP/1.1").into_bytes().into());
@@ -200,7 +200,7 @@ fn read(rule: &str) -> HttpRule {
 }
 
 /// A request as the last rule in HAProxy shows it.
-fn shown(world: &World) -> String {
+fn shown(world: &EvalWorld) -> String {
     let request = world.request().expect("there is one");
     let method = text(&request.method);
     let mut out = format!("{method} {}", text(&request.target));
@@ -212,7 +212,7 @@ fn shown(world: &World) -> String {
 }
 
 /// The response to a verdict: status, sorted fields, and body.
-fn answer(verdict: &HttpVerdict<'_>, world: &World) -> (u16, Vec<String>, String) {
+fn answer(verdict: &HttpVerdict<'_>, world: &EvalWorld) -> (u16, Vec<String>, String) {
     let rendered = match verdict {
         HttpVerdict::Deny(reply) | HttpVerdict::Return(reply) | HttpVerdict::Tarpit(reply) => {
             reply.render(world, &[&ErrorPages::default()])

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use fulmar_engine::{Accepted, Action, DriverEvent, Engine, Limit, Passage, SocketEvent, SocketId};
 use fulmar_proto::Transmit;
-use fulmar_proxy::{Counter, Live, Proxy};
+use fulmar_proxy::{Live, Proxy, Stat};
 use fulmar_sys as sys;
 use fulmar_tests::loops::{Loop, OwnLoop};
 use fulmar_tests::test_proxy::{LogLines, configured};
@@ -83,7 +83,7 @@ impl World {
 
     /// Everything that was counted up is counted down again, and every place is free.
     pub(crate) fn assert_idle(&self, what: &str) {
-        let gauges = [Counter::Sessions, Counter::Queued, Counter::IdleConnections];
+        let gauges = [Stat::Sessions, Stat::Queued, Stat::IdleConnections];
         let name = |kind: &str, name: &str| format!("{what}: {kind} {name}");
         let check = |whose: &str, counters: &fulmar_proxy::Counters| {
             for gauge in gauges {

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener};
 use std::time::Duration;
 
-use fulmar_proxy::{Counter, sum};
+use fulmar_proxy::{Stat, sum};
 use fulmar_tests::loops::{Loop, client};
 use fulmar_tests::running_haproxy::Beside;
 use fulmar_tests::scripted::{Scripted, ScriptedRequest, ServerStep, answer, ok};
@@ -86,9 +86,9 @@ fn a_client_that_leaves_during_a_response_has_a_part_of_it() {
     let sent: usize = field(&log[0], 6).parse().expect("bytes");
     assert!(sent >= got.len() && sent < MUCH, "{sent} of {MUCH}, {} were read", got.len());
     let frontend = &table.live.frontends[0].counters;
-    assert_eq!(sum(frontend, Counter::BytesOut), sent as u64);
-    assert_eq!(sum(&table.live.backends[0].counters, Counter::ClientAborts), 1);
-    assert_eq!(sum(&table.live.backends[0].servers[0].counters, Counter::Sessions), 0);
+    assert_eq!(sum(frontend, Stat::BytesOut), sent as u64);
+    assert_eq!(sum(&table.live.backends[0].counters, Stat::ClientAborts), 1);
+    assert_eq!(sum(&table.live.backends[0].servers[0].counters, Stat::Sessions), 0);
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn the_queue_position_is_logged() {
             stream.write_all(request.as_bytes()).expect("room");
             let live = std::sync::Arc::clone(&table.live);
             table.turn_until(|_, origins| {
-                let waiting = sum(&live.backends[0].counters, Counter::Queued);
+                let waiting = sum(&live.backends[0].counters, Stat::Queued);
                 origins[0].requests.len() == 1 && waiting == nth as u64
             });
         }
@@ -170,10 +170,10 @@ fn the_queue_position_is_logged() {
         let told: Vec<String> = table.log().iter().map(|it| field(it, 11).to_owned()).collect();
         assert_eq!(told, turns, "{cookie}");
         let server = &table.live.backends[0].servers[0].counters;
-        assert_eq!(sum(server, Counter::Queued), 0);
+        assert_eq!(sum(server, Stat::Queued), 0);
         let waited = if cookie.is_empty() { 0 } else { 2 };
-        assert_eq!(server[0].peak(Counter::Queued), waited);
-        assert_eq!(sum(server, Counter::Balanced), u64::from(cookie.is_empty()));
+        assert_eq!(server[0].peak(Stat::Queued), waited);
+        assert_eq!(sum(server, Stat::Balanced), u64::from(cookie.is_empty()));
     }
 }
 
@@ -191,8 +191,8 @@ fn a_queue_timeout_is_logged_with_its_duration() {
     let times: Vec<i64> = field(&log[0], 4).split('/').map(|it| it.parse().expect("ms")).collect();
     assert!((58..=took + 1).contains(&times[1]) && times[2] == -1, "{log:?} within {took} ms");
     assert_eq!((field(&log[0], 9), field(&log[0], 11)), ("sQ--", "0/1"), "{log:?}");
-    assert!(log[1].ends_with("it waited too long for a place"), "{log:?}");
-    assert_eq!(sum(&table.live.backends[0].counters, Counter::ConnectErrors), 1);
+    assert!(log[1].ends_with("timeout in the queue"), "{log:?}");
+    assert_eq!(sum(&table.live.backends[0].counters, Stat::ConnectErrors), 1);
 }
 
 /// What is no request, beside HAProxy: its line, and what is counted.
@@ -214,7 +214,7 @@ fn invalid_requests_are_logged_as_by_haproxy() {
         };
         assert_eq!(rest(&line), rest(&expected), "{case:?}");
         let frontend = &table.live.frontends[0].counters;
-        for counter in [Counter::RequestErrors, Counter::Requests, Counter::Responses4xx] {
+        for counter in [Stat::RequestErrors, Stat::Requests, Stat::Responses4xx] {
             assert_eq!(sum(frontend, counter), at as u64 + 1, "{counter:?}");
         }
         table.reconnect();
@@ -236,7 +236,7 @@ fn a_silent_client_gets_408() {
     let mut ignored = table(probe, "", hello());
     assert_eq!(ignored.talk("", |_| false), (Vec::new(), true));
     assert_eq!(ignored.log(), Vec::<String>::new());
-    assert_eq!(sum(&ignored.live.frontends[0].counters, Counter::RequestErrors), 0);
+    assert_eq!(sum(&ignored.live.frontends[0].counters, Stat::RequestErrors), 0);
 }
 
 #[test]
@@ -298,9 +298,9 @@ fn a_tunnel_without_a_byte_ends() {
 #[test]
 fn rules_on_connections_come_before_those_on_requests() {
     for (rule, counter) in [
-        ("tcp-request connection reject if { src 127.0.0.0/8 }", Counter::DeniedConnections),
-        ("tcp-request session reject if { src 127.0.0.0/8 }", Counter::DeniedSessions),
-        ("tcp-request content reject if { path /a }", Counter::DeniedRequests),
+        ("tcp-request connection reject if { src 127.0.0.0/8 }", Stat::DeniedConnections),
+        ("tcp-request session reject if { src 127.0.0.0/8 }", Stat::DeniedSessions),
+        ("tcp-request content reject if { path /a }", Stat::DeniedRequests),
     ] {
         let mut table = table(rule, "", hello());
         let (got, ended) = table.talk(GET, |_| false);
@@ -308,7 +308,7 @@ fn rules_on_connections_come_before_those_on_requests() {
         assert_eq!(sum(&table.live.frontends[0].counters, counter), 1, "{rule}");
         assert_eq!(table.origins[0].requests.len(), 0, "{rule}");
         table.turn_until(|proxy, _| proxy.clients() == 0);
-        assert_eq!(sum(&table.live.frontends[0].counters, Counter::Sessions), 0, "{rule}");
+        assert_eq!(sum(&table.live.frontends[0].counters, Stat::Sessions), 0, "{rule}");
     }
     let mut other = table("", "tcp-request content reject if { path /a }", hello());
     assert_eq!(other.talk(GET, |_| false), (Vec::new(), true));

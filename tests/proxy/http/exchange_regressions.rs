@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::io::Write;
 
 use fulmar_haproxy::{ConfigSource, Environment, Options, ThisMachine, load};
-use fulmar_proxy::Counter;
+use fulmar_proxy::Stat;
 use fulmar_tests::scripted::{Scripted, ScriptedRequest, ServerStep, answer, ok};
 use fulmar_tests::test_proxy::TestProxy;
 
@@ -164,7 +164,7 @@ fn a_queued_request_takes_the_freed_connection() {
 }
 
 fn queued(live: &fulmar_proxy::Live) -> bool {
-    live.backends[0].counters[0].get(Counter::Queued) == 1
+    live.backends[0].counters[0].get(Stat::Queued) == 1
 }
 
 /// `Upgrade` is a field that rules see, change and take away as any other.

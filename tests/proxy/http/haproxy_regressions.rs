@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar_proxy::Counter;
+use fulmar_proxy::Stat;
 use fulmar_proxy::balance::Placement;
 use fulmar_tests::scripted::{self, Scripted, ScriptedRequest, ServerStep};
 use fulmar_tests::test_proxy::{TestProxy, is_whole};
@@ -81,7 +81,7 @@ fn a_hash_that_selects_a_full_server_selects_no_other() {
     }
     let mut waiting = std::net::TcpStream::connect(table.address).expect("it listens");
     waiting.write_all(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").expect("room");
-    let queued = || live.backends[0].counters[0].get(Counter::Queued);
+    let queued = || live.backends[0].counters[0].get(Stat::Queued);
     table.turn_until(|_, _| queued() == 1);
     assert!(get(&mut table, "/", "").starts_with("HTTP/1.1 503"));
     assert_eq!(table.log()[0], "503 SQ");
@@ -104,7 +104,7 @@ fn each_invalid_response_counts_as_a_server_error() {
         assert_eq!(table.origins[0].requests.len(), 4);
         let backend = &table.live.backends[0];
         for counters in [&backend.counters, &backend.servers[0].counters] {
-            assert_eq!(counters[0].get(Counter::ResponseErrors), errors, "{answer:?}");
+            assert_eq!(counters[0].get(Stat::ResponseErrors), errors, "{answer:?}");
         }
     }
 }

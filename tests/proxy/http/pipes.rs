@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use fulmar_drive::Portions;
 use fulmar_haproxy::model::ServerTlsConfig;
-use fulmar_proxy::{Counter, Proxy, sum};
+use fulmar_proxy::{Proxy, Stat, sum};
 use fulmar_sys::{Call, Ledger};
 use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::https;
@@ -403,7 +403,7 @@ fn pipes_and_their_bytes_are_counted() {
         stream.read_exact(&mut answer).expect("an answer");
     });
     // What comes along with a head is received, and so is the last byte of a response.
-    for (counter, all) in [(Counter::PipedOut, 3_000_000), (Counter::PipedIn, 2_000_000)] {
+    for (counter, all) in [(Stat::PipedOut, 3_000_000), (Stat::PipedIn, 2_000_000)] {
         for counters in [&live.frontends[0].counters, &live.backends[0].counters] {
             let piped = sum(counters, counter);
             assert!((all / 2..all).contains(&piped), "{counter:?}: {piped} of {all}");

@@ -10,7 +10,7 @@ use bytes::BytesMut;
 use fulmar_engine::{Accepted, Action, CloseKind, Engine, SocketEvent};
 use fulmar_haproxy::{BackendId, ConfigSource, Environment, Options, ThisMachine, load};
 use fulmar_proto::Input;
-use fulmar_proxy::Counter;
+use fulmar_proxy::Stat;
 use fulmar_proxy::balance::{Health, Placement, Weight};
 use fulmar_tests::gateway::{ProxyFolder, command};
 use fulmar_tests::loops::{LISTENER, Loop};
@@ -54,7 +54,7 @@ fn a_name_from_a_request_selects_no_backend_of_the_other_mode() {
     // The first rule that matches decides, even if no backend has the name.
     assert_eq!(body(&get(&mut table, "/", "X-B: nosuch\r\n")), "usual");
     let raw = &table.live.backends[2];
-    assert_eq!(raw.counters[0].get(Counter::SessionsTotal), 0, "nobody came there");
+    assert_eq!(raw.counters[0].get(Stat::SessionsTotal), 0, "nobody came there");
 }
 
 /// The rules of the backend were skipped without a word.
@@ -182,7 +182,7 @@ fn a_buffered_form_is_one_request() {
         table.send_request("POST /s HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\ns=one");
     assert_eq!(body(&answer), "stats /s true s=one");
     let counters = &table.live.frontends[0].counters[0];
-    assert_eq!(counters.get(Counter::Intercepted), 1);
+    assert_eq!(counters.get(Stat::Intercepted), 1);
     // A form that is longer than what is kept of a body is no form.
     let long = "s".repeat(1 << 20);
     let answer = table.send_request(format!(
@@ -319,7 +319,7 @@ fn sessions_that_are_shut_down_end_there() {
             if is_down {
                 live.backends[0].group.set_health(0, Health::Down, fulmar_sys::now());
             }
-            live.shed(BackendId(0), 0);
+            live.kill_sessions(BackendId(0), 0);
             table.proxy.waker().wake();
             let (got, is_over) = table.talk("", |got| path == "/mute" && is_whole(got));
             assert!(is_over || got.starts_with(ended.as_bytes()), "{path}: {got:?}");
@@ -329,7 +329,7 @@ fn sessions_that_are_shut_down_end_there() {
             live.backends[0].group.set_health(0, Health::Up, fulmar_sys::now());
         }
         let server = &live.backends[0].servers[0].counters[0];
-        assert_eq!(server.get(Counter::ResponseErrors), 0, "it is not the server's fault");
+        assert_eq!(server.get(Stat::ResponseErrors), 0, "it is not the server's fault");
     }
 }
 
@@ -484,7 +484,7 @@ fn a_client_that_does_not_read_is_not_read_from() {
     );
     let mut table = TestProxy::new(&text, Vec::new());
     let live = Arc::clone(&table.live);
-    let asked = || live.frontends[0].counters[0].get(Counter::Requests);
+    let asked = || live.frontends[0].counters[0].get(Stat::Requests);
     let request = |n| format!("GET /{n}/{} HTTP/1.1\r\nHost: h\r\n\r\n", "a".repeat(500));
     table.stream.set_nonblocking(true).expect("a socket");
     let (mut n, mut unsent, mut idle) = (0, Vec::new(), 0);
@@ -640,7 +640,7 @@ fn a_client_that_leaves_before_http_has_no_request() {
         let log = table.log();
         assert!(log.len() == 1 && log[0].ends_with(&format!("] fe/door: {told}")), "{log:?}");
         let counters = &table.live.frontends[0].counters[0];
-        for counter in [Counter::Requests, Counter::RequestErrors, Counter::Responses4xx] {
+        for counter in [Stat::Requests, Stat::RequestErrors, Stat::Responses4xx] {
             assert_eq!(counters.get(counter), 0, "{counter:?}");
         }
     }
@@ -683,7 +683,7 @@ fn silent_drop_sends_nothing() {
         let actions: Vec<Action> = std::iter::from_fn(|| proxy.poll_action()).collect();
         let drops = matches!(actions[..], [.., Action::Close { kind: CloseKind::Silent, .. }]);
         assert!(drops, "{rule}: {actions:?}");
-        assert_eq!((proxy.clients(), live.frontends[0].counters[0].get(Counter::Sessions)), (0, 0));
+        assert_eq!((proxy.clients(), live.frontends[0].counters[0].get(Stat::Sessions)), (0, 0));
         let has_asked = rule.contains("http") || rule.contains("content");
         let told: &[&str] = if has_asked { &["-1 PR -1/-1"] } else { &[] };
         assert_eq!(lines.borrow().iter().map(|line| &line.1[..]).collect::<Vec<_>>(), told);

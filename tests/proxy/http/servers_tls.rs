@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Read;
 use std::net::TcpListener;
 
-use fulmar_proxy::{Counter, sum};
+use fulmar_proxy::{Stat, sum};
 use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::https::{Https, server_tls};
 use fulmar_tests::test_proxy::TestProxy;
@@ -103,7 +103,7 @@ fn another_server_name_uses_another_connection() {
         table.reconnect();
         let answer = table.send_request(format!("GET /bytes/5 HTTP/1.1\r\nHost: {name}\r\n\r\n"));
         assert!(answer.starts_with("HTTP/1.1 200 "), "{name}: {answer}");
-        tried(&table, Counter::ConnectsTried)
+        tried(&table, Stat::ConnectsTried)
     };
     let counts = ["localhost", "test.example", "test.example", "localhost", "a.wild.example"];
     assert_eq!(counts.map(&mut send_request), [1, 2, 2, 2, 3]);

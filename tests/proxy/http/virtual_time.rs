@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use fulmar_engine::{Accepted, Action, DriverEvent, Engine, SocketEvent, SocketId};
 use fulmar_proto::Input;
-use fulmar_proxy::{Counter, Live, Proxy, sum};
+use fulmar_proxy::{Live, Proxy, Stat, sum};
 use fulmar_sys as sys;
 use fulmar_tests::loops::LISTENER;
 use fulmar_tests::test_proxy::{LogLines, configured};
@@ -146,7 +146,7 @@ fn no_memory_for_a_connection_is_logged_as_such() {
         world.send(kept, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
         assert!(world.receive(other).ends_with("\r\n\r\nok"), "{errno}");
         let errors = &world.live.backends[0].servers[0].counters;
-        assert_eq!(sum(errors, Counter::ResponseErrors), 0, "{errno}");
+        assert_eq!(sum(errors, Stat::ResponseErrors), 0, "{errno}");
     }
 }
 

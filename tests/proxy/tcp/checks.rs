@@ -18,7 +18,7 @@ use fulmar_haproxy::model::{
 };
 use fulmar_haproxy::{BackendConfig, BackendId, ServerConfig};
 use fulmar_proxy::balance::{Admin, Health, Placement, WaitQueue, Wants};
-use fulmar_proxy::{Checks, Finding, Live, Observation, Severity, Wake};
+use fulmar_proxy::{Checks, Finding, Live, LogSeverity, Observation, Wake};
 use fulmar_server::Limits;
 use fulmar_sys as sys;
 use fulmar_tests::certs::{CertOwner, Certs};
@@ -379,7 +379,7 @@ fn servers_at_unix_sockets_and_at_no_address() {
     assert_finds(backend([unix]), "L4OK", 0, "");
     let mapped = ServerAddress::Mapped { address: Ipv4Addr::UNSPECIFIED.into(), offset: 1 };
     let mapped = ServerConfig { address: mapped, ..checked(free_address()) };
-    assert_finds(backend([mapped]), "SOCKERR", 0, "no address and port for checks");
+    assert_finds(backend([mapped]), "SOCKERR", 0, "the check has no address and port");
 }
 
 #[test]
@@ -457,7 +457,7 @@ fn a_server_goes_down_and_comes_back_with_the_lines_of_haproxy() {
         ]
     );
     let severities: Vec<_> = lines.borrow().iter().map(|line| line.0).collect();
-    assert_eq!(severities, [Severity::Alert, Severity::Emergency, Severity::Notice]);
+    assert_eq!(severities, [LogSeverity::Alert, LogSeverity::Emergency, LogSeverity::Notice]);
     let member = &live.backends[0].group.members()[0];
     assert_eq!(member.health(), Health::Up);
     let record = member.record().clone();
@@ -643,7 +643,7 @@ fn a_server_that_goes_down_releases_waiters_and_sessions() {
     queue.push(group, Wants::Server(0), "somebody");
     driver.turn_until(|_| group.members()[0].health() == Health::Down);
     rung.try_recv().expect("the thread is woken");
-    assert_eq!(group.members()[0].sheds(), 1);
+    assert_eq!(group.members()[0].kills(), 1);
     assert!(queue.take_wake(group));
     assert_eq!(queue.take_unreachable(group), Some("somebody"));
     assert!(

@@ -16,7 +16,7 @@ use fulmar_haproxy::rules::tcp::{TcpRule, TcpSet};
 use fulmar_haproxy::rules::words::{Word, WordCursor};
 use fulmar_haproxy::rules::{Condition, FormatString};
 use fulmar_haproxy::{BackendConfig, BackendId, FrontendConfig};
-use fulmar_proxy::{Counter, Live, MakeLayer, Proxy, sum};
+use fulmar_proxy::{Live, MakeLayer, Proxy, Stat, sum};
 use fulmar_semantics::proxy_protocol::ProxyProtocol;
 use fulmar_sys as sys;
 use fulmar_tests::loops::{Loop, OwnLoop, beside, client};
@@ -62,15 +62,15 @@ impl DrivenProxy {
         lines[0].1.split(' ').skip(2).map(str::to_owned).collect()
     }
 
-    fn of_front(&self, counter: Counter) -> u64 {
+    fn of_front(&self, counter: Stat) -> u64 {
         sum(self.live.frontends[0].counters.iter(), counter)
     }
 
-    fn of_back(&self, counter: Counter) -> u64 {
+    fn of_back(&self, counter: Stat) -> u64 {
         sum(self.live.backends[0].counters.iter(), counter)
     }
 
-    fn of_server(&self, at: usize, counter: Counter) -> u64 {
+    fn of_server(&self, at: usize, counter: Stat) -> u64 {
         sum(self.live.backends[0].servers[at].counters.iter(), counter)
     }
 }
@@ -141,19 +141,19 @@ fn a_session_is_counted_and_logged() {
     let times: Vec<i64> = line[2].split('/').map(|it| it.parse().expect("a time")).collect();
     assert!(times.iter().all(|time| (0..60_000).contains(time)), "{line:?}");
     assert_eq!(line[3..], ["5", "--", "1/1/0/0/0", "0/0"]);
-    for counter in [Counter::BytesIn, Counter::BytesOut, Counter::SessionsTotal] {
+    for counter in [Stat::BytesIn, Stat::BytesOut, Stat::SessionsTotal] {
         let expected = match counter {
-            Counter::BytesIn => 8,
-            Counter::BytesOut => 5,
+            Stat::BytesIn => 8,
+            Stat::BytesOut => 5,
             _ => 1,
         };
         let found = [hand.of_front(counter), hand.of_back(counter), hand.of_server(0, counter)];
         assert_eq!(found, [expected; 3], "{counter:?}");
     }
-    for counter in [Counter::Sessions, Counter::Queued, Counter::ClientAborts] {
+    for counter in [Stat::Sessions, Stat::Queued, Stat::ClientAborts] {
         assert_eq!([hand.of_front(counter), hand.of_back(counter)], [0; 2], "{counter:?}");
     }
-    assert_eq!((hand.of_back(Counter::Balanced), hand.of_server(0, Counter::Balanced)), (1, 1));
+    assert_eq!((hand.of_back(Stat::Balanced), hand.of_server(0, Stat::Balanced)), (1, 1));
 }
 
 #[test]
@@ -162,11 +162,8 @@ fn a_rejected_client_is_closed_at_once() {
     front.connection_rules = rules(TcpSet::Connection, &["reject if { src 127.0.0.0/8 }"]);
     let mut hand = DrivenProxy::new(front, [backend([server("one", named("hello"))])]);
     assert_eq!(hand.beside(|address| send_request(address, b"hi")), b"");
-    assert_eq!(hand.of_front(Counter::DeniedConnections), 1);
-    assert_eq!(
-        (hand.of_front(Counter::SessionsTotal), hand.of_back(Counter::SessionsTotal)),
-        (0, 0)
-    );
+    assert_eq!(hand.of_front(Stat::DeniedConnections), 1);
+    assert_eq!((hand.of_front(Stat::SessionsTotal), hand.of_back(Stat::SessionsTotal)), (0, 0));
     assert!(hand.lines.borrow().is_empty());
 }
 
@@ -192,7 +189,7 @@ fn content_rules_wait_for_their_input() {
     assert_eq!(hand.beside(|address| send_request(address, b"EVIL")), b"");
     let line = hand.line();
     assert_eq!((&line[0][..], &line[1][..], &line[4][..]), ("front", "front/<NOSRV>", "PR"));
-    assert_eq!(hand.of_front(Counter::DeniedRequests), 1);
+    assert_eq!(hand.of_front(Stat::DeniedRequests), 1);
 }
 
 #[test]
@@ -260,7 +257,7 @@ fn redispatch_takes_the_next_server_in_turn() {
     assert_eq!(hand.beside(|address| send_request(address, b"hi")), b"hello");
     let line = hand.line();
     assert_eq!((&line[1][..], &line[4][..], &line[5][..]), ("back/two", "--", "1/1/0/0/+1"));
-    assert_eq!((hand.of_server(0, Counter::Redispatches), hand.of_back(Counter::Retries)), (1, 0));
+    assert_eq!((hand.of_server(0, Stat::Redispatches), hand.of_back(Stat::Retries)), (1, 0));
 }
 
 #[test]
@@ -273,8 +270,8 @@ fn the_same_server_is_tried_again_after_a_pause_and_then_given_up() {
     let line = hand.line();
     assert_eq!((&line[1][..], &line[4][..], &line[5][..]), ("back/gone", "SC", "1/1/0/0/1"));
     assert!(line[2].contains("/-1/"), "{line:?}");
-    assert_eq!((hand.of_back(Counter::Retries), hand.of_back(Counter::ConnectErrors)), (1, 1));
-    assert_eq!(hand.of_server(0, Counter::ConnectErrors), 1);
+    assert_eq!((hand.of_back(Stat::Retries), hand.of_back(Stat::ConnectErrors)), (1, 1));
+    assert_eq!(hand.of_server(0, Stat::ConnectErrors), 1);
 }
 
 #[test]
@@ -285,7 +282,7 @@ fn without_a_server_clients_are_closed() {
     assert_eq!(hand.beside(|address| send_request(address, b"hi")), b"");
     let line = hand.line();
     assert_eq!((&line[1][..], &line[4][..]), ("back/<NOSRV>", "SC"));
-    assert_eq!(hand.of_back(Counter::ConnectErrors), 1);
+    assert_eq!(hand.of_back(Stat::ConnectErrors), 1);
 }
 
 #[test]
@@ -306,7 +303,7 @@ fn a_client_waits_while_all_slots_are_taken() {
     });
     assert_eq!(answers, vec![b"hello".to_vec(); 5]);
     hand.driver.turn_until(|driver| driver.watched().len() <= 1);
-    assert_eq!((hand.of_back(Counter::Queued), hand.of_server(0, Counter::Sessions)), (0, 0));
+    assert_eq!((hand.of_back(Stat::Queued), hand.of_server(0, Stat::Sessions)), (0, 0));
 }
 
 #[test]
@@ -318,7 +315,7 @@ fn a_queued_client_times_out() {
     let mut hand = DrivenProxy::new(frontend(), [back]);
     let address = hand.address;
     let first = client(address);
-    hand.driver.turn_until(|_| sum(hand.live.backends[0].counters.iter(), Counter::Sessions) == 1);
+    hand.driver.turn_until(|_| sum(hand.live.backends[0].counters.iter(), Stat::Sessions) == 1);
     assert_eq!(hand.beside(|address| send_request(address, b"hi")), b"");
     let line = hand.line();
     assert_eq!((&line[1][..], &line[4][..]), ("back/<NOSRV>", "sQ"));
@@ -334,13 +331,13 @@ fn silence_ends_a_session() {
     let mut hand = DrivenProxy::new(front, [backend([silent()])]);
     assert_eq!(hand.beside(|address| send_request(address, b"hi")), b"");
     assert_eq!(hand.line()[4], "cD");
-    assert_eq!(hand.of_back(Counter::ClientAborts), 1);
+    assert_eq!(hand.of_back(Stat::ClientAborts), 1);
     let mut back = backend([silent()]);
     back.timeouts.server = Some(Duration::from_millis(50));
     let mut hand = DrivenProxy::new(frontend(), [back]);
     assert_eq!(hand.beside(|address| send_request(address, b"hi")), b"");
     assert_eq!(hand.line()[4], "sD");
-    assert_eq!(hand.of_back(Counter::ServerAborts), 1);
+    assert_eq!(hand.of_back(Stat::ServerAborts), 1);
 }
 
 #[test]
@@ -395,7 +392,7 @@ fn a_reset_is_passed_on_as_an_end() {
     let answer = hand.beside(|address| send_request(address, b"xy"));
     assert!(answer.is_empty() || answer == b"part", "{answer:?}");
     assert_eq!(hand.line()[4], "SD");
-    assert_eq!(hand.of_server(0, Counter::ServerAborts), 1);
+    assert_eq!(hand.of_server(0, Stat::ServerAborts), 1);
 }
 
 #[test]
@@ -442,7 +439,7 @@ fn a_proxy_header_sets_the_client_address() {
     assert_eq!(hand.beside(|address| send_request(address, bad)), b"");
     hand.driver.turn_until(|_| !hand.lines.borrow().is_empty());
     assert!(hand.lines.borrow()[0].1.starts_with("192.0.2.1:4711 ["), "{:?}", hand.lines);
-    assert_eq!(hand.of_front(Counter::DeniedSessions), 1);
+    assert_eq!(hand.of_front(Stat::DeniedSessions), 1);
 }
 
 #[test]
@@ -478,14 +475,11 @@ fn sessions_of_a_server_that_is_down_can_be_shut_down() {
     }
     let group = &hand.live.backends[0].group;
     group.set_health(0, fulmar_proxy::balance::Health::Down, sys::now());
-    hand.live.shed(BackendId(0), 0);
+    hand.live.kill_sessions(BackendId(0), 0);
     hand.driver.waker().wake();
     let line = hand.line();
     assert_eq!((&line[1][..], &line[4][..]), ("back/one", "DD"));
-    assert_eq!(
-        (hand.of_server(0, Counter::Sessions), hand.of_server(1, Counter::Sessions)),
-        (0, 1)
-    );
+    assert_eq!((hand.of_server(0, Stat::Sessions), hand.of_server(1, Stat::Sessions)), (0, 1));
 }
 
 #[test]
@@ -497,13 +491,13 @@ fn concurrent_clients_are_limited() {
     });
     let mut hand = DrivenProxy::new(front, [backend([server("one", waits)])]);
     let mut clients: Vec<_> = (0..4).map(|_| client(hand.address)).collect();
-    hand.driver.turn_until(|_| sum(hand.live.frontends[0].counters.iter(), Counter::Sessions) == 2);
+    hand.driver.turn_until(|_| sum(hand.live.frontends[0].counters.iter(), Stat::Sessions) == 2);
     for _ in 0..5 {
         hand.driver.turn(Duration::ZERO);
     }
-    assert_eq!(hand.of_front(Counter::SessionsTotal), 2, "the others wait in the kernel's queue");
+    assert_eq!(hand.of_front(Stat::SessionsTotal), 2, "the others wait in the kernel's queue");
     clients.remove(0);
-    let all = |live: &Live| sum(live.frontends[0].counters.iter(), Counter::SessionsTotal);
+    let all = |live: &Live| sum(live.frontends[0].counters.iter(), Stat::SessionsTotal);
     hand.driver.turn_until(|_| all(&hand.live) == 3);
     clients.clear();
     hand.driver.turn_until(|_| all(&hand.live) == 4);

@@ -242,8 +242,7 @@ fn session(seed: u64, resets: u32) -> World {
         assert!(front.closed && back.closed, "seed {seed}: both are closed");
     }
     assert!(world.wires.values().all(|(_, wire)| wire.closed), "seed {seed}: nothing is left");
-    let left =
-        fulmar_proxy::sum(live.frontends[0].counters.iter(), fulmar_proxy::Counter::Sessions);
+    let left = fulmar_proxy::sum(live.frontends[0].counters.iter(), fulmar_proxy::Stat::Sessions);
     assert_eq!(left, 0, "seed {seed}");
     world
 }

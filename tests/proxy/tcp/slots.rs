@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use fulmar_haproxy::{BackendConfig, BackendId, Mode, ServerConfig};
 use fulmar_proxy::balance::{NextWaiting, Placement, WaitQueue, Wants};
-use fulmar_proxy::{BindId, Counter, Live, Proxy, Stop, Wake};
+use fulmar_proxy::{BindId, Live, Proxy, Stat, Stop, Wake};
 use fulmar_sys as sys;
 use fulmar_tests::http::HttpClient;
 use fulmar_tests::loops::{LISTENER, Loop, OwnLoop};
@@ -135,9 +135,9 @@ fn threads_share_the_limit_of_idle_connections() {
         let mut client = HttpClient::connect(address);
         client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
         let counters = &live.backends[0].servers[0].counters[thread];
-        driver.turn_until(|_| counters.get(Counter::SessionsTotal) == 1);
-        driver.turn_until(|_| counters.get(Counter::Sessions) == 0);
-        idle.push(counters.get(Counter::IdleConnections));
+        driver.turn_until(|_| counters.get(Stat::SessionsTotal) == 1);
+        driver.turn_until(|_| counters.get(Stat::Sessions) == 0);
+        idle.push(counters.get(Stat::IdleConnections));
     }
     assert_eq!(idle, [1, 0]);
 }
@@ -167,7 +167,7 @@ fn a_wake_up_for_a_cancelled_waiter_is_passed_on() {
         driver.turn_until(|_| group.queued() == 1);
         group.leave(0);
         assert_eq!(other.next_for(group, 0), NextWaiting::Wake(0));
-        live.rouse(0, BackendId(0));
+        live.wake(0, BackendId(0));
         driver.turn_until(|_| group.queued() == 0); // it has waited for long enough
         let ticket = other.push(group, Wants::Any, ());
         waker.wake();

@@ -7,7 +7,7 @@ use fulmar_proxy::Live;
 use fulmar_proxy::balance::Admin;
 use fulmar_tests::statistics::{PageRequest, live, page, reports, send_request};
 
-fn text(page: &fulmar_proxy::Page) -> String {
+fn text(page: &fulmar_proxy::GeneratedPage) -> String {
     String::from_utf8(page.body.clone()).unwrap()
 }
 

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use fulmar_haproxy::Config;
 use fulmar_haproxy::model::LogTarget;
-use fulmar_proxy::{Journal, Severity};
+use fulmar_proxy::{LogSeverity, ProxyLog};
 
 use crate::error::Error;
 use frame::Frame;
@@ -93,8 +93,8 @@ pub struct LineWriter {
     unwritten: bool,
 }
 
-impl Journal for LineWriter {
-    fn log(&mut self, to: &[LogTarget], tag: Option<&str>, severity: Severity, line: &[u8]) {
+impl ProxyLog for LineWriter {
+    fn log(&mut self, to: &[LogTarget], tag: Option<&str>, severity: LogSeverity, line: &[u8]) {
         let shared = &*self.logs.0;
         for target in to {
             let level = severity as u8;

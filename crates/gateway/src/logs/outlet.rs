@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use fulmar_haproxy::model::LogAddress;
 use fulmar_sys as sys;
 
-use super::stream::{LogStream, Lost};
+use super::stream::{LogStream, LostLines};
 
 /// One log output, shared by all threads.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl Outlet {
     }
 
     /// Sends a line, or buffers it until [`Outlet::flush`].
-    pub(super) fn send(&self, line: &[u8]) -> Lost {
+    pub(super) fn send(&self, line: &[u8]) -> LostLines {
         match &self.sink {
             OutletKind::Socket(socket) => match sys::send(socket.as_fd(), line, false) {
                 Ok(_) => 0,
@@ -58,7 +58,7 @@ impl Outlet {
                 // to an earlier line.
                 Err(_) => {
                     let sent = self.connect().and_then(|()| sys::send(socket.as_fd(), line, false));
-                    Lost::from(sent.is_err())
+                    LostLines::from(sent.is_err())
                 }
             },
             OutletKind::LogStream(stream) => stream.push(line),
@@ -66,7 +66,7 @@ impl Outlet {
     }
 
     /// Writes buffered lines.
-    pub(super) fn flush(&self) -> Lost {
+    pub(super) fn flush(&self) -> LostLines {
         match &self.sink {
             OutletKind::Socket(_) => 0,
             OutletKind::LogStream(stream) => stream.flush(),

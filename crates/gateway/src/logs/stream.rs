@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use fulmar_sys::{self as sys, PollEntry};
 
 /// Number of dropped lines.
-pub(super) type Lost = u64;
+pub(super) type LostLines = u64;
 
 /// A descriptor to which all threads write.
 #[derive(Debug)]
@@ -42,12 +42,12 @@ impl LogStream {
     }
 
     /// Buffers a line until [`LogStream::flush`], if there is room.
-    pub(super) fn push(&self, line: &[u8]) -> Lost {
+    pub(super) fn push(&self, line: &[u8]) -> LostLines {
         if self.put(line) {
             return 0;
         }
         let lost = self.flush();
-        lost + Lost::from(!self.put(line))
+        lost + LostLines::from(!self.put(line))
     }
 
     fn put(&self, line: &[u8]) -> bool {
@@ -60,7 +60,7 @@ impl LogStream {
     }
 
     /// Writes buffered lines until the descriptor blocks; the rest stays.
-    pub(super) fn flush(&self) -> Lost {
+    pub(super) fn flush(&self) -> LostLines {
         let mut lost = 0;
         loop {
             let mut writing = match self.writing.try_lock() {
@@ -82,7 +82,7 @@ impl LogStream {
     }
 
     /// Writes as much as possible. If the reader is gone, all lines are dropped.
-    fn write(&self, writing: &mut Writing) -> Lost {
+    fn write(&self, writing: &mut Writing) -> LostLines {
         while !writing.is_done() {
             let rest = &writing.bytes[writing.done..];
             let piece = if self.stalls { piece(rest) } else { rest };
@@ -120,11 +120,11 @@ impl Writing {
         std::mem::swap(&mut self.bytes, waiting);
     }
 
-    fn lose(&mut self) -> Lost {
+    fn lose(&mut self) -> LostLines {
         let lost = self.bytes[self.done..].iter().filter(|byte| **byte == b'\n').count();
         self.bytes.clear();
         self.done = 0;
-        lost as Lost
+        lost as LostLines
     }
 }
 
@@ -198,7 +198,7 @@ mod tests {
                     let lines = (0..100).map(|n| {
                         stream.push(format!("{thread} {n}\n").as_bytes()) + stream.flush()
                     });
-                    lines.sum::<Lost>()
+                    lines.sum::<LostLines>()
                 })
             });
             let threads: Vec<_> = threads.collect();

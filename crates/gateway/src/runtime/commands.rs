@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use fulmar_haproxy::model::Level;
-use fulmar_haproxy::model::Level::{Admin, Operator, User};
+use fulmar_haproxy::model::SocketLevel;
+use fulmar_haproxy::model::SocketLevel::{Admin, Operator, User};
 
 use super::call::CommandCall;
 use super::command_reader::CommandLine;
@@ -15,7 +15,7 @@ pub(super) struct CommandSpec {
     /// Its first words.
     words: &'static [&'static str],
     /// The level it requires.
-    level: Level,
+    level: SocketLevel,
     /// Usage line for `help`.
     usage: &'static str,
     text: &'static str,
@@ -109,7 +109,7 @@ fn lower_to_user(call: &mut CommandCall<'_>) -> CommandReply {
 
 const fn command(
     words: &'static [&'static str],
-    level: Level,
+    level: SocketLevel,
     usage: &'static str,
     text: &'static str,
     run: fn(&mut CommandCall<'_>) -> CommandReply,

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use fulmar_haproxy::model::Level;
+use fulmar_haproxy::model::SocketLevel;
 use fulmar_proto::{Connection, RawConnection, Segment};
-use fulmar_proxy::Answer;
+use fulmar_proxy::OrderReply;
 
 use super::command_reader::{CommandLine, CommandReader};
 use super::commands;
@@ -39,7 +39,7 @@ impl std::fmt::Debug for Console {
 }
 
 impl Console {
-    pub(super) fn new(level: Level, timeout: Duration) -> Self {
+    pub(super) fn new(level: SocketLevel, timeout: Duration) -> Self {
         let console_settings = ConsoleSettings { console: 0, level, interactive: false, timeout };
         Self {
             lines: CommandReader::default(),
@@ -109,7 +109,7 @@ impl Console {
         &mut self,
         now: Instant,
         context: &RuntimeContext,
-        answer: Answer,
+        answer: OrderReply,
         to: &mut RawConnection,
     ) {
         let ConsoleState::Waiting(listener) =

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fulmar_haproxy::BackendId;
-use fulmar_haproxy::model::{Level, StatsSocket};
-use fulmar_proxy::{Answer, Hearer, Live, LiveBackend, LiveServer, Order, Wake};
+use fulmar_haproxy::model::{SocketLevel, StatsSocket};
+use fulmar_proxy::{Live, LiveBackend, LiveServer, Order, OrderReply, ReplyTo, Wake};
 
 use super::certificate_store::CertificateStore;
 use crate::statistics::Process;
@@ -21,7 +21,7 @@ pub struct RuntimeContext {
     /// The process.
     pub process: Arc<Process>,
     pub(super) certificates: Arc<CertificateStore>,
-    news: Arc<Mutex<Vec<(u64, Answer)>>>, // with the connection each belongs to
+    news: Arc<Mutex<Vec<(u64, OrderReply)>>>, // with the connection each belongs to
     wake: Arc<Mutex<Option<Wake>>>,
 }
 
@@ -53,7 +53,7 @@ impl RuntimeContext {
         &self,
         thread: usize,
         console: u64,
-        order: impl FnOnce(Hearer) -> Order,
+        order: impl FnOnce(ReplyTo) -> Order,
     ) {
         let (news, wake) = (Arc::clone(&self.news), Arc::clone(&self.wake));
         let hear = move |answer| {
@@ -62,10 +62,10 @@ impl RuntimeContext {
                 wake();
             }
         };
-        self.live.order(thread, order(Hearer(Arc::new(hear))));
+        self.live.order(thread, order(ReplyTo(Arc::new(hear))));
     }
 
-    pub(super) fn take_answers(&self) -> Vec<(u64, Answer)> {
+    pub(super) fn take_answers(&self) -> Vec<(u64, OrderReply)> {
         std::mem::take(&mut *self.news.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -101,7 +101,7 @@ pub(crate) struct ConsoleSettings {
     /// Its key.
     pub(super) console: u64,
     /// Its level.
-    pub(super) level: Level,
+    pub(super) level: SocketLevel,
     /// It has a prompt and stays open.
     pub(super) interactive: bool,
     /// Its idle timeout.
@@ -141,8 +141,9 @@ impl From<&str> for CommandReply {
 pub(super) type Pieces = Box<dyn FnMut(&RuntimeContext, Instant, &mut String) -> bool + Send>;
 
 /// Converts another thread's reply.
-pub(super) type AnswerHandler =
-    Box<dyn FnOnce(&RuntimeContext, ConsoleSettings, Answer, &mut String) -> CommandReply + Send>;
+pub(super) type AnswerHandler = Box<
+    dyn FnOnce(&RuntimeContext, ConsoleSettings, OrderReply, &mut String) -> CommandReply + Send,
+>;
 
 impl fmt::Debug for CommandReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -7,7 +7,7 @@ use fulmar_engine::{
     Accepted, Action, ConnectionEvent, Connections, DriverEvent, End, Engine, Handler, ListenerId,
     SocketEvent, SocketId, Stop, Timeouts,
 };
-use fulmar_haproxy::model::Level;
+use fulmar_haproxy::model::SocketLevel;
 use fulmar_proto::{Connection, Event, Raw, RawConnection, Transmit};
 
 use super::console::Console;
@@ -18,7 +18,7 @@ use super::context::RuntimeContext;
 pub struct Runtime {
     connections: Connections<RawConnection, Console>,
     context: RuntimeContext,
-    levels: Vec<(ListenerId, Level)>,
+    levels: Vec<(ListenerId, SocketLevel)>,
     timeout: Duration,
     stop: Stop,
     /// A soft stop has begun; the deadline of the hard stop, if one is configured.
@@ -37,7 +37,7 @@ impl Runtime {
     }
 
     /// Connections of this listener have this level.
-    pub fn add_listener(&mut self, listener: ListenerId, level: Level) {
+    pub fn add_listener(&mut self, listener: ListenerId, level: SocketLevel) {
         self.levels.push((listener, level));
     }
 

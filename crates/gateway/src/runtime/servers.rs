@@ -60,7 +60,7 @@ pub(super) fn enable_health(call: &mut CommandCall<'_>) -> CommandReply {
 
 pub(super) fn shutdown_sessions(call: &mut CommandCall<'_>) -> CommandReply {
     with(call, |call, it| {
-        call.context.live.shed(it.id, it.at);
+        call.context.live.kill_sessions(it.id, it.at);
         DONE
     })
 }
@@ -102,7 +102,7 @@ pub(super) fn set(call: &mut CommandCall<'_>) -> CommandReply {
         Some("check-addr") => set_check_address(call, it),
         Some("check-port") => {
             let text = call.word(2).ok_or("set server <b>/<s> check-port requires a port.\n")?;
-            it.server.check_place.set(None, Some(port_of_check(text)?));
+            it.server.check_address.set(None, Some(port_of_check(text)?));
             DONE
         }
         Some("fqdn") => {
@@ -126,7 +126,7 @@ fn set_check_address(call: &CommandCall<'_>, it: ServerRef<'_>) -> ServerResult 
         Some("port") => Some(port_of_check(call.word(4).unwrap_or_default())?),
         _ => None,
     };
-    it.server.check_place.set(Some(address), port);
+    it.server.check_address.set(Some(address), port);
     DONE
 }
 
@@ -323,7 +323,7 @@ fn write_state(call: &CommandCall<'_>, it: ServerRef<'_>, out: &mut String) {
         Admin::Drain => 8,
         Admin::Maintenance => 1,
     };
-    let inherited = call.context.live.inherited(it.id, it.at);
+    let inherited = call.context.live.tracked_state(it.id, it.at);
     let admin = decided
         + if config.disabled { 4 } else { 0 }
         + if inherited.is_maintenance { 2 } else { 0 }
@@ -340,7 +340,7 @@ fn write_state(call: &CommandCall<'_>, it: ServerRef<'_>, out: &mut String) {
         (true, true, _) => 6,
     };
     let (status, result) = check_numbers(it);
-    let (address_of_checks, port_of_checks) = it.server.check_place.get();
+    let (address_of_checks, port_of_checks) = it.server.check_address.get();
     writeln!(
         out,
         "{} {} {} {} {address} {health} {admin} {} {} {since} {status} {result} {} {check_state} \
@@ -382,14 +382,10 @@ fn write_conn(_: &CommandCall<'_>, it: ServerRef<'_>, out: &mut String) {
         Some(address) => (address.ip().to_string(), address.port()),
         None => ("-".to_owned(), 0),
     };
-    let idle: Vec<u64> = it
-        .server
-        .counters
-        .iter()
-        .map(|it| it.get(fulmar_proxy::Counter::IdleConnections))
-        .collect();
+    let idle: Vec<u64> =
+        it.server.counters.iter().map(|it| it.get(fulmar_proxy::Stat::IdleConnections)).collect();
     let total: u64 = idle.iter().sum();
-    let peaks = it.server.counters.iter().map(|it| it.peak(fulmar_proxy::Counter::Sessions));
+    let peaks = it.server.counters.iter().map(|it| it.peak(fulmar_proxy::Stat::Sessions));
     write!(
         out,
         "{}/{} {}/{} {address} {port} - {} {} {} {} 0 {total} {} {total}",

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use fulmar_engine::SocketId;
 use fulmar_haproxy::Mode;
-use fulmar_proxy::{Answer, Order, PORTION, SessionView};
+use fulmar_proxy::{Order, OrderReply, PORTION, SessionView};
 
 use super::call::CommandCall;
 use super::context::{CommandReply, ConsoleSettings, RuntimeContext};
@@ -30,9 +30,9 @@ fn send_request(
     if thread >= context.live.threads {
         return CommandReply::done();
     }
-    context.send_request(thread, console_settings.console, |to| Order::Tell { from, to });
+    context.send_request(thread, console_settings.console, |to| Order::ListSessions { from, to });
     CommandReply::Deferred(Box::new(move |context, console_settings, answer, out| {
-        let Answer::Sessions(sessions) = answer else { return CommandReply::done() };
+        let OrderReply::Sessions(sessions) = answer else { return CommandReply::done() };
         for session in &sessions {
             write_line(context, thread, session, out);
         }
@@ -47,9 +47,10 @@ fn send_request(
 
 fn show_one(call: &CommandCall<'_>, thread: usize, socket: SocketId) -> CommandReply {
     let from = u64::from(socket.index).checked_sub(1);
-    call.context.send_request(thread, call.console_settings.console, |to| Order::Tell { from, to });
+    call.context
+        .send_request(thread, call.console_settings.console, |to| Order::ListSessions { from, to });
     CommandReply::Deferred(Box::new(move |context, _, answer, out| {
-        let Answer::Sessions(sessions) = answer else { return CommandReply::done() };
+        let OrderReply::Sessions(sessions) = answer else { return CommandReply::done() };
         match sessions.iter().find(|session| session.socket == socket) {
             None => "Session not found.\n".into(),
             Some(session) => {
@@ -65,10 +66,12 @@ pub(super) fn shutdown(call: &mut CommandCall<'_>) -> CommandReply {
         return "Session pointer expected (use 'show sess').\n".into();
     };
     let Some((thread, socket)) = parse(name, call.context) else { return NO_SESSION.into() };
-    call.context
-        .send_request(thread, call.console_settings.console, |to| Order::Cut { socket, to });
+    call.context.send_request(thread, call.console_settings.console, |to| Order::CloseSession {
+        socket,
+        to,
+    });
     CommandReply::Deferred(Box::new(|_, _, answer, _| match answer {
-        Answer::Cut(true) => CommandReply::done(),
+        OrderReply::Closed(true) => CommandReply::done(),
         _ => NO_SESSION.into(),
     }))
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fulmar_haproxy::model::Level;
+use fulmar_haproxy::model::SocketLevel;
 use fulmar_proxy::Order;
 
 use super::call::CommandCall;
@@ -10,7 +10,7 @@ use super::context::CommandReply;
 
 pub(super) fn clear_counters(call: &mut CommandCall<'_>) -> CommandReply {
     let all = call.word(0) == Some("all");
-    if all && call.console_settings.level < Level::Admin {
+    if all && call.console_settings.level < SocketLevel::Admin {
         return "Permission denied\n".into();
     }
     for thread in 0..call.context.live.threads {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::fs;
 
-use fulmar_haproxy::model::{BindAddress, Level, StatsSocket};
+use fulmar_haproxy::model::{BindAddress, SocketLevel, StatsSocket};
 
 use super::call::CommandCall;
 use super::context::{CommandReply, Pieces};
@@ -158,11 +158,11 @@ fn socket_name(socket: &StatsSocket) -> String {
     }
 }
 
-fn level_name(level: Level) -> &'static str {
+fn level_name(level: SocketLevel) -> &'static str {
     match level {
-        Level::User => "user",
-        Level::Operator => "operator",
-        Level::Admin => "admin",
+        SocketLevel::User => "user",
+        SocketLevel::Operator => "operator",
+        SocketLevel::Admin => "admin",
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use fulmar_engine::{Accepted, Engine, ListenerId, SocketEvent, SocketId, Stop};
-use fulmar_haproxy::model::Level;
+use fulmar_haproxy::model::SocketLevel;
 use fulmar_haproxy::{Config, ConfigSource, Environment, Machine, Options, load};
 use fulmar_proto::{Input, Segment};
 use fulmar_proxy::Live;
@@ -34,7 +34,7 @@ pub fn commands(data: &[u8]) {
     let listener = ListenerId(u32::from(level));
     runtime.add_listener(
         listener,
-        [Level::Admin, Level::Operator, Level::User][usize::from(level % 3)],
+        [SocketLevel::Admin, SocketLevel::Operator, SocketLevel::User][usize::from(level % 3)],
     );
     let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
     let socket =

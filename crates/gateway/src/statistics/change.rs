@@ -45,7 +45,7 @@ impl ServerChange {
             Self::Health(health) => live.set_health(backend, server, health, now),
             Self::Checks(_) if !is_checked => return false,
             Self::Checks(on) => live.set_checked(backend, server, on),
-            Self::Shutdown => live.shed(backend, server),
+            Self::Shutdown => live.kill_sessions(backend, server),
         }
         true
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use fulmar_host::DriverInfo;
 use fulmar_proto::PipeCounts;
-use fulmar_proxy::{Counter, Limit, Live, Rate};
+use fulmar_proxy::{AdjustableLimit, Live, RateKind, Stat};
 use fulmar_sys::Call;
 
 use super::kind::Tags;
@@ -168,9 +168,9 @@ fn put_limits(facts: &mut InfoFields, live: &Live, process: &Process) {
         "Number of allocated but unused pipes",
         pipes(PipeCounts::free),
     );
-    let current = frontends(live, Counter::Sessions);
+    let current = frontends(live, Stat::Sessions);
     facts.number(17, "CurrConns", *b"MGP", "Current number of client connections", current);
-    let total = frontends(live, Counter::Connections);
+    let total = frontends(live, Stat::Connections);
     facts.count(
         18,
         "CumConns",
@@ -178,7 +178,7 @@ fn put_limits(facts: &mut InfoFields, live: &Live, process: &Process) {
         "Total number of client connections since process started",
         total,
     );
-    let requests = frontends(live, Counter::Requests);
+    let requests = frontends(live, Stat::Requests);
     facts.count(19, "CumReq", *b"MCP", "Total number of requests since process started", requests);
 }
 
@@ -186,29 +186,29 @@ fn put_rates(facts: &mut InfoFields, live: &Live, moment: Moment) {
     let rate = |rate| live.frontends.iter().map(|it| Total(&it.counters).rate(rate, moment)).sum();
     let max = |rate| live.frontends.iter().map(|it| Total(&it.counters).rate_max(rate)).sum();
     let text = "Number of client connections over the last second";
-    facts.number(26, "ConnRate", *b"MRP", text, rate(Rate::Connections));
-    let limit = |limit: &Limit| limit.get().unwrap_or(0) as u64;
+    facts.number(26, "ConnRate", *b"MRP", text, rate(RateKind::Connections));
+    let limit = |limit: &AdjustableLimit| limit.get().unwrap_or(0) as u64;
     let max_rate = limit(&live.connections_per_second_max);
     facts.number(27, "ConnRateLimit", *b"CLP", "Limit on ConnRate (0: none)", max_rate);
     let text = "Highest value of ConnRate observed since process started";
-    facts.number(28, "MaxConnRate", *b"MMP", text, max(Rate::Connections));
+    facts.number(28, "MaxConnRate", *b"MMP", text, max(RateKind::Connections));
     facts.number(
         29,
         "SessRate",
         *b"MRP",
         "Number of sessions over the last second",
-        rate(Rate::Sessions),
+        rate(RateKind::Sessions),
     );
     let max_rate = limit(&live.sessions_per_second_max);
     facts.number(30, "SessRateLimit", *b"CLP", "Limit on SessRate (0: none)", max_rate);
     let text = "Highest value of SessRate observed since process started";
-    facts.number(31, "MaxSessRate", *b"MRP", text, max(Rate::Sessions));
+    facts.number(31, "MaxSessRate", *b"MRP", text, max(RateKind::Sessions));
 }
 
 fn put_tls(facts: &mut InfoFields, live: &Live) {
-    let front = frontends(live, Counter::TlsHandshakes);
-    let resumed = frontends(live, Counter::TlsResumed);
-    let back = live.backends.iter().map(|it| Total(&it.counters).get(Counter::TlsHandshakes));
+    let front = frontends(live, Stat::TlsHandshakes);
+    let resumed = frontends(live, Stat::TlsResumed);
+    let back = live.backends.iter().map(|it| Total(&it.counters).get(Stat::TlsHandshakes));
     let total = front + back.sum::<u64>();
     facts.count(
         22,
@@ -237,7 +237,7 @@ fn put_state(facts: &mut InfoFields, live: &Live, process: &Process) {
     );
     let listeners: usize = live.frontends.iter().map(|it| it.config.binds.len()).sum();
     let listeners = (listeners + live.config.global.stats_sockets.len()) as u64;
-    let jobs = frontends(live, Counter::Sessions) + listeners;
+    let jobs = frontends(live, Stat::Sessions) + listeners;
     facts.number(
         53,
         "Jobs",
@@ -258,7 +258,7 @@ fn put_state(facts: &mut InfoFields, live: &Live, process: &Process) {
 }
 
 fn put_rest(facts: &mut InfoFields, live: &Live, process: &Process) {
-    let out = frontends(live, Counter::BytesOut);
+    let out = frontends(live, Stat::BytesOut);
     facts.put(
         61,
         "TotalBytesOut",
@@ -309,7 +309,7 @@ fn put_rest(facts: &mut InfoFields, live: &Live, process: &Process) {
 }
 
 /// A counter, summed over all frontends.
-pub fn frontends(live: &Live, counter: Counter) -> u64 {
+pub fn frontends(live: &Live, counter: Stat) -> u64 {
     live.frontends.iter().map(|it| Total(&it.counters).get(counter)).sum()
 }
 

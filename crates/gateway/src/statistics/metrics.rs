@@ -5,7 +5,7 @@ mod families;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
-use fulmar_proxy::{Counter, Live};
+use fulmar_proxy::{Live, Stat};
 
 use super::columns::Column;
 use super::info::{InfoField, VERSION, facts, frontends};
@@ -151,11 +151,11 @@ fn write_calls(out: &mut String, live: &Live, process: &Process) {
         line(out, format_args!("{name}{{driver=\"{driver}\",spin=\"{spin}\"}} {count}"));
     }
     let name = "fulmar_syscalls_per_request";
-    let requests = frontends(live, Counter::Requests);
+    let requests = frontends(live, Stat::Requests);
     head(out, name, "gauge", "System calls per request since the start");
     line(out, format_args!("{name} {:.6}", ratio(ledger.total(), requests)));
     let name = "fulmar_syscalls_per_connection";
-    let connections = frontends(live, Counter::Connections);
+    let connections = frontends(live, Stat::Connections);
     head(out, name, "gauge", "System calls per client connection since the start");
     line(out, format_args!("{name} {:.6}", ratio(ledger.total(), connections)));
 }

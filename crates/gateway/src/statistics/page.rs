@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use fulmar_haproxy::model::StatsPage;
-use fulmar_proxy::{Counter, Live, Timing};
+use fulmar_proxy::{Live, Stat, Timing};
 use sha2::{Digest, Sha256};
 
 use super::columns::Column;
@@ -213,7 +213,7 @@ fn put_legend(out: &mut String) {
 
 fn put_foot(view: &PageContext<'_>, out: &mut String) {
     let calls = view.process.ledger().total();
-    let requests = frontends(view.live, Counter::Requests);
+    let requests = frontends(view.live, Stat::Requests);
     let each = (calls * 10).checked_div(requests).unwrap_or(0);
     *out += &format!(
         "<footer>{} system calls for {} requests: {}.{} each. Times are means over the last {} \

@@ -6,7 +6,7 @@ use std::time::Instant;
 use fulmar_haproxy::model::{StatsPage, UserSecret};
 use fulmar_haproxy::rules::RequestHead;
 use fulmar_proto::{HeaderBuf, Headers};
-use fulmar_proxy::{Live, Page, Services};
+use fulmar_proxy::{GeneratedPage, Live, Services};
 use fulmar_semantics::form::fields;
 
 use crate::logs::machine_name;
@@ -40,7 +40,7 @@ impl Services for Reports {
         request: &RequestHead,
         body: Option<&[u8]>,
         may_change: bool,
-    ) -> Page {
+    ) -> GeneratedPage {
         let query = Query::parse(page, &request.target);
         let now = fulmar_sys::now();
         if request.method == b"POST" {
@@ -84,21 +84,21 @@ impl Services for Reports {
             }
             _ => {}
         }
-        Page { status: 200, fields, body: text.into_bytes() }
+        GeneratedPage { status: 200, fields, body: text.into_bytes() }
     }
 
-    fn metrics(&mut self, request: &RequestHead) -> Page {
+    fn metrics(&mut self, request: &RequestHead) -> GeneratedPage {
         let target = String::from_utf8_lossy(&request.target);
         let query = target.split_once('?').map_or("", |(_, query)| query);
         let Some(choice) = metrics::MetricScope::parse(query) else {
             let text =
                 "Invalid scope: expected one of global, frontend, backend, server, listener, *.\n";
-            return Page { status: 400, fields: no_cache(PLAIN), body: text.into() };
+            return GeneratedPage { status: 400, fields: no_cache(PLAIN), body: text.into() };
         };
         let moment = Moment::new(fulmar_sys::now(), &self.live, &self.process);
         let text = metrics::write(&self.live, &self.process, moment, &choice);
         let fields = no_cache("text/plain; version=0.0.4; charset=utf-8");
-        Page { status: 200, fields, body: text.into_bytes() }
+        GeneratedPage { status: 200, fields, body: text.into_bytes() }
     }
 
     fn wall_clock(&self) -> std::time::SystemTime {
@@ -186,10 +186,10 @@ fn is_same_origin(headers: Headers<'_>) -> bool {
     authority.is_some() && authority == headers.get("host")
 }
 
-fn redirect(page: &StatsPage, query: &Query, outcome: &str) -> Page {
+fn redirect(page: &StatsPage, query: &Query, outcome: &str) -> GeneratedPage {
     let mut fields = no_cache(PLAIN);
     put(&mut fields, "Location", &format!("{}{};st={outcome}", page.uri, query.selection()));
-    Page { status: 303, fields, body: Vec::new() }
+    GeneratedPage { status: 303, fields, body: Vec::new() }
 }
 
 fn no_cache(kind: &str) -> HeaderBuf {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::tls::TlsWords;
-use crate::model::{BindAddress, BindTls, Level, Position};
+use crate::model::{BindAddress, BindTls, Position, SocketLevel};
 
 /// A `bind` line, or one of its addresses: a port range becomes several of `bound`.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ pub(crate) struct BindDraft {
     pub(crate) permissions: Option<u32>,
     pub(crate) owner: (Option<u32>, Option<u32>),
     /// Only in runtime sockets.
-    pub(crate) level: Option<Level>,
+    pub(crate) level: Option<SocketLevel>,
     /// Only in runtime sockets.
     pub(crate) exposes_listeners: bool,
     /// `ssl`.

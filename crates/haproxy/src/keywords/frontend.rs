@@ -2,7 +2,7 @@
 
 use crate::arguments::backlog_of;
 use crate::compile;
-use crate::draft::{BackendChoice, ProxyDraft};
+use crate::draft::{BackendReference, ProxyDraft};
 use crate::line::KeywordLine;
 use crate::model::{HeaderCapture, Mode};
 use crate::parameters::bind;
@@ -151,8 +151,8 @@ fn default_backend(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result
 fn use_backend(draft: &mut ProxyDraft, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     let name = line.word("the name of a backend")?;
     let choice = match name.text.contains('%') {
-        true => BackendChoice::Computed(compile::name_format(&name, line)?),
-        false => BackendChoice::Named(NameReference { name, spot: line.spot.clone() }),
+        true => BackendReference::Computed(compile::name_format(&name, line)?),
+        false => BackendReference::Named(NameReference { name, spot: line.spot.clone() }),
     };
     let condition = compile::condition(draft, line, EvalPoint::Request)?;
     draft.use_backends.push((choice, condition));

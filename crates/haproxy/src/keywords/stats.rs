@@ -3,7 +3,7 @@
 use crate::compile;
 use crate::draft::{Globals, ProxyDraft};
 use crate::line::KeywordLine;
-use crate::model::{Level, StatsAdmin, StatsPage, StatsSocket};
+use crate::model::{SocketLevel, StatsAdmin, StatsPage, StatsSocket};
 use crate::parameters::bind;
 use crate::rules::{EvalPoint, WordError};
 use crate::table::{BACKEND, BOTH, FRONTEND, HTTP, Keyword, row};
@@ -59,7 +59,7 @@ fn socket(globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), WordE
             .ok_or_else(|| WordError::new(address.column, "expected an address"))?;
         globals.model.stats_sockets.push(StatsSocket {
             address,
-            level: bind.level.unwrap_or(Level::Operator),
+            level: bind.level.unwrap_or(SocketLevel::Operator),
             permissions: bind.permissions,
             owner: bind.owner,
             exposes_listeners: bind.exposes_listeners,

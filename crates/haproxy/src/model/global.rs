@@ -84,7 +84,7 @@ pub struct StatsSocket {
     /// The address.
     pub address: BindAddress,
     /// The level of its connections.
-    pub level: Level,
+    pub level: SocketLevel,
     /// `mode` of a Unix socket.
     pub permissions: Option<u32>,
     /// `user`, `uid`, `group`, `gid`, as numbers.
@@ -95,7 +95,7 @@ pub struct StatsSocket {
 
 /// Permission level of a runtime connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
+pub enum SocketLevel {
     /// Read-only access to non-sensitive data.
     User,
     /// Read access to all data, and clearing of some counters.

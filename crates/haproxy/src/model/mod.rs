@@ -21,7 +21,7 @@ pub use frontend::{
     BackendTarget, ErrorResponses, FrontendConfig, FrontendTimeouts, HeaderCapture, LogAddress,
     LogLine, LogOptions, LogTarget, StatsAdmin, StatsPage, UseBackend,
 };
-pub use global::{Global, Level, StatsSocket, Tune};
+pub use global::{Global, SocketLevel, StatsSocket, Tune};
 pub use options::{ForwardFor, HttpMode, ProbeTimes, ProxyOptions, Splice};
 pub use server::{
     CheckExpect, CheckKind, CheckProtocol, CheckRequest, Expectation, HealthCheck, MySqlLogin,

@@ -1,9 +1,9 @@
 //! Rules of a proxy: samples, conditions, actions, and log formats.
 //!
-//! Everything is compiled once from the configuration and then evaluated on a [`EvalContext`]: an
+//! Everything is compiled once from the configuration, then evaluated on an [`EvalContext`]: an
 //! exchange or a connection of the proxy. This module has no sockets and no clock; files are read
-//! ([`ConfigFiles`]) only during compilation. The language is HAProxy's (its configuration manual, §7 and
-//! §8.2).
+//! ([`ConfigFiles`]) only during compilation. The language is HAProxy's (its configuration manual,
+//! §7 and §8.2).
 
 pub mod words;
 

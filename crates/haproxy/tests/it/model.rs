@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::memory::{DEFAULTS, Memory, config, warned};
 use fulmar_haproxy::model::{
     BackendConfig, BackendTarget, BalanceAlgorithm, BindAddress, BindTls, CheckKind, ClientVerify,
-    CookieMode, Expectation, FrontendConfig, HashFunction, HttpMode, Level, LogAddress, LogLine,
-    ReuseMode, ServerAddress, ServerProxy, Splice, TcpStep, TlsVersion, UserSecret,
+    CookieMode, Expectation, FrontendConfig, HashFunction, HttpMode, LogAddress, LogLine,
+    ReuseMode, ServerAddress, ServerProxy, SocketLevel, Splice, TcpStep, TlsVersion, UserSecret,
 };
 use fulmar_haproxy::{Config, ConfigSource, Environment, Mode, Options, ServerConfig, load};
 
@@ -401,7 +401,7 @@ fn global_sets_process_wide_values() {
     let variables: Vec<_> = global.variables.iter().map(|(name, _)| &**name).collect();
     assert_eq!(variables, ["a", "b"]);
     let socket = &global.stats_sockets[0];
-    assert_eq!((socket.level, socket.permissions), (Level::Admin, Some(0o600)));
+    assert_eq!((socket.level, socket.permissions), (SocketLevel::Admin, Some(0o600)));
     assert!(socket.exposes_listeners);
 }
 

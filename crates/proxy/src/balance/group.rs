@@ -38,9 +38,9 @@ pub enum Placement {
     /// No free slot: push the session to the queue.
     Wait(Wants),
     /// No free slot, and the server's queue is full (`maxqueue`).
-    Crowded(usize),
+    QueueFull(usize),
     /// No usable server.
-    Nobody,
+    NoServer,
 }
 
 /// Which slot a session waits for.
@@ -146,14 +146,14 @@ impl ServerGroup {
     pub fn try_place_at(&self, server: usize) -> Placement {
         let member = &self.members[server];
         if !member.is_reachable() {
-            return Placement::Nobody;
+            return Placement::NoServer;
         }
         if !self.is_awaited(server) && self.enter(server) {
             return Placement::Placed(server);
         }
-        let crowd = member.settings().queue_max;
-        match crowd > 0 && member.queued() >= crowd {
-            true => Placement::Crowded(server),
+        let queue_max = member.settings().queue_max;
+        match queue_max > 0 && member.queued() >= queue_max {
+            true => Placement::QueueFull(server),
             false => Placement::Wait(Wants::Server(server)),
         }
     }
@@ -174,7 +174,7 @@ impl ServerGroup {
 
     /// Threads to wake after a change that made slots free or a server unusable. They call
     /// [`crate::balance::WaitQueue::take_wake`].
-    pub fn waiters(&self) -> impl Iterator<Item = usize> {
+    pub fn threads_to_wake(&self) -> impl Iterator<Item = usize> {
         let waits = |thread: &usize| self.waiting.waits(*thread) && self.waiting.alarm(*thread);
         (0..self.policy.threads).filter(waits)
     }
@@ -214,24 +214,24 @@ impl ServerGroup {
 
     /// Advances slow starts; true if slots became free. Call it at intervals of
     /// `ServerGroup::slow_start_interval` while a server is starting.
-    pub fn warm(&self, now: Instant) -> bool {
-        let mut warmer = false;
+    pub fn slow_start_step(&self, now: Instant) -> bool {
+        let mut changed = false;
         for member in self.members.iter().filter(|member| member.is_starting()) {
             let whole = member.settings().slow_start.unwrap_or_default();
             let since = member.record().changed;
             let elapsed = since.map_or(whole, |since| now.saturating_duration_since(since));
-            warmer |= member.put_warmth(elapsed, whole);
+            changed |= member.set_slow_start_progress(elapsed, whole);
         }
-        if warmer {
+        if changed {
             self.change(|| {});
         }
-        warmer
+        changed
     }
 
     /// The interval of slow start steps, if a slow start is running: a twentieth of the shortest
     /// one.
-    pub(crate) fn warms_every(&self) -> Option<Duration> {
-        self.members.iter().filter_map(Member::warms_every).min()
+    pub(crate) fn slow_start_interval(&self) -> Option<Duration> {
+        self.members.iter().filter_map(Member::slow_start_interval).min()
     }
 
     /// Applies a change that may affect usable servers or weights, and updates the group.
@@ -299,7 +299,7 @@ fn count_change(member: &Member, before: Health, health: Health, now: Instant) {
     if before == Health::Down {
         record.down_for = record.downtime(now, true);
         let whole = member.settings().slow_start.unwrap_or_default();
-        member.put_warmth(Duration::ZERO, whole);
+        member.set_slow_start_progress(Duration::ZERO, whole);
     }
     if health == Health::Down {
         record.downs += 1;
@@ -326,7 +326,7 @@ mod tests {
     /// Once, the load of all servers was summed up for each candidate: a pick among 1,000 servers
     /// read 1,000,000 loads.
     #[test]
-    fn the_load_of_all_is_looked_at_once_for_all() {
+    fn total_load_is_computed_once_per_query() {
         let settings = MemberSettings {
             weight: 1,
             connections_max: 10,
@@ -353,7 +353,7 @@ mod tests {
         };
         let group = ServerGroup::new(GroupPolicy::default(), [settings]);
         let member = &group.members[0];
-        member.put_warmth(Duration::from_secs(5), Duration::from_secs(10));
+        member.set_slow_start_progress(Duration::from_secs(5), Duration::from_secs(10));
         assert_eq!(group.limit(0), u32::MAX / 2);
     }
 }

@@ -2,37 +2,25 @@
 
 use std::net::IpAddr;
 
+use fulmar_haproxy::model::HashFunction;
+
 /// Hash function and post-processing (`hash-type`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyHasher {
     /// The function.
-    pub function: Function,
+    pub function: HashFunction,
     /// Whether the result is mixed with `avalanche`.
     pub avalanche: bool,
-}
-
-/// A hash function.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Function {
-    /// `sdbm`.
-    #[default]
-    Sdbm,
-    /// `djb2`.
-    Djb2,
-    /// `wt6`.
-    Wt6,
-    /// `crc32`.
-    Crc32,
 }
 
 impl KeyHasher {
     /// The hash of a key.
     pub fn key(self, key: &[u8]) -> u32 {
         self.stir(match self.function {
-            Function::Sdbm => sdbm(key),
-            Function::Djb2 => djb2(key),
-            Function::Wt6 => wt6(key),
-            Function::Crc32 => crc32(key),
+            HashFunction::Sdbm => sdbm(key),
+            HashFunction::Djb2 => djb2(key),
+            HashFunction::Wt6 => wt6(key),
+            HashFunction::Crc32 => crc32(key),
         })
     }
 

@@ -98,14 +98,14 @@ pub struct Member {
     admin: AtomicU8,
     health: AtomicU8,
     weight: AtomicU32,
-    steps: AtomicU32,  // completed steps of a slow start: 1 to SCALE
-    warmth: AtomicU32, // percentage of its limit during a slow start
+    steps: AtomicU32,         // completed steps of a slow start: 1 to SCALE
+    limit_percent: AtomicU32, // percentage of its limit during a slow start
     connections_max: AtomicU32,
     sessions: AtomicU32,
     queued: AtomicU32,
     moved: AtomicU32, // number of address changes
     address: Mutex<Option<SocketAddr>>,
-    sheds: AtomicU32, // number of requests to shut down its sessions
+    kills: AtomicU32, // number of requests to shut down its sessions
     checked: AtomicBool,
     record: Mutex<MemberRecord>,
 }
@@ -121,13 +121,13 @@ impl Member {
             health: AtomicU8::new(Health::Up as u8),
             weight: AtomicU32::new(settings.weight.min(WEIGHT_MAX)),
             steps: AtomicU32::new(SCALE),
-            warmth: AtomicU32::new(100),
+            limit_percent: AtomicU32::new(100),
             connections_max: AtomicU32::new(max),
             sessions: AtomicU32::new(0),
             queued: AtomicU32::new(0),
             moved: AtomicU32::new(0),
             address: Mutex::new(None),
-            sheds: AtomicU32::new(0),
+            kills: AtomicU32::new(0),
             checked: AtomicBool::new(true),
             record: Mutex::default(),
         }
@@ -192,14 +192,14 @@ impl Member {
     }
 
     /// The interval of slow start steps; `None` without a slow start.
-    pub(crate) fn warms_every(&self) -> Option<Duration> {
+    pub(crate) fn slow_start_interval(&self) -> Option<Duration> {
         let whole = self.settings.slow_start.filter(|_| self.is_starting())?;
-        Some((whole / WARM_STEPS).max(WARM_MIN))
+        Some((whole / SLOW_START_STEPS).max(SLOW_START_STEP_MIN))
     }
 
     /// The percentage of its limit during a slow start.
     pub fn throttle(&self) -> u32 {
-        self.warmth.load(Ordering::Relaxed)
+        self.limit_percent.load(Ordering::Relaxed)
     }
 
     /// Maximum number of exchanges; 0: unlimited.
@@ -232,8 +232,8 @@ impl Member {
 
     /// Number of requests to shut down its sessions. A thread that sees a larger number shuts down
     /// its own ones.
-    pub fn sheds(&self) -> u32 {
-        self.sheds.load(Ordering::Acquire)
+    pub fn kills(&self) -> u32 {
+        self.kills.load(Ordering::Acquire)
     }
 
     /// False after `disable health`.
@@ -252,8 +252,8 @@ impl Member {
     }
 
     /// Requests the shutdown of all its sessions.
-    pub fn shed(&self) {
-        self.sheds.fetch_add(1, Ordering::Release);
+    pub fn kill_sessions(&self) {
+        self.kills.fetch_add(1, Ordering::Release);
     }
 
     /// Takes a slot if fewer than `limit` are taken; 0: unlimited.
@@ -305,26 +305,26 @@ impl Member {
     }
 
     /// Progress of a slow start: `elapsed` of `whole`. False if nothing changes.
-    pub(crate) fn put_warmth(&self, elapsed: Duration, whole: Duration) -> bool {
+    pub(crate) fn set_slow_start_progress(&self, elapsed: Duration, whole: Duration) -> bool {
         let done = elapsed.as_millis().min(whole.as_millis());
         let part = |of: u32| {
             let part = done * u128::from(of) / whole.as_millis().max(1);
             u32::try_from(part).map_or(of, |part| part.min(of))
         };
-        let (steps, warmth) = match done >= whole.as_millis() {
+        let (steps, limit_percent) = match done >= whole.as_millis() {
             true => (SCALE, 100),
             false => ((part(SCALE) + 1).min(SCALE), part(100).max(1)),
         };
         let changed = self.steps.swap(steps, Ordering::Relaxed) != steps;
-        self.warmth.swap(warmth, Ordering::Relaxed) != warmth || changed
+        self.limit_percent.swap(limit_percent, Ordering::Relaxed) != limit_percent || changed
     }
 }
 
 /// Steps of a slow start for weights, and ring nodes per unit of weight.
 pub(crate) const SCALE: u32 = 16;
 /// Steps of a slow start for limits; weights have sixteen.
-const WARM_STEPS: u32 = 20;
+const SLOW_START_STEPS: u32 = 20;
 /// Shorter steps would only make pickers rebuild their tables more often.
-const WARM_MIN: Duration = Duration::from_millis(50);
+const SLOW_START_STEP_MIN: Duration = Duration::from_millis(50);
 /// Maximum weight.
 pub(crate) const WEIGHT_MAX: u32 = 256;

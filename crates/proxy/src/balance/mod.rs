@@ -14,7 +14,7 @@ pub mod hash;
 
 mod queue;
 
-mod lines;
+mod wait_queues;
 mod waiting;
 
 mod monitor;

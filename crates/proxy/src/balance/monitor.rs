@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_sessions_count_as_the_operator_wants() {
+    fn session_errors_trigger_the_configured_reaction() {
         let cases = [
             (Reaction::FastInter, None, (3, 3), None),
             (Reaction::FailCheck, None, (2, 3), None),
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operators_word_holds_until_checks_say_otherwise() {
+    fn health_set_by_an_operator_holds_until_a_check_changes_it() {
         let mut monitor = Monitor::new(PLAN, start_time());
         monitor.force(Health::Down);
         assert_eq!(run(&mut monitor, "++")[1].0, Some(Health::Up));

@@ -254,11 +254,11 @@ impl ServerGroup {
     pub fn try_place(&self, picker: &mut Picker, key: Option<u32>, avoid: &[usize]) -> Placement {
         picker.follow(self);
         if !picker.has_any() {
-            return Placement::Nobody;
+            return Placement::NoServer;
         }
         if let (true, Some(key)) = (picker.is_by_key(), key) {
             let server = picker.pick(self, Some(key), avoid);
-            return server.map_or(Placement::Nobody, |server| self.try_place_at(server));
+            return server.map_or(Placement::NoServer, |server| self.try_place_at(server));
         }
         if self.queued() > 0 {
             return Placement::Wait(Wants::Any);

@@ -6,15 +6,15 @@
 //! The protocol for callers, with W = "wake that thread":
 //!
 //! ```text
-//! Group::try_place ── Wait(wants) ──▶ push ──▶ next_for or next, until Nobody
-//! Group::leave(server) ─────────────────────▶ next_for(server), until Nobody
+//! Group::try_place ── Wait(wants) ──▶ push ──▶ next_for or next, until None
+//! Group::leave(server) ─────────────────────▶ next_for(server), until None
 //! Group::set_*, Group::warm ── waiters() ──▶ W    (any thread, also one without a queue)
-//! woken: take_wake ── true ──▶ take_unreachable (place them anew), then next, until Nobody
+//! woken: take_wake ── true ──▶ take_unreachable (place them anew), then next, until None
 //! Next::Place ──▶ continue with this server     Next::Wake(thread) ──▶ W, and repeat
 //! ```
 
 use crate::balance::group::{FreeSlots, ServerGroup, Wants};
-use crate::balance::lines::{QueueEntry, WaitQueues};
+use crate::balance::wait_queues::{QueueEntry, WaitQueues};
 use crate::balance::waiting::{OldestWaiting, QueueId};
 
 /// Waiting sessions of a thread.
@@ -41,7 +41,7 @@ pub enum NextWaiting<T> {
     /// A session of another thread is next: wake that thread.
     Wake(usize),
     /// No session waits for a free slot, or no slot is free.
-    Nobody,
+    None,
 }
 
 impl<T> WaitQueue<T> {
@@ -71,7 +71,7 @@ impl<T> WaitQueue<T> {
         let line = line(wants);
         let ticket = group.waiting.ticket();
         let entry = self.lines.push(line, ticket, token);
-        self.tell(group, line, true);
+        self.publish(group, line, true);
         WaitTicket(entry)
     }
 
@@ -79,7 +79,7 @@ impl<T> WaitQueue<T> {
     /// [`WaitQueue::next`] or `next_for` afterwards.
     pub fn cancel(&mut self, group: &ServerGroup, ticket: WaitTicket) -> Option<T> {
         let (line, token) = self.lines.remove(ticket.0)?;
-        self.tell(group, line, false);
+        self.publish(group, line, false);
         Some(token)
     }
 
@@ -97,38 +97,38 @@ impl<T> WaitQueue<T> {
         let QueueView { group, room, any } = look;
         let member = &group.members()[server];
         if !member.is_reachable() || !room.is_at(server) {
-            return NextWaiting::Nobody;
+            return NextWaiting::None;
         }
         let bound = (member.queued() > 0).then(|| group.waiting.first(Some(server))).flatten();
         let any = any.filter(|_| group.is_in_use(server));
         let Some(OldestWaiting { thread, line, .. }) = bound.into_iter().chain(any).min() else {
-            return NextWaiting::Nobody;
+            return NextWaiting::None;
         };
         if thread != self.thread {
             let asleep = group.waiting.alarm(thread);
-            return if asleep { NextWaiting::Wake(thread) } else { NextWaiting::Nobody };
+            return if asleep { NextWaiting::Wake(thread) } else { NextWaiting::None };
         }
         if !group.enter(server) {
-            return NextWaiting::Nobody;
+            return NextWaiting::None;
         }
         let token = self.lines.pop(line).expect("the published first ticket is in the queue");
-        self.tell(group, line, false);
+        self.publish(group, line, false);
         NextWaiting::Place { token, server }
     }
 
     /// The next session for any server.
     pub fn next(&mut self, group: &ServerGroup) -> NextWaiting<T> {
-        if !group.waiting.is_anybody() {
-            return NextWaiting::Nobody;
+        if !group.waiting.is_any_waiting() {
+            return NextWaiting::None;
         }
         let look = QueueView::at(group);
         for server in 0..group.members().len() {
             match self.next_in(&look, server) {
-                NextWaiting::Nobody => {}
+                NextWaiting::None => {}
                 found => return found,
             }
         }
-        NextWaiting::Nobody
+        NextWaiting::None
     }
 
     /// True if another thread has woken this one for its waiting sessions: then call
@@ -144,13 +144,13 @@ impl<T> WaitQueue<T> {
         let all = 0..group.members().len();
         let server = all.filter(|server| self.lines.first(Some(*server)).is_some()).find(gone)?;
         let token = self.lines.pop(Some(server));
-        self.tell(group, Some(server), false);
+        self.publish(group, Some(server), false);
         token
     }
 
     /// Publishes a change of a queue: the first ticket, then the count.
-    fn tell(&self, group: &ServerGroup, line: QueueId, more: bool) {
-        group.waiting.tell_first(self.thread, line, self.lines.first(line));
+    fn publish(&self, group: &ServerGroup, line: QueueId, more: bool) {
+        group.waiting.publish_first(self.thread, line, self.lines.first(line));
         group.waiting.count(self.thread, line, more);
         if let Some(server) = line {
             group.members()[server].count_waiting(more);

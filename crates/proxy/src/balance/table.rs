@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_are_those_of_the_rule() {
+    fn turns_match_the_definition() {
         let mut seed = 1_u64;
         for len in 0..40 {
             let draw = |_| {

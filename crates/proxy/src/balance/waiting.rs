@@ -17,7 +17,7 @@ pub(crate) struct WaitingSessions {
     tickets: AtomicU64,
 }
 
-/// Published state of one thread: the first ticket in each queue, or `NOBODY`.
+/// Published state of one thread: the first ticket in each queue, or `NO_TICKET`.
 #[derive(Debug)]
 struct PublishedQueues {
     any: AtomicU64,
@@ -40,10 +40,10 @@ pub(crate) struct OldestWaiting {
 
 impl WaitingSessions {
     pub(crate) fn new(threads: usize, servers: usize) -> Self {
-        let nobody = || AtomicU64::new(NOBODY);
+        let no_ticket = || AtomicU64::new(NO_TICKET);
         let lines = |_| PublishedQueues {
-            any: nobody(),
-            bound: (0..servers).map(|_| nobody()).collect(),
+            any: no_ticket(),
+            bound: (0..servers).map(|_| no_ticket()).collect(),
             count: AtomicU32::new(0),
             alarm: AtomicBool::new(false),
             taken: AtomicBool::new(false),
@@ -77,8 +77,8 @@ impl WaitingSessions {
     }
 
     /// Publishes the first ticket of a thread's queue.
-    pub(crate) fn tell_first(&self, thread: usize, line: QueueId, first: Option<u64>) {
-        self.cell(thread, line).store(first.unwrap_or(NOBODY), Ordering::SeqCst);
+    pub(crate) fn publish_first(&self, thread: usize, line: QueueId, first: Option<u64>) {
+        self.cell(thread, line).store(first.unwrap_or(NO_TICKET), Ordering::SeqCst);
     }
 
     /// Increments or decrements the counts.
@@ -93,18 +93,18 @@ impl WaitingSessions {
     }
 
     /// True if any session waits.
-    pub(crate) fn is_anybody(&self) -> bool {
+    pub(crate) fn is_any_waiting(&self) -> bool {
         self.all.load(Ordering::SeqCst) > 0
     }
 
     /// The oldest session in a queue, of all threads.
     pub(crate) fn first(&self, line: QueueId) -> Option<OldestWaiting> {
-        if !self.is_anybody() {
+        if !self.is_any_waiting() {
             return None;
         }
         let first = |thread| {
             let ticket = self.cell(thread, line).load(Ordering::SeqCst);
-            (ticket != NOBODY).then_some(OldestWaiting { ticket, thread, line })
+            (ticket != NO_TICKET).then_some(OldestWaiting { ticket, thread, line })
         };
         (0..self.threads.len()).filter_map(first).min()
     }
@@ -127,4 +127,4 @@ impl WaitingSessions {
 }
 
 /// No ticket.
-const NOBODY: u64 = u64::MAX;
+const NO_TICKET: u64 = u64::MAX;

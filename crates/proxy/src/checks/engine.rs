@@ -10,27 +10,27 @@ use fulmar_haproxy::model::{BackendTimeouts, ServerCheck};
 use fulmar_proto::{RawConnection, Transmit};
 use fulmar_tls::{ClientTls, ConfigError};
 
-use super::job::{Done, Job, On, Stage, reason};
-use super::mailbox::{News, Told};
-use super::notice::{self, Why};
-use super::road::{Road, plain_tls};
+use super::check_connect::{CheckConnection, plain_tls};
+use super::conversation::Conversation;
+use super::job::{CheckJob, CheckStage, JobEvents, StepEnd, reason};
+use super::notice::{self, ChangeReason};
+use super::reports::{ServerEvent, ServerReport};
 use super::status::{CheckStatus, Finding};
-use super::step::Way;
-use super::talk::Talk;
-use super::target::{self, Target};
+use super::step::ConnectSettings;
+use super::target::{self, CheckTarget};
 use crate::balance::Admin;
-use crate::journal::{Journal, Severity};
 use crate::live::{Live, LiveBackend};
+use crate::proxy_log::{LogSeverity, ProxyLog};
 
 /// Checks the servers of all backends; a reactor on its own thread drives it.
 #[derive(Debug)]
 pub struct Checks {
     live: Arc<Live>,
-    journal: Box<dyn Journal>,
-    targets: Vec<Target>,
+    proxy_log: Box<dyn ProxyLog>,
+    targets: Vec<CheckTarget>,
     due: BTreeSet<(Instant, usize)>, // the next check of each target without a running one
-    connections: Connections<RawConnection, Job>,
-    done: Vec<Done>,
+    connections: Connections<RawConnection, CheckJob>,
+    done: Vec<StepEnd>,
     next_slow_start_step: Option<Instant>,
     slow_starting: BTreeSet<usize>, // backends with servers in a slow start
     plain_tls: Result<ClientTls, ConfigError>,
@@ -39,13 +39,13 @@ pub struct Checks {
 
 impl Checks {
     /// Checks all servers with `check`. Lines go to the logs of their backends.
-    pub fn new(now: Instant, live: Arc<Live>, journal: Box<dyn Journal>) -> Self {
+    pub fn new(now: Instant, live: Arc<Live>, proxy_log: Box<dyn ProxyLog>) -> Self {
         let targets = targets(now, &live);
         let due = targets.iter().enumerate();
         Self {
             due: due.map(|(at, target)| (target.monitor.next_check(), at)).collect(),
             targets,
-            journal,
+            proxy_log,
             connections: Connections::new(now, Timeouts::default(), 0, 1),
             done: Vec::new(),
             next_slow_start_step: None,
@@ -64,32 +64,33 @@ impl Checks {
             }
             self.due.pop_first();
             let target = &mut self.targets[at];
-            if target.rests(&self.live) {
+            if target.is_paused(&self.live) {
                 target.monitor.skip(now);
                 self.due.insert((target.monitor.next_check(), at));
                 continue;
             }
             target.live(&self.live).check.lock().running = true;
-            let (talk, way) = Talk::new(&target.checked(&self.live).backend.config.check.kind);
-            self.open(now, Job::new(at, talk, now, false), way);
+            let (conversation, way) =
+                Conversation::new(&target.checked(&self.live).backend.config.check.kind);
+            self.open(now, CheckJob::new(at, conversation, now, false), way);
         }
     }
 
     /// Opens a connection for a job, which may be its second.
-    fn open(&mut self, now: Instant, mut job: Job, way: Way) {
+    fn open(&mut self, now: Instant, mut job: CheckJob, way: ConnectSettings) {
         let checked = self.targets[job.target].checked(&self.live);
         let backend = &checked.backend.config;
         let Some(check) = &backend.servers[checked.server].check else { return };
-        match Road::to(&checked, check, way, &self.plain_tls) {
+        match CheckConnection::to(&checked, check, way, &self.plain_tls) {
             Err(error) => {
                 let finding = Finding::new(CheckStatus::SocketError, reason(&error));
-                self.done.push(Done::Found(job, finding));
+                self.done.push(StepEnd::Found(job, finding));
             }
-            Ok(road) => {
-                (job.tls, job.stage) = (road.tls, Stage::Connecting);
-                let deadline = now + patience(&backend.timeouts, check);
+            Ok(opened) => {
+                (job.tls, job.stage) = (opened.tls, CheckStage::Connecting);
+                let deadline = now + connect_timeout(&backend.timeouts, check);
                 let connection = RawConnection::default();
-                let Road { endpoint, layer, .. } = road;
+                let CheckConnection { endpoint, layer, .. } = opened;
                 let socket = self.connections.connect(now, endpoint, layer, connection, job);
                 self.connections.set_timer(socket, Some(deadline));
             }
@@ -100,10 +101,10 @@ impl Checks {
     fn act(
         &mut self,
         now: Instant,
-        act: impl FnOnce(&mut Connections<RawConnection, Job>, &mut On<'_>),
+        act: impl FnOnce(&mut Connections<RawConnection, CheckJob>, &mut JobEvents<'_>),
     ) {
         let Self { connections, live, targets, done, .. } = self;
-        act(connections, &mut On { live, targets, done });
+        act(connections, &mut JobEvents { live, targets, done });
         self.settle(now);
     }
 
@@ -111,53 +112,59 @@ impl Checks {
     fn settle(&mut self, now: Instant) {
         while let Some(done) = self.done.pop() {
             match done {
-                Done::Goes(job, way) => self.open(now, job, way),
-                Done::Found(job, finding) => self.handle_found(now, &job, finding),
+                StepEnd::Reconnect(job, way) => self.open(now, job, way),
+                StepEnd::Found(job, finding) => self.handle_found(now, &job, finding),
             }
         }
     }
 
-    fn handle_found(&mut self, now: Instant, job: &Job, mut finding: Finding) {
+    fn handle_found(&mut self, now: Instant, job: &CheckJob, mut finding: Finding) {
         finding.duration = Some(now.saturating_duration_since(job.began));
         let dice = self.roll();
         let target = &mut self.targets[job.target];
         target.live(&self.live).check.lock().running = false;
-        if target.rests(&self.live) {
+        if target.is_paused(&self.live) {
             target.monitor.skip(now); // an operator disabled it meanwhile
         } else {
-            target.handle_found(now, &self.live, finding, dice, &mut *self.journal);
+            target.handle_found(now, &self.live, finding, dice, &mut *self.proxy_log);
         }
         let place = (target.backend, target.server);
         self.due.insert((target.monitor.next_check(), job.target));
-        self.plan_warming(now, place);
+        self.plan_slow_start(now, place);
     }
 
     /// Handles a report of another thread.
-    fn handle_told(&mut self, now: Instant, told: Told) {
-        let Told { backend: id, server, news } = told;
-        let place = |target: &Target| (target.backend.0, target.server);
+    fn handle_report(&mut self, now: Instant, report: ServerReport) {
+        let ServerReport { backend: id, server, news } = report;
+        let place = |target: &CheckTarget| (target.backend.0, target.server);
         let at = self.targets.binary_search_by_key(&(id.0, server), place).ok();
         let live = Arc::clone(&self.live);
         let before = at.map(|at| self.targets[at].monitor.next_check());
         match (news, at.map(|at| &mut self.targets[at])) {
-            (News::Errors(count, last), Some(target)) if !target.rests(&live) => {
+            (ServerEvent::Errors(count, last), Some(target)) if !target.is_paused(&live) => {
                 let last = last.description();
                 let info = format!("Detected {count} consecutive errors, last one was: {last}");
-                target.handle_errors(now, &live, info, &mut *self.journal);
+                target.handle_errors(now, &live, info, &mut *self.proxy_log);
             }
-            (News::Errors(..), _) => {}
-            (News::Forced(change), target) => {
+            (ServerEvent::Errors(..), _) => {}
+            (ServerEvent::Forced(change), target) => {
                 if let Some(target) = target {
                     target.monitor.force(change.health);
                     target.live(&live).check.lock().score = target.monitor.score();
                 }
-                target::log_change(&live, (id, server), change, Why::Decided, &mut *self.journal);
+                target::log_change(
+                    &live,
+                    (id, server),
+                    change,
+                    ChangeReason::Operator,
+                    &mut *self.proxy_log,
+                );
             }
-            (News::Followed(change), _) => {
-                let why = Why::Followed(live.leader_name(id, server));
-                target::log_change(&live, (id, server), change, why, &mut *self.journal);
+            (ServerEvent::Tracked(change), _) => {
+                let why = ChangeReason::Tracked(live.tracked_name(id, server));
+                target::log_change(&live, (id, server), change, why, &mut *self.proxy_log);
             }
-            (News::Decided { old, new, leaves_nobody }, target) => {
+            (ServerEvent::Decided { old, new, leaves_none }, target) => {
                 let resumes = old == Admin::Maintenance && new != old;
                 if let Some(target) = target.filter(|_| resumes) {
                     target.monitor.resume(now);
@@ -165,19 +172,19 @@ impl Checks {
                 }
                 let backend = &live.backends[id.0];
                 for line in notice::decision(backend, server, old, new) {
-                    target::log(&live, backend, Severity::Notice, &line, &mut *self.journal);
+                    target::log(&live, backend, LogSeverity::Notice, &line, &mut *self.proxy_log);
                 }
-                target::log_end(&live, backend, leaves_nobody, &mut *self.journal);
+                target::log_end(&live, backend, leaves_none, &mut *self.proxy_log);
             }
         }
         if let (Some(at), Some(before)) = (at, before) {
-            self.replan(at, before);
+            self.reschedule(at, before);
         }
-        self.plan_warming(now, (id, server));
+        self.plan_slow_start(now, (id, server));
     }
 
     /// Updates the schedule after a change of the next check; `before` is its previous time.
-    fn replan(&mut self, at: usize, before: Instant) {
+    fn reschedule(&mut self, at: usize, before: Instant) {
         let next = self.targets[at].monitor.next_check();
         if self.due.remove(&(before, at)) {
             self.due.insert((next, at));
@@ -185,31 +192,31 @@ impl Checks {
     }
 
     /// Schedules the steps of a slow start, if this server is in one.
-    fn plan_warming(&mut self, now: Instant, (backend, server): (BackendId, usize)) {
+    fn plan_slow_start(&mut self, now: Instant, (backend, server): (BackendId, usize)) {
         let member = &self.live.backends[backend.0].group.members()[server];
-        if let Some(every) = member.warms_every() {
+        if let Some(every) = member.slow_start_interval() {
             self.slow_starting.insert(backend.0);
-            self.warm_after(now, every);
+            self.plan_slow_start_step(now, every);
         }
     }
 
-    fn warm_after(&mut self, now: Instant, every: Duration) {
+    fn plan_slow_start_step(&mut self, now: Instant, every: Duration) {
         let next = now + every;
         self.next_slow_start_step =
             Some(self.next_slow_start_step.map_or(next, |known| known.min(next)));
     }
 
     /// Advances slow starts.
-    fn warm(&mut self, now: Instant) {
+    fn slow_start_step(&mut self, now: Instant) {
         self.next_slow_start_step = None;
         for at in std::mem::take(&mut self.slow_starting) {
             let group = &Arc::clone(&self.live).backends[at].group;
-            if group.warm(now) {
-                self.live.tell_waiters(BackendId(at));
+            if group.slow_start_step(now) {
+                self.live.wake_waiting(BackendId(at));
             }
-            if let Some(every) = group.warms_every() {
+            if let Some(every) = group.slow_start_interval() {
                 self.slow_starting.insert(at);
-                self.warm_after(now, every);
+                self.plan_slow_start_step(now, every);
             }
         }
     }
@@ -223,7 +230,7 @@ impl Checks {
 
 /// All servers with `check`, by backend, then by server. The first checks are spread over their
 /// intervals, or within `max-spread-checks`.
-fn targets(now: Instant, live: &Live) -> Vec<Target> {
+fn targets(now: Instant, live: &Live) -> Vec<CheckTarget> {
     let mut found = Vec::new();
     let works = |it: &(usize, &LiveBackend)| !it.1.config.disabled;
     for (at, backend) in live.backends.iter().enumerate().filter(works) {
@@ -238,14 +245,14 @@ fn targets(now: Instant, live: &Live) -> Vec<Target> {
         now + check.interval.min(within).mul_f64(f64::from(at) / f64::from(count))
     };
     let new = |(at, (backend, server, check)): (usize, (BackendId, usize, &ServerCheck))| {
-        Target::new(live, backend, server, check, first(at, check))
+        CheckTarget::new(live, backend, server, check, first(at, check))
     };
     found.into_iter().enumerate().map(new).collect()
 }
 
 /// The connect timeout of a check: `timeout connect` if `timeout check` is set, which begins after
 /// the connect; otherwise `inter` covers everything.
-fn patience(timeouts: &BackendTimeouts, check: &ServerCheck) -> Duration {
+fn connect_timeout(timeouts: &BackendTimeouts, check: &ServerCheck) -> Duration {
     let connect = timeouts.check.and(timeouts.connect);
     connect.map_or(check.interval, |connect| connect.min(check.interval))
 }
@@ -261,8 +268,8 @@ impl Engine for Checks {
             }
             DriverEvent::Timeout => self.handle_timeout(now),
             DriverEvent::Wake => {
-                for told in self.live.checks.take() {
-                    self.handle_told(now, told);
+                for report in self.live.checks.take() {
+                    self.handle_report(now, report);
                 }
             }
             // It accepts no connections, and its addresses are known.
@@ -273,7 +280,7 @@ impl Engine for Checks {
     fn poll_action(&mut self) -> Option<Action> {
         let action = self.connections.poll_action();
         if action.is_none() {
-            self.journal.flush();
+            self.proxy_log.flush();
         }
         action
     }
@@ -294,10 +301,10 @@ impl Engine for Checks {
 impl Checks {
     fn handle_connected(&mut self, now: Instant, socket: SocketId) {
         if let Some((_, job)) = self.connections.get_mut(socket) {
-            job.stage = Stage::Securing;
+            job.stage = CheckStage::Securing;
             let backend = &self.targets[job.target].checked(&self.live).backend.config;
-            if let Some(patience) = backend.timeouts.check {
-                self.connections.set_timer(socket, Some(now + patience));
+            if let Some(connect_timeout) = backend.timeouts.check {
+                self.connections.set_timer(socket, Some(now + connect_timeout));
             }
         }
     }
@@ -307,7 +314,7 @@ impl Checks {
         self.start_due(now);
         self.settle(now);
         if self.next_slow_start_step.is_some_and(|at| at <= now) {
-            self.warm(now);
+            self.slow_start_step(now);
         }
     }
 }

@@ -8,29 +8,29 @@ use fulmar_engine::{ConnectionEvent, End, Handler, SocketId};
 use fulmar_haproxy::model::CheckKind;
 use fulmar_proto::{Connection, Event, Raw, RawConnection};
 
+use super::checked::Checked;
+use super::conversation::Conversation;
 use super::status::{CheckStatus, Finding};
-use super::step::{Step, Way};
-use super::subject::Checked;
-use super::talk::Talk;
-use super::target::Target;
+use super::step::{CheckStep, ConnectSettings};
+use super::target::CheckTarget;
 use crate::live::Live;
 
 /// A running check.
 #[derive(Debug)]
-pub(super) struct Job {
+pub(super) struct CheckJob {
     /// Index of its target.
     pub(super) target: usize,
-    pub(super) talk: Talk,
+    pub(super) conversation: Conversation,
     pub(super) began: Instant,
-    pub(super) stage: Stage,
+    pub(super) stage: CheckStage,
     pub(super) tls: bool,
     /// The action after all bytes were sent.
-    next: Option<Next>,
+    next: Option<AfterSend>,
 }
 
 /// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum CheckStage {
     Connecting,
     /// The socket is connected, the TLS handshake is running.
     Securing,
@@ -38,31 +38,31 @@ pub(super) enum Stage {
 }
 
 #[derive(Debug)]
-enum Next {
-    Leave(Way),
+enum AfterSend {
+    Reconnect(ConnectSettings),
     Report(Finding),
 }
 
 /// A finished step, for the engine.
 #[derive(Debug)]
-pub(super) enum Done {
+pub(super) enum StepEnd {
     /// The check is complete.
-    Found(Job, Finding),
+    Found(CheckJob, Finding),
     /// It continues on another connection.
-    Goes(Job, Way),
+    Reconnect(CheckJob, ConnectSettings),
 }
 
-impl Job {
-    pub(super) fn new(target: usize, talk: Talk, now: Instant, tls: bool) -> Self {
-        Self { target, talk, began: now, stage: Stage::Connecting, tls, next: None }
+impl CheckJob {
+    pub(super) fn new(target: usize, conversation: Conversation, now: Instant, tls: bool) -> Self {
+        Self { target, conversation, began: now, stage: CheckStage::Connecting, tls, next: None }
     }
 
     /// Executes a step of the conversation.
-    fn take(&mut self, connection: &mut RawConnection, step: Step) {
+    fn take(&mut self, connection: &mut RawConnection, step: CheckStep) {
         let (say, next) = match step {
-            Step::Say(say) => (say, None),
-            Step::Leave(say, way) => (say, Some(Next::Leave(way))),
-            Step::Done(say, finding) => (say, Some(Next::Report(finding))),
+            CheckStep::Send(say) => (say, None),
+            CheckStep::Reconnect(say, way) => (say, Some(AfterSend::Reconnect(way))),
+            CheckStep::Done(say, finding) => (say, Some(AfterSend::Report(finding))),
         };
         if !say.is_empty() {
             let sent = connection.send_data(RawConnection::STREAM, Bytes::from(say).into());
@@ -77,9 +77,9 @@ impl Job {
     /// The result of a timeout.
     fn late(&self, kind: &CheckKind) -> Finding {
         let (status, info) = match self.stage {
-            Stage::Connecting => (CheckStatus::Layer4Timeout, self.place_of_connect(kind)),
-            Stage::Securing => (CheckStatus::Layer6Timeout, self.place_of_connect(kind)),
-            Stage::Talking => (CheckStatus::Layer7Timeout, self.talk.place(kind)),
+            CheckStage::Connecting => (CheckStatus::Layer4Timeout, self.connect_position(kind)),
+            CheckStage::Securing => (CheckStatus::Layer6Timeout, self.connect_position(kind)),
+            CheckStage::Talking => (CheckStatus::Layer7Timeout, self.conversation.place(kind)),
         };
         Finding::new(status, info)
     }
@@ -93,17 +93,21 @@ impl Job {
         };
         let (status, place) = match (self.stage, end) {
             (_, End::TimedOut(_)) => return self.late(kind),
-            (Stage::Connecting, _) => (CheckStatus::Layer4Failure, self.place_of_connect(kind)),
-            (Stage::Securing, _) => (CheckStatus::Layer6Failure, self.place_of_connect(kind)),
-            (Stage::Talking, End::Failed(_)) => (CheckStatus::SocketError, self.talk.place(kind)),
-            (Stage::Talking, _) => (CheckStatus::Layer7Invalid, self.talk.place(kind)),
+            (CheckStage::Connecting, _) => {
+                (CheckStatus::Layer4Failure, self.connect_position(kind))
+            }
+            (CheckStage::Securing, _) => (CheckStatus::Layer6Failure, self.connect_position(kind)),
+            (CheckStage::Talking, End::Failed(_)) => {
+                (CheckStatus::SocketError, self.conversation.place(kind))
+            }
+            (CheckStage::Talking, _) => (CheckStatus::Layer7Invalid, self.conversation.place(kind)),
         };
         Finding::new(status, reason + &place)
     }
 
-    fn place_of_connect(&self, kind: &CheckKind) -> String {
-        match (&self.talk, kind) {
-            (Talk::Tcp(dialogue), CheckKind::Tcp { steps }) => dialogue.place_of_connect(steps),
+    fn connect_position(&self, kind: &CheckKind) -> String {
+        match (&self.conversation, kind) {
+            (Conversation::Tcp(check), CheckKind::Tcp { steps }) => check.connect_position(steps),
             _ => String::new(),
         }
     }
@@ -116,38 +120,38 @@ pub(super) fn reason(error: &io::Error) -> String {
 }
 
 /// Handles the events of connections.
-pub(super) struct On<'e> {
+pub(super) struct JobEvents<'e> {
     pub(super) live: &'e Live,
-    pub(super) targets: &'e [Target],
-    pub(super) done: &'e mut Vec<Done>,
+    pub(super) targets: &'e [CheckTarget],
+    pub(super) done: &'e mut Vec<StepEnd>,
 }
 
-impl<'e> On<'e> {
-    fn server(&self, job: &Job) -> Checked<'e> {
+impl<'e> JobEvents<'e> {
+    fn server(&self, job: &CheckJob) -> Checked<'e> {
         self.targets[job.target].checked(self.live)
     }
 }
 
-impl Handler<RawConnection, Job> for On<'_> {
+impl Handler<RawConnection, CheckJob> for JobEvents<'_> {
     fn handle(
         &mut self,
         _: Instant,
         _: SocketId,
-        (connection, job): (&mut RawConnection, &mut Job),
+        (connection, job): (&mut RawConnection, &mut CheckJob),
         event: ConnectionEvent<'_, Raw>,
     ) {
         match event {
             ConnectionEvent::Established { .. } => {
-                job.stage = Stage::Talking;
+                job.stage = CheckStage::Talking;
                 let server = self.server(job);
-                let step = job.talk.begin(&server, job.tls);
+                let step = job.conversation.begin(&server, job.tls);
                 job.take(connection, step);
             }
             ConnectionEvent::Event(event) => self.handle_event((connection, job), event),
             ConnectionEvent::Timer => {
                 let server = self.server(job);
                 let finding = job.late(&server.backend.config.check.kind);
-                job.next.get_or_insert(Next::Report(finding));
+                job.next.get_or_insert(AfterSend::Report(finding));
                 connection.reset(RawConnection::STREAM, 0);
             }
             // A check has one timer for all phases, and a PROXY header of ours has no content.
@@ -160,24 +164,24 @@ impl Handler<RawConnection, Job> for On<'_> {
         }
     }
 
-    fn handle_closed(&mut self, _: Instant, _: SocketId, mut job: Job, end: End) {
+    fn handle_closed(&mut self, _: Instant, _: SocketId, mut job: CheckJob, end: End) {
         let done = match job.next.take() {
-            Some(Next::Report(finding)) => Done::Found(job, finding),
-            Some(Next::Leave(way)) => Done::Goes(job, way),
+            Some(AfterSend::Report(finding)) => StepEnd::Found(job, finding),
+            Some(AfterSend::Reconnect(way)) => StepEnd::Reconnect(job, way),
             None => {
                 let server = self.server(&job);
                 let finding = job.broken(&server.backend.config.check.kind, &end);
-                Done::Found(job, finding)
+                StepEnd::Found(job, finding)
             }
         };
         self.done.push(done);
     }
 }
 
-impl On<'_> {
+impl JobEvents<'_> {
     fn handle_event(
         &self,
-        (connection, job): (&mut RawConnection, &mut Job),
+        (connection, job): (&mut RawConnection, &mut CheckJob),
         event: Event<'_, Raw>,
     ) {
         if job.next.is_some() {
@@ -187,9 +191,9 @@ impl On<'_> {
         let step = match event {
             Event::Data { stream, bytes } => {
                 connection.release(stream, bytes.len());
-                job.talk.hear(&server, &bytes, false)
+                job.conversation.handle_input(&server, &bytes, false)
             }
-            Event::End { .. } => job.talk.hear(&server, &[], true),
+            Event::End { .. } => job.conversation.handle_input(&server, &[], true),
             _ => return,
         };
         job.take(connection, step);

@@ -2,7 +2,7 @@
 //!
 //! It runs on its own thread, so that checks do not delay requests. Results become the state of
 //! servers ([`crate::balance::Member`]), which workers read through atomics and the group's epoch,
-//! and log lines. Workers and operators report to it through a [`Mailbox`].
+//! and log lines. Workers and operators report to it through a [`CheckReports`].
 //!
 //! ```text
 //! due ──▶ connect (address, PROXY header, TLS) ──▶ job: talk (http · dialogue) ──▶ finding
@@ -13,25 +13,25 @@
 mod engine;
 mod target;
 
+mod check_connect;
 mod job;
-mod road;
 
+mod conversation;
 mod step;
-mod talk;
 
-mod dialogue;
-mod http;
-mod protocol;
-mod reply;
-mod subject;
+mod checked;
+mod http_check;
+mod protocol_check;
+mod response;
+mod tcp_check;
 
-mod mailbox;
+mod address;
 mod notice;
-mod place;
+mod reports;
 mod status;
 
+pub use address::CheckAddress;
 pub use engine::Checks;
-pub use mailbox::{Mailbox, Observation};
-pub(crate) use mailbox::{News, Told};
-pub use place::CheckPlace;
+pub use reports::{CheckReports, Observation};
+pub(crate) use reports::{ServerEvent, ServerReport};
 pub use status::{CheckState, CheckStatus, Finding, LastCheck};

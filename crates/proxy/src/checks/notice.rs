@@ -5,42 +5,42 @@ use std::fmt::Write;
 use crate::balance::{Admin, CheckOutcome, Health, Monitor};
 
 use super::status::Finding;
-use crate::control::Changed;
-use crate::journal::Severity;
+use crate::control::HealthChange;
 use crate::live::LiveBackend;
+use crate::proxy_log::LogSeverity;
 
 /// The reason of a change of health.
 #[derive(Clone, Debug)]
-pub(super) enum Why<'a> {
+pub(super) enum ChangeReason<'a> {
     /// A check or observed traffic.
     Found(&'a Finding),
     /// A separate line has reported it.
-    Told,
+    Logged,
     /// An operator.
-    Decided,
+    Operator,
     /// The tracked server with this name.
-    Followed(String),
+    Tracked(String),
 }
 
 /// The line about a change of health.
 pub(super) fn health(
     backend: &LiveBackend,
     server: usize,
-    change: Changed,
-    why: Why<'_>,
-) -> (Severity, String) {
+    change: HealthChange,
+    why: ChangeReason<'_>,
+) -> (LogSeverity, String) {
     let mut line = name(backend, server);
     let (severity, what) = match change.health {
-        Health::Up => (Severity::Notice, "UP"),
-        Health::Stopping => (Severity::Notice, "stopping"),
-        Health::Down => (Severity::Alert, "DOWN"),
+        Health::Up => (LogSeverity::Notice, "UP"),
+        Health::Stopping => (LogSeverity::Notice, "stopping"),
+        Health::Down => (LogSeverity::Alert, "DOWN"),
     };
     push(&mut line, format_args!(" is {what}"));
     match why {
-        Why::Found(finding) => push_reason(&mut line, finding),
-        Why::Told => {}
-        Why::Decided => line.push_str(", changed from CLI"),
-        Why::Followed(leader) => push(&mut line, format_args!(" via {leader}")),
+        ChangeReason::Found(finding) => push_reason(&mut line, finding),
+        ChangeReason::Logged => {}
+        ChangeReason::Operator => line.push_str(", changed from CLI"),
+        ChangeReason::Tracked(leader) => push(&mut line, format_args!(" via {leader}")),
     }
     push_rest(&mut line, backend, server, change.health == Health::Down, change.requeued);
     (severity, line)
@@ -92,7 +92,8 @@ fn push_rest(line: &mut String, backend: &LiveBackend, server: usize, left: bool
         true => push(
             line,
             format_args!(
-                "left.{alone} {sessions} sessions active, {requeued} requeued, {} remaining in queue.",
+                "left.{alone} {sessions} sessions active, {requeued} requeued, \
+                 {} remaining in queue.",
                 queued.saturating_sub(requeued),
             ),
         ),
@@ -131,7 +132,7 @@ pub(super) fn check(
 }
 
 /// The line about a backend without usable servers.
-pub(super) fn nobody(backend: &LiveBackend) -> String {
+pub(super) fn no_server(backend: &LiveBackend) -> String {
     let kind = if backend.config.is_listen { "proxy" } else { "backend" };
     format!("{kind} {} has no server available!", backend.config.name)
 }

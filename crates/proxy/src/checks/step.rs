@@ -4,23 +4,23 @@ use super::status::{CheckStatus, Finding};
 
 /// The next action.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum CheckStep {
     /// Send these bytes, if any, and receive.
-    Say(Vec<u8>),
+    Send(Vec<u8>),
     /// Send these bytes, and continue on another connection.
-    Leave(Vec<u8>, Way),
+    Reconnect(Vec<u8>, ConnectSettings),
     /// Send these bytes, and report the result.
     Done(Vec<u8>, Finding),
 }
 
 /// The settings of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum ConnectSettings {
     /// The settings of the server.
     #[default]
-    Usual,
+    OfServer,
     /// The settings of a step.
-    Said {
+    OfStep {
         /// To another port.
         port: Option<u16>,
         /// With TLS.
@@ -29,6 +29,6 @@ pub(super) enum Way {
 }
 
 /// The result of a check that only connects.
-pub(super) fn stood(tls: bool) -> Finding {
+pub(super) fn connected(tls: bool) -> Finding {
     Finding::new(if tls { CheckStatus::Layer6Ok } else { CheckStatus::Layer4Ok }, "")
 }

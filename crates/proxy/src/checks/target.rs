@@ -9,22 +9,22 @@ use crate::balance::{
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::{OnError, ServerCheck};
 
-use super::notice::{self, Why};
+use super::checked::Checked;
+use super::notice::{self, ChangeReason};
 use super::status::{CheckStatus, Finding};
-use super::subject::Checked;
-use crate::control::Changed;
-use crate::journal::{Journal, Severity};
+use crate::control::HealthChange;
 use crate::live::{Live, LiveBackend, LiveServer};
+use crate::proxy_log::{LogSeverity, ProxyLog};
 
 /// A checked server.
 #[derive(Debug)]
-pub(super) struct Target {
+pub(super) struct CheckTarget {
     pub(super) backend: BackendId,
     pub(super) server: usize,
     pub(super) monitor: Monitor,
 }
 
-impl Target {
+impl CheckTarget {
     /// A server with the plan of its configuration; the first check is at `first`.
     pub(super) fn new(
         live: &Live,
@@ -63,7 +63,7 @@ impl Target {
     }
 
     /// True if it is not checked now.
-    pub(super) fn rests(&self, live: &Live) -> bool {
+    pub(super) fn is_paused(&self, live: &Live) -> bool {
         let member = self.member(live);
         member.admin() == Admin::Maintenance || !member.is_checked()
     }
@@ -75,10 +75,10 @@ impl Target {
         live: &Live,
         finding: Finding,
         dice: u32,
-        journal: &mut dyn Journal,
+        proxy_log: &mut dyn ProxyLog,
     ) {
         let verdict = self.monitor.handle_result(now, finding.status.outcome(), dice);
-        self.tell(now, live, finding, verdict, journal);
+        self.apply(now, live, finding, verdict, proxy_log);
     }
 
     /// Handles too many consecutive errors of its sessions, which `info` describes.
@@ -87,7 +87,7 @@ impl Target {
         now: Instant,
         live: &Live,
         info: String,
-        journal: &mut dyn Journal,
+        proxy_log: &mut dyn ProxyLog,
     ) {
         let reaction = match self.live(live).config.on_error {
             OnError::FastInter => Reaction::FastInter,
@@ -99,18 +99,18 @@ impl Target {
         self.member(live).record().error_runs += 1;
         if reaction != Reaction::FastInter {
             let finding = Finding::new(CheckStatus::HealthAnalysis, info);
-            self.tell(now, live, finding, verdict, journal);
+            self.apply(now, live, finding, verdict, proxy_log);
         }
     }
 
     /// Applies a result: statistics, log lines, and the server's health.
-    fn tell(
+    fn apply(
         &self,
         now: Instant,
         live: &Live,
         finding: Finding,
         verdict: HealthUpdate,
-        journal: &mut dyn Journal,
+        proxy_log: &mut dyn ProxyLog,
     ) {
         let backend = &live.backends[self.backend.0];
         match finding.status.outcome() {
@@ -127,12 +127,13 @@ impl Target {
         let logs_checks = backend.config.log_health_checks;
         if logs_checks && (verdict.counts || before != finding.status) {
             let line = notice::check(backend, self.server, &finding, &self.monitor);
-            log(live, backend, Severity::Notice, &line, journal);
+            log(live, backend, LogSeverity::Notice, &line, proxy_log);
         }
         if let Some(health) = verdict.change {
-            let why = if logs_checks { Why::Told } else { Why::Found(&finding) };
+            let why =
+                if logs_checks { ChangeReason::Logged } else { ChangeReason::Found(&finding) };
             let change = live.put_health(self.backend, self.server, health, now);
-            log_change(live, (self.backend, self.server), change, why, journal);
+            log_change(live, (self.backend, self.server), change, why, proxy_log);
             live.pass_on_health(self.backend, self.server, now);
         }
     }
@@ -142,25 +143,25 @@ impl Target {
 pub(super) fn log_change(
     live: &Live,
     (backend, server): (BackendId, usize),
-    change: Changed,
-    why: Why<'_>,
-    journal: &mut dyn Journal,
+    change: HealthChange,
+    why: ChangeReason<'_>,
+    proxy_log: &mut dyn ProxyLog,
 ) {
     let backend = &live.backends[backend.0];
     let (severity, line) = notice::health(backend, server, change, why);
-    log(live, backend, severity, &line, journal);
-    log_end(live, backend, change.leaves_nobody, journal);
+    log(live, backend, severity, &line, proxy_log);
+    log_end(live, backend, change.leaves_none, proxy_log);
 }
 
 /// Logs that a backend has no usable server, if so.
 pub(super) fn log_end(
     live: &Live,
     backend: &LiveBackend,
-    leaves_nobody: bool,
-    journal: &mut dyn Journal,
+    leaves_none: bool,
+    proxy_log: &mut dyn ProxyLog,
 ) {
-    if leaves_nobody {
-        log(live, backend, Severity::Emergency, &notice::nobody(backend), journal);
+    if leaves_none {
+        log(live, backend, LogSeverity::Emergency, &notice::no_server(backend), proxy_log);
     }
 }
 
@@ -168,10 +169,10 @@ pub(super) fn log_end(
 pub(super) fn log(
     live: &Live,
     backend: &LiveBackend,
-    severity: Severity,
+    severity: LogSeverity,
     line: &str,
-    journal: &mut dyn Journal,
+    proxy_log: &mut dyn ProxyLog,
 ) {
     let tag = live.config.global.log_tag.as_deref();
-    journal.log(&backend.config.logs, tag, severity, line.as_bytes());
+    proxy_log.log(&backend.config.logs, tag, severity, line.as_bytes());
 }

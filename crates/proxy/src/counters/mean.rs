@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_long_ago_is_forgotten() {
+    fn old_values_leave_the_mean() {
         let mean = Mean::default();
         for before in 0..5_000 {
             mean.add(1_000, before);

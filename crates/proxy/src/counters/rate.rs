@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The kinds of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
-pub enum Rate {
+pub enum RateKind {
     /// `rate`.
     Sessions,
     /// `req_rate`.
@@ -17,7 +17,7 @@ pub enum Rate {
     Connections,
 }
 
-impl Rate {
+impl RateKind {
     /// Number of rates.
     pub const LEN: usize = Self::Connections as usize + 1;
 }
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_burst_fades_over_the_second_that_follows_its_own() {
+    fn a_burst_fades_within_the_next_second() {
         let rate = PerSecond::default();
         rate.add(10_000, 100);
         let seen = [10_000, 10_999, 11_000, 11_500, 11_990, 12_000].map(|now| rate.at(now));
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_pause_nothing_is_left_of_what_was() {
+    fn a_pause_resets_the_rate() {
         let rate = PerSecond::default();
         rate.add(1_000, 50);
         rate.add(9_000, 1);

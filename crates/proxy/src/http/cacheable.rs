@@ -34,7 +34,7 @@ mod tests {
 
     /// HAProxy 2.6 has the same results.
     #[test]
-    fn haproxy_and_we_agree() {
+    fn results_equal_those_of_haproxy() {
         let is = |method: &[u8], status, fields: &[(&str, &str)]| {
             let mut request = RequestHead::default();
             request.method.extend_from_slice(method);

@@ -12,13 +12,13 @@ use smallvec::SmallVec;
 use xxhash_rust::xxh64::xxh64;
 
 use crate::http::cacheable::is_cacheable;
-use crate::http::exchange::{Ended, Exchange};
-use crate::http::pairs::{self, Change, Pair};
+use crate::http::exchange::{EndLetters, HttpExchange};
+use crate::http::pairs::{self, CookiePair, PairChange};
 use crate::live::LiveBackend;
 
 /// The result of a client's persistence cookie.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Return {
+pub(super) struct Persistence {
     /// The server selected by the cookie or a rule at first.
     pub(super) meant: Option<usize>,
     /// The cookie is ignored, and none is set.
@@ -38,13 +38,13 @@ struct Dates {
 /// Letters in the log: `N` no cookie, `I` unknown value, `D` the server is down, `V` valid, `E` and
 /// `O` expired, `U` unused. Cookies of the servers (`Passive`) have none.
 pub(super) fn read(
-    exchange: &mut Exchange,
+    exchange: &mut HttpExchange,
     known: &CookieInsert,
     backend: &LiveBackend,
     ignored: bool,
     now: u64,
 ) {
-    exchange.comes_back.ignored = ignored;
+    exchange.persistence.ignored = ignored;
     let found = look_up(exchange, known, backend, now);
     if known.how != CookieMode::Passive {
         exchange.cookie_marks.0 = found;
@@ -53,7 +53,12 @@ pub(super) fn read(
 
 /// Reads every cookie with our name in sequence, and removes from the request what the server must
 /// not see.
-fn look_up(exchange: &mut Exchange, known: &CookieInsert, backend: &LiveBackend, now: u64) -> u8 {
+fn look_up(
+    exchange: &mut HttpExchange,
+    known: &CookieInsert,
+    backend: &LiveBackend,
+    now: u64,
+) -> u8 {
     let name = known.name.as_bytes();
     let mut fields = std::mem::take(&mut exchange.request.fields);
     let mut found = b'N';
@@ -63,7 +68,7 @@ fn look_up(exchange: &mut Exchange, known: &CookieInsert, backend: &LiveBackend,
             if found == b'N' || !matches!(letter, b'I' | b'U') {
                 found = letter; // an invalid cookie does not replace a valid one
             }
-            left_of(known, value)
+            server_value(known, value)
         })
     });
     let revised: SmallVec<[_; 2]> = revised.collect();
@@ -79,28 +84,28 @@ fn look_up(exchange: &mut Exchange, known: &CookieInsert, backend: &LiveBackend,
 
 /// Reads one value of the cookie, and returns its letter.
 fn look_at(
-    exchange: &mut Exchange,
+    exchange: &mut HttpExchange,
     known: &CookieInsert,
     backend: &LiveBackend,
     value: &[u8],
     now: u64,
 ) -> u8 {
-    let (key, rest) = divided(known, value);
+    let (key, rest) = split_value(known, value);
     if let Some(rest) = rest.filter(|_| known.how == CookieMode::Insert) {
-        exchange.comes_back.dates = Dates::read(rest);
+        exchange.persistence.dates = Dates::read(rest);
     }
-    match exchange.comes_back.dates.outdated(known, now) {
+    match exchange.persistence.dates.outdated(known, now) {
         Some(mark) => {
-            exchange.comes_back.dates = Dates::default();
+            exchange.persistence.dates = Dates::default();
             mark
         }
-        None if exchange.comes_back.ignored || exchange.bound.is_some() => b'U',
-        None => lead(exchange, known, backend, key),
+        None if exchange.persistence.ignored || exchange.bound.is_some() => b'U',
+        None => select(exchange, known, backend, key),
     }
 }
 
 /// The part that names the server, and the rest after the separator.
-fn divided<'a>(known: &CookieInsert, value: &'a [u8]) -> (&'a [u8], Option<&'a [u8]>) {
+fn split_value<'a>(known: &CookieInsert, value: &'a [u8]) -> (&'a [u8], Option<&'a [u8]>) {
     let mark = if known.how == CookieMode::Prefix { b'~' } else { b'|' };
     match value.iter().position(|byte| *byte == mark) {
         Some(at) => (&value[..at], Some(&value[at + 1..])),
@@ -109,23 +114,28 @@ fn divided<'a>(known: &CookieInsert, value: &'a [u8]) -> (&'a [u8], Option<&'a [
 }
 
 /// The part of a value that the server sees.
-fn left_of<'a>(known: &CookieInsert, value: &'a [u8]) -> Change<'a> {
-    match (known.how, divided(known, value)) {
-        (CookieMode::Prefix, (_, Some(rest))) => Change::Value(rest),
-        (CookieMode::Insert, _) if known.indirect => Change::Removed,
-        _ => Change::Value(value),
+fn server_value<'a>(known: &CookieInsert, value: &'a [u8]) -> PairChange<'a> {
+    match (known.how, split_value(known, value)) {
+        (CookieMode::Prefix, (_, Some(rest))) => PairChange::Value(rest),
+        (CookieMode::Insert, _) if known.indirect => PairChange::Removed,
+        _ => PairChange::Value(value),
     }
 }
 
 /// Selects the server with this value, if it is reachable.
-fn lead(exchange: &mut Exchange, known: &CookieInsert, there: &LiveBackend, key: &[u8]) -> u8 {
+fn select(
+    exchange: &mut HttpExchange,
+    known: &CookieInsert,
+    there: &LiveBackend,
+    key: &[u8],
+) -> u8 {
     let mut all = 0..there.servers.len();
     match all.find(|at| value_of(known, there, *at).is_some_and(|it| it.as_bytes() == key)) {
         None => b'I',
         Some(at) if !there.group.members()[at].is_reachable() => b'D',
         Some(at) => {
             exchange.bound = Some(at);
-            exchange.comes_back.meant = Some(at);
+            exchange.persistence.meant = Some(at);
             b'V'
         }
     }
@@ -158,23 +168,28 @@ fn dynamic(key: &str, address: SocketAddr) -> String {
 }
 
 /// The pair at the beginning of a `Set-Cookie`, if it has this name.
-fn set<'a>(field: &'a [u8], name: &[u8]) -> Option<Pair<'a>> {
-    Some(Pair::first(field)).filter(|pair| pair.name == name && pair.value.is_some())
+fn set<'a>(field: &'a [u8], name: &[u8]) -> Option<CookiePair<'a>> {
+    Some(CookiePair::first(field)).filter(|pair| pair.name == name && pair.value.is_some())
 }
 
 /// Changes the cookies of a response.
 ///
 /// Letters in the log: `N` none set, `I` inserted, `U` updated with new dates, `P` provided by the
 /// server, `R` rewritten or prefixed, `D` deleted.
-pub(super) fn write(exchange: &mut Exchange, known: &CookieInsert, there: &LiveBackend, now: u64) {
+pub(super) fn write(
+    exchange: &mut HttpExchange,
+    known: &CookieInsert,
+    there: &LiveBackend,
+    now: u64,
+) {
     let Some(at) = exchange.server.filter(|_| known.how != CookieMode::Passive) else { return };
     let name = known.name.as_bytes();
     let own = |value: &[u8]| set(value, name).is_some();
     let is_set = exchange.response.fields.as_headers().get_all("set-cookie").any(own);
-    let Ended(asked, told) = &mut exchange.cookie_marks;
+    let EndLetters(id, told) = &mut exchange.cookie_marks;
     *told = if is_set { b'P' } else { b'N' };
-    if *asked == b'V' && exchange.comes_back.meant != Some(at) {
-        *asked = b'D'; // another server was used
+    if *id == b'V' && exchange.persistence.meant != Some(at) {
+        *id = b'D'; // another server was used
     }
     let value = value_of(known, there, at);
     match (known.how, value) {
@@ -194,7 +209,7 @@ pub(super) fn write(exchange: &mut Exchange, known: &CookieInsert, there: &LiveB
 }
 
 /// `name=old; attributes` with another value, or with a prefix.
-fn replaced(pair: Pair<'_>, value: &[u8], keeps: bool) -> Vec<u8> {
+fn replaced(pair: CookiePair<'_>, value: &[u8], keeps: bool) -> Vec<u8> {
     let mut value = value.to_vec();
     if let Some(old) = pair.value.filter(|_| keeps) {
         value.push(b'~');
@@ -207,7 +222,7 @@ fn replaced(pair: Pair<'_>, value: &[u8], keeps: bool) -> Vec<u8> {
 }
 
 fn insert(
-    exchange: &mut Exchange,
+    exchange: &mut HttpExchange,
     known: &CookieInsert,
     value: Option<&str>,
     is_set: bool,
@@ -224,7 +239,7 @@ fn insert(
         exchange.response.fields.retain(foreign);
         exchange.cookie_marks.1 = b'D';
     }
-    let Return { meant, ignored, dates } = exchange.comes_back;
+    let Persistence { meant, ignored, dates } = exchange.persistence;
     let keeps = meant.is_some() && meant == exchange.server;
     let is_post = exchange.request.method == b"POST";
     if ignored || (keeps && !dates.want_renewal(known, now)) || (known.post_only && !is_post) {

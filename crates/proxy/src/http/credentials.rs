@@ -33,7 +33,7 @@ pub(super) fn admits(request: &RequestHead, users: &[(String, String)]) -> bool 
 
 /// True if a response requests authentication for the whole connection (RFC 4559 §4): it must not
 /// be shared from then on.
-pub(super) fn challenges_connection(head: &Response<'_>) -> bool {
+pub(super) fn requests_connection_auth(head: &Response<'_>) -> bool {
     let name = match head.status {
         401 => "www-authenticate",
         407 => "proxy-authenticate",
@@ -43,7 +43,7 @@ pub(super) fn challenges_connection(head: &Response<'_>) -> bool {
 }
 
 /// True if a request contains such authentication.
-pub(super) fn proves_connection(fields: Headers<'_>) -> bool {
+pub(super) fn authenticates_connection(fields: Headers<'_>) -> bool {
     ["authorization", "proxy-authorization"]
         .iter()
         .any(|name| fields.get_all(name).any(is_of_connection))
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_basic_and_whole_is_taken() {
+    fn only_valid_basic_credentials_are_decoded() {
         assert_eq!(basic(b"Basic YTpi"), Some("a:b".to_owned()));
         assert_eq!(basic(b"bAsIc  YTpi "), Some("a:b".to_owned()));
         for bad in [&b""[..], b"Basic", b"Basic a", b"Bearer YTpi", b"Basic /w=="] {

@@ -14,18 +14,18 @@ use fulmar_haproxy::rules::{RequestHead, ResponseHead, Sample};
 use fulmar_proto::{BodyLen, HeaderBuf, Headers, Request, Segment, StreamId, Version};
 use smallvec::SmallVec;
 
-use crate::http::cookie::Return;
-use crate::http::log::Level;
-use crate::http::record::{Attempt, GivenUp};
-use crate::http::route::Step;
-use crate::http::subject::hops;
+use crate::http::context::hops;
+use crate::http::cookie::Persistence;
+use crate::http::log::LogLevelOverride;
+use crate::http::record::{FailedAttempt, GivenUp};
+use crate::http::route::RouteStep;
 
 /// A request and its response, while they are in progress.
 #[derive(Debug, Default)]
-pub(super) struct Exchange {
+pub(super) struct HttpExchange {
     /// Its stream on the client's connection.
     pub(super) stream: StreamId,
-    pub(super) stage: Stage,
+    pub(super) stage: ExchangeStage,
     pub(super) request: RequestHead,
     /// Length of the request's body.
     pub(super) len: BodyLen,
@@ -33,7 +33,7 @@ pub(super) struct Exchange {
     pub(super) expects_continue: bool,
     /// The client accepts trailers (`TE`).
     pub(super) takes_trailers: bool,
-    pub(super) body: Body,
+    pub(super) body: RequestBody,
     pub(super) backend: Option<BackendId>,
     /// The selected server, and whether the exchange has a slot there.
     pub(super) server: Option<usize>,
@@ -54,17 +54,17 @@ pub(super) struct Exchange {
     /// It has failed on a stale connection.
     pub(super) was_stale: bool,
     /// Failed attempts.
-    pub(super) attempts: Vec<Attempt>,
+    pub(super) attempts: Vec<FailedAttempt>,
     /// The current step of its processing before a server is selected.
-    pub(super) step: Step,
+    pub(super) step: RouteStep,
     /// A delayed response.
     pub(super) delayed: Option<Box<(ResponseHead, Bytes)>>,
     /// What happens to the connections afterwards.
     pub(super) mode: Option<HttpMode>,
     /// The response's head has to be kept for rules.
-    pub(super) looks_back: bool,
+    pub(super) has_response_rules: bool,
     /// The result of its persistence cookie.
-    pub(super) comes_back: Return,
+    pub(super) persistence: Persistence,
     /// A rule forbids retries.
     pub(super) no_retry: bool,
     /// Fields of a 103 response before the final one.
@@ -75,14 +75,14 @@ pub(super) struct Exchange {
     /// Number of retries.
     pub(super) tried: u32,
     pub(super) given_up: GivenUp,
-    pub(super) times: Times,
-    pub(super) ended: Ended,
+    pub(super) times: ExchangeTimes,
+    pub(super) ended: EndLetters,
     /// The result for cookies, in the letters of HAProxy's logs.
-    pub(super) cookie_marks: Ended,
+    pub(super) cookie_marks: EndLetters,
     /// Both, as in the log line.
     pub(super) letters: [u8; 4],
     /// The proxy generated the response.
-    pub(super) is_ours: bool,
+    pub(super) is_generated: bool,
     /// The service that responded in place of a server, as logged.
     pub(super) service: Option<&'static str>,
     /// Hop-by-hop fields of the request.
@@ -100,7 +100,7 @@ pub(super) struct Exchange {
     pub(super) response_captures: Vec<Vec<u8>>,
     /// The captured cookie: of the request, and of the response.
     pub(super) cookie_captures: Vec<Vec<u8>>,
-    pub(super) log_level: Level,
+    pub(super) log_level: LogLevelOverride,
     /// Its position in the queues of the backend and of the server.
     pub(super) turns: (u64, u64),
     /// The end of the request, or of the client's side of a tunnel, was sent to the server.
@@ -118,12 +118,12 @@ pub(super) struct Exchange {
 
 /// The state of an exchange.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum ExchangeStage {
     /// No server is assigned.
     #[default]
     Routing,
     /// The same, delayed until the client's timer expires.
-    Resting,
+    Delayed,
     /// The same; its response is delayed until then.
     Tarpit,
     /// The same, until this number of body bytes (0: all) was received, or the timer expires.
@@ -131,26 +131,26 @@ pub(super) enum Stage {
     /// It waits for a slot.
     Queued,
     /// The connection is being established.
-    Connecting(Up),
+    Connecting(ServerStream),
     /// The server has the request; no response was forwarded.
-    Waiting(Up),
+    Waiting(ServerStream),
     /// The response's head was forwarded.
-    Answering(Up),
+    Responding(ServerStream),
     /// A tunnel.
-    Tunnel(Up),
+    Tunnel(ServerStream),
 }
 
 /// The stream of an exchange on a server's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Up {
+pub(super) struct ServerStream {
     pub(super) socket: SocketId,
     pub(super) stream: StreamId,
 }
 
-impl Stage {
+impl ExchangeStage {
     /// True once the head of a server's response was forwarded.
     pub(super) fn is_answering(self) -> bool {
-        matches!(self, Self::Answering(_) | Self::Tunnel(_))
+        matches!(self, Self::Responding(_) | Self::Tunnel(_))
     }
 
     /// True if the body cannot be forwarded yet.
@@ -159,12 +159,12 @@ impl Stage {
     }
 
     /// The stream on the server's connection, if there is one.
-    pub(super) fn up(self) -> Option<Up> {
+    pub(super) fn up(self) -> Option<ServerStream> {
         match self {
-            Self::Routing | Self::Resting | Self::Tarpit | Self::Collecting(_) | Self::Queued => {
+            Self::Routing | Self::Delayed | Self::Tarpit | Self::Collecting(_) | Self::Queued => {
                 None
             }
-            Self::Connecting(up) | Self::Waiting(up) | Self::Answering(up) | Self::Tunnel(up) => {
+            Self::Connecting(up) | Self::Waiting(up) | Self::Responding(up) | Self::Tunnel(up) => {
                 Some(up)
             }
         }
@@ -173,7 +173,7 @@ impl Stage {
 
 /// The body of a request, between client and server.
 #[derive(Debug, Default)]
-pub(super) struct Body {
+pub(super) struct RequestBody {
     /// Received and not forwarded yet.
     pub(super) waiting: VecDeque<Segment>,
     /// Forwarded and not released to the client: the server has no room.
@@ -189,7 +189,7 @@ pub(super) struct Body {
     pub(super) trailers: HeaderBuf,
 }
 
-impl Body {
+impl RequestBody {
     /// Queues bytes. Short pieces are joined, so that a body of tiny pieces does not need memory
     /// for each.
     pub(super) fn push(&mut self, bytes: Bytes) {
@@ -247,7 +247,7 @@ impl Body {
 
 /// Times of events.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Times {
+pub(super) struct ExchangeTimes {
     /// The client was accepted, or its last exchange ended.
     pub(super) since: Option<Instant>,
     /// Duration of the handshake before the first exchange, in milliseconds.
@@ -269,15 +269,15 @@ pub(super) struct Times {
 /// How an exchange ended, in the letters of HAProxy's logs (its manual, §8.5): the cause and the
 /// phase. A dash: regularly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ended(pub(super) u8, pub(super) u8);
+pub(super) struct EndLetters(pub(super) u8, pub(super) u8);
 
-impl Default for Ended {
+impl Default for EndLetters {
     fn default() -> Self {
         Self(b'-', b'-')
     }
 }
 
-impl Exchange {
+impl HttpExchange {
     /// A request was received: keeps the parts that are forwarded.
     pub(super) fn begin(
         &mut self,
@@ -358,7 +358,7 @@ impl Exchange {
         let (mut start_line, mut unique_id) =
             (take(&mut self.start_line), take(&mut self.unique_id));
         let (mut hops, mut attempts) = (take(&mut self.hops), take(&mut self.attempts));
-        let Body { mut waiting, mut replay, mut trailers, .. } = take(&mut self.body);
+        let RequestBody { mut waiting, mut replay, mut trailers, .. } = take(&mut self.body);
         request.method.clear();
         request.target.clear();
         request.fields.clear();
@@ -370,7 +370,7 @@ impl Exchange {
         waiting.clear();
         replay.clear();
         trailers.clear();
-        let body = Body { waiting, replay, trailers, ..Body::default() };
+        let body = RequestBody { waiting, replay, trailers, ..RequestBody::default() };
         *self = Self {
             request,
             response,
@@ -387,8 +387,8 @@ impl Exchange {
     /// retry.
     pub(super) fn passes_request(&self) -> bool {
         match self.stage {
-            Stage::Waiting(_) | Stage::Answering(_) => self.body.gone,
-            Stage::Tunnel(_) => true,
+            ExchangeStage::Waiting(_) | ExchangeStage::Responding(_) => self.body.gone,
+            ExchangeStage::Tunnel(_) => true,
             _ => false,
         }
     }
@@ -434,15 +434,15 @@ mod tests {
 
     /// A thread kept 256 of them after a burst of long heads: 8 MB.
     #[test]
-    fn long_fields_are_not_kept_for_exchanges_to_come() {
+    fn large_fields_are_not_recycled() {
         let (short, long) = ([b'x'; 2_000], [b'x'; 30_000]);
-        let fill: [fn(&mut Exchange, &[u8]); 3] = [
+        let fill: [fn(&mut HttpExchange, &[u8]); 3] = [
             |it, text| it.request.fields.push("a", text).unwrap(),
             |it, text| it.response.fields.push("a", text).unwrap(),
             |it, text| it.start_line.extend_from_slice(text),
         ];
         for fill in fill {
-            let mut exchange = Exchange::default();
+            let mut exchange = HttpExchange::default();
             fill(&mut exchange, &short);
             exchange.clear();
             assert!(!exchange.is_large());
@@ -454,8 +454,8 @@ mod tests {
 
     /// A thread kept a thousand of them after a burst of forms: 16 MB.
     #[test]
-    fn a_body_is_not_kept_for_exchanges_to_come() {
-        let mut exchange = Exchange::default();
+    fn large_bodies_are_not_recycled() {
+        let mut exchange = HttpExchange::default();
         exchange.body.keep(&[b'x'; 1000]);
         assert!(!exchange.is_large());
         exchange.body.keep(&[b'x'; 11_000]);

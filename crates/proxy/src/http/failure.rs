@@ -8,217 +8,243 @@ use std::io;
 use std::time::Instant;
 
 use crate::balance::Health;
-use fulmar_engine::{End, Exchange as Asked};
+use fulmar_engine::{End, Exchange as ExchangeId};
 use fulmar_haproxy::BackendId;
 use fulmar_proto::PeerError;
 
 use crate::balancing::redispatches;
 use crate::checks::Observation;
-use crate::counters::Counter;
-use crate::http::answer;
-use crate::http::desk::Errand;
-use crate::http::dispatch::REST;
+use crate::counters::Stat;
+use crate::http::client_events::of;
+use crate::http::connect::REST;
 use crate::http::ending;
-use crate::http::exchange::{Ended, Exchange, Stage};
-use crate::http::record::{Attempt, Failure, GivenUp};
-use crate::http::replies::Replies;
-use crate::http::requests::of;
-use crate::http::seat::Seat;
+use crate::http::exchange::{EndLetters, ExchangeStage, HttpExchange};
+use crate::http::record::{AttemptFailure, FailedAttempt, GivenUp};
+use crate::http::respond;
+use crate::http::server_conn::ServerConn;
+use crate::http::server_events::ServerEvents;
+use crate::http::state::DeferredAction;
 use crate::http::tally;
 use crate::live::LiveBackend;
 use crate::upstream::is_exhaustion;
 
-impl Replies<'_> {
+impl ServerEvents<'_> {
     /// The connection of an exchange was closed.
-    pub(super) fn lose(&mut self, now: Instant, asked: Asked, seat: &Seat, end: End) {
+    pub(super) fn connection_lost(
+        &mut self,
+        now: Instant,
+        id: ExchangeId,
+        seat: &ServerConn,
+        end: End,
+    ) {
         let shut = self.shut(seat, &end);
-        let Some((_, session)) = self.clients.get_mut(asked.socket) else { return };
-        let Some(exchange) = of(session, asked.stream) else { return };
+        let Some((_, session)) = self.clients.get_mut(id.socket) else { return };
+        let Some(exchange) = of(session, id.stream) else { return };
         match exchange.stage {
-            Stage::Connecting(_) | Stage::Waiting(_) => {
+            ExchangeStage::Connecting(_) | ExchangeStage::Waiting(_) => {
                 let stage = exchange.stage;
                 let failure = shut.unwrap_or_else(|| failure(stage, seat, end));
-                let again = self.fail(now, asked, seat, failure);
+                let again = self.fail(now, id, seat, failure);
                 if let Some(again) = again {
-                    self.again(now, asked, again);
+                    self.retry(now, id, again);
                 }
             }
-            Stage::Answering(_) | Stage::Tunnel(_) => self.cut(now, asked, seat, end),
+            ExchangeStage::Responding(_) | ExchangeStage::Tunnel(_) => self.cut(now, id, seat, end),
             _ => {}
         }
     }
 
     /// Whether the connection was closed because its server's sessions were to be closed.
-    fn shut(&self, seat: &Seat, end: &End) -> Option<Failure> {
+    fn shut(&self, seat: &ServerConn, end: &End) -> Option<AttemptFailure> {
         let (backend, server) = seat.place();
         let member = &self.shared.live.backends[backend].group.members()[server];
-        let is_shut = matches!(end, End::Cut) && seat.sheds != member.sheds();
-        is_shut.then(|| Failure::Shut { is_down: member.health() == Health::Down })
+        let is_shut = matches!(end, End::Cut) && seat.kills != member.kills();
+        is_shut.then(|| AttemptFailure::Shut { is_down: member.health() == Health::Down })
     }
 
     /// An attempt has failed: returns how to retry, or `None` after the client got an error.
-    fn fail(&mut self, now: Instant, asked: Asked, seat: &Seat, failure: Failure) -> Option<Again> {
-        let (status, ended) = told(&failure, seat);
-        let again = self.note(now, asked, seat, failure);
+    fn fail(
+        &mut self,
+        now: Instant,
+        id: ExchangeId,
+        seat: &ServerConn,
+        failure: AttemptFailure,
+    ) -> Option<Retry> {
+        let (status, ended) = outcome_of(&failure, seat);
+        let again = self.note(now, id, seat, failure);
         if again.is_some() {
             return again;
         }
-        let (client, session) = self.clients.get_mut(asked.socket)?;
-        let mut exchange = session.exchange.take_if(|it| it.stream == asked.stream)?;
+        let (client, session) = self.clients.get_mut(id.socket)?;
+        let mut exchange = session.exchange.take_if(|it| it.stream == id.stream)?;
         exchange.ended = ended;
-        answer::status(now, self.shared, (client, session), &mut exchange, status);
-        ending::answered(now, self.shared, self.desk, (client, session), exchange);
-        self.desk.ask(Errand::Touch(asked.socket));
+        respond::status(now, self.shared, (client, session), &mut exchange, status);
+        ending::response_complete(now, self.shared, self.desk, (client, session), exchange);
+        self.desk.defer(DeferredAction::Touch(id.socket));
         None
     }
 
     /// Records a failed attempt, and decides whether and how to retry.
-    fn note(&mut self, now: Instant, asked: Asked, seat: &Seat, failure: Failure) -> Option<Again> {
-        let (_, session) = self.clients.get_mut(asked.socket)?;
-        let exchange = of(session, asked.stream)?;
+    fn note(
+        &mut self,
+        now: Instant,
+        id: ExchangeId,
+        seat: &ServerConn,
+        failure: AttemptFailure,
+    ) -> Option<Retry> {
+        let (_, session) = self.clients.get_mut(id.socket)?;
+        let exchange = of(session, id.stream)?;
         let (backend, server) = seat.place();
         let live = &self.shared.live.backends[backend];
-        let again = again(live, exchange, seat, &failure);
+        let again = retry(live, exchange, seat, &failure);
         exchange.given_up = again.err().unwrap_or_default();
         let again = again.ok();
         let counter = match failure {
-            Failure::Refused(_)
-            | Failure::Exhausted(_)
-            | Failure::ConnectTimeout
-            | Failure::Layer(_) => Some(Counter::ConnectErrors),
+            AttemptFailure::Refused(_)
+            | AttemptFailure::Exhausted(_)
+            | AttemptFailure::ConnectTimeout
+            | AttemptFailure::Layer(_) => Some(Stat::ConnectErrors),
             // A status is forwarded after the last attempt, and a closed session is not an error.
-            Failure::Status(_) | Failure::Shut { .. } => None,
-            _ => Some(Counter::ResponseErrors),
+            AttemptFailure::Status(_) | AttemptFailure::Shut { .. } => None,
+            _ => Some(Stat::ResponseErrors),
         };
         let thread = self.shared.thread;
         // As in HAProxy: a malformed or broken response counts with every attempt.
-        let is_each = matches!(failure, Failure::Reset(_) | Failure::Junk(_));
+        let is_each = matches!(failure, AttemptFailure::Reset(_) | AttemptFailure::Junk(_));
         if let Some(counter) = counter.filter(|_| again.is_none() || is_each) {
             live.counters[thread].add(counter, 1);
             live.servers[server].counters[thread].add(counter, 1);
         }
-        if let Some(seen) = seen(&failure) {
+        if let Some(seen) = observation_of(&failure) {
             self.shared.live.observe(BackendId(backend), server, seen);
         }
         let uses = seat.uses.saturating_sub(u32::from(seat.stands));
         let age = now.saturating_duration_since(seat.since);
-        exchange.attempts.push(Attempt { server, uses, age, failure });
+        exchange.attempts.push(FailedAttempt { server, uses, age, failure });
         again
     }
 
     /// A response has a status that `retry-on` names. False: it is forwarded.
-    pub(super) fn refuse(&mut self, now: Instant, asked: Asked, seat: &Seat, status: u16) -> bool {
+    pub(super) fn refuse(
+        &mut self,
+        now: Instant,
+        id: ExchangeId,
+        seat: &ServerConn,
+        status: u16,
+    ) -> bool {
         let backend = &self.shared.live.backends[seat.place().0].config;
         if !backend.retry_on.statuses.contains(&status) {
             return false;
         }
-        let again = self.note(now, asked, seat, Failure::Status(status));
+        let again = self.note(now, id, seat, AttemptFailure::Status(status));
         if let Some(again) = again {
-            self.again(now, asked, again);
+            self.retry(now, id, again);
         }
         again.is_some()
     }
 
     /// Retries the exchange, at once or after a delay.
-    fn again(&mut self, now: Instant, asked: Asked, again: Again) {
-        let Some((_, session)) = self.clients.get_mut(asked.socket) else { return };
-        let Some(exchange) = of(session, asked.stream) else { return };
+    fn retry(&mut self, now: Instant, id: ExchangeId, again: Retry) {
+        let Some((_, session)) = self.clients.get_mut(id.socket) else { return };
+        let Some(exchange) = of(session, id.stream) else { return };
         let (Some(backend), Some(server)) = (exchange.backend, exchange.server) else { return };
         let live = &self.shared.live.backends[backend.0];
         let thread = self.shared.thread;
         exchange.times.connected = None;
-        exchange.stage = Stage::Routing;
-        if again == Again::Fresh {
+        exchange.stage = ExchangeStage::Routing;
+        if again == Retry::Fresh {
             exchange.was_stale = true;
         } else {
             exchange.retries -= 1;
             exchange.tried += 1;
         }
-        if matches!(again, Again::Same | Again::Rested) {
-            live.counters[thread].add(Counter::Retries, 1);
-            live.servers[server].counters[thread].add(Counter::Retries, 1);
+        if matches!(again, Retry::SameServer | Retry::AfterDelay) {
+            live.counters[thread].add(Stat::Retries, 1);
+            live.servers[server].counters[thread].add(Stat::Retries, 1);
         }
         match again {
-            Again::Fresh | Again::Same => self.desk.ask(Errand::GoOn(asked)),
-            Again::Rested => {
-                exchange.stage = Stage::Resting;
+            Retry::Fresh | Retry::SameServer => self.desk.defer(DeferredAction::Continue(id)),
+            Retry::AfterDelay => {
+                exchange.stage = ExchangeStage::Delayed;
                 let connect = live.config.timeouts.connect;
                 let rest = connect.map_or(REST, |connect| connect.min(REST));
-                self.desk.ask(Errand::Timer(asked.socket, Some(now + rest)));
+                self.desk.defer(DeferredAction::Timer(id.socket, Some(now + rest)));
             }
-            Again::Elsewhere => {
-                live.counters[thread].add(Counter::Redispatches, 1);
-                live.servers[server].counters[thread].add(Counter::Redispatches, 1);
+            Retry::OtherServer => {
+                live.counters[thread].add(Stat::Redispatches, 1);
+                live.servers[server].counters[thread].add(Stat::Redispatches, 1);
                 exchange.redispatched = true;
                 exchange.bound = None; // the persistent server failed
                 ending::leave(self.shared, self.desk, exchange);
                 exchange.server = None;
-                self.desk.ask(Errand::GoOn(asked));
+                self.desk.defer(DeferredAction::Continue(id));
             }
         }
     }
 
     /// The response cannot be completed after its beginning was forwarded.
-    fn cut(&mut self, now: Instant, asked: Asked, seat: &Seat, end: End) {
+    fn cut(&mut self, now: Instant, id: ExchangeId, seat: &ServerConn, end: End) {
         let shut = self.shut(seat, &end);
-        let Some((client, session)) = self.clients.get_mut(asked.socket) else { return };
+        let Some((client, session)) = self.clients.get_mut(id.socket) else { return };
         let Some(mut exchange) = session.exchange.take() else { return };
-        let tunnel = matches!(exchange.stage, Stage::Tunnel(_));
+        let tunnel = matches!(exchange.stage, ExchangeStage::Tunnel(_));
         if tunnel && matches!(end, End::Closed) {
             session.exchange = Some(exchange); // both sides have ended: the client's end follows
             return;
         }
         let who = match (shut, end) {
-            (Some(shut), _) => told(&shut, seat).1.0,
+            (Some(shut), _) => outcome_of(&shut, seat).1.0,
             (None, End::TimedOut(_)) => b's',
             _ => b'S',
         };
-        exchange.ended = Ended(who, b'D');
+        exchange.ended = EndLetters(who, b'D');
         if !tunnel && exchange.ended.0 == b'S' {
-            tally::back(self.shared, &exchange).for_each(|it| it.add(Counter::ResponseErrors, 1));
+            tally::back(self.shared, &exchange).for_each(|it| it.add(Stat::ResponseErrors, 1));
         }
         exchange.note_unsent(client.queued());
         client.cut_off(); // the client keeps the part that was received
-        ending::answered(now, self.shared, self.desk, (client, session), exchange);
-        self.desk.ask(Errand::Touch(asked.socket));
+        ending::response_complete(now, self.shared, self.desk, (client, session), exchange);
+        self.desk.defer(DeferredAction::Touch(id.socket));
     }
 }
 
 /// How to retry a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Again {
+pub(super) enum Retry {
     /// Over a new connection to the same server: the old one was stale.
     Fresh,
     /// To the same server, at once.
-    Same,
+    SameServer,
     /// To the same server, after a delay.
-    Rested,
+    AfterDelay,
     /// To another server, if there is one.
-    Elsewhere,
+    OtherServer,
 }
 
 /// Whether and how to retry a request after this failure.
-fn again(
+fn retry(
     live: &LiveBackend,
-    exchange: &mut Exchange,
-    seat: &Seat,
-    failure: &Failure,
-) -> Result<Again, GivenUp> {
+    exchange: &mut HttpExchange,
+    seat: &ServerConn,
+    failure: &AttemptFailure,
+) -> Result<Retry, GivenUp> {
     let harmless = !seat.sent || exchange.is_idempotent();
-    let silent = matches!(failure, Failure::Empty | Failure::Reset(_)) && !seat.heard;
+    let silent = matches!(failure, AttemptFailure::Empty | AttemptFailure::Reset(_)) && !seat.heard;
     let stale = silent && seat.uses > 1 && !exchange.was_stale;
     let on = &live.config.retry_on;
     let wanted = match failure {
-        Failure::Refused(_)
-        | Failure::Exhausted(_)
-        | Failure::ConnectTimeout
-        | Failure::Layer(_) => on.connection_failure,
-        Failure::Empty | Failure::Reset(_) if silent => on.empty_response,
-        Failure::Silent => on.response_timeout,
+        AttemptFailure::Refused(_)
+        | AttemptFailure::Exhausted(_)
+        | AttemptFailure::ConnectTimeout
+        | AttemptFailure::Layer(_) => on.connection_failure,
+        AttemptFailure::Empty | AttemptFailure::Reset(_) if silent => on.empty_response,
+        AttemptFailure::Silent => on.response_timeout,
         // An incomplete response counts as none.
-        Failure::Empty | Failure::Reset(_) | Failure::Junk(_) => on.junk_response,
-        Failure::Status(status) => on.statuses.contains(status),
-        Failure::Shut { .. } => return Err(GivenUp::Shut),
+        AttemptFailure::Empty | AttemptFailure::Reset(_) | AttemptFailure::Junk(_) => {
+            on.junk_response
+        }
+        AttemptFailure::Status(status) => on.statuses.contains(status),
+        AttemptFailure::Shut { .. } => return Err(GivenUp::Shut),
     };
     match () {
         () if !harmless => return Err(GivenUp::Executed),
@@ -226,78 +252,78 @@ fn again(
         () if !stale && !wanted => return Err(GivenUp::NotWanted),
         () if !stale && exchange.retries == 0 => return Err(GivenUp::NoneLeft),
         () if !exchange.body.rewind() => return Err(GivenUp::BodyGone),
-        () if stale => return Ok(Again::Fresh),
+        () if stale => return Ok(Retry::Fresh),
         () => {}
     }
     let attempt = live.config.retries - exchange.retries + 1;
     let elsewhere = redispatches(live, seat.place().1, attempt, exchange.bound.is_some());
     Ok(match failure {
-        _ if elsewhere => Again::Elsewhere,
-        Failure::Refused(_) | Failure::Layer(_) => Again::Rested,
-        _ => Again::Same,
+        _ if elsewhere => Retry::OtherServer,
+        AttemptFailure::Refused(_) | AttemptFailure::Layer(_) => Retry::AfterDelay,
+        _ => Retry::SameServer,
     })
 }
 
 /// The failure of an attempt.
-fn failure(stage: Stage, seat: &Seat, end: End) -> Failure {
+fn failure(stage: ExchangeStage, seat: &ServerConn, end: End) -> AttemptFailure {
     match end {
-        End::TimedOut(None) => Failure::ConnectTimeout,
-        End::TimedOut(_) if !seat.stands => Failure::ConnectTimeout,
-        End::Failed(error) if matches!(stage, Stage::Connecting(_)) => {
+        End::TimedOut(None) => AttemptFailure::ConnectTimeout,
+        End::TimedOut(_) if !seat.stands => AttemptFailure::ConnectTimeout,
+        End::Failed(error) if matches!(stage, ExchangeStage::Connecting(_)) => {
             match is_exhaustion(&error) {
-                true => Failure::Exhausted(error.kind()),
-                false => Failure::Refused(error.kind()),
+                true => AttemptFailure::Exhausted(error.kind()),
+                false => AttemptFailure::Refused(error.kind()),
             }
         }
-        End::Failed(error) => Failure::Reset(error.kind()),
+        End::Failed(error) => AttemptFailure::Reset(error.kind()),
         // Closed under a request: as without a layer.
-        End::Layer(_) if seat.stands => Failure::Reset(io::ErrorKind::UnexpectedEof),
-        End::Layer(error) => Failure::Layer(error.to_string()),
-        End::TimedOut(_) => Failure::Silent,
-        End::Peer(PeerError::UnexpectedEof) if !seat.heard => Failure::Empty,
-        End::Peer(error) => Failure::Junk(error),
-        End::File(error) => Failure::Reset(error.kind()),
-        _ if matches!(stage, Stage::Connecting(_)) => {
-            Failure::Refused(io::ErrorKind::ConnectionAborted)
+        End::Layer(_) if seat.stands => AttemptFailure::Reset(io::ErrorKind::UnexpectedEof),
+        End::Layer(error) => AttemptFailure::Layer(error.to_string()),
+        End::TimedOut(_) => AttemptFailure::Silent,
+        End::Peer(PeerError::UnexpectedEof) if !seat.heard => AttemptFailure::Empty,
+        End::Peer(error) => AttemptFailure::Junk(error),
+        End::File(error) => AttemptFailure::Reset(error.kind()),
+        _ if matches!(stage, ExchangeStage::Connecting(_)) => {
+            AttemptFailure::Refused(io::ErrorKind::ConnectionAborted)
         }
-        _ => Failure::Empty,
+        _ => AttemptFailure::Empty,
     }
 }
 
 /// The observation for health checks.
-fn seen(failure: &Failure) -> Option<Observation> {
+fn observation_of(failure: &AttemptFailure) -> Option<Observation> {
     Some(match failure {
-        Failure::Refused(_) | Failure::ConnectTimeout | Failure::Layer(_) => {
+        AttemptFailure::Refused(_) | AttemptFailure::ConnectTimeout | AttemptFailure::Layer(_) => {
             Observation::Unconnected
         }
-        Failure::Empty => Observation::Closed,
-        Failure::Reset(_) => Observation::ReadFailed,
-        Failure::Silent => Observation::ReadTimedOut,
-        Failure::Junk(_) => Observation::Malformed,
-        Failure::Status(_) => return None, // its head was observed
+        AttemptFailure::Empty => Observation::Closed,
+        AttemptFailure::Reset(_) => Observation::ReadFailed,
+        AttemptFailure::Silent => Observation::ReadTimedOut,
+        AttemptFailure::Junk(_) => Observation::Malformed,
+        AttemptFailure::Status(_) => return None, // its head was observed
         // The server was not contacted, or the failure is not its fault.
-        Failure::Exhausted(_) | Failure::Shut { .. } => return None,
+        AttemptFailure::Exhausted(_) | AttemptFailure::Shut { .. } => return None,
     })
 }
 
 /// The status of an exchange after this failure of its last attempt, and the letters in the log.
-fn told(failure: &Failure, seat: &Seat) -> (u16, Ended) {
+fn outcome_of(failure: &AttemptFailure, seat: &ServerConn) -> (u16, EndLetters) {
     match failure {
-        Failure::Shut { is_down } => {
+        AttemptFailure::Shut { is_down } => {
             let who = if *is_down { b'D' } else { b'K' };
             match seat.stands {
-                true => (502, Ended(who, b'H')),
-                false => (503, Ended(who, b'C')),
+                true => (502, EndLetters(who, b'H')),
+                false => (503, EndLetters(who, b'C')),
             }
         }
-        Failure::Refused(_) | Failure::Layer(_) => (503, Ended(b'S', b'C')),
-        Failure::Exhausted(_) => (503, Ended(b'R', b'C')),
-        Failure::ConnectTimeout => (503, Ended(b's', b'C')),
-        Failure::Silent => (504, Ended(b's', b'H')),
-        Failure::Empty
-        | Failure::Reset(_)
-        | Failure::Status(_)
-        | Failure::Junk(PeerError::UnexpectedEof) => (502, Ended(b'S', b'H')),
-        Failure::Junk(_) => (502, Ended(b'P', b'H')),
+        AttemptFailure::Refused(_) | AttemptFailure::Layer(_) => (503, EndLetters(b'S', b'C')),
+        AttemptFailure::Exhausted(_) => (503, EndLetters(b'R', b'C')),
+        AttemptFailure::ConnectTimeout => (503, EndLetters(b's', b'C')),
+        AttemptFailure::Silent => (504, EndLetters(b's', b'H')),
+        AttemptFailure::Empty
+        | AttemptFailure::Reset(_)
+        | AttemptFailure::Status(_)
+        | AttemptFailure::Junk(PeerError::UnexpectedEof) => (502, EndLetters(b'S', b'H')),
+        AttemptFailure::Junk(_) => (502, EndLetters(b'P', b'H')),
     }
 }

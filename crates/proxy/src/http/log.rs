@@ -5,30 +5,30 @@ use std::time::Instant;
 
 use fulmar_proto::Version;
 
-use crate::http::desk::Desk;
-use crate::http::exchange::{Ended, Exchange};
+use crate::http::context::ExchangeView;
+use crate::http::exchange::{EndLetters, HttpExchange};
 use crate::http::record::Explanation;
-use crate::http::session::Session;
-use crate::http::subject::View;
-use crate::journal::Severity;
-use crate::shared::Shared;
+use crate::http::session::HttpSession;
+use crate::http::state::HttpState;
+use crate::proxy_log::LogSeverity;
+use crate::shared::ThreadContext;
 
 /// Logs an exchange that is over.
 pub(super) fn write(
     now: Instant,
-    shared: &mut Shared,
-    desk: &mut Desk,
-    session: &mut Session,
-    exchange: &mut Exchange,
+    shared: &mut ThreadContext,
+    desk: &mut HttpState,
+    session: &mut HttpSession,
+    exchange: &mut HttpExchange,
 ) {
     let frontend = &shared.live.frontends[session.bind().frontend].config;
     if frontend.logs.is_empty() || severity(frontend.log_options, exchange).is_none() {
         return;
     }
     if !exchange.is_logged {
-        tell(now, shared, desk, session, exchange);
+        write_line(now, shared, desk, session, exchange);
     }
-    if exchange.is_ours && exchange.status >= 500 {
+    if exchange.is_generated && exchange.status >= 500 {
         explain(shared, desk, session, exchange);
     }
 }
@@ -36,54 +36,62 @@ pub(super) fn write(
 /// Logs the exchange once the response's head was received, if configured (`logasap`).
 pub(super) fn write_early(
     now: Instant,
-    shared: &mut Shared,
-    desk: &mut Desk,
-    session: &mut Session,
-    exchange: &mut Exchange,
+    shared: &mut ThreadContext,
+    desk: &mut HttpState,
+    session: &mut HttpSession,
+    exchange: &mut HttpExchange,
 ) {
     let frontend = &shared.live.frontends[session.bind().frontend].config;
     if frontend.log_options.as_soon_as_possible && !frontend.logs.is_empty() {
-        tell(now, shared, desk, session, exchange);
+        write_line(now, shared, desk, session, exchange);
         exchange.is_logged = true;
     }
 }
 
 /// Writes the line of an exchange.
-fn tell(
+fn write_line(
     now: Instant,
-    shared: &mut Shared,
-    desk: &mut Desk,
-    session: &mut Session,
-    exchange: &mut Exchange,
+    shared: &mut ThreadContext,
+    desk: &mut HttpState,
+    session: &mut HttpSession,
+    exchange: &mut HttpExchange,
 ) {
     let frontend = Arc::clone(&shared.live.frontends[session.bind().frontend].config);
     let Some(severity) = severity(frontend.log_options, exchange) else { return };
-    let Ended(who, what) = exchange.ended;
-    let Ended(asked, told) = exchange.cookie_marks;
-    exchange.letters = [who, what, asked, told];
+    let EndLetters(who, what) = exchange.ended;
+    let EndLetters(id, told) = exchange.cookie_marks;
+    exchange.letters = [who, what, id, told];
     let format = match &frontend.error_log_format {
         Some(format) if exchange.request.method.is_empty() => format, // there is no request
         _ => &frontend.log_format,
     };
     desk.line.clear();
-    format.render(&View { now, shared, session, exchange }, &mut desk.line);
-    shared.journal.log(&frontend.logs, frontend.log_tag.as_deref(), severity, &desk.line);
+    format.render(&ExchangeView { now, shared, session, exchange }, &mut desk.line);
+    shared.proxy_log.log(&frontend.logs, frontend.log_tag.as_deref(), severity, &desk.line);
 }
 
 /// Logs why the proxy generated an error response.
-fn explain(shared: &mut Shared, desk: &mut Desk, session: &Session, exchange: &Exchange) {
+fn explain(
+    shared: &mut ThreadContext,
+    desk: &mut HttpState,
+    session: &HttpSession,
+    exchange: &HttpExchange,
+) {
     let frontend = Arc::clone(&shared.live.frontends[session.bind().frontend].config);
     let explanation = Explanation::of(&shared.live, session, exchange);
     desk.line.clear();
     desk.line.extend_from_slice(explanation.to_string().as_bytes());
     let none = exchange.attempts.is_empty();
-    let severity = if none { Severity::Notice } else { Severity::Error };
-    shared.journal.log(&frontend.logs, frontend.log_tag.as_deref(), severity, &desk.line);
-    shared.journal.explain(&explanation);
+    let severity = if none { LogSeverity::Notice } else { LogSeverity::Error };
+    shared.proxy_log.log(&frontend.logs, frontend.log_tag.as_deref(), severity, &desk.line);
+    shared.proxy_log.explain(&explanation);
 }
 
 /// The severity of the line; `None`: no line.
-fn severity(options: fulmar_haproxy::model::LogOptions, exchange: &Exchange) -> Option<Severity> {
+fn severity(
+    options: fulmar_haproxy::model::LogOptions,
+    exchange: &HttpExchange,
+) -> Option<LogSeverity> {
     let failed = exchange.ended.is_error()
         || exchange.tried > 0
         || exchange.redispatched
@@ -92,23 +100,23 @@ fn severity(options: fulmar_haproxy::model::LogOptions, exchange: &Exchange) -> 
         return None;
     }
     match exchange.log_level {
-        Level::Silent => None,
-        Level::Set(severity) => Some(severity),
-        Level::Usual if options.separate_errors && failed => Some(Severity::Error),
-        Level::Usual => Some(Severity::Info),
+        LogLevelOverride::Silent => None,
+        LogLevelOverride::Set(severity) => Some(severity),
+        LogLevelOverride::Usual if options.separate_errors && failed => Some(LogSeverity::Error),
+        LogLevelOverride::Usual => Some(LogSeverity::Info),
     }
 }
 
 /// The log level set by a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Level {
+pub(super) enum LogLevelOverride {
     #[default]
     Usual,
-    Set(Severity),
+    Set(LogSeverity),
     Silent,
 }
 
-impl Exchange {
+impl HttpExchange {
     /// Keeps the request line as received.
     pub(super) fn keep_line(&mut self) {
         let line = &mut self.start_line;
@@ -123,7 +131,7 @@ impl Exchange {
     }
 }
 
-impl Ended {
+impl EndLetters {
     /// True if it did not end regularly.
     pub(super) fn is_error(self) -> bool {
         !matches!(self.0, b'-' | b'L')

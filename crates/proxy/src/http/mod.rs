@@ -1,12 +1,12 @@
 //! Relays of mode http: clients on one side, servers on the other.
 //!
 //! ```text
-//!  clients ─▶ Connections<ServerConnection, _> ─event─▶ Requests ─begin · pump─▶ server's
-//!          ◀─ send · release ─ Replies ◀─event─ Connections<ClientConnection, _>  connection
+//!  clients ─▶ Connections<ServerConnection, _> ─event─▶ ClientEvents ─begin · pump─▶ server's
+//!          ◀─ send · release ─ ServerEvents ◀─event─ Connections<ClientConnection, _>  connection
 //! ```
 //!
 //! While one side is handled, the other one is accessible. Actions on the side that is being
-//! handled are queued in the [`Desk`], and executed afterwards. So no handler is re-entered.
+//! handled are queued in the [`HttpState`], and executed afterwards. So no handler is re-entered.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,25 +16,25 @@ use fulmar_engine::{Action, CloseKind, Connections, Passage, SocketEvent, Socket
 use fulmar_proto::{ClientConnection, Connection, Layer, Phase, ServerConnection, Transmit};
 use fulmar_semantics::proxy_protocol::ProxyProtocol;
 
-use crate::counters::Counter;
-use crate::gate;
+use crate::admission;
+use crate::counters::Stat;
+use crate::early_close::ClientRefusal;
 use crate::orders::{PORTION, SessionView, after};
 use crate::relay::{HTTP_CLIENTS, HTTP_SERVERS, Relay, STRIDE};
-use crate::shared::{BindId, Shared};
-use crate::unborn::Refusal;
+use crate::shared::{BindId, ThreadContext};
 
 mod exchange;
 mod record;
-mod seat;
+mod server_conn;
 mod session;
 
-mod desk;
-mod errands;
-mod names;
-mod pool;
+mod deferred;
+mod idle_pool;
+mod server_names;
+mod state;
 
-mod door;
-mod requests;
+mod client_events;
+mod connection_rules;
 
 mod cacheable;
 mod cookie;
@@ -43,45 +43,45 @@ mod ready;
 mod route;
 mod rules;
 
-mod dispatch;
-mod place;
+mod assign;
+mod connect;
 mod pump;
 mod send;
 
 mod failure;
-mod replies;
 mod responses;
+mod server_events;
 
-mod answer;
+mod context;
 mod credentials;
 mod ending;
 mod log;
-mod subject;
+mod respond;
 mod tally;
 
-pub use record::{Attempt, Explanation, Failure, GivenUp, Tried};
+pub use record::{AttemptFailure, Explanation, FailedAttempt, GivenUp, NamedAttempt};
 
-use desk::{Desk, Errand};
-use door::Door;
-use exchange::Stage;
-use replies::Replies;
-use requests::Requests;
-use seat::Seat;
-use session::{Session, Standing};
+use client_events::ClientEvents;
+use connection_rules::RuleStage;
+use exchange::ExchangeStage;
+use server_conn::ServerConn;
+use server_events::ServerEvents;
+use session::{ClientState, HttpSession};
+use state::{DeferredAction, HttpState};
 
 /// Relays of mode http.
 #[derive(Debug)]
-pub(crate) struct Http {
-    clients: Connections<ServerConnection, Session>,
-    servers: Connections<ClientConnection, Seat>,
-    desk: Desk,
+pub(crate) struct HttpRelay {
+    clients: Connections<ServerConnection, HttpSession>,
+    servers: Connections<ClientConnection, ServerConn>,
+    desk: HttpState,
 }
 
-impl Http {
-    pub(crate) fn new(now: Instant, shared: &Shared) -> Self {
+impl HttpRelay {
+    pub(crate) fn new(now: Instant, shared: &ThreadContext) -> Self {
         let mut clients = Connections::new(now, Timeouts::default(), HTTP_CLIENTS, STRIDE);
         let mut servers = Connections::new(now, Timeouts::default(), HTTP_SERVERS, STRIDE);
-        let desk = Desk::new(&shared.live, shared.thread, &mut clients, &mut servers);
+        let desk = HttpState::new(&shared.live, shared.thread, &mut clients, &mut servers);
         Self { clients, servers, desk }
     }
 
@@ -90,7 +90,7 @@ impl Http {
         self.clients.unread_max(socket)
     }
 
-    /// Before a response whose body may pass through pipes, only a head's worth of bytes is read.
+    /// If the body of a response may pass through pipes, only a head's worth of bytes is read first.
     pub(crate) fn receive_max(&self, socket: SocketId) -> usize {
         let Some((_, seat)) = self.servers.get(socket) else { return usize::MAX };
         let (backend, server) = seat.place();
@@ -102,39 +102,44 @@ impl Http {
     }
 
     /// A client has sent bytes: part of a head, or something malformed.
-    fn look(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) {
+    fn look(&mut self, now: Instant, shared: &mut ThreadContext, socket: SocketId) {
         let Self { clients, servers, desk } = self;
         let fault = clients.fault(socket);
         let Some((connection, session)) = clients.get_mut(socket) else { return };
         if let Some(end) = fault {
-            Requests { servers, desk, shared }.give_up(now, session, &end);
+            ClientEvents { servers, desk, shared }.report_error(now, session, &end);
         } else if session.exchange.is_none() && connection.phase() == Phase::Head {
-            session.keep().head_began.get_or_insert(now);
+            session.rare_mut().head_began.get_or_insert(now);
         }
     }
 
-    /// A client has received bytes: completes the exchanges whose responses were sent.
-    fn see_off(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) {
+    /// A client has received bytes: completes exchanges with completely sent responses.
+    fn complete_sent(&mut self, now: Instant, shared: &mut ThreadContext, socket: SocketId) {
         let Self { clients, servers, desk } = self;
         let sends = clients.is_sending(socket);
         let Some((connection, session)) = clients.get_mut(socket) else { return };
         let queued = connection.queued().max(u64::from(sends)); // a layer may hold the last bytes
-        Requests { servers, desk, shared }.depart(now, socket, (connection, session), queued);
+        ClientEvents { servers, desk, shared }.note_sent(
+            now,
+            socket,
+            (connection, session),
+            queued,
+        );
     }
 }
 
-impl Http {
+impl HttpRelay {
     /// Drops a client silently, before its first byte.
-    fn vanish_at_once(
+    fn drop_at_once(
         &mut self,
         now: Instant,
-        shared: &mut Shared,
-        mut session: Session,
+        shared: &mut ThreadContext,
+        mut session: HttpSession,
     ) -> SocketId {
         let Self { clients, servers, desk } = self;
-        session.standing = Standing::Told;
-        gate::enter(shared, session.bind()); // its removal counts it as left
-        let mut requests = Requests { servers, desk, shared };
+        session.state = ClientState::Reported;
+        admission::count_accepted(shared, session.bind()); // its removal counts it as left
+        let mut requests = ClientEvents { servers, desk, shared };
         let connection = ServerConnection::default();
         let socket = clients.insert(now, None, connection, session, &mut requests);
         clients.cut_as(now, socket, CloseKind::Silent, &mut requests);
@@ -142,17 +147,17 @@ impl Http {
     }
 }
 
-impl Http {
+impl HttpRelay {
     #[inline]
     fn handle_client(
         &mut self,
         now: Instant,
-        shared: &mut Shared,
+        shared: &mut ThreadContext,
         socket: SocketId,
         event: SocketEvent<'_>,
     ) {
         let Self { clients, servers, desk } = self;
-        let mut requests = Requests { servers, desk, shared };
+        let mut requests = ClientEvents { servers, desk, shared };
         match event {
             SocketEvent::Input(_) => {
                 clients.handle(now, socket, event, &mut requests);
@@ -160,11 +165,11 @@ impl Http {
             }
             SocketEvent::Sent(_) => {
                 clients.handle(now, socket, event, &mut requests);
-                self.see_off(now, shared, socket);
+                self.complete_sent(now, shared, socket);
                 self.look(now, shared, socket);
             }
             // A client that has ended its side may still wait for the response (RFC 9112 §9.6),
-            // unless the configuration says otherwise.
+            // unless the configuration specifies otherwise.
             SocketEvent::Hangup => {
                 if let Some((_, session)) = clients.get(socket)
                     && session.may_leave(requests.shared)
@@ -181,7 +186,7 @@ impl Http {
     fn handle_server(
         &mut self,
         now: Instant,
-        shared: &mut Shared,
+        shared: &mut ThreadContext,
         socket: SocketId,
         event: SocketEvent<'_>,
     ) {
@@ -191,58 +196,58 @@ impl Http {
         {
             seat.sent |= bytes > 0 && seat.stands;
         }
-        servers.handle(now, socket, event, &mut Replies { clients, desk, shared });
+        servers.handle(now, socket, event, &mut ServerEvents { clients, desk, shared });
     }
 }
 
-impl Relay for Http {
+impl Relay for HttpRelay {
     fn accept(
         &mut self,
         now: Instant,
-        shared: &mut Shared,
+        shared: &mut ThreadContext,
         bind: BindId,
         peer: SocketAddr,
         layer: Option<Box<dyn Layer>>,
     ) -> Option<SocketId> {
         let Self { clients, servers, desk, .. } = self;
-        let mut session = Session::new(now, bind, peer);
+        let mut session = HttpSession::new(now, bind, peer);
         let binds = &shared.live.frontends[bind.frontend].config.binds;
         if binds.get(bind.bind).is_some_and(|it| it.accepts_proxy) {
-            session.standing = Standing::Unintroduced;
+            session.state = ClientState::AwaitsProxyHeader;
         }
-        let before = session.standing;
+        let before = session.state;
         if let Some(local) = shared.local {
-            let kept = session.keep();
-            (kept.destination, kept.connected_to) = (Some(local), Some(local));
+            let rare = session.rare_mut();
+            (rare.destination, rare.connected_to) = (Some(local), Some(local));
         }
-        gate::counters(shared, bind).iter().for_each(|it| it.add(Counter::Connections, 1));
-        match door::refuses(now, shared, desk, &mut session, Door::Connection) {
-            Some(Refusal::Closed) => return None,
-            Some(Refusal::Silent) => return Some(self.vanish_at_once(now, shared, session)),
+        admission::counters(shared, bind).iter().for_each(|it| it.add(Stat::Connections, 1));
+        match connection_rules::refuses(now, shared, desk, &mut session, RuleStage::Connection) {
+            Some(ClientRefusal::Closed) => return None,
+            Some(ClientRefusal::Silent) => return Some(self.drop_at_once(now, shared, session)),
             None => {}
         }
-        let layer = match session.standing == before {
+        let layer = match session.state == before {
             true => layer,
             false => Some(Box::new(ProxyProtocol::new(layer)) as Box<dyn Layer>),
         };
-        gate::counters(shared, bind).iter().for_each(|it| it.add(Counter::SessionsTotal, 1));
-        gate::enter(shared, bind);
+        admission::counters(shared, bind).iter().for_each(|it| it.add(Stat::SessionsTotal, 1));
+        admission::count_accepted(shared, bind);
         let mut connection = ServerConnection::default();
         let frontend = &shared.live.frontends[bind.frontend].config;
         connection.set_answers_silence(!frontend.options.ignore_probes);
         connection.set_response_buffer_max(desk.response_buffer_max);
         let timeouts = desk.frontends[bind.frontend].fresh;
-        let mut requests = Requests { servers, desk, shared };
+        let mut requests = ClientEvents { servers, desk, shared };
         let socket = clients.insert(now, layer, connection, session, &mut requests);
         clients.set_timeouts(socket, timeouts);
-        self.settle(now, shared);
+        self.run_deferred(now, shared);
         Some(socket)
     }
 
     fn handle(
         &mut self,
         now: Instant,
-        shared: &mut Shared,
+        shared: &mut ThreadContext,
         socket: SocketId,
         event: SocketEvent<'_>,
     ) {
@@ -250,41 +255,41 @@ impl Relay for Http {
             true => self.handle_client(now, shared, socket, event),
             false => self.handle_server(now, shared, socket, event),
         }
-        self.settle(now, shared);
+        self.run_deferred(now, shared);
     }
 
-    fn handle_timeout(&mut self, now: Instant, shared: &mut Shared) {
+    fn handle_timeout(&mut self, now: Instant, shared: &mut ThreadContext) {
         let Self { clients, servers, desk, .. } = self;
-        clients.handle_timeout(now, &mut Requests { servers, desk, shared });
-        servers.handle_timeout(now, &mut Replies { clients, desk, shared });
-        self.settle(now, shared);
+        clients.handle_timeout(now, &mut ClientEvents { servers, desk, shared });
+        servers.handle_timeout(now, &mut ServerEvents { clients, desk, shared });
+        self.run_deferred(now, shared);
     }
 
-    fn handle_wake(&mut self, now: Instant, shared: &mut Shared) {
+    fn handle_wake(&mut self, now: Instant, shared: &mut ThreadContext) {
         for at in self.desk.queues.woken(shared) {
             let group = &shared.live.backends[at].group;
-            let unreachable = |desk: &mut Desk| desk.queues.of(at)?.take_unreachable(group);
-            while let Some(asked) = unreachable(&mut self.desk) {
-                if let Some((_, session)) = self.clients.get_mut(asked.socket)
-                    && let Some(exchange) = requests::of(session, asked.stream)
+            let unreachable = |desk: &mut HttpState| desk.queues.of(at)?.take_unreachable(group);
+            while let Some(id) = unreachable(&mut self.desk) {
+                if let Some((_, session)) = self.clients.get_mut(id.socket)
+                    && let Some(exchange) = client_events::of(session, id.stream)
                 {
-                    exchange.leave_line(shared);
-                    (exchange.ticket, exchange.stage) = (None, Stage::Routing);
-                    self.desk.ask(Errand::Timer(asked.socket, None));
-                    self.desk.ask(Errand::GoOn(asked));
+                    exchange.leave_queue(shared);
+                    (exchange.ticket, exchange.stage) = (None, ExchangeStage::Routing);
+                    self.desk.defer(DeferredAction::Timer(id.socket, None));
+                    self.desk.defer(DeferredAction::Continue(id));
                 }
             }
-            self.desk.ask(Errand::Serve(at, None));
+            self.desk.defer(DeferredAction::Serve(at, None));
         }
-        let sheds = shared.live.sheds();
-        if std::mem::replace(&mut self.desk.sheds, sheds) != sheds {
-            self.shed(now, shared);
+        let kills = shared.live.kills();
+        if std::mem::replace(&mut self.desk.kills, kills) != kills {
+            self.kill_sessions(now, shared);
         }
-        self.settle(now, shared);
+        self.run_deferred(now, shared);
     }
 
     /// Clients without an exchange may have sent a request already: they get a short time for it.
-    fn begin_to_end(&mut self, now: Instant, shared: &mut Shared) {
+    fn begin_soft_stop(&mut self, now: Instant, shared: &mut ThreadContext) {
         let Self { clients, servers, desk } = self;
         for socket in clients.sockets() {
             let Some((connection, session)) = clients.get_mut(socket) else { continue };
@@ -296,14 +301,14 @@ impl Relay for Http {
                 continue;
             }
             connection.close_after();
-            clients.touch(now, socket, &mut Requests { servers, desk, shared });
+            clients.touch(now, socket, &mut ClientEvents { servers, desk, shared });
         }
         for socket in servers.sockets() {
             if servers.get(socket).is_some_and(|(_, seat)| seat.client.is_none()) {
-                servers.cut(now, socket, &mut Replies { clients, desk, shared });
+                servers.cut(now, socket, &mut ServerEvents { clients, desk, shared });
             }
         }
-        self.settle(now, shared);
+        self.run_deferred(now, shared);
     }
 
     fn sessions(&self, now: Instant, from: Option<u64>) -> Vec<SessionView> {
@@ -327,22 +332,22 @@ impl Relay for Http {
         sockets.filter_map(view).take(PORTION).collect()
     }
 
-    fn cut(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) -> bool {
+    fn close_client(&mut self, now: Instant, shared: &mut ThreadContext, socket: SocketId) -> bool {
         let Self { clients, servers, desk } = self;
         let is_there = clients.get(socket).is_some();
         if is_there {
-            clients.cut(now, socket, &mut Requests { servers, desk, shared });
-            self.settle(now, shared);
+            clients.cut(now, socket, &mut ClientEvents { servers, desk, shared });
+            self.run_deferred(now, shared);
         }
         is_there
     }
 
-    fn cut_all(&mut self, now: Instant, shared: &mut Shared) {
+    fn close_all(&mut self, now: Instant, shared: &mut ThreadContext) {
         let Self { clients, servers, desk, .. } = self;
         for socket in clients.sockets() {
-            clients.cut(now, socket, &mut Requests { servers, desk, shared });
+            clients.cut(now, socket, &mut ClientEvents { servers, desk, shared });
         }
-        self.settle(now, shared);
+        self.run_deferred(now, shared);
     }
 
     fn clients(&self) -> usize {

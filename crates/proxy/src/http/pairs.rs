@@ -8,7 +8,7 @@ use fulmar_haproxy::rules::part_len;
 
 /// A part between two separators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Pair<'a> {
+pub(super) struct CookiePair<'a> {
     /// Without blanks; the whole part if there is no `=`.
     pub(super) name: &'a [u8],
     /// Without blanks; `None`: there is no `=`.
@@ -19,7 +19,7 @@ pub(super) struct Pair<'a> {
     pub(super) rest: &'a [u8],
 }
 
-impl<'a> Pair<'a> {
+impl<'a> CookiePair<'a> {
     /// The first one.
     pub(super) fn first(text: &'a [u8]) -> Self {
         let equals = text.iter().position(|byte| *byte == b'=' || SEPARATORS.contains(byte));
@@ -47,7 +47,7 @@ impl<'a> Pair<'a> {
 
 /// A change of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change<'a> {
+pub(super) enum PairChange<'a> {
     /// It is kept.
     Nothing,
     /// It gets this value.
@@ -61,20 +61,20 @@ pub(super) enum Change<'a> {
 pub(super) fn revise<'a>(
     field: &'a [u8],
     name: &[u8],
-    mut change: impl FnMut(&'a [u8]) -> Change<'a>,
+    mut change: impl FnMut(&'a [u8]) -> PairChange<'a>,
 ) -> Option<Vec<u8>> {
     let mut text = Vec::with_capacity(field.len());
     let mut separator = None;
     let (mut rest, mut removed) = (field, false);
     loop {
-        let pair = Pair::first(rest);
+        let pair = CookiePair::first(rest);
         let is_attribute = pair.name.starts_with(b"$");
         let change = match pair.value {
-            _ if is_attribute && removed => Change::Removed,
+            _ if is_attribute && removed => PairChange::Removed,
             Some(value) if pair.name == name && !is_attribute => change(value),
-            _ => Change::Nothing,
+            _ => PairChange::Nothing,
         };
-        if change == Change::Removed {
+        if change == PairChange::Removed {
             removed = true;
         } else {
             append(&mut text, separator, std::mem::take(&mut removed), pair, change);
@@ -91,8 +91,8 @@ fn append(
     text: &mut Vec<u8>,
     separator: Option<u8>,
     removed: bool,
-    pair: Pair<'_>,
-    change: Change<'_>,
+    pair: CookiePair<'_>,
+    change: PairChange<'_>,
 ) {
     if removed {
         text.truncate(text.trim_ascii_end().len());
@@ -105,7 +105,7 @@ fn append(
     let start = if removed { 0 } else { pair.whole.len() - pair.whole.trim_ascii_start().len() };
     text.extend_from_slice(&pair.whole[..start]);
     match change {
-        Change::Value(value) => pair.write(value, text),
+        PairChange::Value(value) => pair.write(value, text),
         _ => text.extend_from_slice(pair.whole.trim_ascii_start()),
     }
 }
@@ -117,14 +117,14 @@ const SEPARATORS: &[u8] = b";,";
 mod tests {
     use super::*;
 
-    fn revised<'a>(field: &'a str, change: impl FnMut(&'a [u8]) -> Change<'a>) -> String {
+    fn revised<'a>(field: &'a str, change: impl FnMut(&'a [u8]) -> PairChange<'a>) -> String {
         let text = revise(field.as_bytes(), b"S", change);
         text.map_or_else(|| "-".into(), |text| String::from_utf8(text).unwrap())
     }
 
     /// The results of HAProxy 2.6.
     #[test]
-    fn a_pair_is_taken_out_and_the_others_stay_as_they_are() {
+    fn removing_a_pair_keeps_the_others() {
         for (field, left) in [
             ("", "-"),
             ("a=1", "-"),
@@ -140,13 +140,13 @@ mod tests {
             ("S=1; $Path=/; a=2; $Path=/x", "a=2; $Path=/x"),
             ("a=1; S=\"x;\\\";\"; S=2;b", "a=1; b"),
         ] {
-            assert_eq!(revised(field, |_| Change::Removed), left, "{field}");
+            assert_eq!(revised(field, |_| PairChange::Removed), left, "{field}");
         }
     }
 
     #[test]
-    fn every_pair_has_a_change_of_its_own() {
-        let cut = |value: &'static [u8]| Change::Value(&value[1..]);
+    fn each_pair_is_changed_separately() {
+        let cut = |value: &'static [u8]| PairChange::Value(&value[1..]);
         assert_eq!(revised("S=xa;  S = yb ;c", cut), "S=a;  S=b ;c");
         assert_eq!(revised("S=x", cut), "S=");
         assert_eq!(revised("S=x ;", cut), "S= ;");
@@ -154,9 +154,9 @@ mod tests {
 
     #[test]
     fn the_first_pair_has_its_rest() {
-        let pair = Pair::first(b" S =a b; path=/");
+        let pair = CookiePair::first(b" S =a b; path=/");
         assert_eq!((pair.name, pair.value), (&b"S"[..], Some(&b"a b"[..])));
         assert_eq!(pair.rest, b"; path=/");
-        assert_eq!(Pair::first(b"S;x=1").value, None);
+        assert_eq!(CookiePair::first(b"S;x=1").value, None);
     }
 }

@@ -3,14 +3,14 @@
 
 use fulmar_proto::{ClientConnection, Connection, Segment, ServerConnection, StreamId};
 
-use crate::http::exchange::Exchange;
+use crate::http::exchange::HttpExchange;
 
 /// Forwards the received body of a request, as far as the server has room. Sends the end after the
 /// last byte.
 pub(super) fn up(
     client: &mut ServerConnection,
-    asked: StreamId,
-    exchange: &mut Exchange,
+    id: StreamId,
+    exchange: &mut HttpExchange,
     server: &mut ClientConnection,
     stream: StreamId,
 ) {
@@ -26,7 +26,7 @@ pub(super) fn up(
         }
         match server.room(stream) {
             0 => body.owed += size,
-            _ => client.release(asked, size),
+            _ => client.release(id, size),
         }
     }
     if body.ended && body.waiting.is_empty() && !exchange.handed_over {
@@ -38,11 +38,11 @@ pub(super) fn up(
 }
 
 /// Forwards a piece of a response to the client. True if the client has room for more.
-pub(super) fn down(client: &mut ServerConnection, asked: StreamId, piece: Segment) -> bool {
-    if client.send_data(asked, piece).is_err() {
-        client.reset(asked, 0); // more than declared: cannot happen
+pub(super) fn down(client: &mut ServerConnection, id: StreamId, piece: Segment) -> bool {
+    if client.send_data(id, piece).is_err() {
+        client.reset(id, 0); // more than declared: cannot happen
     }
-    client.room(asked) > 0
+    client.room(id) > 0
 }
 
 /// The length of a piece of a body.

@@ -8,34 +8,34 @@ use fulmar_haproxy::model::{BackendConfig, ForwardFor, FrontendConfig};
 use fulmar_haproxy::rules::{EvalContext, authority_of};
 use fulmar_proto::HeaderBuf;
 
+use crate::http::client_events::ClientEvents;
+use crate::http::context::ExchangeView;
 use crate::http::cookie;
-use crate::http::exchange::Exchange;
-use crate::http::requests::Requests;
-use crate::http::route::Decision;
-use crate::http::session::Session;
-use crate::http::subject::View;
+use crate::http::exchange::HttpExchange;
+use crate::http::route::RouteDecision;
+use crate::http::session::HttpSession;
 
-impl Requests<'_> {
+impl ClientEvents<'_> {
     /// The backend's rules were evaluated: prepares the request for a server.
     pub(super) fn ready(
         &self,
         now: Instant,
-        session: &mut Session,
-        exchange: &mut Exchange,
-    ) -> Decision {
+        session: &mut HttpSession,
+        exchange: &mut HttpExchange,
+    ) -> RouteDecision {
         let live = &self.shared.live;
-        let Some(BackendId(at)) = exchange.backend else { return Decision::Go };
+        let Some(BackendId(at)) = exchange.backend else { return RouteDecision::Forward };
         let frontend = &live.frontends[session.bind().frontend].config;
         let backend = &live.backends[at];
         let modes = [frontend.options.http_mode, backend.config.options.http_mode];
         exchange.mode = modes.into_iter().flatten().max();
-        exchange.looks_back = looks_back(frontend, &backend.config);
-        let mut view = View { now, shared: self.shared, session, exchange };
-        view.tell(frontend, &backend.config);
+        exchange.has_response_rules = has_response_rules(frontend, &backend.config);
+        let mut view = ExchangeView { now, shared: self.shared, session, exchange };
+        view.write_line(frontend, &backend.config);
         for (server, condition) in &backend.config.use_servers {
             if backend.group.members()[server.0].is_reachable() && condition.holds(&view) {
                 view.exchange.bound = Some(server.0);
-                view.exchange.comes_back.meant = Some(server.0);
+                view.exchange.persistence.meant = Some(server.0);
                 break;
             }
         }
@@ -44,12 +44,12 @@ impl Requests<'_> {
             let seconds = self.shared.since_epoch(now).as_secs();
             cookie::read(exchange, known, backend, ignored, seconds);
         }
-        Decision::Go
+        RouteDecision::Forward
     }
 }
 
 /// Whether the head of the response has to be kept, not only forwarded.
-fn looks_back(frontend: &FrontendConfig, backend: &BackendConfig) -> bool {
+fn has_response_rules(frontend: &FrontendConfig, backend: &BackendConfig) -> bool {
     let rules = [
         &frontend.response_rules,
         &frontend.after_response_rules,
@@ -63,9 +63,9 @@ fn looks_back(frontend: &FrontendConfig, backend: &BackendConfig) -> bool {
         || !backend.response_content_rules.is_empty()
 }
 
-impl View<'_> {
+impl ExchangeView<'_> {
     /// Adds the fields about the client and its destination.
-    fn tell(&mut self, frontend: &FrontendConfig, backend: &BackendConfig) {
+    fn write_line(&mut self, frontend: &FrontendConfig, backend: &BackendConfig) {
         let (front, back) = (&frontend.options, &backend.options);
         if let Some(how) = back.forward_for.as_ref().or(front.forward_for.as_ref())
             && let Some(source) = self.client_address()
@@ -79,7 +79,7 @@ impl View<'_> {
             push(&mut self.exchange.request.fields, name, value.as_bytes());
         }
         if let Some((_, Some(name))) = &frontend.unique_id {
-            let Exchange { request, unique_id, .. } = &mut *self.exchange;
+            let HttpExchange { request, unique_id, .. } = &mut *self.exchange;
             push(&mut request.fields, name, unique_id);
         }
         self.exchange.address();
@@ -131,7 +131,7 @@ fn is_in(address: IpAddr, network: IpAddr, bits: u8) -> bool {
     }
 }
 
-impl Exchange {
+impl HttpExchange {
     /// The authority of a target in absolute form replaces Host (RFC 9112 §3.2.2).
     fn address(&mut self) {
         let target = &self.request.target[..];
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_network_is_its_first_bits() {
+    fn networks_are_compared_by_their_prefix() {
         let is = |address: &str, network: &str, bits| {
             is_in(address.parse().unwrap(), network.parse().unwrap(), bits)
         };

@@ -9,36 +9,36 @@ use fulmar_haproxy::rules::{ReplyTemplate, ResponseHead};
 use fulmar_haproxy::{BackendConfig, FrontendConfig};
 use fulmar_proto::Response;
 
-use crate::counters::Counter;
-use crate::http::answer;
+use crate::counters::Stat;
+use crate::http::context::ExchangeView;
 use crate::http::cookie;
-use crate::http::exchange::{Ended, Exchange, keep_upgrade};
-use crate::http::session::Session;
-use crate::http::subject::View;
+use crate::http::exchange::{EndLetters, HttpExchange, keep_upgrade};
+use crate::http::respond;
+use crate::http::session::HttpSession;
 use crate::http::tally;
-use crate::shared::Shared;
+use crate::shared::ThreadContext;
 
 /// The result of the rules on a response.
 #[derive(Debug)]
-pub(super) enum Fate {
+pub(super) enum ResponseDecision {
     /// Forward it, as changed in the exchange.
-    On,
+    Forward,
     /// Send this instead.
-    Instead(ResponseHead, Bytes, Ended),
+    Instead(ResponseHead, Bytes, EndLetters),
     /// Close the client's connection.
-    Nothing(Ended),
+    Close(EndLetters),
     /// Drop the client silently.
-    Vanish,
+    DropSilently,
 }
 
 /// Applies everything that reads or changes the head of a response.
 pub(super) fn revise(
     now: Instant,
-    shared: &Shared,
-    session: &mut Session,
-    exchange: &mut Exchange,
+    shared: &ThreadContext,
+    session: &mut HttpSession,
+    exchange: &mut HttpExchange,
     head: &Response<'_>,
-) -> Fate {
+) -> ResponseDecision {
     let live = &shared.live;
     let frontend = &live.frontends[session.bind().frontend].config;
     exchange.response.status = head.status;
@@ -64,44 +64,44 @@ pub(super) fn revise(
     let of_backend: &[HttpRule] = backend.map_or(&[], |it| &it.config.response_rules);
     for rules in [of_backend, &frontend.response_rules] {
         match judge(now, shared, rules, session, exchange) {
-            Fate::On => {}
+            ResponseDecision::Forward => {}
             other => return other,
         }
     }
-    answer::after_rules(now, shared, session, exchange);
-    Fate::On
+    respond::after_rules(now, shared, session, exchange);
+    ResponseDecision::Forward
 }
 
 /// `tcp-response content`. `None`: the response is accepted.
 fn inspect(
     now: Instant,
-    shared: &Shared,
+    shared: &ThreadContext,
     backend: &BackendConfig,
-    session: &mut Session,
-    exchange: &mut Exchange,
-) -> Option<Fate> {
+    session: &mut HttpSession,
+    exchange: &mut HttpExchange,
+) -> Option<ResponseDecision> {
     let rules = &backend.response_content_rules;
     if rules.is_empty() {
         return None;
     }
-    match run_tcp(rules, &mut View { now, shared, session, exchange }) {
+    match run_tcp(rules, &mut ExchangeView { now, shared, session, exchange }) {
         TcpVerdict::Accept | TcpVerdict::Wait => None, // no more bytes can be waited for
         TcpVerdict::Close => {
             exchange.has_response = false;
             let reply = ReplyTemplate::error_page(502);
-            let ended = Ended(b'S', b'H');
-            Some(match answer::render(now, shared, session, exchange, &reply) {
-                Some((head, body)) => Fate::Instead(head, body, ended),
-                None => Fate::Nothing(ended),
+            let ended = EndLetters(b'S', b'H');
+            Some(match respond::render(now, shared, session, exchange, &reply) {
+                Some((head, body)) => ResponseDecision::Instead(head, body, ended),
+                None => ResponseDecision::Close(ended),
             })
         }
         verdict @ (TcpVerdict::Reject | TcpVerdict::SilentDrop) => {
-            let everybody = tally::all(shared, session, exchange);
-            everybody.for_each(|counters| counters.add(Counter::DeniedResponses, 1));
+            let all = tally::all(shared, session, exchange);
+            all.for_each(|counters| counters.add(Stat::DeniedResponses, 1));
             exchange.status = 0; // it does not count as a response
             Some(match verdict {
-                TcpVerdict::SilentDrop => Fate::Vanish,
-                _ => Fate::Nothing(Ended(b'P', b'D')),
+                TcpVerdict::SilentDrop => ResponseDecision::DropSilently,
+                _ => ResponseDecision::Close(EndLetters(b'P', b'D')),
             })
         }
     }
@@ -109,47 +109,47 @@ fn inspect(
 
 fn judge(
     now: Instant,
-    shared: &Shared,
+    shared: &ThreadContext,
     rules: &[HttpRule],
-    session: &mut Session,
-    exchange: &mut Exchange,
-) -> Fate {
+    session: &mut HttpSession,
+    exchange: &mut HttpExchange,
+) -> ResponseDecision {
     if rules.is_empty() {
-        return Fate::On;
+        return ResponseDecision::Forward;
     }
-    let mut view = View { now, shared, session, exchange };
+    let mut view = ExchangeView { now, shared, session, exchange };
     let verdict = run(rules, &mut RulesProgress::default(), &mut view);
-    let denied = Ended(b'P', b'H');
+    let denied = EndLetters(b'P', b'H');
     let (reply, ended) = match verdict {
-        HttpVerdict::Continue | HttpVerdict::Allow => return Fate::On,
+        HttpVerdict::Continue | HttpVerdict::Allow => return ResponseDecision::Forward,
         HttpVerdict::Deny(reply) | HttpVerdict::Tarpit(reply) => (reply.clone(), denied),
-        HttpVerdict::Return(reply) => (reply.clone(), Ended(b'L', b'H')),
+        HttpVerdict::Return(reply) => (reply.clone(), EndLetters(b'L', b'H')),
         HttpVerdict::Redirect(head) => {
-            return Fate::Instead(*head, Bytes::new(), Ended(b'L', b'H'));
+            return ResponseDecision::Instead(*head, Bytes::new(), EndLetters(b'L', b'H'));
         }
-        HttpVerdict::Reject => return Fate::Nothing(denied),
-        HttpVerdict::SilentDrop => return Fate::Vanish,
+        HttpVerdict::Reject => return ResponseDecision::Close(denied),
+        HttpVerdict::SilentDrop => return ResponseDecision::DropSilently,
         // These verdicts have no meaning for responses.
         HttpVerdict::Auth(_) | HttpVerdict::Service(_) | HttpVerdict::WaitForBody { .. } => {
-            return Fate::On;
+            return ResponseDecision::Forward;
         }
         _ => (ReplyTemplate::error_page(500), denied),
     };
     let counter = match verdict {
-        HttpVerdict::Failed(_) => Some(Counter::RewriteErrors),
-        _ => (ended == denied).then_some(Counter::DeniedResponses),
+        HttpVerdict::Failed(_) => Some(Stat::RewriteErrors),
+        _ => (ended == denied).then_some(Stat::DeniedResponses),
     };
     if let Some(counter) = counter {
         tally::all(shared, session, exchange).for_each(|counters| counters.add(counter, 1));
     }
     exchange.has_response = false;
-    match answer::render(now, shared, session, exchange, &reply) {
-        Some((head, body)) => Fate::Instead(head, body, ended),
-        None => Fate::Nothing(ended),
+    match respond::render(now, shared, session, exchange, &reply) {
+        Some((head, body)) => ResponseDecision::Instead(head, body, ended),
+        None => ResponseDecision::Close(ended),
     }
 }
 
-impl Exchange {
+impl HttpExchange {
     /// Captures the configured fields of a request.
     pub(super) fn capture_request(&mut self, frontend: &FrontendConfig) {
         let fields = self.request.fields.as_headers();

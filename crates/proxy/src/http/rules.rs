@@ -14,32 +14,32 @@ use fulmar_haproxy::rules::subject::{Variable, VariableScope};
 use fulmar_haproxy::rules::{ReplyTemplate, RequestHead, ResponseHead, Sample};
 use fulmar_proto::HeaderBuf;
 
-use crate::counters::Counter;
-use crate::http::answer;
-use crate::http::exchange::{Ended, Exchange};
-use crate::http::log::Level;
-use crate::http::requests::Requests;
-use crate::http::route::Decision;
-use crate::http::session::{Session, Standing};
-use crate::http::subject::View;
+use crate::counters::Stat;
+use crate::http::client_events::ClientEvents;
+use crate::http::context::ExchangeView;
+use crate::http::exchange::{EndLetters, HttpExchange};
+use crate::http::log::LogLevelOverride;
+use crate::http::respond;
+use crate::http::route::RouteDecision;
+use crate::http::session::{ClientState, HttpSession};
 use crate::http::tally;
-use crate::journal::Severity;
-use crate::shared::Shared;
+use crate::proxy_log::LogSeverity;
+use crate::shared::ThreadContext;
 
-impl Requests<'_> {
+impl ClientEvents<'_> {
     /// Evaluates rules. `None`: no rule has decided.
     pub(super) fn rules(
         &self,
         now: Instant,
         rules: &[HttpRule],
         progress: &mut RulesProgress,
-        session: &mut Session,
-        exchange: &mut Exchange,
-    ) -> Option<Decision> {
+        session: &mut HttpSession,
+        exchange: &mut HttpExchange,
+    ) -> Option<RouteDecision> {
         if rules.is_empty() {
             return None;
         }
-        let mut view = View { now, shared: self.shared, session, exchange };
+        let mut view = ExchangeView { now, shared: self.shared, session, exchange };
         let verdict = run(rules, progress, &mut view);
         if matches!(
             verdict,
@@ -48,27 +48,29 @@ impl Requests<'_> {
                 | HttpVerdict::Reject
                 | HttpVerdict::SilentDrop
         ) {
-            let everybody = tally::all(self.shared, view.session, view.exchange);
-            everybody.for_each(|counters| counters.add(Counter::DeniedRequests, 1));
+            let all = tally::all(self.shared, view.session, view.exchange);
+            all.for_each(|counters| counters.add(Stat::DeniedRequests, 1));
         }
         Some(match verdict {
             HttpVerdict::Continue | HttpVerdict::Allow => return None,
             HttpVerdict::Deny(reply) => {
-                self.reply(now, reply, session, exchange, Ended(b'P', b'R'))
+                self.reply(now, reply, session, exchange, EndLetters(b'P', b'R'))
             }
             HttpVerdict::Tarpit(reply) => {
-                match self.reply(now, reply, session, exchange, Ended(b'P', b'T')) {
-                    Decision::Answer(head, body, ended) => Decision::Later(head, body, ended),
+                match self.reply(now, reply, session, exchange, EndLetters(b'P', b'T')) {
+                    RouteDecision::Respond(head, body, ended) => {
+                        RouteDecision::RespondLater(head, body, ended)
+                    }
                     other => other,
                 }
             }
             HttpVerdict::Return(reply) => {
                 tally::intercepted(self.shared, view.session, view.exchange);
-                self.reply(now, reply, session, exchange, Ended(b'L', b'R'))
+                self.reply(now, reply, session, exchange, EndLetters(b'L', b'R'))
             }
             HttpVerdict::Redirect(head) => {
                 tally::intercepted(self.shared, view.session, view.exchange);
-                Decision::Answer(*head, Bytes::new(), Ended(b'L', b'R'))
+                RouteDecision::Respond(*head, Bytes::new(), EndLetters(b'L', b'R'))
             }
             HttpVerdict::Auth(realm) => {
                 tally::intercepted(self.shared, view.session, view.exchange);
@@ -82,20 +84,20 @@ impl Requests<'_> {
             }
             HttpVerdict::Service(BuiltinService::Metrics) => {
                 tally::intercepted(self.shared, view.session, view.exchange);
-                Decision::Metrics
+                RouteDecision::Metrics
             }
-            HttpVerdict::Reject => Decision::End(Ended(b'P', b'R')),
-            HttpVerdict::SilentDrop => Decision::Vanish,
-            HttpVerdict::WaitForBody { time, at_least } => Decision::Wait(at_least, time),
+            HttpVerdict::Reject => RouteDecision::Close(EndLetters(b'P', b'R')),
+            HttpVerdict::SilentDrop => RouteDecision::DropSilently,
+            HttpVerdict::WaitForBody { time, at_least } => RouteDecision::Wait(at_least, time),
             HttpVerdict::Failed(_) => {
-                let everybody = tally::all(self.shared, session, exchange);
-                everybody.for_each(|counters| counters.add(Counter::RewriteErrors, 1));
+                let all = tally::all(self.shared, session, exchange);
+                all.for_each(|counters| counters.add(Stat::RewriteErrors, 1));
                 self.reply(
                     now,
                     &ReplyTemplate::error_page(500),
                     session,
                     exchange,
-                    Ended(b'P', b'R'),
+                    EndLetters(b'P', b'R'),
                 )
             }
             _ => self.reply(
@@ -103,7 +105,7 @@ impl Requests<'_> {
                 &ReplyTemplate::error_page(500),
                 session,
                 exchange,
-                Ended(b'I', b'R'),
+                EndLetters(b'I', b'R'),
             ),
         })
     }
@@ -113,13 +115,13 @@ impl Requests<'_> {
         &self,
         now: Instant,
         reply: &ReplyTemplate,
-        session: &mut Session,
-        exchange: &mut Exchange,
-        ended: Ended,
-    ) -> Decision {
-        match answer::render(now, self.shared, session, exchange, reply) {
-            Some((head, body)) => Decision::Answer(head, body, ended),
-            None => Decision::End(ended),
+        session: &mut HttpSession,
+        exchange: &mut HttpExchange,
+        ended: EndLetters,
+    ) -> RouteDecision {
+        match respond::render(now, self.shared, session, exchange, reply) {
+            Some((head, body)) => RouteDecision::Respond(head, body, ended),
+            None => RouteDecision::Close(ended),
         }
     }
 
@@ -128,15 +130,15 @@ impl Requests<'_> {
         &self,
         now: Instant,
         realm: &[u8],
-        session: &mut Session,
-        exchange: &mut Exchange,
-    ) -> Decision {
-        let ended = Ended(b'L', b'R'); // a regular response of the proxy
-        let pages = answer::pages(self.shared, session, exchange);
-        let view = View { now, shared: self.shared, session, exchange };
+        session: &mut HttpSession,
+        exchange: &mut HttpExchange,
+    ) -> RouteDecision {
+        let ended = EndLetters(b'L', b'R'); // a regular response of the proxy
+        let pages = respond::pages(self.shared, session, exchange);
+        let view = ExchangeView { now, shared: self.shared, session, exchange };
         match ReplyTemplate::challenge(realm, &view, &pages) {
-            Some((head, body)) => Decision::Answer(head, body, ended),
-            None => Decision::End(ended),
+            Some((head, body)) => RouteDecision::Respond(head, body, ended),
+            None => RouteDecision::Close(ended),
         }
     }
 
@@ -145,10 +147,10 @@ impl Requests<'_> {
         &self,
         now: Instant,
         page: &Arc<StatsPage>,
-        session: &mut Session,
-        exchange: &mut Exchange,
+        session: &mut HttpSession,
+        exchange: &mut HttpExchange,
     ) -> bool {
-        let view = View { now, shared: self.shared, session, exchange };
+        let view = ExchangeView { now, shared: self.shared, session, exchange };
         match &page.admin {
             StatsAdmin::Never => false,
             StatsAdmin::Always => true,
@@ -157,14 +159,18 @@ impl Requests<'_> {
     }
 }
 
-fn proxy_name<'a>(shared: &'a Shared, session: &Session, exchange: &Exchange) -> &'a [u8] {
+fn proxy_name<'a>(
+    shared: &'a ThreadContext,
+    session: &HttpSession,
+    exchange: &HttpExchange,
+) -> &'a [u8] {
     match exchange.backend {
         Some(at) => shared.live.backends[at.0].config.name.as_bytes(),
         None => shared.live.frontends[session.bind().frontend].config.name.as_bytes(),
     }
 }
 
-impl Changeable for View<'_> {
+impl Changeable for ExchangeView<'_> {
     fn request_mut(&mut self) -> Option<&mut RequestHead> {
         Some(&mut self.exchange.request)
     }
@@ -194,14 +200,15 @@ impl Changeable for View<'_> {
             }
             Effect::Capture(slot, value) => self.capture(slot, value),
             Effect::LogLevel(level) => {
-                self.exchange.log_level =
-                    level.map_or(Level::Silent, |it| Level::Set(Severity::of(it)));
+                self.exchange.log_level = level.map_or(LogLevelOverride::Silent, |it| {
+                    LogLevelOverride::Set(LogSeverity::of(it))
+                });
             }
             Effect::Source(address) => self.exchange.source = Some(address),
             Effect::Destination(address) => self.exchange.destination = Some(address),
             Effect::Timeout(Deadline::Server, time) => self.exchange.server_timeout = Some(time),
             Effect::Timeout(Deadline::Tunnel, time) => self.exchange.tunnel_timeout = Some(time),
-            Effect::ExpectProxy => self.session.standing = Standing::Unintroduced,
+            Effect::ExpectProxy => self.session.state = ClientState::AwaitsProxyHeader,
             Effect::NoRetry => self.exchange.no_retry = true,
             Effect::EarlyHint(name, value) => {
                 let hints = self.exchange.hints.get_or_insert_with(HeaderBuf::new);
@@ -213,12 +220,12 @@ impl Changeable for View<'_> {
     }
 }
 
-impl View<'_> {
+impl ExchangeView<'_> {
     /// The variables of a scope, if they exist now.
     fn variables(&mut self, variable: &Variable) -> Option<&mut Vec<(Variable, Sample<'static>)>> {
         match variable.scope {
             VariableScope::Proc => None, // shared by all threads
-            VariableScope::Sess => Some(&mut self.session.keep().variables),
+            VariableScope::Sess => Some(&mut self.session.rare_mut().variables),
             scope => self.exchange.lives(scope).then_some(&mut self.exchange.variables),
         }
     }

@@ -2,15 +2,15 @@
 
 use std::time::Instant;
 
-use fulmar_engine::{Exchange as Asked, SocketId};
+use fulmar_engine::{Exchange as ExchangeId, SocketId};
 use fulmar_haproxy::model::HttpMode;
 use fulmar_proto::{ClientConnection, Connection, Request, ServerConnection, UsageError, Version};
 use smallvec::SmallVec;
 
 use crate::http::credentials;
-use crate::http::exchange::{Exchange, Stage, Up};
+use crate::http::exchange::{ExchangeStage, HttpExchange, ServerStream};
 use crate::http::pump;
-use crate::http::seat::{Seat, Users};
+use crate::http::server_conn::{ConnectionUsers, ServerConn};
 
 /// Begins the exchange on an established, free connection. `host`: the server as written in the
 /// configuration.
@@ -19,10 +19,10 @@ use crate::http::seat::{Seat, Users};
 /// Rules made the request invalid.
 pub(super) fn begin(
     now: Instant,
-    asked: Asked,
+    id: ExchangeId,
     client: &mut ServerConnection,
-    exchange: &mut Exchange,
-    (server, seat): (&mut ClientConnection, &mut Seat),
+    exchange: &mut HttpExchange,
+    (server, seat): (&mut ClientConnection, &mut ServerConn),
     (socket, host): (SocketId, &str),
 ) -> Result<(), UsageError> {
     let stream = server.open().expect("a free connection takes a request");
@@ -34,8 +34,8 @@ pub(super) fn begin(
         added.push(("TE", b"trailers"));
     }
     let fields = exchange.request.fields.as_headers();
-    if credentials::proves_connection(fields) {
-        seat.users = Users::Proven;
+    if credentials::authenticates_connection(fields) {
+        seat.users = ConnectionUsers::Authenticated;
     }
     // A request of HTTP/1.0 may lack Host; the forwarded one is HTTP/1.1, and requires it (RFC 9112
     // §3.2). The server's own address is used.
@@ -49,12 +49,12 @@ pub(super) fn begin(
     };
     server.send_head(stream, head, exchange.len)?;
     drop(added);
-    (seat.client, seat.sent, seat.heard) = (Some(asked), false, false);
+    (seat.client, seat.sent, seat.heard) = (Some(id), false, false);
     seat.uses = seat.uses.saturating_add(1);
     exchange.times.connected.get_or_insert(now);
     exchange.handed_over = false;
-    let up = Up { socket, stream };
-    exchange.stage = Stage::Waiting(up);
-    pump::up(client, asked.stream, exchange, server, stream);
+    let up = ServerStream { socket, stream };
+    exchange.stage = ExchangeStage::Waiting(up);
+    pump::up(client, id.stream, exchange, server, stream);
     Ok(())
 }

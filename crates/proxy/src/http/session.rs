@@ -7,24 +7,24 @@ use fulmar_engine::SocketId;
 use fulmar_haproxy::rules::Sample;
 use fulmar_haproxy::rules::subject::Variable;
 
-use crate::http::exchange::{Exchange, Times};
-use crate::secured::Tls;
-use crate::shared::{BindId, Shared};
+use crate::http::exchange::{ExchangeTimes, HttpExchange};
+use crate::shared::{BindId, ThreadContext};
+use crate::tls_info::TlsInfo;
 
 /// The state of a client's connection; an idle one needs this much memory.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct HttpSession {
     /// The client's address: the connection's peer, or from a PROXY header.
     pub(super) peer: SocketAddr,
     /// The start of the next exchange's times: when the client was accepted, or the last exchange
     /// ended.
     pub(super) since: Instant,
     /// The current exchange.
-    pub(super) exchange: Option<Box<Exchange>>,
-    /// Exchanges whose responses were not sent completely: the last one, linked to those before it.
-    pub(super) leaving: Option<Box<Exchange>>,
+    pub(super) exchange: Option<Box<HttpExchange>>,
+    /// Exchanges with partly unsent responses: the last one, linked to those before it.
+    pub(super) leaving: Option<Box<HttpExchange>>,
     /// Properties of few clients.
-    pub(super) kept: Option<Box<Kept>>,
+    pub(super) rare: Option<Box<RareClientState>>,
     frontend: u32,
     bind: u16,
     /// Number of requests.
@@ -33,25 +33,25 @@ pub(super) struct Session {
     pub(super) handshake: u32,
     /// Number of exchanges in `leaving`.
     pub(super) leaving_len: u8,
-    pub(super) standing: Standing,
+    pub(super) state: ClientState,
 }
 
 /// The state of a client's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum ClientState {
     /// A PROXY header is required.
-    Unintroduced,
+    AwaitsProxyHeader,
     /// The layer below HTTP is being established.
     Opening,
     /// It is established.
     Open,
     /// Its error was reported; its end is not logged again.
-    Told,
+    Reported,
 }
 
 /// Properties of few clients.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct RareClientState {
     /// The connection to a server that no other client may use, between two exchanges.
     pub(super) own: Option<SocketId>,
     /// The client's destination, from a PROXY header.
@@ -63,27 +63,27 @@ pub(super) struct Kept {
     /// The address of the connection's peer, if a PROXY header contains another one.
     pub(super) connected_from: Option<SocketAddr>,
     /// Its TLS session.
-    pub(super) tls: Option<Tls>,
+    pub(super) tls: Option<TlsInfo>,
     /// Time of the first byte of an incomplete request head.
     pub(super) head_began: Option<Instant>,
     /// Variables with the lifetime of the connection.
     pub(super) variables: Vec<(Variable, Sample<'static>)>,
 }
 
-impl Session {
+impl HttpSession {
     pub(super) fn new(now: Instant, bind: BindId, peer: SocketAddr) -> Self {
         Self {
             peer,
             since: now,
             exchange: None,
             leaving: None,
-            kept: None,
+            rare: None,
             frontend: u32::try_from(bind.frontend).expect("fewer frontends than 2^32"),
             bind: u16::try_from(bind.bind).expect("fewer addresses than there are ports"),
             requests: 0,
             handshake: 0,
             leaving_len: 0,
-            standing: Standing::Opening,
+            state: ClientState::Opening,
         }
     }
 
@@ -99,8 +99,8 @@ impl Session {
     }
 
     /// A request was received: sets the times of its start.
-    pub(super) fn begin(&mut self, now: Instant, times: &mut Times) {
-        let began = self.kept.as_mut().and_then(|kept| kept.head_began.take());
+    pub(super) fn begin(&mut self, now: Instant, times: &mut ExchangeTimes) {
+        let began = self.rare.as_mut().and_then(|rare| rare.head_began.take());
         times.since = Some(self.since);
         times.handshake = self.handshake;
         times.first = Some(began.unwrap_or(now));
@@ -108,7 +108,7 @@ impl Session {
 
     /// True if the end of the client's side aborts the request (`abortonclose`): before the
     /// response begins.
-    pub(super) fn may_leave(&self, shared: &Shared) -> bool {
+    pub(super) fn may_leave(&self, shared: &ThreadContext) -> bool {
         let Some(exchange) = &self.exchange else { return false };
         let frontend = &shared.live.frontends[self.frontend as usize].config.options;
         let backend = exchange.backend.map(|at| &shared.live.backends[at.0].config.options);
@@ -123,8 +123,8 @@ impl Session {
     }
 
     /// The properties of few clients; created on first use.
-    pub(super) fn keep(&mut self) -> &mut Kept {
-        self.kept.get_or_insert_default()
+    pub(super) fn rare_mut(&mut self) -> &mut RareClientState {
+        self.rare.get_or_insert_default()
     }
 }
 
@@ -138,6 +138,6 @@ mod tests {
 
     #[test]
     fn an_idle_client_is_small() {
-        assert!(size_of::<Session>() <= 88, "{} bytes", size_of::<Session>());
+        assert!(size_of::<HttpSession>() <= 88, "{} bytes", size_of::<HttpSession>());
     }
 }

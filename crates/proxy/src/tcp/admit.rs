@@ -9,64 +9,64 @@ use fulmar_haproxy::BackendId;
 use fulmar_proto::{Layer, RawConnection};
 use fulmar_semantics::proxy_protocol::ProxyProtocol;
 
-use super::across::{Seat, Way};
-use super::session::{Introduction, Session, Stage};
-use super::subject::Visit;
-use super::{Tcp, Work};
-use crate::counters::Counter;
-use crate::gate;
-use crate::shared::{BindId, Shared};
-use crate::unborn::{self, Refusal, refuses};
+use super::context::SessionContextMut;
+use super::forward::{RelayConn, SideKind};
+use super::session::{ProxyHeaderState, TcpSession, TcpStage};
+use super::{SessionWork, TcpRelay};
+use crate::admission;
+use crate::counters::Stat;
+use crate::early_close::{self, ClientRefusal, refuses};
+use crate::shared::{BindId, ThreadContext};
 
-impl Tcp {
+impl TcpRelay {
     /// Accepts a client, unless a rule refuses it: then nothing is read from it.
     pub(super) fn admit(
         &mut self,
         now: Instant,
-        shared: &Shared,
+        shared: &ThreadContext,
         bind: BindId,
         peer: SocketAddr,
         layer: Option<Box<dyn Layer>>,
     ) -> Option<SocketId> {
         let live = Arc::clone(&shared.live);
         let frontend = &live.frontends[bind.frontend];
-        gate::counters(shared, bind).iter().for_each(|it| it.add(Counter::Connections, 1));
+        admission::counters(shared, bind).iter().for_each(|it| it.add(Stat::Connections, 1));
         // A client over a Unix socket has no address.
         let source = (peer.port() != 0).then_some(peer);
-        let mut session = Session::new(now, bind, source);
+        let mut session = TcpSession::new(now, bind, source);
         if let Some(local) = shared.local {
             session.set_local(local);
         }
         let binds = &frontend.config.binds;
         if binds.get(bind.bind).is_some_and(|it| it.accepts_proxy) {
-            session.introduction = Introduction::Awaited;
+            session.proxy_header = ProxyHeaderState::Awaited;
         }
-        let before = session.introduction;
+        let before = session.proxy_header;
         let refusal = refuses(
             &frontend.config.connection_rules,
-            &mut Visit { shared, session: &mut session, now, complete: true },
+            &mut SessionContextMut { shared, session: &mut session, now, complete: true },
         );
         if refusal.is_some() {
-            unborn::count(shared, bind, Counter::DeniedConnections);
+            early_close::count(shared, bind, Stat::DeniedConnections);
         }
         match refusal {
-            Some(Refusal::Closed) => return None,
-            Some(Refusal::Silent) => return Some(self.vanish_at_once(now)),
+            Some(ClientRefusal::Closed) => return None,
+            Some(ClientRefusal::Silent) => return Some(self.drop_at_once(now)),
             None => {}
         }
-        let layer = match session.introduction == before {
+        let layer = match session.proxy_header == before {
             true => layer,
             false => Some(Box::new(ProxyProtocol::new(layer)) as Box<dyn Layer>),
         };
-        for counters in gate::counters(shared, bind) {
-            counters.add(Counter::SessionsTotal, 1);
-            counters.add(Counter::Sessions, 1);
+        for counters in admission::counters(shared, bind) {
+            counters.add(Stat::SessionsTotal, 1);
+            counters.add(Stat::Sessions, 1);
         }
         let number = self.desk.sessions.insert(session);
         let limits = self.limits.of_client(bind.frontend);
-        let (clients, mut across) = self.side_of(Way::Client);
+        let (clients, mut handler) = self.side_of(SideKind::Client);
         let connection = RawConnection::default();
-        let socket = clients.insert(now, layer, connection, Seat::new(number), &mut across);
+        let socket = clients.insert(now, layer, connection, RelayConn::new(number), &mut handler);
         clients.set_timeouts(socket, limits);
         if let Some(session) = self.desk.sessions.get_mut(number) {
             session.client = Some(socket);
@@ -75,60 +75,65 @@ impl Tcp {
     }
 
     /// The client's connection was established.
-    pub(super) fn handle_opened(&mut self, now: Instant, shared: &mut Shared, number: u32) {
+    pub(super) fn handle_opened(&mut self, now: Instant, shared: &mut ThreadContext, number: u32) {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         let bind = session.bind;
         session.times.opened = Some(session.age(now));
         let live = Arc::clone(&shared.live);
         let frontend = &live.frontends[bind.frontend];
-        if let Some(tls) = session.traits.as_ref().and_then(|it| it.tls.as_ref()) {
-            unborn::count_handshake(shared, bind, tls);
+        if let Some(tls) = session.rare.as_ref().and_then(|it| it.tls.as_ref()) {
+            early_close::count_handshake(shared, bind, tls);
         }
         let refusal = refuses(
             &frontend.config.session_rules,
-            &mut Visit { shared, session, now, complete: true },
+            &mut SessionContextMut { shared, session, now, complete: true },
         );
         if let Some(refusal) = refusal {
-            session.stage = Stage::Opening; // so that it is not logged
-            unborn::count(shared, bind, Counter::DeniedSessions);
+            session.stage = TcpStage::Opening; // so that it is not logged
+            early_close::count(shared, bind, Stat::DeniedSessions);
             return match refusal {
-                Refusal::Closed => self.cut_client(now, number),
-                Refusal::Silent => self.vanish(now, number),
+                ClientRefusal::Closed => self.cut_client(now, number),
+                ClientRefusal::Silent => self.drop_silently(now, number),
             };
         }
-        self.begin_to_inspect(now, shared, number);
+        self.begin_inspection(now, shared, number);
     }
 
     /// Drops a client silently, before its first byte.
-    fn vanish_at_once(&mut self, now: Instant) -> SocketId {
-        let (clients, mut across) = self.side_of(Way::Client);
+    fn drop_at_once(&mut self, now: Instant) -> SocketId {
+        let (clients, mut handler) = self.side_of(SideKind::Client);
         let connection = RawConnection::default();
-        let socket = clients.insert(now, None, connection, Seat::new(u32::MAX), &mut across);
-        clients.cut_as(now, socket, CloseKind::Silent, &mut across);
+        let socket = clients.insert(now, None, connection, RelayConn::new(u32::MAX), &mut handler);
+        clients.cut_as(now, socket, CloseKind::Silent, &mut handler);
         socket
     }
 
     /// Drops the client silently. The reason was recorded before.
-    pub(super) fn vanish(&mut self, now: Instant, number: u32) {
+    pub(super) fn drop_silently(&mut self, now: Instant, number: u32) {
         let Some(client) = self.desk.sessions.get(number).and_then(|it| it.client) else { return };
-        let (clients, mut across) = self.side_of(Way::Client);
-        clients.cut_as(now, client, CloseKind::Silent, &mut across);
+        let (clients, mut handler) = self.side_of(SideKind::Client);
+        clients.cut_as(now, client, CloseKind::Silent, &mut handler);
     }
 
     /// A client ended its side while reading was paused.
-    pub(super) fn handle_client_hangup(&mut self, _: Instant, shared: &Shared, socket: SocketId) {
+    pub(super) fn handle_client_hangup(
+        &mut self,
+        _: Instant,
+        shared: &ThreadContext,
+        socket: SocketId,
+    ) {
         let Some((_, seat)) = self.clients.get(socket) else { return };
         let number = seat.session;
-        if self.takes_back(shared, number) {
-            self.desk.work.push_back(Work::Left(number));
+        if self.aborts_on_close(shared, number) {
+            self.desk.work.push_back(SessionWork::Aborted(number));
         }
     }
 
     /// True if the end of the client's side aborts the session now (`abortonclose`).
-    pub(super) fn takes_back(&self, shared: &Shared, number: u32) -> bool {
+    pub(super) fn aborts_on_close(&self, shared: &ThreadContext, number: u32) -> bool {
         let Some(session) = self.desk.sessions.get(number) else { return false };
         let aborts = |it: BackendId| shared.live.backends[it.0].config.options.abort_on_close;
-        matches!(session.stage, Stage::Queued | Stage::Pausing | Stage::Connecting)
+        matches!(session.stage, TcpStage::Queued | TcpStage::Pausing | TcpStage::Connecting)
             && session.backend.is_some_and(aborts)
     }
 }

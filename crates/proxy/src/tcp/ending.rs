@@ -3,16 +3,16 @@
 
 /// What ended a session, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ending {
-    pub(super) by: By,
-    pub(super) when: When,
+pub(super) struct SessionEnd {
+    pub(super) by: EndCause,
+    pub(super) when: EndPhase,
 }
 
 /// The first letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
+pub(super) enum EndCause {
     /// Regular end.
-    Nobody,
+    Regular,
     /// The client closed or aborted.
     Client,
     /// The server closed, aborted or refused.
@@ -33,7 +33,7 @@ pub(super) enum By {
 
 /// The second letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum When {
+pub(super) enum EndPhase {
     /// At the regular end.
     End,
     /// Before the selection of a server.
@@ -46,28 +46,28 @@ pub(super) enum When {
     Data,
 }
 
-impl Ending {
-    pub(super) const NORMAL: Self = Self { by: By::Nobody, when: When::End };
+impl SessionEnd {
+    pub(super) const NORMAL: Self = Self { by: EndCause::Regular, when: EndPhase::End };
 
     /// The letters in logs.
     pub(super) fn letters(self) -> [u8; 2] {
         let by = match self.by {
-            By::Nobody => b'-',
-            By::Client => b'C',
-            By::Server => b'S',
-            By::Proxy => b'P',
-            By::Resources => b'R',
-            By::Down => b'D',
-            By::Killed => b'K',
-            By::ClientTimeout => b'c',
-            By::ServerTimeout => b's',
+            EndCause::Regular => b'-',
+            EndCause::Client => b'C',
+            EndCause::Server => b'S',
+            EndCause::Proxy => b'P',
+            EndCause::Resources => b'R',
+            EndCause::Down => b'D',
+            EndCause::Killed => b'K',
+            EndCause::ClientTimeout => b'c',
+            EndCause::ServerTimeout => b's',
         };
         let when = match self.when {
-            When::End => b'-',
-            When::Request => b'R',
-            When::Queue => b'Q',
-            When::Connect => b'C',
-            When::Data => b'D',
+            EndPhase::End => b'-',
+            EndPhase::Request => b'R',
+            EndPhase::Queue => b'Q',
+            EndPhase::Connect => b'C',
+            EndPhase::Data => b'D',
         };
         [by, when]
     }

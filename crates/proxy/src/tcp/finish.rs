@@ -10,59 +10,60 @@ use crate::balance::Health;
 use fulmar_haproxy::{BackendId, Mode, ServerId};
 use fulmar_proto::RawConnection;
 
-use super::Tcp;
-use super::across::{Seat, Way, Work};
-use super::ending::{By, Ending, When};
-use super::session::{Introduction, Session, Stage};
-use super::subject::View;
-use crate::counters::{Counter, Counters};
-use crate::gate;
-use crate::journal::Severity;
-use crate::shared::Shared;
-use crate::unborn::{self, Awaited};
+use super::TcpRelay;
+use super::context::SessionContext;
+use super::ending::{EndCause, EndPhase, SessionEnd};
+use super::forward::{RelayConn, SessionWork, SideKind};
+use super::session::{ProxyHeaderState, TcpSession, TcpStage};
+use crate::admission;
+use crate::counters::{Counters, Stat};
+use crate::early_close::{self, Awaited};
+use crate::proxy_log::LogSeverity;
+use crate::shared::ThreadContext;
 
-impl Tcp {
+impl TcpRelay {
     /// A connection was closed.
-    pub(super) fn handle_gone(
+    pub(super) fn handle_connection_closed(
         &mut self,
         now: Instant,
-        shared: &mut Shared,
+        shared: &mut ThreadContext,
         number: u32,
-        way: Way,
+        way: SideKind,
         end: End,
     ) {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         match way {
-            Way::Client => session.client = None,
-            Way::Server => session.server = None,
+            SideKind::Client => session.client = None,
+            SideKind::Server => session.server = None,
         }
-        if let (Way::Server, Some(answer)) = (way, &mut session.answer) {
+        if let (SideKind::Server, Some(answer)) = (way, &mut session.answer) {
             answer.pending.ended = true;
-            self.judge(now, shared, number);
+            self.run_response_rules(now, shared, number);
         }
         let Some(session) = self.desk.sessions.get(number) else { return };
-        if (way, session.stage) == (Way::Client, Stage::Opening) {
-            let awaited = match session.introduction {
-                Introduction::Awaited => Awaited::Header,
+        if (way, session.stage) == (SideKind::Client, TcpStage::Opening) {
+            let awaited = match session.proxy_header {
+                ProxyHeaderState::Awaited => Awaited::Header,
                 _ => Awaited::Handshake,
             };
-            let view = View::new(shared, session, now);
-            if let Some((severity, line)) = unborn::tell(shared, session.bind, awaited, &end, &view)
+            let view = SessionContext::new(shared, session, now);
+            if let Some((severity, line)) =
+                early_close::log_failed_setup(shared, session.bind, awaited, &end, &view)
             {
                 let live = Arc::clone(&shared.live);
                 let config = &live.frontends[session.bind.frontend].config;
-                shared.journal.log(&config.logs, config.log_tag.as_deref(), severity, &line);
+                shared.proxy_log.log(&config.logs, config.log_tag.as_deref(), severity, &line);
             }
         }
         match (way, session.stage) {
-            (Way::Server, Stage::Connecting) if session.ending.is_none() => {
-                return self.handle_unreached(now, shared, number, &error_of(end));
+            (SideKind::Server, TcpStage::Connecting) if session.ending.is_none() => {
+                return self.handle_connect_failure(now, shared, number, &error_of(end));
             }
-            (_, Stage::Relaying) => self.handle_relay_end(now, number, way, &end),
-            (Way::Client, _) => self.handle_client_left(now, shared, number, &end),
-            (Way::Server, _) => {}
+            (_, TcpStage::Relaying) => self.handle_relay_end(now, number, way, &end),
+            (SideKind::Client, _) => self.handle_client_left(now, shared, number, &end),
+            (SideKind::Server, _) => {}
         }
-        if way == Way::Server {
+        if way == SideKind::Server {
             self.leave(shared, number);
         }
         self.finish(now, shared, number);
@@ -71,84 +72,87 @@ impl Tcp {
     /// A connection has failed. If it had ended in both directions, it counts as closed in order:
     /// the kernel resets a connection that receives data after that. The session continues; the
     /// other side's remaining bytes decide whether data is lost.
-    pub(super) fn lose(&mut self, now: Instant, socket: SocketId, error: io::Error) {
-        let (side, mut across) = self.side(socket);
+    pub(super) fn handle_failure(&mut self, now: Instant, socket: SocketId, error: io::Error) {
+        let (side, mut handler) = self.side(socket);
         let has_left = !side.is_sending(socket);
-        let is_done = |(it, _): (&mut RawConnection, &mut Seat)| it.is_ended() && it.queued() == 0;
+        let is_done =
+            |(it, _): (&mut RawConnection, &mut RelayConn)| it.is_ended() && it.queued() == 0;
         if !(has_left && side.get_mut(socket).is_some_and(is_done)) {
-            return side.handle(now, socket, SocketEvent::Failed(error), &mut across);
+            return side.handle(now, socket, SocketEvent::Failed(error), &mut handler);
         }
-        let way = across.from;
+        let way = handler.from;
         if let Some(seat) = side.close(socket) {
-            self.desk.work.push_back(Work::Gone(seat.session, way, End::Closed));
+            self.desk.work.push_back(SessionWork::Closed(seat.session, way, End::Closed));
         }
     }
 
     /// The bytes of this side have no receiver: it need not continue.
-    pub(super) fn handle_unheard(&mut self, now: Instant, number: u32, way: Way) {
+    pub(super) fn handle_no_receiver(&mut self, now: Instant, number: u32, way: SideKind) {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         let (by, speaker) = match way {
-            Way::Client => (By::Server, session.client),
-            Way::Server => (By::Client, session.server),
+            SideKind::Client => (EndCause::Server, session.client),
+            SideKind::Server => (EndCause::Client, session.server),
         };
-        session.end(Ending { by, when: When::Data });
+        session.end(SessionEnd { by, when: EndPhase::Data });
         if let Some(speaker) = speaker {
-            self.dismiss(now, way, speaker);
+            self.finish_sending(now, way, speaker);
         }
     }
 
     /// Closes a connection once all queued bytes were sent.
-    fn dismiss(&mut self, now: Instant, way: Way, socket: SocketId) {
-        let (side, mut across) = self.side_of(way);
+    fn finish_sending(&mut self, now: Instant, way: SideKind, socket: SocketId) {
+        let (side, mut handler) = self.side_of(way);
         if let Some((connection, _)) = side.get_mut(socket) {
             connection.finish();
-            side.touch(now, socket, &mut across);
+            side.touch(now, socket, &mut handler);
         }
     }
 
     /// One side of a relay was closed: its bytes are still forwarded to the other one.
-    fn handle_relay_end(&mut self, now: Instant, number: u32, way: Way, end: &End) {
+    fn handle_relay_end(&mut self, now: Instant, number: u32, way: SideKind, end: &End) {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         let by = match (end, way) {
             (End::Closed, _) => None,
-            (End::TimedOut(_), Way::Client) => Some(By::ClientTimeout),
-            (End::TimedOut(_), Way::Server) => Some(By::ServerTimeout),
-            (End::Cut, _) => Some(By::Killed),
-            (_, Way::Client) => Some(By::Client),
-            (_, Way::Server) => Some(By::Server),
+            (End::TimedOut(_), SideKind::Client) => Some(EndCause::ClientTimeout),
+            (End::TimedOut(_), SideKind::Server) => Some(EndCause::ServerTimeout),
+            (End::Cut, _) => Some(EndCause::Killed),
+            (_, SideKind::Client) => Some(EndCause::Client),
+            (_, SideKind::Server) => Some(EndCause::Server),
         };
         let Some(by) = by else { return };
-        session.end(Ending { by, when: When::Data });
-        let other = if way == Way::Client { session.server } else { session.client };
+        session.end(SessionEnd { by, when: EndPhase::Data });
+        let other = if way == SideKind::Client { session.server } else { session.client };
         let Some(other) = other else { return };
-        let (side, mut across) = self.side_of(way.other());
+        let (side, mut handler) = self.side_of(way.other());
         let speaks = side.get_mut(other).is_some_and(|(connection, _)| !connection.is_ended());
         match (end, way) {
-            (End::TimedOut(_) | End::Cut, _) => side.cut(now, other, &mut across),
+            (End::TimedOut(_) | End::Cut, _) => side.cut(now, other, &mut handler),
             // A regular end would pretend that the request is complete.
-            (_, Way::Client) if speaks => side.cut_as(now, other, CloseKind::Reset, &mut across),
-            _ => self.dismiss(now, way.other(), other),
+            (_, SideKind::Client) if speaks => {
+                side.cut_as(now, other, CloseKind::Reset, &mut handler)
+            }
+            _ => self.finish_sending(now, way.other(), other),
         }
     }
 
     /// The client was closed before there was a server.
-    fn handle_client_left(&mut self, now: Instant, shared: &Shared, number: u32, end: &End) {
+    fn handle_client_left(&mut self, now: Instant, shared: &ThreadContext, number: u32, end: &End) {
         self.unqueue(shared, number);
         if matches!(end, End::TimedOut(_)) {
-            self.conclude(now, shared, number);
+            self.run_rules_at_timeout(now, shared, number);
         }
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         let when = match session.stage {
-            Stage::Queued => When::Queue,
-            Stage::Pausing | Stage::Connecting => When::Connect,
-            _ => When::Request,
+            TcpStage::Queued => EndPhase::Queue,
+            TcpStage::Pausing | TcpStage::Connecting => EndPhase::Connect,
+            _ => EndPhase::Request,
         };
         let by = match end {
-            End::TimedOut(_) => By::ClientTimeout,
-            End::Cut => By::Killed,
-            _ => By::Client,
+            End::TimedOut(_) => EndCause::ClientTimeout,
+            End::Cut => EndCause::Killed,
+            _ => EndCause::Client,
         };
-        session.end(Ending { by, when });
+        session.end(SessionEnd { by, when });
         if let Some(server) = session.server.take() {
             self.servers.close(server);
         }
@@ -156,18 +160,22 @@ impl Tcp {
 
     /// Closes sessions of servers that were marked down, or backups after a server came up, as
     /// configured or requested by an operator.
-    pub(super) fn shed(&mut self, now: Instant, shared: &mut Shared) {
+    pub(super) fn kill_sessions(&mut self, now: Instant, shared: &mut ThreadContext) {
         let live = Arc::clone(&shared.live);
-        let sheds = live.sheds();
-        if std::mem::replace(&mut self.sheds_seen, sheds) == sheds {
+        let kills = live.kills();
+        if std::mem::replace(&mut self.kills_seen, kills) == kills {
             return;
         }
         for (backend, there) in live.backends.iter().enumerate() {
             for (server, member) in there.group.members().iter().enumerate() {
-                let seen = &mut self.sheds[backend][server];
-                if there.config.mode == Mode::Tcp && *seen != member.sheds() {
-                    *seen = member.sheds();
-                    let by = if member.health() == Health::Down { By::Down } else { By::Killed };
+                let seen = &mut self.kills[backend][server];
+                if there.config.mode == Mode::Tcp && *seen != member.kills() {
+                    *seen = member.kills();
+                    let by = if member.health() == Health::Down {
+                        EndCause::Down
+                    } else {
+                        EndCause::Killed
+                    };
                     self.shut_down(now, shared, (BackendId(backend), ServerId(server)), by);
                 }
             }
@@ -178,16 +186,16 @@ impl Tcp {
     fn shut_down(
         &mut self,
         now: Instant,
-        shared: &mut Shared,
+        shared: &mut ThreadContext,
         (backend, server): (BackendId, ServerId),
-        by: By,
+        by: EndCause,
     ) {
         for socket in self.servers.sockets() {
             let Some((_, seat)) = self.servers.get(socket) else { continue };
             let number = seat.session;
             let Some(session) = self.desk.sessions.get_mut(number) else { continue };
             if (session.backend, session.target) == (Some(backend), Some(server)) {
-                session.end(Ending { by, when: When::Data });
+                session.end(SessionEnd { by, when: EndPhase::Data });
                 self.cut_client(now, number);
                 self.work(now, shared);
             }
@@ -195,16 +203,16 @@ impl Tcp {
     }
 
     /// The client aborts its request.
-    pub(super) fn handle_left(&mut self, now: Instant, shared: &Shared, number: u32) {
+    pub(super) fn handle_abort(&mut self, now: Instant, shared: &ThreadContext, number: u32) {
         let Some(session) = self.desk.sessions.get(number) else { return };
         let when = match session.stage {
-            Stage::Queued => When::Queue,
-            Stage::Pausing | Stage::Connecting => When::Connect,
+            TcpStage::Queued => EndPhase::Queue,
+            TcpStage::Pausing | TcpStage::Connecting => EndPhase::Connect,
             _ => return,
         };
         self.unqueue(shared, number);
         if let Some(session) = self.desk.sessions.get_mut(number) {
-            session.end(Ending { by: By::Client, when });
+            session.end(SessionEnd { by: EndCause::Client, when });
         }
         self.cut_client(now, number);
     }
@@ -213,27 +221,27 @@ impl Tcp {
     pub(super) fn cut_client(&mut self, now: Instant, number: u32) {
         let Some(session) = self.desk.sessions.get(number) else { return };
         let (way, socket) = match (session.client, session.server) {
-            (Some(client), _) => (Way::Client, client),
-            (None, Some(server)) => (Way::Server, server),
+            (Some(client), _) => (SideKind::Client, client),
+            (None, Some(server)) => (SideKind::Server, server),
             (None, None) => return,
         };
-        let (side, mut across) = self.side_of(way);
-        side.cut(now, socket, &mut across);
+        let (side, mut handler) = self.side_of(way);
+        side.cut(now, socket, &mut handler);
     }
 
     /// Both sides are closed: counts and logs the session.
-    fn finish(&mut self, now: Instant, shared: &mut Shared, number: u32) {
+    fn finish(&mut self, now: Instant, shared: &mut ThreadContext, number: u32) {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         if session.client.is_some() || session.server.is_some() {
             return;
         }
-        let known = session.stage != Stage::Opening;
+        let known = session.stage != TcpStage::Opening;
         let told = session.times.connected.is_some() && self.early_lines[session.bind.frontend];
         let says_nothing = session.received == 0;
-        session.end(Ending::NORMAL);
+        session.end(SessionEnd::NORMAL);
         self.leave(shared, number);
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
-        session.stage = Stage::Over;
+        session.stage = TcpStage::Over;
         count(now, shared, session);
         let bind = session.bind;
         let frontend = &shared.live.frontends[bind.frontend].config;
@@ -242,31 +250,31 @@ impl Tcp {
             self.log(now, shared, number);
         }
         self.desk.sessions.remove(number);
-        gate::leave(shared, bind);
+        admission::count_left(shared, bind);
     }
 
     /// Logs the session, if a line is due.
-    pub(super) fn log(&self, now: Instant, shared: &mut Shared, number: u32) {
+    pub(super) fn log(&self, now: Instant, shared: &mut ThreadContext, number: u32) {
         let live = Arc::clone(&shared.live);
         let Some(session) = self.desk.sessions.get(number) else { return };
         let frontend = &live.frontends[session.bind.frontend].config;
         let options = frontend.log_options;
         let failed = session.redispatched
             || session.retries > 0
-            || session.ending.is_some_and(|it| it.by != By::Nobody);
+            || session.ending.is_some_and(|it| it.by != EndCause::Regular);
         if frontend.logs.is_empty() || (options.dont_log_normal && !failed) {
             return;
         }
         let severity = match (session.log_level, failed && options.separate_errors) {
             (Some(None), _) => return,
-            (Some(Some(level)), _) => Severity::of(level),
-            (None, true) => Severity::Error,
-            (None, false) => Severity::Info,
+            (Some(Some(level)), _) => LogSeverity::of(level),
+            (None, true) => LogSeverity::Error,
+            (None, false) => LogSeverity::Info,
         };
         let mut line = Vec::new();
-        let view = View::new(shared, session, now);
+        let view = SessionContext::new(shared, session, now);
         frontend.log_format.render(&view, &mut line);
-        shared.journal.log(&frontend.logs, frontend.log_tag.as_deref(), severity, &line);
+        shared.proxy_log.log(&frontend.logs, frontend.log_tag.as_deref(), severity, &line);
     }
 }
 
@@ -282,7 +290,7 @@ fn error_of(end: End) -> io::Error {
 
 /// Counts a session for frontend, listener, backend and server. It still counts as current session
 /// of its frontend.
-fn count(now: Instant, shared: &Shared, session: &Session) {
+fn count(now: Instant, shared: &ThreadContext, session: &TcpSession) {
     let thread = shared.thread;
     let frontend = &shared.live.frontends[session.bind.frontend];
     let backend = session.backend.map(|it| &shared.live.backends[it.0]);
@@ -290,19 +298,21 @@ fn count(now: Instant, shared: &Shared, session: &Session) {
     let front = [&frontend.counters[thread], &frontend.listeners[session.bind.bind][thread]];
     let back = [backend.map(|it| &it.counters[thread]), target.map(|it| &it.counters[thread])];
     if let Some(backend) = back[0] {
-        backend.subtract(Counter::Sessions, 1);
+        backend.subtract(Stat::Sessions, 1);
     }
     let aborts = session.ending.and_then(|it| match it.by {
-        By::Client | By::ClientTimeout => Some(Counter::ClientAborts),
-        By::Server | By::ServerTimeout if it.when == When::Data => Some(Counter::ServerAborts),
+        EndCause::Client | EndCause::ClientTimeout => Some(Stat::ClientAborts),
+        EndCause::Server | EndCause::ServerTimeout if it.when == EndPhase::Data => {
+            Some(Stat::ServerAborts)
+        }
         _ => None,
     });
     if session.times.connected.is_some() {
         time(session, now, back);
     }
     for counters in front.into_iter().chain(back.into_iter().flatten()) {
-        counters.add(Counter::BytesIn, session.received);
-        counters.add(Counter::BytesOut, session.answered);
+        counters.add(Stat::BytesIn, session.received);
+        counters.add(Stat::BytesOut, session.sent);
         if let Some(aborts) = aborts {
             counters.add(aborts, 1);
         }
@@ -310,16 +320,16 @@ fn count(now: Instant, shared: &Shared, session: &Session) {
 }
 
 /// Counts the time in the queue, of the connect, and in total.
-fn time(session: &Session, now: Instant, of: [Option<&Counters>; 2]) {
+fn time(session: &TcpSession, now: Instant, of: [Option<&Counters>; 2]) {
     let times = &session.times;
     let between = |from: Option<u32>, to: Option<u32>| {
         u64::from(to.unwrap_or_default().saturating_sub(from.unwrap_or_default()))
     };
     for counters in of.into_iter().flatten() {
-        counters.add(Counter::QueueTime, between(times.routed, times.dequeued));
-        counters.add(Counter::ConnectTime, between(times.dequeued, times.connected));
-        counters.add(Counter::ResponseTime, 0); // not measured in mode tcp
-        counters.add(Counter::TotalTime, session.age(now).into());
-        counters.add(Counter::Timed, 1);
+        counters.add(Stat::QueueTime, between(times.routed, times.dequeued));
+        counters.add(Stat::ConnectTime, between(times.dequeued, times.connected));
+        counters.add(Stat::ResponseTime, 0); // not measured in mode tcp
+        counters.add(Stat::TotalTime, session.age(now).into());
+        counters.add(Stat::Timed, 1);
     }
 }

@@ -6,17 +6,22 @@ use std::time::{Duration, Instant};
 use fulmar_haproxy::Mode;
 use fulmar_haproxy::rules::tcp::{TcpRule, TcpVerdict, run_tcp};
 
-use super::Tcp;
-use super::ending::{By, Ending, When};
-use super::session::{Rules, Session, Stage};
-use super::subject::{View, Visit};
-use crate::counters::Counter;
+use super::TcpRelay;
+use super::context::{SessionContext, SessionContextMut};
+use super::ending::{EndCause, EndPhase, SessionEnd};
+use super::session::{Rules, TcpSession, TcpStage};
+use crate::counters::Stat;
 use crate::live::Live;
-use crate::shared::Shared;
+use crate::shared::ThreadContext;
 
-impl Tcp {
+impl TcpRelay {
     /// Begins the inspection of the first bytes.
-    pub(super) fn begin_to_inspect(&mut self, now: Instant, shared: &mut Shared, number: u32) {
+    pub(super) fn begin_inspection(
+        &mut self,
+        now: Instant,
+        shared: &mut ThreadContext,
+        number: u32,
+    ) {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         let delay = shared.live.frontends[session.bind.frontend].config.inspect_delay;
         session.inspect_for(now, Rules::Frontend, delay);
@@ -24,29 +29,34 @@ impl Tcp {
     }
 
     /// The client has sent bytes, or ended its side, before there was a server.
-    pub(super) fn handle_heard(&mut self, now: Instant, shared: &mut Shared, number: u32) {
+    pub(super) fn handle_client_bytes(
+        &mut self,
+        now: Instant,
+        shared: &mut ThreadContext,
+        number: u32,
+    ) {
         let Some(session) = self.desk.sessions.get(number) else { return };
         match session.stage {
-            Stage::Inspecting(_) => self.inspect(now, shared, number),
-            _ if session.pending.ended && self.takes_back(shared, number) => {
-                self.handle_left(now, shared, number);
+            TcpStage::Inspecting(_) => self.inspect(now, shared, number),
+            _ if session.pending.ended && self.aborts_on_close(shared, number) => {
+                self.handle_abort(now, shared, number);
             }
             _ => {}
         }
     }
 
     /// Evaluates the rules.
-    pub(super) fn inspect(&mut self, now: Instant, shared: &mut Shared, number: u32) {
+    pub(super) fn inspect(&mut self, now: Instant, shared: &mut ThreadContext, number: u32) {
         let live = Arc::clone(&shared.live);
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
-        let Stage::Inspecting(whose) = session.stage else { return };
+        let TcpStage::Inspecting(whose) = session.stage else { return };
         let rules = rules_of(&live, session, whose);
         let age = session.age(now);
         let is_over = session.times.inspected_until.is_none_or(|until| until <= age);
         let is_full = session.pending.is_full();
         let complete = is_over || is_full || session.pending.ended;
         let waits = session.times.inspected_until.is_some();
-        let verdict = run_tcp(rules, &mut Visit { shared, session, now, complete });
+        let verdict = run_tcp(rules, &mut SessionContextMut { shared, session, now, complete });
         match verdict {
             // Rules that may not wait were evaluated with `complete` set.
             TcpVerdict::Wait if !complete => {
@@ -61,7 +71,7 @@ impl Tcp {
             }
             TcpVerdict::SilentDrop => {
                 self.note_denied(shared, number);
-                self.vanish(now, number);
+                self.drop_silently(now, number);
             }
             TcpVerdict::Accept | TcpVerdict::Wait => {
                 if waits {
@@ -69,7 +79,7 @@ impl Tcp {
                 }
                 match whose {
                     Rules::Frontend => self.route(now, shared, number),
-                    Rules::Backend => self.begin_to_reach(now, shared, number),
+                    Rules::Backend => self.begin_server_selection(now, shared, number),
                 }
             }
         }
@@ -78,16 +88,22 @@ impl Tcp {
     /// The client timed out during the inspection. The rules are evaluated a last time, on the
     /// bytes received so far: a rule may be the reason of the end, or select the backend for the
     /// log line.
-    pub(super) fn conclude(&mut self, now: Instant, shared: &Shared, number: u32) {
+    pub(super) fn run_rules_at_timeout(
+        &mut self,
+        now: Instant,
+        shared: &ThreadContext,
+        number: u32,
+    ) {
         let live = Arc::clone(&shared.live);
         for whose in [Rules::Frontend, Rules::Backend] {
             let Some(session) = self.desk.sessions.get_mut(number) else { return };
-            if session.stage != Stage::Inspecting(whose) {
+            if session.stage != TcpStage::Inspecting(whose) {
                 continue;
             }
             session.pending.ended = true;
             let rules = rules_of(&live, session, whose);
-            let verdict = run_tcp(rules, &mut Visit { shared, session, now, complete: true });
+            let verdict =
+                run_tcp(rules, &mut SessionContextMut { shared, session, now, complete: true });
             if !matches!(verdict, TcpVerdict::Accept | TcpVerdict::Wait) {
                 return self.note_denied(shared, number);
             }
@@ -98,15 +114,15 @@ impl Tcp {
     }
 
     /// A rule has rejected the session.
-    fn note_denied(&mut self, shared: &Shared, number: u32) {
+    fn note_denied(&mut self, shared: &ThreadContext, number: u32) {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
-        session.end(Ending { by: By::Proxy, when: When::Request });
+        session.end(SessionEnd { by: EndCause::Proxy, when: EndPhase::Request });
         let bind = session.bind;
-        crate::unborn::count(shared, bind, Counter::DeniedRequests);
+        crate::early_close::count(shared, bind, Stat::DeniedRequests);
     }
 
     /// Selects the backend, and evaluates its rules.
-    fn route(&mut self, now: Instant, shared: &mut Shared, number: u32) {
+    fn route(&mut self, now: Instant, shared: &mut ThreadContext, number: u32) {
         match self.assign(now, shared, number) {
             true => self.inspect(now, shared, number),
             false => self.cut_client(now, number),
@@ -114,18 +130,20 @@ impl Tcp {
     }
 
     /// Selects the backend. False: there is none.
-    fn assign(&mut self, now: Instant, shared: &Shared, number: u32) -> bool {
+    fn assign(&mut self, now: Instant, shared: &ThreadContext, number: u32) -> bool {
         let live = Arc::clone(&shared.live);
         let Some(session) = self.desk.sessions.get_mut(number) else { return false };
         let frontend = &live.frontends[session.bind.frontend].config;
-        let Some(backend) = live.lead(frontend, Mode::Tcp, &View::new(shared, session, now)) else {
-            session.end(Ending { by: By::Server, when: When::Connect });
+        let Some(backend) =
+            live.select_backend(frontend, Mode::Tcp, &SessionContext::new(shared, session, now))
+        else {
+            session.end(SessionEnd { by: EndCause::Server, when: EndPhase::Connect });
             return false;
         };
         session.backend = Some(backend);
         let counters = &live.backends[backend.0].counters[shared.thread];
-        counters.add(Counter::SessionsTotal, 1);
-        counters.add(Counter::Sessions, 1);
+        counters.add(Stat::SessionsTotal, 1);
+        counters.add(Stat::Sessions, 1);
         let backend = &live.backends[backend.0].config;
         session.inspect_for(now, Rules::Backend, backend.inspect_delay);
         true
@@ -133,7 +151,7 @@ impl Tcp {
 }
 
 /// The rules of the current inspection.
-fn rules_of<'a>(live: &'a Live, session: &Session, whose: Rules) -> &'a [TcpRule] {
+fn rules_of<'a>(live: &'a Live, session: &TcpSession, whose: Rules) -> &'a [TcpRule] {
     match (whose, session.backend) {
         (Rules::Backend, Some(backend)) => &live.backends[backend.0].config.content_rules,
         _ => &live.frontends[session.bind.frontend].config.content_rules,

@@ -11,21 +11,21 @@
 //! `across` moves the bytes. This module and those below decide about sessions. Decisions are
 //! queued as work items, and made when neither side is borrowed.
 
-mod across;
 mod ending;
-mod limits;
+mod forward;
 mod session;
+mod timeout_sets;
 
 mod admit;
+mod connect;
 mod inspect;
-mod reach;
 
-mod answer;
+mod response_rules;
 
+mod context;
 mod finish;
-mod late;
 mod record;
-mod subject;
+mod timeouts;
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -36,87 +36,89 @@ use crate::balance::Member;
 use fulmar_haproxy::Mode;
 use fulmar_proto::{Layer, Transmit};
 
-use self::across::{Across, Desk, Side, Way, Work};
-use self::limits::Limits;
+use self::forward::{RelayState, SessionWork, SideConnections, SideHandler, SideKind};
+use self::timeout_sets::TimeoutSets;
 use crate::orders::{PORTION, SessionView, after};
 use crate::passing::{Toward, may_pass};
 use crate::queues::Queues;
 use crate::relay::{Relay, STRIDE, TCP_CLIENTS, TCP_SERVERS};
-use crate::shared::{BindId, Shared};
+use crate::shared::{BindId, ThreadContext};
 
 /// Relays of mode tcp.
 #[derive(Debug)]
-pub(crate) struct Tcp {
-    clients: Side,
-    servers: Side,
-    desk: Desk,
-    limits: Limits,
+pub(crate) struct TcpRelay {
+    clients: SideConnections,
+    servers: SideConnections,
+    desk: RelayState,
+    limits: TimeoutSets,
     /// Sessions that wait for a slot.
     queues: Queues<u32>,
     /// By frontend: its log line is complete once the server's connection is established.
     early_lines: Box<[bool]>,
     /// By backend: the handled number of requests to close each server's sessions.
-    sheds: Vec<Box<[u32]>>,
+    kills: Vec<Box<[u32]>>,
     /// The sum over all servers, to skip the check without a new request.
-    sheds_seen: u64,
+    kills_seen: u64,
 }
 
-impl Tcp {
-    pub(crate) fn new(now: Instant, shared: &Shared) -> Self {
+impl TcpRelay {
+    pub(crate) fn new(now: Instant, shared: &ThreadContext) -> Self {
         let timeouts = Timeouts::default();
         let mut clients = Connections::new(now, timeouts, TCP_CLIENTS, STRIDE);
         let mut servers = Connections::new(now, timeouts, TCP_SERVERS, STRIDE);
-        let limits = Limits::new(&shared.live, &mut clients, &mut servers);
+        let limits = TimeoutSets::new(&shared.live, &mut clients, &mut servers);
         let queues = Queues::new(&shared.live, shared.thread, Mode::Tcp);
-        let sheds = shared.live.backends.iter();
-        let sheds = sheds.map(|it| it.group.members().iter().map(Member::sheds).collect());
-        let (desk, sheds) = (Desk::default(), sheds.collect());
-        let sheds_seen = shared.live.sheds();
+        let kills = shared.live.backends.iter();
+        let kills = kills.map(|it| it.group.members().iter().map(Member::kills).collect());
+        let (desk, kills) = (RelayState::default(), kills.collect());
+        let kills_seen = shared.live.kills();
         let frontends = shared.live.frontends.iter();
         let early_lines = frontends.map(|it| record::is_early(&it.config)).collect();
-        Self { clients, servers, desk, limits, queues, early_lines, sheds, sheds_seen }
+        Self { clients, servers, desk, limits, queues, early_lines, kills, kills_seen }
     }
 
     /// The side of a socket, and the handler of its events.
-    fn side(&mut self, socket: SocketId) -> (&mut Side, Across<'_>) {
-        let way = if self.clients.owns(socket) { Way::Client } else { Way::Server };
+    fn side(&mut self, socket: SocketId) -> (&mut SideConnections, SideHandler<'_>) {
+        let way = if self.clients.owns(socket) { SideKind::Client } else { SideKind::Server };
         self.side_of(way)
     }
 
-    fn side_of(&mut self, way: Way) -> (&mut Side, Across<'_>) {
+    fn side_of(&mut self, way: SideKind) -> (&mut SideConnections, SideHandler<'_>) {
         let Self { clients, servers, desk, .. } = self;
         match way {
-            Way::Client => (clients, Across { from: way, to: servers, desk }),
-            Way::Server => (servers, Across { from: way, to: clients, desk }),
+            SideKind::Client => (clients, SideHandler { from: way, to: servers, desk }),
+            SideKind::Server => (servers, SideHandler { from: way, to: clients, desk }),
         }
     }
 
     /// Handles the queued work.
-    fn work(&mut self, now: Instant, shared: &mut Shared) {
+    fn work(&mut self, now: Instant, shared: &mut ThreadContext) {
         while let Some(work) = self.desk.work.pop_front() {
             match work {
-                Work::Opened(session) => self.handle_opened(now, shared, session),
-                Work::Heard(session) => self.handle_heard(now, shared, session),
-                Work::Reached(session) => self.handle_reached(now, shared, session),
-                Work::Answered(session) => self.judge(now, shared, session),
-                Work::Ended(session, way) => self.handle_ended(now, shared, session, way),
-                Work::Left(session) => self.handle_left(now, shared, session),
-                Work::Timer(session) => self.handle_session_timer(now, shared, session),
-                Work::Free(backend) => self.serve_queue(now, shared, backend),
-                Work::Unheard(session, way) => self.handle_unheard(now, session, way),
-                Work::Gone(session, way, end) => self.handle_gone(now, shared, session, way, end),
-                Work::Streams(session, way) => self.pass(shared, session, way),
-                Work::Room(session, way) => self.handle_room(now, session, way),
+                SessionWork::Opened(session) => self.handle_opened(now, shared, session),
+                SessionWork::Received(session) => self.handle_client_bytes(now, shared, session),
+                SessionWork::Connected(session) => self.handle_connected(now, shared, session),
+                SessionWork::Inspect(session) => self.run_response_rules(now, shared, session),
+                SessionWork::Ended(session, way) => self.handle_ended(now, shared, session, way),
+                SessionWork::Aborted(session) => self.handle_abort(now, shared, session),
+                SessionWork::Timer(session) => self.handle_session_timer(now, shared, session),
+                SessionWork::Free(backend) => self.serve_queue(now, shared, backend),
+                SessionWork::NoReceiver(session, way) => self.handle_no_receiver(now, session, way),
+                SessionWork::Closed(session, way, end) => {
+                    self.handle_connection_closed(now, shared, session, way, end)
+                }
+                SessionWork::Streams(session, way) => self.pass(shared, session, way),
+                SessionWork::Room(session, way) => self.handle_room(now, session, way),
             }
         }
     }
 
     /// Lets the next bytes of this side pass through pipes, if the configuration permits.
-    fn pass(&mut self, shared: &Shared, session: u32, way: Way) {
+    fn pass(&mut self, shared: &ThreadContext, session: u32, way: SideKind) {
         let Some(it) = self.desk.sessions.get(session) else { return };
         let (from, toward) = match way {
-            Way::Client => (it.client, Toward::Server),
-            Way::Server => (it.server, Toward::Client),
+            SideKind::Client => (it.client, Toward::Server),
+            SideKind::Server => (it.server, Toward::Client),
         };
         if let Some(from) = from
             && may_pass(&shared.live, it.bind.frontend, it.backend, toward)
@@ -126,21 +128,21 @@ impl Tcp {
     }
 
     /// This side has room again: the other one resumes reading.
-    fn handle_room(&mut self, now: Instant, session: u32, way: Way) {
+    fn handle_room(&mut self, now: Instant, session: u32, way: SideKind) {
         let Some(it) = self.desk.sessions.get(session) else { return };
-        let other = if way == Way::Client { it.server } else { it.client };
+        let other = if way == SideKind::Client { it.server } else { it.client };
         if let Some(other) = other {
-            let (side, mut across) = self.side_of(way.other());
-            across::release(now, side, other, &mut across);
+            let (side, mut handler) = self.side_of(way.other());
+            forward::release(now, side, other, &mut handler);
         }
     }
 }
 
-impl Relay for Tcp {
+impl Relay for TcpRelay {
     fn accept(
         &mut self,
         now: Instant,
-        shared: &mut Shared,
+        shared: &mut ThreadContext,
         bind: BindId,
         peer: SocketAddr,
         layer: Option<Box<dyn Layer>>,
@@ -153,16 +155,16 @@ impl Relay for Tcp {
     fn handle(
         &mut self,
         now: Instant,
-        shared: &mut Shared,
+        shared: &mut ThreadContext,
         socket: SocketId,
         event: SocketEvent<'_>,
     ) {
         match event {
-            SocketEvent::Failed(error) => self.lose(now, socket, error),
+            SocketEvent::Failed(error) => self.handle_failure(now, socket, error),
             event => {
                 let hangs_up = matches!(event, SocketEvent::Hangup);
-                let (side, mut across) = self.side(socket);
-                side.handle(now, socket, event, &mut across);
+                let (side, mut handler) = self.side(socket);
+                side.handle(now, socket, event, &mut handler);
                 if hangs_up {
                     self.handle_client_hangup(now, shared, socket);
                 }
@@ -171,22 +173,22 @@ impl Relay for Tcp {
         self.work(now, shared);
     }
 
-    fn handle_timeout(&mut self, now: Instant, shared: &mut Shared) {
-        for way in [Way::Client, Way::Server] {
-            let (side, mut across) = self.side_of(way);
-            side.handle_timeout(now, &mut across);
+    fn handle_timeout(&mut self, now: Instant, shared: &mut ThreadContext) {
+        for way in [SideKind::Client, SideKind::Server] {
+            let (side, mut handler) = self.side_of(way);
+            side.handle_timeout(now, &mut handler);
             self.work(now, shared);
         }
     }
 
-    fn handle_wake(&mut self, now: Instant, shared: &mut Shared) {
-        self.shed(now, shared);
+    fn handle_wake(&mut self, now: Instant, shared: &mut ThreadContext) {
+        self.kill_sessions(now, shared);
         self.serve_all_queues(now, shared);
         self.work(now, shared);
     }
 
     /// Existing sessions continue until they end.
-    fn begin_to_end(&mut self, _: Instant, _: &mut Shared) {}
+    fn begin_soft_stop(&mut self, _: Instant, _: &mut ThreadContext) {}
 
     fn sessions(&self, now: Instant, from: Option<u64>) -> Vec<SessionView> {
         let Some(first) = after(from) else { return Vec::new() };
@@ -203,26 +205,26 @@ impl Relay for Tcp {
                 age: now.saturating_duration_since(session.accepted),
                 requests: 0,
                 received: session.received,
-                sent: session.answered,
+                sent: session.sent,
             })
         };
         sockets.filter_map(view).take(PORTION).collect()
     }
 
-    fn cut(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) -> bool {
+    fn close_client(&mut self, now: Instant, shared: &mut ThreadContext, socket: SocketId) -> bool {
         let is_there = self.clients.get(socket).is_some();
         if is_there {
-            let (side, mut across) = self.side_of(Way::Client);
-            side.cut(now, socket, &mut across);
+            let (side, mut handler) = self.side_of(SideKind::Client);
+            side.cut(now, socket, &mut handler);
             self.work(now, shared);
         }
         is_there
     }
 
-    fn cut_all(&mut self, now: Instant, shared: &mut Shared) {
+    fn close_all(&mut self, now: Instant, shared: &mut ThreadContext) {
         for socket in self.clients.sockets() {
-            let (side, mut across) = self.side_of(Way::Client);
-            side.cut(now, socket, &mut across);
+            let (side, mut handler) = self.side_of(SideKind::Client);
+            side.cut(now, socket, &mut handler);
             self.work(now, shared);
         }
     }
@@ -241,9 +243,9 @@ impl Relay for Tcp {
 
     /// Only while the other connection exists.
     fn poll_passage(&mut self, socket: SocketId) -> Option<Passage> {
-        let (side, across) = self.side(socket);
+        let (side, handler) = self.side(socket);
         let (_, seat) = side.get(socket)?;
-        across.other(seat.session)?;
+        handler.other(seat.session)?;
         let len = side.passing(socket);
         (len > 0).then_some(Passage::Pipe { len })
     }

@@ -8,23 +8,23 @@ use fulmar_haproxy::FrontendConfig;
 use fulmar_haproxy::rules::subject::{Fact, LogField};
 use fulmar_haproxy::rules::{EvalContext, Sample};
 
-use super::ending::Ending;
-use super::subject::{View, text};
-use crate::counters::{Counter, sum};
+use super::context::{SessionContext, text};
+use super::ending::SessionEnd;
+use crate::counters::{Stat, sum};
 use crate::facts::number;
 
-impl<'a> View<'a> {
+impl<'a> SessionContext<'a> {
     /// The value of a field.
     pub(super) fn field(self, field: LogField) -> Option<Sample<'a>> {
-        let (here, session) = (self.here(), self.session);
-        let frontend = &here.frontend().config;
+        let (proxy_facts, session) = (self.proxy_facts(), self.session);
+        let frontend = &proxy_facts.frontend().config;
         match field {
-            LogField::BytesRead => number(session.answered),
+            LogField::BytesRead => number(session.sent),
             LogField::BytesUploaded => number(session.received),
             LogField::Retries if session.redispatched => owned(format!("+{}", session.retries)),
             LogField::Retries => number(session.retries),
             LogField::TerminationState | LogField::TerminationStateCookie => {
-                let [by, when] = session.ending.unwrap_or(Ending::NORMAL).letters();
+                let [by, when] = session.ending.unwrap_or(SessionEnd::NORMAL).letters();
                 let letters = [by, when, b'-', b'-'];
                 let len = if field == LogField::TerminationState { 2 } else { 4 };
                 Some(Sample::Text(letters[..len].to_vec().into()))
@@ -34,13 +34,15 @@ impl<'a> View<'a> {
                 owned(format!("{}~", frontend.name))
             }
             LogField::FrontendTransport => text(&frontend.name),
-            LogField::Backend => text(here.backend().map_or(&frontend.name, |it| &it.config.name)),
-            LogField::Server => match (here.backend(), session.target) {
+            LogField::Backend => {
+                text(proxy_facts.backend().map_or(&frontend.name, |it| &it.config.name))
+            }
+            LogField::Server => match (proxy_facts.backend(), session.target) {
                 (Some(backend), Some(target)) => text(&backend.servers[target.0].config.name),
                 _ => text("<NOSRV>"),
             },
-            LogField::ClientAddress => Some(here.client(session.source).0),
-            LogField::ClientPort => here.client(session.source).1,
+            LogField::ClientAddress => Some(proxy_facts.client(session.source).0),
+            LogField::ClientPort => proxy_facts.client(session.source).1,
             LogField::FrontendAddress => self.connected_to().map(|it| Sample::Address(it.ip())),
             LogField::FrontendPort => number(self.connected_to()?.port()),
             LogField::ServerAddress => self.server().map(|it| Sample::Address(it.ip())),
@@ -49,10 +51,10 @@ impl<'a> View<'a> {
             LogField::TlsVersion => text(self.tls()?.version),
             LogField::RequestCaptures => number(frontend.request_captures.len() as u64),
             LogField::Accepted | LogField::RequestBegan => {
-                number(here.shared.wall_millis(self.now, session.accepted))
+                number(proxy_facts.shared.wall_millis(self.now, session.accepted))
             }
             LogField::RequestCounter | LogField::LogCounter => {
-                number(sum(here.frontend().counters.iter(), Counter::SessionsTotal))
+                number(sum(proxy_facts.frontend().counters.iter(), Stat::SessionsTotal))
             }
             field => self.time(field).map(Sample::Int).or_else(|| self.load(field)),
         }
@@ -61,18 +63,18 @@ impl<'a> View<'a> {
     /// Current numbers of sessions, and the position in the queue. Only the client's side counts
     /// this session.
     fn load(self, field: LogField) -> Option<Sample<'a>> {
-        let here = self.here();
-        let live = &here.shared.live;
+        let proxy_facts = self.proxy_facts();
+        let live = &proxy_facts.shared.live;
         match field {
-            LogField::ProcessConnections => number(sum(&live.totals, Counter::Sessions)),
+            LogField::ProcessConnections => number(sum(&live.totals, Stat::Sessions)),
             LogField::FrontendConnections => {
-                number(sum(here.frontend().counters.iter(), Counter::Sessions))
+                number(sum(proxy_facts.frontend().counters.iter(), Stat::Sessions))
             }
-            LogField::BackendConnections => match here.backend() {
-                Some(backend) => number(sum(backend.counters.iter(), Counter::Sessions)),
+            LogField::BackendConnections => match proxy_facts.backend() {
+                Some(backend) => number(sum(backend.counters.iter(), Stat::Sessions)),
                 None => number(0_u32),
             },
-            LogField::ServerConnections => match (here.backend(), self.session.target) {
+            LogField::ServerConnections => match (proxy_facts.backend(), self.session.target) {
                 (Some(backend), Some(target)) => {
                     number(backend.group.members()[target.0].sessions())
                 }
@@ -106,7 +108,7 @@ impl<'a> View<'a> {
 
     /// The server's address.
     fn server(self) -> Option<SocketAddr> {
-        let (backend, target) = (self.here().backend()?, self.session.target?);
+        let (backend, target) = (self.proxy_facts().backend()?, self.session.target?);
         backend.group.members()[target.0].address().or_else(|| {
             match backend.servers[target.0].config.address {
                 fulmar_haproxy::model::ServerAddress::Tcp(address) => Some(address),
@@ -123,16 +125,16 @@ fn owned(text: String) -> Option<Sample<'static>> {
 /// True if a frontend's log lines contain only fields that are known once the server's connection
 /// is established, or are not to wait (`option logasap`).
 pub(super) fn is_early(frontend: &FrontendConfig) -> bool {
-    let ends = Ends::default();
+    let ends = EndProbe::default();
     frontend.log_format.render(&ends, &mut Vec::new());
     frontend.log_options.as_soon_as_possible || !ends.0.get()
 }
 
 /// Records whether a format uses a field that is known only at the end of a session.
 #[derive(Debug, Default)]
-struct Ends(Cell<bool>);
+struct EndProbe(Cell<bool>);
 
-impl EvalContext for Ends {
+impl EvalContext for EndProbe {
     fn fact(&self, fact: &Fact) -> Option<Sample<'_>> {
         let early = match fact {
             Fact::Log(field) => matches!(

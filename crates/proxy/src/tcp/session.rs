@@ -11,27 +11,27 @@ use fulmar_haproxy::{BackendId, ServerId};
 use fulmar_haproxy::rules::Sample;
 use fulmar_haproxy::rules::subject::Variable;
 
-use super::answer::Answer;
-use super::ending::Ending;
-use crate::secured::Tls;
+use super::ending::SessionEnd;
+use super::response_rules::InspectedResponse;
 use crate::shared::BindId;
+use crate::tls_info::TlsInfo;
 
 /// A session.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct TcpSession {
     pub(super) bind: BindId,
-    pub(super) stage: Stage,
+    pub(super) stage: TcpStage,
     /// `None` before it is inserted and after it is closed.
     pub(super) client: Option<SocketId>,
     /// `None` before it is opened and after it is closed.
     pub(super) server: Option<SocketId>,
-    pub(super) introduction: Introduction,
+    pub(super) proxy_header: ProxyHeaderState,
     /// The client's address, or that of a trusted PROXY header.
     pub(super) source: Option<SocketAddr>,
     pub(super) backend: Option<BackendId>,
     /// The selected server; it has a slot there if `seated`.
     pub(super) target: Option<ServerId>,
-    pub(super) seated: bool,
+    pub(super) has_slot: bool,
     /// A rule selected it.
     pub(super) is_bound: bool,
     /// While it waits for a slot.
@@ -43,34 +43,34 @@ pub(super) struct Session {
     /// Bytes of the client before the server's connection was established.
     pub(super) pending: Pending,
     /// Bytes of the server while rules inspect them.
-    pub(super) answer: Option<Box<Answer>>,
+    pub(super) answer: Option<Box<InspectedResponse>>,
     /// Its position in the queue when it was added; from 1.
     pub(super) queue_position: u32,
     /// Properties of few sessions.
-    pub(super) traits: Option<Box<Traits>>,
+    pub(super) rare: Option<Box<RareSessionState>>,
     /// The log level set by a rule; an inner `None`: no line.
     pub(super) log_level: Option<Option<u8>>,
     /// Bytes from the client.
     pub(super) received: u64,
     /// Bytes from the server.
-    pub(super) answered: u64,
+    pub(super) sent: u64,
     pub(super) accepted: Instant,
     /// Milliseconds after `accepted`.
-    pub(super) times: Times,
+    pub(super) times: SessionTimes,
     /// The reason of its end, once known.
-    pub(super) ending: Option<Ending>,
+    pub(super) ending: Option<SessionEnd>,
 }
 
 /// Properties of few sessions: those with TLS, and those with state set by rules.
 #[derive(Debug, Default)]
-pub(super) struct Traits {
+pub(super) struct RareSessionState {
     /// The address of the connection's peer, if the client's address was replaced.
     pub(super) peer: Option<SocketAddr>,
     /// The destination of the connection, if the listening address does not determine it.
     pub(super) connected_to: Option<SocketAddr>,
     /// The client's destination, if the listening address does not determine it.
     pub(super) destination: Option<SocketAddr>,
-    pub(super) tls: Option<Tls>,
+    pub(super) tls: Option<TlsInfo>,
     pub(super) variables: Vec<(Variable, Sample<'static>)>,
     /// By slot.
     pub(super) captures: Vec<(usize, Vec<u8>)>,
@@ -78,7 +78,7 @@ pub(super) struct Traits {
 
 /// The state of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum TcpStage {
     /// The layer below the client's connection is being established.
     Opening,
     /// Rules inspect the first bytes: the frontend's, then the backend's.
@@ -104,18 +104,18 @@ pub(super) enum Rules {
 
 /// The state of the PROXY header in front of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Introduction {
+pub(super) enum ProxyHeaderState {
     /// No header is required.
     None,
     /// A header is required first.
     Awaited,
     /// A header was received.
-    Heard,
+    Received,
 }
 
 /// Times of events; `None`: not yet.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Times {
+pub(super) struct SessionTimes {
     /// The layer below the client's connection was established.
     pub(super) opened: Option<u32>,
     /// The selection of a server began.
@@ -171,18 +171,18 @@ impl Pending {
     }
 }
 
-impl Session {
+impl TcpSession {
     pub(super) fn new(now: Instant, bind: BindId, peer: Option<SocketAddr>) -> Self {
         Self {
             bind,
-            stage: Stage::Opening,
+            stage: TcpStage::Opening,
             client: None,
             server: None,
-            introduction: Introduction::None,
+            proxy_header: ProxyHeaderState::None,
             source: peer,
             backend: None,
             target: None,
-            seated: false,
+            has_slot: false,
             ticket: None,
             retries: 0,
             is_bound: false,
@@ -190,37 +190,37 @@ impl Session {
             pending: Pending::default(),
             answer: None,
             queue_position: 0,
-            traits: None,
+            rare: None,
             log_level: None,
             received: 0,
-            answered: 0,
+            sent: 0,
             accepted: now,
-            times: Times::default(),
+            times: SessionTimes::default(),
             ending: None,
         }
     }
 
     /// The address of the connection's peer, whatever a PROXY header contains.
     pub(super) fn peer(&self) -> Option<SocketAddr> {
-        self.traits.as_ref().and_then(|it| it.peer).or(self.source)
+        self.rare.as_ref().and_then(|it| it.peer).or(self.source)
     }
 
     /// Sets the client's address, from a header or a rule.
     pub(super) fn set_source(&mut self, source: Option<SocketAddr>) {
         let peer = self.peer();
-        self.traits.get_or_insert_default().peer = peer;
+        self.rare.get_or_insert_default().peer = peer;
         self.source = source;
     }
 
     /// Sets the destination of the connection.
     pub(super) fn set_local(&mut self, local: SocketAddr) {
-        self.traits.get_or_insert_default().connected_to = Some(local);
+        self.rare.get_or_insert_default().connected_to = Some(local);
         self.set_destination(Some(local));
     }
 
     /// Sets the client's destination.
     pub(super) fn set_destination(&mut self, destination: Option<SocketAddr>) {
-        self.traits.get_or_insert_default().destination = destination;
+        self.rare.get_or_insert_default().destination = destination;
     }
 
     /// Milliseconds since it was accepted.
@@ -231,7 +231,7 @@ impl Session {
 
     /// Begins an inspection by these rules, which may wait for `delay`.
     pub(super) fn inspect_for(&mut self, now: Instant, rules: Rules, delay: Option<Duration>) {
-        self.stage = Stage::Inspecting(rules);
+        self.stage = TcpStage::Inspecting(rules);
         self.times.inspected_until = delay.map(|delay| {
             let millis = u32::try_from(delay.as_millis()).unwrap_or(u32::MAX);
             self.age(now).saturating_add(millis)
@@ -239,20 +239,20 @@ impl Session {
     }
 
     /// Records the reason of its end; the first reason counts.
-    pub(super) fn end(&mut self, ending: Ending) {
+    pub(super) fn end(&mut self, ending: SessionEnd) {
         self.ending.get_or_insert(ending);
     }
 }
 
 /// Sessions by number.
 #[derive(Debug, Default)]
-pub(super) struct Sessions {
-    entries: Vec<Option<Box<Session>>>,
+pub(super) struct TcpSessions {
+    entries: Vec<Option<Box<TcpSession>>>,
     free: Vec<u32>,
 }
 
-impl Sessions {
-    pub(super) fn insert(&mut self, session: Session) -> u32 {
+impl TcpSessions {
+    pub(super) fn insert(&mut self, session: TcpSession) -> u32 {
         let session = Some(Box::new(session));
         if let Some(at) = self.free.pop() {
             self.entries[at as usize] = session;
@@ -262,15 +262,15 @@ impl Sessions {
         u32::try_from(self.entries.len() - 1).expect("fewer sessions than descriptors")
     }
 
-    pub(super) fn get(&self, at: u32) -> Option<&Session> {
+    pub(super) fn get(&self, at: u32) -> Option<&TcpSession> {
         self.entries.get(at as usize)?.as_deref()
     }
 
-    pub(super) fn get_mut(&mut self, at: u32) -> Option<&mut Session> {
+    pub(super) fn get_mut(&mut self, at: u32) -> Option<&mut TcpSession> {
         self.entries.get_mut(at as usize)?.as_deref_mut()
     }
 
-    pub(super) fn remove(&mut self, at: u32) -> Option<Box<Session>> {
+    pub(super) fn remove(&mut self, at: u32) -> Option<Box<TcpSession>> {
         let session = self.entries.get_mut(at as usize)?.take()?;
         self.free.push(at);
         if self.free.len() == self.entries.len() && self.entries.len() > KEPT_LEN {

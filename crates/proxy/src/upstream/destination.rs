@@ -1,7 +1,7 @@
 //! The connection to a server: its address, and the layers below the connection.
 //!
 //! This applies the configuration of connections to servers: TCP or a Unix socket, the source
-//! address, a PROXY header, TLS. [`Client`] has the properties of the client.
+//! address, a PROXY header, TLS. [`ForwardedClient`] has the properties of the client.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -30,7 +30,7 @@ pub(crate) struct Destination<'a> {
 
 /// The client for which a connection to a server is made.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Client<'a> {
+pub(crate) struct ForwardedClient<'a> {
     /// Its address; `None`: it has no address, or the connection is shared by several clients.
     pub(crate) source: Option<SocketAddr>,
     /// The address that it connected to.
@@ -43,7 +43,7 @@ pub(crate) struct Client<'a> {
 
 /// A connection to open.
 #[derive(Debug)]
-pub(crate) struct Opening {
+pub(crate) struct PreparedConnection {
     pub(crate) endpoint: Endpoint,
     /// The PROXY header; sent before anything else, TLS included.
     pub(crate) header: Option<Bytes>,
@@ -51,7 +51,7 @@ pub(crate) struct Opening {
     pub(crate) tls: Option<Box<dyn Layer>>,
 }
 
-impl Opening {
+impl PreparedConnection {
     /// Joins the layers between the socket and the connection.
     pub(crate) fn split(self) -> (Endpoint, Option<Box<dyn Layer>>) {
         let layer = match self.header {
@@ -67,7 +67,7 @@ impl Destination<'_> {
     ///
     /// # Errors
     /// The server has no address, or none for this client, or its TLS settings are unusable.
-    pub(crate) fn open(&self, client: Client<'_>) -> io::Result<Opening> {
+    pub(crate) fn open(&self, client: ForwardedClient<'_>) -> io::Result<PreparedConnection> {
         let server: &ServerConfig = &self.server.config;
         let peer = match self.address {
             Some(moved) => Peer::Ip(moved),
@@ -88,7 +88,7 @@ impl Destination<'_> {
                 Some(Box::new(session) as Box<dyn Layer>)
             }
         };
-        Ok(Opening {
+        Ok(PreparedConnection {
             endpoint: Endpoint { keep_alive, ..endpoint(self.backend, server, peer) },
             header: header(server.send_proxy, client),
             tls,
@@ -126,7 +126,7 @@ pub(crate) fn is_mapped(address: &ServerAddress) -> bool {
 }
 
 fn peer(address: &ServerAddress, destination: Option<SocketAddr>) -> io::Result<Peer> {
-    let unknown = || io::Error::other("where the client connected to is not known");
+    let unknown = || io::Error::other("the destination address of the client is unknown");
     Ok(match address {
         ServerAddress::Tcp(address) if address.ip().is_unspecified() => {
             let client = destination.ok_or_else(unknown)?;
@@ -139,19 +139,19 @@ fn peer(address: &ServerAddress, destination: Option<SocketAddr>) -> io::Result<
             let client = destination.ok_or_else(unknown)?;
             let port = i32::from(client.port()) + offset;
             let port = u16::try_from(port).map_err(|_| {
-                io::Error::other(format!("the server's port would be {port}, which is none"))
+                io::Error::other(format!("the server's port {port} is out of range"))
             })?;
             let address = if address.is_unspecified() { client.ip() } else { *address };
             Peer::Ip(SocketAddr::new(address, port))
         }
         ServerAddress::Unresolved(name) => {
-            return Err(io::Error::other(format!("the name {name} has no address")));
+            return Err(io::Error::other(format!("host name {name} has no address")));
         }
     })
 }
 
 /// The PROXY header for the server, if it is configured.
-fn header(how: ServerProxy, client: Client<'_>) -> Option<Bytes> {
+fn header(how: ServerProxy, client: ForwardedClient<'_>) -> Option<Bytes> {
     let addresses = addresses(client);
     let mut out = Vec::new();
     let encoded = match how {
@@ -176,7 +176,7 @@ fn header(how: ServerProxy, client: Client<'_>) -> Option<Bytes> {
 }
 
 /// Both addresses of the client's connection, if they are of one family.
-fn addresses(client: Client<'_>) -> Option<Addresses> {
+fn addresses(client: ForwardedClient<'_>) -> Option<Addresses> {
     let (source, destination) = (client.source?, client.destination?);
     Some(match (canonical(source), canonical(destination)) {
         (SocketAddr::V4(source), SocketAddr::V4(destination)) => {

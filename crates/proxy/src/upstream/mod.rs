@@ -7,7 +7,9 @@ mod header;
 mod tls;
 
 pub use destination::probes;
-pub(crate) use destination::{Client, Destination, Opening, endpoint, is_mapped};
+pub(crate) use destination::{
+    Destination, ForwardedClient, PreparedConnection, endpoint, is_mapped,
+};
 pub(crate) use tls::client_tls;
 
 /// True if local descriptors, memory or ports are exhausted: not the server's fault.

@@ -78,7 +78,7 @@ fn weights_and_states_change_while_it_runs() {
     assert_eq!(picks(&mut picker, &group, 2), "cc");
     group.set_health(2, Health::Stopping, start_time());
     assert_eq!(picks(&mut picker, &group, 1), "-");
-    assert_eq!(group.try_place(&mut picker, None, &[]), Placement::Nobody);
+    assert_eq!(group.try_place(&mut picker, None, &[]), Placement::NoServer);
     group.set_admin(0, Admin::Ready);
     group.set_health(1, Health::Up, start_time());
     group.set_weight(0, Weight::Absolute(3));

@@ -30,14 +30,14 @@ fn sessions_are_served_in_order_across_threads() {
         let wait = group.try_place(&mut pickers[thread], None, &[]);
         assert_eq!(wait, Placement::Wait(Wants::Any));
         queues[thread].push(&group, Wants::Any, token);
-        assert_eq!(queues[thread].next(&group), NextWaiting::Nobody);
+        assert_eq!(queues[thread].next(&group), NextWaiting::None);
     }
     assert_eq!(group.queued(), 3);
     group.leave(0);
     assert_eq!(queues[0].next_for(&group, 0), NextWaiting::Wake(1), "a came before b");
     assert_eq!(
         queues[0].next_for(&group, 0),
-        NextWaiting::Nobody,
+        NextWaiting::None,
         "the other thread is already woken"
     );
     let late = group.try_place(&mut pickers[0], None, &[]);
@@ -45,7 +45,7 @@ fn sessions_are_served_in_order_across_threads() {
     assert!(queues[1].take_wake(&group));
     assert!(!queues[1].take_wake(&group));
     assert_eq!(queues[1].next(&group), NextWaiting::Place { token: 'a', server: 0 });
-    assert_eq!(queues[1].next(&group), NextWaiting::Nobody);
+    assert_eq!(queues[1].next(&group), NextWaiting::None);
     group.leave(0);
     assert_eq!(queues[1].next_for(&group, 0), NextWaiting::Wake(0));
     assert_eq!(queues[0].next(&group), NextWaiting::Place { token: 'b', server: 0 });
@@ -98,15 +98,15 @@ fn a_draining_server_takes_only_persistent_sessions() {
     queue.push(&group, Wants::Any, "any");
     queue.push(&group, Wants::Server(0), "bound");
     group.set_admin(0, Admin::Drain);
-    assert_eq!(group.waiters().collect::<Vec<_>>(), [0]);
-    assert_eq!(group.try_place(&mut picker, None, &[]), Placement::Nobody);
+    assert_eq!(group.threads_to_wake().collect::<Vec<_>>(), [0]);
+    assert_eq!(group.try_place(&mut picker, None, &[]), Placement::NoServer);
     group.leave(0);
     assert_eq!(queue.next(&group), NextWaiting::Place { token: "bound", server: 0 });
     group.leave(0);
-    assert_eq!(queue.next(&group), NextWaiting::Nobody);
+    assert_eq!(queue.next(&group), NextWaiting::None);
     queue.push(&group, Wants::Server(0), "late");
     group.set_admin(0, Admin::Maintenance);
-    assert_eq!(group.try_place_at(0), Placement::Nobody);
+    assert_eq!(group.try_place_at(0), Placement::NoServer);
     assert_eq!(queue.take_unreachable(&group), Some("late"));
     assert_eq!(queue.take_unreachable(&group), None);
     group.set_admin(0, Admin::Ready);
@@ -121,7 +121,7 @@ fn full_queues_reject_and_limits_change_at_runtime() {
     assert_eq!(group.try_place_at(0), Placement::Placed(0));
     assert_eq!(group.try_place_at(0), Placement::Wait(Wants::Server(0)));
     queue.push(&group, Wants::Server(0), 1);
-    assert_eq!(group.try_place_at(0), Placement::Crowded(0));
+    assert_eq!(group.try_place_at(0), Placement::QueueFull(0));
     group.set_connections_max(0, 2);
     assert_eq!(queue.next(&group), NextWaiting::Place { token: 1, server: 0 });
     assert_eq!(group.try_place_at(0), Placement::Wait(Wants::Server(0)));
@@ -168,7 +168,7 @@ fn many_cancelled_sessions_free_their_memory() {
 
 /// A thread of the test below: sessions arrive, wait, are served in order, and end. Threads only
 /// exchange wake-ups.
-struct Worker<'g> {
+struct BalanceWorker<'g> {
     thread: usize,
     group: &'g ServerGroup,
     wakers: Vec<Sender<()>>,
@@ -182,7 +182,7 @@ struct Worker<'g> {
     finished: &'g AtomicUsize,
 }
 
-impl Worker<'_> {
+impl BalanceWorker<'_> {
     fn enter(&mut self, server: usize) {
         let now = self.inside[server].fetch_add(1, Ordering::SeqCst) + 1;
         assert!(now <= self.limits[server], "{now} sessions at server {server}");
@@ -191,7 +191,7 @@ impl Worker<'_> {
 
     fn handle_next(&mut self, next: NextWaiting<u32>) -> bool {
         match next {
-            NextWaiting::Nobody => return false,
+            NextWaiting::None => return false,
             NextWaiting::Wake(thread) => {
                 self.wakers[thread].send(()).expect("all threads are running")
             }
@@ -291,7 +291,7 @@ fn run_threads(threads: usize, limits: &[u32], count: u32) {
     let (senders, receivers): (Vec<_>, Vec<_>) = (0..threads).map(|_| channel()).unzip();
     std::thread::scope(|scope| {
         for (thread, bell) in receivers.into_iter().enumerate() {
-            let worker = Worker {
+            let worker = BalanceWorker {
                 thread,
                 group: &group,
                 wakers: senders.clone(),

@@ -2,7 +2,7 @@
 
 use fulmar_haproxy::model::{BalanceAlgorithm, Mode};
 use fulmar_proxy::balance::{Health, Member};
-use fulmar_proxy::{Counter, LiveBackend, Rate};
+use fulmar_proxy::{LiveBackend, RateKind, Stat};
 
 use super::super::columns::Column;
 use super::super::kind::RowKind;
@@ -17,17 +17,17 @@ pub(super) fn backend_row(it: &LiveBackend, moment: Moment) -> StatsRow {
     let total = Total(&it.counters);
     let mut row = StatsRow::new(RowKind::Backend, (&config.name, "BACKEND"), (config.id, 0));
     row.small(Column::qcur, it.group.queued());
-    row.small(Column::qmax, total.peak(Counter::Queued));
-    row.small(Column::scur, total.get(Counter::Sessions));
-    row.small(Column::smax, total.peak(Counter::Sessions));
+    row.small(Column::qmax, total.peak(Stat::Queued));
+    row.small(Column::scur, total.get(Stat::Sessions));
+    row.small(Column::smax, total.peak(Stat::Sessions));
     row.small(Column::slim, it.connections_full);
     total.put(&mut row, TRAFFIC);
-    row.small(Column::rate, total.rate(Rate::Sessions, moment));
-    row.small(Column::rate_max, total.rate_max(Rate::Sessions));
+    row.small(Column::rate, total.rate(RateKind::Sessions, moment));
+    row.small(Column::rate_max, total.rate_max(RateKind::Sessions));
     put_servers(&mut row, it, moment);
     if config.mode == Mode::Http {
         total.put_responses(&mut row);
-        total.put(&mut row, &[(Column::req_tot, Counter::Requests)]);
+        total.put(&mut row, &[(Column::req_tot, Stat::Requests)]);
         row.large(Column::cache_lookups, 0);
         row.large(Column::cache_hits, 0);
         if let Some(cookie) = &config.cookie {
@@ -45,13 +45,13 @@ pub(super) fn backend_row(it: &LiveBackend, moment: Moment) -> StatsRow {
 /// Connections to all servers of the backend.
 fn put_connections(row: &mut StatsRow, it: &LiveBackend) {
     let all = |counter| it.servers.iter().map(|server| Total(&server.counters).get(counter)).sum();
-    row.large(Column::connect, all(Counter::ConnectsTried));
-    row.large(Column::reuse, all(Counter::Reuses));
-    let open = all(Counter::IdleConnections) + all(Counter::Sessions);
+    row.large(Column::connect, all(Stat::ConnectsTried));
+    row.large(Column::reuse, all(Stat::Reuses));
+    let open = all(Stat::IdleConnections) + all(Stat::Sessions);
     let connections = Http1 {
         open,
-        total: all(Counter::ConnectsTried),
-        streams: all(Counter::SessionsTotal),
+        total: all(Stat::ConnectsTried),
+        streams: all(Stat::SessionsTotal),
         received: ANSWERS,
         sent: REQUESTS,
     };
@@ -108,17 +108,17 @@ fn algorithm_name(algorithm: &BalanceAlgorithm) -> &'static str {
     }
 }
 
-const TRAFFIC: &[(Column, Counter)] = &[
-    (Column::stot, Counter::SessionsTotal),
-    (Column::bin, Counter::BytesIn),
-    (Column::bout, Counter::BytesOut),
-    (Column::dreq, Counter::DeniedRequests),
-    (Column::dresp, Counter::DeniedResponses),
-    (Column::econ, Counter::ConnectErrors),
-    (Column::eresp, Counter::ResponseErrors),
-    (Column::wretr, Counter::Retries),
-    (Column::wredis, Counter::Redispatches),
-    (Column::lbtot, Counter::Balanced),
-    (Column::cli_abrt, Counter::ClientAborts),
-    (Column::srv_abrt, Counter::ServerAborts),
+const TRAFFIC: &[(Column, Stat)] = &[
+    (Column::stot, Stat::SessionsTotal),
+    (Column::bin, Stat::BytesIn),
+    (Column::bout, Stat::BytesOut),
+    (Column::dreq, Stat::DeniedRequests),
+    (Column::dresp, Stat::DeniedResponses),
+    (Column::econ, Stat::ConnectErrors),
+    (Column::eresp, Stat::ResponseErrors),
+    (Column::wretr, Stat::Retries),
+    (Column::wredis, Stat::Redispatches),
+    (Column::lbtot, Stat::Balanced),
+    (Column::cli_abrt, Stat::ClientAborts),
+    (Column::srv_abrt, Stat::ServerAborts),
 ];

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use fulmar_haproxy::model::{Bind, Mode};
-use fulmar_proxy::{Counter, Counters, LiveFrontend, Rate};
+use fulmar_proxy::{Counters, LiveFrontend, RateKind, Stat};
 
 use super::super::columns::Column;
 use super::super::kind::RowKind;
@@ -22,25 +22,25 @@ pub(super) fn frontend_row(it: &LiveFrontend, process: &Process, moment: Moment)
     row.small(Column::slim, most);
     row.text(Column::status, status(it));
     row.text(Column::mode, mode_name(config.mode));
-    row.small(Column::rate, total.rate(Rate::Sessions, moment));
+    row.small(Column::rate, total.rate(RateKind::Sessions, moment));
     row.small(Column::rate_lim, config.sessions_per_second_max.unwrap_or(0));
-    row.small(Column::rate_max, total.rate_max(Rate::Sessions));
-    row.small(Column::conn_rate, total.rate(Rate::Connections, moment));
-    row.small(Column::conn_rate_max, total.rate_max(Rate::Connections));
-    total.put(&mut row, &[(Column::conn_tot, Counter::Connections)]);
-    row.small(Column::req_rate, total.rate(Rate::Requests, moment));
-    row.small(Column::req_rate_max, total.rate_max(Rate::Requests));
-    total.put(&mut row, &[(Column::req_tot, Counter::Requests)]);
+    row.small(Column::rate_max, total.rate_max(RateKind::Sessions));
+    row.small(Column::conn_rate, total.rate(RateKind::Connections, moment));
+    row.small(Column::conn_rate_max, total.rate_max(RateKind::Connections));
+    total.put(&mut row, &[(Column::conn_tot, Stat::Connections)]);
+    row.small(Column::req_rate, total.rate(RateKind::Requests, moment));
+    row.small(Column::req_rate_max, total.rate_max(RateKind::Requests));
+    total.put(&mut row, &[(Column::req_tot, Stat::Requests)]);
     if config.mode == Mode::Http {
         total.put_responses(&mut row);
-        total.put(&mut row, &[(Column::intercepted, Counter::Intercepted)]);
+        total.put(&mut row, &[(Column::intercepted, Stat::Intercepted)]);
         row.large(Column::cache_lookups, 0);
         row.large(Column::cache_hits, 0);
     }
     let connections = Http1 {
-        open: total.get(Counter::Sessions),
-        total: total.get(Counter::Connections),
-        streams: total.get(Counter::Requests),
+        open: total.get(Stat::Sessions),
+        total: total.get(Stat::Connections),
+        streams: total.get(Stat::Requests),
         received: REQUESTS,
         sent: ANSWERS,
     };
@@ -62,8 +62,8 @@ pub(super) fn listener_row(it: &LiveFrontend, bind: &Bind, counters: &[Counters]
 }
 
 fn put_traffic(row: &mut StatsRow, total: Total<'_>) {
-    row.small(Column::scur, total.get(Counter::Sessions));
-    row.small(Column::smax, total.peak(Counter::Sessions));
+    row.small(Column::scur, total.get(Stat::Sessions));
+    row.small(Column::smax, total.peak(Stat::Sessions));
     total.put(row, TRAFFIC);
     total.put_common(row);
 }
@@ -77,13 +77,13 @@ fn status(it: &LiveFrontend) -> &'static str {
     }
 }
 
-const TRAFFIC: &[(Column, Counter)] = &[
-    (Column::stot, Counter::SessionsTotal),
-    (Column::bin, Counter::BytesIn),
-    (Column::bout, Counter::BytesOut),
-    (Column::dreq, Counter::DeniedRequests),
-    (Column::dresp, Counter::DeniedResponses),
-    (Column::ereq, Counter::RequestErrors),
-    (Column::dcon, Counter::DeniedConnections),
-    (Column::dses, Counter::DeniedSessions),
+const TRAFFIC: &[(Column, Stat)] = &[
+    (Column::stot, Stat::SessionsTotal),
+    (Column::bin, Stat::BytesIn),
+    (Column::bout, Stat::BytesOut),
+    (Column::dreq, Stat::DeniedRequests),
+    (Column::dresp, Stat::DeniedResponses),
+    (Column::ereq, Stat::RequestErrors),
+    (Column::dcon, Stat::DeniedConnections),
+    (Column::dses, Stat::DeniedSessions),
 ];

@@ -3,7 +3,7 @@
 use fulmar_haproxy::model::{Mode, ServerAddress};
 use fulmar_haproxy::{BackendId, ServerConfig};
 use fulmar_proxy::balance::{Admin, Health, Member};
-use fulmar_proxy::{CheckState, Counter, Inherited, Live, LiveBackend, LiveServer, Rate};
+use fulmar_proxy::{CheckState, Live, LiveBackend, LiveServer, RateKind, Stat, TrackedState};
 
 use super::super::columns::Column;
 use super::super::kind::RowKind;
@@ -16,7 +16,7 @@ use super::{Total, mode_name};
 pub struct ServerStatus {
     admin: Admin,
     /// State inherited from tracked servers.
-    inherited: Inherited,
+    inherited: TrackedState,
     health: Health,
     is_checked: bool,
     /// The tracked server, as `backend/server`.
@@ -34,8 +34,8 @@ impl ServerStatus {
         let score = server.check.state().score;
         let limits = server.config.check.as_ref().map_or((0, 0), |it| (it.rise, it.fall));
         let (admin, health) = (member.admin(), member.health());
-        let inherited = live.inherited(backend, at);
-        let leader = server.config.follows.map(|_| live.leader_name(backend, at));
+        let inherited = live.tracked_state(backend, at);
+        let leader = server.config.follows.map(|_| live.tracked_name(backend, at));
         Self { admin, inherited, health, is_checked, leader, score, limits }
     }
 
@@ -90,9 +90,9 @@ pub(super) fn server_row(
     let mut row =
         StatsRow::new(RowKind::Server, (&proxy.name, &config.name), (proxy.id, config.id));
     row.small(Column::qcur, member.queued());
-    row.small(Column::qmax, total.peak(Counter::Queued));
+    row.small(Column::qmax, total.peak(Stat::Queued));
     row.small(Column::scur, member.sessions());
-    row.small(Column::smax, total.peak(Counter::Sessions));
+    row.small(Column::smax, total.peak(Stat::Sessions));
     if member.connections_max() > 0 {
         row.small(Column::slim, member.connections_max());
     }
@@ -100,15 +100,15 @@ pub(super) fn server_row(
         row.small(Column::qlimit, config.queue_max);
     }
     total.put(&mut row, TRAFFIC);
-    row.small(Column::rate, total.rate(Rate::Sessions, moment));
-    row.small(Column::rate_max, total.rate_max(Rate::Sessions));
+    row.small(Column::rate, total.rate(RateKind::Sessions, moment));
+    row.small(Column::rate_max, total.rate_max(RateKind::Sessions));
     put_state(&mut row, member, state);
     put_changes(&mut row, server, member, state, moment);
     put_check(&mut row, server, state);
     put_connections(&mut row, server, member);
     if proxy.mode == Mode::Http {
         total.put_responses(&mut row);
-        total.put(&mut row, &[(Column::req_tot, Counter::Requests)]);
+        total.put(&mut row, &[(Column::req_tot, Stat::Requests)]);
         if let Some(cookie) = &config.cookie {
             row.text(Column::cookie, cookie);
         }
@@ -179,7 +179,7 @@ fn put_check(row: &mut StatsRow, server: &LiveServer, state: &ServerStatus) {
 }
 
 fn put_connections(row: &mut StatsRow, server: &LiveServer, member: &Member) {
-    let idle = Total(&server.counters).get(Counter::IdleConnections);
+    let idle = Total(&server.counters).get(Stat::IdleConnections);
     row.small(Column::srv_icur, idle);
     if let Some(max) = server.config.idle_max {
         row.small(Column::src_ilim, max);
@@ -205,18 +205,18 @@ pub fn address_text(server: &ServerConfig, member: &Member) -> String {
     }
 }
 
-const TRAFFIC: &[(Column, Counter)] = &[
-    (Column::stot, Counter::SessionsTotal),
-    (Column::bin, Counter::BytesIn),
-    (Column::bout, Counter::BytesOut),
-    (Column::dresp, Counter::DeniedResponses),
-    (Column::econ, Counter::ConnectErrors),
-    (Column::eresp, Counter::ResponseErrors),
-    (Column::wretr, Counter::Retries),
-    (Column::wredis, Counter::Redispatches),
-    (Column::lbtot, Counter::Balanced),
-    (Column::cli_abrt, Counter::ClientAborts),
-    (Column::srv_abrt, Counter::ServerAborts),
-    (Column::connect, Counter::ConnectsTried),
-    (Column::reuse, Counter::Reuses),
+const TRAFFIC: &[(Column, Stat)] = &[
+    (Column::stot, Stat::SessionsTotal),
+    (Column::bin, Stat::BytesIn),
+    (Column::bout, Stat::BytesOut),
+    (Column::dresp, Stat::DeniedResponses),
+    (Column::econ, Stat::ConnectErrors),
+    (Column::eresp, Stat::ResponseErrors),
+    (Column::wretr, Stat::Retries),
+    (Column::wredis, Stat::Redispatches),
+    (Column::lbtot, Stat::Balanced),
+    (Column::cli_abrt, Stat::ClientAborts),
+    (Column::srv_abrt, Stat::ServerAborts),
+    (Column::connect, Stat::ConnectsTried),
+    (Column::reuse, Stat::Reuses),
 ];

@@ -1,7 +1,7 @@
 //! Sums over threads.
 
 use fulmar_haproxy::model::Mode;
-use fulmar_proxy::{Counter, Counters, Rate, Timing, sum};
+use fulmar_proxy::{Counters, RateKind, Stat, Timing, sum};
 
 use super::super::columns::Column;
 use super::super::process::Moment;
@@ -14,23 +14,23 @@ pub struct Total<'a>(pub &'a [Counters]);
 impl Total<'_> {
     /// The sum. A gauge may be increased by one thread and decreased by another; a sum that is
     /// negative meanwhile counts as 0.
-    pub fn get(self, counter: Counter) -> u64 {
+    pub fn get(self, counter: Stat) -> u64 {
         let value = sum(self.0, counter);
         if value > u64::MAX / 2 { 0 } else { value }
     }
 
     /// The maximum: exact with one thread, otherwise an upper bound, since each thread has its own.
-    pub fn peak(self, counter: Counter) -> u64 {
+    pub fn peak(self, counter: Stat) -> u64 {
         self.0.iter().map(|it| it.peak(counter)).sum()
     }
 
     /// Events in the last second.
-    pub fn rate(self, rate: Rate, moment: Moment) -> u64 {
+    pub fn rate(self, rate: RateKind, moment: Moment) -> u64 {
         self.0.iter().map(|it| it.rate(rate, moment.millis)).sum()
     }
 
     /// The maximum per second: an upper bound, as for [`Total::peak`].
-    pub fn rate_max(self, rate: Rate) -> u64 {
+    pub fn rate_max(self, rate: RateKind) -> u64 {
         self.0.iter().map(|it| it.rate_max(rate)).sum()
     }
 
@@ -46,7 +46,7 @@ impl Total<'_> {
 
     /// Seconds since the last session began; -1: there was none.
     pub fn last_session(self, moment: Moment) -> i32 {
-        let last = self.0.iter().map(|it| it.get(Counter::LastSession)).max().unwrap_or(0);
+        let last = self.0.iter().map(|it| it.get(Stat::LastSession)).max().unwrap_or(0);
         match last {
             0 => -1,
             last => i32::try_from(moment.millis.saturating_sub(last) / 1_000).unwrap_or(i32::MAX),
@@ -54,7 +54,7 @@ impl Total<'_> {
     }
 
     /// Writes counters to columns of 64 bits.
-    pub(super) fn put(self, row: &mut StatsRow, pairs: &[(Column, Counter)]) {
+    pub(super) fn put(self, row: &mut StatsRow, pairs: &[(Column, Stat)]) {
         for (column, counter) in pairs {
             row.large(*column, self.get(*counter));
         }
@@ -84,7 +84,7 @@ impl Total<'_> {
     pub(super) fn put_protocols(self, row: &mut StatsRow, mode: Mode, http: &Http1) {
         ABSENT.iter().for_each(|column| row.large(*column, 0));
         let is_http = u64::from(mode == Mode::Http);
-        let requests = self.get(Counter::Requests);
+        let requests = self.get(Stat::Requests);
         let answered: u64 = RESPONSES.iter().map(|(_, counter)| self.get(*counter)).sum();
         for (column, value) in [
             (Column::h1_open_connections, http.open),
@@ -114,23 +114,23 @@ pub(super) struct Http1 {
 /// Counters of one direction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Traffic {
-    bytes: Counter,
+    bytes: Stat,
     /// Spliced bytes: these never enter user space.
-    piped: Counter,
+    piped: Stat,
 }
 
 /// From the client to the server.
-pub(super) const REQUESTS: Traffic = Traffic { bytes: Counter::BytesIn, piped: Counter::PipedIn };
+pub(super) const REQUESTS: Traffic = Traffic { bytes: Stat::BytesIn, piped: Stat::PipedIn };
 /// From the server to the client.
-pub(super) const ANSWERS: Traffic = Traffic { bytes: Counter::BytesOut, piped: Counter::PipedOut };
+pub(super) const ANSWERS: Traffic = Traffic { bytes: Stat::BytesOut, piped: Stat::PipedOut };
 
-const RESPONSES: &[(Column, Counter)] = &[
-    (Column::hrsp_1xx, Counter::Responses1xx),
-    (Column::hrsp_2xx, Counter::Responses2xx),
-    (Column::hrsp_3xx, Counter::Responses3xx),
-    (Column::hrsp_4xx, Counter::Responses4xx),
-    (Column::hrsp_5xx, Counter::Responses5xx),
-    (Column::hrsp_other, Counter::ResponsesOther),
+const RESPONSES: &[(Column, Stat)] = &[
+    (Column::hrsp_1xx, Stat::Responses1xx),
+    (Column::hrsp_2xx, Stat::Responses2xx),
+    (Column::hrsp_3xx, Stat::Responses3xx),
+    (Column::hrsp_4xx, Stat::Responses4xx),
+    (Column::hrsp_5xx, Stat::Responses5xx),
+    (Column::hrsp_other, Stat::ResponsesOther),
 ];
 
 const TIMES: &[(Timing, Column, Column)] = &[
@@ -140,12 +140,12 @@ const TIMES: &[(Timing, Column, Column)] = &[
     (Timing::Total, Column::ttime, Column::ttime_max),
 ];
 
-const COMMON: &[(Column, Counter)] = &[
-    (Column::wrew, Counter::RewriteErrors),
-    (Column::eint, Counter::InternalErrors),
-    (Column::ssl_sess, Counter::TlsHandshakes),
-    (Column::ssl_reused_sess, Counter::TlsResumed),
-    (Column::ssl_failed_handshake, Counter::TlsFailures),
+const COMMON: &[(Column, Stat)] = &[
+    (Column::wrew, Stat::RewriteErrors),
+    (Column::eint, Stat::InternalErrors),
+    (Column::ssl_sess, Stat::TlsHandshakes),
+    (Column::ssl_reused_sess, Stat::TlsResumed),
+    (Column::ssl_failed_handshake, Stat::TlsFailures),
 ];
 
 const ABSENT: &[Column] = &[

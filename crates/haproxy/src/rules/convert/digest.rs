@@ -62,17 +62,17 @@ fn seed(args: &Args) -> u64 {
 
 fn sha2<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn EvalContext) -> Option<Sample<'a>> {
     let algorithm = match args.text(0) {
-        Some(b"224") => DigestAlgorithm::Sha224,
-        Some(b"384") => DigestAlgorithm::Sha384,
-        Some(b"512") => DigestAlgorithm::Sha512,
-        _ => DigestAlgorithm::Sha256,
+        Some(b"224") => ConverterDigest::Sha224,
+        Some(b"384") => ConverterDigest::Sha384,
+        Some(b"512") => ConverterDigest::Sha512,
+        _ => ConverterDigest::Sha256,
     };
     Some(Sample::Binary(algorithm.digest(&value.into_binary()?).into()))
 }
 
 /// A digest algorithm.
 #[derive(Clone, Copy)]
-enum DigestAlgorithm {
+enum ConverterDigest {
     Md5,
     Sha1,
     Sha224,
@@ -81,7 +81,7 @@ enum DigestAlgorithm {
     Sha512,
 }
 
-impl DigestAlgorithm {
+impl ConverterDigest {
     fn named(name: &[u8]) -> Option<Self> {
         let known = |(known, _): &&(&str, Self)| known.as_bytes().eq_ignore_ascii_case(name);
         ALGORITHMS.iter().find(known).map(|(_, algorithm)| *algorithm)
@@ -118,7 +118,7 @@ fn code<M: Mac + KeyInit>(key: &[u8], bytes: &[u8]) -> Vec<u8> {
 
 fn check_algorithm(args: &mut Args) -> Result<(), String> {
     let name = args.text(0).unwrap_or_default();
-    match DigestAlgorithm::named(name) {
+    match ConverterDigest::named(name) {
         Some(_) => Ok(()),
         None => Err(format!(
             "unknown digest algorithm '{}', expected md5, sha1, sha224, sha256, sha384 or sha512",
@@ -139,7 +139,7 @@ fn check_key(args: &mut Args) -> Result<(), String> {
 }
 
 fn digest<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn EvalContext) -> Option<Sample<'a>> {
-    let algorithm = DigestAlgorithm::named(args.text(0)?)?;
+    let algorithm = ConverterDigest::named(args.text(0)?)?;
     Some(Sample::Binary(algorithm.digest(&value.into_binary()?).into()))
 }
 
@@ -148,7 +148,7 @@ fn authenticate<'a>(
     args: &'a Args,
     subject: &'a dyn EvalContext,
 ) -> Option<Sample<'a>> {
-    let algorithm = DigestAlgorithm::named(args.text(0)?)?;
+    let algorithm = ConverterDigest::named(args.text(0)?)?;
     let bytes = value.into_binary()?;
     let code = match args.get(1) {
         Arg::Text(key) => algorithm.authenticate(key, &bytes),
@@ -166,16 +166,16 @@ const CRC32C: Crc<u32> = Crc::<u32>::new(&CRC_32_ISCSI);
 
 const BITS: ArgKind = ArgKind::OneOf(&["224", "256", "384", "512"]);
 
-const ALGORITHMS: &[(&str, DigestAlgorithm)] = &[
-    ("md5", DigestAlgorithm::Md5),
-    ("sha1", DigestAlgorithm::Sha1),
-    ("sha-1", DigestAlgorithm::Sha1),
-    ("sha224", DigestAlgorithm::Sha224),
-    ("sha-224", DigestAlgorithm::Sha224),
-    ("sha256", DigestAlgorithm::Sha256),
-    ("sha-256", DigestAlgorithm::Sha256),
-    ("sha384", DigestAlgorithm::Sha384),
-    ("sha-384", DigestAlgorithm::Sha384),
-    ("sha512", DigestAlgorithm::Sha512),
-    ("sha-512", DigestAlgorithm::Sha512),
+const ALGORITHMS: &[(&str, ConverterDigest)] = &[
+    ("md5", ConverterDigest::Md5),
+    ("sha1", ConverterDigest::Sha1),
+    ("sha-1", ConverterDigest::Sha1),
+    ("sha224", ConverterDigest::Sha224),
+    ("sha-224", ConverterDigest::Sha224),
+    ("sha256", ConverterDigest::Sha256),
+    ("sha-256", ConverterDigest::Sha256),
+    ("sha384", ConverterDigest::Sha384),
+    ("sha-384", ConverterDigest::Sha384),
+    ("sha512", ConverterDigest::Sha512),
+    ("sha-512", ConverterDigest::Sha512),
 ];

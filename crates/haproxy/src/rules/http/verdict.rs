@@ -32,13 +32,12 @@ pub enum HttpVerdict<'a> {
     Reject,
     /// Drop the connection without notifying the client.
     SilentDrop,
-    /// [`run`](super::run) is to be called again, with the same progress, when so many bytes of the body are
-    /// there (0: all of it), or as many as are kept, or when this time has passed; at once, if it
-    /// is so already.
+    /// Call [`run`](super::run) again, with the same progress, when enough of the body was
+    /// received, or as much as is kept, or after a time; at once if the body is there already.
     WaitForBody {
-        /// `bc_src_port`: local port of the server connection.
+        /// The longest wait.
         time: Duration,
-        /// Size in bytes.
+        /// Size in bytes; 0: all of the body.
         at_least: u64,
     },
     /// A change failed in `strict-mode`: the exchange fails with status 500. The index of the rule,

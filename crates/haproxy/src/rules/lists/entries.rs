@@ -7,7 +7,7 @@ pub type ListVersion = u32;
 
 /// An entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListEntry {
+pub struct PatternEntry {
     /// Its number in the history of the list, from 1.
     pub number: u64,
     /// The line of its file.
@@ -22,7 +22,7 @@ pub struct ListEntry {
 /// All versions of a list.
 #[derive(Debug, Default)]
 pub(super) struct Entries {
-    all: Vec<ListEntry>,
+    all: Vec<PatternEntry>,
     last: u64, // the last assigned number
     current: ListVersion,
     latest: ListVersion,
@@ -33,13 +33,13 @@ impl Entries {
     pub(super) fn push(&mut self, line: Option<usize>, key: &[u8], value: &[u8]) {
         self.last += 1;
         let (number, version) = (self.last, self.current);
-        self.all.push(ListEntry { number, line, key: key.into(), value: value.into(), version });
+        self.all.push(PatternEntry { number, line, key: key.into(), value: value.into(), version });
     }
 
     pub(super) fn push_to(&mut self, version: ListVersion, key: &[u8], value: &[u8]) {
         self.last += 1;
         let number = self.last;
-        self.all.push(ListEntry {
+        self.all.push(PatternEntry {
             number,
             line: None,
             key: key.into(),
@@ -63,7 +63,7 @@ impl Entries {
         (self.current..=self.latest).contains(&version).then_some(version)
     }
 
-    pub(super) fn of(&self, version: Option<ListVersion>) -> Vec<ListEntry> {
+    pub(super) fn of(&self, version: Option<ListVersion>) -> Vec<PatternEntry> {
         let version = version.unwrap_or(self.current);
         self.all.iter().filter(|entry| entry.version == version).cloned().collect()
     }
@@ -106,12 +106,12 @@ impl Entries {
         true
     }
 
-    fn is_meant(&self, entry: &ListEntry, which: EntrySelector<'_>) -> bool {
+    fn is_meant(&self, entry: &PatternEntry, which: EntrySelector<'_>) -> bool {
         entry.is(self.current, which)
     }
 }
 
-impl ListEntry {
+impl PatternEntry {
     fn is(&self, version: ListVersion, which: EntrySelector<'_>) -> bool {
         self.version == version
             && match which {

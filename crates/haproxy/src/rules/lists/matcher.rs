@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock};
 
-use super::entries::ListEntry;
+use super::entries::PatternEntry;
 use super::text::typed;
 use super::{LookedUp, Unfit};
 use crate::rules::pattern::{MatchMethod, Patterns};
@@ -52,9 +52,9 @@ impl CompiledEntries {
 }
 
 impl Matcher {
-    pub(super) fn new(how: Use, entries: &[ListEntry]) -> Result<Self, Unfit> {
+    pub(super) fn new(how: Use, entries: &[PatternEntry]) -> Result<Self, Unfit> {
         let mut first = CompiledEntries::new(how.method);
-        for ListEntry { line, key, value, .. } in entries {
+        for PatternEntry { line, key, value, .. } in entries {
             first.add(how, key, value).map_err(|why| Unfit { line: *line, why })?;
         }
         let now = RwLock::new(CompiledEntries::new(how.method));
@@ -110,7 +110,7 @@ impl Matcher {
     }
 
     /// Replaces the entries by checked ones.
-    pub(super) fn rebuild(&self, entries: &[ListEntry]) {
+    pub(super) fn rebuild(&self, entries: &[PatternEntry]) {
         let mut table = CompiledEntries::new(self.how.method);
         for entry in entries {
             table.add(self.how, &entry.key, &entry.value).expect("the entry was checked");
@@ -118,7 +118,7 @@ impl Matcher {
         self.change(|now, _| *now = table);
     }
 
-    pub(super) fn look_up(&self, value: &[u8], entries: &[ListEntry]) -> LookedUp {
+    pub(super) fn look_up(&self, value: &[u8], entries: &[PatternEntry]) -> LookedUp {
         let found = self.with(|table| table.keys.find(Sample::text(value)));
         LookedUp {
             method: self.how.method.name(),

@@ -18,7 +18,7 @@ mod text;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use entries::Entries;
-pub use entries::{ListEntry, ListVersion};
+pub use entries::{ListVersion, PatternEntry};
 pub use files::{ConfigFiles, NoFiles};
 pub(crate) use matcher::{Matcher, Use};
 
@@ -187,7 +187,7 @@ impl List {
     }
 
     /// The entries of a version; by default the current one.
-    pub fn entries(&self, version: Option<ListVersion>) -> Vec<ListEntry> {
+    pub fn entries(&self, version: Option<ListVersion>) -> Vec<PatternEntry> {
         self.lock().entries.of(version)
     }
 
@@ -335,7 +335,7 @@ pub struct LookedUp {
     /// Found by an index, not by a linear search.
     pub is_indexed: bool,
     /// The entry found.
-    pub found: Option<ListEntry>,
+    pub found: Option<PatternEntry>,
     /// The type of a map's values.
     pub to: Option<crate::rules::sample::Type>,
 }

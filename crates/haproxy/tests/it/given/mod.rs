@@ -113,9 +113,9 @@ impl EvalContext for Given {
 
 /// Files by name.
 #[derive(Debug, Default)]
-pub struct Shelf(pub HashMap<String, Vec<u8>>);
+pub struct NamedFiles(pub HashMap<String, Vec<u8>>);
 
-impl ConfigFiles for Shelf {
+impl ConfigFiles for NamedFiles {
     fn read(&self, path: &str) -> io::Result<Vec<u8>> {
         self.0.get(path).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
@@ -127,13 +127,13 @@ impl ConfigFiles for Shelf {
 
 /// Parses an expression without files.
 pub fn parsed(text: &str) -> Result<Expression, WordError> {
-    let files = Shelf::default();
+    let files = NamedFiles::default();
     Expression::parse_in(text, 1, &files)
 }
 
 /// Parses a condition without files and ACLs.
 pub fn condition(text: &str) -> Result<Condition, WordError> {
-    let (acls, files) = (Acls::new(), Shelf::default());
+    let (acls, files) = (Acls::new(), NamedFiles::default());
     condition_in(text, &CompileContext { acls: &acls, files: &files })
 }
 

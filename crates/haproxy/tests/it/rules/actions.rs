@@ -5,7 +5,7 @@ use fulmar_haproxy::rules::http::{ACTIONS, HttpRule, HttpVerdict, RulesProgress,
 use fulmar_haproxy::rules::{EvalContext, EvalContextMut, Sample};
 use proptest::prelude::*;
 
-use crate::world::{World, describe, http_rule, outcome, read};
+use crate::world::{EvalWorld, describe, http_rule, outcome, read};
 
 const ALL: [RuleSet; 3] = [Request, Response, AfterResponse];
 
@@ -162,10 +162,10 @@ fn decisions() {
         (&["set-nice 5", "set-header a b"], "Continue"),
         (&[], "Continue"),
     ] {
-        let mut world = World::asking("GET", "/a", &[("host", b"h")]);
+        let mut world = EvalWorld::asking("GET", "/a", &[("host", b"h")]);
         assert_eq!(outcome(Request, rules, &mut world), expected, "{rules:?}");
     }
-    let mut world = World::asking("GET", "/", &[]).answered(200, &[]);
+    let mut world = EvalWorld::asking("GET", "/", &[]).answered(200, &[]);
     assert_eq!(outcome(Response, &["deny"], &mut world), "deny 502");
 }
 
@@ -214,7 +214,7 @@ fn redirects() {
         ),
     ] {
         let mut world =
-            World::asking("GET", target, &[("host", b"h:1")]).evil(b"a\r\nSet-Cookie: b");
+            EvalWorld::asking("GET", target, &[("host", b"h:1")]).evil(b"a\r\nSet-Cookie: b");
         assert_eq!(outcome(Request, &[rule], &mut world), expected, "{rule}");
     }
 }
@@ -222,7 +222,7 @@ fn redirects() {
 #[test]
 fn the_redirect_keyword_takes_its_location_literally() {
     let rule = read("prefix / code 301 if { path /a }", HttpRule::parse_redirect).unwrap();
-    let mut world = World::asking("GET", "/a", &[]);
+    let mut world = EvalWorld::asking("GET", "/a", &[]);
     let verdict = run(std::slice::from_ref(&rule), &mut RulesProgress::default(), &mut world);
     assert_eq!(describe(&verdict), "301 location: /a");
     let line = "location /%20%[src]%% code 301";
@@ -279,10 +279,10 @@ fn fields_change() {
             &["Host: h", "Set-Cookie: a%0D%0Ab: c"],
         ),
     ] {
-        let mut world = World::asking("GET", "/", before).evil(b"a\r\nb: c");
+        let mut world = EvalWorld::asking("GET", "/", before).evil(b"a\r\nb: c");
         assert_eq!(outcome(Request, rules, &mut world), "Continue");
         assert_eq!(world.fields(), expected, "{rules:?}");
-        let mut world = World::asking("GET", "/", &[]).answered(200, before).evil(b"a\r\nb: c");
+        let mut world = EvalWorld::asking("GET", "/", &[]).answered(200, before).evil(b"a\r\nb: c");
         if rules[0].contains("src") || rules[1..].iter().any(|rule| rule.contains("src")) {
             continue;
         }
@@ -336,7 +336,7 @@ fn targets_change() {
         ("normalize-uri query-sort-by-name", "/a", "/a"),
         ("normalize-uri fragment-strip", "/a", "/a"),
     ] {
-        let mut world = World::asking("GET", before, &[("host", b"h")]);
+        let mut world = EvalWorld::asking("GET", before, &[("host", b"h")]);
         assert_eq!(outcome(Request, &[rule], &mut world), "Continue", "{rule}");
         assert_eq!(world.target(), after, "{rule} of {before}");
     }
@@ -346,11 +346,11 @@ fn targets_change() {
 #[test]
 fn a_target_that_names_a_host_makes_it_the_host() {
     for rule in ["set-uri http://other:8/x", "replace-uri .* http://other:8/x"] {
-        let mut world = World::asking("GET", "/a", &[("Host", b"h"), ("x", b"y")]);
+        let mut world = EvalWorld::asking("GET", "/a", &[("Host", b"h"), ("x", b"y")]);
         assert_eq!(outcome(Request, &[rule], &mut world), "Continue");
         assert_eq!(world.fields(), ["Host: other:8", "x: y"]);
     }
-    let mut world = World::asking("GET", "http://h/", &[("Host", b"h")]);
+    let mut world = EvalWorld::asking("GET", "http://h/", &[("Host", b"h")]);
     assert_eq!(outcome(Request, &["set-header Host 'a b'"], &mut world), "Failed(0)");
     assert_eq!(world.target(), "http://h/");
 }
@@ -358,7 +358,7 @@ fn a_target_that_names_a_host_makes_it_the_host() {
 /// As in HAProxy: line ends in a variable do not reach the request line.
 #[test]
 fn control_characters_of_a_path_are_escaped() {
-    let mut world = World::asking("GET", "/a?b", &[("host", b"h")]).evil(b"\r\n");
+    let mut world = EvalWorld::asking("GET", "/a?b", &[("host", b"h")]).evil(b"\r\n");
     assert_eq!(outcome(Request, &["set-path /%[var(txn.evil)]"], &mut world), "Continue");
     assert_eq!(world.target(), "/%0D%0A?b");
 }
@@ -381,7 +381,7 @@ fn changes_that_cannot_be_made() {
         "set-method %[hdr(nope)]",
         "replace-path .* 'x y'",
     ] {
-        let mut world = World::asking("GET", "/a?b", &[("host", b"h")]).evil(b"\0");
+        let mut world = EvalWorld::asking("GET", "/a?b", &[("host", b"h")]).evil(b"\0");
         let failing = outcome(Request, &["allow if { path /no }", rule], &mut world);
         assert_eq!(failing, "Failed(1)", "{rule}");
         assert_eq!(world.target(), "/a?b", "{rule}");
@@ -395,7 +395,7 @@ fn changes_that_cannot_be_made() {
 
 #[test]
 fn other_changes() {
-    let mut world = World::asking("GET", "/", &[("x", b"203.0.113.9"), ("p", b"81")]);
+    let mut world = EvalWorld::asking("GET", "/", &[("x", b"203.0.113.9"), ("p", b"81")]);
     let rules = [
         "set-method POST",
         "set-src hdr(x)",
@@ -431,14 +431,14 @@ fn other_changes() {
     ];
     assert_eq!(world.effects, effects);
 
-    let mut world = World::asking("GET", "/", &[]).answered(200, &[]);
+    let mut world = EvalWorld::asking("GET", "/", &[]).answered(200, &[]);
     assert_eq!(outcome(Response, &["set-status 418 reason Tea"], &mut world), "Continue");
     assert_eq!(world.response.unwrap().status, 418);
 }
 
 #[test]
 fn variables() {
-    let mut world = World::asking("GET", "/", &[("n", b"5"), ("e", b"")]);
+    let mut world = EvalWorld::asking("GET", "/", &[("n", b"5"), ("e", b"")]);
     let rules = [
         "set-var(txn.n) hdr(n),mul(2)",
         "set-var(txn.gone) int(1)",
@@ -477,7 +477,7 @@ fn what_is_allowed_may_be_redirected() {
     let keyword = read("location /x code 301 if { path /a }", HttpRule::parse_redirect).unwrap();
     let rules = [rule("allow"), rule("deny"), rule("redirect location /y"), keyword];
     for (path, expected) in [("/a", "301 location: /x"), ("/b", "Allow")] {
-        let mut world = World::asking("GET", path, &[]);
+        let mut world = EvalWorld::asking("GET", path, &[]);
         let verdict = run(&rules, &mut RulesProgress::default(), &mut world);
         assert_eq!(describe(&verdict), expected);
     }
@@ -489,7 +489,7 @@ fn a_wait_is_gone_on_from() {
     let lines =
         ["add-header a b", "strict-mode off", "wait-for-body time 1s", "set-path x", "deny"];
     let rules: Vec<_> = lines.iter().map(|line| http_rule(Request, line).unwrap()).collect();
-    let mut world = World::asking("GET", "/", &[]);
+    let mut world = EvalWorld::asking("GET", "/", &[]);
     let mut progress = RulesProgress::default();
     assert!(matches!(run(&rules, &mut progress, &mut world), HttpVerdict::WaitForBody { .. }));
     assert_eq!(describe(&run(&rules, &mut progress, &mut world)), "deny 403");
@@ -501,7 +501,7 @@ fn captures_get_their_slots() {
     use fulmar_haproxy::rules::exchange::CaptureSlot;
     let mut rule = http_rule(Request, "capture src len 5").unwrap();
     assert_eq!(rule.take_slot(CaptureSlot::Request(3)), Some(5));
-    let mut world = World::asking("GET", "/", &[]);
+    let mut world = EvalWorld::asking("GET", "/", &[]);
     run(&[rule], &mut RulesProgress::default(), &mut world);
     assert_eq!(world.effects, ["Request(3) 192.0"]);
     assert_eq!(
@@ -511,7 +511,7 @@ fn captures_get_their_slots() {
     assert_eq!(http_rule(Request, "allow").unwrap().take_slot(CaptureSlot::Request(3)), None);
 }
 
-fn no_line_ends(world: &World) -> bool {
+fn no_line_ends(world: &EvalWorld) -> bool {
     let heads =
         [world.request().map(|head| &head.fields), world.response().map(|head| &head.fields)];
     let is_bad = |bytes: &[u8]| bytes.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0));
@@ -530,7 +530,7 @@ proptest! {
     fn nothing_a_client_sends_breaks_a_message(
         sent in proptest::collection::vec(any::<u8>(), 0..40),
     ) {
-        let mut world = World::asking("GET", "/a?b", &[]).evil(&sent);
+        let mut world = EvalWorld::asking("GET", "/a?b", &[]).evil(&sent);
         let value = "%[var(txn.evil)]";
         let rules = [
             "strict-mode off".to_owned(),
@@ -565,7 +565,7 @@ proptest! {
         let name = ACTIONS[row].name;
         let end = if name.ends_with('(') { ")" } else { "" };
         if let Ok(rule) = http_rule(set, &format!("{name}{end} {rest}")) {
-            let mut world = World::asking("GET", "/", &[]).answered(200, &[]);
+            let mut world = EvalWorld::asking("GET", "/", &[]).answered(200, &[]);
             let exchange: &mut dyn EvalContextMut = &mut world;
             run(&[rule], &mut RulesProgress::default(), exchange);
         }

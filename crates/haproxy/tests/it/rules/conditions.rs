@@ -6,11 +6,11 @@ use std::sync::Arc;
 use fulmar_haproxy::rules::condition::{Criterion, PREDEFINED};
 use fulmar_haproxy::rules::{Acls, CompileContext, EvalPoint, SamplePhase};
 
-use crate::given::{Given, Shelf, acl_in, condition, condition_in};
+use crate::given::{Given, NamedFiles, acl_in, condition, condition_in};
 
 /// With ACLs `a` (GET or `/a`) and `b`, and two files.
 fn with_lists(check: impl FnOnce(&CompileContext<'_>)) {
-    let files = Shelf(HashMap::from([
+    let files = NamedFiles(HashMap::from([
         ("paths".to_owned(), b"# remark\n\n  /one\n\t/two\r\n #sharp\n/three ".to_vec()),
         ("map".to_owned(), b"/one 1\n/two 2\n".to_vec()),
         ("bad".to_owned(), b"10.0.0.0/8\nnot-an-address\n".to_vec()),
@@ -194,7 +194,7 @@ fn phases_of_conditions_are_known_before_evaluation() {
         assert_eq!(phases.iter().all(|phase| phase.is_there(point)), there, "{text} {phases:?}");
     }
     let acls = Acls::new();
-    let context = CompileContext { acls: &acls, files: &Shelf::default() };
+    let context = CompileContext { acls: &acls, files: &NamedFiles::default() };
     assert!(acl_in("path", &context).expect("a list").is_empty());
     assert!(!acl_in("path -m found", &context).expect("a list").is_empty());
     assert!(!acl_in("ssl_fc", &context).expect("a list").is_empty());

@@ -6,7 +6,7 @@ use fulmar_haproxy::rules::tcp::TcpSet::{self, Connection, Content, ResponseCont
 use fulmar_haproxy::rules::tcp::{TCP_ACTIONS, TcpVerdict, run_tcp};
 use proptest::prelude::*;
 
-use crate::world::{World, tcp_rule};
+use crate::world::{EvalWorld, tcp_rule};
 
 const ALL: [TcpSet; 4] = [Connection, Session, Content, ResponseContent];
 
@@ -55,7 +55,7 @@ fn errors_have_positions() {
     assert!(tcp_rule(Content, "accept").unwrap().warning().is_none());
 }
 
-fn outcome(set: TcpSet, lines: &[&str], world: &mut World) -> TcpVerdict {
+fn outcome(set: TcpSet, lines: &[&str], world: &mut EvalWorld) -> TcpVerdict {
     let rule = |line: &&str| tcp_rule(set, line).unwrap_or_else(|f| panic!("{line}: {f:?}"));
     let rules: Vec<_> = lines.iter().map(rule).collect();
     run_tcp(&rules, world)
@@ -63,7 +63,7 @@ fn outcome(set: TcpSet, lines: &[&str], world: &mut World) -> TcpVerdict {
 
 #[test]
 fn decisions() {
-    let world = || World::asking("GET", "/", &[]);
+    let world = || EvalWorld::asking("GET", "/", &[]);
     for (rules, expected) in [
         (&["accept", "reject"][..], TcpVerdict::Accept),
         (&["accept if { src 10.0.0.0/8 }", "reject"], TcpVerdict::Reject),
@@ -114,7 +114,7 @@ fn rules_wait_for_what_they_look_at() {
             TcpVerdict::Wait,
         ),
     ] {
-        let mut world = World::asking("GET", "/", &[]);
+        let mut world = EvalWorld::asking("GET", "/", &[]);
         world.request = None;
         world.payload = payload.to_vec();
         world.complete = complete;
@@ -126,7 +126,7 @@ fn rules_wait_for_what_they_look_at() {
 fn captures_get_their_slots() {
     let mut rule = tcp_rule(Content, "capture src len 5").unwrap();
     assert_eq!(rule.take_slot(CaptureSlot::Request(1)), Some(5));
-    let mut world = World::asking("GET", "/", &[]);
+    let mut world = EvalWorld::asking("GET", "/", &[]);
     run_tcp(&[rule], &mut world);
     assert_eq!(world.effects, ["Request(1) 192.0"]);
     assert_eq!(tcp_rule(Content, "accept").unwrap().take_slot(CaptureSlot::Request(1)), None);
@@ -151,7 +151,7 @@ proptest! {
         let end = if name.ends_with('(') { ")" } else { "" };
         for line in [format!("{name}{end} {rest}"), format!("{name}{rest}"), rest] {
             if let Ok(rule) = tcp_rule(set, &line) {
-                run_tcp(&[rule], &mut World::default());
+                run_tcp(&[rule], &mut EvalWorld::default());
             }
         }
     }

@@ -7,7 +7,7 @@ use fulmar_haproxy::rules::subject::{Fact, LogField};
 use fulmar_haproxy::rules::{Expression, Sample};
 use proptest::prelude::*;
 
-use crate::world::World;
+use crate::world::EvalWorld;
 
 fn text(text: &'static str) -> Sample<'static> {
     Sample::Text(text.as_bytes().into())
@@ -17,7 +17,7 @@ fn address(text: &str) -> Sample<'static> {
     Sample::Address(text.parse::<IpAddr>().expect("an address"))
 }
 
-fn rendered(format: &str, options: FormatOptions, world: &World) -> String {
+fn rendered(format: &str, options: FormatOptions, world: &EvalWorld) -> String {
     let format =
         FormatString::parse(format, 1, options).unwrap_or_else(|f| panic!("{format}: {f:?}"));
     let mut out = Vec::new();
@@ -26,8 +26,8 @@ fn rendered(format: &str, options: FormatOptions, world: &World) -> String {
 }
 
 /// An exchange with values for most log variables.
-fn told() -> World {
-    World::asking("GET", "/changed", &[("a", b"1")])
+fn told() -> EvalWorld {
+    EvalWorld::asking("GET", "/changed", &[("a", b"1")])
         .evil(b"a\"b\\c]d\te\x01\x7f\xff")
         .logging(LogField::RequestLine, text("GET http://h/p?q=\"1\" HTTP/1.1"))
         .logging(LogField::ClientAddress, address("192.0.2.7"))
@@ -104,7 +104,7 @@ fn text_for_rules() {
 fn invalid_requests_are_logged_as_badreq() {
     let format = "%r|%{+Q}r|%HM|%HU|%HV";
     let expected = "<BADREQ>|\"<BADREQ>\"|<BADREQ>|<BADREQ>|<BADREQ>";
-    assert_eq!(rendered(format, FormatOptions::HTTP_LOG, &World::default()), expected);
+    assert_eq!(rendered(format, FormatOptions::HTTP_LOG, &EvalWorld::default()), expected);
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn faults() {
 fn every_alias_is_read_and_written() {
     for alias in aliases() {
         for flags in ["", "{+Q,+X,+E}"] {
-            rendered(&format!("%{flags}{alias}"), FormatOptions::HTTP_LOG, &World::default());
+            rendered(&format!("%{flags}{alias}"), FormatOptions::HTTP_LOG, &EvalWorld::default());
             rendered(&format!("%{flags}{alias}"), FormatOptions::HTTP_LOG, &told());
         }
     }

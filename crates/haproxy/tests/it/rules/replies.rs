@@ -12,11 +12,11 @@ use fulmar_haproxy::rules::reply::{
 };
 use proptest::prelude::*;
 
-use crate::world::{World, http_rule, lines, read};
+use crate::world::{EvalWorld, http_rule, lines, read};
 
 /// Status, fields and body of a response.
 fn shown(reply: &ReplyTemplate, pages: &[&ErrorPages]) -> Option<(u16, Vec<String>, String)> {
-    let world = World::asking("GET", "/", &[]).evil(b"a\nb");
+    let world = EvalWorld::asking("GET", "/", &[]).evil(b"a\nb");
     let (head, body): (_, Bytes) = reply.render(&world, pages)?;
     Some((head.status, lines(&head.fields), String::from_utf8_lossy(&body).into_owned()))
 }
@@ -92,7 +92,7 @@ fn pages_of_a_backend_come_before_those_of_a_frontend() {
 
 #[test]
 fn a_challenge_is_the_page_of_401_with_a_realm() {
-    let world = World::asking("GET", "/", &[]);
+    let world = EvalWorld::asking("GET", "/", &[]);
     let mut pages = ErrorPages::default();
     let own =
         parse_file(b"HTTP/1.1 401 X\r\nWWW-Authenticate: Digest\r\nX-A: 1\r\n\r\nwho?").unwrap();
@@ -219,7 +219,7 @@ fn sections_are_resolved_later() {
     assert_eq!(fault.column, 22);
     assert!(fault.message.contains("http-errors section 'own'"), "{fault:?}");
     rule.reply_mut().unwrap().resolve(|_| Some(&section)).unwrap();
-    let mut world = World::asking("GET", "/", &[]);
+    let mut world = EvalWorld::asking("GET", "/", &[]);
     let verdict = run(std::slice::from_ref(&rule), &mut RulesProgress::default(), &mut world);
     let HttpVerdict::Deny(reply) = verdict else { panic!("{verdict:?}") };
     assert_eq!(shown(reply, &[]).unwrap().2, "mine");

@@ -17,7 +17,7 @@ use fulmar_proto::HeaderBuf;
 
 /// The input of rules, and their effects.
 #[derive(Debug, Default)]
-pub(crate) struct World {
+pub(crate) struct EvalWorld {
     pub(crate) request: Option<RequestHead>,
     pub(crate) response: Option<ResponseHead>,
     pub(crate) source: Option<SocketAddr>,
@@ -30,7 +30,7 @@ pub(crate) struct World {
     pub(crate) effects: Vec<String>,
 }
 
-impl World {
+impl EvalWorld {
     /// With a request.
     pub(crate) fn asking(method: &str, target: &str, fields: &[(&str, &[u8])]) -> Self {
         let request = RequestHead {
@@ -97,7 +97,7 @@ pub(crate) fn lines(fields: &HeaderBuf) -> Vec<String> {
     fields.iter().map(|(name, value)| format!("{}: {}", text(name), text(value))).collect()
 }
 
-impl EvalContext for World {
+impl EvalContext for EvalWorld {
     fn request(&self) -> Option<&RequestHead> {
         self.request.as_ref()
     }
@@ -127,7 +127,7 @@ impl EvalContext for World {
     }
 }
 
-impl EvalContextMut for World {
+impl EvalContextMut for EvalWorld {
     fn request_mut(&mut self) -> Option<&mut RequestHead> {
         self.request.as_mut()
     }
@@ -159,9 +159,9 @@ impl EvalContextMut for World {
 
 /// Files with constant contents.
 #[derive(Debug)]
-pub(crate) struct Shelf;
+pub(crate) struct ConstantFiles;
 
-impl ConfigFiles for Shelf {
+impl ConfigFiles for ConstantFiles {
     fn read(&self, path: &str) -> io::Result<Vec<u8>> {
         let found = FILES.iter().find(|(name, _)| *name == path).map(|(_, bytes)| bytes.to_vec());
         found.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no such file"))
@@ -207,7 +207,7 @@ pub(crate) fn read<T>(
 ) -> Result<T, WordError> {
     let (words, end) = words(line);
     let acls = Acls::default();
-    parse(&mut WordCursor::new(&words, end), &CompileContext { acls: &acls, files: &Shelf })
+    parse(&mut WordCursor::new(&words, end), &CompileContext { acls: &acls, files: &ConstantFiles })
 }
 
 /// Parses an HTTP rule.
@@ -221,7 +221,7 @@ pub(crate) fn tcp_rule(set: TcpSet, line: &str) -> Result<TcpRule, WordError> {
 }
 
 /// Runs rules, and describes the result briefly.
-pub(crate) fn outcome(set: RuleSet, rules: &[&str], world: &mut World) -> String {
+pub(crate) fn outcome(set: RuleSet, rules: &[&str], world: &mut EvalWorld) -> String {
     let parse = |line: &&str| match http_rule(set, line) {
         Ok(rule) => rule,
         Err(fault) => panic!("{line}: {fault:?}"),

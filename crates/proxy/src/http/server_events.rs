@@ -1,0 +1,401 @@
+//! Events of servers: responses are forwarded to clients.
+
+use std::time::Instant;
+
+use fulmar_engine::{
+    ConnectionEvent, Connections, End, Exchange as ExchangeId, Handler, SocketId, Timeouts,
+};
+use fulmar_haproxy::BackendId;
+use fulmar_haproxy::model::HttpMode;
+use fulmar_proto::{
+    BodyLen, Client, ClientConnection, Connection, Event, Headers, PeerError, Piped, Response,
+    Segment, ServerConnection, UsageError,
+};
+
+use crate::checks::Observation;
+use crate::counters::Stat;
+use crate::http::client_events::of;
+use crate::http::credentials;
+use crate::http::ending;
+use crate::http::exchange::{EndLetters, ExchangeStage, HttpExchange};
+use crate::http::log;
+use crate::http::pump;
+use crate::http::respond;
+use crate::http::responses::{self, ResponseDecision};
+use crate::http::send;
+use crate::http::server_conn::{ConnectionUsers, ServerConn};
+use crate::http::session::HttpSession;
+use crate::http::state::{DeferredAction, HttpState, client_timeouts};
+use crate::http::tally;
+use crate::malformed::{self, MessageDirection, Parties};
+use crate::passing::{PASSED_FROM, PIECE_SIZE_MIN, Toward, may_pass};
+use crate::shared::ThreadContext;
+
+/// The handler of servers' events, with access to the clients' side.
+#[derive(Debug)]
+pub(super) struct ServerEvents<'a> {
+    pub(super) clients: &'a mut Connections<ServerConnection, HttpSession>,
+    pub(super) desk: &'a mut HttpState,
+    pub(super) shared: &'a mut ThreadContext,
+}
+
+impl ServerEvents<'_> {
+    /// The head of a response.
+    fn head(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        (server, seat): (&mut ClientConnection, &mut ServerConn),
+        id: ExchangeId,
+        head: &Response<'_>,
+        len: BodyLen,
+    ) {
+        if self.refuse(now, id, seat, head.status) {
+            seat.client = None;
+            return self.desk.defer(DeferredAction::Close(socket));
+        }
+        let Some((client, session)) = self.clients.get_mut(id.socket) else { return };
+        let Some(ExchangeStage::Waiting(up)) = of(session, id.stream).map(|it| it.stage) else {
+            return;
+        };
+        let Some(mut exchange) = session.exchange.take() else { return };
+        exchange.times.answered = Some(now);
+        exchange.status = head.status;
+        if credentials::requests_connection_auth(head) {
+            seat.users = ConnectionUsers::Authenticated;
+        }
+        let (backend, at) = seat.place();
+        self.shared.live.observe(BackendId(backend), at, Observation::Responded(head.status));
+        tally::count_server_response(self.shared, &exchange, head.status);
+        if self.shared.ending || exchange.mode == Some(HttpMode::Close) {
+            client.close_after();
+        }
+        let fate = match exchange.has_response_rules {
+            true => responses::revise(now, self.shared, session, &mut exchange, head),
+            false => ResponseDecision::Forward,
+        };
+        self.desk.defer(DeferredAction::Touch(id.socket));
+        if !matches!(fate, ResponseDecision::Forward) {
+            self.intercept(now, id, exchange, fate);
+            seat.client = None;
+            return self.desk.defer(DeferredAction::Close(socket));
+        }
+        exchange.stage = ExchangeStage::Responding(up);
+        let before = client.queued();
+        if pass_on(client, &exchange, head, len).is_err() {
+            client.reset(id.stream, 0);
+            server.reset(up.stream, 0);
+        }
+        exchange.bytes_out += client.queued().saturating_sub(before);
+        let backend = exchange.backend;
+        let frontend = session.bind().frontend;
+        log::write_early(now, self.shared, self.desk, session, &mut exchange);
+        session.exchange = Some(exchange);
+        let is_long = server.passing() >= PASSED_FROM && matches!(len, BodyLen::Exact(_));
+        let (at, server) = seat.place();
+        let asks = is_long && self.request_pipes(socket, id, frontend, backend);
+        self.desk.servers[at][server].passes = asks;
+    }
+
+    /// The server's response is not forwarded.
+    fn intercept(
+        &mut self,
+        now: Instant,
+        id: ExchangeId,
+        mut exchange: Box<HttpExchange>,
+        fate: ResponseDecision,
+    ) {
+        let Some((client, session)) = self.clients.get_mut(id.socket) else { return };
+        exchange.is_generated = true;
+        match fate {
+            ResponseDecision::Forward => {}
+            ResponseDecision::Instead(head, body, ended) => {
+                exchange.ended = ended;
+                let reply = (head, body);
+                respond::send_reply(now, self.shared, (client, session), &mut exchange, reply);
+            }
+            ResponseDecision::Close(ended) => {
+                exchange.ended = ended;
+                client.reset(id.stream, 0);
+            }
+            ResponseDecision::DropSilently => {
+                exchange.ended = EndLetters(b'P', b'R');
+                self.desk.defer(DeferredAction::DropSilently(id.socket));
+            }
+        }
+        ending::response_complete(now, self.shared, self.desk, (client, session), exchange);
+    }
+
+    /// Requests pipes for the next bytes; false: the configuration or a layer forbids them.
+    fn request_pipes(
+        &mut self,
+        socket: SocketId,
+        id: ExchangeId,
+        frontend: usize,
+        backend: Option<BackendId>,
+    ) -> bool {
+        let may = self.clients.takes_pipes(id.socket)
+            && may_pass(&self.shared.live, frontend, backend, Toward::Client);
+        if may {
+            self.desk.defer(DeferredAction::Pass(socket));
+        }
+        may
+    }
+
+    fn interim(&mut self, id: ExchangeId, head: &Response<'_>) {
+        let Some((client, session)) = self.clients.get_mut(id.socket) else { return };
+        let Some(exchange) = of(session, id.stream) else { return };
+        let before = client.queued();
+        if matches!(exchange.stage, ExchangeStage::Waiting(_))
+            && client.send_head(id.stream, *head, BodyLen::Empty).is_ok()
+        {
+            exchange.bytes_out += client.queued() - before;
+            self.desk.defer(DeferredAction::Touch(id.socket));
+        }
+    }
+
+    /// A piece of a response, or of a tunnel.
+    fn data(
+        &mut self,
+        socket: SocketId,
+        id: ExchangeId,
+        server: &mut ClientConnection,
+        piece: Segment,
+    ) {
+        let is_seen = matches!(piece, Segment::Bytes(_));
+        let size = pump::size_of(&piece);
+        let Some((client, session)) = self.clients.get_mut(id.socket) else { return };
+        let Some(exchange) = of(session, id.stream) else { return };
+        let Some(up) = exchange.stage.up() else { return };
+        let before = client.queued();
+        let wants_more = pump::down(client, id.stream, piece);
+        exchange.bytes_out += client.queued().saturating_sub(before);
+        match wants_more {
+            true => server.release(up.stream, size),
+            false => exchange.owed += size,
+        }
+        let backend = exchange.backend;
+        let frontend = session.bind().frontend;
+        self.desk.defer(DeferredAction::Touch(id.socket));
+        if is_seen && size >= PIECE_SIZE_MIN {
+            self.request_pipes(socket, id, frontend, backend);
+        }
+    }
+
+    /// The response is complete, or the server's side of a tunnel has ended.
+    fn end(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        seat: &mut ServerConn,
+        id: ExchangeId,
+        trailers: Headers<'_>,
+    ) {
+        let Some((client, session)) = self.clients.get_mut(id.socket) else { return };
+        let Some(exchange) = of(session, id.stream) else { return };
+        let before = client.queued();
+        if client.send_end(id.stream, trailers).is_err() {
+            client.cut_off(); // shorter than declared: the response to a HEAD request of the proxy
+        }
+        exchange.bytes_out += client.queued().saturating_sub(before);
+        self.desk.defer(DeferredAction::Touch(id.socket));
+        if matches!(exchange.stage, ExchangeStage::Tunnel(_)) {
+            // `timeout client-fin` limits the client's silence.
+            let frontend = &self.shared.live.frontends[session.bind().frontend].config;
+            if let Some(fin) = frontend.timeouts.client_fin {
+                let usual = client_timeouts(frontend);
+                let own = Timeouts { tunnel: Some(fin), ..usual };
+                self.clients.set_own_timeouts(id.socket, own);
+            }
+            return;
+        }
+        seat.client = None;
+        if seat.is_private()
+            && let Some(before) = session.rare_mut().own.replace(socket)
+            && before != socket
+        {
+            self.desk.defer(DeferredAction::Close(before));
+        }
+        // Before a waiting exchange selects a connection.
+        self.desk.defer(DeferredAction::Free(socket));
+        if let Some(exchange) = session.exchange.take() {
+            ending::response_complete(now, self.shared, self.desk, (client, session), exchange);
+        }
+    }
+
+    /// The exchange becomes a tunnel.
+    fn upgraded(
+        &mut self,
+        id: ExchangeId,
+        (server, seat): (&mut ClientConnection, &mut ServerConn),
+    ) {
+        let Some((client, session)) = self.clients.get_mut(id.socket) else { return };
+        let Some(exchange) = of(session, id.stream) else { return };
+        let ExchangeStage::Responding(up) = exchange.stage else { return };
+        exchange.stage = ExchangeStage::Tunnel(up);
+        let own = exchange.tunnel_timeout;
+        exchange.body.ended = false;
+        exchange.handed_over = false;
+        pump::up(client, id.stream, exchange, server, up.stream);
+        self.desk.defer(DeferredAction::Touch(id.socket));
+        let of_backend = self.shared.live.backends[seat.place().0].config.timeouts.tunnel;
+        if let Some(time) = own.or(of_backend) {
+            self.desk.defer(DeferredAction::Tunnel(id.socket, time));
+        }
+        if let Some(time) = own {
+            // Otherwise the configured timeout applies.
+            self.desk.defer(DeferredAction::Tunnel(up.socket, time));
+        }
+    }
+
+    /// The server has room for more of the request.
+    fn writable(&mut self, id: ExchangeId, server: &mut ClientConnection) {
+        let Some((client, session)) = self.clients.get_mut(id.socket) else { return };
+        let Some(exchange) = of(session, id.stream) else { return };
+        let Some(up) = exchange.stage.up() else { return };
+        client.release(id.stream, std::mem::take(&mut exchange.body.owed));
+        pump::up(client, id.stream, exchange, server, up.stream);
+        self.desk.defer(DeferredAction::Touch(id.socket));
+    }
+}
+
+/// Sends the head of a response to the client, as received or as changed by rules.
+fn pass_on(
+    client: &mut ServerConnection,
+    exchange: &HttpExchange,
+    head: &Response<'_>,
+    len: BodyLen,
+) -> Result<(), UsageError> {
+    let upgrade = head.headers.get("upgrade").filter(|_| head.status == 101);
+    let added = upgrade.map(|protocol| [("Upgrade", protocol)]);
+    let added = added.as_ref().map_or(&[][..], |added| &added[..]);
+    let head = match exchange.has_response {
+        true => {
+            let fields = exchange.response.fields.as_headers();
+            Response::new(exchange.response.status, fields)
+        }
+        false => Response { added, ..*head },
+    };
+    client.send_head(exchange.stream, head, len)
+}
+
+impl Handler<ClientConnection, ServerConn> for ServerEvents<'_> {
+    #[inline(always)]
+    fn handle(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        entry: (&mut ClientConnection, &mut ServerConn),
+        event: ConnectionEvent<'_, Client>,
+    ) {
+        match event {
+            ConnectionEvent::Established { .. } => self.handle_established(now, socket, entry),
+            ConnectionEvent::Received => entry.1.heard = true,
+            ConnectionEvent::Event(event) => self.handle_event(now, socket, entry, event),
+            ConnectionEvent::Piped(piped) => self.handle_piped(socket, entry, piped),
+            ConnectionEvent::Fault { message, error } => {
+                self.handle_fault(now, entry.1, message, error);
+            }
+            ConnectionEvent::Replaced { .. }
+            | ConnectionEvent::InputUsed
+            | ConnectionEvent::Timer
+            | ConnectionEvent::DeadlinePassed { .. } => {}
+        }
+    }
+
+    fn handle_closed(&mut self, now: Instant, socket: SocketId, seat: ServerConn, end: End) {
+        let at = socket.index / crate::relay::STRIDE;
+        if self.desk.pool.remove_idle(seat.idle_group, at, seat.is_proven()) {
+            let (backend, server) = seat.place();
+            ending::count_idle_end(self.shared, backend, server);
+        }
+        self.desk.pool.leave(seat.idle_group);
+        if let Some(id) = seat.client {
+            self.connection_lost(now, id, &seat, end);
+        }
+    }
+}
+
+impl ServerEvents<'_> {
+    fn handle_established(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        (server, seat): (&mut ClientConnection, &mut ServerConn),
+    ) {
+        seat.stands = true;
+        let (backend, at) = seat.place();
+        let live = &self.shared.live;
+        live.observe(BackendId(backend), at, Observation::Connected);
+        live.backends[backend].servers[at].counters[self.shared.thread].add(Stat::Connections, 1);
+        let Some(id) = seat.client else { return };
+        let Some((client, session)) = self.clients.get_mut(id.socket) else { return };
+        let Some(exchange) = of(session, id.stream) else { return };
+        if let Some(time) = exchange.server_timeout {
+            self.desk.defer(DeferredAction::Limit(socket, time));
+        }
+        let to = (socket, &live.backends[backend].servers[at].config.written_address[..]);
+        let begun = send::begin(now, id, client, exchange, (server, seat), to);
+        if begun.is_err() {
+            if let Some(mut exchange) = session.exchange.take() {
+                respond::status(now, self.shared, (client, session), &mut exchange, 500);
+                exchange.ended = EndLetters(b'I', b'H');
+                ending::response_complete(now, self.shared, self.desk, (client, session), exchange);
+            }
+            seat.client = None;
+            self.desk.defer(DeferredAction::Close(socket));
+        }
+        self.desk.defer(DeferredAction::Touch(id.socket));
+    }
+
+    fn handle_event(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        (server, seat): (&mut ClientConnection, &mut ServerConn),
+        event: Event<'_, Client>,
+    ) {
+        let Some(id) = seat.client else { return };
+        match event {
+            Event::Head { head, len, .. } => {
+                self.head(now, socket, (server, seat), id, &head, len);
+            }
+            Event::Informational { head, .. } => self.interim(id, &head),
+            Event::Data { bytes, .. } => {
+                self.data(socket, id, server, bytes.into());
+            }
+            Event::End { trailers, .. } => self.end(now, socket, seat, id, trailers),
+            Event::Writable { .. } => self.writable(id, server),
+            Event::Upgraded { .. } => self.upgraded(id, (server, seat)),
+            Event::Reset { .. } => {} // not in HTTP/1
+        }
+    }
+
+    fn handle_fault(&mut self, now: Instant, seat: &ServerConn, message: &[u8], error: PeerError) {
+        let Some(id) = seat.client else { return };
+        let Some((_, session)) = self.clients.get(id.socket) else { return };
+        let (backend, server) = seat.place();
+        let parties = Parties {
+            source: session.source(),
+            frontend: session.bind().frontend,
+            backend: Some(backend),
+            server: Some(server),
+        };
+        malformed::keep(now, self.shared, MessageDirection::Response, parties, (message, error));
+    }
+
+    fn handle_piped(
+        &mut self,
+        socket: SocketId,
+        (server, seat): (&mut ClientConnection, &mut ServerConn),
+        piped: Piped,
+    ) {
+        let Some(id) = seat.client else { return };
+        if let Some((_, session)) = self.clients.get_mut(id.socket)
+            && let Some(exchange) = session.exchange.as_deref()
+        {
+            tally::piped(self.shared, session, exchange, Stat::PipedOut, piped.len);
+        }
+        self.data(socket, id, server, piped.into());
+    }
+}
