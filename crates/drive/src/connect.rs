@@ -44,7 +44,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             && self.early.is_ready()
             && let Some(socket) = self.sockets.get_mut(id)
         {
-            socket.writable = true; // a guess
+            socket.handle_room(); // a guess
             self.later.push(id);
         }
     }

@@ -261,10 +261,9 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         }
         socket.dead |= ready.failed;
         if ready.write && connecting {
-            socket.writable = true; // no guess any more
+            socket.handle_room();
             self.stood.push(id);
-        } else if ready.write && !socket.writable {
-            socket.writable = true;
+        } else if ready.write && socket.handle_room() {
             self.sending.push(id);
         }
         let was_unread = socket.is_unread();

@@ -10,7 +10,7 @@ use fulmar_proto::{Block, Input};
 use crate::executor::Op;
 use crate::reactor::Reactor;
 use crate::selector::{Selector, Tail};
-use crate::socket::{Birth, Known, Socket};
+use crate::socket::{Birth, Known, SendState, Socket};
 
 impl<E: Engine, S: Selector> Reactor<E, S> {
     /// Reads from every socket that is due, and passes the bytes to the engine. Sockets that have
@@ -127,7 +127,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
                 listener.prediction.learn(result.is_ok());
             }
         }
-        if let Some(kind) = socket.broken
+        if let SendState::Broken(kind) = socket.send
             && is_last(&result)
             && !op.refused
         {

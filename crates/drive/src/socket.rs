@@ -19,7 +19,7 @@ pub(crate) struct Socket {
     /// The kernel may hold bytes although the last receive fell short, as the selector does not
     /// trust short reads.
     pub(crate) doubtful: bool,
-    pub(crate) writable: bool,
+    pub(crate) send: SendState,
     pub(crate) hangup: bool,
     /// The selector has said that it failed, while it was read from.
     pub(crate) dead: bool,
@@ -34,22 +34,39 @@ pub(crate) struct Socket {
     pub(crate) shut: bool,
     /// The engine is owed an `Input`, even an empty one.
     pub(crate) resumed: bool,
-    /// Nothing can be sent any more, for this reason; what the peer said before is being read.
-    pub(crate) broken: Option<io::ErrorKind>,
     /// What arrives may go past the engine.
     pub(crate) splicing: bool,
     /// The last receive had all the bytes that it asked for: there are more.
     pub(crate) flowing: bool,
     /// It stands on a list of sockets to be read.
     pub(crate) listed: bool,
-    /// Its transmit is on this turn's list: looking again would send it twice.
-    pub(crate) leaving: bool,
     pub(crate) nagle: Nagle,
     pub(crate) known: Known,
     pub(crate) birth: Birth,
     pub(crate) interest: Interest,
     /// What the engine left unread; empty unless a message is split across reads.
     pub(crate) unread: BytesMut,
+}
+
+/// The sending side of a socket.
+///
+/// ```text
+///        transmit            sent, or part of it
+/// Ready ─────────▶ Queued ───────────────────────▶ Ready, Full or Broken
+///   ▲                                               │
+///   └────────────── the socket has room ────────────┘ (from Full)
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SendState {
+    /// There is no room, or the socket is not connected yet.
+    Full,
+    /// There may be room.
+    Ready,
+    /// Its transmit is on this turn's list, and must not be polled again: it would be sent twice.
+    Queued,
+    /// Sending failed with this error. The input that arrived before is read, then the error is
+    /// reported.
+    Broken(io::ErrorKind),
 }
 
 /// How a socket came to be.
@@ -111,7 +128,7 @@ impl Socket {
             fd,
             readable: false,
             doubtful: false,
-            writable: standing,
+            send: if standing { SendState::Ready } else { SendState::Full },
             hangup: false,
             dead: false,
             parted: false,
@@ -120,11 +137,9 @@ impl Socket {
             tail: Tail::Open,
             shut: false,
             resumed: false,
-            broken: None,
             splicing: false,
             flowing: false,
             listed: false,
-            leaving: false,
             nagle: Nagle::Off,
             known: Known::Fresh,
             birth,
@@ -137,12 +152,29 @@ impl Socket {
     /// once: they decide how the connection closes.
     pub(crate) fn wants(&self) -> Interest {
         let read = !self.eof && (self.reading || !self.readable);
-        Interest { read, write: !self.writable, hangup: !self.hangup && !self.eof }
+        Interest { read, write: self.send == SendState::Full, hangup: !self.hangup && !self.eof }
     }
 
     /// True if nothing is needed of it now: neither bytes nor room.
     pub(crate) fn is_passive(&self) -> bool {
-        self.writable && (self.eof || !self.reading)
+        self.has_room() && (self.eof || !self.reading)
+    }
+
+    /// True if a transmit may be tried, or is on this turn's list.
+    pub(crate) fn has_room(&self) -> bool {
+        match self.send {
+            SendState::Ready | SendState::Queued => true,
+            SendState::Full | SendState::Broken(_) => false,
+        }
+    }
+
+    /// The kernel has reported room. True if that is new.
+    pub(crate) fn handle_room(&mut self) -> bool {
+        let is_new = self.send == SendState::Full;
+        if is_new {
+            self.send = SendState::Ready;
+        }
+        is_new
     }
 
     /// True if bytes have arrived, or may have, that are not read now.
@@ -155,11 +187,10 @@ impl Socket {
     pub(crate) fn hears_out(&mut self, error: &io::Error) -> bool {
         let gone =
             matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset);
-        if !gone || !self.reading || self.eof || self.broken.is_some() {
+        if !gone || !self.reading || self.eof {
             return false;
         }
-        self.broken = Some(error.kind());
-        self.writable = false;
+        self.send = SendState::Broken(error.kind());
         (self.readable, self.hangup) = (true, true);
         true
     }

@@ -13,7 +13,7 @@ use crate::pipe::{self, PIPE_SIZE};
 use crate::reactor::Reactor;
 use crate::receive::BLOCK_SIZE;
 use crate::selector::Selector;
-use crate::socket::Socket;
+use crate::socket::{SendState, Socket};
 use crate::throttle::{Way, portion};
 
 impl<E: Engine, S: Selector> Reactor<E, S> {
@@ -32,7 +32,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         if socket.splicing && self.engine.poll_passage(id).is_none_or(|to| to.is_empty()) {
             socket.splicing = false; // the body is complete
         }
-        socket.splicing && socket.unread.is_empty() && socket.broken.is_none()
+        socket.splicing && socket.unread.is_empty() && !matches!(socket.send, SendState::Broken(_))
     }
 
     /// Moves what a socket has to where it belongs. If there is no pipe to be had, it is received

@@ -9,7 +9,7 @@ use crate::executor::Op;
 use crate::passing::Passing;
 use crate::reactor::Reactor;
 use crate::selector::Selector;
-use crate::socket::{Birth, Known};
+use crate::socket::{Birth, Known, SendState};
 use crate::steps::{Outcome, send_steps};
 
 impl<E: Engine, S: Selector> Reactor<E, S> {
@@ -50,21 +50,22 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     }
 
     fn transmit(&mut self, now: Instant, id: SocketId) {
-        let Some(socket) =
-            self.sockets.get_mut(id).filter(|socket| !socket.leaving && socket.broken.is_none())
-        else {
-            return;
-        };
+        let Some(socket) = self.sockets.get_mut(id) else { return }; // closed in this turn
+        match socket.send {
+            SendState::Queued | SendState::Broken(_) => return,
+            SendState::Full | SendState::Ready => {}
+        }
         // On a socket that is not watched, unreported input may have arrived. A close would then
         // destroy bytes held back for the FIN (`MSG_MORE`), so they are sent at once.
         let is_watched = socket.known != Known::Quiet;
         let closes = !S::EXTERNAL && self.abilities.more && is_watched;
         let Some(transmit) = self.engine.poll_transmit(id) else {
-            // There was nothing to try it with.
-            socket.writable &= socket.birth != Birth::Connecting;
+            if socket.birth == Birth::Connecting {
+                socket.send = SendState::Full; // a guess, which no send has tested
+            }
             return self.update_interest(id); // it stands, and that is no longer waited for
         };
-        if !socket.writable {
+        if socket.send == SendState::Full {
             // Told nevertheless: what waits now must stop sharing the turn's block.
             self.report(now, id, SocketEvent::Sent(0));
             return self.update_interest(id);
@@ -76,13 +77,13 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
                 let is_last = closes && transmit.is_last;
                 self.sends.push(Op::send(id, self.buffer.len(), bytes.len(), is_last));
                 self.buffer.extend_from_slice(bytes);
-                socket.leaving = true;
+                socket.send = SendState::Queued;
                 if self.sends.len() == LIST_LEN_MAX {
                     self.send_list(now);
                 }
             }
             None if transmit.has_pipe() => {
-                socket.leaving = true;
+                socket.send = SendState::Queued;
                 self.passing.push(Passing::new(id));
             }
             _ => {
@@ -113,8 +114,8 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         let Self { engine, selector, sockets, due, early, .. } = self;
         let Some(socket) = sockets.get_mut(id) else { return };
         let Outcome { wanted, sent, error } = outcome;
-        socket.leaving = false;
-        socket.writable = sent == wanted;
+        assert!(!matches!(socket.send, SendState::Broken(_)), "a broken socket sends nothing");
+        socket.send = if sent == wanted { SendState::Ready } else { SendState::Full };
         if socket.birth == Birth::Connecting {
             early.learn(sent > 0);
             if sent > 0 {
@@ -131,12 +132,12 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         if let Some(error) = failure {
             return engine.handle(now, SocketEvent::Failed(error).of(id));
         }
-        if socket.broken.is_some() {
+        if matches!(socket.send, SendState::Broken(_)) {
             socket.list(due);
         }
         socket.update_interest(selector);
         let rearms = selector.watches_all() && !socket.interest.write || self.throttle.is_some();
-        if rearms && !socket.writable {
+        if rearms && socket.send == SendState::Full {
             self.rearm(id);
         }
     }
