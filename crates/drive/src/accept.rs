@@ -37,7 +37,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     /// A list is no longer than the engine has places for whoever comes from there, so that its
     /// limits hold within one, too.
     fn accept_from(&mut self, now: Instant, id: ListenerId) {
-        let Some(listener) = self.open_listener(id) else { return }; // an event from before
+        let Some(listener) = self.open_listener(id) else { return }; // it was closed or paused since
         listener.prediction.begin();
         let size = if S::EXTERNAL { 1 } else { listener.expect() };
         let mut arrived = 0;
@@ -49,6 +49,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
                 return self.deserted(now, id, arrived, &error);
             }
         }
+        assert!(arrived <= size, "no more are accepted than tried");
         if arrived == size
             && let Some(listener) = self.open_listener(id)
         {
@@ -141,7 +142,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
 
     /// Nobody is looked for at a listener for a while.
     fn rest(&mut self, now: Instant, id: ListenerId) {
-        let Some(listener) = self.open_listener(id) else { return };
+        let Some(listener) = self.open_listener(id) else { return }; // the engine has closed it
         let until = Some(now + REST);
         listener.resting = until;
         self.rest_until = earliest(self.rest_until, until);
@@ -179,6 +180,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
 
     /// Waits for connections exactly while they are wanted and can be had.
     fn watch_listener(&mut self, id: ListenerId) {
+        // The engine may have closed it.
         let Some(Some(listener)) = self.listeners.get_mut(id.0 as usize) else { return };
         let watching = listener.wanted && listener.resting.is_none();
         if watching != listener.watching {

@@ -116,7 +116,7 @@ impl Changes {
             }
         }
         while let Some(fd) = self.changed.pop_front() {
-            let Some(watched) = self.slot(fd) else { continue };
+            let Some(watched) = self.slot(fd) else { continue }; // retired since
             watched.changed = false;
             if watched.rests() {
                 let (told, user) = (watched.told.take(), watched.user.take());
@@ -214,6 +214,7 @@ impl Selector for Changes {
     fn watch(&mut self, fd: BorrowedFd<'_>, tag: Tag, interest: Interest) -> io::Result<()> {
         let number = fd.as_raw_fd();
         let (user, told) = (None, None);
+        debug_assert!(self.slot(number).is_none(), "a number is registered once while it is open");
         *self.slot(number) =
             Some(Watched { tag, user, told, wanted: interest, changed: true, again: false });
         self.changed.push_back(number);

@@ -253,7 +253,11 @@ impl Selector for Epoll {
 
 fn to_bits(tag: Tag) -> u64 {
     match tag {
-        Tag::Socket(socket) => socket.to_bits(),
+        Tag::Socket(socket) => {
+            let bits = socket.to_bits();
+            assert!(bits & OURS == 0, "generations of sockets have 31 bits");
+            bits
+        }
         Tag::Listener(ListenerId(number)) => OURS | u64::from(number),
         Tag::Waker => OURS | WAKER,
         Tag::Foreign(number) => OURS | FOREIGN | u64::from(number),

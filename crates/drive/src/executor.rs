@@ -47,11 +47,14 @@ impl Op {
 
     /// No more than this is wanted, and tried.
     fn want(&mut self, len: usize) {
+        debug_assert!(len <= self.len, "an operation is only cut");
         (self.len, self.tried) = (len, len);
     }
 
     /// How many bytes there were.
     pub(crate) fn outcome(self) -> io::Result<usize> {
+        let exceeds = usize::try_from(self.result).is_ok_and(|n| n > self.len);
+        assert!(!exceeds, "no more bytes are moved than wanted");
         usize::try_from(self.result).map_err(|_| {
             io::Error::from_raw_os_error(i32::try_from(-self.result).unwrap_or(i32::MAX))
         })
@@ -193,7 +196,7 @@ impl Executor {
     fn ring(&mut self, len: usize) -> Option<&mut Ring> {
         match self {
             Self::Ring(ring, len_min) if len >= *len_min => Some(ring),
-            _ => None,
+            Self::Ring(..) | Self::Direct(_) => None,
         }
     }
 

@@ -277,7 +277,10 @@ impl Crowd {
     /// accept, too. `waiting` counts them, if that can be done.
     fn estimate(&mut self, waiting: impl FnOnce() -> Option<u16>) -> u16 {
         let low = match *self {
-            Self::Guessed { size, .. } => return size,
+            Self::Guessed { size, .. } => {
+                assert!((1..=CROWD_SIZE_MAX).contains(&size), "a guess is within its bounds");
+                return size;
+            }
             Self::Counted { low: LOW_MAX, accepted } if accepted < COUNT_EVERY => return 1,
             Self::Counted { low, .. } => low,
         };

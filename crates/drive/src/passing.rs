@@ -122,7 +122,7 @@ mod tests {
             Step::Gather { run, more } => {
                 format!("g{}{}", run.len(), if *more { "+" } else { "" })
             }
-            _ => unreachable!("there are no files"),
+            Step::File { .. } | Step::Read { .. } => unreachable!("there are no files"),
         }
     }
 

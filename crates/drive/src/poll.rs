@@ -62,6 +62,7 @@ impl Selector for Poll {
         if self.places.len() <= index {
             self.places.resize(index + 1, None);
         }
+        assert!(self.places[index].is_none(), "a descriptor is registered once while it is open");
         self.places[index] = Some(u32::try_from(at).map_err(io::Error::other)?);
         self.set.push(fd, interest.events());
         self.tags.push(tag);
@@ -85,6 +86,7 @@ impl Selector for Poll {
     fn retire(&mut self, fd: OwnedFd) {
         let number = index(fd.as_raw_fd());
         if let Some(at) = self.places.get_mut(number).and_then(Option::take) {
+            assert_eq!(self.set.descriptor(at as usize), fd.as_raw_fd(), "places follow the set");
             self.set.swap_remove(at as usize);
             self.tags.swap_remove(at as usize);
             if (at as usize) < self.set.len() {

@@ -23,6 +23,7 @@ pub(crate) struct Quiet {
 
 impl Quiet {
     fn push(&mut self, now: Instant, id: SocketId) {
+        debug_assert!(self.sockets.back().is_none_or(|(since, _)| *since <= now), "oldest first");
         self.sockets.push_back((now, id));
         self.look_at.get_or_insert(now + LOOK_EVERY);
     }
@@ -67,7 +68,8 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     fn watch_some(&mut self, now: Instant) {
         let mut failed = false;
         while let Some(id) = self.fresh.pop() {
-            let Some(socket) = self.sockets.get_mut(id) else { continue };
+            let Some(socket) = self.sockets.get_mut(id) else { continue }; // closed in this turn
+            debug_assert_eq!(socket.known, Known::Fresh, "it is on the list of new sockets");
             if self.selector.watching_costs() && socket.is_passive() {
                 socket.known = Known::Quiet;
                 self.quiet.push(now, id);
@@ -97,7 +99,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
 
     /// False if it cannot be watched, which the engine hears.
     fn watch(&mut self, now: Instant, id: SocketId) -> bool {
-        let Some(socket) = self.sockets.get_mut(id) else { return true };
+        let socket = self.sockets.get_mut(id).expect("the caller has looked it up");
         // That it can be sent on may be a guess, which nobody has tried.
         let connecting = socket.birth == Birth::Connecting;
         let wants = socket.wants();

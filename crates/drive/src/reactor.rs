@@ -246,7 +246,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     }
 
     fn note_socket(&mut self, id: SocketId, ready: Ready) {
-        let Some(socket) = self.sockets.get_mut(id) else { return }; // news of one that is gone
+        let Some(socket) = self.sockets.get_mut(id) else { return }; // closed since the wait began
         let connecting = socket.birth == Birth::Connecting;
         let unread = !socket.reading || socket.eof; // nobody would notice
         if ready.failed && (connecting || unread) {
@@ -328,7 +328,9 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
 
     fn tell_connected(&mut self, now: Instant) {
         while let Some(id) = self.stood.pop() {
+            // The engine may have closed it after the event.
             let Some(socket) = self.sockets.get_mut(id) else { continue };
+            debug_assert_eq!(socket.birth, Birth::Connecting, "a socket connects once");
             // Something to read so early: a peer that speaks first, or an error that the
             // application's loop could not tell from it.
             if socket.readable
@@ -433,7 +435,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         self.pipes_to_sweep = true;
         match &self.executor {
             Executor::Ring(..) if !S::EXTERNAL => self.closing.push(socket.fd),
-            _ => self.selector.retire(socket.fd),
+            Executor::Ring(..) | Executor::Direct(_) => self.selector.retire(socket.fd),
         }
         if self.sockets.shrink() && self.trim_at.is_none() {
             self.trim_at = Some(now + TRIM_AFTER);

@@ -68,7 +68,8 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     fn receive_batch(&mut self, now: Instant, from: usize, to: usize) {
         for at in from..to {
             let id = self.reading[at];
-            let Some(socket) = self.sockets.get_mut(id) else { continue };
+            let Some(socket) = self.sockets.get_mut(id) else { continue }; // closed since
+            debug_assert!(socket.listed, "it is on the list of due sockets");
             socket.listed = false;
             let wanted = self.engine.limit(Limit::Unread(id)).saturating_sub(socket.unread.len());
             let (receives, resumed) = (socket.may_receive() && wanted > 0, socket.resumed);
@@ -194,6 +195,7 @@ impl Socket {
     /// What was left unread, then the next `n` bytes of the block; the rest is kept for the next
     /// time, as a copy of its own: the block stays the thread's.
     fn deliver(&mut self, now: Instant, engine: &mut impl Engine, block: &mut Block, n: usize) {
+        debug_assert!(n <= block.memory().len(), "the block holds what was received");
         self.resumed = false;
         if self.unread.is_empty() {
             let held = block.memory().len();

@@ -278,6 +278,7 @@ impl Sockets {
         self.get_mut(id)?;
         let at = std::mem::replace(&mut self.places[id.index as usize], NOWHERE);
         let socket = self.sockets.swap_remove(at as usize);
+        debug_assert_eq!(socket.id, id, "places and sockets agree");
         if let Some(moved) = self.sockets.get(at as usize) {
             self.places[moved.id.index as usize] = at;
         }

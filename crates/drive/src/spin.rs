@@ -121,6 +121,7 @@ impl Habit {
 
     /// Polling for `time` did not pay.
     fn rest(&mut self, now: Instant, time: Duration) {
+        debug_assert!(self.doubt <= DOUBT_MAX, "doubt is bounded");
         self.rests_until = now.checked_add(time.saturating_mul(self.doubt));
         self.doubt = (self.doubt * 2).clamp(1, DOUBT_MAX);
     }

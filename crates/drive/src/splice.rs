@@ -28,7 +28,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
 
     /// True if what the kernel holds of a socket goes past the engine next.
     pub(crate) fn is_splicing(&mut self, id: SocketId) -> bool {
-        let Some(socket) = self.sockets.get_mut(id) else { return false };
+        let socket = self.sockets.get_mut(id).expect("it is on this turn's list");
         if socket.splicing && self.engine.poll_passage(id).is_none_or(|to| to.is_empty()) {
             socket.splicing = false; // the body is complete
         }
@@ -45,7 +45,9 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             (Some(Passage::Pipe { len }), Some(pipe)) => {
                 self.splice_into_pipe(now, id, pipe, len);
             }
-            _ => self.stop_splicing(id),
+            (None, _) | (Some(Passage::File(_) | Passage::Pipe { .. }), None) => {
+                self.stop_splicing(id);
+            }
         }
     }
 
@@ -121,6 +123,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         len: usize,
     ) -> bool {
         let (moved, result) = pipe::store(pipe, range, len);
+        assert!(moved <= len && (moved == len || result.is_err()), "a short store has an error");
         if moved > 0 {
             self.report(now, id, SocketEvent::Spliced(moved as u64));
         }

@@ -112,8 +112,10 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
 
     pub(crate) fn sent(&mut self, now: Instant, id: SocketId, outcome: Outcome) {
         let Self { engine, selector, sockets, due, early, .. } = self;
+        // The result of an earlier entry of the list may have made the engine close it.
         let Some(socket) = sockets.get_mut(id) else { return };
         let Outcome { wanted, sent, error } = outcome;
+        assert!(sent <= wanted, "no more is sent than the transmit has");
         assert!(!matches!(socket.send, SendState::Broken(_)), "a broken socket sends nothing");
         socket.send = if sent == wanted { SendState::Ready } else { SendState::Full };
         if socket.birth == Birth::Connecting {

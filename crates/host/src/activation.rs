@@ -163,7 +163,7 @@ impl error::Error for ActivationError {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         match self {
             Self::Descriptor { error, .. } => Some(error),
-            _ => None,
+            Self::Pid | Self::Count | Self::Names { .. } => None,
         }
     }
 }

@@ -46,7 +46,7 @@ impl Address {
             Self::Unix(path) if !path.as_os_str().as_encoded_bytes().starts_with(b"@") => {
                 Some(path)
             }
-            _ => None,
+            Self::Unix(_) | Self::Tcp(_) => None,
         }
     }
 }
