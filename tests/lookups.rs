@@ -8,7 +8,7 @@ use fulmar_engine::{Action, DriverEvent, Engine, LookupId, ResolveError, SocketI
 use fulmar_proto::Transmit;
 
 /// What a lookup came to.
-pub type ResolvedAddresses = Result<Vec<IpAddr>, ResolveError>;
+pub type LookupOutcome = Result<Vec<IpAddr>, ResolveError>;
 
 /// Resolves names.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ pub struct LookupEngine {
     pending: BTreeSet<u32>,
     next: u32,
     /// Every answer, in order.
-    pub answers: Vec<(LookupId, ResolvedAddresses)>,
+    pub answers: Vec<(LookupId, LookupOutcome)>,
     /// Cancelled when the next result arrives.
     pub doomed: Vec<LookupId>,
 }
@@ -42,7 +42,7 @@ impl LookupEngine {
     ///
     /// # Panics
     /// There are two.
-    pub fn answer(&self, lookup: LookupId) -> Option<&ResolvedAddresses> {
+    pub fn answer(&self, lookup: LookupId) -> Option<&LookupOutcome> {
         let mut all = self.answers.iter().filter(|(of, _)| *of == lookup);
         let answer = all.next().map(|(_, answer)| answer);
         assert!(all.next().is_none(), "one question, two answers");

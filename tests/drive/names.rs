@@ -12,7 +12,7 @@ use fulmar_engine::{LookupId, ResolveError};
 use fulmar_names::{Family, Names, Options, Overrides};
 use fulmar_sys as sys;
 use fulmar_tests::dns::{self, A, AAAA, Dns, DnsQuery, DnsReply, address_of, alias};
-use fulmar_tests::lookups::{LookupEngine, ResolvedAddresses};
+use fulmar_tests::lookups::{LookupEngine, LookupOutcome};
 use fulmar_tests::loops::{AppLoop, Loop, OwnLoop, PollLoop};
 use fulmar_tests::process::PATIENCE;
 use tempfile::TempDir;
@@ -118,13 +118,13 @@ impl Driven<'_> {
         self.driver.engine().lookup(name)
     }
 
-    fn wait(&mut self, lookup: LookupId) -> ResolvedAddresses {
+    fn wait(&mut self, lookup: LookupId) -> LookupOutcome {
         self.kick();
         self.driver.turn_until(&mut |engine| engine.answer(lookup).is_some());
         self.driver.engine().answer(lookup).unwrap().clone()
     }
 
-    fn resolve(&mut self, name: &str) -> ResolvedAddresses {
+    fn resolve(&mut self, name: &str) -> LookupOutcome {
         let lookup = self.lookup(name);
         self.wait(lookup)
     }
@@ -536,7 +536,7 @@ impl VirtualClockLoop {
     }
 
     /// Starts a lookup at the virtual time, and waits.
-    fn resolve(&mut self, name: &str) -> ResolvedAddresses {
+    fn resolve(&mut self, name: &str) -> LookupOutcome {
         let lookup = self.app.engine().lookup(name);
         self.app.reactor.timeout_action(sys::now() + self.offset);
         self.app.listen_to_changes();

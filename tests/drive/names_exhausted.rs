@@ -6,7 +6,7 @@ use std::fs::File;
 use fulmar_engine::ResolveError;
 use fulmar_names::{Names, Options};
 use fulmar_tests::dns::{self, Dns};
-use fulmar_tests::lookups::{LookupEngine, ResolvedAddresses};
+use fulmar_tests::lookups::{LookupEngine, LookupOutcome};
 use fulmar_tests::loops::{AppLoop, Loop, OwnLoop};
 use fulmar_tests::own_process::own_process;
 use fulmar_tests::process::PATIENCE;
@@ -39,7 +39,7 @@ fn starve<L: Loop<Engine = LookupEngine>>(server: &Dns, left: usize) {
     assert!(resolve(&mut driver, "second.example").is_ok(), "it is not kept");
 }
 
-fn resolve<L: Loop<Engine = LookupEngine>>(driver: &mut L, name: &str) -> ResolvedAddresses {
+fn resolve<L: Loop<Engine = LookupEngine>>(driver: &mut L, name: &str) -> LookupOutcome {
     let lookup = driver.engine().lookup(name);
     driver.kick();
     driver.turn_until(|driver| driver.engine().answer(lookup).is_some());

@@ -159,7 +159,7 @@ mod tests {
 
     /// What is waited for.
     #[derive(Clone, Copy)]
-    enum World {
+    enum WaitCase {
         /// It comes from elsewhere, so long after the beginning of a wait; a sleep adds this.
         OwnCore { after: Duration, wake: Duration },
         /// It comes from this core, once that is given away for so long.
@@ -186,7 +186,7 @@ mod tests {
             Self { habit: Habit::new(spin).unwrap(), now: fulmar_sys::now() }
         }
 
-        fn waits(&mut self, count: u32, world: World) -> Seen {
+        fn waits(&mut self, count: u32, world: WaitCase) -> Seen {
             let mut seen = Seen::default();
             for _ in 0..count {
                 let waited = self.wait(world, &mut seen);
@@ -196,7 +196,7 @@ mod tests {
             seen
         }
 
-        fn wait(&mut self, world: World, seen: &mut Seen) -> Duration {
+        fn wait(&mut self, world: WaitCase, seen: &mut Seen) -> Duration {
             let (waited, polled) = match (self.habit.plan(self.now), world) {
                 (Plan::Rest, _) => return sleep(world),
                 (Plan::Sleep, _) => (sleep(world), Polled::No),
@@ -204,13 +204,15 @@ mod tests {
                     seen.polls += 1;
                     seen.watched += u32::from(watched);
                     match world {
-                        World::OwnCore { after, .. } if after <= budget => (after, Polled::Found),
-                        World::OneCore { after } if after <= budget && watched => {
+                        WaitCase::OwnCore { after, .. } if after <= budget => {
+                            (after, Polled::Found)
+                        }
+                        WaitCase::OneCore { after } if after <= budget && watched => {
                             (after, Polled::Ceded)
                         }
-                        World::OneCore { after } if after <= budget => (after, Polled::Found),
-                        World::OneCore { after } => (after, Polled::InVain(after)),
-                        World::OwnCore { .. } | World::OtherGroup { .. } => {
+                        WaitCase::OneCore { after } if after <= budget => (after, Polled::Found),
+                        WaitCase::OneCore { after } => (after, Polled::InVain(after)),
+                        WaitCase::OwnCore { .. } | WaitCase::OtherGroup { .. } => {
                             (budget + sleep(world), Polled::InVain(budget))
                         }
                     }
@@ -226,15 +228,15 @@ mod tests {
         }
     }
 
-    fn sleep(world: World) -> Duration {
+    fn sleep(world: WaitCase) -> Duration {
         match world {
-            World::OwnCore { after, wake } => after + wake,
-            World::OneCore { after } | World::OtherGroup { after } => after,
+            WaitCase::OwnCore { after, wake } => after + wake,
+            WaitCase::OneCore { after } | WaitCase::OtherGroup { after } => after,
         }
     }
 
-    fn own(after: u64) -> World {
-        World::OwnCore { after: us(after), wake: us(50) }
+    fn own(after: u64) -> WaitCase {
+        WaitCase::OwnCore { after: us(after), wake: us(50) }
     }
 
     #[test]
@@ -272,13 +274,13 @@ mod tests {
     fn on_a_core_that_is_shared_there_are_few_trials() {
         for after in [3, 10, 49, 60, 200] {
             for world in
-                [World::OneCore { after: us(after) }, World::OtherGroup { after: us(after) }]
+                [WaitCase::OneCore { after: us(after) }, WaitCase::OtherGroup { after: us(after) }]
             {
                 let mut life = Life::new(Spin::Auto);
                 life.waits(3_000, world); // it takes some to learn
                 let seen = life.waits(100_000, world);
                 assert!(seen.lost < seen.time / 100, "{after}: {seen:?}");
-                let yields = !matches!(world, World::OtherGroup { .. });
+                let yields = !matches!(world, WaitCase::OtherGroup { .. });
                 assert!(!yields || seen.polls < 1_000, "{after}: {seen:?}");
             }
         }
@@ -287,11 +289,11 @@ mod tests {
     #[test]
     fn who_has_the_core_alone_again_notices_it_soon() {
         let mut life = Life::new(Spin::Auto);
-        life.waits(10_000, World::OneCore { after: us(10) });
+        life.waits(10_000, WaitCase::OneCore { after: us(10) });
         life.waits(100, own(10)); // 6 ms, as they sleep
         assert_eq!(life.waits(1000, own(10)).polls, 1000);
         // Something that runs for once, however long, is forgotten at once.
-        life.waits(1, World::OneCore { after: us(3_000) });
+        life.waits(1, WaitCase::OneCore { after: us(3_000) });
         life.waits(40, own(10));
         assert_eq!(life.waits(1000, own(10)).polls, 1000);
     }
@@ -300,7 +302,7 @@ mod tests {
     fn what_is_polled_in_vain_is_a_twentieth_of_all_time() {
         for after in [us(51), us(60), us(200), us(390), us(2_000), us(1_000_000)] {
             let mut life = Life::new(Spin::Auto);
-            let seen = life.waits(100_000, World::OwnCore { after, wake: Duration::ZERO });
+            let seen = life.waits(100_000, WaitCase::OwnCore { after, wake: Duration::ZERO });
             assert!(seen.lost <= seen.time / 20 + us(50) * 16, "{after:?}: {seen:?}");
         }
     }

@@ -71,7 +71,7 @@ backend raw
 }
 
 /// Our proxy with this configuration; stopped on drop.
-pub(crate) struct Ours {
+pub(crate) struct FulmarRuntime {
     folder: TempDir,
     running: Option<Running<()>>,
     /// Warnings at the start.
@@ -82,7 +82,7 @@ pub(crate) struct Ours {
 /// A process runs one proxy at a time: its successor finds it by the process number.
 static ALONE: Mutex<()> = Mutex::new(());
 
-impl Ours {
+impl FulmarRuntime {
     fn start(servers: usize) -> Self {
         Self::with(|folder| text(folder, servers))
     }
@@ -110,7 +110,7 @@ impl Ours {
     }
 }
 
-impl Drop for Ours {
+impl Drop for FulmarRuntime {
     fn drop(&mut self) {
         self.stop();
     }
@@ -157,7 +157,7 @@ fn talk(folder: &Path, socket: &str, chunks: &[&str]) -> String {
 
 #[test]
 fn commands_are_answered_as_haproxy_answers_them() {
-    let (ours, theirs) = (Ours::start(0), HaProxyRuntime::start());
+    let (ours, theirs) = (FulmarRuntime::start(0), HaProxyRuntime::start());
     let mut wrong = String::new();
     for (socket, commands) in [("admin", ADMIN), ("operator", LOWER), ("user", LOWER)] {
         for command in commands.lines() {
@@ -174,7 +174,7 @@ fn commands_are_answered_as_haproxy_answers_them() {
 
 #[test]
 fn a_dialogue_has_prompts() {
-    let (ours, theirs) = (Ours::start(0), HaProxyRuntime::start());
+    let (ours, theirs) = (FulmarRuntime::start(0), HaProxyRuntime::start());
     let all = "prompt\nshow cli level;get weight shop/s1\nuser\nshow env\nquit\n";
     let expected = talk(theirs.folder.path(), "admin", &[all]);
     assert_eq!(talk(ours.folder.path(), "admin", &[all]), expected);
@@ -186,7 +186,7 @@ fn a_dialogue_has_prompts() {
 
 #[test]
 fn rows_are_those_of_haproxy() {
-    let (ours, theirs) = (Ours::start(0), HaProxyRuntime::start());
+    let (ours, theirs) = (FulmarRuntime::start(0), HaProxyRuntime::start());
     let read = |folder: &Path| talk(folder, "admin", &["show stat\n"]);
     let (ours, theirs) = (read(ours.folder.path()), read(theirs.folder.path()));
     let head = |text: &str| text.lines().next().unwrap().to_owned();
@@ -207,7 +207,7 @@ fn rows_are_those_of_haproxy() {
 
 #[test]
 fn typed_output_has_the_types_of_haproxy() {
-    let (ours, theirs) = (Ours::start(0), HaProxyRuntime::start());
+    let (ours, theirs) = (FulmarRuntime::start(0), HaProxyRuntime::start());
     let kinds = |folder: &Path| {
         let text = talk(folder, "admin", &["show stat typed\n"]);
         let lines = text.lines().filter(|line| !line.contains(".downtime."));
@@ -221,7 +221,7 @@ fn typed_output_has_the_types_of_haproxy() {
 
 #[test]
 fn info_fields_have_the_names_of_haproxy() {
-    let (ours, theirs) = (Ours::start(0), HaProxyRuntime::start());
+    let (ours, theirs) = (FulmarRuntime::start(0), HaProxyRuntime::start());
     let names = |folder: &Path| {
         let text = talk(folder, "admin", &["show info typed\n"]);
         let name = |line: &str| Some(line.split_once(':')?.0.to_owned());
@@ -240,7 +240,7 @@ fn send_request(folder: &Path, request: &str) -> String {
 
 #[test]
 fn metrics_have_the_names_of_haproxy() {
-    let (ours, theirs) = (Ours::start(0), HaProxyRuntime::start());
+    let (ours, theirs) = (FulmarRuntime::start(0), HaProxyRuntime::start());
     let request = "GET /metrics HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
     let families = |folder: &Path| {
         let text = send_request(folder, request);
@@ -262,7 +262,7 @@ fn metrics_have_the_names_of_haproxy() {
 
 #[test]
 fn the_page_is_served_and_changes_servers() {
-    let ours = Ours::start(0);
+    let ours = FulmarRuntime::start(0);
     let folder = ours.folder.path();
     let page = send_request(folder, "GET /stats HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
     assert!(page.starts_with("HTTP/1.1 200 ") && page.ends_with("</html>\n"), "{page:.300}");
@@ -289,7 +289,7 @@ fn the_page_is_served_and_changes_servers() {
 
 #[test]
 fn a_long_answer_waits_for_its_reader() {
-    let ours = Ours::start(2_000);
+    let ours = FulmarRuntime::start(2_000);
     let mut to = UnixStream::connect(ours.folder.path().join("user.sock")).unwrap();
     to.write_all(b"show stat json\n").unwrap();
     let mut answer = Vec::new();
@@ -306,7 +306,7 @@ fn a_long_answer_waits_for_its_reader() {
 
 #[test]
 fn sessions_are_shown_and_cut_off() {
-    let ours = Ours::start(0);
+    let ours = FulmarRuntime::start(0);
     let folder = ours.folder.path();
     let mut client = UnixStream::connect(folder.join("www.sock")).unwrap();
     let mut name = String::new();
@@ -325,7 +325,7 @@ fn sessions_are_shown_and_cut_off() {
 
 #[test]
 fn idle_connections_are_closed() {
-    let ours = Ours::start(0);
+    let ours = FulmarRuntime::start(0);
     let mut to = UnixStream::connect(ours.folder.path().join("user.sock")).unwrap();
     to.set_read_timeout(Some(PATIENCE)).unwrap();
     to.write_all(b"prompt\nset timeout cli 100ms\n").unwrap();
@@ -460,7 +460,7 @@ operator;show cli level";
 /// Once, all its commands were read and buffered for as long as it sent them.
 #[test]
 fn commands_pause_while_replies_are_unread() {
-    let ours = Ours::start(0);
+    let ours = FulmarRuntime::start(0);
     let mut stream = UnixStream::connect(ours.folder.path().join("user.sock")).unwrap();
     stream.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
     stream.write_all(b"prompt\n").unwrap();

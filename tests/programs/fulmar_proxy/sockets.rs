@@ -21,7 +21,7 @@ fn sockets_have_the_configured_options() {
     let origin = TcpListener::bind("127.0.0.1:0").unwrap();
     let to = origin.local_addr().unwrap();
     let (set, plain, astray) = (free_address(), free_address(), free_address());
-    let _ours = Ours::with(|_| {
+    let _ours = FulmarRuntime::with(|_| {
         format!(
             "global\n nbthread 1\n\
              defaults\n mode http\n timeout connect 5s\n timeout client 60s\n timeout server 60s\n \

@@ -34,7 +34,7 @@ struct Knobs {
 
 /// What a connection does not depend on.
 #[derive(Clone, Copy, Debug)]
-struct Rest {
+struct UnkeyedParts {
     path: usize,
     method: usize,
     options: usize,
@@ -70,7 +70,7 @@ static TLS: LazyLock<Vec<ClientTls>> = LazyLock::new(|| {
 });
 
 impl Knobs {
-    fn request(self, rest: Rest) -> Request {
+    fn request(self, rest: UnkeyedParts) -> Request {
         let names = HOSTS[self.host];
         let host = names[rest.path % names.len()];
         let port = match PORTS[self.port] {
@@ -117,7 +117,7 @@ impl Knobs {
     }
 }
 
-impl Rest {
+impl UnkeyedParts {
     fn options(self) -> Options {
         let second = Some(Duration::from_secs(1));
         match self.options {
@@ -141,8 +141,8 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn rest()(path in 0..5_usize, method in 0..3_usize, options in 0..5_usize) -> Rest {
-        Rest { path, method, options }
+    fn rest()(path in 0..5_usize, method in 0..3_usize, options in 0..5_usize) -> UnkeyedParts {
+        UnkeyedParts { path, method, options }
     }
 }
 
@@ -205,7 +205,7 @@ fn every_single_difference_prevents_reuse() {
         interface: 0,
         keep_alive: 0,
     };
-    let rest = Rest { path: 0, method: 0, options: 0 };
+    let rest = UnkeyedParts { path: 0, method: 0, options: 0 };
     for which in 0..9 {
         let other = turned(plain, which, if which == 0 { 0 } else { 1 });
         assert_ne!(plain.request(rest).key(), other.request(rest).key(), "knob {which}");
@@ -219,9 +219,9 @@ fn every_single_difference_prevents_reuse() {
 
 /// Counts what is over.
 #[derive(Debug, Default)]
-struct Counter(usize);
+struct EndedTransfers(usize);
 
-impl Application for Counter {
+impl Application for EndedTransfers {
     fn handle(&mut self, _: &mut Context<'_>, _: TransferId, event: TransferEvent<'_>) {
         if let TransferEvent::Done(done) = event {
             assert!(done.result.is_ok(), "{done:?}");
@@ -234,7 +234,7 @@ impl Application for Counter {
 fn uses_one_connection(first: &Request, second: &Request) -> bool {
     let now = *NOW;
     let mut client =
-        Client::new(now, SystemTime::UNIX_EPOCH, Counter::default(), Config::default());
+        Client::new(now, SystemTime::UNIX_EPOCH, EndedTransfers::default(), Config::default());
     for (nth, request) in [first, second].into_iter().enumerate() {
         client.start(now, request);
         let mut asked = serve(&mut client, now);
@@ -250,7 +250,7 @@ fn uses_one_connection(first: &Request, second: &Request) -> bool {
 }
 
 /// Does what is asked for; the sockets on which a request has left.
-fn serve(client: &mut Client<Counter>, now: Instant) -> Vec<SocketId> {
+fn serve(client: &mut Client<EndedTransfers>, now: Instant) -> Vec<SocketId> {
     let mut asked = Vec::new();
     while let Some(action) = client.poll_action() {
         match action {

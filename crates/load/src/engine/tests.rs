@@ -9,11 +9,11 @@ use super::*;
 use crate::options::Options;
 
 /// What the world does to one connection.
-type Script = Box<dyn FnMut(u64) -> Fate>;
+type Script = Box<dyn FnMut(u64) -> Treatment>;
 
 /// How a server treats the next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum Treatment {
     Answer,
     /// The last answer of this connection, as it says.
     AnswerAndClose,
@@ -25,22 +25,22 @@ enum Fate {
 }
 
 /// A server's end of one connection.
-struct Peer {
+struct ServerEnd {
     machine: ServerConnection,
     input: BytesMut,
     outgoing: Vec<u8>,
     fin: bool,
     reset: bool,
     stalled: bool,
-    fate: Fate,
+    fate: Treatment,
 }
 
 /// One engine and everything around it. Time moves by `DELAY` a turn, or to the next deadline.
-struct World {
+struct LoadRun {
     load: Load,
     now: Instant,
     epoch: Instant,
-    peers: BTreeMap<u64, Peer>,
+    peers: BTreeMap<u64, ServerEnd>,
     born: Vec<SocketId>,
     script: Script,
     /// Refuses the connect with this number, with this error.
@@ -69,8 +69,8 @@ fn options(change: impl FnOnce(&mut Options)) -> Options {
     options
 }
 
-impl World {
-    fn new(options: &Options, script: impl FnMut(u64) -> Fate + 'static) -> Self {
+impl LoadRun {
+    fn new(options: &Options, script: impl FnMut(u64) -> Treatment + 'static) -> Self {
         let epoch = fulmar_sys::now();
         let plan = Arc::new(Plan::new(options).unwrap());
         let shared = Arc::new(Shared::new(plan.threads));
@@ -164,7 +164,7 @@ impl World {
                         continue;
                     }
                     self.born.push(socket);
-                    self.peers.insert(socket.to_bits(), Peer::new());
+                    self.peers.insert(socket.to_bits(), ServerEnd::new());
                 }
                 Action::Close { socket, .. } => {
                     self.peers.remove(&socket.to_bits());
@@ -222,7 +222,7 @@ impl World {
     }
 }
 
-impl Peer {
+impl ServerEnd {
     fn new() -> Self {
         Self {
             machine: ServerConnection::default(),
@@ -231,7 +231,7 @@ impl Peer {
             fin: false,
             reset: false,
             stalled: false,
-            fate: Fate::Answer,
+            fate: Treatment::Answer,
         }
     }
 
@@ -244,11 +244,11 @@ impl Peer {
                     *requests += 1;
                     self.fate = script(*requests);
                     match self.fate {
-                        Fate::Answer => {}
-                        Fate::AnswerAndClose => self.machine.close_after(),
-                        Fate::Stall => self.stalled = true,
-                        Fate::Reset => (self.stalled, self.reset) = (true, true),
-                        Fate::Bytes(bytes, fin) => {
+                        Treatment::Answer => {}
+                        Treatment::AnswerAndClose => self.machine.close_after(),
+                        Treatment::Stall => self.stalled = true,
+                        Treatment::Reset => (self.stalled, self.reset) = (true, true),
+                        Treatment::Bytes(bytes, fin) => {
                             self.stalled = true;
                             self.outgoing.extend_from_slice(bytes);
                             self.fin = fin;
@@ -290,7 +290,7 @@ fn a_connection_costs_few_bytes() {
 #[test]
 fn a_closed_loop_keeps_every_connection_busy_until_the_end() {
     let options = options(|o| o.until = Until::Elapsed(Duration::from_millis(100)));
-    let mut world = World::new(&options, |_| Fate::Answer);
+    let mut world = LoadRun::new(&options, |_| Treatment::Answer);
     let finish = world.run();
     assert_eq!(finish, Finish::Done(100_000_000));
     let tally = world.tally();
@@ -308,7 +308,7 @@ fn exactly_as_many_requests_as_asked_for_also_pipelined() {
     for depth in [1, 3, 16, 64] {
         for n in [1, 7, 1_000] {
             let options = options(|o| (o.depth, o.until) = (depth, Until::Requests(n)));
-            let mut world = World::new(&options, |_| Fate::Answer);
+            let mut world = LoadRun::new(&options, |_| Treatment::Answer);
             assert!(matches!(world.run(), Finish::Done(_)));
             let tally = world.tally();
             assert_eq!((tally.answered, tally.issued, tally.errors()), (n, n, 0), "{depth} {n}");
@@ -320,8 +320,8 @@ fn exactly_as_many_requests_as_asked_for_also_pipelined() {
 #[test]
 fn nothing_grows_with_the_number_of_requests() {
     let options = options(|o| o.depth = 8);
-    let mut world = World::new(&options, |_| Fate::Answer);
-    let capacity = |world: &World| {
+    let mut world = LoadRun::new(&options, |_| Treatment::Answer);
+    let capacity = |world: &LoadRun| {
         let core = &world.load.core;
         (core.fresh.capacity(), core.free.capacity(), core.expired.capacity(), core.seats.len())
     };
@@ -338,7 +338,7 @@ fn a_stall_shows_in_an_open_loop() {
         (o.rate, o.connections) = (Some(2_000), 64);
         o.until = Until::Elapsed(Duration::from_secs(10));
     });
-    let mut world = World::new(&options, |_| Fate::Answer);
+    let mut world = LoadRun::new(&options, |_| Treatment::Answer);
     world.stopped = (4_000_000_000, 5_000_000_000);
     world.run();
     let tally = world.tally();
@@ -355,7 +355,7 @@ fn an_open_loop_keeps_its_rate_and_reuses_the_hottest_connection() {
     let options = options(|o| {
         (o.rate, o.until) = (Some(1_000), Until::Elapsed(Duration::from_secs(1)));
     });
-    let mut world = World::new(&options, |_| Fate::Answer);
+    let mut world = LoadRun::new(&options, |_| Treatment::Answer);
     world.run();
     let tally = world.tally();
     assert!((998..=1_000).contains(&tally.issued), "{}", tally.issued);
@@ -369,7 +369,7 @@ fn a_pipelining_open_loop_takes_idle_connections_first() {
         (o.rate, o.depth, o.connections) = (Some(100_000), 4, 2);
         o.until = Until::Requests(5_000);
     });
-    let mut world = World::new(&options, |_| Fate::Answer);
+    let mut world = LoadRun::new(&options, |_| Treatment::Answer);
     world.run();
     assert_eq!((world.tally().answered, world.tally().issued), (5_000, 5_000));
 }
@@ -377,7 +377,7 @@ fn a_pipelining_open_loop_takes_idle_connections_first() {
 #[test]
 fn every_request_on_its_own_connection() {
     let options = options(|o| (o.reconnect, o.until) = (true, Until::Requests(500)));
-    let mut world = World::new(&options, |_| Fate::Answer);
+    let mut world = LoadRun::new(&options, |_| Treatment::Answer);
     world.run();
     let tally = world.tally();
     assert_eq!((tally.answered, tally.errors()), (500, 0));
@@ -392,7 +392,10 @@ fn requests_that_fail_on_connections_of_their_own_are_as_many_connections() {
             (o.reconnect, o.until, o.rate) = (true, Until::Requests(100), rate);
         });
         let mut world =
-            World::new(&options, |n| if n % 10 == 9 { Fate::Reset } else { Fate::Answer });
+            LoadRun::new(
+                &options,
+                |n| if n % 10 == 9 { Treatment::Reset } else { Treatment::Answer },
+            );
         world.refuse = Box::new(|n| (n == 50).then_some(libc::ECONNREFUSED));
         assert!(matches!(world.run(), Finish::Done(_)));
         let tally = world.tally();
@@ -404,8 +407,8 @@ fn requests_that_fail_on_connections_of_their_own_are_as_many_connections() {
 fn a_keep_alive_limit_is_no_error() {
     for depth in [1, 8] {
         let options = options(|o| (o.depth, o.until) = (depth, Until::Requests(1_000)));
-        let close = |n| if n % 10 == 0 { Fate::AnswerAndClose } else { Fate::Answer };
-        let mut world = World::new(&options, close);
+        let close = |n| if n % 10 == 0 { Treatment::AnswerAndClose } else { Treatment::Answer };
+        let mut world = LoadRun::new(&options, close);
         world.run();
         let tally = world.tally();
         assert_eq!((tally.answered, tally.errors(), tally.issued), (1_000, 0, 1_000), "{depth}");
@@ -420,20 +423,20 @@ fn servers_that_lie_are_told_from_each_other() {
     const JUNK: &[u8] = b"SSH-2.0-OpenSSH_9.2\r\n";
     const LENGTHS: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\na";
     for (fate, errors, answered) in [
-        (Fate::Bytes(SHORT, true), &[("closed", 10)][..], 0),
-        (Fate::Bytes(b"", true), &[("closed", 10)], 0),
-        (Fate::Bytes(JUNK, false), &[("protocol", 10)], 0),
-        (Fate::Bytes(LENGTHS, false), &[("protocol", 10)], 0),
-        (Fate::Bytes(TWICE, false), &[("protocol", 10)], 10),
-        (Fate::Bytes(SHORT, false), &[("timeout", 10)], 0),
-        (Fate::Stall, &[("timeout", 10)], 0),
-        (Fate::Reset, &[("reset", 10)], 0),
+        (Treatment::Bytes(SHORT, true), &[("closed", 10)][..], 0),
+        (Treatment::Bytes(b"", true), &[("closed", 10)], 0),
+        (Treatment::Bytes(JUNK, false), &[("protocol", 10)], 0),
+        (Treatment::Bytes(LENGTHS, false), &[("protocol", 10)], 0),
+        (Treatment::Bytes(TWICE, false), &[("protocol", 10)], 10),
+        (Treatment::Bytes(SHORT, false), &[("timeout", 10)], 0),
+        (Treatment::Stall, &[("timeout", 10)], 0),
+        (Treatment::Reset, &[("reset", 10)], 0),
     ] {
         let options = options(|o| {
             (o.until, o.connections) = (Until::Requests(10), 1);
             o.timeout = Duration::from_secs(2);
         });
-        let mut world = World::new(&options, move |_| fate);
+        let mut world = LoadRun::new(&options, move |_| fate);
         world.run();
         assert_eq!(
             (world.errors(), world.tally().answered),
@@ -449,7 +452,8 @@ fn time_is_up_for_the_oldest_request_and_not_for_a_busy_connection() {
         (o.connections, o.timeout) = (1, Duration::from_millis(50));
         o.until = Until::Requests(10_000);
     });
-    let mut world = World::new(&options, |n| if n == 5_000 { Fate::Stall } else { Fate::Answer });
+    let mut world =
+        LoadRun::new(&options, |n| if n == 5_000 { Treatment::Stall } else { Treatment::Answer });
     let Finish::Done(at) = world.run() else { panic!("not done") };
     assert_eq!((world.errors(), world.tally().answered), (vec![("timeout", 1)], 9_999));
     assert!((1_050_000_000..1_054_000_000).contains(&at), "one stall of 50 ms: {at}");
@@ -458,7 +462,7 @@ fn time_is_up_for_the_oldest_request_and_not_for_a_busy_connection() {
 #[test]
 fn refused_everywhere_ends_early_and_never_spins() {
     let options = options(|o| o.connections = 1_000);
-    let mut world = World::new(&options, |_| Fate::Answer);
+    let mut world = LoadRun::new(&options, |_| Treatment::Answer);
     world.refuse = Box::new(|_| Some(libc::ECONNREFUSED));
     let Finish::Unreachable(at) = world.run() else { panic!("not given up") };
     assert!(at < 1_000_000_000 && world.connects < 10, "{at} {}", world.connects);
@@ -471,7 +475,8 @@ fn refused_everywhere_ends_early_and_never_spins() {
 #[test]
 fn a_server_that_comes_back_is_found_again() {
     let options = options(|o| o.until = Until::Elapsed(Duration::from_secs(5)));
-    let mut world = World::new(&options, |n| if n == 100 { Fate::Reset } else { Fate::Answer });
+    let mut world =
+        LoadRun::new(&options, |n| if n == 100 { Treatment::Reset } else { Treatment::Answer });
     world.refuse = Box::new(|n| (5..9).contains(&n).then_some(libc::ECONNREFUSED));
     world.run();
     assert_eq!(world.errors(), [("connect_refused", 4), ("reset", 1)]);
@@ -479,14 +484,14 @@ fn a_server_that_comes_back_is_found_again() {
 }
 
 /// Dies after a tenth of a second, and is away for so many seconds.
-fn dies(options: &Options, seconds: u64) -> World {
-    let mut world = World::new(options, |_| Fate::Answer);
+fn dies(options: &Options, seconds: u64) -> LoadRun {
+    let mut world = LoadRun::new(options, |_| Treatment::Answer);
     world.away = vec![(DEATH, DEATH + SECOND * seconds)];
     world
 }
 
 /// Seconds of all outages, and whether the last one never ended.
-fn outage(world: &World, finish: Finish) -> (f64, bool) {
+fn outage(world: &LoadRun, finish: Finish) -> (f64, bool) {
     let (nanos, lost) = world.load.core.shared.outages.total(finish.at());
     (Duration::from_nanos(nanos).as_secs_f64(), lost)
 }
@@ -558,7 +563,8 @@ fn one_destination_that_stays_up_keeps_the_run() {
         (o.connections, o.rate) = (2, Some(100));
         o.until = Until::Elapsed(Duration::from_secs(20));
     });
-    let mut world = World::new(&options, |n| if n == 100 { Fate::Reset } else { Fate::Answer });
+    let mut world =
+        LoadRun::new(&options, |n| if n == 100 { Treatment::Reset } else { Treatment::Answer });
     world.refuse = Box::new(|n| (n > 2).then_some(libc::ECONNREFUSED));
     let finish = world.run();
     assert!(matches!(finish, Finish::Done(_)), "{finish:?}");
@@ -581,7 +587,7 @@ fn a_connect_in_progress_is_waited_for_before_a_server_is_lost() {
 #[test]
 fn a_thread_that_gives_up_waits_for_the_others() {
     let options = options(|o| o.until = Until::Elapsed(Duration::from_secs(600)));
-    let mut world = World::new(&options, |_| Fate::Answer);
+    let mut world = LoadRun::new(&options, |_| Treatment::Answer);
     let (plan, shared) = (Arc::new(Plan::new(&options).unwrap()), Arc::new(Shared::new(2)));
     world.load = Load::new(plan, Arc::clone(&shared), 0, world.epoch);
     world.away = vec![(DEATH, u64::MAX)];
@@ -601,8 +607,8 @@ fn without_descriptors_the_run_goes_on_with_what_it_holds() {
     let options = options(|o| {
         (o.connections, o.until) = (1_000, Until::Elapsed(Duration::from_secs(2)));
     });
-    let closing = |n| if n % 100 == 0 { Fate::AnswerAndClose } else { Fate::Answer };
-    let mut world = World::new(&options, closing);
+    let closing = |n| if n % 100 == 0 { Treatment::AnswerAndClose } else { Treatment::Answer };
+    let mut world = LoadRun::new(&options, closing);
     let full = std::rc::Rc::new(std::cell::Cell::new(0_u64));
     let seen = std::rc::Rc::clone(&full);
     world.refuse = Box::new(move |n| {
@@ -621,7 +627,7 @@ fn without_descriptors_the_run_goes_on_with_what_it_holds() {
 
 #[test]
 fn no_descriptor_at_all_is_an_end() {
-    let mut world = World::new(&options(|_| {}), |_| Fate::Answer);
+    let mut world = LoadRun::new(&options(|_| {}), |_| Treatment::Answer);
     world.refuse = Box::new(|_| Some(libc::EMFILE));
     assert!(matches!(world.run(), Finish::Unreachable(0)));
 }
@@ -629,7 +635,7 @@ fn no_descriptor_at_all_is_an_end() {
 #[test]
 fn used_up_ports_have_a_kind_of_their_own() {
     let options = options(|o| o.until = Until::Elapsed(Duration::from_secs(3)));
-    let mut world = World::new(&options, |_| Fate::Answer);
+    let mut world = LoadRun::new(&options, |_| Treatment::Answer);
     world.refuse = Box::new(|n| (n > 2).then_some(libc::EADDRNOTAVAIL));
     world.run();
     assert_eq!(world.tally().held, 2);
@@ -640,7 +646,7 @@ fn used_up_ports_have_a_kind_of_their_own() {
 #[test]
 fn a_server_that_dies_while_we_connect_has_reset_us() {
     let options = options(|o| o.until = Until::Requests(10));
-    let mut world = World::new(&options, |_| Fate::Answer);
+    let mut world = LoadRun::new(&options, |_| Treatment::Answer);
     world.refuse = Box::new(|n| (n == 1).then_some(libc::ECONNRESET));
     assert!(matches!(world.run(), Finish::Done(_)));
     assert_eq!(world.errors(), [("reset", 1)]);
@@ -653,7 +659,7 @@ fn a_second_address_is_tried_without_an_error() {
     let epoch = fulmar_sys::now();
     let mut plan = Plan::new(&options).unwrap();
     plan.origins[0].addresses.insert(0, fulmar_engine::Peer::Ip("[::1]:1".parse().unwrap()));
-    let mut world = World::new(&options, |_| Fate::Answer);
+    let mut world = LoadRun::new(&options, |_| Treatment::Answer);
     world.load = Load::new(Arc::new(plan), Arc::new(Shared::new(1)), 0, epoch);
     world.refuse = Box::new(|n| (n == 1).then_some(libc::ECONNREFUSED));
     world.run();
@@ -662,7 +668,7 @@ fn a_second_address_is_tried_without_an_error() {
 
 #[test]
 fn a_stop_keeps_what_was_done() {
-    let mut world = World::new(&options(|_| {}), |_| Fate::Answer);
+    let mut world = LoadRun::new(&options(|_| {}), |_| Treatment::Answer);
     (0..100).for_each(|_| world.turn());
     world.load.handle(world.now, DriverEvent::Wake);
     assert_eq!(world.load.finish(), None, "woken for something else");
@@ -686,14 +692,14 @@ fn every_request_is_accounted_for_whatever_happens() {
             o.until = Until::Requests(n);
         });
         let mut fates = fastrand::Rng::with_seed(seed + 1_000_000);
-        let mut world = World::new(&options, move |_| match fates.u32(0..40) {
-            0 => Fate::Reset,
-            1 => Fate::Stall,
-            2 => Fate::AnswerAndClose,
-            3 => Fate::Bytes(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx", true),
-            4 => Fate::Bytes(b"nonsense", false),
-            5 => Fate::Bytes(b"", true),
-            _ => Fate::Answer,
+        let mut world = LoadRun::new(&options, move |_| match fates.u32(0..40) {
+            0 => Treatment::Reset,
+            1 => Treatment::Stall,
+            2 => Treatment::AnswerAndClose,
+            3 => Treatment::Bytes(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx", true),
+            4 => Treatment::Bytes(b"nonsense", false),
+            5 => Treatment::Bytes(b"", true),
+            _ => Treatment::Answer,
         });
         let mut refusals = fastrand::Rng::with_seed(seed + 2_000_000);
         world.refuse = Box::new(move |_| (refusals.u32(0..10) == 0).then_some(libc::ECONNREFUSED));

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 /// A message without its start line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Message {
+struct PlannedMessage {
     body: Vec<u8>,
     /// Sent without a declared length.
     unknown: bool,
@@ -20,14 +20,14 @@ struct Message {
 }
 
 #[derive(Clone, Debug)]
-struct Exchange {
+struct PlannedExchange {
     method: &'static str,
     status: u16,
-    ask: Message,
-    answer: Message,
+    ask: PlannedMessage,
+    answer: PlannedMessage,
 }
 
-impl Message {
+impl PlannedMessage {
     fn of(body: &[u8]) -> Self {
         Self { body: body.to_vec(), ..Self::default() }
     }
@@ -63,7 +63,7 @@ impl Message {
 }
 
 /// Both ends and the two directions between them, cut into pieces of changing sizes.
-struct Pair {
+struct ConnectionPair {
     client: ClientConnection,
     server: ServerConnection,
     scratch: Scratch,
@@ -75,7 +75,7 @@ struct Pair {
     turn: usize,
 }
 
-impl Pair {
+impl ConnectionPair {
     fn new(depth: u32, pieces: &[usize]) -> Self {
         Self {
             client: ClientConnection::with_depth(depth),
@@ -153,8 +153,8 @@ fn hear(pipe: &mut VecDeque<u8>, block: &mut BytesMut, n: usize) -> bool {
 #[derive(Default)]
 struct Heard {
     heads: Vec<String>,
-    messages: Vec<Message>,
-    open: Message,
+    messages: Vec<PlannedMessage>,
+    open: PlannedMessage,
 }
 
 impl Heard {
@@ -169,7 +169,7 @@ impl Heard {
     }
 }
 
-fn start(client: &mut ClientConnection, exchange: &Exchange, n: usize, piece: usize) {
+fn start(client: &mut ClientConnection, exchange: &PlannedExchange, n: usize, piece: usize) {
     let stream = client.open().expect("a vacancy");
     let mut headers = HeaderBuf::new();
     headers.push("Host", b"a").expect("a field");
@@ -179,8 +179,8 @@ fn start(client: &mut ClientConnection, exchange: &Exchange, n: usize, piece: us
     exchange.ask.send(client, stream, piece);
 }
 
-fn run(exchanges: &[Exchange], depth: u32, pieces: &[usize], piece: usize) {
-    let mut pair = Pair::new(depth, pieces);
+fn run(exchanges: &[PlannedExchange], depth: u32, pieces: &[usize], piece: usize) {
+    let mut pair = ConnectionPair::new(depth, pieces);
     let (mut asked, mut answered, mut started) = (Heard::default(), Heard::default(), 0);
     let mut quiet = 0;
     while answered.messages.len() < exchanges.len() {
@@ -230,7 +230,7 @@ fn run(exchanges: &[Exchange], depth: u32, pieces: &[usize], piece: usize) {
     }
 }
 
-fn message() -> impl Strategy<Value = Message> {
+fn message() -> impl Strategy<Value = PlannedMessage> {
     let body = prop_oneof![
         Just(0usize).boxed(),
         (1usize..200).boxed(),
@@ -240,20 +240,16 @@ fn message() -> impl Strategy<Value = Message> {
     (body, any::<bool>(), any::<u8>(), proptest::option::of("[a-z]{1,20}")).prop_map(
         |(size, unknown, first, trailer)| {
             let body = (0..size).map(|n| first.wrapping_add(n.to_le_bytes()[0])).collect();
-            Message { body, unknown, trailer }
+            PlannedMessage { body, unknown, trailer }
         },
     )
 }
 
-fn exchange() -> impl Strategy<Value = Exchange> {
+fn exchange() -> impl Strategy<Value = PlannedExchange> {
     let method = prop_oneof![Just("GET"), Just("POST"), Just("HEAD"), Just("PUT")];
     let status = prop_oneof![5 => Just(200u16), 1 => Just(204), 1 => Just(304), 1 => Just(404)];
-    (method, status, message(), message()).prop_map(|(method, status, ask, answer)| Exchange {
-        method,
-        status,
-        ask,
-        answer,
-    })
+    (method, status, message(), message())
+        .prop_map(|(method, status, ask, answer)| PlannedExchange { method, status, ask, answer })
 }
 
 proptest! {
@@ -274,15 +270,18 @@ proptest! {
 
 #[test]
 fn small_messages_byte_by_byte() {
-    let chunked =
-        Message { unknown: true, trailer: Some("t".to_owned()), ..Message::of(b"chunks") };
-    let kinds = [Message::default(), Message::of(b"exact"), chunked];
+    let chunked = PlannedMessage {
+        unknown: true,
+        trailer: Some("t".to_owned()),
+        ..PlannedMessage::of(b"chunks")
+    };
+    let kinds = [PlannedMessage::default(), PlannedMessage::of(b"exact"), chunked];
     let mut exchanges = Vec::new();
     for ask in &kinds {
         for answer in &kinds {
             for (method, status) in [("GET", 200), ("HEAD", 200), ("POST", 204), ("PUT", 304)] {
                 let (ask, answer) = (ask.clone(), answer.clone());
-                exchanges.push(Exchange { method, status, ask, answer });
+                exchanges.push(PlannedExchange { method, status, ask, answer });
             }
         }
     }
@@ -298,7 +297,7 @@ fn sixteen_pipelined_requests_are_answered_in_one_transmit() {
     headers.push("Host", b"a").unwrap();
     let request = Request::new(b"GET", b"/", headers.as_headers());
     let request = EncodedRequest::new(&request, b"").unwrap();
-    let mut pair = Pair::new(16, &[usize::MAX]);
+    let mut pair = ConnectionPair::new(16, &[usize::MAX]);
     for _ in 0..16 {
         let stream = pair.client.open().unwrap();
         pair.client.send_encoded(stream, &request).unwrap();
@@ -326,7 +325,7 @@ fn sixteen_pipelined_requests_are_answered_in_one_transmit() {
 
 #[test]
 fn a_body_waits_for_its_100() {
-    let mut pair = Pair::new(1, &[usize::MAX]);
+    let mut pair = ConnectionPair::new(1, &[usize::MAX]);
     let mut headers = HeaderBuf::new();
     headers.push("Host", b"a").unwrap();
     let request =
@@ -364,7 +363,7 @@ fn a_body_waits_for_its_100() {
 
 #[test]
 fn after_an_upgrade_both_directions_end_apart() {
-    let mut pair = Pair::new(1, &[usize::MAX]);
+    let mut pair = ConnectionPair::new(1, &[usize::MAX]);
     let mut headers = HeaderBuf::new();
     headers.push("Host", b"a").unwrap();
     headers.push("Upgrade", b"echo").unwrap();

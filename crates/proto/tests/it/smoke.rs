@@ -16,9 +16,9 @@ mod mutate;
 
 use mutate::{Random, mutate};
 
-type Target = (&'static str, fn(&[u8]));
+type ProtoTarget = (&'static str, fn(&[u8]));
 
-const TARGETS: [Target; 5] = [
+const TARGETS: [ProtoTarget; 5] = [
     ("request_head", fuzz::request_head),
     ("response_head", fuzz::response_head),
     ("chunked", fuzz::chunked),

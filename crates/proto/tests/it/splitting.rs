@@ -8,7 +8,7 @@ use fulmar_proto::{
 };
 use proptest::prelude::*;
 
-type Field = (String, Vec<u8>);
+type AddedField = (String, Vec<u8>);
 
 /// A server that has been asked.
 fn asked() -> (ServerConnection, StreamId) {
@@ -33,7 +33,7 @@ fn queued(server: &mut ServerConnection) -> Vec<u8> {
 }
 
 /// The fields of the only head in `bytes`, without those that are the connection's own.
-fn fields(bytes: &[u8]) -> Vec<Field> {
+fn fields(bytes: &[u8]) -> Vec<AddedField> {
     let mut index = [httparse::EMPTY_HEADER; 32];
     let mut head = httparse::Response::new(&mut index);
     let parsed = head.parse(bytes).expect("a sound head");
@@ -78,7 +78,7 @@ fn text() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(piece, 0..5).prop_map(|pieces| pieces.concat())
 }
 
-fn field() -> impl Strategy<Value = Field> {
+fn field() -> impl Strategy<Value = AddedField> {
     (text(), text()).prop_map(|(name, value)| (String::from_utf8_lossy(&name).into(), value))
 }
 

@@ -50,7 +50,7 @@ fn states(folder: &Path) -> Vec<String> {
 
 #[test]
 fn a_tracking_server_has_the_state_of_the_tracked_one() {
-    let (ours, theirs) = (Ours::with(text), HaProxyRuntime::with(text));
+    let (ours, theirs) = (FulmarRuntime::with(text), HaProxyRuntime::with(text));
     let both = [ours.folder.path(), theirs.folder.path()];
     for folder in both {
         eventually("the check has failed", || states(folder)[1] == "a/s2 DOWN a/s1");
@@ -97,7 +97,7 @@ fn a_tracking_server_has_the_state_of_the_tracked_one() {
 
 #[test]
 fn where_a_server_is_checked_is_changed_as_with_haproxy() {
-    let (ours, theirs) = (Ours::with(text), HaProxyRuntime::with(text));
+    let (ours, theirs) = (FulmarRuntime::with(text), HaProxyRuntime::with(text));
     for command in "\
 set server a/s1 check-port 88
 set server a/s1 check-port
@@ -132,8 +132,9 @@ set server a/s2 check-addr 127.0.0.6"
 /// The next check uses the new address.
 #[test]
 fn a_check_goes_to_its_new_place() {
-    let ours =
-        Ours::with(|folder| text(folder).replace("inter 200s port 2 addr 127.0.0.5", "inter 50ms"));
+    let ours = FulmarRuntime::with(|folder| {
+        text(folder).replace("inter 200s port 2 addr 127.0.0.5", "inter 50ms")
+    });
     let folder = ours.folder.path();
     eventually("the check has failed", || states(folder)[0] == "a/s1 DOWN ");
     let open = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -120,7 +120,7 @@ show acl FOLDER/paths";
 
 #[test]
 fn lists_are_seen_and_changed_as_with_haproxy() {
-    let (ours, theirs) = (Ours::with(write), HaProxyRuntime::with(write));
+    let (ours, theirs) = (FulmarRuntime::with(write), HaProxyRuntime::with(write));
     let send_request = |folder: &Path, command: &str| {
         let line = command.replace("FOLDER", &folder.display().to_string()) + "\n";
         common(folder, &talk(folder, "admin", &[&line]))
@@ -146,7 +146,7 @@ fn asked(folder: &Path, path: &str, fields: &str) -> String {
 
 #[test]
 fn changes_apply_to_the_next_request() {
-    let ours = Ours::with(write);
+    let ours = FulmarRuntime::with(write);
     let folder = ours.folder.path();
     let all = |at: &str| {
         let fields = "Host: a.com\r\nIP: 10.1.2.3\r\nKey: x\r\n";
@@ -186,7 +186,7 @@ fn changes_apply_to_the_next_request() {
 
 #[test]
 fn invalid_entries_change_nothing() {
-    let ours = Ours::with(write);
+    let ours = FulmarRuntime::with(write);
     let folder = ours.folder.path();
     let common_part = |socket: &str, command: &str| {
         let line = command.replace("FOLDER", &folder.display().to_string()) + "\n";

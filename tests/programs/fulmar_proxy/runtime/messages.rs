@@ -71,7 +71,7 @@ fn common(shown: &str) -> String {
 
 #[test]
 fn malformed_messages_are_shown_as_haproxy_shows_them() {
-    let (ours, theirs) = (Ours::with(text), HaProxyRuntime::with(text));
+    let (ours, theirs) = (FulmarRuntime::with(text), HaProxyRuntime::with(text));
     for folder in [ours.folder.path(), theirs.folder.path()] {
         let none = talk(folder, "admin", &["show errors\n"]);
         assert!(none.ends_with(" : 0\n\n"), "{none}");
@@ -102,7 +102,7 @@ fn malformed_messages_are_shown_as_haproxy_shows_them() {
 
 #[test]
 fn of_many_malformed_messages_the_last_is_kept() {
-    let ours = Ours::with(text);
+    let ours = FulmarRuntime::with(text);
     let folder = ours.folder.path();
     for nth in 0..20 {
         let long = format!("GET /{nth} HTTP/1.1\r\nHost: a\r\nX: {}", "x".repeat(40_000));

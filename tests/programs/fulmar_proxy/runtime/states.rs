@@ -107,7 +107,7 @@ fn common(shown: &str) -> Vec<String> {
 #[test]
 fn states_are_restored_as_in_haproxy() {
     let (ours, theirs) = (
-        Ours::with(|folder| write(folder, ALL)),
+        FulmarRuntime::with(|folder| write(folder, ALL)),
         HaProxyRuntime::with(|folder| write(folder, ALL)),
     );
     let command = "show servers state\n";
@@ -119,7 +119,7 @@ fn states_are_restored_as_in_haproxy() {
 /// State files of both programs are interchangeable.
 #[test]
 fn states_go_from_one_process_to_the_next() {
-    let mut before = Ours::with(|folder| write(folder, ""));
+    let mut before = FulmarRuntime::with(|folder| write(folder, ""));
     let folder = before.folder.path();
     for command in [
         "set server a/out state maint\n",
@@ -135,7 +135,7 @@ fn states_go_from_one_process_to_the_next() {
     before.stop();
     drop(before);
     let (ours, theirs) = (
-        Ours::with(|folder| write(folder, &lines)),
+        FulmarRuntime::with(|folder| write(folder, &lines)),
         HaProxyRuntime::with(|folder| write(folder, &lines)),
     );
     let command = "show servers state a\n";
@@ -151,7 +151,7 @@ fn states_go_from_one_process_to_the_next() {
 fn invalid_state_files_are_reported_and_skipped() {
     let bad = ["", "2\n", "1\n3 a 1 down\n", "1\n# nothing\nx\n"];
     for bad in bad {
-        let ours = Ours::with(|folder| {
+        let ours = FulmarRuntime::with(|folder| {
             let text = write(folder, "");
             fs::write(folder.join("all"), bad).unwrap();
             text

@@ -28,7 +28,7 @@ use fulmar_proto::{
 
 pub(crate) struct Case {
     pub(crate) name: String,
-    pub(crate) role: Role,
+    pub(crate) role: CaseRole,
     pub(crate) answer: Vec<String>,
     pub(crate) input: Vec<u8>,
     pub(crate) eof: bool,
@@ -37,7 +37,7 @@ pub(crate) struct Case {
     pub(crate) expected: Vec<String>,
 }
 
-pub(crate) enum Role {
+pub(crate) enum CaseRole {
     Server,
     Client(Vec<String>),
 }
@@ -59,7 +59,7 @@ fn case(block: &str) -> Option<Case> {
     let name = lines.next()?.strip_prefix("# ")?.to_owned();
     let mut case = Case {
         name,
-        role: Role::Server,
+        role: CaseRole::Server,
         answer: words("end 200 exact 2 \"ok\""),
         input: Vec::new(),
         eof: false,
@@ -74,7 +74,7 @@ fn case(block: &str) -> Option<Case> {
             ("server", _) => has_role = true,
             ("client", rest) => {
                 has_role = true;
-                case.role = Role::Client(words(rest));
+                case.role = CaseRole::Client(words(rest));
             }
             ("answer", rest) => case.answer = words(rest),
             (">", rest) => case.input.extend(unescape(rest)),
@@ -174,14 +174,14 @@ impl Case {
         pieces.push(&self.input[start..]);
         let raw = self.expected.iter().any(|line| line.starts_with("sent "));
         let (mut lines, sent, end) = match &self.role {
-            Role::Server => {
+            CaseRole::Server => {
                 let mut connection = ServerConnection::default();
                 connection.set_leniency(leniency);
                 drive(&mut connection, &pieces, self.eof, !cuts.is_empty(), |connection, event| {
                     self.serve(connection, event);
                 })
             }
-            Role::Client(requests) => {
+            CaseRole::Client(requests) => {
                 let mut connection = ClientConnection::with_depth(8);
                 connection.set_leniency(leniency);
                 requests.iter().for_each(|what| ask(&mut connection, what));
@@ -190,8 +190,8 @@ impl Case {
         };
         match &self.role {
             _ if raw => lines.push(format!("sent {}", escape(&sent))),
-            Role::Server => lines.extend(replies(&sent)),
-            Role::Client(_) => {}
+            CaseRole::Server => lines.extend(replies(&sent)),
+            CaseRole::Client(_) => {}
         }
         let either = self.expected.last().is_some_and(|line| line == "ended");
         lines.push(if either && end != "open" { "ended" } else { end }.to_owned());
