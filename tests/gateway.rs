@@ -3,16 +3,16 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread;
 
 use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::origins::free_address;
 use crate::process::{ChildProcess, ExitOutput, eventually, fulmar};
+use crate::threads::serve_each;
 
 /// A folder for a configuration, a free address for its frontend, and a server.
 #[derive(Debug)]
@@ -146,14 +146,7 @@ pub fn pid_in(path: &Path) -> u32 {
 /// # Panics
 /// No port is available.
 pub fn origin(name: &'static str) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address");
-    thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            thread::spawn(move || serve(stream, name));
-        }
-    });
-    address
+    serve_each(move |stream| serve(stream, name))
 }
 
 fn serve(mut stream: TcpStream, name: &str) -> std::io::Result<()> {

@@ -34,7 +34,7 @@ impl Download {
     }
 
     /// A place beside it.
-    pub fn beside(&self, name: &str) -> PathBuf {
+    pub fn turn_while(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
@@ -64,7 +64,7 @@ impl Download {
     /// # Panics
     /// The disk is full.
     pub fn run_list(&self, list: &str, arguments: &[&str]) -> ExitOutput {
-        fs::write(self.beside("list"), list).expect("a file");
+        fs::write(self.turn_while("list"), list).expect("a file");
         self.run(&[&["-i", "list"], arguments].concat())
     }
 
@@ -73,7 +73,7 @@ impl Download {
     /// # Panics
     /// There are none, or they are not JSON.
     pub fn records(&self) -> Vec<Value> {
-        let text = fs::read_to_string(self.beside("records")).expect("records");
+        let text = fs::read_to_string(self.turn_while("records")).expect("records");
         let parse =
             |line: &str| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
         let mut records: Vec<Value> = text.lines().map(parse).collect();

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::Command;
@@ -14,6 +14,7 @@ use tempfile::TempDir;
 use crate::certs::{CertOwner, Certs};
 use crate::http::HttpClient;
 use crate::process::{ChildProcess, ExitOutput, eventually, fulmar, peer, text};
+use crate::threads::serve_each;
 
 /// `fulmar load` with these arguments.
 pub fn command(arguments: &[&str]) -> Command {
@@ -171,17 +172,9 @@ impl Nginx {
 /// There is no port.
 pub fn scripted<F>(serve: F) -> String
 where
-    F: Fn(TcpStream) -> io::Result<()> + Clone + Send + 'static,
+    F: Fn(TcpStream) -> io::Result<()> + Send + Sync + 'static,
 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    let address = listener.local_addr().expect("it is bound");
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let serve = serve.clone();
-            std::thread::spawn(move || serve(stream)); // an error is the client's end
-        }
-    });
-    format!("http://{address}/")
+    format!("http://{}/", serve_each(serve)) // an error is the client's end
 }
 
 /// A request as received: its head with the empty line, and its body.

@@ -598,7 +598,7 @@ impl<E: Engine, T: TriggerMode> Loop for AppLoop<E, T> {
 ///
 /// # Panics
 /// `peer` panics, or it does not end in time.
-pub fn beside<L: Loop, T: Send>(driver: &mut L, peer: impl FnOnce() -> T + Send) -> T {
+pub fn turn_while<L: Loop, T: Send>(driver: &mut L, peer: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let peer = scope.spawn(peer);
         driver.turn_until(|_| peer.is_finished());

@@ -14,7 +14,7 @@ use crate::test_proxy::is_whole;
 
 /// HAProxy, which logs to its standard output.
 #[derive(Debug)]
-pub struct Beside {
+pub struct RunningHaProxy {
     process: Child,
     lines: BufReader<ChildStdout>,
     address: SocketAddr,
@@ -22,7 +22,7 @@ pub struct Beside {
     _folder: tempfile::TempDir,
 }
 
-impl Beside {
+impl RunningHaProxy {
     /// Starts it with this configuration. `127.0.0.1:0` is replaced by its address, `ORIGIN0` and
     /// so on by those of the origins.
     ///
@@ -100,7 +100,7 @@ impl Beside {
     }
 }
 
-impl Drop for Beside {
+impl Drop for RunningHaProxy {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();

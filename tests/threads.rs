@@ -197,6 +197,26 @@ impl ThreadedServer {
     }
 }
 
+/// A server on loopback that runs `serve` on each connection, in a thread of its own.
+///
+/// # Panics
+/// There is no port.
+pub fn serve_each<R>(serve: impl Fn(TcpStream) -> R + Send + Sync + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port on loopback");
+    let address = listener.local_addr().expect("it is bound");
+    let serve = Arc::new(serve);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let serve = Arc::clone(&serve);
+            std::thread::spawn(move || {
+                stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+                drop(serve(stream));
+            });
+        }
+    });
+    address
+}
+
 /// Copies bytes both ways until either side ends, then ends the other.
 ///
 /// # Errors

@@ -32,7 +32,7 @@ impl Tree {
     }
 
     /// A place beside it.
-    pub fn beside(&self, name: &str) -> PathBuf {
+    pub fn turn_while(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 

@@ -60,12 +60,12 @@ const DEEDS: [Deed; 4] = [Deed::Remove, Deed::Pause, Deed::PauseAndResume, Deed:
 enum Whom {
     Itself,
     /// One on another connection.
-    Beside,
+    RunningHaProxy,
     /// One pipelined behind it; where nothing can be pipelined, one that waits for its connection.
     Behind,
 }
 
-const ALL: [Whom; 3] = [Whom::Itself, Whom::Beside, Whom::Behind];
+const ALL: [Whom; 3] = [Whom::Itself, Whom::RunningHaProxy, Whom::Behind];
 
 /// A deed about to be done.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fulmar_server::{Limits, ServerEngine};
 use fulmar_tests::app::{App, server};
-use fulmar_tests::loops::{Loop, beside};
+use fulmar_tests::loops::{Loop, turn_while};
 use fulmar_tests::process::PATIENCE;
 use fulmar_tests::tests_in_every_loop;
 
@@ -23,7 +23,7 @@ fn adopted<L: Loop>(driver: &mut L, says: &[u8]) -> TcpStream {
 }
 
 fn answer<L: Loop>(driver: &mut L, client: &mut TcpStream) {
-    beside(driver, || {
+    turn_while(driver, || {
         let mut text = Vec::new();
         while !text.ends_with(b"\r\n\r\n012") {
             let mut bytes = [0; 512];

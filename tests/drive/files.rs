@@ -15,7 +15,7 @@ use fulmar_server::{
     Handler, HandlerApp, HandlerResult, Limits, Observer, Responder, ServerEngine, Stop,
 };
 use fulmar_sys as sys;
-use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, beside, client, settle};
+use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, client, settle, turn_while};
 use fulmar_tests::tests_in_every_loop;
 
 /// Answers with a file.
@@ -62,7 +62,7 @@ fn check<L: Loop<Engine = SenderEngine>>(of: impl FnOnce(&mut L)) {
     settle(&mut driver);
     file.set_len(SHORTER).unwrap();
     let mut answer = Vec::new();
-    beside(&mut driver, || stream.read_to_end(&mut answer)).expect("an end, and no reset");
+    turn_while(&mut driver, || stream.read_to_end(&mut answer)).expect("an end, and no reset");
     let head = answer.windows(4).position(|four| four == b"\r\n\r\n").expect("a head");
     assert_eq!((answer.len() - head - 4) as u64, SHORTER, "all that there was");
     let ends = ends.0.borrow();
@@ -77,7 +77,7 @@ fn a_long_file_arrives_whole<L: Loop<Engine = SenderEngine>>() {
     let mut stream = client(address);
     stream.write_all(b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
     let read = move || std::io::copy(&mut stream, &mut std::io::sink());
-    let read = beside(&mut driver, read).expect("an end, and no reset");
+    let read = turn_while(&mut driver, read).expect("an end, and no reset");
     assert!((LEN + 50..LEN + 500).contains(&read), "{read}: a head and all of it");
 }
 

@@ -633,11 +633,11 @@ fn the_default_is_a_ring_without_polling() {
     let load = end_of(tool("load").args(["--json", "-n", "1", "-c", "1", &url])).stdout;
     assert!(load.contains(&format!("\"driver\":\"{drives}\"")), "{load}");
     assert!(load.contains("\"spin\":\"off\""), "{load}");
-    let get = end_of(tool("get").args(["--ledger", &url, "-o"]).arg(tree.beside("out"))).stdout;
+    let get = end_of(tool("get").args(["--ledger", &url, "-o"]).arg(tree.turn_while("out"))).stdout;
     assert!(get.contains(&format!("driven by       {drives}: ")), "{get}");
     let served = serve.end(Signal::TERM).stdout;
     assert!(served.contains(&format!("; driver {drives}, ")), "{served}");
-    let desk = tree.beside("desk");
+    let desk = tree.turn_while("desk");
     let text = format!(
         "global\n  stats socket {}\ndefaults\n  mode http\n  timeout client 5s\nfrontend fe\n  \
          bind 127.0.0.1:0\n  http-request deny\n",

@@ -16,7 +16,7 @@ use fulmar_proto::{
 use fulmar_server::{Limits, ServerEngine};
 use fulmar_sys as sys;
 use fulmar_tests::app::{App, server};
-use fulmar_tests::loops::{AppLoop, LevelTriggered, Loop, beside, client};
+use fulmar_tests::loops::{AppLoop, LevelTriggered, Loop, client, turn_while};
 use fulmar_tests::tests_in_every_loop;
 
 fn get(target: &str) -> String {
@@ -54,7 +54,7 @@ fn a_stale_event_is_dropped<L: Loop<Engine = ClosingEngine>>() {
     }
     assert_eq!(driver.engine().served, 1, "the new tenant did not get the old one's bytes");
     let survivor = if driver.engine().victim_was_first { second } else { first };
-    let start = beside(&mut driver, move || {
+    let start = turn_while(&mut driver, move || {
         let mut start = [0; 12];
         (&survivor).read_exact(&mut start).expect("the survivor is answered");
         start
@@ -172,7 +172,7 @@ fn bytes_above_the_descriptor_are_not_forgotten<L: Loop<Engine = ServerEngine<Ap
     let mut stream = client(address);
     let both = get("/delay/20") + &get("/bytes/3");
     stream.write_all(both.as_bytes()).expect("room");
-    let bodies = beside(&mut driver, move || (answer(&mut stream), answer(&mut stream)));
+    let bodies = turn_while(&mut driver, move || (answer(&mut stream), answer(&mut stream)));
     assert_eq!(bodies, (b"delayed\n".to_vec(), b"012".to_vec()));
 }
 
@@ -180,7 +180,7 @@ fn bytes_above_the_descriptor_are_not_forgotten<L: Loop<Engine = ServerEngine<Ap
 fn any_pace_gives_the_same_bytes<L: Loop<Engine = ServerEngine<App>>>() {
     let (mut driver, address) = L::start(server(Limits::default()));
     let len = 20_000_000 / L::SLOWER;
-    let body = beside(&mut driver, move || {
+    let body = turn_while(&mut driver, move || {
         let mut stream = client(address);
         stream.set_nodelay(true).expect("a TCP socket");
         for byte in get(&format!("/bytes/{len}")).bytes() {
@@ -202,7 +202,7 @@ fn an_echo_survives_back_pressure<L: Loop<Engine = ServerEngine<App>>>() {
     let sent: Vec<u8> =
         (0..len).flat_map(|n| n.to_be_bytes().into_iter().skip(1).take(1)).collect();
     let expected = sent.clone();
-    let body = beside(&mut driver, move || {
+    let body = turn_while(&mut driver, move || {
         let stream = client(address);
         let mut writer = stream.try_clone().expect("a descriptor");
         std::thread::scope(|scope| {
@@ -254,7 +254,7 @@ fn a_half_closed_peer_is_answered<L: Loop<Engine = ServerEngine<App>>>() {
     let mut stream = client(address);
     stream.write_all(get("/delay/30").as_bytes()).expect("room");
     stream.shutdown(Shutdown::Write).expect("open");
-    let rest = beside(&mut driver, move || {
+    let rest = turn_while(&mut driver, move || {
         let body = answer(&mut stream);
         let mut rest = Vec::new();
         stream.read_to_end(&mut rest).expect("then the end");
@@ -284,7 +284,7 @@ fn every_connection_ends_exactly_once<L: Loop<Engine = ServerEngine<App>>>() {
 /// Trap 15: no exchange waits for a delayed acknowledgement (40 ms on Linux).
 fn nothing_waits_for_an_acknowledgement<L: Loop<Engine = ServerEngine<App>>>() {
     let (mut driver, address) = L::start(server(Limits::default()));
-    let times = beside(&mut driver, move || {
+    let times = turn_while(&mut driver, move || {
         let mut stream = client(address);
         let mut times = [const { Vec::new() }; 2]; // of each kind
         for n in 0..60 {
@@ -319,7 +319,7 @@ fn a_slow_head_times_out<L: Loop<Engine = ServerEngine<App>>>() {
     let (mut driver, address) = L::start(server(limits));
     let mut stream = client(address);
     stream.write_all(b"GET / HTTP/1.1\r\n").expect("room");
-    let rest = beside(&mut driver, move || {
+    let rest = turn_while(&mut driver, move || {
         let mut rest = Vec::new();
         stream.read_to_end(&mut rest).expect("the end");
         rest
@@ -513,7 +513,7 @@ fn changes_balance_and_are_fused() {
         stream.write_all(get("/bytes/10").as_bytes()).expect("room");
         let before = driver.changes.len();
         driver.turn_until(|driver| driver.stats().events > 0 && driver.engine().connections() == 1);
-        beside(&mut driver, || answer(&mut stream));
+        turn_while(&mut driver, || answer(&mut stream));
         let watches = driver.changes[before..]
             .iter()
             .filter(|change| matches!(change, fulmar_drive::Change::Watch { .. }))

@@ -104,7 +104,7 @@ fn load_and_get_use_the_selected_driver() {
     let serve = Serve::start(&tree.root(), &[]);
     let mute = TcpListener::bind("127.0.0.1:0").unwrap(); // never responds
     let mute_url = format!("http://{}/", mute.local_addr().unwrap());
-    let dir = tree.beside("out");
+    let dir = tree.turn_while("out");
     for driver in drivers() {
         for tool in [&["load", "-n", "1", "-c", "1"][..], &["get", "-o", dir.to_str().unwrap()]] {
             let command = || {

@@ -2,16 +2,16 @@
 //! counts descriptors.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::thread;
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use fulmar_drive::{AnySelector, Reactor};
 use fulmar_proxy::Proxy;
 use fulmar_tests::buffers::bounded;
-use fulmar_tests::loops::{Loop, OwnLoop, beside, client};
+use fulmar_tests::loops::{Loop, OwnLoop, client, turn_while};
 use fulmar_tests::own_process::own_process;
 use fulmar_tests::test_proxy::configured;
+use fulmar_tests::threads::serve_each;
 use rustix::net::sockopt::set_socket_linger;
 
 /// Ends of pipes that this process has (proc(5)).
@@ -23,22 +23,19 @@ fn ends() -> usize {
 
 /// Answers everything with much.
 fn origin() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("it is bound");
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.expect("a connection");
-            thread::spawn(move || {
-                let mut heard = [0; 4096];
-                let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {LEN}\r\n\r\n");
-                while stream.read(&mut heard).is_ok_and(|n| n > 0)
-                    && stream.write_all(head.as_bytes()).is_ok()
-                    && stream.write_all(&vec![7; LEN]).is_ok()
-                {}
-            });
-        }
-    });
-    address
+    serve_each(|mut stream| {
+        let mut heard = [0; 4096];
+        let head = format!(
+            "HTTP/1.1 200 OK
+Content-Length: {LEN}
+
+"
+        );
+        while stream.read(&mut heard).is_ok_and(|n| n > 0)
+            && stream.write_all(head.as_bytes()).is_ok()
+            && stream.write_all(&vec![7; LEN]).is_ok()
+        {}
+    })
 }
 
 fn start(maxpipes: usize, to: SocketAddr) -> (OwnLoop<Proxy>, SocketAddr) {
@@ -76,7 +73,7 @@ fn pipes_are_given_back() {
         let (mut driver, address) = start(24, to);
         for _ in 0..3 {
             let readers =
-                beside(&mut driver, || -> Vec<_> { (0..40).map(|_| asker(address)).collect() });
+                turn_while(&mut driver, || -> Vec<_> { (0..40).map(|_| asker(address)).collect() });
             // Each has a pipe as soon as its client takes no more, as far as there are any.
             driver.turn_until(|_| ends() - before > 2 * KEPT);
             settle(&mut driver.0);
@@ -92,7 +89,7 @@ fn pipes_are_given_back() {
             assert!(left <= 2 * KEPT, "{left} ends when nobody is there");
         }
         // The remaining pipes are empty: the next client receives its own bytes.
-        beside(&mut driver, || {
+        turn_while(&mut driver, || {
             let mut heard = vec![0; LEN];
             let mut stream = client(address);
             stream.write_all(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").expect("somebody listens");
@@ -105,7 +102,7 @@ fn pipes_are_given_back() {
             assert!(heard.iter().all(|byte| *byte == 7));
         });
         let readers =
-            beside(&mut driver, || -> Vec<_> { (0..5).map(|_| asker(address)).collect() });
+            turn_while(&mut driver, || -> Vec<_> { (0..5).map(|_| asker(address)).collect() });
         drop(driver); // in the middle
         assert_eq!(ends(), before);
         drop(readers);

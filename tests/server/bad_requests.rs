@@ -9,7 +9,7 @@ use fulmar_proto::PeerError;
 use fulmar_server::Limits;
 use fulmar_tests::cases::{RequestCase, bad, good, strict_requests};
 use fulmar_tests::http::{HttpClient, replies};
-use fulmar_tests::loops::{Loop, OwnLoop, beside};
+use fulmar_tests::loops::{Loop, OwnLoop, turn_while};
 use fulmar_tests::recording_app::{ConnectionEnd, RecordingEngine, server};
 use fulmar_tests::tests_in_every_loop;
 
@@ -52,7 +52,7 @@ fn bad_requests_are_refused<L: Loop<Engine = RecordingEngine>>() {
     for case in bad().iter().filter(|case| is_short_enough::<L>(case)) {
         let what = &case.what;
         if case.expected == "eof" {
-            let answer = beside(&mut driver, || cut(address, case));
+            let answer = turn_while(&mut driver, || cut(address, case));
             assert_eq!(answer, b"", "{what}");
             let has_head = case.bytes.windows(4).any(|part| part == b"\r\n\r\n");
             let heads: &[&str] = if has_head { &["POST /echo"] } else { &[] };
@@ -60,7 +60,7 @@ fn bad_requests_are_refused<L: Loop<Engine = RecordingEngine>>() {
             assert_eq!(gone, ConnectionEnd::Peer(PeerError::UnexpectedEof), "{what}");
             continue;
         }
-        let answer = beside(&mut driver, || refused_by(address, case));
+        let answer = turn_while(&mut driver, || refused_by(address, case));
         let (status, heads) = match case.expected.strip_suffix(" body") {
             Some(status) => (status, &["POST /echo"][..]),
             None => (&case.expected[..], &[][..]),
@@ -81,7 +81,7 @@ fn good_neighbours_are_taken<L: Loop<Engine = RecordingEngine>>() {
     for case in good().iter().filter(|case| is_short_enough::<L>(case)) {
         let what = &case.what;
         let requests = case.expected.split(", ").count() + 1;
-        beside(&mut driver, || {
+        turn_while(&mut driver, || {
             let mut client = HttpClient::connect(address);
             client.send([&case.bytes, SMUGGLED].concat());
             for n in 0..requests {
@@ -105,7 +105,7 @@ fn the_page_on_strictness_is_true_of_the_server() {
     let cases = strict_requests();
     assert!(cases.len() > 40, "only {} rows were found", cases.len());
     for case in cases {
-        let answer = beside(&mut driver, || refused_by(address, &case));
+        let answer = turn_while(&mut driver, || refused_by(address, &case));
         let all = replies(&answer).unwrap_or_else(|error| panic!("{}: {error}", case.what));
         let statuses: Vec<_> = all.iter().map(|reply| reply.status.to_string()).collect();
         assert_eq!(statuses, [case.expected], "{}", case.what);

@@ -14,7 +14,7 @@ use fulmar_server::{ExchangeContext, Layers, Limits, ServerApp, ServerEngine, St
 use fulmar_sys as sys;
 use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::https;
-use fulmar_tests::loops::{AppLoop, LISTENER, LevelTriggered, Loop, OwnLoop, client};
+use fulmar_tests::loops::{AppLoop, LISTENER, LevelTriggered, Loop, OwnLoop, client, turn_while};
 use fulmar_tests::process::PATIENCE;
 use fulmar_tests::tls_end::TlsPeer;
 
@@ -80,15 +80,6 @@ fn engine(limits: Limits, layers: Option<Layers>) -> (ServerEngine<Apart>, Stop)
     (engine, stop)
 }
 
-/// Turns `driver` in this thread while `peer` talks to it in another.
-fn beside<L: Loop, T: Send>(driver: &mut L, peer: impl FnOnce() -> T + Send) -> T {
-    std::thread::scope(|scope| {
-        let peer = scope.spawn(peer);
-        driver.turn_until(|_| peer.is_finished());
-        peer.join().expect("the peer's assertions hold")
-    })
-}
-
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 const EXCHANGES: usize = 60;
 /// By how much a busy machine may be late.
@@ -106,7 +97,7 @@ fn assert_quick(mut times: Vec<Duration>) {
 /// A body that follows its head a moment later does not wait for an acknowledgement of it.
 fn a_body_does_not_wait_for_its_head<L: Loop<Engine = ServerEngine<Apart>>>() {
     let (mut driver, address) = L::start(engine(Limits::default(), None).0);
-    let times = beside(&mut driver, move || {
+    let times = turn_while(&mut driver, move || {
         let mut stream = client(address);
         let exchange = |_| {
             let start = sys::now();
@@ -129,7 +120,7 @@ fn nor_does_it_over_tls<L: Loop<Engine = ServerEngine<Apart>>>() {
     let tls = https::client_tls(&certs);
     let layers = https::layers(https::server_tls(&certs, CertOwner::Server));
     let (mut driver, address) = L::start(engine(Limits::default(), Some(layers)).0);
-    let times = beside(&mut driver, move || {
+    let times = turn_while(&mut driver, move || {
         let mut peer = TlsPeer::establish(&tls, address);
         let exchange = |_| {
             let start = sys::now();
@@ -169,7 +160,7 @@ fn connections_above_the_limit_are_closed_at_once() {
     drop(clients);
     server.turn_until(|server| server.engine().connections() == 0);
     let mut next = client(address);
-    let answer = beside(&mut server, move || {
+    let answer = turn_while(&mut server, move || {
         next.write_all(GET).expect("room");
         let mut start = [0; 12];
         next.read_exact(&mut start).expect("an answer");

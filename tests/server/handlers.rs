@@ -15,7 +15,7 @@ use fulmar_server::{
 };
 use fulmar_sys::{self as sys, Call as System, Ledger};
 use fulmar_tests::http::{HttpClient, HttpReply};
-use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, done};
+use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, done, turn_while};
 use fulmar_tests::tests_in_three_loops;
 
 /// What its thread and the test exchange.
@@ -161,15 +161,6 @@ fn start<L: Loop<Engine = ShopEngine>>(shop: Shop) -> (L, std::net::SocketAddr) 
     (driver, address)
 }
 
-/// Turns `driver` in this thread while `peer` talks to it in another.
-fn beside<L: Loop, T: Send>(driver: &mut L, peer: impl FnOnce() -> T + Send) -> T {
-    thread::scope(|scope| {
-        let peer = scope.spawn(peer);
-        driver.turn_until(|_| peer.is_finished());
-        peer.join().expect("the peer's assertions hold")
-    })
-}
-
 fn post(target: &str, body: &[u8]) -> Vec<u8> {
     let len = body.len();
     let head = format!("POST {target} HTTP/1.1\r\nHost: h\r\nContent-Length: {len}\r\n\r\n");
@@ -183,7 +174,7 @@ fn send_request(client: &mut HttpClient, request: impl AsRef<[u8]>) -> HttpReply
 
 fn answers_at_once<L: Loop<Engine = ShopEngine>>() {
     let (mut driver, address) = start::<L>(Shop::default());
-    beside(&mut driver, || {
+    turn_while(&mut driver, || {
         let mut client = HttpClient::connect(address);
         for _ in 0..3 {
             let reply = client.get("/text");
@@ -197,7 +188,7 @@ fn answers_at_once<L: Loop<Engine = ShopEngine>>() {
 
 fn a_body_is_collected_up_to_its_limit<L: Loop<Engine = ShopEngine>>() {
     let (mut driver, address) = start::<L>(Shop::default());
-    beside(&mut driver, || {
+    turn_while(&mut driver, || {
         let mut client = HttpClient::connect(address);
         assert_eq!(send_request(&mut client, post("/upper", b"shout")).body, b"SHOUT");
         let chunked = b"POST /upper HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n\
@@ -216,7 +207,7 @@ fn a_body_is_collected_up_to_its_limit<L: Loop<Engine = ShopEngine>>() {
 
 fn expect_continue_gets_100<L: Loop<Engine = ShopEngine>>() {
     let (mut driver, address) = start::<L>(Shop::default());
-    beside(&mut driver, || {
+    turn_while(&mut driver, || {
         for (target, status) in [("/upper", 200), ("/soon", 200), ("/other", 404)] {
             let mut client = HttpClient::connect(address);
             client.send(format!(
@@ -240,7 +231,7 @@ fn expect_continue_gets_100<L: Loop<Engine = ShopEngine>>() {
 
 fn pieces_are_produced<L: Loop<Engine = ShopEngine>>() {
     let (mut driver, address) = start::<L>(Shop::default());
-    beside(&mut driver, || {
+    turn_while(&mut driver, || {
         let mut client = HttpClient::connect(address);
         for _ in 0..2 {
             assert_eq!(client.get("/ten").body, b"0123456789");
@@ -254,7 +245,7 @@ fn an_echo_survives_back_pressure<L: Loop<Engine = ShopEngine>>() {
     let (mut driver, address) = start::<L>(Shop::default());
     let body: Vec<u8> = (0..4_000_000 / L::SLOWER).map(|n| n.to_le_bytes()[0]).collect();
     let request = post("/echo", &body);
-    let reply = beside(&mut driver, || {
+    let reply = turn_while(&mut driver, || {
         let mut client = HttpClient::connect(address);
         let mut writer = client.socket().try_clone().expect("a descriptor");
         thread::scope(|scope| {
@@ -268,7 +259,7 @@ fn an_echo_survives_back_pressure<L: Loop<Engine = ShopEngine>>() {
 fn another_thread_answers<L: Loop<Engine = ShopEngine>>() {
     let (waiting, suspended) = mpsc::channel::<Suspended>();
     let (mut driver, address) = start::<L>(Shop { waiting: Some(waiting), ..Shop::default() });
-    beside(&mut driver, move || {
+    turn_while(&mut driver, move || {
         let (mut one, mut two) = (HttpClient::connect(address), HttpClient::connect(address));
         one.send_get("/later");
         let first = suspended.recv().expect("one");
@@ -298,7 +289,7 @@ fn another_thread_answers<L: Loop<Engine = ShopEngine>>() {
 fn a_deferred_request_is_handled_again<L: Loop<Engine = ShopEngine>>() {
     let (waiting, deferred) = mpsc::channel::<Deferred>();
     let (mut driver, address) = start::<L>(Shop { deferred: Some(waiting), ..Shop::default() });
-    beside(&mut driver, move || {
+    turn_while(&mut driver, move || {
         let mut client = HttpClient::connect(address);
         let body = "Content-Length: 4\r\n\r\nbody";
         for (request, expected) in [
@@ -344,14 +335,14 @@ fn a_client_that_left_gets_no_response<L: Loop<Engine = ShopEngine>>() {
     driver.turn_until(|driver| driver.engine().connections() == 0);
     assert!(left.is_gone());
     left.reply(OwnedResponse::text(200, "nobody hears it"));
-    let reply = beside(&mut driver, || HttpClient::connect(address).get("/text"));
+    let reply = turn_while(&mut driver, || HttpClient::connect(address).get("/text"));
     assert_eq!(reply.status, 200);
 }
 
 fn a_paused_stream_resumes_on_request<L: Loop<Engine = ShopEngine>>() {
     let (sender, resumers) = mpsc::channel::<Resumer>();
     let (mut driver, address) = start::<L>(Shop { resumers: Some(sender), ..Shop::default() });
-    beside(&mut driver, move || {
+    turn_while(&mut driver, move || {
         let mut client = HttpClient::connect(address);
         client.send_get("/ticks");
         let resumer = resumers.recv().expect("it streams");
@@ -370,7 +361,7 @@ fn a_paused_stream_resumes_on_request<L: Loop<Engine = ShopEngine>>() {
 
 fn handler_misuse_is_reported<L: Loop<Engine = ShopEngine>>() {
     let (mut driver, address) = start::<L>(Shop::default());
-    beside(&mut driver, || {
+    turn_while(&mut driver, || {
         let mut client = HttpClient::connect(address);
         for target in ["/forgets", "/split"] {
             let reply = client.get(target);
@@ -386,7 +377,7 @@ fn a_connection_is_handed_over<L: Loop<Engine = ShopEngine>>() {
     let shop = Shop::default();
     let gone = Rc::clone(&shop.gone);
     let (mut driver, address) = start::<L>(shop);
-    beside(&mut driver, || {
+    turn_while(&mut driver, || {
         let mut client = HttpClient::connect(address);
         assert_eq!(client.get("/socket").status, 500, "it was not asked for");
         client.send(

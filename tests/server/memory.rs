@@ -65,7 +65,7 @@ fn hoarder() -> (OwnLoop<ServerEngine<Hoarder>>, SocketAddr) {
 
 /// What the server's thread allocates while peers in another one do something, and what they
 /// leave.
-fn beside<A: ServerApp, T: Send>(
+fn turn_while<A: ServerApp, T: Send>(
     server: &mut OwnLoop<ServerEngine<A>>,
     peers: impl FnOnce() -> T + Send,
 ) -> (AllocationInfo, T) {
@@ -149,10 +149,10 @@ fn pipelined_requests_behind_a_pending_one_are_limited() {
 #[test]
 fn pipelined_requests_over_tls_are_limited() {
     let (mut server, address, tls) = tls_server();
-    let (_, mut clients) = beside(&mut server, || {
+    let (_, mut clients) = turn_while(&mut server, || {
         (0..CLIENTS).map(|_| TlsPeer::establish(&tls, address)).collect::<Vec<_>>()
     });
-    let (spent, _clients) = beside(&mut server, || {
+    let (spent, _clients) = turn_while(&mut server, || {
         for peer in &mut clients {
             let mut records = peer.seal(get("/idle").as_bytes());
             for _ in 0..100 {
@@ -170,7 +170,7 @@ fn pipelined_requests_over_tls_are_limited() {
 #[test]
 fn an_unread_response_is_not_sealed_ahead() {
     let (mut server, address, tls) = tls_server();
-    let (spent, clients) = beside(&mut server, || {
+    let (spent, clients) = turn_while(&mut server, || {
         let mut clients: Vec<_> = (0..CLIENTS).map(|_| TlsPeer::establish(&tls, address)).collect();
         for peer in &mut clients {
             let request = peer.seal(get("/bytes/100000000").as_bytes());
@@ -204,7 +204,7 @@ fn an_unread_response_is_not_copied() {
 fn unreleased_bodies_stop_the_receive() {
     for chunked in [false, true] {
         let (mut server, address) = hoarder();
-        let (spent, clients) = beside(&mut server, || {
+        let (spent, clients) = turn_while(&mut server, || {
             let mut clients: Vec<_> = (0..CLIENTS).map(|_| client(address)).collect();
             for stream in &mut clients {
                 let framing = if chunked {
@@ -254,7 +254,7 @@ fn a_kept_byte_does_not_keep_its_tls_record() {
     engine.add_listener(LISTENER, Some(https::layers(server_tls)));
     engine.application_mut().kept.reserve(100_000);
     let (mut server, address) = start(engine);
-    let (_, mut peer) = beside(&mut server, || TlsPeer::establish(&tls, address));
+    let (_, mut peer) = turn_while(&mut server, || TlsPeer::establish(&tls, address));
     let head = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\n";
     let records = peer.seal(head.as_bytes());
     peer.stream.write_all(&records).expect("room");
@@ -280,7 +280,7 @@ fn a_kept_byte_does_not_keep_its_tls_record() {
 #[test]
 fn small_pieces_cost_their_size() {
     let (mut server, address, tls) = tls_server();
-    let (_, mut peer) = beside(&mut server, || TlsPeer::establish(&tls, address));
+    let (_, mut peer) = turn_while(&mut server, || TlsPeer::establish(&tls, address));
     let head = format!("GET /bytes/1?{} HTTP/1.1\r\nHost: h\r\n\r\n", "x".repeat(6_000));
     let records: Vec<u8> = head.bytes().flat_map(|byte| peer.seal(&[byte])).collect();
     let spent = measure(|| {

@@ -2,7 +2,6 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::thread;
 
 use fulmar_observe::{AccessLog, Format, Metrics, Output, Page};
 use fulmar_proto::Request;
@@ -10,7 +9,7 @@ use fulmar_server::{Handler, HandlerApp, HandlerResult, Limits, Responder, Serve
 use fulmar_sys::{self as sys, Call as System, Ledger};
 use fulmar_tests::http::HttpClient;
 use fulmar_tests::loops::{
-    AppLoop, Bytewise, Edge, LISTENER, LevelTriggered, Loop, OneShot, OwnLoop,
+    AppLoop, Bytewise, Edge, LISTENER, LevelTriggered, Loop, OneShot, OwnLoop, turn_while,
 };
 use fulmar_tests::process::{eventually, text};
 
@@ -52,15 +51,6 @@ fn engine() -> (MetricsEngine, tempfile::NamedTempFile) {
     (engine, file)
 }
 
-/// Turns `driver` in this thread while `peer` talks to it in another.
-fn beside<L: Loop, T: Send>(driver: &mut L, peer: impl FnOnce() -> T + Send) -> T {
-    thread::scope(|scope| {
-        let peer = scope.spawn(peer);
-        driver.turn_until(|_| peer.is_finished());
-        peer.join().expect("the peer's assertions hold")
-    })
-}
-
 /// All lines of the log.
 fn finish<L: Loop<Engine = MetricsEngine>>(
     mut driver: L,
@@ -73,7 +63,7 @@ fn finish<L: Loop<Engine = MetricsEngine>>(
 
 fn every_event_is_observed<L: Loop<Engine = MetricsEngine>>() {
     let (mut driver, address, file) = start::<L>();
-    let figures = beside(&mut driver, || {
+    let figures = turn_while(&mut driver, || {
         let mut client = HttpClient::connect(address);
         for _ in 0..3 {
             assert_eq!(client.get("/").status, 200);
@@ -116,7 +106,7 @@ fn unfinished_requests_are_observed<L: Loop<Engine = MetricsEngine>>() {
         stream.write_all(head.as_bytes()).expect("room");
         stream
     };
-    beside(&mut driver, || {
+    turn_while(&mut driver, || {
         let mut gone = begin("Content-Length: 10\r\n\r\nfive ");
         gone.shutdown(Shutdown::Write).expect("open");
         let _ = gone.read_to_end(&mut Vec::new()); // an end or a reset

@@ -13,7 +13,7 @@ use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::curl::Curl;
 use fulmar_tests::http::HttpReply;
 use fulmar_tests::https::{layers, server_tls};
-use fulmar_tests::loops::{LISTENER, Loop, beside};
+use fulmar_tests::loops::{LISTENER, Loop, turn_while};
 use fulmar_tests::tests_in_every_loop;
 use fulmar_tests::tree::{Tree, noise};
 use fulmar_tls::ServerTls;
@@ -43,7 +43,7 @@ fn every_way<L: Loop<Engine = FilesEngine>>(tls: bool) {
     let mut send_request = |target: &str, arguments: &[&str]| -> HttpReply {
         let url = format!("{scheme}://127.0.0.1:{}{target}", address.port());
         let curl = Curl::new(&url).with(&["--cacert", &ca, "-H", "Expect:"]).with(arguments);
-        beside(&mut driver, || curl.run().reply)
+        turn_while(&mut driver, || curl.run().reply)
     };
 
     let whole = send_request("/large", &[]);

@@ -12,7 +12,7 @@ use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::curl::Curl;
 use fulmar_tests::http::HttpClient;
 use fulmar_tests::https::server_tls;
-use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, beside};
+use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, turn_while};
 use fulmar_tests::process::run;
 use fulmar_tests::recording_app::{ConnectionEnd, RecordingApp, RecordingEngine, server};
 use fulmar_tests::tests_in_every_loop;
@@ -72,7 +72,7 @@ fn a_leading_header_is_parsed_and_reported<L: Loop<Engine = RecordingEngine>>() 
     ];
     for (bytes, expected) in cases {
         for splits in [false, true] {
-            beside(&mut driver, || {
+            turn_while(&mut driver, || {
                 let mut client = HttpClient::connect(address);
                 if splits {
                     let (first, second) = bytes.split_at(bytes.len() / 2);
@@ -122,7 +122,7 @@ fn an_invalid_header_closes_the_connection<L: Loop<Engine = RecordingEngine>>() 
         b"\x16\x03\x01\x02\x00\x01".to_vec(),
         b"\0".to_vec(),
     ] {
-        let answer = beside(&mut driver, || {
+        let answer = turn_while(&mut driver, || {
             let mut client = HttpClient::connect(address);
             client.send(&bytes);
             // Closed with bytes unread, it may be a reset; it is an end in any case.
@@ -144,7 +144,7 @@ fn a_truncated_header_is_refused<L: Loop<Engine = RecordingEngine>>() {
     let (mut driver, address) = L::start(behind_a_proxy());
     for bytes in [line(), block(&header())] {
         for end in [0, 1, bytes.len() / 2, bytes.len() - 1] {
-            let answer = beside(&mut driver, || {
+            let answer = turn_while(&mut driver, || {
                 let mut client = HttpClient::connect(address);
                 client.send(&bytes[..end]);
                 client.finish();
@@ -164,7 +164,7 @@ fn a_truncated_header_is_refused<L: Loop<Engine = RecordingEngine>>() {
 fn an_untrusted_peer_is_closed<L: Loop<Engine = RecordingEngine>>() {
     let (mut driver, address) =
         L::start(server(Limits::default(), Some(layers("10.0.0.0/8, ::1", None))));
-    let answer = beside(&mut driver, || {
+    let answer = turn_while(&mut driver, || {
         let mut client = HttpClient::connect(address);
         let _ = std::io::Write::write_all(&mut client.socket(), &[&line(), GET].concat());
         client.read_to_end().unwrap_or_default()
@@ -178,7 +178,7 @@ fn a_silent_peer_times_out<L: Loop<Engine = RecordingEngine>>() {
     let limits = Limits { handshake_timeout: Duration::from_millis(50), ..Limits::default() };
     let (mut driver, address) = L::start(server(limits, Some(layers("127.0.0.1", None))));
     for bytes in [&b""[..], b"PROXY TCP4 192.0.2.1", b"\r\n\r\n\0\r\nQUIT\n\x21\x11"] {
-        let answer = beside(&mut driver, || {
+        let answer = turn_while(&mut driver, || {
             let mut client = HttpClient::connect(address);
             client.send(bytes);
             client.read_to_end().unwrap()
@@ -209,7 +209,7 @@ fn curl_sends_it_below_http_and_tls<L: Loop<Engine = RecordingEngine>>() {
         let (mut driver, address) = L::start(engine);
         let url = format!("{scheme}://127.0.0.1:{}/x", address.port());
         let ca = certs.ca().display().to_string();
-        let fetched = beside(&mut driver, || {
+        let fetched = turn_while(&mut driver, || {
             Curl::new(&url).with(&["--haproxy-protocol", "--cacert", &ca]).run()
         });
         assert_eq!((fetched.reply.status, &fetched.reply.body[..]), (200, &b"ok\n"[..]));
@@ -234,7 +234,7 @@ fn handlers_see_the_client() {
     let mut engine = ServerEngine::new(sys::now(), app, Limits::default(), Stop::new());
     engine.add_listener(LISTENER, Some(layers("127.0.0.1", None)));
     let (mut driver, address) = OwnLoop::start(engine);
-    let (first, own, second) = beside(&mut driver, || {
+    let (first, own, second) = turn_while(&mut driver, || {
         let send_request = |lead: &[u8]| {
             let mut client = HttpClient::connect(address);
             client.send([lead, GET].concat());
@@ -259,7 +259,7 @@ fn tls_without_its_header_is_refused() {
     let (mut driver, address) = OwnLoop::<RecordingEngine>::start(engine);
     let url = format!("https://127.0.0.1:{}/x", address.port());
     let ca = certs.ca().display().to_string();
-    beside(&mut driver, || {
+    turn_while(&mut driver, || {
         let failed = fulmar_tests::curl::plain().args(["--cacert", &ca, &url]).output().unwrap();
         assert!(!failed.status.success());
         run(fulmar_tests::curl::plain().args(["--haproxy-protocol", "--cacert", &ca, &url]));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use fulmar_server::Limits;
 use fulmar_sys::{self as sys, Call, Ledger};
 use fulmar_tests::http::{HttpClient, HttpReply, replies};
-use fulmar_tests::loops::{Loop, beside};
+use fulmar_tests::loops::{Loop, turn_while};
 use fulmar_tests::recording_app::{ConnectionEnd, RecordingEngine, server};
 use fulmar_tests::tests_in_three_loops;
 
@@ -57,7 +57,7 @@ fn a_short_unwanted_body_is_discarded<L: Loop<Engine = RecordingEngine>>() {
     let (mut driver, address) = start::<L>();
     let len = 60_000 / L::SLOWER.min(20);
     for request in [post("/early", "", &smuggled(len)), chunked("/early", &smuggled(len))] {
-        beside(&mut driver, || {
+        turn_while(&mut driver, || {
             let mut client = HttpClient::connect(address);
             client.send(&request);
             let reply = client.read_reply().unwrap();
@@ -76,7 +76,7 @@ fn a_long_unwanted_body_closes_the_connection<L: Loop<Engine = RecordingEngine>>
     let body = smuggled(len);
     for (request, says_so) in [(post("/early", "", &body), true), (chunked("/early", &body), false)]
     {
-        let answer = beside(&mut driver, || {
+        let answer = turn_while(&mut driver, || {
             let mut client = HttpClient::connect(address);
             client.send(&request);
             client.send(SMUGGLED);
@@ -94,7 +94,7 @@ fn a_long_unwanted_body_closes_the_connection<L: Loop<Engine = RecordingEngine>>
 /// A fault in what is swallowed is one all the same.
 fn a_broken_unwanted_body_closes_the_connection<L: Loop<Engine = RecordingEngine>>() {
     let (mut driver, address) = start::<L>();
-    let answer = beside(&mut driver, || {
+    let answer = turn_while(&mut driver, || {
         let mut client = HttpClient::connect(address);
         let head = "POST /early HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
         client.send([head.as_bytes(), b"5\r\nhellox", SMUGGLED, SMUGGLED].concat());
@@ -109,7 +109,7 @@ fn a_broken_unwanted_body_closes_the_connection<L: Loop<Engine = RecordingEngine
 fn expect_continue_gets_100<L: Loop<Engine = RecordingEngine>>() {
     let (mut driver, address) = start::<L>();
     for expectation in ["100-continue", "100-CONTINUE"] {
-        beside(&mut driver, || {
+        turn_while(&mut driver, || {
             let mut client = HttpClient::connect(address);
             let request = post("/continue", &format!("Expect: {expectation}\r\n"), b"hello");
             let (head, body) = request.split_at(request.len() - 5);
@@ -127,7 +127,7 @@ fn expect_continue_gets_100<L: Loop<Engine = RecordingEngine>>() {
 /// It need not wait: a body that comes unasked is a body.
 fn a_client_that_sends_without_100_is_served<L: Loop<Engine = RecordingEngine>>() {
     let (mut driver, address) = start::<L>();
-    beside(&mut driver, || {
+    turn_while(&mut driver, || {
         let mut client = HttpClient::connect(address);
         client.send(post("/", "Expect: 100-continue\r\n", &smuggled(300)));
         assert!(is_ok(&client.read_reply().unwrap()));
@@ -147,7 +147,7 @@ fn a_client_that_sends_without_100_is_served<L: Loop<Engine = RecordingEngine>>(
 fn a_final_response_instead_of_100_closes_the_connection<L: Loop<Engine = RecordingEngine>>() {
     let (mut driver, address) = start::<L>();
     for sends_body in [true, false] {
-        let answer = beside(&mut driver, || {
+        let answer = turn_while(&mut driver, || {
             let mut client = HttpClient::connect(address);
             let request = post("/early", "Expect: 100-continue\r\n", &smuggled(300));
             let (head, body) = request.split_at(request.len() - 300);
@@ -168,7 +168,7 @@ fn a_final_response_instead_of_100_closes_the_connection<L: Loop<Engine = Record
 /// HTTP/1.0 has no 100: such a client gets none, whatever its fields.
 fn http_1_0_gets_no_100<L: Loop<Engine = RecordingEngine>>() {
     let (mut driver, address) = start::<L>();
-    beside(&mut driver, || {
+    turn_while(&mut driver, || {
         let mut client = HttpClient::connect(address);
         let head = "POST /continue HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n";
         client.send([head, "hello"].concat());
@@ -207,7 +207,7 @@ fn a_client_that_has_finished_is_answered<L: Loop<Engine = RecordingEngine>>() {
         b"GET /c HTTP/1.1\r\nHost: h\r\n\r\n".to_vec(),
     ];
     for len in 1..=requests.len() {
-        let answer = beside(&mut driver, || {
+        let answer = turn_while(&mut driver, || {
             let mut client = HttpClient::connect(address);
             client.send(requests[..len].concat());
             client.finish();

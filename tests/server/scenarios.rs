@@ -18,7 +18,7 @@ use fulmar_proto::{
 use fulmar_server::{ExchangeContext, Limits, ServerApp, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call, Ledger};
 use fulmar_tests::http::HttpClient;
-use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, beside, client};
+use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, client, turn_while};
 use fulmar_tests::process::{peer, run, text};
 use fulmar_tests::tree::noise;
 
@@ -332,7 +332,7 @@ fn files_arrive_as_they_are() {
             let (mut server, address) = server();
             server.0.set_abilities(abilities);
             server.set_portions(portions);
-            let body = beside(&mut server, || HttpClient::connect(address).get("/noise").body);
+            let body = turn_while(&mut server, || HttpClient::connect(address).get("/noise").body);
             assert!(body == noise(NOISE)[7..NOISE - 2], "{abilities:?} {portions:?}");
         }
     }

@@ -8,7 +8,7 @@ use fulmar_server::{
 };
 use fulmar_sys as sys;
 use fulmar_tests::http::{HttpClient, replies};
-use fulmar_tests::loops::{LISTENER, Loop, beside};
+use fulmar_tests::loops::{LISTENER, Loop, turn_while};
 use fulmar_tests::tests_in_every_loop;
 
 type InjectionPoint = fn(&mut Responder<'_>, &[u8]) -> HandlerResult;
@@ -110,7 +110,7 @@ fn nothing_of_it_is_sent<L: Loop<Engine = InjectionEngine>>() {
     let (mut driver, address) = L::start(engine);
     for (place, (what, _)) in PLACES.iter().enumerate() {
         for (evil, bytes) in EVILS.iter().enumerate() {
-            let answer = beside(&mut driver, || {
+            let answer = turn_while(&mut driver, || {
                 let mut client = HttpClient::connect(address);
                 let evil = format!("GET /{place}/{evil} HTTP/1.1\r\nHost: h\r\n\r\n");
                 let next = "GET /next HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";

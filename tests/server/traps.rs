@@ -21,8 +21,8 @@ use fulmar_tests::curl::Curl;
 use fulmar_tests::http::HttpClient;
 use fulmar_tests::https::{client_tls, layers, server_tls};
 use fulmar_tests::loops::{
-    AppLoop, Bytewise, Edge, LISTENER, Loop, OneShot, OwnLoop, PollLoop, assert_quiet, beside,
-    idle, settle, side_by_side,
+    AppLoop, Bytewise, Edge, LISTENER, Loop, OneShot, OwnLoop, PollLoop, assert_quiet, idle,
+    settle, side_by_side, turn_while,
 };
 use fulmar_tests::recording_app::{self, ConnectionEnd, RecordingApp};
 use fulmar_tests::tls_end::TlsPeer;
@@ -370,7 +370,7 @@ fn a_child_inherits_nothing<L: Loop<Engine = WaitingEngine>>() {
     };
     assert!(!inherited.iter().any(is_ours), "{inherited:?}");
     drop(one);
-    let reply = beside(&mut driver, || client.read_reply().unwrap());
+    let reply = turn_while(&mut driver, || client.read_reply().unwrap());
     assert_eq!(reply.status, 500, "it was forgotten");
 }
 

@@ -13,7 +13,7 @@ use fulmar_server::{Handler, HandlerApp, HandlerResult, Limits, Responder, Serve
 use fulmar_sys::{self as sys, Call as System, Ledger};
 use fulmar_tests::curl::Curl;
 use fulmar_tests::http::{HttpClient, HttpReply};
-use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, done};
+use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, done, turn_while};
 use fulmar_tests::tests_in_three_loops;
 use tempfile::TempDir;
 
@@ -53,13 +53,9 @@ fn taking<L: Loop<Engine = SiteEngine>>() -> SiteServer<L> {
 }
 
 impl<L: Loop<Engine = SiteEngine>> SiteServer<L> {
-    fn beside<T: Send>(&mut self, act: impl FnOnce(SocketAddr) -> T + Send) -> T {
+    fn turn_while<T: Send>(&mut self, act: impl FnOnce(SocketAddr) -> T + Send) -> T {
         let address = self.address;
-        std::thread::scope(|scope| {
-            let peer = scope.spawn(move || act(address));
-            self.driver.turn_until(|_| peer.is_finished());
-            peer.join().expect("the peer's assertions hold")
-        })
+        turn_while(&mut self.driver, move || act(address))
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -99,7 +95,7 @@ fn an_uploaded_file_is_visible_at_once<L: Loop<Engine = SiteEngine>>() {
     let mut bench = taking::<L>();
     fs::create_dir(bench.path("sub")).unwrap();
     let large: Vec<u8> = (0..=255).cycle().take(size_max::<L>()).collect();
-    bench.beside(|address| {
+    bench.turn_while(|address| {
         let mut client = HttpClient::connect(address);
         assert_eq!(client.get("/sub/a%20b.txt").status, 404);
         let reply = put(&mut client, "/sub/a%20b.txt", "", b"one");
@@ -135,7 +131,7 @@ fn invalid_uploads_are_refused<L: Loop<Engine = SiteEngine>>() {
     fs::write(bench.path("file"), "kept").unwrap();
     symlink("file", bench.path("link")).unwrap();
     symlink(outside.path(), bench.path("out")).unwrap();
-    bench.beside(|address| {
+    bench.turn_while(|address| {
         let long = format!("/{}", "x".repeat(300));
         for (target, field, status) in [
             ("/", "", 409),
@@ -175,7 +171,7 @@ fn invalid_uploads_are_refused<L: Loop<Engine = SiteEngine>>() {
 fn a_file_that_is_too_large_is_refused<L: Loop<Engine = SiteEngine>>() {
     let mut bench = taking::<L>();
     let max = size_max::<L>();
-    bench.beside(|address| {
+    bench.turn_while(|address| {
         let mut client = HttpClient::connect(address);
         client.send(head("/a", "Expect: 100-continue\r\n", max + 1));
         assert_eq!(client.read_head().expect("a head").status, 413, "it is not asked for");
@@ -213,7 +209,7 @@ fn of_two_conditional_uploads_the_slower_fails<L: Loop<Engine = SiteEngine>>() {
     let mut bench = taking::<L>();
     fs::write(bench.path("old"), "1").unwrap();
     let (old, new) = (bench.path("old"), bench.path("new"));
-    bench.beside(|address| {
+    bench.turn_while(|address| {
         let mut client = HttpClient::connect(address);
         let tag = client.get("/old").field("etag").unwrap().to_owned();
         let right = put(&mut client, "/old", &format!("If-Match: {tag}\r\n"), b"2");
@@ -244,13 +240,13 @@ fn of_two_conditional_uploads_the_slower_fails<L: Loop<Engine = SiteEngine>>() {
 
 fn uploads_are_refused_unless_enabled<L: Loop<Engine = SiteEngine>>() {
     let mut bench = start::<L>(None);
-    bench.beside(|address| {
+    bench.turn_while(|address| {
         let reply = put(&mut HttpClient::connect(address), "/a", "", b"x");
         assert_eq!((reply.status, reply.field("allow")), (405, Some("GET, HEAD, OPTIONS")));
     });
     assert_eq!(bench.names(), [""; 0]);
     let mut bench = taking::<L>();
-    bench.beside(|address| {
+    bench.turn_while(|address| {
         let mut client = HttpClient::connect(address);
         client.send("OPTIONS / HTTP/1.1\r\nHost: h\r\n\r\n");
         let reply = client.read_reply().expect("a reply");
@@ -275,7 +271,7 @@ fn readers_see_the_old_file_or_the_new_one() {
     let (one, two) = (vec![b'1'; 80_000], vec![b'2'; 90_000]);
     fs::write(bench.path("a"), &one).unwrap();
     let path = bench.path("a");
-    bench.beside(|address| {
+    bench.turn_while(|address| {
         let (stop, stopped) = mpsc::channel::<()>();
         let (begin, begun) = mpsc::channel();
         let reader = std::thread::spawn(move || {
@@ -331,7 +327,7 @@ fn without_openat2_it_is_the_same() {
         start_with(Options { upload, lookup: Lookup::Walk, ..Options::default() });
     fs::create_dir(bench.path("sub")).unwrap();
     symlink("sub", bench.path("link")).unwrap();
-    bench.beside(|address| {
+    bench.turn_while(|address| {
         for (target, status) in
             [("/a", 201), ("/a", 204), ("/sub/b", 201), ("/link/c", 409), ("/link", 403)]
         {
@@ -349,7 +345,7 @@ fn curl_uploads() {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), vec![7; 90_000]).unwrap();
     let path = file.path().to_str().unwrap();
-    bench.beside(|address| {
+    bench.turn_while(|address| {
         let url = format!("http://{address}/x.bin");
         let send = |arguments: &[&str]| {
             let all = [&["-T", path], arguments].concat();

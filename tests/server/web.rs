@@ -19,7 +19,7 @@ use fulmar_sys::{self as sys, Call as System, Ledger};
 use fulmar_tests::client_in_loop::ClientInLoop;
 use fulmar_tests::curl::{self, Curl};
 use fulmar_tests::http::{HttpClient, HttpReply};
-use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, done};
+use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, done, turn_while};
 use fulmar_tests::process::{peer, run, text};
 use fulmar_tests::tests_in_three_loops;
 use fulmar_web::auth::Guard;
@@ -161,13 +161,9 @@ fn hashed() -> String {
 }
 
 impl<L: Loop<Engine = WebEngine>> WebServer<L> {
-    fn beside<T: Send>(&mut self, act: impl FnOnce(SocketAddr) -> T + Send) -> T {
+    fn turn_while<T: Send>(&mut self, act: impl FnOnce(SocketAddr) -> T + Send) -> T {
         let address = self.address;
-        std::thread::scope(|scope| {
-            let peer = scope.spawn(move || act(address));
-            self.driver.turn_until(|_| peer.is_finished());
-            peer.join().expect("the peer's assertions hold")
-        })
+        turn_while(&mut self.driver, move || act(address))
     }
 
     fn uploaded(&self) -> Vec<String> {
@@ -213,7 +209,7 @@ fn file_max<L: Loop>() -> usize {
 fn forms_are_collected<L: Loop<Engine = WebEngine>>() {
     let mut bench = start::<L>();
     let contents: Vec<u8> = (0..=255).cycle().take(file_max::<L>()).collect();
-    bench.beside(|address| {
+    bench.turn_while(|address| {
         let mut client = HttpClient::connect(address);
         let reply = send_request(&mut client, post("/texts", URLENCODED, b"a=b+c&d=%C3%BC"));
         assert_eq!((reply.status, body(&reply)), (200, "a=b c\nd=ü\n".to_owned()));
@@ -229,7 +225,7 @@ fn forms_are_collected<L: Loop<Engine = WebEngine>>() {
 
 fn invalid_and_oversized_forms_are_refused<L: Loop<Engine = WebEngine>>() {
     let mut bench = start::<L>();
-    bench.beside(|address| {
+    bench.turn_while(|address| {
         let form = upload(b"x");
         let huge = upload(&vec![b'x'; file_max::<L>() + 1]);
         for (target, media, sent, status) in [
@@ -281,7 +277,7 @@ fn an_aborted_form_leaves_no_file<L: Loop<Engine = WebEngine>>() {
 
 fn protected_paths_require_authentication<L: Loop<Engine = WebEngine>>() {
     let mut bench = start::<L>();
-    bench.beside(|address| {
+    bench.turn_while(|address| {
         let mut client = HttpClient::connect(address);
         let reply = client.get("/basic");
         assert_eq!(reply.status, 401);
@@ -309,7 +305,7 @@ fn protected_paths_require_authentication<L: Loop<Engine = WebEngine>>() {
 
 fn cookies_are_read_and_set<L: Loop<Engine = WebEngine>>() {
     let mut bench = start::<L>();
-    bench.beside(|address| {
+    bench.turn_while(|address| {
         let mut client = HttpClient::connect(address);
         let reply = client.get("/visit");
         let set = reply.field("set-cookie").unwrap();
@@ -326,7 +322,7 @@ fn any_handler_can_serve_files<L: Loop<Engine = WebEngine>>() {
     let large: Vec<u8> = (0..=255).cycle().take(120_000 / L::SLOWER).collect();
     fs::write(bench.site.path().join("large.bin"), &large).unwrap();
     fs::write(bench.site.path().join("small.txt"), "0123456789").unwrap();
-    bench.beside(|address| {
+    bench.turn_while(|address| {
         let mut client = HttpClient::connect(address);
         let reply = client.get("/small.txt");
         assert_eq!((reply.status, &reply.body[..]), (200, &b"0123456789"[..]));
@@ -363,7 +359,7 @@ fn any_handler_can_serve_files<L: Loop<Engine = WebEngine>>() {
 
 fn a_representation_is_sent_in_parts_or_not_at_all<L: Loop<Engine = WebEngine>>() {
     let mut bench = start::<L>();
-    bench.beside(|address| {
+    bench.turn_while(|address| {
         let mut client = HttpClient::connect(address);
         let mut get = |target: &str, field: &str| {
             let request = format!("GET {target} HTTP/1.1\r\nHost: h\r\n{field}\r\n");
@@ -439,7 +435,7 @@ fn url(address: SocketAddr, target: &str) -> String {
 #[test]
 fn curl_is_admitted() {
     let mut bench = start::<OwnLoop<_>>();
-    bench.beside(|address| {
+    bench.turn_while(|address| {
         let run = |target: &str, arguments: &[&str]| {
             let fetched = Curl::new(&url(address, target)).with(arguments).run();
             (fetched.statuses, body(&fetched.reply))
@@ -461,7 +457,7 @@ fn curl_is_admitted() {
 #[test]
 fn our_client_is_admitted() {
     let mut bench = start::<OwnLoop<_>>();
-    bench.beside(|address| {
+    bench.turn_while(|address| {
         let send_request = |alone: &mut ClientInLoop<OwnLoop<_>>, target: &str, password: &str| {
             let credentials = Credentials::password("Zoë", password).unwrap();
             let options =
@@ -484,7 +480,7 @@ fn curl_sends_forms() {
     let mut bench = start::<OwnLoop<_>>();
     let file = bench.site.path().join("ü \"q\".bin");
     fs::write(&file, vec![7; 45_000]).unwrap();
-    bench.beside(|address| {
+    bench.turn_while(|address| {
         let send = |target: &str, arguments: &[&str]| {
             body(&Curl::new(&url(address, target)).with(arguments).run().reply)
         };
@@ -532,7 +528,7 @@ fn curl_gets_precompressed_files() {
     let mut bench = start::<OwnLoop<_>>();
     let contents = "all work and no play makes a dull boy\n".repeat(3_000);
     compress(bench.site.path(), "page.txt", contents.as_bytes());
-    bench.beside(|address| {
+    bench.turn_while(|address| {
         let page = url(address, "/page.txt");
         for (arguments, coding) in [
             (&["--compressed"][..], None), // whichever is smallest

@@ -52,7 +52,7 @@ fn tree() -> Tree {
 #[test]
 fn phases_of_a_server_with_a_connection_for_each_request() {
     let tree = tree();
-    let socket = tree.beside("socket").display().to_string();
+    let socket = tree.turn_while("socket").display().to_string();
     let found = of_both(|audit| {
         audit.args(["--load", "http://localhost/a.txt", "--unix-socket", &socket]).args(LOAD);
         audit.arg("--").arg(fulmar()).arg("serve").arg(tree.root());

@@ -83,7 +83,7 @@ fn quiet(counter: &Counter) {
 fn of_serve(options: &[&str]) -> ExitOutput {
     let tree = Tree::new();
     tree.file("a.txt", "a file\n");
-    let socket = tree.beside("socket").display().to_string();
+    let socket = tree.turn_while("socket").display().to_string();
     let listen = format!("unix:{socket}");
     let mut command = Command::new(fulmar());
     command.args(["audit", "--load", "http://localhost/a.txt", "--unix-socket", &socket]);

@@ -63,14 +63,15 @@ fn the_ledger_counts_what_the_kernel_sees() {
     let (tree, sizes) = (Tree::new(), [1_000]);
     let serve = serve(&tree, &sizes);
     let download = Download::new();
-    fs::write(download.beside("list"), list(&serve, 200, &sizes)).unwrap();
+    fs::write(download.turn_while("list"), list(&serve, 200, &sizes)).unwrap();
     let get = download.command(&["-i", "list", "-j", "4", "--ledger"]);
     let mut command = peer("strace");
     command.args(["-f", "-o", "trace"]).arg(get.get_program()).args(get.get_args());
     let ended =
-        fulmar_tests::process::ChildProcess::start(command.current_dir(download.beside(""))).wait();
+        fulmar_tests::process::ChildProcess::start(command.current_dir(download.turn_while("")))
+            .wait();
     assert!(ended.status.success(), "{ended:?}");
-    let trace = fs::read_to_string(download.beside("trace")).unwrap();
+    let trace = fs::read_to_string(download.turn_while("trace")).unwrap();
     for (name, kernel) in [
         ("send", "sendto("),
         ("recv", "recvfrom("),

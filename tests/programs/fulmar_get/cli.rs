@@ -129,7 +129,7 @@ fn names_come_from_urls_and_stay_in_the_directory() {
     assert!(outer.records().iter().all(|record| record["error"]["kind"] == "name"), "{ended:?}");
     assert_eq!(outer.names(), [".fulmar-get.journal"]);
     assert_eq!(site.count("/x"), 0, "nothing was requested");
-    assert!(!outer.beside("x").exists());
+    assert!(!outer.turn_while("x").exists());
 }
 
 #[test]
@@ -137,18 +137,18 @@ fn links_in_the_directory_are_not_followed() {
     let site = mirror();
     let download = Download::new();
     fs::create_dir_all(download.out()).unwrap();
-    fs::create_dir(download.beside("elsewhere")).unwrap();
-    fs::write(download.beside("precious"), "mine").unwrap();
-    symlink(download.beside("elsewhere"), download.out().join("d")).unwrap();
-    symlink(download.beside("precious"), download.out().join("f")).unwrap();
+    fs::create_dir(download.turn_while("elsewhere")).unwrap();
+    fs::write(download.turn_while("precious"), "mine").unwrap();
+    symlink(download.turn_while("elsewhere"), download.out().join("d")).unwrap();
+    symlink(download.turn_while("precious"), download.out().join("f")).unwrap();
     symlink("../new", download.out().join("dangling")).unwrap();
     let url = site.url("/x");
     let list = format!("{url} d/x\n{url} f\n{url} dangling\n{url} fine\n");
     let ended = download.run_list(&list, &[]);
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
-    assert_eq!(fs::read(download.beside("precious")).unwrap(), b"mine");
-    assert!(fs::read_dir(download.beside("elsewhere")).unwrap().next().is_none());
-    assert!(!download.beside("new").exists());
+    assert_eq!(fs::read(download.turn_while("precious")).unwrap(), b"mine");
+    assert!(fs::read_dir(download.turn_while("elsewhere")).unwrap().next().is_none());
+    assert!(!download.turn_while("new").exists());
     assert_eq!(download.names(), [".fulmar-get.journal", "fine"]);
 }
 
@@ -329,7 +329,7 @@ fn invalid_arguments_are_usage_errors() {
         assert_eq!(ended.status.code(), Some(1), "{arguments:?}: {ended:?}");
         assert!(ended.stderr.contains(part), "{arguments:?}: {ended:?}");
     }
-    fs::write(download.beside("file"), "").unwrap();
+    fs::write(download.turn_while("file"), "").unwrap();
     let ended = download.run(&["-o", "file", "http://h/"]);
     assert_eq!(ended.status.code(), Some(2), "given twice: {ended:?}");
 }

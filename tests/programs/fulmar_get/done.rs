@@ -17,8 +17,8 @@ fn site() -> ScriptedSite {
 }
 
 fn sum(download: &Download) -> String {
-    fs::write(download.beside("sum"), "good\n").unwrap();
-    let output = run(peer("sha256sum").arg(download.beside("sum")));
+    fs::write(download.turn_while("sum"), "good\n").unwrap();
+    let output = run(peer("sha256sum").arg(download.turn_while("sum")));
     let text = text(&output.stdout);
     format!("sha256:{}", text.split(' ').next().unwrap())
 }

@@ -171,7 +171,7 @@ fn a_killed_run_is_resumed() {
     });
     let download = Download::new();
     let list: String = (0..1_000).map(|n| format!("{}\n", site.url(&format!("/{n}")))).collect();
-    fs::write(download.beside("list"), &list).unwrap();
+    fs::write(download.turn_while("list"), &list).unwrap();
     let arguments = ["-i", "list", "-j", "1"];
     let running = download.start(&arguments);
     eventually("it has come half the way", || site.count("/500") == 1);
@@ -287,8 +287,8 @@ fn a_checksum_covers_the_kept_part() {
     let sum = Command::new("sha256sum").arg("/dev/stdin").output();
     drop(sum);
     let download = Download::new();
-    fs::write(download.beside("whole"), &bytes).unwrap();
-    let output = Command::new("sha256sum").arg(download.beside("whole")).output().unwrap();
+    fs::write(download.turn_while("whole"), &bytes).unwrap();
+    let output = Command::new("sha256sum").arg(download.turn_while("whole")).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let digits = text.split(' ').next().unwrap();
     writeln!(list, "{} a sha256:{digits}", site.url("/a")).unwrap();
@@ -314,11 +314,11 @@ fn a_directory_is_locked_by_a_run() {
 
 /// `fulmar get` with a file size limit of 512 bytes * `blocks`.
 fn limited(download: &Download, blocks: u32, list: &str) -> ExitOutput {
-    fs::write(download.beside("list"), list).unwrap();
+    fs::write(download.turn_while("list"), list).unwrap();
     let line = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$@\"");
     let mut command = Command::new("sh");
     command.args(["-c", &line, "sh"]).arg(fulmar()).args(["get", "-o", "out", "-i", "list"]);
-    command.current_dir(download.beside(""));
+    command.current_dir(download.turn_while(""));
     ChildProcess::start(&mut command).wait()
 }
 
@@ -346,10 +346,10 @@ fn many_directories_do_not_exhaust_descriptors() {
     let download = Download::new();
     let list: String =
         (0..600).map(|n| format!("{} d{n}/e/f\n", site.url(&format!("/{n}")))).collect();
-    fs::write(download.beside("list"), list).unwrap();
+    fs::write(download.turn_while("list"), list).unwrap();
     let line = "ulimit -n 128; exec \"$0\" get -o out -i list";
     let mut command = Command::new("sh");
-    command.args(["-c", line]).arg(fulmar()).current_dir(download.beside(""));
+    command.args(["-c", line]).arg(fulmar()).current_dir(download.turn_while(""));
     let ended = ChildProcess::start(&mut command).wait();
     assert!(ended.status.success(), "{ended:?}");
     assert!(ended.stderr.starts_with("fulmar: 64 connections exceed"), "{ended:?}");
@@ -369,11 +369,11 @@ fn a_full_disk_fails_only_files_without_room() {
     let download = Download::new();
     let list: String =
         ["/a", "/large", "/b"].iter().map(|target| site.url(target) + "\n").collect();
-    fs::write(download.beside("list"), list).unwrap();
+    fs::write(download.turn_while("list"), list).unwrap();
     let line = "mount -t tmpfs -o size=200k x /mnt && \"$0\" get -j 1 -i list -o /mnt; \
                 echo status $?; ls -A /mnt";
     let mut command = Command::new("unshare");
-    command.args(["-rm", "sh", "-c", line]).arg(fulmar()).current_dir(download.beside(""));
+    command.args(["-rm", "sh", "-c", line]).arg(fulmar()).current_dir(download.turn_while(""));
     let ended = ChildProcess::start(&mut command).wait();
     assert!(ended.stdout.contains("status 1\n"), "{ended:?}");
     assert!(ended.stderr.contains("No space left on device"), "{ended:?}");

@@ -13,7 +13,7 @@ use fulmar_tests::process::{ChildProcess, ExitOutput, fulmar};
 /// `fulmar get` without `-o`, next to the output directory.
 fn get(download: &Download, arguments: &[&str]) -> ExitOutput {
     let mut command = Command::new(fulmar());
-    command.arg("get").args(arguments).current_dir(download.beside(""));
+    command.arg("get").args(arguments).current_dir(download.turn_while(""));
     ChildProcess::start(&mut command).wait()
 }
 
@@ -45,7 +45,7 @@ fn bodies_go_to_standard_output_in_the_order_of_their_urls() {
             "the summary is on standard error: {}",
             ended.stderr
         );
-        assert!(files(&download.beside("")).is_empty(), "no file, no journal");
+        assert!(files(&download.turn_while("")).is_empty(), "no file, no journal");
     }
 }
 
@@ -72,7 +72,7 @@ fn records_go_to_standard_output() {
         ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.len(), 2);
     assert!(ended.stderr.contains("2 fetched"), "{ended:?}");
-    assert_eq!(files(&download.beside("")), ["out"]);
+    assert_eq!(files(&download.turn_while("")), ["out"]);
 }
 
 #[test]
@@ -82,8 +82,8 @@ fn one_url_goes_into_a_file_of_any_name() {
     let url = site.url("/a");
     assert!(get(&download, &["-O", "name", &url]).status.success());
     assert!(get(&download, &["--output", "dir/name", &url]).status.success());
-    assert_eq!(fs::read(download.beside("name")).unwrap(), b"/a");
-    assert_eq!(fs::read(download.beside("dir/name")).unwrap(), b"/a");
+    assert_eq!(fs::read(download.turn_while("name")).unwrap(), b"/a");
+    assert_eq!(fs::read(download.turn_while("dir/name")).unwrap(), b"/a");
     let ended = get(&download, &["-O", "name", &url]);
     assert!(ended.stderr.contains("the output file exists"), "{ended:?}");
 }
@@ -106,7 +106,7 @@ fn streams_used_twice_are_refused() {
         assert_eq!(ended.status.code(), Some(2), "{arguments:?}: {ended:?}");
         assert!(ended.stderr.contains(part), "{arguments:?}: {ended:?}");
     }
-    assert!(files(&download.beside("")).is_empty());
+    assert!(files(&download.turn_while("")).is_empty());
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn certificates_come_from_standard_input() {
     let download = Download::new();
     let mut command = Command::new(fulmar());
     command.args(["get", "--cacert", "-", "https://localhost/"]);
-    command.current_dir(download.beside(""));
+    command.current_dir(download.turn_while(""));
     let ended = ChildProcess::start_with(&mut command, Stdio::null()).wait();
     assert_eq!(ended.status.code(), Some(2), "{ended:?}");
     assert!(ended.stderr.contains("no certificate in PEM"), "{ended:?}");
@@ -130,15 +130,15 @@ fn hosts_in_other_scripts_have_addresses() {
     let ended = get(&download, &["--resolve", &known, &url]);
     assert!(ended.status.success(), "{ended:?}");
     let host = format!("xn--bcher-kva.example:{port}");
-    assert_eq!(fs::read_to_string(download.beside("a")).unwrap(), host);
+    assert_eq!(fs::read_to_string(download.turn_while("a")).unwrap(), host);
 }
 
 /// `fulmar` with these arguments and this standard input.
 fn fulmar_with(download: &Download, arguments: &str, input: &str) -> ExitOutput {
-    let file = download.beside("input");
+    let file = download.turn_while("input");
     fs::write(&file, input).unwrap();
     let mut command = Command::new(fulmar());
-    command.args(arguments.split(' ')).current_dir(download.beside(""));
+    command.args(arguments.split(' ')).current_dir(download.turn_while(""));
     ChildProcess::start_with(&mut command, fs::File::open(file).unwrap().into()).wait()
 }
 
@@ -169,7 +169,7 @@ fn every_file_argument_accepts_a_dash() {
         let ended = fulmar_with(&download, arguments, "nonsense\n");
         assert_eq!(ended.status.code(), Some(status), "{arguments}: {ended:?}");
         assert!(ended.stderr.contains(part), "{arguments}: {ended:?}");
-        assert!(!download.beside("-").exists(), "{arguments}");
+        assert!(!download.turn_while("-").exists(), "{arguments}");
     }
     let config = "defaults\n mode http\n timeout connect 1s\n timeout client 1s\n timeout server \
                   1s\nlisten a\n bind 127.0.0.1:0\n server s 127.0.0.1:1\n";

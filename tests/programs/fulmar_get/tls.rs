@@ -12,7 +12,7 @@ const SELF_SIGNED: &str = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256
 fn serve(download: &Download, commands: &[&str]) -> (ChildProcess, u16) {
     let openssl = |line: &str| {
         let mut command = peer("openssl");
-        command.args(line.split_whitespace()).current_dir(download.beside(""));
+        command.args(line.split_whitespace()).current_dir(download.turn_while(""));
         command
     };
     commands.iter().for_each(|line| drop(run(&mut openssl(line))));
@@ -33,7 +33,7 @@ fn load(download: &Download, port: u16, trust: &[&str]) -> ExitOutput {
     let url = format!("https://127.0.0.1:{port}/");
     let mut command = Command::new(fulmar());
     command.args(["load", "--sni", "localhost", "-c", "1", "-n", "3"]).args(trust).arg(url);
-    command.current_dir(download.beside(""));
+    command.current_dir(download.turn_while(""));
     ChildProcess::start(&mut command).wait()
 }
 

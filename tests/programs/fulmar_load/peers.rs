@@ -239,7 +239,7 @@ fn a_stall_shows_in_latency_from_the_scheduled_time() {
 fn strace_counts_what_the_ledger_counts() {
     let serve = Serve::start(&Tree::new().root(), &["--test-endpoints"]);
     let tree = Tree::new();
-    let table = tree.beside("calls");
+    let table = tree.turn_while("calls");
     let mut command = peer("strace");
     command.args(["-f", "-c", "-o"]).arg(&table).arg(fulmar());
     command.args(["load", "-n", "2000", "-c", "4", "--json"]).arg(serve.url("/bytes/128"));

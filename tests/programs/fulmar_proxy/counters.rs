@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Command;
@@ -14,6 +14,7 @@ use std::thread;
 use fulmar_tests::gateway::command;
 use fulmar_tests::origins::free_address;
 use fulmar_tests::process::{ChildProcess, PATIENCE, eventually, peer};
+use fulmar_tests::threads::serve_each;
 use tempfile::TempDir;
 
 /// Requests to both, each on a connection of its own until it is closed.
@@ -320,16 +321,9 @@ struct PathServer {
 
 impl PathServer {
     fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
         let slow = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&slow);
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let count = Arc::clone(&count);
-                thread::spawn(move || serve(stream, &count));
-            }
-        });
+        let address = serve_each(move |stream| serve(stream, &count));
         Self { address, slow }
     }
 }

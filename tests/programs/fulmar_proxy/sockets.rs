@@ -12,7 +12,7 @@ use rustix::net::sockopt::{
     socket_keepalive, tcp_keepcnt, tcp_keepidle, tcp_keepintvl, tcp_user_timeout,
 };
 
-use crate::fulmar_proxy::runtime::Ours;
+use crate::fulmar_proxy::runtime::FulmarRuntime;
 
 /// `option clitcpka` and `srvtcpka` with their times, `tcp-ut`, `mss` and `interface` in one
 /// frontend; none of them in another.

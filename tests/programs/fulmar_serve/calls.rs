@@ -33,7 +33,7 @@ impl TracedServer {
             assert!(said.contains("ptrace") && said.contains("not permitted"), "{said}");
             return None;
         }
-        let output = tree.beside("strace");
+        let output = tree.turn_while("strace");
         let mut command = peer("strace");
         command.args(["-f", "-s", "32", "-o"]).arg(&output).arg(fulmar()).arg("serve");
         command.arg(tree.root()).args(["--listen", "127.0.0.1:0", "--test-endpoints"]);

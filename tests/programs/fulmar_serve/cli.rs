@@ -269,7 +269,7 @@ fn access_logs_contain_every_request() {
     let tree = Tree::new();
     tree.file("f", "inside");
     for format in ["combined", "json"] {
-        let log = tree.beside(format);
+        let log = tree.turn_while(format);
         let file = log.to_str().unwrap();
         let serve = Serve::start(&tree.root(), &["--access-log", file, "--log-format", format]);
         let mut client = HttpClient::connect(serve.address);
@@ -338,7 +338,7 @@ fn assert_json(lines: &[&str]) {
 fn escaped_line_ends_forge_neither_a_log_line_nor_a_field() {
     let tree = Tree::new();
     tree.file("d\r\nX-Forged: y/f", "inside");
-    let log = tree.beside("log");
+    let log = tree.turn_while("log");
     let serve = Serve::start(&tree.root(), &["--access-log", log.to_str().unwrap()]);
     let mut client = HttpClient::connect(serve.address);
     let reply = client.get("/d%0d%0aX-Forged:%20y");

@@ -109,7 +109,7 @@ fn get_fetches_or_refuses_to_start(driver: &str) {
     let serve = Serve::start(&tree.root(), &[]);
     let url = serve.url("/f");
     at_every_limit(|descriptors| {
-        let dir = tree.beside(&descriptors.to_string());
+        let dir = tree.turn_while(&descriptors.to_string());
         let all = ["get", "--driver", driver, "-o", dir.to_str().unwrap(), &url];
         let ended = ChildProcess::start(&mut limited(descriptors, &all)).wait();
         if !is_refused(&ended, descriptors, NEEDED) {

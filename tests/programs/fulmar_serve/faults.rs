@@ -73,7 +73,7 @@ fn exceeding_the_file_size_limit_is_an_error_and_kills_nothing() {
     client.send("PUT /new HTTP/1.1\r\nHost: test\r\nContent-Length: 20000\r\n\r\n");
     client.send(noise(20_000));
     assert_eq!(client.read_reply().unwrap().status, 413);
-    let out = tree.beside("out");
+    let out = tree.turn_while("out");
     let get = limited().args(["get", "--retry", "0", &serve.url("/long"), "-o"]).arg(&out).output();
     let get = get.unwrap();
     let told = text(&get.stderr);

@@ -258,7 +258,7 @@ fn curl_keeps_unchanged_files() {
     let tree = Tree::new();
     tree.file("f", noise(1000));
     let serve = Serve::start(&tree.root(), &[]);
-    let (etags, copy) = (tree.beside("etags"), tree.beside("copy"));
+    let (etags, copy) = (tree.turn_while("etags"), tree.turn_while("copy"));
     let fetch = |statuses: &[u64]| {
         let mut command = curl::plain();
         command.arg("--etag-compare").arg(&etags).arg("--etag-save").arg(&etags);
@@ -406,7 +406,7 @@ fn links_work_inside_and_not_outside() {
     symlink("real", root.join("dir-in")).unwrap();
     symlink("../secret.txt", root.join("out")).unwrap();
     symlink("..", root.join("dir-out")).unwrap();
-    symlink(tree.beside("secret.txt"), root.join("absolute")).unwrap();
+    symlink(tree.turn_while("secret.txt"), root.join("absolute")).unwrap();
     symlink("/etc/passwd", root.join("passwd")).unwrap();
     symlink("/proc/self/root", root.join("magic")).unwrap();
     symlink("loop", root.join("loop")).unwrap();
@@ -501,8 +501,8 @@ fn other_methods_are_not_allowed() {
 fn uploads_are_echoed() {
     let tree = Tree::new();
     let bytes = noise(3 << 20);
-    fs::write(tree.beside("upload"), &bytes).unwrap();
-    let upload = format!("@{}", tree.beside("upload").display());
+    fs::write(tree.turn_while("upload"), &bytes).unwrap();
+    let upload = format!("@{}", tree.turn_while("upload").display());
     let serve = Serve::start(&tree.root(), &["--test-endpoints"]);
     let cases: [&[&str]; 5] = [
         &["-H", "Expect:"],

@@ -50,7 +50,7 @@ fn invalid_values_are_in_the_message() {
     let certs = Certs::new();
     let (cert, key) = certs.files(CertOwner::Server);
     let (cert, key) = (cert.to_str().unwrap(), key.to_str().unwrap());
-    let users = tree.beside("users");
+    let users = tree.turn_while("users");
     fs::write(&users, "ann:$6$nonsense\n").unwrap();
     let users = users.to_str().unwrap();
     let root = tree.root();
@@ -184,7 +184,7 @@ fn a_single_page_application_gets_unknown_names() {
 #[test]
 fn a_password_is_required() {
     let tree = site();
-    let users = tree.beside("users");
+    let users = tree.turn_while("users");
     // htpasswd -nbB -C 4 bob secret
     let hashed = "bob:$2y$04$xFX8CHbZyifNyiAQX6KyU.Vum8NhR.1t9RGLNso4HFLnbHHyCMOLy";
     fs::write(&users, format!("# people\nann:open sesame\n{hashed}\n")).unwrap();
@@ -213,7 +213,7 @@ fn a_password_is_required() {
 #[test]
 fn guessing_is_limited_and_valid_users_are_not() {
     let tree = site();
-    let users = tree.beside("users");
+    let users = tree.turn_while("users");
     // htpasswd -nbB -C 4 bob secret
     let hashed = "bob:$2y$04$xFX8CHbZyifNyiAQX6KyU.Vum8NhR.1t9RGLNso4HFLnbHHyCMOLy";
     fs::write(&users, format!("ann:open sesame\n{hashed}\n")).unwrap();
@@ -239,7 +239,7 @@ fn guessing_is_limited_and_valid_users_are_not() {
 #[test]
 fn high_bcrypt_costs_are_accepted_with_a_warning() {
     let tree = site();
-    let users = tree.beside("users");
+    let users = tree.turn_while("users");
     let hash = |cost| format!("$2y${cost}$xFX8CHbZyifNyiAQX6KyU.Vum8NhR.1t9RGLNso4HFLnbHHyCMOLy");
     for (costs, warning) in [([12, 14], None), ([14, 16], Some("bcrypt cost 16 of user 'u16'"))] {
         let lines = costs.map(|cost| format!("u{cost}:{}\n", hash(cost)));
@@ -255,7 +255,7 @@ fn high_bcrypt_costs_are_accepted_with_a_warning() {
 #[test]
 fn unhashed_passwords_in_a_file_cause_a_warning() {
     let tree = site();
-    let users = tree.beside("users");
+    let users = tree.turn_while("users");
     fs::write(&users, "root:x:0:0:root:/root:/bin/bash\nann:y:1:1::/:/bin/sh\n").unwrap();
     let serve = Serve::start(&tree.root(), &["--auth", users.to_str().unwrap()]);
     let stderr = serve.end(Signal::TERM).stderr;
@@ -330,7 +330,7 @@ fn older_compressed_files_are_sent_with_one_warning() {
 #[test]
 fn uploads_are_accepted_if_enabled() {
     let tree = site();
-    let file = tree.beside("new");
+    let file = tree.turn_while("new");
     fs::write(&file, "new content").unwrap();
     let put = |serve: &Serve, target: &str| {
         let file = file.to_str().unwrap();
@@ -394,7 +394,7 @@ const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 #[test]
 fn requests_have_identifiers() {
     let tree = site();
-    let log = tree.beside("log");
+    let log = tree.turn_while("log");
     let flags = ["--request-ids", "--log-format", "json", "--access-log", log.to_str().unwrap()];
     let serve = Serve::start(&tree.root(), &flags);
     let one = send_request(serve.address, "GET /f", &["X-Request-Id: theirs"]);
@@ -449,7 +449,7 @@ fn sni_selects_the_certificate() {
 fn certificates_are_reloaded_at_sighup() {
     let tree = site();
     let certs = Certs::new();
-    let names = ["cert", "key"].map(|name| tree.beside(name));
+    let names = ["cert", "key"].map(|name| tree.turn_while(name));
     let put = |who| {
         let (cert, key) = certs.files(who);
         fs::copy(cert, &names[0]).unwrap();
@@ -496,8 +496,8 @@ fn client_certificates_are_required() {
 #[test]
 fn several_listeners_are_possible() {
     let tree = site();
-    let socket = tree.beside("socket");
-    let log = tree.beside("log");
+    let socket = tree.turn_while("socket");
+    let log = tree.turn_while("log");
     let unix = format!("unix:{}", socket.display());
     let flags = ["--listen", "[::1]:0", "--listen", &unix, "--access-log", log.to_str().unwrap()];
     let mut serve = Serve::start(&tree.root(), &flags);
@@ -547,7 +547,7 @@ fn the_proxy_header_sets_the_client_address() {
     let tree = site();
     let certs = Certs::new();
     let (cert, key) = certs.files(CertOwner::Server);
-    let log = tree.beside("log");
+    let log = tree.turn_while("log");
     let [cert, key, log] = [&cert, &key, &log].map(|path| path.to_str().unwrap());
     let flags = ["--accept-proxy", "127.0.0.0/8,::1", "--access-log", log];
     let serve = Serve::start(&tree.root(), &flags);
@@ -580,7 +580,7 @@ fn lines(path: &Path) -> usize {
 #[test]
 fn a_moved_log_is_reopened_at_sighup() {
     let tree = site();
-    let (log, old) = (tree.beside("log"), tree.beside("log.1"));
+    let (log, old) = (tree.turn_while("log"), tree.turn_while("log.1"));
     let flags = ["--access-log", log.to_str().unwrap(), "--threads", "2"];
     let serve = Serve::start(&tree.root(), &flags);
     HttpClient::connect(serve.address).get("/f");

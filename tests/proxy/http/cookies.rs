@@ -2,7 +2,7 @@
 
 use std::time::UNIX_EPOCH;
 
-use fulmar_tests::running_haproxy::Beside;
+use fulmar_tests::running_haproxy::RunningHaProxy;
 use fulmar_tests::scripted::{Scripted, ScriptedRequest, ServerStep, answer};
 use fulmar_tests::test_proxy::TestProxy;
 
@@ -35,7 +35,7 @@ fn compare_with(backend: &str, servers: &str, method: &str, asked: &[CookieReque
         vec![ServerStep::Send(answer("200 OK", &fields, b"x"))]
     });
     let mut table = TestProxy::new(&text, vec![origin]);
-    let mut theirs = Beside::new(&text, &table.origins);
+    let mut theirs = RunningHaProxy::new(&text, &table.origins);
     for (cookie, fields) in asked {
         let cookie = if cookie.is_empty() { "".into() } else { format!("Cookie: {cookie}\r\n") };
         let fields = fields.replace("\r\n", "^");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fulmar_proxy::{Stat, sum};
 use fulmar_tests::loops::{Loop, client};
-use fulmar_tests::running_haproxy::Beside;
+use fulmar_tests::running_haproxy::RunningHaProxy;
 use fulmar_tests::scripted::{Scripted, ScriptedRequest, ServerStep, answer, ok};
 use fulmar_tests::test_proxy::{TestProxy, is_whole};
 
@@ -201,7 +201,7 @@ fn invalid_requests_are_logged_as_by_haproxy() {
     let cases = ["junk\r\n\r\n", "GET / HTTP/1.1\r\nHost: h\r\nA B: c\r\n\r\n"];
     let text = text("", "", "server s ORIGIN0");
     let mut table = TestProxy::new(&text, vec![hello()]);
-    let mut theirs = Beside::new(&text, &table.origins);
+    let mut theirs = RunningHaProxy::new(&text, &table.origins);
     for (at, case) in cases.iter().enumerate() {
         let expected = theirs.send_request(case, &mut table.origins);
         let got = table.send_request(case);

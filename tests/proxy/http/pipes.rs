@@ -13,11 +13,12 @@ use fulmar_sys::{Call, Ledger};
 use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::https;
 use fulmar_tests::loops::{
-    AppLoop, Edge, LevelTriggered, Loop, OneShot, OwnLoop, PollLoop, beside, client,
+    AppLoop, Edge, LevelTriggered, Loop, OneShot, OwnLoop, PollLoop, client, turn_while,
 };
 use fulmar_tests::tcp_proxy;
 use fulmar_tests::test_proxy::{configured, server};
 use fulmar_tests::tests_in_every_loop;
+use fulmar_tests::threads::serve_each;
 use rustix::net::sockopt::{set_socket_linger, set_socket_recv_buffer_size};
 
 tests_in_every_loop! {
@@ -36,20 +37,6 @@ fn noise(seed: u64, len: usize) -> Vec<u8> {
     let mut noise = vec![0; len];
     fastrand::Rng::with_seed(seed).fill(&mut noise);
     noise
-}
-
-/// A server with a thread for each connection.
-fn origin(serve: impl Fn(TcpStream) + Send + Sync + Copy + 'static) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("it is bound");
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let stream = stream.expect("a connection");
-            stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-            thread::spawn(move || serve(stream));
-        }
-    });
-    address
 }
 
 /// Reads a head, to the byte.
@@ -138,9 +125,9 @@ fn spliced(act: impl FnOnce()) -> u64 {
 
 /// Several on one connection, with short ones between them: nothing is lost at any border.
 fn long_responses_pass<L: Loop<Engine = Proxy>>() {
-    let (mut driver, address) = http::<L>("", "", origin(serve));
+    let (mut driver, address) = http::<L>("", "", serve_each(serve));
     let calls = spliced(|| {
-        beside(&mut driver, || {
+        turn_while(&mut driver, || {
             let mut stream = client(address);
             for len in [3_000_000, 10, 1_234_567, 0, 70_000, 5_000_000] {
                 get(&mut stream, len, 100_000);
@@ -152,9 +139,9 @@ fn long_responses_pass<L: Loop<Engine = Proxy>>() {
 }
 
 fn a_long_request_passes<L: Loop<Engine = Proxy>>() {
-    let (mut driver, address) = http::<L>("", "", origin(serve));
+    let (mut driver, address) = http::<L>("", "", serve_each(serve));
     let calls = spliced(|| {
-        beside(&mut driver, || {
+        turn_while(&mut driver, || {
             let mut stream = client(address);
             for len in [4_000_000, 10, 300_001] {
                 let head = format!("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: {len}\r\n\r\n");
@@ -171,14 +158,14 @@ fn a_long_request_passes<L: Loop<Engine = Proxy>>() {
 
 /// Its end is that of the connection; it is passed on in chunks.
 fn a_response_until_the_end_passes<L: Loop<Engine = Proxy>>() {
-    let to = origin(|mut stream| {
+    let to = serve_each(|mut stream| {
         head(&mut stream);
         let sent = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
         sent.and_then(|()| stream.write_all(&noise(1, 2_000_000))).expect("somebody listens");
     });
     let (mut driver, address) = http::<L>("", "", to);
     let calls = spliced(|| {
-        beside(&mut driver, || {
+        turn_while(&mut driver, || {
             let mut stream = client(address);
             stream.write_all(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").expect("somebody listens");
             assert!(head(&mut stream).contains("chunked"));
@@ -207,9 +194,9 @@ fn a_response_until_the_end_passes<L: Loop<Engine = Proxy>>() {
 
 /// Both at once, with readers that fall behind; each side ends on its own.
 fn streams_pass_both_ways<L: Loop<Engine = Proxy>>() {
-    let (mut driver, address) = tcp::<L>(origin(|stream| talk(stream, 2, 3_000_000)));
+    let (mut driver, address) = tcp::<L>(serve_each(|stream| talk(stream, 2, 3_000_000)));
     let calls = spliced(|| {
-        beside(&mut driver, || talk(client(address), 1, 5_000_000));
+        turn_while(&mut driver, || talk(client(address), 1, 5_000_000));
     });
     assert!(calls > 0, "none of it was seen to pass");
     driver.turn_until(|driver| driver.watched().len() <= 1);
@@ -244,19 +231,19 @@ fn all_pass_in_small_portions() {
 }
 
 fn pass_in_small_portions<L: Loop<Engine = Proxy>>() {
-    let (mut driver, address) = http::<L>("", "", origin(serve));
+    let (mut driver, address) = http::<L>("", "", serve_each(serve));
     driver.set_portions(Portions { receive: 5_000, send: 1_700, again: 300, seed: 7 });
     let calls = spliced(|| {
-        beside(&mut driver, || get(&mut client(address), 600_000, 9_999));
+        turn_while(&mut driver, || get(&mut client(address), 600_000, 9_999));
     });
     assert!(calls > 100, "{calls} calls: most of it passes in small portions");
 }
 
 /// The kernel holds what it has no room for: in the proxy's buffers, then in a pipe.
 fn a_slow_reader_gets_everything<L: Loop<Engine = Proxy>>() {
-    let (mut driver, address) = http::<L>("maxpipes 2", "", origin(serve));
+    let (mut driver, address) = http::<L>("maxpipes 2", "", serve_each(serve));
     let calls = spliced(|| {
-        beside(&mut driver, || {
+        turn_while(&mut driver, || {
             thread::scope(|scope| {
                 for _ in 0..6 {
                     scope.spawn(|| {
@@ -279,16 +266,16 @@ fn bodies_that_must_be_seen_do_not_pass() {
         ("", " no option splice-auto"),
         ("", " option splice-auto\n no option splice-response"),
     ] {
-        let (mut driver, address) = http::<OwnLoop<_>>(global, front, origin(serve));
+        let (mut driver, address) = http::<OwnLoop<_>>(global, front, serve_each(serve));
         let calls = spliced(|| {
-            beside(&mut driver, || get(&mut client(address), 1_000_000, 100_000));
+            turn_while(&mut driver, || get(&mut client(address), 1_000_000, 100_000));
         });
         assert_eq!(calls, 0, "{global}{front}");
     }
     for front in [" option splice-auto", " no option splice-auto\n option splice-response"] {
-        let (mut driver, address) = http::<OwnLoop<_>>("", front, origin(serve));
+        let (mut driver, address) = http::<OwnLoop<_>>("", front, serve_each(serve));
         let calls = spliced(|| {
-            beside(&mut driver, || get(&mut client(address), 1_000_000, 100_000));
+            turn_while(&mut driver, || get(&mut client(address), 1_000_000, 100_000));
         });
         assert!(calls > 0, "{front}");
     }
@@ -299,7 +286,7 @@ fn bodies_that_must_be_seen_do_not_pass() {
 fn nothing_passes_into_tls() {
     let certs = Certs::new();
     let tls = https::server_tls(&certs, CertOwner::Server);
-    let to = origin(|mut stream| {
+    let to = serve_each(|mut stream| {
         let mut heard = [0; 5];
         stream.read_exact(&mut heard).expect("a question");
         stream.write_all(&noise(1, 3_000_000)).expect("somebody listens");
@@ -326,7 +313,7 @@ fn nothing_passes_into_tls() {
     assert_eq!(calls, 0);
 }
 
-/// As [`beside`], with a second driver.
+/// As [`turn_while`], with a second driver.
 fn beside_two(first: &mut OwnLoop<Proxy>, second: &mut OwnLoop<Proxy>, peer: impl FnOnce() + Send) {
     thread::scope(|scope| {
         let peer = scope.spawn(peer);
@@ -342,8 +329,8 @@ fn beside_two(first: &mut OwnLoop<Proxy>, second: &mut OwnLoop<Proxy>, peer: imp
 /// pipe.
 #[test]
 fn an_aborted_body_leaves_no_bytes_in_pipes() {
-    let (mut driver, address) = http::<OwnLoop<_>>("maxpipes 2", "", origin(serve));
-    beside(&mut driver, || {
+    let (mut driver, address) = http::<OwnLoop<_>>("maxpipes 2", "", serve_each(serve));
+    turn_while(&mut driver, || {
         for round in 0..20 {
             let mut stream = client(address);
             write!(stream, "GET /4000000 HTTP/1.1\r\nHost: h\r\n\r\n").expect("somebody listens");
@@ -373,8 +360,8 @@ fn a_server_that_fails_in_the_middle_ends_the_response() {
                 set_socket_linger(&stream, Some(Duration::ZERO)).expect("a socket");
             }
         };
-        let (mut driver, address) = http::<OwnLoop<_>>("", "", origin(serve));
-        beside(&mut driver, || {
+        let (mut driver, address) = http::<OwnLoop<_>>("", "", serve_each(serve));
+        turn_while(&mut driver, || {
             let mut stream = client(address);
             stream.write_all(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").expect("somebody listens");
             head(&mut stream);
@@ -391,9 +378,9 @@ fn a_server_that_fails_in_the_middle_ends_the_response() {
 /// What passes is counted, and so are the pipes: which of them hold bytes, and which are kept.
 #[test]
 fn pipes_and_their_bytes_are_counted() {
-    let (proxy, live, ..) = configured(&text("maxpipes 8", "", origin(serve)));
+    let (proxy, live, ..) = configured(&text("maxpipes 8", "", serve_each(serve)));
     let (mut driver, address) = OwnLoop::start(proxy);
-    beside(&mut driver, || {
+    turn_while(&mut driver, || {
         let mut stream = client(address);
         get(&mut stream, 3_000_000, 3_000_000);
         let head = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2000000\r\n\r\n";
@@ -478,6 +465,5 @@ fn megabyte(driver: &mut OwnLoop<Proxy>, client: &mut TcpStream, server: &mut Tc
     });
 }
 
-const PATIENCE: Duration = Duration::from_secs(60);
 const ASKS: &[u8] = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 const MEASURED: u64 = 20;

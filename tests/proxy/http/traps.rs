@@ -16,8 +16,8 @@ use fulmar_tests::buffers::bounded;
 use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::https::{client_tls, server_tls};
 use fulmar_tests::loops::{
-    AppLoop, Edge, LevelTriggered, Loop, OneShot, OwnLoop, TriggerMode, assert_quiet, beside,
-    client, idle, settle,
+    AppLoop, Edge, LevelTriggered, Loop, OneShot, OwnLoop, TriggerMode, assert_quiet, client, idle,
+    settle, turn_while,
 };
 use fulmar_tests::process::PATIENCE;
 use fulmar_tests::scripted::{Scripted, ScriptedRequest, ServerStep, ok};
@@ -372,7 +372,7 @@ fn no_exchange_waits_for_an_acknowledgement() {
         &[post, "\r\n", "hello"],
         &[post, "Expect: 100-continue\r\n\r\n", "hello"],
     ];
-    let quarters = beside(&mut driver, || kinds.map(|parts| quarter(address, parts)));
+    let quarters = turn_while(&mut driver, || kinds.map(|parts| quarter(address, parts)));
     for (parts, quarter) in kinds.iter().zip(quarters) {
         assert!(quarter < Duration::from_millis(30), "{parts:?}: {quarter:?}");
     }

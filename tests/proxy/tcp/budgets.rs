@@ -13,7 +13,7 @@ use fulmar_serve::endpoints::Endpoints;
 use fulmar_server::HandlerApp;
 use fulmar_sys::{self as sys, Call, Ledger};
 use fulmar_tests::budget::budget;
-use fulmar_tests::loops::{OwnLoop, beside, client};
+use fulmar_tests::loops::{OwnLoop, client, turn_while};
 use fulmar_tests::tcp_proxy::{backend, config, frontend, proxy};
 use fulmar_tests::test_proxy::server;
 
@@ -131,7 +131,7 @@ fn sixty_four_clients_in_a_closed_loop_cost_the_same() {
         ..Options::default()
     };
     let before = Ledger::here();
-    let report = beside(&mut driver, || {
+    let report = turn_while(&mut driver, || {
         fulmar_load::start(&options).expect("good options").finish().expect("a report")
     });
     let spent = Ledger::here() - before;

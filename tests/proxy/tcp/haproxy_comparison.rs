@@ -14,6 +14,7 @@ use fulmar_sys as sys;
 use fulmar_tests::gateway::{command, end};
 use fulmar_tests::origins::free_address;
 use fulmar_tests::process::{ChildProcess, PATIENCE, eventually, peer};
+use fulmar_tests::threads::serve_each;
 use rustix::process::Signal;
 
 /// What one end of a connection does, in order.
@@ -230,17 +231,10 @@ fn several_threads_serve_alike() {
 
 /// A server that echoes.
 fn echo() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("it is bound");
-    thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            thread::spawn(move || {
-                let _ = std::io::copy(&mut &stream, &mut &stream);
-                let _ = stream.shutdown(Shutdown::Write);
-            });
-        }
-    });
-    address
+    serve_each(|stream| {
+        let _ = std::io::copy(&mut &stream, &mut &stream);
+        let _ = stream.shutdown(Shutdown::Write);
+    })
 }
 
 /// The bytes received on a connection, and how it ended.

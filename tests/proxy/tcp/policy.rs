@@ -1,7 +1,7 @@
 //! Policy of the proxy in mode tcp: rules, places, attempts, ends, and log lines.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
@@ -19,11 +19,11 @@ use fulmar_haproxy::{BackendConfig, BackendId, FrontendConfig};
 use fulmar_proxy::{Live, MakeLayer, Proxy, Stat, sum};
 use fulmar_semantics::proxy_protocol::ProxyProtocol;
 use fulmar_sys as sys;
-use fulmar_tests::loops::{Loop, OwnLoop, beside, client};
+use fulmar_tests::loops::{Loop, OwnLoop, client, turn_while};
 use fulmar_tests::origins::free_address;
-use fulmar_tests::process::PATIENCE;
 use fulmar_tests::tcp_proxy::{backend, config, frontend, proxy};
 use fulmar_tests::test_proxy::{LogLines, server};
+use fulmar_tests::threads::serve_each;
 
 /// A proxy that is driven in this thread.
 struct DrivenProxy {
@@ -49,9 +49,9 @@ impl DrivenProxy {
         Self { driver, address, live, lines }
     }
 
-    fn beside<T: Send>(&mut self, peer: impl FnOnce(SocketAddr) -> T + Send) -> T {
+    fn turn_while<T: Send>(&mut self, peer: impl FnOnce(SocketAddr) -> T + Send) -> T {
         let address = self.address;
-        beside(&mut self.driver, || peer(address))
+        turn_while(&mut self.driver, || peer(address))
     }
 
     /// The line of the only session, without what differs from run to run: client and date.
@@ -75,25 +75,9 @@ impl DrivenProxy {
     }
 }
 
-/// A server with a thread for each connection.
-fn origin(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("it is bound");
-    let serve = Arc::new(serve);
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let stream = stream.expect("a connection");
-            stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-            let serve = Arc::clone(&serve);
-            thread::spawn(move || serve(stream));
-        }
-    });
-    address
-}
-
 /// Responds with its name to any bytes.
 fn named(name: &'static str) -> SocketAddr {
-    origin(move |mut stream| {
+    serve_each(move |mut stream| {
         let _ = stream.read(&mut [0; 512]);
         let _ = stream.write_all(name.as_bytes());
     })
@@ -135,7 +119,7 @@ fn condition(text: &str) -> Condition {
 #[test]
 fn a_session_is_counted_and_logged() {
     let mut hand = DrivenProxy::new(frontend(), [backend([server("one", named("hello"))])]);
-    assert_eq!(hand.beside(|address| send_request(address, b"hi there")), b"hello");
+    assert_eq!(hand.turn_while(|address| send_request(address, b"hi there")), b"hello");
     let line = hand.line();
     assert_eq!(line[..2], ["front", "back/one"]);
     let times: Vec<i64> = line[2].split('/').map(|it| it.parse().expect("a time")).collect();
@@ -161,7 +145,7 @@ fn a_rejected_client_is_closed_at_once() {
     let mut front = frontend();
     front.connection_rules = rules(TcpSet::Connection, &["reject if { src 127.0.0.0/8 }"]);
     let mut hand = DrivenProxy::new(front, [backend([server("one", named("hello"))])]);
-    assert_eq!(hand.beside(|address| send_request(address, b"hi")), b"");
+    assert_eq!(hand.turn_while(|address| send_request(address, b"hi")), b"");
     assert_eq!(hand.of_front(Stat::DeniedConnections), 1);
     assert_eq!((hand.of_front(Stat::SessionsTotal), hand.of_back(Stat::SessionsTotal)), (0, 0));
     assert!(hand.lines.borrow().is_empty());
@@ -174,7 +158,7 @@ fn content_rules_wait_for_their_input() {
     front.content_rules =
         rules(TcpSet::Content, &["accept if { req.payload(0,4) -m str GOOD }", "reject"]);
     let mut hand = DrivenProxy::new(front.clone(), [backend([server("one", named("hello"))])]);
-    let answer = hand.beside(|address| {
+    let answer = hand.turn_while(|address| {
         let mut stream = client(address);
         for piece in [b"GO", b"OD"] {
             stream.write_all(piece).expect("it is open");
@@ -186,7 +170,7 @@ fn content_rules_wait_for_their_input() {
     });
     assert_eq!(answer, b"hello");
     let mut hand = DrivenProxy::new(front, [backend([server("one", named("hello"))])]);
-    assert_eq!(hand.beside(|address| send_request(address, b"EVIL")), b"");
+    assert_eq!(hand.turn_while(|address| send_request(address, b"EVIL")), b"");
     let line = hand.line();
     assert_eq!((&line[0][..], &line[1][..], &line[4][..]), ("front", "front/<NOSRV>", "PR"));
     assert_eq!(hand.of_front(Stat::DeniedRequests), 1);
@@ -197,10 +181,10 @@ fn content_rules_decide_when_the_time_is_up() {
     let mut front = frontend();
     front.inspect_delay = Some(Duration::from_millis(50));
     front.content_rules = rules(TcpSet::Content, &["reject if { req.payload(0,4) -m str EVIL }"]);
-    let origin = origin(|mut stream| stream.write_all(b"hello").expect("somebody listens"));
+    let origin = serve_each(|mut stream| stream.write_all(b"hello").expect("somebody listens"));
     let mut hand = DrivenProxy::new(front, [backend([server("one", origin)])]);
     assert_eq!(
-        hand.beside(|address| send_request(address, b"")),
+        hand.turn_while(|address| send_request(address, b"")),
         b"hello",
         "and its client said nothing"
     );
@@ -231,7 +215,7 @@ fn sni_selects_a_backend_and_tls_passes_through() {
     let (heard, hellos) = channel();
     let listen = |name: &'static str, heard: Sender<Vec<u8>>| {
         let heard = std::sync::Mutex::new(heard);
-        origin(move |mut stream| {
+        serve_each(move |mut stream| {
             let mut bytes = vec![0; 4096];
             let n = stream.read(&mut bytes).expect("a hello");
             bytes.truncate(n);
@@ -243,7 +227,7 @@ fn sni_selects_a_backend_and_tls_passes_through() {
     let mut hand = DrivenProxy::new(front, [backend([server("a", a)]), backend([server("b", b)])]);
     for (name, expected) in [("a.example", b"a"), ("b.example", b"b")] {
         let hello = client_hello(name);
-        assert_eq!(hand.beside(|address| send_request(address, &hello)), expected, "{name}");
+        assert_eq!(hand.turn_while(|address| send_request(address, &hello)), expected, "{name}");
         assert!(hellos.recv().expect("a hello") == hello, "not one byte was touched");
     }
 }
@@ -254,7 +238,7 @@ fn redispatch_takes_the_next_server_in_turn() {
     let mut back = backend(servers);
     back.options.redispatch = -1;
     let mut hand = DrivenProxy::new(frontend(), [back]);
-    assert_eq!(hand.beside(|address| send_request(address, b"hi")), b"hello");
+    assert_eq!(hand.turn_while(|address| send_request(address, b"hi")), b"hello");
     let line = hand.line();
     assert_eq!((&line[1][..], &line[4][..], &line[5][..]), ("back/two", "--", "1/1/0/0/+1"));
     assert_eq!((hand.of_server(0, Stat::Redispatches), hand.of_back(Stat::Retries)), (1, 0));
@@ -266,7 +250,7 @@ fn the_same_server_is_tried_again_after_a_pause_and_then_given_up() {
     back.retries = 1;
     back.timeouts.connect = Some(Duration::from_millis(100)); // and so is the pause
     let mut hand = DrivenProxy::new(frontend(), [back]);
-    assert_eq!(hand.beside(|address| send_request(address, b"hi")), b"");
+    assert_eq!(hand.turn_while(|address| send_request(address, b"hi")), b"");
     let line = hand.line();
     assert_eq!((&line[1][..], &line[4][..], &line[5][..]), ("back/gone", "SC", "1/1/0/0/1"));
     assert!(line[2].contains("/-1/"), "{line:?}");
@@ -279,7 +263,7 @@ fn without_a_server_clients_are_closed() {
     let mut down = server("down", free_address());
     down.disabled = true;
     let mut hand = DrivenProxy::new(frontend(), [backend([down])]);
-    assert_eq!(hand.beside(|address| send_request(address, b"hi")), b"");
+    assert_eq!(hand.turn_while(|address| send_request(address, b"hi")), b"");
     let line = hand.line();
     assert_eq!((&line[1][..], &line[4][..]), ("back/<NOSRV>", "SC"));
     assert_eq!(hand.of_back(Stat::ConnectErrors), 1);
@@ -290,7 +274,7 @@ fn a_client_waits_while_all_slots_are_taken() {
     let mut one = server("one", named("hello"));
     one.connections_max = 1;
     let mut hand = DrivenProxy::new(frontend(), [backend([one])]);
-    let answers = hand.beside(|address| {
+    let answers = hand.turn_while(|address| {
         let first = client(address);
         let all: Vec<_> =
             (0..5).map(|_| thread::spawn(move || send_request(address, b"hi"))).collect();
@@ -308,7 +292,7 @@ fn a_client_waits_while_all_slots_are_taken() {
 
 #[test]
 fn a_queued_client_times_out() {
-    let mut one = server("one", origin(|mut stream| drop(stream.read(&mut [0; 8]))));
+    let mut one = server("one", serve_each(|mut stream| drop(stream.read(&mut [0; 8]))));
     one.connections_max = 1;
     let mut back = backend([one]);
     back.timeouts.queue = Some(Duration::from_millis(50));
@@ -316,7 +300,7 @@ fn a_queued_client_times_out() {
     let address = hand.address;
     let first = client(address);
     hand.driver.turn_until(|_| sum(hand.live.backends[0].counters.iter(), Stat::Sessions) == 1);
-    assert_eq!(hand.beside(|address| send_request(address, b"hi")), b"");
+    assert_eq!(hand.turn_while(|address| send_request(address, b"hi")), b"");
     let line = hand.line();
     assert_eq!((&line[1][..], &line[4][..]), ("back/<NOSRV>", "sQ"));
     assert_eq!(line[5..], ["2/2/1/0/0", "0/1"]);
@@ -325,17 +309,18 @@ fn a_queued_client_times_out() {
 
 #[test]
 fn silence_ends_a_session() {
-    let silent = || server("one", origin(|mut stream| drop(stream.read_to_end(&mut Vec::new()))));
+    let silent =
+        || server("one", serve_each(|mut stream| drop(stream.read_to_end(&mut Vec::new()))));
     let mut front = frontend();
     front.timeouts.client = Some(Duration::from_millis(50));
     let mut hand = DrivenProxy::new(front, [backend([silent()])]);
-    assert_eq!(hand.beside(|address| send_request(address, b"hi")), b"");
+    assert_eq!(hand.turn_while(|address| send_request(address, b"hi")), b"");
     assert_eq!(hand.line()[4], "cD");
     assert_eq!(hand.of_back(Stat::ClientAborts), 1);
     let mut back = backend([silent()]);
     back.timeouts.server = Some(Duration::from_millis(50));
     let mut hand = DrivenProxy::new(frontend(), [back]);
-    assert_eq!(hand.beside(|address| send_request(address, b"hi")), b"");
+    assert_eq!(hand.turn_while(|address| send_request(address, b"hi")), b"");
     assert_eq!(hand.line()[4], "sD");
     assert_eq!(hand.of_back(Stat::ServerAborts), 1);
 }
@@ -343,7 +328,7 @@ fn silence_ends_a_session() {
 #[test]
 fn a_tunnel_may_be_silent_for_longer() {
     let before = Duration::from_secs(1); // longer than a busy machine is late
-    let slow = origin(move |mut stream| {
+    let slow = serve_each(move |mut stream| {
         stream.write_all(b"a").expect("somebody listens");
         let mut heard = [0; 1];
         stream.read_exact(&mut heard).expect("a byte");
@@ -358,21 +343,21 @@ fn a_tunnel_may_be_silent_for_longer() {
     back.timeouts.server = Some(before);
     back.timeouts.tunnel = Some(Duration::from_secs(20));
     let mut hand = DrivenProxy::new(front, [back]);
-    assert_eq!(hand.beside(|address| send_request(address, b"x")), b"ab");
+    assert_eq!(hand.turn_while(|address| send_request(address, b"x")), b"ab");
     assert_eq!(hand.line()[4], "--");
 }
 
 #[test]
 fn half_a_connection_ends_sooner() {
     // The server has shut down its sending side, and the client sends nothing more.
-    let ends = origin(|stream| {
+    let ends = serve_each(|stream| {
         stream.shutdown(Shutdown::Write).expect("it is open");
         let _ = (&stream).read_to_end(&mut Vec::new());
     });
     let mut front = frontend();
     front.timeouts.client_fin = Some(Duration::from_millis(50));
     let mut hand = DrivenProxy::new(front, [backend([server("one", ends)])]);
-    let kept = hand.beside(|address| {
+    let kept = hand.turn_while(|address| {
         let mut stream = client(address);
         assert_eq!(stream.read(&mut [0; 8]).expect("an end"), 0);
         stream
@@ -383,13 +368,13 @@ fn half_a_connection_ends_sooner() {
 
 #[test]
 fn a_reset_is_passed_on_as_an_end() {
-    let resets = origin(|stream| {
+    let resets = serve_each(|stream| {
         let mut byte = [0; 1];
         (&stream).read_exact(&mut byte).expect("a byte, and one is left unread");
         (&stream).write_all(b"part").expect("somebody listens");
     });
     let mut hand = DrivenProxy::new(frontend(), [backend([server("one", resets)])]);
-    let answer = hand.beside(|address| send_request(address, b"xy"));
+    let answer = hand.turn_while(|address| send_request(address, b"xy"));
     assert!(answer.is_empty() || answer == b"part", "{answer:?}");
     assert_eq!(hand.line()[4], "SD");
     assert_eq!(hand.of_server(0, Stat::ServerAborts), 1);
@@ -402,7 +387,7 @@ fn a_server_gets_the_client_address() {
     {
         let (told, headers) = channel();
         let told = std::sync::Mutex::new(told);
-        let reads = origin(move |mut stream| {
+        let reads = serve_each(move |mut stream| {
             let mut heard = Vec::new();
             stream.read_to_end(&mut heard).expect("a header and a word");
             told.lock().expect("nobody panicked").send(heard).expect("a test");
@@ -410,7 +395,7 @@ fn a_server_gets_the_client_address() {
         let mut one = server("one", reads);
         one.send_proxy = how;
         let mut hand = DrivenProxy::new(frontend(), [backend([one])]);
-        let (from, to) = hand.beside(|address| {
+        let (from, to) = hand.turn_while(|address| {
             let mut stream = client(address);
             stream.write_all(b"hello").expect("it is open");
             stream.shutdown(Shutdown::Write).expect("it is open");
@@ -435,8 +420,8 @@ fn a_proxy_header_sets_the_client_address() {
     let mut hand = DrivenProxy::with_layer(front, back, Some(layer));
     let good = b"PROXY TCP4 192.0.2.1 192.0.2.9 4711 443\r\nhi";
     let bad = b"PROXY TCP4 192.0.2.2 192.0.2.9 4711 443\r\nhi";
-    assert_eq!(hand.beside(|address| send_request(address, good)), b"hello");
-    assert_eq!(hand.beside(|address| send_request(address, bad)), b"");
+    assert_eq!(hand.turn_while(|address| send_request(address, good)), b"hello");
+    assert_eq!(hand.turn_while(|address| send_request(address, bad)), b"");
     hand.driver.turn_until(|_| !hand.lines.borrow().is_empty());
     assert!(hand.lines.borrow()[0].1.starts_with("192.0.2.1:4711 ["), "{:?}", hand.lines);
     assert_eq!(hand.of_front(Stat::DeniedSessions), 1);
@@ -456,13 +441,13 @@ fn a_server_may_be_a_unix_socket() {
     let mut one = server("one", free_address());
     one.address = ServerAddress::Unix(path);
     let mut hand = DrivenProxy::new(frontend(), [backend([one])]);
-    assert_eq!(hand.beside(|address| send_request(address, b"hi")), b"hello");
+    assert_eq!(hand.turn_while(|address| send_request(address, b"hi")), b"hello");
 }
 
 #[test]
 fn sessions_of_a_server_that_is_down_can_be_shut_down() {
     let waits = || {
-        origin(|mut stream| {
+        serve_each(|mut stream| {
             stream.write_all(b"hello").expect("somebody listens");
             let _ = stream.read_to_end(&mut Vec::new());
         })
@@ -471,7 +456,7 @@ fn sessions_of_a_server_that_is_down_can_be_shut_down() {
     let mut hand = DrivenProxy::new(frontend(), [backend(servers)]);
     let mut clients: Vec<_> = (0..2).map(|_| client(hand.address)).collect();
     for stream in &mut clients {
-        hand.beside(|_| stream.read_exact(&mut [0; 5]).expect("a greeting"));
+        hand.turn_while(|_| stream.read_exact(&mut [0; 5]).expect("a greeting"));
     }
     let group = &hand.live.backends[0].group;
     group.set_health(0, fulmar_proxy::balance::Health::Down, sys::now());
@@ -486,7 +471,7 @@ fn sessions_of_a_server_that_is_down_can_be_shut_down() {
 fn concurrent_clients_are_limited() {
     let mut front = frontend();
     front.connections_max = Some(2);
-    let waits = origin(|mut stream| {
+    let waits = serve_each(|mut stream| {
         let _ = stream.read_to_end(&mut Vec::new());
     });
     let mut hand = DrivenProxy::new(front, [backend([server("one", waits)])]);
@@ -510,7 +495,7 @@ fn clients_per_second_are_limited() {
     front.sessions_per_second_max = Some(3);
     let mut hand = DrivenProxy::new(front, [backend([server("one", named("hello"))])]);
     let start = sys::now();
-    hand.beside(|address| {
+    hand.turn_while(|address| {
         for _ in 0..5 {
             assert_eq!(send_request(address, b"hi"), b"hello");
         }

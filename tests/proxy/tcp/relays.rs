@@ -1,15 +1,15 @@
 //! Mode tcp of the proxy, over real sockets.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::thread;
 
 use fulmar_proxy::Proxy;
-use fulmar_tests::loops::{Loop, beside, client};
-use fulmar_tests::process::PATIENCE;
+use fulmar_tests::loops::{Loop, client, turn_while};
 use fulmar_tests::tcp_proxy::{backend, config, frontend, proxy};
 use fulmar_tests::test_proxy::server;
 use fulmar_tests::tests_in_every_loop;
+use fulmar_tests::threads::serve_each;
 
 tests_in_every_loop! {
     at_any_pace: [
@@ -21,20 +21,6 @@ tests_in_every_loop! {
     at_full_speed: [
         large_streams_pass_both_ways_at_once,
     ],
-}
-
-/// A server for one connection at a time.
-fn origin(serve: impl Fn(TcpStream) + Send + 'static) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("it is bound");
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let stream = stream.expect("a connection");
-            stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-            serve(stream);
-        }
-    });
-    address
 }
 
 /// Reads to the end, then sends the same.
@@ -51,12 +37,12 @@ fn start<L: Loop<Engine = Proxy>>(origin: SocketAddr) -> (L, SocketAddr) {
 }
 
 fn an_echo_returns<L: Loop<Engine = Proxy>>() {
-    let (mut driver, address) = start::<L>(origin(|mut stream| {
+    let (mut driver, address) = start::<L>(serve_each(|mut stream| {
         let mut heard = [0; 5];
         stream.read_exact(&mut heard).expect("a question");
         stream.write_all(&heard).expect("somebody listens");
     }));
-    beside(&mut driver, || {
+    turn_while(&mut driver, || {
         for _ in 0..3 {
             let mut stream = client(address);
             stream.write_all(b"hello").expect("somebody listens");
@@ -69,8 +55,8 @@ fn an_echo_returns<L: Loop<Engine = Proxy>>() {
 }
 
 fn a_client_may_end_first<L: Loop<Engine = Proxy>>() {
-    let (mut driver, address) = start::<L>(origin(echo));
-    beside(&mut driver, || {
+    let (mut driver, address) = start::<L>(serve_each(echo));
+    turn_while(&mut driver, || {
         let mut stream = client(address);
         stream.write_all(b"all of it").expect("somebody listens");
         stream.shutdown(Shutdown::Write).expect("it is open");
@@ -82,14 +68,14 @@ fn a_client_may_end_first<L: Loop<Engine = Proxy>>() {
 }
 
 fn a_server_may_end_first<L: Loop<Engine = Proxy>>() {
-    let (mut driver, address) = start::<L>(origin(|mut stream| {
+    let (mut driver, address) = start::<L>(serve_each(|mut stream| {
         stream.write_all(b"bye").expect("somebody listens");
         stream.shutdown(Shutdown::Write).expect("it is open");
         let mut heard = Vec::new();
         stream.read_to_end(&mut heard).expect("what was left to say");
         assert_eq!(heard, b"still here");
     }));
-    beside(&mut driver, || {
+    turn_while(&mut driver, || {
         let mut stream = client(address);
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).expect("an answer");
@@ -100,13 +86,13 @@ fn a_server_may_end_first<L: Loop<Engine = Proxy>>() {
 }
 
 fn a_server_may_send_first<L: Loop<Engine = Proxy>>() {
-    let (mut driver, address) = start::<L>(origin(|mut stream| {
+    let (mut driver, address) = start::<L>(serve_each(|mut stream| {
         stream.write_all(b"220 ready\r\n").expect("somebody listens");
         let mut heard = Vec::new();
         stream.read_to_end(&mut heard).expect("a word");
         assert_eq!(heard, b"QUIT\r\n");
     }));
-    beside(&mut driver, || {
+    turn_while(&mut driver, || {
         let mut stream = client(address);
         let mut greeting = [0; 11];
         stream.read_exact(&mut greeting).expect("a greeting");
@@ -119,8 +105,8 @@ fn a_server_may_send_first<L: Loop<Engine = Proxy>>() {
 
 /// 10 MB each way at the same time, with readers that fall behind.
 fn large_streams_pass_both_ways_at_once<L: Loop<Engine = Proxy>>() {
-    let (mut driver, address) = start::<L>(origin(|stream| exchange(stream, 2)));
-    beside(&mut driver, || exchange(client(address), 1));
+    let (mut driver, address) = start::<L>(serve_each(|stream| exchange(stream, 2)));
+    turn_while(&mut driver, || exchange(client(address), 1));
     driver.turn_until(|driver| driver.watched().len() <= 1);
 }
 

@@ -16,20 +16,13 @@ use fulmar_tests::http::HttpClient;
 use fulmar_tests::loops::{LISTENER, Loop, OwnLoop};
 use fulmar_tests::tcp_proxy::config;
 use fulmar_tests::test_proxy::{self, EchoPages, RecordingJournal, server};
+use fulmar_tests::threads::serve_each;
 
 /// A server that answers one request on each connection, and knows how many it had at a time.
 fn origin() -> (SocketAddr, Arc<AtomicUsize>) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("it is bound");
-    let (inside, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let told = Arc::clone(&most);
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let (inside, most) = (Arc::clone(&inside), Arc::clone(&most));
-            thread::spawn(move || serve(stream.expect("a connection"), &inside, &most));
-        }
-    });
-    (address, told)
+    let (inside, most) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
+    let seen = Arc::clone(&most);
+    (serve_each(move |stream| serve(stream, &inside, &seen)), most)
 }
 
 fn serve(stream: TcpStream, inside: &AtomicUsize, most: &AtomicUsize) {

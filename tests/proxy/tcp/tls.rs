@@ -1,7 +1,7 @@
 //! Mode tcp of the proxy with TLS on either side.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener};
+use std::net::{Shutdown, SocketAddr};
 use std::thread;
 use std::time::Duration;
 
@@ -12,20 +12,15 @@ use fulmar_tests::https;
 use fulmar_tests::loops::{Loop, OwnLoop, client};
 use fulmar_tests::tcp_proxy::{backend, config, frontend, proxy};
 use fulmar_tests::test_proxy::server;
+use fulmar_tests::threads::serve_each;
 
 /// Echoes its input to the end, after its PROXY header as text.
 fn echo() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("it is bound");
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.expect("a connection");
-            let mut heard = Vec::new();
-            stream.read_to_end(&mut heard).expect("a question");
-            stream.write_all(&heard).expect("somebody listens");
-        }
-    });
-    address
+    serve_each(|mut stream| {
+        let mut heard = Vec::new();
+        stream.read_to_end(&mut heard).expect("a request");
+        stream.write_all(&heard).expect("an open connection");
+    })
 }
 
 /// A proxy that clients speak TLS with, in front of `to`.
