@@ -26,7 +26,8 @@ macro_rules! tests_in_every_loop {
         mod $world {
             #[allow(unused_imports, reason = "each world names one or two of them")]
             use $crate::loops::{
-                AppLoop, Bytewise, Edge, LevelLoop, LevelTriggered, Once, OneShot, OwnLoop, PollLoop, RingLoop,
+                AppLoop, Bytewise, Edge, LevelLoop, LevelTriggered, Once, OneShot, OwnLoop,
+                PollLoop, RingLoop,
             };
             $(#[test] fn $name() { super::$name::<$loop>(); })*
         }

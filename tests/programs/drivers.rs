@@ -22,8 +22,8 @@ fn drivers() -> Vec<&'static str> {
     all.into_iter().filter(|driver| !driver.starts_with("ring") || has_ring()).collect()
 }
 
-/// What a process waits with, read from its descriptors (proc_pid_fdinfo(5)): the driver's name, once
-/// it has registered a connection.
+/// What a process waits with, read from its descriptors (proc_pid_fdinfo(5)): the driver's name,
+/// once it has registered a connection.
 fn driver_of(pid: u32) -> Option<&'static str> {
     let entries = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
     let mut kinds = BTreeSet::new();

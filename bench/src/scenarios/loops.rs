@@ -1,5 +1,5 @@
-//! `ring-*`, `driver-*`, `spin-*`: fulmar beside itself with another event loop. `pair-*`: both ends are
-//! fulmar, beside wrk and nginx.
+//! `ring-*`, `driver-*`, `spin-*`: fulmar beside itself with another event loop. `pair-*`: both
+//! ends are fulmar, beside wrk and nginx.
 
 use std::time::Duration;
 

@@ -20,8 +20,8 @@ use crate::tally::{ErrorKind, Handshakes, Tally};
 pub struct Report {
     /// What was requested; several with blanks between.
     pub url: String,
-    /// What drove the loops: `ring` (`ring:N` if lists of N went there, and that is not as usual), or
-    /// `epoll` where each operation was a call, in one thread at least.
+    /// What drove the loops: `ring` (`ring:N` if lists of N went there, and that is not as usual),
+    /// or `epoll` where each operation was a call, in one thread at least.
     pub driver: String,
     /// Connections.
     pub connections: ConnectionCounts,

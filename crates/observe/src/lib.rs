@@ -6,7 +6,7 @@
 //! ```
 //! use fulmar_observe::{AccessLog, Format, Metrics, Output};
 //! # use fulmar_server::{HandlerApp, HandlerResult, Responder};
-//! # fn hello(responder: &mut Responder<'_>, _: &fulmar_proto::Request<'_>) -> HandlerResult { Ok(()) }
+//! # fn hello(_: &mut Responder<'_>, _: &fulmar_proto::Request<'_>) -> HandlerResult { Ok(()) }
 //! # fn each_thread(file: std::fs::File, now: std::time::Instant) {
 //! let (output, metrics) = (Output::new(file.into()), Metrics::new());
 //! // In each thread:

@@ -90,7 +90,8 @@ impl HttpRelay {
         self.clients.unread_max(socket)
     }
 
-    /// If the body of a response may pass through pipes, only a head's worth of bytes is read first.
+    /// If the body of a response may pass through pipes, only a head's worth of bytes is read
+    /// first.
     pub(crate) fn receive_max(&self, socket: SocketId) -> usize {
         let Some((_, seat)) = self.servers.get(socket) else { return usize::MAX };
         let (backend, server) = seat.place();

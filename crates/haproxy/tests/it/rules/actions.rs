@@ -549,7 +549,8 @@ proptest! {
         prop_assert!(no_line_ends(&world), "{:?}", world);
         let location = format!("redirect location {value}");
         if let Ok(rule) = http_rule(Request, &location)
-            && let HttpVerdict::Redirect(head) = run(&[rule], &mut RulesProgress::default(), &mut world)
+            && let HttpVerdict::Redirect(head) =
+                run(&[rule], &mut RulesProgress::default(), &mut world)
         {
             let bad = |value: &[u8]| value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0));
             prop_assert!(!head.fields.iter().any(|(_, value)| bad(value)));
