@@ -80,6 +80,11 @@ fn every_page_is_linked_and_every_link_leads_somewhere() {
 }
 
 #[test]
+fn files_and_functions_that_documents_name_exist() {
+    assert_none(paths::missing(&tree()));
+}
+
+#[test]
 fn flags_and_pages_agree() {
     assert_none(flags(&tree()));
 }
@@ -768,5 +773,7 @@ mod crates;
 mod modules;
 #[path = "tidy/packages.rs"]
 mod packages;
+#[path = "tidy/paths.rs"]
+mod paths;
 #[path = "tidy/rules_can_fail.rs"]
 mod rules_can_fail;

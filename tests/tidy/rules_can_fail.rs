@@ -39,6 +39,18 @@ fn unsafe_code() {
 }
 
 #[test]
+fn missing_paths() {
+    let source = ("crates/a/src/b.rs", "pub fn pick() {}");
+    let complaints =
+        |text| paths::missing(&[file("docs/a.md", text), file(source.0, source.1)]).len();
+    assert_eq!(complaints("`crates/a/src/b.rs`, `src/b.rs`, `b.rs`, `Some.rs of`"), 0);
+    assert_eq!(complaints("`crates/a/src/c.rs` and `c.rs`"), 2);
+    assert_eq!(complaints("| A choice | `crates/a/src/b.rs` | `Group::pick` |"), 0);
+    assert_eq!(complaints("| A choice | `crates/a/src/b.rs` | `picks` |"), 1);
+    assert!(paths::missing(&[file("CHANGELOG.md", "`c.rs`")]).is_empty());
+}
+
+#[test]
 fn clock_reads() {
     assert_eq!(clock_outside_sys(&rust("let now = std::time::Instant::now();")).len(), 1);
     assert_eq!(clock_outside_sys(&rust("SystemTime::now()")).len(), 1);
