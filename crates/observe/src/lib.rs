@@ -14,8 +14,8 @@
 //! let app = HandlerApp::new(hello, now, fulmar_sys::wall_clock)
 //!     .with_observer(log.on_trouble(|trouble| eprintln!("{trouble}")))
 //!     .with_observer(metrics.observer());
-//! // Anywhere: `metrics.to_string()`. On a listener of its own: `HandlerApp::new(metrics.page(),
-//! ..)`.
+//! // Anywhere: `metrics.to_string()`.
+//! // On a listener of its own: `HandlerApp::new(metrics.page(), ..)`.
 //! # }
 //! ```
 //!
