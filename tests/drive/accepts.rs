@@ -1,4 +1,4 @@
-//! Accepting in lists over a ring: what it costs, limits within a list, and kernels that cannot.
+//! Accepts in lists over a ring: their cost, limits within a list, and kernels without support.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};

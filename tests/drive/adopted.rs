@@ -1,4 +1,4 @@
-//! Connections that the application has accepted itself, or was given: in every loop.
+//! Connections that the application accepted itself or inherited: in every loop.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

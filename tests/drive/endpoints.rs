@@ -154,7 +154,7 @@ fn immediate_failures_are_reported_at_once() {
     assert!(error.to_string().contains("192.0.2.1"), "{error}");
 }
 
-/// A full backlog is no "in progress": no event would follow.
+/// A full backlog is an error, not "in progress": no event would follow.
 #[test]
 fn a_full_backlog_is_reported_and_recovers() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -71,7 +71,7 @@ fn a_pending_close_makes_room_for_a_connect() {
     drop(hoard);
 }
 
-/// Without a pipe, a body that was to go straight into a file is received as usual.
+/// Without a pipe, a body for a file is received as usual.
 fn a_body_reaches_its_file_without_a_pipe(dir: &Path) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let address = listener.local_addr().expect("bound");
@@ -86,7 +86,7 @@ fn a_body_reaches_its_file_without_a_pipe(dir: &Path) {
     peer.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n").expect("room");
     client.turn().expect("a turn");
     let mut hoard = hoard(&listener);
-    drop(hoard.pop()); // for the engine's own way to the file: a pipe needs two
+    drop(hoard.pop()); // a pipe needs two
     let before = Ledger::here();
     peer.write_all(b"hello").expect("room");
     while client.engine.book.done.is_empty() {
@@ -183,7 +183,7 @@ fn exhausted_descriptors_are_reported_and_recover() {
     });
 }
 
-/// Takes all descriptors that are left.
+/// Opens sockets until no descriptor is left.
 fn hoard(listener: &TcpListener) -> Vec<TcpListener> {
     setrlimit(Resource::Nofile, Rlimit { current: Some(64), maximum: Some(64) }).expect("less");
     std::iter::from_fn(|| listener.try_clone().ok()).collect()

@@ -50,7 +50,8 @@ fn engine(file: &File) -> (SenderEngine, EndLog) {
     (engine, ends)
 }
 
-/// The client reads nothing until the socket is full, and everything when the file is shorter.
+/// The client does not read until the socket is full, and reads everything once the file is
+/// shorter.
 fn check<L: Loop<Engine = SenderEngine>>(of: impl FnOnce(&mut L)) {
     let file = tempfile::tempfile().unwrap();
     file.set_len(LEN).unwrap();
@@ -99,7 +100,7 @@ fn a_file_that_is_read_and_becomes_shorter_ends_its_connection_at_once() {
     check::<OwnLoop<_>>(|driver| driver.0.set_abilities(Abilities::NETBSD));
 }
 
-/// Much more than a connection's buffers hold.
+/// Much more than the buffers of a connection hold.
 const LEN: u64 = 32 << 20;
-/// More than they hold, too, and no whole number of pages.
+/// More than they hold, too, and not a whole number of pages.
 const SHORTER: u64 = (16 << 20) + 100;

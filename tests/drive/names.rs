@@ -1,5 +1,4 @@
-//! Names to addresses over real sockets, in both worlds, against a server that does what servers
-//! do at their worst.
+//! Name resolution over real sockets, in both kinds of loops, against a misbehaving server.
 
 use std::fs::File;
 use std::io::Write;
@@ -42,7 +41,7 @@ impl EmptyFiles {
             servers: vec![server],
             resolv_conf: self.0.path().join("resolv.conf"),
             hosts: self.0.path().join("hosts"),
-            // The server has other tests beside it: no try and no lookup ends before it answers.
+            // Other tests run beside the server: no try and no lookup ends before its reply.
             try_timeout: PATIENCE / 2,
             deadline: PATIENCE,
             resolution_delay: PATIENCE / 2,
@@ -51,7 +50,7 @@ impl EmptyFiles {
     }
 }
 
-/// Does the same in both worlds, each with a server and a resolver of its own.
+/// Runs the same in both kinds of loops, each with a server and a resolver of its own.
 fn in_both(
     script: impl Fn(&DnsQuery) -> DnsReply + Clone + Send + Sync + 'static,
     change: impl Fn(&mut Options),
@@ -253,7 +252,7 @@ fn one_lookup_of_many_can_be_cancelled() {
             let second = driven.lookup("host.example");
             let third = driven.lookup("host.example");
             driven.driver.engine().give_up(second);
-            driven.driver.engine().doomed.push(third); // when the first is answered
+            driven.driver.engine().doomed.push(third); // when the first result arrives
             assert_eq!(driven.wait(first), Ok(vec![V6, V4]));
             driven.kick();
             assert_eq!(driven.driver.engine().answers.len(), 1);
@@ -389,9 +388,9 @@ fn every_lookup_ends_in_time_for_any_reply() {
     in_both(script, change, |driven| {
         let lookups: Vec<_> = (0..500).map(|n| driven.lookup(&format!("n{n}.example"))).collect();
         for lookup in lookups {
-            let _ = driven.wait(lookup); // or a panic: nothing happens any more
+            let _ = driven.wait(lookup); // or a panic: no event follows
         }
-        // Each within its half second, and what 500 of them are to think about for a debug build.
+        // Each within its half second, and the work for 500 of them in a debug build.
         assert!(sys::now() - driven.start < PATIENCE);
     });
 }
@@ -566,7 +565,7 @@ fn results_are_cached_for_their_ttl() {
     expect(0, "once.example", 2); // for a second
     expect(8, "missing.example", 2);
     expect(8, "once.example", 4);
-    expect(11, "missing.example", 4); // not found is not for ever
+    expect(11, "missing.example", 4); // a missing name is cached for a limited time
     expect(59, "minute.example", 2);
     expect(61, "minute.example", 4);
 }

@@ -1,4 +1,4 @@
-//! What a lookup costs the kernel, by strace: c-ares's calls are in no ledger.
+//! The system calls of a lookup, by strace: c-ares's calls are in no ledger.
 
 use std::fs;
 
@@ -19,7 +19,7 @@ fn a_cached_lookup_makes_no_system_call() {
     if !probe.status.success() {
         let said = text(&probe.stderr).to_lowercase();
         assert!(said.contains("ptrace") && said.contains("not permitted"), "{said}");
-        return look_up(); // the ledger's word, at least
+        return look_up(); // the ledger at least
     }
     let dir = TempDir::new().unwrap();
     let output = dir.path().join("strace");

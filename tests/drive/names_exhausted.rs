@@ -16,7 +16,7 @@ fn running_out_of_descriptors_is_an_error_of_its_own_and_passes() {
     own_process(|| {
         let server =
             Dns::start(|heard| dns::addresses(&heard.name, heard.kind, &[[192, 0, 2, 1].into()]));
-        // None is left for c-ares; then one, which c-ares takes, and none to watch it with.
+        // No descriptor for c-ares; then one, which c-ares takes, and none to watch it with.
         for left in [0, 1] {
             starve::<OwnLoop<LookupEngine>>(&server, left);
             starve::<AppLoop<LookupEngine>>(&server, left);

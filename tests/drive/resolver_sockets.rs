@@ -1,5 +1,5 @@
-//! A resolver's sockets in both worlds: numbers that mean something else before the news of them
-//! is read.
+//! A resolver's sockets in both kinds of loops: descriptor numbers that are reused before their
+//! events are processed.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -15,7 +15,7 @@ use fulmar_tests::loops::{AppLoop, Loop, OwnLoop, PollLoop};
 use fulmar_tests::process::PATIENCE;
 use rustix::io::dup2;
 
-/// Has two sockets; when one is ready it closes the other and opens a third, which gets its number.
+/// Has two sockets; when one is ready it closes the other and opens a third with the same number.
 #[derive(Debug)]
 struct Swapper {
     sockets: Vec<UnixStream>,
@@ -31,8 +31,8 @@ impl Swapper {
         self.watch(socket);
     }
 
-    /// The same, with the number of another, which is closed by that (`dup2(2)`): no other thread
-    /// can take it in between.
+    /// The same, with the number of another, which is closed atomically (`dup2(2)`): no other
+    /// thread can take it in between.
     fn open_in_place_of(&mut self, other: UnixStream) {
         let (socket, peer) = UnixStream::pair().unwrap();
         self.peers.send(peer).unwrap();
@@ -65,7 +65,7 @@ impl Resolver for Swapper {
         if self.sockets.len() == 2 {
             let other = self.sockets.remove(1 - at);
             self.open_in_place_of(other);
-            self.sockets.remove(0); // never two again: the first is closed, too
+            self.sockets.remove(0); // only once: the first is closed, too
             self.news.push_back(Watch::Closed { socket });
         }
     }

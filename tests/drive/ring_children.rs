@@ -1,5 +1,5 @@
-//! Rings while other threads start programs. In a process of its own: a child has copies of all
-//! descriptors until it executes, also of those that other tests close.
+//! Rings while other threads start programs. In a process of its own: until a child executes, it
+//! has copies of all descriptors, including those that other tests close.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};

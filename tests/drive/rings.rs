@@ -25,7 +25,7 @@ use fulmar_tests::transfers::{ClientAndServer, TransferRecorder};
 use fulmar_tests::tree::{Tree, noise};
 use rustix::process::Signal;
 
-/// A server in this thread, and so many clients that have been answered once.
+/// A server in this thread, and clients that have received one response each.
 fn served(
     options: LoopOptions,
     clients: usize,
@@ -53,7 +53,7 @@ fn served(
     (reactor, clients, answer_len)
 }
 
-/// What has come, though other tests interrupt threads with signals.
+/// The available bytes, though other tests interrupt threads with signals.
 fn next_of(stream: &mut impl Read, into: &mut [u8]) -> usize {
     loop {
         match stream.read(into) {
@@ -63,7 +63,7 @@ fn next_of(stream: &mut impl Read, into: &mut [u8]) -> usize {
     }
 }
 
-/// What it costs to answer all clients at once, in so many turns.
+/// The cost of responses to all clients at once, over `turns` turns.
 fn cost(options: LoopOptions, clients: usize, turns: u64) -> Ledger {
     let (mut reactor, mut clients, answer_len) = served(options, clients);
     clients.iter_mut().for_each(|stream| stream.write_all(REQUEST).unwrap());
@@ -106,7 +106,7 @@ fn short_lists_are_direct_calls() {
     }
 }
 
-/// Wherever a ring fails, at a receive, a send or a close, direct calls do what it has not done.
+/// Wherever a ring fails, at a receive, a send or a close, direct calls complete the list.
 #[test]
 fn a_ring_that_fails_is_given_up_and_nothing_is_lost() {
     if !has_ring() {
@@ -135,7 +135,7 @@ fn a_ring_that_fails_is_given_up_and_nothing_is_lost() {
     }
 }
 
-/// The same at any list of a client's: every answer arrives once and whole.
+/// The same at any list of a client: every response arrives once and complete.
 #[test]
 fn a_client_whose_ring_fails_loses_nothing() {
     if !has_ring() {
@@ -215,12 +215,12 @@ fn events_during_polling_need_no_sleep() {
     drop(clients);
 }
 
-/// Nothing is polled for in waits that have been long.
+/// After long waits the loop does not poll.
 #[test]
 fn an_idle_loop_does_not_poll() {
     let options = LoopOptions { driver: Driver::Epoll, spin: Spin::Auto };
     let (mut server, _client, _) = served(options, 1);
-    // It takes one to know, and may still rest in the first.
+    // The first wait teaches the loop, and may still poll.
     (0..2).for_each(|_| server.turn_within(Duration::from_millis(20)).unwrap());
     let before = Ledger::here();
     (0..5).for_each(|_| server.turn_within(Duration::from_millis(2)).unwrap());
@@ -228,7 +228,7 @@ fn an_idle_loop_does_not_poll() {
     assert_eq!((made.count(Call::epoll_wait).calls, made.total()), (5, 5), "{made:?}");
 }
 
-/// What it takes to answer so many requests, which come one after the other from a thread on `cpu`.
+/// The cost of this many requests, one after the other, from a thread on `cpu`.
 fn answered(
     server: &mut Reactor<EndpointsEngine, AnySelector>,
     (client, answer_len): (&mut TcpStream, usize),
@@ -253,7 +253,7 @@ fn answered(
     Ledger::here() - before
 }
 
-/// Where both ends share a core, polling only takes it away from the other one.
+/// If both ends share a core, polling only takes it away from the other end.
 #[test]
 fn polling_stops_while_the_core_is_shared() {
     let cpus = sys::allowed_cpus().unwrap();
@@ -268,7 +268,7 @@ fn polling_stops_while_the_core_is_shared() {
         let of = |call| made.count(call).calls;
         (of(Call::sched_yield), of(Call::epoll_wait_empty), of(Call::getrusage))
     };
-    answered(cpus[0], 500); // it takes some to know
+    answered(cpus[0], 500); // it learns from these
     let (yields, empty, looks) = answered(cpus[0], 2000);
     assert!(yields + empty + looks < 1000, "{yields} yields, {empty} empty polls, {looks} looks");
     // Other processes use the cores too: it may take time until this one is free during a wait.
@@ -276,7 +276,7 @@ fn polling_stops_while_the_core_is_shared() {
     assert!(cpus.len() == 1 || (0..5000).any(polls));
 }
 
-/// A command that may not set a ring up.
+/// A command without the permission to create a ring.
 fn without_ring(arguments: &[&str]) -> Command {
     let mut command = Command::new(example("without_ring"));
     command.arg(fulmar()).args(arguments);
@@ -337,7 +337,7 @@ fn without_io_uring_programs_report_epoll() {
 #[test]
 fn threads_without_a_ring_are_counted() {
     if !has_ring() || sys::user().unwrap() != 0 {
-        return; // others of this user may have taken what there is
+        return; // other processes of this user may have locked all of it
     }
     let tree = Tree::new();
     let mut command = peer("setpriv");
@@ -352,7 +352,7 @@ fn threads_without_a_ring_are_counted() {
     assert!(ended.stdout.contains("driver epoll, ring, "), "{}", ended.stdout);
 }
 
-/// A filter may know the call that makes a ring and not the one that uses it.
+/// A filter may allow the call that creates a ring and forbid the one that uses it.
 #[test]
 fn an_unusable_ring_is_reported_with_its_cause() {
     let mut command = Command::new(example("without_ring"));
@@ -517,8 +517,8 @@ fn a_proxy_that_loses_its_ring_reports_it() {
     process.wait();
 }
 
-/// What a proxy reports to have done for 50 requests on one connection: `show activity` before
-/// and after them, and `show info` at the end.
+/// The counts of a proxy for 50 requests on one connection: `show activity` before and after them,
+/// and `show info` at the end.
 fn activity_of(driver: &str) -> (BTreeMap<String, u64>, String) {
     let tree = Tree::new();
     let (door, desk) = (tree.root().join("door"), tree.root().join("desk"));
@@ -555,7 +555,7 @@ fn activity_of(driver: &str) -> (BTreeMap<String, u64>, String) {
         };
         activity().into_iter().map(since).collect()
     };
-    // The thread publishes its counts when its turn is over.
+    // The thread publishes its counts at the end of its turn.
     let mut counts = made();
     eventually("the last response is counted", || {
         counts = made();
@@ -597,7 +597,7 @@ fn connect_to(place: &Path) -> UnixStream {
     stream
 }
 
-/// What is answered to this at a Unix socket, until its end.
+/// The reply at a Unix socket, up to its end.
 fn reported_at(place: &Path, question: &str) -> String {
     let mut stream = connect_to(place);
     stream.write_all(question.as_bytes()).unwrap();

@@ -1,4 +1,5 @@
-//! The contract with an application that owns the loop, where other libraries have had accidents.
+//! The contract with an application that owns the loop, at the points where other libraries have
+//! had bugs.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -112,8 +113,8 @@ fn acting_while_changes_are_left_loses_none() {
     assert_eq!(peers.len(), watched.len());
 }
 
-/// Trap 4: the application's word stays through changes of interest, comes back with `Forget`,
-/// and is not there for the next descriptor of the same number.
+/// Trap 4: user data stays through changes of interest, returns with `Forget`, and is absent for
+/// the next descriptor of the same number.
 #[test]
 fn user_data_lives_as_long_as_its_descriptor() {
     let (listener, mut reactor, socket, heard) = connecting(Timeouts::default());
@@ -129,7 +130,7 @@ fn user_data_lives_as_long_as_its_descriptor() {
     assert_eq!(reactor.poll_change(), Some(Change::Forget { fd, user: Some(9) }));
     assert!(!reactor.assign(fd, 1), "gone");
     assert_eq!((reactor.user(fd), reactor.poll_change()), (None, None));
-    // The number is free now, and is the next one's.
+    // The number is free now, and is reused.
     let address = listener.local_addr().expect("bound");
     reactor.engine.start(sys::now(), Endpoint::to(address), "/", None);
     reactor.timeout_action(sys::now());
@@ -140,7 +141,7 @@ fn user_data_lives_as_long_as_its_descriptor() {
     }
 }
 
-/// Trap 3: news of an earlier tenant of a number does not end its successor.
+/// Trap 3: an event of an earlier descriptor does not end its successor with the same number.
 #[test]
 fn a_late_event_does_not_end_a_reused_descriptor() {
     let (listener, mut reactor, socket, heard) = connecting(Timeouts::default());
@@ -156,7 +157,7 @@ fn a_late_event_does_not_end_a_reused_descriptor() {
     let (mut peer, _) = listener.accept().expect("it has connected");
     assert!(peer.read(&mut [0; 100]).expect("a request") > 0);
     peer.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n!").expect("room");
-    reactor.socket_action(sys::now(), fd, DEAD); // read to see: there is an answer
+    reactor.socket_action(sys::now(), fd, DEAD); // read to see: there is a response
     assert_eq!(reactor.engine.book.done[&socket], b"!");
     assert!(reactor.engine.book.gone.is_empty());
 }
@@ -235,7 +236,7 @@ fn bytes_before_an_error_are_read_first() {
     check::<Edge>();
 }
 
-/// An error that is about an earlier connection of the same number costs a read, and no more.
+/// An error of an earlier connection with the same number costs one read.
 #[test]
 fn an_error_that_is_none_does_no_harm() {
     let (mut client, socket, mut peer, fd) = half_answered::<LevelTriggered>();
@@ -265,7 +266,7 @@ fn urgent_data_does_not_stall_an_application_loop() {
     check::<Once>();
 }
 
-/// What it costs that no edge is missed: one call for each event.
+/// The cost of level-triggered events: one call for each.
 #[test]
 fn a_level_triggered_loop_saves_a_call_for_each_event() {
     fn receives<T: TriggerMode>() -> (u64, u64) {
@@ -284,7 +285,7 @@ fn a_level_triggered_loop_saves_a_call_for_each_event() {
     assert_eq!(receives::<Edge>(), (8, 8), "and no timer for a second turn");
 }
 
-/// libcurl's mask of 0: "find out yourself".
+/// libcurl's mask of 0: the library has to poll.
 #[test]
 fn an_empty_event_polls_the_socket_once() {
     let (mut client, socket, mut peer, fd) = half_answered::<LevelTriggered>();
@@ -333,7 +334,7 @@ fn lost_events_are_found_again() {
     let start = sys::now();
     while reactor.engine.book.done.len() < sockets.len() {
         assert!(sys::now() - start < PATIENCE, "nothing happens any more");
-        while reactor.poll_change().is_some() {} // and does nothing about it
+        while reactor.poll_change().is_some() {} // and ignores them
         server.turn(Duration::from_millis(1));
         reactor.socket_all(sys::now()).expect("a poll");
     }

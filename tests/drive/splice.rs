@@ -1,5 +1,5 @@
-//! Bodies that go straight from a socket into a file: in every loop, in the simulator, when the
-//! file fails, when the peer does, and what it costs.
+//! Bodies that are spliced from a socket into a file: in every loop, in the simulator, with errors
+//! of the file and the peer, and their cost.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -41,8 +41,8 @@ fn create(path: &Path) -> File {
     File::create(path).expect("room")
 }
 
-/// Two bodies go into two files at the same time, then others come as usual on the same
-/// connections: nothing is lost at either border.
+/// Two bodies are spliced into two files at the same time, then others arrive as usual on the same
+/// connections: no byte is lost at either border.
 fn bodies_reach_their_files<L: Loop<Engine = FetchEngine>>() {
     let dir = tempfile::tempdir().expect("a directory");
     let (mut server, address) = AppServer::start(server(Limits::default()));
@@ -86,7 +86,8 @@ fn a_file_that_fails_fails_alone<L: Loop<Engine = FetchEngine>>() {
         let socket = client.with(|fetch, now| fetch.start(now, endpoint, "/", Some(file)));
         let (mut peer, _) = listener.accept().expect("it connects");
         let head = b"HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\n";
-        peer.write_all(head).expect("room"); // alone: what comes with it goes through memory
+        // alone: a body that arrives with it goes through memory
+        peer.write_all(head).expect("room");
         client.turn_until(|client| client.engine().is_receiving(socket));
         (socket, peer)
     };
@@ -213,7 +214,7 @@ fn chunked_bodies_are_never_spliced() {
     assert_eq!((fs::read(&path).expect("made"), client.engine().spliced), (b"hello".to_vec(), 0));
 }
 
-/// Bytes that pass by are progress: the peer has until the deadline for each of them.
+/// Spliced bytes are progress: each of them restarts the peer's deadline.
 #[test]
 fn a_spliced_body_has_the_time_that_any_body_has() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -237,7 +238,8 @@ fn a_spliced_body_has_the_time_that_any_body_has() {
     assert!(matches!(end, End::TimedOut(Some(Phase::Body))), "{end:?}");
 }
 
-/// 10 MB into a file: how many calls. Nothing is received, and no byte is copied into our memory.
+/// 10 MB into a file: the number of calls. Nothing is received, and no byte is copied into our
+/// memory.
 #[test]
 fn ten_megabytes_cost_a_few_calls_for_each_pipe_full() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -23,7 +23,7 @@ fn get(target: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: test\r\n\r\n")
 }
 
-/// One complete answer with a Content-Length: its body.
+/// One complete response with a Content-Length: its body.
 fn answer(stream: &mut TcpStream) -> Vec<u8> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -151,7 +151,7 @@ impl Engine for ClosingEngine {
     }
 }
 
-/// A place that the engine freed between two turns is given out again only after its `Close`.
+/// A slot that the engine freed between two turns is reused only after its `Close`.
 fn a_slot_in_use_is_not_reused<L: Loop<Engine = ClosingEngine>>() {
     let (mut driver, address) = L::start(ClosingEngine::new());
     let _first = client(address);
@@ -195,7 +195,7 @@ fn any_pace_gives_the_same_bytes<L: Loop<Engine = ServerEngine<App>>>() {
     assert!(body.iter().enumerate().all(|(at, byte)| *byte == expected(at)));
 }
 
-/// Trap 7, the other way: what comes in goes out, with both directions full at times.
+/// Trap 7, the other way: an echo, with both directions full at times.
 fn an_echo_survives_back_pressure<L: Loop<Engine = ServerEngine<App>>>() {
     let (mut driver, address) = L::start(server(Limits::default()));
     let len = 8_000_000 / u32::try_from(L::SLOWER).expect("some");
@@ -220,7 +220,7 @@ fn an_echo_survives_back_pressure<L: Loop<Engine = ServerEngine<App>>>() {
     assert!(body == expected, "every byte came back in its place");
 }
 
-/// Trap 8 and 9: the peer ends or resets while the application owes an answer: no spinning.
+/// Trap 8 and 9: the peer closes or resets while a response is pending: no spinning.
 fn a_peer_that_left_causes_no_spinning<L: Loop<Engine = ServerEngine<App>>>(reset: bool) {
     let (mut driver, address) = L::start(server(Limits::default()));
     let mut stream = client(address);
@@ -248,7 +248,7 @@ fn sys_reset(stream: TcpStream) {
     rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).expect("a socket");
 }
 
-/// A half-close is not a departure: the answer is still owed.
+/// A half-close does not end the connection: the response is still pending.
 fn a_half_closed_peer_is_answered<L: Loop<Engine = ServerEngine<App>>>() {
     let (mut driver, address) = L::start(server(Limits::default()));
     let mut stream = client(address);
@@ -289,7 +289,7 @@ fn nothing_waits_for_an_acknowledgement<L: Loop<Engine = ServerEngine<App>>>() {
         let mut times = [const { Vec::new() }; 2]; // of each kind
         for n in 0..60 {
             let start = sys::now();
-            // Head and body in two writes, as clients do that have not learnt better.
+            // Head and body in two writes, as simple clients do.
             let head = "POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 3\r\n\r\n";
             let (first, second) = if n % 2 == 0 { (head, "abc") } else { ("", "") };
             let request = get("/bytes/3000");
@@ -356,7 +356,7 @@ fn a_peer_that_resets_is_noticed<L: Loop<Engine = ServerEngine<App>>>() {
     a_peer_that_left_causes_no_spinning::<L>(true);
 }
 
-/// A client that has gone while it was owed an answer does not keep its descriptor for ever.
+/// A client that has gone while a response was pending does not keep its descriptor for ever.
 fn an_abandoned_exchange_ends<L: Loop<Engine = ServerEngine<App>>>() {
     let abandoned_timeout = Duration::from_millis(60);
     let limits = Limits { abandoned_timeout, ..Limits::default() };
@@ -385,7 +385,7 @@ fn end_is_noticed<L: Loop<Engine = ReadOnceEngine>>(reset: bool) {
         let (mut driver, address) =
             L::start(ReadOnceEngine { receive_max, ..ReadOnceEngine::default() });
         let mut stream = client(address);
-        driver.turn_until(|driver| driver.engine().sockets == 1); // it is waited for from now on
+        driver.turn_until(|driver| driver.engine().sockets == 1); // it is registered from now on
         stream.write_all(get("/").as_bytes()).expect("room");
         match reset {
             true => sys_reset(stream.try_clone().expect("a descriptor")),

@@ -1,6 +1,6 @@
 //! Bad requests on real sockets, in every kind of loop, whole and byte by byte: each is refused
-//! with its status, the connection ends, and nothing behind it is ever a request. And their good
-//! neighbours, which must be taken.
+//! with its status, the connection ends, and nothing behind it is parsed as a request. Similar
+//! valid requests are accepted.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -19,12 +19,12 @@ fn refused_by(address: SocketAddr, case: &RequestCase) -> Vec<u8> {
     let mut client = HttpClient::connect(address);
     client.send([&case.bytes, SMUGGLED].concat());
     let answer = client.read_to_end().unwrap_or_else(|error| panic!("{}: {error}", case.what));
-    // It may not be taken any more; it is not answered in any case.
+    // The server may not read it any more; it gets no response in any case.
     let _ = client.socket().write_all(SMUGGLED);
     answer
 }
 
-/// Sends what is all that comes, and reads to the end.
+/// Sends a truncated request, and reads to the end.
 fn cut(address: SocketAddr, case: &RequestCase) -> Vec<u8> {
     let mut client = HttpClient::connect(address);
     client.send(&case.bytes);
@@ -98,7 +98,7 @@ fn good_neighbours_are_taken<L: Loop<Engine = RecordingEngine>>() {
     }
 }
 
-/// docs/strictness.md: the server refuses each request with the status that the page has.
+/// docs/strictness.md: the server refuses each request with the documented status.
 #[test]
 fn the_page_on_strictness_is_true_of_the_server() {
     let (mut driver, address) = OwnLoop::<RecordingEngine>::start(server(Limits::default(), None));
@@ -112,7 +112,7 @@ fn the_page_on_strictness_is_true_of_the_server() {
     }
 }
 
-/// Byte by byte, the longest ones would only take time: they are like others that are shorter.
+/// Byte by byte, the longest ones only take time: they behave as shorter ones.
 fn is_short_enough<L: Loop>(case: &RequestCase) -> bool {
     case.bytes.len() * L::SLOWER < 2_000_000
 }

@@ -1,4 +1,4 @@
-//! What an exchange may cost, asserted from the ledger: system calls, clock reads, allocations.
+//! The cost of an exchange, asserted from the ledger: system calls, clock reads, allocations.
 //!
 //! Server and client share a thread, a turn at a time, so every count is exact.
 
@@ -36,7 +36,7 @@ fn get(target: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: test\r\n\r\n")
 }
 
-/// Sends, lets the server turn once for it, and reads until `len` bytes have come.
+/// Sends, lets the server turn once for it, and reads until `len` bytes have arrived.
 fn exchange(
     server: &mut Reactor<FilesEngine, AnySelector>,
     stream: &mut TcpStream,
@@ -148,7 +148,7 @@ fn a_short_connection_costs_at_most_six_calls() {
         assert!(answer.ends_with(b"\n") || answer.len() > 128);
     }
     let spent = Ledger::here() - before;
-    // Its first bytes were there, so its whole life took one turn, and no `epoll_ctl`.
+    // Its first bytes were available, so it took one turn in all, and no `epoll_ctl`.
     for call in [Call::accept4, Call::recv, Call::send, Call::close, Call::epoll_wait] {
         assert_eq!(calls(&spent, call), 100, "{}", call.name());
     }
@@ -233,5 +233,5 @@ fn idle_connections_cost_neither_calls_nor_much_memory() {
     assert!(each <= budget("memory", "serve_idle"), "{each} bytes for each connection");
 }
 
-/// Bytes of the large file: the classic of load generators.
+/// Bytes of the large file: a common size of load generators.
 const LARGE: usize = 104 * 1024;

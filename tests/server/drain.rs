@@ -94,14 +94,14 @@ fn until_noticed<L: Loop<Engine = LateEngine>>(driver: &mut L, send: impl FnOnce
     driver.turn_until(|driver| driver.stats().events > before);
 }
 
-/// Lets the application respond, and the server do all that it will do before the client reads.
+/// Lets the application respond, and the server finish its work before the client reads.
 fn release<L: Loop<Engine = LateEngine>>(driver: &mut L) {
     driver.engine().application_mut().released = true;
     driver.turn_until(|driver| driver.engine().application().responses > 0);
     (0..20).for_each(|_| driver.turn(Duration::ZERO));
 }
 
-/// All that a client receives, up to the server's end, and how it ends.
+/// All bytes that a client receives, up to the server's end, and how it ends.
 fn rest(stream: &mut TcpStream) -> String {
     let mut bytes = Vec::new();
     let end = stream.read_to_end(&mut bytes);
@@ -132,7 +132,7 @@ fn bytes_during_a_slow_response_do_not_reset_it<L: Loop<Engine = LateEngine>>() 
     }
 }
 
-/// Where nothing is behind the last request, the server does not wait for the client.
+/// Without bytes behind the last request, the server does not wait for the client.
 fn a_short_connection_is_closed_at_once<L: Loop<Engine = LateEngine>>() {
     let (mut driver, address) = L::start(engine(Limits::default(), None));
     let mut stream = client(address);

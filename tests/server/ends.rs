@@ -1,4 +1,4 @@
-//! A server over real sockets: answers in two parts, places that are used up, and the end.
+//! A server over real sockets: responses in two parts, exhausted limits, and graceful stop.
 
 use std::convert::Infallible;
 use std::io::{ErrorKind, Read, Write};

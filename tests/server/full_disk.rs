@@ -1,4 +1,4 @@
-//! Forms and uploads on a disk that is full: a file system of our own, of 200 KB.
+//! Forms and uploads on a full disk: a file system of our own, of 200 KB.
 
 use std::fs;
 use std::path::Path;
@@ -32,7 +32,7 @@ impl Handler for DiskStore {
     }
 }
 
-/// Runs this test again where the disk is small, if such a disk may be had here.
+/// Runs this test again on the small file system, if one can be mounted here.
 #[test]
 fn a_full_disk_is_reported_and_leaves_no_file() {
     if std::env::var_os(INSIDE).is_some() {
@@ -87,7 +87,7 @@ fn inside() {
     println!("six answers");
 }
 
-/// A PUT, or a form with a file, of so many bytes.
+/// A PUT, or a form with a file, of `len` bytes.
 fn request(target: &str, len: usize) -> Vec<u8> {
     let contents = "x".repeat(len);
     let (method, body) = match target {

@@ -18,12 +18,12 @@ use fulmar_tests::http::{HttpClient, HttpReply};
 use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, done, turn_while};
 use fulmar_tests::tests_in_three_loops;
 
-/// What its thread and the test exchange.
+/// The channels between the server's thread and the test.
 #[derive(Default)]
 struct Shop {
-    /// Exchanges that wait to be answered elsewhere.
+    /// Exchanges that another thread responds to.
     waiting: Option<mpsc::Sender<Suspended>>,
-    /// Requests that wait to be handled again.
+    /// Requests that are to be handled again.
     deferred: Option<mpsc::Sender<Deferred>>,
     /// Resumers of paused streams.
     resumers: Option<mpsc::Sender<Resumer>>,
@@ -103,7 +103,7 @@ impl Handler for Shop {
 }
 
 impl Shop {
-    /// Defers the request twice, then responds with what it has kept.
+    /// Defers the request twice, then responds with the kept bytes.
     fn check(&self, responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
         let rounds = responder.notes::<&str>().count();
         responder.add_field("X-Rounds", rounds.to_string().into_bytes());
@@ -121,7 +121,7 @@ impl Shop {
     }
 }
 
-/// What comes in goes out, as fast as the client takes it.
+/// Echoes its input, as fast as the client reads it.
 struct EchoHandler {
     gone: Rc<RefCell<Vec<String>>>,
 }

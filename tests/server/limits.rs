@@ -1,4 +1,4 @@
-//! What a server allows, in virtual time: deadlines, the least rate, places, the end.
+//! Limits of a server, in virtual time: deadlines, minimum rates, connection limits, graceful stop.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ fn closed(hand: &mut AppHand, socket: SocketId) -> Option<u128> {
     hand.wire(socket).closed.map(|at| at.as_millis())
 }
 
-/// A late request is answered 408, then the client has a moment to read it.
+/// A late request gets 408, then the client has a short time to read it.
 #[test]
 fn a_late_request_gets_408() {
     for begun in ["G", "GET / HTTP/1.1\r\nHost: h\r\nA: ", &post("/idle", 10), "\r\nG"] {
@@ -118,7 +118,7 @@ fn an_answer_must_be_taken_at_a_rate() {
     assert_eq!(hand.wire(steady).sent.len(), 100 + 300 * 300);
 }
 
-/// The rate is looked at when a deadline comes, and costs no wake-up of its own in between.
+/// The rate is checked at deadlines, without wake-ups of its own in between.
 #[test]
 fn looking_at_the_rate_costs_a_wake_up_in_each_period() {
     let mut hand = hand(Limits::default());
@@ -161,7 +161,7 @@ fn all(timeout: Duration, rate_min: Option<Rate>) -> Limits {
     }
 }
 
-/// One connection in each phase that a server knows.
+/// One connection in each phase of a server.
 fn one_of_each(hand: &mut AppHand) -> Vec<SocketId> {
     let sockets: Vec<_> = (0..6).map(|_| hand.connect()).collect();
     hand.send(sockets[1], "GET / HT");
@@ -204,7 +204,7 @@ fn timeouts_of_zero_end_at_once_without_spinning() {
         hand.pass(seconds(10));
         assert!(hand.wake_ups < 20, "{}", hand.wake_ups);
         for (at, socket) in sockets.into_iter().enumerate() {
-            let suspended = at == 4; // the application may take as long as it likes
+            let suspended = at == 4; // the application has no time limit
             assert_eq!(closed(&mut hand, socket).is_none(), suspended, "{at}");
         }
     }
@@ -250,7 +250,7 @@ fn connections_per_address_are_limited() {
     assert!(hand.connect_from("192.0.2.1:9").is_none());
 }
 
-/// Behind a proxy it is the client that has so many places, and not the proxy.
+/// Behind a proxy the limit applies to the client, not to the proxy.
 #[test]
 fn connections_per_address_are_limited_behind_a_proxy() {
     let limits = Limits { address_connections_max: 3, ..Limits::default() };

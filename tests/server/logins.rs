@@ -149,7 +149,7 @@ impl LoginBench {
         socket
     }
 
-    /// The status that a connection has been sent; 0 for none.
+    /// The status of the response on a connection; 0 for none.
     fn status(&mut self, socket: SocketId) -> u16 {
         let text = self.hand.wire(socket).text();
         text.split(' ').nth(1).map_or(0, |status| status.parse().unwrap())
@@ -201,7 +201,7 @@ fn no_hash_runs_within_a_turn() {
     let wrong = bench.log_in(OTHER, "wrong");
     let hashing = bench.next_hash();
     assert_ne!(hashing.thread, thread::current().id(), "not on the event loop");
-    // However long the hash takes, all others are served.
+    // During the hash all other requests are served.
     let open = bench.send(OTHER, "GET /open", "");
     let anonymous = bench.send(OTHER, "GET /", "");
     assert_eq!([right, wrong, open, anonymous].map(|it| bench.status(it)), [0, 0, 200, 401]);
@@ -211,7 +211,7 @@ fn no_hash_runs_within_a_turn() {
     bench.end(&hashing, &[wrong]);
     assert_eq!([right, wrong].map(|it| bench.status(it)), [200, 401]);
     assert!(bench.field(wrong, "WWW-Authenticate").unwrap().starts_with("Basic realm"));
-    // The connection goes on, and the password is remembered: no hash, no other thread.
+    // The connection stays open, and the password is cached: no hash, no other thread.
     let head = format!("GET / HTTP/1.1\r\nHost: h\r\nAuthorization: {}\r\n\r\n", basic("right"));
     bench.hand.send(right, head);
     assert!(bench.hand.wire(right).text().ends_with("\r\n\r\nann: "));
@@ -324,7 +324,7 @@ fn a_full_queue_is_answered_503_and_clients_that_left_make_room() {
     assert_eq!(third.password, "4");
     bench.end(&third, &[taken]);
     assert_eq!([first, queued[1], shared, taken].map(|it| bench.status(it)), [401; 4]);
-    // The attempt of the client that left was none: two failures, so eight are left.
+    // The attempt of the client that left does not count: two failures, so eight are left.
     for at in 0..8 {
         assert_eq!(bench.status_of(PEER, &format!("wrong{at}")), 401);
     }
@@ -362,7 +362,7 @@ fn a_panic_in_a_check_ends_its_request_only() {
     assert_eq!(bench.status_of(PEER, "right"), 200, "the thread goes on");
 }
 
-/// Without hashes, too: neither a password nor a proof may be guessed at will.
+/// Also without hashes: attempts with passwords and proofs are limited.
 #[test]
 fn plain_passwords_are_limited_and_known_clients_are_not() {
     let users = |user: &str| (user == "ann").then(|| "right".to_owned());

@@ -1,4 +1,4 @@
-//! Thousands of clients at once: those that are slow, and those that have gone.
+//! Thousands of clients at once: slow ones, and ones that have left.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -29,7 +29,7 @@ fn connect(address: SocketAddr, bytes: &str) -> TcpStream {
     stream
 }
 
-/// A third never ends its head, a third its body, and a third does not take its answer.
+/// A third never completes its head, a third its body, and a third does not read its response.
 fn slow(address: SocketAddr, at: usize) -> TcpStream {
     match at % 3 {
         0 => connect(address, "GET /bytes/1 HTTP/1.1\r\nHost: h\r\nX-Slow: "),
@@ -50,8 +50,8 @@ fn dribble(stream: &mut TcpStream, at: usize) {
     };
 }
 
-/// The latency that all but one in a hundred are below, of as many exchanges as there is time for,
-/// and at least so many.
+/// The 99th percentile of the latency, of as many exchanges as there is time for, but at least a
+/// minimum.
 fn p99(
     client: &mut HttpClient,
     time: Duration,
@@ -69,8 +69,8 @@ fn p99(
     all[all.len() * 99 / 100]
 }
 
-/// A process of its own for the server, since one may not have descriptors for both ends: it runs
-/// this test again, with [`CHILD`] in its environment.
+/// A process of its own for the server, because one process may not have descriptors for both ends:
+/// it runs this test again, with [`CHILD`] in its environment.
 fn server_of_its_own() -> (ChildProcess, SocketAddr) {
     let mut command = Command::new(std::env::current_exe().expect("a running test has a path"));
     command
@@ -89,7 +89,7 @@ fn serve() {
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let (listener, address) = listen(any, ListenOptions::default()).expect("a port");
     set_socket_send_buffer_size(&listener, 16 * 1024).expect("a socket");
-    // No deadline comes while many connect, however busy the machine is.
+    // No deadline expires while many connect, however busy the machine is.
     let (body_timeout, head_timeout) = (PATIENCE, PATIENCE);
     let rate_min = Some(Rate { bytes_per_second: 1, grace: PATIENCE });
     let limits = Limits {
@@ -127,7 +127,7 @@ fn slow_clients_do_not_delay_others() {
             process.descriptors() > count && client.ledger().since(&before).total() <= QUIET
         });
 
-        // As long as they are silent, they cost nothing at all: no call, no time.
+        // While they are silent, they cost nothing: no call, no time.
         let (before, ticks) = (client.ledger(), process.cpu_ticks());
         client.socket().set_read_timeout(Some(Duration::from_secs(1))).expect("a good time");
         client.read_head().expect_err("nothing was asked for");
@@ -135,8 +135,8 @@ fn slow_clients_do_not_delay_others() {
         let (spent, ticks) = (client.ledger().since(&before), process.cpu_ticks() - ticks);
         assert!(spent.total() <= QUIET && ticks <= 10, "{spent:?}, {ticks} ticks");
 
-        // Then each of them does something about once a second, while others want to be served. A
-        // machine that does something else meanwhile may spoil some measurements, but not all.
+        // Then each of them sends or reads about once a second, while others send requests. A busy
+        // machine may spoil some measurements, but not all.
         let mut next = 0;
         let served = |_| {
             let latency = p99(&mut client, Duration::from_secs(1), count / EACH + 1, |_| {
@@ -153,13 +153,13 @@ fn slow_clients_do_not_delay_others() {
     });
 }
 
-/// A crowd costs little while it is there, and nothing when it has left.
+/// Many connections cost little memory, and none after they have left.
 #[test]
 fn memory_is_released_when_many_clients_leave() {
     own_process(|| {
         let tree = Tree::new();
         let serve = Serve::start(&tree.root(), &["--test-endpoints"]);
-        // What is its own: how much of its file is in memory is the machine's affair.
+        // Its private memory: the page cache decides how much of its file is in memory.
         let resident = || {
             let path = format!("/proc/{}/status", serve.process.id());
             let text = std::fs::read_to_string(path).expect("it runs");
@@ -196,7 +196,7 @@ fn memory_is_released_when_many_clients_leave() {
     });
 }
 
-/// How many of the crowd do something between two requests.
+/// The number of slow clients with an action between two requests.
 const EACH: usize = 10;
 /// Makes a process the server.
 const CHILD: &str = "FULMAR_TESTS_SERVER";

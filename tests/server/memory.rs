@@ -1,4 +1,5 @@
-//! What one client can make a server keep, counted by the allocator of the server's thread.
+//! The memory that one client can make a server keep, counted by the allocator of the server's
+//! thread.
 
 use std::convert::Infallible;
 use std::io::{ErrorKind, Read, Write};
@@ -18,7 +19,7 @@ use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, client};
 use fulmar_tests::tls_end::TlsPeer;
 use fulmar_tls::ClientTls;
 
-/// Keeps every byte of every body, and gives none back.
+/// Keeps every byte of every body, and releases none.
 #[derive(Debug, Default)]
 struct Hoarder {
     kept: Vec<Bytes>,
@@ -47,7 +48,7 @@ impl ServerApp for Hoarder {
     }
 }
 
-/// A server with as little memory for each connection as there can be.
+/// A server with the least memory for each connection.
 fn limits() -> Limits {
     Limits { connection_memory_max: MEMORY, ..Limits::default() }
 }
@@ -63,8 +64,7 @@ fn hoarder() -> (OwnLoop<ServerEngine<Hoarder>>, SocketAddr) {
     start(engine)
 }
 
-/// What the server's thread allocates while peers in another one do something, and what they
-/// leave.
+/// The allocations of the server's thread while peers in another one run, and the peers' result.
 fn turn_while<A: ServerApp, T: Send>(
     server: &mut OwnLoop<ServerEngine<A>>,
     peers: impl FnOnce() -> T + Send,
@@ -73,7 +73,7 @@ fn turn_while<A: ServerApp, T: Send>(
         let peers = scope.spawn(peers);
         let spent = measure(|| {
             server.turn_until(|_| peers.is_finished());
-            turns(server); // what it has not come by yet
+            turns(server); // pending events
         });
         (spent, peers.join().expect("the peers' assertions hold"))
     })
@@ -106,23 +106,23 @@ fn tls_server() -> (OwnLoop<ServerEngine<app::App>>, SocketAddr, ClientTls) {
 
 /// The least limit there is.
 const MEMORY: usize = 384 * 1024;
-/// What a client leaves unread at most, has given out, or has queued.
+/// The maximum of unread, released and queued bytes of a client.
 const SHARE: u64 = MEMORY as u64 / 4;
-/// Bookkeeping, and what a layer keeps of its own.
+/// Bookkeeping, and the buffers of a layer.
 const REST: u64 = 8 * 1024;
-/// What a thread has beside its connections: a block that arrives, and those for TLS.
+/// The blocks of a thread beside its connections: one for input, and those for TLS.
 const BLOCKS: u64 = (256 + 64 + 256) * 1024;
 /// Blocks of which a share is kept.
 const SHARED: u64 = 4 * 256 * 1024;
 const CLIENTS: usize = 6;
 
-/// So much for each client and some for the thread, and not so little that nothing was tested.
+/// A bound for each client and for the thread, and a minimum that shows that something was tested.
 fn assert_bounded(spent: &AllocationInfo, each: u64, thread: u64) {
     let (least, most) = (CLIENTS as u64 * each / 4, CLIENTS as u64 * (each + REST) + thread);
     assert!((least..=most).contains(&spent.bytes_max), "{spent:?}: not {least} to {most}");
 }
 
-/// A few turns, in which everything is received that is wanted.
+/// A few turns, in which all wanted bytes are received.
 fn turn<A: ServerApp>(server: &mut OwnLoop<ServerEngine<A>>) -> AllocationInfo {
     measure(|| turns(server))
 }
@@ -275,8 +275,7 @@ fn a_kept_byte_does_not_keep_its_tls_record() {
     }
 }
 
-/// However a head is cut, and however long what waits behind it, nothing is copied again and
-/// again.
+/// For any cut of a head, and any length of the bytes behind it, nothing is copied repeatedly.
 #[test]
 fn small_pieces_cost_their_size() {
     let (mut server, address, tls) = tls_server();

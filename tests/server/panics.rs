@@ -1,5 +1,5 @@
 //! Panics of application code: each ends one request or one connection, wherever it happens, and is
-//! reported. The server is driven by hand, so that everything happens in one thread; the panics
+//! reported. The server has no driver, so that everything happens in one thread; the panics
 //! themselves are real.
 
 use std::any::Any;
@@ -230,7 +230,7 @@ impl FaultyServer {
         self.hand.send(socket, format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n"));
     }
 
-    /// The statuses that a connection has been sent.
+    /// The statuses of the responses on a connection.
     fn statuses(&mut self, socket: SocketId) -> Vec<u16> {
         let sent = text(&self.hand.wire(socket).sent);
         let heads = sent.split("HTTP/1.1 ").skip(1);
@@ -251,7 +251,7 @@ impl FaultyServer {
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Before the head of a response: 500, and the connection goes on.
+/// Before the head of a response: 500, and the connection stays open.
 #[test]
 fn a_panic_before_the_response_is_a_500() {
     let body = "Content-Length: 4\r\n\r\nbody";
@@ -278,7 +278,7 @@ fn a_panic_before_the_response_is_a_500() {
         assert_eq!(bench.told.take(), expected);
         assert_eq!(bench.panics(), 1);
         assert_eq!(bench.hand.server.first_panic().unwrap().message(), message);
-        // Another connection that was waiting goes on.
+        // Another waiting connection continues.
         let waiting = bench.suspended.borrow_mut().pop().unwrap();
         waiting.reply(OwnedResponse::text(200, "late"));
         bench.hand.wake();
@@ -287,8 +287,8 @@ fn a_panic_before_the_response_is_a_500() {
     }
 }
 
-/// What was queued before, of this response and of earlier ones, still leaves; then the connection
-/// ends, and half a response does not look whole.
+/// Bytes that were queued before, of this response and of earlier ones, are still sent; then the
+/// connection ends, and the truncation is visible.
 #[test]
 fn a_panic_within_a_response_cuts_the_connection_off() {
     for (target, message, end) in
@@ -396,7 +396,7 @@ fn a_panic_in_a_tunnel_closes_it() {
     assert_eq!(*bench.calls_after.borrow(), [""; 0]);
 }
 
-/// Neither `gone` nor a destructor keeps the end of a connection from being counted.
+/// Neither `gone` nor a destructor prevents the end of a connection from being counted.
 #[test]
 fn a_panic_when_the_client_is_gone_or_work_is_dropped_is_reported() {
     let mut bench = FaultyServer::new();
@@ -432,7 +432,7 @@ fn a_panic_outside_of_requests_is_reported() {
     assert_eq!(bench.statuses(good), [200]);
 }
 
-/// Its events are lost, those of the others are not.
+/// Its events are lost, those of other observers are not.
 struct FaultyObserver;
 
 impl Observer for FaultyObserver {
@@ -474,7 +474,7 @@ fn a_panic_of_an_observer_harms_nothing_else() {
     }
 }
 
-/// The causes of a 500, and of a response that was cut off, that are no panics.
+/// The causes of a 500, and of a truncated response, that are not panics.
 #[test]
 fn observers_receive_the_cause_of_a_500() {
     let mut bench = FaultyServer::new();

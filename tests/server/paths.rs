@@ -1,6 +1,6 @@
-//! Every way in which an answer leaves and a body comes in: from memory, from a file with and
-//! without the kernel's help, in chunks, in parts, as it is made; over TCP and over TLS, in every
-//! kind of loop, at full speed and byte by byte. The bytes are the same.
+//! Every path of a response and a body: from memory, from a file with and without the kernel's
+//! help, in chunks, in parts, as it is produced; over TCP and over TLS, in every kind of loop, at
+//! full speed and byte by byte. The bytes are the same.
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -1,7 +1,8 @@
-//! What four kinds of answer cost on five platforms, as plans of calls: against libmicrohttpd, and
-//! as the tables of `docs/platforms.md`.
+//! The costs of four kinds of response on five platforms, as plans of calls: compared with
+//! libmicrohttpd, and as the tables of `docs/platforms.md`.
 //!
-//! The answers come from the real machine; the plans are pure, so that each is held on Linux.
+//! The responses come from the real machine; the plans are pure, so that each can be tested on
+//! Linux.
 
 use std::fmt::Write;
 use std::fs::{self, File};
@@ -17,7 +18,7 @@ use fulmar_proto::{
 /// The scenarios of libmicrohttpd's report on its calls (Google Summer of Code 2019).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scenario {
-    /// A body of unknown length, in pieces of one byte that are all there.
+    /// A body of unknown length, in pieces of one byte that are all available.
     Ready,
     /// The same, each piece later than the one before.
     Late,
@@ -40,7 +41,7 @@ const PLATFORMS: [(&str, Abilities); 5] = [
     ("Windows", Abilities::WINDOWS),
 ];
 
-/// What a connection with one answer costs, besides receiving and waiting.
+/// The cost of a connection with one response, besides receives and waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PlanCost {
     options: usize, // `setsockopt` on the connection
@@ -95,7 +96,7 @@ fn asked() -> (ServerConnection, StreamId) {
     (connection, stream.unwrap())
 }
 
-/// The calls of an answer, one by one, and what they cost.
+/// The calls of a response, one by one, and their cost.
 fn answer(scenario: Scenario, on: Abilities) -> (Vec<String>, PlanCost) {
     let (mut connection, stream) = asked();
     let options = usize::from(on.signals == Signals::Option);
@@ -136,7 +137,7 @@ fn answer(scenario: Scenario, on: Abilities) -> (Vec<String>, PlanCost) {
     (calls, cost)
 }
 
-/// The call of a step, as a manual page would name it.
+/// The call of a step, by its manual page.
 fn named(step: &Step<'_>) -> String {
     match step {
         Step::Gather { run, more } => {

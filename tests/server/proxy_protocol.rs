@@ -52,7 +52,7 @@ fn block(header: &ProxyProtocolHeader) -> Vec<u8> {
     out
 }
 
-/// With something in it that could be taken for a request.
+/// With bytes that could be parsed as a request.
 fn rich() -> ProxyProtocolHeader {
     let smuggled = "GET /smuggled HTTP/1.1 Host: h";
     let others = vec![(0xea, SMUGGLED.to_vec())];
@@ -125,7 +125,7 @@ fn an_invalid_header_closes_the_connection<L: Loop<Engine = RecordingEngine>>() 
         let answer = turn_while(&mut driver, || {
             let mut client = HttpClient::connect(address);
             client.send(&bytes);
-            // Closed with bytes unread, it may be a reset; it is an end in any case.
+            // Closed with unread bytes, it may be a reset; it is an end in any case.
             client.read_to_end().unwrap_or_default()
         });
         assert_eq!(answer, b"", "{bytes:?}");
@@ -250,7 +250,7 @@ fn handlers_see_the_client() {
     assert_eq!(own.0, own.1.to_string(), "who is not told is the peer itself");
 }
 
-/// A header behind TLS's first bytes, or none at all, is no TLS.
+/// A header behind TLS's first bytes, or none at all, is not TLS.
 #[test]
 fn tls_without_its_header_is_refused() {
     let certs = Certs::new();

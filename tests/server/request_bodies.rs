@@ -13,7 +13,7 @@ use fulmar_tests::recording_app::{ConnectionEnd, RecordingEngine, server};
 use fulmar_tests::tests_in_three_loops;
 
 fn start<L: Loop<Engine = RecordingEngine>>() -> (L, SocketAddr) {
-    // Byte by byte, taking the rest of a long body takes its time.
+    // Byte by byte, discarding the rest of a long body takes its time.
     let limits = Limits { linger_timeout: Duration::from_secs(60), ..Limits::default() };
     L::start(server(limits, None))
 }
@@ -52,7 +52,7 @@ fn is_ok(reply: &HttpReply) -> bool {
     reply.status == 200 && reply.body == b"ok\n"
 }
 
-/// What is short is swallowed, and the connection kept (RFC 9112 §9.3).
+/// A short body is discarded, and the connection kept (RFC 9112 §9.3).
 fn a_short_unwanted_body_is_discarded<L: Loop<Engine = RecordingEngine>>() {
     let (mut driver, address) = start::<L>();
     let len = 60_000 / L::SLOWER.min(20);
@@ -68,7 +68,7 @@ fn a_short_unwanted_body_is_discarded<L: Loop<Engine = RecordingEngine>>() {
     }
 }
 
-/// What is long ends the connection; but first the client gets its answer, though it is still
+/// A long body closes the connection; but first the client gets its response, though it is still
 /// sending when the server has closed (RFC 9112 §9.6).
 fn a_long_unwanted_body_closes_the_connection<L: Loop<Engine = RecordingEngine>>() {
     let (mut driver, address) = start::<L>();
@@ -85,13 +85,13 @@ fn a_long_unwanted_body_closes_the_connection<L: Loop<Engine = RecordingEngine>>
         let all = replies(&answer).unwrap();
         let [reply] = &all[..] else { panic!("{all:?}") };
         assert!(is_ok(reply));
-        // That chunks are many is not known before they come.
+        // The number of chunks is unknown before they arrive.
         assert_eq!(reply.field("connection").is_some(), says_so);
         assert_eq!(heads(&mut driver), ["POST /early"]);
     }
 }
 
-/// A fault in what is swallowed is one all the same.
+/// An error in a discarded body is an error all the same.
 fn a_broken_unwanted_body_closes_the_connection<L: Loop<Engine = RecordingEngine>>() {
     let (mut driver, address) = start::<L>();
     let answer = turn_while(&mut driver, || {
@@ -124,7 +124,7 @@ fn expect_continue_gets_100<L: Loop<Engine = RecordingEngine>>() {
     }
 }
 
-/// It need not wait: a body that comes unasked is a body.
+/// The client need not wait: it may send the body without a 100.
 fn a_client_that_sends_without_100_is_served<L: Loop<Engine = RecordingEngine>>() {
     let (mut driver, address) = start::<L>();
     turn_while(&mut driver, || {
@@ -177,7 +177,7 @@ fn http_1_0_gets_no_100<L: Loop<Engine = RecordingEngine>>() {
     assert_eq!(heads(&mut driver), ["POST /continue"]);
 }
 
-/// While an answer is owed, the next requests wait with their client.
+/// While a response is pending, the next requests wait in the client's socket.
 fn nothing_is_read_ahead_of_an_answer<L: Loop<Engine = RecordingEngine>>() {
     let (mut driver, address) = start::<L>();
     let mut client = HttpClient::connect(address);

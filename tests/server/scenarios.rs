@@ -1,4 +1,4 @@
-//! Four kinds of answer and what they cost on Linux, on real sockets: against the plans of
+//! Four kinds of response and their cost on Linux, on real sockets: compared with the plans of
 //! `docs/platforms.md`, by the ledger, by the kernel's count of packets, and by strace.
 
 use std::convert::Infallible;
@@ -68,7 +68,7 @@ impl Scenarios {
     }
 }
 
-/// Pieces of one byte, as many as are ready.
+/// Pieces of one byte, as many as are available.
 fn pieces(reply: &mut ServerConnection, stream: StreamId, ready: usize) {
     for _ in 0..ready {
         reply.send_data(stream, b"b"[..].into()).unwrap();
@@ -148,7 +148,7 @@ fn request(target: &str) -> Vec<u8> {
     format!("GET {target} HTTP/1.1\r\nHost: test\r\n\r\n").into_bytes()
 }
 
-/// An answer is over with its last byte, of which there is no other.
+/// A response ends with its last byte, which is unique.
 fn last_bytes(target: &str) -> &'static [u8] {
     match target {
         "/ready" | "/late" => b"\r\n0\r\n\r\n",
@@ -176,7 +176,7 @@ fn answer_len(server: &mut Own, stream: &mut TcpStream, target: &str) -> usize {
         }
         answer.len() > body && answer.ends_with(last_bytes(target))
     });
-    // What is left of the body, if its head was shorter than a read.
+    // The rest of the body, if its head was shorter than a read.
     server.turn(Duration::from_millis(1));
     while let Ok(n) = stream.read(&mut [0; 4096]) {
         assert!(n > 0, "the connection is kept");
@@ -263,7 +263,7 @@ fn concurrent_requests_share_waits() {
     }
 }
 
-/// What has arrived by now, without waiting: nothing is held back.
+/// The bytes that have arrived by now, without waiting: nothing is held back.
 fn arrived(stream: &mut TcpStream) -> String {
     stream.set_nonblocking(true).unwrap();
     let mut bytes = [0; 64 * 1024];
@@ -307,7 +307,7 @@ fn life(abilities: Abilities) -> (String, u32) {
 
 #[test]
 fn a_last_answer_takes_the_fin_along() {
-    // One that is repeated, or an acknowledgement of its own, is one more: not in every life.
+    // A retransmission, or a separate acknowledgement, is one more: not in every run.
     let fewest = |abilities, end| {
         let packets = (0..5).map(|_| {
             let (answer, packets) = life(abilities);
@@ -321,7 +321,7 @@ fn a_last_answer_takes_the_fin_along() {
     assert_eq!(together + 1, apart);
 }
 
-/// As Linux sends it and as systems without sendfile do, also when sockets take little.
+/// As Linux sends it and as systems without sendfile do, also when sockets accept little at a time.
 #[test]
 fn files_arrive_as_they_are() {
     for abilities in [Abilities::LINUX, Abilities::NETBSD] {
@@ -377,7 +377,7 @@ fn the_kernel_sees_these_plans() {
     if !probe.status.success() {
         let said = text(&probe.stderr).to_lowercase();
         assert!(said.contains("ptrace") && said.contains("not permitted"), "{said}");
-        return serve_each(); // the client's word, at least
+        return serve_each(); // the client's view at least
     }
     let dir = tempfile::tempdir().unwrap();
     let output = dir.path().join("strace");
@@ -393,7 +393,7 @@ fn the_kernel_sees_these_plans() {
         let len = lines[from..].iter().position(|line| line.contains("recvfrom"));
         let answer = &lines[from..from + len.expect("something was asked afterwards")];
         let mut calls: Vec<_> = answer.iter().filter_map(|line| named(line)).collect();
-        // A client that is traced too reads slowly: the file may take another call.
+        // A client under strace reads slowly: the file may take another call.
         calls.dedup_by(|next, call| *next == "sendfile" && *call == "sendfile");
         assert_eq!(calls, *plan, "{target}\n{}", answer.join("\n"));
     }
@@ -402,8 +402,8 @@ fn the_kernel_sees_these_plans() {
     assert_eq!(options.count(), 0, "no option after the listener's\n{}", lines.join("\n"));
 }
 
-/// Answers each kind of request twice, in this thread, to a client in another: at first, the
-/// kernel has not made room for large answers. One more request ends the last of them.
+/// Responds twice to each kind of request, in this thread, to a client in another: at first, the
+/// kernel has no room for large responses. One more request ends the last of them.
 fn serve_each() {
     let (mut server, address) = counted();
     std::thread::scope(|scope| {
@@ -439,7 +439,7 @@ fn of_the_server(trace: &str) -> Vec<&str> {
     lines.filter(is_call).collect()
 }
 
-/// A call that sends or sets something, as the plans name it.
+/// A call that sends or sets something, by its name in the plans.
 fn named(line: &str) -> Option<&'static str> {
     let more = line.contains("MSG_MORE");
     match line.split('(').next()? {

@@ -13,7 +13,7 @@ use fulmar_tests::tests_in_every_loop;
 
 type InjectionPoint = fn(&mut Responder<'_>, &[u8]) -> HandlerResult;
 
-/// Where an application puts what it is given.
+/// Places where an application inserts given bytes.
 const PLACES: [(&str, InjectionPoint); 10] = [
     ("the value of an added field", |responder, evil| {
         responder.reply(Response { added: &[("X", evil)], ..ok() }, "never sent")
@@ -86,7 +86,7 @@ fn ok() -> Response<'static> {
     Response::new(200, Headers::EMPTY)
 }
 
-/// `/PLACE/EVIL`, or anything else, which is answered.
+/// `/PLACE/EVIL`, or any other target, which gets a response.
 fn answer(responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
     let target = str::from_utf8(request.target).unwrap();
     let numbers = target[1..].split_once('/').and_then(|(place, evil)| {
@@ -115,14 +115,14 @@ fn nothing_of_it_is_sent<L: Loop<Engine = InjectionEngine>>() {
                 let evil = format!("GET /{place}/{evil} HTTP/1.1\r\nHost: h\r\n\r\n");
                 let next = "GET /next HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
                 client.send(evil + next); // at once: it may end with the first
-                client.read_to_end().unwrap_or_default() // half an answer may end in a reset
+                client.read_to_end().unwrap_or_default() // a partial response may end in a reset
             });
             let text = String::from_utf8_lossy(&answer);
             let told = format!("{what}, {bytes:?}: {text}");
             assert!(!text.contains("X-Injected") && !text.contains("never sent"), "{told}");
             let all = replies(&answer);
             if *what == "a trailer" {
-                // The head has been queued when it comes: what is begun is cut, and looks so.
+                // The head is already queued: the body is truncated, visibly.
                 assert!(answer.is_empty() || all.is_err(), "{told}");
             } else {
                 let statuses: Vec<_> = all.unwrap().iter().map(|reply| reply.status).collect();

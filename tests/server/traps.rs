@@ -1,5 +1,5 @@
-//! What an event-driven server does when there is nothing to do: nothing. While an exchange
-//! waits, when its client goes away, and when the server ends.
+//! An idle event-driven server does nothing: while a response is pending, when its client leaves,
+//! and when the server ends.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -66,7 +66,7 @@ fn start<L: Loop<Engine = WaitingEngine>>(
     (driver, address, suspended)
 }
 
-/// Waits for `suspended`, turning.
+/// Turns until `suspended` has an exchange.
 fn await_one<L: Loop<Engine = WaitingEngine>>(
     driver: &mut L,
     suspended: &Receiver<Suspended>,
@@ -79,7 +79,7 @@ fn await_one<L: Loop<Engine = WaitingEngine>>(
     one.unwrap()
 }
 
-/// Trap 8: an exchange waits, while bytes of its body lie in the socket and above it.
+/// Trap 8: a response is pending, while bytes of its body are in the socket and above it.
 fn waiting_costs_nothing<L: Loop<Engine = WaitingEngine>>(tls: bool) {
     let certs = Certs::new();
     let layers = tls.then(|| layers(server_tls(&certs, CertOwner::Server)));
@@ -158,7 +158,7 @@ fn depart(stream: &mut Option<TcpStream>, how: Departure) {
     }
 }
 
-/// Trap 9: a client goes away while we wait for something else.
+/// Trap 9: a client leaves while we wait for something else.
 #[test]
 fn a_departure_wakes_a_few_times() {
     fn check<L: Loop<Engine = WaitingEngine>>() {
@@ -178,7 +178,7 @@ fn a_departure_wakes_a_few_times() {
     in_every_loop!(check, at_full_speed);
 }
 
-/// Every case with every way to leave, at the same time: they only wait.
+/// Every case with every kind of departure, at the same time: they only wait.
 fn each<A: Copy + Sync + Send, B: Copy + Sync + Send>(
     cases: &[A],
     ways: &[B],
@@ -316,7 +316,7 @@ fn the_end_of_a_server_ends_every_connection<L: Loop<Engine = Hearing>>() {
     }
 }
 
-/// A reactor may be dropped at any time: everything that it had is closed.
+/// A reactor may be dropped at any time: everything that it owned is closed.
 fn a_dropped_server_leaves_nothing_open<L: Loop<Engine = WaitingEngine>>() {
     let (mut driver, address, suspended) = start::<L>(None);
     let mut streams: Vec<_> = ["", "/wait", "/endless", "/x"]
@@ -340,13 +340,13 @@ fn a_dropped_server_leaves_nothing_open<L: Loop<Engine = WaitingEngine>>() {
     TcpStream::connect(address).expect_err("nobody listens any more");
 }
 
-/// What a process has open, as the kernel names it (proc(5)).
+/// The open descriptors of a process, as the kernel names them (proc(5)).
 fn descriptors(process: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(format!("/proc/{process}/fd")).unwrap();
     entries.filter_map(|entry| fs::read_link(entry.unwrap().path()).ok()).collect()
 }
 
-/// Trap 14, fork: another program that is started meanwhile inherits nothing of a server.
+/// Trap 14, fork: a program that is started meanwhile inherits nothing of a server.
 fn a_child_inherits_nothing<L: Loop<Engine = WaitingEngine>>() {
     let (mut driver, address, suspended) = start::<L>(None);
     let mut client = HttpClient::connect(address);

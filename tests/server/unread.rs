@@ -1,5 +1,5 @@
-//! Clients that pipeline requests and do not read: what they make a server and a proxy keep, and
-//! that nothing is lost when they read on.
+//! Clients that pipeline requests and do not read: the memory that they cost a server and a proxy;
+//! nothing is lost when they resume reading.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -30,8 +30,8 @@ struct PipeliningPeer {
 }
 
 impl PipeliningPeer {
-    /// Connects past the listener, with buffers of the kernel as small as they can be: what a
-    /// client does not read is to wait in the server.
+    /// Connects past the listener, with the smallest buffers of the kernel: unread bytes have to
+    /// wait in the server.
     fn new(driver: &mut impl Loop, tls: Option<&ClientTls>) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let at = listener.local_addr().expect("an address");
@@ -99,7 +99,7 @@ impl PipeliningPeer {
     fn send_request(&mut self, request: &[u8], len: usize) {
         let requests = request.repeat(len);
         match &mut self.tls {
-            // Records as large as they can be: what is opened of one waits too.
+            // Records of the maximum size: the decrypted rest of one waits too.
             Some(tls) => requests.chunks(16 * 1024).for_each(|piece| tls.send(piece)),
             None => self.unsent.extend_from_slice(&requests),
         }
@@ -150,7 +150,7 @@ fn proxy(tls: Option<ServerTls>) -> Proxy {
     proxy
 }
 
-/// So many clients pipeline and do not read; then they go.
+/// Clients that pipeline and do not read; then they leave.
 fn assert_small<L: Loop>(engine: L::Engine, tls: Option<&ClientTls>, most: u64) {
     assert_small_of::<L>(engine, tls, most, GET);
 }
@@ -174,7 +174,7 @@ fn assert_small_of<L: Loop>(engine: L::Engine, tls: Option<&ClientTls>, most: u6
         drop(std::mem::take(&mut peers));
         settle(&mut driver);
     });
-    // Memory of the peers was there before: all of this is of what is measured, and less.
+    // The peers' memory was allocated before: all of this belongs to the measured code, or less.
     assert!(all.bytes_current < held / 10, "{} of {held} bytes are left", all.bytes_current);
 }
 

@@ -19,7 +19,7 @@ use fulmar_tests::tree::Tree;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-/// What two hosts have in common: the same words for where they listen.
+/// The shared paths of two hosts: listeners and control socket.
 struct SharedPaths(TempDir);
 
 impl SharedPaths {
@@ -55,7 +55,7 @@ fn end(running: Running<u64>) -> u64 {
     requests(running)
 }
 
-/// One connection, one request: it is answered, or this fails.
+/// One connection with one request; an error if it gets no response.
 fn once(mut stream: impl Read + Write) -> io::Result<()> {
     stream.write_all(b"GET /bytes/3 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")?;
     let mut bytes = Vec::new();
@@ -64,7 +64,7 @@ fn once(mut stream: impl Read + Write) -> io::Result<()> {
     complete.then_some(()).ok_or_else(|| io::Error::other("no answer"))
 }
 
-/// Clients that connect as fast as they can, all the while.
+/// Clients that connect continuously, as fast as they can.
 struct ConnectingClients {
     enough: Arc<AtomicBool>,
     answered: Arc<AtomicU64>,
@@ -131,7 +131,7 @@ fn handover_loses_no_client() {
     let address = running.addresses()[0].tcp().unwrap();
     let crowd = ConnectingClients::new(address, Some(&place.socket()));
     let mut answered = 0;
-    // As many threads as before, fewer than sockets, and more.
+    // The same number of threads, fewer than sockets, and more.
     for threads in [2, 1, 3, 2, 2] {
         let next = place.host(threads).start().unwrap();
         assert_eq!(next.addresses(), running.addresses());
@@ -252,7 +252,7 @@ fn invalid_messages_on_the_control_socket_are_ignored() {
         let _ = stream.read_to_end(&mut answer);
         assert!(answer.is_empty(), "{answer:?}");
     }
-    // One that takes everything, and is never ready.
+    // A next host that takes everything over, and never becomes ready.
     let mut stream = UnixStream::connect(place.control()).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(b"fulmar hand-over 1\n").unwrap();
@@ -260,7 +260,7 @@ fn invalid_messages_on_the_control_socket_are_ignored() {
     drop(stream);
     assert!(!old.is_finished());
     once(UnixStream::connect(place.socket()).unwrap()).unwrap();
-    // The place is free for the next.
+    // The control socket is free for the next host.
     let next = place.host(1).start().unwrap();
     assert_eq!((requests(old), end(next)), (1, 0));
 }

@@ -1,4 +1,4 @@
-//! Hosts: several listeners, threads that share the work, a good end, and failures.
+//! Hosts: several listeners, shared work, graceful stop, and failures.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -30,7 +30,7 @@ fn any() -> Listen {
     Listen::tcp(SocketAddr::from(([127, 0, 0, 1], 0)))
 }
 
-/// The test endpoints; at the end, how many requests they answered.
+/// The test endpoints; at the end, the number of their requests.
 fn endpoints() -> Host<App, u64> {
     Host::new(|_| Ok(app())).loop_options(requested_options()).at_end(|app| app.requests())
 }
@@ -63,7 +63,7 @@ fn writes_do_not_kill_threads_of_a_host() {
     assert!(told.len() == 2 && told.iter().all(|mask| mask & both == both), "{told:x?}");
 }
 
-/// What a Unix socket answers, until it closes.
+/// The response at a Unix socket, up to the close.
 fn send_request(mut stream: UnixStream, target: &str) -> Vec<u8> {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     write!(stream, "GET {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
@@ -210,7 +210,7 @@ fn vain(usage: &Usage) -> u64 {
 
 #[test]
 fn threads_share_an_inherited_socket() {
-    // Calls on it would wait, as on any that another program made.
+    // Calls on it would block, as on any socket of another program.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let running = meeting(Listen::inherited(OwnedFd::from(listener)));
@@ -233,7 +233,7 @@ fn threads_share_an_inherited_socket() {
     assert!(vain <= 52, "{vain}");
 }
 
-/// A listener that others have open stays in an epoll although it was closed there.
+/// A shared listener stays in an epoll although it was closed in this process.
 #[test]
 fn a_stopped_host_is_not_woken_for_a_shared_socket() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -244,7 +244,7 @@ fn a_stopped_host_is_not_woken_for_a_shared_socket() {
     slow.send_get("/stream/10000");
     assert_eq!(slow.read_head().unwrap().status, 200);
     first.stop();
-    // It does not read any more: the stream waits for it, and the first host for the stream.
+    // The client stops reading: the stream waits for it, and the first host for the stream.
     let second = endpoints().listen(share()).start().unwrap();
     for _ in 0..200 {
         assert_eq!(HttpClient::connect(address).get("/bytes/1").body.len(), 1);
@@ -281,7 +281,7 @@ fn responses_in_progress_are_finished() {
 
 #[test]
 fn the_first_request_after_a_stop_has_a_deadline() {
-    // On a machine that is very busy the moment may be over before it speaks.
+    // On a very busy machine the deadline may pass before the request is sent.
     assert!((0..20).any(|_| first_request_within()));
 }
 
@@ -392,7 +392,7 @@ fn a_listener_that_cannot_be_had_leaves_nothing_behind() {
     assert!(!path.exists());
     stopper.stop(); // it stops nothing
     assert!(matches!(endpoints().start(), Err(Error::NoListener)));
-    // What does not listen, and what is no socket.
+    // A socket that does not listen, and a descriptor that is no socket.
     let (pair, _) = UnixStream::pair().unwrap();
     let file = fs::File::open("/dev/null").unwrap();
     for (fd, why) in [(OwnedFd::from(pair), "does not listen"), (file.into(), "non-socket")] {
@@ -411,7 +411,7 @@ fn a_unix_socket_in_use_is_not_replaced() {
         matches!(&error, Error::Listen { error, .. } if error.kind() == io::ErrorKind::AddrInUse)
     );
     assert_eq!(send_request(UnixStream::connect(&path).unwrap(), "/bytes/5").len(), 5);
-    // The next one need not wait for the last connection of this one.
+    // The next host need not wait for the last connection of this one.
     let mut busy = UnixStream::connect(&path).unwrap();
     busy.write_all(b"GET /idle HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
     assert_eq!(send_request(UnixStream::connect(&path).unwrap(), "/bytes/5").len(), 5);

@@ -33,7 +33,7 @@ fn inherited_sockets_are_taken_over_by_name() {
     let sockets = format!("web=tcp,local={}", path.display());
     let shown = "env | grep ^LISTEN_; ls -l /proc/self/fd | grep -c socket:; echo shown";
     let mut command = given(&sockets, "", &["sh", "-c", shown]);
-    // Its standard streams are no sockets, so that those which it should not have are seen.
+    // Its standard streams are no sockets, so that additional sockets would show.
     let mut process = ChildProcess::start(&mut command);
     process.wait_stdout("given web");
     process.wait_stdout("given local");

@@ -1,4 +1,4 @@
-//! Panics of handlers in hosts: what they end, and what they do not.
+//! Panics of handlers in hosts: which requests and threads they end.
 
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -53,7 +53,7 @@ fn client(running: &Running<()>) -> HttpClient {
     HttpClient::connect(running.addresses()[0].tcp().expect("a TCP address"))
 }
 
-/// One thread, four requests in flight: the two that panic are answered 500, the others 200.
+/// One thread, four requests in flight: the two that panic get 500, the others 200.
 #[test]
 fn a_panic_of_a_handler_ends_one_request_and_no_thread() {
     let (sender, suspended) = channel();
@@ -75,7 +75,7 @@ fn a_panic_of_a_handler_ends_one_request_and_no_thread() {
     assert_eq!(running.join().unwrap().len(), 1);
 }
 
-/// The same, but the server stops: gracefully, so that what is in flight is answered.
+/// The same, but the server stops gracefully: requests in flight get their responses.
 #[test]
 fn a_panic_of_a_handler_may_stop_the_server() {
     let (sender, suspended) = channel();
