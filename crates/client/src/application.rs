@@ -1,4 +1,4 @@
-//! Who hears of transfers, and what may be done with them at any time.
+//! The application of a client: it receives the events of transfers.
 
 use std::time::Instant;
 
@@ -10,42 +10,60 @@ use crate::request::Request;
 use crate::state::{ClientState, Command};
 use crate::transfer::{Done, Progress, TransferId};
 
-/// Who hears of transfers.
+/// Receives the events of transfers.
 ///
-/// Every transfer that was started is told [`TransferEvent::Done`] exactly once, unless it is removed;
-/// nothing is told of it afterwards.
+/// Every transfer ends with exactly one [`TransferEvent::Done`], unless it is removed. No event of
+/// it follows.
+///
+/// ```
+/// use fulmar_client::{Application, Context, Request, TransferEvent, TransferId};
+///
+/// /// Fetches a list of requests, one after the other.
+/// struct OneByOne(Vec<Request>);
+///
+/// impl Application for OneByOne {
+///     fn handle(&mut self, context: &mut Context<'_>, _: TransferId, event: TransferEvent<'_>) {
+///         if let TransferEvent::Done(done) = event {
+///             println!("{}: {}", done.request.url(), done.status);
+///             if let Some(next) = self.0.pop() {
+///                 context.start(&next);
+///             }
+///         }
+///     }
+/// }
+/// ```
 pub trait Application {
-    /// Something happened to a transfer.
+    /// Handles an event of a transfer.
     ///
-    /// Anything may be done with `context` here, with this transfer or any other: nothing is
-    /// called back before this returns.
+    /// All methods of `context` may be called, for this transfer or any other. They take effect
+    /// after this function has returned, so it is not re-entered.
     fn handle(&mut self, context: &mut Context<'_>, transfer: TransferId, event: TransferEvent<'_>);
 
     /// Another thread woke the driver.
     fn handle_wake(&mut self, _context: &mut Context<'_>) {}
 
-    /// The moment that [`Application::poll_timeout`] told has come.
+    /// The time of [`Application::poll_timeout`] has passed.
     fn handle_timeout(&mut self, _context: &mut Context<'_>) {}
 
-    /// When [`Application::handle_timeout`] is due.
+    /// When [`Application::handle_timeout`] is to be called.
     fn poll_timeout(&self) -> Option<Instant> {
         None
     }
 }
 
-/// What happened to a transfer.
+/// An event of a transfer.
 #[derive(Debug)]
 pub enum TransferEvent<'a> {
-    /// An interim answer (1xx) other than 100.
+    /// An interim response (1xx) other than 100.
     Informational(Response<'a>),
-    /// The answer is followed to somewhere else; its body is of no interest.
+    /// The response leads to another request. Its body is not delivered.
     Redirect {
-        /// The answer's head.
+        /// The response's head.
         response: Response<'a>,
-        /// What is asked next.
+        /// The URL of the next request.
         to: &'a Url,
     },
-    /// The answer begins.
+    /// The response begins.
     Head {
         /// Its status and fields.
         response: Response<'a>,
@@ -54,16 +72,17 @@ pub enum TransferEvent<'a> {
     },
     /// A piece of the body: a share of what was received, not a copy, unless it was decoded.
     Data(Bytes),
-    /// The request's body may go on, with [`Context::send`]; not told after [`Context::finish`].
+    /// There is room for more of the request's body: see [`Context::send`]. Not sent after
+    /// [`Context::finish`].
     Writable,
-    /// The connection is no longer HTTP's (101, or 2xx to CONNECT): what follows is the peer's
-    /// bytes and ours, without messages.
+    /// The connection has left HTTP (101, or 2xx to CONNECT): from now on it carries bytes in both
+    /// directions without messages.
     Upgraded,
-    /// It is over.
+    /// The transfer has ended.
     Done(Done),
 }
 
-/// What may be done with transfers, at any time.
+/// The operations on transfers.
 #[derive(Debug)]
 pub struct Context<'a> {
     /// This turn's time.
@@ -77,14 +96,13 @@ impl Context<'_> {
         self.state.start(self.now, request.clone())
     }
 
-    /// Gives a transfer up, wherever it stands: nothing is told of it any more. False if it is
-    /// over already.
+    /// Removes a transfer in any state: no event of it follows. False if it has ended already.
     pub fn remove(&mut self, transfer: TransferId) -> bool {
         self.state.remove(self.now, transfer).is_some()
     }
 
-    /// Delivers nothing of the answer until [`Context::resume`]: what has arrived stays where it
-    /// is, and the server is held back. Costs nothing while it lasts.
+    /// Delivers nothing of the response until [`Context::resume`]. Received bytes stay where they
+    /// are, and back-pressure stops the server. A paused transfer costs nothing.
     pub fn pause(&mut self, transfer: TransferId) {
         if let Some(transfer) = self.state.transfers.get_mut(transfer.0) {
             transfer.paused = true;
@@ -92,7 +110,7 @@ impl Context<'_> {
         self.state.commands.push_back(Command::Hold(transfer));
     }
 
-    /// Goes on where [`Context::pause`] stopped.
+    /// Reverts [`Context::pause`].
     pub fn resume(&mut self, transfer: TransferId) {
         if let Some(known) = self.state.transfers.get_mut(transfer.0)
             && std::mem::take(&mut known.paused)
@@ -103,15 +121,15 @@ impl Context<'_> {
     }
 
     /// Queues bytes of the request's body ([`crate::RequestBody::Stream`]), or of an upgraded
-    /// connection. Best answered to [`TransferEvent::Writable`]: what the connection has no room
-    /// for is kept in memory. Before a transfer has a connection, and when it is over, nothing is
-    /// queued.
+    /// connection. Bytes are best sent at [`TransferEvent::Writable`]: those that exceed the
+    /// connection's room are kept in memory. Before a transfer has a connection, and after its end,
+    /// nothing is queued.
     pub fn send(&mut self, transfer: TransferId, data: impl Into<Segment>) {
         self.state.commands.push_back(Command::Send(transfer, data.into()));
     }
 
-    /// The request's body, or our side of an upgraded connection, is complete. As
-    /// [`Context::send`], it does nothing before the transfer has a connection.
+    /// Completes the request's body, or our direction of an upgraded connection. Like
+    /// [`Context::send`], it has no effect before the transfer has a connection.
     pub fn finish(&mut self, transfer: TransferId) {
         if let Some(known) = self.state.transfers.get_mut(transfer.0)
             && known.is_active()
@@ -121,19 +139,19 @@ impl Context<'_> {
         }
     }
 
-    /// Moves the body from the socket into a file, without this program's memory (`splice(2)`),
-    /// where that is possible: from [`TransferEvent::Head`], if the length is known and no coding is
-    /// undone. False if it is not; then the body is delivered as usual.
+    /// Moves the body from the socket into a file without copying it into memory (`splice(2)`),
+    /// where that is possible: from [`TransferEvent::Head`], if the length is known and the body is
+    /// not decoded. Otherwise it returns false, and the body is delivered as usual.
     ///
-    /// Some of it is delivered as [`TransferEvent::Data`] all the same, and is the application's to write,
-    /// where [`Progress::received`] says that it ends: what arrived together with the head, the
-    /// last byte (with which is seen whether anything follows), and everything where the kernel
-    /// cannot splice. `place` is open for writing, and not for appending.
+    /// Some bytes are delivered as [`TransferEvent::Data`] all the same. The application writes
+    /// them at [`Progress::received`] minus their length. They are: bytes that arrived together
+    /// with the head, the last byte (with which excess bytes are noticed), and all bytes where the
+    /// kernel cannot splice. `place` is open for writing, and not for appending.
     pub fn store(&mut self, transfer: TransferId, place: FileRange) -> bool {
         self.state.store(transfer, place)
     }
 
-    /// How far a transfer is; `None` if it is over.
+    /// The progress of a transfer; `None` if it has ended.
     pub fn progress(&self, transfer: TransferId) -> Option<Progress> {
         Some(self.state.transfers.get(transfer.0)?.progress(self.now))
     }

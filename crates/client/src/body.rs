@@ -1,4 +1,4 @@
-//! Bodies: one on its way out, one being decoded on its way in.
+//! Bodies: sends a request's body, and decodes a response's.
 
 use bytes::{Buf, Bytes, BytesMut};
 use fulmar_proto::{ClientConnection, Connection, Headers, Segment, StreamId, UsageError};
@@ -6,15 +6,15 @@ use fulmar_semantics::coding::{CodingError, ContentDecoder};
 
 use crate::request::RequestBody;
 
-/// What became of a request's body.
+/// The result of queueing a request's body.
 pub(crate) enum Sent {
-    /// All of it is queued: so many bytes.
+    /// All of it is queued: its length.
     All(u64),
     /// The application sends it.
-    Resolving,
+    ByApplication,
 }
 
-/// Queues the body of a request whose head is queued.
+/// Queues the body of a request after its head.
 pub(crate) fn send(
     body: &RequestBody,
     connection: &mut ClientConnection,
@@ -26,7 +26,7 @@ pub(crate) fn send(
         connection.send_data(stream, segment)
     };
     match body {
-        RequestBody::Stream(_) => return Ok(Sent::Resolving),
+        RequestBody::Stream(_) => return Ok(Sent::ByApplication),
         RequestBody::Empty => {}
         RequestBody::Bytes(bytes) => send(bytes.clone().into())?,
         RequestBody::File(range) => send(range.clone().into())?,
@@ -63,11 +63,11 @@ impl Decoding {
         Ok(None)
     }
 
-    /// The decoder, and what it has not been given.
+    /// The decoder, and the input that it has not consumed.
     pub(crate) fn into_parts(self) -> (Option<ContentDecoder>, Bytes) {
         (Some(self.decoder), self.input)
     }
 }
 
-/// A decoded piece is at most so long: a bomb goes off piece by piece.
+/// The size of a decoded piece at most: a compression bomb is delivered piece by piece.
 const PIECE_SIZE: usize = 64 * 1024;

@@ -1,4 +1,7 @@
-//! The engine: transfers on connections that they share.
+//! The client engine: transfers on connections that they share.
+//!
+//! A command names a transfer or a connection that may have ended since the command was queued: a
+//! lookup that fails means that there is nothing left to do.
 
 use std::time::{Instant, SystemTime};
 
@@ -16,13 +19,13 @@ use crate::key::Route;
 use crate::options::Config;
 use crate::request::Request;
 use crate::seat::Seat;
-use crate::state::{ClientState, Command, Stats};
+use crate::state::{CONNECTED, ClientState, Command, Stats, WAITED_FOR};
 use crate::transfer::{BodyUse, Transfer, TransferId, TransferStage};
 
-/// A client, to be driven by a reactor.
+/// A client, which a reactor drives.
 ///
-/// Transfers are started with [`Client::start`], or by the application whenever it is told of
-/// something; each waits in the queue of its origin until a connection can be had.
+/// Transfers are started with [`Client::start`], or by the application at any event. Each waits in
+/// the queue of its origin until it gets a connection.
 #[derive(Debug)]
 pub struct Client<A> {
     pub(crate) connections: Connections<ClientConnection, Seat>,
@@ -31,8 +34,8 @@ pub struct Client<A> {
 }
 
 impl<A: Application> Client<A> {
-    /// A client whose transfers are told to `application`. It is `now`, and `wall` on the clock
-    /// that cookies and dates are held against.
+    /// A client for `application`. `now` and `wall` are the same time on two clocks; the second one
+    /// is for cookies and dates.
     pub fn new(now: Instant, wall: SystemTime, application: A, config: Config) -> Self {
         let timeouts = Timeouts {
             connect: config.connect_timeout,
@@ -47,17 +50,17 @@ impl<A: Application> Client<A> {
         }
     }
 
-    /// Who hears of transfers.
+    /// The application.
     pub fn application(&self) -> &A {
         &self.core.application
     }
 
-    /// Who hears of transfers, to be changed.
+    /// The application, mutable.
     pub fn application_mut(&mut self) -> &mut A {
         &mut self.core.application
     }
 
-    /// Who hears of transfers, and what may be done with them.
+    /// Calls `act` with the application and the operations on transfers.
     pub fn with<O>(&mut self, now: Instant, act: impl FnOnce(&mut A, &mut Context<'_>) -> O) -> O {
         let ConnectionHandler { application, state } = &mut self.core;
         let out = act(application, &mut Context { now, state });
@@ -70,17 +73,17 @@ impl<A: Application> Client<A> {
         self.with(now, |_, context| context.start(request))
     }
 
-    /// Transfers that have been started and are not over.
+    /// Transfers that have been started and have not ended.
     pub fn running(&self) -> usize {
         self.core.state.transfers.len()
     }
 
-    /// Connections, those that are being opened included.
+    /// Connections, including those that are being opened.
     pub fn connections(&self) -> usize {
         self.connections.len()
     }
 
-    /// Connections that wait for their next request.
+    /// Idle connections.
     pub fn idle_connections(&self) -> usize {
         self.core.state.pool.idle()
     }
@@ -90,8 +93,8 @@ impl<A: Application> Client<A> {
         self.core.state.attempts.len()
     }
 
-    /// Transfers whose request is under way, and whose answer has not begun. Walks all
-    /// connections: for reports, not for a turn.
+    /// Transfers that have sent a request and received nothing. Walks all transfers: for reports,
+    /// not for each turn.
     pub fn awaiting_response(&self) -> usize {
         let transfers = &self.core.state.transfers;
         let sent = |id: &SocketId| {
@@ -100,12 +103,12 @@ impl<A: Application> Client<A> {
         transfers.keys().filter(sent).count()
     }
 
-    /// Keys that connections, waiting transfers or manners are kept for at the moment.
+    /// Keys for which connections, waiting transfers or limits are kept now.
     pub fn origins(&self) -> usize {
         self.core.state.pool.len()
     }
 
-    /// What was done so far.
+    /// Counters since the start.
     pub fn stats(&self) -> Stats {
         self.core.state.stats
     }
@@ -115,12 +118,12 @@ impl<A: Application> Client<A> {
         self.core.state.jar.as_ref()
     }
 
-    /// From now on cookies are kept here, and sent; `None`: neither.
+    /// Keeps cookies in `jar` from now on, and sends them; `None`: neither.
     pub fn set_cookies(&mut self, jar: Option<Jar>) {
         self.core.state.jar = jar;
     }
 
-    /// Closes idle connections; those in use are closed when their answers are complete.
+    /// Closes idle connections. Connections in use are closed after their responses.
     pub fn close_idle(&mut self, now: Instant) {
         while self.evict(now) {}
         for socket in self.connections.sockets() {
@@ -133,7 +136,7 @@ impl<A: Application> Client<A> {
         self.run_commands(now);
     }
 
-    /// Does what had to wait until the connections were at hand.
+    /// Runs the commands that were queued while the connections were borrowed.
     pub(crate) fn run_commands(&mut self, now: Instant) {
         while let Some(command) = self.core.state.commands.pop_front() {
             match command {
@@ -154,13 +157,13 @@ impl<A: Application> Client<A> {
         }
     }
 
-    /// Lets waiting transfers go, as far as they may; what room they leave is the next origin's.
+    /// Assigns waiting transfers as far as possible; then other origins get the free connections.
     fn dispatch(&mut self, now: Instant, origin: usize) {
         self.assign_waiting(now, origin);
         self.serve_waiting_origin();
     }
 
-    /// One after the other, as long as there is a connection for each.
+    /// Assigns transfers one by one, as long as there is a connection for each.
     fn assign_waiting(&mut self, now: Instant, origin: usize) {
         let mut begun = false;
         loop {
@@ -182,15 +185,15 @@ impl<A: Application> Client<A> {
         self.open(now, origin, None);
     }
 
-    /// A connection for the transfer: the one that was used last, or one to be pipelined on.
+    /// A connection for the transfer: the one used last, or one to pipeline on.
     fn choose(&mut self, origin: usize, id: TransferId) -> Option<SocketId> {
         let pool = &mut self.core.state.pool;
         if let Some(link) = pool.idle_of(origin) {
             pool.remove_idle(origin, link);
             return Some(self.connections.key(link));
         }
-        let known = pool.get(origin)?;
-        let request = &self.core.state.transfers.get(id.0)?.request;
+        let known = pool.get(origin).expect(WAITED_FOR);
+        let request = &self.core.state.transfers.get(id.0).expect("it is in the queue").request;
         if !(known.pipelines && request.is_idempotent() && request.body().is_empty()) {
             return None;
         }
@@ -200,20 +203,20 @@ impl<A: Application> Client<A> {
             {
                 return Some(socket);
             }
-            self.share(socket); // its peer has said meanwhile that it will close
+            self.share(socket); // its peer has sent `Connection: close`
         }
         None
     }
 
     /// Begins an exchange.
     fn assign(&mut self, now: Instant, socket: SocketId, id: TransferId) {
-        let Some(link) = self.connections.get_mut(socket) else { return };
+        let link = self.connections.get_mut(socket).expect("the pool has open connections only");
         self.core.assign(now, socket, link, id);
         self.share(socket);
         self.connections.touch(now, socket, &mut self.core);
     }
 
-    /// Puts a connection on the list of those that are pipelined on, or off it.
+    /// Adds a connection to the list of those that are pipelined on, or removes it.
     fn share(&mut self, socket: SocketId) {
         if self.core.state.config.pipelining == 1 {
             return;
@@ -222,7 +225,7 @@ impl<A: Application> Client<A> {
         let Some((connection, seat)) = self.connections.get_mut(socket) else { return };
         let state = &mut self.core.state;
         let origin = seat.origin();
-        let proven = seat.uses > 1; // it has kept the connection open after an answer
+        let proven = seat.uses > 1; // it has stayed open after a response
         let idempotent = seat.owners.last().is_none_or(|id| {
             let transfer = state.transfers.get(id.0);
             transfer.is_some_and(|transfer| transfer.request.is_idempotent())
@@ -237,7 +240,7 @@ impl<A: Application> Client<A> {
         }
     }
 
-    /// An exchange has ended: the next one, or rest.
+    /// An exchange has ended: the connection gets the next one, or is idle.
     fn on_freed(&mut self, now: Instant, socket: SocketId) {
         self.share(socket);
         let link = self.connections.position(socket);
@@ -249,7 +252,7 @@ impl<A: Application> Client<A> {
             return;
         }
         if connection.vacancy() == 0 {
-            // Upgraded, and the peer has ended its side: nobody is left who could end ours.
+            // Upgraded, and the peer has closed its direction: no transfer is left to close ours.
             connection.reset(Default::default(), 0);
             return self.connections.touch(now, socket, &mut self.core);
         }
@@ -280,19 +283,18 @@ impl<A: Application> Client<A> {
     /// An origin has one connection less, or one attempt at one.
     pub(crate) fn on_connection_removed(&mut self, now: Instant, origin: usize, connecting: bool) {
         let state = &mut self.core.state;
-        if let Some(known) = state.pool.get_mut(origin) {
-            known.connections -= 1;
-            known.connecting -= usize::from(connecting);
-            match state.pool.waiting_origins.is_empty() || state.pool.waiting(origin) == 0 {
-                true => state.commands.push_back(Command::Dispatch(origin)),
-                false => state.pool.wait_for_connection(origin), // others have waited longer
-            }
+        let known = state.pool.get_mut(origin).expect(CONNECTED);
+        known.connections -= 1;
+        known.connecting -= usize::from(connecting);
+        match state.pool.waiting_origins.is_empty() || state.pool.waiting(origin) == 0 {
+            true => state.commands.push_back(Command::Dispatch(origin)),
+            false => state.pool.wait_for_connection(origin), // others have waited longer
         }
         state.sweep(now, origin);
         self.serve_waiting_origin();
     }
 
-    /// There may be room for another connection: the origin that waits longest has it.
+    /// If another connection is possible, the origin that has waited longest opens it.
     fn serve_waiting_origin(&mut self) {
         let state = &mut self.core.state;
         if state.pool.waiting_origins.is_empty() {
@@ -307,7 +309,7 @@ impl<A: Application> Client<A> {
         }
     }
 
-    /// Nobody wants an answer any more.
+    /// The transfer does not need its response any more.
     fn cancel(&mut self, now: Instant, socket: SocketId, id: TransferId) {
         let Some((connection, seat)) = self.connections.get_mut(socket) else { return };
         if !seat.owners.contains(id) {
@@ -317,20 +319,20 @@ impl<A: Application> Client<A> {
         if seat.owners.iter().all(|owner| transfers.get(owner.0).is_none()) {
             connection.reset(Default::default(), 0);
         } else {
-            // Others are not to suffer: its answer is swallowed, if it is short. Nobody but the
-            // one whose answer is next says whether it waits.
+            // The connection has other transfers: the unneeded response is discarded, if it is
+            // short. Only the transfer of the next response can pause the connection.
             let next = seat.owners.first().and_then(|owner| transfers.get(owner.0));
             connection.set_held(next.is_some_and(Transfer::is_held));
         }
         self.connections.touch(now, socket, &mut self.core);
     }
 
-    /// A transfer was paused or resumed, by whoever.
+    /// A transfer was paused or resumed.
     fn hold(&mut self, now: Instant, id: TransferId) {
         let Some(transfer) = self.core.state.transfers.get(id.0) else { return };
         let held = transfer.is_held();
         if !held && self.core.drain(now, id) {
-            return; // it is over, or has paused again
+            return; // it has ended or has paused again
         }
         self.core.state.watch(now, id);
         let Some(transfer) = self.core.state.transfers.get(id.0) else { return };
@@ -340,13 +342,13 @@ impl<A: Application> Client<A> {
         }
         let Some((connection, seat)) = self.connections.get_mut(socket) else { return };
         if seat.owners.first() != Some(id) {
-            return; // when its turn comes
+            return; // not its turn yet
         }
         connection.set_held(held);
         self.connections.touch(now, socket, &mut self.core);
     }
 
-    /// The body of a request may leave.
+    /// Sends the body of a request.
     fn send_body(&mut self, now: Instant, id: TransferId) {
         let Some(transfer) = self.core.state.transfers.get(id.0) else { return };
         let (socket, stream) = (transfer.socket, transfer.stream);
@@ -368,7 +370,7 @@ impl<A: Application> Client<A> {
             Ok(()) => transfer.sent += bytes,
             Err(error) => return self.core.usage_error(now, id, error),
         }
-        // After whatever was queued together with this: a body that is finished has no room.
+        // After all commands that were queued with this one: a finished body has no room.
         self.core.state.commands.push_back(Command::Offer(id));
         self.connections.touch(now, socket, &mut self.core);
     }
@@ -405,7 +407,7 @@ impl<A: Application> Client<A> {
         }
     }
 
-    /// A connection is gone, and what it owed with it.
+    /// A connection is closed: fails the transfers on it.
     fn on_closed(&mut self, now: Instant, seat: &Seat, socket: SocketId, end: End) {
         if seat.attempt().is_some() {
             return self.handle_refused(now, seat, socket, end);
@@ -442,8 +444,8 @@ impl<A: Application> Client<A> {
     }
 }
 
-/// Exchanges that a connection is kept for while other origins wait for one: opening another
-/// costs about as much as this many requests save.
+/// Exchanges for which a connection is kept while other origins wait for one. Opening another costs
+/// about as much as this many requests save.
 const FAIR_USES: u32 = 16;
 
 impl<A: Application> Engine for Client<A> {
@@ -458,7 +460,7 @@ impl<A: Application> Engine for Client<A> {
             DriverEvent::Wake => {
                 return self.with(now, |application, context| application.handle_wake(context));
             }
-            // It accepts no connections, and counts no time of sends.
+            // It accepts no connections, and does not measure when requests are sent.
             DriverEvent::AcceptFailed(..) | DriverEvent::Flush => {}
         }
         self.run_commands(now);
@@ -476,8 +478,8 @@ impl<A: Application> Engine for Client<A> {
         let (_, seat) = self.connections.get(socket)?;
         let transfer = self.core.state.transfers.get(seat.owners.first()?.0)?;
         let place = transfer.extra.as_ref()?.file.clone()?;
-        // The last byte is received, with whatever stands behind it: what a server says beyond its
-        // response must be seen before the next transfer is given the connection.
+        // The last byte is received together with what follows it: excess bytes must be noticed
+        // before the next transfer gets the connection.
         let len = place.len.min(self.connections.direct(socket).saturating_sub(1));
         let place = Passage::File(FileRange { len, ..place });
         (transfer.body == BodyUse::Splice && len > 0).then_some(place)
@@ -515,7 +517,14 @@ impl<A: Application> Client<A> {
                     }
                 }
             }
-            _ => {}
+            SocketEvent::Input(_)
+            | SocketEvent::Sent(_)
+            | SocketEvent::Hangup
+            | SocketEvent::Unread
+            | SocketEvent::Loaded(_)
+            | SocketEvent::Piped(_)
+            | SocketEvent::Failed(_)
+            | SocketEvent::FileFailed(_) => {}
         }
         self.connections.handle(now, socket, event, &mut self.core);
     }

@@ -1,4 +1,4 @@
-//! Opening connections: addresses tried one beside the other until one stands (RFC 8305).
+//! Opens connections: tries several addresses at a time until one is connected (RFC 8305).
 
 use std::io;
 use std::net::IpAddr;
@@ -20,29 +20,29 @@ use crate::key::{Hashed, Key, Route};
 use crate::pool::{AddressState, Candidates, destination, proxy_needing_address};
 use crate::request::basic;
 use crate::seat::{Seat, micros};
-use crate::state::{lookup, position};
+use crate::state::{CONNECTED, WAITED_FOR, lookup, position};
 use crate::transfer::TransferStage;
 
-/// One connection to be, and the addresses that are tried for it.
+/// A connection to open, and the addresses to try for it.
 #[derive(Debug)]
 pub(crate) struct Attempt {
     origin: usize,
     candidates: Candidates,
-    /// The next one to be tried.
+    /// The index of the next address.
     next: usize,
     /// Sockets that are connecting.
     racing: Vec<SocketId>,
     tried: Vec<(Tried, io::Error)>,
     began: Instant,
-    /// Addresses of the host behind a proxy that is told one.
+    /// Addresses of the host, for a proxy that needs one.
     beyond: Option<Arc<[IpAddr]>>,
-    /// What the name took, in microseconds.
+    /// The time that name resolution took, in microseconds.
     name: u32,
 }
 
 impl<A: Application> Client<A> {
-    /// Opens as many connections as transfers wait for, as far as the limits allow. The addresses
-    /// are those that were just `found`, or the resolver is asked.
+    /// Opens as many connections as transfers wait for, within the limits. The addresses are
+    /// `found`, or the name is resolved first.
     pub(crate) fn open(&mut self, now: Instant, origin: usize, found: Option<&Found>) {
         loop {
             let state = &mut self.core.state;
@@ -59,7 +59,7 @@ impl<A: Application> Client<A> {
                 return self.core.state.pool.wait_for_connection(origin);
             }
             let state = &mut self.core.state;
-            let Some(known) = state.pool.get(origin) else { return };
+            let known = state.pool.get(origin).expect(WAITED_FOR);
             let proxy = proxy_needing_address(&known.key);
             let (_, port) = destination(&known.key);
             let candidates = match (known.addresses, found, proxy) {
@@ -79,7 +79,7 @@ impl<A: Application> Client<A> {
         }
     }
 
-    /// The resolver has answered.
+    /// The resolver has returned.
     pub(crate) fn handle_resolved(&mut self, now: Instant, origin: usize, addresses: Resolved<'_>) {
         let Some(asked) = self.take_resolving(origin) else { return };
         match addresses {
@@ -93,7 +93,7 @@ impl<A: Application> Client<A> {
         }
     }
 
-    /// The resolver has been asked too long ago.
+    /// Checks the name timeout.
     pub(crate) fn check_name(&mut self, now: Instant, origin: usize) {
         let state = &self.core.state;
         let Some(known) = state.pool.get(origin) else { return };
@@ -113,7 +113,7 @@ impl<A: Application> Client<A> {
         self.fail_all(now, origin, || Error::TimedOut(waiting));
     }
 
-    /// When the resolver was asked; from now on it has not been.
+    /// When the resolver was started, if it runs; it counts as finished from now on.
     fn take_resolving(&mut self, origin: usize) -> Option<Instant> {
         let known = self.core.state.pool.get_mut(origin)?;
         let AddressState::Resolving(asked) = known.addresses else { return None };
@@ -134,7 +134,7 @@ impl<A: Application> Client<A> {
     }
 
     fn fail_all(&mut self, now: Instant, origin: usize, error: impl Fn() -> Error) {
-        // Those who wait now: what the application starts meanwhile has not failed, and the origin
+        // Only transfers that wait now. The application may start others meanwhile, and the origin
         // may be another one by then.
         for id in self.core.state.pool.waiters(origin) {
             let transfer = self.core.state.transfers.get(id.0);
@@ -153,7 +153,7 @@ impl<A: Application> Client<A> {
         found: Option<&Found>,
     ) -> bool {
         let state = &mut self.core.state;
-        let Some(known) = state.pool.get_mut(origin) else { return false };
+        let known = state.pool.get_mut(origin).expect(WAITED_FOR);
         known.connections += 1;
         known.connecting += 1;
         state.stats.connections += 1;
@@ -174,10 +174,11 @@ impl<A: Application> Client<A> {
     /// Tries the next address, if there is one.
     pub(crate) fn race(&mut self, now: Instant, at: u32) -> bool {
         let state = &mut self.core.state;
+        // The attempt may have ended since its timer expired.
         let Some(attempt) = state.attempts.get_mut(at as usize) else { return false };
-        let Some(known) = state.pool.get(attempt.origin) else { return false };
+        let known = state.pool.get(attempt.origin).expect(CONNECTED);
         if attempt.racing.len() >= RACING_MAX {
-            return true; // the next one to fail makes room
+            return true; // the next failure makes room
         }
         let key = known.key.key();
         let (address, peer) = match (&key.route, attempt.candidates.get(attempt.next)) {
@@ -195,7 +196,7 @@ impl<A: Application> Client<A> {
             Err(error) => return self.fail_layer(now, at, error),
         };
         let socket = self.connections.connect(now, endpoint, layer, connection, seat);
-        // Only the newest is waited for: otherwise each would start others, and those more.
+        // Only the newest one has a timer. Otherwise each would start others, and those more.
         if let Some(before) = attempt.racing.last() {
             self.connections.set_timer(*before, None);
         }
@@ -206,7 +207,7 @@ impl<A: Application> Client<A> {
         true
     }
 
-    /// The layers that the connection needs cannot be made.
+    /// The layers of the connection cannot be made.
     fn fail_layer(&mut self, now: Instant, at: u32, error: LayerError) -> bool {
         let attempt = self.core.state.attempts.remove(at as usize);
         self.core.fail_front(now, attempt.origin, Error::Layer(error));
@@ -214,7 +215,7 @@ impl<A: Application> Client<A> {
         false
     }
 
-    /// An address has answered: it has won.
+    /// An address is connected: the attempt has succeeded.
     pub(crate) fn connected(&mut self, now: Instant, socket: SocketId) {
         let Some((_, seat)) = self.connections.get_mut(socket) else { return };
         let Some(opening) = seat.opening.as_mut() else { return };
@@ -231,10 +232,11 @@ impl<A: Application> Client<A> {
         self.connections.set_timer(socket, None);
     }
 
-    /// An address did not answer, or refused.
+    /// An address failed.
     pub(crate) fn handle_refused(&mut self, now: Instant, seat: &Seat, socket: SocketId, end: End) {
         let Some(at) = seat.attempt() else { return };
         let state = &mut self.core.state;
+        // Another address of the attempt may have been connected meanwhile.
         let Some(attempt) = state.attempts.get_mut(at as usize) else { return };
         attempt.racing.retain(|other| *other != socket);
         let error = match end {
@@ -262,7 +264,7 @@ impl<A: Application> Client<A> {
         }
         let attempt = state.attempts.remove(at as usize);
         if exhausted {
-            // Whoever waits goes on waiting: for a connection to close, or for better times.
+            // Transfers continue to wait, for a connection to close or for the end of the pause.
             state.exhausted_until = Some(now + EXHAUSTED_REST);
         } else {
             let error = Error::Connect(ConnectError { tried: attempt.tried, is_proxy });
@@ -272,15 +274,15 @@ impl<A: Application> Client<A> {
     }
 }
 
-/// Addresses as the resolver found them.
+/// Addresses as the resolver returned them.
 #[derive(Debug)]
 pub(crate) struct Found {
     addresses: Arc<[IpAddr]>,
-    /// What that took, in microseconds.
+    /// The time that this took, in microseconds.
     name: u32,
 }
 
-/// True if the lookup for this key is of the proxy's name, not of the host's.
+/// True if this key's lookup is for the proxy's name, not the host's.
 fn resolves_proxy_name(key: &Hashed) -> bool {
     match key.key().route {
         Route::Forward => true,
@@ -299,7 +301,7 @@ fn endpoint(key: &Key, peer: Peer) -> Endpoint {
     }
 }
 
-/// What lies between the socket and HTTP: a tunnel, TLS, or nothing.
+/// The layers between the socket and HTTP: a tunnel, TLS, or none.
 fn layer(key: &Key, beyond: &Option<Arc<[IpAddr]>>) -> Result<Option<Box<dyn Layer>>, LayerError> {
     let tls: Option<Box<dyn Layer>> = match &key.tls {
         Some(tls) => Some(Box::new(tls.session(&key.host)?)),
@@ -335,18 +337,18 @@ fn host(address: IpAddr) -> Host<&'static str> {
     }
 }
 
-/// True if the process or the machine has no room for another socket.
+/// True if the process or the machine has no resources for another socket.
 fn is_exhausted(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(EMFILE | ENFILE | ENOBUFS | ENOBUFS_BSD | ENOMEM))
 }
 
 /// Addresses that are tried at a time for one connection.
 const RACING_MAX: usize = 8;
-// errno(3): the same everywhere but for `ENOBUFS`; what means one there is no socket's elsewhere.
+// errno(3). Only `ENOBUFS` differs; its values have no other meaning for a socket elsewhere.
 const ENOMEM: i32 = 12;
 const ENFILE: i32 = 23;
 const EMFILE: i32 = 24;
 const ENOBUFS: i32 = 105;
 const ENOBUFS_BSD: i32 = 55;
-/// How long nothing is opened when descriptors have run out.
+/// The pause after descriptors have run out.
 const EXHAUSTED_REST: std::time::Duration = std::time::Duration::from_millis(100);

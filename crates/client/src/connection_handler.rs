@@ -1,4 +1,7 @@
-//! Events of connections to events of transfers.
+//! Translates events of connections into events of transfers.
+//!
+//! An application may remove any transfer at any event. So a transfer may have ended before the
+//! next event of its connection: a lookup that fails means that there is nothing left to do.
 
 use std::io;
 use std::time::Instant;
@@ -14,11 +17,11 @@ use crate::body;
 use crate::deadline::later;
 use crate::error::{Error, Waiting};
 use crate::seat::Seat;
-use crate::state::{ClientState, Command};
+use crate::state::{CONNECTED, ClientState, Command};
 use crate::transfer::{BodyUse, FollowUp, IGNORED_SIZE_MAX, Transfer, TransferId, TransferStage};
 
-/// The application, and everything about transfers but their connections: what connections tell
-/// of their events.
+/// The application and the state of all transfers, without the connections: the handler of the
+/// connections' events.
 #[derive(Debug)]
 pub(crate) struct ConnectionHandler<A> {
     pub(crate) application: A,
@@ -31,7 +34,7 @@ impl<A: Application> ConnectionHandler<A> {
         self.application.handle(&mut context, id, event);
     }
 
-    /// A transfer is over: told once, unless it was removed.
+    /// Ends a transfer and reports it, unless it was removed.
     pub(crate) fn finish_transfer(
         &mut self,
         now: Instant,
@@ -43,19 +46,19 @@ impl<A: Application> ConnectionHandler<A> {
         }
     }
 
-    /// Our own side of an exchange was not what it should be.
+    /// The request broke the contract of the connection.
     pub(crate) fn usage_error(&mut self, now: Instant, id: TransferId, error: UsageError) {
         self.finish_transfer(now, id, Err(Error::Usage(error)));
     }
 
-    /// The transfer that waits longest at an origin fails.
+    /// Fails the transfer that has waited longest at an origin.
     pub(crate) fn fail_front(&mut self, now: Instant, origin: usize, error: Error) {
         if let Some(id) = self.state.front(origin) {
             self.finish_transfer(now, id, Err(error));
         }
     }
 
-    /// The server has taken some of a request.
+    /// The server has read some of a request.
     pub(crate) fn note_progress(&mut self, now: Instant, id: Option<TransferId>) {
         if let Some(id) = id
             && let Some(transfer) = self.state.transfers.get_mut(id.0)
@@ -65,7 +68,7 @@ impl<A: Application> ConnectionHandler<A> {
         }
     }
 
-    /// A moment has come that a transfer was to be looked at.
+    /// A transfer's timer has expired.
     pub(crate) fn check_transfer(&mut self, now: Instant, id: TransferId) {
         let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
         transfer.armed = fulmar_engine::Span::ENDLESS;
@@ -80,7 +83,7 @@ impl<A: Application> ConnectionHandler<A> {
         self.state.watch(now, id);
     }
 
-    /// Keeps an appointment; false if the transfer is over.
+    /// Runs the checks that are due; false if the transfer has ended.
     fn run_check(&mut self, now: Instant, id: TransferId) -> bool {
         let Some(transfer) = self.state.transfers.get_mut(id.0) else { return false };
         if transfer.stage == TransferStage::Expecting {
@@ -125,7 +128,7 @@ impl<A: Application> ConnectionHandler<A> {
         (connection, seat): (&mut ClientConnection, &mut Seat),
         id: TransferId,
     ) {
-        let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
+        let transfer = self.state.transfers.get_mut(id.0).expect("it was in the queue");
         let stream = connection.open().expect("a connection of the pool takes a request");
         transfer.reused = seat.uses > 0;
         if seat.owners.is_empty() {
@@ -150,8 +153,8 @@ impl<A: Application> ConnectionHandler<A> {
         self.begin(now, id, connection, stream);
     }
 
-    /// The connection is free: the transfer that waits longest for it has it at once, before the
-    /// driver hears that it was free.
+    /// The connection is free: the first waiting transfer gets it at once, before the driver sees
+    /// an idle connection.
     fn assign_next(
         &mut self,
         now: Instant,
@@ -174,7 +177,7 @@ impl<A: Application> ConnectionHandler<A> {
         }
     }
 
-    /// The request goes onto its connection.
+    /// Sends the request on its connection.
     fn begin(
         &mut self,
         now: Instant,
@@ -182,7 +185,7 @@ impl<A: Application> ConnectionHandler<A> {
         connection: &mut ClientConnection,
         stream: StreamId,
     ) {
-        let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
+        let transfer = self.state.transfers.get_mut(id.0).expect("it was just assigned");
         let request = transfer.request.clone();
         let expects = request.expects_continue();
         let whole = request.encoded().filter(|_| self.state.adds_nothing(&request));
@@ -202,7 +205,7 @@ impl<A: Application> ConnectionHandler<A> {
         }
     }
 
-    /// The body of a request follows its head.
+    /// Sends the body of a request after its head.
     pub(crate) fn send_body(
         &mut self,
         now: Instant,
@@ -213,7 +216,7 @@ impl<A: Application> ConnectionHandler<A> {
         let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
         match body::send(transfer.request.body(), connection, stream) {
             Ok(body::Sent::All(bytes)) => transfer.sent += bytes,
-            Ok(body::Sent::Resolving) => self.emit(now, id, TransferEvent::Writable),
+            Ok(body::Sent::ByApplication) => self.emit(now, id, TransferEvent::Writable),
             Err(error) => self.usage_error(now, id, error),
         }
     }
@@ -261,7 +264,7 @@ impl<A: Application> ConnectionHandler<A> {
         self.state.watch(now, id);
     }
 
-    /// Bytes of the body went into the file past us. True if no more may, for now.
+    /// Bytes of the body were spliced into the file. True if the transfer is held now.
     pub(crate) fn spliced(&mut self, now: Instant, id: Option<TransferId>, bytes: u64) -> bool {
         let Some(id) = id else { return false };
         let Some(transfer) = self.state.transfers.get_mut(id.0) else { return false };
@@ -296,8 +299,8 @@ impl<A: Application> ConnectionHandler<A> {
         self.deliver(now, id, bytes);
     }
 
-    /// Passes on a piece of the body, decoded if that was asked for. What an application that
-    /// pauses does not take is kept.
+    /// Delivers a piece of the body, decoded if requested. If the application pauses, the rest is
+    /// kept.
     pub(crate) fn deliver(&mut self, now: Instant, id: TransferId, bytes: Bytes) {
         let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
         let max = transfer.request.options().body_max.unwrap_or(u64::MAX);
@@ -332,8 +335,7 @@ impl<A: Application> ConnectionHandler<A> {
         }
     }
 
-    /// Passes on what was kept while the application paused. True if the transfer is over, or
-    /// paused again.
+    /// Delivers what was kept during a pause. True if the transfer has ended, or is paused again.
     pub(crate) fn drain(&mut self, now: Instant, id: TransferId) -> bool {
         let Some(transfer) = self.state.transfers.get_mut(id.0) else { return true };
         let Some(extra) = transfer.extra.as_mut() else { return false };
@@ -352,7 +354,7 @@ impl<A: Application> ConnectionHandler<A> {
         false
     }
 
-    /// The answer is complete, and its connection is free or gone.
+    /// The response is complete. Its connection is free or closed.
     fn end(&mut self, now: Instant, id: TransferId) {
         let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
         let origin = transfer.origin;
@@ -377,7 +379,7 @@ impl<A: Application> ConnectionHandler<A> {
         self.finish_transfer(now, id, result);
     }
 
-    /// The answer was not for the application: the next request.
+    /// The response was not for the application: sends the next request.
     fn start_next_hop(&mut self, now: Instant, id: TransferId) {
         let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
         if transfer.is_active() {
@@ -398,7 +400,7 @@ impl<A: Application> ConnectionHandler<A> {
         }
     }
 
-    /// Where an answer is that nobody wants any more, but others behind it do theirs.
+    /// Discards bytes of a response that no transfer needs, on a connection that others still use.
     fn discard(connection: &mut ClientConnection, seat: &mut Seat, bytes: usize) {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         seat.drained = seat.drained.saturating_add(bytes);
@@ -407,7 +409,7 @@ impl<A: Application> ConnectionHandler<A> {
         }
     }
 
-    /// The connection of a transfer is gone before its answer was complete. `alone`: no other
+    /// The connection of a transfer closed before its response was complete. `alone`: no other
     /// transfer's request was ahead of it.
     fn on_connection_lost(
         &mut self,
@@ -439,10 +441,10 @@ impl<A: Application> ConnectionHandler<A> {
     }
 }
 
-/// What a lost connection means to the transfers on it.
+/// The meaning of a lost connection for the transfers on it.
 struct Loss {
     error: Error,
-    /// It may just have been too old: the server closed it while the request was on its way.
+    /// The server may have closed an idle connection while the request was on its way.
     may_be_stale: bool,
 }
 
@@ -492,7 +494,7 @@ impl<A: Application> Handler<ClientConnection, Seat> for ConnectionHandler<A> {
                     self.state.commands.push_back(Command::Race(attempt));
                 }
             }
-            // The transfers learn of a fault at the end of the connection.
+            // Transfers receive a fault with the end of the connection.
             ConnectionEvent::Replaced { .. }
             | ConnectionEvent::InputUsed
             | ConnectionEvent::DeadlinePassed { .. }
@@ -513,14 +515,14 @@ impl<A: Application> Handler<ClientConnection, Seat> for ConnectionHandler<A> {
         if !seat.owners.is_single()
             && let Some(known) = self.state.pool.get_mut(origin)
         {
-            known.pipelines = false; // the server has broken it
+            known.pipelines = false; // the server does not support pipelining
         }
         let first = seat.owners.pop();
         let mut behind = Vec::new();
         while let Some(id) = seat.owners.pop() {
             behind.push(id);
         }
-        // The last first: each goes to the front of the queue.
+        // In reverse order: each one goes to the front of the queue.
         for id in behind.into_iter().rev() {
             self.on_connection_lost(now, id, &seat, Loss::new(End::Closed), false);
         }
@@ -538,9 +540,7 @@ impl<A: Application> ConnectionHandler<A> {
             let setup = &mut opening.setup;
             setup.handshake = self.state.stamp(now).wrapping_sub(setup.handshake);
         }
-        if let Some(known) = self.state.pool.get_mut(seat.origin()) {
-            known.connecting -= 1;
-        }
+        self.state.pool.get_mut(seat.origin()).expect(CONNECTED).connecting -= 1;
         self.state.commands.push_back(Command::Freed(socket));
     }
 
@@ -561,7 +561,7 @@ impl<A: Application> ConnectionHandler<A> {
                 connection.release(stream, bytes.len());
                 match self.state.active_on(socket, id) {
                     Some(transfer) if transfer.exceeds_drain_limit(bytes.len()) => {
-                        // From now on nothing on this connection is about it.
+                        // From here on no event of this connection concerns the transfer.
                         seat.owners.pop();
                         seat.response_begun = false;
                         connection.reset(stream, 0);

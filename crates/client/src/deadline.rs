@@ -1,14 +1,13 @@
-//! Moments to come, however far away.
+//! Deadlines that cannot overflow.
 
 use std::time::{Duration, Instant};
 
-/// So long after `from`. What lies beyond every clock is as good as never, and is not reckoned
-/// with: an `Instant` that overflows panics.
+/// `from` plus `span`, but at most a hundred years: an `Instant` that overflows panics.
 pub(crate) fn later(from: Instant, span: Duration) -> Instant {
     from + span.min(FOREVER)
 }
 
-/// A hundred years: it can be added many times.
+/// A hundred years. It can be added many times.
 const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 #[cfg(test)]

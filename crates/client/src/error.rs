@@ -1,4 +1,4 @@
-//! Why a transfer did not come to its end, or was refused before it began.
+//! The errors of transfers and of building requests.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -12,44 +12,44 @@ use fulmar_proto::{LayerError, PeerError, UsageError};
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The name of the host has no address for us.
+    /// The host's name has no address.
     Resolve(ResolveError),
-    /// The name of the proxy cannot be resolved.
+    /// The proxy's name cannot be resolved.
     ResolveProxy(ProxyResolveError),
-    /// No address of the host could be connected to.
+    /// No address of the host accepted a connection.
     Connect(ConnectError),
-    /// TLS or a proxy's tunnel failed; the source says which, and how.
+    /// TLS or a proxy's tunnel failed. The source has the cause.
     Layer(LayerError),
-    /// The connection to a proxy failed before its tunnel stood.
+    /// The connection to a proxy failed before its tunnel was open.
     Proxy(io::Error),
     /// The server broke the protocol.
     Peer(PeerError),
-    /// The connection was closed before the answer began.
+    /// The connection was closed before the response began.
     Closed,
     /// The connection failed.
     Io(io::Error),
     /// A deadline passed.
     TimedOut(Waiting),
-    /// Fewer bytes a second than the request allows.
+    /// The transfer was slower than the request allows.
     TooSlow,
     /// The body is longer than the request allows.
     TooLarge,
-    /// Our own part of the exchange was not what it said it would be.
+    /// The request broke the contract: its body differs from its declared length, for example.
     Usage(UsageError),
-    /// The body is a stream and has been sent once: it cannot be sent again, as the server asks
-    /// by a redirect, a challenge or its silence.
+    /// The body is a stream and was sent once. It cannot be sent again after a redirect, a
+    /// challenge or a lost connection.
     NotReplayable,
-    /// Too many redirects, or one that may not be followed.
+    /// Too many redirects, or one that is not allowed.
     Redirect(fulmar_semantics::redirect::RedirectError),
-    /// The request that a redirect leads to cannot be made.
+    /// The request of a redirect cannot be built.
     Next(BuildError),
-    /// The coding of the body is unknown, broken, or grows too large.
+    /// The coding of the body is unknown, invalid, or exceeds the limits.
     Coding(fulmar_semantics::coding::CodingError),
     /// Writing the body to its file failed.
     Write(io::Error),
 }
 
-/// What a transfer waited for when its time was up.
+/// What a transfer waited for when its timeout expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Waiting {
@@ -63,9 +63,9 @@ pub enum Waiting {
     Connect,
     /// TLS, or a proxy's tunnel.
     Handshake,
-    /// The server, to take the request.
+    /// Sending the request.
     Send,
-    /// The first byte of the answer.
+    /// The first byte of the response.
     FirstByte,
     /// The next byte.
     Idle,
@@ -73,12 +73,12 @@ pub enum Waiting {
     Total,
 }
 
-/// Which addresses were tried, and what each said.
+/// The addresses that were tried, with their errors.
 #[derive(Debug)]
 pub struct ConnectError {
     /// In the order in which they failed.
     pub tried: Vec<(Tried, io::Error)>,
-    /// They are a proxy's.
+    /// The addresses are a proxy's.
     pub is_proxy: bool,
 }
 
@@ -89,11 +89,11 @@ pub struct ProxyResolveError {
     pub host: Box<str>,
     /// The proxy's port.
     pub port: u16,
-    /// What is wrong.
+    /// The cause.
     pub cause: ResolveError,
 }
 
-/// What was connected to.
+/// An address that was tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tried {
     /// A TCP address.
@@ -112,7 +112,7 @@ impl fmt::Display for Tried {
 }
 
 impl Error {
-    /// A word for machines: the kind of the error, stable across versions.
+    /// The kind of the error for machines, stable across versions.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Resolve(_) | Self::ResolveProxy(_) => "resolve",
@@ -144,7 +144,7 @@ impl fmt::Display for Error {
             Self::Layer(error) => error.fmt(f),
             Self::Proxy(error) => write!(f, "the connection to the proxy failed: {error}"),
             Self::Peer(error) => error.fmt(f),
-            Self::Closed => f.write_str("the server closed the connection without an answer"),
+            Self::Closed => f.write_str("the server closed the connection without a response"),
             Self::Io(error) => write!(f, "the connection failed: {error}"),
             Self::TimedOut(waiting) => write!(f, "timed out: {waiting}"),
             Self::TooSlow => f.write_str("slower than the lowest speed allowed"),
@@ -172,7 +172,11 @@ impl StdError for Error {
             Self::Redirect(error) => Some(error),
             Self::Next(error) => Some(error),
             Self::Coding(error) => Some(error),
-            _ => None,
+            Self::Closed
+            | Self::TimedOut(_)
+            | Self::TooSlow
+            | Self::TooLarge
+            | Self::NotReplayable => None,
         }
     }
 }
@@ -183,11 +187,11 @@ impl fmt::Display for Waiting {
             Self::Queue => "waiting in the queue",
             Self::Name => "the name was not resolved",
             Self::ProxyName => "the proxy's name was not resolved",
-            Self::Connect => "the connection did not stand",
-            Self::Handshake => "the handshake did not end",
-            Self::Send => "the server did not take the request",
-            Self::FirstByte => "the answer did not begin",
-            Self::Idle => "nothing more came",
+            Self::Connect => "the connection was not established",
+            Self::Handshake => "the handshake did not complete",
+            Self::Send => "the request could not be sent",
+            Self::FirstByte => "no response began",
+            Self::Idle => "no more data arrived",
             Self::Total => "the transfer took too long",
         })
     }
@@ -218,18 +222,18 @@ impl StdError for ProxyResolveError {
     }
 }
 
-/// Why a request cannot be made: nothing was sent.
+/// An error of building a request. Nothing was sent.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The URL is not one that can be asked for.
+    /// The URL cannot be requested.
     Url(crate::UrlError),
-    /// What the system trusts cannot be read.
+    /// The system's certificates cannot be read.
     Tls(&'static fulmar_tls::ConfigError),
-    /// User, password or token cannot be sent.
+    /// The user, password or token cannot be sent.
     Credentials(fulmar_semantics::auth::BadCredentials),
     /// The method, a field's name or a value has a byte that would break the message (RFC 9110
-    /// §5.5): what was being set.
+    /// §5.5): its name.
     Field(String),
 }
 

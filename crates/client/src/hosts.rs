@@ -1,4 +1,4 @@
-//! Manners towards one host: how many requests, how fast, and when not at all.
+//! The limits of each host: concurrent requests, their rate, and pauses that the host requested.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -8,41 +8,41 @@ use slab::Slab;
 use crate::deadline::later;
 use crate::options::{Config, RateLimit};
 
-/// The hosts that requests wait for or are under way to.
+/// The hosts that have waiting or active requests.
 #[derive(Debug, Default)]
 pub(crate) struct Hosts {
     by_name: HashMap<Box<str>, usize>,
     hosts: Slab<HostState>,
 }
 
-/// One host, whatever the port and the way to it.
+/// A host, with any port and any route.
 #[derive(Debug)]
 pub(crate) struct HostState {
     name: Box<str>,
-    /// Origins that it has.
+    /// The number of its origins.
     origins: usize,
-    /// Requests under way.
+    /// The number of active requests.
     active: usize,
-    /// When the next request would be due if all came evenly (the generic cell rate algorithm).
+    /// When the next request would be due at an even rate (the generic cell rate algorithm).
     due: Option<Instant>,
-    /// It asked for rest until then.
+    /// The end of the pause that the host requested.
     retry_at: Option<Instant>,
-    /// Origins that wait for one of its requests to end.
+    /// Origins that wait for the end of an active request.
     pub(crate) waiting_origins: Vec<usize>,
 }
 
-/// Whether a request may go.
+/// Whether a request may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Permit {
     Go,
-    /// Not before.
+    /// Not before this time.
     At(Instant),
-    /// When another one has ended.
+    /// After the end of another one.
     Later,
 }
 
 impl Hosts {
-    /// One more origin at `name`.
+    /// Adds an origin of the host `name`.
     pub(crate) fn join(&mut self, name: &str) -> usize {
         if let Some(at) = self.by_name.get(name) {
             self.hosts[*at].origins += 1;
@@ -60,7 +60,7 @@ impl Hosts {
         at
     }
 
-    /// One origin less; a host that has none and no debts is forgotten.
+    /// Removes an origin. A host without origins is removed.
     pub(crate) fn leave(&mut self, at: usize) {
         let host = &mut self.hosts[at];
         host.origins -= 1;
@@ -70,13 +70,13 @@ impl Hosts {
         }
     }
 
-    /// True if forgetting the host would forget what it asked for.
+    /// Until when the host's limits must be remembered.
     pub(crate) fn remembered_until(&self, at: usize, now: Instant) -> Option<Instant> {
         let host = &self.hosts[at];
         host.due.max(host.retry_at).filter(|until| *until > now)
     }
 
-    /// May a request go to host `at`?
+    /// Whether a request to host `at` may be sent.
     pub(crate) fn permit(&self, at: usize, now: Instant, config: &Config) -> Permit {
         let host = &self.hosts[at];
         if config.per_host_active.is_some_and(|max| host.active >= max) {
@@ -94,7 +94,7 @@ impl Hosts {
         Permit::Go
     }
 
-    /// How many requests may go to host `at` together: connections for more would be idle.
+    /// How many requests to host `at` may be sent together: connections for more would be idle.
     pub(crate) fn allowance(&self, at: usize, now: Instant, config: &Config) -> usize {
         if self.permit(at, now, config) != Permit::Go {
             return 0;
@@ -109,7 +109,7 @@ impl Hosts {
         at_once.min(burst.saturating_sub(begun).max(1) as usize)
     }
 
-    /// A request goes.
+    /// A request is sent.
     pub(crate) fn begin(&mut self, at: usize, now: Instant, config: &Config) {
         let host = &mut self.hosts[at];
         host.active += 1;
@@ -119,14 +119,14 @@ impl Hosts {
         }
     }
 
-    /// A request has ended: the origins that may go on.
+    /// A request has ended. Returns the origins that may continue.
     pub(crate) fn end(&mut self, at: usize) -> std::vec::Drain<'_, usize> {
         let host = &mut self.hosts[at];
         host.active -= 1;
         host.waiting_origins.drain(..)
     }
 
-    /// An origin waits for one of the host's requests to end.
+    /// An origin waits for the end of one of the host's requests.
     pub(crate) fn wait(&mut self, at: usize, origin: usize) {
         let waiting_origins = &mut self.hosts[at].waiting_origins;
         if !waiting_origins.contains(&origin) {
@@ -134,7 +134,7 @@ impl Hosts {
         }
     }
 
-    /// The host asked for rest.
+    /// The host requested a pause.
     pub(crate) fn rest(&mut self, at: usize, until: Instant) {
         let rest = &mut self.hosts[at].retry_at;
         *rest = (*rest).max(Some(until));
@@ -150,7 +150,7 @@ fn interval(rate: RateLimit) -> Duration {
     rate.per / rate.requests.max(1)
 }
 
-/// How far ahead of its even pace a host may be.
+/// How far a host may be ahead of its even rate.
 fn slack(rate: RateLimit) -> Duration {
     interval(rate).saturating_mul(rate.burst.saturating_sub(1))
 }
@@ -181,7 +181,7 @@ mod tests {
         let next = now + Duration::from_millis(100);
         assert_eq!(hosts.permit(at, now, &config), Permit::At(next));
         assert_eq!(hosts.permit(at, next, &config), Permit::Go);
-        // Nothing is saved up beyond the burst.
+        // Nothing accumulates beyond the burst.
         let late = now + Duration::from_secs(60);
         for _ in 0..3 {
             assert_eq!(hosts.permit(at, late, &config), Permit::Go);

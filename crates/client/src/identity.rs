@@ -1,4 +1,4 @@
-//! Who we are to a server: cookies, and answers to its challenges.
+//! Cookies, and authentication after a server's challenge.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use crate::request::{Request, RequestBody};
 use crate::state::ClientState;
 use crate::transfer::{BodyUse, FollowUp, TransferId};
 
-/// Sessions by origin and by the credentials that began them. A bounded number: the next
-/// challenge makes a new one.
+/// Authentication sessions by origin and credentials. Their number is bounded: the next challenge
+/// makes a new one.
 #[derive(Debug, Default)]
 pub(crate) struct AuthSessions {
     known: HashMap<(Origin, Arc<Credentials>), AuthSession>,
@@ -42,13 +42,13 @@ fn name(request: &Request, credentials: &Arc<Credentials>) -> (Origin, Arc<Crede
 }
 
 impl ClientState {
-    /// True if a request goes out exactly as it was compiled.
+    /// True if a request is sent exactly as it was compiled.
     pub(crate) fn adds_nothing(&self, request: &Request) -> bool {
         let jar = self.jar.as_ref().is_some_and(|jar| !jar.is_empty());
         !(jar && request.options().cookies) && request.credentials().is_none()
     }
 
-    /// Queues the head of a request, with what is added this time.
+    /// Queues the head of a request, with cookies and credentials.
     pub(crate) fn send_head(
         &mut self,
         now: Instant,
@@ -81,13 +81,13 @@ impl ClientState {
         connection.send_head(stream, request.head(added), request.body().len())
     }
 
-    /// Appends what the server has asked to be proved.
+    /// Appends the credentials that the server's challenge requires.
     fn prove(&mut self, request: &Request, out: &mut Vec<u8>) -> Option<AuthAttempt> {
         let session = self.sessions.get_mut(request)?;
         if request.has("authorization") {
             return None;
         }
-        // Also through a proxy that is told the absolute form: the server sees the origin form.
+        // Also through a proxy that receives the absolute form: the server sees the origin form.
         let target = request.path().as_bytes();
         let body: Option<&[u8]> = match request.body() {
             RequestBody::Empty => Some(&[]),
@@ -98,7 +98,7 @@ impl ClientState {
         session.authorize(request, out).ok()
     }
 
-    /// Takes the cookies of an answer, and the nonce that the next request is to use.
+    /// Stores the cookies of a response, and the nonce for the next request.
     pub(crate) fn take_identity(&mut self, now: Instant, id: TransferId, headers: Headers<'_>) {
         if self.jar.is_none() && self.sessions.known.is_empty() {
             return;
@@ -108,7 +108,7 @@ impl ClientState {
         let request = &transfer.request;
         if let Some(jar) = self.jar.as_mut().filter(|_| request.options().cookies) {
             for field in headers.get_all("set-cookie") {
-                // A cookie that breaks the rules is as good as none.
+                // An invalid cookie is ignored.
                 let _ = jar.store(wall, parts(request), field);
             }
         }
@@ -119,7 +119,7 @@ impl ClientState {
         }
     }
 
-    /// A challenge that can be answered: the request goes again, with a proof.
+    /// Retries a challenged request with credentials, if there are any.
     pub(crate) fn authenticate(
         &mut self,
         id: TransferId,
@@ -137,7 +137,7 @@ impl ClientState {
         }
         let mut random = [0; 16];
         if getrandom::fill(&mut random).is_err() {
-            return Ok(false); // the server's 401 is the answer
+            return Ok(false); // the 401 is the response
         }
         let asked = challenges(response.headers.get_all("www-authenticate"));
         let proof = transfer.extra.as_ref().and_then(|extra| extra.proof);
@@ -145,7 +145,7 @@ impl ClientState {
             (Some(attempt), Some(session)) => {
                 session.handle_challenges(attempt, &asked, random) == AuthVerdict::Retry
             }
-            (None, Some(_)) => true, // another answer brought a session meanwhile
+            (None, Some(_)) => true, // another response began a session meanwhile
             (_, None) => match AuthSession::begin(&asked, credentials, Scheme::Basic, random) {
                 Some(session) => {
                     self.sessions.insert(&request, credentials, session);
@@ -176,5 +176,5 @@ fn parts(request: &Request) -> UrlParts<'_> {
 }
 
 const SESSIONS_LEN_MAX: usize = 1024;
-/// One proof, one with a newer nonce, and one more where many transfers share a session.
+/// One attempt, one with a newer nonce, and one more if many transfers share a session.
 const PROOFS_MAX: u8 = 3;

@@ -1,4 +1,4 @@
-//! What two requests must have in common to share a connection.
+//! The properties that two requests must have in common to share a connection.
 
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 use std::net::SocketAddr;
@@ -10,40 +10,40 @@ use fulmar_proto::h1::Leniency;
 use fulmar_semantics::proxy::ProxyUrl;
 use fulmar_tls::ClientTls;
 
-/// Everything that makes a connection what it is. Two requests share connections if, and only if,
-/// their keys are equal: any field that differs prevents reuse.
+/// All properties of a connection. Two requests share connections if, and only if, their keys are
+/// equal: any field that differs prevents reuse.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// The host that is spoken to: of the URL, or of the proxy if it forwards for us. As the URL
+    /// The host that HTTP is exchanged with: the URL's, or the proxy's if it forwards. As the URL
     /// parser normalised it.
     pub host: Box<str>,
     /// Its port.
     pub port: u16,
-    /// How the connection gets there.
+    /// The route to the host.
     pub route: Route,
-    /// TLS and everything that it depends on; `None`: plain HTTP.
+    /// TLS with everything that it depends on; `None`: plain HTTP.
     pub tls: Option<ClientTls>,
     /// Credentials that bind the connection itself, not the request.
     pub credentials: Option<Arc<[u8]>>,
-    /// Our address.
+    /// The local address.
     pub local: Option<SocketAddr>,
     /// The network interface.
     pub interface: Option<Box<str>>,
-    /// Probes on a silent connection.
+    /// Keep-alive probes.
     pub keep_alive: Option<KeepAlive>,
-    /// What is spoken.
+    /// The protocol.
     pub protocol: Protocol,
     /// The deviations from the grammar that are accepted in responses.
     pub leniency: Leniency,
 }
 
-/// How a connection gets to its host.
+/// The route of a connection to its host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Route {
-    /// Straight to the host's address.
+    /// Directly to the host's address.
     #[default]
     Direct,
-    /// Over a Unix stream socket, whatever the host.
+    /// Over a Unix stream socket, for any host.
     Unix(PathBuf),
     /// To a proxy that forwards requests in absolute form; the key's host is the proxy.
     Forward,
@@ -51,7 +51,7 @@ pub enum Route {
     Tunnel(Arc<ProxyUrl>),
 }
 
-/// What is spoken on a connection.
+/// The protocol of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Protocol {
     /// HTTP/1.1.
@@ -91,10 +91,10 @@ impl Hash for Hashed {
     }
 }
 
-/// A table by hashed keys: the hash is taken as it is.
+/// A map by hashed keys, which uses their hash.
 pub(crate) type ByKey<T> = std::collections::HashMap<Hashed, T, BuildHasherDefault<AsHashed>>;
 
-/// Passes a hash through.
+/// Returns a hash unchanged.
 #[derive(Debug, Default)]
 pub(crate) struct AsHashed(u64);
 

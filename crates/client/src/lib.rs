@@ -1,11 +1,33 @@
-//! The client side: transfers on connections that they share.
+//! The client library: transfers on connections that they share.
 //!
-//! A [`Client`] is an engine, to be driven by a reactor in our loop or in the application's. It
-//! carries out [`Request`]s, each compiled once and started as often as one likes, and tells an
-//! [`Application`] what comes of them. Whatever can be decided without the kernel is decided here:
-//! which connection is used, who waits, what is asked again and where an answer leads.
+//! A [`Client`] is an engine. A reactor drives it, in a loop of its own or in the application's. It
+//! executes [`Request`]s, which are compiled once and started any number of times, and reports
+//! their events to an [`Application`]. It selects connections, queues transfers, retries, and
+//! follows redirects.
 //!
-//! The modules stand in reading order.
+//! ```
+//! use std::time::{Instant, SystemTime};
+//!
+//! use fulmar_client::{Application, Client, Config, Context, Request, TransferEvent, TransferId};
+//!
+//! struct Printer;
+//!
+//! impl Application for Printer {
+//!     fn handle(&mut self, _: &mut Context<'_>, _: TransferId, event: TransferEvent<'_>) {
+//!         match event {
+//!             TransferEvent::Data(bytes) => print!("{}", String::from_utf8_lossy(&bytes)),
+//!             TransferEvent::Done(done) => println!("{:?}", done.result),
+//!             _ => {}
+//!         }
+//!     }
+//! }
+//!
+//! let now = Instant::now();
+//! let mut client = Client::new(now, SystemTime::now(), Printer, Config::default());
+//! client.start(now, &Request::get("http://127.0.0.1/").build()?);
+//! // `fulmar_drive::Reactor::new(client, Epoll::new()?)` drives it.
+//! # Ok::<(), fulmar_client::BuildError>(())
+//! ```
 #![forbid(unsafe_code)]
 
 mod deadline;

@@ -1,4 +1,4 @@
-//! How requests are carried out, and what a client allows itself.
+//! The options of requests, and the limits of a client.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -19,59 +19,59 @@ use crate::key::{Key, Route};
 use crate::request::PROTOCOL;
 use crate::request_url::RequestUrl;
 
-/// How a request is carried out. Shared: requests of one kind refer to one of these.
+/// The options of a request. Many requests share one of these.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Which redirects are followed; `None`: none, they are answers like others.
+    /// Redirects to follow; `None`: they are delivered as responses.
     pub redirects: Option<redirect::Policy>,
-    /// Content codings are undone, within these limits; `None`: bodies are delivered as they came.
+    /// Limits for decoding bodies; `None`: bodies are delivered encoded.
     pub decode: Option<coding::CodingLimits>,
     /// User and password, or a token; also from `user:password@` in the URL.
     pub credentials: Option<Arc<Credentials>>,
-    /// A password is sent by Basic without being asked for; otherwise the server's challenge says
-    /// how. Tokens are always sent.
+    /// Sends a password by Basic before a challenge. Otherwise the server's challenge determines
+    /// the scheme. Tokens are always sent.
     pub preemptive_auth: bool,
     /// Logins by host, for requests without credentials.
     pub netrc: Option<Arc<Netrc>>,
-    /// The client's cookies go with it and are taken from its answers.
+    /// Sends the client's cookies and stores those of responses.
     pub cookies: bool,
-    /// A followed redirect is told where it came from (RFC 9110 §10.1.3).
+    /// Sends `Referer` after a redirect (RFC 9110 §10.1.3).
     pub referer: bool,
     /// Further fields that are dropped when a redirect leaves the origin.
     pub credential_fields: Vec<String>,
-    /// A body of so many bytes or more waits for `100 Continue` (RFC 9110 §10.1.1), at most
+    /// Bodies of at least this length wait for `100 Continue` (RFC 9110 §10.1.1), at most
     /// [`Options::continue_timeout`].
     pub expect_continue_from: Option<u64>,
     /// How long a body waits for `100 Continue` before it is sent anyway.
     pub continue_timeout: Duration,
-    /// From the request to the first byte of the answer.
+    /// From the request to the first byte of the response.
     pub first_byte_timeout: Option<Duration>,
     /// Between two bytes.
     pub idle_timeout: Option<Duration>,
-    /// From start to end, queue and redirects included.
+    /// From start to end, with queue and redirects.
     pub total_timeout: Option<Duration>,
-    /// For one exchange, from when its connection is there: the queue does not count.
+    /// For one exchange, without its time in the queue.
     pub exchange_timeout: Option<Duration>,
     /// The longest body, as delivered.
     pub body_max: Option<u64>,
-    /// The transfer is given up when it receives fewer bytes a second than this, for so long.
+    /// The transfer fails if it receives fewer bytes per second than this for so long.
     pub lowest_speed: Option<(u64, Duration)>,
-    /// Bytes a second that are received at most.
+    /// The maximum rate of receiving, in bytes per second.
     pub highest_speed: Option<u64>,
-    /// How often a request is sent again because the server said so by 429 or 503.
+    /// How often a request is repeated after 429 or 503 with `Retry-After`.
     pub retries: u8,
-    /// How `https` is spoken; `None`: as [`fulmar_tls::ClientOptions::default`] says, with what the
-    /// system trusts, which is read when the first request needs it.
+    /// TLS options for `https`; `None`: [`fulmar_tls::ClientOptions::default`] with the system's
+    /// certificates, which are read when the first request needs them.
     pub tls: Option<ClientTls>,
-    /// Proxies, and what needs none; `None`: everything is reached directly.
+    /// Proxies, and hosts that need none; `None`: direct connections only.
     pub proxies: Option<Arc<Settings>>,
-    /// Connect to this Unix socket, whatever the host (unix(7)).
+    /// Connects to this Unix socket for any host (unix(7)).
     pub unix_socket: Option<PathBuf>,
-    /// Our address.
+    /// The local address.
     pub local: Option<SocketAddr>,
-    /// The network interface to leave by.
+    /// The network interface to use.
     pub interface: Option<Box<str>>,
-    /// Probes on silent connections.
+    /// Keep-alive probes.
     pub keep_alive: Option<KeepAlive>,
     /// The deviations from the grammar that are accepted in responses: [`Leniency::lenient`] by
     /// default.
@@ -111,10 +111,10 @@ impl Default for Options {
 }
 
 impl Options {
-    /// What a connection for `target` must be.
+    /// The key of a connection for `target`.
     ///
     /// # Errors
-    /// What the system trusts cannot be read.
+    /// The system's certificates cannot be read.
     pub(crate) fn key(&self, target: &RequestUrl) -> Result<Key, BuildError> {
         let mut key = Key {
             host: target.host().into(),
@@ -153,13 +153,13 @@ impl Options {
         Ok(Some(tls.clone()))
     }
 
-    /// The lowest speed, over a span that is long enough to reckon one.
+    /// The lowest speed, over a span that is long enough to measure one.
     pub(crate) fn lowest_speed(&self) -> Option<(u64, Duration)> {
         self.lowest_speed.map(|(speed, span)| (speed, span.max(WINDOW_MIN)))
     }
 
-    /// What a proxy that forwards is told of us. Any other is told when it opens the tunnel: what
-    /// stands in the request would reach the server.
+    /// The login for a proxy that forwards. Other proxies receive it when they open the tunnel: in
+    /// the request it would reach the server.
     pub(crate) fn proxy_login(&self, target: &RequestUrl) -> Option<&Login> {
         self.forwarder(target)?.login.as_ref()
     }
@@ -176,10 +176,10 @@ impl Options {
     }
 }
 
-/// Bytes come in bursts: over less time than this there is no speed, only work.
+/// Bytes arrive in bursts: over a shorter time no speed can be measured.
 const WINDOW_MIN: Duration = Duration::from_millis(20);
 
-/// A host as it is resolved or connected to, without brackets.
+/// A host for name resolution or for connecting, without brackets.
 pub(crate) fn host_text(host: &Host<String>) -> String {
     match host {
         Host::Domain(name) => name.clone(),
@@ -188,43 +188,42 @@ pub(crate) fn host_text(host: &Host<String>) -> String {
     }
 }
 
-/// For requests that say nothing else: they share what can be resumed.
+/// For requests without TLS options: they share sessions to resume.
 static USUAL_TLS: LazyLock<Result<ClientTls, ConfigError>> =
     LazyLock::new(|| ClientTls::new(ClientOptions::default()));
 
-/// What a client allows itself. A limit of 0 would let nothing go: it is taken for 1.
+/// The limits and timeouts of a client. A limit of 0 counts as 1.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Connections at one time, idle ones included.
+    /// Connections at a time, with idle ones.
     pub connections_max: usize,
-    /// Connections with one key at one time.
+    /// Connections with one key at a time.
     pub per_host_max: usize,
-    /// Idle connections that are kept.
+    /// Idle connections to keep.
     pub idle_max: usize,
-    /// How long an idle connection is kept.
+    /// Timeout of an idle connection.
     pub idle_timeout: Option<Duration>,
-    /// Until a name is resolved.
+    /// Timeout of name resolution.
     pub name_timeout: Option<Duration>,
-    /// Until a connection stands.
+    /// Connect timeout.
     pub connect_timeout: Option<Duration>,
-    /// Until TLS or a tunnel stands.
+    /// Timeout of TLS and of a proxy's tunnel.
     pub handshake_timeout: Option<Duration>,
-    /// Until the next address is tried beside the one in hand (RFC 8305 §5).
+    /// Delay before the next address is tried in parallel (RFC 8305 §5).
     pub attempt_delay: Duration,
-    /// Idempotent requests sent before the first is answered; 1: no pipelining, and never more
-    /// than [`fulmar_proto::h1::DEPTH_MAX`].
+    /// Idempotent requests that are sent before the first response, at most
+    /// [`fulmar_proto::h1::DEPTH_MAX`]; 1: no pipelining.
     pub pipelining: u32,
-    /// Requests a second to one host; `None`: as fast as they come.
+    /// The rate of requests to one host; `None`: unlimited.
     pub rate: Option<RateLimit>,
-    /// Requests to one host at one time.
+    /// Concurrent requests to one host.
     pub per_host_active: Option<usize>,
-    /// The longest wait that a server may ask for with `Retry-After`.
+    /// The longest `Retry-After` that is honoured.
     pub retry_after_max: Duration,
 }
 
 impl Config {
-    /// With limits that let at least one go, and no more in a pipeline than connections keep
-    /// account of.
+    /// The same with limits of at least 1, and no deeper pipeline than a connection supports.
     pub(crate) fn bounded(self) -> Self {
         Self {
             connections_max: self.connections_max.max(1),
@@ -236,14 +235,14 @@ impl Config {
     }
 }
 
-/// So many requests in so long, and at once at most `burst`.
+/// A rate of `requests` in the time `per`, with at most `burst` at once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateLimit {
-    /// Requests.
+    /// The number of requests.
     pub requests: u32,
     /// In this time.
     pub per: Duration,
-    /// That many may go together after a quiet time.
+    /// How many requests may be sent together after a pause.
     pub burst: u32,
 }
 

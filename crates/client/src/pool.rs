@@ -1,4 +1,4 @@
-//! Connections by what they are good for, and the transfers that wait for one.
+//! The pool of connections, and the queues of transfers.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -16,70 +16,70 @@ use crate::key::{ByKey, Hashed, Route};
 use crate::options::host_text;
 use crate::transfer::TransferId;
 
-/// Origins, their idle connections and their queues: every choice in constant time.
+/// Origins with their idle connections and queues. Every choice takes constant time.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     by_key: ByKey<usize>,
     origins: Slab<OriginPool>,
     pub(crate) hosts: Hosts,
-    /// Connections that take requests, by their position among the links: of each origin, the idle
-    /// ones, the last used first, and those that are pipelined on.
+    /// Connections that accept requests, by their position: of each origin, the idle ones, last
+    /// used first, and those that are pipelined on.
     of_origin: ListPool,
-    /// And of all origins, the longest idle first.
+    /// Of all origins, the longest idle first.
     of_all: ListPool,
     oldest: IndexList,
     idle: usize,
-    /// Origins that may open a connection as soon as another one is closed, in fair order.
+    /// Origins that may open a connection as soon as another one closes, in the order of waiting.
     pub(crate) waiting_origins: VecDeque<usize>,
 }
 
-/// Where requests with one key go.
+/// The state of all requests with one key.
 #[derive(Debug)]
 pub(crate) struct OriginPool {
     pub(crate) key: Hashed,
     pub(crate) host: usize,
-    /// Connections, idle ones and those to be among them.
+    /// The number of connections, with idle ones and those being opened.
     pub(crate) connections: usize,
-    /// Of those, how many do not stand yet.
+    /// How many of them are being opened.
     pub(crate) connecting: usize,
-    /// Transfers that go over one of them now.
+    /// The number of transfers on them.
     pub(crate) active: usize,
     pub(crate) addresses: AddressState,
-    /// It keeps the rules of pipelining.
+    /// The server supports pipelining.
     pub(crate) pipelines: bool,
     pub(crate) waits_for_connection: bool,
     idle: IndexList,
     shared: IndexList,
-    /// Waiting transfers; some may be gone.
+    /// Waiting transfers; some may have ended.
     queue: VecDeque<TransferId>,
     waiting: usize,
 }
 
-/// What is known of an origin's addresses.
+/// The addresses of an origin.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum AddressState {
-    /// Nobody has asked, or what was said is used up: the resolver keeps it, as long as it holds.
+    /// Not resolved, or used already: the resolver caches results as long as they are valid.
     Unknown,
-    /// The resolver was asked then.
+    /// The resolver runs since then.
     Resolving(Instant),
     /// The host is an address.
     Literal(IpAddr),
-    /// There is none: a Unix socket.
+    /// A Unix socket has none.
     Local,
 }
 
-/// What came of an attempt to forget an origin.
+/// The result of sweeping an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Swept {
-    /// It is needed.
+    /// The origin is needed.
     Kept,
-    /// Its host must be remembered until then.
+    /// Its host's limits must be remembered until then.
     Until(Instant),
-    /// It is gone; its name may still be `asked` for.
-    Gone { asked: bool },
+    /// It is removed; its name may still be `resolving`.
+    Removed { resolving: bool },
 }
 
-/// Addresses to be tried, in this order.
+/// Addresses to try, in this order.
 #[derive(Clone, Debug)]
 pub(crate) enum Candidates {
     One(SocketAddr),
@@ -88,7 +88,7 @@ pub(crate) enum Candidates {
 }
 
 impl Candidates {
-    /// The address to be tried `nth`.
+    /// The address of attempt `nth`.
     pub(crate) fn get(&self, nth: usize) -> Option<SocketAddr> {
         match self {
             Self::One(address) => (nth == 0).then_some(*address),
@@ -101,7 +101,7 @@ impl Candidates {
 }
 
 impl Pool {
-    /// The origin with this key: the one that is there, or a new one.
+    /// The origin with this key. It is created if it does not exist.
     pub(crate) fn origin(&mut self, key: &Hashed) -> usize {
         if let Some(at) = self.by_key.get(key) {
             return *at;
@@ -138,17 +138,17 @@ impl Pool {
         self.origins.get_mut(at)
     }
 
-    /// Origins that are known.
+    /// The number of origins.
     pub(crate) fn len(&self) -> usize {
         self.origins.len()
     }
 
-    /// Idle connections.
+    /// The number of idle connections.
     pub(crate) fn idle(&self) -> usize {
         self.idle
     }
 
-    /// A transfer waits; `again`: in front of all others, it has waited before.
+    /// Queues a transfer; with `again` in front of all others, because it has waited before.
     pub(crate) fn enqueue(&mut self, at: usize, id: TransferId, again: bool) {
         let origin = &mut self.origins[at];
         origin.waiting += 1;
@@ -158,7 +158,7 @@ impl Pool {
         }
     }
 
-    /// The transfer at the front of the queue that `is_alive`.
+    /// The first queued transfer that `is_alive`.
     pub(crate) fn front(
         &mut self,
         at: usize,
@@ -174,14 +174,14 @@ impl Pool {
         None
     }
 
-    /// The transfer at the front leaves the queue.
+    /// Removes the transfer at the front of the queue.
     pub(crate) fn pop(&mut self, at: usize) {
         let origin = &mut self.origins[at];
         origin.queue.pop_front();
         origin.waiting -= 1;
     }
 
-    /// A waiting transfer is gone; its place in the queue is found empty later.
+    /// A waiting transfer has ended. Its entry in the queue is removed later.
     pub(crate) fn withdraw(&mut self, at: usize, is_alive: impl Fn(TransferId) -> bool) {
         let origin = &mut self.origins[at];
         origin.waiting -= 1;
@@ -190,7 +190,7 @@ impl Pool {
         }
     }
 
-    /// The transfers that wait, and some that are gone.
+    /// The waiting transfers, and some that have ended.
     pub(crate) fn waiters(&self, at: usize) -> Vec<TransferId> {
         self.origins
             .get(at)
@@ -198,12 +198,12 @@ impl Pool {
             .unwrap_or_default()
     }
 
-    /// How many transfers wait.
+    /// The number of waiting transfers.
     pub(crate) fn waiting(&self, at: usize) -> usize {
         self.origins[at].waiting
     }
 
-    /// A connection is idle, if it has not been so already.
+    /// Marks a connection as idle, unless it is.
     pub(crate) fn insert_idle(&mut self, at: usize, link: u32) {
         if self.of_all.stands(link) {
             return;
@@ -213,7 +213,7 @@ impl Pool {
         self.idle += 1;
     }
 
-    /// An idle connection is idle no more, for whatever reason; false if it was not.
+    /// Removes a connection from the idle ones; false if it was not idle.
     pub(crate) fn remove_idle(&mut self, at: usize, link: u32) -> bool {
         if !self.of_all.remove(&mut self.oldest, link) {
             return false;
@@ -223,22 +223,22 @@ impl Pool {
         true
     }
 
-    /// A connection takes requests besides the one that it is about.
+    /// Marks a connection as one that accepts pipelined requests.
     pub(crate) fn share(&mut self, at: usize, link: u32) {
         self.of_origin.push_back(&mut self.origins[at].shared, link);
     }
 
-    /// It does no longer.
+    /// Reverts [`Pool::share`].
     pub(crate) fn unshare(&mut self, at: usize, link: u32) {
         self.of_origin.remove(&mut self.origins[at].shared, link);
     }
 
-    /// The connection of this origin that takes another request, and has done so least recently.
+    /// The origin's connection to pipeline on: the one used least recently.
     pub(crate) fn shared_of(&self, at: usize) -> Option<u32> {
         self.origins[at].shared.first()
     }
 
-    /// The connection of this origin that was used last.
+    /// The origin's connection that was used last.
     pub(crate) fn idle_of(&self, at: usize) -> Option<u32> {
         self.origins[at].idle.first()
     }
@@ -248,7 +248,7 @@ impl Pool {
         self.oldest.first()
     }
 
-    /// Forgets an origin that nobody needs: memory follows what is in use.
+    /// Removes an origin that is not needed, so that memory follows use.
     pub(crate) fn sweep(&mut self, at: usize, now: Instant) -> Swept {
         let Some(origin) = self.origins.get(at) else { return Swept::Kept };
         if origin.connections + origin.active + origin.waiting > 0 {
@@ -260,10 +260,10 @@ impl Pool {
         let origin = self.origins.remove(at);
         self.by_key.remove(&origin.key);
         self.hosts.leave(origin.host);
-        Swept::Gone { asked: matches!(origin.addresses, AddressState::Resolving(_)) }
+        Swept::Removed { resolving: matches!(origin.addresses, AddressState::Resolving(_)) }
     }
 
-    /// The origin waits until a connection, of whichever origin, is closed.
+    /// The origin waits until any connection closes.
     pub(crate) fn wait_for_connection(&mut self, at: usize) {
         if !std::mem::replace(&mut self.origins[at].waits_for_connection, true) {
             self.waiting_origins.push_back(at);
@@ -271,8 +271,8 @@ impl Pool {
     }
 }
 
-/// The name whose addresses are needed before a connection with this key can be opened: the
-/// host's, where a proxy at a known address is to be told an address.
+/// The name to resolve before a connection with this key can be opened: the host's, if a proxy with
+/// a known address needs the host's address.
 pub(crate) fn name_to_resolve(key: &Hashed) -> Cow<'_, str> {
     match proxy_needing_address(key) {
         Some(_) => key.key().host.as_ref().into(),
@@ -280,7 +280,7 @@ pub(crate) fn name_to_resolve(key: &Hashed) -> Cow<'_, str> {
     }
 }
 
-/// The proxy that is to be told an address, not a name, if its own address is known.
+/// The address of a proxy that needs the host's address instead of its name.
 pub(crate) fn proxy_needing_address(key: &Hashed) -> Option<SocketAddr> {
     let Route::Tunnel(proxy) = &key.key().route else { return None };
     match (proxy.kind, &proxy.host) {
@@ -290,7 +290,7 @@ pub(crate) fn proxy_needing_address(key: &Hashed) -> Option<SocketAddr> {
     }
 }
 
-/// The host and port that a connection with this key goes to first.
+/// The host and port that a connection with this key connects to.
 pub(crate) fn destination(key: &Hashed) -> (Cow<'_, str>, u16) {
     match &key.key().route {
         Route::Tunnel(proxy) => match &proxy.host {
@@ -303,7 +303,7 @@ pub(crate) fn destination(key: &Hashed) -> (Cow<'_, str>, u16) {
     }
 }
 
-/// Gone transfers that a queue may hold besides as many as wait.
+/// Entries of ended transfers that a queue may hold in addition to as many as wait.
 const QUEUE_SLACK: usize = 64;
 
 #[cfg(test)]
@@ -329,10 +329,10 @@ mod tests {
     }
 
     #[test]
-    fn the_last_used_is_taken_first_and_the_longest_idle_closed_first() {
+    fn last_used_is_reused_first_and_longest_idle_is_closed_first() {
         let (mut pool, at) = pool("http://127.0.0.1/");
         for link in [3, 1, 2, 1] {
-            pool.insert_idle(at, link); // once is enough
+            pool.insert_idle(at, link); // a second time has no effect
         }
         assert_eq!((pool.idle(), pool.idle_of(at), pool.oldest()), (3, Some(2), Some(3)));
         assert!(pool.remove_idle(at, 3) && !pool.remove_idle(at, 3));
@@ -353,9 +353,9 @@ mod tests {
         assert_eq!(pool.shared_of(at), Some(8));
     }
 
-    /// Who is gone keeps a place in the queue for a while, and the memory of it is bounded.
+    /// An ended transfer keeps its place in the queue for a while; the memory for it is bounded.
     #[test]
-    fn a_queue_does_not_grow_by_those_who_leave_it() {
+    fn queue_memory_is_bounded_by_waiting_transfers() {
         let (mut pool, at) = pool("http://127.0.0.1/");
         pool.enqueue(at, id(0), false);
         for n in 1..10_000 {
@@ -373,14 +373,14 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_is_forgotten_when_nobody_needs_it() {
+    fn unused_origins_are_removed() {
         let now = moment();
         let (mut pool, at) = pool("http://name.example/");
         pool.enqueue(at, id(0), false);
         assert_eq!(pool.sweep(at, now), Swept::Kept);
         pool.pop(at);
         pool.get_mut(at).unwrap().addresses = AddressState::Resolving(now);
-        assert_eq!(pool.sweep(at, now), Swept::Gone { asked: true });
+        assert_eq!(pool.sweep(at, now), Swept::Removed { resolving: true });
         assert_eq!(pool.sweep(at, now), Swept::Kept, "there is nothing to forget");
         assert_eq!(pool.len(), 0);
     }

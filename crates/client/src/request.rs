@@ -1,4 +1,4 @@
-//! A request, compiled once: URL parsed, connection key known, head written.
+//! Requests, compiled once: the URL is parsed, the connection key known, the head written.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,8 +20,8 @@ use crate::options::Options;
 use crate::request_url::RequestUrl;
 use crate::transfer::TransferStage;
 
-/// A request that can be started as often as one likes: cloning takes a reference, starting it
-/// parses and allocates nothing.
+/// A request that can be started any number of times. A clone is a reference; starting it parses
+/// and allocates nothing.
 ///
 /// ```
 /// use fulmar_client::Request;
@@ -43,14 +43,14 @@ struct Inner {
     body: RequestBody,
     tag: u64,
     options: Arc<Options>,
-    /// For challenges; what is sent unasked stands among the headers.
+    /// For challenges. Credentials that are sent without one are among the headers.
     credentials: Option<Arc<Credentials>>,
     key: Hashed,
     encoded: Option<EncodedRequest>,
     silence_timeouts: SilenceTimeouts,
 }
 
-/// How long a server may be silent, where nothing else about a transfer has to be watched.
+/// The timeouts for a silent server, and whether no other deadline applies.
 #[derive(Clone, Copy, Debug)]
 struct SilenceTimeouts {
     no_other_deadlines: bool,
@@ -71,7 +71,7 @@ impl SilenceTimeouts {
     }
 }
 
-/// What is sent after the head.
+/// The body of a request.
 #[derive(Clone, Debug, Default)]
 pub enum RequestBody {
     /// Nothing.
@@ -81,15 +81,15 @@ pub enum RequestBody {
     Bytes(Bytes),
     /// Bytes of a file, by `sendfile(2)`.
     File(FileRange),
-    /// One after the other, as in a form: see [`RequestBuilder::form`].
+    /// Several segments in order, as in a form: see [`RequestBuilder::form`].
     Segments(Arc<[Segment]>),
-    /// Bytes that the application sends when there is room
-    /// ([`crate::TransferEvent::Writable`]); `None`: the length is not known, and it is sent in chunks.
+    /// Bytes that the application sends when there is room ([`crate::TransferEvent::Writable`]);
+    /// `None`: of unknown length, sent in chunks.
     Stream(Option<u64>),
 }
 
 impl RequestBody {
-    /// Its length, as the head says it.
+    /// Its length for the head.
     pub fn len(&self) -> BodyLen {
         match self {
             Self::Empty => BodyLen::Empty,
@@ -101,18 +101,18 @@ impl RequestBody {
         }
     }
 
-    /// True if there is none.
+    /// True if there is no body.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::Empty)
     }
 
-    /// True if it can be sent twice.
+    /// True if it can be sent again.
     pub fn is_replayable(&self) -> bool {
         !matches!(self, Self::Stream(_))
     }
 }
 
-/// A request to be.
+/// Builds a request.
 #[derive(Clone, Debug)]
 pub struct RequestBuilder {
     method: String,
@@ -143,7 +143,7 @@ impl Request {
         }
     }
 
-    /// What is asked for, without user and password.
+    /// The URL, without user and password.
     pub fn url(&self) -> &url::Url {
         self.inner.target.url()
     }
@@ -153,23 +153,23 @@ impl Request {
         &self.inner.method
     }
 
-    /// The number that the application gave it.
+    /// The application's number of the request.
     pub fn tag(&self) -> u64 {
         self.inner.tag
     }
 
-    /// How it is carried out.
+    /// The options.
     pub fn options(&self) -> &Arc<Options> {
         &self.inner.options
     }
 
-    /// What it must have in common with another to share its connection.
+    /// The key of its connections: requests with equal keys share them.
     pub fn key(&self) -> &Key {
         self.inner.key.key()
     }
 
-    /// True if the server may carry it out twice without harm (RFC 9110 §9.2.2), and it can be
-    /// sent twice.
+    /// True if the server may execute it twice without harm (RFC 9110 §9.2.2), and it can be sent
+    /// again.
     pub fn is_idempotent(&self) -> bool {
         let method =
             matches!(self.method(), "GET" | "HEAD" | "OPTIONS" | "TRACE" | "PUT" | "DELETE");
@@ -184,17 +184,17 @@ impl Request {
         &self.inner.key
     }
 
-    /// The whole request as it goes on the wire, where that is always the same.
+    /// The whole encoded request, if it is always the same.
     pub(crate) fn encoded(&self) -> Option<&EncodedRequest> {
         self.inner.encoded.as_ref()
     }
 
-    /// What challenges of its origin are answered with.
+    /// The credentials for challenges of its origin.
     pub(crate) fn credentials(&self) -> Option<&Arc<Credentials>> {
         self.inner.credentials.as_ref()
     }
 
-    /// What is asked for, in origin form.
+    /// The request target in origin form.
     pub(crate) fn path(&self) -> &str {
         self.inner.target.path()
     }
@@ -204,7 +204,7 @@ impl Request {
         self.inner.headers.as_headers().get(name).is_some()
     }
 
-    /// How long the server may be silent in this stage, if that is all that has to be watched.
+    /// The timeout for a silent server in this stage; `None` if other deadlines apply.
     pub(crate) fn silence_timeouts(&self, stage: TransferStage) -> Option<Span> {
         let silence_timeouts = self.inner.silence_timeouts;
         match stage {
@@ -215,7 +215,7 @@ impl Request {
         }
     }
 
-    /// Its head, with what is added this time.
+    /// Its head, with the fields `added` for this exchange.
     pub(crate) fn head<'a>(&'a self, added: proto::head::Added<'a>) -> proto::Request<'a> {
         let inner = &self.inner;
         let head = proto::Request::new(
@@ -226,7 +226,7 @@ impl Request {
         proto::Request { added, expects_continue: self.expects_continue(), ..head }
     }
 
-    /// True if the body waits until the server wants it.
+    /// True if the body waits for 100 Continue.
     pub(crate) fn expects_continue(&self) -> bool {
         let from = self.inner.options.expect_continue_from;
         match self.inner.body.len() {
@@ -236,7 +236,7 @@ impl Request {
         }
     }
 
-    /// The request that a redirect leads to.
+    /// The request after a redirect.
     pub(crate) fn redirected(&self, hop: &Redirected) -> Result<Self, BuildError> {
         let inner = &self.inner;
         let mut headers = HeaderBuf::new();
@@ -268,7 +268,7 @@ impl Request {
         draft.compile()
     }
 
-    /// The same, for a server that does not know `Expect` (RFC 9110 §10.1.1).
+    /// The same without `Expect`, for a server that does not know it (RFC 9110 §10.1.1).
     pub(crate) fn without_expect(&self) -> Result<Self, BuildError> {
         let mut draft = self.draft();
         let options = Options { expect_continue_from: None, ..Options::clone(&draft.options) };
@@ -290,7 +290,7 @@ impl Request {
     }
 }
 
-/// What a redirect changes.
+/// The changes of a redirect.
 #[derive(Debug)]
 pub(crate) struct Redirected {
     pub(crate) follow: Follow,
@@ -299,7 +299,7 @@ pub(crate) struct Redirected {
 }
 
 impl RequestBuilder {
-    /// Adds a field. Framing fields and `Host` are ours, unless `Host` is set here.
+    /// Adds a field. The client adds framing fields and `Host`, unless `Host` is set here.
     #[must_use]
     pub fn header(mut self, name: &str, value: &[u8]) -> Self {
         if self.headers.push(name, value).is_err() {
@@ -308,14 +308,14 @@ impl RequestBuilder {
         self
     }
 
-    /// What is sent after the head.
+    /// Sets the body.
     #[must_use]
     pub fn body(mut self, body: RequestBody) -> Self {
         self.body = body;
         self
     }
 
-    /// Sends a form, and says that it is one; its files by `sendfile(2)`.
+    /// Sends a form with its content type; its files by `sendfile(2)`.
     #[must_use]
     pub fn form(self, form: EncodedForm) -> Self {
         let body = RequestBody::Segments(form.segments.into());
@@ -329,14 +329,14 @@ impl RequestBuilder {
         self
     }
 
-    /// How it is carried out; requests share options by reference.
+    /// Sets the options, which requests share by reference.
     #[must_use]
     pub fn options(mut self, options: Arc<Options>) -> Self {
         self.options = Some(options);
         self
     }
 
-    /// Compiles it.
+    /// Compiles the request.
     ///
     /// # Errors
     /// The URL, the method or a field cannot be sent.
@@ -346,7 +346,7 @@ impl RequestBuilder {
         }
         let options = self.options.unwrap_or_default();
         let (target, user) = RequestUrl::with_user(&self.url).map_err(BuildError::Url)?;
-        // What stands in the URL counts more than what was given for all.
+        // The URL's credentials have priority over the options'.
         let credentials = match user {
             Some(user) => Some(Arc::new(password(&user)?)),
             None => options.credentials.clone(),
@@ -407,12 +407,12 @@ impl Draft {
         if bytes.is_none() || request.expects_continue() {
             return Ok(request);
         }
-        inner = Arc::into_inner(request.inner).expect("made above, shared with nobody");
+        inner = Arc::into_inner(request.inner).expect("made above, and not shared");
         inner.encoded = Some(encoded);
         Ok(Request { inner: Arc::new(inner) })
     }
 
-    /// What a netrc file says for this host.
+    /// The netrc login of this host.
     fn login(&self) -> Result<Option<Arc<Credentials>>, BuildError> {
         let Some(netrc) = &self.options.netrc else { return Ok(None) };
         let Some(login) = netrc.lookup(&self.target.host(), None) else { return Ok(None) };
@@ -421,7 +421,7 @@ impl Draft {
         Ok(Some(Arc::new(credentials.map_err(BuildError::Credentials)?)))
     }
 
-    /// The fields given, and those that every request of ours has unless it was given them.
+    /// The given fields, and default fields that are not among them.
     fn complete(&self) -> Result<HeaderBuf, BuildError> {
         let has = |name: &str| self.headers.as_headers().get(name).is_some();
         let mut headers = HeaderBuf::new();
@@ -457,7 +457,8 @@ impl Draft {
         Ok(headers)
     }
 
-    /// What is sent without a challenge: a token always, a password if the options say so.
+    /// Credentials that are sent without a challenge: tokens always, passwords if the options
+    /// require it.
     fn preemptive_auth(&self) -> Option<Vec<u8>> {
         let credentials = self.credentials.as_deref()?;
         let mut session = auth::AuthSession::preemptive(credentials)?;
@@ -487,18 +488,19 @@ fn fixed(session: &mut auth::AuthSession) -> Vec<u8> {
 }
 
 const USER_AGENT: &str = concat!("fulmar/", env!("CARGO_PKG_VERSION"));
-/// A body up to here is compiled together with its head: one piece, one copy.
+/// A body up to this size is compiled together with its head, as one piece.
 const ENCODED_BODY_MAX: usize = 16 * 1024;
-/// So far there is nothing else.
+/// The only protocol so far.
 pub(crate) const PROTOCOL: Protocol = Protocol::Http1;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What would break the message, or begin another one, is refused before anything is sent.
+    /// Bytes that would break the message, or begin another one, are refused before anything is
+    /// sent.
     #[test]
-    fn nothing_that_splits_a_request_can_be_built() {
+    fn header_injection_is_refused() {
         for bad in ["a\r\nEvil: 1", "a\nb", "a\rb", "a\0b", "\r\n\r\n"] {
             let url = "http://a/";
             let field = Request::get(url).header("X", bad.as_bytes()).build();

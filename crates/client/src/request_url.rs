@@ -1,4 +1,4 @@
-//! A URL, taken apart once into what a request needs (RFC 9110 §4.2, RFC 9112 §3.2.1).
+//! A URL, parsed into the parts of a request (RFC 9110 §4.2, RFC 9112 §3.2.1).
 
 use std::fmt;
 use std::io;
@@ -8,11 +8,11 @@ use fulmar_semantics::proxy::Login;
 use percent_encoding::percent_decode_str;
 use url::{Host, Position, Url};
 
-/// Where a request goes and what it asks for.
+/// The destination and target of a request.
 ///
 /// ```
-/// use fulmar_client::Target;
-/// let target = Target::parse("http://example.com:8080/a?b#c").unwrap();
+/// use fulmar_client::RequestUrl;
+/// let target = RequestUrl::parse("http://example.com:8080/a?b#c").unwrap();
 /// assert_eq!(target.authority(), "example.com:8080");
 /// assert_eq!(target.path(), "/a?b");
 /// ```
@@ -23,10 +23,10 @@ pub struct RequestUrl {
 }
 
 impl RequestUrl {
-    /// Takes a URL apart. The fragment is dropped: it never leaves the client.
+    /// Parses a URL. The fragment is dropped: it is never sent.
     ///
     /// # Errors
-    /// The variant says what is wrong with it.
+    /// The variant is the reason.
     pub fn parse(text: &str) -> Result<Self, UrlError> {
         match Self::with_user(text)? {
             (target, None) => Ok(target),
@@ -34,7 +34,7 @@ impl RequestUrl {
         }
     }
 
-    /// As [`RequestUrl::parse`]; `user:password@` is taken off and given out, percent-decoded.
+    /// Like [`RequestUrl::parse`], but removes `user:password@` and returns it, percent-decoded.
     ///
     /// # Errors
     /// As [`RequestUrl::parse`].
@@ -61,13 +61,13 @@ impl RequestUrl {
                 password: password.map(decode).unwrap_or_default(),
             }),
         };
-        // Both are refused only for URLs without a host.
+        // These fail only for URLs without a host.
         let _ = url.set_username("");
         let _ = url.set_password(None);
         Ok((Self::from_url(url)?, user))
     }
 
-    /// From a URL that has been parsed. User, password and fragment are dropped.
+    /// Converts a parsed URL. User, password and fragment are dropped.
     ///
     /// # Errors
     /// As [`RequestUrl::parse`].
@@ -103,12 +103,12 @@ impl RequestUrl {
         }
     }
 
-    /// The port, also where the URL leaves it out.
+    /// The port, also if it is the scheme's default.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The value of `Host`: the port only where it is not the usual one.
+    /// The value of `Host`: the port only if it is not the default.
     pub fn authority(&self) -> &str {
         &self.url[Position::BeforeHost..Position::AfterPort]
     }
@@ -118,14 +118,14 @@ impl RequestUrl {
         &self.url[Position::BeforePath..Position::AfterQuery]
     }
 
-    /// The request target: in absolute form for a proxy that forwards, in origin form otherwise
+    /// The request target: in absolute form for a proxy that forwards, otherwise in origin form
     /// (RFC 9112 §3.2).
     pub(crate) fn form(&self, absolute: bool) -> &str {
         if absolute { &self.url[..Position::AfterQuery] } else { self.path() }
     }
 
-    /// The addresses of the host, in the order in which they are to be tried. Blocks while the
-    /// system's resolver works.
+    /// The addresses of the host, in the order to try them. Blocks during the system's name
+    /// resolution.
     ///
     /// # Errors
     /// The name has no address, or the resolver failed.
@@ -147,23 +147,23 @@ impl RequestUrl {
     }
 }
 
-/// What is wrong with a URL.
+/// Why a URL cannot be requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UrlError {
-    /// It does not say how to talk: no `http://`.
+    /// It has no scheme, such as `http://`.
     NoScheme,
     /// Another scheme.
     Scheme(String),
     /// There is no host.
     NoHost,
-    /// Port 0 cannot be connected to.
+    /// Port 0 is not valid.
     PortZero,
-    /// `user:password@` would be sent to nobody.
+    /// `user:password@` would not be sent.
     UserInfo,
     /// Blanks or control characters.
     Blank,
-    /// The grammar of URLs does not allow it.
+    /// The URL's syntax is invalid.
     Malformed(url::ParseError),
 }
 
@@ -263,9 +263,9 @@ mod tests {
         }
     }
 
-    /// What is checked is what is connected to: one parser, whose word is used for both.
+    /// The checked host is the connected one: one parser serves for both.
     #[test]
-    fn tricks_with_hosts_mean_one_thing_or_nothing() {
+    fn ambiguous_hosts_have_one_meaning_or_are_refused() {
         for (url, host, port, path) in [
             ("http://a#@b/", "a", 80, "/"),
             ("http://a/#@b", "a", 80, "/"),
@@ -343,7 +343,7 @@ mod tests {
         let address = |url| RequestUrl::parse(url).unwrap().resolve().unwrap()[0].to_string();
         assert_eq!(address("http://127.0.0.1:9/"), "127.0.0.1:9");
         assert_eq!(address("http://[::1]/"), "[::1]:80");
-        let error = RequestUrl::parse("http://nobody.invalid/").unwrap().resolve().unwrap_err();
-        assert!(error.to_string().contains("nobody.invalid"), "{error}");
+        let error = RequestUrl::parse("http://missing.invalid/").unwrap().resolve().unwrap_err();
+        assert!(error.to_string().contains("missing.invalid"), "{error}");
     }
 }

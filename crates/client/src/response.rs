@@ -1,4 +1,4 @@
-//! What an answer means for its transfer: deliver it, follow it, ask again, or wait.
+//! Decides on a response: deliver it, follow it, retry, or wait.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -15,11 +15,11 @@ use crate::state::ClientState;
 use crate::transfer::{BodyUse, FollowUp, SpeedLimit, TransferId, TransferStage, known};
 
 impl ClientState {
-    /// The answer begins.
+    /// The response begins.
     pub(crate) fn note_head(&mut self, now: Instant, id: TransferId, status: u16, len: BodyLen) {
         let Some(transfer) = self.transfers.get_mut(id.0) else { return };
         transfer.status = status;
-        // To HEAD, and at 304, the fields speak of a body that does not follow.
+        // In response to HEAD, and at 304, the fields describe a body that does not follow.
         let bodiless = transfer.request.method() == "HEAD" || matches!(status, 204 | 304);
         transfer.len = if bodiless { Some(0) } else { known(len) };
         transfer.timestamps.first_byte = Some(now);
@@ -28,14 +28,14 @@ impl ClientState {
         transfer.since = now;
     }
 
-    /// Bytes followed the answer that belong to nobody.
+    /// Marks that bytes followed the response that belong to no request.
     pub(crate) fn mark_excess(&mut self, id: TransferId) {
         if let Some(transfer) = self.transfers.get_mut(id.0) {
             transfer.excess = true;
         }
     }
 
-    /// What is to be done about an answer. `Some`: it leads there, and its body is of no interest.
+    /// Decides how to continue after a response's head. `Some` is the URL of the next request.
     pub(crate) fn decide(
         &mut self,
         now: Instant,
@@ -53,7 +53,7 @@ impl ClientState {
         }
         let Some(transfer) = self.transfers.get_mut(id.0) else { return Ok(None) };
         let options = transfer.request.options().clone();
-        // A body that does not follow may well have a coding, and nothing to undo.
+        // A response without a body may have a coding; there is nothing to decode.
         let limits = options.decode.filter(|_| transfer.len != Some(0));
         let codings = response.headers.get_all("content-encoding");
         let decoder = limits.map_or(Ok(None), |limits| ContentDecoder::new(codings, limits));
@@ -70,7 +70,7 @@ impl ClientState {
         Ok(None)
     }
 
-    /// A redirect that is to be followed.
+    /// Follows a redirect, if the policy allows it.
     fn follow(&mut self, id: TransferId, response: Response<'_>) -> Result<Option<Url>, Error> {
         let Some(transfer) = self.transfers.get_mut(id.0) else { return Ok(None) };
         let request = transfer.request.clone();
@@ -104,8 +104,8 @@ impl ClientState {
         Ok(Some(to))
     }
 
-    /// A server that does not know what we expect of it: it is asked again, without that
-    /// (RFC 9110 §15.5.18).
+    /// 417: the server does not know `Expect`. The request is sent again without it (RFC 9110
+    /// §15.5.18).
     fn retry_without_expect(
         &mut self,
         id: TransferId,
@@ -124,15 +124,15 @@ impl ClientState {
         Ok(true)
     }
 
-    /// May the body of a request go once more? If nobody has asked for it yet, it has not gone at
-    /// all.
+    /// Checks that the request's body can be sent again. A body that still waits for 100 Continue
+    /// has not been sent at all.
     pub(crate) fn check_replayable(&self, id: TransferId) -> Result<(), Error> {
         let Some(transfer) = self.transfers.get(id.0) else { return Ok(()) };
         let may = transfer.withheld || transfer.request.body().is_replayable();
         may.then_some(()).ok_or(Error::NotReplayable)
     }
 
-    /// A server that wants to be left alone for a while.
+    /// Backs off from a host that sent `Retry-After`.
     fn rest(&mut self, now: Instant, id: TransferId, response: Response<'_>) -> bool {
         if !matches!(response.status, 429 | 503) {
             return false;
@@ -160,12 +160,12 @@ impl ClientState {
         true
     }
 
-    /// Keeps a transfer below its highest speed: so many bytes have come.
+    /// Keeps a transfer below its highest speed after `bytes` more have been received.
     pub(crate) fn pace(&mut self, now: Instant, id: TransferId, bytes: u64) {
         let Some(transfer) = self.transfers.get_mut(id.0) else { return };
         let Some(speed) = transfer.request.options().highest_speed else { return };
         let Some(pace) = transfer.extra().pace.as_mut() else { return };
-        // What could have come long ago cannot be made up for.
+        // Time that was not used does not accumulate.
         let from = now.checked_sub(PACE_SLACK).map_or(pace.due, |from| from.max(pace.due));
         let span = Duration::try_from_secs_f64(bytes as f64 / speed.max(1) as f64);
         pace.due = later(from, span.unwrap_or(Duration::MAX));
@@ -175,11 +175,11 @@ impl ClientState {
         }
     }
 
-    /// The wall clock, reckoned from the one reading at the start.
+    /// The wall clock, computed from one reading at the start.
     pub(crate) fn wall(&self, now: Instant) -> SystemTime {
         self.epoch.1 + now.saturating_duration_since(self.epoch.0)
     }
 }
 
-/// A transfer may be so far behind its highest speed, and catch up.
+/// A transfer may lag its highest speed by this much and catch up.
 const PACE_SLACK: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! What a client attaches to each of its connections.
+//! The client's data of a connection.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -6,25 +6,25 @@ use std::time::Duration;
 
 use crate::transfer::TransferId;
 
-/// What a client attaches to a connection; an idle one costs as much as this.
+/// The client's data of a connection. An idle connection costs as much as this.
 #[derive(Debug)]
 pub(crate) struct Seat {
-    /// Where it leads.
+    /// The position of its origin.
     pub(crate) origin: u32,
-    /// How it came to stand, until its first exchange.
+    /// How it was opened; taken by its first exchange.
     pub(crate) opening: Option<Box<Opening>>,
-    /// It has stood, with every layer.
+    /// The connection and every layer are established.
     pub(crate) established: bool,
-    /// It is in the pool's list of connections that are pipelined on.
+    /// It is on the pool's list of connections that are pipelined on.
     pub(crate) shared: bool,
-    /// Exchanges begun on it.
+    /// The number of exchanges begun on it.
     pub(crate) uses: u32,
     pub(crate) peer: Option<IpAddr>,
-    /// Bytes of the exchanges in hand have left.
+    /// Bytes of the current exchanges have been sent.
     pub(crate) sent: bool,
-    /// Bytes have come, above all layers, since the answer that is next was owed.
+    /// Bytes have arrived above all layers since the next response became due.
     pub(crate) response_begun: bool,
-    /// Bytes that nobody wanted.
+    /// Discarded bytes of responses.
     pub(crate) drained: u32,
     pub(crate) owners: Owners,
 }
@@ -45,33 +45,33 @@ impl Seat {
         }
     }
 
-    /// The attempt that it belongs to, until it stands.
+    /// The attempt that it belongs to, until it is connected.
     pub(crate) fn attempt(&self) -> Option<u32> {
         self.opening.as_ref()?.attempt
     }
 
-    /// The next exchange is the only one.
+    /// Resets the state for an exchange that is the only one.
     pub(crate) fn begin(&mut self) {
         self.sent = false;
         self.response_begun = false;
         self.drained = 0;
     }
 
-    /// The origin, as the pool counts them.
+    /// The position of its origin in the pool.
     pub(crate) fn origin(&self) -> usize {
         self.origin as usize
     }
 }
 
-/// How a connection comes to stand.
+/// How a connection is opened.
 #[derive(Debug)]
 pub(crate) struct Opening {
-    /// The attempt that it belongs to, until it has won.
+    /// The attempt that it belongs to, until it is connected.
     pub(crate) attempt: Option<u32>,
     pub(crate) setup: Setup,
 }
 
-/// How long it took until the connection stood, in microseconds.
+/// The durations of a connection's setup, in microseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Setup {
     pub(crate) name: u32,
@@ -79,7 +79,7 @@ pub(crate) struct Setup {
     pub(crate) handshake: u32,
 }
 
-/// The transfers whose answers a connection owes, in order. One needs no memory of its own.
+/// The transfers that wait for responses of a connection, in order. One needs no allocation.
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
     first: Option<TransferId>,
@@ -98,12 +98,12 @@ impl Owners {
         }
     }
 
-    /// The one whose answer comes next, or is coming.
+    /// The transfer of the current or next response.
     pub(crate) fn first(&self) -> Option<TransferId> {
         self.first
     }
 
-    /// The one whose request was handed over last.
+    /// The transfer of the last request.
     pub(crate) fn last(&self) -> Option<TransferId> {
         self.rest.as_ref().and_then(|rest| rest.back().copied()).or(self.first)
     }
@@ -118,23 +118,23 @@ impl Owners {
         self.first.into_iter().chain(self.rest.iter().flat_map(|rest| rest.iter().copied()))
     }
 
-    /// True if this one's answer is owed.
+    /// True if this transfer waits for a response.
     pub(crate) fn contains(&self, id: TransferId) -> bool {
         self.iter().any(|owner| owner == id)
     }
 
-    /// True if no answer is owed.
+    /// True if no transfer waits for a response.
     pub(crate) fn is_empty(&self) -> bool {
         self.first.is_none()
     }
 
-    /// True if exactly one is.
+    /// True if exactly one does.
     pub(crate) fn is_single(&self) -> bool {
         self.first.is_some() && self.rest.as_ref().is_none_or(|rest| rest.is_empty())
     }
 }
 
-/// A duration as a seat keeps it; more than an hour is an hour.
+/// A duration in microseconds; more than an hour counts as an hour.
 pub(crate) fn micros(time: Duration) -> u32 {
     u32::try_from(time.as_micros()).unwrap_or(u32::MAX)
 }
@@ -145,7 +145,7 @@ mod tests {
 
     use super::*;
 
-    /// Against a queue that is plainly right.
+    /// Compares with a simple queue.
     #[test]
     fn owners_are_a_queue() {
         let mut random = fastrand::Rng::with_seed(5);

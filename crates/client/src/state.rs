@@ -1,4 +1,4 @@
-//! Everything about transfers that needs no connection at hand.
+//! The state of a client without its connections.
 
 use std::collections::VecDeque;
 use std::time::{Instant, SystemTime};
@@ -18,41 +18,41 @@ use crate::request::Request;
 use crate::seat::Seat;
 use crate::transfer::{BodyUse, Transfer, TransferId, TransferStage};
 
-/// Transfers, the pool, and what is to be done as soon as the connections are at hand.
+/// Transfers, the pool, and commands for when the connections are available.
 #[derive(Debug)]
 pub(crate) struct ClientState {
     pub(crate) config: Config,
-    /// One moment on both clocks.
+    /// The same time on both clocks.
     pub(crate) epoch: (Instant, SystemTime),
     pub(crate) transfers: Slots<Transfer>,
     pub(crate) pool: Pool,
     pub(crate) attempts: Slab<Attempt>,
     pub(crate) commands: VecDeque<Command>,
     pub(crate) actions: VecDeque<Action>,
-    /// When transfers are to be looked at, by their position.
+    /// The timers of transfers, by their position.
     pub(crate) transfer_timers: Wheel,
-    /// When origins are.
+    /// The timers of origins.
     pub(crate) origin_timers: Wheel,
     pub(crate) jar: Option<Jar>,
-    /// How origins are proved to, that have asked.
+    /// Authentication sessions with origins that have sent challenges.
     pub(crate) sessions: AuthSessions,
-    /// Descriptors or memory ran out: nothing is opened until then.
+    /// Descriptors or memory ran out: no connection is opened until then.
     pub(crate) exhausted_until: Option<Instant>,
     pub(crate) stats: Stats,
 }
 
-/// What has to wait until the connections are at hand: nothing is re-entrant.
+/// Commands that wait until the connections are not borrowed: no callback is re-entrant.
 #[derive(Debug)]
 pub(crate) enum Command {
     /// Transfers of this origin wait.
     Dispatch(usize),
     /// An exchange on this connection has ended.
     Freed(SocketId),
-    /// Nobody wants the answer any more that this connection owes.
+    /// The response to this transfer on this connection is not needed any more.
     Cancel(SocketId, TransferId),
     /// A transfer was paused or resumed.
     Hold(TransferId),
-    /// The body of a request may leave.
+    /// The body of a request can be sent.
     SendBody(TransferId),
     /// Bytes of a request's body.
     Send(TransferId, Segment),
@@ -60,24 +60,24 @@ pub(crate) enum Command {
     Offer(TransferId),
     /// A request's body is complete.
     Finish(TransferId),
-    /// What arrives for this transfer goes to its file.
+    /// The received body goes to the transfer's file.
     Splice(TransferId),
-    /// The next address is to be tried beside those that have not answered yet.
+    /// The next address is tried in parallel.
     Race(u32),
-    /// A connection is gone.
+    /// A connection is closed.
     Closed(Box<Seat>, SocketId, End),
 }
 
-/// What a client has done so far.
+/// Counters of a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Transfers started.
     pub started: u64,
-    /// Transfers that are over, removed ones included.
+    /// Transfers ended, with removed ones.
     pub ended: u64,
-    /// Connections asked for.
+    /// Connections opened, with failed attempts.
     pub connections: u64,
-    /// Exchanges begun on a connection that had been used before.
+    /// Exchanges on a connection that had been used before.
     pub reused: u64,
 }
 
@@ -112,13 +112,13 @@ impl ClientState {
         id
     }
 
-    /// A transfer waits for a connection.
+    /// Queues a transfer for a connection.
     fn wait(&mut self, origin: usize, id: TransferId, again: bool) {
         self.pool.enqueue(origin, id, again);
         self.commands.push_back(Command::Dispatch(origin));
     }
 
-    /// A transfer begins again, with another request or the same.
+    /// Starts a transfer again, with another request or the same.
     pub(crate) fn restart(&mut self, now: Instant, id: TransferId, request: Request, again: bool) {
         let origin = self.pool.origin(request.hashed());
         let Some(transfer) = self.transfers.get_mut(id.0) else { return };
@@ -133,7 +133,7 @@ impl ClientState {
         self.wait(origin, id, again);
     }
 
-    /// A transfer is over or given up: its name is stale from now on.
+    /// Removes a transfer: its name is stale from now on.
     pub(crate) fn remove(&mut self, now: Instant, id: TransferId) -> Option<Transfer> {
         let transfer = self.transfers.remove(id.0)?;
         self.stats.ended += 1;
@@ -152,13 +152,13 @@ impl ClientState {
         Some(transfer)
     }
 
-    /// The transfer, if it stands on this connection: it may be over, or have gone on elsewhere.
+    /// The transfer, if it is active on this connection. It may have ended or moved to another one.
     pub(crate) fn active_on(&self, socket: SocketId, id: TransferId) -> Option<&Transfer> {
         let transfer = self.transfers.get(id.0);
         transfer.filter(|transfer| transfer.is_active() && transfer.socket == socket)
     }
 
-    /// The transfer that waits longest at an origin.
+    /// The transfer that has waited longest at an origin.
     pub(crate) fn front(&mut self, origin: usize) -> Option<TransferId> {
         let Self { transfers, pool, .. } = self;
         pool.front(origin, |id| {
@@ -166,30 +166,29 @@ impl ClientState {
         })
     }
 
-    /// One exchange with the origin more.
+    /// An exchange with the origin begins.
     pub(crate) fn join(&mut self, now: Instant, origin: usize) {
-        if let Some(known) = self.pool.get_mut(origin) {
-            known.active += 1;
-            let host = known.host;
-            self.pool.hosts.begin(host, now, &self.config);
-        }
+        let known = self.pool.get_mut(origin).expect(CONNECTED);
+        known.active += 1;
+        let host = known.host;
+        self.pool.hosts.begin(host, now, &self.config);
     }
 
-    /// One exchange with the origin less.
+    /// An exchange with the origin ends.
     pub(crate) fn leave(&mut self, origin: usize) {
-        let Some(known) = self.pool.get_mut(origin) else { return };
+        let known = self.pool.get_mut(origin).expect("an origin outlives its exchanges");
         known.active -= 1;
         let host = known.host;
         let waiting_origins = self.pool.hosts.end(host).map(Command::Dispatch);
         self.commands.extend(waiting_origins);
     }
 
-    /// Forgets an origin that nobody needs.
+    /// Removes an origin that is not needed.
     pub(crate) fn sweep(&mut self, now: Instant, origin: usize) {
         match self.pool.sweep(origin, now) {
-            Swept::Kept | Swept::Gone { asked: false } => {}
+            Swept::Kept | Swept::Removed { resolving: false } => {}
             Swept::Until(until) => self.set_origin_timer(origin, until),
-            Swept::Gone { asked: true } => {
+            Swept::Removed { resolving: true } => {
                 self.actions.push_back(Action::Abandon { lookup: lookup(origin) });
             }
         }
@@ -200,7 +199,7 @@ impl ClientState {
         self.origin_timers.arm(position(origin), tick);
     }
 
-    /// What arrives for a transfer is to go into a file, if that can be done.
+    /// Stores the rest of a transfer's body in a file, if that is possible.
     pub(crate) fn store(&mut self, id: TransferId, place: FileRange) -> bool {
         let Some(transfer) = self.transfers.get_mut(id.0) else { return false };
         let plain = transfer.extra.as_ref().is_none_or(|extra| extra.decoder.is_none());
@@ -213,14 +212,14 @@ impl ClientState {
         true
     }
 
-    /// The stage of a transfer has begun or changed: it is looked at in time.
+    /// Sets the transfer's timer after its stage has begun or changed.
     pub(crate) fn watch(&mut self, now: Instant, id: TransferId) {
         let Some(transfer) = self.transfers.get_mut(id.0) else { return };
         if transfer.since == now
             && transfer.extra.is_none()
             && let Some(span) = transfer.request.silence_timeouts(transfer.stage)
         {
-            // Nothing but the server's silence is to be looked for.
+            // Only the server's silence has a deadline.
             if span < transfer.armed {
                 transfer.armed = span;
                 let tick = self.transfer_timers.tick(now).after(span);
@@ -238,10 +237,9 @@ impl ClientState {
         }
     }
 
-    /// May the transfer at the front of this queue go?
+    /// Whether the first transfer of this queue may be sent. If not, the origin waits.
     pub(crate) fn permit(&mut self, now: Instant, origin: usize) -> bool {
-        let Some(known) = self.pool.get(origin) else { return false };
-        let host = known.host;
+        let host = self.pool.get(origin).expect(WAITED_FOR).host;
         match self.pool.hosts.permit(host, now, &self.config) {
             Permit::Go => return true,
             Permit::At(due) => self.set_origin_timer(origin, due),
@@ -250,13 +248,13 @@ impl ClientState {
         false
     }
 
-    /// A moment as seats keep it: differences are right for an hour.
+    /// A time in microseconds, as connections store it. Differences are right for an hour.
     #[expect(clippy::cast_possible_truncation, reason = "it wraps")]
     pub(crate) fn stamp(&self, now: Instant) -> u32 {
         now.saturating_duration_since(self.epoch.0).as_micros() as u32
     }
 
-    /// The resolver is asked, unless it has been.
+    /// Starts the resolver, unless it runs.
     pub(crate) fn ask(&mut self, now: Instant, origin: usize) {
         let Some(known) = self.pool.get_mut(origin) else { return };
         if matches!(known.addresses, AddressState::Unknown) {
@@ -270,7 +268,10 @@ impl ClientState {
     }
 }
 
-/// An origin's place as the boundary and the wheel know it.
+pub(crate) const CONNECTED: &str = "an origin outlives its connections";
+pub(crate) const WAITED_FOR: &str = "an origin outlives its waiting transfers";
+
+/// The position of an origin for the boundary and the timers.
 pub(crate) fn position(origin: usize) -> u32 {
     u32::try_from(origin).expect("there are fewer than 2^32 origins")
 }

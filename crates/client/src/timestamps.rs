@@ -1,37 +1,37 @@
-//! When the parts of a transfer took place, and how long each was.
+//! The times of a transfer's phases.
 
 use std::time::{Duration, Instant};
 
 use crate::seat::Setup;
 
-/// How long each part of a transfer took. Parts that did not take place took no time.
+/// The duration of each phase of a transfer; zero for phases that did not take place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timings {
-    /// From the start until a connection could be had, name, connect and handshake apart.
+    /// From the start until a connection is available, without name, connect and handshake.
     pub queue: Duration,
-    /// Resolving the name.
+    /// Name resolution.
     pub name: Duration,
     /// Connecting.
     pub connect: Duration,
     /// TLS, and a proxy's tunnel.
     pub handshake: Duration,
-    /// From handing over the request to the first byte of the answer.
+    /// From sending the request to the first byte of the response.
     pub first_byte: Duration,
     /// From start to end.
     pub total: Duration,
 }
 
-/// The moments of a transfer. Differences are taken when somebody asks for them.
+/// The times of a transfer. Durations are computed on request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timestamps {
     pub(crate) started: Instant,
-    /// The request in hand, which may not be the first, went into the queue.
+    /// When the current request, which may not be the first, was queued.
     pub(crate) queued: Instant,
-    /// It was handed over to a connection.
+    /// When it was assigned to a connection.
     pub(crate) assigned: Option<Instant>,
-    /// Its answer began.
+    /// When its response began.
     pub(crate) first_byte: Option<Instant>,
-    /// What that connection had taken to stand, if the request was the first on it.
+    /// The times of that connection's setup, if the request was the first on it.
     pub(crate) setup: Setup,
 }
 
@@ -46,7 +46,7 @@ impl Timestamps {
         }
     }
 
-    /// Another request goes into the queue.
+    /// Another request is queued.
     pub(crate) fn again(&mut self, now: Instant) {
         *self = Self { started: self.started, ..Self::new(now) };
     }

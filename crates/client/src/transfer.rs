@@ -1,4 +1,4 @@
-//! One transfer: where it stands, and what it took.
+//! A transfer: its state and its times.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -14,18 +14,18 @@ use crate::error::{Error, Waiting};
 use crate::request::Request;
 use crate::timestamps::{Timestamps, Timings};
 
-/// A transfer's name: never given to another one, and recognised when it is over.
+/// The name of a transfer. It is unique, and stale after the transfer's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TransferId(pub(crate) SocketId);
 
 impl TransferId {
-    /// A small number that no other transfer has while this one lives: fit to index a table.
+    /// A small number that is unique among current transfers: an index for tables.
     pub fn index(self) -> usize {
         self.0.index as usize
     }
 }
 
-/// A transfer on its way.
+/// A transfer that has not ended.
 #[derive(Debug)]
 pub(crate) struct Transfer {
     pub(crate) request: Request,
@@ -36,7 +36,7 @@ pub(crate) struct Transfer {
     pub(crate) stream: StreamId,
     /// When the stage began, or last made progress.
     pub(crate) since: Instant,
-    /// The wheel's entry comes due at most so long after any moment.
+    /// The span of the transfer's timer: it expires at most this long after any time.
     pub(crate) armed: Span,
     pub(crate) timestamps: Timestamps,
     pub(crate) received: u64,
@@ -44,77 +44,77 @@ pub(crate) struct Transfer {
     pub(crate) status: u16,
     pub(crate) len: Option<u64>,
     pub(crate) peer: Option<IpAddr>,
-    /// The application wants nothing for now.
+    /// The application has paused it.
     pub(crate) paused: bool,
     /// The application has sent all of the request's body.
     pub(crate) finished: bool,
-    /// It has been sent again after a connection died under it.
+    /// It was sent again after a lost connection.
     pub(crate) retried: bool,
     /// The connection had been used before.
     pub(crate) reused: bool,
-    /// Bytes followed the answer.
+    /// Bytes followed the response.
     pub(crate) excess: bool,
-    /// The answer came before the body of the request was begun.
+    /// The response came before the request's body was begun.
     pub(crate) withheld: bool,
-    /// What the body is for.
+    /// The use of the response's body.
     pub(crate) body: BodyUse,
     pub(crate) extra: Option<Box<Extra>>,
 }
 
-/// Where a transfer stands.
+/// The state of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TransferStage {
-    /// It waits for a connection.
+    /// In a queue, for a connection.
     Queued,
-    /// On no connection and in no queue: a server is to have rest first, or the application has
-    /// paused with the answer complete.
+    /// On no connection and in no queue: backing off from a server, or paused by the application
+    /// after the response was complete.
     Detached,
-    /// The head is queued; the body waits for a 100.
+    /// The head is queued; the body waits for 100 Continue.
     Expecting,
-    /// The request is under way, and the server has said nothing.
+    /// The request is sent, and no response has begun.
     Sending,
-    /// The answer has begun.
+    /// The response has begun.
     Receiving,
 }
 
-/// Whom the body of the answer in hand is for.
+/// The use of the current response's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyUse {
-    /// The application.
+    /// For the application.
     Deliver,
-    /// A file, as long as the kernel can do it alone.
+    /// Into a file, as long as the kernel can splice it.
     Splice,
-    /// Nobody: the answer leads to another request.
+    /// None: the response leads to another request.
     Ignore(FollowUp),
 }
 
-/// What an answer that is not for the application leads to.
+/// What follows a response that is not delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FollowUp {
     /// The next request is in [`Extra::next`].
     Follow,
-    /// The same request, after a rest.
+    /// The same request, after a pause.
     Rest,
 }
 
-/// What only some transfers need.
+/// Parts that only some transfers have.
 #[derive(Debug, Default)]
 pub(crate) struct Extra {
     pub(crate) decoder: Option<ContentDecoder>,
-    /// What the decoder has not been given, because the application paused.
+    /// Input that the decoder has not consumed, because the application paused.
     pub(crate) undecoded: Bytes,
-    /// Bytes that the decoder gave.
+    /// The length of the decoded body so far.
     pub(crate) decoded: u64,
-    /// The answer is complete, but for what waits here.
+    /// The response is complete, except for `undecoded`.
     pub(crate) ended: bool,
     pub(crate) file: Option<FileRange>,
     pub(crate) hops: Vec<TransferHop>,
     pub(crate) next: Option<Request>,
     pub(crate) retry_at: Option<Instant>,
     pub(crate) retries: u8,
-    /// The proof that the request in hand carries.
+    /// The credentials of the current request.
     pub(crate) proof: Option<AuthAttempt>,
-    /// Challenges answered.
+    /// The number of requests with credentials after a challenge.
     pub(crate) proofs: u8,
     pub(crate) pace: Option<SpeedLimit>,
 }
@@ -122,69 +122,69 @@ pub(crate) struct Extra {
 /// Speed limits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SpeedLimit {
-    /// Since when, and from how many bytes on, the lowest speed is reckoned.
+    /// The begin of the lowest speed's window: its time and `received` then.
     pub(crate) window: (Instant, u64),
-    /// When what has been received would be due at the highest.
+    /// When the received bytes would be due at the highest speed.
     pub(crate) due: Instant,
-    /// Until when nothing is taken, to keep below the highest.
+    /// Receiving is paused until then, to keep the highest speed.
     pub(crate) until: Option<Instant>,
 }
 
-/// An answer that led to another request.
+/// A response that led to another request.
 #[derive(Clone, Debug)]
 pub struct TransferHop {
-    /// What was asked.
+    /// The URL of the request.
     pub url: url::Url,
-    /// What the answer was.
+    /// The status of the response.
     pub status: u16,
-    /// How long it took.
+    /// The durations of its phases.
     pub timings: Timings,
 }
 
-/// How a transfer ended.
+/// The end of a transfer.
 #[derive(Debug)]
 pub struct Done {
     /// Its request; after redirects, the last one.
     pub request: Request,
-    /// `Ok` if the answer is complete, whatever its status.
+    /// `Ok` if the response is complete, with any status.
     pub result: Result<(), Error>,
-    /// The answer's status; 0 if there was none.
+    /// The response's status; 0 without a response.
     pub status: u16,
-    /// Bytes of the body as they came, before decoding.
+    /// Bytes of the body before decoding.
     pub received: u64,
-    /// Where the answer came from.
+    /// The address of the peer.
     pub peer: Option<IpAddr>,
     /// The connection had been used before.
     pub reused: bool,
-    /// Bytes followed the answer that belong to nobody, as far as they came with its end: the
-    /// server may have meant a longer body. The connection is closed.
+    /// Bytes followed the response and arrived together with its end: the server may have meant a
+    /// longer body. The connection is closed.
     pub excess: bool,
-    /// The request was sent a second time, because a connection died under the first.
+    /// The request was sent a second time after its first connection was lost.
     pub retried: bool,
     timestamps: Timestamps,
     ended: Instant,
-    /// Answers that led on, in order.
+    /// The responses that led to further requests, in order.
     pub hops: Vec<TransferHop>,
 }
 
 impl Done {
-    /// How long it took; of redirected transfers, everything but the total is of the last
-    /// exchange.
+    /// The durations of its phases. For redirected transfers they are of the last exchange, except
+    /// the total.
     pub fn timings(&self) -> Timings {
         self.timestamps.timings(self.ended)
     }
 }
 
-/// How far a transfer is.
+/// The progress of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes of the answer's body so far, before decoding.
+    /// Bytes of the response's body so far, before decoding.
     pub received: u64,
-    /// How many there will be, if the server said.
+    /// The length of the body, if the server declared it.
     pub len: Option<u64>,
-    /// Bytes of the request's body handed over so far.
+    /// Bytes of the request's body that were queued so far.
     pub sent: u64,
-    /// Since the start.
+    /// The time since the start.
     pub elapsed: Duration,
 }
 
@@ -219,7 +219,7 @@ impl Transfer {
         self.extra.get_or_insert_default()
     }
 
-    /// True if it stands on a connection.
+    /// True if it is on a connection.
     pub(crate) fn is_active(&self) -> bool {
         matches!(
             self.stage,
@@ -227,19 +227,19 @@ impl Transfer {
         )
     }
 
-    /// True if its answer is of no interest, and too long with so many bytes more to be swallowed.
+    /// True if its response is ignored and, with `bytes` more, too long to be discarded.
     pub(crate) fn exceeds_drain_limit(&self, bytes: usize) -> bool {
         let ignored = matches!(self.body, BodyUse::Ignore(_));
         ignored && self.received + bytes as u64 > IGNORED_SIZE_MAX
     }
 
-    /// True if nothing may be delivered now.
+    /// True if the transfer receives nothing now.
     pub(crate) fn is_held(&self) -> bool {
         let paced = self.extra.as_ref().and_then(|extra| extra.pace);
         self.paused || paced.is_some_and(|pace| pace.until.is_some())
     }
 
-    /// It is held no longer: what was not received meanwhile is nobody's fault.
+    /// Ends a pause. The time of the pause does not count as the server's silence.
     pub(crate) fn release(&mut self, now: Instant) {
         self.since = now;
         let received = self.received;
@@ -248,7 +248,7 @@ impl Transfer {
         }
     }
 
-    /// When it must be looked at, and what it has failed to do then.
+    /// Its next deadline, and what has timed out then.
     pub(crate) fn deadline(&self) -> Option<(Instant, Waiting)> {
         let options = self.request.options();
         let total = options
@@ -269,7 +269,7 @@ impl Transfer {
         total.into_iter().chain(exchange).chain(stage).min_by_key(|(due, _)| *due)
     }
 
-    /// When something else is due: a rest or a pause of ours ends, a speed is to be reckoned.
+    /// When the next check is due: the end of a pause, or a speed measurement.
     pub(crate) fn next_check(&self) -> Option<Instant> {
         let options = self.request.options();
         let extra = self.extra.as_deref();
@@ -283,7 +283,7 @@ impl Transfer {
         [expecting, window, resumed, rested].into_iter().flatten().min()
     }
 
-    /// The answer in hand is not the last: what was counted belongs to a hop.
+    /// Records the current response as a hop to another request.
     pub(crate) fn hop(&mut self, now: Instant) {
         let timings = self.timestamps.timings(now);
         let hop = TransferHop { url: self.request.url().clone(), status: self.status, timings };
@@ -316,10 +316,10 @@ impl Transfer {
     }
 }
 
-/// So much of an answer that nobody wants is swallowed to keep its connection.
+/// The bytes of an ignored response that are discarded to keep its connection.
 pub(crate) const IGNORED_SIZE_MAX: u64 = 64 * 1024;
 
-/// A length as the application hears of it.
+/// A length, as the application receives it.
 pub(crate) fn known(len: BodyLen) -> Option<u64> {
     match len {
         BodyLen::Empty => Some(0),

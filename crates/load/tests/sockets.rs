@@ -113,7 +113,7 @@ fn a_run_can_be_stopped_and_watched() {
 }
 
 #[test]
-fn a_port_that_nobody_listens_on_is_an_error() {
+fn a_closed_port_is_an_error() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     // A connection of its keeps the port from being given to others.

@@ -178,7 +178,7 @@ proptest! {
         prop_assert_eq!(first.key() == second.key(), same, "{:?} {:?}", first.key(), second.key());
     }
 
-    /// What the pool does is what the keys say; where no TLS and no tunnel stands between.
+    /// The pool follows the keys, where there is neither TLS nor a tunnel.
     #[test]
     fn a_connection_is_used_again_if_and_only_if_nothing_that_matters_differs(
         mut a in knobs(), which in 0..9_usize, to in 0..12_usize, x in rest(), y in rest(),
@@ -249,7 +249,7 @@ fn uses_one_connection(first: &Request, second: &Request) -> bool {
     client.stats().connections == 1
 }
 
-/// Does what is asked for; the sockets on which a request has left.
+/// Executes the actions; returns the sockets on which a request was sent.
 fn serve(client: &mut Client<EndedTransfers>, now: Instant) -> Vec<SocketId> {
     let mut asked = Vec::new();
     while let Some(action) = client.poll_action() {
