@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use fulmar_host::{Driver, Host, Listen, LoopOptions, Running};
-use fulmar_load::{Options, Report, Until};
+use fulmar_load::{Options, RunReport, RunUntil};
 use fulmar_serve::endpoints::Endpoints;
 use fulmar_server::{HandlerApp, Limits};
 use fulmar_sys as sys;
@@ -25,7 +25,7 @@ fn serve() -> Running<()> {
         .expect("a server on loopback")
 }
 
-fn load(options: Options) -> (Report, Running<()>) {
+fn load(options: Options) -> (RunReport, Running<()>) {
     let server = serve();
     let urls = vec![format!("http://{}/bytes/128", server.addresses()[0])];
     let running = fulmar_load::start(&Options { urls, ..options }).expect("good options");
@@ -33,7 +33,7 @@ fn load(options: Options) -> (Report, Running<()>) {
 }
 
 /// The report of a run, and how many allocations the process made for it.
-fn counted(options: Options) -> (Report, usize) {
+fn counted(options: Options) -> (RunReport, usize) {
     let region = Region::new(ALLOCATOR);
     let (report, server) = load(options);
     server.stop();
@@ -45,7 +45,7 @@ fn counted(options: Options) -> (Report, usize) {
 /// turn grow to their largest once, so a few may differ.
 fn allocates_nothing(options: &Options) {
     let run = |n| {
-        let (until, loop_options) = (Until::Requests(n), requested_options());
+        let (until, loop_options) = (RunUntil::Requests(n), requested_options());
         counted(Options { until, loop_options, ..options.clone() }).1
     };
     run(20_000);
@@ -78,7 +78,7 @@ fn an_open_loop_allocates_nothing() {
 #[test]
 fn a_request_costs_one_send_and_one_recv() {
     own_process(|| {
-        let until = Until::Requests(50_000);
+        let until = RunUntil::Requests(50_000);
         let loop_options = LoopOptions { driver: Driver::Epoll, ..LoopOptions::default() };
         let options = Options { connections: 64, until, loop_options, ..Options::default() };
         let (report, server) = load(options);
@@ -103,7 +103,7 @@ fn in_a_ring_no_receive_and_no_send_is_a_call() {
         if !has_ring() {
             return;
         }
-        let until = Until::Requests(20_000);
+        let until = RunUntil::Requests(20_000);
         let loop_options =
             LoopOptions { driver: Driver::Ring { len_min: 1 }, ..Default::default() };
         let options = Options { connections: 64, until, loop_options, ..Options::default() };

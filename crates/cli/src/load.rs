@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::Args;
 use fulmar_host::{Host, Listen, Outcome, Running};
-use fulmar_load::{Options, Progress, Report, Until};
+use fulmar_load::{LoadProgress, Options, RunReport, RunUntil};
 use fulmar_serve::endpoints::Endpoints;
 use fulmar_server::{HandlerApp, Limits};
 use fulmar_sys as sys;
@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: LoadArguments) -> Result<ExitCode, ToolFailure> {
     loops::warn_without_ring(&began);
     let interrupted = watch(&running, &news, &options);
     let mut report = running.finish().map_err(|error| traffic::failure(&error))?;
-    report.connections.asked = traffic.connections;
+    report.connections.requested = traffic.connections;
     report.without_descriptor += traffic.connections - options.connections;
     let served = embedded.map(EmbeddedServer::finish).transpose()?;
     loops::warn_ring_lost(&began, report.drivers.iter().chain(served.iter().map(|it| &it.driver)));
@@ -82,12 +82,12 @@ pub(crate) fn run(arguments: LoadArguments) -> Result<ExitCode, ToolFailure> {
 
 /// Shows progress on a terminal until the run has ended. True if it was interrupted.
 fn watch(
-    running: &fulmar_load::Running,
+    running: &fulmar_load::LoadRun,
     news: &mpsc::Receiver<LoadMessage>,
     options: &Options,
 ) -> bool {
     let drawing = io::stderr().is_terminal();
-    let mut before = Progress::default();
+    let mut before = LoadProgress::default();
     let mut interrupted = false;
     while !running.is_finished() {
         match news.recv_timeout(TICK) {
@@ -109,12 +109,12 @@ fn watch(
     interrupted
 }
 
-fn draw(before: &Progress, now: &Progress, options: &Options) {
+fn draw(before: &LoadProgress, now: &LoadProgress, options: &Options) {
     let (requests, time) = (now.requests - before.requests, now.elapsed - before.elapsed);
     let per_second = u128::from(requests) * 1_000_000 / time.as_micros().max(1);
     let until = match options.until {
-        Until::Elapsed(end) => format!("{:.0} s", end.as_secs_f64()),
-        Until::Requests(n) => format!("{n} requests"),
+        RunUntil::Elapsed(end) => format!("{:.0} s", end.as_secs_f64()),
+        RunUntil::Requests(n) => format!("{n} requests"),
     };
     let _ = write!(
         io::stderr(),
@@ -129,7 +129,7 @@ fn draw(before: &Progress, now: &Progress, options: &Options) {
 
 fn print(
     arguments: &LoadArguments,
-    report: &Report,
+    report: &RunReport,
     served: Option<&Outcome<u64>>,
 ) -> Result<(), ToolFailure> {
     if arguments.json {

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //!  Opener ─ which connection now ─▶ Connections ─ connected, response ─▶ handle_used
-//!  Work ─── which request is due ─▶ handle_used, dispatch ─▶ a request is queued: `fresh`
+//!  RequestQueue ─ which request is due ─▶ handle_used, dispatch ─▶ a request is queued: `fresh`
 //!                                   handle_flush ──────────▶ it leaves now: this is its start
 //! ```
 //!
 //! A closed loop keeps `depth` requests outstanding on every connection. An open loop gives each
-//! request that is due to a free connection, the one freed last; if none is free, the request
-//! waits without being stored (see [`Work`]) and its latency counts from its planned time all the
-//! same. A request begins when a connection stands: opening one is not part of its latency.
+//! request that is due to a free connection, the one freed last; if none is free, the request waits
+//! without being stored (see [`RequestQueue`]), and its latency still counts from its planned time.
+//! A request begins on an established connection: opening one is not part of its latency.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -27,19 +27,19 @@ use fulmar_tls::{Info, TlsError};
 
 use crate::flight::{Flight, Flights};
 use crate::opener::Opener;
-use crate::options::Until;
+use crate::options::RunUntil;
 use crate::outage::Reachability;
-use crate::plan::Plan;
-use crate::progress::Shared;
-use crate::schedule::{Schedule, Work, share};
-use crate::tally::{ErrorKind, Tally};
+use crate::plan::RunPlan;
+use crate::progress::RunShared;
+use crate::schedule::{RequestQueue, Schedule, share};
+use crate::tally::{ErrorKind, RunTally};
 
 /// One thread's share of a run.
 #[derive(Debug)]
 pub(crate) struct Load {
     connections: Connections<ClientConnection, Conn>,
-    core: Core,
-    late: Vec<SocketId>, // timers that came; as `fresh`, memory that is used again
+    core: LoadHandler,
+    late: Vec<SocketId>, // expired timers; like `fresh`, memory that is reused
 }
 
 /// What is attached to a connection.
@@ -47,59 +47,59 @@ pub(crate) struct Load {
 struct Conn {
     flights: Flights,
     number: u32,
-    status: u16, // of the answer in hand
+    status: u16, // of the current response
     gate: u16,
     batch: u8,
-    stage: Stage,
-    heard: bool, // has answered something
-    armed: bool, // a timer runs, not later than the oldest request's time is up
+    stage: ConnStage,
+    responded: bool, // has received a response
+    armed: bool,     // a timer runs, which expires no later than the oldest request's timeout
 }
 
-/// How far a connection is.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum ConnStage {
     Connecting,
     Handshake,
-    Standing,
+    Established,
 }
 
-/// Everything but the connections: it is their handler.
+/// Everything but the connections: the handler of their events.
 #[derive(Debug)]
-struct Core {
-    plan: Arc<Plan>,
-    shared: Arc<Shared>,
+struct LoadHandler {
+    plan: Arc<RunPlan>,
+    shared: Arc<RunShared>,
     thread: u32,
     epoch: Instant,
     opener: Opener,
-    work: Work,
-    tally: Tally,
+    work: RequestQueue,
+    tally: RunTally,
     origins: Vec<Cursor>,
-    seats: Vec<SocketId>, // by connection number
-    begun: Vec<u64>,      // by connection number, with TLS only: its handshake
-    listed: Vec<bool>,    // by connection number: is in `free`
-    free: VecDeque<u32>,  // idle ones at the back, those that can take more in front
-    fresh: Vec<SocketId>, // those with requests queued in this turn
+    sockets: Vec<SocketId>, // by connection number
+    begun: Vec<u64>,        // by connection number, with TLS only: its handshake
+    listed: Vec<bool>,      // by connection number: is in `free`
+    free: VecDeque<u32>,    // idle ones at the back, those that can take more in front
+    fresh: Vec<SocketId>,   // those with requests queued in this turn
     expired: Vec<SocketId>,
-    freed: bool, // what is in hand made its connection free for a request
+    freed: bool, // the current event made its connection free for a request
     service: Reachability,
-    failure: Option<Failure>,
+    failure: Option<ConnectFailure>,
     publish_at: u64,
-    target: u64, // requests to be answered or failed: then it is over
-    end: u64,    // or then
+    target: u64, // responses and failures that end the run
+    end: u64,    // the time that ends the run
     finish: Option<Finish>,
 }
 
-/// Whose turn it is at one destination.
+/// The next request and address of a destination.
 #[derive(Debug, Default)]
 struct Cursor {
     address: usize,
     request: usize,
-    untried: usize, // addresses, while none has worked
+    untried: usize, // addresses, until one has worked
 }
 
 /// The last connect that failed.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct ConnectFailure {
     pub(crate) gate: u16,
     pub(crate) error: Option<io::Error>,
 }
@@ -107,7 +107,7 @@ pub(crate) struct Failure {
 /// Why and when a thread is done, in nanoseconds of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Finish {
-    /// As the options say.
+    /// The requests are done, or the time is over.
     Done(u64),
     /// It was stopped.
     Stopped(u64),
@@ -125,25 +125,30 @@ impl Finish {
 
 impl Load {
     /// Share `thread` of `plan`; the run began at `epoch`. Its first actions are connects.
-    pub(crate) fn new(plan: Arc<Plan>, shared: Arc<Shared>, thread: u32, epoch: Instant) -> Self {
+    pub(crate) fn new(
+        plan: Arc<RunPlan>,
+        shared: Arc<RunShared>,
+        thread: u32,
+        epoch: Instant,
+    ) -> Self {
         let limit = Some(plan.timeout);
         let timeouts =
             Timeouts { connect: limit, handshake: limit, send: limit, ..Timeouts::default() };
         let mut load = Self {
             connections: Connections::new(epoch, timeouts, 0, 1),
-            core: Core::new(plan, shared, thread, epoch),
+            core: LoadHandler::new(plan, shared, thread, epoch),
             late: Vec::new(),
         };
-        load.go_on(epoch);
+        load.advance(epoch);
         load
     }
 
-    /// Why and when it ended, once it has.
+    /// Why and when it ended; `None` before.
     pub(crate) fn finish(&self) -> Option<Finish> {
         self.core.finish
     }
 
-    /// True once every connection stands that will.
+    /// True once all connections are established that can be.
     pub(crate) fn is_warm(&self) -> bool {
         self.core.opener.is_settled() && self.core.tally.opened > 0
     }
@@ -152,27 +157,27 @@ impl Load {
         self.core.tally.answered
     }
 
-    /// How long the oldest request without a response has waited at `at`: for the end, since it
-    /// looks at every connection.
+    /// How long the oldest request without a response has waited at `at`. For the end of a run: it
+    /// visits every connection.
     pub(crate) fn waited(&mut self, at: u64) -> u64 {
         let Self { connections, core, .. } = self;
         let conns = core
-            .seats
+            .sockets
             .iter()
-            .filter_map(|seat| Some(connections.get_mut(*seat)?.1.flights.oldest()));
+            .filter_map(|socket| Some(connections.get_mut(*socket)?.1.flights.oldest()));
         conns.flatten().min().map_or(0, |sent| at.saturating_sub(sent))
     }
 
-    /// What was seen, the last connect that failed, and how many connections were given up: for
-    /// the end, since all of it starts anew.
-    pub(crate) fn take_parts(&mut self) -> (Tally, Option<Failure>, u32) {
-        let empty = Tally::new(self.core.plan.rate.is_some(), self.core.plan.has_tls());
+    /// The tally, the last failed connect, and the number of connections given up. For the end of a
+    /// run: it resets them.
+    pub(crate) fn take_parts(&mut self) -> (RunTally, Option<ConnectFailure>, u32) {
+        let empty = RunTally::new(self.core.plan.rate.is_some(), self.core.plan.has_tls());
         let tally = std::mem::replace(&mut self.core.tally, empty);
-        (tally, self.core.failure.take(), self.core.opener.shelved())
+        (tally, self.core.failure.take(), self.core.opener.given_up())
     }
 
-    /// After whatever happened: ends the run, or finds work for what is free.
-    fn go_on(&mut self, now: Instant) {
+    /// After each event: ends the run, or assigns requests to free connections.
+    fn advance(&mut self, now: Instant) {
         let at = self.core.nanos(now);
         self.core.check_end(at);
         if self.core.finish.is_some() {
@@ -182,14 +187,14 @@ impl Load {
         self.open(now, at);
     }
 
-    /// Gives requests that are due to connections that are free.
+    /// Assigns due requests to free connections.
     fn dispatch(&mut self, now: Instant, at: u64) {
         while !self.core.free.is_empty() && self.core.work.next().is_some_and(|next| next <= at) {
             let number = self.core.free.pop_back().expect("not empty");
             self.core.listed[number as usize] = false;
-            let socket = self.core.seats[number as usize];
+            let socket = self.core.sockets[number as usize];
             let Some((connection, conn)) = self.connections.get_mut(socket) else { continue };
-            if conn.stage != Stage::Standing || connection.vacancy() == 0 {
+            if conn.stage != ConnStage::Established || connection.vacancy() == 0 {
                 continue;
             }
             if let Some(planned) = self.core.work.take(at) {
@@ -202,7 +207,7 @@ impl Load {
         }
     }
 
-    /// Opens connections that may be opened now.
+    /// Opens the connections that may be opened now.
     fn open(&mut self, now: Instant, at: u64) {
         while self.core.wants_connections()
             && let Some(opening) = self.core.opener.next(at)
@@ -214,8 +219,8 @@ impl Load {
                 status: 0,
                 gate: opening.gate,
                 batch: opening.batch,
-                stage: Stage::Connecting,
-                heard: false,
+                stage: ConnStage::Connecting,
+                responded: false,
                 armed: false,
             };
             let gate = usize::from(opening.gate);
@@ -224,12 +229,12 @@ impl Load {
             let layer = plan.origins[gate].layer();
             let connection = ClientConnection::with_depth(plan.depth.into());
             let socket = self.connections.connect(now, endpoint, layer, connection, conn);
-            self.core.seats[number as usize] = socket;
+            self.core.sockets[number as usize] = socket;
         }
     }
 
-    /// Timers came: time is up for the oldest request, or it comes later.
-    fn look_at_timers(&mut self, now: Instant) {
+    /// Handles expired timers: the oldest request has timed out, or the timer is set again.
+    fn check_timers(&mut self, now: Instant) {
         let at = self.core.nanos(now);
         let timeout = nanos_of(self.core.plan.timeout);
         std::mem::swap(&mut self.late, &mut self.core.expired);
@@ -296,32 +301,32 @@ impl Load {
             SocketEvent::Connected => self.handle_connected(now, socket),
             _ => {
                 self.connections.handle(now, socket, event, &mut self.core);
-                self.go_on(now);
+                self.advance(now);
             }
         }
     }
 
     fn handle_connected(&mut self, now: Instant, socket: SocketId) {
         let Some((_, conn)) = self.connections.get_mut(socket) else { return };
-        conn.stage = Stage::Handshake;
+        conn.stage = ConnStage::Handshake;
         if let Some(begun) = self.core.begun.get_mut(conn.number as usize) {
             *begun = nanos_of(now.saturating_duration_since(self.core.epoch));
         }
         self.connections.handle(now, socket, SocketEvent::Connected, &mut self.core);
-        self.go_on(now);
+        self.advance(now);
     }
 
     fn handle_input(&mut self, now: Instant, socket: SocketId, mut input: Input<'_>) {
         let before = input.len();
         self.connections.handle_input(now, socket, &mut input, &mut self.core);
         self.core.tally.bytes += (before - input.len()) as u64;
-        self.go_on(now);
+        self.advance(now);
     }
 
     fn handle_timeout(&mut self, now: Instant) {
         self.connections.handle_timeout(now, &mut self.core);
-        self.look_at_timers(now);
-        self.go_on(now);
+        self.check_timers(now);
+        self.advance(now);
         self.core.publish(now);
     }
 
@@ -334,7 +339,7 @@ impl Load {
 
     fn handle_flush(&mut self, now: Instant) {
         let at = self.core.nanos(now);
-        let Core { fresh, tally, plan, .. } = &mut self.core;
+        let LoadHandler { fresh, tally, plan, .. } = &mut self.core;
         for socket in fresh.drain(..) {
             let Some((_, conn)) = self.connections.get_mut(socket) else { continue };
             match plan.rate {
@@ -349,8 +354,8 @@ impl Load {
     }
 }
 
-impl Core {
-    fn new(plan: Arc<Plan>, shared: Arc<Shared>, thread: u32, epoch: Instant) -> Self {
+impl LoadHandler {
+    fn new(plan: Arc<RunPlan>, shared: Arc<RunShared>, thread: u32, epoch: Instant) -> Self {
         let connections = plan.share(thread);
         let gates = u16::try_from(plan.origins.len()).expect("the number of URLs is checked");
         let mut opener = Opener::new(gates, OPENING_MAX / plan.threads);
@@ -359,17 +364,17 @@ impl Core {
         }
         let schedule = plan.rate.map(|rate| Schedule::new(rate, thread, plan.threads));
         let count = plan.count().map(|count| share(count, thread, plan.threads));
-        let cursor = |origin: &crate::plan::Origin| Cursor {
+        let cursor = |origin: &crate::plan::Destination| Cursor {
             untried: origin.addresses.len() - 1,
             ..Cursor::default()
         };
-        let nobody = SocketId { index: u32::MAX, generation: 0 };
+        let no_socket = SocketId { index: u32::MAX, generation: 0 };
         Self {
             opener,
-            work: Work::new(count, schedule),
-            tally: Tally::new(plan.rate.is_some(), plan.has_tls()),
+            work: RequestQueue::new(count, schedule),
+            tally: RunTally::new(plan.rate.is_some(), plan.has_tls()),
             origins: plan.origins.iter().map(cursor).collect(),
-            seats: vec![nobody; connections as usize],
+            sockets: vec![no_socket; connections as usize],
             begun: vec![0; if plan.has_tls() { connections as usize } else { 0 }],
             listed: vec![false; connections as usize],
             free: VecDeque::new(),
@@ -381,8 +386,8 @@ impl Core {
             publish_at: 0,
             target: count.unwrap_or(u64::MAX),
             end: match plan.until {
-                Until::Elapsed(duration) => nanos_of(duration),
-                Until::Requests(_) => u64::MAX,
+                RunUntil::Elapsed(duration) => nanos_of(duration),
+                RunUntil::Requests(_) => u64::MAX,
             },
             finish: None,
             plan,
@@ -421,15 +426,15 @@ impl Core {
         }
     }
 
-    /// False if those that stand and those that come are as many as there are requests for them:
-    /// where each request has a connection of its own, another one would have nothing to ask.
+    /// False if the idle connections and those being opened suffice for the remaining requests:
+    /// with a connection for each request, another one would have no request.
     fn wants_connections(&self) -> bool {
-        let Tally { held, issued, answered, failed, .. } = self.tally;
-        let idle = u64::from(held).saturating_sub(issued - answered - failed);
+        let RunTally { established, issued, answered, failed, .. } = self.tally;
+        let idle = u64::from(established).saturating_sub(issued - answered - failed);
         !self.plan.reconnect || self.work.left() > idle + u64::from(self.opener.opening())
     }
 
-    /// Nothing is due: the connection waits for work.
+    /// No request is due: the connection waits.
     fn list(&mut self, conn: &Conn) {
         if std::mem::replace(&mut self.listed[conn.number as usize], true) {
             return;
@@ -444,8 +449,8 @@ impl Core {
         let flight = conn.flights.pop().expect("answers come to requests");
         self.tally.answer(self.nanos(now), flight, conn.status);
         self.freed = true;
-        if !std::mem::replace(&mut conn.heard, true) {
-            self.opener.heard(conn.batch);
+        if !std::mem::replace(&mut conn.responded, true) {
+            self.opener.note_response(conn.batch);
         }
     }
 
@@ -456,15 +461,16 @@ impl Core {
         self.service.restore(now, &self.shared.outages);
     }
 
-    /// A connection that stood is gone.
+    /// An established connection was lost.
     fn lose(&mut self, now: u64, mut conn: Conn, end: &End) {
-        self.tally.held -= 1;
-        if self.tally.held == 0 {
+        self.tally.established -= 1;
+        if self.tally.established == 0 {
             self.service.lose(now);
         }
         let n = u64::from(conn.flights.len());
         match end {
-            // The last answer said that it was the last: the others were not even looked at.
+            // The last response had `Connection: close`: the server has not read the other
+            // requests.
             End::Closed => {
                 while let Some(flight) = conn.flights.pop() {
                     self.tally.issued -= 1;
@@ -485,22 +491,23 @@ impl Core {
             }
             _ => self.tally.fail(ErrorKind::Reset, n),
         }
-        if conn.heard {
+        if conn.responded {
             return self.opener.want(now, conn.number, conn.gate);
         }
-        self.opener.heard(conn.batch);
+        self.opener.note_response(conn.batch);
         match n {
-            0 => self.opener.rest(now, conn.number, conn.gate), // it closes whoever comes
+            // The server closes each connection at once.
+            0 => self.opener.rest(now, conn.number, conn.gate),
             _ => self.opener.want(now, conn.number, conn.gate),
         }
     }
 
-    /// A connection that was to be opened does not stand.
-    fn miss(&mut self, now: u64, conn: &Conn, end: End) {
+    /// A connection was not established.
+    fn connect_failed(&mut self, now: u64, conn: &Conn, end: End) {
         self.service.fail(&self.shared.outages);
-        self.opener.heard(conn.batch);
+        self.opener.note_response(conn.batch);
         let (kind, error) = match end {
-            end if conn.stage != Stage::Connecting => {
+            end if conn.stage != ConnStage::Connecting => {
                 let error = cause_of(end);
                 self.tally.fail_to_shake_hands(&error.to_string());
                 (ErrorKind::Handshake, Some(error))
@@ -508,7 +515,7 @@ impl Core {
             End::Failed(error) => (kind_of(&error), Some(error)),
             _ => (ErrorKind::ConnectTimeout, None),
         };
-        self.failure = Some(Failure { gate: conn.gate, error });
+        self.failure = Some(ConnectFailure { gate: conn.gate, error });
         if kind == ErrorKind::Descriptors {
             self.tally.error(kind);
             return self.opener.run_out(conn.gate);
@@ -547,11 +554,11 @@ impl Core {
     }
 
     /// True if no thread has a connection and all have given up. A connect in progress is waited
-    /// for, as long as the options allow.
+    /// for, up to the timeout.
     fn is_lost(&mut self, now: u64) -> bool {
         if let Reachability::Failing { since } = self.service {
             let (opener, never) = (&self.opener, self.tally.opened == 0);
-            let long = now.saturating_sub(since) >= nanos_of(PATIENCE);
+            let long = now.saturating_sub(since) >= nanos_of(LOST_AFTER);
             let gives_up = opener.is_settled()
                 || never && opener.has_failed(FAILURES_MAX)
                 || long && opener.has_failed(1);
@@ -571,7 +578,7 @@ impl Core {
     }
 }
 
-impl Handler<ClientConnection, Conn> for Core {
+impl Handler<ClientConnection, Conn> for LoadHandler {
     #[inline(always)]
     fn handle(
         &mut self,
@@ -601,15 +608,15 @@ impl Handler<ClientConnection, Conn> for Core {
 
     fn handle_closed(&mut self, now: Instant, _: SocketId, conn: Conn, end: End) {
         let at = self.nanos(now);
-        if conn.stage == Stage::Standing {
+        if conn.stage == ConnStage::Established {
             self.lose(at, conn, &end);
         } else {
-            self.miss(at, &conn, end);
+            self.connect_failed(at, &conn, end);
         }
     }
 }
 
-impl Core {
+impl LoadHandler {
     fn handle_established(
         &mut self,
         now: Instant,
@@ -622,11 +629,11 @@ impl Core {
             let took = self.nanos(now) - self.begun[conn.number as usize];
             self.tally.shake_hands(took, info);
         }
-        conn.stage = Stage::Standing;
+        conn.stage = ConnStage::Established;
         self.connected(self.nanos(now), conn.gate);
         self.freed = true;
         if info.is_none() {
-            self.handle_used(now, socket, (connection, conn)); // no input is in hand
+            self.handle_used(now, socket, (connection, conn)); // no input is pending
         }
     }
 
@@ -685,7 +692,7 @@ fn kind_of(error: &io::Error) -> ErrorKind {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => ErrorKind::ConnectRefused,
         io::ErrorKind::TimedOut => ErrorKind::ConnectTimeout,
-        // It stood in the listen queue of a server that went.
+        // It waited in the listen queue of a server that ended.
         io::ErrorKind::ConnectionReset => ErrorKind::Reset,
         io::ErrorKind::AddrNotAvailable => ErrorKind::AddressUnavailable,
         _ => match error.raw_os_error() {
@@ -703,7 +710,7 @@ fn nanos_of(duration: Duration) -> u64 {
 /// Connects in progress, over all threads: what a listen queue usually holds.
 const OPENING_MAX: u32 = 512;
 /// A run without an established connection for so long is lost: a restart takes less.
-const PATIENCE: Duration = Duration::from_secs(5);
+const LOST_AFTER: Duration = Duration::from_secs(5);
 /// A server that was never reached is given up after so many connects in a row.
 const FAILURES_MAX: u32 = 6;
 const PUBLISH_EVERY: u64 = 100_000_000;

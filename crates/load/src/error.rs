@@ -1,4 +1,4 @@
-//! Why a run did not begin, or came to nothing.
+//! The errors of a run.
 
 use std::fmt;
 use std::io;
@@ -9,7 +9,7 @@ use fulmar_tls::{ConfigError, TlsError};
 
 use crate::options::OptionsError;
 
-/// Why a run did not begin, or came to nothing.
+/// Why a run did not start, or did not reach a server.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LoadError {
@@ -24,7 +24,7 @@ pub enum LoadError {
     },
     /// A file for TLS cannot be used.
     Tls(ConfigError),
-    /// A host that no certificate can name.
+    /// TLS cannot verify this host name.
     TlsHost {
         /// The host.
         host: String,
@@ -38,24 +38,24 @@ pub enum LoadError {
         /// The host.
         host: String,
     },
-    /// A header field that would break the request.
+    /// A header field that is not valid.
     Header {
         /// Its name.
         name: String,
         /// Its value.
         value: String,
     },
-    /// A method, target or field that would break the request.
+    /// The method, the target or a field is not valid.
     Request(UsageError),
-    /// A thread, or what it needs, could not be had.
+    /// A thread or its resources could not be created.
     Thread(io::Error),
-    /// The loop itself failed.
+    /// The event loop failed.
     Loop(io::Error),
-    /// Nothing ever connected.
+    /// No connection was established.
     Unreachable {
-        /// Where to: host and port, or the Unix socket.
+        /// The destination: host and port, or the Unix socket.
         to: String,
-        /// What the system said last.
+        /// The last error of the system.
         cause: Option<io::Error>,
     },
 }
@@ -80,7 +80,7 @@ impl fmt::Display for LoadError {
             Self::Unreachable { to, cause } => {
                 write!(f, "nothing could be connected to {to}")?;
                 match cause {
-                    None => f.write_str(": the connects were not answered in time"),
+                    None => f.write_str(": the connects timed out"),
                     Some(cause) => write!(f, ": {cause}{}", hint(cause)),
                 }
             }

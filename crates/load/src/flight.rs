@@ -1,26 +1,26 @@
-//! What one connection has outstanding, in as little memory as possible.
+//! The outstanding requests of one connection, in as little memory as possible.
 
-/// One request on its way, in nanoseconds of the run.
+/// An outstanding request, with times in nanoseconds of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Flight {
-    /// When it was to leave; in a closed loop, when it left.
+    /// When it was to be sent; in a closed loop, when it was sent.
     pub(crate) planned: u64,
-    /// When it left.
+    /// When it was sent.
     pub(crate) sent: u64,
 }
 
-/// Requests outstanding on one connection, oldest first: answers come in that order.
+/// The outstanding requests of one connection, oldest first. Responses arrive in that order.
 #[derive(Debug)]
 pub(crate) struct Flights {
-    store: Store,
+    store: FlightStore,
     len: u8,
     head: u8,
-    unsent: u8, // the youngest so many were queued in this turn
+    unsent: u8, // the number of youngest ones queued in this turn
 }
 
-/// One needs no memory of its own.
+/// One needs no allocation.
 #[derive(Debug)]
-enum Store {
+enum FlightStore {
     One(Flight),
     Ring(Box<[Flight]>),
 }
@@ -29,8 +29,8 @@ impl Flights {
     /// Room for `depth`: 1 to 64.
     pub(crate) fn new(depth: u8) -> Self {
         let store = match depth {
-            1 => Store::One(Flight::default()),
-            n => Store::Ring(vec![Flight::default(); n.into()].into()),
+            1 => FlightStore::One(Flight::default()),
+            n => FlightStore::Ring(vec![Flight::default(); n.into()].into()),
         };
         Self { store, len: 0, head: 0, unsent: 0 }
     }
@@ -48,7 +48,7 @@ impl Flights {
         self.unsent == 1
     }
 
-    /// The oldest was answered.
+    /// The oldest has its response.
     pub(crate) fn pop(&mut self) -> Option<Flight> {
         self.len = self.len.checked_sub(1)?;
         let flight = *self.at(0);
@@ -57,12 +57,12 @@ impl Flights {
         Some(flight)
     }
 
-    /// When the oldest left.
+    /// When the oldest was sent.
     pub(crate) fn oldest(&mut self) -> Option<u64> {
         (self.len > 0).then(|| self.at(0).sent)
     }
 
-    /// What was queued in this turn leaves now.
+    /// The requests queued in this turn are sent now.
     pub(crate) fn stamp(&mut self, now: u64, mut left: impl FnMut(&mut Flight)) {
         for at in self.len - self.unsent..self.len {
             let flight = self.at(at);
@@ -74,16 +74,16 @@ impl Flights {
 
     fn depth(&self) -> u8 {
         match &self.store {
-            Store::One(_) => 1,
-            Store::Ring(ring) => u8::try_from(ring.len()).expect("made from a u8"),
+            FlightStore::One(_) => 1,
+            FlightStore::Ring(ring) => u8::try_from(ring.len()).expect("made from a u8"),
         }
     }
 
     fn at(&mut self, offset: u8) -> &mut Flight {
         let head = usize::from(self.head);
         match &mut self.store {
-            Store::One(flight) => flight,
-            Store::Ring(ring) => {
+            FlightStore::One(flight) => flight,
+            FlightStore::Ring(ring) => {
                 let at = (head + usize::from(offset)) % ring.len();
                 &mut ring[at]
             }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// Durations by their count. Records nanoseconds, answers in microseconds.
+/// A histogram of durations. Records nanoseconds, reports microseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct Histogram {
     counts: hdrhistogram::Histogram<u64>,
@@ -34,18 +34,17 @@ impl Histogram {
         Self { counts: counts.expect("the bounds are constants") }
     }
 
-    /// Takes in a duration; what is shorter than 1 us counts as 1 us, what is longer than an
-    /// hour as an hour.
+    /// Records a duration. Less than 1 us counts as 1 us, more than an hour as an hour.
     pub(crate) fn record(&mut self, nanos: u64) {
         self.counts.saturating_record((nanos / 1_000).clamp(1, HIGHEST_US));
     }
 
-    /// Takes in what another thread recorded.
+    /// Adds the records of another thread.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.counts.add(&other.counts).expect("the bounds are the same");
     }
 
-    /// The value that `quantile` of all are at most, in microseconds; `None` if there are none.
+    /// The value at `quantile`, in microseconds; `None` without records.
     pub(crate) fn at(&self, quantile: f64) -> Option<u64> {
         let value = self.counts.value_at_quantile(quantile).min(self.counts.max());
         (!self.counts.is_empty()).then_some(value)

@@ -1,6 +1,4 @@
-//! The load generator: an engine that asks, and the report of what came back.
-//!
-//! The modules stand in reading order.
+//! The load generator: an engine that sends requests, its threads, and the report of a run.
 #![forbid(unsafe_code)]
 
 mod error;
@@ -30,10 +28,10 @@ mod text;
 pub use error::LoadError;
 pub use fulmar_tls as tls;
 pub use histogram::Latency;
-pub use limit::Limit;
-pub use options::{Options, OptionsError, Until};
-pub use progress::Progress;
-pub use report::{Calls, ConnectionCounts, Rate, Report, Steady, Tls, Turns};
-pub use run::{Running, Stopper, start};
+pub use limit::LimitedBy;
+pub use options::{Options, OptionsError, RunUntil};
+pub use progress::LoadProgress;
+pub use report::{CallCount, ConnectionCounts, RateReport, RunReport, Steady, TlsReport, Turns};
+pub use run::{LoadRun, LoadStopper, start};
 pub use sources::{Sources, SourcesError};
 pub use tally::ErrorKind;

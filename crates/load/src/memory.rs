@@ -7,9 +7,9 @@ use fulmar_engine::Engine;
 
 use crate::engine::Load;
 use crate::error::LoadError;
-use crate::options::{Options, Until};
-use crate::plan::Plan;
-use crate::progress::Shared;
+use crate::options::{Options, RunUntil};
+use crate::plan::RunPlan;
+use crate::progress::RunShared;
 
 /// An engine with these connections to one address, and `depth` requests at a time on each.
 ///
@@ -20,10 +20,10 @@ pub fn engine(connections: u32, depth: u8, now: Instant) -> Result<impl Engine, 
         urls: vec!["http://127.0.0.1:1/a".to_owned()],
         connections,
         depth: depth.into(),
-        until: Until::Elapsed(Duration::from_secs(100_000)),
+        until: RunUntil::Elapsed(Duration::from_secs(100_000)),
         ..Options::default()
     };
-    let plan = Arc::new(Plan::new(&options)?);
-    let shared = Arc::new(Shared::new(plan.threads));
+    let plan = Arc::new(RunPlan::new(&options)?);
+    let shared = Arc::new(RunShared::new(plan.threads));
     Ok(Load::new(plan, shared, 0, now))
 }

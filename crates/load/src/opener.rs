@@ -1,30 +1,30 @@
-//! Which connection may be opened when. Pure: time comes in as nanoseconds of the run.
+//! Decides when connections are opened. Pure: time is an argument, in nanoseconds of the run.
 //!
-//! Each destination has a window of connects in progress. It begins at one, grows by one with
-//! every connect that succeeds, and falls back to one with every connect that fails, with a
-//! growing pause before the next: a probe finds out, not a storm. While the run warms up, no
-//! more connections stand unheard than a listen queue holds, or 20 ms must pass: a queue that
-//! overflows costs a second each.
+//! Each destination has a window of connects in progress. It begins at one, grows by one with every
+//! connect that succeeds, and falls back to one with every connect that fails, with a growing pause
+//! before the next: so a server that is down gets probes only. While the run warms up, no more
+//! connections wait for a first response than a listen queue holds, or 20 ms must pass: an overflow
+//! of the queue costs a second each.
 
 use std::collections::VecDeque;
 
 /// The connections of one thread that are to be opened.
 #[derive(Debug)]
 pub(crate) struct Opener {
-    gates: Vec<Gate>,
-    turn: usize, // the gate that is asked first
+    gates: Vec<ConnectGate>,
+    turn: usize, // the destination to try first
     waiting: usize,
     opening: u32,
     opening_max: u32,
     warmup: Option<Warmup>,
     full: bool,
-    /// Connections given up because descriptors are used up.
-    shelved: u32,
+    /// The number of connections given up for lack of descriptors.
+    given_up: u32,
 }
 
-/// What stands before one destination.
+/// The connects to one destination.
 #[derive(Debug, Default)]
-struct Gate {
+struct ConnectGate {
     waiting: VecDeque<u32>,
     opening: u32,
     window: u32,
@@ -33,17 +33,17 @@ struct Gate {
     failures: u32, // since the last success
 }
 
-/// Until every connection has been asked for once.
+/// The state until every connection has been opened once.
 #[derive(Debug, Default)]
 struct Warmup {
     batch: u8,
-    unheard: u32,
+    unanswered: u32,
     until: u64,
 }
 
 /// A connection that may be opened now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Opening {
+pub(crate) struct ConnectStart {
     pub(crate) number: u32,
     pub(crate) gate: u16,
     pub(crate) batch: u8,
@@ -52,7 +52,7 @@ pub(crate) struct Opening {
 impl Opener {
     /// Of `gates` destinations; at most `opening_max` connects at a time.
     pub(crate) fn new(gates: u16, opening_max: u32) -> Self {
-        let gate = || Gate { window: 1, pause: PAUSE_MIN, ..Gate::default() };
+        let gate = || ConnectGate { window: 1, pause: PAUSE_MIN, ..ConnectGate::default() };
         Self {
             gates: (0..gates).map(|_| gate()).collect(),
             turn: 0,
@@ -61,25 +61,26 @@ impl Opener {
             opening_max: opening_max.max(1),
             warmup: Some(Warmup::default()),
             full: false,
-            shelved: 0,
+            given_up: 0,
         }
     }
 
-    /// A connection is wanted, for the first time or again.
+    /// Requests a connection, for the first time or again.
     pub(crate) fn want(&mut self, now: u64, number: u32, gate: u16) {
         let full = self.full;
         let gate = &mut self.gates[usize::from(gate)];
         gate.waiting.push_back(number);
         self.waiting += 1;
         if full {
-            // The descriptor that it had is free only after this turn.
+            // The descriptor of the closed connection is free only after this turn.
             gate.retry_at = gate.retry_at.max(now + TURN);
         }
     }
 
     /// The next connection to open, if one may be opened now.
-    pub(crate) fn next(&mut self, now: u64) -> Option<Opening> {
-        if self.waiting == 0 || self.opening >= self.opening_max || self.is_unheard(now) {
+    pub(crate) fn next(&mut self, now: u64) -> Option<ConnectStart> {
+        if self.waiting == 0 || self.opening >= self.opening_max || self.is_awaiting_responses(now)
+        {
             return None;
         }
         let len = self.gates.len();
@@ -94,40 +95,40 @@ impl Opener {
         self.opening += 1;
         self.waiting -= 1;
         let batch = self.warmup.as_mut().map_or(0, |warmup| {
-            warmup.unheard += 1;
-            warmup.until = now + UNHEARD_TIME;
+            warmup.unanswered += 1;
+            warmup.until = now + RESPONSE_WAIT;
             warmup.batch
         });
         if self.waiting == 0 {
             self.warmup = None;
         }
         let gate = u16::try_from(at).expect("made from a u16");
-        Some(Opening { number, gate, batch })
+        Some(ConnectStart { number, gate, batch })
     }
 
-    /// True if the listen queues may be full; a batch that says nothing is not waited for long.
-    fn is_unheard(&mut self, now: u64) -> bool {
+    /// True if the listen queues may be full. A batch without responses is waited for 20 ms only.
+    fn is_awaiting_responses(&mut self, now: u64) -> bool {
         let max = self.opening_max;
-        let Some(warmup) = self.warmup.as_mut().filter(|warmup| warmup.unheard >= max) else {
+        let Some(warmup) = self.warmup.as_mut().filter(|warmup| warmup.unanswered >= max) else {
             return false;
         };
         if warmup.until > now {
             return true;
         }
         warmup.batch = warmup.batch.wrapping_add(1);
-        warmup.unheard = 0;
+        warmup.unanswered = 0;
         false
     }
 
-    /// When [`Opener::next`] has to be asked again, if nothing else happens before.
+    /// When [`Opener::next`] is to be called again at the latest.
     pub(crate) fn deadline(&self) -> Option<u64> {
         if self.waiting == 0 || self.opening >= self.opening_max {
             return None;
         }
-        if let Some(warmup) = self.warmup.as_ref().filter(|w| w.unheard >= self.opening_max) {
+        if let Some(warmup) = self.warmup.as_ref().filter(|w| w.unanswered >= self.opening_max) {
             return Some(warmup.until);
         }
-        let may = |gate: &&Gate| !gate.waiting.is_empty() && gate.opening < gate.window;
+        let may = |gate: &&ConnectGate| !gate.waiting.is_empty() && gate.opening < gate.window;
         self.gates.iter().filter(may).map(|gate| gate.retry_at).min()
     }
 
@@ -142,7 +143,7 @@ impl Opener {
         gate.failures = 0;
     }
 
-    /// A connect to the last address of a destination failed; it is tried again later.
+    /// A connect to the last address of a destination failed. It is tried again later.
     pub(crate) fn fail(&mut self, now: u64, number: u32, at: u16) {
         let gate = &mut self.gates[usize::from(at)];
         gate.failures = gate.failures.saturating_add(1);
@@ -156,15 +157,15 @@ impl Opener {
         self.rest(now, number, at);
     }
 
-    /// No descriptor was left. What has no connection now will not get one.
+    /// Descriptors ran out. Connections that are not open are given up.
     pub(crate) fn run_out(&mut self, gate: u16) {
         self.opening -= 1;
         self.gates[usize::from(gate)].opening -= 1;
-        self.shelved += 1;
+        self.given_up += 1;
         self.full = true;
         self.warmup = None;
         for gate in &mut self.gates {
-            self.shelved += u32::try_from(gate.waiting.len()).expect("numbers are u32");
+            self.given_up += u32::try_from(gate.waiting.len()).expect("numbers are u32");
             gate.waiting.clear();
         }
         self.waiting = 0;
@@ -181,10 +182,10 @@ impl Opener {
         self.want(now, number, at);
     }
 
-    /// The first answer on a connection came, or it is gone without one.
-    pub(crate) fn heard(&mut self, batch: u8) {
+    /// The first response on a connection arrived, or the connection is closed without one.
+    pub(crate) fn note_response(&mut self, batch: u8) {
         if let Some(warmup) = self.warmup.as_mut().filter(|warmup| warmup.batch == batch) {
-            warmup.unheard = warmup.unheard.saturating_sub(1);
+            warmup.unanswered = warmup.unanswered.saturating_sub(1);
         }
     }
 
@@ -193,7 +194,7 @@ impl Opener {
         self.opening
     }
 
-    /// True once no connection waits or is being opened.
+    /// True if no connection waits or is being opened.
     pub(crate) fn is_settled(&self) -> bool {
         self.waiting == 0 && self.opening == 0
     }
@@ -201,13 +202,13 @@ impl Opener {
     /// True if no connect is in progress, and every destination with waiting connections has
     /// failed `times` times in a row.
     pub(crate) fn has_failed(&self, times: u32) -> bool {
-        let failed = |gate: &Gate| gate.waiting.is_empty() || gate.failures >= times;
+        let failed = |gate: &ConnectGate| gate.waiting.is_empty() || gate.failures >= times;
         self.opening == 0 && self.gates.iter().all(failed)
     }
 
-    /// How many connections were given up because descriptors are used up.
-    pub(crate) fn shelved(&self) -> u32 {
-        self.shelved
+    /// The number of connections given up for lack of descriptors.
+    pub(crate) fn given_up(&self) -> u32 {
+        self.given_up
     }
 }
 
@@ -215,7 +216,7 @@ const MILLISECOND: u64 = 1_000_000;
 const PAUSE_MIN: u64 = 10 * MILLISECOND;
 const PAUSE_MAX: u64 = 1_000 * MILLISECOND;
 const TURN: u64 = MILLISECOND;
-const UNHEARD_TIME: u64 = 20 * MILLISECOND;
+const RESPONSE_WAIT: u64 = 20 * MILLISECOND;
 
 #[cfg(test)]
 mod tests {
@@ -238,7 +239,7 @@ mod tests {
             rounds.push(round.len());
             for opening in round {
                 opener.succeed(opening.gate);
-                opener.heard(opening.batch);
+                opener.note_response(opening.batch);
             }
         }
         assert_eq!(&rounds[..5], [1, 2, 4, 8, 8]);
@@ -271,12 +272,12 @@ mod tests {
                 opener.succeed(opening.gate);
                 opened += 1;
             }
-            assert!(opened <= 10 * (now / UNHEARD_TIME + 1));
+            assert!(opened <= 10 * (now / RESPONSE_WAIT + 1));
             if opened < 100 {
                 now = opener.deadline().unwrap();
             }
         }
-        assert_eq!(now, 9 * UNHEARD_TIME);
+        assert_eq!(now, 9 * RESPONSE_WAIT);
     }
 
     #[test]
@@ -305,7 +306,7 @@ mod tests {
         let (second, third) = (opener.next(0).unwrap(), opener.next(0).unwrap());
         opener.run_out(second.gate);
         opener.succeed(third.gate);
-        assert_eq!((opener.shelved(), opener.next(0), opener.deadline()), (98, None, None));
+        assert_eq!((opener.given_up(), opener.next(0), opener.deadline()), (98, None, None));
         opener.want(5, first.number, first.gate);
         assert_eq!(opener.next(5), None);
         assert_eq!(opener.deadline(), Some(5 + TURN));

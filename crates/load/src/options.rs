@@ -1,4 +1,4 @@
-//! What a run is asked to do.
+//! The options of a run.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,39 +9,39 @@ use fulmar_tls::ClientOptions;
 
 use crate::sources::Sources;
 
-/// What a run is asked to do: plain data.
+/// The options of a run: plain data.
 ///
-/// Connection `i` goes to destination `i mod n`, where the destinations are the different hosts
-/// and ports among the URLs in the order of their first mention; the requests to a destination
-/// take turns over its URLs.
+/// Connection `i` goes to destination `i mod n`. The destinations are the different hosts and ports
+/// among the URLs, in the order of their first mention. The requests to a destination use its URLs
+/// in turn.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What is requested: `http` and `https` URLs.
+    /// The `http` and `https` URLs to request.
     pub urls: Vec<String>,
     /// Connections in all.
     pub connections: u32,
-    /// When it ends.
-    pub until: Until,
-    /// Threads, one reactor each; connections and rate are shared out over them.
+    /// The end of the run.
+    pub until: RunUntil,
+    /// Threads, one reactor each, which share connections and rate.
     pub threads: u32,
-    /// How the threads' loops work.
+    /// The options of the threads' loops.
     pub loop_options: LoopOptions,
-    /// Requests per second in all, at planned times (an open loop); `None`: each connection asks
-    /// again as soon as it is answered (a closed loop).
+    /// Requests per second in total, at planned times (an open loop); `None`: each connection sends
+    /// the next request as soon as it has a response (a closed loop).
     pub rate: Option<u64>,
     /// Requests outstanding on one connection, 1 to 64.
     pub depth: u32,
     /// The method.
     pub method: String,
-    /// Fields beside `Host` (which they may replace) and `Content-Length`.
+    /// Fields in addition to `Host` (which they may replace) and `Content-Length`.
     pub headers: Vec<(String, String)>,
     /// The body of every request.
     pub body: Vec<u8>,
     /// A new connection for every request.
     pub reconnect: bool,
-    /// Source addresses; connections take turns over them.
+    /// Source addresses, which connections use in turn.
     pub bind: Sources,
-    /// How `https` is spoken. By default every handshake is a full one.
+    /// TLS options. By default every handshake is a full one.
     pub tls: ClientOptions,
     /// A Unix socket that every connection goes to, instead of the hosts of the URLs.
     pub unix_socket: Option<PathBuf>,
@@ -51,10 +51,10 @@ pub struct Options {
 
 /// When a run ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Until {
-    /// After this time; what is outstanding then is neither answered nor failed.
+pub enum RunUntil {
+    /// After this time. Outstanding requests are neither answered nor failed.
     Elapsed(Duration),
-    /// After so many requests were answered or failed.
+    /// After so many responses and failures.
     Requests(u64),
 }
 
@@ -63,7 +63,7 @@ impl Default for Options {
         Self {
             urls: Vec::new(),
             connections: 64,
-            until: Until::Elapsed(Duration::from_secs(10)),
+            until: RunUntil::Elapsed(Duration::from_secs(10)),
             threads: 1,
             loop_options: LoopOptions::default(),
             rate: None,
@@ -81,10 +81,10 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Checks what can be checked without the world.
+    /// Checks the options without system calls.
     ///
     /// # Errors
-    /// The first setting that makes no sense.
+    /// The first invalid setting.
     pub fn check(&self) -> Result<(), OptionsError> {
         use OptionsError as E;
         let rules = [
@@ -99,8 +99,8 @@ impl Options {
             (!self.timeout.is_zero(), E::Timeout),
             (self.unix_socket.is_none() || self.bind.is_empty(), E::BindUnix),
             (self.method != "CONNECT", E::Connect),
-            (self.until != Until::Requests(0), E::Nothing),
-            (self.until != Until::Elapsed(Duration::ZERO), E::Nothing),
+            (self.until != RunUntil::Requests(0), E::Nothing),
+            (self.until != RunUntil::Elapsed(Duration::ZERO), E::Nothing),
         ];
         match rules.into_iter().find(|(holds, _)| !holds) {
             Some((_, error)) => Err(error),
@@ -109,11 +109,11 @@ impl Options {
     }
 }
 
-/// A setting that makes no sense.
+/// An invalid setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OptionsError {
-    /// There is nothing to request.
+    /// There is no URL.
     NoUrl,
     /// More URLs than 1,024.
     TooManyUrls,
@@ -121,7 +121,7 @@ pub enum OptionsError {
     Connections,
     /// Not 1 to 1,024 threads.
     Threads,
-    /// Threads that would have no connection.
+    /// More threads than connections.
     MoreThreadsThanConnections,
     /// Not 1 to 1,000,000,000 requests per second.
     Rate,
@@ -129,13 +129,13 @@ pub enum OptionsError {
     Depth,
     /// A connection for every request cannot be pipelined.
     ReconnectDepth,
-    /// No time at all.
+    /// The timeout is zero.
     Timeout,
     /// Unix sockets have no source addresses.
     BindUnix,
-    /// Tunnels are not load.
+    /// CONNECT opens tunnels, which are no load.
     Connect,
-    /// No request or no time.
+    /// Zero requests or zero time.
     Nothing,
 }
 
@@ -190,6 +190,6 @@ mod tests {
             (o.unix_socket, o.bind) = (Some("s".into()), "127.0.0.1".parse().unwrap());
         };
         assert_eq!(with(unix), OptionsError::BindUnix);
-        assert_eq!(with(|o| o.until = Until::Requests(0)), OptionsError::Nothing);
+        assert_eq!(with(|o| o.until = RunUntil::Requests(0)), OptionsError::Nothing);
     }
 }

@@ -1,5 +1,5 @@
-//! Whether the servers can be reached: what makes a run lost. Pure: time comes in as nanoseconds of
-//! the run.
+//! Whether the servers can be reached, and when a run is lost. Pure: time is an argument, in
+//! nanoseconds of the run.
 //!
 //! ```text
 //!        last connection lost          connect failed           give up

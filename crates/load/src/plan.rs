@@ -1,4 +1,4 @@
-//! Options made ready: hosts resolved, requests compiled, once for all threads.
+//! The prepared run: hosts are resolved and requests compiled, once for all threads.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,34 +10,34 @@ use fulmar_proto::{HeaderBuf, Layer, Request};
 use fulmar_tls::ClientTls;
 
 use crate::error::LoadError;
-use crate::options::{Options, Until};
+use crate::options::{Options, RunUntil};
 use crate::sources::Sources;
 
-/// What every thread knows.
+/// The data that all threads share.
 #[derive(Debug)]
-pub(crate) struct Plan {
-    pub(crate) origins: Vec<Origin>,
+pub(crate) struct RunPlan {
+    pub(crate) origins: Vec<Destination>,
     pub(crate) connections: u32,
     pub(crate) threads: u32,
     pub(crate) depth: u8,
     /// Each request has a connection of its own.
     pub(crate) reconnect: bool,
     pub(crate) rate: Option<u64>,
-    pub(crate) until: Until,
+    pub(crate) until: RunUntil,
     pub(crate) timeout: Duration,
     pub(crate) bind: Sources,
 }
 
-/// A destination and what is asked of it.
+/// A destination and its requests.
 #[derive(Debug)]
-pub(crate) struct Origin {
+pub(crate) struct Destination {
     pub(crate) authority: String,
     pub(crate) addresses: Vec<Peer>,
     pub(crate) requests: Vec<EncodedRequest>,
-    tls: Option<(ClientTls, String)>, // with the host that it is to be
+    tls: Option<(ClientTls, String)>, // with the host name to verify
 }
 
-impl Origin {
+impl Destination {
     /// Where its connections go, for messages: host and port, or the Unix socket.
     pub(crate) fn place(&self) -> String {
         match self.addresses.first() {
@@ -46,7 +46,7 @@ impl Origin {
         }
     }
 
-    /// What lies between the socket of a new connection and HTTP.
+    /// The layer of a new connection: TLS, or none.
     pub(crate) fn layer(&self) -> Option<Box<dyn Layer>> {
         let (tls, host) = self.tls.as_ref()?;
         let session = tls.session(host);
@@ -54,7 +54,7 @@ impl Origin {
     }
 }
 
-impl Plan {
+impl RunPlan {
     /// Blocks while names are resolved.
     pub(crate) fn new(options: &Options) -> Result<Self, LoadError> {
         options.check().map_err(LoadError::Options)?;
@@ -92,45 +92,46 @@ impl Plan {
         })
     }
 
-    /// How many connections thread `thread` has.
+    /// The number of connections of thread `thread`.
     pub(crate) fn share(&self, thread: u32) -> u32 {
         self.connections / self.threads + u32::from(thread < self.connections % self.threads)
     }
 
-    /// The number in the whole run of connection `number` of `thread`.
+    /// The number in the run of connection `number` of `thread`.
     fn overall(&self, thread: u32, number: u32) -> u64 {
         u64::from(thread) + u64::from(number) * u64::from(self.threads)
     }
 
-    /// Where connection `number` of `thread` goes.
+    /// The destination of connection `number` of `thread`.
     pub(crate) fn gate(&self, thread: u32, number: u32) -> u16 {
         let at = self.overall(thread, number) % self.origins.len() as u64;
         u16::try_from(at).expect("the number of URLs is checked")
     }
 
-    /// The way there, to the destination's address number `address`.
+    /// The endpoint of a connection to the destination's address number `address`.
     pub(crate) fn endpoint(&self, thread: u32, number: u32, address: usize) -> Endpoint {
         let origin = &self.origins[usize::from(self.gate(thread, number))];
         let peer = origin.addresses[address].clone();
         Endpoint { local: self.source(thread, number), ..peer.into() }
     }
 
-    /// True if any of it is `https`.
+    /// True if a URL is `https`.
     pub(crate) fn has_tls(&self) -> bool {
         self.origins.iter().any(|origin| origin.tls.is_some())
     }
 
-    /// Where it comes from. Each destination's connections take turns over all addresses.
+    /// The source address of a connection. The connections of each destination use all addresses in
+    /// turn.
     fn source(&self, thread: u32, number: u32) -> Option<SocketAddr> {
         let address = self.bind.at(self.overall(thread, number) / self.origins.len() as u64)?;
         Some(SocketAddr::new(address, 0))
     }
 
-    /// Requests of the whole run, if that is what ends it.
+    /// The number of requests, if it ends the run.
     pub(crate) fn count(&self) -> Option<u64> {
         match self.until {
-            Until::Requests(n) => Some(n),
-            Until::Elapsed(_) => None,
+            RunUntil::Requests(n) => Some(n),
+            RunUntil::Elapsed(_) => None,
         }
     }
 }
@@ -161,7 +162,7 @@ fn reach(
     requests: Vec<EncodedRequest>,
     tls: Option<&ClientTls>,
     options: &Options,
-) -> Result<Origin, LoadError> {
+) -> Result<Destination, LoadError> {
     let host = target.host();
     let addresses = match &options.unix_socket {
         Some(path) => vec![Peer::Unix(path.clone())],
@@ -179,10 +180,10 @@ fn reach(
         return Err(LoadError::TlsHost { host, cause });
     }
     let tls = tls.map(|tls| (tls.clone(), host));
-    Ok(Origin { authority: target.authority().to_owned(), addresses, requests, tls })
+    Ok(Destination { authority: target.authority().to_owned(), addresses, requests, tls })
 }
 
-/// Moments beyond it cannot be told; nobody waits for a year.
+/// Longer timeouts could overflow an `Instant`; this is a year.
 const TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
 #[cfg(test)]
@@ -200,7 +201,7 @@ mod tests {
         let mut options = options(&urls);
         (options.connections, options.threads) = (7, 2);
         options.bind = "127.0.0.5-127.0.0.6".parse().unwrap();
-        let plan = Plan::new(&options).unwrap();
+        let plan = RunPlan::new(&options).unwrap();
         let requests: Vec<_> = plan.origins.iter().map(|o| o.requests.len()).collect();
         assert_eq!((requests, plan.share(0), plan.share(1)), (vec![2, 1], 4, 3));
         let place = |thread, number| {
@@ -218,7 +219,7 @@ mod tests {
         let error = |change: fn(&mut Options)| {
             let mut options = options(&["http://127.0.0.1:1/"]);
             change(&mut options);
-            Plan::new(&options).unwrap_err()
+            RunPlan::new(&options).unwrap_err()
         };
         assert!(matches!(error(|o| o.method = "G T".into()), LoadError::Request(_)));
         let split = |o: &mut Options| o.headers.push(("A".into(), "b\r\nC: d".into()));

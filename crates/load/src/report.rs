@@ -1,4 +1,4 @@
-//! What a run brought, for machines; `text` is the same for people.
+//! The report of a run for machines. `text` has the same for people.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,51 +8,51 @@ use fulmar_sys::{self as sys, CpuTimes, Ledger};
 use serde::Serialize;
 
 use crate::histogram::Latency;
-use crate::limit::{Basis, Limit, limited_by};
-use crate::plan::Plan;
-use crate::run::{Outcome, seconds};
+use crate::limit::{Basis, LimitedBy, limited_by};
+use crate::plan::RunPlan;
+use crate::run::{ThreadResult, seconds};
 use crate::schedule::planned_within;
-use crate::tally::{ErrorKind, Handshakes, Tally};
+use crate::tally::{ErrorKind, Handshakes, RunTally};
 
-/// What a run brought. Its JSON form is stable: fields are added, never renamed or removed.
-/// A figure without samples is `None`, and `null` in JSON.
+/// The report of a run. Its JSON form is stable. A figure without samples is `None`, and `null` in
+/// JSON.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
-    /// What was requested; several with blanks between.
+pub struct RunReport {
+    /// The URL; several are separated by blanks.
     pub url: String,
-    /// What drove the loops: `ring` (`ring:N` if lists of N went there, and that is not as usual),
-    /// or `epoll` where each operation was a call, in one thread at least.
+    /// The driver of the loops: `ring` (`ring:N`, if requested so), or `epoll` if each operation
+    /// was a call in one thread at least.
     pub driver: String,
     /// Connections.
     pub connections: ConnectionCounts,
-    /// Requests answered completely, whatever the status.
+    /// Complete responses, whatever their status.
     pub requests: u64,
-    /// What went wrong, by [`ErrorKind`]: failed requests, and connects.
+    /// Failed requests and connects, by [`ErrorKind`].
     pub errors: BTreeMap<&'static str, u64>,
-    /// Answers by status code.
+    /// Responses by status code.
     pub status: BTreeMap<u16, u64>,
-    /// From the start to the end, connecting included.
+    /// From the start to the end, with connecting.
     pub duration_s: f64,
-    /// Requests answered per second.
+    /// Responses per second.
     pub rps: f64,
-    /// Bytes received, heads included.
+    /// Bytes received, with heads.
     pub bytes: u64,
-    /// From the send to the end of the answer; in an open loop from the planned time.
+    /// From the send to the end of the response; in an open loop from the planned time.
     pub latency_us: Latency,
     /// In an open loop: from the send.
     pub raw_latency_us: Option<Latency>,
-    /// Processor time of the load threads for each request answered.
+    /// Processor time of the load threads per request.
     pub cpu_us_per_request: Option<f64>,
     /// Memory of the process at the end, before connections are closed.
     pub rss_bytes: Option<u64>,
-    /// What kept the rate from being higher.
-    pub limited_by: Limit,
-    /// System calls of the load threads, the opening of connections included.
-    pub syscalls: BTreeMap<&'static str, Calls>,
-    /// All of them, for each request answered.
+    /// The limit of the rate.
+    pub limited_by: LimitedBy,
+    /// System calls of the load threads, with those that open connections.
+    pub syscalls: BTreeMap<&'static str, CallCount>,
+    /// All of them per request.
     pub syscalls_per_request: Option<f64>,
     /// Of an open loop.
-    pub rate: Option<Rate>,
+    pub rate: Option<RateReport>,
     /// Processor time of the load threads, of all the time that they had: 1 is saturated.
     pub cpu_share: f64,
     /// The part of `cpu_us_per_request` that is not the kernel's. The kernel samples this part at
@@ -61,28 +61,28 @@ pub struct Report {
     pub cpu_user_us_per_request: Option<f64>,
     /// Load threads.
     pub threads: u32,
-    /// Requests outstanding on one connection at most.
+    /// The maximum of outstanding requests on one connection.
     pub depth: u32,
-    /// What drove the loop.
+    /// Counters of the loops.
     pub turns: Turns,
-    /// The part of the run from when every connection was established.
+    /// The part of the run in which every connection was established.
     pub steady: Option<Steady>,
-    /// How the server broke HTTP.
+    /// Violations of HTTP by the server.
     pub broken: BTreeMap<String, u64>,
-    /// Connections given up because descriptors were used up.
+    /// Connections given up for lack of descriptors.
     pub without_descriptor: u32,
-    /// Handshakes, which are part of no latency; if there is `https` among the URLs.
-    pub tls: Option<Tls>,
+    /// Handshakes, if there is an `https` URL. They are part of no latency.
+    pub tls: Option<TlsReport>,
     /// True if no connection was established at the end, and connects failed. The run has ended
     /// early if that lasted for 5 seconds.
     pub lost: bool,
     /// Seconds in which no connection was established, and connects failed.
     pub outage_s: f64,
-    /// What was done inside `io_uring_enter(2)`; nothing without a ring.
-    pub operations: BTreeMap<&'static str, Calls>,
-    /// Whether the loop polled before it slept: `off`, `auto`, or for how many microseconds.
+    /// Operations inside `io_uring_enter(2)`; none without a ring.
+    pub operations: BTreeMap<&'static str, CallCount>,
+    /// Whether the loop polled before it slept: `off`, `auto`, or the number of microseconds.
     pub spin: String,
-    /// What each thread's loop ran on at its end, and why there was no ring.
+    /// The driver of each thread's loop at its end, and why there was no ring.
     #[serde(skip)]
     pub drivers: Vec<DriverInfo>,
 }
@@ -90,41 +90,41 @@ pub struct Report {
 /// Connections of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ConnectionCounts {
-    /// As many were wanted.
-    pub asked: u32,
-    /// As many stood at one time.
-    pub held: u32,
-    /// As many were opened in all: more than were held if the server closes.
+    /// Connections requested.
+    pub requested: u32,
+    /// The maximum established at one time.
+    pub established: u32,
+    /// Connections opened in total: more than `established` if the server closes.
     pub opened: u64,
 }
 
 /// A system call in the ledger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Calls {
-    /// How often.
+pub struct CallCount {
+    /// How often it was made.
     pub calls: u64,
-    /// How often it had nothing to do.
+    /// How often it returned `EAGAIN`.
     pub eagain: u64,
 }
 
 /// Handshakes of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Tls {
-    /// The version that the first agreed on.
+pub struct TlsReport {
+    /// The version of the first handshake.
     pub version: Option<&'static str>,
     /// Its cipher suite.
     pub cipher: Option<&'static str>,
-    /// As many were completed.
+    /// Completed handshakes.
     pub handshakes: u64,
-    /// As many were not.
+    /// Failed handshakes.
     pub failed: u64,
-    /// Why, and how often.
+    /// Causes of failures, with their counts.
     pub causes: BTreeMap<String, u64>,
-    /// From the moment that the connection stood to the end of the handshake.
+    /// From the established connection to the end of the handshake.
     pub latency_us: Latency,
 }
 
-impl From<&Handshakes> for Tls {
+impl From<&Handshakes> for TlsReport {
     fn from(tls: &Handshakes) -> Self {
         Self {
             version: tls.agreed.map(|(version, _)| version.as_str()),
@@ -139,19 +139,19 @@ impl From<&Handshakes> for Tls {
 
 /// The rate of an open loop.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Rate {
-    /// Requests per second that were asked for.
+pub struct RateReport {
+    /// Requests per second that were planned.
     pub planned: f64,
     /// Requests per second that were sent.
     pub sent: f64,
-    /// 99 % of the requests left at most so late.
+    /// The delay of sends: 99 % were at most this late.
     pub lateness_p99_us: Option<u64>,
 }
 
-/// What drove the loop.
+/// Counters of the loops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Turns {
-    /// Waits, and what each led to.
+    /// Waits, each with the work that follows from it.
     pub turns: u64,
     /// Turns in which nothing was ready.
     pub empty: u64,
@@ -166,37 +166,37 @@ pub struct Turns {
 /// A part of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Steady {
-    /// Requests answered in it.
+    /// Responses in it.
     pub requests: u64,
     /// System calls in it.
-    pub syscalls: BTreeMap<&'static str, Calls>,
+    pub syscalls: BTreeMap<&'static str, CallCount>,
     /// All of them, for each request.
     pub syscalls_per_request: Option<f64>,
 }
 
-impl Report {
+impl RunReport {
     /// One JSON object on one line.
     pub fn json(&self) -> String {
         serde_json::to_string(self).expect("strings and numbers")
     }
 
-    /// Requests that failed and connects that did not come to stand.
+    /// Failed requests and failed connects.
     pub fn errors_total(&self) -> u64 {
         self.errors.values().sum()
     }
 }
 
-/// The threads' outcomes, being brought together.
+/// The sum of the threads' results.
 #[derive(Debug)]
 pub(crate) struct Summary {
     url: String,
-    asked: u32,
+    requested: u32,
     depth: u8,
     threads: u32,
     rate: Option<u64>,
     count: Option<u64>,
-    tally: Tally,
-    shelved: u32,
+    tally: RunTally,
+    given_up: u32,
     waited: u64, // nanoseconds, of the oldest request without a response
     total: Ledger,
     steady: Option<(Ledger, u64)>,
@@ -209,16 +209,16 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    pub(crate) fn new(plan: &Plan, url: String) -> Self {
+    pub(crate) fn new(plan: &RunPlan, url: String) -> Self {
         Self {
             url,
-            asked: plan.connections,
+            requested: plan.connections,
             depth: plan.depth,
             threads: plan.threads,
             rate: plan.rate,
             count: plan.count(),
-            tally: Tally::new(plan.rate.is_some(), plan.has_tls()),
-            shelved: 0,
+            tally: RunTally::new(plan.rate.is_some(), plan.has_tls()),
+            given_up: 0,
             waited: 0,
             total: Ledger::ZERO,
             steady: None,
@@ -231,9 +231,9 @@ impl Summary {
         }
     }
 
-    pub(crate) fn add(&mut self, outcome: &Outcome) {
+    pub(crate) fn add(&mut self, outcome: &ThreadResult) {
         self.tally.merge(&outcome.tally);
-        self.shelved += outcome.shelved;
+        self.given_up += outcome.given_up;
         self.waited = self.waited.max(outcome.waited);
         self.total = self.total + outcome.total;
         if let Some((ledger, requests)) = outcome.steady {
@@ -252,7 +252,7 @@ impl Summary {
         self.thread_ns += outcome.finish.at();
     }
 
-    /// True if no connection ever stood.
+    /// True if no connection was ever established.
     pub(crate) fn has_nothing(&self) -> bool {
         self.tally.opened == 0
     }
@@ -263,7 +263,7 @@ impl Summary {
     }
 
     /// `outage` is how long the run had no connection, in nanoseconds; `lost`: whether it ended so.
-    pub(crate) fn report(self, outage: u64, lost: bool) -> Report {
+    pub(crate) fn report(self, outage: u64, lost: bool) -> RunReport {
         let Self { tally, total, cpu, .. } = &self;
         let elapsed = seconds(self.ended);
         let cpu_share = ratio(cpu.total().as_secs_f64(), seconds(self.thread_ns));
@@ -275,16 +275,16 @@ impl Summary {
             stalled: self.waited > 0 && self.waited >= self.ended / 2,
             cpu_share,
             planned_sent: planned.map(|planned| (planned, tally.issued)),
-            in_flight_max: u64::from(tally.held_max) * u64::from(self.depth),
+            in_flight_max: u64::from(tally.established_max) * u64::from(self.depth),
         });
         let least = self.drivers.iter().min_by_key(|info| info.driver != "epoll");
         let least = least.cloned().unwrap_or_default();
         let per_request = |seconds: f64| per(seconds * 1e6, tally.answered);
         let user = (cpu.total() >= SPLIT_MIN).then_some(cpu.user);
-        Report {
+        RunReport {
             connections: ConnectionCounts {
-                asked: self.asked,
-                held: tally.held_max,
+                requested: self.requested,
+                established: tally.established_max,
                 opened: tally.opened,
             },
             requests: tally.answered,
@@ -300,7 +300,7 @@ impl Summary {
             limited_by,
             syscalls: calls(total),
             syscalls_per_request: per(float(total.total()), tally.answered),
-            rate: self.rate.zip(tally.open.as_ref()).map(|(planned, open)| Rate {
+            rate: self.rate.zip(tally.open.as_ref()).map(|(planned, open)| RateReport {
                 planned: float(planned),
                 sent: round(ratio(float(tally.issued), elapsed), 10.0),
                 lateness_p99_us: open.lateness.at(0.99),
@@ -316,8 +316,8 @@ impl Summary {
                 syscalls_per_request: per(float(ledger.total()), *requests),
             }),
             broken: tally.broken.iter().map(|(error, n)| (error.to_string(), *n)).collect(),
-            without_descriptor: self.shelved,
-            tls: tally.tls.as_ref().map(Tls::from),
+            without_descriptor: self.given_up,
+            tls: tally.tls.as_ref().map(TlsReport::from),
             lost,
             outage_s: round(seconds(outage), 1e3),
             operations: operations(total),
@@ -329,18 +329,18 @@ impl Summary {
     }
 }
 
-fn errors(tally: &Tally) -> BTreeMap<&'static str, u64> {
+fn errors(tally: &RunTally) -> BTreeMap<&'static str, u64> {
     let named = ErrorKind::ALL.iter().map(|kind| (kind.name(), tally.count(*kind)));
     named.filter(|(_, n)| *n > 0).collect()
 }
 
-fn calls(ledger: &Ledger) -> BTreeMap<&'static str, Calls> {
-    let of = |count: sys::Count| Calls { calls: count.calls, eagain: count.eagain };
+fn calls(ledger: &Ledger) -> BTreeMap<&'static str, CallCount> {
+    let of = |count: sys::Count| CallCount { calls: count.calls, eagain: count.eagain };
     ledger.iter().map(|(call, count)| (call.name(), of(count))).collect()
 }
 
-fn operations(ledger: &Ledger) -> BTreeMap<&'static str, Calls> {
-    let of = |count: sys::Count| Calls { calls: count.calls, eagain: count.eagain };
+fn operations(ledger: &Ledger) -> BTreeMap<&'static str, CallCount> {
+    let of = |count: sys::Count| CallCount { calls: count.calls, eagain: count.eagain };
     ledger.operations().map(|(operation, count)| (operation.name(), of(count))).collect()
 }
 
@@ -349,7 +349,7 @@ pub(crate) fn per(a: f64, n: u64) -> Option<f64> {
     (n > 0).then(|| round(a / float(n), 1e3))
 }
 
-/// `a / b`; 0 of nothing is 0.
+/// `a / b`; 0 if `b` is 0.
 pub(crate) fn ratio(a: f64, b: f64) -> f64 {
     if b > 0.0 { a / b } else { 0.0 }
 }
@@ -363,7 +363,7 @@ pub(crate) fn float(n: u64) -> f64 {
     n as f64
 }
 
-/// Less processor time has no split into user and system that is worth printing.
+/// With less processor time, its split into user and system is noise.
 const SPLIT_MIN: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
@@ -373,18 +373,18 @@ pub(crate) mod tests {
     use crate::flight::Flight;
     use crate::options::Options;
 
-    /// What two threads of a short run might bring home.
-    pub(crate) fn sample(rate: Option<u64>) -> Report {
+    /// The possible results of two threads of a short run.
+    pub(crate) fn sample(rate: Option<u64>) -> RunReport {
         sample_of(rate, 400)
     }
 
-    /// The same, with so much processor time of each thread.
-    fn sample_of(rate: Option<u64>, cpu_ms: u64) -> Report {
+    /// The same with this processor time of each thread.
+    fn sample_of(rate: Option<u64>, cpu_ms: u64) -> RunReport {
         let urls = vec!["http://127.0.0.1:1/".to_owned()];
         let options = Options { urls, rate, connections: 8, threads: 2, ..Options::default() };
-        let mut summary = Summary::new(&Plan::new(&options).unwrap(), options.urls[0].clone());
+        let mut summary = Summary::new(&RunPlan::new(&options).unwrap(), options.urls[0].clone());
         for _ in 0..2 {
-            let mut tally = Tally::new(rate.is_some(), false);
+            let mut tally = RunTally::new(rate.is_some(), false);
             tally.issued = 1_001;
             (0..4).for_each(|_| tally.connected());
             for i in 0..1_000 {
@@ -397,11 +397,11 @@ pub(crate) mod tests {
             tally.bytes = 123_456;
             let before = Ledger::here();
             let _ = sys::thread_cpu();
-            summary.add(&Outcome {
+            summary.add(&ThreadResult {
                 tally,
                 finish: Finish::Done(1_000_000_000),
                 failure: None,
-                shelved: 0,
+                given_up: 0,
                 waited: 0,
                 total: Ledger::here() - before,
                 steady: Some((Ledger::ZERO, 900)),
@@ -463,7 +463,7 @@ pub(crate) mod tests {
         assert!(order[..16].is_sorted());
         let value: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!(keys(&value).len(), order.len());
-        assert_eq!(keys(&value["connections"]), ["asked", "held", "opened"]);
+        assert_eq!(keys(&value["connections"]), ["established", "opened", "requested"]);
         let latency = ["max", "mean", "min", "p50", "p90", "p99", "p999"];
         assert_eq!(keys(&value["latency_us"]), latency);
         assert_eq!(keys(&value["raw_latency_us"]), latency);
@@ -479,13 +479,13 @@ pub(crate) mod tests {
     fn figures_without_samples_are_null() {
         let urls = vec!["https://127.0.0.1:1/".to_owned()];
         let options = Options { urls, rate: Some(10), ..Options::default() };
-        let plan = Plan::new(&options).unwrap();
+        let plan = RunPlan::new(&options).unwrap();
         let mut summary = Summary::new(&plan, options.urls[0].clone());
-        summary.add(&Outcome {
-            tally: Tally::new(true, true),
+        summary.add(&ThreadResult {
+            tally: RunTally::new(true, true),
             finish: Finish::Done(10_000_000_000),
             failure: None,
-            shelved: 0,
+            given_up: 0,
             waited: 0,
             total: Ledger::ZERO,
             steady: Some((Ledger::ZERO, 0)),

@@ -1,4 +1,4 @@
-//! A run: one reactor a thread, and what they bring together.
+//! A run: one reactor per thread, and the sum of their results.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,23 +8,23 @@ use std::time::{Duration, Instant};
 use fulmar_drive::{AnySelector, DriverInfo, Reactor, Stats, Waker};
 use fulmar_sys::{self as sys, CpuTimes, Ledger};
 
-use crate::engine::{Failure, Finish, Load};
+use crate::engine::{ConnectFailure, Finish, Load};
 use crate::error::LoadError;
 use crate::options::Options;
-use crate::plan::Plan;
-use crate::progress::{Progress, Shared};
-use crate::report::{Report, Summary};
-use crate::tally::Tally;
+use crate::plan::RunPlan;
+use crate::progress::{LoadProgress, RunShared};
+use crate::report::{RunReport, Summary};
+use crate::tally::RunTally;
 
 /// A run in progress.
 ///
 /// ```no_run
 /// use std::time::Duration;
-/// use fulmar_load::{Options, Until};
+/// use fulmar_load::{Options, RunUntil};
 ///
 /// let options = Options {
 ///     urls: vec!["http://127.0.0.1:8080/".to_owned()],
-///     until: Until::Elapsed(Duration::from_secs(1)),
+///     until: RunUntil::Elapsed(Duration::from_secs(1)),
 ///     ..Options::default()
 /// };
 /// let running = fulmar_load::start(&options)?;
@@ -33,33 +33,33 @@ use crate::tally::Tally;
 /// # Ok::<(), fulmar_load::LoadError>(())
 /// ```
 #[derive(Debug)]
-pub struct Running {
-    plan: Arc<Plan>,
+pub struct LoadRun {
+    plan: Arc<RunPlan>,
     url: String,
     epoch: Instant,
-    stopper: Stopper,
+    stopper: LoadStopper,
     drivers: Vec<DriverInfo>,
-    threads: Vec<JoinHandle<Result<Outcome, LoadError>>>,
+    threads: Vec<JoinHandle<Result<ThreadResult, LoadError>>>,
 }
 
 /// Ends a run early, from any thread; its report covers what was done.
 #[derive(Clone, Debug)]
-pub struct Stopper {
-    shared: Arc<Shared>,
+pub struct LoadStopper {
+    shared: Arc<RunShared>,
     wakers: Vec<Waker>,
 }
 
-/// What one thread brings home.
+/// The result of one thread.
 #[derive(Debug)]
-pub(crate) struct Outcome {
-    pub(crate) tally: Tally,
+pub(crate) struct ThreadResult {
+    pub(crate) tally: RunTally,
     pub(crate) finish: Finish,
-    pub(crate) failure: Option<Failure>,
-    pub(crate) shelved: u32,
+    pub(crate) failure: Option<ConnectFailure>,
+    pub(crate) given_up: u32,
     /// How long the oldest request without a response had waited at the end, in nanoseconds.
     pub(crate) waited: u64,
     pub(crate) total: Ledger,
-    /// From when every connection stood: calls, and requests answered.
+    /// Since every connection was established: calls and responses.
     pub(crate) steady: Option<(Ledger, u64)>,
     pub(crate) cpu: CpuTimes,
     /// Memory of the process before connections are closed; `None` if it cannot be read.
@@ -71,11 +71,11 @@ pub(crate) struct Outcome {
 /// Resolves the hosts, which may block, and starts the threads.
 ///
 /// # Errors
-/// Something is wrong with the options or the URLs, a host has no address, or the system lacks
-/// threads or descriptors.
-pub fn start(options: &Options) -> Result<Running, LoadError> {
-    let plan = Arc::new(Plan::new(options)?);
-    let shared = Arc::new(Shared::new(plan.threads));
+/// The options or the URLs are invalid, a host has no address, or the system lacks threads or
+/// descriptors.
+pub fn start(options: &Options) -> Result<LoadRun, LoadError> {
+    let plan = Arc::new(RunPlan::new(options)?);
+    let shared = Arc::new(RunShared::new(plan.threads));
     let epoch = sys::now();
     let mut wakers = Vec::new();
     let mut reactors = Vec::new();
@@ -86,7 +86,7 @@ pub fn start(options: &Options) -> Result<Running, LoadError> {
         wakers.push(reactor.waker().map_err(LoadError::Thread)?);
         reactors.push(reactor);
     }
-    let stopper = Stopper { shared, wakers };
+    let stopper = LoadStopper { shared, wakers };
     let drivers = reactors.iter().map(Reactor::driver_info).collect();
     let mut threads = Vec::new();
     for (reactor, number) in reactors.into_iter().zip(0..) {
@@ -98,35 +98,35 @@ pub fn start(options: &Options) -> Result<Running, LoadError> {
             }
         }
     }
-    Ok(Running { plan, url: options.urls.join(" "), epoch, stopper, drivers, threads })
+    Ok(LoadRun { plan, url: options.urls.join(" "), epoch, stopper, drivers, threads })
 }
 
-impl Running {
-    /// How far it has come.
-    pub fn progress(&self) -> Progress {
+impl LoadRun {
+    /// The progress so far.
+    pub fn progress(&self) -> LoadProgress {
         self.stopper.shared.read(sys::now().saturating_duration_since(self.epoch))
     }
 
-    /// True once [`Running::finish`] does not wait.
+    /// True once [`LoadRun::finish`] does not wait.
     pub fn is_finished(&self) -> bool {
         self.threads.iter().all(JoinHandle::is_finished)
     }
 
-    /// What each thread's loop began to run on.
+    /// The driver with which each thread's loop began.
     pub fn drivers(&self) -> &[DriverInfo] {
         &self.drivers
     }
 
-    /// A way to end it early.
-    pub fn stopper(&self) -> Stopper {
+    /// A handle that ends it early.
+    pub fn stopper(&self) -> LoadStopper {
         self.stopper.clone()
     }
 
     /// Waits for the end.
     ///
     /// # Errors
-    /// Nothing could ever be connected, or an event loop failed.
-    pub fn finish(self) -> Result<Report, LoadError> {
+    /// No connection could be established, or an event loop failed.
+    pub fn finish(self) -> Result<RunReport, LoadError> {
         let mut summary = Summary::new(&self.plan, self.url);
         let mut failure = None;
         let (mut lost, mut stopped) = (false, false);
@@ -149,7 +149,7 @@ impl Running {
     }
 }
 
-impl Stopper {
+impl LoadStopper {
     /// Ends the run.
     pub fn stop(&self) {
         self.shared.stop.store(true, Ordering::Release);
@@ -160,13 +160,13 @@ impl Stopper {
 fn spawn(
     reactor: Reactor<Load, AnySelector>,
     number: u32,
-) -> std::io::Result<JoinHandle<Result<Outcome, LoadError>>> {
+) -> std::io::Result<JoinHandle<Result<ThreadResult, LoadError>>> {
     let builder = thread::Builder::new().name(format!("load-{number}")).stack_size(STACK_SIZE);
     builder.spawn(move || drive(reactor))
 }
 
-/// The life of a thread.
-fn drive(mut reactor: Reactor<Load, AnySelector>) -> Result<Outcome, LoadError> {
+/// The main function of a thread.
+fn drive(mut reactor: Reactor<Load, AnySelector>) -> Result<ThreadResult, LoadError> {
     let (ledger, cpu) = (Ledger::here(), sys::thread_cpu().map_err(LoadError::Loop)?);
     let mut warm = None;
     reactor.try_turn().map_err(LoadError::Loop)?; // the first connects
@@ -183,12 +183,12 @@ fn drive(mut reactor: Reactor<Load, AnySelector>) -> Result<Outcome, LoadError> 
     let answered = reactor.engine.answered();
     let after = sys::thread_cpu().map_err(LoadError::Loop)?;
     let waited = reactor.engine.waited(finish.at());
-    let (tally, failure, shelved) = reactor.engine.take_parts();
-    Ok(Outcome {
+    let (tally, failure, given_up) = reactor.engine.take_parts();
+    Ok(ThreadResult {
         tally,
         finish,
         failure,
-        shelved,
+        given_up,
         waited,
         total: here - ledger,
         steady: warm.map(|(ledger, before)| (here - ledger, answered - before)),
@@ -202,7 +202,7 @@ fn drive(mut reactor: Reactor<Load, AnySelector>) -> Result<Outcome, LoadError> 
     })
 }
 
-/// How long something took, in seconds.
+/// Nanoseconds in seconds.
 pub(crate) fn seconds(nanos: u64) -> f64 {
     Duration::from_nanos(nanos).as_secs_f64()
 }

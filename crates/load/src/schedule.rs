@@ -1,4 +1,5 @@
-//! When requests are due, and how many are left. Pure: time comes in as nanoseconds of the run.
+//! When requests are due, and how many are left. Pure: time is an argument, in nanoseconds of the
+//! run.
 
 use std::collections::VecDeque;
 
@@ -34,7 +35,7 @@ impl Schedule {
         self.next
     }
 
-    /// Goes on to the one after it.
+    /// Advances to the next request.
     fn advance(&mut self) {
         self.next += self.step;
         self.rest += self.step_rest;
@@ -51,47 +52,47 @@ pub(crate) fn planned_within(rate: u64, elapsed: u64, limit: Option<u64>) -> u64
     u64::try_from(planned).unwrap_or(u64::MAX).min(limit.unwrap_or(u64::MAX))
 }
 
-/// Requests still to be made by one thread.
+/// The requests that one thread has yet to send.
 ///
-/// Those that are due and find no free connection are not stored: they are the distance between
-/// the next planned time and now.
+/// Due requests without a free connection are not stored: they are the distance between the next
+/// planned time and now.
 #[derive(Debug)]
-pub(crate) struct Work {
+pub(crate) struct RequestQueue {
     left: u64,
-    pace: Pace,
+    pace: LoopKind,
 }
 
 #[derive(Debug)]
-enum Pace {
+enum LoopKind {
     /// A request is due whenever a connection is free.
     Closed,
-    /// At planned times; `again` are those that a closing server left unanswered.
+    /// At planned times; `again` are requests that a closing server did not process.
     Open { schedule: Schedule, again: VecDeque<u64> },
 }
 
-impl Work {
-    /// `count` requests (`None`: no end), as fast as they are answered or by a schedule.
+impl RequestQueue {
+    /// `count` requests (`None`: no end), in a closed loop or by a schedule.
     pub(crate) fn new(count: Option<u64>, schedule: Option<Schedule>) -> Self {
         let pace = match schedule {
-            Some(schedule) => Pace::Open { schedule, again: VecDeque::new() },
-            None => Pace::Closed,
+            Some(schedule) => LoopKind::Open { schedule, again: VecDeque::new() },
+            None => LoopKind::Closed,
         };
         Self { left: count.unwrap_or(u64::MAX), pace }
     }
 
-    /// How many requests are still to be made, due or not.
+    /// The number of requests not yet sent, due or not.
     pub(crate) fn left(&self) -> u64 {
         self.left
     }
 
-    /// A request that is due, by its planned time.
+    /// Takes a due request: its planned time.
     pub(crate) fn take(&mut self, now: u64) -> Option<u64> {
         if self.left == 0 {
             return None;
         }
         let planned = match &mut self.pace {
-            Pace::Closed => now,
-            Pace::Open { schedule, again } => match again.pop_front() {
+            LoopKind::Closed => now,
+            LoopKind::Open { schedule, again } => match again.pop_front() {
                 Some(planned) => planned,
                 None if schedule.next() > now => return None,
                 None => {
@@ -105,26 +106,26 @@ impl Work {
         Some(planned)
     }
 
-    /// A request was not made after all, and is due again.
+    /// Returns a request that was not processed: it is due again.
     pub(crate) fn give_back(&mut self, planned: u64) {
         self.left = self.left.saturating_add(1);
-        if let Pace::Open { again, .. } = &mut self.pace {
+        if let LoopKind::Open { again, .. } = &mut self.pace {
             again.push_back(planned);
         }
     }
 
-    /// When [`Work::take`] has something; `None` if nothing is left.
+    /// When [`RequestQueue::take`] returns a request; `None` if none is left.
     pub(crate) fn next(&self) -> Option<u64> {
         match &self.pace {
             _ if self.left == 0 => None,
-            Pace::Closed => Some(0),
-            Pace::Open { again, .. } if !again.is_empty() => Some(0),
-            Pace::Open { schedule, .. } => Some(schedule.next()),
+            LoopKind::Closed => Some(0),
+            LoopKind::Open { again, .. } if !again.is_empty() => Some(0),
+            LoopKind::Open { schedule, .. } => Some(schedule.next()),
         }
     }
 }
 
-/// What thread `thread` makes of `count` requests: as many as its share of the schedule has.
+/// The share of thread `thread` in `count` requests: as many as its part of the schedule has.
 pub(crate) fn share(count: u64, thread: u32, threads: u32) -> u64 {
     let (thread, threads) = (u64::from(thread), u64::from(threads));
     count / threads + u64::from(thread < count % threads)
@@ -177,7 +178,7 @@ mod tests {
 
     #[test]
     fn work_ends_and_what_is_given_back_comes_first() {
-        let mut work = Work::new(Some(3), Some(Schedule::new(10, 0, 1)));
+        let mut work = RequestQueue::new(Some(3), Some(Schedule::new(10, 0, 1)));
         assert_eq!((work.take(0), work.take(0)), (Some(0), None));
         assert_eq!(work.next(), Some(100_000_000));
         work.give_back(0);
@@ -186,7 +187,7 @@ mod tests {
         let taken: Vec<_> = std::iter::from_fn(|| work.take(late)).collect();
         assert_eq!(taken, [0, 100_000_000, 200_000_000]);
         assert_eq!(work.next(), None);
-        let mut endless = Work::new(None, None);
+        let mut endless = RequestQueue::new(None, None);
         assert_eq!((endless.take(5), endless.next()), (Some(5), Some(0)));
     }
 }

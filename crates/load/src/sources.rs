@@ -7,7 +7,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// Addresses to connect from, in the order in which they were written.
+/// Addresses to connect from, in their given order.
 ///
 /// ```
 /// use fulmar_load::Sources;
@@ -28,7 +28,7 @@ struct Range {
 }
 
 impl Sources {
-    /// True if the kernel is to choose.
+    /// True if the kernel chooses.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
@@ -38,7 +38,7 @@ impl Sources {
         self.ranges.iter().map(|range| range.len).sum()
     }
 
-    /// One of them.
+    /// The address at position `at`.
     pub fn nth(&self, mut at: u64) -> Option<IpAddr> {
         for range in &self.ranges {
             if at < range.len {
@@ -49,7 +49,7 @@ impl Sources {
         None
     }
 
-    /// The one whose turn it is at connection `number`: they take turns.
+    /// The address of connection `number`: connections use all addresses in turn.
     pub fn at(&self, number: u64) -> Option<IpAddr> {
         self.nth(number.checked_rem(self.len())?)
     }
@@ -81,8 +81,8 @@ impl Range {
         (len <= RANGE_LEN_MAX).then_some(Self { first, len })
     }
 
-    /// The hosts of a network. In IPv4 its first and last address stand for all of them and are
-    /// left out, where there are others.
+    /// The hosts of a network. In IPv4 its first and last address denote the whole network and are
+    /// left out, if there are others.
     fn network(address: IpAddr, prefix: u32) -> Option<Self> {
         match address {
             IpAddr::V4(address) => {

@@ -1,4 +1,4 @@
-//! What happened, counted: constant memory, whatever the number of requests.
+//! The counters of a run. Their memory is constant.
 
 use fulmar_proto::PeerError;
 use fulmar_tls::{Info, Version};
@@ -6,28 +6,28 @@ use fulmar_tls::{Info, Version};
 use crate::flight::Flight;
 use crate::histogram::Histogram;
 
-/// Why something did not work.
+/// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// Nobody listens there.
+    /// The connect was refused: no listener at this address.
     ConnectRefused,
-    /// The network said no, in another way.
+    /// The connect failed otherwise.
     ConnectFailed,
-    /// The connection did not stand in time.
+    /// The connection was not established within the timeout.
     ConnectTimeout,
-    /// The source addresses have no free port: more of them are needed (`--bind`).
+    /// The source addresses have no free port: more are needed (`--bind`).
     AddressUnavailable,
     /// No free descriptor.
     Descriptors,
-    /// The connection stood, and TLS did not.
+    /// The connection was established, and the TLS handshake failed.
     Handshake,
-    /// The server closed while a request was outstanding.
+    /// The server closed with a request outstanding.
     Closed,
     /// The connection was reset, also while it waited to be accepted, or failed otherwise.
     Reset,
-    /// The server broke HTTP.
+    /// The server violated HTTP.
     Protocol,
-    /// The answer was not complete in time.
+    /// The response was not complete within the timeout.
     Timeout,
 }
 
@@ -63,42 +63,42 @@ impl ErrorKind {
     }
 }
 
-/// What one thread, or several, saw.
+/// The counters of one thread, or the sum of several.
 #[derive(Clone, Debug)]
-pub(crate) struct Tally {
-    /// Requests answered completely.
+pub(crate) struct RunTally {
+    /// Complete responses.
     pub(crate) answered: u64,
-    /// Requests that never will be: each is also counted in `errors`.
+    /// Requests without a response; each is also counted in `errors`.
     pub(crate) failed: u64,
-    /// Requests made.
+    /// Requests sent.
     pub(crate) issued: u64,
     /// Bytes received.
     pub(crate) bytes: u64,
-    /// Connections that stood.
+    /// Connections established in total.
     pub(crate) opened: u64,
-    /// Connections that stand.
-    pub(crate) held: u32,
-    /// The most that stood at one time.
-    pub(crate) held_max: u32,
+    /// Connections established now.
+    pub(crate) established: u32,
+    /// The maximum established at one time.
+    pub(crate) established_max: u32,
     errors: [u64; ErrorKind::ALL.len()],
     status: Box<[u64; STATUS_LEN]>,
-    /// How the server broke HTTP, in the order of the first time.
+    /// Violations of HTTP, in the order of their first occurrence.
     pub(crate) broken: Vec<(PeerError, u64)>,
     pub(crate) latency: Histogram,
     pub(crate) open: Option<OpenLoop>,
     pub(crate) tls: Option<Handshakes>,
 }
 
-/// What only `https` has.
+/// Counters for `https`.
 #[derive(Clone, Debug)]
 pub(crate) struct Handshakes {
     /// From the connection to the end of the handshake.
     pub(crate) latency: Histogram,
     pub(crate) done: u64,
     pub(crate) failed: u64,
-    /// What the first agreed on.
+    /// Version and cipher suite of the first handshake.
     pub(crate) agreed: Option<(Version, &'static str)>,
-    /// Why handshakes failed, in the order of the first time.
+    /// Causes of failed handshakes, in the order of their first occurrence.
     pub(crate) causes: Vec<(String, u64)>,
 }
 
@@ -128,16 +128,16 @@ impl Handshakes {
     }
 }
 
-/// What only an open loop has: its requests have planned times.
+/// Counters of an open loop: its requests have planned times.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenLoop {
-    /// From the send on, where `latency` counts from the planned time.
+    /// From the send, where `latency` begins at the planned time.
     pub(crate) raw: Histogram,
     /// From the planned time to the send.
     pub(crate) lateness: Histogram,
 }
 
-impl Tally {
+impl RunTally {
     pub(crate) fn new(open_loop: bool, tls: bool) -> Self {
         Self {
             answered: 0,
@@ -145,8 +145,8 @@ impl Tally {
             issued: 0,
             bytes: 0,
             opened: 0,
-            held: 0,
-            held_max: 0,
+            established: 0,
+            established_max: 0,
             errors: [0; ErrorKind::ALL.len()],
             status: Box::new([0; STATUS_LEN]),
             broken: Vec::new(),
@@ -156,7 +156,7 @@ impl Tally {
         }
     }
 
-    /// A request was answered.
+    /// A response is complete.
     pub(crate) fn answer(&mut self, now: u64, flight: Flight, status: u16) {
         self.answered += 1;
         self.status[usize::from(status).min(STATUS_LEN - 1)] += 1;
@@ -166,25 +166,25 @@ impl Tally {
         }
     }
 
-    /// A request left at `now` that was to leave at `planned`.
+    /// A request planned for `planned` was sent at `now`.
     pub(crate) fn leave(&mut self, now: u64, planned: u64) {
         if let Some(open) = &mut self.open {
             open.lateness.record(now.saturating_sub(planned));
         }
     }
 
-    /// Something else went wrong than a request.
+    /// An error that is not a failed request.
     pub(crate) fn error(&mut self, kind: ErrorKind) {
         self.errors[kind as usize] += 1;
     }
 
-    /// `n` requests will not be answered.
+    /// `n` requests have failed.
     pub(crate) fn fail(&mut self, kind: ErrorKind, n: u64) {
         self.errors[kind as usize] += n;
         self.failed += n;
     }
 
-    /// The server broke HTTP, in this way.
+    /// The server violated HTTP.
     pub(crate) fn note_broken(&mut self, error: PeerError) {
         match self.broken.iter_mut().find(|(known, _)| *known == error) {
             Some((_, n)) => *n += 1,
@@ -192,7 +192,7 @@ impl Tally {
         }
     }
 
-    /// A handshake took so many nanoseconds.
+    /// A handshake took this long.
     pub(crate) fn shake_hands(&mut self, nanos: u64, info: &Info<'_>) {
         if let Some(tls) = &mut self.tls {
             tls.latency.record(nanos);
@@ -211,33 +211,33 @@ impl Tally {
 
     pub(crate) fn connected(&mut self) {
         self.opened += 1;
-        self.held += 1;
-        self.held_max = self.held_max.max(self.held);
+        self.established += 1;
+        self.established_max = self.established_max.max(self.established);
     }
 
     pub(crate) fn count(&self, kind: ErrorKind) -> u64 {
         self.errors[kind as usize]
     }
 
-    /// Errors of every kind together.
+    /// The total of all kinds.
     pub(crate) fn errors(&self) -> u64 {
         self.errors.iter().sum()
     }
 
-    /// Status codes that came, with their counts.
+    /// Received status codes with their counts.
     pub(crate) fn statuses(&self) -> impl Iterator<Item = (u16, u64)> {
         (0..).zip(self.status.iter().copied()).filter(|(_, n)| *n > 0)
     }
 
-    /// Takes in what another thread saw.
+    /// Adds the counters of another thread.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.answered += other.answered;
         self.failed += other.failed;
         self.issued += other.issued;
         self.bytes += other.bytes;
         self.opened += other.opened;
-        self.held += other.held;
-        self.held_max += other.held_max;
+        self.established += other.established;
+        self.established_max += other.established_max;
         self.errors.iter_mut().zip(other.errors).for_each(|(a, b)| *a += b);
         self.status.iter_mut().zip(other.status.iter()).for_each(|(a, b)| *a += b);
         for (error, n) in &other.broken {
@@ -258,5 +258,5 @@ impl Tally {
 }
 
 const STATUS_LEN: usize = 1_000;
-/// Different sentences: a server may put names of its own into them.
+/// The number of different causes that are kept: a server may choose names in them.
 const CAUSES_LEN_MAX: usize = 16;

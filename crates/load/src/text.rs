@@ -7,11 +7,11 @@ use std::time::Duration;
 use fulmar_drive::DriverInfo;
 
 use crate::histogram::Latency;
-use crate::limit::Limit;
-use crate::report::{Calls, Report, float, per, ratio};
+use crate::limit::LimitedBy;
+use crate::report::{CallCount, RunReport, float, per, ratio};
 
-impl Report {
-    /// The report for people: aligned, with units; it ends with a line feed.
+impl RunReport {
+    /// The report for people, aligned and with units. It ends with a line feed.
     pub fn text(&self) -> String {
         let mut out = String::new();
         self.write_head(&mut out);
@@ -22,7 +22,7 @@ impl Report {
         out
     }
 
-    /// The system calls for people: how often each was made, and what drove the loop.
+    /// The table of system calls for people, and the drivers of the loops.
     pub fn ledger_text(&self) -> String {
         let mut out = String::new();
         line(
@@ -32,7 +32,7 @@ impl Report {
                 "system call", "calls", "per request", "EAGAIN"
             ),
         );
-        let mut all = Calls::default();
+        let mut all = CallCount::default();
         for (name, count) in &self.syscalls {
             self.write_call(&mut out, name, *count);
             all.calls += count.calls;
@@ -47,7 +47,7 @@ impl Report {
             let each = known(steady.syscalls_per_request, |calls| format!("{calls:.3}"));
             line(
                 &mut out,
-                format_args!("\n  once all stood  {each} per request over {requests} requests"),
+                format_args!("\n  once connected  {each} per request over {requests} requests"),
             );
         }
         let turns = &self.turns;
@@ -67,23 +67,23 @@ impl Report {
         out
     }
 
-    fn write_call(&self, out: &mut String, name: &str, count: Calls) {
+    fn write_call(&self, out: &mut String, name: &str, count: CallCount) {
         let each = known(per(float(count.calls), self.requests), |calls| format!("{calls:.3}"));
         let (calls, eagain) = (grouped(count.calls), grouped(count.eagain));
         line(out, format_args!("  {name:<16}{calls:>14}{each:>14}{eagain:>10}"));
     }
 
-    /// What drove the loops: mostly there is one.
+    /// The drivers of the loops; usually one.
     fn drivers(&self) -> String {
         let all: BTreeSet<_> = self.drivers.iter().map(DriverInfo::to_string).collect();
         Vec::from_iter(all).join(", ")
     }
 
     fn write_head(&self, out: &mut String) {
-        let asked = self.connections.asked;
+        let requested = self.connections.requested;
         let mut settings = vec![
             format!("{:.1} s", self.duration_s),
-            counted(asked.into(), "connection"),
+            counted(requested.into(), "connection"),
             counted(self.threads.into(), "thread"),
         ];
         if self.depth > 1 {
@@ -114,9 +114,11 @@ impl Report {
             field(out, "", "no free source port: give more source addresses with --bind");
         }
         let connections = &self.connections;
-        let (asked, held) = (grouped(connections.asked.into()), grouped(connections.held.into()));
+        let (requested, established) =
+            (grouped(connections.requested.into()), grouped(connections.established.into()));
         let opened = grouped(connections.opened);
-        let mut counts = format!("{asked} asked, {held} held, {opened} opened");
+        let mut counts =
+            format!("{requested} requested, {established} established, {opened} opened");
         if self.outage_s > 0.0 {
             let outage = micros(self.outage_s * 1e6);
             write!(counts, "; none for {outage}, when connects failed").expect(TAKES);
@@ -133,7 +135,7 @@ impl Report {
         }
         if self.without_descriptor > 0 {
             let n = grouped(self.without_descriptor.into());
-            field(out, "", &format!("{n} had no descriptor: {held} fit (see ulimit -n)"));
+            field(out, "", &format!("{n} had no descriptor: {established} fit (see ulimit -n)"));
         }
         out.push('\n');
     }
@@ -179,27 +181,27 @@ impl Report {
     fn write_limit(&self, out: &mut String) {
         let share = self.cpu_share * 100.0;
         let sentence = match self.limited_by {
-            Limit::Lost => {
+            LimitedBy::Lost => {
                 "the server was lost: no connection was left at the end, and connects failed"
                     .to_owned()
             }
-            Limit::Generator => format!(
+            LimitedBy::Generator => format!(
                 "this generator: it was busy {share:.0} % of the time, so the server may be \
                  faster than this; use more threads (-t)"
             ),
-            Limit::Settings if self.rate.is_some() => {
-                "the settings: the rate that was asked for was kept".to_owned()
+            LimitedBy::Settings if self.rate.is_some() => {
+                "the settings: the requested rate was kept".to_owned()
             }
-            Limit::Settings => {
+            LimitedBy::Settings => {
                 "the settings: with one request at a time both ends wait for each other; more \
                  connections (-c) show more"
                     .to_owned()
             }
-            Limit::Server if self.rate.is_some() => {
-                "the server: its answers came too late to keep the rate on these connections"
+            LimitedBy::Server if self.rate.is_some() => {
+                "the server: its responses came too late to keep the rate on these connections"
                     .to_owned()
             }
-            Limit::Server => format!(
+            LimitedBy::Server => format!(
                 "the server, or the way there: this generator was busy {share:.0} % of the time"
             ),
         };
@@ -279,7 +281,7 @@ fn whole(value: f64) -> u64 {
     Duration::try_from_secs_f64(value.round()).map_or(u64::MAX, |d| d.as_secs())
 }
 
-/// Where values begin.
+/// The column of values.
 const LABEL: usize = 16;
 const TAKES: &str = "a string takes everything";
 
@@ -318,9 +320,9 @@ mod tests {
             "2,000 answered, 2,000 per second",
             "protocol: 2",
             "the Content-Length is malformed or ambiguous (2)",
-            "8 asked, 8 held, 8 opened",
+            "8 requested, 8 established, 8 opened",
             "2,000 planned, 2,002 sent per second, 99 % at most 7 us late",
-            "limit         the settings: the rate",
+            "limit         the settings: the requested rate",
         ] {
             assert!(text.contains(part), "{part} in\n{text}");
         }

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use fulmar_drive::Driver;
-use fulmar_load::{LoadError, Options, Report, Until};
+use fulmar_load::{LoadError, Options, RunReport, RunUntil};
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const LAST: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
@@ -44,10 +44,10 @@ fn serve(mut stream: TcpStream) {
     }
 }
 
-fn run(address: SocketAddr, change: impl FnOnce(&mut Options)) -> Report {
+fn run(address: SocketAddr, change: impl FnOnce(&mut Options)) -> RunReport {
     let urls = vec![format!("http://{address}/a"), format!("http://{address}/b?c")];
     let mut options =
-        Options { urls, connections: 8, until: Until::Requests(5_000), ..Options::default() };
+        Options { urls, connections: 8, until: RunUntil::Requests(5_000), ..Options::default() };
     change(&mut options);
     fulmar_load::start(&options).unwrap().finish().unwrap()
 }
@@ -55,7 +55,7 @@ fn run(address: SocketAddr, change: impl FnOnce(&mut Options)) -> Report {
 #[test]
 fn no_time_is_too_long() {
     let forever = |o: &mut Options| {
-        (o.timeout, o.until) = (Duration::MAX, Until::Requests(20));
+        (o.timeout, o.until) = (Duration::MAX, RunUntil::Requests(20));
     };
     assert_eq!(run(server(), forever).requests, 20);
 }
@@ -65,7 +65,7 @@ fn a_request_is_one_receive_and_one_send() {
     // A ring does many of them in one call.
     let report = run(server(), |o| o.loop_options.driver = Driver::Epoll);
     assert_eq!((report.requests, report.errors_total()), (5_000, 0), "{}", report.text());
-    assert_eq!((report.connections.held, report.connections.opened), (8, 8));
+    assert_eq!((report.connections.established, report.connections.opened), (8, 8));
     let calls = |name| report.syscalls.get(name).copied().unwrap_or_default();
     assert_eq!(calls("send").calls, 5_000);
     assert_eq!(calls("send").eagain, 0);
@@ -84,12 +84,12 @@ fn threads_pipelining_rates_and_new_connections() {
         let report = run(address, |o| (o.threads, o.depth) = (2, depth));
         assert_eq!((report.requests, report.errors_total()), (5_000, 0), "{}", report.text());
     }
-    let report = run(address, |o| (o.reconnect, o.until) = (true, Until::Requests(300)));
+    let report = run(address, |o| (o.reconnect, o.until) = (true, RunUntil::Requests(300)));
     assert_eq!((report.requests, report.errors_total()), (300, 0), "{}", report.text());
     assert!(report.connections.opened >= 300);
     let report = run(address, |o| {
         (o.rate, o.threads) = (Some(1_000), 2);
-        o.until = Until::Elapsed(Duration::from_secs(1));
+        o.until = RunUntil::Elapsed(Duration::from_secs(1));
         o.bind = "127.0.0.2-127.0.0.5".parse().unwrap();
     });
     // What a busy machine keeps it from sending in time is not sent.
@@ -100,7 +100,7 @@ fn threads_pipelining_rates_and_new_connections() {
 #[test]
 fn a_run_can_be_stopped_and_watched() {
     let urls = vec![format!("http://{}/", server())];
-    let until = Until::Elapsed(Duration::from_secs(600));
+    let until = RunUntil::Elapsed(Duration::from_secs(600));
     let options = Options { urls, connections: 2, until, ..Options::default() };
     let running = fulmar_load::start(&options).unwrap();
     while running.progress().requests == 0 || running.progress().connections < 2 {

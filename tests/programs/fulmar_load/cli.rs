@@ -36,7 +36,9 @@ fn without_a_url_there_is_a_server_and_a_ledger_of_both_sides() {
     assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
     let (ours, its) = ended.stdout.split_once("system calls of the embedded server").unwrap();
     let (report, ours) = ours.split_once("system calls of the load").unwrap();
-    for part in ["500 answered", "4 asked, 4 held, 4 opened", "errors        none", "limit  "] {
+    for part in
+        ["500 answered", "4 requested, 4 established, 4 opened", "errors        none", "limit  "]
+    {
         assert!(report.contains(part), "{part}: {report}");
     }
     let row = |table: &str, name: &str| {
@@ -94,7 +96,7 @@ fn the_json_object_has_the_documented_keys() {
     ];
     let set = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect::<BTreeSet<_>>();
     assert_eq!(keys(&value), set(&[&documented[..], &added].concat()));
-    assert_eq!(keys(&value["connections"]), set(&["asked", "held", "opened"]));
+    assert_eq!(keys(&value["connections"]), set(&["requested", "established", "opened"]));
     let latency = set(&["min", "mean", "p50", "p90", "p99", "p999", "max"]);
     assert_eq!(
         (keys(&value["latency_us"]), keys(&value["raw_latency_us"])),
@@ -281,8 +283,8 @@ fn connections_are_reduced_to_the_descriptor_limit() {
     );
     let report = LoadReport::of(&ended);
     assert_eq!((report.requests(), report.errors()), (2_000, vec![]), "{report:?}");
-    assert_eq!(report.count("/connections/held"), 64, "{report:?}");
-    assert_eq!(report.count("/connections/asked"), 500, "{report:?}");
+    assert_eq!(report.count("/connections/established"), 64, "{report:?}");
+    assert_eq!(report.count("/connections/requested"), 500, "{report:?}");
     assert_eq!(report.count("/without_descriptor"), 436, "{report:?}");
     assert_eq!((report.calls("socket"), report.calls("connect")), (64, 64), "{report:?}");
 }
@@ -294,7 +296,7 @@ fn an_embedded_server_needs_descriptors_too() {
     assert!(ended.stderr.contains("500 connections exceed the limit"), "{ended:?}");
     let report = LoadReport::of(&ended);
     assert_eq!((report.requests(), report.errors()), (2_000, vec![]), "{report:?}");
-    assert_eq!(report.count("/connections/held"), 32, "{report:?}");
+    assert_eq!(report.count("/connections/established"), 32, "{report:?}");
 }
 
 #[test]
@@ -312,7 +314,7 @@ fn the_soft_limit_is_raised_without_a_message() {
     let line = "ulimit -Sn 64 && exec \"$FULMAR\" load -c 200 -n 2000 --json $URL";
     let ended = shell(line, &serve.url("/bytes/128"));
     assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
-    assert_eq!(LoadReport::of(&ended).count("/connections/held"), 200, "{ended:?}");
+    assert_eq!(LoadReport::of(&ended).count("/connections/established"), 200, "{ended:?}");
 }
 
 #[test]
@@ -325,7 +327,7 @@ fn exhausted_descriptors_do_not_spin() {
     assert!(ended.status.success(), "{ended:?}");
     let report = LoadReport::of(&ended);
     assert_eq!(report.requests(), 2_000, "{report:?}");
-    let held = report.count("/connections/held");
+    let held = report.count("/connections/established");
     assert_eq!(report.count("/without_descriptor"), 30 - held, "{report:?}");
     assert!((1..30).contains(&held), "{report:?}");
     assert!(report.calls("socket") < 60, "{report:?}");
@@ -369,7 +371,7 @@ fn without_free_ports_the_message_has_the_remedy() {
     assert!(ended.status.success(), "{ended:?}");
     assert!(ended.stdout.contains("give more source addresses with --bind"), "{ended:?}");
     // Eleven ports less the server's own. The kernel may miss the last one.
-    let held = ended.stdout.split("30 asked, ").nth(1).and_then(|rest| rest.split(' ').next());
+    let held = ended.stdout.split("30 requested, ").nth(1).and_then(|rest| rest.split(' ').next());
     let held: u32 = held.and_then(|n| n.parse().ok()).expect("a count");
     assert!((5..=10).contains(&held), "{ended:?}");
     let Some(ended) = with_ports("50000 50000", "-c 3 -n 1000") else { return };

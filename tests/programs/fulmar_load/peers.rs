@@ -61,7 +61,10 @@ fn a_rate_is_reached() {
     no_errors(&report, requests);
     assert_eq!(report.0["rate"]["planned"], 500.0);
     assert!(report.0["raw_latency_us"].is_object(), "{report:?}");
-    assert_eq!((report.count("/connections/held"), report.count("/connections/opened")), (16, 16));
+    assert_eq!(
+        (report.count("/connections/established"), report.count("/connections/opened")),
+        (16, 16)
+    );
 }
 
 #[test]
@@ -364,5 +367,5 @@ fn a_unix_socket_replaces_every_host() {
     let url = "http://somewhere.invalid/"; // a name that cannot be resolved
     let report = report(&["--unix-socket", &path, "-c", "4", "-n", "500", url]);
     no_errors(&report, 500);
-    assert_eq!(report.count("/connections/held"), 4);
+    assert_eq!(report.count("/connections/established"), 4);
 }

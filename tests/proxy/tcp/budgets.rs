@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use fulmar_host::{Host, Listen};
-use fulmar_load::{Options, Until};
+use fulmar_load::{Options, RunUntil};
 use fulmar_proxy::Proxy;
 use fulmar_serve::endpoints::Endpoints;
 use fulmar_server::HandlerApp;
@@ -127,7 +127,7 @@ fn sixty_four_clients_in_a_closed_loop_cost_the_same() {
         urls: vec![format!("http://{address}/bytes/128")],
         connections: 64,
         reconnect: true,
-        until: Until::Requests(REQUESTS),
+        until: RunUntil::Requests(REQUESTS),
         ..Options::default()
     };
     let before = Ledger::here();

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use fulmar_audit::report::Per;
 use fulmar_audit::{BackendChoice, CounterOptions};
 use fulmar_host::LoopOptions;
-use fulmar_load::{Options, Until};
+use fulmar_load::{Options, RunUntil};
 
 use crate::files::{InputFile, OutputFile};
 use crate::load::traffic::TrafficArguments;
@@ -229,7 +229,7 @@ impl AuditArguments {
         if urls.is_empty() {
             return Ok(None);
         }
-        let mut options = self.traffic.options(urls, Until::Requests(REQUESTS))?;
+        let mut options = self.traffic.options(urls, RunUntil::Requests(REQUESTS))?;
         options.loop_options = LoopOptions::from_environment().map_err(ToolFailure::Message)?;
         options.check().map_err(|error| ToolFailure::Usage(error.to_string()))?;
         Ok(Some(options))

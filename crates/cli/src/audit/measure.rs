@@ -8,7 +8,7 @@ use std::time::Duration;
 use fulmar_audit::Cost;
 use fulmar_audit::report::{AuditRun, CountUnit, LoadSummary};
 use fulmar_audit::{CallCounts, Timeline};
-use fulmar_load::{Options, Report, Until};
+use fulmar_load::{Options, RunReport, RunUntil};
 use fulmar_sys as sys;
 
 use super::arguments::{AuditPlan, AuditSubject, AuditedProgram};
@@ -161,7 +161,7 @@ fn timeline(
     requests: u64,
     interrupt: &InterruptFlag,
 ) -> Result<Option<Timeline>, ToolFailure> {
-    let until = Until::Requests(requests);
+    let until = RunUntil::Requests(requests);
     let options = Options { until, connections: 1, threads: 1, ..options.clone() };
     program.record()?;
     let report = load(program, &options, None, interrupt)?;
@@ -213,7 +213,7 @@ fn warm_up(
     }
     let few = u32::try_from(requests).unwrap_or(u32::MAX).max(options.threads);
     let options = Options {
-        until: Until::Requests(requests),
+        until: RunUntil::Requests(requests),
         connections: options.connections.min(few),
         ..options.clone()
     };
@@ -226,7 +226,7 @@ fn load(
     options: &Options,
     at_most: Option<Duration>,
     interrupt: &InterruptFlag,
-) -> Result<Report, ToolFailure> {
+) -> Result<RunReport, ToolFailure> {
     let running = fulmar_load::start(options).map_err(|error| traffic::failure(&error))?;
     let end = at_most.map(|at_most| sys::now() + at_most);
     while !running.is_finished() {
@@ -252,7 +252,7 @@ fn load(
 }
 
 /// The errors instead of responses, the most frequent first.
-fn no_response(report: &Report) -> String {
+fn no_response(report: &RunReport) -> String {
     let mut errors: Vec<_> = report.errors.iter().filter(|(_, count)| **count > 0).collect();
     errors.sort_by_key(|(_, count)| std::cmp::Reverse(**count)); // stable: then by name
     let errors: Vec<_> = errors.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
@@ -260,12 +260,12 @@ fn no_response(report: &Report) -> String {
     format!("no request got a response: {errors}")
 }
 
-fn summary(report: &Report, warm_up: u64) -> LoadSummary {
+fn summary(report: &RunReport, warm_up: u64) -> LoadSummary {
     let errors = report.errors.iter().map(|(kind, count)| ((*kind).to_owned(), *count));
     let refused = report.status.iter().filter(|(status, _)| **status >= 400);
     LoadSummary {
         url: report.url.clone(),
-        connections: report.connections.held,
+        connections: report.connections.established,
         requests: report.requests,
         errors: errors.collect(),
         refused: refused.map(|(_, count)| count).sum(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use fulmar_load::tls::{ClientOptions, Identity, Roots, Verify};
-use fulmar_load::{LoadError, Options, Sources, Until};
+use fulmar_load::{LoadError, Options, RunUntil, Sources};
 
 use crate::files::{self, InputFile};
 use crate::output::{ToolFailure, warn};
@@ -94,7 +94,7 @@ pub(crate) struct TrafficArguments {
 
 impl TrafficArguments {
     /// The load on these URLs. `usual` is the end without a number of requests or a duration.
-    pub(crate) fn options(&self, urls: &[String], usual: Until) -> Result<Options, ToolFailure> {
+    pub(crate) fn options(&self, urls: &[String], usual: RunUntil) -> Result<Options, ToolFailure> {
         let body_file = self.body.as_deref().and_then(|text| text.strip_prefix('@'));
         let body_file = body_file.map(|path| InputFile::from(OsString::from(path)));
         let inputs = [
@@ -110,8 +110,8 @@ impl TrafficArguments {
             (None, None) => Vec::new(),
         };
         let until = match (self.requests, self.duration) {
-            (Some(requests), _) => Until::Requests(requests),
-            (None, Some(duration)) => Until::Elapsed(duration),
+            (Some(requests), _) => RunUntil::Requests(requests),
+            (None, Some(duration)) => RunUntil::Elapsed(duration),
             (None, None) => usual,
         };
         Ok(Options {

@@ -36,7 +36,7 @@ struct ServerEnd {
 }
 
 /// One engine and everything around it. Time moves by `DELAY` a turn, or to the next deadline.
-struct LoadRun {
+struct SimulatedRun {
     load: Load,
     now: Instant,
     epoch: Instant,
@@ -69,11 +69,11 @@ fn options(change: impl FnOnce(&mut Options)) -> Options {
     options
 }
 
-impl LoadRun {
+impl SimulatedRun {
     fn new(options: &Options, script: impl FnMut(u64) -> Treatment + 'static) -> Self {
         let epoch = fulmar_sys::now();
-        let plan = Arc::new(Plan::new(options).unwrap());
-        let shared = Arc::new(Shared::new(plan.threads));
+        let plan = Arc::new(RunPlan::new(options).unwrap());
+        let shared = Arc::new(RunShared::new(plan.threads));
         Self {
             load: Load::new(plan, shared, 0, epoch),
             now: epoch,
@@ -92,7 +92,7 @@ impl LoadRun {
         }
     }
 
-    /// Until the engine has finished.
+    /// RunUntil the engine has finished.
     fn run(&mut self) -> Finish {
         loop {
             if let Some(finish) = self.load.finish() {
@@ -211,7 +211,7 @@ impl LoadRun {
         self.load.handle(self.now, SocketEvent::Input(input).of(socket));
     }
 
-    fn tally(&self) -> &Tally {
+    fn tally(&self) -> &RunTally {
         &self.load.core.tally
     }
 
@@ -289,12 +289,12 @@ fn a_connection_costs_few_bytes() {
 
 #[test]
 fn a_closed_loop_keeps_every_connection_busy_until_the_end() {
-    let options = options(|o| o.until = Until::Elapsed(Duration::from_millis(100)));
-    let mut world = LoadRun::new(&options, |_| Treatment::Answer);
+    let options = options(|o| o.until = RunUntil::Elapsed(Duration::from_millis(100)));
+    let mut world = SimulatedRun::new(&options, |_| Treatment::Answer);
     let finish = world.run();
     assert_eq!(finish, Finish::Done(100_000_000));
     let tally = world.tally();
-    assert_eq!((tally.held, tally.opened, tally.errors()), (4, 4, 0));
+    assert_eq!((tally.established, tally.opened, tally.errors()), (4, 4, 0));
     let round_trips = 100_000 / 100;
     assert!((3 * round_trips..4 * round_trips).contains(&tally.answered), "{}", tally.answered);
     assert!(tally.issued - tally.answered <= 4, "outstanding at the end is no error");
@@ -307,8 +307,8 @@ fn a_closed_loop_keeps_every_connection_busy_until_the_end() {
 fn exactly_as_many_requests_as_asked_for_also_pipelined() {
     for depth in [1, 3, 16, 64] {
         for n in [1, 7, 1_000] {
-            let options = options(|o| (o.depth, o.until) = (depth, Until::Requests(n)));
-            let mut world = LoadRun::new(&options, |_| Treatment::Answer);
+            let options = options(|o| (o.depth, o.until) = (depth, RunUntil::Requests(n)));
+            let mut world = SimulatedRun::new(&options, |_| Treatment::Answer);
             assert!(matches!(world.run(), Finish::Done(_)));
             let tally = world.tally();
             assert_eq!((tally.answered, tally.issued, tally.errors()), (n, n, 0), "{depth} {n}");
@@ -320,10 +320,10 @@ fn exactly_as_many_requests_as_asked_for_also_pipelined() {
 #[test]
 fn nothing_grows_with_the_number_of_requests() {
     let options = options(|o| o.depth = 8);
-    let mut world = LoadRun::new(&options, |_| Treatment::Answer);
-    let capacity = |world: &LoadRun| {
+    let mut world = SimulatedRun::new(&options, |_| Treatment::Answer);
+    let capacity = |world: &SimulatedRun| {
         let core = &world.load.core;
-        (core.fresh.capacity(), core.free.capacity(), core.expired.capacity(), core.seats.len())
+        (core.fresh.capacity(), core.free.capacity(), core.expired.capacity(), core.sockets.len())
     };
     (0..100).for_each(|_| world.turn());
     let before = capacity(&world);
@@ -336,9 +336,9 @@ fn nothing_grows_with_the_number_of_requests() {
 fn a_stall_shows_in_an_open_loop() {
     let options = options(|o| {
         (o.rate, o.connections) = (Some(2_000), 64);
-        o.until = Until::Elapsed(Duration::from_secs(10));
+        o.until = RunUntil::Elapsed(Duration::from_secs(10));
     });
-    let mut world = LoadRun::new(&options, |_| Treatment::Answer);
+    let mut world = SimulatedRun::new(&options, |_| Treatment::Answer);
     world.stopped = (4_000_000_000, 5_000_000_000);
     world.run();
     let tally = world.tally();
@@ -353,49 +353,47 @@ fn a_stall_shows_in_an_open_loop() {
 #[test]
 fn an_open_loop_keeps_its_rate_and_reuses_the_hottest_connection() {
     let options = options(|o| {
-        (o.rate, o.until) = (Some(1_000), Until::Elapsed(Duration::from_secs(1)));
+        (o.rate, o.until) = (Some(1_000), RunUntil::Elapsed(Duration::from_secs(1)));
     });
-    let mut world = LoadRun::new(&options, |_| Treatment::Answer);
+    let mut world = SimulatedRun::new(&options, |_| Treatment::Answer);
     world.run();
     let tally = world.tally();
     assert!((998..=1_000).contains(&tally.issued), "{}", tally.issued);
     assert!(tally.open.as_ref().unwrap().lateness.at(0.99).unwrap() <= 100);
-    assert!(world.load.core.free.len() <= 4 && world.load.core.seats.len() == 4);
+    assert!(world.load.core.free.len() <= 4 && world.load.core.sockets.len() == 4);
 }
 
 #[test]
 fn a_pipelining_open_loop_takes_idle_connections_first() {
     let options = options(|o| {
         (o.rate, o.depth, o.connections) = (Some(100_000), 4, 2);
-        o.until = Until::Requests(5_000);
+        o.until = RunUntil::Requests(5_000);
     });
-    let mut world = LoadRun::new(&options, |_| Treatment::Answer);
+    let mut world = SimulatedRun::new(&options, |_| Treatment::Answer);
     world.run();
     assert_eq!((world.tally().answered, world.tally().issued), (5_000, 5_000));
 }
 
 #[test]
 fn every_request_on_its_own_connection() {
-    let options = options(|o| (o.reconnect, o.until) = (true, Until::Requests(500)));
-    let mut world = LoadRun::new(&options, |_| Treatment::Answer);
+    let options = options(|o| (o.reconnect, o.until) = (true, RunUntil::Requests(500)));
+    let mut world = SimulatedRun::new(&options, |_| Treatment::Answer);
     world.run();
     let tally = world.tally();
     assert_eq!((tally.answered, tally.errors()), (500, 0));
     assert_eq!(tally.opened, 500, "none that has nothing to ask");
-    assert!(tally.held <= 4);
+    assert!(tally.established <= 4);
 }
 
 #[test]
 fn requests_that_fail_on_connections_of_their_own_are_as_many_connections() {
     for rate in [None, Some(500)] {
         let options = options(|o| {
-            (o.reconnect, o.until, o.rate) = (true, Until::Requests(100), rate);
+            (o.reconnect, o.until, o.rate) = (true, RunUntil::Requests(100), rate);
         });
-        let mut world =
-            LoadRun::new(
-                &options,
-                |n| if n % 10 == 9 { Treatment::Reset } else { Treatment::Answer },
-            );
+        let mut world = SimulatedRun::new(&options, |n| {
+            if n % 10 == 9 { Treatment::Reset } else { Treatment::Answer }
+        });
         world.refuse = Box::new(|n| (n == 50).then_some(libc::ECONNREFUSED));
         assert!(matches!(world.run(), Finish::Done(_)));
         let tally = world.tally();
@@ -406,9 +404,9 @@ fn requests_that_fail_on_connections_of_their_own_are_as_many_connections() {
 #[test]
 fn a_keep_alive_limit_is_no_error() {
     for depth in [1, 8] {
-        let options = options(|o| (o.depth, o.until) = (depth, Until::Requests(1_000)));
+        let options = options(|o| (o.depth, o.until) = (depth, RunUntil::Requests(1_000)));
         let close = |n| if n % 10 == 0 { Treatment::AnswerAndClose } else { Treatment::Answer };
-        let mut world = LoadRun::new(&options, close);
+        let mut world = SimulatedRun::new(&options, close);
         world.run();
         let tally = world.tally();
         assert_eq!((tally.answered, tally.errors(), tally.issued), (1_000, 0, 1_000), "{depth}");
@@ -433,10 +431,10 @@ fn servers_that_lie_are_told_from_each_other() {
         (Treatment::Reset, &[("reset", 10)], 0),
     ] {
         let options = options(|o| {
-            (o.until, o.connections) = (Until::Requests(10), 1);
+            (o.until, o.connections) = (RunUntil::Requests(10), 1);
             o.timeout = Duration::from_secs(2);
         });
-        let mut world = LoadRun::new(&options, move |_| fate);
+        let mut world = SimulatedRun::new(&options, move |_| fate);
         world.run();
         assert_eq!(
             (world.errors(), world.tally().answered),
@@ -450,10 +448,13 @@ fn servers_that_lie_are_told_from_each_other() {
 fn time_is_up_for_the_oldest_request_and_not_for_a_busy_connection() {
     let options = options(|o| {
         (o.connections, o.timeout) = (1, Duration::from_millis(50));
-        o.until = Until::Requests(10_000);
+        o.until = RunUntil::Requests(10_000);
     });
     let mut world =
-        LoadRun::new(&options, |n| if n == 5_000 { Treatment::Stall } else { Treatment::Answer });
+        SimulatedRun::new(
+            &options,
+            |n| if n == 5_000 { Treatment::Stall } else { Treatment::Answer },
+        );
     let Finish::Done(at) = world.run() else { panic!("not done") };
     assert_eq!((world.errors(), world.tally().answered), (vec![("timeout", 1)], 9_999));
     assert!((1_050_000_000..1_054_000_000).contains(&at), "one stall of 50 ms: {at}");
@@ -462,7 +463,7 @@ fn time_is_up_for_the_oldest_request_and_not_for_a_busy_connection() {
 #[test]
 fn refused_everywhere_ends_early_and_never_spins() {
     let options = options(|o| o.connections = 1_000);
-    let mut world = LoadRun::new(&options, |_| Treatment::Answer);
+    let mut world = SimulatedRun::new(&options, |_| Treatment::Answer);
     world.refuse = Box::new(|_| Some(libc::ECONNREFUSED));
     let Finish::Unreachable(at) = world.run() else { panic!("not given up") };
     assert!(at < 1_000_000_000 && world.connects < 10, "{at} {}", world.connects);
@@ -474,38 +475,41 @@ fn refused_everywhere_ends_early_and_never_spins() {
 
 #[test]
 fn a_server_that_comes_back_is_found_again() {
-    let options = options(|o| o.until = Until::Elapsed(Duration::from_secs(5)));
+    let options = options(|o| o.until = RunUntil::Elapsed(Duration::from_secs(5)));
     let mut world =
-        LoadRun::new(&options, |n| if n == 100 { Treatment::Reset } else { Treatment::Answer });
+        SimulatedRun::new(
+            &options,
+            |n| if n == 100 { Treatment::Reset } else { Treatment::Answer },
+        );
     world.refuse = Box::new(|n| (5..9).contains(&n).then_some(libc::ECONNREFUSED));
     world.run();
     assert_eq!(world.errors(), [("connect_refused", 4), ("reset", 1)]);
-    assert_eq!((world.tally().held, world.tally().opened), (4, 5));
+    assert_eq!((world.tally().established, world.tally().opened), (4, 5));
 }
 
 /// Dies after a tenth of a second, and is away for so many seconds.
-fn dies(options: &Options, seconds: u64) -> LoadRun {
-    let mut world = LoadRun::new(options, |_| Treatment::Answer);
+fn dies(options: &Options, seconds: u64) -> SimulatedRun {
+    let mut world = SimulatedRun::new(options, |_| Treatment::Answer);
     world.away = vec![(DEATH, DEATH + SECOND * seconds)];
     world
 }
 
 /// Seconds of all outages, and whether the last one never ended.
-fn outage(world: &LoadRun, finish: Finish) -> (f64, bool) {
+fn outage(world: &SimulatedRun, finish: Finish) -> (f64, bool) {
     let (nanos, lost) = world.load.core.shared.outages.total(finish.at());
     (Duration::from_nanos(nanos).as_secs_f64(), lost)
 }
 
 #[test]
 fn a_server_that_dies_ends_the_run_after_five_seconds() {
-    let long = Until::Elapsed(Duration::from_secs(600));
+    let long = RunUntil::Elapsed(Duration::from_secs(600));
     type OptionChange = fn(&mut Options);
     let two: OptionChange = |o| o.urls[1] = "http://127.0.0.1:2/b".to_owned();
     let cases: [(&str, OptionChange); 8] = [
         ("a time", |_| {}),
-        ("requests", |o| o.until = Until::Requests(u64::MAX)),
+        ("requests", |o| o.until = RunUntil::Requests(u64::MAX)),
         ("a rate", |o| o.rate = Some(1_000)),
-        ("a rate and requests", |o| (o.rate, o.until) = (Some(10), Until::Requests(100_000))),
+        ("a rate and requests", |o| (o.rate, o.until) = (Some(10), RunUntil::Requests(100_000))),
         ("one connection", |o| o.connections = 1),
         ("a short timeout", |o| o.timeout = Duration::from_secs(1)),
         ("a connection for each request", |o| o.reconnect = true),
@@ -531,10 +535,10 @@ fn a_server_that_dies_ends_the_run_after_five_seconds() {
 #[test]
 fn a_server_that_restarts_in_time_does_not_end_the_run() {
     let changes: [fn(&mut Options); 3] =
-        [|o| o.connections = 1, |o| o.until = Until::Requests(1_000), |_| {}];
+        [|o| o.connections = 1, |o| o.until = RunUntil::Requests(1_000), |_| {}];
     for change in changes {
         let options = options(|o| {
-            (o.rate, o.until) = (Some(100), Until::Elapsed(Duration::from_secs(10)));
+            (o.rate, o.until) = (Some(100), RunUntil::Elapsed(Duration::from_secs(10)));
             change(o);
         });
         let mut world = dies(&options, 3);
@@ -543,13 +547,13 @@ fn a_server_that_restarts_in_time_does_not_end_the_run() {
         assert!(matches!(finish, Finish::Done(at) if at / SECOND >= 9), "{finish:?}");
         let (seconds, lost) = outage(&world, finish);
         assert!(!lost && (4.0..=6.1).contains(&seconds), "{seconds}");
-        assert_eq!(world.tally().held, options.connections);
+        assert_eq!(world.tally().established, options.connections);
     }
 }
 
 #[test]
 fn a_run_that_ends_while_its_server_is_away_has_lost_it() {
-    let options = options(|o| o.until = Until::Elapsed(Duration::from_secs(3)));
+    let options = options(|o| o.until = RunUntil::Elapsed(Duration::from_secs(3)));
     let mut world = dies(&options, 10_000);
     let finish = world.run();
     assert_eq!(finish, Finish::Done(3 * SECOND));
@@ -561,21 +565,24 @@ fn one_destination_that_stays_up_keeps_the_run() {
     let options = options(|o| {
         o.urls[1] = "http://127.0.0.1:2/b".to_owned();
         (o.connections, o.rate) = (2, Some(100));
-        o.until = Until::Elapsed(Duration::from_secs(20));
+        o.until = RunUntil::Elapsed(Duration::from_secs(20));
     });
     let mut world =
-        LoadRun::new(&options, |n| if n == 100 { Treatment::Reset } else { Treatment::Answer });
+        SimulatedRun::new(
+            &options,
+            |n| if n == 100 { Treatment::Reset } else { Treatment::Answer },
+        );
     world.refuse = Box::new(|n| (n > 2).then_some(libc::ECONNREFUSED));
     let finish = world.run();
     assert!(matches!(finish, Finish::Done(_)), "{finish:?}");
-    assert_eq!((world.tally().held, outage(&world, finish)), (1, (0.0, false)));
+    assert_eq!((world.tally().established, outage(&world, finish)), (1, (0.0, false)));
 }
 
 #[test]
 fn a_connect_in_progress_is_waited_for_before_a_server_is_lost() {
     let options = options(|o| {
         (o.connections, o.timeout) = (1, Duration::from_secs(20));
-        o.until = Until::Elapsed(Duration::from_secs(600));
+        o.until = RunUntil::Elapsed(Duration::from_secs(600));
     });
     let mut world = dies(&options, 1);
     world.silent_from = 3; // the first connection, and one that is refused
@@ -586,9 +593,9 @@ fn a_connect_in_progress_is_waited_for_before_a_server_is_lost() {
 
 #[test]
 fn a_thread_that_gives_up_waits_for_the_others() {
-    let options = options(|o| o.until = Until::Elapsed(Duration::from_secs(600)));
-    let mut world = LoadRun::new(&options, |_| Treatment::Answer);
-    let (plan, shared) = (Arc::new(Plan::new(&options).unwrap()), Arc::new(Shared::new(2)));
+    let options = options(|o| o.until = RunUntil::Elapsed(Duration::from_secs(600)));
+    let mut world = SimulatedRun::new(&options, |_| Treatment::Answer);
+    let (plan, shared) = (Arc::new(RunPlan::new(&options).unwrap()), Arc::new(RunShared::new(2)));
     world.load = Load::new(plan, Arc::clone(&shared), 0, world.epoch);
     world.away = vec![(DEATH, u64::MAX)];
     while nanos_of(world.now - world.epoch) < 20 * SECOND {
@@ -605,10 +612,10 @@ fn a_thread_that_gives_up_waits_for_the_others() {
 #[test]
 fn without_descriptors_the_run_goes_on_with_what_it_holds() {
     let options = options(|o| {
-        (o.connections, o.until) = (1_000, Until::Elapsed(Duration::from_secs(2)));
+        (o.connections, o.until) = (1_000, RunUntil::Elapsed(Duration::from_secs(2)));
     });
     let closing = |n| if n % 100 == 0 { Treatment::AnswerAndClose } else { Treatment::Answer };
-    let mut world = LoadRun::new(&options, closing);
+    let mut world = SimulatedRun::new(&options, closing);
     let full = std::rc::Rc::new(std::cell::Cell::new(0_u64));
     let seen = std::rc::Rc::clone(&full);
     world.refuse = Box::new(move |n| {
@@ -618,35 +625,35 @@ fn without_descriptors_the_run_goes_on_with_what_it_holds() {
     });
     world.run();
     let tally = world.tally();
-    assert!((90..=100).contains(&tally.held_max), "{}", tally.held_max);
+    assert!((90..=100).contains(&tally.established_max), "{}", tally.established_max);
     assert!(tally.answered > 1_000 && full.get() <= 99);
     assert_eq!(tally.count(ErrorKind::Descriptors), full.get());
-    assert!(world.load.core.opener.shelved() >= 900);
+    assert!(world.load.core.opener.given_up() >= 900);
     assert!(world.connects < 20_000, "no storm: {}", world.connects);
 }
 
 #[test]
 fn no_descriptor_at_all_is_an_end() {
-    let mut world = LoadRun::new(&options(|_| {}), |_| Treatment::Answer);
+    let mut world = SimulatedRun::new(&options(|_| {}), |_| Treatment::Answer);
     world.refuse = Box::new(|_| Some(libc::EMFILE));
     assert!(matches!(world.run(), Finish::Unreachable(0)));
 }
 
 #[test]
 fn used_up_ports_have_a_kind_of_their_own() {
-    let options = options(|o| o.until = Until::Elapsed(Duration::from_secs(3)));
-    let mut world = LoadRun::new(&options, |_| Treatment::Answer);
+    let options = options(|o| o.until = RunUntil::Elapsed(Duration::from_secs(3)));
+    let mut world = SimulatedRun::new(&options, |_| Treatment::Answer);
     world.refuse = Box::new(|n| (n > 2).then_some(libc::EADDRNOTAVAIL));
     world.run();
-    assert_eq!(world.tally().held, 2);
+    assert_eq!(world.tally().established, 2);
     let refused = world.tally().count(ErrorKind::AddressUnavailable);
     assert!((2..=12).contains(&refused), "{refused}");
 }
 
 #[test]
 fn a_server_that_dies_while_we_connect_has_reset_us() {
-    let options = options(|o| o.until = Until::Requests(10));
-    let mut world = LoadRun::new(&options, |_| Treatment::Answer);
+    let options = options(|o| o.until = RunUntil::Requests(10));
+    let mut world = SimulatedRun::new(&options, |_| Treatment::Answer);
     world.refuse = Box::new(|n| (n == 1).then_some(libc::ECONNRESET));
     assert!(matches!(world.run(), Finish::Done(_)));
     assert_eq!(world.errors(), [("reset", 1)]);
@@ -654,13 +661,13 @@ fn a_server_that_dies_while_we_connect_has_reset_us() {
 
 #[test]
 fn a_second_address_is_tried_without_an_error() {
-    let mut options = options(|o| o.until = Until::Requests(10));
+    let mut options = options(|o| o.until = RunUntil::Requests(10));
     options.urls.truncate(1);
     let epoch = fulmar_sys::now();
-    let mut plan = Plan::new(&options).unwrap();
+    let mut plan = RunPlan::new(&options).unwrap();
     plan.origins[0].addresses.insert(0, fulmar_engine::Peer::Ip("[::1]:1".parse().unwrap()));
-    let mut world = LoadRun::new(&options, |_| Treatment::Answer);
-    world.load = Load::new(Arc::new(plan), Arc::new(Shared::new(1)), 0, epoch);
+    let mut world = SimulatedRun::new(&options, |_| Treatment::Answer);
+    world.load = Load::new(Arc::new(plan), Arc::new(RunShared::new(1)), 0, epoch);
     world.refuse = Box::new(|n| (n == 1).then_some(libc::ECONNREFUSED));
     world.run();
     assert_eq!((world.tally().answered, world.errors()), (10, vec![]));
@@ -668,7 +675,7 @@ fn a_second_address_is_tried_without_an_error() {
 
 #[test]
 fn a_stop_keeps_what_was_done() {
-    let mut world = LoadRun::new(&options(|_| {}), |_| Treatment::Answer);
+    let mut world = SimulatedRun::new(&options(|_| {}), |_| Treatment::Answer);
     (0..100).for_each(|_| world.turn());
     world.load.handle(world.now, DriverEvent::Wake);
     assert_eq!(world.load.finish(), None, "woken for something else");
@@ -689,10 +696,10 @@ fn every_request_is_accounted_for_whatever_happens() {
             o.depth = random.u32(1..=8);
             o.rate = random.bool().then(|| random.u64(100..100_000));
             o.timeout = Duration::from_millis(random.u64(1..200));
-            o.until = Until::Requests(n);
+            o.until = RunUntil::Requests(n);
         });
         let mut fates = fastrand::Rng::with_seed(seed + 1_000_000);
-        let mut world = LoadRun::new(&options, move |_| match fates.u32(0..40) {
+        let mut world = SimulatedRun::new(&options, move |_| match fates.u32(0..40) {
             0 => Treatment::Reset,
             1 => Treatment::Stall,
             2 => Treatment::AnswerAndClose,
