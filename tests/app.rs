@@ -36,7 +36,7 @@ pub struct EndpointsHandler {
 }
 
 impl EndpointsHandler {
-    /// Connections whose end was reported.
+    /// The number of connections with a reported end.
     pub fn gone(&self) -> u64 {
         self.gone.0.get()
     }

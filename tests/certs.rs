@@ -33,7 +33,7 @@ pub enum CertOwner {
     Stranger,
     /// A server's, which the list of [`Certs::revoked`] names.
     Revoked,
-    /// A server's, whose authority is constrained to `*.elsewhere.example`.
+    /// A server's, issued by an authority with the constraint `*.elsewhere.example`.
     OutOfBounds,
     /// A client's.
     Client,

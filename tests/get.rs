@@ -1,4 +1,4 @@
-//! `fulmar get` as a process, and servers whose responses a test writes.
+//! `fulmar get` as a process, and servers with responses written by a test.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
@@ -161,7 +161,7 @@ pub fn message(status: u16, fields: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// A server whose responses a test writes; it lives as long as the test.
+/// A server with responses written by a test; it lives as long as the test.
 #[derive(Clone, Debug)]
 pub struct ScriptedSite {
     address: String,

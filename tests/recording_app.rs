@@ -26,7 +26,7 @@ pub struct RecordingApp {
     pub complete: Vec<String>,
     /// Connections so far.
     pub accepted: usize,
-    /// Connections whose layers are established.
+    /// Connections with established layers.
     pub established: usize,
     /// Headers of the PROXY protocol, in order.
     pub proxied: Vec<ProxyProtocolHeader>,

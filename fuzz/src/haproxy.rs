@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use fulmar_haproxy::{ConfigLeniency, ConfigSource, Environment, Machine, Options, Severity, load};
 
-/// A text is read or refused; who is refused is told where.
+/// A text is accepted or refused; a refusal has a position.
 pub fn configuration(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let sources = [ConfigSource::text("a.cfg", &text)];
@@ -22,7 +22,7 @@ pub fn configuration(data: &[u8]) {
     }
 }
 
-/// Every file is there, and says the same; no name has an address.
+/// Every file exists, with the same content; no name has an address.
 #[derive(Debug)]
 struct Empty;
 

@@ -1,4 +1,4 @@
-//! Mutation with a seed, for runs that nobody watches.
+//! Mutation with a seed, for unattended runs.
 
 /// Changes `data` a little; sometimes it goes on as another case does. It is never left empty.
 pub fn mutate(data: &mut Vec<u8>, corpus: &[Vec<u8>], random: &mut Random) {

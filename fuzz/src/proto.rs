@@ -23,7 +23,7 @@ pub fn response_head(data: &[u8]) {
     feed(&mut lenient(asked(b"GET", 1), data), b"", data, |_, _| ());
 }
 
-/// A chunked body, heard by both sides.
+/// A chunked body, received by both sides.
 pub fn chunked(data: &[u8]) {
     let request = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
     let response = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";

@@ -1,5 +1,5 @@
-//! What is read from fields and bodies: random bytes give a value or an error, and a value that
-//! was taken says the same when it is written and read again.
+//! Parsers of fields and bodies: random bytes give a value or an error, and an accepted value is
+//! the same after it is written and parsed again.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -68,7 +68,7 @@ fn form(body: &[u8], sizes: &[usize]) -> (Vec<FormEvent>, Result<(), ParserError
                 Ok(Some(event)) => events.push(event),
                 Err(error) => {
                     assert_eq!(parser.poll_event(), Err(error), "asked again it is the same");
-                    // How much of a part that is broken had been told depends on the pieces.
+                    // How much of a broken part was delivered depends on the pieces.
                     events.pop_if(|event| matches!(event, FormEvent::Data(_)));
                     return (events, Err(error));
                 }
@@ -102,7 +102,7 @@ pub fn ranges(data: &[u8]) {
     }
 }
 
-/// Conditional fields, a line each: any verdict, and a range only if one was asked for.
+/// Conditional fields, a line each: any verdict, and a range only if one was requested.
 pub fn conditions(data: &[u8]) {
     let names = ["If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"];
     let names = names.into_iter().chain(["If-Range", "Range", "Range"]);
@@ -142,7 +142,7 @@ pub fn cookies(data: &[u8]) {
     }
 }
 
-/// Credentials and challenges: whatever is read, a password that nobody used is wrong.
+/// Credentials and challenges: for any input, an unused password is wrong.
 pub fn authorization(data: &[u8]) {
     for challenge in challenges(data.split(|byte| *byte == b'\n')) {
         let _ = (challenge.is("Digest"), challenge.get("realm"), challenge.get("nonce"));

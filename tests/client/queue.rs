@@ -38,7 +38,7 @@ fn a_thousand_transfers_take_turns_on_six_connections() {
     in_every_loop!(check);
 }
 
-/// Further servers whose connections count towards the same total.
+/// Further servers; their connections count towards the same total.
 fn servers(count: usize, body: &'static [u8]) -> Vec<Scripted> {
     (0..count).map(|_| Scripted::new(move |_| ok(body))).collect()
 }

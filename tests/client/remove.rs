@@ -409,7 +409,7 @@ fn a_transfer_begun_while_others_fail_does_not_fail_with_them() {
     assert_eq!(client.running(), 1);
 }
 
-/// Removed transfers whose responses never arrive must not keep a connection open for ever.
+/// Removed transfers without responses must not keep a connection open for ever.
 #[test]
 fn a_connection_without_transfers_is_closed() {
     fn check<L: ClientLoop>() {

@@ -539,7 +539,7 @@ impl VirtualClockLoop {
         let lookup = self.app.engine().lookup(name);
         self.app.reactor.timeout_action(sys::now() + self.offset);
         self.app.listen_to_changes();
-        // Replies arrive by events, whose time may be the real one.
+        // Replies arrive by events; their time may be the real one.
         self.app.turn_until(|app| app.engine().answer(lookup).is_some());
         self.app.engine().answer(lookup).unwrap().clone()
     }

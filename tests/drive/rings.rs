@@ -283,7 +283,7 @@ fn without_ring(arguments: &[&str]) -> Command {
     command
 }
 
-/// A command whose ring fails at more than two operations at once.
+/// A command with a ring that fails at more than two operations at once.
 fn with_failing_ring(arguments: &[&str]) -> Command {
     let mut command = Command::new(example("without_ring"));
     command.args(["--beyond", "2"]).arg(fulmar()).args(arguments).args(["--driver", "ring:1"]);
@@ -333,7 +333,7 @@ fn without_io_uring_programs_report_epoll() {
     assert_eq!(ended.stderr.matches("io_uring").count(), 1, "one line: {}", ended.stderr);
 }
 
-/// A ring takes locked memory, whose limit is low without a capability.
+/// A ring takes locked memory; without a capability its limit is low.
 #[test]
 fn threads_without_a_ring_are_counted() {
     if !has_ring() || sys::user().unwrap() != 0 {

@@ -179,7 +179,7 @@ impl LoginBench {
         }
     }
 
-    /// The response to a request whose password is hashed.
+    /// The response to a request with a hashed password.
     fn status_of(&mut self, peer: &str, password: &str) -> u16 {
         let socket = self.log_in(peer, password);
         if self.status(socket) == 0 {

@@ -139,7 +139,7 @@ fn server() -> (Own, SocketAddr) {
     OwnLoop::start(engine())
 }
 
-/// A server whose calls are counted.
+/// A server with counted calls.
 fn counted() -> (Own, SocketAddr) {
     OwnLoop::by_calls(engine())
 }

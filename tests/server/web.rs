@@ -241,7 +241,7 @@ fn invalid_and_oversized_forms_are_refused<L: Loop<Engine = WebEngine>>() {
             assert_eq!(reply.status, status, "{target} {media}");
             assert!(reply.field("content-type").is_some_and(|m| m.starts_with("text/plain")));
         }
-        // A body whose declared length is too long is refused without a 100.
+        // A body with a declared length above the limit is refused without a 100.
         let mut client = HttpClient::connect(address);
         client.send(format!(
             "POST /form HTTP/1.1\r\nHost: h\r\nContent-Type: {MULTIPART}\r\n\

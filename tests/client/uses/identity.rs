@@ -217,7 +217,7 @@ fn digest_is_challenged_once_and_then_preemptive() {
             assert_eq!(client.recorder().body(id), b"welcome", "{n}");
             let done = is_ok(client.recorder().ended(id));
             assert_eq!(done.status, 200, "{n}");
-            // The first is challenged, and then each one whose nonce is too old.
+            // The first is challenged, and then each one with a nonce that is too old.
             assert_eq!(done.hops.len(), usize::from(n % 5 == 0), "{n}");
             assert_eq!(client.recorder().trace(id), "HdD");
         }

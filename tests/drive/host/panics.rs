@@ -33,7 +33,7 @@ fn host(sender: &Sender<Suspended>) -> Host<HandlerApp<WaitHandler>> {
     Host::of(move |_| Ok(WaitHandler(sender.clone()))).loop_options(requested_options()).listen(any)
 }
 
-/// Clients whose requests the test holds.
+/// Clients with requests that the test holds.
 fn wait(
     running: &Running<()>,
     suspended: &Receiver<Suspended>,
