@@ -19,7 +19,7 @@ use fulmar_tls::{
     Authorities, ClientAuth, ClientOptions, ClientTls, Info, ServerOptions, ServerTls, TlsError,
 };
 
-/// Answers with what it knows of the client.
+/// Responds with the known identity of the client.
 #[derive(Default)]
 struct Doorman {
     ends: Vec<Option<TlsError>>,

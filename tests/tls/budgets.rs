@@ -268,7 +268,7 @@ fn a_huge_file_costs_a_read_and_a_send_for_each_128_kb() {
     assert!(spent.eagain() <= 1, "{}", spent.eagain());
 }
 
-/// Hello, flight, request, answer, and the end: nothing is sent apart, not even the ticket.
+/// Hello, flight, request, response, and the end: nothing is sent separately, not even the ticket.
 #[test]
 fn a_handshake_with_a_request_costs_a_few_calls() {
     let (certs, root) = (Certs::new(), root());
@@ -331,7 +331,7 @@ fn connections_that_share_a_turn_share_its_wait() {
     assert_eq!(spent.eagain(), 0);
 }
 
-/// Sixteen at once are answered at once.
+/// Sixteen at once get their responses at once.
 #[test]
 fn pipelined_requests_share_their_calls() {
     let (certs, root) = (Certs::new(), root());

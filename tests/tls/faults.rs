@@ -29,7 +29,7 @@ fn rest<L: Loop>(stream: &mut TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     match stream.read_to_end(&mut bytes) {
         Ok(_) => {}
-        // Where a byte is read at a time, the rest of what was sent resets the connection.
+        // If a byte is read at a time, the unread rest resets the connection.
         Err(error) => {
             assert!(L::SLOWER > 1 && error.kind() == ErrorKind::ConnectionReset, "{error}");
         }
@@ -78,7 +78,7 @@ fn non_tls_input_gets_an_alert_and_the_end() {
 fn a_client_that_stalls_in_its_handshake_costs_nothing() {
     fn check<L: Loop<Engine = ServerEngine<App>>>() {
         let certs = Certs::new();
-        // Longer than all that comes before it is looked at.
+        // Longer than everything before the check.
         let limits = Limits { handshake_timeout: 10 * PATIENCE, ..Limits::default() };
         let (mut server, address) =
             L::start(https::server(server_tls(&certs, CertOwner::Server), limits));
@@ -140,7 +140,7 @@ fn a_handshake_must_end_in_its_time() {
         let hello = hello(&certs);
         let begin = sys::now();
         let mut peers: Vec<_> = (0..20).map(|_| client(address)).collect();
-        // Every byte comes, one after the other: that is not what the time is for.
+        // Every byte arrives, one after the other: the deadline does not restart.
         let mut bytes = hello[..hello.len() - 1].iter();
         server.turn_until(|server| {
             let accepted = server.stats().accepted == 20;
@@ -323,7 +323,7 @@ fn a_server_that_is_cut_off_in_the_handshake_ends_without_noise() {
         for (round, len) in [0, 3, 200, hello.len()].into_iter().enumerate() {
             let mut stream = client(address);
             stream.write_all(&hello[..len]).expect("room");
-            drop(stream); // what it has not read resets the connection
+            drop(stream); // unread bytes reset the connection
             server.turn_until(|server| {
                 server.engine().application().handler().gone() == round as u64 + 1
                     && server.engine().connections() == 0

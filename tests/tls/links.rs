@@ -1,4 +1,4 @@
-//! Links on layers, moved by hand: what they make of an end, of bytes above the socket, of errors.
+//! Connections with layers, without a driver: ends, bytes above the socket, and errors.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! TLS without sockets: two sessions back to back, however their bytes are cut, and what each
-//! wrong certificate is called.
+//! TLS without sockets: two sessions back to back, with any cut of their bytes, and the error of
+//! each wrong certificate.
 
 use fulmar_proto::{Sealed, Segment, Transmit};
 use fulmar_tests::certs::{CertOwner, Certs};

@@ -39,9 +39,9 @@ fn tcp<R>(running: &Running<R>, at: usize) -> SocketAddr {
     running.addresses()[at].tcp().expect("a TCP address")
 }
 
-/// `sendfile(2)` and `splice(2)` have no flag against `SIGPIPE`, and a program with a `main` that is not
-/// Rust's may not ignore it. No program ignores `SIGXFSZ` by itself, which would kill all of it for
-/// a long upload, or a log.
+/// `sendfile(2)` and `splice(2)` have no flag against `SIGPIPE`, and a program with a `main` that
+/// is not Rust's may not ignore it. No program ignores `SIGXFSZ` by itself, which would kill all of
+/// it for a long upload, or a log.
 #[test]
 fn writes_do_not_kill_threads_of_a_host() {
     let blocked = || -> io::Result<u64> {

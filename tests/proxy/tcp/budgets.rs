@@ -45,8 +45,8 @@ fn settle(driver: &mut OwnLoop<Proxy>) {
     }
 }
 
-/// Connections of `len` clients at once, each with a question and an answer, after which the
-/// server ends first, then the client.
+/// Connections of `len` clients at once, each with a request and a response; then the server closes
+/// first, then the client.
 fn round(driver: &mut OwnLoop<Proxy>, address: SocketAddr, origin: &TcpListener, len: usize) {
     let mut clients: Vec<TcpStream> = (0..len).map(|_| client(address)).collect();
     for stream in &mut clients {
@@ -59,7 +59,7 @@ fn round(driver: &mut OwnLoop<Proxy>, address: SocketAddr, origin: &TcpListener,
         assert_eq!(stream.read(&mut heard).expect("a question"), 8);
         stream.write_all(b"the answer").expect("room");
         stream.shutdown(Shutdown::Write).expect("it is open");
-        // It ends with the client's end, which comes to it.
+        // It ends when the client's end arrives.
         std::mem::forget(stream);
     }
     settle(driver);
@@ -80,7 +80,7 @@ fn assert_thirteen(spent: &Ledger, len: u64, more: u64) {
         (Call::accept4, 1),
         (Call::socket, 1),
         (Call::connect, 1),
-        (Call::recv, 3), // the question, the answer with the server's end, the client's end
+        (Call::recv, 3), // the request, the response with the server's end, the client's end
         (Call::send, 2),
         (Call::epoll_ctl, 2),
         (Call::shutdown, 1),

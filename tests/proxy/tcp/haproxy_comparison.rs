@@ -26,7 +26,7 @@ enum Do {
     Fin,
     /// Receives this many bytes, or to the end.
     Hear(usize),
-    /// Is gone, whatever else comes.
+    /// Closes, whatever else arrives.
     Leave,
     /// Is gone with a reset, after a while.
     Reset,
@@ -281,7 +281,7 @@ fn mode_tcp_is_as_haproxy_has_it() {
     assert!(shown.is_none(), "{}", shown.unwrap_or_default());
 }
 
-/// The cases that are not alike, with what was seen of them.
+/// The cases with a difference, and the results of both.
 fn difference(listens: Duration) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     let mut ours = command();
@@ -371,7 +371,7 @@ fn origin(script: &'static [Do], listens: Duration) -> (SocketAddr, Receiver<Rec
     (address, heard)
 }
 
-/// Does what it has to, listens, and leaves.
+/// Runs its script, reads for a while, and closes.
 fn play(mut stream: &TcpStream, script: &[Do], listens: Duration) -> ReceivedText {
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     let mut heard = Vec::new();
@@ -411,7 +411,7 @@ fn play(mut stream: &TcpStream, script: &[Do], listens: Duration) -> ReceivedTex
     (String::from_utf8_lossy(&heard).into_owned(), ended)
 }
 
-/// A line without what differs from run to run: dates, durations, ports, and how many there are.
+/// A line without variable parts: dates, durations, ports, and counts.
 fn stripped(line: &str) -> String {
     let is_figure = |word: &str| {
         word.contains('/') && word.chars().all(|c| c.is_ascii_digit() || "/-+".contains(c))
@@ -424,5 +424,5 @@ fn stripped(line: &str) -> String {
     words.map(without_port).collect::<Vec<_>>().join(" ")
 }
 
-/// How long an end listens, after all it does: what takes longer counts as never.
+/// The time that an end reads after its script: later bytes count as never.
 const LISTENS: Duration = Duration::from_millis(600);

@@ -18,7 +18,7 @@ use fulmar_tests::tcp_proxy::config;
 use fulmar_tests::test_proxy::{self, EchoPages, RecordingJournal, server};
 use fulmar_tests::threads::serve_each;
 
-/// A server that answers one request on each connection, and knows how many it had at a time.
+/// A server that responds to one request on each connection, and counts concurrent ones.
 fn origin() -> (SocketAddr, Arc<AtomicUsize>) {
     let (inside, most) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
     let seen = Arc::clone(&most);

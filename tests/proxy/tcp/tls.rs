@@ -53,7 +53,7 @@ fn outer(to: SocketAddr, tls: ServerTlsConfig, send: ServerProxy) -> (OwnLoop<Pr
     OwnLoop::start(proxy)
 }
 
-/// What comes back through both.
+/// The bytes that return through both.
 fn through(
     (mut first, address): (OwnLoop<Proxy>, SocketAddr),
     mut second: OwnLoop<Proxy>,
