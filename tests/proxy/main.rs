@@ -1,5 +1,5 @@
-//! The proxy in the loop of the test: both modes, faults, and what is left when descriptors run
-//! out.
+//! The proxy in the loop of the test: both modes, faults, and released resources when descriptors
+//! run out.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

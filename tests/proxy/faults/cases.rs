@@ -1,10 +1,10 @@
-//! What goes wrong, and what must come of it.
+//! The injected faults, and the expected result of each.
 
 use crate::faults::message::{BodyFraming, FaultRequest, ReceivedMessage, answers};
 use crate::faults::origin::well;
 use crate::faults::peer::PeerStep;
 
-/// Something that goes wrong, on one side.
+/// A fault of one side.
 #[derive(Debug)]
 pub(crate) struct InjectedFault {
     pub(crate) name: &'static str,
@@ -12,7 +12,7 @@ pub(crate) struct InjectedFault {
     pub(crate) fits: fn(&FaultRequest) -> bool,
     /// The client's steps in place of a request.
     pub(crate) client: Option<fn(&FaultRequest) -> Vec<PeerStep>>,
-    /// What the server does when it has the head; it is given what waits for the whole request.
+    /// The server's steps once it has the head; its argument waits for the whole request.
     pub(crate) server: Option<fn(&FaultRequest, PeerStep) -> Vec<PeerStep>>,
     pub(crate) comes: Comes,
 }
@@ -20,13 +20,13 @@ pub(crate) struct InjectedFault {
 /// What comes of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Comes {
-    /// A whole answer with this status; the log has one of these.
+    /// A whole response with this status; the log has one of these codes.
     Whole(u16, &'static [&'static str]),
-    /// The beginning of an answer with status 200, and then the end of the connection.
+    /// The beginning of a response with status 200, and then the end of the connection.
     Cut(&'static [&'static str]),
     /// The client is gone; the log has one of these.
     Gone(&'static [&'static str]),
-    /// There is no answer, and this status unless it is tried again.
+    /// No response, and this status unless the request is retried.
     Fails(RetryCause, u16, &'static [&'static str]),
     /// No request came of it: this status, or nothing but the end of the connection.
     Unheard(u16, &'static [&'static str]),
@@ -68,7 +68,7 @@ fn is_bodiless(ask: &FaultRequest) -> bool {
     any(ask) && ask.body.is_none()
 }
 
-/// The answer has enough of a body to be cut within.
+/// The response has a body that can be truncated.
 fn is_answered(ask: &FaultRequest) -> bool {
     any(ask) && ask.method != "HEAD" && ask.answer.1 > 100
 }
@@ -78,7 +78,7 @@ fn is_framed(ask: &FaultRequest) -> bool {
     is_answered(ask) && ask.answer.0 != BodyFraming::Close
 }
 
-/// A reset takes away what has not been received, so little must be on its way.
+/// A reset discards unreceived bytes, so few may be in flight.
 fn is_short(ask: &FaultRequest) -> bool {
     is_framed(ask) && ask.answer.1 < 50_000
 }
@@ -87,7 +87,7 @@ fn is_chunked(ask: &FaultRequest) -> bool {
     is_answered(ask) && ask.answer.0 == BodyFraming::Chunks
 }
 
-/// Neither buffers of the proxy nor of the kernel hold the answer.
+/// The buffers of the proxy and of the kernel together do not hold the response.
 fn is_huge(ask: &FaultRequest) -> bool {
     is_answered(ask) && ask.answer.1 > 4_000_000
 }
@@ -96,7 +96,7 @@ fn send(text: &str) -> PeerStep {
     PeerStep::Send(text.as_bytes().to_vec())
 }
 
-/// The first half of the right answer: its head, and some of its body.
+/// The first half of the right response: its head, and some of its body.
 fn half(ask: &FaultRequest) -> PeerStep {
     let mut reply = ask.reply("200 OK");
     reply.truncate(ask.reply_head("200 OK").len() + ask.answer.1 / 2);
@@ -121,7 +121,7 @@ fn half_head(ask: &FaultRequest) -> PeerStep {
     PeerStep::Send(head)
 }
 
-/// Waits for whole answers to all of these.
+/// Waits for whole responses to all of these.
 pub(crate) fn until_answered(all: &[&FaultRequest]) -> PeerStep {
     let is_head: Vec<bool> = all.iter().map(|ask| ask.method == "HEAD").collect();
     PeerStep::Until(Box::new(move |got| {
@@ -150,7 +150,7 @@ pub(crate) static RACE: InjectedFault = fault("the server closes what is idle", 
 
 pub(crate) static FAULTS: &[InjectedFault] = &[
     fault("nothing", any, Comes::Whole(200, GOOD)),
-    // The server, before it answers.
+    // The server fails before its response.
     fault("the server closes when it has the head", any, EMPTY)
         .by_server(|_, _| vec![PeerStep::Close]),
     fault("the server resets when it has the head", any, EMPTY)

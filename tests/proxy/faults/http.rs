@@ -284,7 +284,7 @@ impl Round {
                 }
             }
             Comes::Cut(codes) => {
-                // What came at once with its end may not have been passed on at all.
+                // Bytes that arrived together with the end may not have been forwarded at all.
                 answer.map_or(Ok(()), |answer| is_prefix(ask, &answer, &peer.got))?;
                 peer.end.ok_or("the client does not know that it is cut")?;
                 logged(200, codes)
@@ -307,7 +307,7 @@ impl Round {
         }
     }
 
-    /// If it can be tried again, it is.
+    /// A request that can be retried is retried.
     fn what_comes(
         &self,
         client: &FaultClient,
@@ -344,7 +344,7 @@ impl Round {
     }
 }
 
-/// What the log has of one request.
+/// The log's data of one request.
 #[derive(Debug)]
 struct LoggedRequest<'a> {
     id: u32,
@@ -366,7 +366,7 @@ impl<'a> LoggedRequest<'a> {
     }
 }
 
-/// An answer, and where it begins.
+/// A response, and its position.
 type SeenMessage = (ReceivedMessage, usize);
 
 fn is_right(
@@ -386,7 +386,7 @@ fn is_right(
     }
 }
 
-/// The beginning of the right answer, which cannot be taken for all of it.
+/// A prefix of the right response that is visibly incomplete.
 fn is_prefix(ask: &FaultRequest, (answer, at): &SeenMessage, got: &[u8]) -> Result<(), String> {
     let content = answer.content(&got[*at..]);
     match answer {
@@ -417,7 +417,7 @@ fn request_steps(
     vec![PeerStep::Send(ask.whole()), until_answered(&so_far), PeerStep::Then(Box::new(go_on))]
 }
 
-/// What a client waits for comes behind what it has got before.
+/// Responses arrive behind the bytes received before.
 fn shifted(steps: Vec<PeerStep>, before: usize) -> Vec<PeerStep> {
     if before == 0 {
         return steps;

@@ -1,4 +1,4 @@
-//! Requests and answers of the test: how they are made, and what is to be seen of them.
+//! Requests and responses of the test: their bytes, and their parsing.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ pub(crate) enum BodyFraming {
     Close,
 }
 
-/// One request, and the answer that it has unless something goes wrong.
+/// One request, and its response without a fault.
 #[derive(Clone, Debug)]
 pub(crate) struct FaultRequest {
     pub(crate) id: u32,
@@ -79,7 +79,7 @@ impl FaultRequest {
         format!("HTTP/1.1 {status}\r\n{framing}\r\n").into_bytes()
     }
 
-    /// The content of the right answer.
+    /// The content of the right response.
     pub(crate) fn expected(&self) -> Vec<u8> {
         pattern(self.id, if self.method == "HEAD" { 0 } else { self.answer.1 })
     }
@@ -159,7 +159,7 @@ impl ReceivedMessage {
     }
 }
 
-/// The answers in these bytes and where each begins; the last may not be whole. Interim ones are
+/// The responses in these bytes with their positions; the last may be incomplete. Interim ones are
 /// left out.
 pub(crate) fn answers(bytes: &[u8], is_head: &[bool]) -> Vec<(ReceivedMessage, usize)> {
     let (mut all, mut from) = (Vec::new(), 0);

@@ -28,7 +28,7 @@ pub(crate) struct RequestBook {
     pub(crate) heard: HashMap<u32, ReceivedPart>,
 }
 
-/// What a server does with every connection.
+/// The treatment of every new connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Welcome {
     Serve,
@@ -82,7 +82,7 @@ impl FaultyOrigin {
         self.wires.iter_mut().filter(is_idle).map(|wire| wire.peer.close()).count()
     }
 
-    /// Does what can be done; false if that is nothing.
+    /// Takes the possible steps; false if there is none.
     pub(crate) fn turn(&mut self, book: &mut RequestBook) -> bool {
         let mut moved = false;
         loop {
@@ -134,7 +134,7 @@ impl OriginConnection {
         }
     }
 
-    /// The head of a request is there: what is to be done is known.
+    /// The head of a request has arrived: the steps are known.
     fn begin(&mut self, book: &mut RequestBook) -> bool {
         let Some(head) = ReceivedMessage::of(&self.peer.got[self.from..], false) else {
             return false;
@@ -151,7 +151,7 @@ impl OriginConnection {
         let (ask, fault) = book.plans.get(&id).expect("requests are planned");
         let from = self.from;
         let until_whole = PeerStep::Until(Box::new(move |got| request_len(&got[from..]).is_some()));
-        // Whatever goes wrong does so once.
+        // Every fault occurs once.
         let steps = match fault.and_then(|fault| fault.server).filter(|_| heard.times == 1) {
             Some(fails) => fails(ask, until_whole),
             None => well(ask, until_whole),

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use rustix::net::sockopt::set_socket_linger;
 
-/// Whether what has come is enough.
+/// Whether the received bytes are enough.
 pub(crate) type Judge = Box<dyn Fn(&[u8]) -> bool>;
-/// What is done about what has come.
+/// The steps in reaction to the received bytes.
 pub(crate) type PeerReaction = Box<dyn FnOnce(&[u8]) -> Vec<PeerStep>>;
 
 /// One thing that it does.
@@ -47,7 +47,7 @@ impl fmt::Debug for PeerStep {
 }
 
 impl PeerStep {
-    /// Waits for ever: until the other side ends.
+    /// Waits until the other side ends.
     pub(crate) fn never() -> Self {
         Self::Until(Box::new(|_| false))
     }
@@ -96,7 +96,7 @@ impl ScriptedPeer {
         self.stream.is_some()
     }
 
-    /// Closes it, whatever it was about to do.
+    /// Closes it, whatever its next steps.
     pub(crate) fn close(&mut self) {
         self.stream = None;
     }
@@ -106,7 +106,7 @@ impl ScriptedPeer {
         self.stream.as_ref().unwrap().local_addr().unwrap().port()
     }
 
-    /// Does what can be done; false if that is nothing.
+    /// Takes the possible steps; false if there is none.
     pub(crate) fn turn(&mut self) -> bool {
         let mut moved = self.read();
         self.is_stuck = false;
@@ -120,7 +120,7 @@ impl ScriptedPeer {
                 Err((waits, some)) => {
                     moved |= some;
                     match self.end {
-                        // What is waited for will not come any more.
+                        // The awaited bytes cannot arrive any more.
                         Some(_) if matches!(waits, PeerStep::Until(_)) => self.close(),
                         _ => self.steps.push_front(waits),
                     }

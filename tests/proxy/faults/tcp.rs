@@ -10,7 +10,7 @@ use fulmar_tests::own_process::own_process;
 use crate::faults::peer::{PeerStep, ScriptedPeer};
 use crate::faults::world::{World, descriptors};
 
-/// A session: what each side does, and what must come of it.
+/// A session: the steps of each side, and the expected result.
 struct TcpFault {
     name: &'static str,
     to: To,

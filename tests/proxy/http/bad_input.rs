@@ -42,7 +42,7 @@ fn ambiguous_heads_are_not_forwarded() {
     for fields in [AMBIGUOUS_LENGTHS, UNKNOWN_CODINGS, BAD_FIELDS].concat() {
         let (status, ended, heard) = refused(&with(fields));
         assert!(ended && heard == 0, "{fields:?}: {status}, {heard} forwarded");
-        // What is no coding that we know may also be called not implemented (§6.1).
+        // An unknown coding may also get 501 (§6.1).
         let is_unknown = UNKNOWN_CODINGS.contains(&fields) && status == "501";
         assert!(status == "400" || is_unknown, "{fields:?}: {status}");
     }
@@ -210,7 +210,7 @@ fn a_rule_cannot_be_made_to_split_a_message() {
     assert!(!got.contains("\r\nEvil"), "{got}");
 }
 
-/// A server that resets in the middle of an upload may have answered before: that counts.
+/// A server that resets in the middle of an upload may have responded before: that response counts.
 #[test]
 fn a_response_before_a_reset_is_delivered() {
     let mut origin = Scripted::new(|_: &ScriptedRequest| {
@@ -377,8 +377,8 @@ fn the_page_on_strictness_is_true_of_the_proxy() {
     }
 }
 
-/// CONNECT has no content (RFC 9110 §9.3.6). What a client declares nevertheless is not forwarded:
-/// after a 2xx its bytes are the tunnel's, and after anything else neither a body nor a request.
+/// CONNECT has no content (RFC 9110 §9.3.6). Declared content is not forwarded: after a 2xx its
+/// bytes belong to the tunnel, and after anything else they are neither a body nor a request.
 #[test]
 fn a_connect_with_a_body_is_forwarded_without_its_length() {
     let smuggled = "GET /smuggled HTTP/1.1\r\nHost: h\r\n\r\n";
@@ -391,7 +391,7 @@ fn a_connect_with_a_body_is_forwarded_without_its_length() {
             "CONNECT example.org:443 HTTP/1.1\r\nHost: example.org:443\r\n{fields}\r\n\
              {body}{smuggled}"
         );
-        // A server that opens the tunnel: everything behind the head goes through it.
+        // A server that accepts the tunnel: all bytes behind the head pass through it.
         let script =
             |_: &ScriptedRequest| vec![ServerStep::Send(b"HTTP/1.1 200 OK\r\n\r\nhello".to_vec())];
         let mut origin = Scripted::new(script);

@@ -18,7 +18,7 @@ enum ExpectedResult {
     Missing,
     /// `SD--`: the client sees that not all has come; perhaps nothing has.
     Cut,
-    /// The client has this answer, whole; and the connection is not used again.
+    /// The client has this whole response; and the connection is not reused.
     Whole(&'static str),
 }
 
@@ -118,8 +118,8 @@ fn is_complete(got: &str) -> bool {
     false
 }
 
-/// Rows 1-8: lengths and codings that two readers could read differently (RFC 9112 §6). What RFC
-/// 9112 §6.3 lets a client repair is refused too: the next one may repair it otherwise.
+/// Rows 1-8: ambiguous lengths and codings (RFC 9112 §6). Those that RFC 9112 §6.3 lets a client
+/// repair are refused too: the next recipient may repair them otherwise.
 #[test]
 fn ambiguous_lengths_are_not_forwarded() {
     for fields in [AMBIGUOUS_LENGTHS, UNKNOWN_CODINGS].concat() {

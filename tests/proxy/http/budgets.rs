@@ -1,4 +1,4 @@
-//! What an exchange through the proxy costs: system calls, allocations, memory.
+//! The cost of an exchange through the proxy: system calls, allocations, memory.
 //!
 //! Proxy, client and server share a thread, a turn at a time, so every count is exact.
 
@@ -37,7 +37,7 @@ impl BudgetSetup {
     }
 
     /// Turns until the request is at the server, sends the response, and turns until it is at the
-    /// client. `answer` is the whole response, so its length tells the client when to stop.
+    /// client. `answer` is the whole response, so its length defines the end.
     fn exchange(&mut self, stream: &mut TcpStream, request: &[u8], answer: &[u8]) {
         stream.write_all(request).expect("room");
         if self.origin.is_none() {
@@ -215,8 +215,8 @@ fn closing_on_both_sides_costs_ten_calls() {
     assert!(calls(&spent) <= each * 50 + LATE, "{} calls: {spent:?}", calls(&spent));
 }
 
-/// Answers long enough to leave in pieces of their own, which all have come when they are read:
-/// each pair of them leaves before the next is read, into the same memory.
+/// Responses long enough for pieces of their own, all available when they are read: each pair of
+/// pieces is sent before the next is read, into the same memory.
 #[test]
 fn long_answers_that_come_at_once_share_a_block() {
     const CLIENTS: usize = 12;
@@ -265,8 +265,8 @@ fn long_answers_that_come_at_once_share_a_block() {
     assert!(most < LEN as u64, "{most} bytes at a time");
 }
 
-/// What may not pass unseen is the last byte: it is read in the turn in which all others pass, and
-/// leaves with them.
+/// Only the last byte must be seen: it is read in the turn in which all others pass, and is sent
+/// with them.
 #[test]
 fn a_body_that_passes_costs_three_turns() {
     let mut bench = BudgetSetup::new("", "");

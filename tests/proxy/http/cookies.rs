@@ -6,7 +6,7 @@ use fulmar_tests::running_haproxy::RunningHaProxy;
 use fulmar_tests::scripted::{Scripted, ScriptedRequest, ServerStep, answer};
 use fulmar_tests::test_proxy::TestProxy;
 
-/// A request's cookie, and what the server's response has beside its body.
+/// A request's cookie, and the fields of the server's response.
 type CookieRequest<'a> = (&'a str, &'a str);
 
 /// The result: cookie fields of the response, those of the request that the server received, and
@@ -156,7 +156,7 @@ fn every_pair_is_changed_by_itself_and_the_others_stay() {
     compare("cookie C insert", &asked);
 }
 
-/// As HAProxy, which is not strict with what clients and servers write.
+/// As in HAProxy, which parses cookies leniently.
 #[test]
 fn blanks_commas_quotes_and_attributes_are_parsed() {
     let asked = [

@@ -29,7 +29,8 @@ fn hello() -> Scripted {
     Scripted::new(|_: &ScriptedRequest| ok(b"hello"))
 }
 
-/// An answer that the buffers of the proxy and of a [`TestProxy`]'s client do not hold together.
+/// A response that does not fit into the buffers of the proxy and of a [`TestProxy`]'s client
+/// together.
 fn much() -> Scripted {
     Scripted::new(|_: &ScriptedRequest| {
         vec![ServerStep::Send(answer("200 OK", "", &vec![b'x'; MUCH]))]
@@ -195,7 +196,7 @@ fn a_queue_timeout_is_logged_with_its_duration() {
     assert_eq!(sum(&table.live.backends[0].counters, Stat::ConnectErrors), 1);
 }
 
-/// What is no request, beside HAProxy: its line, and what is counted.
+/// Invalid requests compared with HAProxy: log lines and counters.
 #[test]
 fn invalid_requests_are_logged_as_by_haproxy() {
     let cases = ["junk\r\n\r\n", "GET / HTTP/1.1\r\nHost: h\r\nA B: c\r\n\r\n"];

@@ -1,4 +1,4 @@
-//! What has gone wrong between a client and a server once.
+//! Regressions of exchanges between a client and a server.
 
 use std::cell::Cell;
 use std::io::Write;
@@ -94,7 +94,7 @@ fn an_incomplete_buffered_body_ends_in_408() {
     }
 }
 
-/// The first request has the only place; the other one's body comes in tiny chunks meanwhile.
+/// The first request has the only slot; the other one's body arrives in tiny chunks meanwhile.
 #[test]
 fn a_queued_request_with_small_chunks_holds_little_memory() {
     let script = |heard: &ScriptedRequest| match heard.path() {
@@ -217,7 +217,7 @@ fn a_chunked_http_1_0_response_is_not_forwarded_as_plain() {
     }
 }
 
-/// What was queued for a client when its server died is its own.
+/// Bytes that were queued for a client when its server failed are still sent to it.
 #[test]
 fn a_truncated_response_is_forwarded_before_the_close() {
     let origin = Scripted::new(move |heard: &ScriptedRequest| {
@@ -243,7 +243,7 @@ fn a_truncated_response_is_forwarded_before_the_close() {
     assert!(log.len() == 5 && log[1..].iter().all(|line| line.contains(" SD-- ")), "{log:?}");
 }
 
-/// Enough for what fits into buffers.
+/// Enough turns for the bytes that fit into buffers.
 const TURNS: u32 = 20;
 
 /// The head has a length, and there is no body: the client of a GET must get the end of the

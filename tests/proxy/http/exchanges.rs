@@ -12,7 +12,7 @@ use fulmar_tests::loops::{Loop, OwnLoop, client};
 use fulmar_tests::scripted::{Scripted, ScriptedRequest, ServerStep, answer, ok};
 use fulmar_tests::test_proxy::{backend, engine, frontend, server};
 
-/// Turns proxy and origin until the client has got so many bytes, or the connection has ended.
+/// Turns proxy and origin until the client has received `len` bytes, or the connection has ended.
 fn read<L: Loop>(
     proxy: &mut L,
     origin: &mut Scripted,

@@ -204,7 +204,7 @@ fn an_invalid_response_is_502() {
     }
 }
 
-/// What `retry-on` names is tried again, if it may be executed twice.
+/// Failures in `retry-on` are retried, if the request may be executed twice.
 #[test]
 fn failures_in_retry_on_are_retried() {
     let on = |change: fn(&mut RetryOn)| {

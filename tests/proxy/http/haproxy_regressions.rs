@@ -52,7 +52,7 @@ fn lines_about_our_own_responses_equal_those_of_haproxy() {
         assert!(times.split('/').zip(told_times.split('/')).all(alike), "{path}: {line}");
         assert_eq!(rest, told_rest, "{path}");
     }
-    // What was waited for is a part of the request.
+    // The buffered bytes are a part of the request.
     table.reconnect();
     let head = "POST /wait HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\na";
     table.stream.write_all(head.as_bytes()).expect("room");
@@ -95,7 +95,7 @@ fn each_invalid_response_counts_as_a_server_error() {
          backend be\n  mode http\n  retries 3\n  retry-on all-retryable-errors\n\
          \x20 server s ORIGIN0\n"
     );
-    // With HAProxy 2.6: 1 for nothing at all, 4 for what is no response.
+    // As HAProxy 2.6: 1 for an empty response, 4 for an invalid one.
     for (answer, errors) in [(&b""[..], 1), (b"junk\r\n\r\n", 4)] {
         let script =
             |_: &ScriptedRequest| vec![ServerStep::Send(answer.to_vec()), ServerStep::Close];

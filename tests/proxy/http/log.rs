@@ -1,4 +1,4 @@
-//! Lines of the log of mode http, the record that explains errors, and what is counted.
+//! Lines of the log of mode http, the record that explains errors, and counters.
 
 use fulmar_proxy::{LogSeverity, Stat, sum};
 use fulmar_tests::scripted::{Scripted, ScriptedRequest, ServerStep, answer, ok};

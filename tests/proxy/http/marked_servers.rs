@@ -54,7 +54,7 @@ fn saying() -> Scripted {
     })
 }
 
-/// What was not answered is: on its connection, beside that of a check.
+/// Responds to the pending request, on its connection, besides that of a check.
 fn answer_late(origin: &mut Scripted) {
     let connection = origin.requests[0].connection;
     origin.act(connection, ok(b"late"));

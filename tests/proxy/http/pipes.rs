@@ -55,7 +55,7 @@ fn number(head: &str, name: &str) -> usize {
     digits.parse().expect("a number")
 }
 
-/// Answers `/N` with N bytes, and what is sent to it with as many of its sum.
+/// Responds to `/N` with N bytes, and to a body with `true` if it equals the expected noise.
 fn serve(mut stream: TcpStream) {
     loop {
         let head = head(&mut stream);
@@ -239,7 +239,7 @@ fn pass_in_small_portions<L: Loop<Engine = Proxy>>() {
     assert!(calls > 100, "{calls} calls: most of it passes in small portions");
 }
 
-/// The kernel holds what it has no room for: in the proxy's buffers, then in a pipe.
+/// The bytes beyond the client's window wait in the proxy's buffers, then in a pipe.
 fn a_slow_reader_gets_everything<L: Loop<Engine = Proxy>>() {
     let (mut driver, address) = http::<L>("maxpipes 2", "", serve_each(serve));
     let calls = spliced(|| {
@@ -258,7 +258,8 @@ fn a_slow_reader_gets_everything<L: Loop<Engine = Proxy>>() {
     assert!(calls > 0, "there are two pipes for six");
 }
 
-/// What the configuration forbids, and what a layer has to see, is copied.
+/// Bodies that the configuration excludes from splicing, or that a layer has to process, are
+/// copied.
 #[test]
 fn bodies_that_must_be_seen_do_not_pass() {
     for (global, front) in [
@@ -281,7 +282,7 @@ fn bodies_that_must_be_seen_do_not_pass() {
     }
 }
 
-/// TLS has to see what it sends.
+/// TLS has to encrypt the bytes.
 #[test]
 fn nothing_passes_into_tls() {
     let certs = Certs::new();
@@ -302,7 +303,7 @@ fn nothing_passes_into_tls() {
     let (outer, ..) = tcp_proxy::proxy(config, None);
     let (mut outer, address) = OwnLoop::start(outer);
     let calls = spliced(|| {
-        beside_two(&mut inner, &mut outer, || {
+        turn_both_while(&mut inner, &mut outer, || {
             let mut stream = client(address);
             stream.write_all(b"hello").expect("somebody listens");
             let mut heard = Vec::new();
@@ -314,7 +315,11 @@ fn nothing_passes_into_tls() {
 }
 
 /// As [`turn_while`], with a second driver.
-fn beside_two(first: &mut OwnLoop<Proxy>, second: &mut OwnLoop<Proxy>, peer: impl FnOnce() + Send) {
+fn turn_both_while(
+    first: &mut OwnLoop<Proxy>,
+    second: &mut OwnLoop<Proxy>,
+    peer: impl FnOnce() + Send,
+) {
     thread::scope(|scope| {
         let peer = scope.spawn(peer);
         first.turn_until(|_| {
@@ -347,7 +352,7 @@ fn an_aborted_body_leaves_no_bytes_in_pipes() {
     driver.turn_until(|driver| driver.watched().len() <= 2);
 }
 
-/// What has come before a server fails reaches the client, and no more.
+/// The bytes before a server's failure reach the client, and no more.
 #[test]
 fn a_server_that_fails_in_the_middle_ends_the_response() {
     for mode in ["short", "reset"] {
@@ -375,7 +380,7 @@ fn a_server_that_fails_in_the_middle_ends_the_response() {
     }
 }
 
-/// What passes is counted, and so are the pipes: which of them hold bytes, and which are kept.
+/// Spliced bytes are counted, and pipes: how many hold bytes, and how many are kept.
 #[test]
 fn pipes_and_their_bytes_are_counted() {
     let (proxy, live, ..) = configured(&text("maxpipes 8", "", serve_each(serve)));
@@ -389,7 +394,7 @@ fn pipes_and_their_bytes_are_counted() {
         let mut answer = vec![0; number(&self::head(&mut stream), "Content-Length: ")];
         stream.read_exact(&mut answer).expect("an answer");
     });
-    // What comes along with a head is received, and so is the last byte of a response.
+    // The bytes that arrive with a head are received, and so is the last byte of a response.
     for (counter, all) in [(Stat::PipedOut, 3_000_000), (Stat::PipedIn, 2_000_000)] {
         for counters in [&live.frontends[0].counters, &live.backends[0].counters] {
             let piped = sum(counters, counter);

@@ -1,4 +1,4 @@
-//! How HTTP itself goes through the proxy: bodies of every kind, versions, upgrades, tunnels, ends.
+//! HTTP through the proxy: bodies of every kind, versions, upgrades, tunnels, ends.
 
 use std::io::{Read, Write};
 
@@ -57,7 +57,7 @@ fn balance_hdr_hashes_the_first_value() {
     for more in ["X: 1.1.1.1, 2.2.2.2\r\n", "X: 1.1.1.1 ,3.3.3.3\r\n", "X:\r\nX: 1.1.1.1\r\n"] {
         assert_eq!(send_request(more), alone, "{more}");
     }
-    assert_ne!(send_request("X: \"1.1.1.1,2\"\r\n"), alone); // in quotes a comma is none
+    assert_ne!(send_request("X: \"1.1.1.1,2\"\r\n"), alone); // in quotes a comma separates nothing
 }
 
 /// Browsers send such queries for typed text; they were refused.
@@ -208,7 +208,8 @@ fn after_an_upgrade_there_are_only_bytes() {
     assert!(got.starts_with("HTTP/1.1 101") && got.contains("Upgrade: websocket\r\n"), "{got}");
     let heard = table.origins[0].requests[0].head.clone();
     assert!(heard.contains("Upgrade: websocket\r\n") && heard.contains("Connection: Upgrade\r\n"));
-    // What follows is no HTTP: the origin takes it for a request, and answers with its head again.
+    // The bytes that follow are no HTTP: the origin parses them as a request, and sends its head
+    // again.
     let (got, _) = table.talk("any bytes\r\n\r\n", |got| got.ends_with(b"first"));
     assert!(got.starts_with(b"HTTP/1.1 101"));
     table.origins[0].act(0, [ServerStep::Fin]);
@@ -309,7 +310,7 @@ fn pipelined_requests_are_answered_in_order() {
     assert!(is_whole(text.as_bytes()));
 }
 
-/// Which server answers each of six requests of one client.
+/// The servers that respond to six requests of one client.
 fn answering(backend: &str) -> String {
     let origin = |name: &'static [u8]| Scripted::new(move |_: &ScriptedRequest| ok(name));
     let mut table = table("", backend, vec![origin(b"A"), origin(b"B")]);

@@ -1,4 +1,4 @@
-//! Faults of the proxy that were found by reading it, each with what showed it.
+//! Regressions of the proxy: faults that were found by reviews, each with a test that showed it.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -57,7 +57,7 @@ fn a_name_from_a_request_selects_no_backend_of_the_other_mode() {
     assert_eq!(raw.counters[0].get(Stat::SessionsTotal), 0, "nobody came there");
 }
 
-/// The rules of the backend were skipped without a word.
+/// The rules of the backend were skipped without a warning.
 #[test]
 fn mode_tcp_does_not_lead_to_mode_http_beside_others() {
     for lead in [
@@ -88,7 +88,7 @@ fn sample(expression: &str, request: &str) -> String {
     body(&answer).to_owned()
 }
 
-/// A slash in the query was taken for the beginning of the path, and let requests pass by.
+/// A slash in the query was parsed as the beginning of the path, and let requests bypass rules.
 #[test]
 fn a_path_begins_behind_the_authority() {
     for (target, path, whole) in [
@@ -183,7 +183,7 @@ fn a_buffered_form_is_one_request() {
     assert_eq!(body(&answer), "stats /s true s=one");
     let counters = &table.live.frontends[0].counters[0];
     assert_eq!(counters.get(Stat::Intercepted), 1);
-    // A form that is longer than what is kept of a body is no form.
+    // A form that exceeds the body buffer is not a form.
     let long = "s".repeat(1 << 20);
     let answer = table.send_request(format!(
         "POST /s HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n\r\n{long}",
@@ -284,7 +284,7 @@ fn a_connection_with_a_proxy_header_is_not_shared() {
     assert!(heard[2].head.starts_with("PROXY TCP4 192.0.2.2 "), "{}", heard[2].head);
 }
 
-/// They were taken for failures of the server's: their requests were sent to it again.
+/// They counted as failures of the server: their requests were repeated.
 #[test]
 fn sessions_that_are_shut_down_end_there() {
     let text = format!(
@@ -457,7 +457,7 @@ fn unlogged_requests_are_not_explained() {
     assert_eq!(table.log(), Vec::<String>::new());
 }
 
-/// Mode tcp had none: what was to be rejected by one was let in.
+/// Mode tcp had none: connections to be rejected by one were accepted.
 #[test]
 fn mode_tcp_has_variables_of_the_process() {
     let text = format!(
@@ -474,8 +474,8 @@ fn mode_tcp_has_variables_of_the_process() {
     assert_eq!(table.log(), ["somebody"]);
 }
 
-/// Each answer that was not read kept 2 KB of its exchange, and thousands of short ones are as many
-/// bytes as one long one.
+/// Each unread response kept 2 KB of its exchange, and thousands of short ones have as many bytes
+/// as one long one.
 #[test]
 fn a_client_that_does_not_read_is_not_read_from() {
     let text = format!(
@@ -502,7 +502,7 @@ fn a_client_that_does_not_read_is_not_read_from() {
         assert!(waiting <= 17, "{waiting} exchanges wait to leave");
     }
     assert!(asked() < n, "it has not read them all");
-    // All are answered as soon as they are read, in order.
+    // All get their responses as soon as they are read, in order.
     let last = format!("<{}>", &request(n - 1)[4..][..503 + (n - 1).to_string().len() - 1]);
     let (got, _) = table.talk(unsent, |got| got.ends_with(last.as_bytes()));
     let got = String::from_utf8(got).expect("text");
@@ -511,7 +511,8 @@ fn a_client_that_does_not_read_is_not_read_from() {
     assert_eq!(table.lines.borrow().len() as u64, n);
 }
 
-/// What they did was forgotten with the connection's door: addresses, and the header to come.
+/// The effects of connection rules were lost before the first request: addresses, and the expected
+/// header.
 #[test]
 fn connection_rules_apply_to_requests() {
     for set in ["connection", "session"] {
@@ -593,7 +594,7 @@ fn the_time_of_a_tunnel_holds_on_both_sides() {
     assert!(!ended);
 }
 
-/// Each different time was kept for ever, and 4,096 of them were as many as there could be.
+/// Each different timeout was kept for ever, with a maximum of 4,096.
 #[test]
 fn any_number_of_requests_may_have_times_of_their_own() {
     let text = format!(
@@ -616,7 +617,7 @@ fn any_number_of_requests_may_have_times_of_their_own() {
     assert!(get(&mut table, "/mute", "X-T: 50\r\n").starts_with("HTTP/1.1 504"));
 }
 
-/// It was logged as a bad request, answered by 400, and counted as one.
+/// It was logged as a bad request, got 400, and was counted as one.
 #[test]
 fn a_client_that_leaves_before_http_has_no_request() {
     let text = format!(

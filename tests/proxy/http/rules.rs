@@ -1,4 +1,4 @@
-//! What a configuration makes of requests and responses, from its text.
+//! Rules of a configuration, from its text: changes to requests and responses.
 
 use fulmar_tests::scripted::{Scripted, ScriptedRequest, ServerStep, answer, ok};
 use fulmar_tests::test_proxy::TestProxy;

@@ -73,7 +73,7 @@ fn the_hello_has_the_configured_name_and_protocols() {
             stream.read_exact(&mut head).expect("the head of a record");
             let mut hello = vec![0; usize::from(u16::from_be_bytes([head[3], head[4]]))];
             stream.read_exact(&mut hello).expect("a hello");
-            hello // and there is no answer
+            hello // without a response
         })
     });
     for words in ["sni req.hdr(host) alpn other,http/1.1", ""] {

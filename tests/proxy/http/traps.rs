@@ -1,5 +1,5 @@
-//! Traps of event-driven HTTP, as a proxy meets them: it has a client on one side and a server on
-//! the other, and whatever either does is news for both.
+//! Traps of event-driven HTTP in a proxy: it has a client on one side and a server on the other,
+//! and an event of either affects both.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -39,7 +39,8 @@ fn table(backend: &str, origin: Scripted) -> TestProxy {
     TestProxy::new(&text(backend, "ORIGIN0"), vec![origin])
 }
 
-/// Answers with the path; `/mute` is never answered, `/much` with much, and `/half` not to the end.
+/// Responds with the path; `/mute` gets no response, `/much` a long one, and `/half` an incomplete
+/// one.
 fn origin() -> Scripted {
     Scripted::new(|heard: &ScriptedRequest| match heard.path() {
         "/mute" => Vec::new(),
@@ -88,7 +89,7 @@ fn a_stale_event_ends_no_other_connection() {
     check::<OneShot>();
 }
 
-/// Sends a request, and turns until its answer is there.
+/// Sends a request, and turns until its response has arrived.
 fn send_request<L: Loop>(
     driver: &mut L,
     origin: &mut Scripted,
@@ -110,7 +111,7 @@ fn send_request<L: Loop>(
     String::from_utf8(got).expect("text")
 }
 
-/// Two requests in one record of TLS, and then silence: nothing becomes readable any more.
+/// Two requests in one TLS record, and then silence: the socket does not become readable again.
 #[test]
 fn decrypted_requests_are_served_without_another_event() {
     let certs = Certs::new();
@@ -138,8 +139,8 @@ fn decrypted_requests_are_served_without_another_event() {
     assert_eq!(heard, ["/one", "/two"]);
 }
 
-/// Nothing is read from a server while its client takes nothing: that costs nothing, and goes on as
-/// soon as it does.
+/// While a client does not read, its server is not read from: that costs nothing, and continues as
+/// soon as the client reads.
 #[test]
 fn a_response_that_is_held_up_costs_nothing() {
     let mut table = table("", origin());
@@ -191,7 +192,7 @@ fn a_request_that_is_held_up_costs_nothing() {
     });
 }
 
-/// A client goes away, or ends its side, while the proxy waits for something else.
+/// A client closes, or shuts down its side, while the proxy waits for something else.
 #[test]
 fn a_client_that_leaves_wakes_a_few_times() {
     let upload = "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 99999\r\n\r\nsome of it";
@@ -237,7 +238,7 @@ fn a_client_that_leaves_wakes_a_few_times() {
     });
 }
 
-/// The same of a server: its connection is kept, or an answer is owed, or a part of one.
+/// The same of a server: with an idle connection, a pending response, or a partial one.
 #[test]
 fn a_server_that_leaves_wakes_a_few_times() {
     std::thread::scope(|scope| {
@@ -260,7 +261,7 @@ fn a_server_that_leaves_wakes_a_few_times() {
     });
 }
 
-/// Turns until neither side has anything more to do.
+/// Turns until both sides are idle.
 fn rest(table: &mut TestProxy) {
     let mut quiet = 0;
     while quiet < 3 {
@@ -283,7 +284,7 @@ fn queued_requests_are_served_in_order() {
     for n in 0..30 {
         let mut stream = client(table.address);
         stream.write_all(get(&format!("/{n}")).as_bytes()).expect("room");
-        // Its request is read before the next one comes.
+        // Its request is read before the next one arrives.
         let live = Arc::clone(&table.live);
         table.turn_until(|_, _| live.backends[0].group.queued() == n + 1);
         waiting.push(stream);

@@ -99,7 +99,7 @@ impl VirtualProxy {
         }
     }
 
-    /// Time goes by without the proxy, which then does all that is due.
+    /// Time passes without the proxy, which then processes all expired deadlines.
     fn pass(&mut self, time: Duration) {
         self.now += time;
         let mut looks = 0;
