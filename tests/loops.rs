@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use fulmar_drive::{
-    AnySelector, Change, Changes, Driver, Interest, ListenOptions, LoopOptions, Portions, Reactor,
-    Ready, Resolver, Spin, Stats, Waker, listen,
+    AnySelector, Change, Driver, ExternalLoop, Interest, ListenOptions, LoopOptions, Portions,
+    Reactor, Ready, Resolver, Spin, Stats, Waker, listen,
 };
 use fulmar_engine::{Engine, ListenerId};
 use fulmar_sys::{self as sys, Call, Ledger, Operation};
@@ -384,9 +384,9 @@ pub trait TriggerMode: Debug {
     const CHANGES: bool = true;
 
     /// The collector of changes for such a loop.
-    fn changes() -> Changes {
+    fn changes() -> ExternalLoop {
         let is_edge = Self::FLAGS.contains(EventFlags::ET);
-        if is_edge { Changes::new() } else { Changes::level_triggered() }
+        if is_edge { ExternalLoop::new() } else { ExternalLoop::level_triggered() }
     }
 }
 
@@ -429,7 +429,7 @@ impl TriggerMode for Once {
 #[derive(Debug)]
 pub struct AppLoop<E, T = LevelTriggered> {
     /// The reactor.
-    pub reactor: Reactor<E, Changes>,
+    pub reactor: Reactor<E, ExternalLoop>,
     /// The interests that were reported to the application.
     pub watched: BTreeMap<RawFd, Interest>,
     /// Every change, in order.
@@ -446,7 +446,7 @@ impl<E: Engine, T: TriggerMode> AppLoop<E, T> {
     ///
     /// # Panics
     /// If there are no more descriptors.
-    pub fn new(reactor: Reactor<E, Changes>) -> Self {
+    pub fn new(reactor: Reactor<E, ExternalLoop>) -> Self {
         let mut this = Self {
             reactor,
             watched: BTreeMap::new(),

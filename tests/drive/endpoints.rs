@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fulmar_drive::{
-    Change, Changes, Epoll, ListenOptions, Reactor, UnixListenOptions, listen, listen_unix,
+    Change, Epoll, ExternalLoop, ListenOptions, Reactor, UnixListenOptions, listen, listen_unix,
 };
 use fulmar_engine::{End, Endpoint, KeepAlive, ListenerId, Peer, SocketId};
 use fulmar_server::{Limits, ServerEngine};
@@ -195,7 +195,7 @@ fn why(end: &End) -> String {
 
 /// An established connection in the application's loop, and its descriptor.
 fn connected(endpoint: Endpoint) -> (AppLoop<FetchEngine>, SocketId, i32) {
-    let mut client = AppLoop::new(Reactor::new(FetchEngine::default(), Changes::new()));
+    let mut client = AppLoop::new(Reactor::new(FetchEngine::default(), ExternalLoop::new()));
     let socket = client.with(|fetch, now| fetch.start(now, endpoint, "/", None));
     client.turn_until(|client| {
         assert!(client.engine().book.gone.is_empty(), "{:?}", client.engine().book.gone);
@@ -255,8 +255,10 @@ fn keepalive_probes_follow_their_options() {
 #[test]
 fn the_interface_of_a_connection_is_configurable() {
     let (_listener, address) = listening();
-    let mut client =
-        AppLoop::<_, LevelTriggered>::new(Reactor::new(FetchEngine::default(), Changes::new()));
+    let mut client = AppLoop::<_, LevelTriggered>::new(Reactor::new(
+        FetchEngine::default(),
+        ExternalLoop::new(),
+    ));
     let endpoint = Endpoint { interface: Some("lo".into()), ..Endpoint::to(address) };
     let socket = client.with(|fetch, now| fetch.start(now, endpoint, "/", None));
     client.turn_until(|client| {

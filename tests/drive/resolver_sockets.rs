@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use fulmar_drive::{Answer, Interest, Ready, Resolver, Watch};
+use fulmar_drive::{Interest, Ready, Resolution, Resolver, Watch};
 use fulmar_engine::LookupId;
 use fulmar_tests::lookups::LookupEngine;
 use fulmar_tests::loops::{AppLoop, Loop, OwnLoop, PollLoop};
@@ -86,7 +86,7 @@ impl Resolver for Swapper {
         None
     }
 
-    fn poll_answer(&mut self) -> Option<Answer> {
+    fn poll_resolution(&mut self) -> Option<Resolution> {
         None
     }
 }

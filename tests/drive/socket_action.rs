@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
-use fulmar_drive::{Change, Changes, Ending, Reactor, Ready};
+use fulmar_drive::{Change, Ending, ExternalLoop, Reactor, Ready};
 use fulmar_engine::{End, Endpoint, SocketId, Timeouts};
 use fulmar_server::Limits;
 use fulmar_sys::{self as sys, Call, Ledger};
@@ -26,7 +26,7 @@ const WRITE: Ready = Ready { write: true, read: false, ..READ };
 const FAILED: Ready = Ready { read: false, write: false, hangup: false, failed: true };
 const DEAD: Ready = Ready { read: true, write: false, hangup: true, failed: true };
 
-fn changes(reactor: &mut Reactor<FetchEngine, Changes>) -> Vec<Change> {
+fn changes(reactor: &mut Reactor<FetchEngine, ExternalLoop>) -> Vec<Change> {
     std::iter::from_fn(|| reactor.poll_change()).collect()
 }
 
@@ -49,10 +49,10 @@ fn timer(changes: &[Change]) -> Option<Option<Instant>> {
 /// A listening peer, a reactor that connects to it, and the changes that its application received.
 fn connecting(
     timeouts: Timeouts,
-) -> (TcpListener, Reactor<FetchEngine, Changes>, SocketId, Vec<Change>) {
+) -> (TcpListener, Reactor<FetchEngine, ExternalLoop>, SocketId, Vec<Change>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let address = listener.local_addr().expect("bound");
-    let mut reactor = Reactor::new(FetchEngine::new(timeouts), Changes::new());
+    let mut reactor = Reactor::new(FetchEngine::new(timeouts), ExternalLoop::new());
     let now = sys::now();
     let socket = reactor.engine.start(now, Endpoint::to(address), "/", None);
     reactor.timeout_action(now);
@@ -166,7 +166,7 @@ fn a_late_event_does_not_end_a_reused_descriptor() {
 #[test]
 fn a_refused_connect_is_detected_without_an_error_event() {
     let (_holder, nobody) = unused_port();
-    let mut reactor = Reactor::new(FetchEngine::default(), Changes::new());
+    let mut reactor = Reactor::new(FetchEngine::default(), ExternalLoop::new());
     let socket = reactor.engine.start(sys::now(), Endpoint::to(nobody), "/", None);
     reactor.timeout_action(sys::now());
     let fd = watched(&changes(&mut reactor));
@@ -327,7 +327,7 @@ fn an_empty_event_finds_an_error_and_a_new_connection() {
 #[test]
 fn lost_events_are_found_again() {
     let (mut server, address) = AppLoop::<_, LevelTriggered>::start(server(Limits::default()));
-    let mut reactor = Reactor::new(FetchEngine::default(), Changes::new());
+    let mut reactor = Reactor::new(FetchEngine::default(), ExternalLoop::new());
     let starts = |_| reactor.engine.start(sys::now(), Endpoint::to(address), "/bytes/9", None);
     let sockets: Vec<_> = (0..5).map(starts).collect();
     reactor.timeout_action(sys::now());

@@ -15,29 +15,29 @@ use fulmar_sys::{self as sys, RING_LEN_MAX};
 use crate::listener::{Listener, REST};
 use crate::reactor::{READ, Reactor, earliest};
 use crate::selector::{Interest, Selector, Tag};
-use crate::socket::{Birth, Socket};
+use crate::socket::{Socket, SocketOrigin};
 
 impl<E: Engine, S: Selector> Reactor<E, S> {
-    /// Accepts from the listeners with somebody waiting, as many as [`Crowd`] says: an accept that
-    /// finds nobody costs more than one that does, and a level-triggered listener tells again. One
-    /// that does not is due in the next turn.
+    /// Accepts from the ready listeners, as many connections as [`AcceptBatch`] estimates: an
+    /// accept without a connection costs more than one with, and a level-triggered listener is
+    /// reported again. An edge-triggered one is tried again in the next turn.
     pub(crate) fn accept(&mut self, now: Instant) {
         self.wake_listeners(now);
         let told = self.arrivals.len();
         if told == 0 {
             return;
         }
-        self.act(now); // a place that the engine has freed is not free before its `Close`
+        self.act(now); // a place is free only once its `Close` is done
         for at in 0..told {
             self.accept_from(now, self.arrivals[at]);
         }
         self.arrivals.drain(..told);
     }
 
-    /// A list is no longer than the engine has places for whoever comes from there, so that its
-    /// limits hold within one, too.
+    /// A list is no longer than the engine has places for connections of this listener, so that the
+    /// engine's limits hold within a list.
     fn accept_from(&mut self, now: Instant, id: ListenerId) {
-        let Some(listener) = self.open_listener(id) else { return }; // it was closed or paused since
+        let Some(listener) = self.open_listener(id) else { return }; // closed or paused
         listener.prediction.begin();
         let size = if S::EXTERNAL { 1 } else { listener.expect() };
         let mut arrived = 0;
@@ -46,19 +46,19 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             let (more, end) = self.accept_list(now, id, usize::from(size - arrived).min(places));
             arrived += more;
             if let Some(error) = end {
-                return self.deserted(now, id, arrived, &error);
+                return self.on_accept_error(now, id, arrived, &error);
             }
         }
         assert!(arrived <= size, "no more are accepted than tried");
         if arrived == size
             && let Some(listener) = self.open_listener(id)
         {
-            listener.crowd.handle_all(arrived);
+            listener.batch.handle_all(arrived);
         }
     }
 
-    /// Accepts so many, and does what the engine wants done then: how many there were, and what was
-    /// found instead of others.
+    /// Accepts `len` connections, and executes the engine's actions after each. Returns how many
+    /// there were, and the first error.
     fn accept_list(
         &mut self,
         now: Instant,
@@ -87,7 +87,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
 
     fn arrived(&mut self, now: Instant, id: ListenerId, fd: OwnedFd, peer: SocketAddr) {
         let Some(Some(listener)) = self.listeners.get_mut(id.0 as usize) else {
-            return self.selector.retire(fd); // refused, as those who wait there
+            return self.selector.retire(fd); // refused, as those in the queue
         };
         let (likely, reports_local) = (listener.prediction.is_ready(), listener.reports_local);
         if S::EXTERNAL {
@@ -97,13 +97,13 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         let Some(socket) = self.introduce(now, id, &fd, peer, reports_local) else {
             return self.selector.retire(fd);
         };
-        let mut admitted = Socket::new(socket, fd, Birth::Accepted(id));
+        let mut admitted = Socket::new(socket, fd, SocketOrigin::Accepted(id));
         admitted.readable = likely;
         self.admit(admitted);
         self.list(socket);
     }
 
-    /// Has the engine take in a connection, if it wants it.
+    /// Offers a connection to the engine; `None` if it refuses.
     pub(crate) fn introduce(
         &mut self,
         now: Instant,
@@ -116,40 +116,40 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         self.engine.accept(now, Accepted { listener, peer, local })
     }
 
-    /// After so many, this was found instead of somebody.
-    fn deserted(&mut self, now: Instant, id: ListenerId, arrived: u16, error: &io::Error) {
+    /// An accept failed after `arrived` connections.
+    fn on_accept_error(&mut self, now: Instant, id: ListenerId, arrived: u16, error: &io::Error) {
         if self.makes_room(error) {
-            return self.arrivals.push(id); // it is asked again in the next turn, which does not wait
+            return self.arrivals.push(id); // tried again in the next turn, which does not wait
         }
-        match Absence::of(error) {
-            Absence::Nobody => {
+        match AcceptError::of(error) {
+            AcceptError::NoneWaiting => {
                 if let Some(listener) = self.open_listener(id) {
-                    listener.crowd.handle_end(arrived);
+                    listener.batch.handle_end(arrived);
                 }
             }
-            Absence::Lost if !S::EXTERNAL => {} // those behind are told of again
-            Absence::Lost => self.arrivals.push(id),
-            Absence::Exhausted => {
-                self.rest(now, id);
+            AcceptError::ConnectionLost if !S::EXTERNAL => {} // the others are reported again
+            AcceptError::ConnectionLost => self.arrivals.push(id),
+            AcceptError::Exhausted => {
+                self.back_off(now, id);
                 self.engine.handle(now, DriverEvent::AcceptFailed(id, error));
             }
-            Absence::Refused => {
-                self.rest(now, id);
+            AcceptError::Refused => {
+                self.back_off(now, id);
                 self.count_refused();
             }
         }
     }
 
-    /// Nobody is looked for at a listener for a while.
-    fn rest(&mut self, now: Instant, id: ListenerId) {
+    /// Pauses a listener.
+    fn back_off(&mut self, now: Instant, id: ListenerId) {
         let Some(listener) = self.open_listener(id) else { return }; // the engine has closed it
         let until = Some(now + REST);
-        listener.resting = until;
-        self.rest_until = earliest(self.rest_until, until);
+        listener.paused_until = until;
+        self.paused_until = earliest(self.paused_until, until);
         self.watch_listener(id);
     }
 
-    /// One that is to be accepted from.
+    /// A listener that is not closed and not paused.
     fn open_listener(&mut self, id: ListenerId) -> Option<&mut Listener> {
         let listener = self.listeners.get_mut(id.0 as usize)?.as_mut();
         listener.filter(|listener| listener.watching)
@@ -162,64 +162,64 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         }
     }
 
-    /// Listeners that have rested enough accept again.
+    /// Resumes listeners whose pause is over.
     fn wake_listeners(&mut self, now: Instant) {
-        if self.rest_until.is_none_or(|until| until > now) {
+        if self.paused_until.is_none_or(|until| until > now) {
             return;
         }
         for number in 0..self.listeners.len() {
             if let Some(listener) = &mut self.listeners[number]
-                && listener.resting.is_some_and(|until| until <= now)
+                && listener.paused_until.is_some_and(|until| until <= now)
             {
-                listener.resting = None;
+                listener.paused_until = None;
                 self.watch_listener(ListenerId(u32::try_from(number).expect("few listeners")));
             }
         }
-        self.rest_until = self.listeners.iter().flatten().filter_map(|l| l.resting).min();
+        self.paused_until = self.listeners.iter().flatten().filter_map(|l| l.paused_until).min();
     }
 
-    /// Waits for connections exactly while they are wanted and can be had.
+    /// Waits for connections while they are wanted and the listener is not paused.
     fn watch_listener(&mut self, id: ListenerId) {
         // The engine may have closed it.
         let Some(Some(listener)) = self.listeners.get_mut(id.0 as usize) else { return };
-        let watching = listener.wanted && listener.resting.is_none();
+        let watching = listener.wanted && listener.paused_until.is_none();
         if watching != listener.watching {
             listener.watching = watching;
             let interest = if watching { READ } else { Interest::default() };
             if watching && S::EXTERNAL {
                 self.arrivals.push(id); // its edge may have passed
             }
-            // A descriptor that is watched can be watched for something else.
+            // The interest of a registered descriptor can always be changed.
             let _ = self.selector.set_interest(listener.fd.as_fd(), Tag::Listener(id), interest);
         }
     }
 }
 
-/// What an accept that brought nobody says about those who wait (accept(2)).
+/// Why an accept returned no connection (accept(2)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Absence {
-    /// There is none: the next event tells.
-    Nobody,
-    /// One who waited has failed meanwhile and waits no more; others may stand behind it, of whom no
-    /// other edge tells.
-    Lost,
-    /// Descriptors or memory are used up: whoever waits goes on waiting, and so would the event.
+enum AcceptError {
+    /// The queue is empty: the next event reports a connection.
+    NoneWaiting,
+    /// A waiting connection has failed. Others may be behind it, which no other edge reports.
+    ConnectionLost,
+    /// Descriptors or memory are used up. The connections go on waiting, and their event would
+    /// repeat.
     Exhausted,
-    /// The same, for a reason that only others can end: a filter forbids it, or somebody who has the
-    /// same socket does not listen on it any more.
+    /// Not possible, for a reason outside of this process: a filter forbids it, or another process
+    /// with the same socket has ended its listening.
     Refused,
 }
 
-impl Absence {
-    /// What is not known here is a refusal, which a rest is right for in any case.
+impl AcceptError {
+    /// Unknown errors are [`AcceptError::Refused`]: a pause is right for all of them.
     fn of(error: &io::Error) -> Self {
         match error.raw_os_error() {
-            Some(EAGAIN) => Self::Nobody,
+            Some(EAGAIN) => Self::NoneWaiting,
             Some(EMFILE | ENFILE | ENOBUFS | ENOMEM) => Self::Exhausted,
             Some(
                 EINTR | ECONNABORTED | ECONNRESET | EHOSTDOWN | EHOSTUNREACH | ENETDOWN
                 | ENETUNREACH | ENOPROTOOPT | EPROTO | ETIMEDOUT,
-            ) => Self::Lost,
+            ) => Self::ConnectionLost,
             _ => Self::Refused,
         }
     }
@@ -232,16 +232,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_that_nobody_waits_leaves_a_listener_alone() {
+    fn only_an_empty_queue_leaves_a_listener_unchanged() {
         for (absence, numbers) in [
-            (Absence::Nobody, &[EAGAIN][..]),
-            (Absence::Lost, &[ECONNABORTED, EPROTO, ENETDOWN, EHOSTUNREACH, EINTR]),
-            (Absence::Exhausted, &[EMFILE, ENFILE, ENOBUFS, ENOMEM]),
-            (Absence::Refused, &[EPERM, ENOSYS, EIO, i32::MAX]),
+            (AcceptError::NoneWaiting, &[EAGAIN][..]),
+            (AcceptError::ConnectionLost, &[ECONNABORTED, EPROTO, ENETDOWN, EHOSTUNREACH, EINTR]),
+            (AcceptError::Exhausted, &[EMFILE, ENFILE, ENOBUFS, ENOMEM]),
+            (AcceptError::Refused, &[EPERM, ENOSYS, EIO, i32::MAX]),
         ] {
             for number in numbers {
                 let error = io::Error::from_raw_os_error(*number);
-                assert_eq!(Absence::of(&error), absence, "{error}");
+                assert_eq!(AcceptError::of(&error), absence, "{error}");
             }
         }
     }

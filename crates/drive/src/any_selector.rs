@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::epoll::Epoll;
 use crate::poll::Poll;
-use crate::selector::{Interest, Ready, Selector, Tag, Tail, Until, Waiter};
+use crate::selector::{Interest, Ready, Selector, ShortRead, Tag, Until, Waiter};
 
 /// A selector that waits itself: the one that a [`crate::Driver`] names.
 #[derive(Debug)]
@@ -123,10 +123,10 @@ impl Waiter for AnySelector {
     }
 
     #[inline]
-    fn tail(&self, at: usize) -> Tail {
+    fn short_read(&self, at: usize) -> ShortRead {
         match self {
-            Self::Epoll(epoll) => epoll.tail(at),
-            Self::Poll(poll) => poll.tail(at),
+            Self::Epoll(epoll) => epoll.short_read(at),
+            Self::Poll(poll) => poll.short_read(at),
         }
     }
 }

@@ -1,44 +1,44 @@
 //! A reactor in the application's own loop: `curl_multi_socket_action`, with data in place of
 //! callbacks.
 //!
-//! The application waits, tells what is ready ([`Reactor::socket_action`]) and when the deadline
-//! has come ([`Reactor::timeout_action`]), and asks after each of these for what has changed
-//! ([`Reactor::poll_change`]) until nothing has. It may act while changes are left: nothing calls
-//! back, so nothing recurses. An event is trusted, and no call asks the kernel again. An empty
+//! The application waits. It reports ready descriptors ([`Reactor::socket_action`]) and a passed
+//! deadline ([`Reactor::timeout_action`]), and polls changes after each of these
+//! ([`Reactor::poll_change`]) until there is none. It may act while changes are left: there are no
+//! callbacks, so nothing recurses. An event is trusted without a query to the kernel. An empty
 //! event (`Ready::default()`) costs one `poll(2)`, which finds the readiness.
 //!
-//! The engine is asked for something (a new transfer, say) with [`Reactor::with`], and changes may
+//! Requests to the engine, such as a new transfer, are made with [`Reactor::with`]; changes may
 //! follow as after an action.
 //!
-//! **Any way of waiting will do.** [`Change::Watch`] says all that is waited for; each replaces
-//! the one before.
+//! **Every way of waiting is supported.** [`Change::Watch`] contains the complete interest; each
+//! replaces the one before.
 //!
-//! - *Level-triggered* (`poll(2)`, epoll without flags, `select`-like loops): waiting for just
-//!   that is enough. `EPOLLRDHUP` is waited for exactly while `interest.hangup`, otherwise a
-//!   half-closed connection would never be quiet. [`Changes::level_triggered`] saves such a loop a
-//!   call for each event: a short receive is the last one.
-//! - *Edge-triggered* (`EPOLLET`): pass every `Watch` on to `epoll_ctl(2)` as it comes, or register
-//!   once for `EPOLLIN | EPOLLOUT | EPOLLRDHUP` and pass none on; both are correct. With
-//!   [`Changes::new`] the socket is read to `EAGAIN` after each event, so no edge is missed. That
-//!   includes a FIN behind the data, and bytes behind urgent data, where a receive stops (tcp(7)).
-//!   `EPOLLRDHUP`, reported as [`hangup`](crate::Ready::hangup), is needed to notice a peer's end
-//!   while nothing is read.
-//! - *One-shot* (`EPOLLONESHOT`): after every event, arm the descriptor again with the interest
-//!   told last, unless it was told to be forgotten: after `socket_action` and its changes. Arming
-//!   looks at the level, so [`Changes::level_triggered`] is for these, too.
+//! - *Level-triggered* (`poll(2)`, epoll without flags, `select`-like loops): wait for exactly this
+//!   interest, and for `EPOLLRDHUP` only while `interest.hangup`; otherwise a half-closed
+//!   connection would be reported forever. [`ExternalLoop::level_triggered`] saves such a loop one
+//!   call per event: a short receive is the last one.
+//! - *Edge-triggered* (`EPOLLET`): pass every `Watch` on to `epoll_ctl(2)`, or register once for
+//!   `EPOLLIN | EPOLLOUT | EPOLLRDHUP` and pass none on; both are correct. With
+//!   [`ExternalLoop::new`] the socket is read to `EAGAIN` after each event, so no edge is missed.
+//!   That includes a FIN behind the data, and bytes behind urgent data, where a receive stops
+//!   (tcp(7)). `EPOLLRDHUP`, reported as [`hangup`](crate::Ready::hangup), is needed to notice a
+//!   peer's end while nothing is read.
+//! - *One-shot* (`EPOLLONESHOT`): after every event, and after `socket_action` and its changes, arm
+//!   the descriptor again with the latest interest, unless it was forgotten. Arming reports the
+//!   current readiness, so [`ExternalLoop::level_triggered`] fits here, too.
 //!
-//! `EPOLLERR` and `EPOLLHUP` come unasked everywhere, and are told as
+//! `EPOLLERR` and `EPOLLHUP` are always reported by the kernel. Pass them as
 //! [`hangup`](crate::Ready::hangup) and [`failed`](crate::Ready::failed). `failed` alone is enough:
-//! what was received before the error is read first, then the connection ends. A loop that cannot
+//! bytes received before the error are read first, then the connection ends. A loop that cannot
 //! distinguish errors from readiness (libevent) reports the descriptor as readable and writable.
 //!
-//! **Numbers.** `Forget` comes exactly once for each descriptor that was watched, while it is
-//! open; it is closed when the application speaks again. (A listener that rests is forgotten and
-//! stays open; it is watched anew later.) From then on its number may be a new
-//! connection's: who handles several events of one wait leaves out those whose descriptor was
-//! forgotten since. **The timer** is one, fires once, and is replaced by the next; if it fires
-//! early, it is told again. **At the end**, [`Reactor::end`] tells what is still watched;
-//! dropping a reactor closes its descriptors without a word.
+//! **Numbers.** `Forget` is returned exactly once for each watched descriptor, while it is open; it
+//! is closed at the application's next call. (A paused listener is forgotten and stays open; it is
+//! watched again later.) Afterwards its number may be a new connection's: if a wait returns several
+//! events, skip those whose descriptor was forgotten since. **The timer**: there is one; it fires
+//! once, and is replaced by the next. If it fires early, it is set again. **At the end**,
+//! [`Reactor::end`] returns what is still watched; dropping a reactor closes its descriptors
+//! without a report.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -47,26 +47,26 @@ use std::time::Instant;
 use fulmar_engine::Engine;
 use fulmar_sys::{self as sys, PollEntry};
 
-use crate::changes::{Change, Changes};
+use crate::external_loop::{Change, ExternalLoop};
 use crate::reactor::Reactor;
 use crate::selector::Selector;
 use crate::waker::Waker;
 
-impl<E: Engine> Reactor<E, Changes> {
-    /// Attaches a word of the application's to a descriptor that it was told to watch: every
-    /// later change for it brings the word back, up to and with its `Forget`. False if `fd` is
-    /// not watched; its successor of the same number begins without a word.
+impl<E: Engine> Reactor<E, ExternalLoop> {
+    /// Attaches a value of the application to a watched descriptor: every later change of it
+    /// contains the value, up to and including its `Forget`. False if `fd` is not watched. A later
+    /// descriptor with the same number has no value.
     pub fn assign(&mut self, fd: RawFd, user: u64) -> bool {
         self.selector.assign(fd, user)
     }
 
-    /// The word that was attached to `fd`.
+    /// The value that was attached to `fd`.
     pub fn user(&self, fd: RawFd) -> Option<u64> {
         self.selector.user(fd)
     }
 
-    /// Asks the kernel about everything that is watched, in one call, and acts on it: for an
-    /// application that has lost track of events. Walks all descriptors.
+    /// Queries the readiness of all watched descriptors in one call, and acts on it: for an
+    /// application that has lost events. The cost grows with the number of descriptors.
     ///
     /// # Errors
     /// The call failed, and nothing was done.
@@ -87,13 +87,13 @@ impl<E: Engine> Reactor<E, Changes> {
         Ok(())
     }
 
-    /// Ends everything. What is returned tells the application what it still watches: a `Forget`
-    /// for each descriptor, open until the next one is asked for, and the end of the timer.
+    /// Ends everything. The result iterates over what the application still watches: a `Forget` for
+    /// each descriptor, which is open until the next one is polled, and the end of the timer.
     pub fn end(mut self) -> Ending {
         let mut changes = std::mem::take(&mut self.selector);
         self.sockets.drain().for_each(|socket| changes.retire(socket.fd));
         self.listeners.drain(..).flatten().for_each(|listener| changes.retire(listener.fd));
-        self.foreign.take().for_each(|fd| changes.retire(fd));
+        self.resolver_sockets.take().for_each(|fd| changes.retire(fd));
         changes.forget_all();
         if self.deadline().is_some() {
             changes.set_deadline(None);
@@ -102,11 +102,11 @@ impl<E: Engine> Reactor<E, Changes> {
     }
 }
 
-/// The last changes of a reactor. Dropping it closes what is left without a word.
+/// The last changes of a reactor. Dropping it closes the remaining descriptors without a report.
 #[derive(Debug)]
 pub struct Ending {
-    changes: Changes,
-    waker: Option<Waker>, // open until it has been forgotten
+    changes: ExternalLoop,
+    waker: Option<Waker>, // open until its `Forget`
 }
 
 impl Ending {

@@ -14,10 +14,10 @@ use fulmar_sys::{self as sys, Connect};
 use crate::listener::optional;
 use crate::reactor::Reactor;
 use crate::selector::Selector;
-use crate::socket::{Birth, Nagle, Socket};
+use crate::socket::{Nagle, Socket, SocketOrigin};
 
 impl<E: Engine, S: Selector> Reactor<E, S> {
-    /// What stands or fails at once, as Unix sockets do, is told at once.
+    /// A connect that is complete or fails at once, as with Unix sockets, is reported at once.
     pub(crate) fn connect(&mut self, now: Instant, id: SocketId, endpoint: &Endpoint) {
         let opened = match open(endpoint) {
             Err(error) if self.makes_room(&error) => open(endpoint),
@@ -25,32 +25,32 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         };
         match opened {
             Ok((fd, Connect::InProgress)) => {
-                self.admit_outgoing(id, fd, Birth::Connecting, endpoint);
+                self.admit_outgoing(id, fd, SocketOrigin::Connecting, endpoint);
                 self.try_early(id);
             }
             Ok((fd, Connect::Done)) => {
-                self.admit_outgoing(id, fd, Birth::Standing, endpoint);
+                self.admit_outgoing(id, fd, SocketOrigin::Connected, endpoint);
                 self.report(now, id, SocketEvent::Connected);
-                self.later.push(id); // what was queued before it stood
+                self.new_transmits.push(id); // bytes queued before
             }
             Err(error) => self.report(now, id, SocketEvent::Failed(error)),
         }
     }
 
-    /// On a machine's own network a connection stands as soon as it is asked for: what is queued
-    /// on it is sent at once, where that was right before.
+    /// On a machine's own network a connect is complete at once: queued bytes are sent at once, if
+    /// that was right before.
     fn try_early(&mut self, id: SocketId) {
         if E::SENDS_EARLY
-            && self.early.is_ready()
+            && self.connect_prediction.is_ready()
             && let Some(socket) = self.sockets.get_mut(id)
         {
             socket.handle_room(); // a guess
-            self.later.push(id);
+            self.new_transmits.push(id);
         }
     }
 
-    fn admit_outgoing(&mut self, id: SocketId, fd: OwnedFd, birth: Birth, to: &Endpoint) {
-        let mut socket = Socket::new(id, fd, birth);
+    fn admit_outgoing(&mut self, id: SocketId, fd: OwnedFd, origin: SocketOrigin, to: &Endpoint) {
+        let mut socket = Socket::new(id, fd, origin);
         if matches!(to.peer, Peer::Ip(_)) {
             socket.nagle = Nagle::Idle;
         }

@@ -1,7 +1,7 @@
 //! epoll, edge-triggered or level-triggered.
 //!
-//! Edge-triggered, a connection needs one `epoll_ctl` in its life, and a second one if its peer once
-//! accepts less than is sent. Level-triggered, each change of interest is one more.
+//! Edge-triggered, a connection needs one `epoll_ctl` in its life, and a second one if its peer
+//! once accepts less than is sent. Level-triggered, each change of interest is one more.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,8 +11,8 @@ use fulmar_engine::{ListenerId, SocketId};
 use fulmar_sys::errno::{ENOSYS, EPERM};
 use fulmar_sys::{self as sys, EpollEvent, Events};
 
-use crate::selector::{Interest, Ready, Selector, Tag, Tail, Until, Waiter};
-use crate::spin::{Habit, Plan, Polled, Spin};
+use crate::selector::{Interest, Ready, Selector, ShortRead, Tag, Until, Waiter};
+use crate::spin::{Habit, Plan, PollOutcome, Spin};
 
 /// Edge-triggered or level-triggered epoll for connections. Listeners and foreign descriptors are
 /// level-triggered in both.
@@ -22,8 +22,7 @@ pub struct Epoll {
     trigger: Trigger,
     deadline: Option<Instant>,
     habit: Option<Habit>,
-    /// Short waits need not be rounded to milliseconds; false once the kernel has said that it
-    /// cannot do that.
+    /// Short waits need not be rounded to milliseconds; false if the kernel does not support that.
     is_fine: bool,
     events: Box<[EpollEvent; EVENTS_LEN]>,
 }
@@ -76,7 +75,7 @@ impl Epoll {
             (Tag::Socket(_), Trigger::Edge) => Events::EDGES_IN,
             (Tag::Listener(_), _) if interest == Interest::default() => Events::MUTE,
             (Tag::Socket(_), Trigger::Level)
-            | (Tag::Listener(_) | Tag::Waker | Tag::Foreign(_), _) => interest.events(),
+            | (Tag::Listener(_) | Tag::Waker | Tag::Resolver(_), _) => interest.events(),
         }
     }
 
@@ -102,17 +101,17 @@ impl Epoll {
         }
     }
 
-    /// As [`Epoll::wait_for`], and remembers how long it took.
+    /// As [`Epoll::wait_for`], and records its duration.
     fn wait_measured(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
         let start = sys::now();
         let n = self.wait_for(timeout)?;
         let end = sys::now();
-        self.learn(end, end.saturating_duration_since(start), Polled::No);
+        self.learn(end, end.saturating_duration_since(start), PollOutcome::No);
         Ok(n)
     }
 
-    /// As [`Epoll::wait_for`], and sleeps only if nothing comes while it polls. Who is busy enough
-    /// that something is there at once does not even look at the clock.
+    /// As [`Epoll::wait_for`], but polls first and sleeps only if nothing becomes ready. If
+    /// something is ready at once, the clock is not read.
     fn wait_polling(
         &mut self,
         now: Instant,
@@ -122,7 +121,7 @@ impl Epoll {
     ) -> io::Result<usize> {
         let mut n = self.look()?;
         if n > 0 {
-            self.learn(now, Duration::ZERO, Polled::No);
+            self.learn(now, Duration::ZERO, PollOutcome::No);
             return Ok(n);
         }
         let switches = watched.then(|| sys::thread_switches().ok());
@@ -131,9 +130,9 @@ impl Epoll {
         (n, end) = self.poll_until(start + budget.min(timeout.unwrap_or(budget)))?;
         let time = end.saturating_duration_since(start);
         let polled = match switches {
-            _ if n == 0 || time > budget => Polled::InVain(time),
-            Some(before) if before != sys::thread_switches().ok() => Polled::Ceded,
-            _ => Polled::Found,
+            _ if n == 0 || time > budget => PollOutcome::InVain(time),
+            Some(before) if before != sys::thread_switches().ok() => PollOutcome::Ceded,
+            _ => PollOutcome::Found,
         };
         if n == 0 {
             n = self.wait_for(timeout.map(|timeout| timeout.saturating_sub(time)))?;
@@ -143,10 +142,10 @@ impl Epoll {
         Ok(n)
     }
 
-    /// Polls until something is ready, but not beyond `limit`; when it ended.
+    /// Polls until something is ready, but not beyond `limit`. Returns the time of its end.
     fn poll_until(&mut self, limit: Instant) -> io::Result<(usize, Instant)> {
         loop {
-            sys::sched_yield(); // or whoever shares this core has to wait for us
+            sys::sched_yield(); // or another process on this core would have to wait
             let n = self.look()?;
             let now = sys::now();
             if n > 0 || now >= limit {
@@ -155,7 +154,7 @@ impl Epoll {
         }
     }
 
-    fn learn(&mut self, now: Instant, waited: Duration, polled: Polled) {
+    fn learn(&mut self, now: Instant, waited: Duration, polled: PollOutcome) {
         if let Some(habit) = &mut self.habit {
             habit.learn(now, waited, polled);
         }
@@ -181,12 +180,12 @@ impl Waiter for Epoll {
         (from_bits(event.tag()), event.events().into())
     }
 
-    fn tail(&self, at: usize) -> Tail {
+    fn short_read(&self, at: usize) -> ShortRead {
         match self.events[at].events() {
-            _ if self.trigger == Trigger::Level => Tail::Open, // and is reported again
-            events if events.is_urgent() => Tail::Marked,
-            events if events.is_ended() => Tail::Ended,
-            _ => Tail::Open,
+            _ if self.trigger == Trigger::Level => ShortRead::WouldBlock, // and is reported again
+            events if events.is_urgent() => ShortRead::UrgentMark,
+            events if events.is_ended() => ShortRead::Eof,
+            _ => ShortRead::WouldBlock,
         }
     }
 }
@@ -229,7 +228,9 @@ impl Selector for Epoll {
             // continues to receive the edges of room.
             (Trigger::Edge, Tag::Socket(_)) => Ok(()),
             (Trigger::Level, Tag::Socket(_))
-            | (_, Tag::Listener(_) | Tag::Waker | Tag::Foreign(_)) => self.rearm(fd, tag, interest),
+            | (_, Tag::Listener(_) | Tag::Waker | Tag::Resolver(_)) => {
+                self.rearm(fd, tag, interest)
+            }
         }
     }
 
@@ -238,11 +239,12 @@ impl Selector for Epoll {
     }
 
     fn retire(&mut self, fd: OwnedFd) {
-        sys::close(fd); // which removes it from the set
+        sys::close(fd); // which also removes it from the set
     }
 
     fn retire_shared(&mut self, fd: OwnedFd) {
-        let _ = sys::epoll_delete(self.fd.as_fd(), fd.as_fd()); // fails only if it is not in the set
+        // Fails only if it is not in the set.
+        let _ = sys::epoll_delete(self.fd.as_fd(), fd.as_fd());
         sys::close(fd);
     }
 
@@ -260,7 +262,7 @@ fn to_bits(tag: Tag) -> u64 {
         }
         Tag::Listener(ListenerId(number)) => OURS | u64::from(number),
         Tag::Waker => OURS | WAKER,
-        Tag::Foreign(number) => OURS | FOREIGN | u64::from(number),
+        Tag::Resolver(number) => OURS | RESOLVER | u64::from(number),
     }
 }
 
@@ -269,21 +271,21 @@ fn from_bits(bits: u64) -> Tag {
     match bits {
         bits if bits & OURS == 0 => Tag::Socket(SocketId::from_bits(bits)),
         bits if bits & WAKER != 0 => Tag::Waker,
-        bits if bits & FOREIGN != 0 => Tag::Foreign(bits as u32),
+        bits if bits & RESOLVER != 0 => Tag::Resolver(bits as u32),
         bits => Tag::Listener(ListenerId(bits as u32)),
     }
 }
 
-/// True if a timeout deserves better than a millisecond's precision.
+/// True if a timeout needs a better precision than a millisecond.
 fn is_fine(timeout: Duration) -> bool {
     timeout < FINE_BELOW && !timeout.subsec_nanos().is_multiple_of(1_000_000)
 }
 
-/// Of longer waits, a millisecond is a small part.
+/// In longer waits, a millisecond is a small part.
 const FINE_BELOW: Duration = Duration::from_millis(20);
 /// Marks what is not an engine's socket: generations of sockets have 31 bits.
 const OURS: u64 = 1 << 63;
 const WAKER: u64 = 1 << 62;
-const FOREIGN: u64 = 1 << 61;
-/// Events of one turn: no reply waits for a thousand reads.
+const RESOLVER: u64 = 1 << 61;
+/// Events of one turn: no response waits for a thousand reads.
 const EVENTS_LEN: usize = 64;

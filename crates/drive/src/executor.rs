@@ -1,4 +1,4 @@
-//! Lists of operations, and the two ways to do one: a system call for each entry, or one for all.
+//! Lists of operations, and the two ways to execute one: a system call per entry, or one for all.
 //!
 //! The lists are plain arrays; an entry names a socket and a range of a thread's buffer. It borrows
 //! nothing from the engine and knows nothing of it.
@@ -14,7 +14,7 @@ use fulmar_sys::{self as sys, RING_LEN_MAX, Ring};
 
 use crate::receive::FLOWING_LEN_MAX;
 use crate::socket::Sockets;
-use crate::throttle::{Throttle, Way, portion};
+use crate::throttle::{Direction, Throttle, portion};
 
 /// One operation of a turn: plain data.
 #[derive(Clone, Copy, Debug)]
@@ -28,9 +28,9 @@ pub(crate) struct Op {
     tried: usize,
     /// How many there were, or a negated `errno(3)`; `EIO` for errors that have no number.
     result: i64,
-    /// It was not tried, and is to be tried again: a test wants it so, or the ring failed.
+    /// It was not tried, and is to be tried again: a test simulates that, or the ring failed.
     pub(crate) refused: bool,
-    /// Of a send: the end of the connection follows in this turn, and leaves with it.
+    /// Of a send: the connection is closed in this turn, and the FIN leaves with the bytes.
     is_last: bool,
 }
 
@@ -78,21 +78,21 @@ impl Op {
         self.result == -i64::from(EINTR)
     }
 
-    /// What leaves, and whether more follows at once.
+    /// The bytes to send, and whether more follows at once.
     fn bytes<'b>(&self, buffer: &'b [u8]) -> (&'b [u8], bool) {
         (&buffer[self.start..][..self.tried], self.is_last && self.tried == self.len)
     }
 }
 
-/// Who came; `None`: it was not tried.
+/// An accepted connection; `None`: not tried.
 pub(crate) type Accept = Option<io::Result<(OwnedFd, SocketAddr)>>;
 
 /// Does lists of operations.
 #[derive(Debug)]
 pub(crate) enum Executor {
-    /// One system call for each entry; and why there is no ring, if one was wanted.
+    /// One system call per entry; and why there is no ring, if one was requested.
     Direct(Option<io::Error>),
-    /// One `io_uring_enter(2)` for all of them, where there are so many or more.
+    /// One `io_uring_enter(2)` for a list of at least this length.
     Ring(Box<Ring>, usize),
 }
 
@@ -105,7 +105,7 @@ impl Executor {
         }
     }
 
-    /// Accepts somebody for each entry. By calls, nobody is looked for behind an entry that failed.
+    /// Accepts one connection per entry. Direct calls stop at the first entry that fails.
     pub(crate) fn accept(&mut self, list: &mut [Accept], listener: BorrowedFd<'_>) {
         if let Some(ring) = self.ring(list.len()).filter(|ring| ring.accepts()) {
             ring.accept(
@@ -135,7 +135,7 @@ impl Executor {
         block: &mut BytesMut,
         throttle: &mut Option<Box<Throttle>>,
     ) {
-        let ops = throttled(ops, Way::Receive, throttle);
+        let ops = throttled(ops, Direction::Receive, throttle);
         match self.ring(ops.len()) {
             Some(ring) => {
                 ops.iter_mut().for_each(|op| op.want(share.min(op.len)));
@@ -160,7 +160,7 @@ impl Executor {
         buffer: &[u8],
         throttle: &mut Option<Box<Throttle>>,
     ) {
-        let ops = throttled(ops, Way::Send, throttle);
+        let ops = throttled(ops, Direction::Send, throttle);
         let entry = |op: &Op| {
             let (bytes, more) = op.bytes(buffer);
             (sockets.fd(op.socket), bytes, more)
@@ -211,12 +211,12 @@ impl Executor {
     }
 }
 
-/// The operations that are tried at all, cut to their portions; those that are not stand behind
-/// them, and have their answer.
+/// The operations that are tried, cut to their portions. The others are moved behind them, with
+/// their result set.
 #[inline]
 fn throttled<'a>(
     ops: &'a mut [Op],
-    way: Way,
+    way: Direction,
     throttle: &mut Option<Box<Throttle>>,
 ) -> &'a mut [Op] {
     if throttle.is_none() {
@@ -224,8 +224,8 @@ fn throttled<'a>(
     }
     for op in &mut *ops {
         match (portion(throttle, way, op.len), way) {
-            (Ok(tried), Way::Receive) => op.want(tried), // if it is full, another follows
-            (Ok(tried), Way::Send) => op.tried = tried,
+            (Ok(tried), Direction::Receive) => op.want(tried), // if it is full, another follows
+            (Ok(tried), Direction::Send) => op.tried = tried,
             (Err(_), _) => op.refuse(),
         }
     }

@@ -18,19 +18,19 @@ pub struct ListenOptions {
     pub backlog: u16,
     /// Several listeners share the port, one a thread (`SO_REUSEPORT`).
     pub reuse_port: bool,
-    /// A connection is told when its first bytes are there, or after a second without any
-    /// (`TCP_DEFER_ACCEPT`, where there is such an option): for protocols in which the client
-    /// speaks first. It saves a wait and the `epoll_ctl` of a short connection.
+    /// A connection is reported when its first bytes have arrived, or after a second without any
+    /// (`TCP_DEFER_ACCEPT`, where it exists): for protocols in which the client sends first. It
+    /// saves a wait and the `epoll_ctl` of a short connection.
     pub defer_accept: bool,
-    /// Whether IPv4 stays away from an address of IPv6; `None`: as the system has it.
+    /// Whether a socket for IPv6 refuses IPv4; `None`: the system's default.
     pub v6_only: Option<bool>,
-    /// The network interface that connections have to come in by.
+    /// The network interface on which connections must arrive.
     pub interface: Option<Box<str>>,
-    /// Probes on silent connections; what is accepted inherits them, as all that follows.
+    /// Probes on silent connections. Accepted sockets inherit them, as all that follows.
     pub keep_alive: Option<KeepAlive>,
     /// Connections fail when bytes have not been acknowledged for so long (`TCP_USER_TIMEOUT`).
     pub user_timeout: Option<Duration>,
-    /// The largest segment that peers are told of (`TCP_MAXSEG`).
+    /// The largest segment that is announced to peers (`TCP_MAXSEG`).
     pub segment_size_max: Option<u16>,
     /// Bytes may come with the first packet (`TCP_FASTOPEN`, RFC 7413).
     pub fast_open: bool,
@@ -52,12 +52,13 @@ impl Default for ListenOptions {
     }
 }
 
-/// Listens on `address`; what is accepted inherits `TCP_NODELAY`, so no connection pays for it.
+/// Listens on `address`. Accepted sockets inherit `TCP_NODELAY`, so no connection needs a call for
+/// it.
 ///
-/// Returns the socket and the address it got (port 0 asks for a free one).
+/// Returns the socket and its address (port 0 requests a free one).
 ///
 /// # Errors
-/// As the kernel says: `EADDRINUSE`, `EADDRNOTAVAIL`, `EACCES`.
+/// Those of the kernel: `EADDRINUSE`, `EADDRNOTAVAIL`, `EACCES`.
 pub fn listen(address: SocketAddr, options: ListenOptions) -> io::Result<(OwnedFd, SocketAddr)> {
     let socket = sys::tcp_socket(address)?;
     sys::set_reuse_address(socket.as_fd())?;
@@ -80,7 +81,7 @@ pub fn listen(address: SocketAddr, options: ListenOptions) -> io::Result<(OwnedF
     Ok((socket, address))
 }
 
-/// What connections have from their listener, so that none of them pays for it.
+/// Sets the options that connections inherit, so that none of them needs a call.
 fn set_inherited(socket: BorrowedFd<'_>, options: &ListenOptions) -> io::Result<()> {
     sys::set_nodelay(socket)?;
     if let Some(keep_alive) = options.keep_alive {
@@ -98,7 +99,7 @@ fn set_inherited(socket: BorrowedFd<'_>, options: &ListenOptions) -> io::Result<
     Ok(())
 }
 
-/// What only saves calls is done where it can be.
+/// An option that only saves calls may be unsupported.
 pub(crate) fn optional(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
@@ -109,11 +110,11 @@ pub(crate) fn optional(result: io::Result<()>) -> io::Result<()> {
 /// How to listen on a Unix socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnixListenOptions {
-    /// Connections that may wait to be accepted; more are told to try again.
+    /// Connections that may wait to be accepted; further ones fail with `EAGAIN`.
     pub backlog: u16,
-    /// Who may connect: those who may write to the file. At no moment does it allow more; it
-    /// means nothing for an abstract name, to which everybody may connect. `None`: as of every file
-    /// that we make, what the umask leaves of all.
+    /// The permissions of the file: write permission allows to connect. They are never wider, not
+    /// even while the file is created. An abstract name has none: any user may connect. `None`:
+    /// all permissions without those of the umask.
     pub permissions: Option<u32>,
 }
 
@@ -125,12 +126,12 @@ impl Default for UnixListenOptions {
 
 /// Listens on the Unix socket `path`; after an `@`, on a name in the abstract namespace.
 ///
-/// A socket's file outlives its listener. One that nobody answers on any more is replaced; who
-/// wants it gone at the end removes it.
+/// A socket's file outlives its listener. A file without a listener is replaced; the caller removes
+/// it at the end.
 ///
 /// # Errors
-/// `AddrInUse` if somebody listens there already, `AlreadyExists` if the file is no socket,
-/// `InvalidInput` if the path is longer than 107 bytes; otherwise as the kernel says.
+/// `AddrInUse` if the path has a listener already, `AlreadyExists` if the file is no socket,
+/// `InvalidInput` if the path is longer than 107 bytes; otherwise those of the kernel.
 pub fn listen_unix(path: &Path, options: UnixListenOptions) -> io::Result<OwnedFd> {
     let socket = sys::unix_socket()?;
     let is_file = !path.as_os_str().as_encoded_bytes().starts_with(b"@");
@@ -146,13 +147,13 @@ pub fn listen_unix(path: &Path, options: UnixListenOptions) -> io::Result<OwnedF
         result => result?,
     }
     if let Some(permissions) = permissions {
-        sys::chmod(path, permissions)?; // what the umask took away
+        sys::chmod(path, permissions)?; // the umask may have removed some
     }
     sys::listen(socket.as_fd(), options.backlog)?;
     Ok(socket)
 }
 
-/// Removes the file of a socket that nobody listens on: `in_use` otherwise.
+/// Removes the file of a socket without a listener; otherwise returns `in_use`.
 fn remove_stale(path: &Path, in_use: io::Error) -> io::Result<()> {
     if !sys::is_socket(path)? {
         let text = format!("{}: there is a file of this name, and it is no socket", path.display());
@@ -171,42 +172,43 @@ pub(crate) struct Listener {
     pub(crate) fd: OwnedFd,
     /// The engine wants connections from it.
     pub(crate) wanted: bool,
-    /// Descriptors ran out: it rests until then, so that its level-triggered event does not spin.
-    pub(crate) resting: Option<Instant>,
+    /// Descriptors ran out: the end of its pause, so that its level-triggered event does not
+    /// repeat.
+    pub(crate) paused_until: Option<Instant>,
     pub(crate) reports_local: bool, // costs a call per connection
     pub(crate) watching: bool,
     pub(crate) prediction: Prediction,
-    pub(crate) crowd: Crowd,
+    pub(crate) batch: AcceptBatch,
 }
 
 impl Listener {
     pub(crate) fn new(fd: OwnedFd) -> Self {
-        let (prediction, crowd) = (Prediction::default(), Crowd::default());
+        let (prediction, batch) = (Prediction::default(), AcceptBatch::default());
         Self {
             fd,
             wanted: true,
-            resting: None,
+            paused_until: None,
             reports_local: false,
             watching: true,
             prediction,
-            crowd,
+            batch,
         }
     }
 
-    /// How many to accept now: see [`Crowd`].
+    /// The number of connections to accept now: see [`AcceptBatch`].
     pub(crate) fn expect(&mut self) -> u16 {
-        let Self { fd, crowd, .. } = self;
-        crowd.estimate(|| Some(sys::waiting(fd.as_fd()).ok()?.try_into().unwrap_or(u16::MAX)))
+        let Self { fd, batch, .. } = self;
+        batch.estimate(|| Some(sys::waiting(fd.as_fd()).ok()?.try_into().unwrap_or(u16::MAX)))
     }
 }
 
-/// Whether the first bytes of what is accepted are likely to be there already, or what is connected
-/// to stand.
+/// Predicts whether the first bytes of an accepted connection have arrived already, or whether a
+/// connect is complete at once.
 ///
-/// If they are, receiving at once saves a turn and often the `epoll_ctl`; if not, it costs an
-/// EAGAIN. So there is a guess to spare for so many connections, and only wrong ones are spent. Many
-/// are accepted before the first is received from: after a wrong guess, the next one stands alone in
-/// its turn.
+/// If so, receiving at once saves a turn and often the `epoll_ctl`; if not, it costs an EAGAIN. The
+/// number of wrong guesses is bounded per number of connections, and right ones are free. Many
+/// connections are accepted before the first one is received from, so after a wrong guess there is
+/// only one guess per turn.
 #[derive(Debug)]
 pub(crate) struct Prediction {
     spare: i32,
@@ -244,19 +246,19 @@ impl Prediction {
 
 /// How many connections to accept for one event of a level-triggered listener.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Crowd {
-    /// The listener is asked how many wait: in every turn as long as there are some, and once in a
-    /// while otherwise. So all are accepted, in one list, and nobody is looked for in vain, unless
-    /// others who accept there too were faster.
+pub(crate) enum AcceptBatch {
+    /// The kernel returns how many connections wait. It is queried in every turn while several do,
+    /// and rarely otherwise. So all are accepted in one list, and no accept is in vain, unless
+    /// other threads or processes accept from the same socket faster.
     Counted {
-        /// So many counts in a row have not paid, or more.
+        /// The number of counts in a row that did not pay off.
         low: u8,
         /// Since the last count.
         accepted: u16,
     },
-    /// Where that cannot be asked: one more is tried once in so many accepts. If there was one less,
-    /// no more than there were are tried from then on: what has been gained is lost with each EAGAIN,
-    /// so there are not more of these than trials.
+    /// Where the number is not available: the size grows by one after [`GUESS_EVERY`] accepts. If
+    /// fewer connections were found, the size becomes their number, because each EAGAIN costs as
+    /// much as was gained.
     Guessed {
         size: u16,
         /// Since it changed.
@@ -264,21 +266,21 @@ pub(crate) enum Crowd {
     },
 }
 
-impl Default for Crowd {
+impl Default for AcceptBatch {
     fn default() -> Self {
         Self::Counted { low: LOW_MAX, accepted: 0 }
     }
 }
 
-impl Crowd {
+impl AcceptBatch {
     const GUESS: Self = Self::Guessed { size: 1, accepted: 0 };
 
-    /// How many to try; none if they are counted and all are gone, which only happens where others
-    /// accept, too. `waiting` counts them, if that can be done.
+    /// How many accepts to try. 0 if the count is 0, which happens only if other processes or
+    /// threads accept from the same socket. `waiting` counts, if that is possible.
     fn estimate(&mut self, waiting: impl FnOnce() -> Option<u16>) -> u16 {
         let low = match *self {
             Self::Guessed { size, .. } => {
-                assert!((1..=CROWD_SIZE_MAX).contains(&size), "a guess is within its bounds");
+                assert!((1..=BATCH_SIZE_MAX).contains(&size), "a guess is within its bounds");
                 return size;
             }
             Self::Counted { low: LOW_MAX, accepted } if accepted < COUNT_EVERY => return 1,
@@ -288,11 +290,11 @@ impl Crowd {
             *self = Self::GUESS;
             return 1;
         };
-        *self = Self::Counted { low: LOW_MAX.min(low + 1), accepted: 0 }; // it has to pay yet
-        count.min(CROWD_SIZE_MAX)
+        *self = Self::Counted { low: LOW_MAX.min(low + 1), accepted: 0 }; // it has not paid off yet
+        count.min(BATCH_SIZE_MAX)
     }
 
-    /// All of those who were tried have arrived, so many, and perhaps there are more.
+    /// All accepts were successful; there may be more connections.
     pub(crate) fn handle_all(&mut self, arrived: u16) {
         match self {
             Self::Counted { low, accepted } => {
@@ -303,15 +305,16 @@ impl Crowd {
             }
             Self::Guessed { size, accepted } => {
                 *accepted = accepted.saturating_add(arrived);
-                if *accepted >= GUESS_EVERY && *size < CROWD_SIZE_MAX {
+                if *accepted >= GUESS_EVERY && *size < BATCH_SIZE_MAX {
                     (*size, *accepted) = (*size + 1, 0);
                 }
             }
         }
     }
 
-    /// There were only so many. If they were counted, others accept there too: then it has to be one
-    /// more for the count to pay, as this has cost a call as well.
+    /// Only `arrived` connections were found. If they were counted, another process or thread
+    /// accepts there too. The accept in vain has cost a call, so the count needs one more to pay
+    /// off.
     pub(crate) fn handle_end(&mut self, arrived: u16) {
         match self {
             Self::Counted { .. } => self.handle_all(arrived.saturating_sub(1)),
@@ -320,21 +323,22 @@ impl Crowd {
     }
 }
 
-/// A guess that may cost an EAGAIN is made for one connection in so many: two kinds of them
-/// together stay below one in a hundred.
+/// One guess that may cost an EAGAIN per this number of connections: two kinds of guesses together
+/// stay below one in a hundred.
 const GUESS_EVERY: u16 = 256;
 /// Wrong guesses in a row before that.
 const SPARE_MAX: i32 = 2 * GUESS_EVERY as i32;
-/// A burst of connections does not keep those that stand from their turn.
-const CROWD_SIZE_MAX: u16 = 64;
-/// Where few come at a time they are counted once for so many, which is less than a hundredth of
-/// what they cost.
+/// A burst of new connections does not delay the existing ones.
+const BATCH_SIZE_MAX: u16 = 64;
+/// With few connections at a time, one count per this number of accepts: less than a hundredth of
+/// their cost.
 const COUNT_EVERY: u16 = 64;
-/// A count is a call. With so many who wait it is worth it: all but one of their waits are saved.
+/// A count is a call. It pays off with this number of connections: all but one of their waits are
+/// saved.
 const COUNT_MIN: u16 = 4;
-/// So many counts in a row may be low: together they are no more than what the one before has saved.
+/// This number of counts in a row may be low: together they cost no more than the one before saved.
 const LOW_MAX: u8 = 3;
-/// How long a listener rests when descriptors have run out.
+/// The pause of a listener after descriptors ran out.
 pub(crate) const REST: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
@@ -385,37 +389,37 @@ mod tests {
 
     #[test]
     fn a_crowd_is_counted_as_long_as_there_is_one() {
-        let mut crowd = Crowd::default();
+        let mut batch = AcceptBatch::default();
         let mut next = |waiting| {
             let mut counts = 0;
-            let tried = crowd.estimate(|| {
+            let tried = batch.estimate(|| {
                 counts += 1;
                 Some(waiting)
             });
-            crowd.handle_all(tried);
+            batch.handle_all(tried);
             (tried, counts)
         };
         for alone in [COUNT_EVERY, COUNT_EVERY - 2] {
             (0..alone).for_each(|_| assert_eq!(next(50), (1, 0), "nobody knows yet"));
             for waiting in [50, 3, 20, 1, 2, 64, 1_000, 4, 3, 1, 2] {
-                assert_eq!(next(waiting), (waiting.min(CROWD_SIZE_MAX), 1));
+                assert_eq!(next(waiting), (waiting.min(BATCH_SIZE_MAX), 1));
             }
         }
     }
 
     #[test]
     fn a_crowd_that_is_guessed_is_accepted_at_once_and_a_lull_costs_little() {
-        let mut crowd = Crowd::GUESS;
+        let mut batch = AcceptBatch::GUESS;
         let (mut accepted, mut ends) = (0_u32, 0);
         for turn in 0..60_000_u16 {
             let waiting = if turn / 10_000 % 2 == 0 { 1 } else { 5 + turn % 40 };
-            let tried = crowd.estimate(|| panic!("nobody asks"));
+            let tried = batch.estimate(|| panic!("nobody asks"));
             let arrived = tried.min(waiting);
             accepted += u32::from(arrived);
             ends += tried - arrived; // where a ring tries all of them
             match arrived < tried {
-                true => crowd.handle_end(arrived),
-                false => crowd.handle_all(arrived),
+                true => batch.handle_end(arrived),
+                false => batch.handle_all(arrived),
             }
         }
         assert!(u32::from(ends) * 256 <= accepted, "{ends} EAGAIN for {accepted}");
@@ -423,21 +427,21 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_be_counted_is_guessed() {
-        let mut unix = Crowd::Counted { low: 0, accepted: 0 };
-        assert_eq!((unix.estimate(|| None), unix), (1, Crowd::GUESS));
+    fn without_a_count_the_size_is_guessed() {
+        let mut unix = AcceptBatch::Counted { low: 0, accepted: 0 };
+        assert_eq!((unix.estimate(|| None), unix), (1, AcceptBatch::GUESS));
     }
 
     /// One loop of several, in a turn.
     struct Sharer {
-        crowd: Crowd,
+        batch: AcceptBatch,
         size: u16,
         arrived: u16,
         ended: bool,
     }
 
     impl Sharer {
-        /// Its calls: an accept if it wants one more, which finds nobody if all are gone.
+        /// Its calls: an accept if it expects one more connection, in vain if none is left.
         fn accept(&mut self, waiting: &mut u16) -> u32 {
             let tries = self.arrived < self.size && !self.ended;
             if tries {
@@ -449,19 +453,19 @@ mod tests {
         }
     }
 
-    /// Calls of loops that share a socket, at which a crowd comes so many times: all of them hear of
-    /// it, count at the same moment, and accept in turns. And how many there are if each accepts one
-    /// in a turn.
-    fn calls(sharers: u16, crowd: u16, times: u32) -> (u32, u32) {
-        let new = |_| Sharer { crowd: Crowd::default(), size: 0, arrived: 0, ended: false };
+    /// Calls of loops that share a socket, at which `batch` connections arrive, `times` times. All
+    /// loops are notified, count at the same time, and accept in turns. The second number is the
+    /// calls if each accepts one in a turn.
+    fn calls(sharers: u16, batch: u16, times: u32) -> (u32, u32) {
+        let new = |_| Sharer { batch: AcceptBatch::default(), size: 0, arrived: 0, ended: false };
         let mut loops: Vec<_> = (0..sharers).map(new).collect();
         let mut calls = 0;
         for _ in 0..times {
-            let mut waiting = crowd;
+            let mut waiting = batch;
             while waiting > 0 {
                 calls += u32::from(sharers); // waits
                 for it in &mut loops {
-                    it.size = it.crowd.estimate(|| {
+                    it.size = it.batch.estimate(|| {
                         calls += 1;
                         Some(waiting)
                     });
@@ -475,23 +479,23 @@ mod tests {
                     }
                 }
                 loops.iter_mut().for_each(|it| match it.ended {
-                    true => it.crowd.handle_end(it.arrived),
-                    false => it.crowd.handle_all(it.arrived),
+                    true => it.batch.handle_end(it.arrived),
+                    false => it.batch.handle_all(it.arrived),
                 });
             }
         }
         // A wait and an accept, the last ones of which may be in vain.
-        (calls, times * u32::from(crowd.div_ceil(sharers)) * 2 * u32::from(sharers))
+        (calls, times * u32::from(batch.div_ceil(sharers)) * 2 * u32::from(sharers))
     }
 
     #[test]
     fn who_shares_a_socket_counts_as_long_as_it_pays() {
         for sharers in [2, 3, 8] {
-            for crowd in [1, 2, 5, 10, 30] {
-                let (calls, one_by_one) = calls(sharers, crowd, 1_000);
+            for batch in [1, 2, 5, 10, 30] {
+                let (calls, one_by_one) = calls(sharers, batch, 1_000);
                 assert!(
                     calls * 100 <= one_by_one * 102,
-                    "{sharers}, {crowd}: {calls} {one_by_one}"
+                    "{sharers}, {batch}: {calls} {one_by_one}"
                 );
             }
             let (calls, one_by_one) = calls(sharers, 64, 1_000);
@@ -501,9 +505,9 @@ mod tests {
 
     #[test]
     fn nobody_is_looked_for_where_others_were_faster() {
-        let mut crowd = Crowd::Counted { low: 0, accepted: 0 };
-        assert_eq!(crowd.estimate(|| Some(0)), 0);
-        crowd.handle_all(0);
-        assert_eq!(crowd, Crowd::Counted { low: 1, accepted: 0 });
+        let mut batch = AcceptBatch::Counted { low: 0, accepted: 0 };
+        assert_eq!(batch.estimate(|| Some(0)), 0);
+        batch.handle_all(0);
+        assert_eq!(batch, AcceptBatch::Counted { low: 1, accepted: 0 });
     }
 }

@@ -20,16 +20,16 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             return; // closed meanwhile
         }
         let len = usize::try_from(range.len).unwrap_or(LOAD_SIZE).min(LOAD_SIZE);
-        if self.loaded.len() < len {
-            self.loaded.resize(len, 0);
+        if self.file_memory.len() < len {
+            self.file_memory.resize(len, 0);
         }
-        match sys::pread(range.file.as_fd(), &mut self.loaded[..len], range.offset) {
+        match sys::pread(range.file.as_fd(), &mut self.file_memory[..len], range.offset) {
             Ok(0) if len > 0 => {
                 let error = io::Error::new(io::ErrorKind::UnexpectedEof, SHRUNK);
                 self.report(now, id, SocketEvent::Failed(error));
             }
             Ok(n) => {
-                let event = SocketEvent::Loaded(&self.loaded[..n]);
+                let event = SocketEvent::Loaded(&self.file_memory[..n]);
                 self.engine.handle(now, event.of(id));
             }
             Err(error) => self.report(now, id, SocketEvent::Failed(error)),

@@ -1,8 +1,8 @@
-//! What goes through pipes to sockets leaves in turns: a packet of each, until all have had theirs.
+//! Bytes that go through pipes to sockets are sent in rounds: one packet of each socket per round.
 //!
 //! A kernel that spaces the packets of a connection (a pacing congestion control, as BBR) sends one
-//! at once, and sets a timer for each of those behind it; a timer costs more than the packet. While
-//! others have their turn, that time passes by itself.
+//! at once, and sets a timer for each following one; a timer costs more than the packet. While
+//! other sockets send, that time passes without a timer.
 
 use std::time::Instant;
 
@@ -12,16 +12,16 @@ use fulmar_proto::{Abilities, Step, Transmit};
 use crate::reactor::Reactor;
 use crate::receive::PACKET_SIZE;
 use crate::selector::Selector;
-use crate::steps::{Outcome, send_steps};
+use crate::steps::{SendOutcome, send_steps};
 
 /// A transmit with a pipe in it.
 #[derive(Debug)]
 pub(crate) struct Passing {
     socket: SocketId,
-    /// So many of its bytes have left; the engine is told when it has ended.
+    /// The number of its bytes that were sent; reported to the engine at the end.
     sent: u64,
-    /// What came of it, once it has ended.
-    ended: Option<Outcome>,
+    /// The result, once it has ended.
+    ended: Option<SendOutcome>,
 }
 
 impl Passing {
@@ -29,35 +29,36 @@ impl Passing {
         Self { socket, sent: 0, ended: None }
     }
 
-    /// What came of this turn's part of it; the whole transmit has `all` bytes.
-    fn note(&mut self, turn: Outcome, all: u64) {
+    /// The result of this turn's part; the whole transmit has `all` bytes.
+    fn note(&mut self, turn: SendOutcome, all: u64) {
         let before = self.sent;
         self.sent += turn.sent;
         if turn.sent == 0 || !turn.is_all() || self.sent >= all {
-            self.ended = Some(Outcome { wanted: before + turn.wanted, sent: self.sent, ..turn });
+            self.ended =
+                Some(SendOutcome { wanted: before + turn.wanted, sent: self.sent, ..turn });
         }
     }
 }
 
 impl<E: Engine, S: Selector> Reactor<E, S> {
-    /// The engine hears of nothing before all have ended: so no transmit changes meanwhile.
+    /// Results are reported to the engine once all have ended, so no transmit changes meanwhile.
     pub(crate) fn send_passing(&mut self, now: Instant) {
-        let piece = if self.passing.len() > 1 { PIECE_SIZE } else { u64::MAX };
-        while self.passing.iter().any(|passing| passing.ended.is_none()) {
-            for at in 0..self.passing.len() {
+        let piece = if self.pipe_sends.len() > 1 { PIECE_SIZE } else { u64::MAX };
+        while self.pipe_sends.iter().any(|passing| passing.ended.is_none()) {
+            for at in 0..self.pipe_sends.len() {
                 self.pass(at, piece);
             }
         }
-        let mut ended = std::mem::take(&mut self.passing);
+        let mut ended = std::mem::take(&mut self.pipe_sends);
         for Passing { socket, ended, .. } in ended.drain(..) {
-            self.sent(now, socket, ended.expect("nobody's turn is left"));
+            self.sent(now, socket, ended.expect("all transmits have ended"));
         }
-        self.passing = ended;
+        self.pipe_sends = ended;
     }
 
     fn pass(&mut self, at: usize, piece: u64) {
-        let Self { passing, sockets, engine, loaded, throttle, abilities, .. } = self;
-        let passing = &mut passing[at];
+        let Self { pipe_sends, sockets, engine, file_memory, throttle, abilities, .. } = self;
+        let passing = &mut pipe_sends[at];
         if passing.ended.is_some() {
             return;
         }
@@ -65,10 +66,11 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             Some(transmit) => {
                 let steps = turn(transmit, passing.sent, piece, *abilities);
                 let fd = sockets.fd(passing.socket);
-                passing.note(send_steps(fd, steps, u64::MAX, loaded, throttle), transmit.len());
+                passing
+                    .note(send_steps(fd, steps, u64::MAX, file_memory, throttle), transmit.len());
             }
-            // Given up, on behalf of another whose transmit has left before.
-            None => passing.ended = Some(Outcome::default()),
+            // Cancelled, because of a transmit that was sent before.
+            None => passing.ended = Some(SendOutcome::default()),
         }
     }
 }
@@ -152,7 +154,7 @@ mod tests {
     fn what_has_left_before_is_told_with_the_last_turn() {
         let passing =
             |sent| Passing { socket: SocketId { index: 0, generation: 0 }, sent, ended: None };
-        let turn = |sent, failed: bool| Outcome {
+        let turn = |sent, failed: bool| SendOutcome {
             wanted: 10,
             sent,
             error: failed.then(|| ErrorKind::Other.into()),

@@ -10,24 +10,24 @@ use fulmar_engine::{Engine, Limit};
 use fulmar_proto::{FileRange, Pipe};
 use fulmar_sys as sys;
 
-/// The pipes of a reactor. Each is lent to one transfer at a time; one that comes back with bytes
+/// The pipes of a reactor. Each is used by one transfer at a time; one that is returned with bytes
 /// in it is closed, so that nothing of one socket ever reaches where it does not belong.
 #[derive(Debug, Default)]
 pub(crate) struct Pipes {
     all: Vec<Arc<Pipe>>,
-    /// There is none to be had before.
-    rest_until: Option<Instant>,
+    /// No pipe is opened before.
+    paused_until: Option<Instant>,
 }
 
 impl Pipes {
-    /// An empty one that nobody uses, of as many as `engine` allows; `None`: bytes have to be
+    /// An unused empty pipe, of as many as `engine` allows; `None`: bytes have to be
     /// received as usual.
     pub(crate) fn take(&mut self, now: Instant, engine: &impl Engine) -> Option<Arc<Pipe>> {
         if let Some(free) = self.all.iter().find(|pipe| is_free(pipe) && pipe.is_empty()) {
             return Some(Arc::clone(free));
         }
         if self.all.len() >= engine.limit(Limit::Pipes)
-            || self.rest_until.is_some_and(|time| now < time)
+            || self.paused_until.is_some_and(|time| now < time)
         {
             return None;
         }
@@ -41,13 +41,13 @@ impl Pipes {
                 Some(pipe)
             }
             Err(_) => {
-                self.rest_until = Some(now + REST);
+                self.paused_until = Some(now + REST);
                 None
             }
         }
     }
 
-    /// Closes those that came back with bytes in them, and most of those that nobody uses.
+    /// Closes pipes that were returned with bytes in them, and most of the unused ones.
     pub(crate) fn sweep(&mut self) {
         let mut idle = 0;
         for at in (0..self.all.len()).rev() {
@@ -59,13 +59,14 @@ impl Pipes {
         }
     }
 
-    /// The reactor ends: all that are left are closed, or by whoever still holds their bytes.
+    /// The reactor ends: all pipes are closed. Those with bytes in use are closed by their last
+    /// user.
     pub(crate) fn close(&mut self) {
         self.all.drain(..).for_each(close);
     }
 }
 
-/// Nobody else holds a part of it.
+/// True if no transfer holds a part of it.
 fn is_free(pipe: &Arc<Pipe>) -> bool {
     Arc::strong_count(pipe) == 1
 }
@@ -78,7 +79,7 @@ fn open() -> io::Result<Pipe> {
             close(Arc::new(Pipe::new(reader, writer)));
             Err(error)
         }
-        // Refused to users whose pipes have much memory already: a smaller one does as well.
+        // The user has reached the limit for the memory of pipes; a smaller one is sufficient.
         _ => Ok(Pipe::new(reader, writer)),
     }
 }
@@ -118,8 +119,8 @@ pub(crate) fn store(pipe: &Pipe, range: &FileRange, len: usize) -> (usize, io::R
 
 /// Gives `len` bytes to a socket, or as many as it takes: it has no room left if that is fewer.
 ///
-/// `splice(2)` stops early when a signal has come, although the socket has room, and no edge would
-/// tell of that later. So it is asked until it says that there is none.
+/// `splice(2)` stops early at a signal, although the socket has room, and no edge would report that
+/// room. So it is repeated until it returns that there is none.
 pub(crate) fn send(
     pipe: &Pipe,
     socket: BorrowedFd<'_>,
@@ -129,22 +130,22 @@ pub(crate) fn send(
     let mut sent = 0;
     while sent < len {
         match sys::splice_on(pipe.reader(), socket, len - sent, more) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()), // it holds them: never so
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()), // the pipe holds the bytes
             Ok(n) => {
                 pipe.handle_emptied(n as u64);
                 sent += n;
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if sent == 0 => return Err(error),
-            Err(_) => break, // it will say so again
+            Err(_) => break, // the next call returns it again
         }
     }
     Ok(sent)
 }
 
-/// What the kernel lets anybody have (`/proc/sys/fs/pipe-max-size`).
+/// The limit for unprivileged users (`/proc/sys/fs/pipe-max-size`).
 pub(crate) const PIPE_SIZE: u32 = 1024 * 1024;
-/// Pipes that nobody uses are two descriptors each, and some kilobytes in the kernel.
+/// The number of unused pipes to keep: two descriptors each, and some kilobytes in the kernel.
 const KEPT_LEN: usize = 16;
-/// When none could be opened, nobody tries again before this is over.
+/// The pause after no pipe could be opened.
 const REST: Duration = Duration::from_secs(1);

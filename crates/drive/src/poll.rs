@@ -1,6 +1,6 @@
-//! A selector that waits for itself, for systems without epoll: `poll(2)` over all descriptors.
+//! `poll(2)` over all descriptors: for systems without epoll.
 //!
-//! Each wait walks all of them, in the kernel and here: it is for some hundred connections.
+//! Each wait visits all of them, in the kernel and here: it is for some hundred connections.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -17,7 +17,7 @@ pub struct Poll {
     tags: Vec<Tag>,           // of the set's places
     places: Vec<Option<u32>>, // in the set, by descriptor
     ready: Vec<u32>,          // places that the last wait reported
-    next: u32,                // the place that is told first: nobody is always last
+    next: u32,                // the place that is reported first, so that none is always last
     deadline: Option<Instant>,
 }
 
@@ -71,7 +71,7 @@ impl Selector for Poll {
 
     fn set_interest(&mut self, fd: BorrowedFd<'_>, tag: Tag, interest: Interest) -> io::Result<()> {
         match (self.place(fd), tag) {
-            // It rests; and if it has ended, that would be told at once and for ever.
+            // A paused listener. If it has failed, its error would be reported forever.
             (Some(at), Tag::Listener(_)) if interest == Interest::default() => self.set.mute(at),
             (Some(at), _) => self.set.set(at, interest.events()),
             (None, _) => {}
@@ -80,7 +80,7 @@ impl Selector for Poll {
     }
 
     fn rearm(&mut self, fd: BorrowedFd<'_>, tag: Tag, interest: Interest) -> io::Result<()> {
-        self.set_interest(fd, tag, interest) // what is there is told again anyway
+        self.set_interest(fd, tag, interest) // level-triggered: readiness is reported again anyway
     }
 
     fn retire(&mut self, fd: OwnedFd) {
@@ -130,10 +130,10 @@ impl Waiter for Poll {
     }
 }
 
-/// Where a table has what is known of a descriptor.
+/// The index of a descriptor in a table.
 fn index(fd: RawFd) -> usize {
     usize::try_from(fd).expect("open descriptors are not negative")
 }
 
-/// Events of one turn: no reply waits for a thousand reads.
+/// Events of one turn: no response waits for a thousand reads.
 const EVENTS_LEN: usize = 64;

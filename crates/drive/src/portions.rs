@@ -8,7 +8,7 @@ use std::io;
 use fastrand::Rng;
 use fulmar_sys::errno::EAGAIN;
 
-use crate::throttle::Way;
+use crate::throttle::Direction;
 
 /// How little one call does. By default as much as it can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,13 +44,13 @@ impl Throttle {
         Self { portions: Portions { receive, send, ..portions }, random }
     }
 
-    pub(crate) fn portion(&mut self, way: Way, len: usize) -> io::Result<usize> {
+    pub(crate) fn portion(&mut self, way: Direction, len: usize) -> io::Result<usize> {
         if self.random.u32(0..1000) < self.portions.again {
             return Err(io::Error::from_raw_os_error(EAGAIN));
         }
         Ok(len.min(match way {
-            Way::Receive => self.portions.receive,
-            Way::Send => self.portions.send,
+            Direction::Receive => self.portions.receive,
+            Direction::Send => self.portions.send,
         }))
     }
 }
@@ -62,11 +62,11 @@ mod tests {
     #[test]
     fn nothing_is_limited_by_default_and_a_seed_gives_the_same_again() {
         let mut whole = Throttle::new(Portions::default());
-        assert_eq!(whole.portion(Way::Send, 7).unwrap(), 7);
+        assert_eq!(whole.portion(Direction::Send, 7).unwrap(), 7);
         let portions = Portions { receive: 2, send: 0, again: 500, seed: 1 };
         let run = || {
             let mut throttle = Throttle::new(portions);
-            let mut one = |_| throttle.portion(Way::Receive, 7).ok();
+            let mut one = |_| throttle.portion(Direction::Receive, 7).ok();
             (0..100).map(&mut one).collect::<Vec<_>>()
         };
         let first = run();

@@ -1,8 +1,8 @@
 //! Readiness to inputs, actions to system calls: one turn.
 //!
-//! Always in this order, whoever owns the loop: wait once; accept; receive for all that are ready,
-//! and let the engine think; send; close; watch what is new, still there, and waited for. Nothing is
-//! sent while inputs are handled: that alone joins head with body and reply with reply.
+//! The order is the same in every loop: wait once; accept; receive from all ready sockets, and pass
+//! the input to the engine; send; close; register new sockets. Nothing is sent while inputs are
+//! handled. That alone joins head with body, and responses with each other.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,63 +15,86 @@ use fulmar_proto::{Abilities, Block, FileRange, Signals};
 use fulmar_sys::errno::{EMFILE, ENFILE};
 use fulmar_sys::{self as sys, PollEntry, Ring};
 
-use crate::changes::{Change, Changes};
 use crate::epoll::Epoll;
 use crate::executor::{Accept, Executor, Op};
+use crate::external_loop::{Change, ExternalLoop};
 use crate::listener::{Listener, Prediction};
 use crate::passing::Passing;
 use crate::pipe::Pipes;
-use crate::quiet::Quiet;
 use crate::receive::BLOCK_SIZE;
-use crate::selector::{Interest, Ready, Selector, Tag, Tail, Until, Waiter};
-use crate::socket::{Birth, Nagle, Socket, Sockets};
+use crate::registration::DeferredRegistrations;
+use crate::selector::{Interest, Ready, Selector, ShortRead, Tag, Until, Waiter};
+use crate::socket::{Nagle, Socket, SocketOrigin, Sockets};
 use crate::throttle::Throttle;
 use crate::waker::Waker;
-use crate::watch::Foreign;
+use crate::watch::ResolverSockets;
 
-/// Turns readiness into the engine's inputs. Owns descriptors, not a loop.
+/// Turns readiness into the engine's inputs, and its actions into system calls. It owns
+/// descriptors, not a loop.
+///
+/// ```
+/// use fulmar_drive::{Driver, ListenOptions, LoopOptions, Reactor, Spin, listen};
+/// # use fulmar_engine::{Action, DriverEvent, Engine, SocketId};
+/// # use fulmar_proto::Transmit;
+/// # struct Refuse;
+/// # impl Engine for Refuse {
+/// #     fn handle(&mut self, _: std::time::Instant, _: DriverEvent<'_>) {}
+/// #     fn poll_action(&mut self) -> Option<Action> { None }
+/// #     fn poll_transmit(&mut self, _: SocketId) -> Option<Transmit<'_>> { None }
+/// #     fn poll_timeout(&self) -> Option<std::time::Instant> { None }
+/// # }
+/// # let engine = Refuse;
+///
+/// let options = LoopOptions { driver: Driver::Level, spin: Spin::Off };
+/// let mut reactor = Reactor::with_options(engine, options)?;
+/// let (listener, _) = listen("127.0.0.1:0".parse().unwrap(), ListenOptions::default())?;
+/// reactor.listen(listener)?;
+/// reactor.turn_within(std::time::Duration::ZERO)?; // a program calls `turn` in a loop
+/// assert_eq!(reactor.driver_info().to_string(), "level");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Reactor<E, S> {
-    /// What is driven.
+    /// The engine.
     pub engine: E,
     pub(crate) selector: S,
     pub(crate) sockets: Sockets,
     pub(crate) listeners: Vec<Option<Listener>>,
     pub(crate) waker: Option<Waker>,
-    woken: bool,
-    pub(crate) foreign: Foreign,
-    pub(crate) rest_until: Option<Instant>, // when the first resting listener wakes
-    trim_at: Option<Instant>, // when memory goes back to the system that a crowd has left
-    pub(crate) arrivals: Vec<ListenerId>, // listeners with somebody waiting
-    pub(crate) accepts: Vec<Accept>, // of those: whoever is to be asked for
-    stood: Vec<SocketId>,     // connections that stand now
-    hung: Vec<SocketId>,      // sockets whose peer ended with nobody reading
-    unread: Vec<SocketId>,    // sockets with bytes that arrived while reading was paused
-    failed: Vec<SocketId>,    // sockets that failed with nobody reading
-    pub(crate) due: Vec<SocketId>, // sockets to be read in the next receive
-    pub(crate) reading: Vec<SocketId>, // and in this one
-    pub(crate) resumed: Vec<SocketId>, // of those: to be asked again without reading
-    pub(crate) splices: Vec<SocketId>, // of those: whose bytes go into files
-    pub(crate) sending: Vec<SocketId>, // sockets to be written in this turn
-    pub(crate) later: Vec<SocketId>, // sockets with a new transmit
-    pub(crate) passing: Vec<Passing>, // of those: what goes through pipes
+    wake_pending: bool,
+    pub(crate) resolver_sockets: ResolverSockets,
+    pub(crate) paused_until: Option<Instant>, // end of the first pause of a listener
+    trim_at: Option<Instant>,                 // when memory of a past peak is freed
+    pub(crate) arrivals: Vec<ListenerId>,     // listeners with waiting connections
+    pub(crate) accepts: Vec<Accept>,          // the accepts of one listener
+    connected: Vec<SocketId>,                 // sockets whose connect is complete
+    hangups: Vec<SocketId>,                   // sockets of ended peers while reading was paused
+    paused_input: Vec<SocketId>, // sockets with bytes that arrived while reading was paused
+    failures: Vec<SocketId>,     // sockets that failed while reading was paused
+    pub(crate) receive_queue: Vec<SocketId>, // sockets to be read in the next receive
+    pub(crate) receive_turn: Vec<SocketId>, // and in this one
+    pub(crate) redeliveries: Vec<SocketId>, // of those: input is delivered again without reading
+    pub(crate) splices: Vec<SocketId>, // of those: bytes go into files or pipes
+    pub(crate) send_queue: Vec<SocketId>, // sockets to be written in this turn
+    pub(crate) new_transmits: Vec<SocketId>, // sockets with a new transmit
+    pub(crate) pipe_sends: Vec<Passing>, // of those: bytes from pipes
     pub(crate) loads: VecDeque<(SocketId, FileRange)>, // file ranges to be read into memory
-    pub(crate) fresh: Vec<SocketId>, // sockets that the selector does not know yet
+    pub(crate) new_sockets: Vec<SocketId>, // sockets that the selector does not know yet
     pub(crate) executor: Executor,
-    pub(crate) quiet: Quiet, // of those: that nobody waits for
+    pub(crate) deferred: DeferredRegistrations, // new sockets from which nothing is expected
     pub(crate) receives: Vec<Op>,
     pub(crate) sends: Vec<Op>,
     pub(crate) block: Block, // every receive of a turn goes here; idle sockets keep nothing
     pub(crate) buffer: Vec<u8>, // short transmits, side by side
-    closing: Vec<OwnedFd>,   // to be closed at the end of the turn, in one list
-    pub(crate) pipes: Pipes, // for bytes that the engine does not want to see
-    pub(crate) pipes_to_sweep: bool, // some may have come back with bytes in them
+    close_queue: Vec<OwnedFd>, // to be closed at the end of the turn, in one list
+    pub(crate) pipes: Pipes, // for bytes that bypass the engine
+    pub(crate) pipes_to_sweep: bool, // some may have been returned with bytes in them
     pub(crate) throttle: Option<Box<Throttle>>,
     pub(crate) abilities: Abilities,
-    pub(crate) loaded: Vec<u8>, // of a file, for a layer or where there is no sendfile
-    pub(crate) early: Prediction, // whether what we connect stands at once
+    pub(crate) file_memory: Vec<u8>, // of a file, for a layer or where there is no sendfile
+    pub(crate) connect_prediction: Prediction, // whether connects are complete at once
     clock: Instant,
-    deadline: Option<Instant>, // as the selector was told
+    deadline: Option<Instant>, // as passed to the selector
     stats: Stats,
 }
 
@@ -82,19 +105,19 @@ pub struct Stats {
     pub turns: u64,
     /// Turns in which nothing was ready.
     pub empty: u64,
-    /// Readiness events told.
+    /// Readiness events reported.
     pub events: u64,
     /// Turns in which a deadline had passed.
     pub timeouts: u64,
     /// Connections accepted.
     pub accepted: u64,
-    /// Times that nobody could be accepted for a reason outside of this process: a filter forbids
-    /// it, or somebody who has the same socket has ended its listening. It is tried again soon.
+    /// Failed accepts for a reason outside of this process: a filter forbids them, or another
+    /// process with the same socket has ended its listening. They are tried again soon.
     pub refused: u64,
 }
 
 impl<E: Engine, S: Selector> Reactor<E, S> {
-    /// Drives `engine` with what `selector` tells.
+    /// A reactor of `engine` with the readiness that `selector` reports.
     pub fn new(engine: E, selector: S) -> Self {
         Self {
             engine,
@@ -102,38 +125,38 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             sockets: Sockets::default(),
             listeners: Vec::new(),
             waker: None,
-            woken: false,
-            foreign: Foreign::default(),
-            rest_until: None,
+            wake_pending: false,
+            resolver_sockets: ResolverSockets::default(),
+            paused_until: None,
             trim_at: None,
             arrivals: Vec::new(),
             accepts: Vec::new(),
-            stood: Vec::new(),
-            hung: Vec::new(),
-            unread: Vec::new(),
-            failed: Vec::new(),
-            due: Vec::new(),
-            reading: Vec::new(),
-            resumed: Vec::new(),
+            connected: Vec::new(),
+            hangups: Vec::new(),
+            paused_input: Vec::new(),
+            failures: Vec::new(),
+            receive_queue: Vec::new(),
+            receive_turn: Vec::new(),
+            redeliveries: Vec::new(),
             splices: Vec::new(),
-            sending: Vec::new(),
-            later: Vec::new(),
-            passing: Vec::new(),
+            send_queue: Vec::new(),
+            new_transmits: Vec::new(),
+            pipe_sends: Vec::new(),
             loads: VecDeque::new(),
-            fresh: Vec::new(),
+            new_sockets: Vec::new(),
             executor: Executor::Direct(None),
-            quiet: Quiet::default(),
+            deferred: DeferredRegistrations::default(),
             receives: Vec::new(),
             sends: Vec::new(),
             block: Block::new(BLOCK_SIZE),
             buffer: Vec::new(),
-            closing: Vec::new(),
+            close_queue: Vec::new(),
             pipes: Pipes::default(),
             pipes_to_sweep: false,
             throttle: None,
             abilities: Abilities::NATIVE,
-            loaded: Vec::new(),
-            early: Prediction::default(),
+            file_memory: Vec::new(),
+            connect_prediction: Prediction::default(),
             clock: sys::now(),
             deadline: None,
             stats: Stats::default(),
@@ -168,7 +191,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
 
     /// Hands a connected stream socket, which must not block, to the engine, as if it had been
     /// accepted from `listener`: for applications that have their connections from elsewhere, such
-    /// as another process. What it has said so far is read in the next turn, which does not wait.
+    /// as another process. Bytes received so far are read in the next turn, which does not wait.
     pub fn adopt(&mut self, listener: ListenerId, fd: OwnedFd, peer: SocketAddr) {
         let now = sys::now();
         self.act(now); // a place that the engine has freed is not free before its `Close`
@@ -176,7 +199,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         let reports_local = known.is_some_and(|known| known.reports_local);
         match self.introduce(now, listener, &fd, peer, reports_local) {
             Some(id) => {
-                let mut socket = Socket::new(id, fd, Birth::Standing);
+                let mut socket = Socket::new(id, fd, SocketOrigin::Connected);
                 socket.nagle = Nagle::Idle; // no listener of ours has switched it off
                 socket.readable = true;
                 self.admit(socket);
@@ -199,9 +222,9 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     /// The engine was used between two turns.
     fn leave(&mut self, now: Instant) {
         self.act(now);
-        self.executor.close(&mut self.closing);
-        self.watch_fresh(now);
-        self.tell_deadline(now);
+        self.executor.close(&mut self.close_queue);
+        self.register_new(now);
+        self.update_deadline(now);
     }
 
     /// Executes lists of at least `len_min` operations in a ring from now on: for loops that
@@ -233,12 +256,12 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         self.deadline
     }
 
-    /// Notes what the world says; [`Reactor::perform`] acts on it.
+    /// Records readiness; [`Reactor::perform`] acts on it.
     pub(crate) fn note(&mut self, tag: Tag, ready: Ready) {
         self.stats.events += 1;
         match tag {
-            Tag::Waker => self.woken = true,
-            Tag::Foreign(number) => self.foreign.note(number, ready),
+            Tag::Waker => self.wake_pending = true,
+            Tag::Resolver(number) => self.resolver_sockets.note(number, ready),
             Tag::Listener(id) if self.arrivals.contains(&id) => {} // it is due anyhow
             Tag::Listener(id) => self.arrivals.push(id),
             Tag::Socket(socket) => self.note_socket(socket, ready),
@@ -247,37 +270,37 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
 
     fn note_socket(&mut self, id: SocketId, ready: Ready) {
         let Some(socket) = self.sockets.get_mut(id) else { return }; // closed since the wait began
-        let connecting = socket.birth == Birth::Connecting;
-        let unread = !socket.reading || socket.eof; // nobody would notice
+        let connecting = socket.origin == SocketOrigin::Connecting;
+        let unread = !socket.reading || socket.eof; // no read would notice
         if ready.failed && (connecting || unread) {
-            if !self.failed.contains(&id) {
-                self.failed.push(id); // it may be there since the last turn
+            if !self.failures.contains(&id) {
+                self.failures.push(id); // it may be there since the last turn
             }
             return;
         }
         if ready.hangup && unread && !socket.hangup {
-            socket.parted = true;
-            self.hung.push(id);
+            socket.hangup_reported = true;
+            self.hangups.push(id);
         }
-        socket.dead |= ready.failed;
+        socket.failed |= ready.failed;
         if ready.write && connecting {
             socket.handle_room();
-            self.stood.push(id);
+            self.connected.push(id);
         } else if ready.write && socket.handle_room() {
-            self.sending.push(id);
+            self.send_queue.push(id);
         }
         let was_unread = socket.is_unread();
         socket.note(ready);
         if socket.is_unread() && !was_unread {
-            self.unread.push(id);
+            self.paused_input.push(id);
         }
-        socket.list(&mut self.due);
+        socket.list(&mut self.receive_queue);
     }
 
     /// Puts a socket on the list of those to be read, if it belongs there.
     pub(crate) fn list(&mut self, id: SocketId) {
         if let Some(socket) = self.sockets.get_mut(id) {
-            socket.list(&mut self.due);
+            socket.list(&mut self.receive_queue);
         }
     }
 
@@ -285,83 +308,83 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     pub(crate) fn perform(&mut self, now: Instant) {
         self.clock = now;
         self.stats.turns += 1;
-        self.early.begin();
-        // First of all: what the engine closes in this turn leaves its place when `act` says so.
+        self.connect_prediction.begin();
+        // First: a place that the engine frees in this turn is free only after `act`.
         self.accept(now);
-        if std::mem::take(&mut self.woken) {
-            self.waker.as_ref().expect("only the waker wakes").answer();
+        if std::mem::take(&mut self.wake_pending) {
+            self.waker.as_ref().expect("only the waker wakes").acknowledge();
             self.engine.handle(now, DriverEvent::Wake);
         }
-        self.consult(now);
-        self.tell_connected(now);
-        self.tell_ended(now);
+        self.poll_resolver(now);
+        self.report_connected(now);
+        self.report_ended(now);
         self.receive(now);
         if self.deadline.is_some_and(|deadline| deadline <= now) {
             self.stats.timeouts += 1;
             self.engine.handle(now, DriverEvent::Timeout);
         }
         self.act(now);
-        if !self.later.is_empty() {
-            self.sending.append(&mut self.later);
+        if !self.new_transmits.is_empty() {
+            self.send_queue.append(&mut self.new_transmits);
         }
         if self.flush(now) {
             self.act(now); // what sending led to; what it wants sent waits for the next turn
         }
-        self.executor.close(&mut self.closing);
-        self.watch_fresh(now);
+        self.executor.close(&mut self.close_queue);
+        self.register_new(now);
         if std::mem::take(&mut self.pipes_to_sweep) {
             self.pipes.sweep();
         }
         if self.trim_at.is_some_and(|time| time <= now) {
             self.give_memory_back();
         }
-        self.tell_deadline(now);
+        self.update_deadline(now);
     }
 
-    /// A crowd has left: buffers that it has filled go, and what is free goes back to the system.
+    /// After a peak: frees grown buffers, and returns free memory to the system.
     fn give_memory_back(&mut self) {
         self.trim_at = None;
         self.block = Block::new(BLOCK_SIZE);
-        (self.buffer, self.loaded) = (Vec::new(), Vec::new());
+        (self.buffer, self.file_memory) = (Vec::new(), Vec::new());
         sys::trim_memory();
     }
 
-    fn tell_connected(&mut self, now: Instant) {
-        while let Some(id) = self.stood.pop() {
+    fn report_connected(&mut self, now: Instant) {
+        while let Some(id) = self.connected.pop() {
             // The engine may have closed it after the event.
             let Some(socket) = self.sockets.get_mut(id) else { continue };
-            debug_assert_eq!(socket.birth, Birth::Connecting, "a socket connects once");
-            // Something to read so early: a peer that speaks first, or an error that the
-            // application's loop could not tell from it.
+            debug_assert_eq!(socket.origin, SocketOrigin::Connecting, "a socket connects once");
+            // Input so early: the peer sends first, or it is an error that the application's loop
+            // could not distinguish from input.
             if socket.readable
                 && let Ok(Some(error)) = sys::socket_error(socket.fd.as_fd())
             {
                 self.report(now, id, SocketEvent::Failed(error));
                 continue;
             }
-            socket.birth = Birth::Standing;
+            socket.origin = SocketOrigin::Connected;
             self.report(now, id, SocketEvent::Connected);
-            self.sending.push(id); // what was queued before it stood
+            self.send_queue.push(id); // bytes queued before
         }
     }
 
     /// Reports sockets that ended, failed or received bytes while reading was paused.
-    fn tell_ended(&mut self, now: Instant) {
-        while let Some(id) = self.hung.pop() {
+    fn report_ended(&mut self, now: Instant) {
+        while let Some(id) = self.hangups.pop() {
             self.report(now, id, SocketEvent::Hangup);
             self.update_interest(id);
         }
-        while let Some(id) = self.unread.pop() {
+        while let Some(id) = self.paused_input.pop() {
             if self.sockets.get(id).is_some_and(Socket::is_unread) {
                 self.report(now, id, SocketEvent::Unread);
                 self.update_interest(id);
             }
         }
-        while let Some(id) = self.failed.pop() {
+        while let Some(id) = self.failures.pop() {
             if let Some(socket) = self.sockets.get_mut(id) {
                 let error = match sys::socket_error(socket.fd.as_fd()) {
                     Ok(Some(error)) | Err(error) => error,
-                    // Both have ended, and what the peer said before can still be read.
+                    // Both sides have ended, and earlier input can still be read.
                     Ok(None) if socket.shut && !socket.eof => {
                         socket.note(Ready { read: true, hangup: true, ..Ready::default() });
                         self.report(now, id, SocketEvent::Hangup);
@@ -369,23 +392,22 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
                         continue;
                     }
                     Ok(None) if is_dead(socket.fd.as_fd()) => io::ErrorKind::ConnectionReset.into(),
-                    Ok(None) => continue, // news of who had the number before
+                    Ok(None) => continue, // an event of an earlier descriptor of this number
                 };
                 self.report(now, id, SocketEvent::Failed(error));
             }
         }
     }
 
-    /// Does what the engine asks for; what it wants to send goes on a list. Each answer of the
-    /// resolver is told when nothing is left to be done, so that what is given up meanwhile is
-    /// not answered.
+    /// Executes the engine's actions; sockets with a transmit go into a list. Each result of the
+    /// resolver is reported when no action is left, so that lookups abandoned meanwhile get none.
     #[inline]
     pub(crate) fn act(&mut self, now: Instant) {
         loop {
             while let Some(action) = self.engine.poll_action() {
                 self.act_once(now, action);
             }
-            let Some(answer) = self.foreign.poll_answer() else { return };
+            let Some(answer) = self.resolver_sockets.poll_resolution() else { return };
             let addresses = answer.addresses.as_deref().map_err(|error| *error);
             self.engine.handle(now, DriverEvent::Resolved(answer.lookup, addresses));
         }
@@ -394,7 +416,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     #[inline(never)] // mostly there is none
     fn act_once(&mut self, now: Instant, action: Action) {
         match action {
-            Action::Transmit { socket } => self.later.push(socket),
+            Action::Transmit { socket } => self.new_transmits.push(socket),
             Action::Read { socket, on } => self.set_reading(now, socket, on),
             Action::Connect { socket, endpoint } => self.connect(now, socket, &endpoint),
             Action::Resolve { lookup, name } => self.resolve(now, lookup, &name),
@@ -402,7 +424,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             Action::Shutdown { socket } => {
                 if let Some(socket) = self.sockets.get_mut(socket) {
                     socket.shut = true;
-                    // Fails only if the peer is gone, which a read tells.
+                    // Fails only if the peer is gone, which a read reports.
                     let _ = sys::shutdown_write(socket.fd.as_fd());
                 }
             }
@@ -434,7 +456,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         };
         self.pipes_to_sweep = true;
         match &self.executor {
-            Executor::Ring(..) if !S::EXTERNAL => self.closing.push(socket.fd),
+            Executor::Ring(..) if !S::EXTERNAL => self.close_queue.push(socket.fd),
             Executor::Ring(..) | Executor::Direct(_) => self.selector.retire(socket.fd),
         }
         if self.sockets.shrink() && self.trim_at.is_none() {
@@ -442,27 +464,27 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         }
     }
 
-    /// Descriptors have run out, but some wait for the end of the turn to be closed: they are now.
-    /// True if that may help.
+    /// After descriptors ran out: closes those that wait for the end of the turn. True if there
+    /// were some.
     pub(crate) fn makes_room(&mut self, error: &io::Error) -> bool {
         let ran_out = matches!(error.raw_os_error(), Some(EMFILE | ENFILE));
-        let helps = ran_out && !self.closing.is_empty();
+        let helps = ran_out && !self.close_queue.is_empty();
         if helps {
-            self.executor.close(&mut self.closing);
+            self.executor.close(&mut self.close_queue);
         }
         helps
     }
 
     pub(crate) fn admit(&mut self, socket: Socket) {
         if self.abilities.signals == Signals::Option {
-            // A connection that is gone already is told by its first read.
+            // If the connection is gone already, its first read reports it.
             let _ = sys::set_no_signal(socket.fd.as_fd());
         }
-        self.fresh.push(socket.id);
+        self.new_sockets.push(socket.id);
         self.sockets.insert(socket);
     }
 
-    /// What was left unread, and what the kernel holds, comes in the next turn.
+    /// Unread bytes, here and in the kernel, are delivered in the next turn.
     fn set_reading(&mut self, now: Instant, id: SocketId, on: bool) {
         if let Some(socket) = self.sockets.get_mut(id) {
             socket.reading = on;
@@ -471,22 +493,26 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
                 socket.readable = on; // a receive finds out; not needed while paused
             }
             // It ended or failed right behind what was read last, and there is no other edge.
-            if !on && socket.hangup && !socket.eof && !std::mem::replace(&mut socket.parted, true) {
-                match socket.dead {
-                    true => self.failed.push(id),
-                    false => self.hung.push(id),
+            if !on
+                && socket.hangup
+                && !socket.eof
+                && !std::mem::replace(&mut socket.hangup_reported, true)
+            {
+                match socket.failed {
+                    true => self.failures.push(id),
+                    false => self.hangups.push(id),
                 }
             }
             let is_unread = socket.is_unread();
             socket.update_interest(&mut self.selector);
-            socket.list(&mut self.due);
+            socket.list(&mut self.receive_queue);
             if is_unread {
                 // The last receive left bytes in the kernel.
                 self.report(now, id, SocketEvent::Unread);
             }
         }
         if on {
-            self.rouse(id);
+            self.register(id);
         }
     }
 
@@ -500,21 +526,21 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
 
     /// True if the next turn need not wait.
     fn has_work(&self) -> bool {
-        !self.due.is_empty()
-            || !self.later.is_empty()
+        !self.receive_queue.is_empty()
+            || !self.new_transmits.is_empty()
             || !self.loads.is_empty()
-            || !self.hung.is_empty()
-            || !self.failed.is_empty()
+            || !self.hangups.is_empty()
+            || !self.failures.is_empty()
             || !self.arrivals.is_empty()
     }
 
-    fn tell_deadline(&mut self, now: Instant) {
+    fn update_deadline(&mut self, now: Instant) {
         let deadline = match self.has_work() {
             true => Some(now),
             false => {
-                let ours = earliest(self.rest_until, self.foreign.poll_timeout());
+                let ours = earliest(self.paused_until, self.resolver_sockets.poll_timeout());
                 let ours = earliest(self.trim_at, ours);
-                let ours = earliest(self.quiet.poll_timeout(&self.sockets), ours);
+                let ours = earliest(self.deferred.poll_timeout(&self.sockets), ours);
                 earliest(self.engine.poll_timeout(), ours)
             }
         };
@@ -601,18 +627,18 @@ impl<E: Engine, W: Waiter> Reactor<E, W> {
         for at in 0..n {
             let (tag, ready) = self.selector.event(at);
             self.note(tag, ready);
-            self.note_tail(tag, self.selector.tail(at));
+            self.note_short_read(tag, self.selector.short_read(at));
         }
         self.perform(now);
         Ok(())
     }
 
-    fn note_tail(&mut self, tag: Tag, tail: Tail) {
+    fn note_short_read(&mut self, tag: Tag, short_read: ShortRead) {
         if let Tag::Socket(id) = tag
-            && tail != Tail::Open
+            && short_read != ShortRead::WouldBlock
             && let Some(socket) = self.sockets.get_mut(id)
         {
-            socket.tail = tail;
+            socket.short_read = short_read;
         }
     }
 }
@@ -624,9 +650,9 @@ impl<E> AsFd for Reactor<E, Epoll> {
     }
 }
 
-impl<E: Engine> Reactor<E, Changes> {
-    /// The application's loop saw `ready` on `fd`. It is trusted, and no call asks the kernel
-    /// again. If it is empty, one `poll(2)` finds the readiness.
+impl<E: Engine> Reactor<E, ExternalLoop> {
+    /// The application's loop has found `fd` to be `ready`. It is trusted, without a query to the
+    /// kernel. If it is empty, one `poll(2)` finds the readiness.
     pub fn socket_action(&mut self, now: Instant, fd: RawFd, ready: Ready) {
         self.selector.close_forgotten();
         if let Some(tag) = self.selector.tag(fd) {
@@ -648,17 +674,17 @@ impl<E: Engine> Reactor<E, Changes> {
         }
     }
 
-    /// The deadline that was told has come; also the first call, which starts everything.
+    /// The deadline has passed. Also the first call, which starts everything.
     pub fn timeout_action(&mut self, now: Instant) {
         self.selector.close_forgotten();
         if self.deadline().is_some_and(|deadline| deadline > now) {
-            self.deadline = None; // the application's timer is gone: it is told again
+            self.deadline = None; // the application's timer is gone: it is set again
         }
         self.perform(now);
     }
 
-    /// A descriptor that was told, as long as it is open, lent with its lifetime: for ways of
-    /// waiting that ask for more than a number, also in order to forget it.
+    /// A watched or forgotten descriptor, as long as it is open: for ways of waiting that need a
+    /// borrowed descriptor.
     pub fn descriptor(&self, fd: RawFd) -> Option<BorrowedFd<'_>> {
         self.selector.retired(fd).or_else(|| self.watched(fd))
     }
@@ -670,12 +696,11 @@ impl<E: Engine> Reactor<E, Changes> {
                 Some(self.listeners.get(number as usize)?.as_ref()?.fd.as_fd())
             }
             Tag::Waker => Some(self.waker.as_ref()?.as_fd()),
-            Tag::Foreign(number) => self.foreign.fd(number),
+            Tag::Resolver(number) => self.resolver_sockets.fd(number),
         }
     }
 
-    /// The next thing that the application's loop has to know; asked after every action until
-    /// there is none.
+    /// The next change for the application's loop. Poll after every action, until there is none.
     pub fn poll_change(&mut self) -> Option<Change> {
         self.selector.poll()
     }
@@ -684,14 +709,15 @@ impl<E: Engine> Reactor<E, Changes> {
 impl<E, S> Drop for Reactor<E, S> {
     fn drop(&mut self) {
         self.sockets.drain().for_each(|socket| sys::close(socket.fd));
-        self.closing.drain(..).for_each(sys::close);
+        self.close_queue.drain(..).for_each(sys::close);
         self.listeners.drain(..).flatten().for_each(|listener| sys::close(listener.fd));
         self.pipes.close();
-        self.foreign.close();
+        self.resolver_sockets.close();
     }
 }
 
-/// Asks again, where an application's event may be about an earlier tenant of the descriptor.
+/// Queries the kernel, because an application's event may be of an earlier descriptor of this
+/// number.
 fn is_dead(fd: BorrowedFd<'_>) -> bool {
     let mut entries = [PollEntry::new(fd)];
     sys::poll_now(&mut entries).is_ok() && entries[0].events().is_dead()
@@ -704,7 +730,7 @@ pub(crate) fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant
     }
 }
 
-/// How long after a crowd began to leave its memory is given back: most of it is gone by then, and
-/// it does not happen more often.
+/// How long after the end of a peak began its memory is freed: most connections are closed by then,
+/// and it does not happen more often.
 const TRIM_AFTER: Duration = Duration::from_secs(1);
 pub(crate) const READ: Interest = Interest { read: true, write: false, hangup: false };

@@ -9,8 +9,8 @@ use fulmar_proto::{Block, Input};
 
 use crate::executor::Op;
 use crate::reactor::Reactor;
-use crate::selector::{Selector, Tail};
-use crate::socket::{Birth, Known, SendState, Socket};
+use crate::selector::{Selector, ShortRead};
+use crate::socket::{Registration, SendState, Socket, SocketOrigin};
 
 impl<E: Engine, S: Selector> Reactor<E, S> {
     /// Reads from every socket that is due, and passes the bytes to the engine. Sockets that have
@@ -20,7 +20,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     /// `EAGAIN`; in another turn it would cost the application a timer.
     pub(crate) fn receive(&mut self, now: Instant) {
         self.receive_due(now);
-        if !self.selector.trusts_short_reads() && !self.due.is_empty() {
+        if !self.selector.trusts_short_reads() && !self.receive_queue.is_empty() {
             if self.block.is_kept() {
                 self.send_early(now);
             }
@@ -30,25 +30,25 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     }
 
     fn receive_due(&mut self, now: Instant) {
-        std::mem::swap(&mut self.due, &mut self.reading);
+        std::mem::swap(&mut self.receive_queue, &mut self.receive_turn);
         let mut from = 0;
-        while from < self.reading.len() {
+        while from < self.receive_turn.len() {
             let to = self.end_of_list(from);
             self.receive_batch(now, from, to);
             from = to;
-            if from < self.reading.len() && self.block.is_kept() {
+            if from < self.receive_turn.len() && self.block.is_kept() {
                 self.send_early(now);
             }
         }
-        self.reading.clear();
+        self.receive_turn.clear();
     }
 
-    /// Where the list ends that begins at `from`. Sockets whose last share was full have much to
-    /// say: they share the block with few, for each piece takes an operation.
+    /// The end of the list that begins at `from`. Sockets with a full last share have much input:
+    /// few of them share the block, because each piece takes an operation.
     fn end_of_list(&self, from: usize) -> usize {
-        let (rest, most) = (&self.reading[from..], self.executor.receives_max());
+        let (rest, most) = (&self.receive_turn[from..], self.executor.receives_max());
         if rest.len() == 1 || most == FLOWING_LEN_MAX {
-            return from + rest.len().min(most); // whoever they are
+            return from + rest.len().min(most); // of any kind
         }
         let is_flowing = |id: &SocketId| self.sockets.get(*id).is_some_and(|it| it.flowing);
         from + match is_flowing(&rest[0]) {
@@ -57,17 +57,17 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         }
     }
 
-    /// Long pieces of what has just arrived are on their way to other sockets: they leave while they
-    /// are in the processor's cache, and the next batch finds their memory free.
+    /// Long pieces of input are queued for other sockets: they are sent while they are in the
+    /// processor's cache, and their memory is free for the next list.
     fn send_early(&mut self, now: Instant) {
         self.act(now);
-        self.sending.append(&mut self.later);
+        self.send_queue.append(&mut self.new_transmits);
         self.flush(now);
     }
 
     fn receive_batch(&mut self, now: Instant, from: usize, to: usize) {
         for at in from..to {
-            let id = self.reading[at];
+            let id = self.receive_turn[at];
             let Some(socket) = self.sockets.get_mut(id) else { continue }; // closed since
             debug_assert!(socket.listed, "it is on the list of due sockets");
             socket.listed = false;
@@ -81,10 +81,10 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
                     .push(Op::receive(id, wanted.min(self.engine.limit(Limit::Receive(id)))));
             }
             if resumed && (splices || !receives) {
-                self.resumed.push(id);
+                self.redeliveries.push(id);
             }
         }
-        while let Some(id) = self.resumed.pop() {
+        while let Some(id) = self.redeliveries.pop() {
             self.redeliver(now, id);
         }
         self.receive_list(now);
@@ -114,16 +114,16 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     }
 
     fn received(&mut self, now: Instant, op: Op) {
-        let Self { engine, selector, sockets, listeners, due, block, .. } = self;
+        let Self { engine, selector, sockets, listeners, receive_queue, block, .. } = self;
         let Some(socket) = sockets.get_mut(op.socket) else {
-            // Closed on behalf of another: nobody wants what it said.
+            // Closed because of another socket: its input is discarded.
             return block.memory().advance(op.outcome().unwrap_or(0));
         };
         let result = op.outcome();
-        if let Birth::Accepted(listener) = socket.birth {
-            socket.birth = Birth::Standing;
+        if let SocketOrigin::Accepted(listener) = socket.origin {
+            socket.origin = SocketOrigin::Connected;
             if let Some(Some(listener)) = listeners.get_mut(listener.0 as usize)
-                && socket.known == Known::Fresh
+                && socket.registration == Registration::New
             {
                 listener.prediction.learn(result.is_ok());
             }
@@ -132,15 +132,15 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             && is_last(&result)
             && !op.refused
         {
-            return self.heard_out(now, op.socket, kind);
+            return self.finish_drain(now, op.socket, kind);
         }
         match result {
             Ok(n) => {
-                socket.eof = n == 0 || n < op.len && socket.tail == Tail::Ended;
-                // A short read means that the queue is empty and the next edge will tell, unless
-                // the edge of the FIN, or of the bytes behind a mark, has been seen or may have
+                socket.eof = n == 0 || n < op.len && socket.short_read == ShortRead::Eof;
+                // After a short read the queue is empty and the next edge reports more, unless the
+                // edge of the FIN, or of the bytes behind a mark, has been reported or may have
                 // been: there is no other.
-                let has_more = n == op.len || socket.hangup || socket.tail.pass_mark();
+                let has_more = n == op.len || socket.hangup || socket.short_read.pass_mark();
                 socket.doubtful = !has_more && !selector.trusts_short_reads();
                 socket.readable = has_more || socket.doubtful;
                 socket.flowing = n == op.len;
@@ -157,13 +157,13 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
                 return engine.handle(now, SocketEvent::Failed(error).of(op.socket));
             }
         }
-        socket.list(due);
+        socket.list(receive_queue);
         socket.update_interest(selector);
     }
 
-    /// A socket that nothing can be sent on has said all it had to say. After a reset, the end of
+    /// All input of a broken socket has been read. After a reset, the end of
     /// that is not the peer's.
-    fn heard_out(&mut self, now: Instant, id: SocketId, kind: io::ErrorKind) {
+    fn finish_drain(&mut self, now: Instant, id: SocketId, kind: io::ErrorKind) {
         if kind != io::ErrorKind::ConnectionReset
             && let Some(socket) = self.sockets.get_mut(id)
         {
@@ -173,8 +173,8 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         self.report(now, id, SocketEvent::Failed(kind.into()));
     }
 
-    /// Asks the engine again, without a system call: it may have left something, or wants to hear
-    /// that nothing more comes.
+    /// Delivers input again, without a system call: the engine may have left bytes, or expects to
+    /// see that nothing more comes.
     pub(crate) fn redeliver(&mut self, now: Instant, id: SocketId) {
         if let Some(socket) = self.sockets.get_mut(id) {
             socket.deliver(now, &mut self.engine, &mut self.block, 0);
@@ -185,7 +185,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     /// A socket has been read from: perhaps it is due again, perhaps it is waited for differently.
     pub(crate) fn relist(&mut self, id: SocketId) {
         if let Some(socket) = self.sockets.get_mut(id) {
-            socket.list(&mut self.due);
+            socket.list(&mut self.receive_queue);
             socket.update_interest(&mut self.selector);
         }
     }
@@ -222,7 +222,7 @@ impl Socket {
     }
 }
 
-/// True if a receive tells that nothing more is to be had.
+/// True if no more input can follow a receive.
 fn is_last(result: &io::Result<usize>) -> bool {
     match result {
         Ok(n) => *n == 0,

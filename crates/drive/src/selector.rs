@@ -1,4 +1,4 @@
-//! Who waits for descriptors: our epoll, our `poll(2)`, or the application's own loop.
+//! Waiting for descriptors: by our epoll, our `poll(2)`, or the application's own loop.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -9,34 +9,33 @@ use fulmar_sys::Events;
 
 use crate::reactor::earliest;
 
-/// What a watched descriptor is to the reactor.
+/// What a registered descriptor belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tag {
     /// A connection.
     Socket(SocketId),
     /// A listening socket.
     Listener(ListenerId),
-    /// What other threads wake us with.
+    /// Other threads wake the reactor with it.
     Waker,
-    /// A resolver's socket, by a number that is never given again.
-    Foreign(u32),
+    /// A resolver's socket, by a number that is never reused.
+    Resolver(u32),
 }
 
 /// Readiness that is waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interest {
-    /// Bytes, a connection, or the peer's end. Of a socket that is not read from, the first bytes.
+    /// Bytes, a connection, or the peer's end. While reading is paused: the first bytes.
     pub read: bool,
-    /// Room to send, or that a connection stands.
+    /// Room to send, or an established connection.
     pub write: bool,
-    /// The peer's end of its side, also while nothing is read (`EPOLLRDHUP`, where there is such a
-    /// thing). Not any more once it has been told: waiting for a level that stays would never be
-    /// quiet.
+    /// The peer's shutdown of its side, also while nothing is read (`EPOLLRDHUP`, where it exists).
+    /// False once it has been reported, because a level-triggered loop would report it forever.
     pub hangup: bool,
 }
 
 impl Interest {
-    /// As the kernel is told.
+    /// The events for the kernel.
     pub(crate) fn events(self) -> Events {
         let when = |wanted, events| if wanted { events } else { Events::NONE };
         when(self.read, Events::READABLE)
@@ -48,15 +47,14 @@ impl Interest {
 /// Readiness that was reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ready {
-    /// There is something to read.
+    /// Input is available.
     pub read: bool,
     /// There is room to write.
     pub write: bool,
-    /// The peer has closed its side or the socket failed: a short read is not the end of what
-    /// there is to read.
+    /// The peer has shut down its side, or the socket failed: a short read is not the last one.
     pub hangup: bool,
-    /// Both directions are gone (`POLLHUP`, `POLLERR`). Enough by itself: the socket is read to its
-    /// end and then to its error, whatever the other fields are.
+    /// Both directions are closed (`POLLHUP`, `POLLERR`). It is sufficient alone: the socket is
+    /// read to its end, and then to its error, whatever the other fields are.
     pub failed: bool,
 }
 
@@ -100,81 +98,81 @@ pub trait Selector {
     fn watching_costs(&self) -> bool;
 
     /// True if a short receive empties the socket, or the rest is reported: again (level-triggered)
-    /// or with the event ([`Waiter::tail`]). Otherwise every socket is read to `EAGAIN`.
+    /// or with the event ([`Waiter::short_read`]). Otherwise every socket is read to `EAGAIN`.
     fn trusts_short_reads(&self) -> bool;
 
-    /// A descriptor is new, and wanted for longer than this turn.
+    /// Registers a new descriptor.
     ///
     /// # Errors
     /// The kernel can watch no more descriptors.
     fn watch(&mut self, fd: BorrowedFd<'_>, tag: Tag, interest: Interest) -> io::Result<()>;
 
-    /// What is waited for has changed.
+    /// Changes what a registered descriptor is waited for.
     ///
     /// # Errors
-    /// As the kernel says.
+    /// Those of the kernel.
     fn set_interest(&mut self, fd: BorrowedFd<'_>, tag: Tag, interest: Interest) -> io::Result<()>;
 
-    /// What is waited for is to be told although it may be there already and nothing has changed:
-    /// needed where we stop before the kernel does, as tests have it.
+    /// Requests a report of the current readiness, also if nothing has changed. Needed if a read or
+    /// write stopped before the kernel returned `EAGAIN`, as tests do.
     ///
     /// # Errors
-    /// As the kernel says.
+    /// Those of the kernel.
     fn rearm(&mut self, fd: BorrowedFd<'_>, tag: Tag, interest: Interest) -> io::Result<()>;
 
-    /// A descriptor is done with. The selector closes it, once nobody waits for it any more.
+    /// Removes a descriptor. The selector closes it, once nothing waits for it any more.
     fn retire(&mut self, fd: OwnedFd);
 
-    /// As [`Selector::retire`], for what others may have open too, in this process or another:
-    /// closing it alone would not end the wait for it.
+    /// As [`Selector::retire`], for a socket that may also be open elsewhere, in this process or
+    /// another: closing the descriptor alone would not end the registration.
     fn retire_shared(&mut self, fd: OwnedFd) {
         self.retire(fd);
     }
 
-    /// The next moment `handle_timeout` is due. Called when it moves earlier, is gone, or the one
-    /// told last has passed; also when it moves later, unless
-    /// the loop is [`Selector::EXTERNAL`].
+    /// The time of the next [`fulmar_engine::DriverEvent::Timeout`]. Called when it moves earlier,
+    /// is gone, or the last one has passed; also when it moves later, unless the loop is
+    /// [`Selector::EXTERNAL`].
     fn set_deadline(&mut self, deadline: Option<Instant>);
 }
 
-/// A selector that waits for itself: [`crate::Reactor::turn`] is for these.
+/// A selector that waits itself: [`crate::Reactor::turn`] is for these.
 pub trait Waiter: Selector {
-    /// Waits from `now` until something is ready or the time has come; a signal ends the wait with
-    /// no event. How many events there are.
+    /// Waits from `now` until a descriptor is ready or the time is over; a signal ends the wait
+    /// without events. Returns the number of events.
     ///
     /// # Errors
-    /// As the kernel says.
+    /// Those of the kernel.
     fn wait(&mut self, now: Instant, until: Until) -> io::Result<usize>;
 
     /// One event of the last wait.
     fn event(&self, at: usize) -> (Tag, Ready);
 
-    /// What that event says about the end of what the kernel holds.
-    fn tail(&self, _at: usize) -> Tail {
-        Tail::Open
+    /// The meaning of a short receive after that event.
+    fn short_read(&self, _at: usize) -> ShortRead {
+        ShortRead::WouldBlock
     }
 }
 
-/// What stands behind a receive that falls short.
+/// The meaning of a receive that returns fewer bytes than requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Tail {
-    /// Nothing yet: an event tells when there is more. Or it is not known.
+pub enum ShortRead {
+    /// No more bytes yet: an event reports when there are. Or it is not known.
     #[default]
-    Open,
-    /// The mark of urgent data, in front of which a receive stops (tcp(7)): more may be behind it
-    /// that no event tells of.
-    Marked,
-    /// The peer's end, in order, and this is not about an earlier tenant of a descriptor: no
-    /// receive is needed that finds it.
-    Ended,
+    WouldBlock,
+    /// A receive stops before the mark of urgent data (tcp(7)). More bytes may follow, which no
+    /// event reports.
+    UrgentMark,
+    /// The peer has shut down its side in order, on this connection and not on an earlier one with
+    /// the same descriptor. No receive is needed to find the end.
+    Eof,
 }
 
-impl Tail {
-    /// A receive has fallen short. True if that was at a mark: the next one goes on behind it.
+impl ShortRead {
+    /// After a short receive: true if it stopped at a mark. The next receive continues after it.
     pub(crate) fn pass_mark(&mut self) -> bool {
-        let is_mark = *self == Self::Marked;
+        let is_mark = *self == Self::UrgentMark;
         if is_mark {
-            *self = Self::Open;
+            *self = Self::WouldBlock;
         }
         is_mark
     }
@@ -185,9 +183,9 @@ impl Tail {
 pub enum Until {
     /// Not at all.
     Now,
-    /// Until the deadline that was told last, and for ever if there is none.
+    /// Until the last deadline that was set, and forever if there is none.
     Deadline,
-    /// Until the deadline, but no longer than this moment.
+    /// Until the deadline, but no longer than this time.
     Moment(Instant),
 }
 

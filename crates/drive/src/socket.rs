@@ -1,4 +1,4 @@
-//! The reactor's sockets, by the names that the engine gave them.
+//! The reactor's sockets, by the names that the engine assigned.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -7,7 +7,7 @@ use bytes::BytesMut;
 use fulmar_engine::{ListenerId, SocketId};
 use fulmar_sys as sys;
 
-use crate::selector::{Interest, Ready, Selector, Tag, Tail};
+use crate::selector::{Interest, Ready, Selector, ShortRead, Tag};
 
 /// One connection as the kernel and the engine see it.
 #[derive(Debug)]
@@ -21,30 +21,30 @@ pub(crate) struct Socket {
     pub(crate) doubtful: bool,
     pub(crate) send: SendState,
     pub(crate) hangup: bool,
-    /// The selector has said that it failed, while it was read from.
-    pub(crate) dead: bool,
-    /// The engine has been told that the peer ended while it was not read from.
-    pub(crate) parted: bool,
+    /// The selector has reported a failure while reading was on.
+    pub(crate) failed: bool,
+    /// The engine has been notified of the peer's end, which arrived while reading was paused.
+    pub(crate) hangup_reported: bool,
     pub(crate) reading: bool,
     pub(crate) eof: bool,
-    /// What a receive that falls short has come upon.
-    pub(crate) tail: Tail,
-    /// We have ended our side: once the peer has ended its own too, the kernel says that the
-    /// connection is dead (`POLLHUP`), whatever is left to be read from it.
+    /// The meaning of the next short receive.
+    pub(crate) short_read: ShortRead,
+    /// Our side is shut down. Once the peer has shut down its side too, the kernel reports
+    /// `POLLHUP`, even if unread bytes are left.
     pub(crate) shut: bool,
-    /// The engine is owed an `Input`, even an empty one.
+    /// The engine expects an `Input`, even an empty one.
     pub(crate) resumed: bool,
-    /// What arrives may go past the engine.
+    /// Input may bypass the engine.
     pub(crate) splicing: bool,
-    /// The last receive had all the bytes that it asked for: there are more.
+    /// The last receive filled its buffer: there may be more.
     pub(crate) flowing: bool,
-    /// It stands on a list of sockets to be read.
+    /// It is in the list of sockets to be read.
     pub(crate) listed: bool,
     pub(crate) nagle: Nagle,
-    pub(crate) known: Known,
-    pub(crate) birth: Birth,
+    pub(crate) registration: Registration,
+    pub(crate) origin: SocketOrigin,
     pub(crate) interest: Interest,
-    /// What the engine left unread; empty unless a message is split across reads.
+    /// Bytes that the engine has not consumed; empty unless a message is split across reads.
     pub(crate) unread: BytesMut,
 }
 
@@ -69,32 +69,33 @@ pub(crate) enum SendState {
     Broken(io::ErrorKind),
 }
 
-/// How a socket came to be.
+/// How a socket was created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Birth {
-    /// We asked for it, and it does not stand yet.
+pub(crate) enum SocketOrigin {
+    /// By us; the connection is not established yet.
     Connecting,
-    /// Just accepted from there: its first read tells whether bytes come with connections.
+    /// Just accepted from this listener. The first read shows whether bytes arrive together with
+    /// connections.
     Accepted(ListenerId),
-    /// Nothing special about it any more.
-    Standing,
+    /// The connection is established, and its first read is done.
+    Connected,
 }
 
-/// Whether the selector knows a socket.
+/// Whether a socket is registered with the selector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Known {
-    /// Not before the end of this turn.
-    Fresh,
-    /// Not yet: nobody waits for it.
-    Quiet,
-    /// It does.
-    Watched,
+pub(crate) enum Registration {
+    /// Not yet: at the end of this turn.
+    New,
+    /// Not yet: nothing is expected from it.
+    Deferred,
+    /// Yes.
+    Registered,
 }
 
-/// Whether the kernel holds a small packet back while another one is on its way (RFC 9293 §3.7.4).
-/// It is of no use here, where what belongs together is sent together. What is accepted has
-/// inherited that it is off; what we connect has not, and the first send of many is its only one:
-/// that one leaves at once in any case. So it is switched off before the second.
+/// Nagle's algorithm: the kernel delays a small packet while another one is unacknowledged
+/// (RFC 9293 §3.7.4). It has no benefit here, because bytes that belong together are sent together.
+/// Accepted sockets inherit `TCP_NODELAY`; connected ones do not. The first send of a connection,
+/// often its only one, is never delayed, so the option is set before the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Nagle {
     Off,
@@ -105,15 +106,15 @@ pub(crate) enum Nagle {
 }
 
 impl Nagle {
-    /// Something is about to be sent on `fd`. `minshall`: of one large send, the last packet is
-    /// not held back for the sake of those before it, as Linux has it.
+    /// Called before each send on `fd`. `minshall`: the kernel's variant never delays the last
+    /// packet of a large send, as on Linux.
     pub(crate) fn handle_send(&mut self, fd: BorrowedFd<'_>, minshall: bool) {
         match self {
             Self::Off => {}
             Self::Idle if minshall => *self = Self::Busy,
             Self::Idle | Self::Busy => {
                 *self = Self::Off;
-                // Fails only if the connection is gone, which the send tells.
+                // Fails only if the connection is gone, which the send reports.
                 let _ = sys::set_nodelay(fd);
             }
         }
@@ -121,8 +122,8 @@ impl Nagle {
 }
 
 impl Socket {
-    pub(crate) fn new(id: SocketId, fd: OwnedFd, birth: Birth) -> Self {
-        let standing = birth != Birth::Connecting;
+    pub(crate) fn new(id: SocketId, fd: OwnedFd, origin: SocketOrigin) -> Self {
+        let standing = origin != SocketOrigin::Connecting;
         Self {
             id,
             fd,
@@ -130,19 +131,19 @@ impl Socket {
             doubtful: false,
             send: if standing { SendState::Ready } else { SendState::Full },
             hangup: false,
-            dead: false,
-            parted: false,
+            failed: false,
+            hangup_reported: false,
             reading: true,
             eof: false,
-            tail: Tail::Open,
+            short_read: ShortRead::WouldBlock,
             shut: false,
             resumed: false,
             splicing: false,
             flowing: false,
             listed: false,
             nagle: Nagle::Off,
-            known: Known::Fresh,
-            birth,
+            registration: Registration::New,
+            origin,
             interest: Interest { read: true, write: !standing, hangup: true },
             unread: BytesMut::new(),
         }
@@ -182,9 +183,9 @@ impl Socket {
         self.readable && !self.reading && !self.eof
     }
 
-    /// A send failed. True if the peer may have said something before that is not read yet, as
-    /// who answers early and closes does: then it is read first.
-    pub(crate) fn hears_out(&mut self, error: &io::Error) -> bool {
+    /// A send failed. True if input that arrived before may be unread, for example from a server
+    /// that responds early and closes. Then that input is read before the error is reported.
+    pub(crate) fn drains_before_error(&mut self, error: &io::Error) -> bool {
         let gone =
             matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset);
         if !gone || !self.reading || self.eof {
@@ -210,13 +211,13 @@ impl Socket {
         }
     }
 
-    /// Has it waited for as it is wanted now.
+    /// Passes a changed interest to the selector.
     pub(crate) fn update_interest<S: Selector>(&mut self, selector: &mut S) {
         let wants = self.wants();
         if !selector.watches_all() && wants != self.interest {
             self.interest = wants;
-            if self.known == Known::Watched {
-                // A descriptor that is watched can be watched for something else.
+            if self.registration == Registration::Registered {
+                // The interest of a registered descriptor can always be changed.
                 let _ = selector.set_interest(self.fd.as_fd(), self.tag(), wants);
             }
         }
@@ -239,12 +240,12 @@ impl Socket {
 
 /// All sockets; a stale name finds none.
 ///
-/// They stand side by side, wherever their names are: of an engine with several kinds of links, one
-/// kind may have all of them, and the names between those of one kind cost a number each.
+/// They are contiguous, whatever their names are. If an engine has several sets of connections, one
+/// set may have all the sockets; the unused names between them cost four bytes each.
 #[derive(Debug, Default)]
 pub(crate) struct Sockets {
     sockets: Vec<Socket>,
-    /// By the index of a name, where its socket stands, or `NOWHERE`.
+    /// The position of a socket by the index of its name, or `NOWHERE`.
     places: Vec<u32>,
 }
 
@@ -286,7 +287,7 @@ impl Sockets {
         Some(socket)
     }
 
-    /// Gives memory back that a crowd has left; false if there was none to speak of.
+    /// Frees the memory of a past peak; false if there was little.
     pub(crate) fn shrink(&mut self) -> bool {
         let crowded = self.sockets.capacity() > 4 * self.sockets.len().max(KEPT_LEN);
         if crowded {
@@ -306,5 +307,5 @@ impl Sockets {
 
 /// No socket has this place.
 const NOWHERE: u32 = u32::MAX;
-/// So many places are not worth giving back.
+/// Memory of so many sockets is not freed.
 const KEPT_LEN: usize = 128;

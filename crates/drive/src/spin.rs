@@ -1,13 +1,13 @@
-//! Whether it pays to poll for a while before sleeping.
+//! Polling for a while before sleeping.
 //!
-//! A thread that sleeps takes some 50 us until it runs again: longer than a request takes. So who
-//! is about to be needed polls instead, and gives its core away after each poll to whoever else
-//! wants it.
+//! A thread that sleeps takes some 50 us until it runs again: longer than a request takes. So a
+//! loop that expects an event soon polls instead, and yields its core after each poll to other
+//! threads.
 //!
-//! It pays if what is waited for comes while the core is ours. On a core that is shared with whom
-//! we wait for it comes once the core is given away, and a sleep does that for less. So it is
-//! looked at from time to time who had the core; and after polls that did not pay there are
-//! rests, the longer the more of them there were.
+//! Polling pays off if the event arrives while the loop has the core. If the event comes from a
+//! thread on the same core, it arrives only once the core is yielded, which a sleep does at less
+//! cost. So from time to time a poll checks whether another thread had the core. Polls that did not
+//! pay off are followed by rests, which grow with their number.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ pub enum Spin {
     /// Never.
     #[default]
     Off,
-    /// For at most as long as a sleep and its end take.
+    /// For at most the time that a sleep and its end take.
     Auto,
     /// For at most so long.
     Within(Duration),
@@ -26,7 +26,7 @@ pub enum Spin {
 /// How the next wait begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Plan {
-    /// It sleeps, and nobody asks for how long.
+    /// It sleeps, and the duration is not measured.
     Rest,
     /// It sleeps.
     Sleep,
@@ -41,12 +41,12 @@ pub(crate) enum Plan {
 
 /// What came of polling in a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Polled {
+pub(crate) enum PollOutcome {
     /// There was none, or no need of it.
     No,
     /// Something was ready in time.
     Found,
-    /// The same, but somebody else had had the core meanwhile.
+    /// The same, but another thread had the core meanwhile.
     Ceded,
     /// Nothing was ready in time; it took so long.
     InVain(Duration),
@@ -68,7 +68,7 @@ pub(crate) struct Habit {
 }
 
 impl Habit {
-    /// `None`: nobody wants to poll.
+    /// `None`: no polling.
     pub(crate) fn new(spin: Spin) -> Option<Self> {
         let budget_ns = match spin {
             Spin::Off => return None,
@@ -104,18 +104,18 @@ impl Habit {
     }
 
     /// A wait that took so long has ended `now`.
-    pub(crate) fn learn(&mut self, now: Instant, waited: Duration, polled: Polled) {
+    pub(crate) fn learn(&mut self, now: Instant, waited: Duration, polled: PollOutcome) {
         let waited_ns = nanos(waited);
         let counted = waited_ns.min(LONGEST_TIMES * self.budget_ns);
         self.mean_ns = (self.mean_ns * 7 + counted) / 8;
-        let in_vain = if let Polled::InVain(time) = polled { nanos(time) } else { 0 };
+        let in_vain = if let PollOutcome::InVain(time) = polled { nanos(time) } else { 0 };
         let saved = self.allowance_ns.saturating_add(waited_ns / IDLE_SHARE);
         self.allowance_ns = saved.saturating_sub(in_vain).min(ALLOWANCE_MAX * self.budget_ns);
         match polled {
-            Polled::No => {}
-            Polled::Found => self.doubt /= 2,
-            Polled::Ceded => self.rest(now, waited),
-            Polled::InVain(time) => self.rest(now, time),
+            PollOutcome::No => {}
+            PollOutcome::Found => self.doubt /= 2,
+            PollOutcome::Ceded => self.rest(now, waited),
+            PollOutcome::InVain(time) => self.rest(now, time),
         }
     }
 
@@ -143,10 +143,10 @@ const LONGEST_TIMES: u64 = 128;
 const IDLE_SHARE: u64 = 20;
 /// Of what was not polled in vain, so many budgets are kept for later.
 const ALLOWANCE_MAX: u64 = 16;
-/// Less than 1 % of all time goes into polls that never pay. Who is alone on the core again, or
-/// needed sooner, finds out after a few milliseconds.
+/// Less than 1 % of all time is spent on polls that never pay off. A loop that has the core alone
+/// again, or gets events sooner, detects it within a few milliseconds.
 const DOUBT_MAX: u32 = 128;
-/// Without doubt it is looked at once in so many polls who had the core: it takes two calls.
+/// Without doubt, one check for other threads per this number of polls: it takes two calls.
 const WATCH_EVERY: u32 = 16;
 
 #[cfg(test)]
@@ -172,7 +172,7 @@ mod tests {
     struct Seen {
         polls: u32,
         watched: u32,
-        lost: Duration, // by polling in vain, or while somebody else had the core
+        lost: Duration, // by polling in vain, or while another thread had the core
         time: Duration,
     }
 
@@ -199,29 +199,31 @@ mod tests {
         fn wait(&mut self, world: WaitCase, seen: &mut Seen) -> Duration {
             let (waited, polled) = match (self.habit.plan(self.now), world) {
                 (Plan::Rest, _) => return sleep(world),
-                (Plan::Sleep, _) => (sleep(world), Polled::No),
+                (Plan::Sleep, _) => (sleep(world), PollOutcome::No),
                 (Plan::Poll { budget, watched }, _) => {
                     seen.polls += 1;
                     seen.watched += u32::from(watched);
                     match world {
                         WaitCase::OwnCore { after, .. } if after <= budget => {
-                            (after, Polled::Found)
+                            (after, PollOutcome::Found)
                         }
                         WaitCase::OneCore { after } if after <= budget && watched => {
-                            (after, Polled::Ceded)
+                            (after, PollOutcome::Ceded)
                         }
-                        WaitCase::OneCore { after } if after <= budget => (after, Polled::Found),
-                        WaitCase::OneCore { after } => (after, Polled::InVain(after)),
+                        WaitCase::OneCore { after } if after <= budget => {
+                            (after, PollOutcome::Found)
+                        }
+                        WaitCase::OneCore { after } => (after, PollOutcome::InVain(after)),
                         WaitCase::OwnCore { .. } | WaitCase::OtherGroup { .. } => {
-                            (budget + sleep(world), Polled::InVain(budget))
+                            (budget + sleep(world), PollOutcome::InVain(budget))
                         }
                     }
                 }
             };
             seen.lost += match polled {
-                Polled::Ceded => waited,
-                Polled::InVain(time) => time,
-                Polled::No | Polled::Found => Duration::ZERO,
+                PollOutcome::Ceded => waited,
+                PollOutcome::InVain(time) => time,
+                PollOutcome::No | PollOutcome::Found => Duration::ZERO,
             };
             self.habit.learn(self.now + waited, waited, polled);
             waited
@@ -269,13 +271,14 @@ mod tests {
         assert!(polls > 9_800, "{polls}");
     }
 
-    /// Both for who yields, and for who cannot: the other has its core in a group of its own.
+    /// Whether yielding gives the core to the other thread, or not, as in another scheduling group.
     #[test]
     fn on_a_core_that_is_shared_there_are_few_trials() {
         for after in [3, 10, 49, 60, 200] {
-            for world in
-                [WaitCase::OneCore { after: us(after) }, WaitCase::OtherGroup { after: us(after) }]
-            {
+            for world in [
+                WaitCase::OneCore { after: us(after) },
+                WaitCase::OtherGroup { after: us(after) },
+            ] {
                 let mut life = Life::new(Spin::Auto);
                 life.waits(3_000, world); // it takes some to learn
                 let seen = life.waits(100_000, world);
@@ -287,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_the_core_alone_again_notices_it_soon() {
+    fn a_core_without_other_threads_is_detected_soon() {
         let mut life = Life::new(Spin::Auto);
         life.waits(10_000, WaitCase::OneCore { after: us(10) });
         life.waits(100, own(10)); // 6 ms, as they sleep
@@ -312,7 +315,9 @@ mod tests {
         for budget in [Duration::ZERO, us(1), Duration::MAX] {
             let mut life = Life::new(Spin::Within(budget));
             life.waits(1000, own(10));
-            for polled in [Polled::InVain(Duration::MAX), Polled::Ceded, Polled::Ceded] {
+            for polled in
+                [PollOutcome::InVain(Duration::MAX), PollOutcome::Ceded, PollOutcome::Ceded]
+            {
                 life.habit.learn(life.now, Duration::MAX, polled);
             }
             life.waits(1000, own(10));

@@ -1,4 +1,4 @@
-//! The receiving side of a turn, for bytes that the engine does not want to see.
+//! The receiving side of a turn, for bytes that bypass the engine.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -14,7 +14,7 @@ use crate::reactor::Reactor;
 use crate::receive::BLOCK_SIZE;
 use crate::selector::Selector;
 use crate::socket::{SendState, Socket};
-use crate::throttle::{Way, portion};
+use crate::throttle::{Direction, portion};
 
 impl<E: Engine, S: Selector> Reactor<E, S> {
     /// From now on what arrives may go past the engine; what has arrived goes the usual way first.
@@ -36,7 +36,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     }
 
     /// Moves what a socket has to where it belongs. If there is no pipe to be had, it is received
-    /// as usual in the next turn, and the engine may ask again.
+    /// as usual in the next turn, and the engine may request it again.
     pub(crate) fn splice(&mut self, now: Instant, id: SocketId) {
         let to = self.engine.poll_passage(id).filter(|to| !to.is_empty());
         let pipe = to.as_ref().and_then(|_| self.pipes.take(now, &self.engine));
@@ -51,8 +51,9 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         }
     }
 
-    /// At most a pipe full of it in one turn. How much there is nobody tells: a pipe is full after
-    /// so many pieces, not bytes, so a short splice says nothing and only `EAGAIN` ends it.
+    /// At most one full pipe per turn. The amount of input is unknown: a pipe is full after a
+    /// number of pieces, not bytes, so a short splice has no meaning and only `EAGAIN` ends the
+    /// input.
     fn splice_into_file(&mut self, now: Instant, id: SocketId, pipe: &Pipe) {
         let mut left = PIPE_SIZE as usize;
         while left > 0 {
@@ -71,9 +72,9 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         self.relist(id);
     }
 
-    /// Once in a turn, so that the pipe is emptied before it is filled again. A short splice says
-    /// nothing here either; but if it brought little, reading is cheaper. What follows the last
-    /// byte that may pass has come with it, as a rule, and leaves with it.
+    /// Once per turn, so that the pipe is emptied before it is filled again. A short splice has no
+    /// meaning here either; but if it moved little, reading is cheaper. Bytes behind the last one
+    /// that may bypass the engine have usually arrived with it, and are sent with it.
     fn splice_into_pipe(&mut self, now: Instant, id: SocketId, pipe: Arc<Pipe>, len: u64) {
         let most = usize::try_from(len).unwrap_or(usize::MAX).min(FILLED_SIZE);
         let Some(n) = self.fill(now, id, &pipe, most) else { return };
@@ -98,7 +99,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     /// done about it is done.
     fn fill(&mut self, now: Instant, id: SocketId, pipe: &Pipe, len: usize) -> Option<usize> {
         let socket = self.sockets.get_mut(id)?;
-        let portion = portion(&mut self.throttle, Way::Receive, len);
+        let portion = portion(&mut self.throttle, Direction::Receive, len);
         let refused = portion.is_err();
         match portion.and_then(|len| pipe::fill(pipe, socket.fd.as_fd(), len)) {
             Ok(0) => self.end_splice(now, id),

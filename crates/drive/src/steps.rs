@@ -8,20 +8,20 @@ use fulmar_proto::{Part, Run, Step};
 use fulmar_sys as sys;
 
 use crate::pipe;
-use crate::throttle::{Throttle, Way, portion};
+use crate::throttle::{Direction, Throttle, portion};
 
 /// What came of a transmit, or of as much of it as was tried.
 #[derive(Debug, Default)]
-pub(crate) struct Outcome {
+pub(crate) struct SendOutcome {
     /// Bytes that were to leave.
     pub(crate) wanted: u64,
     /// How many have left. If that is fewer, and nothing has failed, the socket has no room left.
     pub(crate) sent: u64,
-    /// What failed behind them. It may be told only once, as of a file: no event repeats it.
+    /// The error behind them. It may be reported only once, as that of a file: no event repeats it.
     pub(crate) error: Option<io::Error>,
 }
 
-impl Outcome {
+impl SendOutcome {
     /// Of one call that was to send `wanted` bytes.
     pub(crate) fn of_call(wanted: u64, result: io::Result<u64>) -> Self {
         match result {
@@ -46,8 +46,8 @@ pub(crate) fn send_steps<'t>(
     share: u64,
     memory: &mut Vec<u8>,
     throttle: &mut Option<Box<Throttle>>,
-) -> Outcome {
-    let mut outcome = Outcome::default();
+) -> SendOutcome {
+    let mut outcome = SendOutcome::default();
     for step in steps {
         if outcome.sent >= share {
             break;
@@ -74,7 +74,7 @@ fn failure(error: io::Error) -> Option<io::Error> {
     (error.kind() != io::ErrorKind::WouldBlock).then_some(error)
 }
 
-/// How many bytes of a step have left, and what was said instead of more.
+/// The number of bytes of a step that were sent, and the result behind them.
 fn send_step(
     fd: BorrowedFd<'_>,
     step: Step<'_>,
@@ -82,7 +82,7 @@ fn send_step(
     throttle: &mut Option<Box<Throttle>>,
 ) -> (u64, io::Result<()>) {
     let len = usize::try_from(step.len()).unwrap_or(usize::MAX);
-    match portion(throttle, Way::Send, len) {
+    match portion(throttle, Direction::Send, len) {
         Ok(n) if n < len => send_some(fd, step, n, memory),
         Ok(_) => send_whole(fd, step, memory),
         Err(error) => (0, Err(error)),
@@ -91,12 +91,12 @@ fn send_step(
 
 /// Makes calls until the socket has no room, or one fails.
 ///
-/// `sendfile(2)` stops early when a signal has come (SIGSTOP and its end are enough, which nobody can
-/// block), and where a file ends that has become shorter, although the socket has room: no edge
-/// would tell of that later. So what is left of a file is asked for at once, and a full socket has
-/// to say so, which is what makes the kernel tell of room. That is a call for each stall of a slow
-/// client. A short count alone does not show which of them it was, and whatever could be asked
-/// instead (the file's length, the room) is a call as well.
+/// `sendfile(2)` stops early at a signal (SIGSTOP and SIGCONT are enough, which cannot be blocked),
+/// and at the end of a file that has become shorter, although the socket has room: no edge would
+/// report that room. So the rest of a file is sent at once, until the socket returns `EAGAIN`,
+/// which also makes the kernel report room. That is a call for each stall of a slow client. A short
+/// count alone does not show the cause, and every query instead (the file's length, the room) is a
+/// call as well.
 fn send_whole(
     fd: BorrowedFd<'_>,
     mut step: Step<'_>,
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     /// Into something that is never full.
-    fn sent(lens: &[u64], share: u64) -> Outcome {
+    fn sent(lens: &[u64], share: u64) -> SendOutcome {
         let null = File::options().write(true).open("/dev/null").unwrap();
         let zeros = tempfile::tempfile().unwrap();
         zeros.set_len(*lens.iter().max().unwrap()).unwrap();
@@ -241,7 +241,7 @@ mod tests {
             (&[400_000, 300_000, 200_000, 600_000], 900_000, 900_000),
             (&[400_000, 300_000, 900_000, 600_000], 800_000, 1_500_000),
         ] {
-            let Outcome { wanted, sent, error } = sent(lens, share);
+            let SendOutcome { wanted, sent, error } = sent(lens, share);
             assert_eq!((wanted, sent, error.is_none()), (left, left, true), "{lens:?}");
         }
     }

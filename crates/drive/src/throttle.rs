@@ -12,13 +12,13 @@ pub(crate) enum Throttle {}
 
 #[cfg(not(feature = "testing"))]
 impl Throttle {
-    fn portion(&self, _: Way, _: usize) -> io::Result<usize> {
+    fn portion(&self, _: Direction, _: usize) -> io::Result<usize> {
         match *self {}
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Direction {
     Receive,
     Send,
 }
@@ -26,7 +26,7 @@ pub(crate) enum Way {
 /// How many of `len` bytes a call may move.
 pub(crate) fn portion(
     throttle: &mut Option<Box<Throttle>>,
-    way: Way,
+    way: Direction,
     len: usize,
 ) -> io::Result<usize> {
     match throttle {

@@ -9,8 +9,8 @@ use crate::executor::Op;
 use crate::passing::Passing;
 use crate::reactor::Reactor;
 use crate::selector::Selector;
-use crate::socket::{Birth, Known, SendState};
-use crate::steps::{Outcome, send_steps};
+use crate::socket::{Registration, SendState, SocketOrigin};
+use crate::steps::{SendOutcome, send_steps};
 
 impl<E: Engine, S: Selector> Reactor<E, S> {
     /// Looks at the transmit of every socket on the list and sends it. Short ones are copied side
@@ -18,7 +18,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     /// something: it may have led to more.
     #[inline]
     pub(crate) fn flush(&mut self, now: Instant) -> bool {
-        let some = !self.sending.is_empty() || !self.loads.is_empty();
+        let some = !self.send_queue.is_empty() || !self.loads.is_empty();
         if some {
             self.flush_some(now); // not in every turn
         }
@@ -30,10 +30,10 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             self.stamp();
         }
         self.send_loads(now);
-        for at in 0..self.sending.len() {
-            self.transmit(now, self.sending[at]);
+        for at in 0..self.send_queue.len() {
+            self.transmit(now, self.send_queue[at]);
         }
-        self.sending.clear();
+        self.send_queue.clear();
         self.send_list(now);
         self.send_passing(now);
     }
@@ -57,20 +57,21 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         }
         // On a socket that is not watched, unreported input may have arrived. A close would then
         // destroy bytes held back for the FIN (`MSG_MORE`), so they are sent at once.
-        let is_watched = socket.known != Known::Quiet;
+        let is_watched = socket.registration != Registration::Deferred;
         let closes = !S::EXTERNAL && self.abilities.more && is_watched;
         let Some(transmit) = self.engine.poll_transmit(id) else {
-            if socket.birth == Birth::Connecting {
+            if socket.origin == SocketOrigin::Connecting {
                 socket.send = SendState::Full; // a guess, which no send has tested
             }
-            return self.update_interest(id); // it stands, and that is no longer waited for
+            return self.update_interest(id); // it is connected: no wait for room
         };
         if socket.send == SendState::Full {
-            // Told nevertheless: what waits now must stop sharing the turn's block.
+            // Reported nevertheless: queued bytes must stop sharing the turn's block.
             self.report(now, id, SocketEvent::Sent(0));
             return self.update_interest(id);
         }
-        // Who has `MSG_MORE` is Linux, and has Minshall's rule, too.
+        // `MSG_MORE` implies Linux, whose variant of Nagle's algorithm is Minshall's: it never
+        // delays the last packet of a large send.
         socket.nagle.handle_send(socket.fd.as_fd(), self.abilities.more);
         match transmit.as_inline() {
             Some(bytes) if bytes.len() <= COPY_SIZE_MAX => {
@@ -84,14 +85,14 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             }
             None if transmit.has_pipe() => {
                 socket.send = SendState::Queued;
-                self.passing.push(Passing::new(id));
+                self.pipe_sends.push(Passing::new(id));
             }
             _ => {
-                let (fd, memory) = (socket.fd.as_fd(), &mut self.loaded);
+                let (fd, memory) = (socket.fd.as_fd(), &mut self.file_memory);
                 let steps = transmit.steps(self.abilities);
                 let outcome = send_steps(fd, steps, SHARE_SIZE, memory, &mut self.throttle);
                 if outcome.is_all() && outcome.wanted < transmit.len() {
-                    self.later.push(id);
+                    self.new_transmits.push(id);
                 }
                 self.sent(now, id, outcome);
             }
@@ -105,29 +106,29 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         for at in 0..self.sends.len() {
             let op = self.sends[at];
             let result = op.outcome().map(|n| n as u64);
-            self.sent(now, op.socket, Outcome::of_call(op.len as u64, result));
+            self.sent(now, op.socket, SendOutcome::of_call(op.len as u64, result));
         }
         self.sends.clear();
     }
 
-    pub(crate) fn sent(&mut self, now: Instant, id: SocketId, outcome: Outcome) {
-        let Self { engine, selector, sockets, due, early, .. } = self;
+    pub(crate) fn sent(&mut self, now: Instant, id: SocketId, outcome: SendOutcome) {
+        let Self { engine, selector, sockets, receive_queue, connect_prediction, .. } = self;
         // The result of an earlier entry of the list may have made the engine close it.
         let Some(socket) = sockets.get_mut(id) else { return };
-        let Outcome { wanted, sent, error } = outcome;
+        let SendOutcome { wanted, sent, error } = outcome;
         assert!(sent <= wanted, "no more is sent than the transmit has");
         assert!(!matches!(socket.send, SendState::Broken(_)), "a broken socket sends nothing");
         socket.send = if sent == wanted { SendState::Ready } else { SendState::Full };
-        if socket.birth == Birth::Connecting {
-            early.learn(sent > 0);
+        if socket.origin == SocketOrigin::Connecting {
+            connect_prediction.learn(sent > 0);
             if sent > 0 {
-                socket.birth = Birth::Standing;
+                socket.origin = SocketOrigin::Connected;
                 // Before anything that the bytes lead to.
                 engine.handle(now, SocketEvent::Connected.of(id));
             }
         }
-        let connecting = socket.birth == Birth::Connecting;
-        let failure = error.filter(|error| connecting || !socket.hears_out(error));
+        let connecting = socket.origin == SocketOrigin::Connecting;
+        let failure = error.filter(|error| connecting || !socket.drains_before_error(error));
         if sent > 0 || failure.is_none() {
             engine.handle(now, SocketEvent::Sent(sent).of(id));
         }
@@ -135,7 +136,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             return engine.handle(now, SocketEvent::Failed(error).of(id));
         }
         if matches!(socket.send, SendState::Broken(_)) {
-            socket.list(due);
+            socket.list(receive_queue);
         }
         socket.update_interest(selector);
         let rearms = selector.watches_all() && !socket.interest.write || self.throttle.is_some();
@@ -144,12 +145,12 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         }
     }
 
-    /// Waits for room: for the first time where every edge is told from then on, or because a send
+    /// Waits for room: for the first time if every edge is reported from then on, or because a send
     /// was cut short by us, which leaves a socket writable that waits to become so.
     fn rearm(&mut self, id: SocketId) {
-        self.rouse(id);
+        self.register(id);
         if let Some(socket) = self.sockets.get_mut(id)
-            && socket.known == Known::Watched
+            && socket.registration == Registration::Registered
         {
             socket.interest.write = true;
             // A descriptor that is watched can be watched again.

@@ -8,7 +8,7 @@ use std::task::Wake;
 
 use fulmar_sys::Wakeup;
 
-/// Wakes one reactor: its engine hears `handle_wake` in its next turn.
+/// Wakes one reactor: its engine handles [`fulmar_engine::DriverEvent::Wake`] in the next turn.
 #[derive(Clone, Debug)]
 pub struct Waker {
     shared: Arc<Shared>,
@@ -26,15 +26,15 @@ impl Waker {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// From any thread. Wake-ups that the reactor has not answered yet are one.
+    /// From any thread. Several wake-ups before the next turn are one.
     pub fn wake(&self) {
         self.shared.wake_by_ref();
     }
 
-    /// Answers a wake-up: later ones are news again.
-    pub(crate) fn answer(&self) {
-        let _ = self.shared.wakeup.drain(); // EAGAIN: it was answered already
-        // What was left before a wake-up that comes too early to be one is seen from here on.
+    /// Consumes a wake-up: a later one is a new event.
+    pub(crate) fn acknowledge(&self) {
+        let _ = self.shared.wakeup.drain(); // EAGAIN: it was consumed already
+        // Data stored before a wake-up that was merged into this one is visible from here on.
         self.shared.woken.swap(false, Ordering::AcqRel);
     }
 }
@@ -46,13 +46,13 @@ impl Wake for Shared {
 
     fn wake_by_ref(self: &Arc<Self>) {
         if !self.woken.swap(true, Ordering::AcqRel) {
-            // Nobody writes twice before it is answered: there is room, the write cannot fail.
+            // There is one write until it is read: there is room, so the write cannot fail.
             let _ = self.wakeup.wake();
         }
     }
 }
 
-/// For those who do not know us: a mailbox, a future.
+/// For code that takes a standard waker: a mailbox, a future.
 impl From<Waker> for std::task::Waker {
     fn from(waker: Waker) -> Self {
         waker.shared.into()

@@ -13,7 +13,7 @@ use calloop::generic::Generic;
 use calloop::timer::{TimeoutAction, Timer};
 use calloop::{Dispatcher, EventLoop, LoopHandle, Mode, PostAction, Readiness, RegistrationToken};
 use fulmar::client::Client;
-use fulmar::drive::{Change, Changes, Interest, Reactor, Ready};
+use fulmar::drive::{Change, ExternalLoop, Interest, Reactor, Ready};
 use fulmar::sys;
 
 use printer::Printer;
@@ -24,7 +24,7 @@ type Outcome = Result<(), Box<dyn Error>>;
 
 /// What every callback is given.
 struct State {
-    reactor: Reactor<Client<Printer>, Changes>,
+    reactor: Reactor<Client<Printer>, ExternalLoop>,
     handle: LoopHandle<'static, Self>,
     sources: Vec<Option<WatchedSource>>, // by the word attached
     timer: Option<RegistrationToken>,
@@ -38,7 +38,7 @@ struct WatchedSource {
 
 impl State {
     fn new(handle: LoopHandle<'static, Self>) -> Self {
-        let reactor = Reactor::new(printer::client(), Changes::level_triggered());
+        let reactor = Reactor::new(printer::client(), ExternalLoop::level_triggered());
         Self { reactor, handle, sources: Vec::new(), timer: None }
     }
 

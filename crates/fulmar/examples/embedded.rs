@@ -10,7 +10,7 @@ use std::io::BufRead;
 use std::os::fd::AsFd;
 use std::rc::Rc;
 
-use fulmar::drive::{Changes, ListenOptions, Reactor, listen};
+use fulmar::drive::{ExternalLoop, ListenOptions, Reactor, listen};
 use fulmar::proto::Request;
 use fulmar::server::{HandlerApp, HandlerResult, Limits, Responder, ServerEngine, Stop};
 use fulmar::sys;
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let app = HandlerApp::new(answer, sys::now(), sys::wall_clock);
     let engine = ServerEngine::new(sys::now(), app, Limits::default(), Stop::new());
     let (listener, address) = listen(address.parse()?, ListenOptions::default())?;
-    let mut reactor = Reactor::new(engine, Changes::level_triggered());
+    let mut reactor = Reactor::new(engine, ExternalLoop::level_triggered());
     let listener = reactor.listen(listener)?;
     reactor.engine.add_listener(listener, None);
     println!("listening on http://{address}/");

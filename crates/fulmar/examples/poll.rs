@@ -5,13 +5,13 @@
 
 use std::error::Error;
 
-use fulmar::drive::{Changes, Reactor};
+use fulmar::drive::{ExternalLoop, Reactor};
 
 mod printer;
 mod waits;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut reactor = Reactor::new(printer::client(), Changes::level_triggered());
+    let mut reactor = Reactor::new(printer::client(), ExternalLoop::level_triggered());
     let mut waits = waits::Waits::default();
     reactor.with(printer::start)?;
     while reactor.engine.running() > 0 {

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant, SystemTime};
 
-use fulmar_drive::{Answer, Ready, Resolver, Watch};
+use fulmar_drive::{Ready, Resolution, Resolver, Watch};
 use fulmar_engine::{LookupId, ResolveError};
 
 use crate::cache::{NameCache, ResolvedAddresses};
@@ -34,7 +34,7 @@ pub struct Names {
     lookups: HashMap<LookupId, WaiterPosition>, // pending lookups
     queued: VecDeque<u64>,              // questions that wait for free query slots
     delayed: VecDeque<(Instant, u64)>, // questions with partial results, and the end of their delay
-    answers: VecDeque<Answer>,
+    answers: VecDeque<Resolution>,
     next: u64, // the number of the next question or waiter
     timeout: Option<Instant>,
     checked: Option<Instant>, // the last check of `resolv.conf`
@@ -200,7 +200,7 @@ impl Names {
         let addresses = result.found.and_then(|found| self.choose(&found));
         for lookup in question.waiters.into_values() {
             self.lookups.remove(&lookup);
-            self.answers.push_back(Answer { lookup, addresses: addresses.clone() });
+            self.answers.push_back(Resolution { lookup, addresses: addresses.clone() });
         }
         self.numbers.remove(&question.name);
         if let Some(ttl) = result.ttl {
@@ -233,7 +233,7 @@ impl Resolver for Names {
             Err(error) => Some(Err(error)),
         };
         match known {
-            Some(addresses) => self.answers.push_back(Answer { lookup, addresses }),
+            Some(addresses) => self.answers.push_back(Resolution { lookup, addresses }),
             None => {
                 self.wait(now, lookup, &normal);
                 self.process(now);
@@ -298,7 +298,7 @@ impl Resolver for Names {
         self.sockets.poll()
     }
 
-    fn poll_answer(&mut self) -> Option<Answer> {
+    fn poll_resolution(&mut self) -> Option<Resolution> {
         self.answers.pop_front()
     }
 }

@@ -5,7 +5,7 @@ use std::error::Error;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::time::Instant;
 
-use fulmar::drive::{Change, Changes, Interest, Reactor, Ready};
+use fulmar::drive::{Change, ExternalLoop, Interest, Reactor, Ready};
 use fulmar::engine::Engine;
 use fulmar::sys;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -19,7 +19,7 @@ pub(crate) struct Waits {
 
 impl Waits {
     /// Hears what has changed.
-    pub(crate) fn update<E: Engine>(&mut self, reactor: &mut Reactor<E, Changes>) {
+    pub(crate) fn update<E: Engine>(&mut self, reactor: &mut Reactor<E, ExternalLoop>) {
         while let Some(change) = reactor.poll_change() {
             match change {
                 Change::Watch { fd, interest, .. } => drop(self.watched.insert(fd, interest)),
@@ -33,7 +33,7 @@ impl Waits {
     /// application's own can be read, and has the reactor do its part; true if that one can.
     pub(crate) fn turn<E: Engine>(
         &mut self,
-        reactor: &mut Reactor<E, Changes>,
+        reactor: &mut Reactor<E, ExternalLoop>,
         own: Option<BorrowedFd<'_>>,
     ) -> Result<bool, Box<dyn Error>> {
         self.update(reactor);
@@ -54,7 +54,7 @@ impl Waits {
 
     fn wait<E: Engine>(
         &self,
-        reactor: &Reactor<E, Changes>,
+        reactor: &Reactor<E, ExternalLoop>,
         own: Option<BorrowedFd<'_>>,
     ) -> Result<(Events, bool), Box<dyn Error>> {
         let descriptors = self.watched.iter().filter_map(|(fd, interest)| {

@@ -1,7 +1,8 @@
-//! A selector that tells the application what to wait for: `curl_multi_socket_action`, as data.
+//! A selector for the application's own loop: it reports what to wait for, as
+//! `curl_multi_socket_action` does, but as data.
 //!
-//! Changes are fused. Within a turn a descriptor's interest may flip many times; the application
-//! hears at most one [`Change`] for it, and none when the net effect is nothing.
+//! Changes are merged. Within a turn a descriptor's interest may change many times; the application
+//! receives at most one [`Change`] for it, and none if the net effect is nothing.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,77 +13,88 @@ use fulmar_sys as sys;
 
 use crate::selector::{Interest, Selector, Tag};
 
-/// A note to an application that owns the loop.
+/// A change of what the application's loop waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Wait for this on `fd` from now on: the first time, or instead of what was told before.
+    /// Wait for this on `fd` from now on. It replaces earlier interests of `fd`.
     Watch {
         /// The descriptor.
         fd: RawFd,
-        /// What to wait for; errors are to be told in any case.
+        /// What to wait for; errors are to be reported in any case.
         interest: Interest,
         /// What [`crate::Reactor::assign`] attached to it.
         user: Option<u64>,
     },
-    /// Stop waiting for `fd`, also for errors. It is closed when the next change is asked for, or at
-    /// the next action: the application never sees a number that means something else by now. Only a
-    /// listener that rests for a while stays open, and is told by a [`Change::Watch`] again.
+    /// Stop waiting for `fd`, also for errors. It is closed when the next change is polled, or at
+    /// the next action, so a number never means another descriptor already. Only a paused listener
+    /// stays open, and is reported by a [`Change::Watch`] again.
     Forget {
         /// The descriptor, still open.
         fd: RawFd,
-        /// What [`crate::Reactor::assign`] attached to it: to be freed, perhaps.
+        /// What [`crate::Reactor::assign`] attached to it; the application may free it.
         user: Option<u64>,
     },
-    /// Call `timeout_action` then; replaces what was told before. `None`: there is no deadline.
+    /// Call `timeout_action` at this time. It replaces the earlier timer. `None`: no deadline.
     Timer {
         /// When.
         deadline: Option<Instant>,
     },
 }
 
-/// Collects what has changed until the application asks.
+/// Collects changes until the application polls them.
+///
+/// ```
+/// use fulmar_drive::{Change, ExternalLoop, ListenOptions, Reactor, listen};
+/// # use fulmar_engine::{Action, DriverEvent, Engine, SocketId};
+/// # use fulmar_proto::Transmit;
+/// # struct Refuse;
+/// # impl Engine for Refuse {
+/// #     fn handle(&mut self, _: std::time::Instant, _: DriverEvent<'_>) {}
+/// #     fn poll_action(&mut self) -> Option<Action> { None }
+/// #     fn poll_transmit(&mut self, _: SocketId) -> Option<Transmit<'_>> { None }
+/// #     fn poll_timeout(&self) -> Option<std::time::Instant> { None }
+/// # }
+/// # let engine = Refuse;
+///
+/// let mut reactor = Reactor::new(engine, ExternalLoop::level_triggered());
+/// let (listener, _) = listen("127.0.0.1:0".parse().unwrap(), ListenOptions::default())?;
+/// reactor.listen(listener)?;
+/// let change = reactor.poll_change();
+/// assert!(matches!(change, Some(Change::Watch { interest, .. }) if interest.read));
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug, Default)]
-pub struct Changes {
-    trigger: Trigger,
+pub struct ExternalLoop {
+    trusts_short_reads: bool,      // the loop is level-triggered or one-shot
     watched: Vec<Option<Watched>>, // by descriptor
     changed: VecDeque<RawFd>,
     retired: VecDeque<OwnedFd>,
-    lent: VecDeque<RawFd>,      // to be forgotten, and closed by others
-    forgotten: Option<OwnedFd>, // told, and open until the application speaks again
+    borrowed: VecDeque<RawFd>,  // to be forgotten, and closed elsewhere
+    forgotten: Option<OwnedFd>, // reported, and open until the next call
     timer: Option<Option<Instant>>,
-}
-
-/// The kind of the application's loop.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Trigger {
-    /// It may be edge-triggered.
-    #[default]
-    Any,
-    /// It is level-triggered or one-shot: it reports readiness again while it lasts.
-    Level,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Watched {
     tag: Tag,
     user: Option<u64>,
-    told: Option<Interest>,
+    reported: Option<Interest>,
     wanted: Interest,
     changed: bool,
-    again: bool, // to be told even if it is the same
+    again: bool, // to be reported even if it is the same
 }
 
 impl Watched {
-    /// A listener that nobody is to be accepted from for now. It is not waited for at all: if it has
-    /// ended, an event that is told in any case would be told for ever.
-    fn rests(&self) -> bool {
+    /// True for a paused listener. It is not waited for at all: if it has failed, its error event
+    /// would repeat forever.
+    fn is_paused(&self) -> bool {
         matches!(self.tag, Tag::Listener(_)) && self.wanted == Interest::default()
     }
 }
 
-impl Changes {
-    /// For any loop. It may be edge-triggered, so the socket is read to `EAGAIN` after each event:
-    /// one call more for each event, as in libcurl.
+impl ExternalLoop {
+    /// For any loop, also an edge-triggered one: a socket is read to `EAGAIN` after each event,
+    /// which is one more call per event, as in libcurl.
     pub fn new() -> Self {
         Self::default()
     }
@@ -91,7 +103,7 @@ impl Changes {
     /// defaults, and one-shot loops, which look again when they are armed. A short receive ends the
     /// reading there.
     pub fn level_triggered() -> Self {
-        Self { trigger: Trigger::Level, ..Self::default() }
+        Self { trusts_short_reads: true, ..Self::default() }
     }
 
     pub(crate) fn tag(&self, fd: RawFd) -> Option<Tag> {
@@ -99,7 +111,7 @@ impl Changes {
         self.watched.get(at)?.map(|watched| watched.tag)
     }
 
-    /// Descriptors are forgotten first: a number that is free again is never told twice.
+    /// Descriptors are forgotten first, so that a number is never reported for two descriptors.
     pub(crate) fn poll(&mut self) -> Option<Change> {
         self.close_forgotten();
         while let Some(fd) = self.retired.pop_front() {
@@ -110,7 +122,7 @@ impl Changes {
             }
             sys::close(fd);
         }
-        while let Some(fd) = self.lent.pop_front() {
+        while let Some(fd) = self.borrowed.pop_front() {
             if let Some(change) = self.forget(fd) {
                 return Some(change);
             }
@@ -118,15 +130,15 @@ impl Changes {
         while let Some(fd) = self.changed.pop_front() {
             let Some(watched) = self.slot(fd) else { continue }; // retired since
             watched.changed = false;
-            if watched.rests() {
-                let (told, user) = (watched.told.take(), watched.user.take());
-                match told {
+            if watched.is_paused() {
+                let (reported, user) = (watched.reported.take(), watched.user.take());
+                match reported {
                     Some(_) => return Some(Change::Forget { fd, user }),
                     None => continue,
                 }
             }
-            if std::mem::take(&mut watched.again) || watched.told != Some(watched.wanted) {
-                watched.told = Some(watched.wanted);
+            if std::mem::take(&mut watched.again) || watched.reported != Some(watched.wanted) {
+                watched.reported = Some(watched.wanted);
                 let (interest, user) = (watched.wanted, watched.user);
                 return Some(Change::Watch { fd, interest, user });
             }
@@ -134,18 +146,18 @@ impl Changes {
         self.timer.take().map(|deadline| Change::Timer { deadline })
     }
 
-    /// The application has taken note of what it was told last.
+    /// The application has processed the last change.
     pub(crate) fn close_forgotten(&mut self) {
         if let Some(fd) = self.forgotten.take() {
             sys::close(fd);
         }
     }
 
-    /// Attaches the application's word to a descriptor that it knows.
+    /// Attaches the application's value to a descriptor that was reported to it.
     pub(crate) fn assign(&mut self, fd: RawFd, user: u64) -> bool {
         let at = usize::try_from(fd).unwrap_or(usize::MAX);
         match self.watched.get_mut(at) {
-            Some(Some(watched)) if watched.told.is_some() => {
+            Some(Some(watched)) if watched.reported.is_some() => {
                 watched.user = Some(user);
                 true
             }
@@ -157,30 +169,30 @@ impl Changes {
         self.watched.get(usize::try_from(fd).ok()?)?.as_ref()?.user
     }
 
-    /// What the application waits for.
+    /// The descriptors that the application waits for.
     pub(crate) fn watched(&self) -> Vec<(RawFd, Tag)> {
-        let told = |(watched, fd): (&Option<Watched>, RawFd)| {
-            watched.filter(|watched| watched.told.is_some()).map(|watched| (fd, watched.tag))
+        let reported = |(watched, fd): (&Option<Watched>, RawFd)| {
+            watched.filter(|watched| watched.reported.is_some()).map(|watched| (fd, watched.tag))
         };
-        self.watched.iter().zip(0..).filter_map(told).collect()
+        self.watched.iter().zip(0..).filter_map(reported).collect()
     }
 
-    /// A descriptor whose end has come, as long as it is open.
+    /// A retired descriptor, as long as it is open.
     pub(crate) fn retired(&self, fd: RawFd) -> Option<BorrowedFd<'_>> {
         let mut open = self.forgotten.iter().chain(&self.retired);
         open.find(|retired| retired.as_raw_fd() == fd).map(AsFd::as_fd)
     }
 
-    /// Everything comes to its end, also what others own.
+    /// Retires all descriptors, also those that others own.
     pub(crate) fn forget_all(&mut self) {
         self.changed.clear();
-        self.lent = self.watched().into_iter().map(|(fd, _)| fd).collect();
+        self.borrowed = self.watched().into_iter().map(|(fd, _)| fd).collect();
     }
 
-    /// The end of what was told about `fd`, if anything was.
+    /// A `Forget` for `fd`, if it was reported.
     fn forget(&mut self, fd: RawFd) -> Option<Change> {
         let watched = self.slot(fd).take()?;
-        watched.told.map(|_| Change::Forget { fd, user: watched.user })
+        watched.reported.map(|_| Change::Forget { fd, user: watched.user })
     }
 
     fn slot(&mut self, fd: RawFd) -> &mut Option<Watched> {
@@ -192,11 +204,11 @@ impl Changes {
     }
 }
 
-impl Selector for Changes {
+impl Selector for ExternalLoop {
     const EXTERNAL: bool = true;
 
     fn name(&self) -> &'static str {
-        "changes"
+        "external"
     }
 
     fn watches_all(&self) -> bool {
@@ -208,15 +220,15 @@ impl Selector for Changes {
     }
 
     fn trusts_short_reads(&self) -> bool {
-        self.trigger == Trigger::Level
+        self.trusts_short_reads
     }
 
     fn watch(&mut self, fd: BorrowedFd<'_>, tag: Tag, interest: Interest) -> io::Result<()> {
         let number = fd.as_raw_fd();
-        let (user, told) = (None, None);
+        let (user, reported) = (None, None);
         debug_assert!(self.slot(number).is_none(), "a number is registered once while it is open");
         *self.slot(number) =
-            Some(Watched { tag, user, told, wanted: interest, changed: true, again: false });
+            Some(Watched { tag, user, reported, wanted: interest, changed: true, again: false });
         self.changed.push_back(number);
         Ok(())
     }
