@@ -275,10 +275,9 @@ mod tests {
     #[test]
     fn on_a_core_that_is_shared_there_are_few_trials() {
         for after in [3, 10, 49, 60, 200] {
-            for world in [
-                WaitCase::OneCore { after: us(after) },
-                WaitCase::OtherGroup { after: us(after) },
-            ] {
+            for world in
+                [WaitCase::OneCore { after: us(after) }, WaitCase::OtherGroup { after: us(after) }]
+            {
                 let mut life = Life::new(Spin::Auto);
                 life.waits(3_000, world); // it takes some to learn
                 let seen = life.waits(100_000, world);

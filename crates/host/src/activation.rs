@@ -14,10 +14,10 @@ use crate::listen::Listen;
 
 /// Listening sockets that this process was started with, by name: systemd's socket activation.
 ///
-/// systemd (or `systemd-socket-activate`, or anybody else) opens sockets, leaves them open from
-/// descriptor 3 on, and says so in `LISTEN_PID`, `LISTEN_FDS` and `LISTEN_FDNAMES`. A socket's name
-/// is `FileDescriptorName=` of its unit, or the unit's name. Between two runs of a service its
-/// sockets stay open, so a restart loses nobody.
+/// systemd (or `systemd-socket-activate`, or another parent) opens sockets, leaves them open from
+/// descriptor 3 on, and describes them in `LISTEN_PID`, `LISTEN_FDS` and `LISTEN_FDNAMES`. A
+/// socket's name is `FileDescriptorName=` of its unit, or the unit's name. Between two runs of a
+/// service its sockets stay open, so a restart loses no connection.
 ///
 /// ```
 /// use fulmar_host::{Activation, Listen};
@@ -38,7 +38,7 @@ impl Activation {
     /// fails as long as the variables are there.
     ///
     /// Children do not inherit the sockets. If no other thread runs yet, the variables are
-    /// removed; otherwise nobody may change the environment, and children see from `LISTEN_PID`
+    /// removed; otherwise no thread may change the environment, and children see from `LISTEN_PID`
     /// that others were meant.
     ///
     /// # Errors
@@ -121,7 +121,7 @@ fn number(text: &OsStr) -> Option<u32> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
-/// What this process was told of its sockets is wrong.
+/// The description of the sockets in the environment is wrong.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ActivationError {
@@ -129,7 +129,7 @@ pub enum ActivationError {
     Pid,
     /// `LISTEN_FDS` is no number, or too large.
     Count,
-    /// `LISTEN_FDNAMES` does not name as many descriptors as `LISTEN_FDS` says.
+    /// `LISTEN_FDNAMES` and `LISTEN_FDS` differ in the number of descriptors.
     Names {
         /// How many it names.
         names: usize,

@@ -1,4 +1,4 @@
-//! What the threads of a program run: how an engine is made, what it hears, when it is done.
+//! What the threads of a program run: how an engine is made, notified and ended.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use fulmar_engine::{Engine, ListenerId};
 use crate::worker::Worker;
 
 /// What threads of one kind run, each with an engine of its own. [`crate::Host`] is made of one
-/// whose engines are servers; a proxy, or whatever looks after it, is another.
+/// that makes server engines; a proxy and its health checks are others.
 pub trait Crew: Send + Sync + 'static {
     /// What a thread drives.
     type Engine: Engine;
@@ -21,20 +21,20 @@ pub trait Crew: Send + Sync + 'static {
     /// It cannot be made: then no thread begins.
     fn make(&self, worker: &Worker) -> io::Result<Self::Engine>;
 
-    /// Connections come to it from this listener, which is due to the crew's listen number
-    /// [`Worker::listen`]. Told before anybody is accepted.
+    /// Adds a listener of the engine, before any connection is accepted. It belongs to the entry
+    /// [`Worker::listen`] of the listens.
     fn add_listener(&self, engine: &mut Self::Engine, worker: &Worker, listener: ListenerId);
 
-    /// How its loops work. Unless said otherwise, each operation is a call: what is little used
+    /// The options of its loops. By default each operation is a call: a loop with little to do
     /// needs no ring.
     fn loop_options(&self) -> LoopOptions {
         LoopOptions { driver: Driver::Epoll, ..LoopOptions::default() }
     }
 
-    /// This wakes it.
+    /// The waker of its loop.
     fn set_waker(&self, _engine: &mut Self::Engine, _worker: &Worker, _waker: Waker) {}
 
-    /// What its loop runs on: told before it begins, and again should it give its ring up.
+    /// The driver of its loop: called before it begins, and again if it gives up its ring.
     fn on_driver_changed(&self, _worker: &Worker, _driven: &DriverInfo) {}
 
     /// A turn of its loop is over.
@@ -43,7 +43,7 @@ pub trait Crew: Send + Sync + 'static {
     /// True once its thread may end: after [`Worker::stop`] was set and what had to be done is.
     fn is_done(&self, engine: &Self::Engine, worker: &Worker) -> bool;
 
-    /// How often descriptors or memory ran out when somebody wanted to connect.
+    /// The number of accepts that failed because descriptors or memory ran out.
     fn accept_failures(&self, _engine: &Self::Engine) -> u64 {
         0
     }

@@ -1,4 +1,4 @@
-//! Why a host did not start, or ended before it was asked to.
+//! Why a host did not start, or ended before it was stopped.
 
 use std::error;
 use std::fmt;
@@ -7,15 +7,15 @@ use std::path::PathBuf;
 
 use crate::address::Address;
 
-/// Why a host did not start, or ended before it was asked to.
+/// Why a host did not start, or ended before it was stopped.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// It was not told where to listen.
+    /// There is nothing to listen on.
     NoListener,
     /// There can be no listener.
     Listen {
-        /// Where it was asked for; `None` for a socket that does not say where it is bound.
+        /// The requested address; `None` for an inherited socket without an address.
         address: Option<Address>,
         /// Why not.
         error: io::Error,
@@ -32,12 +32,12 @@ pub enum Error {
     Panic {
         /// Which one, from 0.
         number: usize,
-        /// What it said.
+        /// The message of the panic.
         message: Box<str>,
     },
     /// The listeners could not be taken over from the process that has them.
     HandOver {
-        /// Where it was asked.
+        /// The path.
         path: PathBuf,
         /// Why not.
         error: io::Error,

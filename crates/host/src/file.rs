@@ -36,7 +36,7 @@ impl SocketFile {
 impl Drop for SocketFile {
     fn drop(&mut self) {
         if self.ours {
-            let _ = sys::unlink(&self.path); // fails if somebody removed it before us
+            let _ = sys::unlink(&self.path); // fails if it is removed already
         }
     }
 }

@@ -1,20 +1,20 @@
-//! Listening sockets from a process to the one that takes its place, over a Unix socket.
+//! Passes listening sockets from a process to its successor, over a Unix socket.
 //!
-//! The new process connects and says which protocol it speaks. The old one passes a descriptor for
-//! the Unix socket itself and one for each of its listening sockets, each with what it was asked
-//! for. When the new one serves, it says so; the old one gives up the files of its Unix sockets,
-//! says so, and stops.
+//! The new process connects and sends the version of the protocol. The old one passes a descriptor
+//! of the Unix socket itself and one for each of its listening sockets, each with its requested
+//! address. When the new process serves, it reports that; the old one gives up the files of its
+//! Unix sockets, confirms, and stops.
 //!
 //! ```text
 //! new: "fulmar hand-over 1\n"
-//! old: the same, then messages: length of what follows, kind, whether the file is ours, address as it was asked
-//!      for; a descriptor (SCM_RIGHTS) with all but the last, whose kind is `End`
+//! old: the same, then messages: length of the rest, kind, whether the file is ours, the requested
+//!      address; a descriptor (SCM_RIGHTS) with all but the last, which has the kind `End`
 //! new: "ready\n"       or nothing, and the connection ends: then nothing has happened
 //! old: "done\n"
 //! ```
 //!
-//! Descriptors could also be left open for a child. But then the old process has to start the
-//! new one, with all that belongs to it (its file, its arguments, its environment, its place under a
+//! Descriptors could also be left open for a child. But then the old process has to start the new
+//! one, with all that belongs to it (its file, its arguments, its environment, its place under a
 //! supervisor), by a fork among threads; and the supervisor sees its child end.
 
 use std::ffi::OsStr;
@@ -35,7 +35,7 @@ use crate::file::SocketFile;
 use crate::opened::Opened;
 use crate::running::Stopper;
 
-/// Where the next process will ask.
+/// Where the next process will connect.
 #[derive(Debug)]
 pub(crate) struct Control {
     pub(crate) path: PathBuf,
@@ -51,14 +51,14 @@ pub(crate) struct Left {
     pub(crate) previous: Previous,
 }
 
-/// The process before us; it waits for our word.
+/// The process before us; it waits for our report.
 #[derive(Debug)]
 pub(crate) struct Previous {
     stream: UnixStream,
     path: PathBuf,
 }
 
-/// What was taken over, as long as nobody here wants it.
+/// Sockets that were taken over and are not used yet.
 #[derive(Debug, Default)]
 pub(crate) struct Taken(Vec<Offer>);
 
@@ -66,13 +66,13 @@ pub(crate) struct Taken(Vec<Offer>);
 #[derive(Debug)]
 pub(crate) struct Offer {
     asked: Address,
-    /// Its file is to be removed by whoever ends last.
+    /// Its file is to be removed by the last of the processes.
     made: bool,
     socket: OwnedFd,
 }
 
-/// Asks whoever answers at `path` for its listeners, and for that place itself; if there is nobody,
-/// the next process will ask us.
+/// Requests the listeners of the process at `path`, and the socket of `path` itself. Without such a
+/// process, listens there for the next one.
 pub(crate) fn arrive(path: &Path) -> Result<(Control, Option<Left>), Error> {
     let result = match connect(path) {
         Ok(Some(previous)) => {
@@ -84,7 +84,7 @@ pub(crate) fn arrive(path: &Path) -> Result<(Control, Option<Left>), Error> {
     result.map_err(|error| Error::HandOver { path: path.to_owned(), error })
 }
 
-/// The next process will ask us at `path`.
+/// Listens at `path` for the next process.
 pub(crate) fn offer(path: &Path) -> Result<Control, Error> {
     match listen_unix(path, UnixListenOptions::default()) {
         Ok(socket) => Ok(control(path, socket, true)),
@@ -92,7 +92,7 @@ pub(crate) fn offer(path: &Path) -> Result<Control, Error> {
     }
 }
 
-/// Asks whoever answers at `path` for its listeners; `None` if there is nobody.
+/// Requests the listeners of the process at `path`; `None` if there is none.
 pub(crate) fn ask(path: &Path) -> Result<Option<Left>, Error> {
     let result = connect(path).and_then(|previous| previous.map(|it| take(path, it)).transpose());
     let taken = result.map_err(|error| Error::HandOver { path: path.to_owned(), error })?;
@@ -136,13 +136,13 @@ impl Previous {
     /// We serve: it may go. Fails if it has given us up, and so goes on itself.
     pub(crate) fn dismiss(mut self) -> io::Result<()> {
         self.stream.write_all(READY)?;
-        // It says that it is done, or ends in any other way: what it had is ours.
+        // It confirms, or ends in any other way: its sockets are ours.
         let _ = self.stream.read_exact(&mut [0; DONE.len()]);
         Ok(())
     }
 }
 
-/// `None` if nobody answers.
+/// `None` if no process listens.
 fn connect(path: &Path) -> io::Result<Option<UnixStream>> {
     let socket = sys::unix_socket()?;
     match sys::connect_unix(socket.as_fd(), path) {
@@ -154,7 +154,7 @@ fn connect(path: &Path) -> io::Result<Option<UnixStream>> {
     }
 }
 
-/// A socket on which calls wait, though not for ever, and on whose other side is whom we trust.
+/// A blocking socket with timeouts; the peer must have our user or be the superuser.
 fn waiting(socket: OwnedFd) -> io::Result<UnixStream> {
     let (peer, us) = (sys::peer_user(socket.as_fd())?, sys::user()?);
     if peer != us && peer != SUPERUSER {
@@ -169,7 +169,7 @@ fn waiting(socket: OwnedFd) -> io::Result<UnixStream> {
 }
 
 impl Taken {
-    /// Everything that listens where we are asked to, or was asked for in the same words.
+    /// The sockets that listen at the requested address, or had the same request.
     pub(crate) fn take(&mut self, asked: &Address) -> Option<Opened> {
         let at = |offer: &Offer| Address::of(offer.socket.as_fd()).ok();
         let wanted = |offer: &&Offer| offer.asked == *asked || at(offer).as_ref() == Some(asked);
@@ -192,7 +192,7 @@ impl Opened {
     }
 }
 
-/// Answers the process that is to take our place.
+/// Serves the process that takes our place.
 #[derive(Debug)]
 pub(crate) struct Desk {
     pub(crate) path: PathBuf,
@@ -204,7 +204,7 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    /// Until we stop, or somebody has taken our place.
+    /// Runs until we stop, or another process has taken our place.
     pub(crate) fn run(self) -> Result<(), Error> {
         self.serve().map_err(|error| Error::HandOver { path: self.path.clone(), error })
     }
@@ -215,12 +215,12 @@ impl Desk {
                 Ok((socket, _)) => socket,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
                 Err(_) => {
-                    // Descriptors have run out: who waits in the queue would wake us again.
+                    // Descriptors have run out: the waiting connection would wake us again.
                     self.wait_for(self.quit.as_fd(), Some(REST))?;
                     continue;
                 }
             };
-            // What goes wrong is the other's trouble: we go on as if it had not come.
+            // After an error we continue as if the other process had not connected.
             if matches!(self.hand_over(successor), Ok(true)) {
                 return Ok(());
             }
@@ -231,7 +231,7 @@ impl Desk {
     /// True if our place was taken.
     fn hand_over(&self, successor: OwnedFd) -> io::Result<bool> {
         let mut successor = waiting(successor)?;
-        if !self.hear(&mut successor, GREETING, PATIENCE)? {
+        if !self.receive_word(&mut successor, GREETING, PATIENCE)? {
             return Ok(false);
         }
         successor.write_all(GREETING)?;
@@ -244,23 +244,28 @@ impl Desk {
             Message::send(&successor, kind, offer.made, &text, Some(offer.socket.as_fd()))?;
         }
         Message::send(&successor, Kind::End, false, b"", None)?;
-        if !self.hear(&mut successor, READY, START_MAX)? {
+        if !self.receive_word(&mut successor, READY, START_MAX)? {
             return Ok(false);
         }
         self.stopper.leave_files();
-        let _ = successor.write_all(DONE); // it serves, whatever became of our word
+        let _ = successor.write_all(DONE); // it serves, even if this fails
         self.stopper.stop();
         Ok(true)
     }
 
-    /// True if the other says just this, in time, and before we stop.
-    fn hear(&self, from: &mut UnixStream, word: &[u8], patience: Duration) -> io::Result<bool> {
-        let mut heard = vec![0; word.len()];
+    /// True if the other process sends exactly this, in time, and before we stop.
+    fn receive_word(
+        &self,
+        from: &mut UnixStream,
+        word: &[u8],
+        patience: Duration,
+    ) -> io::Result<bool> {
+        let mut received = vec![0; word.len()];
         if !self.wait_for(from.as_fd(), Some(patience))? {
             return Ok(false);
         }
-        from.read_exact(&mut heard)?;
-        Ok(heard == word)
+        from.read_exact(&mut received)?;
+        Ok(received == word)
     }
 
     /// True if there is something to read; false if we stop first, or time is up.
@@ -371,9 +376,9 @@ fn missing(error: io::Error) -> io::Error {
 const GREETING: &[u8] = b"fulmar hand-over 1\n";
 const READY: &[u8] = b"ready\n";
 const DONE: &[u8] = b"done\n";
-/// For a process that has nothing else to do than to answer.
+/// For a process that only has to reply.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// From our sockets to its word that it serves: it may have much to read first.
+/// From our sockets to its report that it serves: it may have much to read first.
 const START_MAX: Duration = Duration::from_secs(60);
 /// When descriptors have run out.
 const REST: Duration = Duration::from_millis(100);
@@ -414,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_said() {
+    fn invalid_messages_are_reported() {
         let (pair, _) = UnixStream::pair().unwrap();
         let no_listener = || Some(OwnedFd::from(pair.try_clone().unwrap()));
         let cases: [(&[u8], Option<OwnedFd>, &str); 7] = [

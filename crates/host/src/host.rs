@@ -1,4 +1,4 @@
-//! From what was asked for to threads that run.
+//! A server application in threads.
 
 use std::fmt;
 use std::io;
@@ -82,7 +82,7 @@ impl<A: ServerApp + 'static, R: Send + 'static> Host<A, R> {
         self
     }
 
-    /// So many threads, at least one; one if nothing is said.
+    /// The number of threads, at least one (default: 1).
     #[must_use]
     pub fn threads(self, threads: usize) -> Self {
         Self { threads: threads.max(1), ..self }
@@ -94,8 +94,7 @@ impl<A: ServerApp + 'static, R: Send + 'static> Host<A, R> {
         Self { limits, ..self }
     }
 
-    /// How the threads' loops work: what does their system calls, whether they poll before they
-    /// sleep.
+    /// The options of the threads' loops: their driver, and polling before sleeping.
     #[must_use]
     pub fn loop_options(self, loop_options: LoopOptions) -> Self {
         Self { loop_options, ..self }
@@ -112,8 +111,8 @@ impl<A: ServerApp + 'static, R: Send + 'static> Host<A, R> {
         Self { on_panic, ..self }
     }
 
-    /// Calls `on_driver` in each thread with what its loop runs on: before it begins, and again
-    /// should it give its ring up.
+    /// Calls `on_driver` in each thread with the driver of its loop: before it begins, and again if
+    /// it gives up its ring.
     #[must_use]
     pub fn on_driver(
         self,
@@ -146,17 +145,17 @@ impl<A: ServerApp + 'static, R: Send + 'static> Host<A, R> {
     /// The next version of this program takes the listeners over, at a Unix socket of this path:
     /// it is started with the same path while this one runs, and no connection is lost.
     ///
-    /// [`Host::start`] asks whoever answers there for its listeners, takes those that it was told
-    /// to listen on, and opens the others. Once all of its threads run it says so: then the other
-    /// process stops as by [`Running::stop`], and its [`Running::join`] returns when its last
+    /// [`Host::start`] requests the listeners of the process there, takes those that it has to
+    /// listen on, and opens the others. Once all of its threads run, it reports that: then the
+    /// other process stops as by [`Running::stop`], and its [`Running::join`] returns when its last
     /// connection is gone, or its deadline has come. If the new process fails before that, nothing
-    /// has happened. Nobody has to have started the other: a shell, a supervisor, a container will
-    /// do, as long as both see the path and belong to one user. A listener that only the old
-    /// process was told of is closed.
+    /// has happened. Neither process has to start the other: a shell, a supervisor, a container
+    /// will do, as long as both see the path and belong to one user. A listener that only the old
+    /// process listened on is closed.
     ///
     /// What is taken over is the socket itself, with the connections that wait in its queue.
     /// Listening anew on the same port would share only those to come: when the old socket is
-    /// closed, the kernel resets who waits there.
+    /// closed, the kernel resets the connections that wait there.
     #[must_use]
     pub fn hand_over(self, path: impl Into<PathBuf>) -> Self {
         Self { hand_over: Some(path.into()), ..self }
@@ -197,7 +196,7 @@ impl<A: ServerApp + 'static, R: Send + 'static> Host<A, R> {
     }
 }
 
-/// The crew of a host.
+/// The engines of a host.
 struct Servers<A: ServerApp, R> {
     make: Make<A>,
     at_end: AtEnd<A, R>,

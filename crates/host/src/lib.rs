@@ -1,7 +1,7 @@
 //! What a program needs around a server engine: listeners, threads, and a good end.
 //!
 //! A [`Host`] runs a [`ServerApp`](fulmar_server::ServerApp) in threads of its own, each with
-//! a reactor, until it is told to stop:
+//! a reactor, until it is stopped:
 //!
 //! ```
 //! use fulmar_host::{Host, Listen};
@@ -26,19 +26,19 @@
 //!     .threads(2)
 //!     .start()?;
 //! println!("listening on {}", running.addresses()[0]);
-//! running.stop(); // at a signal, say: see `Running::stopper`
+//! running.stop(); // for example at a signal: see `Running::stopper`
 //! let outcomes = running.join()?;
 //! assert_eq!(outcomes.len(), 2);
 //! # Ok::<(), fulmar_host::Error>(())
 //! ```
 //!
 //! **What is listened on.** [`Listen`] is a TCP address, a Unix socket, or a socket that this
-//! process was given: by its parent, or by systemd ([`Activation`]). With several threads each
-//! has a TCP listener of its own (`SO_REUSEPORT`), and the kernel spreads the connections. A socket
-//! that cannot be had more than once is shared: all threads that are idle are woken for a
-//! connection, one gets it, and each of the others has asked in vain once. `EPOLLEXCLUSIVE` would
-//! wake fewer, but who is woken and then may not accept (its connections are at their limit, it is
-//! ending) would leave the connection to nobody until another one comes.
+//! process was given: by its parent, or by systemd ([`Activation`]). With several threads each has
+//! a TCP listener of its own (`SO_REUSEPORT`), and the kernel spreads the connections. A socket
+//! that cannot be opened more than once is shared: all idle threads are woken for a connection, one
+//! gets it, and each of the others has tried once in vain. `EPOLLEXCLUSIVE` would wake fewer. But
+//! if a woken thread may not accept (its connections are at their limit, or it is ending), the
+//! connection would wait until another one arrives.
 //!
 //! **The end** is graceful, with a deadline: [`Running::stop`]. No signal is handled here: a
 //! program decides what its signals mean.
@@ -49,7 +49,7 @@
 //! **A panic** of a handler ends one request: [`Host::on_panic`].
 //!
 //! **Other engines** than servers, and several kinds of threads in one program: a [`Crew`] each, in
-//! a [`Program`]. A host is one whose crew are servers.
+//! a [`Program`]. A host is a program with server engines.
 //!
 //! An engine in the application's own loop needs no host: it takes what [`Listen::open`] returns.
 #![forbid(unsafe_code)]

@@ -29,7 +29,7 @@ pub struct Listen {
     backlog: Option<u16>,
     permissions: Option<u32>,
     owner: (Option<u32>, Option<u32>),
-    /// Of a TCP socket; its backlog stands above.
+    /// Of a TCP socket; its backlog is above.
     tcp: ListenOptions,
 }
 
@@ -41,13 +41,13 @@ enum Source {
 }
 
 impl Listen {
-    /// On an address; port 0 asks for a free one.
+    /// On an address; port 0 requests a free one.
     pub fn tcp(address: SocketAddr) -> Self {
         Self::new(Source::Tcp(address))
     }
 
-    /// On a Unix socket; after an `@`, on a name in the abstract namespace. A file that nobody
-    /// answers on any more is replaced, and it is removed at the end.
+    /// On a Unix socket; after an `@`, on a name in the abstract namespace. A file without
+    /// a listener is replaced, and it is removed at the end.
     pub fn unix(path: impl Into<PathBuf>) -> Self {
         Self::new(Source::Unix(path.into()))
     }
@@ -81,27 +81,27 @@ impl Listen {
         Self { backlog: Some(backlog), ..self }
     }
 
-    /// Who may connect to the file of a Unix socket: those who may write to it. Only its owner, if
-    /// nothing else is said.
+    /// The permissions of the file of a Unix socket: write permission allows to connect (default:
+    /// only the owner).
     #[must_use]
     pub fn permissions(self, permissions: u32) -> Self {
         Self { permissions: Some(permissions), ..self }
     }
 
-    /// The same as of every file that we make: what the umask leaves of all.
+    /// The permissions of any new file: all without those of the umask.
     #[must_use]
     pub fn usual_permissions(self) -> Self {
         Self { permissions: None, ..self }
     }
 
-    /// Whose the file of a Unix socket is: numbers of a user and a group; whoever starts us, as far
-    /// as nothing is said.
+    /// The owner of the file of a Unix socket: numbers of a user and a group (default: those of the
+    /// process).
     #[must_use]
     pub fn owner(self, user: Option<u32>, group: Option<u32>) -> Self {
         Self { owner: (user, group), ..self }
     }
 
-    /// How to listen on an address, if not in the way of servers of HTTP, who wait for the first
+    /// How to listen on an address, if not as usual for HTTP, where the kernel waits for the first
     /// bytes (`defer_accept`). [`Listen::backlog`] counts besides; with several threads a port is
     /// shared in any case.
     #[must_use]
@@ -188,14 +188,14 @@ impl Listen {
     }
 }
 
-/// Has a socket that somebody else made behave as ours do.
+/// Sets the options of an inherited socket.
 fn adopt(socket: &OwnedFd, defer_accept: bool) -> io::Result<Address> {
     if !sys::accepts(socket.as_fd())? {
         let why = "the socket does not listen: whoever made it has to call listen(2)";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }
     let address = Address::of(socket.as_fd())?;
-    sys::set_nonblocking(socket.as_fd())?; // who loses a race for a connection must not wait
+    sys::set_nonblocking(socket.as_fd())?; // an accept that loses a race must not wait
     if address.tcp().is_some() {
         sys::set_nodelay(socket.as_fd())?;
         if defer_accept {

@@ -26,7 +26,7 @@ pub struct Usage {
     pub stats: Stats,
     /// Processor time.
     pub cpu: CpuTimes,
-    /// How often descriptors or memory ran out when somebody wanted to connect.
+    /// The number of accepts that failed because descriptors or memory ran out.
     pub accept_failures: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Crews of threads with their listeners: from what was asked for to what runs.
+//! Groups of threads with their listeners: from the configuration to running threads.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::opened::Opened;
 use crate::running::{EndsAll, Running, Stopper, Thread, join};
 use crate::thread::{Built, Seat, Share};
 
-/// One or several crews, which begin and end together. `R` is what each of their threads leaves.
+/// One or several groups of threads, which begin and end together. `R` is the report of a thread.
 ///
 /// It starts in two steps, between which a process may give its privileges up:
 /// [`Program::open`] needs them, [`Bound::start`] does not.
@@ -46,12 +46,12 @@ impl<R: Send + 'static> Default for Program<R> {
 }
 
 impl<R: Send + 'static> Program<R> {
-    /// Nobody works in it yet.
+    /// An empty program.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same, stopped by somebody who is known already.
+    /// An empty program with an existing stopper.
     pub(crate) fn with(stopper: Stopper) -> Self {
         Self { stopper, ..Self::default() }
     }
@@ -77,15 +77,15 @@ impl<R: Send + 'static> Program<R> {
         Self { hand_over: Some(path.into()), ..self }
     }
 
-    /// The next process takes the listeners over at this path, at which nobody is asked: for places
-    /// that belong to one process, to be taken over from with [`Program::take_over`].
+    /// The next process takes the listeners over at this path. No listeners are requested there:
+    /// for paths that belong to one process, to be taken over from with [`Program::take_over`].
     #[must_use]
     pub fn offer(self, path: impl Into<PathBuf>) -> Self {
         Self { offer: Some(path.into()), ..self }
     }
 
-    /// Takes over, as [`crate::Host::hand_over`] says, from the process that answers here: the
-    /// first of them, if it is called several times. If nobody does, everything is opened anew.
+    /// Takes over, as with [`crate::Host::hand_over`], from the process that listens here: the
+    /// first of them, if it is called several times. Without one, everything is opened anew.
     #[must_use]
     pub fn take_over(mut self, path: impl Into<PathBuf>) -> Self {
         self.predecessors.push(path.into());
@@ -97,7 +97,7 @@ impl<R: Send + 'static> Program<R> {
         self.stopper.clone()
     }
 
-    /// Listens; nobody is accepted yet.
+    /// Listens; no connection is accepted yet.
     ///
     /// # Errors
     /// [`Error::Listen`], or [`Error::HandOver`] if the process before us answers with nonsense.
@@ -136,7 +136,7 @@ impl<R> fmt::Debug for Program<R> {
     }
 }
 
-/// A program that listens, and whose threads have not started.
+/// A program that listens; its threads have not started.
 pub struct Bound<R> {
     crews: Vec<Crowd<R>>,
     control: Option<Control>,
@@ -144,7 +144,7 @@ pub struct Bound<R> {
     stopper: Stopper,
 }
 
-/// A crew with everything that it will have.
+/// A group with its open listeners.
 struct Crowd<R> {
     opened: Vec<Opened>,
     hands: Vec<Vec<Share>>,
@@ -158,7 +158,7 @@ impl<R> fmt::Debug for Bound<R> {
 }
 
 impl<R: Send + 'static> Bound<R> {
-    /// Where each crew listens, in the order in which it was told to.
+    /// The addresses of each group, in the order of its listens.
     pub fn addresses(&self) -> impl Iterator<Item = Vec<Address>> {
         self.crews.iter().map(|crew| addresses(&crew.opened))
     }
@@ -186,7 +186,7 @@ impl<R: Send + 'static> Bound<R> {
     }
 }
 
-/// Threads that wait for the word to begin.
+/// Threads that wait for permission to begin.
 struct Ready<R> {
     threads: Vec<Thread<R>>,
     begins: Vec<mpsc::Sender<()>>,
@@ -195,7 +195,7 @@ struct Ready<R> {
     drivers: Vec<DriverInfo>,
 }
 
-/// A thread for each hand; all of them could begin, and wait for the word to do so.
+/// One thread per share of the sockets. All of them are ready, and wait for permission to begin.
 fn hire<C: Crew>(
     name: &str,
     crew: C,
@@ -231,7 +231,7 @@ fn hire<C: Crew>(
     ready.built.sort_by_key(|built| built.number); // they come as they could begin
     ready.drivers = ready.built.iter().map(|built| built.driver.clone()).collect();
     if ready.built.len() < ready.threads.len() {
-        return Err(ready.dismiss().expect("a thread that says nothing has failed"));
+        return Err(ready.dismiss().expect("a thread without a report has failed"));
     }
     Ok(ready)
 }
@@ -259,11 +259,11 @@ impl<R> Ready<R> {
         join(self.threads).err()
     }
 
-    /// Whoever stops them from now on, or has done so already, is heard.
+    /// A stop takes effect from now on, also an earlier one.
     fn begin(self, stopper: &Stopper) -> Vec<Thread<R>> {
         stopper.set_wakers(self.built.into_iter().map(|built| built.waker).collect());
         for begin in self.begins {
-            let _ = begin.send(()); // it waits for this word, and for nothing else
+            let _ = begin.send(()); // the thread waits for exactly this
         }
         self.threads
     }
@@ -331,7 +331,7 @@ impl Waiting {
     }
 
     fn begin(self) -> thread::JoinHandle<Result<(), Error>> {
-        let _ = self.begin.send(()); // it waits for this word, and for nothing else
+        let _ = self.begin.send(()); // the thread waits for exactly this
         self.thread
     }
 }

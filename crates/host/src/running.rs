@@ -1,4 +1,4 @@
-//! Threads that run, until they are told to stop.
+//! Running threads, until they are stopped.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -42,20 +42,20 @@ impl<R> Running<R> {
         Self { addresses, drivers, stopper, threads, desk }
     }
 
-    /// Where it listens, in the order in which it was told to.
+    /// The addresses, in the order of the listens.
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
     }
 
-    /// What the loops of the first crew began to run on, by the numbers of their threads: where
-    /// memory is short, some have a ring and others none. Who wants to know it later takes
-    /// [`crate::Host::on_driver`].
+    /// The drivers of the first group's loops at their start, by the numbers of their threads: if
+    /// locked memory is short, some have a ring and others none. [`crate::Host::on_driver`] reports
+    /// later changes.
     pub fn drivers(&self) -> &[DriverInfo] {
         &self.drivers
     }
 
-    /// Ends it gracefully: nobody new is accepted, idle connections are closed, the others finish
-    /// what they are about. What is left at [`fulmar_server::Limits::drain_timeout`] is closed.
+    /// Ends it gracefully: no connection is accepted, idle ones are closed, the others finish their
+    /// exchange. Connections that are left at [`fulmar_server::Limits::drain_timeout`] are closed.
     pub fn stop(&self) {
         self.stopper.stop();
     }
@@ -65,7 +65,7 @@ impl<R> Running<R> {
         self.stopper.clone()
     }
 
-    /// True once all threads have ended, asked or not.
+    /// True once all threads have ended, stopped or not.
     pub fn is_finished(&self) -> bool {
         self.threads.iter().all(|thread| thread.thread.is_finished())
     }
@@ -137,7 +137,7 @@ impl Stopper {
         lock(&self.0.wakers).iter().for_each(Waker::wake);
     }
 
-    /// True once [`Stopper::stop`] was called, by whomever.
+    /// True once [`Stopper::stop`] was called.
     pub fn is_stopped(&self) -> bool {
         self.0.stop.is_set()
     }
@@ -146,7 +146,7 @@ impl Stopper {
         self.0.stop.clone()
     }
 
-    /// Whoever was stopped before it had wakers hears of it now.
+    /// A stop before the wakers were known takes effect now.
     pub(crate) fn set_wakers(&self, wakers: Vec<Waker>) {
         let mut known = lock(&self.0.wakers);
         *known = wakers;
@@ -155,7 +155,7 @@ impl Stopper {
         }
     }
 
-    /// These are removed at the end; when `quit` is closed, whoever hands over stops.
+    /// These are removed at the end; when `quit` is closed, the hand-over thread stops.
     pub(crate) fn keep(&self, files: impl Iterator<Item = SocketFile>, quit: Option<OwnedFd>) {
         lock(&self.0.files).extend(files);
         *lock(&self.0.quit) = quit;
@@ -175,7 +175,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whichever thread ends, asked or not, ends the others.
+/// A thread that ends, stopped or not, ends the others.
 pub(crate) struct EndsAll(pub(crate) Stopper);
 
 impl Drop for EndsAll {

@@ -13,15 +13,15 @@ use crate::crew::Crew;
 use crate::outcome::{Outcome, Usage};
 use crate::worker::Worker;
 
-/// What a thread is given.
+/// The parameters of a thread.
 pub(crate) struct Seat<C> {
     pub(crate) number: usize,
     pub(crate) crew: Arc<C>,
     pub(crate) sockets: Vec<Share>,
     pub(crate) stop: Stop,
-    /// It is told that this thread could begin.
+    /// Receives the report that this thread is ready.
     pub(crate) built: Sender<Built>,
-    /// It tells whether all others could too; if not, it is gone without a word.
+    /// Returns once all others are ready; disconnected if one is not.
     pub(crate) begin: Receiver<()>,
 }
 
