@@ -30,7 +30,7 @@ struct Arguments {
     #[arg(long)]
     list: bool,
 
-    /// RunScenario all scenarios unless some are named
+    /// Run all scenarios unless some are named
     #[arg(long)]
     all: bool,
 

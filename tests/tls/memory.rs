@@ -62,7 +62,7 @@ fn an_idle_connection_is_small() {
         let grown = (resident() - before) / CONNECTIONS as u64;
         let heap = heap.bytes_current.unsigned_abs() / CONNECTIONS as u64;
         println!("idle, with TLS: {grown} bytes of memory, {heap} of the heap");
-        // RunningHaProxy ours, the TLS library's C has two keys of 700 bytes. Some are in the
+        // Besides ours, the C code of the TLS library has two keys of 700 bytes. Some are in the
         // middle of a request.
         assert!(heap <= 3_800, "{heap} bytes of the heap");
         assert!(grown <= 6_500, "{grown} bytes of memory");

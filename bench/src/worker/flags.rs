@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::str::FromStr;
 
-/// WorkerFlags and their values, in the order of the command line.
+/// Flags and their values, in the order of the command line.
 #[derive(Debug)]
 pub(crate) struct WorkerFlags(Vec<(String, String)>);
 

@@ -195,7 +195,7 @@ impl TrackedConnection {
         }
     }
 
-    /// A request begins_response.
+    /// A request begins.
     fn begin_request(&mut self, event: &CallEvent) -> ConnectionPhase {
         let body = !self.is_encrypted && WITH_BODY.iter().any(|m| event.memory.starts_with(m));
         self.stage = ConnectionStage::Requested { body };

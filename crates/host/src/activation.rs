@@ -152,7 +152,7 @@ impl fmt::Display for ActivationError {
             Self::Pid => f.write_str("LISTEN_PID is not the number of a process"),
             Self::Count => write!(f, "LISTEN_FDS is not a number up to {SOCKETS_MAX}"),
             Self::Names { names, count } => {
-                write!(f, "LISTEN_FDNAMES has {names} names, and LISTEN_FDS says {count}")
+                write!(f, "LISTEN_FDNAMES has {names} names, and LISTEN_FDS is {count}")
             }
             Self::Descriptor { number, error } => write!(f, "descriptor {number}: {error}"),
         }

@@ -191,7 +191,7 @@ impl Listen {
 /// Sets the options of an inherited socket.
 fn adopt(socket: &OwnedFd, defer_accept: bool) -> io::Result<Address> {
     if !sys::accepts(socket.as_fd())? {
-        let why = "the socket does not listen: whoever made it has to call listen(2)";
+        let why = "the socket is not listening: call listen(2) before it is passed";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }
     let address = Address::of(socket.as_fd())?;

@@ -1,4 +1,4 @@
-//! NameCache of lookup results.
+//! A cache of lookup results.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

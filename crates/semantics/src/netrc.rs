@@ -1,9 +1,8 @@
 //! Logins from a `.netrc` file, in curl's format.
 //!
-//! Parses text; the caller selects the file and checks its permissions. NetrcWords are separated by
-//! blanks and line ends. `#` in the place of a keyword begins a comment. A value may be in quotes,
-//! with the escapes `
-//! `, `\r` and `\t`; `\` before any other character is that character. Macros are for FTP, and
+//! Parses text; the caller selects the file and checks its permissions. Words are separated by blanks
+//! and line ends. `#` in the place of a keyword begins a comment. A value may be in quotes,
+//! with the escapes `\n`, `\r` and `\t`; `\` before any other character is that character. Macros are for FTP, and
 //! skipped up to the next empty line.
 //!
 //! ```

@@ -46,10 +46,10 @@ use crate::upload::{self, ChangedNames, UploadOptions};
 /// struct Program { site: Site }
 ///
 /// impl Handler for Program {
-///     fn handle(&mut self, call: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
+///     fn handle(&mut self, responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
 ///         match request.target {
-///             b"/version" => call.text(200, "1\n"),
-///             _ => self.site.serve(call, request),
+///             b"/version" => responder.text(200, "1\n"),
+///             _ => self.site.serve(responder, request),
 ///         }
 ///     }
 ///

@@ -27,7 +27,7 @@ pub(crate) struct CertificatesByName {
     unknown: UnknownNames,
 }
 
-/// CertificatesByName for a name in configured order, for example one for each type of key.
+/// Certificates for a name in configured order, for example one for each type of key.
 type ByName = HashMap<Box<str>, Vec<Arc<CertifiedKey>>>;
 
 impl CertificatesByName {

@@ -168,7 +168,7 @@ fn verifier(
         builder = builder.allow_unauthenticated();
     }
     if !revoked.is_empty() {
-        // CertificatesByName that no list covers count as not revoked.
+        // Certificates that no list covers count as not revoked.
         builder = builder.allow_unknown_revocation_status().only_check_end_entity_revocation();
         for pem in revoked {
             builder = builder.with_crls(pem::revocations(pem)?);

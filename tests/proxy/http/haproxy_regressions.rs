@@ -1,4 +1,4 @@
-//! More faults that were found by reading, as in `mended`: lines of the log, memory, cookies.
+//! More faults that were found by reading, as in `regressions`: lines of the log, memory, cookies.
 
 use std::io::Write;
 use std::sync::Arc;

@@ -170,7 +170,7 @@ fn timeline(
     Ok(timeline.map(|timeline| Timeline { requests: Some(report.requests), ..timeline }))
 }
 
-/// Waits until the program await_listeners on all endpoints.
+/// Waits until the program listens on all endpoints.
 fn await_listeners(
     program: &mut RunningProgram,
     endpoints: &[LoadEndpoint],

@@ -92,7 +92,7 @@ impl SimulatedRun {
         }
     }
 
-    /// RunUntil the engine has finished.
+    /// Runs until the engine has finished.
     fn run(&mut self) -> Finish {
         loop {
             if let Some(finish) = self.load.finish() {

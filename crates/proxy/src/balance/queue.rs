@@ -3,14 +3,14 @@
 //! Sessions are served in order of arrival, across threads too. There is no clock here: the caller
 //! cancels on `timeout queue`.
 //!
-//! The protocol for callers, with W = "wake that thread":
+//! The protocol for callers of [`ServerGroup`] and of the queue, with W = "wake that thread":
 //!
 //! ```text
-//! Group::try_place ── Wait(wants) ──▶ push ──▶ next_for or next, until None
-//! Group::leave(server) ─────────────────────▶ next_for(server), until None
-//! Group::set_*, Group::warm ── waiters() ──▶ W    (any thread, also one without a queue)
+//! try_place ── Wait(wants) ──▶ push ──▶ next_for or next, until None
+//! leave(server) ─────────────────────▶ next_for(server), until None
+//! set_*, slow_start_step ── threads_to_wake() ──▶ W    (any thread, also one without a queue)
 //! woken: take_wake ── true ──▶ take_unreachable (place them anew), then next, until None
-//! Next::Place ──▶ continue with this server     Next::Wake(thread) ──▶ W, and repeat
+//! Place ──▶ continue with this server     Wake(thread) ──▶ W, and repeat
 //! ```
 
 use crate::balance::group::{FreeSlots, ServerGroup, Wants};

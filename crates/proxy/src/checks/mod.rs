@@ -5,7 +5,7 @@
 //! and log lines. Workers and operators report to it through a [`CheckReports`].
 //!
 //! ```text
-//! due ──▶ connect (address, PROXY header, TLS) ──▶ job: talk (http · dialogue) ──▶ finding
+//! due ──▶ connect (address, PROXY header, TLS) ──▶ job: conversation (http · tcp · protocol) ──▶ finding
 //!                                                                                     │
 //! workers ◀── wakers ◀── group (health, weight) ◀── monitor (rise, fall) ◀────────────┘
 //! ```

@@ -8,7 +8,7 @@
 //! Payload is copied only by the kernel: a slice of the received block is queued on the other side.
 //! Long streams pass through pipes if neither side has a layer.
 //!
-//! `across` moves the bytes. This module and those below decide about sessions. Decisions are
+//! `forward` moves the bytes. This module and those below decide about sessions. Decisions are
 //! queued as work items, and made when neither side is borrowed.
 
 mod ending;

@@ -137,7 +137,7 @@ pub struct Options {
 /// Storage of the files of a form.
 #[derive(Clone, Debug)]
 pub enum FileStorage {
-    /// FileStorage are not accepted.
+    /// Files are not accepted.
     Refuse,
     /// In memory.
     Memory,
