@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crates::{crates_on_the_map, edges};
+use lexer::code_of;
 use modules::{CYCLES, import_cycles};
 
 /// A file of the repository.
@@ -123,7 +124,7 @@ fn unforbidden(file: &SourceFile) -> Vec<String> {
     complain(silent, || format!("{}: add #![forbid(unsafe_code)] below the header", file.path))
 }
 
-/// Tests may start their virtual time from some moment; what is measured or waited for may not.
+/// Tests may start their virtual time at the current time; measured and awaited times may not.
 fn clock_outside_sys(file: &SourceFile) -> Vec<String> {
     if !is_rust(file) || is_test(file) || is_source_of(file, "sys") {
         return Vec::new();
@@ -135,7 +136,8 @@ fn clock_outside_sys(file: &SourceFile) -> Vec<String> {
     lines.map(|(_, at)| format!("{}:{at}: reads the clock; {advice}", file.path)).collect()
 }
 
-/// What a system can do is data elsewhere: `fulmar_proto::Abilities`, which is chosen in one place.
+/// Elsewhere, the abilities of a system are data: `fulmar_proto::Abilities`, which is selected in
+/// one place.
 fn systems_outside_sys(file: &SourceFile) -> Vec<String> {
     let chooses = file.path == "crates/proto/src/plan.rs";
     if !is_rust(file) || is_source_of(file, "sys") || chooses {
@@ -163,15 +165,15 @@ fn unfinished(file: &SourceFile) -> Vec<String> {
     complaints
 }
 
-/// Every public function of `sys` enters what it does, and everything that calls the C library
-/// does so through `syscall!`.
+/// Every public function of `sys` counts its call, and every call of the C library is made through
+/// `syscall!`.
 fn uncounted(files: &[SourceFile], pure: &[(&str, &str, &str)]) -> Vec<String> {
     let functions: Vec<_> = files.iter().flat_map(functions).collect();
     let mut counted: BTreeSet<&str> = BTreeSet::new();
     loop {
         let enters = |f: &&SourceFunction| {
             f.body.contains("syscall!(")
-                || f.body.contains("unsupported(") // there is no such call there
+                || f.body.contains("unsupported(") // no system call there
                 || f.body.contains("enter_clock_read()")
                 || counted.iter().any(|name| calls(&f.body, name))
         };
@@ -316,7 +318,7 @@ fn functions(file: &SourceFile) -> Vec<SourceFunction> {
     found
 }
 
-/// From the first character, which opens, to the one that closes it.
+/// From the first character, which opens, to its closing one.
 fn enclosed(text: &str, open: char, close: char) -> &str {
     let mut depth = 0_u32;
     for (at, c) in text.char_indices() {
@@ -339,7 +341,7 @@ fn calls(body: &str, name: &str) -> bool {
     })
 }
 
-/// Some are answered by the C library from what it knows, as `sysconf(3)`.
+/// Some functions make no system call, as `sysconf(3)`.
 fn calls_libc(body: &str) -> bool {
     body.split("libc::").skip(1).any(|rest| {
         let name: String = rest.chars().take_while(|c| is_word(*c)).collect();
@@ -354,7 +356,7 @@ fn imports(manifest: &str, section: &str) -> Result<BTreeSet<String>, toml::de::
     Ok(names.filter_map(|(name, _)| Some(name.strip_prefix("fulmar-")?.to_owned())).collect())
 }
 
-/// Where the relative links of a page lead, from the root of the repository.
+/// The targets of the relative links of a page, from the root of the repository.
 fn targets(page: &SourceFile) -> Vec<String> {
     let folder = page.path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let prose = prose_of(&page.text);
@@ -414,7 +416,7 @@ fn declared_flags(source: &str) -> BTreeSet<String> {
     found
 }
 
-/// The settings between the parentheses, cut at commas that no parenthesis or string holds.
+/// The settings between the parentheses, split at commas outside of parentheses and strings.
 fn split_settings(text: &str) -> Vec<&str> {
     let code = code_of(text);
     let (mut depth, mut start, mut found) = (0_i32, 0, Vec::new());
@@ -452,63 +454,6 @@ fn without_tests(text: &str) -> String {
     let code = code_of(text);
     let end = code.find("#[cfg(test)]\nmod tests").unwrap_or(code.len());
     code[..end].to_owned()
-}
-
-/// The text with comments and the insides of strings blanked out: every byte keeps its place.
-fn code_of(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut out = bytes.to_vec();
-    let mut at = 0;
-    while at < bytes.len() {
-        let len = blank_len(&bytes[at..], at > 0 && is_word(char::from(bytes[at - 1])));
-        for byte in &mut out[at..at + len.unwrap_or(0)] {
-            if *byte != b'\n' {
-                *byte = b' ';
-            }
-        }
-        at += len.unwrap_or(1).max(1);
-    }
-    String::from_utf8_lossy(&out).into_owned()
-}
-
-/// The length of the comment or literal that begins here, if one does.
-fn blank_len(rest: &[u8], in_word: bool) -> Option<usize> {
-    let until = |end: &[u8], from: usize| {
-        let found = rest[from..].windows(end.len()).position(|window| window == end);
-        found.map_or(rest.len(), |at| from + at + end.len())
-    };
-    match rest {
-        [b'/', b'/', ..] => rest.iter().position(|byte| *byte == b'\n').or(Some(rest.len())),
-        [b'/', b'*', ..] => Some(until(b"*/", 2)),
-        [b'"', ..] => Some(quoted_len(rest, b'"')),
-        [b'r', b'"' | b'#', ..] if !in_word => {
-            let hashes = rest[1..].iter().take_while(|byte| **byte == b'#').count();
-            let opens = rest.get(1 + hashes) == Some(&b'"');
-            let end = [&b"\""[..], &b"#".repeat(hashes)].concat();
-            opens.then(|| until(&end, 2 + hashes))
-        }
-        [b'\'', b'\\', ..] => Some(quoted_len(rest, b'\'')),
-        [b'\'', ..] => {
-            let char_len = std::str::from_utf8(&rest[1..rest.len().min(5)])
-                .map_or_else(|error| error.valid_up_to(), str::len);
-            let text = std::str::from_utf8(&rest[1..=char_len]).unwrap_or_default();
-            let len = text.chars().next()?.len_utf8();
-            (rest.get(1 + len) == Some(&b'\'')).then_some(len + 2)
-        }
-        _ => None,
-    }
-}
-
-fn quoted_len(rest: &[u8], quote: u8) -> usize {
-    let mut at = 1;
-    while at < rest.len() {
-        match rest[at] {
-            b'\\' => at += 2,
-            byte if byte == quote => return at + 1,
-            _ => at += 1,
-        }
-    }
-    rest.len()
 }
 
 fn has_word(line: &str, word: &str) -> bool {
@@ -769,11 +714,17 @@ const LINES_MAX: usize = 800;
 
 #[path = "tidy/crates.rs"]
 mod crates;
+#[path = "tidy/lexer.rs"]
+mod lexer;
 #[path = "tidy/modules.rs"]
 mod modules;
+#[path = "tidy/names.rs"]
+mod names;
 #[path = "tidy/packages.rs"]
 mod packages;
 #[path = "tidy/paths.rs"]
 mod paths;
+#[path = "tidy/prose.rs"]
+mod prose;
 #[path = "tidy/rules_can_fail.rs"]
 mod rules_can_fail;

@@ -1,9 +1,12 @@
 //! Each rule of the tidy test, held against something bad and something good.
 
+use super::lexer::comments_of;
 use super::modules::Cycles;
+use super::names::{long_subjects, repeated, too_wide};
 use super::packages::{
     compiled_in_c, linked, other_default, too_many, too_many_links, undocumented_features,
 };
+use super::prose::persons;
 use super::*;
 
 fn file(path: &str, text: &str) -> SourceFile {
@@ -258,4 +261,50 @@ fn the_walk_without_git_finds_the_same_sources() {
     let listed = listed(root).map_or_else(BTreeSet::new, names);
     let walked = names(walked(root));
     assert!(listed.iter().all(|name| walked.contains(name)));
+}
+
+#[test]
+fn types_of_the_same_name() {
+    let check = |a: &str, b: &str, shared: &[(&str, &str)]| {
+        let files = [file("crates/a/src/lib.rs", a), file("tests/b.rs", b)];
+        (repeated(&files, shared, 0).len(), repeated(&files, shared, 1).len())
+    };
+    let good = "pub struct A;\nimpl T for A {\n    type Item = u8;\n}\n// struct B;\n\"struct B;\"";
+    assert_eq!(check(good, "enum B {}\nimpl T for B {\n    type Item = u8;\n}", &[]), (0, 0));
+    for text in ["pub(crate) enum A {}", "mod m {\n    pub struct A<T>(T);\n}", "pub type A = u8;"]
+    {
+        assert_eq!(check(good, text, &[]), (1, 0), "{text}");
+        assert_eq!(check(good, text, &[("A", "a reason")]), (0, 0), "{text}");
+    }
+    assert_eq!(check(good, "", &[("A", "a reason")]), (1, 1), "it is unique");
+}
+
+#[test]
+fn wide_lines() {
+    let line = |columns: usize| format!("// {}\n", "ä".repeat(columns - 3));
+    assert!(too_wide(&rust(&line(100))).is_empty());
+    assert_eq!(too_wide(&rust(&line(101))).len(), 1);
+    assert!(too_wide(&file("docs/a.md", &line(101))).is_empty());
+}
+
+#[test]
+fn subjects_of_commits() {
+    let subject = |columns: usize| format!("0123abc {}\n1234abc Fix a leak\n", "x".repeat(columns));
+    assert!(long_subjects(&subject(72)).is_empty());
+    assert_eq!(long_subjects(&subject(73)).len(), 1);
+}
+
+#[test]
+fn components_as_persons() {
+    let check = |path: &str, text: &str| persons(&[file(path, text)], 0.0, 0.0).len();
+    assert_eq!(check("a.rs", "// It connects.\nlet who = \"nobody // says\"; // `who_is`"), 0);
+    assert_eq!(check("a.rs", "// Whoever connects"), 1);
+    assert_eq!(check("a.rs", "//! It says no.\nfn a() {} // He does"), 2);
+    assert_eq!(check("docs/a.md", "A server that stands"), 1);
+    assert_eq!(check("scripts/a", "#!/bin/sh\nwho # asks"), 1);
+    assert_eq!(check("a.txt", "Nobody says"), 0);
+    let text = "word ".repeat(999) + "somebody";
+    assert!(persons(&[file("a.md", &text)], 1.0, 0.0).is_empty());
+    assert_eq!(persons(&[file("a.md", &text)], 0.9, 0.0).len(), 1);
+    assert_eq!(comments_of("a();\n\n  // b\n\"//\"; /// c"), [(3, "// b"), (4, "/// c")]);
 }
