@@ -1,28 +1,37 @@
 //! Deadlines: none, immediate, and beyond the range of the clock; in virtual time.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar_client::{
     Client, Config, Error, Options, RateLimit, Request, RequestBody, TransferEvent, Waiting,
 };
-use fulmar_engine::sim::{Faults, Sim};
+use fulmar_engine::sim::{Faults, NameEntry, NodeId, Sim};
 use fulmar_engine::{DriverEvent, Engine};
-use fulmar_server::{Limits, ServerEngine};
+use fulmar_server::Limits;
 use fulmar_sys as sys;
-use fulmar_tests::app::{App, server};
+use fulmar_tests::app::server;
 use fulmar_tests::in_every_loop;
 use fulmar_tests::scripted::{ScriptedRequest, ServerStep, answer};
 use fulmar_tests::transfers::{ClientLoop, Staged, TransferRecorder};
 
-type ClientSim = Sim<Client<TransferRecorder>, ServerEngine<App>>;
+/// A client, and a server of endpoints.
+struct ClientSim {
+    sim: Sim,
+    client: NodeId<Client<TransferRecorder>>,
+}
 
 fn world(recorder: TransferRecorder, config: Config) -> ClientSim {
     let now = sys::now();
     let client = Client::new(now, sys::wall_clock(), recorder, config);
     let hour = Duration::from_secs(3600);
     let limits = Limits { idle_timeout: hour, send_timeout: hour, ..Limits::default() };
-    Sim::new(now, 56, Faults::default(), client, server(limits))
+    let mut sim = Sim::new(now, 56, Faults::default());
+    let (client, server) = (sim.add(client), sim.add(server(limits)));
+    sim.listen(server, SocketAddr::from((Ipv4Addr::LOCALHOST, 80)), 128);
+    sim.names.insert("name.example".into(), NameEntry::Never);
+    ClientSim { sim, client }
 }
 
 fn get(path: &str, options: Options) -> Request {
@@ -30,14 +39,26 @@ fn get(path: &str, options: Options) -> Request {
     Request::get(&url).options(Arc::new(options)).build().expect("a request")
 }
 
+impl ClientSim {
+    fn client(&mut self) -> &mut Client<TransferRecorder> {
+        &mut self.sim[self.client]
+    }
+
+    /// Runs until `done`; false if that takes more steps.
+    fn run(&mut self, steps_max: usize, done: impl Fn(&Client<TransferRecorder>) -> bool) -> bool {
+        let client = self.client;
+        self.sim.run(steps_max, |sim| done(&sim[client]))
+    }
+}
+
 fn start(world: &mut ClientSim, request: &Request) -> fulmar_client::TransferId {
-    let now = world.now();
-    world.client.start(now, request)
+    let now = world.sim.now();
+    world.client().start(now, request)
 }
 
 fn run(world: &mut ClientSim) {
-    assert!(world.run(1_000_000, |world| world.client.running() == 0), "a livelock");
-    assert_eq!(world.client.running(), 0, "a stall");
+    assert!(world.run(1_000_000, |client| client.running() == 0), "a livelock");
+    assert_eq!(world.client().running(), 0, "a stall");
 }
 
 fn everything(span: Duration) -> (Options, Config) {
@@ -80,14 +101,14 @@ fn timeouts_beyond_the_clock_never_expire() {
         let echo = start(&mut world, &echo);
         run(&mut world);
         for id in [id, echo] {
-            assert!(world.client.application().ended(id).result.is_ok());
+            assert!(world.client().application().ended(id).result.is_ok());
         }
         // A name, and a query without a reply.
         let request = Request::get("http://name.example/").options(Arc::new(options));
         let id = start(&mut world, &request.build().unwrap());
-        assert!(world.client.running() == 1);
-        let now = world.now();
-        assert!(world.client.with(now, |_, context| context.remove(id)));
+        assert!(world.client().running() == 1);
+        let now = world.sim.now();
+        assert!(world.client().with(now, |_, context| context.remove(id)));
     }
 }
 
@@ -98,13 +119,13 @@ fn timeouts_of_zero_expire_at_once() {
     let mut world = world(TransferRecorder::default(), config);
     let slow = ["/delay/1000", "/idle", "/bytes/1000"];
     let ids = slow.map(|path| start(&mut world, &get(path, options.clone())));
-    let begun = world.now();
-    assert!(world.run(10_000, |world| world.client.running() == 0), "a storm");
+    let begun = world.sim.now();
+    assert!(world.run(10_000, |client| client.running() == 0), "a storm");
     for id in &ids[..2] {
-        let done = world.client.application().ended(*id);
+        let done = world.client().application().ended(*id);
         assert!(matches!(done.result, Err(Error::TimedOut(_))), "{done:?}");
     }
-    assert!(world.now() - begun <= Duration::from_millis(10));
+    assert!(world.sim.now() - begun <= Duration::from_millis(10));
     // The shortest period for the minimum speed, without another limit.
     let options = Options { lowest_speed: Some((1, Duration::ZERO)), ..Options::default() };
     let recorder = TransferRecorder::with(|context, id, event| {
@@ -114,9 +135,9 @@ fn timeouts_of_zero_expire_at_once() {
     });
     let mut world = self::world(recorder, Config::default());
     let id = start(&mut world, &get("/bytes/100000", options));
-    assert!(world.run(10_000, |world| world.client.application().trace(id) == "H"));
-    let now = world.now();
-    world.client.with(now, |_, context| context.resume(id));
+    assert!(world.run(10_000, |client| client.application().trace(id) == "H"));
+    let now = world.sim.now();
+    world.client().with(now, |_, context| context.resume(id));
     run(&mut world);
 }
 
@@ -156,19 +177,19 @@ fn each_deadline_has_its_name() {
         ("/stream/100", total, Waiting::Total, 1_000),
     ] {
         let mut world = world(TransferRecorder::default(), Config::default());
-        let begun = world.now();
+        let begun = world.sim.now();
         let id = start(&mut world, &get(path, options));
         // An endless stream would stop the virtual clock: each poll advances it a little.
-        while world.client.running() > 0 {
-            assert!(world.run(200, |world| world.client.running() == 0) || path == "/stream/100");
-            if world.client.running() > 0 {
-                world.advance(Duration::from_millis(10));
+        while world.client().running() > 0 {
+            assert!(world.run(200, |client| client.running() == 0) || path == "/stream/100");
+            if world.client().running() > 0 {
+                world.sim.advance(Duration::from_millis(10));
             }
         }
-        let done = world.client.application().ended(id);
+        let done = world.client().application().ended(id);
         let Err(Error::TimedOut(found)) = done.result else { panic!("{path}: {done:?}") };
         assert_eq!(found, waiting, "{path}");
-        let took = u64::try_from((world.now() - begun).as_millis()).unwrap();
+        let took = u64::try_from((world.sim.now() - begun).as_millis()).unwrap();
         assert!((after..after + 100).contains(&took), "{path}: {took} ms");
     }
 }
@@ -209,13 +230,13 @@ fn a_transfer_that_is_slowed_down_is_not_idle() {
         ..Options::default()
     };
     let mut world = world(TransferRecorder::default(), Config::default());
-    world.capacity = 256 * 1024;
-    let begun = world.now();
+    world.sim.capacity = 256 * 1024;
+    let begun = world.sim.now();
     let id = start(&mut world, &get("/bytes/200000", options));
     run(&mut world);
-    let done = world.client.application().ended(id);
+    let done = world.client().application().ended(id);
     assert!(done.result.is_ok(), "{done:?}");
-    let took = world.now() - begun;
+    let took = world.sim.now() - begun;
     assert!(took >= Duration::from_secs(19) && took < Duration::from_secs(30), "{took:?}");
 }
 
@@ -235,22 +256,22 @@ fn a_long_pause_is_neither_idle_nor_slow_and_sets_no_timer() {
     };
     let mut world = world(recorder, Config::default());
     let id = start(&mut world, &get("/bytes/100000", options));
-    assert!(world.run(100_000, |world| world.client.application().trace(id) == "H"));
+    assert!(world.run(100_000, |client| client.application().trace(id) == "H"));
     let mut wakes = 0;
     for _ in 0..60 {
-        let until = world.now() + Duration::from_secs(1);
-        while let Some(due) = world.client.poll_timeout().filter(|due| *due <= until) {
+        let until = world.sim.now() + Duration::from_secs(1);
+        while let Some(due) = world.client().poll_timeout().filter(|due| *due <= until) {
             wakes += 1;
-            let now = due.max(world.now());
-            world.client.handle(now, DriverEvent::Timeout);
+            let now = due.max(world.sim.now());
+            world.client().handle(now, DriverEvent::Timeout);
         }
-        world.advance(Duration::from_secs(1));
+        world.sim.advance(Duration::from_secs(1));
     }
     assert!(wakes <= 5, "{wakes} wakes in a minute of pausing");
-    let now = world.now();
-    world.client.with(now, |_, context| context.resume(id));
+    let now = world.sim.now();
+    world.client().with(now, |_, context| context.resume(id));
     run(&mut world);
-    let done = world.client.application().ended(id);
+    let done = world.client().application().ended(id);
     assert!(done.result.is_ok(), "{:?} {:?}", done.result, done.timings());
 }
 
@@ -259,11 +280,11 @@ fn a_long_pause_is_neither_idle_nor_slow_and_sets_no_timer() {
 fn a_rate_is_kept() {
     let rate = Some(RateLimit { requests: 10, per: Duration::from_secs(1), burst: 1 });
     let mut world = world(TransferRecorder::default(), Config { rate, ..Config::default() });
-    let begun = world.now();
+    let begun = world.sim.now();
     for _ in 0..31 {
         start(&mut world, &get("/bytes/1", Options::default()));
     }
     run(&mut world);
-    let took = world.now() - begun;
+    let took = world.sim.now() - begun;
     assert!(took >= Duration::from_secs(3) && took < Duration::from_secs(4), "{took:?}");
 }

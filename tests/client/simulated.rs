@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -214,20 +215,22 @@ fn run(seed: u64, faults: Faults, pipelining: u32) -> usize {
     };
     let (mut client, mischief) = mischievous(seed, config, "http://127.0.0.1", 60);
     begin(&mut client, now, &mischief);
-    let mut sim = Sim::new(now, seed, faults, client, server(limits));
+    let mut sim = Sim::new(now, seed, faults);
     sim.capacity = 1 << (8 + seed % 9);
+    let (client, server) = (sim.add(client), sim.add(server(limits)));
+    sim.listen(server, SocketAddr::from((Ipv4Addr::LOCALHOST, 80)), 4);
     let what = format!("seed {seed}, depth {pipelining}, {faults:?}");
     let ended = sim.run(3_000_000, |sim| {
-        let client = &sim.client;
+        let client = &sim[client];
         assert!(client.connections() <= 3, "{what}: {} connections", client.connections());
         assert!(client.idle_connections() <= client.connections(), "{what}");
         false
     });
-    assert!(ended, "{what}: it goes on for ever");
-    let failed = check(&sim.client, &mischief, faults != Faults::default(), &what);
-    let client = &sim.client;
+    assert!(ended, "{what}: a livelock");
+    let failed = check(&sim[client], &mischief, faults != Faults::default(), &what);
+    let client = &sim[client];
     let left = (client.connections(), client.idle_connections(), client.origins());
-    assert_eq!((left, sim.server.connections()), ((0, 0, 0), 0), "{what}: nothing is left");
+    assert_eq!((left, sim[server].connections()), ((0, 0, 0), 0), "{what}: nothing is left");
     let stats = client.stats();
     assert_eq!(stats.started, stats.ended, "{what}");
     failed
@@ -244,10 +247,11 @@ fn a_calm_network_completes_everything() {
 
 #[test]
 fn a_hostile_network_loses_only_what_it_breaks() {
+    let hostile = Faults { refuse: 100, reset: 2, stall: 20, accept: 20, ..Faults::default() };
     let mut failed = 0;
     for seed in 0..200 {
         for depth in [1, 4] {
-            failed += run(seed, Faults { refuse: 100, reset: 2, stall: 20 }, depth);
+            failed += run(seed, hostile, depth);
         }
     }
     assert!(failed > 0, "the faults are real");

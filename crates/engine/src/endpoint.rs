@@ -49,6 +49,12 @@ impl Endpoint {
     }
 }
 
+impl From<SocketAddr> for Peer {
+    fn from(address: SocketAddr) -> Self {
+        Self::Ip(address)
+    }
+}
+
 impl From<Peer> for Endpoint {
     fn from(peer: Peer) -> Self {
         Self { peer, local: None, interface: None, keep_alive: None, user_timeout: None }

@@ -16,7 +16,7 @@ mod resolve;
 mod stop;
 mod timeouts;
 
-#[cfg(feature = "sim")]
+#[cfg(any(test, feature = "sim"))]
 pub mod sim;
 
 pub use connections::{ConnectionEvent, Connections, End, Exchange, Handler};

@@ -1,6 +1,6 @@
-//! Relays of mode tcp between a client and a server that a seed plays: every split, stall,
+//! Relays of mode tcp between a client and a server that are scripted: every split, stall,
 //! half-close and reset, in virtual time. What arrives is what was sent, in order; all of it,
-//! unless somebody broke the connection.
+//! unless the network broke the connection.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::ErrorKind;

@@ -1,52 +1,145 @@
-//! A driver with a seed: two engines, a network between them, virtual time.
+//! A simulator: any number of engines and scripted peers, the network between them, virtual time.
 //!
-//! The network splits and delays what is sent, fills up, refuses and resets, as the seed says;
-//! time stands still while anything can happen, then jumps to the next deadline. The same seed
-//! gives the same run, so a failure is its seed.
+//! It does what a driver does with each [`crate::Action`], and reports what a driver reports. It
+//! works step by step; a move is one step, such as one receive or one accept. [`Sim::new`] takes
+//! the order of the moves and the number of bytes in each from a seed, and injects [`Faults`]. The
+//! same seed gives the same run, so a failing run is reproduced by its seed. [`Sim::in_order`]
+//! moves everything at once, in the order of a driver's turn: for tests that assert exact times.
+//!
+//! Time passes only if no move is left: it jumps to the next deadline.
 
+mod accept;
+mod actions;
+mod connect;
+mod files;
+mod listener;
+mod moves;
+mod names;
+mod node;
+mod peer;
+mod receive;
+mod route;
+mod scripts;
+mod send;
 mod wire;
 
-use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::ops::{Index, IndexMut};
 use std::time::{Duration, Instant};
 
-use fulmar_proto::{FileRange, Input};
+use crate::{DriverEvent, Engine, Peer, SocketId};
 
-use crate::{Accepted, Action, DriverEvent, Engine, ListenerId, Passage, SocketEvent, SocketId};
+pub use self::names::NameEntry;
+pub use self::node::NodeId;
+pub use self::peer::{NextSteps, PeerEnd, PeerScript, PeerStep, ReceivedCheck, ScriptedPeer};
+pub use self::route::AddressRoute;
+pub use self::wire::PeerId;
 
-use self::wire::{Half, Side, Wire};
+use self::listener::ListenSocket;
+use self::moves::Move;
+use self::names::Lookups;
+use self::node::EngineNode;
+use self::wire::{SimConnection, WireSide};
 
-/// What may go wrong, in parts of a thousand steps.
+/// The faults that a seeded simulator injects, each per thousand opportunities.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// A connection is refused.
+    /// A connect is refused.
     pub refuse: u32,
-    /// A connection is reset, for both sides.
+    /// A connection is reset at both ends.
     pub reset: u32,
-    /// A step passes in which nothing moves but the time, by up to 50 ms.
+    /// Instead of a move, up to 50 ms pass.
     pub stall: u32,
+    /// An accept fails: [`DriverEvent::AcceptFailed`].
+    pub accept: u32,
+    /// No pipe can be opened: the bytes are received as usual.
+    pub pipe: u32,
+    /// A file fails: [`crate::SocketEvent::FileFailed`] for one that is written,
+    /// [`crate::SocketEvent::Failed`] for one that is loaded.
+    pub file: u32,
 }
 
-/// Two engines and the network between them: `client` connects, `server` accepts.
-#[derive(Debug)]
-pub struct Sim<A, B> {
-    /// The engine that connects.
-    pub client: A,
-    /// The engine that accepts.
-    pub server: B,
-    /// Bytes that a direction of a connection holds.
+/// Engines, scripted peers, and the network between them.
+pub struct Sim {
+    /// The bytes that one direction of a connection holds.
     pub capacity: usize,
+    /// The most bytes that one receive returns.
+    pub receive_max: usize,
+    /// The faults that are injected.
+    pub faults: Faults,
+    /// Lookups and their addresses; all other names do not exist.
+    pub names: HashMap<Box<str>, NameEntry>,
+    start: Instant,
     now: Instant,
-    faults: Faults,
     random: fastrand::Rng,
-    wires: Vec<Wire>,
+    is_seeded: bool,
+    resets: u64,
+    nodes: Vec<EngineNode>,
+    listening: Vec<ListenSocket>,
+    routes: Vec<(Peer, AddressRoute)>,
+    default_route: AddressRoute,
+    wires: BTreeMap<u64, SimConnection>,
+    wires_made: u64,
+    closes: bool, // a connection may be over
+    places: HashMap<(usize, SocketId), WireSide>,
+    peers: Vec<ScriptedPeer>,
+    scripts: Vec<PeerScript>,
+    lookups: Lookups,
+    loads: Vec<files::Loading>,
+    possible: Vec<Move>,
 }
 
-impl<A: Engine, B: Engine> Sim<A, B> {
-    /// Both engines at `now`; everything else follows from `seed`.
-    pub fn new(now: Instant, seed: u64, faults: Faults, client: A, server: B) -> Self {
-        let random = fastrand::Rng::with_seed(seed);
-        Self { client, server, capacity: 16 * 1024, now, faults, random, wires: Vec::new() }
+impl fmt::Debug for Sim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { nodes, wires, peers, .. } = self;
+        let elapsed = self.elapsed();
+        write!(f, "Sim at {elapsed:?}, {} nodes, {wires:#?}, {peers:#?}", nodes.len())
+    }
+}
+
+impl Sim {
+    /// A simulator at `now`, with its order and portions from `seed`.
+    pub fn new(now: Instant, seed: u64, faults: Faults) -> Self {
+        Self {
+            capacity: 16 * 1024,
+            receive_max: usize::MAX,
+            faults,
+            names: HashMap::new(),
+            start: now,
+            now,
+            random: fastrand::Rng::with_seed(seed),
+            is_seeded: true,
+            resets: 0,
+            nodes: Vec::new(),
+            listening: Vec::new(),
+            routes: Vec::new(),
+            default_route: AddressRoute::Refused,
+            wires: BTreeMap::new(),
+            wires_made: 0,
+            closes: false,
+            places: HashMap::new(),
+            peers: Vec::new(),
+            scripts: Vec::new(),
+            lookups: Lookups::default(),
+            loads: Vec::new(),
+            possible: Vec::new(),
+        }
+    }
+
+    /// A simulator at `now` that moves everything at once, in the order of a driver's turn.
+    pub fn in_order(now: Instant) -> Self {
+        let seeded = Self::new(now, 0, Faults::default());
+        Self { is_seeded: false, capacity: usize::MAX, ..seeded }
+    }
+
+    /// Adds an engine.
+    pub fn add<E: Engine + 'static>(&mut self, engine: E) -> NodeId<E> {
+        self.nodes.push(EngineNode::new(Box::new(engine)));
+        NodeId::new(self.nodes.len() - 1)
     }
 
     /// The virtual time.
@@ -54,15 +147,34 @@ impl<A: Engine, B: Engine> Sim<A, B> {
         self.now
     }
 
-    /// Lets time pass for the engines.
-    pub fn advance(&mut self, by: Duration) {
-        self.now += by;
-        self.client.handle(self.now, DriverEvent::Timeout);
-        self.server.handle(self.now, DriverEvent::Timeout);
+    /// The virtual time since the start.
+    pub fn elapsed(&self) -> Duration {
+        self.now - self.start
     }
 
-    /// Runs until `done` or until nothing can happen any more; false after `steps_max` steps,
-    /// which is a livelock.
+    /// Connections that [`Faults`] refused or reset.
+    pub fn broken(&self) -> u64 {
+        self.resets
+    }
+
+    /// Sockets of an engine that are open or connecting.
+    pub fn sockets<E>(&self, node: NodeId<E>) -> usize {
+        self.places.keys().filter(|(at, _)| *at == node.at).count()
+    }
+
+    /// How often an engine's deadline has been reported.
+    pub fn timeouts<E>(&self, node: NodeId<E>) -> u64 {
+        self.nodes[node.at].timeouts
+    }
+
+    /// Reports that another thread woke the driver, with all that follows from it.
+    pub fn wake<E>(&mut self, node: NodeId<E>) {
+        self.report(node.at, DriverEvent::Wake);
+        self.settle();
+    }
+
+    /// Runs until `done` or until no move and no deadline is left. Returns false after `steps_max`
+    /// steps: a livelock.
     pub fn run(&mut self, steps_max: usize, mut done: impl FnMut(&Self) -> bool) -> bool {
         for _ in 0..steps_max {
             self.act();
@@ -73,198 +185,126 @@ impl<A: Engine, B: Engine> Sim<A, B> {
         false
     }
 
-    /// One thing happens; false if nothing can.
+    /// Does everything that needs no time.
+    ///
+    /// # Panics
+    /// It does not end: a livelock.
+    pub fn settle(&mut self) {
+        for _ in 0..STEPS_MAX {
+            self.act();
+            if !self.move_on() {
+                return;
+            }
+        }
+        panic!("a livelock at {:?}: {self:?}", self.elapsed());
+    }
+
+    /// Lets time pass, from deadline to deadline.
+    ///
+    /// # Panics
+    /// The deadlines do not end: a livelock.
+    pub fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        for _ in 0..STEPS_MAX {
+            self.settle();
+            let Some(due) = self.next_deadline().filter(|due| *due <= end) else {
+                self.now = end;
+                return;
+            };
+            self.now = self.now.max(due);
+            self.expire();
+        }
+        panic!("one deadline after the other at {:?}: {self:?}", self.elapsed());
+    }
+
+    /// Lets time pass at once, as when a machine sleeps: missed deadlines are reported afterwards.
+    pub fn advance(&mut self, by: Duration) {
+        self.now += by;
+        self.expire();
+    }
+
+    /// One move, or the time until the next deadline; false if there is neither.
     fn step(&mut self) -> bool {
-        if self.random.u32(0..1000) < self.faults.stall {
+        if self.chance(self.faults.stall) {
             let by = Duration::from_millis(self.random.u64(1..50));
             self.advance(by);
             return true;
         }
-        let mut possible: Vec<(usize, Side, bool)> = Vec::new();
-        for (at, wire) in self.wires.iter().enumerate() {
-            for side in [Side::Client, Side::Server] {
-                if wire.can_receive(side) {
-                    possible.push((at, side, true));
-                }
-                if wire.can_send(side, self.capacity) {
-                    possible.push((at, side, false));
-                }
-            }
+        if self.move_on() {
+            return true;
         }
-        let Some((at, side, receives)) = self.random.choice(&possible).copied() else {
-            return self.wait();
-        };
-        match self.random.u32(0..1000) < self.faults.reset {
-            true => self.reset(at),
-            false if receives => self.receive(at, side),
-            false => self.send(at, side),
-        }
-        true
-    }
-
-    /// Nothing can move: on to the next deadline, if there is one.
-    fn wait(&mut self) -> bool {
-        let deadlines = [self.client.poll_timeout(), self.server.poll_timeout()];
-        let Some(next) = deadlines.into_iter().flatten().min() else { return false };
+        let Some(next) = self.next_deadline() else { return false };
         self.now = self.now.max(next);
-        self.client.handle(self.now, DriverEvent::Timeout);
-        self.server.handle(self.now, DriverEvent::Timeout);
+        self.expire();
         true
     }
 
-    fn act(&mut self) {
-        loop {
-            if let Some(action) = self.client.poll_action() {
-                self.perform(Side::Client, action);
-            } else if let Some(action) = self.server.poll_action() {
-                self.perform(Side::Server, action);
-            } else {
-                return self.wires.retain(|wire| !wire.is_over());
+    /// Reports the deadlines of engines that have passed.
+    fn expire(&mut self) {
+        for at in 0..self.nodes.len() {
+            if self.nodes[at].engine.poll_timeout().is_some_and(|due| due <= self.now) {
+                self.nodes[at].timeouts += 1;
+                self.report(at, DriverEvent::Timeout);
             }
         }
     }
 
-    fn perform(&mut self, side: Side, action: Action) {
-        match action {
-            Action::Connect { socket, .. } => self.connect(socket),
-            Action::Transmit { socket } => self.half(side, socket, |half| half.sending = true),
-            Action::Read { socket, on } => self.half(side, socket, |half| {
-                half.reading = on;
-                half.resumed = on;
-            }),
-            Action::Load { socket, range } => self.load(side, socket, &range),
-            Action::Shutdown { socket } => self.half(side, socket, |half| half.finished = true),
-            Action::Close { socket, .. } => self.half(side, socket, |half| half.closed = true),
-            Action::Splice { socket } => self.half(side, socket, |half| half.splicing = true),
-            Action::Accept { .. }
-            | Action::ReportLocal { .. }
-            | Action::Unlisten { .. }
-            | Action::Resolve { .. }
-            | Action::Abandon { .. } => {}
-        }
+    fn next_deadline(&self) -> Option<Instant> {
+        let engines = self.nodes.iter().filter_map(|node| node.engine.poll_timeout());
+        let paused = self.nodes.iter().filter_map(EngineNode::next_accept);
+        let corked = self.wires.values().filter_map(SimConnection::next_uncork);
+        let scripts = self.peers.iter().filter_map(ScriptedPeer::next_step);
+        // What is due already has been done, except for engines, which repeat a late deadline.
+        let network = paused.chain(corked).chain(scripts).chain(self.lookups.next_due());
+        engines.chain(network.filter(|due| *due > self.now)).min()
     }
 
-    fn connect(&mut self, socket: SocketId) {
-        let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, self.random.u16(1024..)));
-        let refused = self.random.u32(0..1000) < self.faults.refuse;
-        let accepted = if refused {
-            None
-        } else {
-            self.server.accept(self.now, Accepted { listener: ListenerId(0), peer, local: None })
-        };
-        match accepted {
-            Some(accepted) => {
-                self.wires.push(Wire::new(socket, accepted));
-                self.client.handle(self.now, SocketEvent::Connected.of(socket));
-            }
-            None => {
-                let error = io::ErrorKind::ConnectionRefused.into();
-                self.client.handle(self.now, SocketEvent::Failed(error).of(socket));
-            }
-        }
+    fn report(&mut self, node: usize, event: DriverEvent<'_>) {
+        self.nodes[node].engine.handle(self.now, event);
     }
 
-    /// All of the range, or a part of it.
-    fn load(&mut self, side: Side, socket: SocketId, range: &FileRange) {
-        let mut bytes = wire::read(range);
-        bytes.truncate(self.random.usize(1..=bytes.len()));
-        self.report(side, socket, SocketEvent::Loaded(&bytes));
+    /// True in `per_mille` of a thousand calls of a seeded simulator.
+    fn chance(&mut self, per_mille: u32) -> bool {
+        self.is_seeded && per_mille > 0 && self.random.u32(0..1000) < per_mille
     }
 
-    fn report(&mut self, side: Side, socket: SocketId, event: SocketEvent<'_>) {
-        match side {
-            Side::Client => self.client.handle(self.now, event.of(socket)),
-            Side::Server => self.server.handle(self.now, event.of(socket)),
-        }
-    }
-
-    fn half(&mut self, side: Side, socket: SocketId, change: impl FnOnce(&mut Half)) {
-        let of_socket = |wire: &&mut Wire| {
-            let half = wire.half(side);
-            half.id == socket && !half.closed
-        };
-        if let Some(wire) = self.wires.iter_mut().find(of_socket) {
-            change(wire.half_mut(side));
-        }
-    }
-
-    /// Some of what is on the way arrives, split anywhere; the end comes alone or with bytes.
-    fn receive(&mut self, at: usize, side: Side) {
-        if self.splice(at, side) {
-            return;
-        }
-        let wire = &mut self.wires[at];
-        let some = self.random.usize(0..=wire.incoming(side).len());
-        let (mut bytes, eof) = wire.take(side, some);
-        let id = wire.half(side).id;
-        self.report(side, id, SocketEvent::Input(Input::all(&mut bytes, eof)));
-        self.wires[at].half_mut(side).unread = bytes;
-    }
-
-    /// Some of what is on the way goes into a file; false if it is to go the usual way.
-    fn splice(&mut self, at: usize, side: Side) -> bool {
-        let wire = &mut self.wires[at];
-        let half = wire.half(side);
-        let incoming = wire.incoming(side).len();
-        if !half.splicing || half.resumed || !half.unread.is_empty() || incoming == 0 {
-            return false;
-        }
-        let id = half.id;
-        let range = match side {
-            Side::Client => self.client.poll_passage(id),
-            Side::Server => self.server.poll_passage(id),
-        };
-        // This network has no pipes.
-        let Some(Passage::File(range)) = range else {
-            wire.half_mut(side).splicing = false;
-            return false;
-        };
-        let len = usize::try_from(range.len).unwrap_or(usize::MAX);
-        let some = self.random.usize(1..=incoming.min(len));
-        let bytes = wire.take_away(side, some);
-        let result = wire::write(&range, &bytes);
-        if result.is_err() {
-            let half = wire.half_mut(side);
-            (half.splicing, half.reading) = (false, false);
-        }
-        let event = match result {
-            Ok(()) => SocketEvent::Spliced(some as u64),
-            Err(error) => SocketEvent::FileFailed(error),
-        };
-        self.report(side, id, event);
-        true
-    }
-
-    /// The network takes some of what is queued, perhaps nothing.
-    fn send(&mut self, at: usize, side: Side) {
-        let wire = &mut self.wires[at];
-        let id = wire.half(side).id;
-        if wire.half(side.other()).closed {
-            let error: io::Error = io::ErrorKind::ConnectionReset.into();
-            return self.report(side, id, SocketEvent::Failed(error));
-        }
-        let transmit = match side {
-            Side::Client => self.client.poll_transmit(id),
-            Side::Server => self.server.poll_transmit(id),
-        };
-        let len = transmit.map_or(0, wire::len);
-        let room = self.capacity.saturating_sub(wire.outgoing(side).len());
-        let some = self.random.usize(0..=len.min(room));
-        let bytes = transmit.map_or_else(Vec::new, |transmit| wire::flatten(transmit, some));
-        wire.put(side, &bytes);
-        wire.half_mut(side).sending = some < len;
-        self.report(side, id, SocketEvent::Sent(some as u64));
-    }
-
-    fn reset(&mut self, at: usize) {
-        let wire = self.wires.remove(at);
-        for side in [Side::Client, Side::Server] {
-            let half = wire.half(side);
-            let error: io::Error = io::ErrorKind::ConnectionReset.into();
-            let id = half.id;
-            if !half.closed {
-                self.report(side, id, SocketEvent::Failed(error));
-            }
+    /// Some of `most`, at least `least`: all of it, unless a seed decides.
+    fn portion(&mut self, least: usize, most: usize) -> usize {
+        match self.is_seeded && least < most {
+            true => self.random.usize(least..=most),
+            false => most,
         }
     }
 }
+
+impl<E: Engine + 'static> Index<NodeId<E>> for Sim {
+    type Output = E;
+
+    fn index(&self, node: NodeId<E>) -> &E {
+        self.nodes[node.at].engine.as_any().downcast_ref().expect("a node has its engine's type")
+    }
+}
+
+impl<E: Engine + 'static> IndexMut<NodeId<E>> for Sim {
+    fn index_mut(&mut self, node: NodeId<E>) -> &mut E {
+        let engine = self.nodes[node.at].engine.as_any_mut();
+        engine.downcast_mut().expect("a node has its engine's type")
+    }
+}
+
+impl Index<PeerId> for Sim {
+    type Output = ScriptedPeer;
+
+    fn index(&self, peer: PeerId) -> &ScriptedPeer {
+        &self.peers[peer.0]
+    }
+}
+
+impl IndexMut<PeerId> for Sim {
+    fn index_mut(&mut self, peer: PeerId) -> &mut ScriptedPeer {
+        &mut self.peers[peer.0]
+    }
+}
+
+/// More steps than any test has at one time.
+const STEPS_MAX: usize = 1_000_000;

@@ -1,171 +1,180 @@
-//! One simulated connection: two directions, each a queue of bytes and an end.
+//! A connection in the simulator: two ends, and the bytes on the way from each.
 
 use std::collections::VecDeque;
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt;
+use std::net::SocketAddr;
+use std::time::Instant;
 
-use crate::SocketId;
 use bytes::BytesMut;
-use fulmar_proto::{FileRange, Segment, Transmit};
 
-/// Which of the two engines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
-    Client,
-    Server,
+use super::route::ConnectTarget;
+use crate::{CloseKind, SocketId};
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct SimConnection {
+    /// What a connect leads to, until it is established.
+    pub(super) connecting: Option<ConnectTarget>,
+    /// The address of the end that connected.
+    pub(super) from: SocketAddr,
+    /// The end that connected, and the other one.
+    pub(super) ends: [WireEnd; 2],
 }
 
-impl Side {
-    pub(crate) fn other(self) -> Self {
-        match self {
-            Self::Client => Self::Server,
-            Self::Server => Self::Client,
-        }
+/// One end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct WireSide {
+    pub(super) wire: u64,
+    pub(super) side: usize,
+}
+
+impl WireSide {
+    pub(super) fn other(self) -> Self {
+        Self { side: 1 - self.side, ..self }
     }
 }
 
-#[derive(Debug)]
-pub(crate) struct Wire {
-    halves: [Half; 2],
+/// A scripted peer of a [`super::Sim`], which is indexed by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PeerId(pub(super) usize);
+
+/// The owner of an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// A socket of an engine.
+    Engine { node: usize, socket: SocketId },
+    /// A scripted peer.
+    Peer(PeerId),
+    /// None: it waits in the queue of a listener, or was refused.
+    Queue,
 }
 
-/// One engine's end of it.
-#[derive(Debug)]
-pub(crate) struct Half {
-    pub(crate) id: SocketId,
-    pub(crate) reading: bool,
-    pub(crate) resumed: bool,
-    pub(crate) sending: bool,
-    pub(crate) splicing: bool,
-    /// A FIN follows what was sent.
-    pub(crate) finished: bool,
-    pub(crate) closed: bool,
-    pub(crate) unread: BytesMut,
-    eof_told: bool,
-    sent: VecDeque<u8>,
+/// Whether an engine has bytes to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sending {
+    Idle,
+    /// [`crate::Action::Transmit`] has to be tried.
+    Announced,
+    /// The last try left bytes: there was no room for them.
+    Blocked,
 }
 
-impl Half {
-    fn new(id: SocketId) -> Self {
+#[derive(Debug)]
+pub(super) struct WireEnd {
+    pub(super) owner: Owner,
+    /// Bytes that were sent from here and have not been received.
+    pub(super) outgoing: VecDeque<u8>,
+    /// A FIN follows them.
+    pub(super) fin: bool,
+    /// They wait for the FIN, which leaves with their last packet, or for this time.
+    pub(super) corked_until: Option<Instant>,
+    /// The owner has closed this end.
+    pub(super) closed: Option<CloseKind>,
+    /// A reset has arrived here.
+    pub(super) reset: bool,
+    /// A failure has been reported; nothing but a close follows.
+    pub(super) failed: bool,
+    pub(super) sending: Sending,
+    pub(super) reading: bool,
+    /// Reading was resumed: an input has to be reported, even an empty one.
+    pub(super) resumed: bool,
+    /// Bytes go past the engine as long as it returns a passage.
+    pub(super) splicing: bool,
+    /// Received bytes that the engine has left.
+    pub(super) unread: BytesMut,
+    /// The peer's end has been reported.
+    pub(super) eof: bool,
+    pub(super) hangup_reported: bool,
+    pub(super) unread_reported: bool,
+}
+
+impl WireEnd {
+    pub(super) fn new(owner: Owner) -> Self {
         Self {
-            id,
+            owner,
+            outgoing: VecDeque::new(),
+            fin: false,
+            corked_until: None,
+            closed: None,
+            reset: false,
+            failed: false,
+            sending: Sending::Idle,
             reading: true,
             resumed: false,
-            sending: false,
             splicing: false,
-            finished: false,
-            closed: false,
             unread: BytesMut::new(),
-            eof_told: false,
-            sent: VecDeque::new(),
+            eof: false,
+            hangup_reported: false,
+            unread_reported: false,
         }
     }
-}
 
-impl Wire {
-    pub(crate) fn new(client: SocketId, server: SocketId) -> Self {
-        Self { halves: [Half::new(client), Half::new(server)] }
+    /// Neither closed nor failed.
+    pub(super) fn is_open(&self) -> bool {
+        self.closed.is_none() && !self.failed
     }
 
-    pub(crate) fn half(&self, side: Side) -> &Half {
-        &self.halves[side as usize]
-    }
-
-    pub(crate) fn half_mut(&mut self, side: Side) -> &mut Half {
-        &mut self.halves[side as usize]
-    }
-
-    /// Bytes on the way to `side`.
-    pub(crate) fn incoming(&self, side: Side) -> &VecDeque<u8> {
-        &self.half(side.other()).sent
-    }
-
-    /// Bytes on the way from `side`.
-    pub(crate) fn outgoing(&self, side: Side) -> &VecDeque<u8> {
-        &self.half(side).sent
-    }
-
-    pub(crate) fn can_receive(&self, side: Side) -> bool {
-        let half = self.half(side);
-        let peer = self.half(side.other());
-        let ended = (peer.finished || peer.closed) && !half.eof_told;
-        !half.closed && half.reading && (half.resumed || ended || !peer.sent.is_empty())
-    }
-
-    pub(crate) fn can_send(&self, side: Side, capacity: usize) -> bool {
-        let half = self.half(side);
-        !half.closed && half.sending && half.sent.len() < capacity
-    }
-
-    pub(crate) fn is_over(&self) -> bool {
-        self.halves.iter().all(|half| half.closed)
-    }
-
-    /// What was left unread and `n` bytes more; whether the peer's end has been reached.
-    pub(crate) fn take(&mut self, side: Side, n: usize) -> (BytesMut, bool) {
-        let mut bytes = std::mem::take(&mut self.half_mut(side).unread);
-        let peer = self.half_mut(side.other());
-        for run in first(&peer.sent, n) {
-            bytes.extend_from_slice(run);
-        }
-        peer.sent.drain(..n);
-        let eof = (peer.finished || peer.closed) && peer.sent.is_empty();
-        let half = self.half_mut(side);
-        half.resumed = false;
-        half.eof_told |= eof;
-        (bytes, half.eof_told)
-    }
-
-    /// `n` bytes on the way to `side`, past what it left unread; the end is still to come.
-    pub(crate) fn take_away(&mut self, side: Side, n: usize) -> Vec<u8> {
-        self.half_mut(side.other()).sent.drain(..n).collect()
-    }
-
-    pub(crate) fn put(&mut self, side: Side, bytes: &[u8]) {
-        self.half_mut(side).sent.extend(bytes);
-    }
-}
-
-/// Puts bytes where a range begins.
-pub(crate) fn write(range: &FileRange, bytes: &[u8]) -> io::Result<()> {
-    File::from(range.file.try_clone()?).write_all_at(bytes, range.offset)
-}
-
-/// The first `n` bytes of a queue; there are as many.
-fn first(queue: &VecDeque<u8>, n: usize) -> [&[u8]; 2] {
-    let (front, back) = queue.as_slices();
-    let split = n.min(front.len());
-    [&front[..split], &back[..n - split]]
-}
-
-/// How many bytes a transmit stands for.
-pub(crate) fn len(transmit: Transmit<'_>) -> usize {
-    let queued: u64 = transmit.segments.iter().map(Segment::len).sum();
-    transmit.inline.len() + usize::try_from(queued).expect("what a test sends is small")
-}
-
-/// The first `n` bytes that a transmit stands for, or all of them; files are read.
-pub(crate) fn flatten(transmit: Transmit<'_>, n: usize) -> Vec<u8> {
-    let mut bytes = transmit.inline[..n.min(transmit.inline.len())].to_vec();
-    for segment in transmit.segments {
-        let left = n - bytes.len();
-        match segment {
-            Segment::Bytes(run) => bytes.extend_from_slice(&run[..left.min(run.len())]),
-            Segment::File(range) => {
-                let len = range.len.min(left as u64);
-                bytes.extend(read(&FileRange { len, ..range.clone() }));
-            }
-            Segment::Pipe(_) => unreachable!("this network has no pipes"),
+    /// How many of the bytes sent from here have arrived at the other end.
+    pub(super) fn arrived(&self, now: Instant) -> usize {
+        match self.corked_until {
+            Some(until) if until > now => 0,
+            _ => self.outgoing.len(),
         }
     }
-    bytes
+
+    /// True if the FIN has arrived at the other end, perhaps with bytes before it.
+    pub(super) fn has_ended(&self, now: Instant) -> bool {
+        self.fin && self.arrived(now) == self.outgoing.len()
+    }
 }
 
-/// The bytes of a part of a file.
-pub(crate) fn read(range: &FileRange) -> Vec<u8> {
-    let file = File::from(range.file.try_clone().expect("a spare descriptor"));
-    let mut content = vec![0; usize::try_from(range.len).expect("a file for a test is small")];
-    file.read_exact_at(&mut content, range.offset).expect("the file is there");
-    content
+impl SimConnection {
+    pub(super) fn new(from: SocketAddr, owner: Owner, connecting: Option<ConnectTarget>) -> Self {
+        let ends = [WireEnd::new(owner), WireEnd::new(Owner::Queue)];
+        Self { connecting, from, ends }
+    }
+
+    /// When bytes that wait for a FIN leave without it.
+    pub(super) fn next_uncork(&self) -> Option<Instant> {
+        self.ends.iter().filter_map(|end| end.corked_until).min()
+    }
+
+    /// The owner of `side` closes it. A close with unread input is a reset (RFC 9293 §3.10.4).
+    pub(super) fn close(&mut self, side: usize, kind: CloseKind) {
+        let has_unread = !self.ends[1 - side].outgoing.is_empty();
+        let end = &mut self.ends[side];
+        end.closed = Some(kind);
+        end.corked_until = None;
+        match kind {
+            CloseKind::Normal if !has_unread => end.fin = true,
+            CloseKind::Normal | CloseKind::Reset => self.ends[1 - side].reset = true,
+            CloseKind::Silent => end.outgoing.clear(),
+        }
+    }
+
+    /// Sends bytes from `side`. A closed end returns a reset for them, unless it is silent; after
+    /// a reset they are lost.
+    pub(super) fn put(&mut self, side: usize, bytes: &[u8]) {
+        let [end, other] = self.ends.get_disjoint_mut([side, 1 - side]).expect("two sides");
+        assert!(bytes.is_empty() || !end.fin, "no bytes follow a FIN");
+        match other.closed {
+            _ if end.reset => {}
+            None | Some(CloseKind::Silent) => end.outgoing.extend(bytes),
+            Some(_) if bytes.is_empty() => {}
+            Some(_) => end.reset = true,
+        }
+    }
+
+    /// The next `n` bytes on the way to `side`.
+    pub(super) fn take(&mut self, side: usize, n: usize) -> Vec<u8> {
+        let outgoing = &mut self.ends[1 - side].outgoing;
+        let (front, back) = outgoing.as_slices();
+        let split = n.min(front.len());
+        let bytes = [&front[..split], &back[..n - split]].concat();
+        outgoing.drain(..n);
+        bytes
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.ends.iter().all(|end| end.closed.is_some())
+    }
 }
