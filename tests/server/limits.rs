@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use fulmar_engine::{Rate, SocketId};
+use fulmar_engine::Rate;
+use fulmar_engine::sim::PeerId;
 use fulmar_semantics::proxy_protocol::ProxyProtocol;
 use fulmar_server::{Layers, Limits, ServerEngine, Stop};
 use fulmar_tests::app::{App, app};
@@ -36,8 +37,8 @@ fn seconds(n: u64) -> Duration {
 }
 
 /// When a connection was closed, in milliseconds.
-fn closed(hand: &mut AppHand, socket: SocketId) -> Option<u128> {
-    hand.wire(socket).closed.map(|at| at.as_millis())
+fn closed(hand: &mut AppHand, socket: PeerId) -> Option<u128> {
+    hand.peer(socket).closed.map(|(at, _)| at.as_millis())
 }
 
 /// A late request gets 408, then the client has a short time to read it.
@@ -46,15 +47,18 @@ fn a_late_request_gets_408() {
     for begun in ["G", "GET / HTTP/1.1\r\nHost: h\r\nA: ", &post("/idle", 10), "\r\nG"] {
         let mut hand = hand(Limits::default());
         let socket = hand.connect();
-        hand.pass(seconds(5));
+        hand.sim.pass(seconds(5));
         hand.send(socket, begun);
-        hand.pass(seconds(60));
-        let wire = hand.wire(socket);
+        hand.sim.pass(seconds(60));
+        let wire = hand.peer(socket);
         assert!(wire.text().starts_with("HTTP/1.1 408 Request Timeout\r\n"), "{begun:?}: {wire:?}");
-        assert!(wire.text().contains("\r\nConnection: close\r\n") && wire.finished, "{wire:?}");
+        assert!(
+            wire.text().contains("\r\nConnection: close\r\n") && wire.shut_down.is_some(),
+            "{wire:?}"
+        );
         let body = begun.starts_with("POST");
         assert_eq!(closed(&mut hand, socket), Some(if body { 37_000 } else { 27_000 }));
-        assert_eq!(hand.server.application().handler().gone(), 1);
+        assert_eq!(hand.server().application().handler().gone(), 1);
     }
 }
 
@@ -64,16 +68,18 @@ fn idle_and_served_connections_get_no_408() {
     let mut hand = hand(Limits::default());
     let idle = hand.connect();
     hand.send(idle, get("/status/204"));
-    let answer = hand.wire(idle).sent.clone();
+    let answer = hand.peer(idle).received.clone();
     let blank = hand.connect();
     hand.send(blank, "\r\n");
     let echo = hand.connect();
     hand.send(echo, post("/echo", 10) + "abc");
-    hand.pass(seconds(100));
-    assert_eq!(hand.wire(idle).sent, answer);
+    hand.sim.pass(seconds(100));
+    assert_eq!(hand.peer(idle).received, answer);
     assert_eq!((closed(&mut hand, idle), closed(&mut hand, blank)), (Some(75_000), Some(75_000)));
-    assert!(hand.wire(echo).text().starts_with("HTTP/1.1 200") && !hand.wire(echo).finished);
-    assert!(hand.wire(echo).text().ends_with("\r\n\r\nabc"), "and nothing after it");
+    assert!(
+        hand.peer(echo).text().starts_with("HTTP/1.1 200") && !hand.peer(echo).shut_down.is_some()
+    );
+    assert!(hand.peer(echo).text().ends_with("\r\n\r\nabc"), "and nothing after it");
     assert_eq!(closed(&mut hand, echo), Some(30_000));
 }
 
@@ -86,15 +92,15 @@ fn a_body_must_come_at_a_rate() {
         hand.send(socket, post("/idle", 1_000_000));
     }
     for _ in 0..300 {
-        hand.pass(seconds(1));
+        hand.sim.pass(seconds(1));
         hand.send(slow, "x");
         hand.send(steady, [b'y'; 300]);
     }
     let late = closed(&mut hand, slow).expect("it is over");
     assert!((30_000..=62_000).contains(&late), "{late}");
     assert_eq!(closed(&mut hand, steady), None, "who keeps the rate may take his time");
-    hand.pass(seconds(31));
-    assert!(hand.wire(steady).text().starts_with("HTTP/1.1 408"), "but silence ends it");
+    hand.sim.pass(seconds(31));
+    assert!(hand.peer(steady).text().starts_with("HTTP/1.1 408"), "but silence ends it");
 }
 
 #[test]
@@ -102,12 +108,12 @@ fn an_answer_must_be_taken_at_a_rate() {
     let mut hand = hand(Limits::default());
     let (slow, steady) = (hand.connect(), hand.connect());
     for socket in [slow, steady] {
-        hand.wire(socket).window = 100;
+        hand.peer(socket).window = 100;
         hand.send(socket, get("/bytes/1000000"));
     }
     for _ in 0..300 {
-        hand.pass(seconds(1));
-        if hand.wire(slow).closed.is_none() {
+        hand.sim.pass(seconds(1));
+        if hand.peer(slow).closed.is_none() {
             hand.take(slow, 1);
         }
         hand.take(steady, 300);
@@ -115,7 +121,7 @@ fn an_answer_must_be_taken_at_a_rate() {
     let late = closed(&mut hand, slow).expect("it is over");
     assert!((30_000..=62_000).contains(&late), "{late}");
     assert_eq!(closed(&mut hand, steady), None);
-    assert_eq!(hand.wire(steady).sent.len(), 100 + 300 * 300);
+    assert_eq!(hand.peer(steady).received.len(), 100 + 300 * 300);
 }
 
 /// The rate is checked at deadlines, without wake-ups of its own in between.
@@ -124,13 +130,13 @@ fn looking_at_the_rate_costs_a_wake_up_in_each_period() {
     let mut hand = hand(Limits::default());
     let socket = hand.connect();
     hand.send(socket, post("/idle", 100_000_000));
-    let before = hand.wake_ups;
+    let before = hand.wake_ups();
     for _ in 0..6_000 {
-        hand.pass(Duration::from_millis(100));
+        hand.sim.pass(Duration::from_millis(100));
         hand.send(socket, [b'y'; 1_000]);
     }
     // 600 seconds are 20 periods of 30; the wheel is coarse, and takes a few steps to a deadline.
-    assert!(hand.wake_ups - before <= 4 * 20, "{}", hand.wake_ups - before);
+    assert!(hand.wake_ups() - before <= 4 * 20, "{}", hand.wake_ups() - before);
     assert_eq!(closed(&mut hand, socket), None);
 }
 
@@ -140,7 +146,7 @@ fn without_a_minimum_rate_slow_bodies_are_accepted() {
     let socket = hand.connect();
     hand.send(socket, post("/idle", 1_000));
     for _ in 0..100 {
-        hand.pass(seconds(29));
+        hand.sim.pass(seconds(29));
         hand.send(socket, "x");
     }
     assert_eq!(closed(&mut hand, socket), None);
@@ -162,11 +168,11 @@ fn all(timeout: Duration, rate_min: Option<Rate>) -> Limits {
 }
 
 /// One connection in each phase of a server.
-fn one_of_each(hand: &mut AppHand) -> Vec<SocketId> {
+fn one_of_each(hand: &mut AppHand) -> Vec<PeerId> {
     let sockets: Vec<_> = (0..6).map(|_| hand.connect()).collect();
     hand.send(sockets[1], "GET / HT");
     hand.send(sockets[2], post("/idle", 10) + "x");
-    hand.wire(sockets[3]).window = 10;
+    hand.peer(sockets[3]).window = 10;
     hand.send(sockets[3], get("/bytes/1000"));
     hand.send(sockets[4], get("/idle"));
     hand.send(sockets[5], "nonsense\r\n\r\n"); // lingers
@@ -183,14 +189,14 @@ fn the_longest_timeouts_never_expire() {
         let sockets = one_of_each(&mut hand);
         hand.jump(seconds(3_600));
         hand.jump(seconds(50 * 24 * 3_600)); // a counter of 32 bits has wrapped
-        let before = hand.wake_ups;
-        hand.pass(seconds(24 * 3_600));
-        assert!(hand.wake_ups - before < 100, "{} in a day", hand.wake_ups - before);
+        let before = hand.wake_ups();
+        hand.sim.pass(seconds(24 * 3_600));
+        assert!(hand.wake_ups() - before < 100, "{} in a day", hand.wake_ups() - before);
         assert!(sockets.iter().all(|socket| closed(&mut hand, *socket).is_none()));
         stop.set();
         hand.wake();
-        hand.pass(seconds(24 * 3_600));
-        assert_eq!(hand.server.connections(), 5, "all but the idle one");
+        hand.sim.pass(seconds(24 * 3_600));
+        assert_eq!(hand.server().connections(), 5, "all but the idle one");
     }
 }
 
@@ -201,8 +207,8 @@ fn timeouts_of_zero_end_at_once_without_spinning() {
     for rate_min in [None, Some(rate)] {
         let mut hand = hand(all(Duration::ZERO, rate_min));
         let sockets = one_of_each(&mut hand);
-        hand.pass(seconds(10));
-        assert!(hand.wake_ups < 20, "{}", hand.wake_ups);
+        hand.sim.pass(seconds(10));
+        assert!(hand.wake_ups() < 20, "{}", hand.wake_ups());
         for (at, socket) in sockets.into_iter().enumerate() {
             let suspended = at == 4; // the application has no time limit
             assert_eq!(closed(&mut hand, socket).is_none(), suspended, "{at}");
@@ -217,12 +223,12 @@ fn after_a_clock_jump_new_connections_are_served() {
         let mut hand = hand(Limits::default());
         one_of_each(&mut hand);
         hand.jump(seconds(leap));
-        hand.pass(seconds(3));
-        assert!(hand.wake_ups < 10, "{}", hand.wake_ups);
-        assert_eq!(hand.server.connections(), 1, "who waits for the application");
+        hand.sim.pass(seconds(3));
+        assert!(hand.wake_ups() < 10, "{}", hand.wake_ups());
+        assert_eq!(hand.server().connections(), 1, "who waits for the application");
         let late = hand.connect();
         hand.send(late, get("/bytes/3"));
-        assert!(hand.wire(late).text().ends_with("\r\n\r\n012"));
+        assert!(hand.peer(late).text().ends_with("\r\n\r\n012"));
     }
 }
 
@@ -243,7 +249,7 @@ fn connections_per_address_are_limited() {
     assert_eq!(count(&["[2001:db8:0:1::1]:1"]).len(), 3);
     assert_eq!(count(&["127.0.0.1:1"]).len(), 5);
     assert_eq!(count(&["0.0.0.0:0"]).len(), 10, "a Unix socket");
-    assert_eq!(hand.server.refused(), 4 * 7 + 5);
+    assert_eq!(hand.server().refused(), 4 * 7 + 5);
     hand.finish(one[1]);
     assert!(closed(&mut hand, one[1]).is_some());
     assert!(hand.connect_from("192.0.2.1:9").is_some(), "a place is free again");
@@ -264,17 +270,17 @@ fn connections_per_address_are_limited_behind_a_proxy() {
         let socket = hand.connect_from("192.0.2.1:1")?;
         let get = "GET /bytes/1 HTTP/1.1\r\nHost: h\r\n\r\n";
         hand.send(socket, format!("PROXY TCP4 {client} 198.51.100.1 4711 80\r\n{get}"));
-        let wire = hand.wire(socket);
-        assert_eq!(wire.sent.is_empty(), wire.closed.is_some(), "answered, or closed at once");
+        let wire = hand.peer(socket);
+        assert_eq!(wire.received.is_empty(), wire.closed.is_some(), "answered, or closed at once");
         wire.closed.is_none().then_some(socket)
     };
     let one: Vec<_> = (0..10).filter_map(|_| send_request("203.0.113.1")).collect();
     let others = (2..10).filter_map(|n| send_request(&format!("203.0.113.{n}"))).count();
     assert_eq!((one.len(), others), (3, 8));
-    assert_eq!(hand.server.refused(), 7);
+    assert_eq!(hand.server().refused(), 7);
     hand.finish(one[0]);
     assert!(closed(&mut hand, one[0]).is_some());
-    assert_eq!(hand.server.connections(), 10);
+    assert_eq!(hand.server().connections(), 10);
     let silent = (0..10).filter_map(|_| hand.connect_from("192.0.2.1:1")).count();
     assert_eq!(silent, 3, "who has not said it is the proxy itself");
 }
@@ -291,14 +297,14 @@ fn a_graceful_stop_ends_at_its_deadline() {
     hand.send(kept, get("/status/204"));
     hand.send(head, "GET /bytes/3 HT");
     hand.send(body, post("/echo", 6) + "abc");
-    hand.wire(busy).window = 10;
+    hand.peer(busy).window = 10;
     hand.send(busy, get("/bytes/1000") + &get("/bytes/3"));
     hand.send(delayed, get("/delay/2000") + &get("/bytes/3"));
     hand.send(suspended, get("/idle"));
-    hand.pass(seconds(1));
+    hand.sim.pass(seconds(1));
     stop.set();
     hand.wake();
-    assert!(hand.deaf && !hand.server.is_done());
+    assert!(!hand.sim.is_listening(hand.node, LISTENER) && !hand.server().is_done());
     assert_eq!(closed(&mut hand, kept), Some(1_000), "it owed nothing");
     assert_eq!(
         closed(&mut hand, idle),
@@ -308,27 +314,27 @@ fn a_graceful_stop_ends_at_its_deadline() {
     hand.send(head, "TP/1.1\r\nHost: h\r\n\r\n");
     hand.send(body, "def");
     hand.take(busy, 100);
-    hand.pass(seconds(2));
+    hand.sim.pass(seconds(2));
     assert_eq!(closed(&mut hand, idle), Some(2_000));
     for socket in [head, delayed] {
-        let text = hand.wire(socket).text().to_owned();
+        let text = hand.peer(socket).text().to_owned();
         assert!(text.contains("\r\nConnection: close\r\n"), "{text}");
         assert_eq!(text.matches("HTTP/1.1").count(), 1, "what waited behind it is not begun");
     }
     assert!(closed(&mut hand, head).is_some());
     assert_eq!(closed(&mut hand, delayed), None, "a close would take its response back");
-    assert!(hand.wire(body).text().ends_with("abcdef"));
+    assert!(hand.peer(body).text().ends_with("abcdef"));
     assert_eq!(closed(&mut hand, body), Some(1_000));
-    hand.pass(seconds(30));
+    hand.sim.pass(seconds(30));
     assert_eq!(closed(&mut hand, delayed), Some(4_000), "two seconds after its response");
     for socket in [busy, suspended] {
         assert_eq!(closed(&mut hand, socket), Some(8_000));
     }
-    assert!(hand.server.is_done());
+    assert!(hand.server().is_done());
     assert_eq!(
-        hand.server.application().handler().gone(),
+        hand.server().application().handler().gone(),
         7,
         "everybody is told, whatever ended it"
     );
-    assert_eq!(hand.server.refused(), 0);
+    assert_eq!(hand.server().refused(), 0);
 }

@@ -3,14 +3,13 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::io;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 use std::thread::{self, ThreadId};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use fulmar_engine::{Engine as _, SocketEvent, SocketId};
+use fulmar_engine::sim::PeerId;
 use fulmar_proto::Request;
 use fulmar_semantics::auth::{
     AuthRequest as Asked, AuthSession, Credentials, Gate, GateOptions, Scheme, Users, challenges,
@@ -85,7 +84,6 @@ impl Wake for MessageSignal {
 
 struct LoginBench {
     hand: ServerHand<HandlerApp<Private>>,
-    start: Instant,
     begun: Receiver<Hashing>,
     woken: Receiver<()>,
 }
@@ -109,16 +107,14 @@ fn serve(
     let gate = Gate::new(gate, users, [7; 32]).unwrap();
     let guard = Guard::with_options(gate, options).unwrap();
     let (bell, woken) = channel();
-    let mut start = None;
     let hand = ServerHand::new(|now| {
-        start = Some(now);
         let app = HandlerApp::new(Private(guard), now, || std::time::UNIX_EPOCH);
         let mut engine = ServerEngine::new(now, app, Limits::default(), Stop::new());
         engine.add_listener(LISTENER, None);
         engine.mailbox().set_waker(Waker::from(Arc::new(MessageSignal(Mutex::new(bell)))));
         engine
     });
-    LoginBench { hand, start: start.unwrap(), begun, woken }
+    LoginBench { hand, begun, woken }
 }
 
 fn basic(password: &str) -> String {
@@ -132,7 +128,7 @@ fn basic(password: &str) -> String {
 }
 
 impl LoginBench {
-    fn send(&mut self, peer: &str, head: &str, body: &str) -> SocketId {
+    fn send(&mut self, peer: &str, head: &str, body: &str) -> PeerId {
         let socket = self.hand.connect_from(peer).unwrap();
         let len = body.len();
         let request = format!("{head} HTTP/1.1\r\nHost: h\r\nContent-Length: {len}\r\n\r\n{body}");
@@ -141,7 +137,7 @@ impl LoginBench {
     }
 
     /// A request with this password of Ann's.
-    fn log_in(&mut self, peer: &str, password: &str) -> SocketId {
+    fn log_in(&mut self, peer: &str, password: &str) -> PeerId {
         let socket = self.hand.connect_from(peer).unwrap();
         let value = basic(password);
         let head = format!("PUT / HTTP/1.1\r\nHost: h\r\nAuthorization: {value}\r\n");
@@ -150,13 +146,13 @@ impl LoginBench {
     }
 
     /// The status of the response on a connection; 0 for none.
-    fn status(&mut self, socket: SocketId) -> u16 {
-        let text = self.hand.wire(socket).text();
+    fn status(&mut self, socket: PeerId) -> u16 {
+        let text = self.hand.peer(socket).text();
         text.split(' ').nth(1).map_or(0, |status| status.parse().unwrap())
     }
 
-    fn field(&mut self, socket: SocketId, name: &str) -> Option<String> {
-        let text = self.hand.wire(socket).text();
+    fn field(&mut self, socket: PeerId, name: &str) -> Option<String> {
+        let text = self.hand.peer(socket).text();
         let mut lines = text.lines().filter_map(|line| line.split_once(": "));
         lines.find(|(known, _)| *known == name).map(|(_, value)| value.to_owned())
     }
@@ -167,12 +163,12 @@ impl LoginBench {
     }
 
     /// Ends a hash; the responses of these connections follow.
-    fn end(&mut self, hashing: &Hashing, sockets: &[SocketId]) {
+    fn end(&mut self, hashing: &Hashing, sockets: &[PeerId]) {
         hashing.go_on.send(()).unwrap();
         self.await_responses(sockets);
     }
 
-    fn await_responses(&mut self, sockets: &[SocketId]) {
+    fn await_responses(&mut self, sockets: &[PeerId]) {
         while sockets.iter().any(|socket| self.status(*socket) == 0) {
             self.woken.recv_timeout(PATIENCE).expect("a message comes");
             self.hand.wake();
@@ -206,7 +202,7 @@ fn no_hash_runs_within_a_turn() {
     let anonymous = bench.send(OTHER, "GET /", "");
     assert_eq!([right, wrong, open, anonymous].map(|it| bench.status(it)), [0, 0, 200, 401]);
     bench.end(&hashing, &[right]);
-    assert!(bench.hand.wire(right).text().ends_with("\r\n\r\nann: body"), "its body has waited");
+    assert!(bench.hand.peer(right).text().ends_with("\r\n\r\nann: body"), "its body has waited");
     let hashing = bench.next_hash();
     bench.end(&hashing, &[wrong]);
     assert_eq!([right, wrong].map(|it| bench.status(it)), [200, 401]);
@@ -214,7 +210,7 @@ fn no_hash_runs_within_a_turn() {
     // The connection stays open, and the password is cached: no hash, no other thread.
     let head = format!("GET / HTTP/1.1\r\nHost: h\r\nAuthorization: {}\r\n\r\n", basic("right"));
     bench.hand.send(right, head);
-    assert!(bench.hand.wire(right).text().ends_with("\r\n\r\nann: "));
+    assert!(bench.hand.peer(right).text().ends_with("\r\n\r\nann: "));
     assert!(bench.begun.try_recv().is_err());
 }
 
@@ -239,7 +235,7 @@ fn ten_failures_a_minute_are_allowed_to_an_address() {
     assert_eq!(bench.status_of(PEER, "right"), 200);
     for at in 0..10 {
         assert_eq!(bench.status_of(PEER, &format!("wrong{at}")), 401);
-        bench.hand.pass(Duration::from_secs(1));
+        bench.hand.sim.pass(Duration::from_secs(1));
     }
     let limited = bench.log_in(PEER, "wrong10");
     assert_eq!(bench.status(limited), 429);
@@ -250,10 +246,10 @@ fn ten_failures_a_minute_are_allowed_to_an_address() {
     assert_eq!(bench.status(anonymous), 401, "without a password nothing is tried");
     let remembered = bench.log_in(PEER, "right");
     assert_eq!(bench.status(remembered), 200, "at once, even if others fail from there");
-    bench.hand.pass(Duration::from_millis(49_500));
+    bench.hand.sim.pass(Duration::from_millis(49_500));
     let limited = bench.log_in(PEER, "wrong10");
     assert_eq!(bench.field(limited, "Retry-After").as_deref(), Some("1"));
-    bench.hand.pass(Duration::from_millis(500));
+    bench.hand.sim.pass(Duration::from_millis(500));
     assert_eq!(bench.status_of(PEER, "wrong10"), 401, "a minute after the first");
     assert!(bench.begun.try_recv().is_err(), "what was limited was not hashed");
 }
@@ -311,9 +307,7 @@ fn a_full_queue_is_answered_503_and_clients_that_left_make_room() {
     assert_eq!(bench.field(refused, "Retry-After").as_deref(), Some("1"));
     let shared = bench.log_in(OTHER, "2");
     assert_eq!(bench.status(shared), 0, "it waits for a hash that is queued already");
-    let now = bench.start + bench.hand.elapsed();
-    let reset = io::Error::from(io::ErrorKind::ConnectionReset);
-    bench.hand.server.handle(now, SocketEvent::Failed(reset).of(queued[0]));
+    bench.hand.fail(queued[0]);
     let taken = bench.log_in(OTHER, "4");
     assert_eq!(bench.status(taken), 0, "there is room again");
     bench.end(&running, &[first]);
@@ -347,9 +341,7 @@ fn a_client_that_left_while_its_hash_ran_is_not_answered() {
     let mut bench = bench(options());
     let left = bench.log_in(PEER, "right");
     let hashing = bench.next_hash();
-    let now = bench.start + bench.hand.elapsed();
-    let reset = io::Error::from(io::ErrorKind::ConnectionReset);
-    bench.hand.server.handle(now, SocketEvent::Failed(reset).of(left));
+    bench.hand.fail(left);
     let other = bench.log_in(PEER, "right");
     bench.end(&hashing, &[other]);
     assert_eq!([left, other].map(|it| bench.status(it)), [0, 200]);

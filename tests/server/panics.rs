@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use fulmar_engine::sim::PeerId;
 use fulmar_engine::{Accepted, End, Engine, ListenerId, SocketId};
 use fulmar_observe::{Metrics, Recorder};
 use fulmar_proto::{
@@ -226,19 +227,19 @@ impl FaultyServer {
         Self { hand, told, metrics, suspended, calls_after }
     }
 
-    fn get(&mut self, socket: SocketId, target: &str) {
+    fn get(&mut self, socket: PeerId, target: &str) {
         self.hand.send(socket, format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n"));
     }
 
     /// The statuses of the responses on a connection.
-    fn statuses(&mut self, socket: SocketId) -> Vec<u16> {
-        let sent = text(&self.hand.wire(socket).sent);
+    fn statuses(&mut self, socket: PeerId) -> Vec<u16> {
+        let sent = text(&self.hand.peer(socket).received);
         let heads = sent.split("HTTP/1.1 ").skip(1);
         heads.map(|head| head[..3].parse().unwrap()).collect()
     }
 
-    fn is_closed(&mut self, socket: SocketId) -> bool {
-        self.hand.wire(socket).closed.is_some()
+    fn is_closed(&mut self, socket: PeerId) -> bool {
+        self.hand.peer(socket).closed.is_some()
     }
 
     fn panics(&self) -> u64 {
@@ -277,7 +278,7 @@ fn a_panic_before_the_response_is_a_500() {
             [format!("{target}: {error}"), format!("{target} 500 {error}"), "/ 200 fine".into()];
         assert_eq!(bench.told.take(), expected);
         assert_eq!(bench.panics(), 1);
-        assert_eq!(bench.hand.server.first_panic().unwrap().message(), message);
+        assert_eq!(bench.hand.server().first_panic().unwrap().message(), message);
         // Another waiting connection continues.
         let waiting = bench.suspended.borrow_mut().pop().unwrap();
         waiting.reply(OwnedResponse::text(200, "late"));
@@ -299,8 +300,8 @@ fn a_panic_within_a_response_cuts_the_connection_off() {
         let get = |target| format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n");
         bench.hand.send(socket, get("/") + &get(target) + &get("/"));
         assert_eq!(bench.statuses(socket), [200, 200], "{target}");
-        assert!(bench.hand.wire(socket).text().ends_with(end), "{target}");
-        bench.hand.pass(3 * SECOND); // what was queued is not lost to the request behind it
+        assert!(bench.hand.peer(socket).text().ends_with(end), "{target}");
+        bench.hand.sim.pass(3 * SECOND); // what was queued is not lost to the request behind it
         assert!(bench.is_closed(socket));
         let error = format!("panic: {message}");
         let expected =
@@ -318,7 +319,7 @@ fn a_panic_after_the_response_leaves_it_whole() {
     bench.get(socket, "/answered");
     bench.get(socket, "/");
     assert_eq!(bench.statuses(socket), [200, 200]);
-    assert!(bench.hand.wire(socket).text().contains("whole\n"));
+    assert!(bench.hand.peer(socket).text().contains("whole\n"));
     let error = "panic: after the response";
     let expected =
         [format!("/answered: {error}"), format!("/answered 200 {error}"), "/ 200 fine".into()];
@@ -340,7 +341,7 @@ fn a_panic_in_a_timer_or_a_resumed_closure_is_a_500() {
     let deferred = bench.hand.connect();
     bench.get(deferred, "/defer");
     bench.hand.wake(); // all four in one delivery
-    bench.hand.pass(2 * SECOND);
+    bench.hand.sim.pass(2 * SECOND);
     let all = [timed, resumed, good, dropped, deferred].map(|socket| bench.statuses(socket));
     assert_eq!(all, [[500], [500], [200], [500], [500]]);
     assert_eq!(bench.panics(), 3);
@@ -418,15 +419,15 @@ fn a_panic_when_the_client_is_gone_or_work_is_dropped_is_reported() {
 #[test]
 fn a_panic_outside_of_requests_is_reported() {
     let mut bench = FaultyServer::new();
-    let bad = bench.hand.connect_from("192.0.2.1:666").expect("it was accepted");
-    assert!(bench.is_closed(bad));
+    assert!(bench.hand.connect_from("192.0.2.1:666").is_none(), "closed at once");
     assert_eq!(bench.told.take(), ["-: panic: not this one"]);
-    bench.hand.exhaust();
+    bench.hand.sim.fail_accept(bench.hand.node, LISTENER);
     assert_eq!(bench.told.take(), ["-: panic: exhausted"]);
     assert_eq!(bench.panics(), 2);
     let text = bench.metrics.to_string();
     assert!(text.contains("fulmar_connections_ended_total{reason=\"panic\"} 1"), "{text}");
     assert!(text.contains("\nfulmar_accept_failures_total 1\n"), "{text}");
+    bench.hand.sim.pass(SECOND); // the listener is paused
     let good = bench.hand.connect();
     bench.get(good, "/");
     assert_eq!(bench.statuses(good), [200]);
@@ -460,7 +461,7 @@ fn a_panic_of_an_observer_harms_nothing_else() {
     bench.get(socket, "/");
     bench.get(socket, "/handler");
     assert_eq!(bench.statuses(socket), [200, 500]);
-    bench.hand.pass(SECOND);
+    bench.hand.sim.pass(SECOND);
     bench.get(socket, "/");
     let told = bench.told.take();
     for line in [
@@ -496,7 +497,7 @@ fn observers_receive_the_cause_of_a_500() {
         let line = format!("fulmar_http_handler_errors_total{sample}");
         assert!(text.lines().any(|found| found == line), "{line}: {text}");
     }
-    assert_eq!((bench.panics(), bench.hand.server.first_panic()), (0, None));
+    assert_eq!((bench.panics(), bench.hand.server().first_panic()), (0, None));
 }
 
 /// An application of connections, which panics at the place that the target names.
@@ -581,8 +582,8 @@ fn a_panic_of_an_application_ends_one_connection() {
         let socket = hand.connect_from(&format!("192.0.2.1:{port}")).unwrap();
         hand.send(socket, post(target));
         hand.finish(socket);
-        hand.pass(5 * SECOND);
-        let wire = hand.wire(socket);
+        hand.sim.pass(5 * SECOND);
+        let wire = hand.peer(socket);
         assert!(wire.text().starts_with(sent), "{}", wire.text());
         assert!(wire.text().contains("close") == (sent == "HTTP/1.1 500 "), "{}", wire.text());
         assert!(wire.closed.is_some());
@@ -596,17 +597,18 @@ fn a_panic_of_an_application_ends_one_connection() {
     let timed = hand.connect_from("192.0.2.1:4").unwrap();
     hand.send(timed, "GET /timer HTTP/1.1\r\nHost: h\r\n");
     hand.send(timed, "\r\n");
-    hand.pass(2 * SECOND);
+    hand.sim.pass(2 * SECOND);
     told.take();
     assert!(hand.connect_from("192.0.2.1:666").is_none());
     assert_eq!(told.take(), ["None: panic: at the door"]);
     hand.send(other, "dy");
-    assert!(hand.wire(other).text().starts_with("HTTP/1.1 204 "));
-    assert_eq!(hand.server.first_panic().unwrap().message(), "at the head");
+    assert!(hand.peer(other).text().starts_with("HTTP/1.1 204 "));
+    assert_eq!(hand.server().first_panic().unwrap().message(), "at the head");
     told.take();
     let peer = "192.0.2.1:5".parse().unwrap();
     let now = sys::now();
-    let refused = hand.server.accept(now, Accepted { listener: ListenerId(7), peer, local: None });
+    let refused =
+        hand.server().accept(now, Accepted { listener: ListenerId(7), peer, local: None });
     assert!(refused.is_none());
     assert_eq!(told.take(), ["None: panic: no layer for 192.0.2.1:5"]);
 }
