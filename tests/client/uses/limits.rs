@@ -7,6 +7,7 @@ use std::time::Duration;
 use fulmar_client::{
     Config, Error, Options, RateLimit, Request, RequestBody, TransferEvent, Waiting,
 };
+use fulmar_engine::sim::AddressRoute;
 use fulmar_semantics::proxy::{ProxyUrl, Settings};
 use fulmar_tests::byhand::{ByHand, Says, after, at_once};
 use fulmar_tests::certs::Certs;
@@ -62,7 +63,7 @@ fn retry_after_applies_to_all_requests_of_the_host() {
         let done = hand.ended(id);
         assert_eq!((done.status, done.hops.len(), done.hops[0].status), (200, 1, status));
         assert!([id, other, port].iter().all(|id| hand.ended(*id).result.is_ok()));
-        assert_eq!(hand.client.application().trace(id), "HdD", "nothing is told of the first");
+        assert_eq!(hand.client().application().trace(id), "HdD", "nothing is told of the first");
     }
 }
 
@@ -73,8 +74,8 @@ fn retries_and_their_delay_are_limited() {
     let mut hand = ByHand::new(config(), busy_for(9, rest(503, "1")));
     let id = hand.start(&get("http://10.0.0.1/busy", retrying(2)));
     hand.run();
-    assert_eq!((hand.ended(id).status, hand.log.len()), (503, 3));
-    assert_eq!(hand.client.application().body(id), b"later");
+    assert_eq!((hand.ended(id).status, hand.requests()), (503, 3));
+    assert_eq!(hand.client().application().body(id), b"later");
     assert!((2000..2300).contains(&hand.elapsed().as_millis()), "{:?}", hand.elapsed());
     // Longer than is allowed.
     let mut hand = ByHand::new(config(), busy_for(1, rest(503, "99999999")));
@@ -86,7 +87,7 @@ fn retries_and_their_delay_are_limited() {
     let mut hand = ByHand::new(config(), busy_for(9, rest(503, "0")));
     let id = hand.start(&get("http://10.0.0.1/busy", retrying(200)));
     hand.run();
-    assert_eq!((hand.ended(id).status, hand.log.len()), (200, 10));
+    assert_eq!((hand.ended(id).status, hand.requests()), (200, 10));
 }
 
 #[test]
@@ -121,7 +122,7 @@ fn only_some_requests_are_repeated() {
         let id = hand.start(&request);
         hand.run();
         assert!(hand.ended(id).result.is_ok() && hand.ended(id).status >= 500);
-        assert_eq!(hand.log.len(), 1);
+        assert_eq!(hand.requests(), 1);
     }
 }
 
@@ -134,10 +135,10 @@ fn a_retry_delay_ends_with_the_total_time_or_removal() {
     hand.run_until(ms(1000));
     assert!(hand.act(|context| context.remove(removed)));
     hand.run_until(ms(3000));
-    assert_eq!(hand.client.running(), 0);
+    assert_eq!(hand.client().running(), 0);
     assert!(matches!(hand.ended(id).result, Err(Error::TimedOut(Waiting::Total))));
     hand.run_until(ms(1000 * 1000));
-    assert_eq!(hand.client.origins(), 0, "and then nobody remembers");
+    assert_eq!(hand.client().origins(), 0, "and then nobody remembers");
 }
 
 #[test]
@@ -156,7 +157,7 @@ fn a_rate_limit_opens_no_unused_connection() {
         let due = (n as u128 - 2) * 100;
         assert!((due..due + 20).contains(at), "{n}: {arrivals:?}");
     }
-    assert_eq!(hand.connections, 3, "one for each that may go at once");
+    assert_eq!(hand.connections(), 3, "one for each that may go at once");
 }
 
 #[test]
@@ -181,15 +182,15 @@ fn concurrency_is_limited() {
         hand.start(&get(&format!("http://10.0.0.1:{}/", 80 + n % 2), Options::default()));
     }
     hand.run();
-    assert_eq!((hand.log.len(), most.get(), under_way.get()), (10, 2, 0));
+    assert_eq!((hand.requests(), most.get(), under_way.get()), (10, 2, 0));
     assert!((500..600).contains(&hand.elapsed().as_millis()), "{:?}", hand.elapsed());
-    assert!(hand.connections <= 4, "{}", hand.connections);
+    assert!(hand.connections() <= 4, "{}", hand.connections());
 }
 
 fn paced(len: usize, options: Options) -> (ByHand, fulmar_client::TransferId) {
     let body = answer(200, "", vec![b'x'; len]);
     let mut hand = ByHand::new(Config::default(), move |_| at_once(body.clone()));
-    hand.receive_max = 500;
+    hand.sim.receive_max = 500;
     let id = hand.start(&get("http://10.0.0.1/", options));
     (hand, id)
 }
@@ -226,7 +227,7 @@ fn speed_is_measured_from_the_start_of_the_body() {
         "/" => after(5_000, answer(302, "Location: /x\r\n", "")),
         _ => after(5_000, answer(200, "", vec![b'x'; 5_000])),
     });
-    hand.receive_max = 500;
+    hand.sim.receive_max = 500;
     let options = Options {
         highest_speed: Some(1000),
         redirects: Some(Default::default()),
@@ -288,7 +289,7 @@ fn an_oversized_body_fails_as_early_as_possible() {
         let fits = hand.start(&get("http://10.0.0.1/", options(1100)));
         let head = Request::with_method("HEAD", "http://10.0.0.1/").options(options(1).into());
         hand.run();
-        let recorder = hand.client.application();
+        let recorder = hand.client().application();
         assert!(matches!(recorder.ended(over).result, Err(Error::TooLarge)));
         assert_eq!(recorder.trace(over), trace);
         assert!(recorder.body(over).len() <= 1000);
@@ -344,7 +345,7 @@ fn every_wait_has_its_deadline_and_its_name() {
 fn connecting_has_its_own_deadline_and_the_queue_none() {
     let config = Config { connect_timeout: Some(ms(3000)), per_host_max: 1, ..Config::default() };
     let mut hand = ByHand::new(config.clone(), |_| Vec::new());
-    hand.connects = false;
+    hand.sim.default_route(AddressRoute::Silent);
     let id = hand.start(&get("http://10.0.0.1/", Options::default()));
     hand.run();
     let text = hand.ended(id).result.as_ref().unwrap_err().to_string();
@@ -384,7 +385,7 @@ fn a_handshake_has_its_deadline_and_is_no_waiting_for_an_answer() {
         let result = &hand.ended(id).result;
         assert!(matches!(result, Err(Error::TimedOut(Waiting::Handshake))), "{result:?}");
         assert!((3000..3300).contains(&hand.elapsed().as_millis()), "{:?}", hand.elapsed());
-        assert_eq!(hand.client.connections(), 0);
+        assert_eq!(hand.client().connections(), 0);
     }
 }
 
