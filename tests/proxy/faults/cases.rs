@@ -2,7 +2,7 @@
 
 use crate::faults::message::{BodyFraming, FaultRequest, ReceivedMessage, answers};
 use crate::faults::origin::well;
-use crate::faults::peer::PeerStep;
+use fulmar_engine::sim::PeerStep;
 
 /// A fault of one side.
 #[derive(Debug)]
@@ -164,7 +164,7 @@ pub(crate) static FAULTS: &[InjectedFault] = &[
     fault("the server says nothing", any, SILENT)
         .by_server(|_, whole| vec![whole, PeerStep::never()]),
     fault("the server reads nothing", has_body, UNREAD)
-        .by_server(|_, _| vec![PeerStep::Deaf, PeerStep::never()]),
+        .by_server(|_, _| vec![PeerStep::StopReading, PeerStep::never()]),
     // In the head of its answer.
     fault("the server closes within the head", any, TRUNCATED)
         .by_server(|_, whole| vec![whole, send("HTTP/1.1 200 OK\r\nConte"), PeerStep::Close]),
@@ -268,6 +268,6 @@ pub(crate) static FAULTS: &[InjectedFault] = &[
     fault("the client closes within the answer", is_huge, Comes::Gone(&["CD"]))
         .by_client(|ask| vec![PeerStep::Send(ask.whole()), until_begun(), PeerStep::Close]),
     fault("the client reads no more", is_huge, Comes::Gone(&["cD"])).by_client(|ask| {
-        vec![PeerStep::Send(ask.whole()), until_begun(), PeerStep::Deaf, PeerStep::never()]
+        vec![PeerStep::Send(ask.whole()), until_begun(), PeerStep::StopReading, PeerStep::never()]
     }),
 ];

@@ -11,13 +11,14 @@ use fulmar_tests::own_process::own_process;
 use crate::faults::cases::{Comes, FAULTS, InjectedFault, RACE, RetryCause, until_answered};
 use crate::faults::message::{BodyFraming, FaultRequest, ReceivedMessage, answers};
 use crate::faults::origin::{FaultyOrigin, ReceivedPart, RequestBook, Welcome};
-use crate::faults::peer::{PeerStep, ScriptedPeer};
+use crate::faults::peer::SocketPeer;
 use crate::faults::world::{World, descriptors};
+use fulmar_engine::sim::PeerStep;
 
 /// One client and its requests: perhaps a good one, then one that fails, then a good one if
 /// possible.
 struct FaultClient {
-    peer: ScriptedPeer,
+    peer: SocketPeer,
     port: u16,
     warm: Option<FaultRequest>,
     ask: FaultRequest,
@@ -142,7 +143,7 @@ impl Round {
         let warm = (race.is_some() || self.random.bool()).then(|| self.good());
         let (ask, next) = (self.faulty_request(fault), self.good());
         self.book.plans.insert(ask.id, (ask.clone(), Some(fault)));
-        let mut peer = ScriptedPeer::new(stream, dribbles);
+        let mut peer = SocketPeer::new(stream, dribbles);
         if let Some(warm) = &warm {
             peer.steps.extend([PeerStep::Send(warm.whole()), until_answered(&[warm])]);
         }

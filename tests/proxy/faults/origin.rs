@@ -6,7 +6,8 @@ use std::net::{SocketAddr, TcpListener};
 
 use crate::faults::cases::InjectedFault;
 use crate::faults::message::{FaultRequest, ReceivedMessage, request_len};
-use crate::faults::peer::{PeerStep, ScriptedPeer};
+use crate::faults::peer::SocketPeer;
+use fulmar_engine::sim::PeerStep;
 
 /// The part of a request that a server received.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,7 +47,7 @@ pub(crate) struct FaultyOrigin {
 
 #[derive(Debug)]
 struct OriginConnection {
-    peer: ScriptedPeer,
+    peer: SocketPeer,
     /// Where the request in hand, or the next one, begins.
     from: usize,
     in_hand: Option<u32>,
@@ -88,7 +89,7 @@ impl FaultyOrigin {
         loop {
             match self.listener.accept() {
                 Ok((stream, _)) => {
-                    let mut peer = ScriptedPeer::new(stream, self.dribbles);
+                    let mut peer = SocketPeer::new(stream, self.dribbles);
                     match self.welcome {
                         Welcome::Serve => {}
                         Welcome::Close => peer.steps.push_back(PeerStep::Close),

@@ -1,67 +1,15 @@
 //! One end of a connection, which runs a script.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
+use fulmar_engine::sim::{PeerEnd, PeerStep};
 use rustix::net::sockopt::set_socket_linger;
 
-/// Whether the received bytes are enough.
-pub(crate) type Judge = Box<dyn Fn(&[u8]) -> bool>;
-/// The steps in reaction to the received bytes.
-pub(crate) type PeerReaction = Box<dyn FnOnce(&[u8]) -> Vec<PeerStep>>;
-
-/// One thing that it does.
-pub(crate) enum PeerStep {
-    Send(Vec<u8>),
-    /// Waits for what is to come.
-    Until(Judge),
-    /// Continues as the received bytes demand.
-    Then(PeerReaction),
-    /// Ends its side.
-    Fin,
-    /// Closes both sides.
-    Close,
-    Reset,
-    /// Reads nothing any more.
-    Deaf,
-    /// Does nothing any more, not even when the other side has ended.
-    Hold,
-}
-
-impl fmt::Debug for PeerStep {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Send(bytes) => write!(f, "Send({})", bytes.len()),
-            Self::Until(_) => f.write_str("Until"),
-            Self::Then(_) => f.write_str("Then"),
-            Self::Fin => f.write_str("Fin"),
-            Self::Close => f.write_str("Close"),
-            Self::Reset => f.write_str("Reset"),
-            Self::Deaf => f.write_str("Deaf"),
-            Self::Hold => f.write_str("Hold"),
-        }
-    }
-}
-
-impl PeerStep {
-    /// Waits until the other side ends.
-    pub(crate) fn never() -> Self {
-        Self::Until(Box::new(|_| false))
-    }
-}
-
-/// How the other side has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PeerEnd {
-    Fin,
-    Reset,
-}
-
 #[derive(Debug)]
-pub(crate) struct ScriptedPeer {
+pub(crate) struct SocketPeer {
     stream: Option<TcpStream>,
     /// All that came.
     pub(crate) got: Vec<u8>,
@@ -76,7 +24,7 @@ pub(crate) struct ScriptedPeer {
     dribbles: bool,
 }
 
-impl ScriptedPeer {
+impl SocketPeer {
     pub(crate) fn new(stream: TcpStream, dribbles: bool) -> Self {
         stream.set_nonblocking(true).unwrap();
         stream.set_nodelay(true).unwrap();
@@ -190,12 +138,13 @@ impl ScriptedPeer {
                 stream.shutdown(Shutdown::Write).unwrap_or_default(); // it may be gone
                 self.has_ended = true;
             }
+            PeerStep::At(_) => unreachable!("no step waits for a time"),
             PeerStep::Close => self.close(),
             PeerStep::Reset => {
                 set_socket_linger(&*stream, Some(Duration::ZERO)).unwrap();
                 self.close();
             }
-            PeerStep::Deaf => self.is_deaf = true,
+            PeerStep::StopReading => self.is_deaf = true,
         }
         Ok(())
     }

@@ -7,8 +7,9 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use fulmar_tests::load::unused_port;
 use fulmar_tests::own_process::own_process;
 
-use crate::faults::peer::{PeerStep, ScriptedPeer};
+use crate::faults::peer::SocketPeer;
 use crate::faults::world::{World, descriptors};
+use fulmar_engine::sim::PeerStep;
 
 /// A session: the steps of each side, and the expected result.
 struct TcpFault {
@@ -145,7 +146,7 @@ fn rest(talk: &BothTexts) -> PeerStep {
 struct TcpOrigin {
     listener: TcpListener,
     to: To,
-    wires: Vec<(ScriptedPeer, Option<u32>)>,
+    wires: Vec<(SocketPeer, Option<u32>)>,
 }
 
 impl TcpOrigin {
@@ -164,7 +165,7 @@ impl TcpOrigin {
         loop {
             match self.listener.accept() {
                 Ok((stream, _)) => {
-                    let mut peer = ScriptedPeer::new(stream, false);
+                    let mut peer = SocketPeer::new(stream, false);
                     match self.to {
                         To::Closing => peer.steps.push_back(PeerStep::Close),
                         To::Resetting => peer.steps.push_back(PeerStep::Reset),
@@ -213,7 +214,7 @@ fn round(seed: u64, len: u32) -> u32 {
         let talk =
             BothTexts { up: [format!("{number:08}").as_bytes(), &up].concat(), down: bytes(down) };
         let stream = TcpStream::connect(worlds[fault.to as usize].address).unwrap();
-        let mut peer = ScriptedPeer::new(stream, random.u8(0..6) == 0);
+        let mut peer = SocketPeer::new(stream, random.u8(0..6) == 0);
         peer.steps.extend((fault.client)(&talk));
         talks.insert(number, (fault, talk));
         clients.push((number, peer.port(), peer));
