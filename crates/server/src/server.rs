@@ -205,7 +205,10 @@ impl<A: ServerApp> Engine for ServerEngine<A> {
             layer.set_queue_max(self.shares.sealed);
         }
         let socket = self.connections.insert(now, layer, connection, data, &mut self.lent);
-        self.lent.addresses.enter(self.connections.position(socket), origin);
+        // A handler that panics as the connection begins has closed it already.
+        if self.connections.get(socket).is_some() {
+            self.lent.addresses.enter(self.connections.position(socket), origin);
+        }
         if self.connections.len() >= self.lent.limits.connections_max {
             self.set_accepting(false);
         }
