@@ -281,7 +281,8 @@ fn files_equal_the_sent_bodies_on_any_network() {
         let mut sim = Sim::new(now, seed.into(), faults);
         sim.capacity = 1 << (6 + seed % 11);
         let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 80));
-        let (client, server) = (sim.add(FetchEngine::default()), sim.add(server(Limits::default())));
+        let (client, server) =
+            (sim.add(FetchEngine::default()), sim.add(server(Limits::default())));
         sim.listen(server, peer, 4);
         let lens: [usize; 4] = [0, 1, 3_000, 100_000 >> (seed % 7)];
         let files = lens.map(|len| dir.path().join(format!("{seed}-{len}")));
