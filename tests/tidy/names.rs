@@ -91,7 +91,7 @@ pub(super) fn long_subjects(log: &str) -> Vec<String> {
 
 const COLUMNS_MAX: usize = 100;
 /// Lines that are wider; lower it when they are fewer.
-const WIDE_MAX: usize = 40;
+const WIDE_MAX: usize = 20;
 const SUBJECT_MAX: usize = 72;
 
 /// Older commits have longer subjects.
@@ -110,4 +110,4 @@ const SHARED: &[(&str, &str)] = &[
 ];
 
 /// Further names; lower it when one becomes unique.
-const REPEATED_MAX: usize = 45;
+const REPEATED_MAX: usize = 41;

@@ -1,9 +1,9 @@
 //! Logins from a `.netrc` file, in curl's format.
 //!
-//! Parses text; the caller selects the file and checks its permissions. Words are separated by blanks
-//! and line ends. `#` in the place of a keyword begins a comment. A value may be in quotes,
-//! with the escapes `\n`, `\r` and `\t`; `\` before any other character is that character. Macros are for FTP, and
-//! skipped up to the next empty line.
+//! Parses text; the caller selects the file and checks its permissions. Words are separated by
+//! blanks and line ends. `#` in the place of a keyword begins a comment. A value may be in quotes,
+//! with the escapes `\n`, `\r` and `\t`; `\` before any other character is that character. Macros
+//! are for FTP, and skipped up to the next empty line.
 //!
 //! ```
 //! use fulmar_semantics::netrc::Netrc;

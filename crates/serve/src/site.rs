@@ -46,7 +46,11 @@ use crate::upload::{self, ChangedNames, UploadOptions};
 /// struct Program { site: Site }
 ///
 /// impl Handler for Program {
-///     fn handle(&mut self, responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
+///     fn handle(
+///         &mut self,
+///         responder: &mut Responder<'_>,
+///         request: &Request<'_>,
+///     ) -> HandlerResult {
 ///         match request.target {
 ///             b"/version" => responder.text(200, "1\n"),
 ///             _ => self.site.serve(responder, request),
