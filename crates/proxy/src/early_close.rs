@@ -91,7 +91,7 @@ pub(crate) fn log_failed_setup(
 
 /// The listener's name, or its number.
 fn listener(frontend: &FrontendConfig, bind: BindId) -> String {
-    let Some(it) = frontend.binds.get(bind.bind) else { return String::new() };
+    let it = &frontend.binds[bind.bind];
     let is_unnamed = it.name == format!("sock-{}", bind.bind + 1);
     if is_unnamed { it.id.to_string() } else { it.name.clone() }
 }

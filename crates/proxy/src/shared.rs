@@ -104,7 +104,7 @@ impl ThreadContext {
 
     /// The destination of all clients of a listener, if the configuration determines it.
     pub(crate) fn address_of(&self, bind: BindId) -> Option<SocketAddr> {
-        match self.live.frontends[bind.frontend].config.binds.get(bind.bind)?.address {
+        match self.live.frontends[bind.frontend].config.binds[bind.bind].address {
             BindAddress::Tcp(address) => {
                 (!address.ip().is_unspecified() && address.port() != 0).then_some(address)
             }

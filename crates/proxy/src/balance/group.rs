@@ -248,6 +248,7 @@ impl ServerGroup {
             Some(_) if usable(false) == 0 => BACKUPS,
             _ => ACTIVE,
         };
+        debug_assert!(in_use == ACTIVE || usable(true) > 0, "a backup in use is usable");
         self.in_use.store(in_use, Ordering::SeqCst);
         self.epoch.fetch_add(1, Ordering::Release);
     }

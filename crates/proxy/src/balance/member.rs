@@ -273,10 +273,11 @@ impl Member {
     }
 
     pub(crate) fn count_waiting(&self, more: bool) {
-        match more {
+        let before = match more {
             true => self.queued.fetch_add(1, Ordering::SeqCst),
             false => self.queued.fetch_sub(1, Ordering::SeqCst),
         };
+        debug_assert!(more || before > 0, "a waiting session is counted once");
     }
 
     pub(crate) fn put_admin(&self, admin: Admin) {

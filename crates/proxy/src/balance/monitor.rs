@@ -196,6 +196,7 @@ impl Monitor {
             CheckOutcome::Conditional => Health::Stopping,
             CheckOutcome::Failed => self.health,
         };
+        debug_assert!(self.score <= self.top(), "the score stays in its range");
         let changed = health != self.health;
         self.health = health;
         changed.then_some(health)

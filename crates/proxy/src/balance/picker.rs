@@ -129,7 +129,10 @@ impl Picker {
                 HashTable::Map(WeightMap::new(group))
             }
             PickerRule::ConsistentHash { .. } => HashTable::Ring(HashRing::new(group)),
-            _ => HashTable::None,
+            PickerRule::RoundRobin
+            | PickerRule::LeastConnections
+            | PickerRule::First
+            | PickerRule::Random { .. } => HashTable::None,
         };
         if self.rule == PickerRule::First {
             self.candidates.sort_by_key(|candidate| candidate.id);
@@ -174,7 +177,7 @@ impl Picker {
     }
 
     fn along_map(&mut self, fits: impl Fn(usize) -> bool) -> Option<usize> {
-        let HashTable::Map(map) = &self.table else { return None };
+        let HashTable::Map(map) = &self.table else { unreachable!("the rule has a map") };
         let place =
             (self.next..self.next + map.len()).find(|place| map.at(*place).is_some_and(&fits))?;
         let found = map.at(place);
@@ -235,7 +238,9 @@ impl Picker {
         key: u32,
         avoid: &[usize],
     ) -> Option<usize> {
-        let PickerRule::ConsistentHash { balance_factor } = self.rule else { return None };
+        let PickerRule::ConsistentHash { balance_factor } = self.rule else {
+            unreachable!("only this rule has a ring")
+        };
         let bound = match balance_factor {
             0 => None,
             percent => Some(LoadBound::new(group, &self.candidates, percent)),

@@ -144,6 +144,7 @@ impl<T> WaitQueue<T> {
         let all = 0..group.members().len();
         let server = all.filter(|server| self.lines.first(Some(*server)).is_some()).find(gone)?;
         let token = self.lines.pop(Some(server));
+        debug_assert!(token.is_some(), "the queue has a first session");
         self.publish(group, Some(server), false);
         token
     }

@@ -65,6 +65,7 @@ fn turns(weights: &[u64]) -> Vec<usize> {
         change(&mut order, best, -1);
         places.push(best);
     }
+    debug_assert_eq!(places.len() as u64, total, "each position has a server");
     places
 }
 

@@ -85,10 +85,11 @@ impl WaitingSessions {
     pub(crate) fn count(&self, thread: usize, line: QueueId, more: bool) {
         let any = line.is_none().then_some(&self.any);
         for count in any.into_iter().chain([&self.all, &self.threads[thread].count]) {
-            match more {
+            let before = match more {
                 true => count.fetch_add(1, Ordering::SeqCst),
                 false => count.fetch_sub(1, Ordering::SeqCst),
             };
+            debug_assert!(more || before > 0, "a waiting session is counted once");
         }
     }
 

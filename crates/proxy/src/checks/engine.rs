@@ -80,7 +80,8 @@ impl Checks {
     fn open(&mut self, now: Instant, mut job: CheckJob, way: ConnectSettings) {
         let checked = self.targets[job.target].checked(&self.live);
         let backend = &checked.backend.config;
-        let Some(check) = &backend.servers[checked.server].check else { return };
+        let check = backend.servers[checked.server].check.as_ref();
+        let check = check.expect("only servers with checks are targets");
         match CheckConnection::to(&checked, check, way, &self.plain_tls) {
             Err(error) => {
                 let finding = Finding::new(CheckStatus::SocketError, reason(&error));

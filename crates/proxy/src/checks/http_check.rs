@@ -18,7 +18,7 @@ pub(super) struct HttpCheck {
 impl HttpCheck {
     /// The connection was established: returns the request.
     pub(super) fn begin(&mut self, steps: &[CheckRequest], server: &Checked<'_>) -> Vec<u8> {
-        let Some(request) = steps.get(self.at) else { return Vec::new() };
+        let request = &steps[self.at];
         self.reply = CheckResponse::to(request.method.as_bytes());
         encode(request, server)
     }
@@ -31,13 +31,13 @@ impl HttpCheck {
         bytes: &[u8],
         end: bool,
     ) -> CheckStep {
-        let Some(request) = steps.get(self.at) else { return CheckStep::Send(Vec::new()) };
+        let request = &steps[self.at];
         self.reply.handle_input(bytes, end);
         let Some(finding) = judge(request, &self.reply, server.can_stop()) else {
             return CheckStep::Send(Vec::new());
         };
         if finding.status == CheckStatus::Layer7Ok && self.at + 1 < steps.len() {
-            self.at += 1;
+            self.at += 1; // less than the number of steps
             return CheckStep::Reconnect(Vec::new(), ConnectSettings::OfServer);
         }
         CheckStep::Done(Vec::new(), finding)

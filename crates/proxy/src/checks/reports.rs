@@ -92,7 +92,11 @@ impl Observation {
         match self {
             Self::Connected => Some(false),
             Self::Unconnected => Some(true),
-            _ => None,
+            Self::Responded(_)
+            | Self::Malformed
+            | Self::ReadFailed
+            | Self::ReadTimedOut
+            | Self::Closed => None,
         }
     }
 
@@ -101,7 +105,11 @@ impl Observation {
         match self {
             Self::Connected => None,
             Self::Responded(status) => Some(!matches!(status, 100..=499 | 501 | 505)),
-            _ => Some(true),
+            Self::Unconnected
+            | Self::Malformed
+            | Self::ReadFailed
+            | Self::ReadTimedOut
+            | Self::Closed => Some(true),
         }
     }
 

@@ -65,7 +65,16 @@ impl CheckStatus {
         match self {
             Self::Layer4Ok | Self::Layer6Ok | Self::Layer7Ok => CheckOutcome::Passed,
             Self::Layer7Conditional => CheckOutcome::Conditional,
-            _ => CheckOutcome::Failed,
+            Self::Initializing
+            | Self::HealthAnalysis
+            | Self::SocketError
+            | Self::Layer4Timeout
+            | Self::Layer4Failure
+            | Self::Layer6Timeout
+            | Self::Layer6Failure
+            | Self::Layer7Timeout
+            | Self::Layer7Invalid
+            | Self::Layer7Status => CheckOutcome::Failed,
         }
     }
 

@@ -30,7 +30,7 @@ impl ClientEvents<'_> {
         let key = self.key(now, session, id);
         let last = self.last(session).filter(|_| key.is_none());
         let Some(exchange) = of(session, id.stream) else { return };
-        let Some(BackendId(backend)) = exchange.backend else { return };
+        let backend = exchange.selected_backend();
         if exchange.has_place {
             // Another attempt at the same server.
             return self.send_to_server(now, id, (connection, session));
@@ -94,9 +94,10 @@ impl ClientEvents<'_> {
 
     /// Queues the exchange.
     fn wait(&mut self, now: Instant, id: ExchangeId, exchange: &mut HttpExchange, wants: Wants) {
-        let Some(BackendId(backend)) = exchange.backend else { return };
+        let backend = exchange.selected_backend();
         let live = &self.shared.live.backends[backend];
-        let Some(queue) = self.desk.queues.of(backend) else { return };
+        let queue = self.desk.queues.of(backend).expect("the backend has this mode");
+        debug_assert!(exchange.ticket.is_none(), "an exchange waits in one queue");
         exchange.stage = ExchangeStage::Queued;
         exchange.ticket = Some(queue.push(&live.group, wants, id));
         exchange.line = Some((wants, live.served(wants).load(Ordering::Relaxed)));
@@ -131,7 +132,7 @@ impl ClientEvents<'_> {
     ) -> bool {
         let (connection, session) = client;
         let Some(exchange) = of(session, id.stream) else { return false };
-        let Some(BackendId(backend)) = exchange.backend else { return false };
+        let backend = exchange.selected_backend();
         let live = &self.shared.live.backends[backend];
         if let Some(wants) = exchange.leave_queue(self.shared) {
             live.served(wants).fetch_add(1, Ordering::Relaxed);
@@ -209,6 +210,7 @@ impl ClientEvents<'_> {
 impl HttpExchange {
     /// Sets its server.
     fn place_at(&mut self, now: Instant, server: usize) {
+        debug_assert!(!self.has_place, "the previous slot was released");
         self.server = Some(server);
         self.has_place = true;
         self.times.assigned = Some(now);

@@ -7,7 +7,6 @@ use bytes::Bytes;
 use fulmar_engine::{
     ConnectionEvent, Connections, End, Exchange as ExchangeId, Handler, SocketId, Timeouts,
 };
-use fulmar_haproxy::BackendId;
 use fulmar_proto::{
     BodyLen, ClientConnection, Connection, Event, Headers, PeerError, Piped, Request, Server,
     ServerConnection, StreamId,
@@ -115,7 +114,7 @@ impl ClientEvents<'_> {
         // The exchange exists: it requested the pipes.
         let Some(exchange) = session.exchange.as_deref() else { return };
         tally::piped(self.shared, session, exchange, Stat::PipedIn, piped.len);
-        let Some(exchange) = session.exchange.as_deref_mut() else { return };
+        let exchange = session.exchange.as_deref_mut().expect("it was just seen");
         exchange.bytes_in += piped.len;
         exchange.body.gone = true;
         exchange.body.waiting.push_back(piped.into());
@@ -164,10 +163,9 @@ impl ClientEvents<'_> {
     /// The client's side of a tunnel has ended, and the end is sent to the server: `timeout
     /// server-fin` limits its silence.
     fn half_close(&mut self, exchange: &HttpExchange, socket: SocketId) {
-        let Some(BackendId(backend)) = exchange.backend else { return };
+        let (backend, server) = exchange.target();
         let live = &self.shared.live.backends[backend];
         let Some(fin) = live.config.timeouts.server_fin else { return };
-        let Some(server) = exchange.server else { return };
         let usual = state::server_timeouts(&live.config, &live.servers[server].config);
         self.servers.set_own_timeouts(socket, Timeouts { tunnel: Some(fin), ..usual });
     }
@@ -233,7 +231,8 @@ impl ClientEvents<'_> {
     }
 }
 
-/// The exchange of a client, if its stream is this one.
+/// The exchange of a client, if its stream is this one. `None`: it is over, and the event, timer or
+/// deferred action is late.
 pub(super) fn of(session: &mut HttpSession, stream: StreamId) -> Option<&mut HttpExchange> {
     session.exchange.as_deref_mut().filter(|exchange| exchange.stream == stream)
 }

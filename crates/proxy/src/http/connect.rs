@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fulmar_engine::{Exchange as ExchangeId, SocketId};
+use fulmar_haproxy::BackendConfig;
 use fulmar_haproxy::model::{ReuseMode, ServerProxy};
 use fulmar_haproxy::rules::{ResponseHead, Sample, path_and_query_of};
-use fulmar_haproxy::{BackendConfig, BackendId};
 use fulmar_proto::{ClientConnection, Connection};
 
 use crate::counters::Stat;
@@ -27,9 +27,8 @@ impl ClientEvents<'_> {
         let (connection, session) = client;
         let is_first = session.requests <= 1;
         let Some(exchange) = of(session, id.stream) else { return };
-        let (Some(BackendId(backend)), Some(server)) = (exchange.backend, exchange.server) else {
-            return;
-        };
+        let (backend, server) = exchange.target();
+        debug_assert!(exchange.has_place, "an exchange is sent with a slot");
         let live = &self.shared.live.backends[backend];
         let config = &live.servers[server].config;
         if let Some(prefix) = &config.redirect_prefix

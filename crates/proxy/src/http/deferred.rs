@@ -1,4 +1,5 @@
-//! Executes deferred actions.
+//! Executes deferred actions. Connections may close before their actions are executed: actions on
+//! closed connections are ignored.
 
 use std::time::{Duration, Instant};
 

@@ -33,6 +33,7 @@ pub(super) fn response_complete(
     mut exchange: Box<HttpExchange>,
 ) {
     leave(shared, desk, &mut exchange);
+    debug_assert!(exchange.ticket.is_none() && !exchange.has_place, "it has left its server");
     session.since = now;
     session.handshake = 0;
     exchange.before = session.leaving.take();
@@ -171,7 +172,8 @@ pub(super) fn leave(shared: &ThreadContext, desk: &mut HttpState, exchange: &mut
     let Some(BackendId(backend)) = exchange.backend else { return };
     let live = &shared.live.backends[backend];
     if let Some(ticket) = exchange.ticket.take() {
-        desk.queues.of(backend).and_then(|queue| queue.cancel(&live.group, ticket));
+        let queue = desk.queues.of(backend).expect("the ticket is from this queue");
+        queue.cancel(&live.group, ticket); // `None`: it was its turn
         exchange.leave_queue(shared);
         desk.defer(DeferredAction::Serve(backend, None));
     }

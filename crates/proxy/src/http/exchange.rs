@@ -328,6 +328,16 @@ impl HttpExchange {
         queued - self.unsent
     }
 
+    /// Its backend, from the selection on.
+    pub(super) fn selected_backend(&self) -> usize {
+        self.backend.expect("the backend is selected before its rules and servers").0
+    }
+
+    /// Its backend and its server, from the assignment of a slot on.
+    pub(super) fn target(&self) -> (usize, usize) {
+        (self.selected_backend(), self.server.expect("a server is assigned with its slot"))
+    }
+
     /// True if variables of this scope exist: those of the request until the response's head, then
     /// those of the response (HAProxy's manual, §2.8).
     pub(super) fn lives(&self, scope: VariableScope) -> bool {

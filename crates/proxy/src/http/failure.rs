@@ -147,8 +147,8 @@ impl ServerEvents<'_> {
     fn retry(&mut self, now: Instant, id: ExchangeId, again: Retry) {
         let Some((_, session)) = self.clients.get_mut(id.socket) else { return };
         let Some(exchange) = of(session, id.stream) else { return };
-        let (Some(backend), Some(server)) = (exchange.backend, exchange.server) else { return };
-        let live = &self.shared.live.backends[backend.0];
+        let (backend, server) = exchange.target();
+        let live = &self.shared.live.backends[backend];
         let thread = self.shared.thread;
         exchange.times.connected = None;
         exchange.stage = ExchangeStage::Routing;

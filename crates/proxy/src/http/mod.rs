@@ -102,7 +102,7 @@ impl HttpRelay {
         }
     }
 
-    /// A client has sent bytes: part of a head, or something malformed.
+    /// A client has sent bytes: part of a head, or something malformed. It may have closed meanwhile.
     fn look(&mut self, now: Instant, shared: &mut ThreadContext, socket: SocketId) {
         let Self { clients, servers, desk } = self;
         let fault = clients.fault(socket);
@@ -114,7 +114,8 @@ impl HttpRelay {
         }
     }
 
-    /// A client has received bytes: completes exchanges with completely sent responses.
+    /// A client has received bytes: completes exchanges with completely sent responses. It
+    /// may have closed meanwhile.
     fn complete_sent(&mut self, now: Instant, shared: &mut ThreadContext, socket: SocketId) {
         let Self { clients, servers, desk } = self;
         let sends = clients.is_sending(socket);

@@ -3,7 +3,6 @@
 use std::net::IpAddr;
 use std::time::Instant;
 
-use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::{BackendConfig, ForwardFor, FrontendConfig};
 use fulmar_haproxy::rules::{EvalContext, authority_of};
 use fulmar_proto::HeaderBuf;
@@ -24,9 +23,8 @@ impl ClientEvents<'_> {
         exchange: &mut HttpExchange,
     ) -> RouteDecision {
         let live = &self.shared.live;
-        let Some(BackendId(at)) = exchange.backend else { return RouteDecision::Forward };
         let frontend = &live.frontends[session.bind().frontend].config;
-        let backend = &live.backends[at];
+        let backend = &live.backends[exchange.selected_backend()];
         let modes = [frontend.options.http_mode, backend.config.options.http_mode];
         exchange.mode = modes.into_iter().flatten().max();
         exchange.has_response_rules = has_response_rules(frontend, &backend.config);

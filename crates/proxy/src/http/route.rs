@@ -219,14 +219,14 @@ impl ClientEvents<'_> {
             }
             RouteStep::Choice => self.choose(now, session, exchange),
             RouteStep::BackendBody => {
-                let Some(BackendId(at)) = exchange.backend else { return RouteDecision::Forward };
+                let at = exchange.selected_backend();
                 let backend = &self.shared.live.backends[at].config;
                 self.buffer(&backend.options, session, exchange)
                     .or_else(|| self.inspect(now, &backend.content_rules, session, exchange))
                     .unwrap_or(RouteDecision::Next(RouteStep::Backend(RulesProgress::default())))
             }
             RouteStep::Backend(mut progress) => {
-                let Some(BackendId(at)) = exchange.backend else { return RouteDecision::Forward };
+                let at = exchange.selected_backend();
                 let backend = &self.shared.live.backends[at].config;
                 let rules = &backend.request_rules;
                 match self.rules(now, rules, &mut progress, session, exchange) {
@@ -239,7 +239,7 @@ impl ClientEvents<'_> {
                 }
             }
             RouteStep::BackendPage => {
-                let Some(BackendId(at)) = exchange.backend else { return RouteDecision::Forward };
+                let at = exchange.selected_backend();
                 let page = self.shared.live.backends[at].config.stats.as_ref();
                 let decision = self.page(now, page, session, exchange);
                 decision.unwrap_or(RouteDecision::Next(RouteStep::Ready))

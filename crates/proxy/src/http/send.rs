@@ -25,6 +25,7 @@ pub(super) fn begin(
     (server, seat): (&mut ClientConnection, &mut ServerConn),
     (socket, host): (SocketId, &str),
 ) -> Result<(), UsageError> {
+    debug_assert!(seat.client.is_none_or(|it| it == id), "a connection has one exchange");
     let stream = server.open().expect("a free connection takes a request");
     let mut added: SmallVec<[(&str, &[u8]); 3]> = SmallVec::new();
     if exchange.mode.is_some_and(|mode| mode != HttpMode::KeepAlive) {

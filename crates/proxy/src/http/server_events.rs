@@ -31,7 +31,8 @@ use crate::malformed::{self, MessageDirection, Parties};
 use crate::passing::{PASSED_FROM, PIECE_SIZE_MIN, Toward, may_pass};
 use crate::shared::ThreadContext;
 
-/// The handler of servers' events, with access to the clients' side.
+/// The handler of servers' events, with access to the clients' side. The client may have closed, or
+/// its exchange may be over, while bytes of the server were on their way: such events are ignored.
 #[derive(Debug)]
 pub(super) struct ServerEvents<'a> {
     pub(super) clients: &'a mut Connections<ServerConnection, HttpSession>,

@@ -145,6 +145,8 @@ impl HttpState {
 
     /// Recycles a finished exchange.
     pub(super) fn recycle(&mut self, mut exchange: Box<HttpExchange>) {
+        debug_assert!(exchange.before.is_none(), "earlier exchanges end first");
+        debug_assert!(exchange.ticket.is_none() && !exchange.has_place, "it has left its server");
         if self.spare.len() < SPARE_LEN_MAX && !exchange.is_large() {
             exchange.clear();
             self.spare.push(exchange);

@@ -68,15 +68,13 @@ impl TcpRelay {
         let connection = RawConnection::default();
         let socket = clients.insert(now, layer, connection, RelayConn::new(number), &mut handler);
         clients.set_timeouts(socket, limits);
-        if let Some(session) = self.desk.sessions.get_mut(number) {
-            session.client = Some(socket);
-        }
+        self.desk.sessions.of_mut(number).client = Some(socket);
         Some(socket)
     }
 
     /// The client's connection was established.
     pub(super) fn handle_opened(&mut self, now: Instant, shared: &mut ThreadContext, number: u32) {
-        let Some(session) = self.desk.sessions.get_mut(number) else { return };
+        let session = self.desk.sessions.of_mut(number);
         let bind = session.bind;
         session.times.opened = Some(session.age(now));
         let live = Arc::clone(&shared.live);
@@ -103,14 +101,16 @@ impl TcpRelay {
     fn drop_at_once(&mut self, now: Instant) -> SocketId {
         let (clients, mut handler) = self.side_of(SideKind::Client);
         let connection = RawConnection::default();
-        let socket = clients.insert(now, None, connection, RelayConn::new(u32::MAX), &mut handler);
+        let socket =
+            clients.insert(now, None, connection, RelayConn::new(NO_SESSION), &mut handler);
         clients.cut_as(now, socket, CloseKind::Silent, &mut handler);
         socket
     }
 
     /// Drops the client silently. The reason was recorded before.
     pub(super) fn drop_silently(&mut self, now: Instant, number: u32) {
-        let Some(client) = self.desk.sessions.get(number).and_then(|it| it.client) else { return };
+        // The client may have closed since.
+        let Some(client) = self.desk.sessions.of(number).client else { return };
         let (clients, mut handler) = self.side_of(SideKind::Client);
         clients.cut_as(now, client, CloseKind::Silent, &mut handler);
     }
@@ -122,6 +122,7 @@ impl TcpRelay {
         shared: &ThreadContext,
         socket: SocketId,
     ) {
+        // The driver may report a connection that was closed meanwhile.
         let Some((_, seat)) = self.clients.get(socket) else { return };
         let number = seat.session;
         if self.aborts_on_close(shared, number) {
@@ -131,9 +132,13 @@ impl TcpRelay {
 
     /// True if the end of the client's side aborts the session now (`abortonclose`).
     pub(super) fn aborts_on_close(&self, shared: &ThreadContext, number: u32) -> bool {
+        // A client that is dropped silently has no session.
         let Some(session) = self.desk.sessions.get(number) else { return false };
         let aborts = |it: BackendId| shared.live.backends[it.0].config.options.abort_on_close;
         matches!(session.stage, TcpStage::Queued | TcpStage::Pausing | TcpStage::Connecting)
             && session.backend.is_some_and(aborts)
     }
 }
+
+/// The number of a connection without a session: it is dropped silently, and its events are ignored.
+const NO_SESSION: u32 = u32::MAX;

@@ -30,7 +30,7 @@ impl TcpRelay {
         shared: &mut ThreadContext,
         number: u32,
     ) {
-        let Some(session) = self.desk.sessions.get_mut(number) else { return };
+        let session = self.desk.sessions.of_mut(number);
         session.times.routed = Some(session.age(now));
         self.select_server(now, shared, number, None);
     }
@@ -44,8 +44,8 @@ impl TcpRelay {
         avoid: Option<ServerId>,
     ) {
         let live = Arc::clone(&shared.live);
-        let Some(session) = self.desk.sessions.get(number) else { return };
-        let Some(backend) = session.backend else { return };
+        let session = self.desk.sessions.of(number);
+        let backend = session.backend.expect("a backend is selected before a server");
         let there = &live.backends[backend.0];
         let view = SessionContext::new(shared, session, now);
         let named = there.config.use_servers.iter().find(|(server, condition)| {
@@ -60,9 +60,7 @@ impl TcpRelay {
             }
         };
         let is_bound = named.is_some() && avoid.is_none();
-        if let Some(session) = self.desk.sessions.get_mut(number) {
-            session.is_bound = is_bound;
-        }
+        self.desk.sessions.of_mut(number).is_bound = is_bound;
         match placement {
             Placement::Placed(server) => {
                 let counters = [&there.servers[server].counters, &there.counters];
@@ -87,9 +85,10 @@ impl TcpRelay {
         number: u32,
         server: ServerId,
     ) {
-        let Some(session) = self.desk.sessions.get_mut(number) else { return };
-        let Some(backend) = session.backend else { return };
+        let session = self.desk.sessions.of_mut(number);
+        let backend = session.backend.expect("a backend is selected before a server");
         let there = &shared.live.backends[backend.0];
+        debug_assert!(!session.has_slot, "the previous slot was released");
         session.target = Some(server);
         session.has_slot = true;
         let counters = &there.servers[server.0].counters[shared.thread];
@@ -100,10 +99,11 @@ impl TcpRelay {
 
     /// All servers are full: queues the session.
     fn enqueue(&mut self, now: Instant, shared: &ThreadContext, number: u32, wants: Wants) {
-        let Some(session) = self.desk.sessions.get_mut(number) else { return };
-        let Some(backend) = session.backend else { return };
+        let session = self.desk.sessions.of_mut(number);
+        let backend = session.backend.expect("a backend is selected before a server");
         let there = &shared.live.backends[backend.0];
-        let Some(queue) = self.queues.of(backend.0) else { return };
+        let queue = self.queues.of(backend.0).expect("the backend has this mode");
+        debug_assert!(session.ticket.is_none(), "a session waits in one queue");
         session.stage = TcpStage::Queued;
         if session.pending.ended {
             self.desk.work.push_back(SessionWork::Received(number));
@@ -121,7 +121,7 @@ impl TcpRelay {
 
     /// Removes the session from the queue.
     pub(super) fn unqueue(&mut self, shared: &ThreadContext, number: u32) {
-        let Some(session) = self.desk.sessions.get_mut(number) else { return };
+        let session = self.desk.sessions.of_mut(number);
         let (Some(backend), Some(ticket)) = (session.backend, session.ticket.take()) else {
             return;
         };
@@ -167,9 +167,9 @@ impl TcpRelay {
     /// Releases the slot. Waiting sessions are served from the work queue, not from here: a session
     /// that fails would release its slot in turn, and recurse.
     pub(super) fn leave(&mut self, shared: &ThreadContext, number: u32) {
-        let Some(session) = self.desk.sessions.get_mut(number) else { return };
-        let (Some(backend), Some(target)) = (session.backend, session.target) else { return };
+        let session = self.desk.sessions.of_mut(number);
         if std::mem::take(&mut session.has_slot) {
+            let (backend, target) = session.chosen();
             let there = &shared.live.backends[backend.0];
             there.group.leave(target.0);
             there.servers[target.0].counters[shared.thread].subtract(Stat::Sessions, 1);
@@ -179,8 +179,9 @@ impl TcpRelay {
 
     fn connect(&mut self, now: Instant, shared: &mut ThreadContext, number: u32) {
         let live = Arc::clone(&shared.live);
-        let Some(session) = self.desk.sessions.get_mut(number) else { return };
-        let (Some(backend), Some(target)) = (session.backend, session.target) else { return };
+        let session = self.desk.sessions.of_mut(number);
+        let (backend, target) = session.chosen();
+        debug_assert!(session.has_slot, "a session connects with a slot");
         session.stage = TcpStage::Connecting;
         if session.pending.ended {
             self.desk.work.push_back(SessionWork::Received(number));
@@ -219,9 +220,7 @@ impl TcpRelay {
         let (endpoint, layer) = opening.split();
         let socket = self.servers.connect(now, endpoint, layer, connection, RelayConn::new(number));
         self.servers.set_timeouts(socket, self.limits.of_server(backend.0));
-        if let Some(session) = self.desk.sessions.get_mut(number) {
-            session.server = Some(socket);
-        }
+        self.desk.sessions.of_mut(number).server = Some(socket);
     }
 
     /// The server's connection was established: relaying begins.
@@ -231,19 +230,19 @@ impl TcpRelay {
         shared: &mut ThreadContext,
         number: u32,
     ) {
-        let Some(session) = self.desk.sessions.get_mut(number) else { return };
+        let session = self.desk.sessions.of_mut(number);
         session.stage = TcpStage::Relaying;
         session.times.connected = Some(session.age(now));
         session.pending.clear();
         let ended = session.pending.ended;
         let (client, server) = (session.client, session.server);
-        if let (Some(backend), Some(target)) = (session.backend, session.target) {
-            let there = &shared.live.backends[backend.0];
-            there.servers[target.0].counters[shared.thread].add(Stat::Connections, 1);
-            shared.live.observe(backend, target.0, Observation::Connected);
-        }
+        let (backend, target) = session.chosen();
+        let there = &shared.live.backends[backend.0];
+        there.servers[target.0].counters[shared.thread].add(Stat::Connections, 1);
+        shared.live.observe(backend, target.0, Observation::Connected);
         self.set_tunnel_timeout(shared, number);
-        let Some(server) = server else { return };
+        let server = server.expect("its connection was established");
+        // It may have closed since.
         let Some((connection, _)) = self.servers.get_mut(server) else { return };
         let full = connection.room(RawConnection::STREAM) == 0;
         if ended {
@@ -256,8 +255,7 @@ impl TcpRelay {
             let (clients, mut handler) = self.side_of(SideKind::Client);
             release(now, clients, client, &mut handler);
         }
-        let frontend = self.desk.sessions.get(number).map(|session| session.bind.frontend);
-        if frontend.is_some_and(|frontend| self.early_lines[frontend]) {
+        if self.early_lines[self.desk.sessions.of(number).bind.frontend] {
             self.log(now, shared, number);
         }
         self.begin_response_rules(now, shared, number);
@@ -273,8 +271,8 @@ impl TcpRelay {
         error: &io::Error,
     ) {
         let live = Arc::clone(&shared.live);
-        let Some(session) = self.desk.sessions.get_mut(number) else { return };
-        let (Some(backend), Some(target)) = (session.backend, session.target) else { return };
+        let session = self.desk.sessions.of_mut(number);
+        let (backend, target) = session.chosen();
         session.server = None;
         let there = &live.backends[backend.0];
         let counters =
@@ -316,14 +314,13 @@ impl TcpRelay {
         shared: &mut ThreadContext,
         number: u32,
     ) {
-        let Some(session) = self.desk.sessions.get(number) else { return };
+        let session = self.desk.sessions.of(number);
         match session.stage {
             TcpStage::Inspecting(_) => self.inspect(now, shared, number),
             TcpStage::Queued => {
                 self.unqueue(shared, number);
-                if let Some(session) = self.desk.sessions.get_mut(number) {
-                    session.times.dequeued = Some(session.age(now));
-                }
+                let session = self.desk.sessions.of_mut(number);
+                session.times.dequeued = Some(session.age(now));
                 self.fail(now, shared, number, EndCause::ServerTimeout, EndPhase::Queue);
             }
             TcpStage::Pausing => self.connect(now, shared, number),
@@ -341,7 +338,7 @@ impl TcpRelay {
         by: EndCause,
         when: EndPhase,
     ) {
-        let Some(session) = self.desk.sessions.get_mut(number) else { return };
+        let session = self.desk.sessions.of_mut(number);
         session.end(SessionEnd { by, when });
         if let Some(backend) = session.backend.filter(|_| session.target.is_none()) {
             let counters = &shared.live.backends[backend.0].counters[shared.thread];
@@ -351,7 +348,7 @@ impl TcpRelay {
     }
 
     pub(super) fn set_timer(&mut self, number: u32, deadline: Option<Instant>) {
-        if let Some(client) = self.desk.sessions.get(number).and_then(|session| session.client) {
+        if let Some(client) = self.desk.sessions.of(number).client {
             self.clients.set_timer(client, deadline);
         }
     }

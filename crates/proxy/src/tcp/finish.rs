@@ -31,7 +31,7 @@ impl TcpRelay {
         way: SideKind,
         end: End,
     ) {
-        let Some(session) = self.desk.sessions.get_mut(number) else { return };
+        let session = self.desk.sessions.of_mut(number);
         match way {
             SideKind::Client => session.client = None,
             SideKind::Server => session.server = None,
@@ -40,7 +40,7 @@ impl TcpRelay {
             answer.pending.ended = true;
             self.run_response_rules(now, shared, number);
         }
-        let Some(session) = self.desk.sessions.get(number) else { return };
+        let session = self.desk.sessions.of(number);
         if (way, session.stage) == (SideKind::Client, TcpStage::Opening) {
             let awaited = match session.proxy_header {
                 ProxyHeaderState::Awaited => Awaited::Header,
@@ -88,7 +88,7 @@ impl TcpRelay {
 
     /// The bytes of this side have no receiver: it need not continue.
     pub(super) fn handle_no_receiver(&mut self, now: Instant, number: u32, way: SideKind) {
-        let Some(session) = self.desk.sessions.get_mut(number) else { return };
+        let session = self.desk.sessions.of_mut(number);
         let (by, speaker) = match way {
             SideKind::Client => (EndCause::Server, session.client),
             SideKind::Server => (EndCause::Client, session.server),
@@ -110,7 +110,7 @@ impl TcpRelay {
 
     /// One side of a relay was closed: its bytes are still forwarded to the other one.
     fn handle_relay_end(&mut self, now: Instant, number: u32, way: SideKind, end: &End) {
-        let Some(session) = self.desk.sessions.get_mut(number) else { return };
+        let session = self.desk.sessions.of_mut(number);
         let by = match (end, way) {
             (End::Closed, _) => None,
             (End::TimedOut(_), SideKind::Client) => Some(EndCause::ClientTimeout),
@@ -141,7 +141,7 @@ impl TcpRelay {
         if matches!(end, End::TimedOut(_)) {
             self.run_rules_at_timeout(now, shared, number);
         }
-        let Some(session) = self.desk.sessions.get_mut(number) else { return };
+        let session = self.desk.sessions.of_mut(number);
         let when = match session.stage {
             TcpStage::Queued => EndPhase::Queue,
             TcpStage::Pausing | TcpStage::Connecting => EndPhase::Connect,
@@ -191,9 +191,10 @@ impl TcpRelay {
         by: EndCause,
     ) {
         for socket in self.servers.sockets() {
+            // Closed meanwhile, with another session.
             let Some((_, seat)) = self.servers.get(socket) else { continue };
             let number = seat.session;
-            let Some(session) = self.desk.sessions.get_mut(number) else { continue };
+            let session = self.desk.sessions.of_mut(number);
             if (session.backend, session.target) == (Some(backend), Some(server)) {
                 session.end(SessionEnd { by, when: EndPhase::Data });
                 self.cut_client(now, number);
@@ -204,22 +205,20 @@ impl TcpRelay {
 
     /// The client aborts its request.
     pub(super) fn handle_abort(&mut self, now: Instant, shared: &ThreadContext, number: u32) {
-        let Some(session) = self.desk.sessions.get(number) else { return };
+        let session = self.desk.sessions.of(number);
         let when = match session.stage {
             TcpStage::Queued => EndPhase::Queue,
             TcpStage::Pausing | TcpStage::Connecting => EndPhase::Connect,
             _ => return,
         };
         self.unqueue(shared, number);
-        if let Some(session) = self.desk.sessions.get_mut(number) {
-            session.end(SessionEnd { by: EndCause::Client, when });
-        }
+        self.desk.sessions.of_mut(number).end(SessionEnd { by: EndCause::Client, when });
         self.cut_client(now, number);
     }
 
     /// Closes the client, or the server if only that is left. The reason was recorded before.
     pub(super) fn cut_client(&mut self, now: Instant, number: u32) {
-        let Some(session) = self.desk.sessions.get(number) else { return };
+        let session = self.desk.sessions.of(number);
         let (way, socket) = match (session.client, session.server) {
             (Some(client), _) => (SideKind::Client, client),
             (None, Some(server)) => (SideKind::Server, server),
@@ -231,7 +230,7 @@ impl TcpRelay {
 
     /// Both sides are closed: counts and logs the session.
     fn finish(&mut self, now: Instant, shared: &mut ThreadContext, number: u32) {
-        let Some(session) = self.desk.sessions.get_mut(number) else { return };
+        let session = self.desk.sessions.of_mut(number);
         if session.client.is_some() || session.server.is_some() {
             return;
         }
@@ -240,7 +239,8 @@ impl TcpRelay {
         let says_nothing = session.received == 0;
         session.end(SessionEnd::NORMAL);
         self.leave(shared, number);
-        let Some(session) = self.desk.sessions.get_mut(number) else { return };
+        let session = self.desk.sessions.of_mut(number);
+        debug_assert!(!session.has_slot && session.ticket.is_none(), "it has left its server");
         session.stage = TcpStage::Over;
         count(now, shared, session);
         let bind = session.bind;
@@ -256,7 +256,7 @@ impl TcpRelay {
     /// Logs the session, if a line is due.
     pub(super) fn log(&self, now: Instant, shared: &mut ThreadContext, number: u32) {
         let live = Arc::clone(&shared.live);
-        let Some(session) = self.desk.sessions.get(number) else { return };
+        let session = self.desk.sessions.of(number);
         let frontend = &live.frontends[session.bind.frontend].config;
         let options = frontend.log_options;
         let failed = session.redispatched

@@ -73,6 +73,26 @@ pub(super) enum SessionWork {
     Closed(u32, SideKind, End),
 }
 
+impl SessionWork {
+    /// The session that it is about.
+    pub(super) fn session(&self) -> Option<u32> {
+        match self {
+            Self::Free(_) => None,
+            Self::Opened(session)
+            | Self::Received(session)
+            | Self::Connected(session)
+            | Self::Inspect(session)
+            | Self::Streams(session, _)
+            | Self::Ended(session, _)
+            | Self::Room(session, _)
+            | Self::Aborted(session)
+            | Self::Timer(session)
+            | Self::NoReceiver(session, _)
+            | Self::Closed(session, ..) => Some(*session),
+        }
+    }
+}
+
 /// Sessions and pending decisions.
 #[derive(Debug, Default)]
 pub(super) struct RelayState {
@@ -80,7 +100,8 @@ pub(super) struct RelayState {
     pub(super) work: VecDeque<SessionWork>,
 }
 
-/// The handler of one side, with access to the other.
+/// The handler of one side, with access to the other. It ignores events of connections without a
+/// session: they are dropped silently.
 #[derive(Debug)]
 pub(super) struct SideHandler<'a> {
     pub(super) from: SideKind,

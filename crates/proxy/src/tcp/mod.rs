@@ -94,6 +94,10 @@ impl TcpRelay {
     /// Handles the queued work.
     fn work(&mut self, now: Instant, shared: &mut ThreadContext) {
         while let Some(work) = self.desk.work.pop_front() {
+            // Both connections may have closed since it was queued.
+            if work.session().is_some_and(|session| self.desk.sessions.get(session).is_none()) {
+                continue;
+            }
             match work {
                 SessionWork::Opened(session) => self.handle_opened(now, shared, session),
                 SessionWork::Received(session) => self.handle_client_bytes(now, shared, session),
@@ -115,7 +119,7 @@ impl TcpRelay {
 
     /// Lets the next bytes of this side pass through pipes, if the configuration permits.
     fn pass(&mut self, shared: &ThreadContext, session: u32, way: SideKind) {
-        let Some(it) = self.desk.sessions.get(session) else { return };
+        let it = self.desk.sessions.of(session);
         let (from, toward) = match way {
             SideKind::Client => (it.client, Toward::Server),
             SideKind::Server => (it.server, Toward::Client),
@@ -129,7 +133,7 @@ impl TcpRelay {
 
     /// This side has room again: the other one resumes reading.
     fn handle_room(&mut self, now: Instant, session: u32, way: SideKind) {
-        let Some(it) = self.desk.sessions.get(session) else { return };
+        let it = self.desk.sessions.of(session);
         let other = if way == SideKind::Client { it.server } else { it.client };
         if let Some(other) = other {
             let (side, mut handler) = self.side_of(way.other());

@@ -34,7 +34,7 @@ impl TcpRelay {
         shared: &ThreadContext,
         number: u32,
     ) {
-        let Some(session) = self.desk.sessions.get_mut(number) else { return };
+        let session = self.desk.sessions.of_mut(number);
         let age = session.age(now);
         let (Some(backend), Some(answer)) = (session.backend, &mut session.answer) else { return };
         let delay = shared.live.backends[backend.0].config.response_inspect_delay;
@@ -46,7 +46,7 @@ impl TcpRelay {
     /// Evaluates the rules on the bytes received so far.
     pub(super) fn run_response_rules(&mut self, now: Instant, shared: &ThreadContext, number: u32) {
         let live = Arc::clone(&shared.live);
-        let Some(session) = self.desk.sessions.get_mut(number) else { return };
+        let session = self.desk.sessions.of_mut(number);
         let (Some(backend), Some(answer)) = (session.backend, &session.answer) else { return };
         if session.times.connected.is_none() {
             return; // evaluated once the connection is established
@@ -78,11 +78,12 @@ impl TcpRelay {
     /// Forwards the kept bytes to the client; later ones are forwarded directly.
     fn forward_response(&mut self, now: Instant, number: u32) {
         self.set_timer(number, None);
-        let Some(session) = self.desk.sessions.get_mut(number) else { return };
+        let session = self.desk.sessions.of_mut(number);
         let Some(answer) = session.answer.take() else { return };
         let (Some(client), server) = (session.client, session.server) else {
             return self.desk.work.push_back(SessionWork::NoReceiver(number, SideKind::Server));
         };
+        // It may have closed since.
         let Some((connection, _)) = self.clients.get_mut(client) else { return };
         // Refused only after the end of that side: then the bytes are dropped.
         let _ = connection.send_data(RawConnection::STREAM, answer.pending.share().into());
@@ -103,12 +104,13 @@ impl TcpRelay {
     /// Closes the server's connection, and the client's once all bytes were sent.
     fn close_server(&mut self, now: Instant, number: u32) {
         self.forward_response(now, number);
-        let Some(session) = self.desk.sessions.get_mut(number) else { return };
+        let session = self.desk.sessions.of_mut(number);
         session.end(SessionEnd::NORMAL);
         let (client, server) = (session.client, session.server);
         for (way, socket) in [(SideKind::Client, client), (SideKind::Server, server)] {
             let (side, mut handler) = self.side_of(way);
             let Some(socket) = socket else { continue };
+            // It may have closed since.
             let Some((connection, _)) = side.get_mut(socket) else { continue };
             match way {
                 SideKind::Client => connection.finish(),

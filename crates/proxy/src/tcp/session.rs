@@ -238,6 +238,12 @@ impl TcpSession {
         });
     }
 
+    /// The backend and the server of a session with a slot.
+    pub(super) fn chosen(&self) -> (BackendId, ServerId) {
+        let backend = self.backend.expect("a backend is selected before a server");
+        (backend, self.target.expect("a server is selected with its slot"))
+    }
+
     /// Records the reason of its end; the first reason counts.
     pub(super) fn end(&mut self, ending: SessionEnd) {
         self.ending.get_or_insert(ending);
@@ -268,6 +274,16 @@ impl TcpSessions {
 
     pub(super) fn get_mut(&mut self, at: u32) -> Option<&mut TcpSession> {
         self.entries.get_mut(at as usize)?.as_deref_mut()
+    }
+
+    /// The session with this number. Its work is done only while it exists.
+    pub(super) fn of(&self, at: u32) -> &TcpSession {
+        self.get(at).expect("a session exists until both of its connections are closed")
+    }
+
+    /// See [`TcpSessions::of`].
+    pub(super) fn of_mut(&mut self, at: u32) -> &mut TcpSession {
+        self.get_mut(at).expect("a session exists until both of its connections are closed")
     }
 
     pub(super) fn remove(&mut self, at: u32) -> Option<Box<TcpSession>> {

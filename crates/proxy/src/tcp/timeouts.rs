@@ -47,7 +47,7 @@ impl SideHandler<'_> {
         true
     }
 
-    /// Sends the end to the other side.
+    /// Sends the end to the other side, if it exists.
     pub(super) fn forward_end(&mut self, now: Instant, session: u32) {
         let Some(other) = self.other(session) else { return };
         if let Some((to, _)) = self.to.get_mut(other) {
@@ -65,8 +65,10 @@ impl SideHandler<'_> {
 impl TcpRelay {
     /// Both connections are established: `timeout tunnel` applies to the client, as to the server.
     pub(super) fn set_tunnel_timeout(&mut self, shared: &ThreadContext, number: u32) {
-        let Some(session) = self.desk.sessions.get(number) else { return };
-        let (Some(client), Some(backend)) = (session.client, session.backend) else { return };
+        let session = self.desk.sessions.of(number);
+        let backend = session.backend.expect("a backend is selected before a server");
+        // The client may have closed meanwhile.
+        let Some(client) = session.client else { return };
         let backend = &shared.live.backends[backend.0].config;
         if backend.timeouts.tunnel.is_some() {
             let frontend = &shared.live.frontends[session.bind.frontend].config;
@@ -84,8 +86,8 @@ impl TcpRelay {
         number: u32,
         way: SideKind,
     ) {
-        let Some(session) = self.desk.sessions.get(number) else { return };
-        let Some(backend) = session.backend else { return };
+        let session = self.desk.sessions.of(number);
+        let backend = session.backend.expect("a side ends after a backend was selected");
         let frontend = &shared.live.frontends[session.bind.frontend].config;
         let backend = &shared.live.backends[backend.0].config;
         let (told, before, fin) = match way {
