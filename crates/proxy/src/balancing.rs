@@ -1,8 +1,11 @@
 //! Converts the configuration of load balancing into the types of module `balance`.
 
+use std::time::Duration;
+
 use crate::balance::hash::KeyHasher;
 use crate::balance::{GroupPolicy, MemberSettings, PickerRule, ServerGroup};
 use fulmar_haproxy::model::{BackendTarget, BalanceAlgorithm, ServerAddress};
+use fulmar_haproxy::rules::Sample;
 use fulmar_haproxy::{BackendConfig, BackendId, Config, FrontendConfig, ServerConfig};
 
 use crate::live::LiveBackend;
@@ -25,6 +28,21 @@ pub(crate) fn rule(backend: &BackendConfig) -> PickerRule {
 /// How the backend hashes keys.
 pub fn hasher(backend: &BackendConfig) -> KeyHasher {
     KeyHasher { function: backend.hash.function, avalanche: backend.hash.avalanche }
+}
+
+/// The hash of a value (`balance hash`).
+pub(crate) fn sample_hash(hasher: KeyHasher, sample: &Sample<'_>) -> u32 {
+    match sample {
+        Sample::Text(bytes) | Sample::Binary(bytes) => hasher.key(bytes),
+        Sample::Int(number) => hasher.key(number.to_string().as_bytes()),
+        Sample::Bool(value) => hasher.key(&[u8::from(*value)]),
+        Sample::Address(address) => hasher.address(*address),
+    }
+}
+
+/// The delay before another attempt at the same server (HAProxy's manual, `retries`).
+pub(crate) fn retry_delay(backend: &BackendConfig) -> Duration {
+    backend.timeouts.connect.map_or(RETRY_DELAY_MAX, |connect| connect.min(RETRY_DELAY_MAX))
 }
 
 /// The initial state of a backend's servers.
@@ -102,3 +120,6 @@ pub(crate) fn connections_full(config: &Config, id: BackendId) -> usize {
     };
     config.backends[id.0].full_connections.unwrap_or_else(reckoned)
 }
+
+/// Without a shorter `timeout connect`.
+const RETRY_DELAY_MAX: Duration = Duration::from_secs(1);

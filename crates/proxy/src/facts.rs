@@ -98,7 +98,7 @@ impl<'a> ProxyFacts<'a> {
             Fact::Date => number(self.shared.since_epoch(now).as_secs()),
             Fact::DateMicros => number(self.shared.since_epoch(now).subsec_micros()),
             Fact::Random(below) => number(u64::from(fastrand::u32(..(*below).max(1)))),
-            Fact::Uuid => Some(Sample::Text(Cow::Owned(uuid().into_bytes()))),
+            Fact::Uuid => formatted(uuid()),
             fact => self.load(fact),
         }
     }
@@ -171,6 +171,10 @@ impl<'a> ProxyFacts<'a> {
 
 pub(crate) fn text(text: &str) -> Option<Sample<'_>> {
     Some(Sample::Text(Cow::Borrowed(text.as_bytes())))
+}
+
+pub(crate) fn formatted(text: String) -> Option<Sample<'static>> {
+    Some(Sample::Text(Cow::Owned(text.into_bytes())))
 }
 
 pub(crate) fn number(value: impl Into<u64>) -> Option<Sample<'static>> {

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use crate::balance::Picker;
 use fulmar_haproxy::model::BindAddress;
+use fulmar_haproxy::rules::Sample;
+use fulmar_haproxy::rules::subject::Variable;
 
 use crate::balancing;
 use crate::live::Live;
@@ -111,6 +113,16 @@ impl ThreadContext {
             _ => None,
         }
     }
+}
+
+/// Sets or deletes a variable of a list.
+pub(crate) fn set_variable(
+    all: &mut Vec<(Variable, Sample<'static>)>,
+    variable: &Variable,
+    value: Option<Sample<'static>>,
+) {
+    all.retain(|(known, _)| known != variable);
+    all.extend(value.map(|value| (variable.clone(), value)));
 }
 
 /// The wall clock may be set at any time: it is read again after this.

@@ -8,9 +8,9 @@ use crate::balance::{NextWaiting, Placement, Wants};
 use fulmar_engine::Exchange as ExchangeId;
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::BalanceAlgorithm;
-use fulmar_haproxy::rules::{Sample, parts, path_and_query_of};
+use fulmar_haproxy::rules::{parts, path_and_query_of};
 
-use crate::balancing::hasher;
+use crate::balancing::{hasher, sample_hash};
 use crate::counters::{Counters, Stat};
 use crate::http::client_events::{ClientEntry, ClientEvents, of};
 use crate::http::context::ExchangeView;
@@ -174,15 +174,9 @@ impl ClientEvents<'_> {
         if let BalanceAlgorithm::Hash(expression) = &backend.algorithm {
             let mut exchange = session.exchange.take()?;
             let view = ExchangeView { now, shared: self.shared, session, exchange: &mut exchange };
-            let key = expression.evaluate(&view).map(|value| value.into_owned());
+            let key = expression.evaluate(&view).map(|value| sample_hash(hasher(backend), &value));
             session.exchange = Some(exchange);
-            let bytes = match key? {
-                Sample::Text(bytes) | Sample::Binary(bytes) => bytes.into_owned(),
-                Sample::Int(value) => value.to_string().into_bytes(),
-                Sample::Bool(value) => vec![u8::from(value)],
-                Sample::Address(address) => return Some(hasher(backend).address(address)),
-            };
-            return Some(hasher(backend).key(&bytes));
+            return key;
         }
         let exchange = session.exchange.as_deref().filter(|it| it.stream == id.stream)?;
         let hash = |key: &[u8]| Some(hasher(backend).key(key));

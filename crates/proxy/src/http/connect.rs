@@ -1,12 +1,12 @@
 //! Selection of the connection to a server: an idle or a new one.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use fulmar_engine::{Exchange as ExchangeId, SocketId};
 use fulmar_haproxy::BackendConfig;
 use fulmar_haproxy::model::{ReuseMode, ServerProxy};
-use fulmar_haproxy::rules::{ResponseHead, Sample, path_and_query_of};
+use fulmar_haproxy::rules::{ResponseHead, path_and_query_of};
 use fulmar_proto::{ClientConnection, Connection};
 
 use crate::counters::Stat;
@@ -19,7 +19,7 @@ use crate::http::send;
 use crate::http::server_conn::{Announced, ConnectionUsers, ServerConn};
 use crate::http::session::HttpSession;
 use crate::http::state::DeferredAction;
-use crate::upstream::{self, Destination};
+use crate::upstream::{self, Destination, tls_server_name};
 
 impl ClientEvents<'_> {
     /// Sends an exchange with a slot to its server, over an idle or a new connection.
@@ -224,13 +224,10 @@ impl ClientEvents<'_> {
         (backend, server): (usize, usize),
     ) -> Option<String> {
         let config = &self.shared.live.backends[backend].servers[server].config;
-        let expression = config.tls.as_ref()?.sni.as_ref()?;
+        let tls = config.tls.as_ref()?;
         let mut exchange = session.exchange.take()?;
         let view = ExchangeView { now, shared: self.shared, session, exchange: &mut exchange };
-        let name = match expression.evaluate(&view) {
-            Some(Sample::Text(text)) => String::from_utf8(text.into_owned()).ok(),
-            _ => None,
-        };
+        let name = tls_server_name(tls, &view);
         session.exchange = Some(exchange);
         name
     }
@@ -275,6 +272,3 @@ fn wanted(config: &BackendConfig, is_first: bool, exchange: &HttpExchange) -> Wa
         (_, false) => WantedConn::FreshFirst,
     }
 }
-
-/// The delay before another attempt at the same server.
-pub(super) const REST: Duration = Duration::from_secs(1);

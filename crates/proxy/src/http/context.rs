@@ -10,7 +10,7 @@ use fulmar_haproxy::{BackendId, ServerId};
 use fulmar_proto::{HeaderBuf, Headers};
 
 use crate::counters::{Stat, sum};
-use crate::facts::{ProxyFacts, number, text};
+use crate::facts::{ProxyFacts, formatted, number, text};
 use crate::http::exchange::{EndLetters, HttpExchange};
 use crate::http::session::HttpSession;
 use crate::shared::ThreadContext;
@@ -96,9 +96,7 @@ impl ExchangeView<'_> {
             LogField::CapturedResponseCookie => captured(&exchange.cookie_captures, 1),
             LogField::Status if exchange.status == 0 => Some(Sample::Int(-1)),
             LogField::Status => number(exchange.status),
-            LogField::Retries if exchange.redispatched => {
-                Some(Sample::Text(format!("+{}", exchange.tried).into_bytes().into()))
-            }
+            LogField::Retries if exchange.redispatched => formatted(format!("+{}", exchange.tried)),
             LogField::Retries => number(exchange.tried),
             LogField::BackendQueue => number(exchange.turns.0),
             LogField::ServerQueue => number(exchange.turns.1),
@@ -114,7 +112,7 @@ impl ExchangeView<'_> {
                 let is_tls = self.session.rare.as_ref().is_some_and(|rare| rare.tls.is_some());
                 let name = &frontend.config.name;
                 match is_tls {
-                    true => Some(Sample::Text(format!("{name}~").into_bytes().into())),
+                    true => formatted(format!("{name}~")),
                     false => text(name),
                 }
             }

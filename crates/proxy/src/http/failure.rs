@@ -12,11 +12,10 @@ use fulmar_engine::{End, Exchange as ExchangeId};
 use fulmar_haproxy::BackendId;
 use fulmar_proto::PeerError;
 
-use crate::balancing::redispatches;
+use crate::balancing::{redispatches, retry_delay};
 use crate::checks::Observation;
 use crate::counters::Stat;
 use crate::http::client_events::of;
-use crate::http::connect::REST;
 use crate::http::ending;
 use crate::http::exchange::{EndLetters, ExchangeStage, HttpExchange};
 use crate::http::record::{AttemptFailure, FailedAttempt, GivenUp};
@@ -166,8 +165,7 @@ impl ServerEvents<'_> {
             Retry::Fresh | Retry::SameServer => self.desk.defer(DeferredAction::Continue(id)),
             Retry::AfterDelay => {
                 exchange.stage = ExchangeStage::Delayed;
-                let connect = live.config.timeouts.connect;
-                let rest = connect.map_or(REST, |connect| connect.min(REST));
+                let rest = retry_delay(&live.config);
                 self.desk.defer(DeferredAction::Timer(id.socket, Some(now + rest)));
             }
             Retry::OtherServer => {

@@ -24,7 +24,7 @@ use crate::http::route::RouteDecision;
 use crate::http::session::{ClientState, HttpSession};
 use crate::http::tally;
 use crate::proxy_log::LogSeverity;
-use crate::shared::ThreadContext;
+use crate::shared::{ThreadContext, set_variable};
 
 impl ClientEvents<'_> {
     /// Evaluates rules. `None`: no rule has decided.
@@ -181,23 +181,8 @@ impl Changeable for ExchangeView<'_> {
 
     fn apply(&mut self, effect: Effect<'_>) {
         match effect {
-            Effect::SetVariable(variable, value) if variable.scope == VariableScope::Proc => {
-                self.shared.live.set_variable(&variable.name, Some(value));
-            }
-            Effect::UnsetVariable(variable) if variable.scope == VariableScope::Proc => {
-                self.shared.live.set_variable(&variable.name, None);
-            }
-            Effect::SetVariable(variable, value) => {
-                if let Some(all) = self.variables(variable) {
-                    all.retain(|(known, _)| known != variable);
-                    all.push((variable.clone(), value));
-                }
-            }
-            Effect::UnsetVariable(variable) => {
-                if let Some(all) = self.variables(variable) {
-                    all.retain(|(known, _)| known != variable);
-                }
-            }
+            Effect::SetVariable(variable, value) => self.set_variable(variable, Some(value)),
+            Effect::UnsetVariable(variable) => self.set_variable(variable, None),
             Effect::Capture(slot, value) => self.capture(slot, value),
             Effect::LogLevel(level) => {
                 self.exchange.log_level = level.map_or(LogLevelOverride::Silent, |it| {
@@ -221,12 +206,18 @@ impl Changeable for ExchangeView<'_> {
 }
 
 impl ExchangeView<'_> {
-    /// The variables of a scope, if they exist now.
-    fn variables(&mut self, variable: &Variable) -> Option<&mut Vec<(Variable, Sample<'static>)>> {
+    /// Sets or deletes a variable, if its scope exists now.
+    fn set_variable(&mut self, variable: &Variable, value: Option<Sample<'static>>) {
         match variable.scope {
-            VariableScope::Proc => None, // shared by all threads
-            VariableScope::Sess => Some(&mut self.session.rare_mut().variables),
-            scope => self.exchange.lives(scope).then_some(&mut self.exchange.variables),
+            VariableScope::Proc => self.shared.live.set_variable(&variable.name, value),
+            VariableScope::Sess => {
+                set_variable(&mut self.session.rare_mut().variables, variable, value);
+            }
+            VariableScope::Req | VariableScope::Res | VariableScope::Txn => {
+                if self.exchange.lives(variable.scope) {
+                    set_variable(&mut self.exchange.variables, variable, value);
+                }
+            }
         }
     }
 

@@ -2,11 +2,11 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::balance::{NextWaiting, Placement, Wants};
 use fulmar_haproxy::model::BalanceAlgorithm;
-use fulmar_haproxy::rules::{EvalContext, Sample};
+use fulmar_haproxy::rules::EvalContext;
 use fulmar_haproxy::{BackendConfig, BackendId, ServerId};
 use fulmar_proto::{Connection, Headers, RawConnection, Segment};
 
@@ -15,12 +15,12 @@ use super::context::SessionContext;
 use super::ending::{EndCause, EndPhase, SessionEnd};
 use super::forward::{RelayConn, SessionWork, SideKind, release};
 use super::session::TcpStage;
-use crate::balancing::{hasher, redispatches};
+use crate::balancing::{hasher, redispatches, retry_delay, sample_hash};
 use crate::checks::Observation;
 use crate::counters::Stat;
 use crate::queues::Queues;
 use crate::shared::ThreadContext;
-use crate::upstream::{Destination, ForwardedClient, is_exhaustion};
+use crate::upstream::{Destination, ForwardedClient, is_exhaustion, tls_server_name};
 
 impl TcpRelay {
     /// Begins the selection of a server.
@@ -196,7 +196,7 @@ impl TcpRelay {
         let address = there.group.members()[target.0].address();
         let destination = Destination { backend: &there.config, server, address };
         let view = SessionContext::new(shared, session, now);
-        let name = server.config.tls.as_ref().and_then(|tls| view.server_name(tls));
+        let name = server.config.tls.as_ref().and_then(|tls| tls_server_name(tls, &view));
         let tls = view.tls().map(|tls| tls.proxy_tlv());
         let client = ForwardedClient {
             source: session.source,
@@ -303,8 +303,7 @@ impl TcpRelay {
         }
         // An immediate attempt would fail again.
         session.stage = TcpStage::Pausing;
-        let pause = there.config.timeouts.connect.map_or(PAUSE, |connect| connect.min(PAUSE));
-        self.set_timer(number, Some(now + pause));
+        self.set_timer(number, Some(now + retry_delay(&there.config)));
     }
 
     /// The session's timer has expired; its meaning depends on the stage.
@@ -360,18 +359,8 @@ fn key(backend: &BackendConfig, view: &SessionContext<'_>) -> Option<u32> {
     match &backend.algorithm {
         BalanceAlgorithm::Source => Some(hasher.address(view.source()?.ip())),
         BalanceAlgorithm::Hash(expression) => {
-            let mut text = Vec::new();
-            match expression.evaluate(view)? {
-                Sample::Text(bytes) | Sample::Binary(bytes) => text.extend_from_slice(&bytes),
-                Sample::Int(number) => text.extend_from_slice(number.to_string().as_bytes()),
-                Sample::Bool(is) => text.push(is.into()),
-                Sample::Address(address) => return Some(hasher.address(address)),
-            }
-            Some(hasher.key(&text))
+            expression.evaluate(view).map(|value| sample_hash(hasher, &value))
         }
         _ => None,
     }
 }
-
-/// The delay before another attempt at the same server (HAProxy's manual, `retries`).
-const PAUSE: Duration = Duration::from_secs(1);

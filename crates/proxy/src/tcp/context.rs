@@ -4,14 +4,13 @@ use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use fulmar_haproxy::model::ServerTlsConfig;
 use fulmar_haproxy::rules::exchange::{CaptureSlot, Effect, EvalContextMut};
 use fulmar_haproxy::rules::subject::{Fact, Payload, Variable, VariableScope};
 use fulmar_haproxy::rules::{EvalContext, RequestHead, ResponseHead, Sample};
 
 use super::session::{ProxyHeaderState, RareSessionState, TcpSession};
 use crate::facts::ProxyFacts;
-use crate::shared::ThreadContext;
+use crate::shared::{ThreadContext, set_variable};
 use crate::tls_info::{self, TlsInfo};
 
 /// A session, as rules read it.
@@ -46,14 +45,6 @@ impl<'a> SessionContext<'a> {
             bind: self.session.bind,
             backend: self.session.backend,
             server: self.session.target,
-        }
-    }
-
-    /// The name for TLS to the server (`sni`).
-    pub(super) fn server_name(&self, tls: &ServerTlsConfig) -> Option<String> {
-        match tls.sni.as_ref()?.evaluate(self)? {
-            Sample::Text(text) => String::from_utf8(text.into_owned()).ok(),
-            _ => None,
         }
     }
 
@@ -111,10 +102,6 @@ impl<'a> SessionContext<'a> {
     }
 }
 
-pub(super) fn text(text: &str) -> Option<Sample<'_>> {
-    Some(Sample::Text(Cow::Borrowed(text.as_bytes())))
-}
-
 fn borrowed<'a>(sample: &'a Sample<'static>) -> Sample<'a> {
     match sample {
         Sample::Text(bytes) => Sample::Text(Cow::Borrowed(bytes)),
@@ -156,6 +143,13 @@ impl SessionContextMut<'_> {
             session: self.session,
             now: self.now,
             complete: self.complete,
+        }
+    }
+
+    fn set_variable(&mut self, variable: &Variable, value: Option<Sample<'static>>) {
+        match variable.scope {
+            VariableScope::Proc => self.shared.live.set_variable(&variable.name, value),
+            _ => set_variable(&mut self.rare().variables, variable, value),
         }
     }
 
@@ -201,20 +195,8 @@ impl EvalContextMut for SessionContextMut<'_> {
 
     fn apply(&mut self, effect: Effect<'_>) {
         match effect {
-            Effect::SetVariable(variable, value) if variable.scope == VariableScope::Proc => {
-                self.shared.live.set_variable(&variable.name, Some(value));
-            }
-            Effect::UnsetVariable(variable) if variable.scope == VariableScope::Proc => {
-                self.shared.live.set_variable(&variable.name, None);
-            }
-            Effect::SetVariable(name, value) => {
-                let variables = &mut self.rare().variables;
-                variables.retain(|(known, _)| known != name);
-                variables.push((name.clone(), value));
-            }
-            Effect::UnsetVariable(name) => {
-                self.rare().variables.retain(|(known, _)| known != name);
-            }
+            Effect::SetVariable(variable, value) => self.set_variable(variable, Some(value)),
+            Effect::UnsetVariable(variable) => self.set_variable(variable, None),
             Effect::Capture(CaptureSlot::Request(at), value) => {
                 let captures = &mut self.rare().captures;
                 captures.retain(|(slot, _)| *slot != at);

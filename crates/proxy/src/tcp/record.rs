@@ -1,6 +1,5 @@
 //! Fields of log lines of a session (HAProxy's manual, §8.2.2 and §8.2.6).
 
-use std::borrow::Cow;
 use std::cell::Cell;
 use std::net::SocketAddr;
 
@@ -8,10 +7,10 @@ use fulmar_haproxy::FrontendConfig;
 use fulmar_haproxy::rules::subject::{Fact, LogField};
 use fulmar_haproxy::rules::{EvalContext, Sample};
 
-use super::context::{SessionContext, text};
+use super::context::SessionContext;
 use super::ending::SessionEnd;
 use crate::counters::{Stat, sum};
-use crate::facts::number;
+use crate::facts::{formatted, number, text};
 
 impl<'a> SessionContext<'a> {
     /// The value of a field.
@@ -21,7 +20,7 @@ impl<'a> SessionContext<'a> {
         match field {
             LogField::BytesRead => number(session.sent),
             LogField::BytesUploaded => number(session.received),
-            LogField::Retries if session.redispatched => owned(format!("+{}", session.retries)),
+            LogField::Retries if session.redispatched => formatted(format!("+{}", session.retries)),
             LogField::Retries => number(session.retries),
             LogField::TerminationState | LogField::TerminationStateCookie => {
                 let [by, when] = session.ending.unwrap_or(SessionEnd::NORMAL).letters();
@@ -31,7 +30,7 @@ impl<'a> SessionContext<'a> {
             }
             LogField::Frontend => text(&frontend.name),
             LogField::FrontendTransport if self.tls().is_some() => {
-                owned(format!("{}~", frontend.name))
+                formatted(format!("{}~", frontend.name))
             }
             LogField::FrontendTransport => text(&frontend.name),
             LogField::Backend => {
@@ -116,10 +115,6 @@ impl<'a> SessionContext<'a> {
             }
         })
     }
-}
-
-fn owned(text: String) -> Option<Sample<'static>> {
-    Some(Sample::Text(Cow::Owned(text.into_bytes())))
 }
 
 /// True if a frontend's log lines contain only fields that are known once the server's connection

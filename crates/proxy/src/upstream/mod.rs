@@ -10,7 +10,7 @@ pub use destination::probes;
 pub(crate) use destination::{
     Destination, ForwardedClient, PreparedConnection, endpoint, is_mapped,
 };
-pub(crate) use tls::client_tls;
+pub(crate) use tls::{client_tls, tls_server_name};
 
 /// True if local descriptors, memory or ports are exhausted: not the server's fault.
 pub(crate) fn is_exhaustion(error: &io::Error) -> bool {

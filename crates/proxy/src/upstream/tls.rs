@@ -1,6 +1,7 @@
 //! TLS toward servers. Files are read once, at the start.
 
 use fulmar_haproxy::model::{ServerTlsConfig, TlsVersion};
+use fulmar_haproxy::rules::{EvalContext, Sample};
 use fulmar_tls::{ClientOptions, ClientTls, ConfigError, Identity, Roots, Verify, Version};
 
 /// The TLS settings of all connections to a server.
@@ -32,4 +33,12 @@ pub(crate) fn client_tls(tls: &ServerTlsConfig) -> Result<ClientTls, ConfigError
         server_name: tls.verify_host.clone(),
         ..ClientOptions::default()
     })
+}
+
+/// The server name for TLS (`sni`), evaluated for a client.
+pub(crate) fn tls_server_name(tls: &ServerTlsConfig, client: &dyn EvalContext) -> Option<String> {
+    match tls.sni.as_ref()?.evaluate(client)? {
+        Sample::Text(text) => String::from_utf8(text.into_owned()).ok(),
+        _ => None,
+    }
 }

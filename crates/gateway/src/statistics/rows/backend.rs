@@ -8,7 +8,7 @@ use super::super::columns::Column;
 use super::super::kind::RowKind;
 use super::super::process::Moment;
 use super::super::value::StatsRow;
-use super::total::{ANSWERS, REQUESTS};
+use super::total::{ANSWERS, REQUESTS, UPSTREAM_TRAFFIC};
 use super::{Http1, Total, mode_name};
 
 /// The row `BACKEND`.
@@ -21,7 +21,8 @@ pub(super) fn backend_row(it: &LiveBackend, moment: Moment) -> StatsRow {
     row.small(Column::scur, total.get(Stat::Sessions));
     row.small(Column::smax, total.peak(Stat::Sessions));
     row.small(Column::slim, it.connections_full);
-    total.put(&mut row, TRAFFIC);
+    total.put(&mut row, UPSTREAM_TRAFFIC);
+    total.put(&mut row, &[(Column::dreq, Stat::DeniedRequests)]);
     row.small(Column::rate, total.rate(RateKind::Sessions, moment));
     row.small(Column::rate_max, total.rate_max(RateKind::Sessions));
     put_servers(&mut row, it, moment);
@@ -107,18 +108,3 @@ fn algorithm_name(algorithm: &BalanceAlgorithm) -> &'static str {
         _ => "unknown",
     }
 }
-
-const TRAFFIC: &[(Column, Stat)] = &[
-    (Column::stot, Stat::SessionsTotal),
-    (Column::bin, Stat::BytesIn),
-    (Column::bout, Stat::BytesOut),
-    (Column::dreq, Stat::DeniedRequests),
-    (Column::dresp, Stat::DeniedResponses),
-    (Column::econ, Stat::ConnectErrors),
-    (Column::eresp, Stat::ResponseErrors),
-    (Column::wretr, Stat::Retries),
-    (Column::wredis, Stat::Redispatches),
-    (Column::lbtot, Stat::Balanced),
-    (Column::cli_abrt, Stat::ClientAborts),
-    (Column::srv_abrt, Stat::ServerAborts),
-];

@@ -9,6 +9,7 @@ use super::super::columns::Column;
 use super::super::kind::RowKind;
 use super::super::process::Moment;
 use super::super::value::StatsRow;
+use super::total::UPSTREAM_TRAFFIC;
 use super::{Total, mode_name};
 
 /// The state of a server.
@@ -99,7 +100,8 @@ pub(super) fn server_row(
     if config.queue_max > 0 {
         row.small(Column::qlimit, config.queue_max);
     }
-    total.put(&mut row, TRAFFIC);
+    total.put(&mut row, UPSTREAM_TRAFFIC);
+    total.put(&mut row, &[(Column::connect, Stat::ConnectsTried), (Column::reuse, Stat::Reuses)]);
     row.small(Column::rate, total.rate(RateKind::Sessions, moment));
     row.small(Column::rate_max, total.rate_max(RateKind::Sessions));
     put_state(&mut row, member, state);
@@ -204,19 +206,3 @@ pub fn address_text(server: &ServerConfig, member: &Member) -> String {
         (None, ServerAddress::Unresolved(name)) => name.clone(),
     }
 }
-
-const TRAFFIC: &[(Column, Stat)] = &[
-    (Column::stot, Stat::SessionsTotal),
-    (Column::bin, Stat::BytesIn),
-    (Column::bout, Stat::BytesOut),
-    (Column::dresp, Stat::DeniedResponses),
-    (Column::econ, Stat::ConnectErrors),
-    (Column::eresp, Stat::ResponseErrors),
-    (Column::wretr, Stat::Retries),
-    (Column::wredis, Stat::Redispatches),
-    (Column::lbtot, Stat::Balanced),
-    (Column::cli_abrt, Stat::ClientAborts),
-    (Column::srv_abrt, Stat::ServerAborts),
-    (Column::connect, Stat::ConnectsTried),
-    (Column::reuse, Stat::Reuses),
-];

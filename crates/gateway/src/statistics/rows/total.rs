@@ -124,6 +124,21 @@ pub(super) const REQUESTS: Traffic = Traffic { bytes: Stat::BytesIn, piped: Stat
 /// From the server to the client.
 pub(super) const ANSWERS: Traffic = Traffic { bytes: Stat::BytesOut, piped: Stat::PipedOut };
 
+/// Of servers and backends.
+pub(super) const UPSTREAM_TRAFFIC: &[(Column, Stat)] = &[
+    (Column::stot, Stat::SessionsTotal),
+    (Column::bin, Stat::BytesIn),
+    (Column::bout, Stat::BytesOut),
+    (Column::dresp, Stat::DeniedResponses),
+    (Column::econ, Stat::ConnectErrors),
+    (Column::eresp, Stat::ResponseErrors),
+    (Column::wretr, Stat::Retries),
+    (Column::wredis, Stat::Redispatches),
+    (Column::lbtot, Stat::Balanced),
+    (Column::cli_abrt, Stat::ClientAborts),
+    (Column::srv_abrt, Stat::ServerAborts),
+];
+
 const RESPONSES: &[(Column, Stat)] = &[
     (Column::hrsp_1xx, Stat::Responses1xx),
     (Column::hrsp_2xx, Stat::Responses2xx),
