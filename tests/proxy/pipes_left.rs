@@ -25,12 +25,7 @@ fn ends() -> usize {
 fn origin() -> SocketAddr {
     serve_each(|mut stream| {
         let mut heard = [0; 4096];
-        let head = format!(
-            "HTTP/1.1 200 OK
-Content-Length: {LEN}
-
-"
-        );
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {LEN}\r\n\r\n");
         while stream.read(&mut heard).is_ok_and(|n| n > 0)
             && stream.write_all(head.as_bytes()).is_ok()
             && stream.write_all(&vec![7; LEN]).is_ok()
