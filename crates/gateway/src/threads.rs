@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fulmar_drive::{LoopOptions, Waker};
 use fulmar_engine::ListenerId;
-use fulmar_host::{Crew, DriverInfo, Worker};
+use fulmar_host::{DriverInfo, EngineFactory, Worker};
 use fulmar_proxy::{Checks, Live, Proxy, Wake};
 use fulmar_sys as sys;
 
@@ -41,7 +41,7 @@ impl ThreadWakers {
     }
 }
 
-impl Crew for Proxies {
+impl EngineFactory for Proxies {
     type Engine = Proxy;
     type Report = ();
 
@@ -84,7 +84,7 @@ pub(crate) struct Checkers {
     pub(crate) loop_options: LoopOptions,
 }
 
-impl Crew for Checkers {
+impl EngineFactory for Checkers {
     type Engine = Checks;
     type Report = ();
 

@@ -45,7 +45,11 @@ impl Activation {
     /// The variables contradict each other, or the descriptors.
     pub fn from_environment() -> Result<Self, ActivationError> {
         let [pid, count, names] = VARIABLES.map(env::var_os);
-        let told = Told { pid: pid.as_deref(), count: count.as_deref(), names: names.as_deref() };
+        let told = ActivationVariables {
+            pid: pid.as_deref(),
+            count: count.as_deref(),
+            names: names.as_deref(),
+        };
         let names = told.names_for(process::id())?;
         let mut sockets = Vec::new();
         for (name, number) in names.into_iter().zip(FIRST..) {
@@ -82,13 +86,13 @@ impl Activation {
 
 /// The values of the variables.
 #[derive(Clone, Copy, Debug, Default)]
-struct Told<'a> {
+struct ActivationVariables<'a> {
     pid: Option<&'a OsStr>,
     count: Option<&'a OsStr>,
     names: Option<&'a OsStr>,
 }
 
-impl Told<'_> {
+impl ActivationVariables<'_> {
     /// A name for each descriptor from [`FIRST`] on; none, if this process is not meant.
     fn names_for(self, us: u32) -> Result<Vec<String>, ActivationError> {
         let (Some(pid), Some(count)) = (self.pid, self.count) else {
@@ -187,7 +191,7 @@ mod tests {
     use super::*;
 
     fn names(pid: &str, count: &str, names: Option<&str>) -> Result<Vec<String>, String> {
-        let told = Told {
+        let told = ActivationVariables {
             pid: Some(pid.as_ref()),
             count: Some(count.as_ref()),
             names: names.map(AsRef::as_ref),
@@ -210,9 +214,11 @@ mod tests {
         assert_eq!(names("8", "2", Some("nonsense")), Ok(vec![]));
         assert_eq!(names("8", "nonsense", None), Ok(vec![]));
         let (pid, count) = (Some("7".as_ref()), Some("1".as_ref()));
-        for told in
-            [Told::default(), Told { pid, ..Told::default() }, Told { count, ..Told::default() }]
-        {
+        for told in [
+            ActivationVariables::default(),
+            ActivationVariables { pid, ..ActivationVariables::default() },
+            ActivationVariables { count, ..ActivationVariables::default() },
+        ] {
             assert!(told.names_for(7).unwrap().is_empty());
         }
     }

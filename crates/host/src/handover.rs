@@ -32,7 +32,7 @@ use fulmar_sys::{self as sys, PollEntry};
 use crate::address::Address;
 use crate::error::Error;
 use crate::file::SocketFile;
-use crate::opened::Opened;
+use crate::opened::OpenListener;
 use crate::running::Stopper;
 
 /// Where the next process will connect.
@@ -115,11 +115,11 @@ fn take(path: &Path, mut stream: UnixStream) -> io::Result<(OwnedFd, Left)> {
     let mut control = None;
     let mut offers = Vec::new();
     loop {
-        match Message::receive(&stream)? {
-            Message::Control(socket) => control = Some(socket),
-            Message::Offer(offer) if offers.len() < OFFERS_MAX => offers.push(offer),
-            Message::Offer(_) => return Err(invalid("it hands over too many sockets")),
-            Message::End => break,
+        match HandoverMessage::receive(&stream)? {
+            HandoverMessage::Control(socket) => control = Some(socket),
+            HandoverMessage::Offer(offer) if offers.len() < OFFERS_MAX => offers.push(offer),
+            HandoverMessage::Offer(_) => return Err(invalid("it hands over too many sockets")),
+            HandoverMessage::End => break,
         }
     }
     let control = control.ok_or_else(|| invalid("it did not hand over this socket itself"))?;
@@ -170,7 +170,7 @@ fn waiting(socket: OwnedFd) -> io::Result<UnixStream> {
 
 impl Taken {
     /// The sockets that listen at the requested address, or had the same request.
-    pub(crate) fn take(&mut self, asked: &Address) -> Option<Opened> {
+    pub(crate) fn take(&mut self, asked: &Address) -> Option<OpenListener> {
         let at = |offer: &Offer| Address::of(offer.socket.as_fd()).ok();
         let wanted = |offer: &&Offer| offer.asked == *asked || at(offer).as_ref() == Some(asked);
         let address = self.0.iter().find(wanted).and_then(at)?;
@@ -179,11 +179,11 @@ impl Taken {
         let made = group.iter().any(|offer| offer.made);
         let file = address.file().filter(|_| made).cloned().map(SocketFile::unarmed);
         let sockets = group.into_iter().map(|offer| offer.socket).collect();
-        Some(Opened { address, sockets, layers: None, asked: asked.clone(), file })
+        Some(OpenListener { address, sockets, layers: None, asked: asked.clone(), file })
     }
 }
 
-impl Opened {
+impl OpenListener {
     /// What the next process is offered; the file is ours until then.
     pub(crate) fn into_offers(self) -> (impl Iterator<Item = Offer>, Option<SocketFile>) {
         let (asked, made) = (self.asked, self.file.is_some());
@@ -194,7 +194,7 @@ impl Opened {
 
 /// Serves the process that takes our place.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct HandoverServer {
     pub(crate) path: PathBuf,
     pub(crate) control: OwnedFd,
     pub(crate) offers: Vec<Offer>,
@@ -203,7 +203,7 @@ pub(crate) struct Desk {
     pub(crate) stopper: Stopper,
 }
 
-impl Desk {
+impl HandoverServer {
     /// Runs until we stop, or another process has taken our place.
     pub(crate) fn run(self) -> Result<(), Error> {
         self.serve().map_err(|error| Error::HandOver { path: self.path.clone(), error })
@@ -235,15 +235,21 @@ impl Desk {
             return Ok(false);
         }
         successor.write_all(GREETING)?;
-        Message::send(&successor, Kind::Control, false, b"", Some(self.control.as_fd()))?;
+        HandoverMessage::send(
+            &successor,
+            HandoverKind::Control,
+            false,
+            b"",
+            Some(self.control.as_fd()),
+        )?;
         for offer in &self.offers {
             let (kind, text) = match &offer.asked {
-                Address::Tcp(address) => (Kind::Tcp, address.to_string().into_bytes()),
-                Address::Unix(path) => (Kind::Unix, path.as_os_str().as_bytes().to_vec()),
+                Address::Tcp(address) => (HandoverKind::Tcp, address.to_string().into_bytes()),
+                Address::Unix(path) => (HandoverKind::Unix, path.as_os_str().as_bytes().to_vec()),
             };
-            Message::send(&successor, kind, offer.made, &text, Some(offer.socket.as_fd()))?;
+            HandoverMessage::send(&successor, kind, offer.made, &text, Some(offer.socket.as_fd()))?;
         }
-        Message::send(&successor, Kind::End, false, b"", None)?;
+        HandoverMessage::send(&successor, HandoverKind::End, false, b"", None)?;
         if !self.receive_word(&mut successor, READY, START_MAX)? {
             return Ok(false);
         }
@@ -286,7 +292,7 @@ impl Desk {
 
 /// What the old process sends.
 #[derive(Debug)]
-enum Message {
+enum HandoverMessage {
     Control(OwnedFd),
     Offer(Offer),
     End,
@@ -294,17 +300,17 @@ enum Message {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-enum Kind {
+enum HandoverKind {
     Control = b'c',
     Tcp = b't',
     Unix = b'u',
     End = b'e',
 }
 
-impl Message {
+impl HandoverMessage {
     fn send(
         to: &UnixStream,
-        kind: Kind,
+        kind: HandoverKind,
         made: bool,
         text: &[u8],
         socket: Option<BorrowedFd<'_>>,
@@ -399,22 +405,35 @@ mod tests {
     fn messages_arrive_as_they_were_sent() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let socket = listener();
-        Message::send(&ours, Kind::Tcp, false, b"127.0.0.1:0", Some(socket.as_fd())).unwrap();
-        Message::send(&ours, Kind::Unix, true, b"/a/\xff", Some(socket.as_fd())).unwrap();
-        Message::send(&ours, Kind::Control, false, b"", Some(socket.as_fd())).unwrap();
-        Message::send(&ours, Kind::End, false, b"", None).unwrap();
+        HandoverMessage::send(
+            &ours,
+            HandoverKind::Tcp,
+            false,
+            b"127.0.0.1:0",
+            Some(socket.as_fd()),
+        )
+        .unwrap();
+        HandoverMessage::send(&ours, HandoverKind::Unix, true, b"/a/\xff", Some(socket.as_fd()))
+            .unwrap();
+        HandoverMessage::send(&ours, HandoverKind::Control, false, b"", Some(socket.as_fd()))
+            .unwrap();
+        HandoverMessage::send(&ours, HandoverKind::End, false, b"", None).unwrap();
         drop(ours);
-        let Message::Offer(tcp) = Message::receive(&theirs).unwrap() else { panic!("an offer") };
+        let HandoverMessage::Offer(tcp) = HandoverMessage::receive(&theirs).unwrap() else {
+            panic!("an offer")
+        };
         assert_eq!(tcp.asked, Address::Tcp("127.0.0.1:0".parse().unwrap()));
         assert_eq!((tcp.made, Address::of(tcp.socket.as_fd()).unwrap()), {
             (false, Address::of(socket.as_fd()).unwrap())
         });
-        let Message::Offer(unix) = Message::receive(&theirs).unwrap() else { panic!("an offer") };
+        let HandoverMessage::Offer(unix) = HandoverMessage::receive(&theirs).unwrap() else {
+            panic!("an offer")
+        };
         assert_eq!(unix.asked, Address::Unix(OsStr::from_bytes(b"/a/\xff").into()));
         assert!(unix.made);
-        assert!(matches!(Message::receive(&theirs).unwrap(), Message::Control(_)));
-        assert!(matches!(Message::receive(&theirs).unwrap(), Message::End));
-        let error = Message::receive(&theirs).unwrap_err();
+        assert!(matches!(HandoverMessage::receive(&theirs).unwrap(), HandoverMessage::Control(_)));
+        assert!(matches!(HandoverMessage::receive(&theirs).unwrap(), HandoverMessage::End));
+        let error = HandoverMessage::receive(&theirs).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
     }
 
@@ -432,7 +451,7 @@ mod tests {
             (b"u\x00/a", no_listener(), "does not listen"),
         ];
         for (bytes, socket, why) in cases {
-            let error = Message::parse(bytes, socket).unwrap_err();
+            let error = HandoverMessage::parse(bytes, socket).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::InvalidData);
             assert!(error.to_string().contains(why), "{bytes:?}: {error}");
         }

@@ -11,7 +11,7 @@ use fulmar_engine::ListenerId;
 use fulmar_server::{Handler, HandlerApp, Layers, Limits, Panic, ServerApp, ServerEngine};
 use fulmar_sys as sys;
 
-use crate::crew::Crew;
+use crate::engine_factory::EngineFactory;
 use crate::error::Error;
 use crate::listen::Listen;
 use crate::program::Program;
@@ -21,7 +21,7 @@ use crate::worker::Worker;
 /// An application, where it listens, and how many threads run it. `R` is what is left of it at the
 /// end.
 pub struct Host<A: ServerApp, R = ()> {
-    make: Make<A>,
+    make: MakeApp<A>,
     at_end: AtEnd<A, R>,
     on_driver: OnDriver,
     listens: Vec<Listen>,
@@ -45,7 +45,7 @@ pub enum OnPanic {
     StopServer,
 }
 
-pub(crate) type Make<A> = Arc<dyn Fn(&Worker) -> io::Result<A> + Send + Sync>;
+pub(crate) type MakeApp<A> = Arc<dyn Fn(&Worker) -> io::Result<A> + Send + Sync>;
 type OnDriver = Arc<dyn Fn(&Worker, &DriverInfo) + Send + Sync>;
 pub(crate) type AtEnd<A, R> = Arc<dyn Fn(&mut A) -> R + Send + Sync>;
 
@@ -176,7 +176,7 @@ impl<A: ServerApp + 'static, R: Send + 'static> Host<A, R> {
         if self.listens.is_empty() {
             return Err(Error::NoListener);
         }
-        let servers = Servers {
+        let servers = ServerFactory {
             make: self.make,
             at_end: self.at_end,
             on_driver: self.on_driver,
@@ -197,8 +197,8 @@ impl<A: ServerApp + 'static, R: Send + 'static> Host<A, R> {
 }
 
 /// The engines of a host.
-struct Servers<A: ServerApp, R> {
-    make: Make<A>,
+struct ServerFactory<A: ServerApp, R> {
+    make: MakeApp<A>,
     at_end: AtEnd<A, R>,
     on_driver: OnDriver,
     layers: Vec<Option<Layers>>,
@@ -208,7 +208,7 @@ struct Servers<A: ServerApp, R> {
     stopper: Stopper,
 }
 
-impl<A: ServerApp, R> Servers<A, R> {
+impl<A: ServerApp, R> ServerFactory<A, R> {
     /// The panic for which the server stops.
     fn fatal<'a>(&self, engine: &'a ServerEngine<A>) -> Option<&'a Panic> {
         match self.on_panic {
@@ -218,7 +218,7 @@ impl<A: ServerApp, R> Servers<A, R> {
     }
 }
 
-impl<A: ServerApp + 'static, R: Send + 'static> Crew for Servers<A, R> {
+impl<A: ServerApp + 'static, R: Send + 'static> EngineFactory for ServerFactory<A, R> {
     type Engine = ServerEngine<A>;
     type Report = R;
 

@@ -48,7 +48,7 @@
 //!
 //! **A panic** of a handler ends one request: [`Host::on_panic`].
 //!
-//! **Other engines** than servers, and several kinds of threads in one program: a [`Crew`] each, in
+//! **Other engines** than servers, and several kinds of threads in one program: an [`EngineFactory`] each, in
 //! a [`Program`]. A host is a program with server engines.
 //!
 //! An engine in the application's own loop needs no host: it takes what [`Listen::open`] returns.
@@ -62,7 +62,7 @@ mod opened;
 
 mod activation;
 
-mod crew;
+mod engine_factory;
 mod host;
 mod outcome;
 mod program;
@@ -74,12 +74,12 @@ mod handover;
 
 pub use activation::{Activation, ActivationError};
 pub use address::Address;
-pub use crew::Crew;
+pub use engine_factory::EngineFactory;
 pub use error::Error;
 pub use fulmar_drive::{Driver, DriverInfo, LoopOptions, Spin};
 pub use host::{Host, OnPanic};
 pub use listen::Listen;
-pub use opened::Opened;
+pub use opened::OpenListener;
 pub use outcome::{Outcome, Usage};
 pub use program::{Bound, Program};
 pub use running::{Running, Stopper};

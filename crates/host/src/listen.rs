@@ -13,7 +13,7 @@ use crate::address::Address;
 use crate::error::Error;
 use crate::file::SocketFile;
 use crate::handover::Taken;
-use crate::opened::Opened;
+use crate::opened::OpenListener;
 
 /// What to listen on.
 ///
@@ -115,12 +115,12 @@ impl Listen {
     ///
     /// # Errors
     /// [`Error::Listen`].
-    pub fn open(self) -> Result<Opened, Error> {
+    pub fn open(self) -> Result<OpenListener, Error> {
         self.open_for(1, &mut Taken::default())
     }
 
     /// Takes over what a process before us has listened on, or listens.
-    pub(crate) fn open_for(self, threads: usize, taken: &mut Taken) -> Result<Opened, Error> {
+    pub(crate) fn open_for(self, threads: usize, taken: &mut Taken) -> Result<OpenListener, Error> {
         let asked = match &self.source {
             Source::Tcp(address) => Some(Address::Tcp(*address)),
             Source::Unix(path) => Some(Address::Unix(path.clone())),
@@ -138,7 +138,7 @@ impl Listen {
                 let file = asked.as_ref().and_then(Address::file).cloned();
                 let (file, asked) =
                     (file.map(SocketFile::armed), asked.unwrap_or_else(|| address.clone()));
-                Ok(Opened { address, sockets, layers, asked, file })
+                Ok(OpenListener { address, sockets, layers, asked, file })
             }
             Err(error) => Err(Error::Listen { address: asked, error }),
         }

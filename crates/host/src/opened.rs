@@ -11,7 +11,7 @@ use crate::file::SocketFile;
 
 /// Listening sockets of one address. The file of a Unix socket is removed when this is dropped.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenListener {
     /// Where they are bound; a free port is known now.
     pub address: Address,
     /// One or more: connections come to each of them, so none may be left unheard.
@@ -22,15 +22,15 @@ pub struct Opened {
     pub(crate) file: Option<SocketFile>,
 }
 
-impl Opened {
+impl OpenListener {
     /// Deals the sockets out: every thread has one at least, and every socket is some thread's.
     /// Where there are fewer sockets than threads, they share them.
     pub(crate) fn deal(&self, threads: usize) -> io::Result<Vec<Vec<OwnedFd>>> {
-        let mut hands: Vec<Vec<OwnedFd>> = (0..threads).map(|_| Vec::new()).collect();
+        let mut shares: Vec<Vec<OwnedFd>> = (0..threads).map(|_| Vec::new()).collect();
         for at in 0..threads.max(self.sockets.len()) {
-            hands[at % threads].push(share(&self.sockets[at % self.sockets.len()])?);
+            shares[at % threads].push(share(&self.sockets[at % self.sockets.len()])?);
         }
-        Ok(hands)
+        Ok(shares)
     }
 }
 

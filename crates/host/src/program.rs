@@ -9,39 +9,40 @@ use std::thread;
 use fulmar_drive::DriverInfo;
 
 use crate::address::Address;
-use crate::crew::Crew;
+use crate::engine_factory::EngineFactory;
 use crate::error::Error;
 use crate::file::SocketFile;
-use crate::handover::{Control, Desk, Offer, Previous, Taken, arrive, ask, offer};
+use crate::handover::{Control, HandoverServer, Offer, Previous, Taken, arrive, ask, offer};
 use crate::listen::Listen;
-use crate::opened::Opened;
+use crate::opened::OpenListener;
 use crate::running::{EndsAll, Running, Stopper, Thread, join};
-use crate::thread::{Built, Seat, Share};
+use crate::thread::{Built, Share, WorkerSpec};
 
 /// One or several groups of threads, which begin and end together. `R` is the report of a thread.
 ///
 /// It starts in two steps, between which a process may give its privileges up:
 /// [`Program::open`] needs them, [`Bound::start`] does not.
 pub struct Program<R> {
-    teams: Vec<Team<R>>,
+    groups: Vec<ThreadGroup<R>>,
     hand_over: Option<PathBuf>,
     offer: Option<PathBuf>,
     predecessors: Vec<PathBuf>,
     stopper: Stopper,
 }
 
-struct Team<R> {
+struct ThreadGroup<R> {
     listens: Vec<Listen>,
     threads: usize,
-    hire: Hire<R>,
+    spawn_threads: SpawnThreads<R>,
 }
 
-type Hire<R> = Box<dyn FnOnce(Vec<Vec<Share>>, &Stopper) -> Result<Ready<R>, Error> + Send>;
+type SpawnThreads<R> =
+    Box<dyn FnOnce(Vec<Vec<Share>>, &Stopper) -> Result<StartedThreads<R>, Error> + Send>;
 
 impl<R: Send + 'static> Default for Program<R> {
     fn default() -> Self {
-        let (teams, stopper) = (Vec::new(), Stopper::new());
-        Self { teams, hand_over: None, offer: None, predecessors: Vec::new(), stopper }
+        let (groups, stopper) = (Vec::new(), Stopper::new());
+        Self { groups, hand_over: None, offer: None, predecessors: Vec::new(), stopper }
     }
 }
 
@@ -59,15 +60,16 @@ impl<R: Send + 'static> Program<R> {
     /// So many threads of this crew, at least one, all of which accept from `listens`. `name` is
     /// what tools show of them, with a number.
     #[must_use]
-    pub fn crew<C: Crew<Report = R>>(
+    pub fn crew<C: EngineFactory<Report = R>>(
         mut self,
         name: &'static str,
         crew: C,
         listens: Vec<Listen>,
         threads: usize,
     ) -> Self {
-        let hire: Hire<R> = Box::new(move |hands, stopper| hire(name, crew, hands, stopper));
-        self.teams.push(Team { listens, threads: threads.max(1), hire });
+        let spawn_threads: SpawnThreads<R> =
+            Box::new(move |shares, stopper| spawn_threads(name, crew, shares, stopper));
+        self.groups.push(ThreadGroup { listens, threads: threads.max(1), spawn_threads });
         self
     }
 
@@ -119,12 +121,16 @@ impl<R: Send + 'static> Program<R> {
             Some(left) => (left.taken, Some(left.previous)),
         };
         let mut crews = Vec::new();
-        for team in self.teams {
-            let threads = team.threads;
-            let opened = team.listens.into_iter();
+        for group in self.groups {
+            let threads = group.threads;
+            let opened = group.listens.into_iter();
             let opened = opened.map(|listen| listen.open_for(threads, &mut taken));
-            let opened: Vec<Opened> = opened.collect::<Result<_, _>>()?;
-            crews.push(Crowd { hands: deal(&opened, threads)?, opened, hire: team.hire });
+            let opened: Vec<OpenListener> = opened.collect::<Result<_, _>>()?;
+            crews.push(BoundGroup {
+                shares: deal(&opened, threads)?,
+                opened,
+                spawn_threads: group.spawn_threads,
+            });
         }
         Ok(Bound { crews, control, previous, stopper: self.stopper })
     }
@@ -132,23 +138,23 @@ impl<R: Send + 'static> Program<R> {
 
 impl<R> fmt::Debug for Program<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Program").field("crews", &self.teams.len()).finish_non_exhaustive()
+        f.debug_struct("Program").field("crews", &self.groups.len()).finish_non_exhaustive()
     }
 }
 
 /// A program that listens; its threads have not started.
 pub struct Bound<R> {
-    crews: Vec<Crowd<R>>,
+    crews: Vec<BoundGroup<R>>,
     control: Option<Control>,
     previous: Option<Previous>,
     stopper: Stopper,
 }
 
 /// A group with its open listeners.
-struct Crowd<R> {
-    opened: Vec<Opened>,
-    hands: Vec<Vec<Share>>,
-    hire: Hire<R>,
+struct BoundGroup<R> {
+    opened: Vec<OpenListener>,
+    shares: Vec<Vec<Share>>,
+    spawn_threads: SpawnThreads<R>,
 }
 
 impl<R> fmt::Debug for Bound<R> {
@@ -170,11 +176,11 @@ impl<R: Send + 'static> Bound<R> {
     /// no file is left.
     pub fn start(self) -> Result<Running<R>, Error> {
         let Self { crews, control, previous, stopper } = self;
-        let mut ready = Ready::default();
+        let mut ready = StartedThreads::default();
         let mut opened = Vec::new();
         for crew in crews {
-            match (crew.hire)(crew.hands, &stopper) {
-                Ok(hired) => ready.append(hired),
+            match (crew.spawn_threads)(crew.shares, &stopper) {
+                Ok(started) => ready.append(started),
                 Err(error) => {
                     ready.dismiss();
                     return Err(error);
@@ -187,7 +193,7 @@ impl<R: Send + 'static> Bound<R> {
 }
 
 /// Threads that wait for permission to begin.
-struct Ready<R> {
+struct StartedThreads<R> {
     threads: Vec<Thread<R>>,
     begins: Vec<mpsc::Sender<()>>,
     built: Vec<Built>,
@@ -196,18 +202,18 @@ struct Ready<R> {
 }
 
 /// One thread per share of the sockets. All of them are ready, and wait for permission to begin.
-fn hire<C: Crew>(
+fn spawn_threads<C: EngineFactory>(
     name: &str,
     crew: C,
-    hands: Vec<Vec<Share>>,
+    shares: Vec<Vec<Share>>,
     stopper: &Stopper,
-) -> Result<Ready<C::Report>, Error> {
+) -> Result<StartedThreads<C::Report>, Error> {
     let crew = Arc::new(crew);
     let (built, waiting) = mpsc::channel();
-    let mut ready = Ready::default();
-    for (number, sockets) in hands.into_iter().enumerate() {
+    let mut ready = StartedThreads::default();
+    for (number, sockets) in shares.into_iter().enumerate() {
         let (begin, begun) = mpsc::channel();
-        let seat = Seat {
+        let spec = WorkerSpec {
             number,
             crew: Arc::clone(&crew),
             sockets,
@@ -218,7 +224,7 @@ fn hire<C: Crew>(
         let ends_all = EndsAll(stopper.clone());
         let body = move || {
             let _ends_all = ends_all;
-            seat.run()
+            spec.run()
         };
         match thread::Builder::new().name(format!("{name} {number}")).spawn(body) {
             Ok(thread) => ready.threads.push(Thread { number, thread }),
@@ -236,14 +242,14 @@ fn hire<C: Crew>(
     Ok(ready)
 }
 
-impl<R> Default for Ready<R> {
+impl<R> Default for StartedThreads<R> {
     fn default() -> Self {
         let (threads, begins) = (Vec::new(), Vec::new());
         Self { threads, begins, built: Vec::new(), drivers: Vec::new() }
     }
 }
 
-impl<R> Ready<R> {
+impl<R> StartedThreads<R> {
     fn append(&mut self, mut other: Self) {
         self.threads.append(&mut other.threads);
         self.begins.append(&mut other.begins);
@@ -271,9 +277,9 @@ impl<R> Ready<R> {
 
 /// Has the threads begin; then the process before us may go, and the next one may come.
 fn begin<R>(
-    opened: Vec<Opened>,
+    opened: Vec<OpenListener>,
     (control, previous): (Option<Control>, Option<Previous>),
-    mut ready: Ready<R>,
+    mut ready: StartedThreads<R>,
     stopper: Stopper,
 ) -> Result<Running<R>, Error> {
     let addresses = addresses(&opened);
@@ -287,7 +293,7 @@ fn begin<R>(
         None => (None, None),
         Some(Control { path, socket, file }) => {
             files.extend(file);
-            let (desk, open) = Waiting::new(path, socket, offers, &stopper)?;
+            let (desk, open) = HandoverThread::new(path, socket, offers, &stopper)?;
             (Some(desk), Some(open))
         }
     };
@@ -303,17 +309,17 @@ fn begin<R>(
     }
     files.iter_mut().for_each(SocketFile::arm);
     stopper.keep(files.into_iter(), open);
-    let desk = desk.map(Waiting::begin);
+    let desk = desk.map(HandoverThread::begin);
     Ok(Running::new(addresses, drivers, stopper, threads, desk))
 }
 
 /// A thread that will answer the next process, once ours is there for good.
-struct Waiting {
+struct HandoverThread {
     thread: thread::JoinHandle<Result<(), Error>>,
     begin: mpsc::Sender<()>,
 }
 
-impl Waiting {
+impl HandoverThread {
     fn new(
         path: PathBuf,
         control: std::os::fd::OwnedFd,
@@ -322,7 +328,8 @@ impl Waiting {
     ) -> Result<(Self, std::os::fd::OwnedFd), Error> {
         let failed = |path: &Path, error| Error::HandOver { path: path.to_owned(), error };
         let (quit, open) = fulmar_sys::pipe().map_err(|error| failed(&path, error))?;
-        let desk = Desk { path: path.clone(), control, offers, quit, stopper: stopper.clone() };
+        let desk =
+            HandoverServer { path: path.clone(), control, offers, quit, stopper: stopper.clone() };
         let (begin, begun) = mpsc::channel();
         let body = move || begun.recv().map_or(Ok(()), |()| desk.run());
         let thread = thread::Builder::new().name("hand-over".into()).spawn(body);
@@ -336,19 +343,19 @@ impl Waiting {
     }
 }
 
-fn addresses(opened: &[Opened]) -> Vec<Address> {
+fn addresses(opened: &[OpenListener]) -> Vec<Address> {
     opened.iter().map(|listener| listener.address.clone()).collect()
 }
 
-fn deal(opened: &[Opened], threads: usize) -> Result<Vec<Vec<Share>>, Error> {
-    let mut hands: Vec<Vec<Share>> = (0..threads).map(|_| Vec::new()).collect();
+fn deal(opened: &[OpenListener], threads: usize) -> Result<Vec<Vec<Share>>, Error> {
+    let mut shares: Vec<Vec<Share>> = (0..threads).map(|_| Vec::new()).collect();
     for (listen, listener) in opened.iter().enumerate() {
         let dealt = listener
             .deal(threads)
             .map_err(|error| Error::Listen { address: Some(listener.address.clone()), error })?;
-        for (hand, sockets) in hands.iter_mut().zip(dealt) {
+        for (hand, sockets) in shares.iter_mut().zip(dealt) {
             hand.extend(sockets.into_iter().map(|socket| Share { listen, socket }));
         }
     }
-    Ok(hands)
+    Ok(shares)
 }

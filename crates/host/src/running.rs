@@ -113,10 +113,10 @@ pub(crate) fn join<R>(threads: Vec<Thread<R>>) -> Result<Vec<Outcome<R>>, Error>
 
 /// Ends a host gracefully, from any thread; see [`Running::stop`].
 #[derive(Clone, Debug)]
-pub struct Stopper(Arc<Shared>);
+pub struct Stopper(Arc<StopperState>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct StopperState {
     stop: Stop,
     wakers: Mutex<Vec<Waker>>,
     files: Mutex<Vec<SocketFile>>,

@@ -9,12 +9,12 @@ use fulmar_drive::{DriverInfo, Reactor, Waker};
 use fulmar_engine::Stop;
 use fulmar_sys::{self as sys, Ledger};
 
-use crate::crew::Crew;
+use crate::engine_factory::EngineFactory;
 use crate::outcome::{Outcome, Usage};
 use crate::worker::Worker;
 
 /// The parameters of a thread.
-pub(crate) struct Seat<C> {
+pub(crate) struct WorkerSpec<C> {
     pub(crate) number: usize,
     pub(crate) crew: Arc<C>,
     pub(crate) sockets: Vec<Share>,
@@ -40,7 +40,7 @@ pub(crate) struct Share {
     pub(crate) socket: OwnedFd,
 }
 
-impl<C: Crew> Seat<C> {
+impl<C: EngineFactory> WorkerSpec<C> {
     /// Runs until the end; `None` if it was not to begin, since another thread could not.
     pub(crate) fn run(self) -> io::Result<Option<Outcome<C::Report>>> {
         sys::block_write_signals()?; // whatever the program does about them

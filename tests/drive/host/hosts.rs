@@ -512,7 +512,7 @@ fn an_application_loop_takes_opened_sockets() {
     assert!(!path.exists());
 }
 
-fn served_by_hand(opened: fulmar_host::Opened, path: &Path) {
+fn served_by_hand(opened: fulmar_host::OpenListener, path: &Path) {
     use fulmar_drive::{Epoll, Reactor};
     use fulmar_server::{ServerEngine, Stop};
     let engine = ServerEngine::new(fulmar_sys::now(), app(), Limits::default(), Stop::new());

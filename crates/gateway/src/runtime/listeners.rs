@@ -7,7 +7,7 @@ use fulmar_drive::{ListenOptions, LoopOptions, Waker};
 use fulmar_engine::ListenerId;
 use fulmar_haproxy::Config;
 use fulmar_haproxy::model::{BindAddress, StatsSocket};
-use fulmar_host::{Crew, Listen, Worker};
+use fulmar_host::{EngineFactory, Listen, Worker};
 use fulmar_proxy::Live;
 use fulmar_sys as sys;
 
@@ -23,7 +23,7 @@ pub(crate) struct Consoles {
     pub(crate) loop_options: LoopOptions,
 }
 
-impl Crew for Consoles {
+impl EngineFactory for Consoles {
     type Engine = Runtime;
     type Report = ();
 

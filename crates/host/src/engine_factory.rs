@@ -9,7 +9,7 @@ use crate::worker::Worker;
 
 /// What threads of one kind run, each with an engine of its own. [`crate::Host`] is made of one
 /// that makes server engines; a proxy and its health checks are others.
-pub trait Crew: Send + Sync + 'static {
+pub trait EngineFactory: Send + Sync + 'static {
     /// What a thread drives.
     type Engine: Engine;
     /// What is left of it at the end.
