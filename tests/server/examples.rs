@@ -147,7 +147,7 @@ fn events() {
         assert_eq!(head.field("content-type"), Some("text/event-stream"));
     }
     let mut speaker = example.client();
-    assert_eq!(send_request(&mut speaker, "POST", "/say", "hello\nworld").body, b"4 heard it\n");
+    assert_eq!(send_request(&mut speaker, "POST", "/say", "hello\nworld").body, b"4 clients\n");
     let event = b"19\r\ndata: hello\ndata: world\n\n\r\n";
     for listener in &mut listeners {
         assert_eq!(listener.read_bytes(event.len()), event);

@@ -258,6 +258,6 @@ pub(super) const CYCLES: &[Cycles] = &[
     Cycles {
         parent: "server",
         modules_max: 8,
-        reason: "a handler and its calls hand work to each other",
+        reason: "a handler and its responder refer to each other",
     },
 ];

@@ -39,7 +39,7 @@ impl Handler for Album {
     }
 }
 
-/// Keeps the picture; until then it has no name, and who leaves midway leaves nothing.
+/// Keeps the picture. It has no name until then: an interrupted upload leaves no file.
 fn hang(responder: &mut Responder<'_>, dir: &Path, mut form: Form) -> HandlerResult {
     let Some(picture) = form.take_file("picture") else {
         return responder.text(400, "there is no picture\n");

@@ -1,4 +1,4 @@
-//! A router is the program's own: here `matchit` finds the route, and an enum says what it is.
+//! Routing with a crate of your choice: here `matchit` finds the route, and an enum names it.
 //!
 //! `cargo run --example router 127.0.0.1:8080`, then
 //! `curl -d 'buy milk' 127.0.0.1:8080/notes` and `curl 127.0.0.1:8080/notes/0`
@@ -14,12 +14,12 @@ use fulmar::server::{Handler, HandlerResult, Responder};
 
 /// Notes by number; a thread of their own answers, so nothing has to be locked.
 struct Notes {
-    routes: matchit::Router<Route>,
+    routes: matchit::Router<AppRoute>,
     notes: Rc<RefCell<Vec<String>>>,
 }
 
 #[derive(Clone, Copy)]
-enum Route {
+enum AppRoute {
     All,
     One,
 }
@@ -27,8 +27,8 @@ enum Route {
 impl Notes {
     fn new() -> Result<Self, matchit::InsertError> {
         let mut routes = matchit::Router::new();
-        routes.insert("/notes", Route::All)?;
-        routes.insert("/notes/{number}", Route::One)?;
+        routes.insert("/notes", AppRoute::All)?;
+        routes.insert("/notes/{number}", AppRoute::One)?;
         Ok(Self { routes, notes: Rc::default() })
     }
 
@@ -69,15 +69,15 @@ impl Handler for Notes {
             return responder.text(404, "nothing here\n");
         };
         match (*found.value, request.method) {
-            (Route::All, b"GET" | b"HEAD") => self.list(responder),
-            (Route::All, b"POST") => self.add(responder),
-            (Route::One, b"GET" | b"HEAD") => {
+            (AppRoute::All, b"GET" | b"HEAD") => self.list(responder),
+            (AppRoute::All, b"POST") => self.add(responder),
+            (AppRoute::One, b"GET" | b"HEAD") => {
                 self.show(responder, found.params.get("number").unwrap_or_default())
             }
             (route, _) => {
                 let allow: &[u8] = match route {
-                    Route::All => b"GET, HEAD, POST",
-                    Route::One => b"GET, HEAD",
+                    AppRoute::All => b"GET, HEAD, POST",
+                    AppRoute::One => b"GET, HEAD",
                 };
                 let head = Response::new(405, Headers::EMPTY);
                 responder.reply(Response { added: &[("Allow", allow)], ..head }, "")

@@ -26,7 +26,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
                 let mut guard = guard?;
                 let empty = reactor.stats().empty;
                 reactor.try_turn()?;
-                // Only when there is nothing left: tokio is told of changes, not of states.
+                // Only when there is nothing left: tokio reports changes, not states.
                 if reactor.stats().empty > empty {
                     guard.clear_ready();
                 }

@@ -79,7 +79,7 @@ impl BodyHandler for Echo {
         let goes_on = self.converse();
         responder.send(Bytes::from(std::mem::take(&mut self.socket.get_mut().output)))?;
         if responder.room() == 0 {
-            responder.pause(); // who does not read what we send is not read from either
+            responder.pause(); // a client that does not read is not read from either
         }
         if goes_on { Ok(()) } else { responder.end() }
     }

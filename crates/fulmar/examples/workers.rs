@@ -11,27 +11,27 @@ use fulmar::host::{Host, Listen};
 use fulmar::proto::Request;
 use fulmar::server::{Handler, HandlerResult, OwnedResponse, Responder, Suspended};
 
-/// A number to be worked out, and who waits for it.
-struct Job {
+/// A number to compute, and the exchange that waits for it.
+struct FibonacciJob {
     n: u32,
     waits: Suspended,
 }
 
 /// Hands numbers to the workers.
-struct Counter {
-    jobs: mpsc::SyncSender<Job>,
+struct FibonacciHandler {
+    jobs: mpsc::SyncSender<FibonacciJob>,
 }
 
-impl Handler for Counter {
+impl Handler for FibonacciHandler {
     fn handle(&mut self, responder: &mut Responder<'_>, request: &Request<'_>) -> HandlerResult {
         let target = str::from_utf8(request.target).unwrap_or_default();
         let n = target.strip_prefix("/fibonacci/").and_then(|n| n.parse().ok());
         let Some(n) = n.filter(|n| *n <= 40) else {
-            return responder.text(404, "ask for /fibonacci/0 to /fibonacci/40\n");
+            return responder.text(404, "request /fibonacci/0 to /fibonacci/40\n");
         };
-        match self.jobs.try_send(Job { n, waits: responder.suspend() }) {
+        match self.jobs.try_send(FibonacciJob { n, waits: responder.suspend() }) {
             Ok(()) => Ok(()),
-            // The queue is full: who comes now is told so at once.
+            // The queue is full: the client gets its 503 at once.
             Err(mpsc::TrySendError::Full(job) | mpsc::TrySendError::Disconnected(job)) => {
                 job.waits.reply(OwnedResponse::text(503, "too busy\n").with("Retry-After", "1")?);
                 Ok(())
@@ -40,9 +40,9 @@ impl Handler for Counter {
     }
 }
 
-fn work(jobs: &Mutex<mpsc::Receiver<Job>>) {
+fn work(jobs: &Mutex<mpsc::Receiver<FibonacciJob>>) {
     loop {
-        let job = jobs.lock().expect("nobody panics here").recv();
+        let job = jobs.lock().expect("no panic poisons it").recv();
         let Ok(job) = job else { return };
         if !job.waits.is_gone() {
             job.waits.reply(OwnedResponse::text(200, format!("{}\n", fibonacci(job.n))));
@@ -63,7 +63,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let queue = Arc::clone(&queue);
         thread::spawn(move || work(&queue));
     }
-    let running = Host::of(move |_| Ok(Counter { jobs: jobs.clone() }))
+    let running = Host::of(move |_| Ok(FibonacciHandler { jobs: jobs.clone() }))
         .listen(Listen::tcp(address.parse()?))
         .start()?;
     println!("listening on http://{}/", running.addresses()[0]);

@@ -1,59 +1,57 @@
-//! An HTTP engine that moves bytes with hardly a system call, and counts every one.
+//! An HTTP/1.1 engine for servers and clients inside a program, with few system calls.
 //!
-//! This crate is the roof over the others: add it, and use what you need.
+//! A server with two threads:
 //!
-//! A server is a [`server::ServerApp`], an engine around it, and a reactor that drives it. One
-//! turn waits once, receives from everything that is ready, and sends everything that came of it:
+//! ```no_run
+//! use fulmar::host::{Host, Listen};
+//! use fulmar::proto::Request;
+//! use fulmar::server::{HandlerResult, Responder};
 //!
+//! fn hello(responder: &mut Responder<'_>, _: &Request<'_>) -> HandlerResult {
+//!     responder.text(200, "hello\n")
+//! }
+//!
+//! fn main() -> Result<(), fulmar::host::Error> {
+//!     let address = "127.0.0.1:8080".parse().expect("an address");
+//!     Host::of(|_| Ok(hello)).listen(Listen::tcp(address)).threads(2).start()?.join().map(drop)
+//! }
 //! ```
-//! use fulmar::drive::{Epoll, ListenOptions, Reactor, listen};
-//! use fulmar::proto::{
-//!     BodyLen, Connection, Event, Headers, Response, Server, ServerConnection,
+//!
+//! A client, with the feature `client`:
+//!
+//! ```no_run
+//! use fulmar::client::{
+//!     Application, Client, Config, Context, Request, TransferEvent, TransferId,
 //! };
-//! use fulmar::server::{ExchangeContext, Limits, ServerApp, ServerEngine, Stop};
+//! use fulmar::drive::{Epoll, Reactor};
 //!
-//! struct Hello;
+//! struct Printer;
 //!
-//! impl ServerApp for Hello {
-//!     type Data = ();
-//!     type Message = std::convert::Infallible;
-//!     fn handle(
-//!         &mut self,
-//!         _: &mut ExchangeContext,
-//!         reply: &mut ServerConnection,
-//!         _: &mut (),
-//!         event: Event<'_, Server>,
-//!     ) {
-//!         if let Event::End { stream, .. } = event {
-//!             let head = Response::new(200, Headers::EMPTY);
-//!             reply.send_head(stream, head, BodyLen::Exact(6)).expect("the first answer");
-//!             reply.send_data(stream, b"hello\n"[..].into()).expect("six bytes");
-//!             reply.send_end(stream, Headers::EMPTY).expect("they were all");
+//! impl Application for Printer {
+//!     fn handle(&mut self, _: &mut Context<'_>, _: TransferId, event: TransferEvent<'_>) {
+//!         match event {
+//!             TransferEvent::Data(bytes) => print!("{}", String::from_utf8_lossy(&bytes)),
+//!             TransferEvent::Done(done) => println!("{:?}", done.result),
+//!             _ => {}
 //!         }
 //!     }
 //! }
 //!
-//! # fn main() -> std::io::Result<()> {
-//! let (listener, address) = listen("127.0.0.1:0".parse().unwrap(), ListenOptions::default())?;
-//! let engine = ServerEngine::new(fulmar::sys::now(), Hello, Limits::default(), Stop::new());
-//! let mut reactor = Reactor::new(engine, Epoll::new()?);
-//! let listener = reactor.listen(listener)?;
-//! reactor.engine.add_listener(listener, None);
-//! # use std::io::{Read, Write};
-//! # let mut client = std::net::TcpStream::connect(address)?;
-//! # client.write_all(b"GET / HTTP/1.1\r\nHost: me\r\nConnection: close\r\n\r\n")?;
-//! # while reactor.stats().accepted == 0 || reactor.engine.connections() > 0 {
-//! // In a program: while !reactor.engine.is_done() { .. }
-//! reactor.turn()?;
-//! # }
-//! # let mut answer = String::new();
-//! # client.read_to_string(&mut answer)?;
-//! # assert!(answer.ends_with("hello\n"));
-//! # let ledger = fulmar::sys::Ledger::here();
-//! # assert_eq!(ledger.count(fulmar::sys::Call::send).calls, 1);
-//! # Ok(())
-//! # }
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let now = fulmar::sys::now();
+//!     let client = Client::new(now, fulmar::sys::wall_clock(), Printer, Config::default());
+//!     let mut reactor = Reactor::new(client, Epoll::new()?);
+//!     let request = Request::get("http://127.0.0.1:8080/").build()?;
+//!     reactor.with(|client, now| client.start(now, &request));
+//!     while reactor.engine.running() > 0 {
+//!         reactor.turn()?;
+//!     }
+//!     Ok(())
+//! }
 //! ```
+//!
+//! [`server`] has the engine of a server and the traits of its applications, [`host`] its threads
+//! and listeners, [`client`] the client, and [`drive`] the loops, including an application's own.
 //!
 //! # Features
 //!

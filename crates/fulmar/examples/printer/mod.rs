@@ -51,7 +51,7 @@ pub(crate) fn start(client: &mut Client<Printer>, now: Instant) -> Result<(), Bu
     Ok(())
 }
 
-/// An error if a transfer failed: it has been told why.
+/// An error if a transfer failed; its cause was printed.
 pub(crate) fn verdict(client: &Client<Printer>) -> Result<(), Box<dyn Error>> {
     match client.application().failed {
         0 => Ok(()),
