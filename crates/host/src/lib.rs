@@ -48,8 +48,8 @@
 //!
 //! **A panic** of a handler ends one request: [`Host::on_panic`].
 //!
-//! **Other engines** than servers, and several kinds of threads in one program: an [`EngineFactory`] each, in
-//! a [`Program`]. A host is a program with server engines.
+//! **Other engines** than servers, and several kinds of threads in one program: an
+//! [`EngineFactory`] each, in a [`Program`]. A host is a program with server engines.
 //!
 //! An engine in the application's own loop needs no host: it takes what [`Listen::open`] returns.
 #![forbid(unsafe_code)]
