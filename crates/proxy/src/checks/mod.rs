@@ -5,9 +5,9 @@
 //! and log lines. Workers and operators report to it through a [`CheckReports`].
 //!
 //! ```text
-//! due ──▶ connect (address, PROXY header, TLS) ──▶ job: conversation (http · tcp · protocol) ──▶ finding
-//!                                                                                     │
-//! workers ◀── wakers ◀── group (health, weight) ◀── monitor (rise, fall) ◀────────────┘
+//! due ──▶ connect (address, PROXY, TLS) ──▶ conversation (http · tcp · protocol) ──▶ finding
+//!                                                                                      │
+//! workers ◀── wakers ◀── group (health, weight) ◀── monitor (rise, fall) ◀─────────────┘
 //! ```
 
 mod engine;

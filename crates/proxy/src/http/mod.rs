@@ -102,7 +102,8 @@ impl HttpRelay {
         }
     }
 
-    /// A client has sent bytes: part of a head, or something malformed. It may have closed meanwhile.
+    /// A client has sent bytes: part of a head, or something malformed. It may have closed
+    /// meanwhile.
     fn look(&mut self, now: Instant, shared: &mut ThreadContext, socket: SocketId) {
         let Self { clients, servers, desk } = self;
         let fault = clients.fault(socket);

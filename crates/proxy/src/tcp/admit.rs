@@ -140,5 +140,6 @@ impl TcpRelay {
     }
 }
 
-/// The number of a connection without a session: it is dropped silently, and its events are ignored.
+/// The number of a connection without a session: it is dropped silently, and its events are
+/// ignored.
 const NO_SESSION: u32 = u32::MAX;
