@@ -13,12 +13,15 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use fulmar_proto::{
-    Block, Connection, Input, Layer, LayerError, PeerError, Phase, Scratch, StreamId, Transmit,
-    Wishes,
+    Block, Connection, Input, IoState, Layer, LayerError, PeerError, Phase, Scratch, StreamId,
+    Transmit,
 };
 
 use crate::slots::Slots;
-use crate::timeouts::{Pace, Sets, Spans, Timeouts, TimeoutsId, begins_again, is_paced};
+use crate::timeouts::{
+    RateLimit, TimeoutTable, TimeoutTicks, Timeouts, TimeoutsId, is_rate_limited,
+    restarts_with_bytes,
+};
 use crate::timers::{Span, Tick, Wheel};
 use crate::{Action, CloseKind, Endpoint, SocketEvent, SocketId};
 
@@ -69,7 +72,7 @@ pub struct Exchange {
 #[derive(Debug)]
 pub struct Connections<C, T> {
     slots: Slots<Entry<C, T>>,
-    desk: Desk,
+    outputs: Outputs,
     scratch: Scratch,
     opened: Block, // what a layer opens, on its way to the connection
     due: Vec<u32>,
@@ -78,10 +81,10 @@ pub struct Connections<C, T> {
 
 /// Where connections leave what driver and clock have to know.
 #[derive(Debug)]
-struct Desk {
+struct Outputs {
     actions: VecDeque<Action>,
     wheel: Wheel,
-    spans: Sets,
+    timeouts: TimeoutTable,
 }
 
 /// A connection, what is attached to it, and where it stands with driver and clock.
@@ -91,7 +94,7 @@ pub(crate) struct Entry<C, T> {
     pub(crate) data: T,
     pub(crate) transport: Option<Box<Transport>>, // the layer on the socket
     since: Tick, // when the phase began, or last began again: its deadline follows
-    pace: Pace,
+    rate: RateLimit,
     armed: Span,          // the wheel's entry comes due at most so long after any moment
     timer: Tick,          // of the owner
     timeouts: TimeoutsId, // which deadlines hold
@@ -123,23 +126,27 @@ impl Fault {
 
 impl<C: Connection, T> Entry<C, T> {
     /// Lets the connection take its input, and tells of the events.
-    pub(crate) fn feed(&mut self, input: &mut Input<'_>, lent: &mut Lent<'_, impl Handler<C, T>>) {
+    pub(crate) fn feed(
+        &mut self,
+        input: &mut Input<'_>,
+        delivery: &mut Delivery<'_, impl Handler<C, T>>,
+    ) {
         if !input.is_empty() {
-            self.notify(lent, ConnectionEvent::Received);
+            self.notify(delivery, ConnectionEvent::Received);
         }
         loop {
-            let event = self.connection.poll_event(input, lent.scratch);
+            let event = self.connection.poll_event(input, delivery.scratch);
             let entry = (&mut self.connection, &mut self.data);
             match event {
                 Ok(Some(event)) => {
                     let event = ConnectionEvent::Event(event);
-                    lent.on.handle(lent.now, lent.socket, entry, event);
+                    delivery.handler.handle(delivery.now, delivery.socket, entry, event);
                 }
                 Ok(None) => break,
                 Err(error) => {
                     self.fault = Some(Fault::Broke(error));
                     let event = ConnectionEvent::Fault { message: input.bytes(), error };
-                    lent.on.handle(lent.now, lent.socket, entry, event);
+                    delivery.handler.handle(delivery.now, delivery.socket, entry, event);
                 }
             }
             if input.is_empty() && !input.has_eof() && !self.connection.has_event() {
@@ -152,23 +159,28 @@ impl<C: Connection, T> Entry<C, T> {
     #[inline(always)]
     pub(crate) fn notify<H: Handler<C, T>>(
         &mut self,
-        lent: &mut Lent<'_, H>,
+        delivery: &mut Delivery<'_, H>,
         event: ConnectionEvent<'_, C::Role>,
     ) {
-        lent.on.handle(lent.now, lent.socket, (&mut self.connection, &mut self.data), event);
+        delivery.handler.handle(
+            delivery.now,
+            delivery.socket,
+            (&mut self.connection, &mut self.data),
+            event,
+        );
     }
 
     /// Reports input that is left while reading is paused: the connection may never read it.
     fn note_unread(&mut self) {
-        let wishes = self.connection.wishes();
-        if !wishes.reads && !wishes.closed {
+        let io = self.connection.io_state();
+        if !io.wants_read && !io.closed {
             self.connection.handle_unread();
         }
     }
 
     /// Asks the connection for what needs no input: `Writable`.
-    pub(crate) fn ask(&mut self, lent: &mut Lent<'_, impl Handler<C, T>>) {
-        self.feed(&mut Input::all(&mut BytesMut::new(), false), lent);
+    pub(crate) fn ask(&mut self, delivery: &mut Delivery<'_, impl Handler<C, T>>) {
+        self.feed(&mut Input::all(&mut BytesMut::new(), false), delivery);
     }
 
     /// What the socket may send.
@@ -183,7 +195,7 @@ impl<C: Connection, T> Entry<C, T> {
 
     /// True if nothing more is expected of the peer, and all that will ever be sent is queued.
     fn sends_last(&self) -> bool {
-        self.connection.is_heard_out()
+        self.connection.expects_no_more_requests()
             && match &self.transport {
                 Some(transport) => transport.is_finished(),
                 None => self.connection.is_finished(),
@@ -192,81 +204,81 @@ impl<C: Connection, T> Entry<C, T> {
 
     /// Turns what is wanted now into actions and a deadline. False: the connection is over.
     #[inline(always)]
-    fn settle<H: Handler<C, T>>(
+    fn update<H: Handler<C, T>>(
         &mut self,
         at: u32,
         moved: u64,
-        desk: &mut Desk,
-        lent: &mut Lent<'_, H>,
+        outputs: &mut Outputs,
+        delivery: &mut Delivery<'_, H>,
     ) -> bool {
         if self.transport.is_some() {
-            return self.settle_layer(at, moved, desk, lent);
+            return self.update_transport(at, moved, outputs, delivery);
         }
-        let wishes = self.connection.wishes();
-        self.satisfy(wishes, at, moved, desk, lent)
+        let io = self.connection.io_state();
+        self.apply_io_state(io, at, moved, outputs, delivery)
     }
 
     /// The same, once the layer has taken what the connection wants to send.
     #[inline(never)] // most connections have none
-    fn settle_layer<H: Handler<C, T>>(
+    fn update_transport<H: Handler<C, T>>(
         &mut self,
         at: u32,
         moved: u64,
-        desk: &mut Desk,
-        lent: &mut Lent<'_, H>,
+        outputs: &mut Outputs,
+        delivery: &mut Delivery<'_, H>,
     ) -> bool {
         if let Some(mut transport) = self.transport.take() {
-            if let Some(range) = transport.seal(self, lent) {
-                desk.actions.push_back(Action::Load { socket: lent.socket, range });
+            if let Some(range) = transport.seal(self, delivery) {
+                outputs.actions.push_back(Action::Load { socket: delivery.socket, range });
             }
             // What the layer held back comes as if the connection had not been reading.
             self.reading &= !transport.resumes(self.connection.wants_read());
             self.transport = Some(transport);
         }
-        let wishes = self.wishes();
-        self.satisfy(wishes, at, moved, desk, lent)
+        let io = self.io_state();
+        self.apply_io_state(io, at, moved, outputs, delivery)
     }
 
-    /// The only place where wishes become actions and a deadline.
+    /// The only place where io become actions and a deadline.
     #[inline(always)]
-    fn satisfy<H: Handler<C, T>>(
+    fn apply_io_state<H: Handler<C, T>>(
         &mut self,
-        wishes: Wishes,
+        io: IoState,
         at: u32,
         moved: u64,
-        desk: &mut Desk,
-        lent: &Lent<'_, H>,
+        outputs: &mut Outputs,
+        delivery: &Delivery<'_, H>,
     ) -> bool {
-        let (now, socket) = (lent.now, lent.socket);
-        self.pace.add(moved);
-        if wishes.closed {
+        let (now, socket) = (delivery.now, delivery.socket);
+        self.rate.add(moved);
+        if io.closed {
             return false;
         }
-        if wishes.sends && !self.announced {
+        if io.wants_write && !self.announced {
             self.announced = true;
-            desk.actions.push_back(Action::Transmit { socket });
+            outputs.actions.push_back(Action::Transmit { socket });
         }
-        if wishes.finished && !wishes.sends && !self.shut {
+        if io.finished && !io.wants_write && !self.shut {
             self.shut = true;
-            desk.actions.push_back(Action::Shutdown { socket });
+            outputs.actions.push_back(Action::Shutdown { socket });
         }
-        if wishes.reads != self.reading {
-            self.reading = wishes.reads;
-            if wishes.reads && desk.spans.of(self.timeouts, at).hears_only {
-                self.since = desk.wheel.tick(now); // nobody could hear it
+        if io.wants_read != self.reading {
+            self.reading = io.wants_read;
+            if io.wants_read && outputs.timeouts.of(self.timeouts, at).receive_only {
+                self.since = outputs.wheel.tick(now); // nobody could hear it
             }
-            desk.actions.push_back(Action::Read { socket, on: wishes.reads });
+            outputs.actions.push_back(Action::Read { socket, on: io.wants_read });
         }
         match self.phase {
             None => {}
-            Some(before) if before != wishes.phase => {
-                let tick = desk.wheel.tick(now);
-                self.pace.turn(tick, self.since, before, wishes.phase);
-                self.phase = Some(wishes.phase);
-                self.start_deadline(tick, at, desk);
+            Some(before) if before != io.phase => {
+                let tick = outputs.wheel.tick(now);
+                self.rate.turn(tick, self.since, before, io.phase);
+                self.phase = Some(io.phase);
+                self.start_deadline(tick, at, outputs);
             }
-            Some(phase) if moved > 0 && begins_again(phase) => {
-                self.since = desk.wheel.tick(now);
+            Some(phase) if moved > 0 && restarts_with_bytes(phase) => {
+                self.since = outputs.wheel.tick(now);
             }
             Some(_) => {}
         }
@@ -274,69 +286,71 @@ impl<C: Connection, T> Entry<C, T> {
     }
 
     /// True if what its peer takes does not make up for its silence.
-    fn owes_words(&self, spans: &Spans) -> bool {
-        spans.hears_only && self.reading && matches!(self.phase, Some(Phase::Body | Phase::Tunnel))
+    fn counts_received_only(&self, ticks: &TimeoutTicks) -> bool {
+        ticks.receive_only
+            && self.reading
+            && matches!(self.phase, Some(Phase::Body | Phase::Tunnel))
     }
 
     /// What connection and layer together want of the socket and the clock.
-    fn wishes(&mut self) -> Wishes {
-        let wishes = self.connection.wishes();
+    fn io_state(&mut self) -> IoState {
+        let io = self.connection.io_state();
         match &mut self.transport {
-            Some(transport) => transport.wishes(wishes),
-            None => wishes,
+            Some(transport) => transport.io_state(io),
+            None => io,
         }
     }
 
     /// The phase begins. The wheel hears of it only if nothing wakes it early enough.
-    fn start_deadline(&mut self, now: Tick, at: u32, desk: &mut Desk) {
+    fn start_deadline(&mut self, now: Tick, at: u32, outputs: &mut Outputs) {
         self.since = now;
-        let span = self.until_look(desk.spans.of(self.timeouts, at));
+        let span = self.until_look(outputs.timeouts.of(self.timeouts, at));
         if span < self.armed {
             self.armed = span;
-            desk.wheel.arm(at, now.after(span));
+            outputs.wheel.arm(at, now.after(span));
         }
     }
 
     /// How long it may stay as it is.
-    fn span(&self, spans: &Spans) -> Span {
+    fn span(&self, ticks: &TimeoutTicks) -> Span {
         match self.phase {
-            None => spans.connect,
-            Some(Phase::Application) if self.hung => spans.abandoned,
-            Some(phase) => spans.of(phase),
+            None => ticks.connect,
+            Some(Phase::Application) if self.hung => ticks.abandoned,
+            Some(phase) => ticks.of(phase),
         }
     }
 
     /// How long it may stay as it is before somebody looks.
-    fn until_look(&self, spans: &Spans) -> Span {
+    fn until_look(&self, ticks: &TimeoutTicks) -> Span {
         match self.phase {
-            Some(phase) if is_paced(phase) => spans.until_look(phase),
-            _ => self.span(spans),
+            Some(phase) if is_rate_limited(phase) => ticks.until_look(phase),
+            _ => self.span(ticks),
         }
     }
 
     /// True if its deadline has passed, or its peer is too slow.
-    fn is_late(&mut self, now: Tick, spans: &Spans) -> bool {
-        let over = self.since.after(self.span(spans)) <= now;
-        let paced = self.phase.is_some_and(is_paced) && self.pace.due(spans) <= now;
-        over || (paced && !self.pace.look(now, spans))
+    fn is_late(&mut self, now: Tick, ticks: &TimeoutTicks) -> bool {
+        let over = self.since.after(self.span(ticks)) <= now;
+        let paced = self.phase.is_some_and(is_rate_limited) && self.rate.due(ticks) <= now;
+        over || (paced && !self.rate.look(now, ticks))
     }
 
     /// When to look at it again.
-    fn deadline(&self, spans: &Spans) -> Tick {
-        let over = self.since.after(self.span(spans));
-        match self.phase.is_some_and(is_paced) {
-            true => over.min(self.pace.due(spans)),
+    fn deadline(&self, ticks: &TimeoutTicks) -> Tick {
+        let over = self.since.after(self.span(ticks));
+        match self.phase.is_some_and(is_rate_limited) {
+            true => over.min(self.rate.due(ticks)),
             false => over,
         }
     }
 }
 
-/// What is lent to an entry while something happens on it.
-pub(crate) struct Lent<'a, H> {
+/// What is delivery to an entry while something happens on it.
+pub(crate) struct Delivery<'a, H> {
     pub(crate) now: Instant,
     pub(crate) socket: SocketId,
     pub(crate) scratch: &'a mut Scratch,
-    pub(crate) on: &'a mut H,
+    pub(crate) handler: &'a mut H,
 }
 
 impl<C: Connection, T> Connections<C, T> {
@@ -344,10 +358,10 @@ impl<C: Connection, T> Connections<C, T> {
     pub fn new(now: Instant, timeouts: Timeouts, offset: u32, stride: u32) -> Self {
         Self {
             slots: Slots::new(offset, stride),
-            desk: Desk {
+            outputs: Outputs {
                 actions: VecDeque::new(),
                 wheel: Wheel::new(now),
-                spans: Sets::new(timeouts),
+                timeouts: TimeoutTable::new(timeouts),
             },
             scratch: Scratch::default(),
             opened: Block::new(OPENED_SIZE),
@@ -388,10 +402,10 @@ impl<C: Connection, T> Connections<C, T> {
         layer: Option<Box<dyn Layer>>,
         connection: C,
         data: T,
-        on: &mut impl Handler<C, T>,
+        handler: &mut impl Handler<C, T>,
     ) -> SocketId {
         let socket = self.admit(now, layer, connection, data);
-        self.handle_connected(now, socket, on);
+        self.handle_connected(now, socket, handler);
         socket
     }
 
@@ -408,11 +422,11 @@ impl<C: Connection, T> Connections<C, T> {
         let socket = self.admit(now, layer, connection, data);
         let at = self.slots.position(socket);
         if let Some(entry) = self.slots.get_mut(socket) {
-            let tick = self.desk.wheel.tick(now);
-            entry.start_deadline(tick, at, &mut self.desk);
+            let tick = self.outputs.wheel.tick(now);
+            entry.start_deadline(tick, at, &mut self.outputs);
         }
         let endpoint = Box::new(endpoint);
-        self.desk.actions.push_back(Action::Connect { socket, endpoint });
+        self.outputs.actions.push_back(Action::Connect { socket, endpoint });
         socket
     }
 
@@ -423,13 +437,13 @@ impl<C: Connection, T> Connections<C, T> {
         connection: C,
         data: T,
     ) -> SocketId {
-        let now = self.desk.wheel.tick(now);
+        let now = self.outputs.wheel.tick(now);
         self.slots.insert(Entry {
             connection,
             data,
             transport: layer.map(Transport::new).map(Box::new),
             since: now,
-            pace: Pace::new(now),
+            rate: RateLimit::new(now),
             armed: Span::ENDLESS,
             timer: Tick::NEVER,
             timeouts: TimeoutsId::default(),
@@ -470,17 +484,17 @@ impl<C: Connection, T> Connections<C, T> {
 
     /// [`ConnectionEvent::Timer`] is due at `deadline`, once; `None` takes it back.
     pub fn set_timer(&mut self, socket: SocketId, deadline: Option<Instant>) {
-        let timer = deadline.map_or(Tick::NEVER, |time| self.desk.wheel.tick_from(time));
+        let timer = deadline.map_or(Tick::NEVER, |time| self.outputs.wheel.tick_from(time));
         if let Some(entry) = self.slots.get_mut(socket) {
             entry.timer = timer;
             let at = self.slots.position(socket);
-            self.desk.wheel.arm(at, timer);
+            self.outputs.wheel.arm(at, timer);
         }
     }
 
     /// Tells the driver what was done with a connection outside of an event.
-    pub fn touch(&mut self, now: Instant, socket: SocketId, on: &mut impl Handler<C, T>) {
-        self.settle(now, socket, 0, on);
+    pub fn touch(&mut self, now: Instant, socket: SocketId, handler: &mut impl Handler<C, T>) {
+        self.note_moved(now, socket, 0, handler);
     }
 
     /// Gives a connection up: nothing more is sent, and nobody hears of it.
@@ -490,15 +504,15 @@ impl<C: Connection, T> Connections<C, T> {
 
     fn close_as(&mut self, socket: SocketId, kind: CloseKind) -> Option<T> {
         let entry = self.slots.remove(socket)?;
-        self.desk.spans.release(entry.timeouts, self.slots.position(socket));
-        self.desk.wheel.keep(self.slots.places());
-        self.desk.actions.push_back(Action::Close { socket, kind });
+        self.outputs.timeouts.release(entry.timeouts, self.slots.position(socket));
+        self.outputs.wheel.keep(self.slots.places());
+        self.outputs.actions.push_back(Action::Close { socket, kind });
         Some(entry.data)
     }
 
     /// As [`Connections::close`], and the handler hears of it.
-    pub fn cut(&mut self, now: Instant, socket: SocketId, on: &mut impl Handler<C, T>) {
-        self.cut_as(now, socket, CloseKind::Normal, on);
+    pub fn cut(&mut self, now: Instant, socket: SocketId, handler: &mut impl Handler<C, T>) {
+        self.cut_as(now, socket, CloseKind::Normal, handler);
     }
 
     /// As [`Connections::cut`], and the peer sees `kind` of it.
@@ -507,9 +521,9 @@ impl<C: Connection, T> Connections<C, T> {
         now: Instant,
         socket: SocketId,
         kind: CloseKind,
-        on: &mut impl Handler<C, T>,
+        handler: &mut impl Handler<C, T>,
     ) {
-        self.end(now, socket, End::Cut, kind, on);
+        self.end(now, socket, End::Cut, kind, handler);
     }
 
     /// Handles what the driver reports of a socket.
@@ -519,35 +533,40 @@ impl<C: Connection, T> Connections<C, T> {
         now: Instant,
         socket: SocketId,
         event: SocketEvent<'_>,
-        on: &mut impl Handler<C, T>,
+        handler: &mut impl Handler<C, T>,
     ) {
         match event {
-            SocketEvent::Connected => self.handle_connected(now, socket, on),
-            SocketEvent::Input(mut input) => self.handle_input(now, socket, &mut input, on),
-            SocketEvent::Sent(bytes) => self.handle_sent(now, socket, bytes, on),
+            SocketEvent::Connected => self.handle_connected(now, socket, handler),
+            SocketEvent::Input(mut input) => self.handle_input(now, socket, &mut input, handler),
+            SocketEvent::Sent(bytes) => self.handle_sent(now, socket, bytes, handler),
             SocketEvent::Hangup => self.handle_hangup(now, socket),
-            SocketEvent::Unread => self.handle_unread(now, socket, on),
-            SocketEvent::Loaded(bytes) => self.handle_loaded(now, socket, bytes, on),
-            SocketEvent::Spliced(bytes) => self.handle_spliced(now, socket, bytes, on),
-            SocketEvent::Piped(piped) => self.handle_piped(now, socket, piped, on),
-            SocketEvent::Failed(error) => self.handle_failed(now, socket, error, on),
-            SocketEvent::FileFailed(error) => self.handle_file_failed(now, socket, error, on),
+            SocketEvent::Unread => self.handle_unread(now, socket, handler),
+            SocketEvent::Loaded(bytes) => self.handle_loaded(now, socket, bytes, handler),
+            SocketEvent::Spliced(bytes) => self.handle_spliced(now, socket, bytes, handler),
+            SocketEvent::Piped(piped) => self.handle_piped(now, socket, piped, handler),
+            SocketEvent::Failed(error) => self.handle_failed(now, socket, error, handler),
+            SocketEvent::FileFailed(error) => self.handle_file_failed(now, socket, error, handler),
         }
     }
 
     /// The socket stands; so does the connection, unless a layer has to be opened first.
-    fn handle_connected(&mut self, now: Instant, socket: SocketId, on: &mut impl Handler<C, T>) {
+    fn handle_connected(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        handler: &mut impl Handler<C, T>,
+    ) {
         let at = self.slots.position(socket);
         let Some(entry) = self.slots.get_mut(socket) else { return };
         if entry.transport.is_none() {
             let event = ConnectionEvent::Established { info: None };
-            on.handle(now, socket, (&mut entry.connection, &mut entry.data), event);
+            handler.handle(now, socket, (&mut entry.connection, &mut entry.data), event);
         }
-        entry.phase = Some(entry.wishes().phase);
-        let tick = self.desk.wheel.tick(now);
-        entry.pace = Pace::new(tick);
-        entry.start_deadline(tick, at, &mut self.desk);
-        self.settle(now, socket, 0, on);
+        entry.phase = Some(entry.io_state().phase);
+        let tick = self.outputs.wheel.tick(now);
+        entry.rate = RateLimit::new(tick);
+        entry.start_deadline(tick, at, &mut self.outputs);
+        self.note_moved(now, socket, 0, handler);
     }
 
     /// Bytes arrived, or the peer's end. For engines that count what was read of them.
@@ -556,19 +575,19 @@ impl<C: Connection, T> Connections<C, T> {
         now: Instant,
         socket: SocketId,
         input: &mut Input<'_>,
-        on: &mut impl Handler<C, T>,
+        handler: &mut impl Handler<C, T>,
     ) {
-        self.with(now, socket, on, |entry, opened, lent| {
-            let arrived = entry.pace.fresh(input.len());
+        self.with_entry(now, socket, handler, |entry, opened, delivery| {
+            let arrived = entry.rate.fresh(input.len());
             match entry.transport.take() {
-                Some(transport) => entry.transport = transport.open(entry, input, opened, lent),
-                None => entry.feed(input, lent),
+                Some(transport) => entry.transport = transport.open(entry, input, opened, delivery),
+                None => entry.feed(input, delivery),
             }
-            entry.notify(lent, ConnectionEvent::InputUsed);
+            entry.notify(delivery, ConnectionEvent::InputUsed);
             if !input.is_empty() {
                 entry.note_unread();
             }
-            entry.pace.leave(input.len());
+            entry.rate.leave(input.len());
             arrived
         });
     }
@@ -586,12 +605,12 @@ impl<C: Connection, T> Connections<C, T> {
         now: Instant,
         socket: SocketId,
         bytes: u64,
-        on: &mut impl Handler<C, T>,
+        handler: &mut impl Handler<C, T>,
     ) {
-        let (spans, at) = (&self.desk.spans, self.slots.position(socket));
-        let owes = |entry: &Entry<C, T>| entry.owes_words(spans.of(entry.timeouts, at));
+        let (ticks, at) = (&self.outputs.timeouts, self.slots.position(socket));
+        let owes = |entry: &Entry<C, T>| entry.counts_received_only(ticks.of(entry.timeouts, at));
         let moved = if self.slots.get(socket).is_some_and(owes) { 0 } else { bytes };
-        self.with(now, socket, on, |entry, opened, lent| {
+        self.with_entry(now, socket, handler, |entry, opened, delivery| {
             if let Some(mut transport) = entry.transport.take() {
                 transport.handle_sent(&mut entry.connection, bytes);
                 entry.announced = transport.layer.poll_transmit().is_some();
@@ -599,15 +618,15 @@ impl<C: Connection, T> Connections<C, T> {
                 entry.transport = match transport.is_opening() && !entry.announced {
                     true => {
                         let nothing = &mut BytesMut::new();
-                        transport.open(entry, &mut Input::all(nothing, false), opened, lent)
+                        transport.open(entry, &mut Input::all(nothing, false), opened, delivery)
                     }
                     false => Some(transport),
                 };
             } else {
                 entry.connection.handle_sent(bytes);
-                entry.announced = entry.connection.wishes().sends;
+                entry.announced = entry.connection.io_state().wants_write;
                 if entry.connection.has_event() {
-                    entry.ask(lent);
+                    entry.ask(delivery);
                 }
             }
             moved
@@ -620,12 +639,12 @@ impl<C: Connection, T> Connections<C, T> {
         now: Instant,
         socket: SocketId,
         bytes: &[u8],
-        on: &mut impl Handler<C, T>,
+        handler: &mut impl Handler<C, T>,
     ) {
-        self.with(now, socket, on, |entry, _, lent| {
+        self.with_entry(now, socket, handler, |entry, _, delivery| {
             if let Some(transport) = &mut entry.transport {
                 transport.handle_loaded(&mut entry.connection, bytes);
-                entry.ask(lent);
+                entry.ask(delivery);
             }
             0
         });
@@ -636,14 +655,14 @@ impl<C: Connection, T> Connections<C, T> {
         let at = self.slots.position(socket);
         if let Some(entry) = self.slots.get_mut(socket) {
             entry.hung = true;
-            let tick = self.desk.wheel.tick(now);
-            entry.start_deadline(tick, at, &mut self.desk);
+            let tick = self.outputs.wheel.tick(now);
+            entry.start_deadline(tick, at, &mut self.outputs);
         }
     }
 
     /// Bytes arrived while reading was paused.
-    fn handle_unread(&mut self, now: Instant, socket: SocketId, on: &mut impl Handler<C, T>) {
-        self.with(now, socket, on, |entry, _, _| {
+    fn handle_unread(&mut self, now: Instant, socket: SocketId, handler: &mut impl Handler<C, T>) {
+        self.with_entry(now, socket, handler, |entry, _, _| {
             entry.connection.handle_unread();
             0
         });
@@ -655,50 +674,50 @@ impl<C: Connection, T> Connections<C, T> {
         now: Instant,
         socket: SocketId,
         error: io::Error,
-        on: &mut impl Handler<C, T>,
+        handler: &mut impl Handler<C, T>,
     ) {
-        self.end(now, socket, End::Failed(error), CloseKind::Normal, on);
+        self.end(now, socket, End::Failed(error), CloseKind::Normal, handler);
     }
 
     /// Deadlines have passed.
-    pub fn handle_timeout(&mut self, now: Instant, on: &mut impl Handler<C, T>) {
+    pub fn handle_timeout(&mut self, now: Instant, handler: &mut impl Handler<C, T>) {
         let mut due = std::mem::take(&mut self.due);
-        self.desk.wheel.expire(now, &mut due);
-        let tick = self.desk.wheel.tick(now);
+        self.outputs.wheel.expire(now, &mut due);
+        let tick = self.outputs.wheel.tick(now);
         for at in due.drain(..) {
-            self.come_due(now, tick, at, on);
+            self.come_due(now, tick, at, handler);
         }
         self.due = due;
     }
 
-    fn come_due(&mut self, now: Instant, tick: Tick, at: u32, on: &mut impl Handler<C, T>) {
+    fn come_due(&mut self, now: Instant, tick: Tick, at: u32, handler: &mut impl Handler<C, T>) {
         let socket = self.slots.key(at);
         let Some(entry) = self.slots.get_mut(socket) else { return };
         entry.armed = Span::ENDLESS;
-        if entry.is_late(tick, self.desk.spans.of(entry.timeouts, at)) {
-            self.give_up(now, socket, on);
+        if entry.is_late(tick, self.outputs.timeouts.of(entry.timeouts, at)) {
+            self.give_up(now, socket, handler);
         } else if entry.timer <= tick {
             entry.timer = Tick::NEVER;
             let pair = (&mut entry.connection, &mut entry.data);
-            on.handle(now, socket, pair, ConnectionEvent::Timer);
-            self.settle(now, socket, 0, on);
+            handler.handle(now, socket, pair, ConnectionEvent::Timer);
+            self.note_moved(now, socket, 0, handler);
         }
         let Some(entry) = self.slots.get_mut(socket) else { return };
-        let spans = self.desk.spans.of(entry.timeouts, at);
-        entry.armed = entry.until_look(spans);
-        self.desk.wheel.arm(at, entry.deadline(spans).min(entry.timer));
+        let ticks = self.outputs.timeouts.of(entry.timeouts, at);
+        entry.armed = entry.until_look(ticks);
+        self.outputs.wheel.arm(at, entry.deadline(ticks).min(entry.timer));
     }
 
     /// The peer is late. If it can be told so it is, and ends soon.
-    fn give_up(&mut self, now: Instant, socket: SocketId, on: &mut impl Handler<C, T>) {
+    fn give_up(&mut self, now: Instant, socket: SocketId, handler: &mut impl Handler<C, T>) {
         let Some(entry) = self.slots.get_mut(socket) else { return };
         if entry.phase.is_some() {
             let mut extend = false;
             let event = ConnectionEvent::DeadlinePassed { extend: &mut extend };
-            on.handle(now, socket, (&mut entry.connection, &mut entry.data), event);
+            handler.handle(now, socket, (&mut entry.connection, &mut entry.data), event);
             if extend {
-                entry.since = self.desk.wheel.tick(now);
-                return self.settle(now, socket, 0, on);
+                entry.since = self.outputs.wheel.tick(now);
+                return self.note_moved(now, socket, 0, handler);
             }
         }
         let fault = match entry.phase {
@@ -708,17 +727,17 @@ impl<C: Connection, T> Connections<C, T> {
         };
         if fault.is_some() && entry.connection.handle_late() {
             entry.fault = fault;
-            return self.settle(now, socket, 0, on);
+            return self.note_moved(now, socket, 0, handler);
         }
         let end = End::TimedOut(entry.phase);
-        self.end(now, socket, end, CloseKind::Normal, on);
+        self.end(now, socket, end, CloseKind::Normal, handler);
     }
 
     /// The next thing to do.
     pub fn poll_action(&mut self) -> Option<Action> {
-        let action = self.desk.actions.pop_front();
-        if action.is_none() && self.desk.actions.capacity() > ACTIONS_CAPACITY_MAX {
-            self.desk.actions = VecDeque::new(); // many ended at once
+        let action = self.outputs.actions.pop_front();
+        if action.is_none() && self.outputs.actions.capacity() > ACTIONS_CAPACITY_MAX {
+            self.outputs.actions = VecDeque::new(); // many ended at once
         }
         action
     }
@@ -730,29 +749,35 @@ impl<C: Connection, T> Connections<C, T> {
 
     /// When [`Connections::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.desk.wheel.next()
+        self.outputs.wheel.next()
     }
 
-    fn settle(&mut self, now: Instant, socket: SocketId, moved: u64, on: &mut impl Handler<C, T>) {
-        self.with(now, socket, on, |_, _, _| moved);
+    fn note_moved(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        moved: u64,
+        handler: &mut impl Handler<C, T>,
+    ) {
+        self.with_entry(now, socket, handler, |_, _, _| moved);
     }
 
     /// Has something happen on an entry, if it is still there, and settles it. `act` says how many
     /// bytes the peer has moved.
-    fn with<H: Handler<C, T>>(
+    fn with_entry<H: Handler<C, T>>(
         &mut self,
         now: Instant,
         socket: SocketId,
-        on: &mut H,
-        act: impl FnOnce(&mut Entry<C, T>, &mut Block, &mut Lent<'_, H>) -> u64,
+        handler: &mut H,
+        act: impl FnOnce(&mut Entry<C, T>, &mut Block, &mut Delivery<'_, H>) -> u64,
     ) {
-        let Self { slots, desk, scratch, opened, .. } = self;
+        let Self { slots, outputs, scratch, opened, .. } = self;
         let at = slots.position(socket);
         let Some(entry) = slots.get_mut(socket) else { return };
-        let mut lent = Lent { now, socket, scratch, on };
-        let moved = act(entry, opened, &mut lent);
-        if !entry.settle(at, moved, desk, &mut lent) {
-            self.end(now, socket, End::Closed, CloseKind::Normal, on);
+        let mut delivery = Delivery { now, socket, scratch, handler };
+        let moved = act(entry, opened, &mut delivery);
+        if !entry.update(at, moved, outputs, &mut delivery) {
+            self.end(now, socket, End::Closed, CloseKind::Normal, handler);
         }
     }
 
@@ -763,7 +788,7 @@ impl<C: Connection, T> Connections<C, T> {
         socket: SocketId,
         end: End,
         kind: CloseKind,
-        on: &mut impl Handler<C, T>,
+        handler: &mut impl Handler<C, T>,
     ) {
         let Some(entry) = self.slots.get_mut(socket) else { return };
         let end = match (entry.fault, entry.transport.take()) {
@@ -772,7 +797,7 @@ impl<C: Connection, T> Connections<C, T> {
             (None, None) => end,
         };
         if let Some(data) = self.close_as(socket, kind) {
-            on.handle_closed(now, socket, data, end);
+            handler.handle_closed(now, socket, data, end);
         }
     }
 }

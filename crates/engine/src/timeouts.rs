@@ -28,8 +28,8 @@ pub struct Timeouts {
     pub head: Option<Duration>,
     /// [`Phase::Body`].
     pub body: Option<Duration>,
-    /// [`Phase::Answer`].
-    pub answer: Option<Duration>,
+    /// [`Phase::Response`].
+    pub response: Option<Duration>,
     /// [`Phase::Send`].
     pub send: Option<Duration>,
     /// [`Phase::Application`], once the peer has ended its side: it may still be waiting for the
@@ -43,7 +43,7 @@ pub struct Timeouts {
     pub rate_min: Option<Rate>,
     /// While it is the peer's turn to send, in a body or a tunnel, what it takes does not count: who
     /// says nothing is late.
-    pub hears_only: bool,
+    pub receive_only: bool,
 }
 
 /// The least that a peer has to send or take, as long as it is its turn to.
@@ -63,22 +63,22 @@ pub struct TimeoutsId(u16);
 
 /// All sets of deadlines that connections of one kind may have: each connection names one of them.
 #[derive(Debug)]
-pub(crate) struct Sets {
+pub(crate) struct TimeoutTable {
     known: Vec<Timeouts>,
-    spans: Vec<Spans>,
-    own: HashMap<u32, Spans>, // of one connection each, by its place
+    ticks: Vec<TimeoutTicks>,
+    own: HashMap<u32, TimeoutTicks>, // of one connection each, by its place
 }
 
-impl Sets {
+impl TimeoutTable {
     pub(crate) fn new(first: Timeouts) -> Self {
-        Self { known: vec![first], spans: vec![first.into()], own: HashMap::new() }
+        Self { known: vec![first], ticks: vec![first.into()], own: HashMap::new() }
     }
 
     /// The set with these deadlines: the one that is there, or a new one.
     pub(crate) fn add(&mut self, timeouts: Timeouts) -> TimeoutsId {
         let at = self.known.iter().position(|known| *known == timeouts).unwrap_or_else(|| {
             self.known.push(timeouts);
-            self.spans.push(timeouts.into());
+            self.ticks.push(timeouts.into());
             self.known.len() - 1
         });
         assert!(at < usize::from(OWN.0), "no more than 65,535 sets of deadlines");
@@ -102,26 +102,26 @@ impl Sets {
     }
 
     /// What a connection at this place is held to.
-    pub(crate) fn of(&self, id: TimeoutsId, at: u32) -> &Spans {
+    pub(crate) fn of(&self, id: TimeoutsId, at: u32) -> &TimeoutTicks {
         match id {
             OWN => self.own.get(&at).expect("it has that set as long as it names it"),
-            TimeoutsId(shared) => &self.spans[usize::from(shared)],
+            TimeoutsId(shared) => &self.ticks[usize::from(shared)],
         }
     }
 }
 
 /// The same in ticks: reckoned once, looked up for every request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Spans {
+pub(crate) struct TimeoutTicks {
     pub(crate) connect: Span,
     pub(crate) abandoned: Span,
     phases: [Span; PHASES.len()],
     grace: Span,
     bytes_per_second: u32,
-    pub(crate) hears_only: bool,
+    pub(crate) receive_only: bool,
 }
 
-impl From<Timeouts> for Spans {
+impl From<Timeouts> for TimeoutTicks {
     fn from(timeouts: Timeouts) -> Self {
         let span = |timeout: Option<Duration>| timeout.map_or(Span::ENDLESS, Span::from);
         let of = |phase| match phase {
@@ -129,7 +129,7 @@ impl From<Timeouts> for Spans {
             Phase::Idle => span(timeouts.idle),
             Phase::Head => span(timeouts.head),
             Phase::Body => span(timeouts.body),
-            Phase::Answer => span(timeouts.answer),
+            Phase::Response => span(timeouts.response),
             Phase::Application => Span::ENDLESS,
             Phase::Send => span(timeouts.send),
             Phase::Linger => span(timeouts.linger),
@@ -142,12 +142,12 @@ impl From<Timeouts> for Spans {
             phases: PHASES.map(of),
             grace: span(grace),
             bytes_per_second: timeouts.rate_min.map_or(0, |rate| rate.bytes_per_second),
-            hears_only: timeouts.hears_only,
+            receive_only: timeouts.receive_only,
         }
     }
 }
 
-impl Spans {
+impl TimeoutTicks {
     /// How long a phase may last, or be without a byte.
     pub(crate) fn of(&self, phase: Phase) -> Span {
         self.phases[phase as usize]
@@ -155,7 +155,7 @@ impl Spans {
 
     /// How long it may last before somebody looks.
     pub(crate) fn until_look(&self, phase: Phase) -> Span {
-        match is_paced(phase) {
+        match is_rate_limited(phase) {
             true => self.of(phase).min(self.grace),
             false => self.of(phase),
         }
@@ -164,13 +164,13 @@ impl Spans {
 
 /// What a peer has moved of late.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
+pub(crate) struct RateLimit {
     since: Tick, // of the period
     moved: u32,
     left: u32, // bytes that have arrived, and were left unread
 }
 
-impl Pace {
+impl RateLimit {
     pub(crate) fn new(now: Tick) -> Self {
         Self { since: now, moved: 0, left: 0 }
     }
@@ -193,7 +193,7 @@ impl Pace {
     /// reckoned from its first byte to its last, without the application's time.
     pub(crate) fn turn(&mut self, now: Tick, entered: Tick, before: Phase, after: Phase) {
         match (before, after) {
-            (Phase::Application, _) if is_paced(after) => {
+            (Phase::Application, _) if is_rate_limited(after) => {
                 self.since = self.since.after(now.since(entered));
             }
             _ if is_transfer(after) && !is_transfer(before) => (self.since, self.moved) = (now, 0),
@@ -202,23 +202,23 @@ impl Pace {
     }
 
     /// When the period is over.
-    pub(crate) fn due(&self, spans: &Spans) -> Tick {
-        self.since.after(spans.grace)
+    pub(crate) fn due(&self, ticks: &TimeoutTicks) -> Tick {
+        self.since.after(ticks.grace)
     }
 
     /// A period is over: false if too little has moved in it.
-    pub(crate) fn look(&mut self, now: Tick, spans: &Spans) -> bool {
-        let owed = spans.bytes(now.since(self.since));
+    pub(crate) fn look(&mut self, now: Tick, ticks: &TimeoutTicks) -> bool {
+        let owed = ticks.bytes(now.since(self.since));
         if u64::from(self.moved) < owed {
             return false;
         }
-        let rest = (u64::from(self.moved) - owed).min(spans.bytes(spans.grace));
+        let rest = (u64::from(self.moved) - owed).min(ticks.bytes(ticks.grace));
         (self.since, self.moved) = (now, narrow(rest));
         true
     }
 }
 
-impl Spans {
+impl TimeoutTicks {
     /// What has to move in so long a time.
     fn bytes(&self, span: Span) -> u64 {
         span.millis().saturating_mul(self.bytes_per_second.into()) / 1_000
@@ -230,18 +230,18 @@ fn narrow(bytes: u64) -> u32 {
 }
 
 /// True if the peer must send or take bytes now, and a rate is asked of it.
-pub(crate) fn is_paced(phase: Phase) -> bool {
+pub(crate) fn is_rate_limited(phase: Phase) -> bool {
     matches!(phase, Phase::Body | Phase::Send)
 }
 
 /// True in the midst of an exchange, whoever's turn it is.
 fn is_transfer(phase: Phase) -> bool {
-    is_paced(phase) || phase == Phase::Application
+    is_rate_limited(phase) || phase == Phase::Application
 }
 
 /// Phases in which the peer has until the deadline for every byte, not for all of them.
-pub(crate) fn begins_again(phase: Phase) -> bool {
-    is_paced(phase) || phase == Phase::Tunnel
+pub(crate) fn restarts_with_bytes(phase: Phase) -> bool {
+    is_rate_limited(phase) || phase == Phase::Tunnel
 }
 
 /// The set belongs to one connection.
@@ -254,7 +254,7 @@ const PHASES: [Phase; 9] = [
     Phase::Idle,
     Phase::Head,
     Phase::Body,
-    Phase::Answer,
+    Phase::Response,
     Phase::Application,
     Phase::Send,
     Phase::Linger,
@@ -264,7 +264,7 @@ const PHASES: [Phase; 9] = [
 const GRACE_MIN: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
-impl Sets {
+impl TimeoutTable {
     /// How many sets belong to single connections.
     pub(crate) fn own_len(&self) -> usize {
         self.own.len()
@@ -275,7 +275,7 @@ impl Sets {
 mod tests {
     use super::*;
 
-    fn spans() -> Spans {
+    fn ticks() -> TimeoutTicks {
         let rate_min = Some(Rate { bytes_per_second: 250, grace: Duration::from_secs(20) });
         Timeouts { rate_min, ..Timeouts::default() }.into()
     }
@@ -286,31 +286,31 @@ mod tests {
 
     #[test]
     fn a_rate_is_an_average_over_one_period_and_the_rest_of_the_last() {
-        let spans = spans();
-        let mut pace = Pace::new(at(0));
-        pace.add(5_000);
-        assert_eq!(pace.due(&spans), at(20));
-        assert!(pace.look(at(20), &spans), "exactly enough");
-        pace.add(4_999);
-        assert!(!pace.look(at(40), &spans), "a byte too little");
-        let mut fast = Pace::new(at(0));
+        let ticks = ticks();
+        let mut rate = RateLimit::new(at(0));
+        rate.add(5_000);
+        assert_eq!(rate.due(&ticks), at(20));
+        assert!(rate.look(at(20), &ticks), "exactly enough");
+        rate.add(4_999);
+        assert!(!rate.look(at(40), &ticks), "a byte too little");
+        let mut fast = RateLimit::new(at(0));
         fast.add(1_000_000);
-        assert!(fast.look(at(20), &spans));
-        assert!(fast.look(at(40), &spans), "what was too much counts in the next period");
-        assert!(!fast.look(at(60), &spans), "and no longer");
+        assert!(fast.look(at(20), &ticks));
+        assert!(fast.look(at(40), &ticks), "what was too much counts in the next period");
+        assert!(!fast.look(at(60), &ticks), "and no longer");
     }
 
     #[test]
     fn the_applications_time_is_not_the_peers() {
-        let spans = spans();
-        let mut pace = Pace::new(at(0));
-        pace.turn(at(0), at(0), Phase::Head, Phase::Body);
-        pace.add(1_000);
-        pace.turn(at(4), at(0), Phase::Body, Phase::Application);
-        pace.turn(at(1_004), at(4), Phase::Application, Phase::Body);
-        assert_eq!(pace.due(&spans), at(1_020), "four seconds of twenty are over");
-        assert!(!pace.look(at(1_020), &spans), "and what moved before still counts alone");
-        pace.turn(at(2_000), at(1_004), Phase::Idle, Phase::Application);
-        assert_eq!(pace.due(&spans), at(2_020), "another exchange");
+        let ticks = ticks();
+        let mut rate = RateLimit::new(at(0));
+        rate.turn(at(0), at(0), Phase::Head, Phase::Body);
+        rate.add(1_000);
+        rate.turn(at(4), at(0), Phase::Body, Phase::Application);
+        rate.turn(at(1_004), at(4), Phase::Application, Phase::Body);
+        assert_eq!(rate.due(&ticks), at(1_020), "four seconds of twenty are over");
+        assert!(!rate.look(at(1_020), &ticks), "and what moved before still counts alone");
+        rate.turn(at(2_000), at(1_004), Phase::Idle, Phase::Application);
+        assert_eq!(rate.due(&ticks), at(2_020), "another exchange");
     }
 }

@@ -169,7 +169,7 @@ fn reason(end: &End) -> usize {
         End::TimedOut(Some(Phase::Idle)) => "idle_timeout",
         End::TimedOut(Some(Phase::Head)) => "head_timeout",
         End::TimedOut(Some(Phase::Body)) => "body_timeout",
-        End::TimedOut(Some(Phase::Answer | Phase::Application)) => "abandoned",
+        End::TimedOut(Some(Phase::Response | Phase::Application)) => "abandoned",
         End::TimedOut(Some(Phase::Send)) => "send_timeout",
         End::TimedOut(Some(Phase::Linger)) => "linger_timeout",
         End::TimedOut(Some(Phase::Tunnel)) => "tunnel_timeout",

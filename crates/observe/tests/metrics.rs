@@ -161,7 +161,7 @@ fn every_connection_end_has_a_reason() {
         Phase::Idle,
         Phase::Head,
         Phase::Body,
-        Phase::Answer,
+        Phase::Response,
         Phase::Application,
         Phase::Send,
         Phase::Linger,

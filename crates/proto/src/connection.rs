@@ -108,7 +108,7 @@ pub trait Connection {
     /// A connection at rest is closed at once.
     fn close_after(&mut self);
 
-    /// Bytes have arrived while [`Wishes::reads`] is false, and have not been received. If the
+    /// Bytes have arrived while [`IoState::wants_read`] is false, and have not been received. If the
     /// exchange in hand is the last one, closing would reset the connection and could destroy the
     /// response. So the connection drains the input first (RFC 9112 §9.6).
     fn handle_unread(&mut self) {}
@@ -141,43 +141,43 @@ pub trait Connection {
 
     /// True if the peer has said that it will send no more than the message in hand. Of anybody
     /// else something may be on its way, and a close that meets it takes back what has not left.
-    fn is_heard_out(&self) -> bool {
+    fn expects_no_more_requests(&self) -> bool {
         false
     }
 
     /// What it wants now of whoever owns its socket and the clock.
-    fn wishes(&self) -> Wishes;
+    fn io_state(&self) -> IoState;
 
-    /// [`Wishes::reads`] alone.
+    /// [`IoState::wants_read`] alone.
     fn wants_read(&self) -> bool {
-        self.wishes().reads
+        self.io_state().wants_read
     }
 
-    /// [`Wishes::finished`] alone.
+    /// [`IoState::finished`] alone.
     fn is_finished(&self) -> bool {
-        self.wishes().finished
+        self.io_state().finished
     }
 
-    /// [`Wishes::closed`] alone.
+    /// [`IoState::closed`] alone.
     fn is_closed(&self) -> bool {
-        self.wishes().closed
+        self.io_state().closed
     }
 
-    /// [`Wishes::phase`] alone.
+    /// [`IoState::phase`] alone.
     fn phase(&self) -> Phase {
-        self.wishes().phase
+        self.io_state().phase
     }
 }
 
 /// What a connection wants of whoever owns its socket and the clock, as one answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wishes {
+pub struct IoState {
     /// Whose turn it is, for whoever owns the clock.
     pub phase: Phase,
     /// [`Connection::poll_transmit`] has something.
-    pub sends: bool,
+    pub wants_write: bool,
     /// False while the peer must wait for us: the driver stops reading.
-    pub reads: bool,
+    pub wants_read: bool,
     /// True once our side has said everything: a FIN may follow the last byte. Never true of one
     /// that was given up in the middle of a message.
     pub finished: bool,
@@ -198,7 +198,7 @@ pub enum Phase {
     /// The peer has begun a body and owes the rest.
     Body,
     /// The peer owes the answer to our request.
-    Answer,
+    Response,
     /// The application owes the next bytes, or the release of those it was given.
     Application,
     /// The peer must take what is queued.

@@ -64,7 +64,7 @@ impl Outbox {
             queue.count(late.len() as u64);
             queue.append_own(late.into());
         }
-        self.settle();
+        self.free_if_empty();
     }
 
     /// Queues a segment: small bytes are copied, everything else is shared.
@@ -112,7 +112,7 @@ impl Outbox {
             queue.keep();
             queue.fit();
         }
-        self.settle();
+        self.free_if_empty();
     }
 
     /// Forgets everything that is queued.
@@ -141,7 +141,7 @@ impl Outbox {
     }
 
     /// The memory goes back as soon as nothing is queued: `queue` is `None` exactly then.
-    fn settle(&mut self) {
+    fn free_if_empty(&mut self) {
         if self.size() == 0 {
             self.clear();
         }

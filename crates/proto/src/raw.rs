@@ -10,7 +10,7 @@
 //! ```
 
 use crate::body_len::BodyLen;
-use crate::connection::{Connection, PeerError, Phase, UsageError, Wishes};
+use crate::connection::{Connection, IoState, PeerError, Phase, UsageError};
 use crate::event::{Event, Raw, StreamId};
 use crate::head::{Headers, Scratch};
 use crate::input::Input;
@@ -32,8 +32,8 @@ pub struct RawConnection {
     room: Room,
     /// The owner wants to hear of nothing for now.
     held: bool,
-    heard: bool, // a byte has come
-    spoke: bool, // a byte has left
+    received: bool, // a byte has come
+    sent: bool,     // a byte has left
 }
 
 /// How far one direction is.
@@ -73,18 +73,18 @@ impl RawConnection {
     }
 
     /// True once the peer has said that it sends nothing more.
-    pub fn is_ended(&self) -> bool {
+    pub fn has_received_end(&self) -> bool {
         self.receive == Way::Over
     }
 
     /// True if the owner has all the room that it needs, and the peer may go on.
-    pub fn is_heard(&self) -> bool {
+    pub fn is_receiving(&self) -> bool {
         self.receive == Way::Open && !self.held && self.unreleased == 0
     }
 
     /// Nothing that the peer still says is wanted, as if it had said its end; what is said to it
     /// goes on.
-    pub fn stop_hearing(&mut self) {
+    pub fn stop_receiving(&mut self) {
         if self.receive == Way::Open {
             self.receive = Way::Over;
         }
@@ -129,7 +129,7 @@ impl Connection for RawConnection {
         }
         if !input.is_empty() {
             let bytes = input.take(input.len());
-            self.heard = true;
+            self.received = true;
             self.hold(bytes.len() as u64);
             return Ok(Some(Event::Data { stream, bytes }));
         }
@@ -149,7 +149,7 @@ impl Connection for RawConnection {
     }
 
     fn handle_passed(&mut self, bytes: u64) {
-        self.heard |= bytes > 0;
+        self.received |= bytes > 0;
         self.hold(bytes);
     }
 
@@ -211,7 +211,7 @@ impl Connection for RawConnection {
 
     fn handle_sent(&mut self, bytes: u64) {
         self.outbox.sent(bytes);
-        self.spoke |= bytes > 0;
+        self.sent |= bytes > 0;
         if self.room == Room::Full && self.outbox.size() <= ROOM / ROOM_SHARE {
             self.room = Room::Reopened;
         }
@@ -219,18 +219,18 @@ impl Connection for RawConnection {
 
     /// Its own end is a FIN, which leaves the peer's way open; closed it is only after the peer's.
     /// So nothing that is on its way is met by a close, whatever the peer does.
-    fn is_heard_out(&self) -> bool {
+    fn expects_no_more_requests(&self) -> bool {
         true
     }
 
     #[inline]
-    fn wishes(&self) -> Wishes {
-        let sends = !self.outbox.is_empty();
-        let over = self.receive != Way::Open && self.send == Way::Over && !sends;
-        Wishes {
-            phase: if self.heard && self.spoke { Phase::Tunnel } else { Phase::Body },
-            sends,
-            reads: self.is_heard(),
+    fn io_state(&self) -> IoState {
+        let wants_write = !self.outbox.is_empty();
+        let over = self.receive != Way::Open && self.send == Way::Over && !wants_write;
+        IoState {
+            phase: if self.received && self.sent { Phase::Tunnel } else { Phase::Body },
+            wants_write,
+            wants_read: self.is_receiving(),
             finished: self.send == Way::Over,
             closed: over || self.send == Way::Cut,
         }

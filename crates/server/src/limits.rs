@@ -101,13 +101,13 @@ impl Limits {
             idle: Some(self.idle_timeout),
             head: Some(self.head_timeout),
             body: Some(self.body_timeout),
-            answer: None,
+            response: None,
             send: Some(self.send_timeout),
             abandoned: Some(self.abandoned_timeout),
             linger: Some(self.linger_timeout),
             tunnel: Some(self.idle_timeout),
             rate_min: self.rate_min,
-            hears_only: false,
+            receive_only: false,
         }
     }
 }

@@ -16,7 +16,7 @@ impl<C: Connection, T> Connections<C, T> {
     /// # Panics
     /// If there are more than 65,535 different ones.
     pub fn add_timeouts(&mut self, timeouts: Timeouts) -> TimeoutsId {
-        self.desk.spans.add(timeouts)
+        self.outputs.timeouts.add(timeouts)
     }
 
     /// From now on these deadlines hold for `socket`; that of its phase is reckoned from when the
@@ -27,9 +27,9 @@ impl<C: Connection, T> Connections<C, T> {
         if entry.timeouts == timeouts {
             return;
         }
-        self.desk.spans.release(std::mem::replace(&mut entry.timeouts, timeouts), at);
+        self.outputs.timeouts.release(std::mem::replace(&mut entry.timeouts, timeouts), at);
         let since = entry.since;
-        entry.start_deadline(since, at, &mut self.desk);
+        entry.start_deadline(since, at, &mut self.outputs);
     }
 
     /// The same with deadlines of its own, which nobody else has: for what a request says. They
@@ -37,18 +37,18 @@ impl<C: Connection, T> Connections<C, T> {
     pub fn set_own_timeouts(&mut self, socket: SocketId, timeouts: Timeouts) {
         let at = self.slots.position(socket);
         let Some(entry) = self.slots.get_mut(socket) else { return };
-        entry.timeouts = self.desk.spans.own(at, timeouts);
+        entry.timeouts = self.outputs.timeouts.own(at, timeouts);
         let since = entry.since;
-        entry.start_deadline(since, at, &mut self.desk);
+        entry.start_deadline(since, at, &mut self.outputs);
     }
 
     /// The same, reckoned from `now`.
     pub fn restart_timeouts(&mut self, now: Instant, socket: SocketId, timeouts: TimeoutsId) {
         let at = self.slots.position(socket);
         let Some(entry) = self.slots.get_mut(socket) else { return };
-        self.desk.spans.release(std::mem::replace(&mut entry.timeouts, timeouts), at);
-        let now = self.desk.wheel.tick(now);
-        entry.start_deadline(now, at, &mut self.desk);
+        self.outputs.timeouts.release(std::mem::replace(&mut entry.timeouts, timeouts), at);
+        let now = self.outputs.wheel.tick(now);
+        entry.start_deadline(now, at, &mut self.outputs);
     }
 }
 
@@ -199,7 +199,7 @@ mod tests {
         let sockets =
             [insert(&mut connections), insert(&mut connections), insert(&mut connections)];
         let [plain, silent, held] = sockets;
-        let strict = connections.add_timeouts(Timeouts { hears_only: true, ..usual });
+        let strict = connections.add_timeouts(Timeouts { receive_only: true, ..usual });
         connections.set_timeouts(silent, strict);
         connections.set_timeouts(held, strict);
         connections.get_mut(held).unwrap().0.set_held(true);
@@ -272,9 +272,9 @@ mod tests {
         hand.connections.set_timeouts(second, shared);
         let third = hand.insert();
         hand.connections.set_own_timeouts(third, idle_for(4)); // where that of the second was
-        assert_eq!(hand.connections.desk.spans.own_len(), 2);
+        assert_eq!(hand.connections.outputs.timeouts.own_len(), 2);
         assert_eq!(hand.ends(), [(third, 4), (first, 7), (second, 9)]);
-        assert_eq!(hand.connections.desk.spans.own_len(), 0);
+        assert_eq!(hand.connections.outputs.timeouts.own_len(), 0);
     }
 
     #[test]

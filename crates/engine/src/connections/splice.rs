@@ -26,7 +26,7 @@ impl<C: Connection, T> Connections<C, T> {
     /// arrived together with the head does, and so does everything where splicing is impossible.
     pub fn splice(&mut self, socket: SocketId) {
         if self.direct(socket) > 0 {
-            self.desk.actions.push_back(Action::Splice { socket });
+            self.outputs.actions.push_back(Action::Splice { socket });
         }
     }
 
@@ -49,7 +49,7 @@ impl<C: Connection, T> Connections<C, T> {
     /// worth it: then it can be asked for again.
     pub fn pass(&mut self, socket: SocketId) {
         if self.passing(socket) > 0 {
-            self.desk.actions.push_back(Action::Splice { socket });
+            self.outputs.actions.push_back(Action::Splice { socket });
         }
     }
 
@@ -59,14 +59,14 @@ impl<C: Connection, T> Connections<C, T> {
         now: Instant,
         socket: SocketId,
         piped: Piped,
-        on: &mut impl Handler<C, T>,
+        handler: &mut impl Handler<C, T>,
     ) {
         let Some(entry) = self.slots.get_mut(socket) else { return };
         let bytes = piped.len;
         entry.connection.handle_passed(bytes);
         let entry = (&mut entry.connection, &mut entry.data);
-        on.handle(now, socket, entry, ConnectionEvent::Piped(piped));
-        self.end_passage(now, socket, bytes, on);
+        handler.handle(now, socket, entry, ConnectionEvent::Piped(piped));
+        self.end_passage(now, socket, bytes, handler);
     }
 
     /// So many bytes of the body went into the file: as good as `Data` that was released.
@@ -75,11 +75,11 @@ impl<C: Connection, T> Connections<C, T> {
         now: Instant,
         socket: SocketId,
         bytes: u64,
-        on: &mut impl Handler<C, T>,
+        handler: &mut impl Handler<C, T>,
     ) {
         let Some(entry) = self.slots.get_mut(socket) else { return };
         entry.connection.handle_direct(bytes);
-        self.end_passage(now, socket, bytes, on);
+        self.end_passage(now, socket, bytes, handler);
     }
 
     /// The connection has been told of bytes that it has not seen: perhaps they were the last.
@@ -88,16 +88,16 @@ impl<C: Connection, T> Connections<C, T> {
         now: Instant,
         socket: SocketId,
         bytes: u64,
-        on: &mut impl Handler<C, T>,
+        handler: &mut impl Handler<C, T>,
     ) {
         let Some(entry) = self.slots.get_mut(socket) else { return };
         let mut nothing = BytesMut::new();
         let mut nothing = Input::all(&mut nothing, false);
         while let Ok(Some(event)) = entry.connection.poll_event(&mut nothing, &mut self.scratch) {
             let entry = (&mut entry.connection, &mut entry.data);
-            on.handle(now, socket, entry, ConnectionEvent::Event(event)); // `End`
+            handler.handle(now, socket, entry, ConnectionEvent::Event(event)); // `End`
         }
-        self.settle(now, socket, bytes, on);
+        self.note_moved(now, socket, bytes, handler);
     }
 
     /// The file failed, and the bytes that were on their way to it are lost: so is their
@@ -107,8 +107,8 @@ impl<C: Connection, T> Connections<C, T> {
         now: Instant,
         socket: SocketId,
         error: io::Error,
-        on: &mut impl Handler<C, T>,
+        handler: &mut impl Handler<C, T>,
     ) {
-        self.end(now, socket, End::File(error), CloseKind::Normal, on);
+        self.end(now, socket, End::File(error), CloseKind::Normal, handler);
     }
 }

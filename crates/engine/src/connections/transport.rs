@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use fulmar_proto::{
-    Block, Connection, FileRange, Input, Layer, LayerError, Opened, Phase, Sealed, Segment,
-    Transmit, Wishes,
+    Block, Connection, FileRange, Input, IoState, Layer, LayerError, Opened, Phase, Sealed,
+    Segment, Transmit,
 };
 
-use super::{ConnectionEvent, End, Entry, Handler, Lent};
+use super::{ConnectionEvent, Delivery, End, Entry, Handler};
 
 /// A layer on a socket.
 #[derive(Debug)]
@@ -57,11 +57,11 @@ impl Transport {
         entry: &mut Entry<C, T>,
         input: &mut Input<'_>,
         spare: &mut Block,
-        lent: &mut Lent<'_, impl Handler<C, T>>,
+        delivery: &mut Delivery<'_, impl Handler<C, T>>,
     ) -> Option<Box<Self>> {
         if self.unread.is_empty() {
             spare.clear();
-            let stays = self.open_into(entry, input, &mut Above::Spare(spare), lent);
+            let stays = self.open_into(entry, input, &mut Above::Spare(spare), delivery);
             let left = spare.memory().len();
             self.unread = spare.split_copy(left);
             stays.then_some(self)
@@ -69,7 +69,7 @@ impl Transport {
             // It was a copy already, so that a head arriving byte by byte is copied once.
             let mut above = std::mem::take(&mut self.unread);
             let (before, arrived) = (above.len(), input.len());
-            let stays = self.open_into(entry, input, &mut Above::Own(&mut above), lent);
+            let stays = self.open_into(entry, input, &mut Above::Own(&mut above), delivery);
             if !above.is_empty() {
                 let is_little = above.len() < (before + arrived - input.len()) / 2;
                 self.unread = if is_little { BytesMut::from(&above[..]) } else { above };
@@ -84,7 +84,7 @@ impl Transport {
         entry: &mut Entry<C, T>,
         input: &mut Input<'_>,
         above: &mut Above<'_>,
-        lent: &mut Lent<'_, impl Handler<C, T>>,
+        delivery: &mut Delivery<'_, impl Handler<C, T>>,
     ) -> bool {
         loop {
             if matches!(self.stage, Stage::Failed { .. }) {
@@ -92,7 +92,7 @@ impl Transport {
                 return true;
             }
             if !matches!(self.stage, Stage::Opening) {
-                entry.feed(&mut above.input(self.ended), lent);
+                entry.feed(&mut above.input(self.ended), delivery);
                 self.held = !entry.connection.wants_read();
                 if self.ended {
                     input.clear();
@@ -107,7 +107,7 @@ impl Transport {
                 Ok(Opened::Established) => {
                     self.stage = Stage::Open;
                     let info = self.layer.info();
-                    entry.notify(lent, ConnectionEvent::Established { info });
+                    entry.notify(delivery, ConnectionEvent::Established { info });
                 }
                 Ok(Opened::Ended) => self.ended = true,
                 Ok(Opened::Truncated(error)) => match entry.connection.phase() {
@@ -116,11 +116,11 @@ impl Transport {
                 },
                 Ok(Opened::Replaced(next)) => {
                     if let Some(info) = self.layer.info() {
-                        entry.notify(lent, ConnectionEvent::Replaced { info });
+                        entry.notify(delivery, ConnectionEvent::Replaced { info });
                     }
                     let Some(next) = next else {
-                        entry.notify(lent, ConnectionEvent::Established { info: None });
-                        entry.feed(input, lent);
+                        entry.notify(delivery, ConnectionEvent::Established { info: None });
+                        entry.feed(input, delivery);
                         return false;
                     };
                     self.layer = next;
@@ -135,7 +135,7 @@ impl Transport {
     pub(crate) fn seal<C: Connection, T>(
         &mut self,
         entry: &mut Entry<C, T>,
-        lent: &mut Lent<'_, impl Handler<C, T>>,
+        delivery: &mut Delivery<'_, impl Handler<C, T>>,
     ) -> Option<FileRange> {
         if !matches!(self.stage, Stage::Open) || self.load.is_some() {
             return None;
@@ -161,7 +161,7 @@ impl Transport {
                 }
             }
             if again {
-                entry.ask(lent);
+                entry.ask(delivery);
             }
         }
         if entry.connection.is_finished() && entry.connection.poll_transmit().is_none() {
@@ -217,7 +217,7 @@ impl Transport {
     }
 
     /// What layer and connection want together, if the connection alone wants what `above` says.
-    pub(crate) fn wishes(&mut self, above: Wishes) -> Wishes {
+    pub(crate) fn io_state(&mut self, above: IoState) -> IoState {
         let sends = self.layer.poll_transmit().is_some();
         let finished = self.is_finished();
         let closed = match &self.stage {
@@ -232,7 +232,7 @@ impl Transport {
             (_, Phase::Idle | Phase::Application | Phase::Linger) if sends => Phase::Send,
             (_, phase) => phase,
         };
-        Wishes { phase, sends, finished, closed, ..above }
+        IoState { phase, wants_write: sends, finished, closed, ..above }
     }
 
     /// True as long as the layer does not stand.

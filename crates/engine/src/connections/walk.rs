@@ -22,8 +22,13 @@ impl<C: Connection, T> Connections<C, T> {
     /// Closes up to `max` connections on which nothing has happened for a while, and looks at no
     /// more than a bounded number: room for others, whenever it is asked for. Their peers have to
     /// expect that (RFC 9112 §9.5). How many there were.
-    pub fn close_idle(&mut self, now: Instant, max: usize, on: &mut impl Handler<C, T>) -> usize {
-        let (places, tick) = (self.slots.places(), self.desk.wheel.tick(now));
+    pub fn close_idle(
+        &mut self,
+        now: Instant,
+        max: usize,
+        handler: &mut impl Handler<C, T>,
+    ) -> usize {
+        let (places, tick) = (self.slots.places(), self.outputs.wheel.tick(now));
         let is_idle = |entry: &Entry<C, T>| {
             entry.phase == Some(Phase::Idle) && tick.since(entry.since) >= IDLE_MIN.into()
         };
@@ -33,7 +38,7 @@ impl<C: Connection, T> Connections<C, T> {
             let socket = self.slots.key(self.swept);
             self.swept += 1;
             if self.slots.get(socket).is_some_and(is_idle) {
-                self.cut(now, socket, on);
+                self.cut(now, socket, handler);
                 closed += 1;
                 if closed == max {
                     break;

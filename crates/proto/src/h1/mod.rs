@@ -1,17 +1,17 @@
 //! HTTP/1.1 and 1.0 as one machine for both roles (RFC 9112).
 //!
 //! [`H1`] holds two small machines: what we receive (`recv`) and what we send (`send`), each one
-//! enum with its data inside. They meet in `settle` and nowhere else. A server has one
+//! enum with its data inside. They meet in `advance` and nowhere else. A server has one
 //! exchange at a time; a client may have several outstanding, answered in order.
 //!
 //! ```text
-//! server:  recv  Head ─▶ Body ─▶ Done ─┐ settle ┌─▶ Head         (the next request)
+//! server:  recv  Head ─▶ Body ─▶ Done ─┐ advance ┌─▶ Head         (the next request)
 //!          send  Rest ─▶ Head ─▶ Body ─▶ Done ──┴─▶ Rest
 //!
-//! client:  recv  Rest ─▶ Head ─▶ Body ─▶ Done ─ settle ─▶ Head or Rest
+//! client:  recv  Rest ─▶ Head ─▶ Body ─▶ Done ─ advance ─▶ Head or Rest
 //!          send  Rest ─▶ Head ─▶ Body ─▶ Rest                    (once for each request)
 //!
-//! both:    Done, Tunnel ─ settle ─▶ Upgraded ─▶ Tunnel           (101, CONNECT)
+//! both:    Done, Tunnel ─ advance ─▶ Upgraded ─▶ Tunnel           (101, CONNECT)
 //!          any error, `reset`, the last exchange ─▶ Discard, Closed
 //! ```
 //!
@@ -25,7 +25,7 @@
 use std::marker::PhantomData;
 
 use crate::body_len::BodyLen;
-use crate::connection::{Connection, PeerError, Phase, UsageError, Wishes};
+use crate::connection::{Connection, IoState, PeerError, Phase, UsageError};
 use crate::event::{Client, Event, Server, StreamId};
 use crate::head::{Headers, Scratch};
 use crate::input::Input;
@@ -86,7 +86,7 @@ pub struct H1<S: Side> {
     /// The owner wants to hear of nothing for now.
     held: bool,
     /// Server: a peer is told that it is late that has not said anything at all.
-    answers_silence: bool,
+    responds_to_silence: bool,
     /// Client: of the only outstanding request, not the first, no byte was sent: no response yet.
     unasked: bool,
     /// Bytes followed the message in hand. Client: they follow the last response and belong to no
@@ -233,7 +233,7 @@ impl<S: Side> Default for H1<S> {
             depth: 1,
             interims: 0,
             held: false,
-            answers_silence: false,
+            responds_to_silence: false,
             unasked: false,
             excess: false,
             leniency: Leniency::strict(),
@@ -279,8 +279,8 @@ impl ServerConnection {
 
     /// Whether [`Connection::handle_late`] answers a peer that has not begun its first request:
     /// most of them have connected in advance, and are told nothing by default.
-    pub fn set_answers_silence(&mut self, on: bool) {
-        self.answers_silence = on;
+    pub fn set_responds_to_silence(&mut self, on: bool) {
+        self.responds_to_silence = on;
     }
 
     /// No further request is parsed while so many bytes of responses are queued in memory, here and
@@ -359,11 +359,11 @@ impl<S: Side> H1<S> {
     }
 
     /// The only place where what we receive and what we send meet.
-    fn settle(&mut self) {
-        if S::SERVER { self.settle_answer() } else { self.settle_request() }
+    fn advance(&mut self) {
+        if S::SERVER { self.advance_server() } else { self.advance_client() }
     }
 
-    fn settle_answer(&mut self) {
+    fn advance_server(&mut self) {
         if self.is_answered() && matches!(self.recv, Recv::Body(Body::Exact(0))) {
             self.recv = Recv::Done;
         }
@@ -387,7 +387,7 @@ impl<S: Side> H1<S> {
         }
     }
 
-    fn settle_request(&mut self) {
+    fn advance_client(&mut self) {
         if !matches!(self.recv, Recv::Done) {
             return;
         }
@@ -472,7 +472,7 @@ impl<S: Side> H1<S> {
 
     /// Whether we want to read, and whose turn it is; `queued`: we have something to send.
     #[inline(always)]
-    fn turn(&self, queued: bool) -> (bool, Phase) {
+    fn read_state(&self, queued: bool) -> (bool, Phase) {
         let has_room = !self.held && self.unreleased < self.queue_max;
         let ours = if queued { Phase::Send } else { Phase::Application };
         let (reads, phase) = match self.recv {
@@ -513,9 +513,9 @@ impl<S: Side> H1<S> {
     fn head_phase(&self, queued: bool) -> Phase {
         match self.send {
             _ if queued => Phase::Send,
-            Send::Body(_) if self.exchange.waiting => Phase::Answer,
+            Send::Body(_) if self.exchange.waiting => Phase::Response,
             Send::Head | Send::Body(_) => Phase::Application,
-            _ if self.outstanding > 0 => Phase::Answer,
+            _ if self.outstanding > 0 => Phase::Response,
             _ => Phase::Idle,
         }
     }
@@ -667,7 +667,7 @@ impl<S: Side> Connection for H1<S> {
     /// 408, as long as nothing has been answered (RFC 9110 §15.5.9). Between two requests nobody
     /// is late.
     fn handle_late(&mut self) -> bool {
-        let silent = self.answers_silence && self.stream == StreamId(0);
+        let silent = self.responds_to_silence && self.stream == StreamId(0);
         let owes = match self.recv {
             Recv::Head(head) => silent || !head.scan.is_fresh(),
             Recv::Body(_) => true,
@@ -728,18 +728,18 @@ impl<S: Side> Connection for H1<S> {
     }
 
     #[inline(always)]
-    fn is_heard_out(&self) -> bool {
+    fn expects_no_more_requests(&self) -> bool {
         S::SERVER && self.exchange.last
     }
 
-    fn wishes(&self) -> Wishes {
-        let sends = !self.outbox.is_empty();
+    fn io_state(&self) -> IoState {
+        let wants_write = !self.outbox.is_empty();
         let finished = self.send == Send::Closed;
         let said = finished || self.send == Send::Cut;
         let heard = matches!(self.recv, Recv::Closed | Recv::Discard(0));
-        let closed = said && !sends && heard;
-        let (reads, phase) = self.turn(sends);
-        Wishes { phase, sends, reads, finished, closed }
+        let closed = said && !wants_write && heard;
+        let (wants_read, phase) = self.read_state(wants_write);
+        IoState { phase, wants_write, wants_read, finished, closed }
     }
 }
 

@@ -305,7 +305,7 @@ impl<S: Side> H1<S> {
         if handover {
             self.send = Send::Tunnel;
             self.recv = Recv::Done;
-            self.settle();
+            self.advance();
         }
         Ok(Event::Head { stream, head: S::received(Head::Response(head)), len })
     }
@@ -364,7 +364,7 @@ impl<S: Side> H1<S> {
         let stream = self.stream;
         self.exchange.waiting = false;
         self.recv = Recv::Done;
-        self.settle();
+        self.advance();
         Event::End { stream, trailers: if chunked { scratch.headers() } else { Headers::EMPTY } }
     }
 
@@ -397,7 +397,7 @@ impl<S: Side> H1<S> {
                 Polling::Data(_) => {}
                 Polling::End => {
                     self.recv = Recv::Done;
-                    self.settle();
+                    self.advance();
                 }
             }
         }

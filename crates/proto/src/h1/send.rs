@@ -106,7 +106,7 @@ impl<S: Side> H1<S> {
         self.queue_response_head(response, ours);
         if handover {
             self.send = Send::Tunnel;
-            self.settle();
+            self.advance();
         }
         Ok(())
     }
@@ -134,7 +134,7 @@ impl<S: Side> H1<S> {
         };
         self.queue_response_head(response, ours);
         self.send = if tunnel { Send::Tunnel } else { Send::Body(owed) };
-        self.settle();
+        self.advance();
         Ok(())
     }
 
@@ -229,7 +229,7 @@ impl<S: Side> H1<S> {
         }
         self.note_room();
         self.send = if S::SERVER { Send::Done } else { Send::Rest };
-        self.settle();
+        self.advance();
         Ok(())
     }
 }
@@ -269,7 +269,7 @@ impl ClientConnection {
         self.note_request(request.is_head, request.is_connect, request.asks_upgrade);
         self.note_room();
         self.send = Send::Rest;
-        self.settle();
+        self.advance();
         Ok(())
     }
 }

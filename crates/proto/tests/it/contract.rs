@@ -212,14 +212,17 @@ fn framing_is_ours_and_a_close_is_obeyed() {
 
 #[test]
 fn a_client_has_said_everything_when_it_asks_for_no_more() {
-    let heard_out = |request: &str| server(request).is_heard_out();
+    let heard_out = |request: &str| server(request).expects_no_more_requests();
     assert!(heard_out("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
     assert!(heard_out("GET / HTTP/1.0\r\n\r\n"));
     assert!(!heard_out("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"));
     let mut ours = server(GET);
     ours.close_after();
     answer(&mut ours, FIRST, b"");
-    assert!(ours.is_finished() && !ours.is_heard_out(), "another request may be on its way");
+    assert!(
+        ours.is_finished() && !ours.expects_no_more_requests(),
+        "another request may be on its way"
+    );
 }
 
 #[test]
@@ -550,7 +553,7 @@ fn phases_say_whose_turn_it_is() {
     asker.send_end(stream, Headers::EMPTY).unwrap();
     assert_eq!(asker.phase(), Phase::Send);
     sent(&mut asker);
-    assert_eq!(asker.phase(), Phase::Answer);
+    assert_eq!(asker.phase(), Phase::Response);
     poll(&mut asker, &mut input("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\no"));
     assert_eq!(asker.phase(), Phase::Body);
     poll(&mut asker, &mut input("k"));
@@ -567,13 +570,13 @@ fn who_owes_a_100_owes_an_answer() {
     let request = Request { expects_continue: true, ..request };
     asker.send_head(stream, request, BodyLen::Exact(2)).unwrap();
     sent(&mut asker);
-    assert_eq!(asker.phase(), Phase::Answer);
+    assert_eq!(asker.phase(), Phase::Response);
     poll(&mut asker, &mut input("HTTP/1.1 100 Continue\r\n\r\n"));
     assert_eq!(asker.phase(), Phase::Application, "it is our turn");
     asker.send_data(stream, Segment::from(&b"ok"[..])).unwrap();
     asker.send_end(stream, Headers::EMPTY).unwrap();
     sent(&mut asker);
-    assert_eq!(asker.phase(), Phase::Answer);
+    assert_eq!(asker.phase(), Phase::Response);
 }
 
 #[test]

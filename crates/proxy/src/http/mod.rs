@@ -237,7 +237,7 @@ impl Relay for HttpRelay {
         admission::count_accepted(shared, bind);
         let mut connection = ServerConnection::default();
         let frontend = &shared.live.frontends[bind.frontend].config;
-        connection.set_answers_silence(!frontend.options.ignore_probes);
+        connection.set_responds_to_silence(!frontend.options.ignore_probes);
         connection.set_response_buffer_max(desk.response_buffer_max);
         let timeouts = desk.frontends[bind.frontend].fresh;
         let mut requests = ClientEvents { servers, desk, shared };
@@ -298,7 +298,7 @@ impl Relay for HttpRelay {
             let Some((connection, session)) = clients.get_mut(socket) else { continue };
             if session.exchange.is_none() {
                 // The timeout is then the proxy's decision, not an error of the client.
-                connection.set_answers_silence(false);
+                connection.set_responds_to_silence(false);
                 let parting = desk.frontends[session.bind().frontend].parting;
                 clients.set_timeouts(socket, parting);
                 continue;

@@ -196,7 +196,7 @@ pub(super) fn client_timeouts(frontend: &FrontendConfig) -> Timeouts {
         send: times.client,
         linger: Some(times.client_fin.or(times.client).map_or(LINGER, |it| it.min(LINGER))),
         tunnel: times.client,
-        hears_only: frontend.options.independent_streams,
+        receive_only: frontend.options.independent_streams,
         ..Timeouts::default()
     }
 }
@@ -214,7 +214,7 @@ pub(super) fn server_timeouts(backend: &BackendConfig, server: &ServerConfig) ->
         send: times.server,
         linger: Some(LINGER),
         tunnel: times.tunnel.or(times.server),
-        hears_only: backend.options.independent_streams,
+        receive_only: backend.options.independent_streams,
         ..Timeouts::default()
     }
 }

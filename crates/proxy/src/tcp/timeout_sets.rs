@@ -55,7 +55,7 @@ pub(super) fn client(frontend: &FrontendConfig, backend: Option<&BackendConfig>)
         handshake: silence,
         body: relays,
         tunnel: relays,
-        hears_only: frontend.options.independent_streams,
+        receive_only: frontend.options.independent_streams,
         ..Timeouts::default()
     }
 }
@@ -69,7 +69,7 @@ pub(super) fn server(backend: &BackendConfig) -> Timeouts {
         handshake: timeouts.connect,
         body: relays,
         tunnel: relays,
-        hears_only: backend.options.independent_streams,
+        receive_only: backend.options.independent_streams,
         ..Timeouts::default()
     }
 }

@@ -30,7 +30,7 @@ impl SideHandler<'_> {
             return false;
         }
         let takes = connection.queued() > 0;
-        if !connection.is_heard() {
+        if !connection.is_receiving() {
             return !takes;
         }
         let by = match self.from {
