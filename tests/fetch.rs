@@ -15,7 +15,7 @@ use fulmar_engine::{
 };
 use fulmar_proto::{
     BodyLen, Client, ClientConnection, Connection, Event, FileRange, HeaderBuf, Headers, Request,
-    Transmit,
+    SpliceTarget, Transmit,
 };
 use fulmar_sys as sys;
 
@@ -102,7 +102,7 @@ impl FetchEngine {
 
     /// True if the rest of the current body may be spliced into its file.
     pub fn is_receiving(&self, socket: SocketId) -> bool {
-        self.connections.direct(socket) > 0
+        self.connections.splice_len(socket, SpliceTarget::File) > 0
     }
 
     /// Bytes received so far of the current body; 0 if the connection is gone.
@@ -117,7 +117,7 @@ impl FetchEngine {
 
     fn want_splice(&mut self, socket: SocketId) {
         if self.connections.get(socket).is_some_and(|(_, job)| job.into.is_some()) {
-            self.connections.splice(socket);
+            self.connections.splice(socket, SpliceTarget::File);
         }
     }
 }
@@ -200,7 +200,7 @@ impl Engine for FetchEngine {
     }
 
     fn poll_passage(&mut self, socket: SocketId) -> Option<Passage> {
-        let len = self.connections.direct(socket);
+        let len = self.connections.splice_len(socket, SpliceTarget::File);
         let (_, job) = self.connections.get(socket)?;
         let file = job.into.clone()?;
         (len > 0).then(|| Passage::File(FileRange { file, offset: job.received, len }))

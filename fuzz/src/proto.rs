@@ -136,12 +136,13 @@ fn feed<C: Connection>(
                 }
             }
         }
-        assert!(!failed || connection.is_finished(), "an error finishes our side");
-        let _ = (connection.phase(), connection.wants_read(), connection.vacancy());
-        if eof || connection.is_closed() {
+        assert!(!failed || connection.io_state().finished, "an error finishes our side");
+        let _ =
+            (connection.io_state().phase, connection.io_state().wants_read, connection.vacancy());
+        if eof || connection.io_state().closed {
             return;
         }
-        if connection.wants_read() {
+        if connection.io_state().wants_read {
             let bound = HEAD_SIZE_MAX.max(TRAILERS_SIZE_MAX) + 256;
             assert!(block.len() <= bound, "{} bytes are left unread", block.len());
         }

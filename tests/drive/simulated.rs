@@ -67,7 +67,7 @@ fn address() -> SocketAddr {
 
 impl Asker {
     fn new(now: Instant, seed: u64, exchanges: u32, tls: Option<ClientTls>) -> Self {
-        let timeouts = Timeouts { answer: Some(Duration::from_secs(60)), ..Timeouts::default() };
+        let timeouts = Timeouts { response: Some(Duration::from_secs(60)), ..Timeouts::default() };
         let random = fastrand::Rng::with_seed(seed);
         let book = Book { left: exchanges, begun: 0, complete: 0, broken: 0, random };
         let mut this = Self { connections: Connections::new(now, timeouts, 0, 1), book, tls };

@@ -8,7 +8,7 @@ use std::time::{Instant, SystemTime};
 use fulmar_engine::{
     Action, Connections, DriverEvent, End, Engine, Passage, SocketEvent, SocketId, Timeouts,
 };
-use fulmar_proto::{ClientConnection, Connection, FileRange, Segment, Transmit};
+use fulmar_proto::{ClientConnection, Connection, FileRange, Segment, SpliceTarget, Transmit};
 
 use fulmar_semantics::cookies::Jar;
 
@@ -248,7 +248,7 @@ impl<A: Application> Client<A> {
         if !seat.owners.is_empty() {
             return self.core.state.commands.push_back(Command::Dispatch(seat.origin()));
         }
-        if !seat.established || connection.wishes().finished {
+        if !seat.established || connection.io_state().finished {
             return;
         }
         if connection.vacancy() == 0 {
@@ -403,7 +403,7 @@ impl<A: Application> Client<A> {
 
     fn splice(&mut self, id: TransferId) {
         if let Some(transfer) = self.core.state.transfers.get(id.0) {
-            self.connections.splice(transfer.socket);
+            self.connections.splice(transfer.socket, SpliceTarget::File);
         }
     }
 
@@ -480,7 +480,8 @@ impl<A: Application> Engine for Client<A> {
         let place = transfer.extra.as_ref()?.file.clone()?;
         // The last byte is received together with what follows it: excess bytes must be noticed
         // before the next transfer gets the connection.
-        let len = place.len.min(self.connections.direct(socket).saturating_sub(1));
+        let spliced = self.connections.splice_len(socket, SpliceTarget::File);
+        let len = place.len.min(spliced.saturating_sub(1));
         let place = Passage::File(FileRange { len, ..place });
         (transfer.body == BodyUse::Splice && len > 0).then_some(place)
     }

@@ -198,7 +198,7 @@ impl<C: Connection, T> Entry<C, T> {
         self.connection.expects_no_more_requests()
             && match &self.transport {
                 Some(transport) => transport.is_finished(),
-                None => self.connection.is_finished(),
+                None => self.connection.io_state().finished,
             }
     }
 
@@ -232,7 +232,7 @@ impl<C: Connection, T> Entry<C, T> {
                 outputs.actions.push_back(Action::Load { socket: delivery.socket, range });
             }
             // What the layer held back comes as if the connection had not been reading.
-            self.reading &= !transport.resumes(self.connection.wants_read());
+            self.reading &= !transport.resumes(self.connection.io_state().wants_read);
             self.transport = Some(transport);
         }
         let io = self.io_state();

@@ -32,37 +32,23 @@ pub trait Connection {
     /// True if [`Connection::poll_event`] has something to tell without more input.
     fn has_event(&self) -> bool;
 
-    /// Bytes of the body in hand that come as they are, without framing, and may therefore go
-    /// straight from the socket to where they belong; 0 if there are none, if their number is not
-    /// known, or if it does not matter any more.
+    /// The number of received bytes, next on the wire, that may bypass this connection: bytes of
+    /// the current body or tunnel without framing between them. 0 if there are none, or if they
+    /// are discarded anyway.
     ///
-    /// Always 0 where bytes on the wire are not the body's.
-    fn direct(&self) -> u64 {
+    /// Into a file only bytes of a known length may go. Into a pipe also those up to the end of the
+    /// connection (`u64::MAX`). Always 0 where the bytes on the wire are not those of the body.
+    fn splice_len(&self, _target: SpliceTarget) -> u64 {
         0
     }
 
-    /// So many of them went there, past [`Connection::poll_event`], which says `End` after the
-    /// last. They need no release.
+    /// `bytes` of them were moved, without [`Connection::poll_event`], which returns `End` after the
+    /// last one. Those in a pipe have to be released, as `Data`; those in a file have not.
     ///
     /// # Panics
-    /// If they are more than [`Connection::direct`] told.
-    fn handle_direct(&mut self, bytes: u64) {
-        assert_eq!(bytes, 0, "nothing may pass by this connection");
-    }
-
-    /// Bytes that may be passed on unseen: as [`Connection::direct`], and also those whose number
-    /// is not known, up to the end of the connection.
-    fn passing(&self) -> u64 {
-        0
-    }
-
-    /// So many of them were taken, past [`Connection::poll_event`], which says `End` after the
-    /// last. They have to be released, as `Data`.
-    ///
-    /// # Panics
-    /// If they are more than [`Connection::passing`] told.
-    fn handle_passed(&mut self, bytes: u64) {
-        assert_eq!(bytes, 0, "nothing may pass by this connection");
+    /// If they are more than [`Connection::splice_len`] returned.
+    fn handle_spliced(&mut self, bytes: u64, _target: SpliceTarget) {
+        assert_eq!(bytes, 0, "no byte may bypass this connection");
     }
 
     /// Gives back `bytes` of received body. HTTP/2 widens the window; HTTP/1 reads on.
@@ -147,26 +133,15 @@ pub trait Connection {
 
     /// What it wants now of whoever owns its socket and the clock.
     fn io_state(&self) -> IoState;
+}
 
-    /// [`IoState::wants_read`] alone.
-    fn wants_read(&self) -> bool {
-        self.io_state().wants_read
-    }
-
-    /// [`IoState::finished`] alone.
-    fn is_finished(&self) -> bool {
-        self.io_state().finished
-    }
-
-    /// [`IoState::closed`] alone.
-    fn is_closed(&self) -> bool {
-        self.io_state().closed
-    }
-
-    /// [`IoState::phase`] alone.
-    fn phase(&self) -> Phase {
-        self.io_state().phase
-    }
+/// Where bytes go that bypass their connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpliceTarget {
+    /// A file.
+    File,
+    /// A pipe, and from there another socket.
+    Pipe,
 }
 
 /// What a connection wants of whoever owns its socket and the clock, as one answer.

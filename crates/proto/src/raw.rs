@@ -10,7 +10,7 @@
 //! ```
 
 use crate::body_len::BodyLen;
-use crate::connection::{Connection, IoState, PeerError, Phase, UsageError};
+use crate::connection::{Connection, IoState, PeerError, Phase, SpliceTarget, UsageError};
 use crate::event::{Event, Raw, StreamId};
 use crate::head::{Headers, Scratch};
 use crate::input::Input;
@@ -144,11 +144,13 @@ impl Connection for RawConnection {
         self.room == Room::Reopened
     }
 
-    fn passing(&self) -> u64 {
-        if self.receive == Way::Open && !self.held { u64::MAX } else { 0 }
+    fn splice_len(&self, target: SpliceTarget) -> u64 {
+        let may = self.receive == Way::Open && !self.held && target == SpliceTarget::Pipe;
+        if may { u64::MAX } else { 0 }
     }
 
-    fn handle_passed(&mut self, bytes: u64) {
+    fn handle_spliced(&mut self, bytes: u64, target: SpliceTarget) {
+        assert!(bytes == 0 || target == SpliceTarget::Pipe, "the length is not known");
         self.received |= bytes > 0;
         self.hold(bytes);
     }

@@ -49,7 +49,7 @@ impl IdleClient {
     ) -> Result<Self, UsageError> {
         let timeouts = Timeouts {
             connect: Some(ANSWER_TIMEOUT),
-            answer: Some(ANSWER_TIMEOUT),
+            response: Some(ANSWER_TIMEOUT),
             body: Some(BODY_TIMEOUT),
             ..Timeouts::default()
         };

@@ -56,7 +56,7 @@ pub enum ConnectionEvent<'a, R: Role> {
     /// pipe or into a file.
     InputUsed,
     /// The next bytes of a body or a tunnel, in a pipe. Delivered only after
-    /// [`crate::Connections::pass`]. They have to be released, as those of `Event::Data`.
+    /// [`crate::Connections::splice`]. They have to be released, as those of `Event::Data`.
     Piped(Piped),
     /// The time that was set with [`crate::Connections::set_timer`] has come.
     Timer,

@@ -5,52 +5,35 @@ use std::io;
 use std::time::Instant;
 
 use bytes::BytesMut;
-use fulmar_proto::{Connection, Input, Piped};
+use fulmar_proto::{Connection, Input, Piped, SpliceTarget};
 
 use crate::connections::{ConnectionEvent, Connections, End, Handler};
 use crate::{Action, CloseKind, SocketId};
 
 impl<C: Connection, T> Connections<C, T> {
-    /// How many of the next bytes on `socket` may go straight into a file: none if a layer has to
-    /// open them first. Bounds what [`crate::Engine::poll_passage`] returns.
-    pub fn direct(&self, socket: SocketId) -> u64 {
+    /// The number of the next bytes on `socket` that may go into `target` without their connection;
+    /// 0 if there is a layer. Limits what [`crate::Engine::poll_passage`] returns.
+    pub fn splice_len(&self, socket: SocketId, target: SpliceTarget) -> u64 {
         match self.slots.get(socket) {
-            // What a layer has on the wire are not the body's bytes.
-            Some(entry) if entry.transport.is_none() => entry.connection.direct(),
+            // Bytes on the wire of a layer are not those of the body.
+            Some(entry) if entry.transport.is_none() => entry.connection.splice_len(target),
             _ => 0,
         }
     }
 
-    /// Asks the driver to move them, if there are any; the owner tells where with
-    /// [`crate::Engine::poll_passage`]. Bytes may come as `Data` all the same, at any time: what
-    /// arrived together with the head does, and so does everything where splicing is impossible.
-    pub fn splice(&mut self, socket: SocketId) {
-        if self.direct(socket) > 0 {
+    /// Requests from the driver to move them, if there are any; [`crate::Engine::poll_passage`]
+    /// returns where to. Bytes may arrive as `Data` nevertheless, at any time: those that arrive
+    /// with the head, all where splicing is not supported, and all once too few arrive at a time for
+    /// a pipe. Then pipes can be requested again.
+    pub fn splice(&mut self, socket: SocketId, target: SpliceTarget) {
+        if self.splice_len(socket, target) > 0 {
             self.outputs.actions.push_back(Action::Splice { socket });
         }
     }
 
-    /// How many of the next bytes on `socket` may come in a pipe: none if a layer has to open them
-    /// first. Bounds what [`crate::Engine::poll_passage`] returns.
-    pub fn passing(&self, socket: SocketId) -> u64 {
-        match self.slots.get(socket) {
-            Some(entry) if entry.transport.is_none() => entry.connection.passing(),
-            _ => 0,
-        }
-    }
-
-    /// True if what is sent on `socket` may be in a pipe: nothing has to see it first.
+    /// True if the bytes sent on `socket` may be in a pipe: no layer has to read them first.
     pub fn takes_pipes(&self, socket: SocketId) -> bool {
         self.slots.get(socket).is_some_and(|entry| entry.transport.is_none())
-    }
-
-    /// Asks the driver for what comes next in pipes, if it may come so. It may come as `Data` all
-    /// the same, at any time, and does from the moment on that too little comes at a time to be
-    /// worth it: then it can be asked for again.
-    pub fn pass(&mut self, socket: SocketId) {
-        if self.passing(socket) > 0 {
-            self.outputs.actions.push_back(Action::Splice { socket });
-        }
     }
 
     /// Bytes have come in a pipe: as good as `Data`, which has to be released.
@@ -63,7 +46,7 @@ impl<C: Connection, T> Connections<C, T> {
     ) {
         let Some(entry) = self.slots.get_mut(socket) else { return };
         let bytes = piped.len;
-        entry.connection.handle_passed(bytes);
+        entry.connection.handle_spliced(bytes, SpliceTarget::Pipe);
         let entry = (&mut entry.connection, &mut entry.data);
         handler.handle(now, socket, entry, ConnectionEvent::Piped(piped));
         self.end_passage(now, socket, bytes, handler);
@@ -78,7 +61,7 @@ impl<C: Connection, T> Connections<C, T> {
         handler: &mut impl Handler<C, T>,
     ) {
         let Some(entry) = self.slots.get_mut(socket) else { return };
-        entry.connection.handle_direct(bytes);
+        entry.connection.handle_spliced(bytes, SpliceTarget::File);
         self.end_passage(now, socket, bytes, handler);
     }
 

@@ -93,7 +93,7 @@ impl Transport {
             }
             if !matches!(self.stage, Stage::Opening) {
                 entry.feed(&mut above.input(self.ended), delivery);
-                self.held = !entry.connection.wants_read();
+                self.held = !entry.connection.io_state().wants_read;
                 if self.ended {
                     input.clear();
                 }
@@ -110,7 +110,7 @@ impl Transport {
                     entry.notify(delivery, ConnectionEvent::Established { info });
                 }
                 Ok(Opened::Ended) => self.ended = true,
-                Ok(Opened::Truncated(error)) => match entry.connection.phase() {
+                Ok(Opened::Truncated(error)) => match entry.connection.io_state().phase {
                     Phase::Idle | Phase::Linger => self.ended = true,
                     _ => self.fail(error),
                 },
@@ -164,7 +164,7 @@ impl Transport {
                 entry.ask(delivery);
             }
         }
-        if entry.connection.is_finished() && entry.connection.poll_transmit().is_none() {
+        if entry.connection.io_state().finished && entry.connection.poll_transmit().is_none() {
             let quiet = self.layer.poll_transmit().is_none();
             self.layer.finish();
             self.stage = Stage::Finished { quiet };

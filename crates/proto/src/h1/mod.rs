@@ -25,7 +25,7 @@
 use std::marker::PhantomData;
 
 use crate::body_len::BodyLen;
-use crate::connection::{Connection, IoState, PeerError, Phase, UsageError};
+use crate::connection::{Connection, IoState, PeerError, Phase, SpliceTarget, UsageError};
 use crate::event::{Client, Event, Server, StreamId};
 use crate::head::{Headers, Scratch};
 use crate::input::Input;
@@ -546,35 +546,27 @@ impl<S: Side> Connection for H1<S> {
         self.room == Room::Reopened || (needs_no_bytes && !self.held)
     }
 
-    fn direct(&self) -> u64 {
+    fn splice_len(&self, target: SpliceTarget) -> u64 {
         match self.recv {
             Recv::Body(Body::Exact(left)) if !self.is_answered() => left,
+            Recv::Body(Body::UntilEof) if !self.is_answered() => unknown_len(target),
+            Recv::Tunnel => unknown_len(target),
             _ => 0,
         }
     }
 
-    fn handle_direct(&mut self, bytes: u64) {
+    fn handle_spliced(&mut self, bytes: u64, target: SpliceTarget) {
         match &mut self.recv {
-            Recv::Body(Body::Exact(left)) if bytes <= *left => *left -= bytes,
-            _ => assert_eq!(bytes, 0, "only bytes of the body in hand may pass by"),
+            Recv::Body(Body::Exact(left)) if bytes <= *left => {
+                *left -= bytes;
+                self.exchange.waiting &= bytes == 0;
+            }
+            Recv::Tunnel | Recv::Body(Body::UntilEof) if target == SpliceTarget::Pipe => {}
+            _ => assert_eq!(bytes, 0, "only bytes of the current body may bypass the connection"),
         }
-        self.exchange.waiting &= bytes == 0;
-    }
-
-    fn passing(&self) -> u64 {
-        match self.recv {
-            Recv::Tunnel => u64::MAX,
-            Recv::Body(Body::UntilEof) if !self.is_answered() => u64::MAX,
-            _ => self.direct(),
+        if target == SpliceTarget::Pipe {
+            self.hold(bytes);
         }
-    }
-
-    fn handle_passed(&mut self, bytes: u64) {
-        match self.recv {
-            Recv::Tunnel | Recv::Body(Body::UntilEof) => {}
-            _ => self.handle_direct(bytes),
-        }
-        self.hold(bytes);
     }
 
     fn release(&mut self, stream: StreamId, bytes: usize) {
@@ -740,6 +732,14 @@ impl<S: Side> Connection for H1<S> {
         let closed = said && !wants_write && heard;
         let (wants_read, phase) = self.read_state(wants_write);
         IoState { phase, wants_write, wants_read, finished, closed }
+    }
+}
+
+/// Bytes up to the end of the connection may go into a pipe only.
+fn unknown_len(target: SpliceTarget) -> u64 {
+    match target {
+        SpliceTarget::File => 0,
+        SpliceTarget::Pipe => u64::MAX,
     }
 }
 

@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use fulmar_proto::h1::{EncodedRequest, LINGER_SIZE_MAX, QUEUE_MAX, ROOM_SHARE, UNREAD_MAX};
 use fulmar_proto::{
     BodyLen, ClientConnection, Connection, Event, FileRange, HeaderBuf, Headers, Input, Phase,
-    Request, Response, Scratch, Segment, ServerConnection, StreamId, UsageError,
+    Request, Response, Scratch, Segment, ServerConnection, SpliceTarget, StreamId, UsageError,
 };
 
 mod drain;
@@ -184,7 +184,7 @@ fn early_bytes_of_a_tunnel_wait_for_it() {
         assert_eq!(poll(&mut server, &mut arriving), 2, "head and end");
         assert_eq!(poll(&mut server, &mut arriving), 0);
         assert_eq!(&arriving.block[..], b"abcd", "{fields:?}");
-        assert!(!server.wants_read());
+        assert!(!server.io_state().wants_read);
         server.send_head(FIRST, Response::new(200, Headers::EMPTY), BodyLen::Empty).unwrap();
         assert_eq!(poll(&mut server, &mut arriving), 2, "{fields:?}: the tunnel and its data");
     }
@@ -207,7 +207,7 @@ fn framing_is_ours_and_a_close_is_obeyed() {
     );
     client.send_end(stream, Headers::EMPTY).unwrap();
     poll(&mut client, &mut input("HTTP/1.1 204 No Content\r\n\r\n"));
-    assert!(client.is_closed());
+    assert!(client.io_state().closed);
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn a_client_has_said_everything_when_it_asks_for_no_more() {
     ours.close_after();
     answer(&mut ours, FIRST, b"");
     assert!(
-        ours.is_finished() && !ours.expects_no_more_requests(),
+        ours.io_state().finished && !ours.expects_no_more_requests(),
         "another request may be on its way"
     );
 }
@@ -285,10 +285,10 @@ fn a_server_reads_no_further_requests_while_its_answers_pile_up() {
     }
     assert_eq!(answered, 3);
     assert_eq!(pipeline.block.len(), 7 * GET.len());
-    assert!(!server.wants_read());
-    assert_eq!(server.phase(), Phase::Send);
+    assert!(!server.io_state().wants_read);
+    assert_eq!(server.io_state().phase, Phase::Send);
     sent(&mut server);
-    assert!(server.wants_read());
+    assert!(server.io_state().wants_read);
     assert!(server.poll_event(&mut pipeline.lend(), &mut scratch).unwrap().is_some());
 }
 
@@ -319,13 +319,13 @@ fn no_further_request_is_parsed_while_the_response_buffer_is_full() {
     for (max, whole) in [(10 * each, 10), (10 * each + 1, 11), (10 * each - 1, 10), (1, 1)] {
         server.set_response_buffer_max(max);
         assert_eq!(answer_all(&mut server, &mut pipeline, &body), whole, "{max}");
-        assert_eq!((server.wants_read(), server.phase()), (false, Phase::Send));
+        assert_eq!((server.io_state().wants_read, server.io_state().phase), (false, Phase::Send));
         let left = u64::from(max / ROOM_SHARE);
         server.handle_sent(server.queued() - left - 1);
-        assert!(!server.wants_read(), "a byte more than a quarter of {max}");
+        assert!(!server.io_state().wants_read, "a byte more than a quarter of {max}");
         assert_eq!(answer_all(&mut server, &mut pipeline, &body), 0);
         server.handle_sent(1);
-        assert!(server.wants_read());
+        assert!(server.io_state().wants_read);
         sent(&mut server);
     }
 }
@@ -347,11 +347,11 @@ fn one_response_may_be_longer_than_the_response_buffer() {
     server.send_end(FIRST, Headers::EMPTY).unwrap();
     assert!(server.queued() > 1 << 20);
     // A client that does not pipeline is read from all the while: nothing it sent is kept back.
-    assert!(server.wants_read());
+    assert!(server.io_state().wants_read);
     assert_eq!(poll(&mut server, &mut input(GET)), 0);
-    assert!(!server.wants_read(), "now there is something");
+    assert!(!server.io_state().wants_read, "now there is something");
     sent(&mut server);
-    assert!(server.wants_read());
+    assert!(server.io_state().wants_read);
 }
 
 /// They are not in memory. A few of them are enough all the same.
@@ -376,11 +376,11 @@ fn bytes_in_the_layer_count_as_queued() {
     let queued = server.queued();
     server.handle_layer_queue(queued);
     server.handle_sent(queued);
-    assert_eq!((server.queued(), server.wants_read()), (0, false));
+    assert_eq!((server.queued(), server.io_state().wants_read), (0, false));
     server.handle_layer_queue(8 * 1024 + 1);
-    assert!(!server.wants_read());
+    assert!(!server.io_state().wants_read);
     server.handle_layer_queue(8 * 1024);
-    assert!(server.wants_read());
+    assert!(server.io_state().wants_read);
     answer_all(&mut server, &mut pipeline, &body);
     assert!((24 * 1024..24 * 1024 + 100).contains(&server.queued()), "{}", server.queued());
 }
@@ -392,11 +392,11 @@ fn the_end_of_input_waits_until_the_response_buffer_has_room() {
     answer(&mut server, FIRST, &[b'x'; 40_000]);
     let mut end = eof();
     assert_eq!(poll(&mut server, &mut end), 0);
-    assert!(!server.wants_read() && !server.is_finished());
+    assert!(!server.io_state().wants_read && !server.io_state().finished);
     sent(&mut server);
-    assert!(server.wants_read());
+    assert!(server.io_state().wants_read);
     assert_eq!(poll(&mut server, &mut end), 0);
-    assert!(server.is_closed());
+    assert!(server.io_state().closed);
 }
 
 /// A server limits the bytes behind the message in hand: they may wait long.
@@ -422,11 +422,14 @@ fn few_bytes_may_wait_behind_the_message_in_hand() {
 fn who_is_held_with_an_answer_has_to_take_that() {
     let mut server = server("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n");
     answer(&mut server, FIRST, b"early");
-    assert_eq!((server.phase(), server.wants_read()), (Phase::Body, true));
+    assert_eq!((server.io_state().phase, server.io_state().wants_read), (Phase::Body, true));
     server.set_held(true);
-    assert_eq!((server.phase(), server.wants_read()), (Phase::Send, false));
+    assert_eq!((server.io_state().phase, server.io_state().wants_read), (Phase::Send, false));
     sent(&mut server);
-    assert_eq!((server.phase(), server.wants_read()), (Phase::Application, false));
+    assert_eq!(
+        (server.io_state().phase, server.io_state().wants_read),
+        (Phase::Application, false)
+    );
 }
 
 /// Whatever the limit, it holds in both directions.
@@ -443,7 +446,7 @@ fn the_owner_says_how_much_may_be_queued() {
         assert!((max as usize..max as usize + 200).contains(&queued), "{queued} of {max}");
         assert_eq!(poll(&mut server, &mut input("")), 1, "room again");
         let mut arrived = 0;
-        while server.wants_read() {
+        while server.io_state().wants_read {
             arrived += 1;
             assert_eq!(poll(&mut server, &mut input("x")), 1);
         }
@@ -457,15 +460,18 @@ fn unreleased_bytes_stop_the_reading() {
     let size = MAX + 10;
     let head = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {size}\r\n\r\n");
     let mut server = server(head);
-    assert_eq!((server.wants_read(), server.phase()), (true, Phase::Body));
+    assert_eq!((server.io_state().wants_read, server.io_state().phase), (true, Phase::Body));
     assert_eq!(poll(&mut server, &mut input(vec![b'x'; MAX])), 1);
-    assert_eq!((server.wants_read(), server.phase()), (false, Phase::Application));
+    assert_eq!(
+        (server.io_state().wants_read, server.io_state().phase),
+        (false, Phase::Application)
+    );
     server.release(FIRST, 1);
-    assert!(server.wants_read());
+    assert!(server.io_state().wants_read);
     assert_eq!(poll(&mut server, &mut input(vec![b'x'; 10])), 2);
-    assert!(!server.wants_read(), "the next request waits for the answer");
+    assert!(!server.io_state().wants_read, "the next request waits for the answer");
     answer(&mut server, FIRST, b"ok");
-    assert!(server.wants_read());
+    assert!(server.io_state().wants_read);
     server.release(FIRST, 5);
 }
 
@@ -473,20 +479,20 @@ fn unreleased_bytes_stop_the_reading() {
 fn close_after_is_said_in_the_next_head() {
     let mut idle = ServerConnection::default();
     idle.close_after();
-    assert!(idle.is_closed());
+    assert!(idle.io_state().closed);
     let mut busy = server(GET);
     busy.close_after();
-    assert!(!busy.is_finished());
+    assert!(!busy.io_state().finished);
     answer(&mut busy, FIRST, b"ok");
-    assert!(busy.is_finished() && !busy.is_closed());
+    assert!(busy.io_state().finished && !busy.io_state().closed);
     assert!(sent(&mut busy).contains("Connection: close\r\n"));
-    assert!(busy.is_closed());
+    assert!(busy.io_state().closed);
 
     let mut client = client(2, 1);
     client.close_after();
-    assert_eq!((client.vacancy(), client.is_closed()), (0, false));
+    assert_eq!((client.vacancy(), client.io_state().closed), (0, false));
     poll(&mut client, &mut input("HTTP/1.1 204 No Content\r\n\r\n"));
-    assert!(client.is_closed());
+    assert!(client.io_state().closed);
 }
 
 #[test]
@@ -515,49 +521,49 @@ fn an_answer_at_the_head_of_the_last_request_closes() {
     answer(&mut server, FIRST, b"ok");
     assert_eq!(poll(&mut server, &mut last), 0);
     sent(&mut server);
-    assert!(server.is_closed());
+    assert!(server.io_state().closed);
 }
 
 #[test]
 fn a_reset_closes_at_once() {
     let mut client = client(1, 1);
     client.reset(FIRST, 0);
-    assert!(client.is_closed() && client.outstanding() == 1);
+    assert!(client.io_state().closed && client.outstanding() == 1);
     let mut server = server(GET);
     server.send_head(FIRST, Response::new(200, Headers::EMPTY), BodyLen::Unknown).unwrap();
     server.reset(FIRST, 0);
-    assert!(server.is_closed() && server.poll_transmit().is_none());
-    assert!(!server.is_finished(), "what was said is not everything");
+    assert!(server.io_state().closed && server.poll_transmit().is_none());
+    assert!(!server.io_state().finished, "what was said is not everything");
 }
 
 #[test]
 fn phases_say_whose_turn_it_is() {
     let mut server = ServerConnection::default();
-    assert_eq!(server.phase(), Phase::Idle);
+    assert_eq!(server.io_state().phase, Phase::Idle);
     let (head, rest) = GET.split_at(10);
     poll(&mut server, &mut input(head));
-    assert_eq!(server.phase(), Phase::Head);
+    assert_eq!(server.io_state().phase, Phase::Head);
     poll(&mut server, &mut input([head, rest].concat()));
-    assert_eq!(server.phase(), Phase::Application);
+    assert_eq!(server.io_state().phase, Phase::Application);
     answer(&mut server, FIRST, b"ok");
-    assert_eq!(server.phase(), Phase::Send);
+    assert_eq!(server.io_state().phase, Phase::Send);
     sent(&mut server);
-    assert_eq!(server.phase(), Phase::Idle);
+    assert_eq!(server.io_state().phase, Phase::Idle);
 
     let mut asker = ClientConnection::default();
     let stream = asker.open().unwrap();
-    assert_eq!(asker.phase(), Phase::Application);
+    assert_eq!(asker.io_state().phase, Phase::Application);
     let headers = host();
     let request = Request::new(b"GET", b"/", headers.as_headers());
     asker.send_head(stream, request, BodyLen::Empty).unwrap();
     asker.send_end(stream, Headers::EMPTY).unwrap();
-    assert_eq!(asker.phase(), Phase::Send);
+    assert_eq!(asker.io_state().phase, Phase::Send);
     sent(&mut asker);
-    assert_eq!(asker.phase(), Phase::Response);
+    assert_eq!(asker.io_state().phase, Phase::Response);
     poll(&mut asker, &mut input("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\no"));
-    assert_eq!(asker.phase(), Phase::Body);
+    assert_eq!(asker.io_state().phase, Phase::Body);
     poll(&mut asker, &mut input("k"));
-    assert_eq!(asker.phase(), Phase::Idle);
+    assert_eq!(asker.io_state().phase, Phase::Idle);
 }
 
 /// Neither side may wait without end for a 100 that does not come.
@@ -570,13 +576,13 @@ fn who_owes_a_100_owes_an_answer() {
     let request = Request { expects_continue: true, ..request };
     asker.send_head(stream, request, BodyLen::Exact(2)).unwrap();
     sent(&mut asker);
-    assert_eq!(asker.phase(), Phase::Response);
+    assert_eq!(asker.io_state().phase, Phase::Response);
     poll(&mut asker, &mut input("HTTP/1.1 100 Continue\r\n\r\n"));
-    assert_eq!(asker.phase(), Phase::Application, "it is our turn");
+    assert_eq!(asker.io_state().phase, Phase::Application, "it is our turn");
     asker.send_data(stream, Segment::from(&b"ok"[..])).unwrap();
     asker.send_end(stream, Headers::EMPTY).unwrap();
     sent(&mut asker);
-    assert_eq!(asker.phase(), Phase::Response);
+    assert_eq!(asker.io_state().phase, Phase::Response);
 }
 
 #[test]
@@ -585,26 +591,29 @@ fn after_an_error_the_reply_leaves_and_the_rest_is_swallowed() {
     let mut scratch = Scratch::default();
     let mut bad = input("GET / HTTP/1.1\r\n\r\nmore");
     assert!(server.poll_event(&mut bad.lend(), &mut scratch).is_err());
-    assert!(bad.block.starts_with(b"GET / ") && server.is_finished(), "who asks may look at it");
+    assert!(
+        bad.block.starts_with(b"GET / ") && server.io_state().finished,
+        "who asks may look at it"
+    );
     assert_eq!(poll(&mut server, &mut bad), 0);
     assert!(bad.block.is_empty());
-    assert_eq!(server.phase(), Phase::Send);
+    assert_eq!(server.io_state().phase, Phase::Send);
     let reply = sent(&mut server);
     assert!(reply.starts_with("HTTP/1.1 400 Bad Request\r\n"));
     assert!(reply.ends_with("\r\n\r\nThe Host field is missing or malformed.\n"));
-    assert_eq!((server.phase(), server.wants_read()), (Phase::Linger, true));
+    assert_eq!((server.io_state().phase, server.io_state().wants_read), (Phase::Linger, true));
     let half = vec![b'x'; LINGER_SIZE_MAX as usize / 2 + 1];
     assert_eq!(poll(&mut server, &mut input(&half)), 0);
-    assert!(!server.is_closed());
+    assert!(!server.io_state().closed);
     let mut patient = server;
     assert_eq!(poll(&mut patient, &mut input(&half)), 0);
-    assert!(patient.is_closed(), "patience has a limit");
+    assert!(patient.io_state().closed, "patience has a limit");
 
     let mut server = ServerConnection::default();
     assert!(server.poll_event(&mut input("\x16").lend(), &mut scratch).is_err());
     sent(&mut server);
     poll(&mut server, &mut eof());
-    assert!(server.is_closed());
+    assert!(server.io_state().closed);
 }
 
 #[test]
@@ -614,11 +623,14 @@ fn a_slow_answer_to_a_half_closed_peer_is_sent() {
         let request = format!("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n{rest}");
         let mut input = Arriving { eof: true, ..input(request) };
         poll(&mut server, &mut input);
-        assert_eq!((server.phase(), server.is_finished()), (Phase::Application, false));
+        assert_eq!(
+            (server.io_state().phase, server.io_state().finished),
+            (Phase::Application, false)
+        );
         answer(&mut server, FIRST, b"ok");
-        assert!(server.is_finished() && !server.is_closed());
+        assert!(server.io_state().finished && !server.io_state().closed);
         assert!(sent(&mut server).ends_with("ok"));
-        assert!(server.is_closed());
+        assert!(server.io_state().closed);
     }
 }
 
@@ -629,7 +641,7 @@ fn an_error_after_half_an_answer_adds_nothing_to_it() {
     let mut scratch = Scratch::default();
     assert!(server.poll_event(&mut input("x").lend(), &mut scratch).is_err());
     assert_eq!(sent(&mut server), "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
-    assert!(server.is_finished() && !server.is_closed());
+    assert!(server.io_state().finished && !server.io_state().closed);
     assert_eq!(server.send_end(FIRST, Headers::EMPTY), Err(UsageError::NoSuchStream));
 }
 
@@ -663,19 +675,25 @@ fn an_exact_body_may_pass_by() {
         }
         let sent = client.poll_transmit().expect("two requests").inline.len() as u64;
         client.handle_sent(sent);
-        assert_eq!(client.direct(), 0, "no body is in hand");
+        assert_eq!(client.splice_len(SpliceTarget::File), 0, "no body is in hand");
         let head = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
         let begun = poll(&mut client, &mut input(head.to_owned() + &"12345"[..first]));
         let events = 1 + usize::from(first > 0) + usize::from(first == 5);
         assert_eq!(begun, events, "its head, perhaps data, perhaps its end");
-        assert_eq!(client.direct(), if first == 5 { 0 } else { 5 - first as u64 });
+        assert_eq!(
+            client.splice_len(SpliceTarget::File),
+            if first == 5 { 0 } else { 5 - first as u64 }
+        );
         if first < 5 {
-            client.handle_direct(5 - first as u64 - 1);
-            assert_eq!((client.direct(), poll(&mut client, &mut input(""))), (1, 0));
-            client.handle_direct(1);
+            client.handle_spliced(5 - first as u64 - 1, SpliceTarget::File);
+            assert_eq!(
+                (client.splice_len(SpliceTarget::File), poll(&mut client, &mut input(""))),
+                (1, 0)
+            );
+            client.handle_spliced(1, SpliceTarget::File);
             assert_eq!(poll(&mut client, &mut input("")), 1, "its end");
         }
-        assert_eq!((client.direct(), client.outstanding()), (0, 1));
+        assert_eq!((client.splice_len(SpliceTarget::File), client.outstanding()), (0, 1));
         assert_eq!(poll(&mut client, &mut input(head.to_owned() + "67890")), 3, "the next one");
     }
 }
@@ -683,17 +701,18 @@ fn an_exact_body_may_pass_by() {
 #[test]
 fn only_an_exact_body_that_matters_may_pass_by() {
     let chunked = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab";
-    assert_eq!(server(chunked).direct(), 0, "framing lies between its bytes");
+    assert_eq!(server(chunked).splice_len(SpliceTarget::File), 0, "framing lies between its bytes");
     let exact = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab";
     let mut server = server(exact);
-    assert_eq!(server.direct(), 3);
+    assert_eq!(server.splice_len(SpliceTarget::File), 3);
     answer(&mut server, FIRST, b"");
-    assert_eq!(server.direct(), 0, "nobody wants the rest: it is swallowed");
-    server.handle_direct(0);
+    assert_eq!(server.splice_len(SpliceTarget::File), 0, "nobody wants the rest: it is swallowed");
+    server.handle_spliced(0, SpliceTarget::File);
 }
 
 #[test]
 #[should_panic(expected = "only bytes of the body in hand")]
 fn more_than_the_body_cannot_pass_by() {
-    server("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n").handle_direct(6);
+    server("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n")
+        .handle_spliced(6, SpliceTarget::File);
 }

@@ -220,7 +220,10 @@ fn run(exchanges: &[PlannedExchange], depth: u32, pieces: &[usize], piece: usize
         quiet = if served || heard { 0 } else { quiet + 1 };
         assert!(quiet < 3, "the two wait for each other: {:?}", (&pair.client, &pair.server));
     }
-    assert_eq!((pair.client.phase(), pair.server.phase()), (Phase::Idle, Phase::Idle));
+    assert_eq!(
+        (pair.client.io_state().phase, pair.server.io_state().phase),
+        (Phase::Idle, Phase::Idle)
+    );
     for (n, exchange) in exchanges.iter().enumerate() {
         assert_eq!(asked.heads[n], format!("{} /{n}", exchange.method));
         assert_eq!(asked.messages[n], exchange.ask.received(false));
@@ -320,7 +323,7 @@ fn sixteen_pipelined_requests_are_answered_in_one_transmit() {
         _ => {}
     });
     assert_eq!(ends, (0..16).collect::<Vec<_>>());
-    assert_eq!((pair.client.vacancy(), pair.client.phase()), (16, Phase::Idle));
+    assert_eq!((pair.client.vacancy(), pair.client.io_state().phase), (16, Phase::Idle));
 }
 
 #[test]
@@ -337,7 +340,7 @@ fn a_body_waits_for_its_100() {
         pair.serve(|server, event| match event {
             Event::Head { stream, head, .. } => {
                 assert!(head.expects_continue);
-                assert_eq!(server.phase(), Phase::Application);
+                assert_eq!(server.io_state().phase, Phase::Application);
                 let head = Response::new(100, Headers::EMPTY);
                 server.send_head(stream, head, BodyLen::Empty).unwrap();
             }
@@ -358,7 +361,10 @@ fn a_body_waits_for_its_100() {
         });
     }
     assert_eq!(body, b"body");
-    assert_eq!((pair.client.phase(), pair.server.phase()), (Phase::Idle, Phase::Idle));
+    assert_eq!(
+        (pair.client.io_state().phase, pair.server.io_state().phase),
+        (Phase::Idle, Phase::Idle)
+    );
 }
 
 #[test]
@@ -388,7 +394,7 @@ fn after_an_upgrade_both_directions_end_apart() {
     assert!(upgraded);
     pair.client.send_data(stream, Segment::from(&b"raw\r\n"[..])).unwrap();
     pair.client.send_end(stream, Headers::EMPTY).unwrap();
-    assert!(pair.client.is_finished() && !pair.client.is_closed());
+    assert!(pair.client.io_state().finished && !pair.client.io_state().closed);
     pair.serve(echo);
     let mut back = Vec::new();
     pair.ask(|_, event| {
@@ -397,16 +403,19 @@ fn after_an_upgrade_both_directions_end_apart() {
         }
     });
     assert_eq!(back, b"raw\r\n");
-    assert_eq!((pair.client.phase(), pair.server.phase()), (Phase::Tunnel, Phase::Tunnel));
+    assert_eq!(
+        (pair.client.io_state().phase, pair.server.io_state().phase),
+        (Phase::Tunnel, Phase::Tunnel)
+    );
 
     let mut nothing = BytesMut::new();
     let mut eof = Input::all(&mut nothing, true);
     let event = pair.server.poll_event(&mut eof, &mut pair.scratch).unwrap();
     assert!(matches!(event, Some(Event::End { .. })));
-    assert!(!pair.server.is_closed());
+    assert!(!pair.server.io_state().closed);
     pair.server.send_end(stream, Headers::EMPTY).unwrap();
-    assert!(pair.server.is_closed());
+    assert!(pair.server.io_state().closed);
     let event = pair.client.poll_event(&mut eof, &mut pair.scratch).unwrap();
     assert!(matches!(event, Some(Event::End { .. })));
-    assert!(pair.client.is_closed());
+    assert!(pair.client.io_state().closed);
 }

@@ -13,7 +13,9 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use fulmar_engine::{Action, CloseKind, Connections, Passage, SocketEvent, SocketId, Timeouts};
-use fulmar_proto::{ClientConnection, Connection, Layer, Phase, ServerConnection, Transmit};
+use fulmar_proto::{
+    ClientConnection, Connection, Layer, Phase, ServerConnection, SpliceTarget, Transmit,
+};
 use fulmar_semantics::proxy_protocol::ProxyProtocol;
 
 use crate::admission;
@@ -96,7 +98,7 @@ impl HttpRelay {
         let Some((_, seat)) = self.servers.get(socket) else { return usize::MAX };
         let (backend, server) = seat.place();
         let waits = self.desk.servers[backend][server].passes && seat.client.is_some();
-        match waits && self.servers.passing(socket) == 0 {
+        match waits && self.servers.splice_len(socket, SpliceTarget::Pipe) == 0 {
             true => HEAD_SIZE,
             false => usize::MAX,
         }
@@ -372,12 +374,16 @@ impl Relay for HttpRelay {
     fn poll_passage(&mut self, socket: SocketId) -> Option<Passage> {
         let len = if self.clients.owns(socket) {
             let (_, session) = self.clients.get(socket)?;
-            session.exchange.as_ref()?.passes_request().then(|| self.clients.passing(socket))?
+            session
+                .exchange
+                .as_ref()?
+                .passes_request()
+                .then(|| self.clients.splice_len(socket, SpliceTarget::Pipe))?
         } else {
             let (_, seat) = self.servers.get(socket)?;
             // The last byte is received with any bytes after it: excess bytes of the server must be
             // detected before the connection is reused.
-            match seat.client.map(|_| self.servers.passing(socket))? {
+            match seat.client.map(|_| self.servers.splice_len(socket, SpliceTarget::Pipe))? {
                 u64::MAX => u64::MAX,
                 len => len.saturating_sub(1),
             }

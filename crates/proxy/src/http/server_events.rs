@@ -9,7 +9,7 @@ use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::HttpMode;
 use fulmar_proto::{
     BodyLen, Client, ClientConnection, Connection, Event, Headers, PeerError, Piped, Response,
-    Segment, ServerConnection, UsageError,
+    Segment, ServerConnection, SpliceTarget, UsageError,
 };
 
 use crate::checks::Observation;
@@ -92,7 +92,8 @@ impl ServerEvents<'_> {
         let frontend = session.bind().frontend;
         log::write_early(now, self.shared, self.desk, session, &mut exchange);
         session.exchange = Some(exchange);
-        let is_long = server.passing() >= PASSED_FROM && matches!(len, BodyLen::Exact(_));
+        let is_long = server.splice_len(SpliceTarget::Pipe) >= PASSED_FROM
+            && matches!(len, BodyLen::Exact(_));
         let (at, server) = seat.place();
         let asks = is_long && self.request_pipes(socket, id, frontend, backend);
         self.desk.servers[at][server].passes = asks;

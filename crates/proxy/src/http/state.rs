@@ -210,7 +210,7 @@ pub(super) fn server_timeouts(backend: &BackendConfig, server: &ServerConfig) ->
         idle: Some(server.idle_timeout),
         head: times.server,
         body: times.server,
-        answer: times.server,
+        response: times.server,
         send: times.server,
         linger: Some(LINGER),
         tunnel: times.tunnel.or(times.server),

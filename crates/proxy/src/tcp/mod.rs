@@ -34,7 +34,7 @@ use fulmar_engine::{Action, Connections, Passage, SocketEvent, SocketId, Timeout
 
 use crate::balance::Member;
 use fulmar_haproxy::Mode;
-use fulmar_proto::{Layer, Transmit};
+use fulmar_proto::{Layer, SpliceTarget, Transmit};
 
 use self::forward::{RelayState, SessionWork, SideConnections, SideHandler, SideKind};
 use self::timeout_sets::TimeoutSets;
@@ -127,7 +127,7 @@ impl TcpRelay {
         if let Some(from) = from
             && may_pass(&shared.live, it.bind.frontend, it.backend, toward)
         {
-            self.side_of(way).0.pass(from);
+            self.side_of(way).0.splice(from, SpliceTarget::Pipe);
         }
     }
 

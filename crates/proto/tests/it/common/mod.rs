@@ -315,13 +315,13 @@ where
                 Ok(None) => break,
             }
         }
-        if connection.is_closed() {
+        if connection.io_state().closed {
             block.clear();
             break;
         }
     }
     assert!(block.len() <= fulmar_proto::h1::HEAD_SIZE_MAX, "unread input is bounded");
-    let end = match (connection.is_closed(), connection.is_finished()) {
+    let end = match (connection.io_state().closed, connection.io_state().finished) {
         (true, _) => "closed",
         (false, true) => "linger",
         (false, false) => "open",

@@ -10,9 +10,9 @@ const LAST: [&str; 2] =
 
 /// The response has left, and the connection drains what the peer still sends.
 fn assert_drains(server: &mut ServerConnection) {
-    assert!(server.is_finished() && !server.is_closed());
+    assert!(server.io_state().finished && !server.io_state().closed);
     assert!(sent(server).ends_with("ok"));
-    assert_eq!((server.phase(), server.wants_read()), (Phase::Linger, true));
+    assert_eq!((server.io_state().phase, server.io_state().wants_read), (Phase::Linger, true));
 }
 
 /// RFC 9112 §9.6: a close with unread input would reset the connection, and take back the response.
@@ -24,16 +24,19 @@ fn input_behind_the_last_request_is_drained_before_the_close() {
             let mut server = ServerConnection::default();
             let mut arrived = input([request, if late { "" } else { "\r\n" }].concat());
             poll(&mut server, &mut arrived);
-            assert!(arrived.block.is_empty() && !server.wants_read(), "it waits in the kernel");
+            assert!(
+                arrived.block.is_empty() && !server.io_state().wants_read,
+                "it waits in the kernel"
+            );
             if late {
                 server.handle_unread();
             }
             answer(&mut server, FIRST, b"ok");
             assert_drains(&mut server);
             poll(&mut server, &mut input("GET / HTTP/1.1\r\n"));
-            assert!(!server.is_closed());
+            assert!(!server.io_state().closed);
             poll(&mut server, &mut eof());
-            assert!(server.is_closed());
+            assert!(server.io_state().closed);
         }
         // Reported while the response is on its way.
         let mut server = server(request);
@@ -60,20 +63,20 @@ fn the_drain_behind_the_last_request_is_bounded() {
         sent(&mut server);
         let most = vec![b'x'; LINGER_SIZE_MAX as usize - 1];
         poll(&mut server, &mut input(&most));
-        assert!(!server.is_closed());
+        assert!(!server.io_state().closed);
         poll(&mut server, &mut input("x"));
-        assert!(server.is_closed() && !server.wants_read());
+        assert!(server.io_state().closed && !server.io_state().wants_read);
     }
     // While the response leaves slowly, no more than that is drained.
     let mut server = server(LAST[0]);
     answer(&mut server, FIRST, b"ok");
     server.handle_unread();
     poll(&mut server, &mut input(vec![b'x'; LINGER_SIZE_MAX as usize]));
-    assert!(!server.wants_read());
+    assert!(!server.io_state().wants_read);
     server.handle_unread();
-    assert!(!server.wants_read() && !server.is_closed(), "once is enough");
+    assert!(!server.io_state().wants_read && !server.io_state().closed, "once is enough");
     sent(&mut server);
-    assert!(server.is_closed());
+    assert!(server.io_state().closed);
 }
 
 /// Whether a request is the last one may turn out when others wait behind it.
@@ -91,11 +94,11 @@ fn a_pipeline_that_is_cut_short_is_drained() {
     full.set_queue_max(10);
     answer(&mut full, FIRST, b"0123456789");
     poll(&mut full, &mut input(GET));
-    assert!(!full.wants_read());
+    assert!(!full.io_state().wants_read);
     full.handle_unread();
     full.close_after();
     sent(&mut full);
-    assert_eq!((full.phase(), full.is_closed()), (Phase::Linger, false));
+    assert_eq!((full.io_state().phase, full.io_state().closed), (Phase::Linger, false));
 }
 
 /// What waited behind a request is the next one, and says nothing of what is behind that.
@@ -107,7 +110,7 @@ fn input_behind_an_earlier_request_delays_no_close() {
     poll(&mut server, &mut input(LAST[0]));
     answer(&mut server, StreamId(1), b"ok");
     sent(&mut server);
-    assert!(server.is_closed());
+    assert!(server.io_state().closed);
 }
 
 #[test]
