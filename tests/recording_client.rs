@@ -10,7 +10,7 @@ use fulmar_engine::{
 };
 use fulmar_proto::{
     BodyLen, Client, ClientConnection, Connection, Event, HeaderBuf, Headers, Layer, Request,
-    Transmit,
+    Reset, Transmit,
 };
 use fulmar_sys as sys;
 use fulmar_tls::{Info, Version};
@@ -91,7 +91,7 @@ impl RecordingClient {
         connection.send_head(stream, head, BodyLen::Unknown).expect("it is open");
         self.connections.touch(sys::now(), socket, &mut self.book);
         let (connection, ()) = self.connections.get_mut(socket).expect("it stands");
-        connection.reset(stream, 0);
+        connection.reset(stream, Reset::Cancelled);
         self.connections.touch(sys::now(), socket, &mut self.book);
     }
 

@@ -8,7 +8,9 @@ use std::time::{Instant, SystemTime};
 use fulmar_engine::{
     Action, Connections, DriverEvent, End, Engine, Passage, SocketEvent, SocketId, Timeouts,
 };
-use fulmar_proto::{ClientConnection, Connection, FileRange, Segment, SpliceTarget, Transmit};
+use fulmar_proto::{
+    ClientConnection, Connection, FileRange, Reset, Segment, SpliceTarget, StreamId, Transmit,
+};
 
 use fulmar_semantics::cookies::Jar;
 
@@ -20,7 +22,7 @@ use crate::options::Config;
 use crate::request::Request;
 use crate::seat::Seat;
 use crate::state::{CONNECTED, ClientState, Command, Stats, WAITED_FOR};
-use crate::transfer::{BodyUse, Transfer, TransferId, TransferStage};
+use crate::transfer::{BodyUse, TransferId, TransferStage};
 
 /// A client, which a reactor drives.
 ///
@@ -253,7 +255,7 @@ impl<A: Application> Client<A> {
         }
         if connection.vacancy() == 0 {
             // Upgraded, and the peer has closed its direction: no transfer is left to close ours.
-            connection.reset(Default::default(), 0);
+            connection.reset(StreamId::default(), Reset::Cancelled);
             return self.connections.touch(now, socket, &mut self.core);
         }
         let origin = seat.origin();
@@ -317,12 +319,14 @@ impl<A: Application> Client<A> {
         }
         let transfers = &self.core.state.transfers;
         if seat.owners.iter().all(|owner| transfers.get(owner.0).is_none()) {
-            connection.reset(Default::default(), 0);
+            connection.reset(StreamId::default(), Reset::Cancelled);
         } else {
             // The connection has other transfers: the unneeded response is discarded, if it is
             // short. Only the transfer of the next response can pause the connection.
             let next = seat.owners.first().and_then(|owner| transfers.get(owner.0));
-            connection.set_held(next.is_some_and(Transfer::is_held));
+            let (stream, held) =
+                next.map_or_else(Default::default, |next| (next.stream, next.is_held()));
+            connection.set_held(stream, held);
         }
         self.connections.touch(now, socket, &mut self.core);
     }
@@ -336,7 +340,7 @@ impl<A: Application> Client<A> {
         }
         self.core.state.watch(now, id);
         let Some(transfer) = self.core.state.transfers.get(id.0) else { return };
-        let socket = transfer.socket;
+        let (socket, stream) = (transfer.socket, transfer.stream);
         if !transfer.is_active() {
             return;
         }
@@ -344,7 +348,7 @@ impl<A: Application> Client<A> {
         if seat.owners.first() != Some(id) {
             return; // not its turn yet
         }
-        connection.set_held(held);
+        connection.set_held(stream, held);
         self.connections.touch(now, socket, &mut self.core);
     }
 
@@ -513,8 +517,8 @@ impl<A: Application> Client<A> {
             SocketEvent::Spliced(bytes) => {
                 if let Some((connection, seat)) = self.connections.get_mut(socket) {
                     let id = seat.owners.first();
-                    if self.core.spliced(now, id, bytes) {
-                        connection.set_held(true);
+                    if let Some(stream) = self.core.spliced(now, id, bytes) {
+                        connection.set_held(stream, true);
                     }
                 }
             }

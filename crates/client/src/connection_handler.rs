@@ -9,7 +9,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use fulmar_engine::{ConnectionEvent, End, Handler, SocketId};
 use fulmar_proto as proto;
-use fulmar_proto::{ClientConnection, Connection, PeerError, Phase, StreamId, UsageError};
+use fulmar_proto::{ClientConnection, Connection, PeerError, Phase, Reset, StreamId, UsageError};
 use fulmar_tls::TlsError;
 
 use crate::application::{Application, Context, TransferEvent};
@@ -18,7 +18,7 @@ use crate::deadline::later;
 use crate::error::{Error, Waiting};
 use crate::seat::Seat;
 use crate::state::{CONNECTED, ClientState, Command};
-use crate::transfer::{BodyUse, FollowUp, IGNORED_SIZE_MAX, Transfer, TransferId, TransferStage};
+use crate::transfer::{BodyUse, FollowUp, IGNORED_SIZE_MAX, TransferId, TransferStage};
 
 /// The application and the state of all transfers, without the connections: the handler of the
 /// connections' events.
@@ -147,7 +147,7 @@ impl<A: Application> ConnectionHandler<A> {
         transfer.since = now;
         transfer.stage = TransferStage::Sending;
         if transfer.is_held() && seat.owners.is_single() {
-            connection.set_held(true); // paused while it waited
+            connection.set_held(stream, true); // paused while it waited
         }
         self.state.join(now, seat.origin());
         self.begin(now, id, connection, stream);
@@ -264,10 +264,15 @@ impl<A: Application> ConnectionHandler<A> {
         self.state.watch(now, id);
     }
 
-    /// Bytes of the body were spliced into the file. True if the transfer is held now.
-    pub(crate) fn spliced(&mut self, now: Instant, id: Option<TransferId>, bytes: u64) -> bool {
-        let Some(id) = id else { return false };
-        let Some(transfer) = self.state.transfers.get_mut(id.0) else { return false };
+    /// Bytes of the body were spliced into the file. Returns its stream if the transfer is held now.
+    pub(crate) fn spliced(
+        &mut self,
+        now: Instant,
+        id: Option<TransferId>,
+        bytes: u64,
+    ) -> Option<StreamId> {
+        let id = id?;
+        let transfer = self.state.transfers.get_mut(id.0)?;
         transfer.received += bytes;
         transfer.since = now;
         if let Some(place) = transfer.extra.as_mut().and_then(|extra| extra.file.as_mut()) {
@@ -275,7 +280,8 @@ impl<A: Application> ConnectionHandler<A> {
             place.len = place.len.saturating_sub(bytes);
         }
         self.state.pace(now, id, bytes);
-        self.state.transfers.get(id.0).is_some_and(Transfer::is_held)
+        let transfer = self.state.transfers.get(id.0)?;
+        transfer.is_held().then_some(transfer.stream)
     }
 
     /// Bytes of the body have arrived.
@@ -401,11 +407,11 @@ impl<A: Application> ConnectionHandler<A> {
     }
 
     /// Discards bytes of a response that no transfer needs, on a connection that others still use.
-    fn discard(connection: &mut ClientConnection, seat: &mut Seat, bytes: usize) {
+    fn discard(connection: &mut ClientConnection, seat: &mut Seat, stream: StreamId, bytes: usize) {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         seat.drained = seat.drained.saturating_add(bytes);
         if u64::from(seat.drained) > IGNORED_SIZE_MAX {
-            connection.reset(StreamId(0), 0);
+            connection.reset(stream, Reset::Cancelled);
         }
     }
 
@@ -564,11 +570,11 @@ impl<A: Application> ConnectionHandler<A> {
                         // From here on no event of this connection concerns the transfer.
                         seat.owners.pop();
                         seat.response_begun = false;
-                        connection.reset(stream, 0);
+                        connection.reset(stream, Reset::Cancelled);
                         self.start_next_hop(now, id);
                     }
                     Some(_) => self.data(now, id, bytes),
-                    None => Self::discard(connection, seat, bytes.len()),
+                    None => Self::discard(connection, seat, stream, bytes.len()),
                 }
             }
             proto::Event::End { .. } => {
@@ -585,8 +591,8 @@ impl<A: Application> ConnectionHandler<A> {
             proto::Event::Reset { .. } => {} // HTTP/1 has none
         }
         let next = seat.owners.first().and_then(|id| self.state.transfers.get(id.0));
-        if next.is_some_and(Transfer::is_held) {
-            connection.set_held(true);
+        if let Some(next) = next.filter(|next| next.is_held()) {
+            connection.set_held(next.stream, true);
         }
     }
 }

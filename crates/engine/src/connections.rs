@@ -624,7 +624,7 @@ impl<C: Connection, T> Connections<C, T> {
                 };
             } else {
                 entry.connection.handle_sent(bytes);
-                entry.announced = entry.connection.io_state().wants_write;
+                entry.announced = entry.connection.has_unsent();
                 if entry.connection.has_event() {
                     entry.ask(delivery);
                 }

@@ -22,7 +22,7 @@ use fulmar_engine::{
     Action, ConnectionEvent, Connections, DriverEvent, End, Engine, Handler, SocketEvent, SocketId,
     Timeouts,
 };
-use fulmar_proto::{ClientConnection, Connection, Event, Input, PeerError, Transmit};
+use fulmar_proto::{ClientConnection, Connection, Event, Input, PeerError, Reset, Transmit};
 use fulmar_tls::{Info, TlsError};
 
 use crate::flight::{Flight, Flights};
@@ -650,7 +650,7 @@ impl LoadHandler {
             Event::Upgraded { stream } => {
                 conn.status = SWITCHING_PROTOCOLS;
                 self.complete(now, conn);
-                connection.reset(stream, 0); // what follows is not HTTP
+                connection.reset(stream, Reset::Cancelled); // what follows is not HTTP
             }
             Event::Informational { .. } | Event::Writable { .. } | Event::Reset { .. } => {}
         }

@@ -87,8 +87,23 @@ pub trait Connection {
     /// Nothing was queued; the variant says why.
     fn send_end(&mut self, stream: StreamId, trailers: Headers<'_>) -> Result<(), UsageError>;
 
-    /// Gives the exchange up in both directions. HTTP/1 has no other way than to close.
-    fn reset(&mut self, stream: StreamId, code: u32);
+    /// Ends the exchange in both directions, without the rest of its messages. In HTTP/1 this
+    /// closes the connection.
+    fn reset(&mut self, stream: StreamId, reason: Reset);
+
+    /// While a stream is held, nothing of it is read, and no event but `Writable` is returned for
+    /// it. HTTP/1 has one stream at a time: all input is held, and remains with its owner.
+    fn set_held(&mut self, stream: StreamId, held: bool);
+
+    /// Queued bytes of the stream that are not sent yet. HTTP/1 sends in order: those of all its
+    /// streams.
+    fn unsent(&self, stream: StreamId) -> u64;
+
+    /// True if bytes that [`Connection::poll_transmit`] has returned are not sent yet. It may be
+    /// false although more is queued: a transmit may contain less than that.
+    fn has_unsent(&self) -> bool {
+        self.io_state().wants_write
+    }
 
     /// The exchange in hand, if any, is the last one: our next head says so (`Connection: close`).
     /// A connection at rest is closed at once.
@@ -133,6 +148,17 @@ pub trait Connection {
 
     /// What it wants now of whoever owns its socket and the clock.
     fn io_state(&self) -> IoState;
+}
+
+/// Why an exchange ends early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reset {
+    /// Its messages are not needed any more (RFC 9113 §7: CANCEL).
+    Cancelled,
+    /// A failure on this side (INTERNAL_ERROR).
+    Internal,
+    /// The request was not processed; it may be sent again (REFUSED_STREAM).
+    Refused,
 }
 
 /// Where bytes go that bypass their connection.

@@ -29,7 +29,7 @@ pub mod h1;
 
 pub use block::Block;
 pub use body_len::BodyLen;
-pub use connection::{Connection, IoState, PeerError, Phase, SpliceTarget, UsageError};
+pub use connection::{Connection, IoState, PeerError, Phase, Reset, SpliceTarget, UsageError};
 pub use event::{Client, Event, Raw, Role, Server, StreamId};
 pub use fields::HeaderBuf;
 pub use h1::{ClientConnection, ServerConnection, is_request_target};

@@ -10,7 +10,7 @@
 //! ```
 
 use crate::body_len::BodyLen;
-use crate::connection::{Connection, IoState, PeerError, Phase, SpliceTarget, UsageError};
+use crate::connection::{Connection, IoState, PeerError, Phase, Reset, SpliceTarget, UsageError};
 use crate::event::{Event, Raw, StreamId};
 use crate::head::{Headers, Scratch};
 use crate::input::Input;
@@ -60,17 +60,6 @@ enum Room {
 impl RawConnection {
     /// The only exchange.
     pub const STREAM: StreamId = StreamId(0);
-
-    /// While it is held, nothing is read and no event but `Writable` comes: what has arrived is
-    /// kept by whoever received it.
-    pub fn set_held(&mut self, held: bool) {
-        self.held = held;
-    }
-
-    /// Bytes that have not left yet.
-    pub fn queued(&self) -> u64 {
-        self.outbox.size()
-    }
 
     /// True once the peer has said that it sends nothing more.
     pub fn has_received_end(&self) -> bool {
@@ -192,9 +181,17 @@ impl Connection for RawConnection {
     }
 
     /// What is queued is forgotten, and so is the connection.
-    fn reset(&mut self, _: StreamId, _: u32) {
+    fn reset(&mut self, _: StreamId, _: Reset) {
         (self.receive, self.send) = (Way::Cut, Way::Cut);
         self.outbox.clear();
+    }
+
+    fn set_held(&mut self, _: StreamId, held: bool) {
+        self.held = held;
+    }
+
+    fn unsent(&self, _: StreamId) -> u64 {
+        self.outbox.size()
     }
 
     /// There is no end but the owner's.

@@ -76,7 +76,7 @@ pub(crate) struct ExchangeState {
     pub(crate) pending_end: bool,
     /// The length of the request's body.
     pub(crate) declared: BodyLen,
-    /// The handler has paused reading: see `H1::set_held`.
+    /// The handler has paused reading: see `Connection::set_held`.
     pub(crate) held: bool,
     /// The connection becomes a tunnel, now or when the request is complete.
     pub(crate) tunnel: Option<Tunnel>,

@@ -170,7 +170,7 @@ impl<H: Handler> HandlerApp<H> {
             lent.context.set_timer(None);
         }
         if state.held {
-            lent.reply.set_held(false);
+            lent.reply.set_held(state.stream, false);
         }
         self.desk.close(lent.context.now, lent.session, state, request, true);
     }
@@ -198,7 +198,7 @@ impl<H: Handler> HandlerApp<H> {
         if !responder.state.over
             && (responder.has_response() || responder.text(500, "internal server error\n").is_err())
         {
-            responder.reply.cut_off();
+            responder.reply.cut_off(responder.state.stream);
         }
     }
 }

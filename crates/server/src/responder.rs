@@ -10,7 +10,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use fulmar_engine::Exchange;
 use fulmar_proto::{
-    BodyLen, Connection, Headers, Request, Response, Segment, ServerConnection, StreamId,
+    BodyLen, Connection, Headers, Request, Reset, Response, Segment, ServerConnection, StreamId,
     UsageError,
 };
 use fulmar_semantics::clock::Clock;
@@ -236,7 +236,7 @@ impl Responder<'_> {
     /// # Errors
     /// None today.
     pub fn attach(&mut self, handler: impl BodyHandler) -> HandlerResult {
-        if self.reply.owes_continue() && !self.has_response() {
+        if self.reply.expects_continue(self.stream()) && !self.has_response() {
             let interim = Response::new(100, Headers::EMPTY);
             self.reply.send_head(self.stream(), interim, BodyLen::Empty)?;
         }
@@ -328,13 +328,13 @@ impl Responder<'_> {
     /// Stops reading the request's body, or the tunnel, until [`Responder::unpause`].
     pub fn pause(&mut self) {
         self.state.held = true;
-        self.reply.set_held(true);
+        self.reply.set_held(self.state.stream, true);
     }
 
     /// Reverts [`Responder::pause`].
     pub fn unpause(&mut self) {
         self.state.held = false;
-        self.reply.set_held(false);
+        self.reply.set_held(self.state.stream, false);
     }
 
     fn hold(&mut self) {
@@ -373,7 +373,7 @@ impl Responder<'_> {
     /// part for a complete response.
     pub fn reset(&mut self) {
         self.state.claimed = true;
-        self.reply.reset(self.stream(), 0);
+        self.reply.reset(self.stream(), Reset::Internal);
     }
 }
 

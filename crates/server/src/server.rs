@@ -383,12 +383,12 @@ impl<A: ServerApp> Lent<A> {
         self.guard(now, |application| {
             application.handle_gone(now, socket, data, &End::Panicked);
         });
-        connection.set_held(false);
+        connection.set_held(stream, false);
         connection.close_after();
         let head = Response::new(500, Headers::EMPTY);
         let sent = connection.send_head(stream, head, BodyLen::Empty);
         if sent.and_then(|()| connection.send_end(stream, Headers::EMPTY)).is_err() {
-            connection.cut_off(); // the client must not take the sent part for a complete response
+            connection.cut_off(stream); // the client must not take the sent part for a complete response
         }
     }
 }

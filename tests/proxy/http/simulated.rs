@@ -15,7 +15,8 @@ use fulmar_engine::{
     SocketId, Timeouts,
 };
 use fulmar_proto::{
-    BodyLen, Client, ClientConnection, Connection, Event, HeaderBuf, Headers, Request, Response,
+    BodyLen, Client, ClientConnection, Connection, Event, HeaderBuf, Headers, Request, Reset,
+    Response,
     Segment, Server, ServerConnection, StreamId, Transmit,
 };
 use fulmar_proxy::Proxy;
@@ -149,12 +150,12 @@ impl Handler<ServerConnection, ()> for Answering {
                 *self.heard.entry(number).or_default() += 1;
                 match self.random.u32(0..1000) < self.bad {
                     true => match self.random.u32(0..3) {
-                        0 => connection.reset(stream, 0),
+                        0 => connection.reset(stream, Reset::Cancelled),
                         1 => {} // never
                         _ => {
                             let head = Response::new(200, Headers::EMPTY);
                             let _ = connection.send_head(stream, head, BodyLen::Exact(size + 1));
-                            connection.reset(stream, 0);
+                            connection.reset(stream, Reset::Cancelled);
                         }
                     },
                     false => answer(connection, stream, size, self.random.bool()),

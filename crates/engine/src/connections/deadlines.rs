@@ -202,7 +202,7 @@ mod tests {
         let strict = connections.add_timeouts(Timeouts { receive_only: true, ..usual });
         connections.set_timeouts(silent, strict);
         connections.set_timeouts(held, strict);
-        connections.get_mut(held).unwrap().0.set_held(true);
+        connections.get_mut(held).unwrap().0.set_held(RawConnection::STREAM, true);
         for seconds in [6, 12, 18] {
             for socket in sockets {
                 let Some((entry, ())) = connections.get_mut(socket) else { continue };
@@ -213,7 +213,7 @@ mod tests {
             connections.handle_timeout(at(seconds), &mut book);
         }
         // Whom nobody hears, nobody blames; from when he is heard again he has his time.
-        connections.get_mut(held).unwrap().0.set_held(false);
+        connections.get_mut(held).unwrap().0.set_held(RawConnection::STREAM, false);
         connections.touch(at(20), held, &mut book);
         while let Some(due) = connections.poll_timeout() {
             connections.handle_timeout(due, &mut book);

@@ -8,7 +8,7 @@ use fulmar_engine::{
     SocketEvent, SocketId, Stop, Timeouts,
 };
 use fulmar_haproxy::model::SocketLevel;
-use fulmar_proto::{Connection, Event, Raw, RawConnection, Transmit};
+use fulmar_proto::{Connection, Event, Raw, RawConnection, Reset, Transmit};
 
 use super::console::Console;
 use super::context::RuntimeContext;
@@ -81,7 +81,7 @@ impl Handler<RawConnection, Console> for ConsoleHandler<'_> {
     ) {
         match event {
             ConnectionEvent::Event(event) => self.handle_event(now, (connection, console), event),
-            ConnectionEvent::Timer => connection.reset(RawConnection::STREAM, 0),
+            ConnectionEvent::Timer => connection.reset(RawConnection::STREAM, Reset::Cancelled),
             ConnectionEvent::Established { .. }
             | ConnectionEvent::Replaced { .. }
             | ConnectionEvent::Received
@@ -111,7 +111,7 @@ impl ConsoleHandler<'_> {
             _ => {}
         }
         console.run_commands(now, self.context, connection);
-        connection.set_held(!console.is_idle(connection));
+        connection.set_held(RawConnection::STREAM, !console.is_idle(connection));
     }
 }
 
@@ -185,7 +185,7 @@ impl Runtime {
             let socket = SocketId::from_bits(console);
             let Some((connection, console)) = self.connections.get_mut(socket) else { continue };
             console.handle_answer(now, &self.context, answer, connection);
-            connection.set_held(!console.is_idle(connection));
+            connection.set_held(RawConnection::STREAM, !console.is_idle(connection));
             self.connections.touch(now, socket, &mut ConsoleHandler { context: &self.context });
             self.restart_timeout(now, socket);
         }

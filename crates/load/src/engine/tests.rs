@@ -263,7 +263,7 @@ impl ServerEnd {
             }
         }
         self.input = block;
-        self.fin |= self.machine.is_finished();
+        self.fin |= self.machine.io_state().finished;
     }
 
     fn answer(&mut self, stream: fulmar_proto::StreamId) {

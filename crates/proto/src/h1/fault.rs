@@ -211,7 +211,7 @@ mod tests {
         let stream = client.open().expect("it is idle");
         client.send_head(stream, Request::new(b"GET", b"/", Headers::EMPTY), BodyLen::Empty)?;
         client.send_end(stream, Headers::EMPTY)?;
-        let queued = client.queued();
+        let queued = client.unsent(crate::StreamId(0));
         client.handle_sent(queued);
         Ok(client)
     }

@@ -25,7 +25,7 @@
 use std::marker::PhantomData;
 
 use crate::body_len::BodyLen;
-use crate::connection::{Connection, IoState, PeerError, Phase, SpliceTarget, UsageError};
+use crate::connection::{Connection, IoState, PeerError, Phase, Reset, SpliceTarget, UsageError};
 use crate::event::{Client, Event, Server, StreamId};
 use crate::head::{Headers, Scratch};
 use crate::input::Input;
@@ -273,7 +273,7 @@ impl ClientConnection {
 impl ServerConnection {
     /// True if the peer may be waiting for a 100 before it sends the body of the request in hand
     /// (RFC 9110 §10.1.1).
-    pub fn owes_continue(&self) -> bool {
+    pub fn expects_continue(&self, _: StreamId) -> bool {
         self.exchange.waiting
     }
 
@@ -296,12 +296,6 @@ impl ServerConnection {
 }
 
 impl<S: Side> H1<S> {
-    /// While a connection is held, it reads nothing and tells nothing of what has arrived: what
-    /// its input holds stays there.
-    pub fn set_held(&mut self, on: bool) {
-        self.held = on;
-    }
-
     /// Sets the accepted deviations from the grammar; none by default. Call it before the first
     /// input.
     pub fn set_leniency(&mut self, leniency: Leniency) {
@@ -318,9 +312,9 @@ impl<S: Side> H1<S> {
         self.queue_max = bytes;
     }
 
-    /// Gives up in the middle of a message, but for what is queued: that still leaves, and then
-    /// the connection ends as one that was cut off.
-    pub fn cut_off(&mut self) {
+    /// Ends the exchange in the middle of a message. The queued bytes are sent; then the connection
+    /// is closed in a way that the peer does not take the message for complete.
+    pub fn cut_off(&mut self, _: StreamId) {
         self.close();
         self.send = Send::Cut;
     }
@@ -351,11 +345,6 @@ impl<S: Side> H1<S> {
         {
             self.intake = Intake::Open;
         }
-    }
-
-    /// Bytes that are queued to be sent.
-    pub fn queued(&self) -> u64 {
-        self.outbox.size()
     }
 
     /// The only place where what we receive and what we send meet.
@@ -622,13 +611,21 @@ impl<S: Side> Connection for H1<S> {
         self.queue_end(stream, trailers)
     }
 
-    fn reset(&mut self, _: StreamId, _: u32) {
+    fn reset(&mut self, _: StreamId, _: Reset) {
         let midway = matches!(self.send, Send::Body(_)) || !self.outbox.is_empty();
         self.outbox.clear();
         self.close();
         if midway {
             self.send = Send::Cut;
         }
+    }
+
+    fn set_held(&mut self, _: StreamId, held: bool) {
+        self.held = held;
+    }
+
+    fn unsent(&self, _: StreamId) -> u64 {
+        self.outbox.size()
     }
 
     fn close_after(&mut self) {

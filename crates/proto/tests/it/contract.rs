@@ -7,7 +7,8 @@ use bytes::{Bytes, BytesMut};
 use fulmar_proto::h1::{EncodedRequest, LINGER_SIZE_MAX, QUEUE_MAX, ROOM_SHARE, UNREAD_MAX};
 use fulmar_proto::{
     BodyLen, ClientConnection, Connection, Event, FileRange, HeaderBuf, Headers, Input, Phase,
-    Request, Response, Scratch, Segment, ServerConnection, SpliceTarget, StreamId, UsageError,
+    Request, Reset, Response, Scratch, Segment, ServerConnection, SpliceTarget, StreamId,
+    UsageError,
 };
 
 mod drain;
@@ -321,7 +322,7 @@ fn no_further_request_is_parsed_while_the_response_buffer_is_full() {
         assert_eq!(answer_all(&mut server, &mut pipeline, &body), whole, "{max}");
         assert_eq!((server.io_state().wants_read, server.io_state().phase), (false, Phase::Send));
         let left = u64::from(max / ROOM_SHARE);
-        server.handle_sent(server.queued() - left - 1);
+        server.handle_sent(server.unsent(FIRST) - left - 1);
         assert!(!server.io_state().wants_read, "a byte more than a quarter of {max}");
         assert_eq!(answer_all(&mut server, &mut pipeline, &body), 0);
         server.handle_sent(1);
@@ -335,7 +336,11 @@ fn no_further_request_is_parsed_while_the_response_buffer_is_full() {
 fn thirty_two_kilobytes_of_responses_are_enough() {
     let mut server = ServerConnection::default();
     answer_all(&mut server, &mut input(GET.repeat(10_000)), &Segment::from(&b"hello"[..]));
-    assert!((32 * 1024..32 * 1024 + 100).contains(&server.queued()), "{}", server.queued());
+    assert!(
+        (32 * 1024..32 * 1024 + 100).contains(&server.unsent(FIRST)),
+        "{}",
+        server.unsent(FIRST)
+    );
 }
 
 #[test]
@@ -345,7 +350,7 @@ fn one_response_may_be_longer_than_the_response_buffer() {
     assert!(server.room(FIRST) > 200 * 1024, "{}", server.room(FIRST));
     server.send_data(FIRST, Bytes::from(vec![b'x'; 1 << 20]).into()).unwrap();
     server.send_end(FIRST, Headers::EMPTY).unwrap();
-    assert!(server.queued() > 1 << 20);
+    assert!(server.unsent(FIRST) > 1 << 20);
     // A client that does not pipeline is read from all the while: nothing it sent is kept back.
     assert!(server.io_state().wants_read);
     assert_eq!(poll(&mut server, &mut input(GET)), 0);
@@ -363,7 +368,7 @@ fn bytes_of_files_do_not_fill_the_response_buffer() {
         let mut server = ServerConnection::default();
         let mut pipeline = input(GET.repeat(100));
         assert_eq!(answer_all(&mut server, &mut pipeline, &range(len)), answered);
-        server.handle_sent(server.queued());
+        server.handle_sent(server.unsent(FIRST));
         assert_eq!(answer_all(&mut server, &mut pipeline, &range(len)), answered);
     }
 }
@@ -373,16 +378,20 @@ fn bytes_in_the_layer_count_as_queued() {
     let mut server = ServerConnection::default();
     let (mut pipeline, body) = (input(GET.repeat(10_000)), Segment::from(&b"hello"[..]));
     answer_all(&mut server, &mut pipeline, &body);
-    let queued = server.queued();
+    let queued = server.unsent(FIRST);
     server.handle_layer_queue(queued);
     server.handle_sent(queued);
-    assert_eq!((server.queued(), server.io_state().wants_read), (0, false));
+    assert_eq!((server.unsent(FIRST), server.io_state().wants_read), (0, false));
     server.handle_layer_queue(8 * 1024 + 1);
     assert!(!server.io_state().wants_read);
     server.handle_layer_queue(8 * 1024);
     assert!(server.io_state().wants_read);
     answer_all(&mut server, &mut pipeline, &body);
-    assert!((24 * 1024..24 * 1024 + 100).contains(&server.queued()), "{}", server.queued());
+    assert!(
+        (24 * 1024..24 * 1024 + 100).contains(&server.unsent(FIRST)),
+        "{}",
+        server.unsent(FIRST)
+    );
 }
 
 /// The end of a client that pipelined waits behind its requests.
@@ -423,7 +432,7 @@ fn who_is_held_with_an_answer_has_to_take_that() {
     let mut server = server("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n");
     answer(&mut server, FIRST, b"early");
     assert_eq!((server.io_state().phase, server.io_state().wants_read), (Phase::Body, true));
-    server.set_held(true);
+    server.set_held(FIRST, true);
     assert_eq!((server.io_state().phase, server.io_state().wants_read), (Phase::Send, false));
     sent(&mut server);
     assert_eq!(
@@ -527,11 +536,11 @@ fn an_answer_at_the_head_of_the_last_request_closes() {
 #[test]
 fn a_reset_closes_at_once() {
     let mut client = client(1, 1);
-    client.reset(FIRST, 0);
+    client.reset(FIRST, Reset::Cancelled);
     assert!(client.io_state().closed && client.outstanding() == 1);
     let mut server = server(GET);
     server.send_head(FIRST, Response::new(200, Headers::EMPTY), BodyLen::Unknown).unwrap();
-    server.reset(FIRST, 0);
+    server.reset(FIRST, Reset::Cancelled);
     assert!(server.io_state().closed && server.poll_transmit().is_none());
     assert!(!server.io_state().finished, "what was said is not everything");
 }

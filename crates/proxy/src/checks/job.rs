@@ -6,7 +6,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use fulmar_engine::{ConnectionEvent, End, Handler, SocketId};
 use fulmar_haproxy::model::CheckKind;
-use fulmar_proto::{Connection, Event, Raw, RawConnection};
+use fulmar_proto::{Connection, Event, Raw, RawConnection, Reset};
 
 use super::checked::Checked;
 use super::conversation::Conversation;
@@ -152,7 +152,7 @@ impl Handler<RawConnection, CheckJob> for JobEvents<'_> {
                 let server = self.server(job);
                 let finding = job.late(&server.backend.config.check.kind);
                 job.next.get_or_insert(AfterSend::Report(finding));
-                connection.reset(RawConnection::STREAM, 0);
+                connection.reset(RawConnection::STREAM, Reset::Cancelled);
             }
             // A check has one timer for all phases, and a PROXY header of ours has no content.
             ConnectionEvent::Replaced { .. }

@@ -86,7 +86,7 @@ impl ClientEvents<'_> {
         let size = bytes.len();
         exchange.body.push(bytes);
         if exchange.stage.is_before_server() && exchange.body.is_full() {
-            connection.set_held(true); // until it can be forwarded
+            connection.set_held(id.stream, true); // until it can be forwarded
         }
         self.body_received(now, id, (connection, session));
         let frontend = session.bind().frontend;

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use fulmar_engine::{CloseKind, SocketId, Timeouts};
-use fulmar_proto::Connection;
+use fulmar_proto::{Connection, SpliceTarget};
 
 use crate::counters::Stat;
 use crate::http::HttpRelay;
@@ -32,13 +32,13 @@ impl HttpRelay {
                 servers.touch(now, socket, &mut ServerEvents { clients, desk, shared });
             }
             DeferredAction::Pass(socket) if clients.owns(socket) => {
-                if clients.passing(socket) >= PASSED_FROM {
-                    clients.pass(socket);
+                if clients.splice_len(socket, SpliceTarget::Pipe) >= PASSED_FROM {
+                    clients.splice(socket, SpliceTarget::Pipe);
                 }
             }
             DeferredAction::Pass(socket) => {
-                if servers.passing(socket) >= PASSED_FROM {
-                    servers.pass(socket);
+                if servers.splice_len(socket, SpliceTarget::Pipe) >= PASSED_FROM {
+                    servers.splice(socket, SpliceTarget::Pipe);
                 }
             }
             DeferredAction::Continue(id) => {
@@ -87,7 +87,7 @@ impl HttpRelay {
         let live = &shared.live.backends[backend];
         let usual = state::server_timeouts(&live.config, &live.servers[server].config);
         let limit = Some(time);
-        let own = Timeouts { answer: limit, body: limit, send: limit, ..usual };
+        let own = Timeouts { response: limit, body: limit, send: limit, ..usual };
         self.servers.set_own_timeouts(socket, own);
     }
 

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use fulmar_engine::{End, SocketId};
 use fulmar_haproxy::BackendId;
-use fulmar_proto::{PeerError, Phase};
+use fulmar_proto::{Connection, PeerError, Phase, StreamId};
 
 use crate::admission;
 use crate::counters::{Counters, Stat};
@@ -37,7 +37,8 @@ pub(super) fn response_complete(
     session.since = now;
     session.handshake = 0;
     exchange.before = session.leaving.take();
-    match connection.queued() {
+    let stream = exchange.stream;
+    match connection.unsent(stream) {
         0 => {
             session.leaving_len = 0;
             finish_all(now, shared, desk, session, exchange, |_| ());
@@ -47,7 +48,7 @@ pub(super) fn response_complete(
             session.leaving = Some(exchange);
         }
     }
-    connection.set_held(session.is_behind());
+    connection.set_held(stream, session.is_behind());
 }
 
 /// `queued` bytes for the client are still unsent: exchanges with completely sent responses are
@@ -219,7 +220,7 @@ impl ClientEvents<'_> {
         let was_behind = session.is_behind();
         note_sent(now, self.shared, self.desk, session, queued);
         if was_behind && !session.is_behind() {
-            connection.set_held(false);
+            connection.set_held(StreamId::default(), false); // HTTP/1: any
             self.desk.defer(DeferredAction::Touch(socket));
         }
     }

@@ -10,7 +10,7 @@ use std::time::Instant;
 use crate::balance::Health;
 use fulmar_engine::{End, Exchange as ExchangeId};
 use fulmar_haproxy::BackendId;
-use fulmar_proto::PeerError;
+use fulmar_proto::{Connection, PeerError};
 
 use crate::balancing::{redispatches, retry_delay};
 use crate::checks::Observation;
@@ -199,8 +199,8 @@ impl ServerEvents<'_> {
         if !tunnel && exchange.ended.0 == b'S' {
             tally::back(self.shared, &exchange).for_each(|it| it.add(Stat::ResponseErrors, 1));
         }
-        exchange.note_unsent(client.queued());
-        client.cut_off(); // the client keeps the part that was received
+        exchange.note_unsent(client.unsent(id.stream));
+        client.cut_off(id.stream); // the client keeps the part that was received
         ending::response_complete(now, self.shared, self.desk, (client, session), exchange);
         self.desk.defer(DeferredAction::Touch(id.socket));
     }

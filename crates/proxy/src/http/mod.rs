@@ -112,7 +112,7 @@ impl HttpRelay {
         let Some((connection, session)) = clients.get_mut(socket) else { return };
         if let Some(end) = fault {
             ClientEvents { servers, desk, shared }.report_error(now, session, &end);
-        } else if session.exchange.is_none() && connection.phase() == Phase::Head {
+        } else if session.exchange.is_none() && connection.io_state().phase == Phase::Head {
             session.rare_mut().head_began.get_or_insert(now);
         }
     }
@@ -123,7 +123,8 @@ impl HttpRelay {
         let Self { clients, servers, desk } = self;
         let sends = clients.is_sending(socket);
         let Some((connection, session)) = clients.get_mut(socket) else { return };
-        let queued = connection.queued().max(u64::from(sends)); // a layer may hold the last bytes
+        let stream = session.leaving.as_ref().map(|exchange| exchange.stream);
+        let queued = connection.unsent(stream.unwrap_or_default()).max(u64::from(sends)); // a layer may hold the last bytes
         ClientEvents { servers, desk, shared }.note_sent(
             now,
             socket,

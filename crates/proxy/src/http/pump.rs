@@ -1,7 +1,7 @@
 //! Forwards bodies between a client and a server. Pieces are shared, not copied; a full receiver
 //! pauses the sender. Long bodies pass through pipes, unless either side has a layer.
 
-use fulmar_proto::{ClientConnection, Connection, Segment, ServerConnection, StreamId};
+use fulmar_proto::{ClientConnection, Connection, Reset, Segment, ServerConnection, StreamId};
 
 use crate::http::exchange::HttpExchange;
 
@@ -14,7 +14,7 @@ pub(super) fn up(
     server: &mut ClientConnection,
     stream: StreamId,
 ) {
-    client.set_held(false);
+    client.set_held(id, false);
     let body = &mut exchange.body;
     while server.room(stream) > 0
         && let Some(piece) = body.waiting.pop_front()
@@ -22,7 +22,7 @@ pub(super) fn up(
         let size = size_of(&piece);
         body.passed = true;
         if server.send_data(stream, piece).is_err() {
-            return server.reset(stream, 0); // more than declared: cannot happen
+            return server.reset(stream, Reset::Internal); // more than declared: cannot happen
         }
         match server.room(stream) {
             0 => body.owed += size,
@@ -32,7 +32,7 @@ pub(super) fn up(
     if body.ended && body.waiting.is_empty() && !exchange.handed_over {
         exchange.handed_over = true;
         if server.send_end(stream, body.trailers.as_headers()).is_err() {
-            server.reset(stream, 0);
+            server.reset(stream, Reset::Internal);
         }
     }
 }
@@ -40,7 +40,7 @@ pub(super) fn up(
 /// Forwards a piece of a response to the client. True if the client has room for more.
 pub(super) fn down(client: &mut ServerConnection, id: StreamId, piece: Segment) -> bool {
     if client.send_data(id, piece).is_err() {
-        client.reset(id, 0); // more than declared: cannot happen
+        client.reset(id, Reset::Internal); // more than declared: cannot happen
     }
     client.room(id) > 0
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use fulmar_haproxy::rules::http::{HttpRule, RulesProgress, run};
 use fulmar_haproxy::rules::reply::ErrorPages;
 use fulmar_haproxy::rules::{ReplyTemplate, ResponseHead};
-use fulmar_proto::{BodyLen, Connection, Headers, Response, Segment};
+use fulmar_proto::{BodyLen, Connection, Headers, Reset, Response, Segment};
 use smallvec::SmallVec;
 
 use crate::http::client_events::ClientEntry;
@@ -28,7 +28,7 @@ pub(super) fn status(
     exchange.status = status;
     match render(now, shared, session, exchange, &ReplyTemplate::error_page(status)) {
         Some(reply) => send_reply(now, shared, (connection, session), exchange, reply),
-        None => connection.reset(exchange.stream, 0),
+        None => connection.reset(exchange.stream, Reset::Cancelled),
     }
 }
 
@@ -86,15 +86,15 @@ pub(super) fn send_reply(
         0 => BodyLen::Empty,
         len => BodyLen::Exact(len),
     };
-    let before = connection.queued();
+    let before = connection.unsent(stream);
     let fields = exchange.response.fields.as_headers();
     let sent = connection
         .send_head(stream, Response::new(exchange.response.status, fields), len)
         .and_then(|()| connection.send_data(stream, Segment::Bytes(body)))
         .and_then(|()| connection.send_end(stream, Headers::EMPTY));
-    exchange.bytes_out += connection.queued().saturating_sub(before);
+    exchange.bytes_out += connection.unsent(stream).saturating_sub(before);
     if sent.is_err() {
-        connection.reset(stream, 0); // rules made the response invalid
+        connection.reset(stream, Reset::Internal); // rules made the response invalid
     }
 }
 

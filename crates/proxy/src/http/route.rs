@@ -12,7 +12,7 @@ use fulmar_haproxy::model::{ProxyOptions, StatsPage};
 use fulmar_haproxy::rules::http::RulesProgress;
 use fulmar_haproxy::rules::{ReplyTemplate, ResponseHead, path_and_query_of};
 use fulmar_haproxy::{BackendId, Mode};
-use fulmar_proto::{BodyLen, Connection, Headers, Response, ServerConnection};
+use fulmar_proto::{BodyLen, Connection, Headers, Reset, Response, ServerConnection};
 
 use crate::counters::Stat;
 use crate::http::client_events::{ClientEntry, ClientEvents, of};
@@ -113,7 +113,7 @@ impl ClientEvents<'_> {
                 RouteDecision::Close(ended) => {
                     exchange.ended = ended;
                     exchange.times.began = None; // logged as an incomplete request
-                    connection.reset(id.stream, 0);
+                    connection.reset(id.stream, Reset::Refused);
                     return self.response_complete(now, (connection, session), exchange);
                 }
                 RouteDecision::DropSilently => {
@@ -369,11 +369,11 @@ fn send_interim(
     exchange: &mut HttpExchange,
     head: Response<'_>,
 ) {
-    let before = connection.queued();
+    let before = connection.unsent(exchange.stream);
     if connection.send_head(exchange.stream, head, BodyLen::Empty).is_err() {
-        return connection.reset(exchange.stream, 0);
+        return connection.reset(exchange.stream, Reset::Internal);
     }
-    exchange.bytes_out += connection.queued() - before;
+    exchange.bytes_out += connection.unsent(exchange.stream) - before;
 }
 
 /// The time for the form of a statistics page.

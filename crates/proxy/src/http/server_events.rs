@@ -8,8 +8,8 @@ use fulmar_engine::{
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::HttpMode;
 use fulmar_proto::{
-    BodyLen, Client, ClientConnection, Connection, Event, Headers, PeerError, Piped, Response,
-    Segment, ServerConnection, SpliceTarget, UsageError,
+    BodyLen, Client, ClientConnection, Connection, Event, Headers, PeerError, Piped, Reset,
+    Response, Segment, ServerConnection, SpliceTarget, UsageError,
 };
 
 use crate::checks::Observation;
@@ -82,12 +82,12 @@ impl ServerEvents<'_> {
             return self.desk.defer(DeferredAction::Close(socket));
         }
         exchange.stage = ExchangeStage::Responding(up);
-        let before = client.queued();
+        let before = client.unsent(id.stream);
         if pass_on(client, &exchange, head, len).is_err() {
-            client.reset(id.stream, 0);
-            server.reset(up.stream, 0);
+            client.reset(id.stream, Reset::Internal);
+            server.reset(up.stream, Reset::Cancelled);
         }
-        exchange.bytes_out += client.queued().saturating_sub(before);
+        exchange.bytes_out += client.unsent(id.stream).saturating_sub(before);
         let backend = exchange.backend;
         let frontend = session.bind().frontend;
         log::write_early(now, self.shared, self.desk, session, &mut exchange);
@@ -118,7 +118,7 @@ impl ServerEvents<'_> {
             }
             ResponseDecision::Close(ended) => {
                 exchange.ended = ended;
-                client.reset(id.stream, 0);
+                client.reset(id.stream, Reset::Cancelled);
             }
             ResponseDecision::DropSilently => {
                 exchange.ended = EndLetters(b'P', b'R');
@@ -147,11 +147,11 @@ impl ServerEvents<'_> {
     fn interim(&mut self, id: ExchangeId, head: &Response<'_>) {
         let Some((client, session)) = self.clients.get_mut(id.socket) else { return };
         let Some(exchange) = of(session, id.stream) else { return };
-        let before = client.queued();
+        let before = client.unsent(id.stream);
         if matches!(exchange.stage, ExchangeStage::Waiting(_))
             && client.send_head(id.stream, *head, BodyLen::Empty).is_ok()
         {
-            exchange.bytes_out += client.queued() - before;
+            exchange.bytes_out += client.unsent(id.stream) - before;
             self.desk.defer(DeferredAction::Touch(id.socket));
         }
     }
@@ -169,9 +169,9 @@ impl ServerEvents<'_> {
         let Some((client, session)) = self.clients.get_mut(id.socket) else { return };
         let Some(exchange) = of(session, id.stream) else { return };
         let Some(up) = exchange.stage.up() else { return };
-        let before = client.queued();
+        let before = client.unsent(id.stream);
         let wants_more = pump::down(client, id.stream, piece);
-        exchange.bytes_out += client.queued().saturating_sub(before);
+        exchange.bytes_out += client.unsent(id.stream).saturating_sub(before);
         match wants_more {
             true => server.release(up.stream, size),
             false => exchange.owed += size,
@@ -195,11 +195,11 @@ impl ServerEvents<'_> {
     ) {
         let Some((client, session)) = self.clients.get_mut(id.socket) else { return };
         let Some(exchange) = of(session, id.stream) else { return };
-        let before = client.queued();
+        let before = client.unsent(id.stream);
         if client.send_end(id.stream, trailers).is_err() {
-            client.cut_off(); // shorter than declared: the response to a HEAD request of the proxy
+            client.cut_off(id.stream); // shorter than declared: the response to a HEAD request of the proxy
         }
-        exchange.bytes_out += client.queued().saturating_sub(before);
+        exchange.bytes_out += client.unsent(id.stream).saturating_sub(before);
         self.desk.defer(DeferredAction::Touch(id.socket));
         if matches!(exchange.stage, ExchangeStage::Tunnel(_)) {
             // `timeout client-fin` limits the client's silence.

@@ -8,7 +8,7 @@ use fulmar_engine::{CloseKind, End, SocketEvent, SocketId};
 
 use crate::balance::Health;
 use fulmar_haproxy::{BackendId, Mode, ServerId};
-use fulmar_proto::RawConnection;
+use fulmar_proto::{Connection, RawConnection};
 
 use super::TcpRelay;
 use super::context::SessionContext;
@@ -75,8 +75,9 @@ impl TcpRelay {
     pub(super) fn handle_failure(&mut self, now: Instant, socket: SocketId, error: io::Error) {
         let (side, mut handler) = self.side(socket);
         let has_left = !side.is_sending(socket);
-        let is_done =
-            |(it, _): (&mut RawConnection, &mut RelayConn)| it.is_ended() && it.queued() == 0;
+        let is_done = |(it, _): (&mut RawConnection, &mut RelayConn)| {
+            it.has_received_end() && it.unsent(RawConnection::STREAM) == 0
+        };
         if !(has_left && side.get_mut(socket).is_some_and(is_done)) {
             return side.handle(now, socket, SocketEvent::Failed(error), &mut handler);
         }
@@ -124,7 +125,8 @@ impl TcpRelay {
         let other = if way == SideKind::Client { session.server } else { session.client };
         let Some(other) = other else { return };
         let (side, mut handler) = self.side_of(way.other());
-        let speaks = side.get_mut(other).is_some_and(|(connection, _)| !connection.is_ended());
+        let speaks =
+            side.get_mut(other).is_some_and(|(connection, _)| !connection.has_received_end());
         match (end, way) {
             (End::TimedOut(_) | End::Cut, _) => side.cut(now, other, &mut handler),
             // A regular end would pretend that the request is complete.

@@ -250,7 +250,7 @@ impl Relay for TcpRelay {
         let (side, handler) = self.side(socket);
         let (_, seat) = side.get(socket)?;
         handler.other(seat.session)?;
-        let len = side.passing(socket);
+        let len = side.splice_len(socket, SpliceTarget::Pipe);
         (len > 0).then_some(Passage::Pipe { len })
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fulmar_haproxy::rules::tcp::{TcpVerdict, run_tcp};
-use fulmar_proto::{Connection, RawConnection};
+use fulmar_proto::{Connection, RawConnection, Reset};
 
 use super::TcpRelay;
 use super::context::SessionContextMut;
@@ -114,7 +114,7 @@ impl TcpRelay {
             let Some((connection, _)) = side.get_mut(socket) else { continue };
             match way {
                 SideKind::Client => connection.finish(),
-                SideKind::Server => connection.reset(RawConnection::STREAM, 0),
+                SideKind::Server => connection.reset(RawConnection::STREAM, Reset::Cancelled),
             }
             side.touch(now, socket, &mut handler);
         }

@@ -29,7 +29,7 @@ impl SideHandler<'_> {
         if session.stage != TcpStage::Relaying {
             return false;
         }
-        let takes = connection.queued() > 0;
+        let takes = connection.unsent(RawConnection::STREAM) > 0;
         if !connection.is_receiving() {
             return !takes;
         }
@@ -41,7 +41,7 @@ impl SideHandler<'_> {
         if takes {
             return false;
         }
-        connection.stop_hearing();
+        connection.stop_receiving();
         self.forward_end(now, seat.session);
         self.desk.work.push_back(SessionWork::Ended(seat.session, self.from));
         true
