@@ -71,7 +71,7 @@ impl<A: Application> ConnectionHandler<A> {
     /// A transfer's timer has expired.
     pub(crate) fn check_transfer(&mut self, now: Instant, id: TransferId) {
         let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
-        transfer.armed = fulmar_engine::Span::ENDLESS;
+        transfer.armed = fulmar_engine::TickSpan::ENDLESS;
         if let Some((due, waiting)) = transfer.deadline()
             && due <= now
         {

@@ -205,7 +205,7 @@ impl Pool {
 
     /// Marks a connection as idle, unless it is.
     pub(crate) fn insert_idle(&mut self, at: usize, link: u32) {
-        if self.of_all.stands(link) {
+        if self.of_all.contains(link) {
             return;
         }
         self.of_origin.push_front(&mut self.origins[at].idle, link);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fulmar_engine::Span;
+use fulmar_engine::TickSpan;
 use fulmar_proto as proto;
 use fulmar_proto::h1::EncodedRequest;
 use fulmar_proto::{BodyLen, FileRange, HeaderBuf, Segment};
@@ -54,13 +54,13 @@ struct Inner {
 #[derive(Clone, Copy, Debug)]
 struct SilenceTimeouts {
     no_other_deadlines: bool,
-    first_byte: Span,
-    idle: Span,
+    first_byte: TickSpan,
+    idle: TickSpan,
 }
 
 impl SilenceTimeouts {
     fn new(options: &Options) -> Self {
-        let span = |time: Option<Duration>| time.map_or(Span::ENDLESS, Span::from);
+        let span = |time: Option<Duration>| time.map_or(TickSpan::ENDLESS, TickSpan::from);
         let paced = options.lowest_speed.is_some() || options.highest_speed.is_some();
         Self {
             no_other_deadlines: options.total_timeout.or(options.exchange_timeout).is_none()
@@ -205,7 +205,7 @@ impl Request {
     }
 
     /// The timeout for a silent server in this stage; `None` if other deadlines apply.
-    pub(crate) fn silence_timeouts(&self, stage: TransferStage) -> Option<Span> {
+    pub(crate) fn silence_timeouts(&self, stage: TransferStage) -> Option<TickSpan> {
         let silence_timeouts = self.inner.silence_timeouts;
         match stage {
             _ if !silence_timeouts.no_other_deadlines => None,

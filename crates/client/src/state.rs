@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Instant, SystemTime};
 
-use fulmar_engine::{Action, End, LookupId, Slots, SocketId, Span, Wheel};
+use fulmar_engine::{Action, End, LookupId, Slots, SocketId, TickSpan, Wheel};
 use fulmar_proto::{FileRange, Segment};
 use fulmar_semantics::cookies::Jar;
 use slab::Slab;
@@ -229,7 +229,7 @@ impl ClientState {
         }
         let deadline = transfer.deadline().map(|(due, _)| due);
         let Some(due) = deadline.into_iter().chain(transfer.next_check()).min() else { return };
-        let span = Span::from(due.saturating_duration_since(now));
+        let span = TickSpan::from(due.saturating_duration_since(now));
         if span < transfer.armed {
             transfer.armed = span;
             let tick = self.transfer_timers.tick_from(due);

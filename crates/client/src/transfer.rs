@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use fulmar_engine::{SocketId, Span};
+use fulmar_engine::{SocketId, TickSpan};
 use fulmar_proto::{BodyLen, FileRange, StreamId};
 use fulmar_semantics::auth::AuthAttempt;
 use fulmar_semantics::coding::ContentDecoder;
@@ -37,7 +37,7 @@ pub(crate) struct Transfer {
     /// When the stage began, or last made progress.
     pub(crate) since: Instant,
     /// The span of the transfer's timer: it expires at most this long after any time.
-    pub(crate) armed: Span,
+    pub(crate) armed: TickSpan,
     pub(crate) timestamps: Timestamps,
     pub(crate) received: u64,
     pub(crate) sent: u64,
@@ -197,7 +197,7 @@ impl Transfer {
             socket: SocketId { index: 0, generation: 0 },
             stream: StreamId(0),
             since: now,
-            armed: Span::ENDLESS,
+            armed: TickSpan::ENDLESS,
             timestamps: Timestamps::new(now),
             received: 0,
             sent: 0,

@@ -22,7 +22,7 @@ use crate::timeouts::{
     RateLimit, TimeoutTable, TimeoutTicks, Timeouts, TimeoutsId, is_rate_limited,
     restarts_with_bytes,
 };
-use crate::timers::{Span, Tick, Wheel};
+use crate::timers::{Tick, TickSpan, Wheel};
 use crate::{Action, CloseKind, Endpoint, SocketEvent, SocketId};
 
 mod handler;
@@ -40,20 +40,19 @@ pub use handler::{ConnectionEvent, Handler};
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum End {
-    /// Everything was said.
+    /// Both sides have ended, and everything was sent.
     Closed,
     /// The peer broke the protocol.
     Peer(PeerError),
-    /// The layer between socket and connection failed: what its crate says of it.
+    /// The layer between socket and connection failed: the error of its crate.
     Layer(LayerError),
     /// The socket failed.
     Failed(io::Error),
-    /// The file failed that a body was going to, straight from the socket.
+    /// The file failed into which a body was spliced.
     File(io::Error),
-    /// A deadline passed in this phase, or too little had moved in it by then; `None`: before the
-    /// connection stood.
+    /// A deadline passed in this phase, or too few bytes had moved in it; `None`: while connecting.
     TimedOut(Option<Phase>),
-    /// Its owner could wait no longer: [`Connections::cut`].
+    /// Its owner closed it with [`Connections::cut`].
     Cut,
     /// The application panicked while it handled the connection.
     Panicked,
@@ -74,12 +73,12 @@ pub struct Connections<C, T> {
     slots: Slots<Entry<C, T>>,
     outputs: Outputs,
     scratch: Scratch,
-    opened: Block, // what a layer opens, on its way to the connection
+    opened: Block, // bytes that a layer has decrypted, on their way to the connection
     due: Vec<u32>,
-    swept: u32, // the place that `close_idle` looks at next
+    swept: u32, // the slot that `close_idle` examines next
 }
 
-/// Where connections leave what driver and clock have to know.
+/// The requests of connections to the driver and the clock.
 #[derive(Debug)]
 struct Outputs {
     actions: VecDeque<Action>,
@@ -87,26 +86,26 @@ struct Outputs {
     timeouts: TimeoutTable,
 }
 
-/// A connection, what is attached to it, and where it stands with driver and clock.
+/// A connection, its owner's data, and its state towards driver and clock.
 #[derive(Debug)]
 pub(crate) struct Entry<C, T> {
     pub(crate) connection: C,
     pub(crate) data: T,
     pub(crate) transport: Option<Box<Transport>>, // the layer on the socket
-    since: Tick, // when the phase began, or last began again: its deadline follows
+    since: Tick, // when the phase began, or was restarted; the deadline counts from here
     rate: RateLimit,
-    armed: Span,          // the wheel's entry comes due at most so long after any moment
-    timer: Tick,          // of the owner
+    armed: TickSpan,      // the wheel's entry is due within this time
+    timer: Tick,          // set by the owner
     timeouts: TimeoutsId, // which deadlines hold
     phase: Option<Phase>, // `None` while connecting
-    announced: bool,      // a Transmit is with the driver until it has tried
+    announced: bool,      // `Transmit` is requested; ends with `Sent`
     reading: bool,
     shut: bool,
-    hung: bool,           // the peer has ended its side, and nobody has read so far
-    fault: Option<Fault>, // why it is ending
+    hung: bool,           // the peer has ended its side, while reading was paused
+    fault: Option<Fault>, // the reason of its end
 }
 
-/// What the peer did, to which it is told an answer before it ends.
+/// A fault of the peer, which receives a response before the connection ends.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     Broke(PeerError),
@@ -125,7 +124,7 @@ impl Fault {
 }
 
 impl<C: Connection, T> Entry<C, T> {
-    /// Lets the connection take its input, and tells of the events.
+    /// Passes input to the connection, and its events to the handler.
     pub(crate) fn feed(
         &mut self,
         input: &mut Input<'_>,
@@ -170,7 +169,7 @@ impl<C: Connection, T> Entry<C, T> {
         );
     }
 
-    /// Reports input that is left while reading is paused: the connection may never read it.
+    /// Reports input that is unread while reading is paused: the connection may never read it.
     fn note_unread(&mut self) {
         let io = self.connection.io_state();
         if !io.wants_read && !io.closed {
@@ -178,12 +177,12 @@ impl<C: Connection, T> Entry<C, T> {
         }
     }
 
-    /// Asks the connection for what needs no input: `Writable`.
+    /// Polls the connection for events that need no input, such as `Writable`.
     pub(crate) fn ask(&mut self, delivery: &mut Delivery<'_, impl Handler<C, T>>) {
         self.feed(&mut Input::all(&mut BytesMut::new(), false), delivery);
     }
 
-    /// What the socket may send.
+    /// The bytes that the socket may send.
     fn poll_transmit(&mut self) -> Option<Transmit<'_>> {
         let is_last = self.sends_last();
         let transmit = match &mut self.transport {
@@ -193,7 +192,7 @@ impl<C: Connection, T> Entry<C, T> {
         Some(Transmit { is_last, ..transmit })
     }
 
-    /// True if nothing more is expected of the peer, and all that will ever be sent is queued.
+    /// True if no more requests are expected, and the last bytes are queued.
     fn sends_last(&self) -> bool {
         self.connection.expects_no_more_requests()
             && match &self.transport {
@@ -202,7 +201,7 @@ impl<C: Connection, T> Entry<C, T> {
             }
     }
 
-    /// Turns what is wanted now into actions and a deadline. False: the connection is over.
+    /// Turns the state of the connection into actions and a deadline. False: it is over.
     #[inline(always)]
     fn update<H: Handler<C, T>>(
         &mut self,
@@ -218,7 +217,7 @@ impl<C: Connection, T> Entry<C, T> {
         self.apply_io_state(io, at, moved, outputs, delivery)
     }
 
-    /// The same, once the layer has taken what the connection wants to send.
+    /// The same, after the layer has taken the bytes of the connection.
     #[inline(never)] // most connections have none
     fn update_transport<H: Handler<C, T>>(
         &mut self,
@@ -231,7 +230,7 @@ impl<C: Connection, T> Entry<C, T> {
             if let Some(range) = transport.seal(self, delivery) {
                 outputs.actions.push_back(Action::Load { socket: delivery.socket, range });
             }
-            // What the layer held back comes as if the connection had not been reading.
+            // Bytes that the layer holds arrive as if the connection had not been reading.
             self.reading &= !transport.resumes(self.connection.io_state().wants_read);
             self.transport = Some(transport);
         }
@@ -239,7 +238,7 @@ impl<C: Connection, T> Entry<C, T> {
         self.apply_io_state(io, at, moved, outputs, delivery)
     }
 
-    /// The only place where io become actions and a deadline.
+    /// The only place where an `IoState` becomes actions and a deadline.
     #[inline(always)]
     fn apply_io_state<H: Handler<C, T>>(
         &mut self,
@@ -265,7 +264,7 @@ impl<C: Connection, T> Entry<C, T> {
         if io.wants_read != self.reading {
             self.reading = io.wants_read;
             if io.wants_read && outputs.timeouts.of(self.timeouts, at).receive_only {
-                self.since = outputs.wheel.tick(now); // nobody could hear it
+                self.since = outputs.wheel.tick(now); // nothing was received while paused
             }
             outputs.actions.push_back(Action::Read { socket, on: io.wants_read });
         }
@@ -285,14 +284,14 @@ impl<C: Connection, T> Entry<C, T> {
         true
     }
 
-    /// True if what its peer takes does not make up for its silence.
+    /// True if bytes that the peer takes do not restart its deadline to send.
     fn counts_received_only(&self, ticks: &TimeoutTicks) -> bool {
         ticks.receive_only
             && self.reading
             && matches!(self.phase, Some(Phase::Body | Phase::Tunnel))
     }
 
-    /// What connection and layer together want of the socket and the clock.
+    /// The state of connection and layer together.
     fn io_state(&mut self) -> IoState {
         let io = self.connection.io_state();
         match &mut self.transport {
@@ -301,7 +300,7 @@ impl<C: Connection, T> Entry<C, T> {
         }
     }
 
-    /// The phase begins. The wheel hears of it only if nothing wakes it early enough.
+    /// The phase begins. The wheel is changed only if its entry is due too late.
     fn start_deadline(&mut self, now: Tick, at: u32, outputs: &mut Outputs) {
         self.since = now;
         let span = self.until_look(outputs.timeouts.of(self.timeouts, at));
@@ -311,8 +310,8 @@ impl<C: Connection, T> Entry<C, T> {
         }
     }
 
-    /// How long it may stay as it is.
-    fn span(&self, ticks: &TimeoutTicks) -> Span {
+    /// The limit of the current phase.
+    fn span(&self, ticks: &TimeoutTicks) -> TickSpan {
         match self.phase {
             None => ticks.connect,
             Some(Phase::Application) if self.hung => ticks.abandoned,
@@ -320,22 +319,22 @@ impl<C: Connection, T> Entry<C, T> {
         }
     }
 
-    /// How long it may stay as it is before somebody looks.
-    fn until_look(&self, ticks: &TimeoutTicks) -> Span {
+    /// The time until the deadline and the rate are checked.
+    fn until_look(&self, ticks: &TimeoutTicks) -> TickSpan {
         match self.phase {
             Some(phase) if is_rate_limited(phase) => ticks.until_look(phase),
             _ => self.span(ticks),
         }
     }
 
-    /// True if its deadline has passed, or its peer is too slow.
+    /// True if the deadline has passed, or the peer is too slow.
     fn is_late(&mut self, now: Tick, ticks: &TimeoutTicks) -> bool {
         let over = self.since.after(self.span(ticks)) <= now;
         let paced = self.phase.is_some_and(is_rate_limited) && self.rate.due(ticks) <= now;
         over || (paced && !self.rate.look(now, ticks))
     }
 
-    /// When to look at it again.
+    /// The time of the next check.
     fn deadline(&self, ticks: &TimeoutTicks) -> Tick {
         let over = self.since.after(self.span(ticks));
         match self.phase.is_some_and(is_rate_limited) {
@@ -370,12 +369,12 @@ impl<C: Connection, T> Connections<C, T> {
         }
     }
 
-    /// True if `socket` is one of these, alive or not.
+    /// True if `socket` is a name of this set, open or not.
     pub fn owns(&self, socket: SocketId) -> bool {
         self.slots.owns(socket)
     }
 
-    /// How many connections there are.
+    /// The number of connections.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
@@ -395,7 +394,7 @@ impl<C: Connection, T> Connections<C, T> {
         self.slots.key(at)
     }
 
-    /// Takes in a connection that stands, on a layer or on the socket itself.
+    /// Adds an established connection, on a layer or on the socket itself.
     pub fn insert(
         &mut self,
         now: Instant,
@@ -409,8 +408,8 @@ impl<C: Connection, T> Connections<C, T> {
         socket
     }
 
-    /// Asks the driver for a connection, on a layer or on the socket itself; what is queued on it
-    /// is sent as soon as it stands.
+    /// Requests a connection from the driver, on a layer or on the socket itself. Queued bytes are
+    /// sent once it is established.
     pub fn connect(
         &mut self,
         now: Instant,
@@ -444,7 +443,7 @@ impl<C: Connection, T> Connections<C, T> {
             transport: layer.map(Transport::new).map(Box::new),
             since: now,
             rate: RateLimit::new(now),
-            armed: Span::ENDLESS,
+            armed: TickSpan::ENDLESS,
             timer: Tick::NEVER,
             timeouts: TimeoutsId::default(),
             phase: None,
@@ -456,33 +455,34 @@ impl<C: Connection, T> Connections<C, T> {
         })
     }
 
-    /// Lends a connection and what is attached to it; `None` if it is gone. What was done with it
-    /// becomes known to the driver with [`Connections::touch`].
+    /// A connection and its data; `None` if it is closed. After a change, call
+    /// [`Connections::touch`].
     pub fn get_mut(&mut self, socket: SocketId) -> Option<(&mut C, &mut T)> {
         self.slots.get_mut(socket).map(|entry| (&mut entry.connection, &mut entry.data))
     }
 
-    /// As [`Connections::get_mut`], to look only.
+    /// As [`Connections::get_mut`], read-only.
     pub fn get(&self, socket: SocketId) -> Option<(&C, &T)> {
         self.slots.get(socket).map(|entry| (&entry.connection, &entry.data))
     }
 
-    /// What there is to know about the layer that a connection stands on.
+    /// The description of the layer below a connection.
     pub fn info(&self, socket: SocketId) -> Option<&dyn Any> {
         self.slots.get(socket)?.transport.as_ref()?.layer.info()
     }
 
-    /// True as long as something waits to be sent, here or in the layer below.
+    /// True while bytes are unsent, here or in the layer below.
     pub fn is_sending(&self, socket: SocketId) -> bool {
         self.slots.get(socket).is_some_and(|entry| entry.announced)
     }
 
-    /// How a connection will end whose peer did something wrong, and is being told so.
+    /// The reason of the end of a connection after a fault of its peer, while the response to it
+    /// is being sent.
     pub fn fault(&self, socket: SocketId) -> Option<End> {
         self.slots.get(socket)?.fault.map(Fault::end)
     }
 
-    /// [`ConnectionEvent::Timer`] is due at `deadline`, once; `None` takes it back.
+    /// [`ConnectionEvent::Timer`] is due at `deadline`, once; `None` cancels it.
     pub fn set_timer(&mut self, socket: SocketId, deadline: Option<Instant>) {
         let timer = deadline.map_or(Tick::NEVER, |time| self.outputs.wheel.tick_from(time));
         if let Some(entry) = self.slots.get_mut(socket) {
@@ -492,12 +492,12 @@ impl<C: Connection, T> Connections<C, T> {
         }
     }
 
-    /// Tells the driver what was done with a connection outside of an event.
+    /// Applies changes that were made to a connection outside of an event.
     pub fn touch(&mut self, now: Instant, socket: SocketId, handler: &mut impl Handler<C, T>) {
         self.note_moved(now, socket, 0, handler);
     }
 
-    /// Gives a connection up: nothing more is sent, and nobody hears of it.
+    /// Closes a connection, without its unsent bytes. The handler receives no event.
     pub fn close(&mut self, socket: SocketId) -> Option<T> {
         self.close_as(socket, CloseKind::Normal)
     }
@@ -510,12 +510,12 @@ impl<C: Connection, T> Connections<C, T> {
         Some(entry.data)
     }
 
-    /// As [`Connections::close`], and the handler hears of it.
+    /// As [`Connections::close`], with [`Handler::handle_closed`].
     pub fn cut(&mut self, now: Instant, socket: SocketId, handler: &mut impl Handler<C, T>) {
         self.cut_as(now, socket, CloseKind::Normal, handler);
     }
 
-    /// As [`Connections::cut`], and the peer sees `kind` of it.
+    /// As [`Connections::cut`]; `kind` is what the peer sees.
     pub fn cut_as(
         &mut self,
         now: Instant,
@@ -549,7 +549,7 @@ impl<C: Connection, T> Connections<C, T> {
         }
     }
 
-    /// The socket stands; so does the connection, unless a layer has to be opened first.
+    /// The socket is connected. So is the connection, unless a layer has to be opened first.
     fn handle_connected(
         &mut self,
         now: Instant,
@@ -569,7 +569,7 @@ impl<C: Connection, T> Connections<C, T> {
         self.note_moved(now, socket, 0, handler);
     }
 
-    /// Bytes arrived, or the peer's end. For engines that count what was read of them.
+    /// Bytes arrived, or the peer's end. For engines that count the bytes that were read.
     pub fn handle_input(
         &mut self,
         now: Instant,
@@ -592,7 +592,7 @@ impl<C: Connection, T> Connections<C, T> {
         });
     }
 
-    /// The most received bytes of `socket` that may wait unread.
+    /// The maximum of received bytes of `socket` that may be unread.
     pub fn unread_max(&self, socket: SocketId) -> usize {
         let Some(entry) = self.slots.get(socket) else { return usize::MAX };
         let above = entry.connection.unread_max();
@@ -614,7 +614,7 @@ impl<C: Connection, T> Connections<C, T> {
             if let Some(mut transport) = entry.transport.take() {
                 transport.handle_sent(&mut entry.connection, bytes);
                 entry.announced = transport.layer.poll_transmit().is_some();
-                // A layer that only speaks has done its work when its words have left.
+                // A layer that only sends has done its work when its bytes are sent.
                 entry.transport = match transport.is_opening() && !entry.announced {
                     true => {
                         let nothing = &mut BytesMut::new();
@@ -633,7 +633,7 @@ impl<C: Connection, T> Connections<C, T> {
         });
     }
 
-    /// The bytes of a file that a layer asked for.
+    /// The bytes of a file that a layer requested.
     fn handle_loaded(
         &mut self,
         now: Instant,
@@ -650,7 +650,7 @@ impl<C: Connection, T> Connections<C, T> {
         });
     }
 
-    /// The peer has ended its side while nobody was reading.
+    /// The peer has ended its side while reading was paused.
     fn handle_hangup(&mut self, now: Instant, socket: SocketId) {
         let at = self.slots.position(socket);
         if let Some(entry) = self.slots.get_mut(socket) {
@@ -693,7 +693,7 @@ impl<C: Connection, T> Connections<C, T> {
     fn come_due(&mut self, now: Instant, tick: Tick, at: u32, handler: &mut impl Handler<C, T>) {
         let socket = self.slots.key(at);
         let Some(entry) = self.slots.get_mut(socket) else { return };
-        entry.armed = Span::ENDLESS;
+        entry.armed = TickSpan::ENDLESS;
         if entry.is_late(tick, self.outputs.timeouts.of(entry.timeouts, at)) {
             self.give_up(now, socket, handler);
         } else if entry.timer <= tick {
@@ -708,7 +708,7 @@ impl<C: Connection, T> Connections<C, T> {
         self.outputs.wheel.arm(at, entry.deadline(ticks).min(entry.timer));
     }
 
-    /// The peer is late. If it can be told so it is, and ends soon.
+    /// The deadline has passed. The connection ends, if possible after a response.
     fn give_up(&mut self, now: Instant, socket: SocketId, handler: &mut impl Handler<C, T>) {
         let Some(entry) = self.slots.get_mut(socket) else { return };
         if entry.phase.is_some() {
@@ -733,7 +733,7 @@ impl<C: Connection, T> Connections<C, T> {
         self.end(now, socket, end, CloseKind::Normal, handler);
     }
 
-    /// The next thing to do.
+    /// The next action for the driver.
     pub fn poll_action(&mut self) -> Option<Action> {
         let action = self.outputs.actions.pop_front();
         if action.is_none() && self.outputs.actions.capacity() > ACTIONS_CAPACITY_MAX {
@@ -742,7 +742,7 @@ impl<C: Connection, T> Connections<C, T> {
         action
     }
 
-    /// What may be sent on `socket`.
+    /// The bytes that may be sent on `socket`.
     pub fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {
         self.slots.get_mut(socket)?.poll_transmit()
     }
@@ -762,8 +762,8 @@ impl<C: Connection, T> Connections<C, T> {
         self.with_entry(now, socket, handler, |_, _, _| moved);
     }
 
-    /// Has something happen on an entry, if it is still there, and settles it. `act` says how many
-    /// bytes the peer has moved.
+    /// Calls `act` on an entry, if it still exists, and applies the result. `act` returns the
+    /// number of bytes that the peer has moved.
     fn with_entry<H: Handler<C, T>>(
         &mut self,
         now: Instant,
@@ -781,7 +781,7 @@ impl<C: Connection, T> Connections<C, T> {
         }
     }
 
-    /// What the peer did wrong counts more than how it went away afterwards.
+    /// A fault of the peer takes precedence over the way in which it closed afterwards.
     fn end(
         &mut self,
         now: Instant,
@@ -802,7 +802,7 @@ impl<C: Connection, T> Connections<C, T> {
     }
 }
 
-/// Room for actions that is kept.
+/// Capacity for actions that is kept.
 const ACTIONS_CAPACITY_MAX: usize = 4_096;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! What engines are made of: policy and the clock on top of `proto`, still without I/O.
 //!
-//! An [`Engine`] is many connections behind one face, and what a driver drives. [`Connections`] owns
-//! connections of one kind and runs the one event loop there is; [`Slots`] gives them names that
-//! go stale safely; [`Wheel`] holds one deadline for each, however often it moves.
+//! An [`Engine`] is many connections behind one interface, which a driver drives. [`Connections`]
+//! owns connections of one kind and turns input into events. [`Slots`] gives them names that can be
+//! stale safely. [`Wheel`] stores one deadline for each, however often it moves.
 #![forbid(unsafe_code)]
 
 pub mod connections;
@@ -29,4 +29,4 @@ pub use resolve::{LookupId, ResolveError, Resolved};
 pub use slots::Slots;
 pub use stop::Stop;
 pub use timeouts::{Rate, Timeouts, TimeoutsId};
-pub use timers::{Span, Tick, Wheel};
+pub use timers::{Tick, TickSpan, Wheel};

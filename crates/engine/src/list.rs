@@ -1,10 +1,10 @@
-//! Lists through a table: a place joins, leaves from anywhere, or is taken from either end, in
-//! constant time and without memory of its own.
+//! Doubly linked lists of indices: inserting, removing from anywhere, and taking from either end
+//! take constant time and no memory of their own.
 
-/// Which places stand in which order. A place stands in at most one list of a table.
+/// The links of several lists. An index is in at most one list of a pool.
 #[derive(Debug, Default)]
 pub struct ListPool {
-    nodes: Vec<Node>,
+    nodes: Vec<ListNode>,
 }
 
 /// The ends of one list.
@@ -15,7 +15,7 @@ pub struct IndexList {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Node {
+struct ListNode {
     before: u32,
     after: u32,
     linked: bool,
@@ -28,21 +28,21 @@ impl Default for IndexList {
 }
 
 impl IndexList {
-    /// The place at the front.
+    /// The index at the front.
     pub fn first(self) -> Option<u32> {
         (self.first != NONE).then_some(self.first)
     }
 
-    /// The place at the back.
+    /// The index at the back.
     pub fn last(self) -> Option<u32> {
         (self.last != NONE).then_some(self.last)
     }
 }
 
 impl ListPool {
-    /// Puts `at`, which stands nowhere, at the front.
+    /// Inserts `at`, which is in no list, at the front.
     pub fn push_front(&mut self, list: &mut IndexList, at: u32) {
-        *self.node(at) = Node { before: NONE, after: list.first, linked: true };
+        *self.node(at) = ListNode { before: NONE, after: list.first, linked: true };
         match list.first() {
             Some(first) => self.nodes[first as usize].before = at,
             None => list.last = at,
@@ -50,9 +50,9 @@ impl ListPool {
         list.first = at;
     }
 
-    /// Puts `at`, which stands nowhere, at the back.
+    /// Inserts `at`, which is in no list, at the back.
     pub fn push_back(&mut self, list: &mut IndexList, at: u32) {
-        *self.node(at) = Node { before: list.last, after: NONE, linked: true };
+        *self.node(at) = ListNode { before: list.last, after: NONE, linked: true };
         match list.last() {
             Some(last) => self.nodes[last as usize].after = at,
             None => list.first = at,
@@ -60,12 +60,12 @@ impl ListPool {
         list.last = at;
     }
 
-    /// True if `at` stands somewhere.
-    pub fn stands(&self, at: u32) -> bool {
+    /// True if `at` is in a list.
+    pub fn contains(&self, at: u32) -> bool {
         self.nodes.get(at as usize).is_some_and(|node| node.linked)
     }
 
-    /// Takes `at` out of `list`, if it stands there; true if it did.
+    /// Removes `at` from `list`, if it is there; true if it was.
     pub fn remove(&mut self, list: &mut IndexList, at: u32) -> bool {
         let node = *self.node(at);
         if !node.linked {
@@ -83,7 +83,7 @@ impl ListPool {
         true
     }
 
-    fn node(&mut self, at: u32) -> &mut Node {
+    fn node(&mut self, at: u32) -> &mut ListNode {
         let at = at as usize;
         if self.nodes.len() <= at {
             self.nodes.resize(at + 1, FREE);
@@ -93,7 +93,7 @@ impl ListPool {
 }
 
 const NONE: u32 = u32::MAX;
-const FREE: Node = Node { before: NONE, after: NONE, linked: false };
+const FREE: ListNode = ListNode { before: NONE, after: NONE, linked: false };
 
 #[cfg(test)]
 mod tests {
@@ -101,30 +101,30 @@ mod tests {
 
     use super::*;
 
-    /// Against a list that is plainly right.
+    /// Compares with a `VecDeque`.
     #[test]
-    fn a_chain_is_a_deque_that_can_be_left_from_anywhere() {
+    fn a_list_is_a_deque_with_removal_from_anywhere() {
         let mut random = fastrand::Rng::with_seed(7);
         let (mut table, mut list) = (ListPool::default(), IndexList::default());
         let mut model: VecDeque<u32> = VecDeque::new();
         for _ in 0..20_000 {
             let at = random.u32(0..12);
-            let stands = model.contains(&at);
+            let is_listed = model.contains(&at);
             match random.u32(0..3) {
-                0 if !stands => {
+                0 if !is_listed => {
                     table.push_front(&mut list, at);
                     model.push_front(at);
                 }
-                1 if !stands => {
+                1 if !is_listed => {
                     table.push_back(&mut list, at);
                     model.push_back(at);
                 }
                 _ => {
-                    assert_eq!(table.remove(&mut list, at), stands);
+                    assert_eq!(table.remove(&mut list, at), is_listed);
                     model.retain(|place| *place != at);
                 }
             }
-            assert_eq!(table.stands(at), model.contains(&at));
+            assert_eq!(table.contains(at), model.contains(&at));
             assert_eq!(list.first(), model.front().copied());
             assert_eq!(list.last(), model.back().copied());
         }

@@ -1,9 +1,9 @@
-//! Names to addresses, as an engine asks for it and hears of it.
+//! The lookup of a name's addresses, between engine and driver.
 
 use std::fmt;
 use std::net::IpAddr;
 
-/// A question for the addresses of a name, numbered by the engine that asks.
+/// A lookup of the addresses of a name, numbered by its engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LookupId(pub u32);
 
@@ -14,7 +14,7 @@ pub type Resolved<'a> = Result<&'a [IpAddr], ResolveError>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ResolveError {
-    /// Nobody who could be asked is there: the driver has no resolver.
+    /// The driver has no resolver.
     NoResolver,
     /// The text is not a name (RFC 1035 §2.3.4): too long, an empty label, bytes that are none.
     BadName,
@@ -22,7 +22,7 @@ pub enum ResolveError {
     NotFound,
     /// The name exists and has no address.
     NoAddress,
-    /// The servers answered that they cannot tell (`SERVFAIL`, `REFUSED`, nonsense).
+    /// The servers failed (`SERVFAIL`, `REFUSED`, malformed responses).
     ServerFailed,
     /// No server answered in time.
     TimedOut,

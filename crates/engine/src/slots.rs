@@ -1,4 +1,4 @@
-//! A slab whose keys carry a generation: a stale key finds nothing.
+//! A slab with a generation in each key: a stale key finds nothing.
 //!
 //! Several slabs may share one key space: a slab uses every `stride`-th index, from `offset` on.
 
@@ -10,10 +10,10 @@ pub struct Slots<T> {
     offset: u32,
     stride: u32,
     entries: Vec<Slot<T>>,
-    /// Places to be used again; some may be gone, or stand here twice.
+    /// Positions to be used again; some may be freed, or listed twice.
     free: Vec<u32>,
     len: usize,
-    /// The generation that a new entry begins with: no key of one that is gone has it.
+    /// The generation of a new slot: no key of a freed slot has it.
     born: u32,
 }
 
@@ -35,7 +35,7 @@ impl<T> Slots<T> {
         key.index % self.stride == self.offset
     }
 
-    /// Takes a value in; its key is new.
+    /// Adds a value; its key is new.
     pub fn insert(&mut self, value: T) -> SocketId {
         let at = self.vacant();
         let entry = &mut self.entries[at as usize];
@@ -64,7 +64,7 @@ impl<T> Slots<T> {
         entry.value.as_mut()
     }
 
-    /// As [`Slots::get_mut`], to look only.
+    /// As [`Slots::get_mut`], read-only.
     pub fn get(&self, key: SocketId) -> Option<&T> {
         let entry = self.entries.get(self.position(key) as usize)?;
         if entry.generation != key.generation {
@@ -73,7 +73,7 @@ impl<T> Slots<T> {
         entry.value.as_ref()
     }
 
-    /// Gives the value of `key` out; the key is stale from now on.
+    /// Removes the value of `key`; the key is stale from now on.
     pub fn remove(&mut self, key: SocketId) -> Option<T> {
         let at = self.position(key);
         let entry = self.entries.get_mut(at as usize)?;
@@ -90,8 +90,8 @@ impl<T> Slots<T> {
         Some(value)
     }
 
-    /// Vacant places at the end are given up, so that a crowd that has left keeps no memory. Each
-    /// is looked at once for every time that it was made.
+    /// Frees vacant slots at the end, so that memory follows use. Each slot is examined once for
+    /// each time that it was created.
     fn give_up_the_end(&mut self) {
         while self.entries.len() > KEPT_LEN
             && let Some(entry) = self.entries.pop_if(|entry| entry.value.is_none())
@@ -117,25 +117,25 @@ impl<T> Slots<T> {
         key.index / self.stride
     }
 
-    /// Positions that have been given out so far: all that have a value are below.
+    /// The number of slots; all positions with a value are below it.
     pub fn places(&self) -> u32 {
         u32::try_from(self.entries.len()).expect("fewer sockets than 2^32")
     }
 
-    /// The keys of all values. Walks the slab: for ends and reports, not for a turn.
+    /// The keys of all values. Walks the slab: for shutdown and reports, not for each turn.
     pub fn keys(&self) -> impl Iterator<Item = SocketId> {
         self.keys_from(0)
     }
 
-    /// The same, from an index of a [`SocketId`] on, whosever it is: in the order of indices. Who
-    /// has walked some of it can go on where they stopped.
+    /// The same, from an index of a [`SocketId`] of any slab on, in the order of indices. So a walk
+    /// can be done in parts.
     pub fn keys_from(&self, index: u32) -> impl Iterator<Item = SocketId> {
         let first = index.saturating_sub(self.offset).div_ceil(self.stride);
         let alive = self.entries.iter().zip(0_u32..).skip(first as usize);
         alive.filter(|(entry, _)| entry.value.is_some()).map(|(_, at)| self.key(at))
     }
 
-    /// How many values there are.
+    /// The number of values.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -146,18 +146,18 @@ impl<T> Slots<T> {
     }
 }
 
-/// So many places are not worth giving back.
+/// Slots that are never freed.
 const KEPT_LEN: usize = 128;
-/// The highest bit of a key's word stays free: drivers mark their own descriptors with it.
+/// The highest bit of a key's word is 0: drivers mark their own descriptors with it.
 const GENERATION_MAX: u32 = u32::MAX >> 1;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Memory follows what is in use, and no key of a crowd that left finds anybody later.
+    /// Memory follows use, and no key of a removed value finds a later one.
     #[test]
-    fn a_crowd_that_leaves_takes_its_memory_along() {
+    fn memory_of_removed_values_is_freed() {
         let mut slots = Slots::new(0, 1);
         let first = slots.insert(0);
         let mut gone: Vec<SocketId> = Vec::new();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_goes_on_where_it_stopped() {
+    fn a_walk_continues_from_any_index() {
         let mut slots = Slots::new(1, 4);
         let keys: Vec<_> = (0..100).map(|n| slots.insert(n)).collect();
         slots.remove(keys[50]);

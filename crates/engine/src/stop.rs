@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Asks an engine to end gracefully, from any thread: set it, then wake its reactor.
+/// Requests a graceful end of an engine, from any thread: set it, then wake its reactor.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);
 

@@ -1,24 +1,23 @@
-//! How long a connection may stay as it is, and how slow its peer may be.
+//! The limits of each phase of a connection, and of the peer's rate.
 //!
-//! Two deadlines hold beside each other while a peer must send or take bytes. One begins again
-//! with every byte: a peer that is silent ends soon. The other asks for a rate, looked at when a
-//! grace period is over, so that nobody lives for ever on a byte now and then. Neither costs
-//! anything between two wake-ups but the addition of what has moved.
+//! Two limits apply while a peer has to send or take bytes. The timeout restarts with every byte:
+//! a silent peer times out soon. The rate is checked at the end of each grace period, so that a
+//! byte now and then does not keep a connection open. Between two checks both cost an addition.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use fulmar_proto::Phase;
 
-use crate::timers::{Span, Tick};
+use crate::timers::{Tick, TickSpan};
 
-/// How long each phase may last; `None`: for ever.
+/// The timeout of each phase; `None`: no limit.
 ///
-/// `body`, `send` and `tunnel` begin again with every byte; the others do not. An application may take
-/// as long as it likes, unless its peer has hung up.
+/// `body`, `send` and `tunnel` restart with every byte; the others do not. An application has no
+/// timeout, unless its peer has hung up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Until a connection that we asked for stands.
+    /// Until an outgoing connection is established.
     pub connect: Option<Duration>,
     /// [`Phase::Handshake`], of all layers together.
     pub handshake: Option<Duration>,
@@ -32,41 +31,41 @@ pub struct Timeouts {
     pub response: Option<Duration>,
     /// [`Phase::Send`].
     pub send: Option<Duration>,
-    /// [`Phase::Application`], once the peer has ended its side: it may still be waiting for the
-    /// answer, or be gone.
+    /// [`Phase::Application`], once the peer has ended its side: it may still wait for the
+    /// response, or be gone.
     pub abandoned: Option<Duration>,
     /// [`Phase::Linger`].
     pub linger: Option<Duration>,
     /// [`Phase::Tunnel`].
     pub tunnel: Option<Duration>,
-    /// [`Phase::Body`] and [`Phase::Send`], beside their deadlines.
+    /// The minimum rate in [`Phase::Body`] and [`Phase::Send`], in addition to their timeouts.
     pub rate_min: Option<Rate>,
-    /// While it is the peer's turn to send, in a body or a tunnel, what it takes does not count: who
-    /// says nothing is late.
+    /// While a body or a tunnel is received, only received bytes restart the timeout, not those
+    /// that the peer takes.
     pub receive_only: bool,
 }
 
-/// The least that a peer has to send or take, as long as it is its turn to.
+/// The minimum rate of a peer that has to send or take bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// Bytes on the socket, on average over `grace`.
     pub bytes_per_second: u32,
-    /// How long it may be slower; a second at least. What it was faster in one such period counts
-    /// in the next one, but no longer.
+    /// How long it may be slower; at least one second. Bytes above the rate count in the next
+    /// period too, but no longer.
     pub grace: Duration,
 }
 
-/// One of the sets of deadlines that connections of one kind may have; the first one is
-/// everybody's who was not given another.
+/// One of the sets of timeouts in a [`crate::Connections`]. Connections without an explicit set
+/// use the first one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TimeoutsId(u16);
 
-/// All sets of deadlines that connections of one kind may have: each connection names one of them.
+/// All sets of timeouts of a [`crate::Connections`]. Each connection refers to one of them.
 #[derive(Debug)]
 pub(crate) struct TimeoutTable {
     known: Vec<Timeouts>,
     ticks: Vec<TimeoutTicks>,
-    own: HashMap<u32, TimeoutTicks>, // of one connection each, by its place
+    own: HashMap<u32, TimeoutTicks>, // of one connection each, by its slot
 }
 
 impl TimeoutTable {
@@ -74,7 +73,7 @@ impl TimeoutTable {
         Self { known: vec![first], ticks: vec![first.into()], own: HashMap::new() }
     }
 
-    /// The set with these deadlines: the one that is there, or a new one.
+    /// The set with these timeouts: an existing one, or a new one.
     pub(crate) fn add(&mut self, timeouts: Timeouts) -> TimeoutsId {
         let at = self.known.iter().position(|known| *known == timeouts).unwrap_or_else(|| {
             self.known.push(timeouts);
@@ -85,13 +84,13 @@ impl TimeoutTable {
         TimeoutsId(u16::try_from(at).expect("it is less than another"))
     }
 
-    /// The connection at this place has a set of its own from now on, with these deadlines.
+    /// Gives the connection in this slot a set of its own.
     pub(crate) fn own(&mut self, at: u32, timeouts: Timeouts) -> TimeoutsId {
         self.own.insert(at, timeouts.into());
         OWN
     }
 
-    /// The connection at this place has this set no more.
+    /// The connection in this slot no longer uses this set.
     pub(crate) fn release(&mut self, id: TimeoutsId, at: u32) {
         if id == OWN {
             self.own.remove(&at);
@@ -101,7 +100,7 @@ impl TimeoutTable {
         }
     }
 
-    /// What a connection at this place is held to.
+    /// The timeouts of the connection in this slot.
     pub(crate) fn of(&self, id: TimeoutsId, at: u32) -> &TimeoutTicks {
         match id {
             OWN => self.own.get(&at).expect("it has that set as long as it names it"),
@@ -110,27 +109,27 @@ impl TimeoutTable {
     }
 }
 
-/// The same in ticks: reckoned once, looked up for every request.
+/// [`Timeouts`] in ticks: computed once, looked up for every request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimeoutTicks {
-    pub(crate) connect: Span,
-    pub(crate) abandoned: Span,
-    phases: [Span; PHASES.len()],
-    grace: Span,
+    pub(crate) connect: TickSpan,
+    pub(crate) abandoned: TickSpan,
+    phases: [TickSpan; PHASES.len()],
+    grace: TickSpan,
     bytes_per_second: u32,
     pub(crate) receive_only: bool,
 }
 
 impl From<Timeouts> for TimeoutTicks {
     fn from(timeouts: Timeouts) -> Self {
-        let span = |timeout: Option<Duration>| timeout.map_or(Span::ENDLESS, Span::from);
+        let span = |timeout: Option<Duration>| timeout.map_or(TickSpan::ENDLESS, TickSpan::from);
         let of = |phase| match phase {
             Phase::Handshake => span(timeouts.handshake),
             Phase::Idle => span(timeouts.idle),
             Phase::Head => span(timeouts.head),
             Phase::Body => span(timeouts.body),
             Phase::Response => span(timeouts.response),
-            Phase::Application => Span::ENDLESS,
+            Phase::Application => TickSpan::ENDLESS,
             Phase::Send => span(timeouts.send),
             Phase::Linger => span(timeouts.linger),
             Phase::Tunnel => span(timeouts.tunnel),
@@ -148,13 +147,13 @@ impl From<Timeouts> for TimeoutTicks {
 }
 
 impl TimeoutTicks {
-    /// How long a phase may last, or be without a byte.
-    pub(crate) fn of(&self, phase: Phase) -> Span {
+    /// The timeout of a phase.
+    pub(crate) fn of(&self, phase: Phase) -> TickSpan {
         self.phases[phase as usize]
     }
 
-    /// How long it may last before somebody looks.
-    pub(crate) fn until_look(&self, phase: Phase) -> Span {
+    /// The time until the first check of a phase.
+    pub(crate) fn until_look(&self, phase: Phase) -> TickSpan {
         match is_rate_limited(phase) {
             true => self.of(phase).min(self.grace),
             false => self.of(phase),
@@ -162,12 +161,12 @@ impl TimeoutTicks {
     }
 }
 
-/// What a peer has moved of late.
+/// The bytes that a peer has moved in the current grace period.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RateLimit {
     since: Tick, // of the period
     moved: u32,
-    left: u32, // bytes that have arrived, and were left unread
+    left: u32, // received bytes that are still unread
 }
 
 impl RateLimit {
@@ -175,12 +174,12 @@ impl RateLimit {
         Self { since: now, moved: 0, left: 0 }
     }
 
-    /// How many bytes of an input so long are new.
+    /// The number of new bytes in an input of this length.
     pub(crate) fn fresh(&self, arrived: usize) -> u64 {
         narrow(arrived as u64).saturating_sub(self.left).into()
     }
 
-    /// So many bytes of it come again with the next one.
+    /// `left` bytes of the input are part of the next one, too.
     pub(crate) fn leave(&mut self, left: usize) {
         self.left = narrow(left as u64);
     }
@@ -189,8 +188,8 @@ impl RateLimit {
         self.moved = self.moved.saturating_add(narrow(bytes));
     }
 
-    /// A connection goes from one phase, in which it has been since `entered`, to another. A transfer is
-    /// reckoned from its first byte to its last, without the application's time.
+    /// The phase changes; `entered` is when the old one began. The rate of a transfer counts from
+    /// its first byte to its last, without the time of the application.
     pub(crate) fn turn(&mut self, now: Tick, entered: Tick, before: Phase, after: Phase) {
         match (before, after) {
             (Phase::Application, _) if is_rate_limited(after) => {
@@ -201,12 +200,12 @@ impl RateLimit {
         }
     }
 
-    /// When the period is over.
+    /// The end of the period.
     pub(crate) fn due(&self, ticks: &TimeoutTicks) -> Tick {
         self.since.after(ticks.grace)
     }
 
-    /// A period is over: false if too little has moved in it.
+    /// Checks a finished period: false if too few bytes have moved in it.
     pub(crate) fn look(&mut self, now: Tick, ticks: &TimeoutTicks) -> bool {
         let owed = ticks.bytes(now.since(self.since));
         if u64::from(self.moved) < owed {
@@ -219,8 +218,8 @@ impl RateLimit {
 }
 
 impl TimeoutTicks {
-    /// What has to move in so long a time.
-    fn bytes(&self, span: Span) -> u64 {
+    /// The bytes that have to move in this time.
+    fn bytes(&self, span: TickSpan) -> u64 {
         span.millis().saturating_mul(self.bytes_per_second.into()) / 1_000
     }
 }
@@ -229,26 +228,26 @@ fn narrow(bytes: u64) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
-/// True if the peer must send or take bytes now, and a rate is asked of it.
+/// True if the peer has to send or take bytes, so that the rate applies.
 pub(crate) fn is_rate_limited(phase: Phase) -> bool {
     matches!(phase, Phase::Body | Phase::Send)
 }
 
-/// True in the midst of an exchange, whoever's turn it is.
+/// True within a transfer, including the time of the application.
 fn is_transfer(phase: Phase) -> bool {
     is_rate_limited(phase) || phase == Phase::Application
 }
 
-/// Phases in which the peer has until the deadline for every byte, not for all of them.
+/// Phases with a timeout per byte, not for all bytes together.
 pub(crate) fn restarts_with_bytes(phase: Phase) -> bool {
     is_rate_limited(phase) || phase == Phase::Tunnel
 }
 
 /// The set belongs to one connection.
 const OWN: TimeoutsId = TimeoutsId(u16::MAX);
-/// Room for such sets that is kept.
+/// Capacity for such sets that is kept.
 const OWN_CAPACITY_KEPT: usize = 256;
-/// In the order of their numbers.
+/// All phases, in the order of their numbers.
 const PHASES: [Phase; 9] = [
     Phase::Handshake,
     Phase::Idle,
@@ -260,12 +259,12 @@ const PHASES: [Phase; 9] = [
     Phase::Linger,
     Phase::Tunnel,
 ];
-/// Looking more often would be work for nothing.
+/// More frequent checks would not be useful.
 const GRACE_MIN: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 impl TimeoutTable {
-    /// How many sets belong to single connections.
+    /// The number of sets that belong to one connection.
     pub(crate) fn own_len(&self) -> usize {
         self.own.len()
     }
@@ -301,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn the_applications_time_is_not_the_peers() {
+    fn time_of_the_application_does_not_count() {
         let ticks = ticks();
         let mut rate = RateLimit::new(at(0));
         rate.turn(at(0), at(0), Phase::Head, Phase::Body);

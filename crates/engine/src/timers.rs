@@ -1,8 +1,8 @@
 //! A lazy timing wheel: one entry per slot, however often its deadline moves.
 //!
-//! Moving a deadline later costs a store in the owner's record: the entry stays where it is, and
-//! when its bucket comes due the owner says where it really belongs. Only moving it earlier
-//! touches the wheel. Four levels of 64 buckets hold 1 ms to 4.6 hours; a bucket of a coarse
+//! Moving a deadline later costs a store in the owner's record. The entry stays in its bucket;
+//! when the bucket is due, the owner arms it again. Only moving a deadline earlier changes the
+//! wheel. Four levels of 64 buckets hold 1 ms to 4.6 hours; a bucket of a coarse
 //! level comes due when its span begins, and the same rule takes its entries to a finer one.
 
 use std::ops::Range;
@@ -21,22 +21,22 @@ impl Tick {
 
     /// From `earlier` to this one; nothing if that is later.
     #[must_use]
-    pub fn since(self, earlier: Self) -> Span {
-        Span(self.0.saturating_sub(earlier.0))
+    pub fn since(self, earlier: Self) -> TickSpan {
+        TickSpan(self.0.saturating_sub(earlier.0))
     }
 
     /// Later by `span`.
     #[must_use]
-    pub fn after(self, span: Span) -> Self {
+    pub fn after(self, span: TickSpan) -> Self {
         Self(self.0.saturating_add(span.0))
     }
 }
 
 /// A length of time in ticks, reckoned once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Span(u64);
+pub struct TickSpan(u64);
 
-impl Span {
+impl TickSpan {
     /// For ever.
     pub const ENDLESS: Self = Self(u64::MAX);
 
@@ -46,7 +46,7 @@ impl Span {
     }
 }
 
-impl From<Duration> for Span {
+impl From<Duration> for TickSpan {
     /// Rounded up to milliseconds.
     fn from(duration: Duration) -> Self {
         Self(millis(duration))
@@ -57,9 +57,9 @@ impl From<Duration> for Span {
 #[derive(Debug)]
 pub struct Wheel {
     start: Instant,
-    latest: (Range<Instant>, Tick), // asked for last: from that moment on it is this one, until then
-    next: Option<Instant>, // when the first entry comes due: asked every turn, rarely changed
-    done: u64,             // every tick up to this one has been handled
+    latest: (Range<Instant>, Tick), // the tick of the last request, and the time that it covers
+    next: Option<Instant>,          // when the first entry is due: read every turn, rarely changed
+    done: u64,                      // every tick up to this one has been handled
     heads: [[u32; BUCKETS]; LEVELS],
     occupied: [u64; LEVELS],
     nodes: Vec<Node>, // by slot
@@ -76,7 +76,7 @@ struct Node {
 }
 
 impl Wheel {
-    /// An empty wheel whose first tick is `start`.
+    /// An empty wheel; `start` is its first tick.
     pub fn new(start: Instant) -> Self {
         let heads = [[NIL; BUCKETS]; LEVELS];
         let latest = (start..start, Tick::START);
@@ -132,7 +132,7 @@ impl Wheel {
         }
     }
 
-    /// Slots whose entry came due; the caller arms those again that are not really due.
+    /// The slots with due entries; the caller arms those again that are not due yet.
     pub fn expire(&mut self, now: Instant, due: &mut Vec<u32>) {
         let until = self.tick(now).0;
         while let Some(tick) = self.next_tick().filter(|tick| *tick <= until) {
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_has_its_tick_whichever_was_asked_for_before() {
+    fn a_tick_does_not_depend_on_the_previous_request() {
         let mut wheel = wheel();
         let start = wheel.start;
         let nanos = [0, 999_999, 1_000_000, 1_999_999, 1_000_000, 999_999, 2_000_000, 0, 3_500_000];

@@ -1,9 +1,8 @@
-//! Memory of a reactor that inputs arrive in: used again and again, even if shares of it are kept.
+//! The memory of a reactor for input, reused even while shares of it are kept.
 //!
-//! A share of one byte keeps all of the memory that it was cut from. So a peer that sends a byte
-//! at a time to somebody who keeps them would have a block for each. Here only so many blocks are
-//! ever kept that way; as long as they are, what is taken from an input is a copy, and whoever
-//! keeps it keeps its own bytes and no others.
+//! A share of one byte keeps the whole block that it was cut from. So a peer that sends one byte at
+//! a time to an application that keeps them would pin a block for each. The number of pinned blocks
+//! is limited here: at the limit, bytes taken from an input are copies.
 
 use std::ops::Range;
 use std::sync::{PoisonError, RwLock};
@@ -28,7 +27,7 @@ struct SharedBlock {
     memory: BytesMut,
 }
 
-/// Where a block lies. Dropped before its memory: once that is free, another block may lie there.
+/// The address of a block. Dropped before its memory: afterwards another block may have it.
 #[derive(Debug)]
 struct Place {
     start: usize,
@@ -80,13 +79,13 @@ impl Block {
         &mut self.memory
     }
 
-    /// Those that nobody keeps a share of any more are freed.
+    /// Frees the blocks without shares.
     fn give_back(&mut self) {
         let size = self.size;
         self.shared.retain_mut(|shared| !shared.memory.try_reclaim(size));
     }
 
-    /// Somebody keeps a share of it, or there is none yet.
+    /// Replaces a block that has shares, or allocates the first one.
     #[cold]
     fn replace(&mut self) {
         let size = self.size;
@@ -140,7 +139,7 @@ impl Block {
         copy
     }
 
-    /// True if somebody keeps a share of the memory in use; what it held is gone.
+    /// True if shares of the memory in use are kept. Its content is dropped.
     pub fn is_kept(&mut self) -> bool {
         self.memory.clear();
         self.place.is_some() && !self.memory.try_reclaim(self.size)
@@ -152,7 +151,7 @@ impl Block {
     }
 }
 
-/// Blocks beside the one in use of which somebody keeps a share.
+/// Blocks with kept shares, besides the one in use.
 const SHARED_LEN_MAX: usize = 4;
 
 #[cfg(test)]
@@ -175,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_nobody_keeps_is_used_again() {
+    fn memory_without_shares_is_reused() {
         let mut block = Block::new(SIZE);
         let place = block.clear().as_ptr();
         for _ in 0..100 {
@@ -194,9 +193,9 @@ mod tests {
         assert_eq!(block.shared.len(), 1, "two blocks take turns for ever");
     }
 
-    /// However it is taken: at once, in pieces, or unseen.
+    /// Bytes are taken at once, in pieces, or dropped.
     #[test]
-    fn inputs_lie_at_its_front_as_long_as_nobody_keeps_any() {
+    fn inputs_are_at_the_front_without_shares() {
         let mut block = Block::new(SIZE);
         let place = block.clear().as_ptr();
         for len in 1..=SIZE {
@@ -239,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_never_written_over() {
+    fn kept_shares_are_never_overwritten() {
         let mut block = Block::new(SIZE);
         let mut kept: Vec<(u8, Bytes)> = Vec::new();
         for round in 0..=u8::MAX {
@@ -257,9 +256,9 @@ mod tests {
         }
     }
 
-    /// However much is kept, it is so many blocks and the bytes themselves.
+    /// The number of kept blocks is limited; beyond it, only copies are kept.
     #[test]
-    fn who_keeps_a_byte_of_each_input_keeps_few_blocks() {
+    fn keeping_a_byte_of_each_input_pins_few_blocks() {
         let mut block = Block::new(SIZE);
         let mut kept: Vec<Bytes> = (0..1_000).map(|_| receive(&mut block)).collect();
         assert_eq!(block.shared.len(), SHARED_LEN_MAX);

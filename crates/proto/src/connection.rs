@@ -1,4 +1,4 @@
-//! The trait that every HTTP connection implements, and what can go wrong on it.
+//! The trait that every HTTP connection implements, and its errors.
 
 use std::fmt;
 
@@ -12,24 +12,26 @@ use crate::transmit::{Segment, Transmit};
 ///
 /// Bytes in, events out; messages in, transmits out. Nothing here touches a socket or a clock.
 pub trait Connection {
-    /// Which side of the conversation this is.
+    /// The side of the connection.
     type Role: Role;
 
     /// Consumes input until one event is complete; `None` means more bytes are needed.
     ///
-    /// Asked after input, until that is used up and [`Connection::has_event`] is false, and after
-    /// `handle_sent` (with an empty input) if that is true: `Writable` comes from either. The event never borrows from `self`, so it may be answered while it is in hand.
+    /// Called after input, until the input is used up and [`Connection::has_event`] is false.
+    /// Called after `handle_sent` with an empty input if `has_event` is true: `Writable` can follow
+    /// from either. An event never borrows from `self`, so the response can be sent while it is
+    /// handled.
     ///
     /// # Errors
-    /// The peer broke the protocol. The reply it deserves is queued; no further event follows. What
-    /// it has broken it with stands in front of `input` until the next call, which drops it.
+    /// The peer broke the protocol. The reply is queued; no further event follows. The malformed
+    /// bytes remain at the front of `input` until the next call, which drops them.
     fn poll_event<'a>(
         &mut self,
         input: &mut Input<'_>,
         scratch: &'a mut Scratch,
     ) -> Result<Option<Event<'a, Self::Role>>, PeerError>;
 
-    /// True if [`Connection::poll_event`] has something to tell without more input.
+    /// True if [`Connection::poll_event`] returns an event without more input.
     fn has_event(&self) -> bool;
 
     /// The number of received bytes, next on the wire, that may bypass this connection: bytes of
@@ -42,8 +44,8 @@ pub trait Connection {
         0
     }
 
-    /// `bytes` of them were moved, without [`Connection::poll_event`], which returns `End` after the
-    /// last one. Those in a pipe have to be released, as `Data`; those in a file have not.
+    /// `bytes` of them were moved, without [`Connection::poll_event`], which returns `End` after
+    /// the last one. Those in a pipe have to be released, as `Data`; those in a file have not.
     ///
     /// # Panics
     /// If they are more than [`Connection::splice_len`] returned.
@@ -51,14 +53,14 @@ pub trait Connection {
         assert_eq!(bytes, 0, "no byte may bypass this connection");
     }
 
-    /// Gives back `bytes` of received body. HTTP/2 widens the window; HTTP/1 reads on.
+    /// Releases `bytes` of a received body. HTTP/2 widens the window; HTTP/1 continues to read.
     fn release(&mut self, stream: StreamId, bytes: usize);
 
-    /// Exchanges of our own that may start now: 0 on a server, up to the pipelining depth on a
+    /// The number of requests that may start now: 0 on a server, up to the pipelining depth on a
     /// client.
     fn vacancy(&self) -> u32;
 
-    /// A new exchange of our own, if one may start now. Always `None` on a server.
+    /// Starts an exchange, if one may start now. Always `None` on a server.
     fn open(&mut self) -> Option<StreamId>;
 
     /// Queues the head of our next message; `len` alone decides the framing.
@@ -66,7 +68,7 @@ pub trait Connection {
     /// A 1xx head may be followed by another.
     ///
     /// # Errors
-    /// Nothing was queued; the variant says why.
+    /// Nothing was queued; the variant is the reason.
     fn send_head(
         &mut self,
         stream: StreamId,
@@ -74,17 +76,17 @@ pub trait Connection {
         len: BodyLen,
     ) -> Result<(), UsageError>;
 
-    /// Queues body bytes, wherever they live. What belongs to a message without a body (the
-    /// answer to HEAD) is counted and not sent, so a handler needs no second path.
+    /// Queues body bytes. Bytes for a message without a body (the response to HEAD) are counted and
+    /// not sent, so a handler needs no second path.
     ///
     /// # Errors
-    /// Nothing was queued; the variant says why.
+    /// Nothing was queued; the variant is the reason.
     fn send_data(&mut self, stream: StreamId, data: Segment) -> Result<(), UsageError>;
 
-    /// Ends our message. Trailers are sent where the framing has a place for them (chunked).
+    /// Ends our message. Trailers are sent if the framing supports them (chunked).
     ///
     /// # Errors
-    /// Nothing was queued; the variant says why.
+    /// Nothing was queued; the variant is the reason.
     fn send_end(&mut self, stream: StreamId, trailers: Headers<'_>) -> Result<(), UsageError>;
 
     /// Ends the exchange in both directions, without the rest of its messages. In HTTP/1 this
@@ -105,48 +107,49 @@ pub trait Connection {
         self.io_state().wants_write
     }
 
-    /// The exchange in hand, if any, is the last one: our next head says so (`Connection: close`).
-    /// A connection at rest is closed at once.
+    /// Makes the current exchange the last one: our next head contains `Connection: close`. An idle
+    /// connection is closed at once.
     fn close_after(&mut self);
 
-    /// Bytes have arrived while [`IoState::wants_read`] is false, and have not been received. If the
-    /// exchange in hand is the last one, closing would reset the connection and could destroy the
-    /// response. So the connection drains the input first (RFC 9112 §9.6).
+    /// Bytes have arrived while [`IoState::wants_read`] is false, and have not been received. If
+    /// the current exchange is the last one, closing would reset the connection and could destroy
+    /// the response. So the connection drains the input first (RFC 9112 §9.6).
     fn handle_unread(&mut self) {}
 
-    /// The peer took too long over its message. True if it can be told so: the answer is queued,
-    /// and no event follows. False: nothing is changed, and whoever owns the connection closes it.
+    /// The peer exceeded the timeout of its message. True: a response is queued, and no event
+    /// follows. False: nothing is changed, and the owner closes the connection.
     fn handle_late(&mut self) -> bool {
         false
     }
 
-    /// Bytes of the body or tunnel in hand that may be queued before it is better to wait; after 0
-    /// a `Writable` follows. Before its head and after its end there is no room either.
+    /// Bytes of the current body or tunnel that may be queued before the sender should wait. After
+    /// 0 a `Writable` follows. 0 before the head and after the end.
     fn room(&self, stream: StreamId) -> u64;
 
-    /// What may be sent now. Repeating the call without `handle_sent` gives the same answer.
+    /// The bytes that may be sent now. Without `handle_sent` in between, another call returns the
+    /// same.
     fn poll_transmit(&mut self) -> Option<Transmit<'_>>;
 
-    /// The first `bytes` of the transmit have left; what remains is kept, and no longer shares
-    /// memory with the input.
+    /// The first `bytes` of the transmit were sent. The rest is kept, and no longer shares memory
+    /// with the input.
     fn handle_sent(&mut self, bytes: u64);
 
     /// The layer between this connection and its socket holds `bytes` for the socket. They count as
     /// queued in memory. Reported before the [`Connection::handle_sent`] that passed them on.
     fn handle_layer_queue(&mut self, _bytes: u64) {}
 
-    /// The most received bytes that may wait unread. The connection does not read beyond them.
+    /// The maximum of received bytes that may be unread. The connection does not read beyond them.
     fn unread_max(&self) -> usize {
         usize::MAX
     }
 
-    /// True if the peer has said that it will send no more than the message in hand. Of anybody
-    /// else something may be on its way, and a close that meets it takes back what has not left.
+    /// True if the peer has announced that the current message is its last one. From other peers
+    /// bytes may be on their way; a close that meets them discards the unsent bytes.
     fn expects_no_more_requests(&self) -> bool {
         false
     }
 
-    /// What it wants now of whoever owns its socket and the clock.
+    /// What the owner of the socket and the clock has to do now.
     fn io_state(&self) -> IoState;
 }
 
@@ -170,47 +173,47 @@ pub enum SpliceTarget {
     Pipe,
 }
 
-/// What a connection wants of whoever owns its socket and the clock, as one answer.
+/// What the owner of a connection's socket and the clock has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IoState {
-    /// Whose turn it is, for whoever owns the clock.
+    /// The phase, which determines the timeout.
     pub phase: Phase,
-    /// [`Connection::poll_transmit`] has something.
+    /// [`Connection::poll_transmit`] returns bytes.
     pub wants_write: bool,
-    /// False while the peer must wait for us: the driver stops reading.
+    /// False while the peer has to wait: the driver pauses reading.
     pub wants_read: bool,
-    /// True once our side has said everything: a FIN may follow the last byte. Never true of one
-    /// that was given up in the middle of a message.
+    /// True once our side has ended: a FIN may follow the last byte. Never true after the end
+    /// within a message.
     pub finished: bool,
     /// True once nothing more will be read or written.
     pub closed: bool,
 }
 
-/// What a connection waits for. Protocols have no clock: policy puts a deadline on each of these.
+/// What a connection waits for. Protocols have no clock: engines put a deadline on each phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// What lies between the socket and the connection is still being set up. No connection says
-    /// this of itself; who puts it onto a layer does.
+    /// The layer between the socket and the connection is being established. Reported by the
+    /// layer's owner, not by connections.
     Handshake,
     /// No exchange is open and nothing has arrived.
     Idle,
-    /// The peer has begun a head and owes the rest.
+    /// The peer has begun a head and has to send the rest.
     Head,
-    /// The peer has begun a body and owes the rest.
+    /// The peer has begun a body and has to send the rest.
     Body,
-    /// The peer owes the answer to our request.
+    /// The peer has to send the response to our request.
     Response,
-    /// The application owes the next bytes, or the release of those it was given.
+    /// The application has to send the next bytes, or to release received ones.
     Application,
-    /// The peer must take what is queued.
+    /// The peer has to take the queued bytes.
     Send,
-    /// We have said everything; the peer must close.
+    /// Our side has ended; the peer has to close.
     Linger,
     /// After an upgrade: bytes both ways, without messages.
     Tunnel,
 }
 
-/// The peer broke the protocol. The reply it deserves is already queued.
+/// The peer broke the protocol. The reply is already queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PeerError {
@@ -226,13 +229,13 @@ pub enum PeerError {
     BadStartLine,
     /// The request target is not one of the four forms (RFC 9112 §3.2).
     BadTarget,
-    /// A version that this connection does not speak (RFC 9110 §15.6.6).
+    /// A version that this connection does not support (RFC 9110 §15.6.6).
     BadVersion,
     /// A field name, value or line end that the grammar does not allow (RFC 9112 §5, §2.2).
     BadField,
     /// `Host` is missing, repeated, malformed, or differs from the target (RFC 9112 §3.2).
     BadHost,
-    /// `Content-Length` is malformed, repeated, or stands beside `Transfer-Encoding` (§6.3).
+    /// `Content-Length` is malformed, repeated, or together with `Transfer-Encoding` (§6.3).
     BadLength,
     /// `Transfer-Encoding` does not end the message, or came with HTTP/1.0 (§6.1, §6.3).
     BadTransferEncoding,
@@ -248,14 +251,15 @@ pub enum PeerError {
     UnexpectedEof,
     /// Bytes arrived that belong to no exchange.
     Unsolicited,
-    /// 101 without having been asked for, or to something that cannot be upgraded (§15.2.2).
+    /// A 101 response without a request for an upgrade, or to one that cannot be upgraded
+    /// (§15.2.2).
     UnexpectedUpgrade,
     /// More interim responses than [`crate::h1::INTERIM_LEN_MAX`].
     TooManyInterim,
 }
 
 impl PeerError {
-    /// The status with which a server answers it, if there is somebody to answer.
+    /// The status of a server's response to it, if a response is possible.
     pub fn status(self) -> u16 {
         match self {
             Self::HeadTooLarge | Self::TooManyFields => 431,

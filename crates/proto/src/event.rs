@@ -1,4 +1,4 @@
-//! Which side we are, and what the other side said.
+//! The roles of a connection, and its events.
 
 use std::fmt::Debug;
 
@@ -7,19 +7,19 @@ use bytes::Bytes;
 use crate::body_len::BodyLen;
 use crate::head::{Headers, Request, Response};
 
-/// Which side of the conversation we are: fixes what we send and what we receive.
+/// The side of a connection, which determines the heads that are sent and received.
 pub trait Role: Debug + 'static {
-    /// The head of what we send.
+    /// The head of sent messages.
     type Send<'a>: Copy + Debug;
-    /// The head of what we receive.
+    /// The head of received messages.
     type Recv<'a>: Copy + Debug;
 }
 
-/// The side that asks.
+/// The side that sends requests.
 #[derive(Debug)]
 pub enum Client {}
 
-/// The side that answers.
+/// The side that sends responses.
 #[derive(Debug)]
 pub enum Server {}
 
@@ -47,7 +47,7 @@ impl Role for Raw {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamId(pub u32);
 
-/// What the peer said. A message is `Head`, then any `Data`, then `End`.
+/// A step of a received message. A message is `Head`, then any `Data`, then `End`.
 ///
 /// Borrows from the scratch or owns a share of the input, never borrows from the connection.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ pub enum Event<'a, R: Role> {
         /// Its status and fields.
         head: Response<'a>,
     },
-    /// Body bytes: to be given back with [`crate::Connection::release`] when they are used.
+    /// Body bytes, to be released with [`crate::Connection::release`] after use.
     Data {
         /// The exchange they belong to.
         stream: StreamId,
@@ -82,22 +82,22 @@ pub enum Event<'a, R: Role> {
         /// Fields that came after a chunked body; never merged into the head (RFC 9110 §6.5).
         trailers: Headers<'a>,
     },
-    /// `room` was 0 and is not any more.
+    /// `room` was 0 and no longer is.
     Writable {
-        /// The exchange that may go on.
+        /// The exchange that may continue to send.
         stream: StreamId,
     },
-    /// The peer gave one exchange up.
+    /// The peer reset an exchange.
     Reset {
-        /// The exchange that is gone.
+        /// The exchange that was reset.
         stream: StreamId,
         /// The reason, in the protocol's numbers.
         code: u32,
     },
-    /// The connection has been handed over (101, or 2xx to CONNECT): `Data` is now what the
-    /// peer sends, `send_data` what we send, `End` and `send_end` are the FINs.
+    /// The connection is a tunnel (101, or 2xx to CONNECT): `Data` and `send_data` are its bytes,
+    /// `End` and `send_end` are the FINs.
     Upgraded {
-        /// The exchange that asked for it.
+        /// The exchange that requested it.
         stream: StreamId,
     },
 }

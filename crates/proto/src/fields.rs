@@ -1,11 +1,11 @@
-//! Header fields that we send: built one by one, or copied from what arrived and then changed.
+//! Header fields to send: built one by one, or copied from a received message and then changed.
 
 use std::borrow::Cow;
 
 use crate::connection::UsageError;
-use crate::head::{Header, Headers, Origin, is_field_value, is_hop, is_token};
+use crate::head::{FieldOrigin, Header, Headers, is_field_value, is_hop, is_token};
 
-/// Header fields that we send: checked when they are added, kept as they go on the wire.
+/// Header fields to send: checked when they are added, stored as sent.
 ///
 /// ```
 /// use fulmar_proto::HeaderBuf;
@@ -28,12 +28,12 @@ impl HeaderBuf {
         Self::default()
     }
 
-    /// How many fields there are.
+    /// The number of fields.
     pub fn len(&self) -> usize {
         self.index.len()
     }
 
-    /// True if there are none.
+    /// True if there are no fields.
     pub fn is_empty(&self) -> bool {
         self.index.is_empty()
     }
@@ -71,7 +71,7 @@ impl HeaderBuf {
         Ok(())
     }
 
-    /// Puts one field in place of all that have this name, behind the others.
+    /// Replaces all fields with this name by one, behind the others.
     ///
     /// # Errors
     /// As [`HeaderBuf::push`]: then nothing has changed.
@@ -82,7 +82,8 @@ impl HeaderBuf {
         Ok(())
     }
 
-    /// Asks for another value of every field with this name: `None` leaves it as it is.
+    /// Replaces the value of every field with this name by the result of a function; `None` keeps
+    /// it.
     ///
     /// # Errors
     /// As [`HeaderBuf::push`]: then nothing has changed.
@@ -119,7 +120,7 @@ impl HeaderBuf {
         }
     }
 
-    /// Removes every field that `keep` is false of; it is asked once for each, in order.
+    /// Removes every field for which `keep` returns false. It is called once for each, in order.
     pub fn retain(&mut self, mut keep: impl FnMut(&[u8], &[u8]) -> bool) {
         let Self { block, index, hops } = self;
         let mut end = 0; // of what is kept, in the block
@@ -149,14 +150,14 @@ impl HeaderBuf {
         self.hops = false;
     }
 
-    /// How many bytes of memory it has for names and values.
+    /// The capacity in bytes for names and values.
     pub fn capacity(&self) -> usize {
         self.block.capacity()
     }
 
     /// The fields, to be sent or read.
     pub fn as_headers(&self) -> Headers<'_> {
-        let origin = if self.hops { Origin::Built } else { Origin::Wire };
+        let origin = if self.hops { FieldOrigin::Built } else { FieldOrigin::Wire };
         Headers::built(&self.block, &self.index, origin)
     }
 
@@ -196,7 +197,7 @@ impl HeaderBuf {
     }
 }
 
-/// What a line has beside its name and value: a colon, a blank, CR and LF.
+/// The bytes of a line besides name and value: a colon, a blank, CR and LF.
 const MARKS: usize = 4;
 
 /// CR and LF.

@@ -7,16 +7,16 @@ use std::ops::Range;
 pub struct Request<'a> {
     /// Case-sensitive (RFC 9110 §9.1).
     pub method: &'a [u8],
-    /// As it stands in the start line: nothing is decoded.
+    /// As in the start line, without decoding.
     pub target: &'a [u8],
-    /// What the peer speaks; we always send HTTP/1.1.
+    /// The peer's version; sent messages are always HTTP/1.1.
     pub version: Version,
     /// The fields.
     pub headers: Headers<'a>,
-    /// Fields put on by whoever forwards.
+    /// Fields that a forwarding application adds.
     pub added: Added<'a>,
-    /// The body waits for a 100 (RFC 9110 §10.1.1). Received: the peer said so, and may send
-    /// nothing before it is answered. Sent: we say so; how long to wait is the caller's policy.
+    /// The body waits for a 100 (RFC 9110 §10.1.1). In a received request: the peer may send
+    /// nothing before a response. In a sent one: how long to wait is the caller's policy.
     pub expects_continue: bool,
 }
 
@@ -25,11 +25,11 @@ pub struct Request<'a> {
 pub struct Response<'a> {
     /// 100 to 999.
     pub status: u16,
-    /// What the peer speaks; we always send HTTP/1.1.
+    /// The peer's version; sent messages are always HTTP/1.1.
     pub version: Version,
     /// The fields.
     pub headers: Headers<'a>,
-    /// Fields put on by whoever forwards.
+    /// Fields that a forwarding application adds.
     pub added: Added<'a>,
 }
 
@@ -83,30 +83,31 @@ pub(crate) struct Header {
 pub struct Headers<'a> {
     block: &'a [u8],
     index: &'a [Header],
-    origin: Origin,
+    origin: FieldOrigin,
 }
 
 /// Where fields come from, and so which of them may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum FieldOrigin {
     /// From a peer: hop-by-hop fields end here.
     Received,
-    /// From our caller, who may ask for an upgrade or for trailers.
+    /// From the caller, with fields for the next hop, such as `Upgrade` and `TE`.
     Built,
-    /// From our caller; the block is nothing but `name: value CRLF` lines without hop-by-hop
-    /// fields, so it goes on the wire as it stands.
+    /// From the caller; the block has only `name: value CRLF` lines without hop-by-hop fields, so
+    /// it is sent unchanged.
     Wire,
 }
 
 impl<'a> Headers<'a> {
     /// No fields.
-    pub const EMPTY: Headers<'static> = Headers { block: &[], index: &[], origin: Origin::Wire };
+    pub const EMPTY: Headers<'static> =
+        Headers { block: &[], index: &[], origin: FieldOrigin::Wire };
 
     pub(crate) fn new(block: &'a [u8], index: &'a [Header]) -> Self {
-        Headers { block, index, origin: Origin::Received }
+        Headers { block, index, origin: FieldOrigin::Received }
     }
 
-    pub(crate) fn built(block: &'a [u8], index: &'a [Header], origin: Origin) -> Self {
+    pub(crate) fn built(block: &'a [u8], index: &'a [Header], origin: FieldOrigin) -> Self {
         Headers { block, index, origin }
     }
 
@@ -126,8 +127,7 @@ impl<'a> Headers<'a> {
         self.index.iter().filter(|header| header.hop).map(move |header| self.field(header))
     }
 
-    /// How many bytes they are, with what stood in front of them: of a head that was received, all
-    /// of it.
+    /// The size of the block, with the bytes before the fields: of a received head, all of it.
     pub fn size(self) -> usize {
         self.block.len()
     }
@@ -142,7 +142,7 @@ impl<'a> Headers<'a> {
         self.iter().filter(move |(n, _)| n.eq_ignore_ascii_case(name.as_bytes())).map(|(_, v)| v)
     }
 
-    /// True if there is a field with this name. The fields of other lengths are not looked at.
+    /// True if there is a field with this name. Only names of the same length are compared.
     pub fn has(self, name: &str) -> bool {
         let same = |header: &Header| {
             (header.name.end - header.name.start) as usize == name.len()
@@ -151,36 +151,36 @@ impl<'a> Headers<'a> {
         self.index.iter().any(same)
     }
 
-    /// How many fields there are.
+    /// The number of fields.
     pub fn len(self) -> usize {
         self.index.len()
     }
 
-    /// True if there are none.
+    /// True if there are no fields.
     pub fn is_empty(self) -> bool {
         self.index.is_empty()
     }
 
-    /// The end-to-end fields as they go on the wire, where they stand so already.
+    /// The end-to-end fields as bytes for the wire, if they are stored that way.
     pub(crate) fn as_wire(self) -> Option<&'a [u8]> {
-        (self.origin == Origin::Wire).then_some(self.block)
+        (self.origin == FieldOrigin::Wire).then_some(self.block)
     }
 
-    /// The fields that go into a head of ours: the end-to-end ones, and what our caller asks of
-    /// the next hop. Framing and `Connection` are not among them: we write those.
+    /// The fields for a sent head: the end-to-end ones, and those of the caller for the next hop.
+    /// Framing and `Connection` are not among them: the connection writes those.
     pub(crate) fn to_send(self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
-        let asks = self.origin == Origin::Built;
+        let asks = self.origin == FieldOrigin::Built;
         self.index
             .iter()
             .filter(move |header| {
-                !header.hop || (asks && is_asked(slice(self.block, &header.name)))
+                !header.hop || (asks && is_caller_hop(slice(self.block, &header.name)))
             })
             .map(move |header| self.field(header))
     }
 
-    /// The hop-by-hop fields that our caller put in; those of a peer say nothing about our hop.
+    /// The hop-by-hop fields of the caller; those of a peer do not apply to the next hop.
     pub(crate) fn own_hops(self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
-        let own = self.origin == Origin::Built;
+        let own = self.origin == FieldOrigin::Built;
         let index = if own { self.index } else { &[] };
         index.iter().filter(|header| header.hop).map(move |header| self.field(header))
     }
@@ -193,7 +193,7 @@ impl<'a> Headers<'a> {
 /// Memory for decoding one head at a time: one per thread, an idle connection holds none.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    /// The head in hand. A copy: a few hundred bytes cost less to copy than to share, and so no
+    /// The current head. A copy: a few hundred bytes cost less to copy than to share, and so no
     /// head keeps the block it arrived in from being used again.
     pub(crate) head: Vec<u8>,
     /// Its fields, as offsets into `head`.
@@ -201,7 +201,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// The fields in hand.
+    /// The current fields.
     pub(crate) fn headers(&self) -> Headers<'_> {
         Headers::new(&self.head, &self.index)
     }
@@ -223,8 +223,8 @@ pub(crate) fn is_hop(name: &[u8]) -> bool {
     }
 }
 
-/// Hop-by-hop fields that a caller may send nevertheless: they ask something of the next hop.
-pub(crate) fn is_asked(name: &[u8]) -> bool {
+/// Hop-by-hop fields that a caller may send: requests to the next hop.
+pub(crate) fn is_caller_hop(name: &[u8]) -> bool {
     let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
     match name.len() {
         2 => is(b"te"),
@@ -233,8 +233,8 @@ pub(crate) fn is_asked(name: &[u8]) -> bool {
     }
 }
 
-/// Fields that decide where a message goes, who sent it and what it is. `Connection` cannot
-/// have them removed on the way, whatever it names (RFC 9110 §7.6.1 forbids naming such).
+/// Fields that determine the route, the sender and the meaning of a message. `Connection` cannot
+/// have them removed on the way (RFC 9110 §7.6.1 forbids naming them).
 pub(crate) fn is_protected(name: &[u8]) -> bool {
     let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
     match name.len() {
@@ -273,7 +273,7 @@ pub(crate) fn is_text(byte: u8) -> bool {
     matches!(byte, b'\t' | b' '..=b'~' | 0x80..)
 }
 
-/// How many bytes of text ([`is_text`]) stand in front. Eight at a time: these are most of a head.
+/// The number of leading bytes of text ([`is_text`]). Eight at a time: these are most of a head.
 #[inline(always)]
 pub(crate) fn text_len(bytes: &[u8]) -> usize {
     let (words, rest) = bytes.as_chunks::<8>();

@@ -1,22 +1,22 @@
-//! Received bytes, lent to a connection for one turn.
+//! Received bytes, borrowed by a connection for one turn.
 
 use bytes::{Buf, Bytes, BytesMut};
 
-/// Received bytes not yet consumed, lent by the driver for one turn.
+/// Received bytes not yet consumed, borrowed from the driver for one turn.
 ///
-/// What a connection leaves unread is presented again, with more bytes after it.
+/// Unread bytes are presented again, with more bytes after them.
 /// The memory is shared: `take` cuts a piece off, mostly without copying it.
 #[derive(Debug)]
 pub struct Input<'a> {
     block: &'a mut BytesMut, // mutable so that a TLS layer can decrypt in place
-    len: usize,              // of this input; behind it may lie those of others
+    len: usize,              // of this input; bytes of others may follow
     eof: bool,
     shares_from: usize, // shorter pieces are copied
 }
 
 impl<'a> Input<'a> {
-    /// The first `len` bytes of `block` are what has arrived; after them comes nothing more if
-    /// `eof`. What is consumed is gone from `block` afterwards.
+    /// The first `len` bytes of `block` have arrived; `eof`: nothing follows them. Consumed bytes
+    /// are removed from `block`.
     ///
     /// # Panics
     /// If `block` is shorter than that.
@@ -31,8 +31,8 @@ impl<'a> Input<'a> {
         Self { block, len, eof, shares_from: 0 }
     }
 
-    /// Pieces shorter than this are copied when they are taken: who keeps one does not keep the
-    /// memory that it came in.
+    /// Shorter pieces are copied when they are taken, so that keeping one does not keep the memory
+    /// of the input.
     #[must_use]
     pub fn sharing_from(self, len: usize) -> Self {
         Self { shares_from: len, ..self }
@@ -43,18 +43,18 @@ impl<'a> Input<'a> {
         &self.block[..self.len]
     }
 
-    /// As [`Input::bytes`], to be changed in place; what is changed and not consumed comes again
-    /// as it was left.
+    /// As [`Input::bytes`], to be changed in place. Changed bytes that are not consumed are
+    /// presented again as changed.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.block[..self.len]
     }
 
-    /// How many bytes are left to read.
+    /// The number of unread bytes.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// True if nothing is left to read.
+    /// True if no unread bytes are left.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -64,7 +64,7 @@ impl<'a> Input<'a> {
         self.eof && self.is_empty()
     }
 
-    /// True if the peer has closed its side, whatever is still to be read.
+    /// True if the peer has closed its side, even if bytes are unread.
     pub fn has_eof(&self) -> bool {
         self.eof
     }
@@ -85,7 +85,7 @@ impl<'a> Input<'a> {
         self.block.split_to(n).freeze()
     }
 
-    /// Consumes the first `n` bytes unseen.
+    /// Drops the first `n` bytes.
     ///
     /// # Panics
     /// If there are fewer.

@@ -1,4 +1,4 @@
-//! What may lie between a socket and its connection: TLS, or a tunnel being opened through a proxy.
+//! Layers between a socket and its connection: TLS, or the opening of a tunnel through a proxy.
 
 use std::any::Any;
 use std::error::Error;
@@ -9,81 +9,79 @@ use bytes::BytesMut;
 use crate::input::Input;
 use crate::transmit::{FileRange, Transmit};
 
-/// Between a socket and its connection: bytes of the socket below, bytes of the connection above.
+/// A layer between a socket (below) and its connection (above).
 ///
-/// Like a connection it does no I/O: who owns the socket feeds it [`Input`], passes what it opens
-/// on to the connection, has it seal what the connection wants to send, and sends what
-/// [`Layer::poll_transmit`] shows.
+/// Like a connection it does no I/O. The owner of the socket passes [`Input`] to it and opened
+/// bytes on to the connection. It passes the connection's bytes to the layer to seal, and sends the
+/// result of [`Layer::poll_transmit`].
 pub trait Layer: fmt::Debug + Send {
-    /// Consumes what arrived, at most one record of it, and appends to `above` what it holds for
-    /// the connection. Asked again until it says [`Opened::Blocked`], and only while the
-    /// connection wants to read.
+    /// Consumes at most one record of the input, and appends its content to `above`. Called again
+    /// until it returns [`Opened::Blocked`], and only while the connection reads.
     ///
     /// # Errors
-    /// The peer broke the protocol or cannot be trusted. The last words it deserves are queued.
+    /// The peer broke the protocol or cannot be trusted. The alert is queued.
     fn open(&mut self, input: &mut Input<'_>, above: &mut BytesMut) -> Result<Opened, LayerError>;
 
-    /// Takes bytes that the connection wants to send, as many as make sense now: 0 before the
-    /// layer stands, or while enough is queued.
+    /// Takes bytes of the connection to send, as many as are useful now: 0 before the layer is
+    /// established, or while enough is queued.
     ///
     /// # Errors
     /// Nothing can be sent this way any more.
     fn seal(&mut self, transmit: Transmit<'_>) -> Result<Sealed, LayerError>;
 
-    /// Takes the bytes of the file range that [`Sealed::Load`] asked for: all of them, or the
-    /// first.
+    /// Takes the bytes of the file range of [`Sealed::Load`]: all of them, or the first.
     ///
     /// # Errors
     /// As for `seal`.
     fn seal_loaded(&mut self, bytes: &[u8]) -> Result<(), LayerError>;
 
-    /// The connection has said everything: queues what says so to the peer, once.
+    /// The connection has ended its side: queues the end for the peer, once.
     fn finish(&mut self);
 
-    /// What the socket may send now; asking again without `handle_sent` gives the same answer.
+    /// The bytes that the socket may send now. Without `handle_sent` in between, another call
+    /// returns the same.
     fn poll_transmit(&mut self) -> Option<Transmit<'_>>;
 
-    /// The first `bytes` of the transmit have left.
+    /// The first `bytes` of the transmit were sent.
     fn handle_sent(&mut self, bytes: u64);
 
-    /// No more than this many bytes are to be queued for the socket before some have left; a
-    /// layer may ignore it that queues little anyway.
+    /// The maximum of bytes queued for the socket. A layer that queues few bytes may ignore it.
     fn set_queue_max(&mut self, _bytes: usize) {}
 
-    /// What there is to know about it, for those who know its type; nothing by default. Asked once
-    /// it stands, and when it is replaced.
+    /// The description of the layer, in a type of its own; none by default. Called once the layer
+    /// is established, and when it is replaced.
     fn info(&self) -> Option<&dyn Any> {
         None
     }
 }
 
-/// What came of the bytes that arrived.
+/// The result of [`Layer::open`].
 #[derive(Debug)]
 pub enum Opened {
-    /// Something was opened, or at least consumed: there may be more.
+    /// Bytes were opened, or at least consumed: there may be more.
     Some,
-    /// Nothing more without more bytes from the peer.
+    /// More bytes from the peer are needed.
     Blocked,
-    /// The layer stands: the connection may talk. Told once, unless `Replaced` is.
+    /// The layer is established: the connection may send. Returned once, unless `Replaced` is.
     Established,
-    /// The peer has said, in a way that cannot be forged, that nothing more will come.
+    /// The peer has ended its side, in a way that cannot be forged.
     Ended,
-    /// The socket has ended, and the peer has not said that it would: somebody else may have cut
-    /// it. This is the error, unless nothing was owed any more.
+    /// The socket has ended without the end of the layer, so the connection may have been cut on
+    /// the way. This is the error, unless nothing more was expected.
     Truncated(LayerError),
-    /// This layer has done its work, and everything it had to say has left. What follows on the
-    /// socket belongs to the next layer, or to the connection itself.
+    /// The layer has done its work, and all its bytes were sent. Later bytes of the socket belong
+    /// to the next layer, or to the connection itself.
     Replaced(Option<Box<dyn Layer>>),
 }
 
-/// What came of the bytes to be sent.
+/// The result of [`Layer::seal`].
 #[derive(Clone, Debug)]
 pub enum Sealed {
-    /// So many bytes of the transmit were taken.
+    /// The number of bytes of the transmit that were taken.
     Bytes(u64),
     /// The next bytes are in a file: they have to be read into memory first.
     Load(FileRange),
 }
 
-/// Why a layer failed: the crate that it comes from says what it may be.
+/// Why a layer failed: an error type of the layer's crate.
 pub type LayerError = Box<dyn Error + Send + Sync>;

@@ -1,10 +1,10 @@
 //! HTTP without I/O: bytes in, events out; messages in, transmits out.
 //!
 //! Nothing here opens a socket, reads a clock or needs `unsafe`. A [`Connection`] is one HTTP
-//! connection as a pure state machine; who owns the socket feeds it [`Input`], hears [`Event`]s,
-//! answers with `send_*`, and sends what [`Connection::poll_transmit`] shows.
+//! connection as a pure state machine. The owner of the socket passes [`Input`] to it, receives
+//! [`Event`]s, calls `send_*`, and sends the result of [`Connection::poll_transmit`].
 //!
-//! The modules stand in reading order; [`connection`] is the page that everything implements.
+//! The modules are in reading order; [`connection`] has the trait of all protocols.
 #![forbid(unsafe_code)]
 
 mod body_len;

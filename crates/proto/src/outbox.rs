@@ -6,8 +6,8 @@ use crate::block;
 use crate::spare::{self, Queue};
 use crate::transmit::{Segment, Transmit};
 
-/// What is queued for one socket. Heads and small bodies are copied together and leave first,
-/// in one piece; everything else is shared. An empty outbox holds no memory.
+/// The queue of one socket. Heads and small bodies are copied together and sent first, in one
+/// piece; everything else is shared. An empty outbox holds no memory.
 #[derive(Debug, Default)]
 pub struct Outbox {
     queue: Option<Box<Queue>>,
@@ -46,6 +46,17 @@ impl Queue {
             Some(Segment::Bytes(_) | Segment::File(_) | Segment::Pipe(_)) | None => Some(bytes),
         }
     }
+}
+
+/// Whether the owner of a connection may queue more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Room {
+    #[default]
+    Open,
+    /// The limit of queued bytes is reached.
+    Full,
+    /// Down to a quarter of it; `Writable` is due.
+    Reopened,
 }
 
 impl Outbox {
@@ -89,14 +100,14 @@ impl Outbox {
         }
     }
 
-    /// What may be sent now.
+    /// The bytes that may be sent now.
     pub fn transmit(&mut self) -> Option<Transmit<'_>> {
         let queue = self.queue.as_deref_mut()?;
         let inline = &queue.inline[queue.at..];
         Some(Transmit::new(inline, queue.segments.make_contiguous()))
     }
 
-    /// The first `n` bytes have left. What remains stops sharing the thread's input block.
+    /// The first `n` bytes were sent. The rest stops sharing the thread's input block.
     ///
     /// # Panics
     /// If `n` is more than was queued: the driver's arithmetic is wrong.
@@ -115,7 +126,7 @@ impl Outbox {
         self.free_if_empty();
     }
 
-    /// Forgets everything that is queued.
+    /// Drops all queued bytes.
     pub fn clear(&mut self) {
         if let Some(queue) = self.queue.take() {
             spare::give(queue);
@@ -140,7 +151,7 @@ impl Outbox {
         self.queue.is_none()
     }
 
-    /// The memory goes back as soon as nothing is queued: `queue` is `None` exactly then.
+    /// Returns the memory if nothing is queued: `queue` is `None` exactly then.
     fn free_if_empty(&mut self) {
         if self.size() == 0 {
             self.clear();
@@ -186,8 +197,8 @@ impl Queue {
         }
     }
 
-    /// Copies what still shares a block of inputs, so that no slow reader pins it. What somebody
-    /// else owns stays shared, however slow its readers are.
+    /// Copies segments that share a block of inputs, so that no slow reader pins it. Memory of the
+    /// application stays shared.
     fn keep(&mut self) {
         for segment in self.segments.iter_mut().skip(self.kept) {
             if let Segment::Bytes(bytes) = segment
@@ -203,7 +214,7 @@ impl Queue {
     /// wait long, and the queue may never be empty.
     fn fit(&mut self) {
         if self.at >= self.inline.len() - self.at {
-            self.inline.drain(..self.at); // moves no more bytes than have left
+            self.inline.drain(..self.at); // moves at most as many bytes as were sent
             self.at = 0;
         }
         if self.inline.capacity() - self.inline.len() > HEAD_SIZE_USUAL {
@@ -292,7 +303,7 @@ mod tests {
         assert_eq!((outbox.size(), outbox.memory()), (0, 0));
     }
 
-    /// A slow reader whose queue was never empty kept all that it had ever read.
+    /// With a slow reader and a queue that was never empty, all sent bytes stayed in memory.
     #[test]
     fn a_queue_that_is_never_empty_does_not_grow() {
         const DIGITS: &[u8; 10] = b"0123456789";

@@ -1,8 +1,8 @@
 //! Bytes in a pipe, on their way from one socket to another without being seen (splice(2)).
 //!
-//! A driver puts them in and takes them out; whoever owns the [`Piped`] decides where they go, as
-//! with any other [`crate::Segment`]. A pipe that nobody holds a part of is used again if it is
-//! empty, and closed if it is not: so bytes of one transfer never reach another.
+//! A driver fills and empties the pipe. The owner of the [`Piped`] decides where its bytes go, as
+//! with any other [`crate::Segment`]. A pipe without remaining parts is reused if it is empty, and
+//! closed if it is not, so that bytes of one transfer never reach another.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub struct Pipe {
     held: Held,
 }
 
-/// How many bytes it is, and where that is told.
+/// The number of bytes in a pipe, and the counters that include it.
 #[derive(Debug, Default)]
 struct Held {
     bytes: AtomicU64, // one thread uses it, and engines move between threads
@@ -32,12 +32,12 @@ pub struct PipeCounts {
 }
 
 impl PipeCounts {
-    /// How many hold bytes.
+    /// The number of pipes that hold bytes.
     pub fn used(&self) -> usize {
         self.full.load(Ordering::Relaxed)
     }
 
-    /// How many are kept for the next bytes. A pipe may come to hold some meanwhile.
+    /// The number of empty pipes. It may change at any time.
     pub fn free(&self) -> usize {
         self.open.load(Ordering::Relaxed).saturating_sub(self.used())
     }
@@ -49,7 +49,7 @@ impl Pipe {
         Self { reader, writer, held: Held::default() }
     }
 
-    /// The same, which is counted for as long as it is open. It is empty.
+    /// The same pipe, counted while it is open. It is empty.
     #[must_use]
     pub fn counted(mut self, counts: Arc<PipeCounts>) -> Self {
         counts.open.fetch_add(1, Ordering::Relaxed);
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_counts_pipes_knows_which_hold_bytes_and_which_are_gone() {
+    fn open_pipes_and_those_with_bytes_are_counted() {
         let counts = Arc::new(PipeCounts::default());
         let open = || {
             let (reader, writer) = io::pipe().unwrap();

@@ -1,28 +1,26 @@
 //! The system calls that a transmit takes: a pure function of what a platform can do.
 //!
-//! No plan sets an option of a socket. What is accepted inherits `TCP_NODELAY` from its listener,
-//! so the last packet of a plan leaves at once, and what belongs together is told together: by
-//! `MSG_MORE` (Linux), by the head that a `sendfile` takes along (FreeBSD, macOS), or by reading
-//! the file into memory and gathering it with its head (everybody else). `TCP_CORK` and
-//! `TCP_NOPUSH` would have to be set and cleared for each answer, and Nagle's algorithm would have
-//! to be switched, for no packet less.
+//! No plan sets a socket option. Accepted sockets inherit `TCP_NODELAY` from their listener, so the
+//! last packet of a plan is sent at once. A head and its body are joined in packets by `MSG_MORE`
+//! (Linux), by the head argument of `sendfile` (FreeBSD, macOS), or by reading the file into memory
+//! and gathering it with its head (other systems). `TCP_CORK` and `TCP_NOPUSH` would have to be set
+//! and cleared for each response, and Nagle's algorithm switched, without saving a packet.
 //!
-//! The last step of a plan never says that more follows: nobody knows how soon that would be.
+//! The last step of a plan never has `MSG_MORE`: when more bytes follow is unknown.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::pipe::Pipe;
 use crate::transmit::{FileRange, Segment, Transmit};
 
-/// What a platform's calls can do. Data, so that the plan of each is tested on every other.
+/// What a platform's calls can do. This is data, so that all plans are tested on each platform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Abilities {
-    /// A call may say that another follows, and the kernel waits with a packet that is not full
-    /// (`MSG_MORE`).
+    /// `MSG_MORE` is supported: another call follows, and the kernel delays an incomplete packet.
     pub more: bool,
     /// How the bytes of a file reach a socket.
     pub files: Files,
-    /// What keeps a closed connection from raising a signal.
+    /// How the signal of a closed connection is prevented.
     pub signals: Signals,
 }
 
@@ -37,11 +35,11 @@ pub enum Files {
     Read,
 }
 
-/// What keeps a send to a closed connection from raising `SIGPIPE`.
+/// How `SIGPIPE` of a send to a closed connection is prevented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signals {
-    /// `MSG_NOSIGNAL`, said with each call that takes it. `sendfile` and `splice` take no flags of
-    /// that kind: the program has to ignore the signal, or the thread to block it.
+    /// `MSG_NOSIGNAL`, a flag of each call that supports it. `sendfile` and `splice` do not: the
+    /// program has to ignore the signal, or the thread to block it.
     Flag,
     /// `SO_NOSIGPIPE`, set once for each connection: the one option that has no other way.
     Option,
@@ -63,8 +61,7 @@ impl Abilities {
     /// Windows, also under cygwin.
     pub const WINDOWS: Self = Self { more: false, files: Files::Read, signals: Signals::Unknown };
 
-    /// Those of the platform that this was compiled for. One that is not known is taken for the
-    /// one that can do least.
+    /// Those of the target platform. An unknown platform has the fewest.
     pub const NATIVE: Self = if cfg!(target_os = "linux") {
         Self::LINUX
     } else if cfg!(target_os = "freebsd") {
@@ -78,17 +75,17 @@ impl Abilities {
     };
 }
 
-/// Bytes in memory that leave in one call.
+/// Bytes in memory that are sent in one call.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Run<'a> {
-    /// Leaves first.
+    /// Sent first.
     pub inline: &'a [u8],
     /// All of them [`Segment::Bytes`], at most [`GATHER_LEN_MAX`].
     pub buffers: &'a [Segment],
 }
 
 impl<'a> Run<'a> {
-    /// How many bytes it has.
+    /// The number of bytes.
     pub fn len(&self) -> u64 {
         self.inline.len() as u64 + self.buffers.iter().map(Segment::len).sum::<u64>()
     }
@@ -98,7 +95,7 @@ impl<'a> Run<'a> {
         self.inline.is_empty() && self.buffers.is_empty()
     }
 
-    /// Its bytes, where they lie.
+    /// Its bytes, in place.
     pub fn slices(self) -> impl Iterator<Item = &'a [u8]> {
         let bytes = |segment: &'a Segment| match segment {
             Segment::Bytes(bytes) => Some(&bytes[..]),
@@ -108,18 +105,18 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Bytes of a file that leave in one call.
+/// Bytes of a file that are sent in one call.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
     /// The file.
     pub file: BorrowedFd<'a>,
-    /// Where they begin.
+    /// The offset of the first byte.
     pub offset: u64,
-    /// How many there are.
+    /// The number of bytes.
     pub len: u64,
 }
 
-/// What one call sends.
+/// One call, or two, that send a part of a transmit.
 #[derive(Clone, Copy, Debug)]
 pub enum Step<'a> {
     /// One `send` (no buffers) or `sendmsg`.
@@ -131,14 +128,14 @@ pub enum Step<'a> {
     },
     /// One `sendfile`.
     File {
-        /// Leaves before the file; there is one only with [`Files::SendfileHead`].
+        /// Sent before the file; only with [`Files::SendfileHead`].
         run: Run<'a>,
         /// What to send.
         part: Part<'a>,
     },
     /// One `pread`, and one `send` or `sendmsg`.
     Read {
-        /// Leaves before what was read.
+        /// Sent before the bytes that were read.
         run: Run<'a>,
         /// What to read, at most [`READ_SIZE_MAX`].
         part: Part<'a>,
@@ -147,9 +144,9 @@ pub enum Step<'a> {
     },
     /// One `splice`.
     Pipe {
-        /// Where the bytes are.
+        /// The source.
         pipe: &'a Pipe,
-        /// How many there are.
+        /// The number of bytes.
         len: u64,
         /// `SPLICE_F_MORE`: another step follows.
         more: bool,
@@ -157,7 +154,7 @@ pub enum Step<'a> {
 }
 
 impl<'a> Step<'a> {
-    /// How many bytes it sends if nothing falls short.
+    /// The number of bytes that it sends if no call is short.
     pub fn len(&self) -> u64 {
         match self {
             Self::Pipe { len, .. } => *len,
@@ -191,19 +188,19 @@ impl<'a> Transmit<'a> {
     /// Cuts the queue into calls, as a platform can do them. Pure: the same segments always give
     /// the same plan.
     pub fn steps(self, on: Abilities) -> impl Iterator<Item = Step<'a>> {
-        let mut rest = Rest { inline: self.inline, segments: self.segments, read: 0 };
+        let mut rest = Remaining { inline: self.inline, segments: self.segments, read: 0 };
         std::iter::from_fn(move || rest.step(on))
     }
 }
 
-/// What is left of a transmit.
-struct Rest<'a> {
+/// The rest of a transmit.
+struct Remaining<'a> {
     inline: &'a [u8],
     segments: &'a [Segment],
     read: u64, // bytes of the first segment, a file, that an earlier step reads
 }
 
-impl<'a> Rest<'a> {
+impl<'a> Remaining<'a> {
     #[inline]
     fn step(&mut self, on: Abilities) -> Option<Step<'a>> {
         let is_bytes = |segment: &&Segment| matches!(segment, Segment::Bytes(_));
@@ -397,7 +394,7 @@ mod tests {
                 prop_assert!(on.more || !steps.iter().any(says_more), "nobody would hear it");
                 if let [first, _, ..] = &steps[..] {
                     let alone = first.run().buffers.is_empty() && first.part().is_none();
-                    // Who has pipes has `MSG_MORE`.
+                    // Every platform with pipes has `MSG_MORE`.
                     let piped = steps.iter().any(|step| matches!(step, Step::Pipe { .. }));
                     let cannot = piped && !on.more;
                     prop_assert!(!alone || cannot || says_more(first), "a head alone");

@@ -1,8 +1,8 @@
 //! A connection without messages: bytes both ways, and each way ends with a FIN.
 //!
-//! For relays, and for what is left after an upgrade. There is one exchange and no head: what the
-//! peer sends is `Data`, its FIN is `End`, and `send_data` and `send_end` say the same to it. One
-//! way may end long before the other (RFC 9293 §3.6, "half-closed").
+//! For relays, and for tunnels after an upgrade. There is one exchange and no head: bytes of the
+//! peer are `Data`, its FIN is `End`; `send_data` and `send_end` are the opposite direction. One
+//! direction may end long before the other (RFC 9293 §3.6, "half-closed").
 //!
 //! ```text
 //! receive: Open ── FIN ─▶ Over          send: Open ── send_end ─▶ Over
@@ -14,81 +14,68 @@ use crate::connection::{Connection, IoState, PeerError, Phase, Reset, SpliceTarg
 use crate::event::{Event, Raw, StreamId};
 use crate::head::{Headers, Scratch};
 use crate::input::Input;
-use crate::outbox::Outbox;
+use crate::outbox::{Outbox, Room};
 use crate::transmit::{Segment, Transmit};
 
-/// Bytes both ways. The same for both ends; what it owns while nothing is queued is itself.
+/// Bytes both ways. The same for both ends; without queued bytes it holds no memory.
 ///
 /// Its phase is [`Phase::Body`] until bytes have come both ways, and [`Phase::Tunnel`] from then
-/// on; in both, a deadline begins again with every byte.
+/// on; in both, the timeout restarts with every byte.
 #[derive(Debug, Default)]
 pub struct RawConnection {
     outbox: Outbox,
-    /// Bytes that the owner has been given and has not released: while there are any, it has no
-    /// room for more.
+    /// Bytes that the owner has received and not released. While there are any, nothing is read.
     unreleased: u32,
-    receive: Way,
-    send: Way,
+    receive: HalfState,
+    send: HalfState,
     room: Room,
-    /// The owner wants to hear of nothing for now.
+    /// The owner has paused all events except `Writable`.
     held: bool,
-    received: bool, // a byte has come
-    sent: bool,     // a byte has left
+    received: bool, // at least one byte
+    sent: bool,     // at least one byte
 }
 
-/// How far one direction is.
+/// The state of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Way {
+enum HalfState {
     #[default]
     Open,
-    /// Its FIN was seen, or is to follow the last byte.
+    /// The FIN was received, or will follow the last byte.
     Over,
-    /// Given up: nothing is wanted or sent any more.
+    /// Ended early: nothing more is read or sent.
     Cut,
-}
-
-/// Whether more may be queued.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Room {
-    #[default]
-    Open,
-    Full,
-    /// It was full, and its owner has not been told that it is not any more.
-    Reopened,
 }
 
 impl RawConnection {
     /// The only exchange.
     pub const STREAM: StreamId = StreamId(0);
 
-    /// True once the peer has said that it sends nothing more.
+    /// True once the peer has ended its side.
     pub fn has_received_end(&self) -> bool {
-        self.receive == Way::Over
+        self.receive == HalfState::Over
     }
 
-    /// True if the owner has all the room that it needs, and the peer may go on.
+    /// True if the peer may send: the owner has released all received bytes and does not hold.
     pub fn is_receiving(&self) -> bool {
-        self.receive == Way::Open && !self.held && self.unreleased == 0
+        self.receive == HalfState::Open && !self.held && self.unreleased == 0
     }
 
-    /// Nothing that the peer still says is wanted, as if it had said its end; what is said to it
-    /// goes on.
+    /// Drops all further input, as if the peer had ended its side. Sending continues.
     pub fn stop_receiving(&mut self) {
-        if self.receive == Way::Open {
-            self.receive = Way::Over;
+        if self.receive == HalfState::Open {
+            self.receive = HalfState::Over;
         }
     }
 
-    /// Nothing that the peer still says is wanted: once it has been told everything that is queued,
-    /// and the end of it, the connection is over.
+    /// Drops all further input. The connection is over once all queued bytes and the end are sent.
     pub fn finish(&mut self) {
-        self.receive = Way::Cut;
-        if self.send == Way::Open {
-            self.send = Way::Over;
+        self.receive = HalfState::Cut;
+        if self.send == HalfState::Open {
+            self.send = HalfState::Over;
         }
     }
 
-    /// The owner has been given so many bytes.
+    /// The owner has received `bytes`.
     fn hold(&mut self, bytes: u64) {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         self.unreleased = self.unreleased.saturating_add(bytes);
@@ -109,8 +96,8 @@ impl Connection for RawConnection {
             self.room = Room::Open;
             return Ok(Some(Event::Writable { stream }));
         }
-        if self.receive != Way::Open {
-            input.clear(); // nobody hears it
+        if self.receive != HalfState::Open {
+            input.clear(); // the receiving side has ended
             return Ok(None);
         }
         if self.held {
@@ -123,7 +110,7 @@ impl Connection for RawConnection {
             return Ok(Some(Event::Data { stream, bytes }));
         }
         if input.at_eof() {
-            self.receive = Way::Over;
+            self.receive = HalfState::Over;
             return Ok(Some(Event::End { stream, trailers: Headers::EMPTY }));
         }
         Ok(None)
@@ -134,7 +121,7 @@ impl Connection for RawConnection {
     }
 
     fn splice_len(&self, target: SpliceTarget) -> u64 {
-        let may = self.receive == Way::Open && !self.held && target == SpliceTarget::Pipe;
+        let may = self.receive == HalfState::Open && !self.held && target == SpliceTarget::Pipe;
         if may { u64::MAX } else { 0 }
     }
 
@@ -162,7 +149,7 @@ impl Connection for RawConnection {
     }
 
     fn send_data(&mut self, _: StreamId, data: Segment) -> Result<(), UsageError> {
-        if self.send != Way::Open {
+        if self.send != HalfState::Open {
             return Err(UsageError::NoSuchStream);
         }
         self.outbox.push(data);
@@ -173,16 +160,16 @@ impl Connection for RawConnection {
     }
 
     fn send_end(&mut self, _: StreamId, _: Headers<'_>) -> Result<(), UsageError> {
-        if self.send != Way::Open {
+        if self.send != HalfState::Open {
             return Err(UsageError::NoSuchStream);
         }
-        self.send = Way::Over;
+        self.send = HalfState::Over;
         Ok(())
     }
 
-    /// What is queued is forgotten, and so is the connection.
+    /// Drops the queued bytes; the connection is over.
     fn reset(&mut self, _: StreamId, _: Reset) {
-        (self.receive, self.send) = (Way::Cut, Way::Cut);
+        (self.receive, self.send) = (HalfState::Cut, HalfState::Cut);
         self.outbox.clear();
     }
 
@@ -194,12 +181,12 @@ impl Connection for RawConnection {
         self.outbox.size()
     }
 
-    /// There is no end but the owner's.
+    /// Only the owner ends it.
     fn close_after(&mut self) {}
 
     fn room(&self, _: StreamId) -> u64 {
         match (self.room, self.send) {
-            (Room::Open, Way::Open) => ROOM.saturating_sub(self.outbox.size()),
+            (Room::Open, HalfState::Open) => ROOM.saturating_sub(self.outbox.size()),
             _ => 0,
         }
     }
@@ -216,8 +203,8 @@ impl Connection for RawConnection {
         }
     }
 
-    /// Its own end is a FIN, which leaves the peer's way open; closed it is only after the peer's.
-    /// So nothing that is on its way is met by a close, whatever the peer does.
+    /// A FIN of this side leaves the peer's direction open, and the connection is closed only after
+    /// the peer's end. So no close meets bytes on their way.
     fn expects_no_more_requests(&self) -> bool {
         true
     }
@@ -225,18 +212,18 @@ impl Connection for RawConnection {
     #[inline]
     fn io_state(&self) -> IoState {
         let wants_write = !self.outbox.is_empty();
-        let over = self.receive != Way::Open && self.send == Way::Over && !wants_write;
+        let over = self.receive != HalfState::Open && self.send == HalfState::Over && !wants_write;
         IoState {
             phase: if self.received && self.sent { Phase::Tunnel } else { Phase::Body },
             wants_write,
             wants_read: self.is_receiving(),
-            finished: self.send == Way::Over,
-            closed: over || self.send == Way::Cut,
+            finished: self.send == HalfState::Over,
+            closed: over || self.send == HalfState::Cut,
         }
     }
 }
 
-/// Bytes that are queued before it is better to wait: as many as arrive at once.
+/// The queued bytes at which a sender should wait: as many as arrive at once.
 const ROOM: u64 = 240 * 1024;
 /// There is room again when no more than this part of it is queued.
 const ROOM_SHARE: u64 = 4;

@@ -1,4 +1,4 @@
-//! Memory for outgoing bytes: lent to connections that have something to say, one list a thread.
+//! Memory for outgoing bytes: a list per thread, from which connections with unsent bytes borrow.
 //!
 //! An idle connection holds none of it, and in the steady state nothing is allocated: a
 //! connection takes a [`Queue`] when it queues its first byte and gives it back with its last.
@@ -8,14 +8,14 @@ use std::collections::VecDeque;
 
 use crate::transmit::Segment;
 
-/// What one connection has queued.
+/// The queue of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
-    /// Heads and small bodies, joined; they leave first.
+    /// Heads and small bodies, joined; they are sent first.
     pub(crate) inline: Vec<u8>,
-    /// Bytes of `inline` that have left.
+    /// Bytes of `inline` that were sent.
     pub(crate) at: usize,
-    /// What follows `inline`.
+    /// The segments after `inline`.
     pub(crate) segments: VecDeque<Segment>,
     /// Segments at the front that share no memory with the input.
     pub(crate) kept: usize,
@@ -44,7 +44,7 @@ pub(crate) fn take() -> Box<Queue> {
 }
 
 /// Gives a queue back. It is freed instead if it has grown beyond the usual, or if enough memory
-/// is spare: after a crowd of slow readers, every connection has a large one to give.
+/// is spare: after many slow readers, every connection returns a large one.
 pub(crate) fn give(mut queue: Box<Queue>) {
     if queue.inline.capacity() > INLINE_CAPACITY_MAX
         || queue.segments.capacity() > SEGMENTS_CAPACITY_MAX
@@ -86,7 +86,7 @@ const SEGMENTS_CAPACITY_MAX: usize = 64;
 mod tests {
     use super::*;
 
-    /// A thread kept 256 of them after a crowd of slow readers: 8 MB.
+    /// A thread kept 256 of them after many slow readers: 8 MB.
     #[test]
     fn large_queues_are_not_kept_beyond_a_megabyte() {
         let mut queues: Vec<_> = (0..SPARE_LEN_MAX).map(|_| take()).collect();

@@ -1,4 +1,4 @@
-//! What may leave a socket now: data, not calls. The calls that it takes are [`crate::plan`]'s.
+//! The bytes that a socket may send now. The system calls for them are in [`crate::plan`].
 
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -22,11 +22,11 @@ pub enum Segment {
 /// Bytes of an open file, to be sent with `sendfile(2)`. The core never reads them.
 #[derive(Clone)]
 pub struct FileRange {
-    /// The file; shared with whoever caches it.
+    /// The file; may be shared with a cache.
     pub file: Arc<OwnedFd>,
-    /// Where the range begins.
+    /// The offset of the first byte.
     pub offset: u64,
-    /// How long it is.
+    /// The length.
     pub len: u64,
 }
 
@@ -37,7 +37,7 @@ impl fmt::Debug for FileRange {
 }
 
 impl Segment {
-    /// How many bytes it stands for.
+    /// The number of bytes.
     pub fn len(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
@@ -46,7 +46,7 @@ impl Segment {
         }
     }
 
-    /// True if it stands for none.
+    /// True if it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -88,17 +88,15 @@ impl From<FileRange> for Segment {
     }
 }
 
-/// Everything a socket may send now, in order: a view, not a hand-over.
-///
-/// Looking is free; only `handle_sent` removes bytes.
+/// All bytes that a socket may send now, in order: a view. Only `handle_sent` removes bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Transmit<'a> {
-    /// Heads and small bodies, already joined; they leave first.
+    /// Heads and small bodies, already joined; they are sent first.
     pub inline: &'a [u8],
-    /// What follows them.
+    /// The bytes after them.
     pub segments: &'a [Segment],
-    /// True if nothing follows these bytes and nothing is expected of the peer: a FIN may leave with
-    /// their last packet.
+    /// True if these are the last bytes, and none are expected from the peer: a FIN may be sent
+    /// with the last packet.
     pub is_last: bool,
 }
 
@@ -113,7 +111,7 @@ impl<'a> Transmit<'a> {
         self.segments.is_empty().then_some(self.inline)
     }
 
-    /// How many bytes it has.
+    /// The number of bytes.
     pub fn len(&self) -> u64 {
         self.inline.len() as u64 + self.segments.iter().map(Segment::len).sum::<u64>()
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fulmar_proto::{FileRange, HeaderBuf, Headers, Segment};
-use fulmar_semantics::coding::{Accepted, ContentCoding};
+use fulmar_semantics::coding::{AcceptedCodings, ContentCoding};
 use fulmar_semantics::conditional::Validators;
 use fulmar_semantics::date::{format_date, is_http_time};
 use fulmar_semantics::range::Span;
@@ -106,7 +106,7 @@ impl File {
         if self.coded.is_empty() {
             return self;
         }
-        let accepted = Accepted::of(headers);
+        let accepted = AcceptedCodings::of(headers);
         let ranked = self.coded.iter().map(|coded| (accepted.rank(Some(coded.coding)), coded));
         let best = ranked.max_by_key(|(rank, coded)| (*rank, Reverse(coded.file.len())));
         match best {

@@ -10,7 +10,7 @@ use crate::connections::Connections;
 use crate::timeouts::{Timeouts, TimeoutsId};
 
 impl<C: Connection, T> Connections<C, T> {
-    /// A set of deadlines for [`Connections::set_timeouts`]. Equal sets are stored once, and are not
+    /// A set of deadlines for [`Connections::set_timeouts`]. Equal sets are stored once and never
     /// freed: they are for values of a configuration, not of a request.
     ///
     /// # Panics
@@ -19,8 +19,7 @@ impl<C: Connection, T> Connections<C, T> {
         self.outputs.timeouts.add(timeouts)
     }
 
-    /// From now on these deadlines hold for `socket`; that of its phase is reckoned from when the
-    /// phase began. Nothing happens if they do already.
+    /// Sets the deadlines of `socket`. The deadline of the current phase counts from its beginning.
     pub fn set_timeouts(&mut self, socket: SocketId, timeouts: TimeoutsId) {
         let at = self.slots.position(socket);
         let Some(entry) = self.slots.get_mut(socket) else { return };
@@ -32,8 +31,8 @@ impl<C: Connection, T> Connections<C, T> {
         entry.start_deadline(since, at, &mut self.outputs);
     }
 
-    /// The same with deadlines of its own, which nobody else has: for what a request says. They
-    /// hold until others are set.
+    /// The same with deadlines of this connection alone, for values of a request. They apply until
+    /// others are set.
     pub fn set_own_timeouts(&mut self, socket: SocketId, timeouts: Timeouts) {
         let at = self.slots.position(socket);
         let Some(entry) = self.slots.get_mut(socket) else { return };
@@ -42,7 +41,7 @@ impl<C: Connection, T> Connections<C, T> {
         entry.start_deadline(since, at, &mut self.outputs);
     }
 
-    /// The same, reckoned from `now`.
+    /// The same; the deadline of the current phase counts from `now`.
     pub fn restart_timeouts(&mut self, now: Instant, socket: SocketId, timeouts: TimeoutsId) {
         let at = self.slots.position(socket);
         let Some(entry) = self.slots.get_mut(socket) else { return };
@@ -66,11 +65,11 @@ mod tests {
     use crate::connections::{ConnectionEvent, End, Handler};
     use crate::{Action, SocketEvent};
 
-    /// Who is gone, in which phase, and when.
+    /// The closed connections: in which phase, and when.
     #[derive(Default)]
-    struct Book(Vec<(SocketId, Option<Phase>, Instant)>);
+    struct ClosedLog(Vec<(SocketId, Option<Phase>, Instant)>);
 
-    impl Handler<ServerConnection, ()> for Book {
+    impl Handler<ServerConnection, ()> for ClosedLog {
         fn handle(
             &mut self,
             _: Instant,
@@ -89,7 +88,7 @@ mod tests {
     struct Hand {
         start: Instant,
         connections: Connections<ServerConnection, ()>,
-        book: Book,
+        book: ClosedLog,
     }
 
     impl Hand {
@@ -99,7 +98,7 @@ mod tests {
             Self {
                 start,
                 connections: Connections::new(start, idle_for(idle), 0, 1),
-                book: Book::default(),
+                book: ClosedLog::default(),
             }
         }
 
@@ -108,7 +107,7 @@ mod tests {
             self.connections.insert(self.start, None, connection, (), &mut self.book)
         }
 
-        /// Keeps every deadline; seconds from the start to each end.
+        /// Runs to the last deadline; seconds from the start to each end.
         fn ends(&mut self) -> Vec<(SocketId, u64)> {
             while let Some(due) = self.connections.poll_timeout() {
                 self.connections.handle_timeout(due, &mut self.book);
@@ -138,19 +137,19 @@ mod tests {
     }
 
     #[test]
-    fn a_phase_that_has_begun_is_reckoned_from_its_beginning() {
+    fn a_new_deadline_counts_from_the_beginning_of_the_phase() {
         let mut hand = Hand::new(60);
         let socket = hand.insert();
         let other = hand.insert();
         let short = hand.connections.add_timeouts(idle_for(5));
         hand.connections.handle_timeout(hand.start + Duration::from_secs(30), &mut hand.book);
-        hand.connections.set_timeouts(socket, short); // it is late already
+        hand.connections.set_timeouts(socket, short); // its deadline has passed already
         hand.connections.handle_timeout(hand.start + Duration::from_millis(30_001), &mut hand.book);
         assert_eq!(hand.ends(), [(socket, 30), (other, 60)]);
     }
 
     #[test]
-    fn a_connection_that_does_not_stand_has_its_own_deadline_too() {
+    fn a_connecting_socket_has_its_own_deadline() {
         let mut hand = Hand::new(20);
         let connect = Some(Duration::from_secs(3));
         let set = hand.connections.add_timeouts(Timeouts { connect, ..Timeouts::default() });
@@ -159,10 +158,10 @@ mod tests {
         let socket = hand.connections.connect(hand.start, peer, None, connection, ());
         hand.connections.set_timeouts(socket, set);
         assert_eq!(hand.ends(), [(socket, 3)]);
-        assert_eq!(hand.book.0[0].1, None, "it never stood");
+        assert_eq!(hand.book.0[0].1, None, "it was never established");
     }
 
-    impl Handler<RawConnection, ()> for Book {
+    impl Handler<RawConnection, ()> for ClosedLog {
         fn handle(
             &mut self,
             _: Instant,
@@ -183,7 +182,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "virtual time starts at some moment")]
-    fn what_is_taken_makes_up_for_silence_unless_it_is_not_to() {
+    fn sent_bytes_restart_the_receive_deadline_unless_receive_only() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let usual = Timeouts {
@@ -192,9 +191,9 @@ mod tests {
             ..Timeouts::default()
         };
         let mut connections = Connections::new(start, usual, 0, 1);
-        let mut book = Book::default();
+        let mut book = ClosedLog::default();
         let insert = |connections: &mut Connections<RawConnection, ()>| {
-            connections.insert(start, None, RawConnection::default(), (), &mut Book::default())
+            connections.insert(start, None, RawConnection::default(), (), &mut ClosedLog::default())
         };
         let sockets =
             [insert(&mut connections), insert(&mut connections), insert(&mut connections)];
@@ -212,7 +211,7 @@ mod tests {
             }
             connections.handle_timeout(at(seconds), &mut book);
         }
-        // Whom nobody hears, nobody blames; from when he is heard again he has his time.
+        // While reading is paused the deadline is suspended; it restarts when reading resumes.
         connections.get_mut(held).unwrap().0.set_held(RawConnection::STREAM, false);
         connections.touch(at(20), held, &mut book);
         while let Some(due) = connections.poll_timeout() {
@@ -232,12 +231,12 @@ mod tests {
         let linger = Some(Duration::from_secs(2));
         let mut connections =
             Connections::new(start, Timeouts { linger, ..Timeouts::default() }, 0, 1);
-        let mut book = Book::default();
+        let mut book = ClosedLog::default();
         let socket = connections.insert(start, None, ServerConnection::default(), (), &mut book);
         let receive = |connections: &mut Connections<ServerConnection, ()>, ms, bytes: &[u8]| {
             let mut bytes = BytesMut::from(bytes);
             let input = SocketEvent::Input(Input::all(&mut bytes, false));
-            connections.handle(at(ms), socket, input, &mut Book::default());
+            connections.handle(at(ms), socket, input, &mut ClosedLog::default());
         };
         receive(&mut connections, 0, b"GET / HTTP/1.0\r\n\r\n");
         connections.handle(at(5), socket, SocketEvent::Unread, &mut book);
@@ -271,7 +270,7 @@ mod tests {
         hand.connections.set_own_timeouts(second, idle_for(3));
         hand.connections.set_timeouts(second, shared);
         let third = hand.insert();
-        hand.connections.set_own_timeouts(third, idle_for(4)); // where that of the second was
+        hand.connections.set_own_timeouts(third, idle_for(4)); // in the second one's slot
         assert_eq!(hand.connections.outputs.timeouts.own_len(), 2);
         assert_eq!(hand.ends(), [(third, 4), (first, 7), (second, 9)]);
         assert_eq!(hand.connections.outputs.timeouts.own_len(), 0);

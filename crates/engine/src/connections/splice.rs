@@ -1,5 +1,5 @@
-//! Bytes that go past their connection: straight from a socket into a file, or through a pipe to
-//! another socket.
+//! Bytes that bypass their connection: from a socket into a file, or through a pipe to another
+//! socket.
 
 use std::io;
 use std::time::Instant;
@@ -11,8 +11,8 @@ use crate::connections::{ConnectionEvent, Connections, End, Handler};
 use crate::{Action, CloseKind, SocketId};
 
 impl<C: Connection, T> Connections<C, T> {
-    /// The number of the next bytes on `socket` that may go into `target` without their connection;
-    /// 0 if there is a layer. Limits what [`crate::Engine::poll_passage`] returns.
+    /// The number of the next bytes on `socket` that may go into `target` and bypass their
+    /// connection; 0 if there is a layer. Limits the result of [`crate::Engine::poll_passage`].
     pub fn splice_len(&self, socket: SocketId, target: SpliceTarget) -> u64 {
         match self.slots.get(socket) {
             // Bytes on the wire of a layer are not those of the body.
@@ -21,10 +21,10 @@ impl<C: Connection, T> Connections<C, T> {
         }
     }
 
-    /// Requests from the driver to move them, if there are any; [`crate::Engine::poll_passage`]
-    /// returns where to. Bytes may arrive as `Data` nevertheless, at any time: those that arrive
-    /// with the head, all where splicing is not supported, and all once too few arrive at a time for
-    /// a pipe. Then pipes can be requested again.
+    /// Requests that the driver moves them, if there are any. The destination is the result of
+    /// [`crate::Engine::poll_passage`]. Bytes may still arrive as `Data` at any time: those that
+    /// arrive with the head, all where splicing is not supported, and all once too few arrive at a
+    /// time for a pipe. Then pipes can be requested again.
     pub fn splice(&mut self, socket: SocketId, target: SpliceTarget) {
         if self.splice_len(socket, target) > 0 {
             self.outputs.actions.push_back(Action::Splice { socket });
@@ -36,7 +36,7 @@ impl<C: Connection, T> Connections<C, T> {
         self.slots.get(socket).is_some_and(|entry| entry.transport.is_none())
     }
 
-    /// Bytes have come in a pipe: as good as `Data`, which has to be released.
+    /// Bytes arrived in a pipe. They have to be released, as `Data`.
     pub(super) fn handle_piped(
         &mut self,
         now: Instant,
@@ -52,7 +52,7 @@ impl<C: Connection, T> Connections<C, T> {
         self.end_passage(now, socket, bytes, handler);
     }
 
-    /// So many bytes of the body went into the file: as good as `Data` that was released.
+    /// Bytes of the body went into the file. They count as `Data` that was released.
     pub(super) fn handle_spliced(
         &mut self,
         now: Instant,
@@ -65,7 +65,7 @@ impl<C: Connection, T> Connections<C, T> {
         self.end_passage(now, socket, bytes, handler);
     }
 
-    /// The connection has been told of bytes that it has not seen: perhaps they were the last.
+    /// Delivers `End` if the bytes that bypassed the connection were the last of their message.
     fn end_passage(
         &mut self,
         now: Instant,
@@ -83,8 +83,7 @@ impl<C: Connection, T> Connections<C, T> {
         self.note_moved(now, socket, bytes, handler);
     }
 
-    /// The file failed, and the bytes that were on their way to it are lost: so is their
-    /// connection.
+    /// The file failed. The bytes on their way to it are lost, so the connection ends.
     pub(super) fn handle_file_failed(
         &mut self,
         now: Instant,

@@ -1,8 +1,8 @@
 //! A layer between a socket and its connection, kept in step with both.
 //!
 //! A record is opened only while the connection wants to read, so back-pressure reaches the
-//! socket; what was opened and is not taken yet is kept here. Nothing of it arrives by itself: no
-//! descriptor tells of bytes that have left it, so it is noted what was held back.
+//! socket. Opened bytes that the connection has not taken are kept here. The descriptor does not
+//! report them again, so `held` records that there may be more.
 
 use std::sync::Arc;
 
@@ -19,39 +19,39 @@ use super::{ConnectionEvent, Delivery, End, Entry, Handler};
 pub(crate) struct Transport {
     pub(crate) layer: Box<dyn Layer>,
     unread: BytesMut, // opened, and not taken by the connection; empty when idle
-    pub(crate) load: Option<FileRange>, // asked for, and in nobody's memory so far
-    stage: Stage,
-    ended: bool, // the peer has said everything
-    held: bool,  // there may be more to open, which the connection did not want
+    pub(crate) load: Option<FileRange>, // requested, and not loaded yet
+    state: LayerState,
+    ended: bool, // the peer has ended its side
+    held: bool,  // more can be opened once the connection reads
 }
 
 /// How far the layer is.
 #[derive(Debug)]
-enum Stage {
+enum LayerState {
     Opening,
     Open,
-    /// The connection has said everything, and the layer has said so. `quiet`: all the rest had
-    /// left before.
+    /// Both the connection and the layer have ended their side. `quiet`: everything before the
+    /// layer's end was sent.
     Finished {
         quiet: bool,
     },
-    /// Its last words are queued. `told`: they were sent, as far as the socket took them.
+    /// The layer's alert is queued. `reported`: it was sent, as far as the socket took it.
     Failed {
         error: LayerError,
-        told: bool,
+        reported: bool,
     },
 }
 
 impl Transport {
     pub(crate) fn new(layer: Box<dyn Layer>) -> Self {
         let unread = BytesMut::new();
-        Self { layer, unread, load: None, stage: Stage::Opening, ended: false, held: false }
+        Self { layer, unread, load: None, state: LayerState::Opening, ended: false, held: false }
     }
 
-    /// Opens what arrived, a record at a time, and passes it on. `None`: the layer has done its
-    /// work, and the connection stands on the socket itself.
+    /// Opens the input, a record at a time, and passes it on. `None`: the layer has done its
+    /// work, and the connection is directly on the socket.
     ///
-    /// What is opened goes through `spare`, which belongs to all connections.
+    /// Opened bytes go through `spare`, which is shared by all connections.
     pub(crate) fn open<C: Connection, T>(
         mut self: Box<Self>,
         entry: &mut Entry<C, T>,
@@ -66,7 +66,7 @@ impl Transport {
             self.unread = spare.split_copy(left);
             stays.then_some(self)
         } else {
-            // It was a copy already, so that a head arriving byte by byte is copied once.
+            // The memory is kept, so that a head that arrives byte by byte is copied once.
             let mut above = std::mem::take(&mut self.unread);
             let (before, arrived) = (above.len(), input.len());
             let stays = self.open_into(entry, input, &mut Above::Own(&mut above), delivery);
@@ -87,11 +87,11 @@ impl Transport {
         delivery: &mut Delivery<'_, impl Handler<C, T>>,
     ) -> bool {
         loop {
-            if matches!(self.stage, Stage::Failed { .. }) {
+            if matches!(self.state, LayerState::Failed { .. }) {
                 input.clear();
                 return true;
             }
-            if !matches!(self.stage, Stage::Opening) {
+            if !matches!(self.state, LayerState::Opening) {
                 entry.feed(&mut above.input(self.ended), delivery);
                 self.held = !entry.connection.io_state().wants_read;
                 if self.ended {
@@ -105,7 +105,7 @@ impl Transport {
                 Ok(Opened::Some) => {}
                 Ok(Opened::Blocked) => return true,
                 Ok(Opened::Established) => {
-                    self.stage = Stage::Open;
+                    self.state = LayerState::Open;
                     let info = self.layer.info();
                     entry.notify(delivery, ConnectionEvent::Established { info });
                 }
@@ -130,14 +130,14 @@ impl Transport {
         }
     }
 
-    /// Has the layer take what the connection wants to send; some if a part of a file has to be
+    /// Passes the bytes of the connection to the layer. Returns a part of a file that has to be
     /// loaded first.
     pub(crate) fn seal<C: Connection, T>(
         &mut self,
         entry: &mut Entry<C, T>,
         delivery: &mut Delivery<'_, impl Handler<C, T>>,
     ) -> Option<FileRange> {
-        if !matches!(self.stage, Stage::Open) || self.load.is_some() {
+        if !matches!(self.state, LayerState::Open) || self.load.is_some() {
             return None;
         }
         let mut again = true;
@@ -167,16 +167,16 @@ impl Transport {
         if entry.connection.io_state().finished && entry.connection.poll_transmit().is_none() {
             let quiet = self.layer.poll_transmit().is_none();
             self.layer.finish();
-            self.stage = Stage::Finished { quiet };
+            self.state = LayerState::Finished { quiet };
         }
         None
     }
 
-    /// The bytes of a file that the layer asked for.
+    /// The bytes of a file that the layer requested.
     pub(crate) fn handle_loaded(&mut self, connection: &mut impl Connection, bytes: &[u8]) {
         let Some(range) = self.load.take() else { return };
-        if !matches!(self.stage, Stage::Open) || !is_next(connection.poll_transmit(), &range) {
-            return; // it was given up meanwhile
+        if !matches!(self.state, LayerState::Open) || !is_next(connection.poll_transmit(), &range) {
+            return; // the transfer was ended meanwhile
         }
         let len = range.len.min(bytes.len() as u64);
         match self.layer.seal_loaded(&bytes[..usize::try_from(len).unwrap_or(bytes.len())]) {
@@ -193,11 +193,11 @@ impl Transport {
         self.layer.poll_transmit().map_or(0, |transmit| transmit.len())
     }
 
-    /// The most received bytes that may wait for the layer, if `above` may wait for the connection:
-    /// a whole record has to fit behind them.
+    /// The maximum of received bytes that may wait for the layer, if `above` may wait for the
+    /// connection. A whole record has to fit behind them.
     pub(crate) fn unread_max(&self, above: usize) -> usize {
-        match self.stage {
-            Stage::Opening => HANDSHAKE_SIZE_MAX,
+        match self.state {
+            LayerState::Opening => HANDSHAKE_SIZE_MAX,
             _ => above.saturating_add(RECORD_ROOM),
         }
     }
@@ -206,70 +206,70 @@ impl Transport {
     pub(crate) fn handle_sent(&mut self, connection: &mut impl Connection, bytes: u64) {
         self.layer.handle_sent(bytes);
         connection.handle_layer_queue(self.queued());
-        if let Stage::Failed { told, .. } = &mut self.stage {
-            *told = true;
+        if let LayerState::Failed { reported, .. } = &mut self.state {
+            *reported = true;
         }
     }
 
-    /// True, once, if something was held back that the connection wants now.
+    /// True, once, if bytes are held and the connection reads again.
     pub(crate) fn resumes(&mut self, wants_read: bool) -> bool {
         wants_read && std::mem::take(&mut self.held)
     }
 
-    /// What layer and connection want together, if the connection alone wants what `above` says.
+    /// The state of layer and connection together; `above` is that of the connection alone.
     pub(crate) fn io_state(&mut self, above: IoState) -> IoState {
         let sends = self.layer.poll_transmit().is_some();
         let finished = self.is_finished();
-        let closed = match &self.stage {
-            // Open and closed: given up midway, which must not look like an end.
-            Stage::Opening | Stage::Open => above.closed,
-            Stage::Finished { .. } => above.closed && !sends,
-            Stage::Failed { told, .. } => *told || !sends,
+        let closed = match &self.state {
+            // Closed without the layer's end: the peer must not take this for a regular end.
+            LayerState::Opening | LayerState::Open => above.closed,
+            LayerState::Finished { .. } => above.closed && !sends,
+            LayerState::Failed { reported, .. } => *reported || !sends,
         };
-        let phase = match (&self.stage, above.phase) {
-            (Stage::Opening, _) => Phase::Handshake,
-            (Stage::Failed { .. }, _) => Phase::Send,
+        let phase = match (&self.state, above.phase) {
+            (LayerState::Opening, _) => Phase::Handshake,
+            (LayerState::Failed { .. }, _) => Phase::Send,
             (_, Phase::Idle | Phase::Application | Phase::Linger) if sends => Phase::Send,
             (_, phase) => phase,
         };
         IoState { phase, wants_write: sends, finished, closed, ..above }
     }
 
-    /// True as long as the layer does not stand.
+    /// True until the layer is established.
     pub(crate) fn is_opening(&self) -> bool {
-        matches!(self.stage, Stage::Opening)
+        matches!(self.state, LayerState::Opening)
     }
 
-    /// True once the layer has said that nothing more comes.
+    /// True once the layer has ended its side.
     pub(crate) fn is_finished(&self) -> bool {
-        matches!(self.stage, Stage::Finished { .. })
+        matches!(self.state, LayerState::Finished { .. })
     }
 
-    /// What the end really is, if it came as `end`.
+    /// The reason of the end, if the connection ended with `end`.
     pub(crate) fn end(self, end: End) -> End {
-        match (self.stage, end) {
-            (Stage::Failed { error, .. }, _) => End::Layer(error),
-            // Only our goodbye was lost.
-            (Stage::Finished { quiet: true }, End::Failed(_)) => End::Closed,
+        match (self.state, end) {
+            (LayerState::Failed { error, .. }, _) => End::Layer(error),
+            // Only the end of the layer was lost.
+            (LayerState::Finished { quiet: true }, End::Failed(_)) => End::Closed,
             (_, end) => end,
         }
     }
 
     fn fail(&mut self, error: LayerError) {
-        self.stage = Stage::Failed { error, told: false };
+        self.state = LayerState::Failed { error, reported: false };
     }
 }
 
-/// Where a layer puts what it opens.
+/// The memory for opened bytes.
 enum Above<'a> {
-    /// Memory of all connections, of which a connection may keep a share.
+    /// Shared by all connections; a connection may keep a part of it.
     Spare(&'a mut Block),
-    /// What this one left unread, and more behind it.
+    /// The unread bytes of this connection, and more behind them.
     Own(&'a mut BytesMut),
 }
 
 impl Above<'_> {
-    /// For another record.
+    /// Memory for another record.
     fn room(&mut self) -> &mut BytesMut {
         match self {
             Self::Spare(block) => block.reserve(RECORD_SIZE),

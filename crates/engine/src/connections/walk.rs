@@ -1,4 +1,4 @@
-//! Walks over all connections: for ends and reports, not for a turn.
+//! Walks over all connections, for shutdown and reports, not for each turn.
 
 use std::time::{Duration, Instant};
 
@@ -13,15 +13,15 @@ impl<C: Connection, T> Connections<C, T> {
         self.slots.keys().collect()
     }
 
-    /// The same from an index of a socket on, in the order of indices: a walk that is done in parts
-    /// costs what one in one go does.
+    /// The same from an index of a socket on, in the order of indices. A walk in parts costs the
+    /// same as one at once.
     pub fn sockets_from(&self, index: u32) -> impl Iterator<Item = SocketId> {
         self.slots.keys_from(index)
     }
 
-    /// Closes up to `max` connections on which nothing has happened for a while, and looks at no
-    /// more than a bounded number: room for others, whenever it is asked for. Their peers have to
-    /// expect that (RFC 9112 §9.5). How many there were.
+    /// Closes up to `max` connections that have been idle for a second, to make room for others.
+    /// Examines a bounded number per call. Clients have to expect this (RFC 9112 §9.5). Returns the
+    /// number of closed connections.
     pub fn close_idle(
         &mut self,
         now: Instant,
@@ -49,7 +49,7 @@ impl<C: Connection, T> Connections<C, T> {
     }
 }
 
-/// A connection that was opened or used a moment ago may be about to send a request.
+/// The client of a connection that was used recently may be about to send a request.
 const IDLE_MIN: Duration = Duration::from_secs(1);
 /// Places that are examined for idle connections.
 const SWEPT_MAX: u32 = 4_096;

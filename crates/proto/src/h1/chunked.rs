@@ -1,4 +1,4 @@
-//! The chunked transfer coding, taken apart byte by byte (RFC 9112 §7.1).
+//! The decoder of the chunked transfer coding, byte by byte (RFC 9112 §7.1).
 //!
 //! ```text
 //!         ┌──────────────────────────────────────────────┐
@@ -7,8 +7,8 @@
 //!         └────────────────────▲  └─ 0 ─▶ Trailers
 //! ```
 //!
-//! Line ends are CR LF and nothing else, and no blank stands where the grammar has none: a
-//! recipient that is more lenient than the next sees another message than the next. A connection
+//! Line ends are CR LF only, and blanks are refused where the grammar has none: a recipient that is
+//! more lenient than the next one sees another message. A connection
 //! may be lenient nevertheless ([`Leniency`]).
 
 use crate::connection::PeerError;
@@ -18,16 +18,16 @@ use super::leniency::Leniency;
 use super::parse::Scan;
 use super::{CHUNK_BLANKS_MAX, CHUNK_EXT_SIZE_MAX, TRAILERS_SIZE_MAX};
 
-/// Where the decoding of one body stands. Consumes framing, never data.
+/// The decoder of one body. Consumes framing, never data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Decoder {
-    state: State,
+    state: ChunkState,
     /// Bytes of extensions so far, in the whole message.
     extensions: u16,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ChunkState {
     Size {
         size: u64,
         digits: u8,
@@ -68,7 +68,7 @@ enum Extension {
 
 /// What comes next in the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Piece {
+pub(super) enum ChunkPart {
     /// As many bytes of data as this, or fewer if no more have arrived.
     Data(u64),
     /// A trailer section of this size, with its blank line: the end of the body.
@@ -82,40 +82,40 @@ impl Decoder {
         Self { state: SIZE, extensions: 0 }
     }
 
-    /// Reads framing at the front of `bytes`: how many bytes it was, and what stands after it.
+    /// Reads framing at the front of `bytes`: the number of its bytes, and what follows it.
     pub(super) fn advance(
         &mut self,
         bytes: &[u8],
         leniency: Leniency,
-    ) -> Result<(usize, Piece), PeerError> {
+    ) -> Result<(usize, ChunkPart), PeerError> {
         let mut at = 0;
         loop {
             match &mut self.state {
-                State::Data { left } => return Ok((at, Piece::Data(*left))),
-                State::Trailers(scan) => {
+                ChunkState::Data { left } => return Ok((at, ChunkPart::Data(*left))),
+                ChunkState::Trailers(scan) => {
                     let bytes = &bytes[at..];
                     let end = scan.advance(bytes, TRAILERS_SIZE_MAX, TRAILERS_LEN_MAX, leniency);
                     let piece = match end.map_err(|_| PeerError::BadTrailer)? {
-                        Some(size) => Piece::Trailers(size),
-                        None => Piece::Nothing,
+                        Some(size) => ChunkPart::Trailers(size),
+                        None => ChunkPart::Nothing,
                     };
                     return Ok((at, piece));
                 }
-                State::DataCr if bytes[at..].starts_with(b"\r\n") => {
+                ChunkState::DataCr if bytes[at..].starts_with(b"\r\n") => {
                     self.state = SIZE;
                     at += 2;
                     continue;
                 }
-                State::Size { digits: 0, .. } => {
+                ChunkState::Size { digits: 0, .. } => {
                     if let Some((line, size)) = size_line(&bytes[at..]) {
-                        self.state = State::Data { left: size };
+                        self.state = ChunkState::Data { left: size };
                         at += line;
                         continue;
                     }
                 }
                 _ => {}
             }
-            let Some(byte) = bytes.get(at) else { return Ok((at, Piece::Nothing)) };
+            let Some(byte) = bytes.get(at) else { return Ok((at, ChunkPart::Nothing)) };
             self.state = self.step(*byte, leniency)?;
             at += 1;
         }
@@ -123,43 +123,47 @@ impl Decoder {
 
     /// `n` bytes of the data have been taken.
     pub(super) fn taken(&mut self, n: u64) {
-        let State::Data { left } = &mut self.state else { unreachable!("only data is taken") };
+        let ChunkState::Data { left } = &mut self.state else { unreachable!("only data is taken") };
         *left -= n;
         if *left == 0 {
-            self.state = State::DataCr;
+            self.state = ChunkState::DataCr;
         }
     }
 
     /// One byte of framing.
-    fn step(&mut self, byte: u8, leniency: Leniency) -> Result<State, PeerError> {
+    fn step(&mut self, byte: u8, leniency: Leniency) -> Result<ChunkState, PeerError> {
         let lf_ends = leniency.has(Leniency::BARE_LF);
         match (self.state, byte) {
-            (State::Size { size, digits }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
+            (ChunkState::Size { size, digits }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
                 let size = size.checked_mul(16).filter(|_| digits < SIZE_DIGITS_MAX);
                 let size = size.ok_or(PeerError::BadChunk)? + hex(byte);
-                Ok(State::Size { size, digits: digits + 1 })
+                Ok(ChunkState::Size { size, digits: digits + 1 })
             }
-            (State::Size { digits: 0, .. }, _) => Err(PeerError::BadChunk),
-            (State::Size { size, .. } | State::Padding { size, .. }, b'\r') => {
-                Ok(State::SizeLf { size })
+            (ChunkState::Size { digits: 0, .. }, _) => Err(PeerError::BadChunk),
+            (ChunkState::Size { size, .. } | ChunkState::Padding { size, .. }, b'\r') => {
+                Ok(ChunkState::SizeLf { size })
             }
-            (State::Size { size, .. } | State::Padding { size, .. }, b'\n') if lf_ends => {
+            (ChunkState::Size { size, .. } | ChunkState::Padding { size, .. }, b'\n')
+                if lf_ends =>
+            {
                 Ok(after_size(size))
             }
-            (State::Size { size, .. }, b' ' | b'\t') if leniency.has(Leniency::CHUNK_BLANKS) => {
-                Ok(State::Padding { size, blanks: 1 })
+            (ChunkState::Size { size, .. }, b' ' | b'\t')
+                if leniency.has(Leniency::CHUNK_BLANKS) =>
+            {
+                Ok(ChunkState::Padding { size, blanks: 1 })
             }
-            (State::Padding { size, blanks }, b' ' | b'\t') if blanks < CHUNK_BLANKS_MAX => {
-                Ok(State::Padding { size, blanks: blanks + 1 })
+            (ChunkState::Padding { size, blanks }, b' ' | b'\t') if blanks < CHUNK_BLANKS_MAX => {
+                Ok(ChunkState::Padding { size, blanks: blanks + 1 })
             }
-            (State::Padding { size, .. }, b';') | (State::Size { size, .. }, _) => {
+            (ChunkState::Padding { size, .. }, b';') | (ChunkState::Size { size, .. }, _) => {
                 self.extension(size, Extension::BeforeSemicolon, byte, leniency)
             }
-            (State::Extension { size, at }, _) => self.extension(size, at, byte, leniency),
-            (State::SizeLf { size }, b'\n') => Ok(after_size(size)),
-            (State::DataCr, b'\r') => Ok(State::DataLf),
-            (State::DataCr, b'\n') if lf_ends => Ok(SIZE),
-            (State::DataLf, b'\n') => Ok(SIZE),
+            (ChunkState::Extension { size, at }, _) => self.extension(size, at, byte, leniency),
+            (ChunkState::SizeLf { size }, b'\n') => Ok(after_size(size)),
+            (ChunkState::DataCr, b'\r') => Ok(ChunkState::DataLf),
+            (ChunkState::DataCr, b'\n') if lf_ends => Ok(SIZE),
+            (ChunkState::DataLf, b'\n') => Ok(SIZE),
             _ => Err(PeerError::BadChunk),
         }
     }
@@ -171,7 +175,7 @@ impl Decoder {
         at: Extension,
         byte: u8,
         leniency: Leniency,
-    ) -> Result<State, PeerError> {
+    ) -> Result<ChunkState, PeerError> {
         use Extension::{
             AfterName, AfterQuoted, BeforeName, BeforeSemicolon, BeforeValue, Escaped, Name,
             Quoted, Value,
@@ -182,7 +186,7 @@ impl Decoder {
             BeforeName | BeforeValue | Quoted | Escaped => false,
         };
         match byte {
-            b'\r' if may_end => return Ok(State::SizeLf { size }),
+            b'\r' if may_end => return Ok(ChunkState::SizeLf { size }),
             b'\n' if may_end && leniency.has(Leniency::BARE_LF) => return Ok(after_size(size)),
             _ => {}
         }
@@ -204,13 +208,13 @@ impl Decoder {
             (Quoted | Escaped, _) if is_text(byte) => Quoted,
             _ => return Err(PeerError::BadChunk),
         };
-        Ok(State::Extension { size, at })
+        Ok(ChunkState::Extension { size, at })
     }
 }
 
 /// The state behind the size line of a chunk.
-fn after_size(size: u64) -> State {
-    if size == 0 { State::Trailers(Scan::default()) } else { State::Data { left: size } }
+fn after_size(size: u64) -> ChunkState {
+    if size == 0 { ChunkState::Trailers(Scan::default()) } else { ChunkState::Data { left: size } }
 }
 
 /// The line of a chunk that is not the last, as nearly all are written: a few digits, no extension,
@@ -227,8 +231,8 @@ fn size_line(bytes: &[u8]) -> Option<(usize, u64)> {
     None
 }
 
-/// Fields that frame, route or describe a message, or say who sent it: they are decided upon
-/// before the body, and a trailer that carries them means harm (RFC 9110 §6.5.1).
+/// Fields that frame, route, describe or authenticate a message. They are evaluated before the
+/// body, and a trailer that contains them may be an attack (RFC 9110 §6.5.1).
 pub(super) fn is_forbidden(name: &[u8]) -> bool {
     FORBIDDEN.iter().any(|known| name.eq_ignore_ascii_case(known))
 }
@@ -266,7 +270,7 @@ const FORBIDDEN: [&[u8]; 22] = [
     b"WWW-Authenticate",
 ];
 
-const SIZE: State = State::Size { size: 0, digits: 0 };
+const SIZE: ChunkState = ChunkState::Size { size: 0, digits: 0 };
 const SIZE_DIGITS_MAX: u8 = 16;
 /// Chunks of a gigabyte and more are rare.
 const DIGITS_USUAL: usize = 7;
@@ -284,11 +288,11 @@ mod tests {
             let (skip, piece) = decoder.advance(bytes, Leniency::strict())?;
             bytes = &bytes[skip..];
             match piece {
-                Piece::Trailers(size) => {
+                ChunkPart::Trailers(size) => {
                     assert_eq!(size, bytes.len());
                     return Ok(Some(data));
                 }
-                Piece::Data(left) if !bytes.is_empty() => {
+                ChunkPart::Data(left) if !bytes.is_empty() => {
                     let n = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
                     data.extend_from_slice(&bytes[..n]);
                     decoder.taken(n as u64);

@@ -1,6 +1,7 @@
-//! Heads out (RFC 9112 §2 to §6): start line, the caller's fields, and the fields that we write.
+//! Encoding of heads (RFC 9112 §2 to §6): start line, the caller's fields, and the connection's
+//! own.
 //!
-//! Framing and `Connection` are ours: `Content-Length`, `Transfer-Encoding` and `Connection` of
+//! Framing and `Connection` are written here: `Content-Length`, `Transfer-Encoding` and `Connection` of
 //! the caller are left out, and a `close` among them is obeyed. Everything is checked before the
 //! first byte is written.
 
@@ -8,55 +9,57 @@ use bytes::Bytes;
 
 use crate::body_len::BodyLen;
 use crate::connection::{PeerError, UsageError};
-use crate::head::{Added, Headers, Request, is_asked, is_field_value, is_hop, is_token, trim_ows};
+use crate::head::{
+    Added, Headers, Request, is_caller_hop, is_field_value, is_hop, is_token, trim_ows,
+};
 
 use super::{chunked, target};
 
-/// What the caller's own hop-by-hop fields ask for.
+/// The requests in the hop-by-hop fields of the caller.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct HopFields {
     pub(super) close: bool,
     pub(super) upgrade: bool,
     pub(super) expects_continue: bool,
     te: bool,
 }
 
-/// Which fields of ours go into a head.
+/// The connection's own fields in a head.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ours {
-    pub(super) length: Length,
+pub(super) struct OwnFields {
+    pub(super) length: LengthField,
     pub(super) close: bool,
     pub(super) keep_alive: bool,
     pub(super) expects_continue: bool,
-    pub(super) asked: Asked,
+    pub(super) hop: HopFields,
 }
 
-/// How a head says where its body ends.
+/// How a head declares the length of its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Length {
+pub(super) enum LengthField {
     /// Not at all: no body, or one that the end of the connection ends.
-    Unsaid,
+    Absent,
     Exact(u64),
     Chunked,
 }
 
-/// Looks at what is to be sent. Received fields and those of a `HeaderBuf` have been checked;
+/// Examines the fields to send. Received fields and those of a `HeaderBuf` have been checked;
 /// `added` has not.
-pub(super) fn survey(headers: Headers<'_>, added: Added<'_>) -> Result<Asked, UsageError> {
-    let mut asked = Asked::default();
+pub(super) fn survey(headers: Headers<'_>, added: Added<'_>) -> Result<HopFields, UsageError> {
+    let mut hop = HopFields::default();
     if headers.as_wire().is_none() {
-        headers.own_hops().for_each(|(name, value)| asked.note(name, value));
+        headers.own_hops().for_each(|(name, value)| hop.note(name, value));
     }
     for (name, value) in added {
         if !is_token(name.as_bytes()) || !is_field_value(value) {
             return Err(UsageError::BadHead);
         }
-        asked.note(name.as_bytes(), value);
+        hop.note(name.as_bytes(), value);
     }
-    Ok(asked)
+    Ok(hop)
 }
 
-impl Asked {
+impl HopFields {
     fn note(&mut self, name: &[u8], value: &[u8]) {
         let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
         match name.len() {
@@ -88,25 +91,25 @@ pub(super) fn check_request(request: &Request<'_>, len: BodyLen) -> Result<(), U
     }
 }
 
-/// How a request says the length of its body. None of a method that expects one is said too,
-/// lest the server wait for it (RFC 9110 §8.6).
-pub(super) fn request_length(method: &[u8], len: BodyLen) -> Length {
+/// How a request declares the length of its body. If the method expects a body, a missing one is
+/// declared too, so that the server does not wait for it (RFC 9110 §8.6).
+pub(super) fn request_length(method: &[u8], len: BodyLen) -> LengthField {
     match len {
-        BodyLen::Exact(_) if method == b"CONNECT" => Length::Unsaid,
-        BodyLen::Exact(n) => Length::Exact(n),
-        BodyLen::Unknown => Length::Chunked,
-        BodyLen::Empty if matches!(method, b"POST" | b"PUT" | b"PATCH") => Length::Exact(0),
-        BodyLen::Empty => Length::Unsaid,
+        BodyLen::Exact(_) if method == b"CONNECT" => LengthField::Absent,
+        BodyLen::Exact(n) => LengthField::Exact(n),
+        BodyLen::Unknown => LengthField::Chunked,
+        BodyLen::Empty if matches!(method, b"POST" | b"PUT" | b"PATCH") => LengthField::Exact(0),
+        BodyLen::Empty => LengthField::Absent,
     }
 }
 
 /// Writes a request head, checked before.
-pub(super) fn request(out: &mut Vec<u8>, request: &Request<'_>, ours: Ours) {
+pub(super) fn request(out: &mut Vec<u8>, request: &Request<'_>, own: OwnFields) {
     out.extend_from_slice(request.method);
     out.push(b' ');
     out.extend_from_slice(request.target);
     out.extend_from_slice(b" HTTP/1.1\r\n");
-    fields(out, request.headers, request.added, ours);
+    fields(out, request.headers, request.added, own);
 }
 
 /// Writes a response head, checked before.
@@ -115,10 +118,10 @@ pub(super) fn response(
     status: u16,
     headers: Headers<'_>,
     added: Added<'_>,
-    ours: Ours,
+    own: OwnFields,
 ) {
     status_line(out, status);
-    fields(out, headers, added, ours);
+    fields(out, headers, added, own);
 }
 
 fn status_line(out: &mut Vec<u8>, status: u16) {
@@ -132,38 +135,38 @@ fn status_line(out: &mut Vec<u8>, status: u16) {
     out.extend_from_slice(b"\r\n");
 }
 
-fn fields(out: &mut Vec<u8>, headers: Headers<'_>, added: Added<'_>, ours: Ours) {
+fn fields(out: &mut Vec<u8>, headers: Headers<'_>, added: Added<'_>, own: OwnFields) {
     match headers.as_wire() {
         Some(wire) => out.extend_from_slice(wire),
         None => headers.to_send().for_each(|(name, value)| field(out, name, value)),
     }
     for (name, value) in added {
-        if !is_hop(name.as_bytes()) || is_asked(name.as_bytes()) {
+        if !is_hop(name.as_bytes()) || is_caller_hop(name.as_bytes()) {
             field(out, name.as_bytes(), value);
         }
     }
-    match ours.length {
-        Length::Unsaid => {}
-        Length::Exact(n) => {
+    match own.length {
+        LengthField::Absent => {}
+        LengthField::Exact(n) => {
             out.extend_from_slice(b"Content-Length: ");
             decimal(out, n);
             out.extend_from_slice(b"\r\n");
         }
-        Length::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
+        LengthField::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
     }
-    if ours.expects_continue {
+    if own.expects_continue {
         out.extend_from_slice(b"Expect: 100-continue\r\n");
     }
-    connection(out, ours);
+    connection(out, own);
     out.extend_from_slice(b"\r\n");
 }
 
-fn connection(out: &mut Vec<u8>, ours: Ours) {
+fn connection(out: &mut Vec<u8>, own: OwnFields) {
     let options = [
-        (ours.close, &b"close"[..]),
-        (ours.keep_alive, b"keep-alive"),
-        (ours.asked.upgrade, b"Upgrade"),
-        (ours.asked.te, b"TE"),
+        (own.close, &b"close"[..]),
+        (own.keep_alive, b"keep-alive"),
+        (own.hop.upgrade, b"Upgrade"),
+        (own.hop.te, b"TE"),
     ];
     let mut lead = &b"Connection: "[..];
     for (_, option) in options.iter().filter(|(wanted, _)| *wanted) {
@@ -229,7 +232,7 @@ impl From<PeerError> for Refusal {
     }
 }
 
-/// The complete reply that such a request deserves; the connection ends with it.
+/// The complete response to such a request; the connection ends with it.
 pub(super) fn refusal(out: &mut Vec<u8>, refusal: Refusal, with_body: bool) {
     let text = refusal.text;
     status_line(out, refusal.status);
@@ -284,8 +287,8 @@ pub struct EncodedRequest {
     pub(super) head_size: usize,
     pub(super) is_head: bool,
     pub(super) is_connect: bool,
-    pub(super) asks_upgrade: bool,
-    pub(super) asks_close: bool,
+    pub(super) requests_upgrade: bool,
+    pub(super) requests_close: bool,
     expects_continue: bool,
 }
 
@@ -301,13 +304,12 @@ impl EncodedRequest {
             n => BodyLen::Exact(n),
         };
         check_request(head, len)?;
-        let asked = survey(head.headers, head.added)?;
-        let expects_continue =
-            (head.expects_continue || asked.expects_continue) && !body.is_empty();
+        let hop = survey(head.headers, head.added)?;
+        let expects_continue = (head.expects_continue || hop.expects_continue) && !body.is_empty();
         let length = request_length(head.method, len);
-        let ours = Ours { length, close: asked.close, keep_alive: false, expects_continue, asked };
+        let own = OwnFields { length, close: hop.close, keep_alive: false, expects_continue, hop };
         let mut wire = Vec::new();
-        request(&mut wire, head, ours);
+        request(&mut wire, head, own);
         let head_size = wire.len();
         wire.extend_from_slice(body);
         Ok(Self {
@@ -315,8 +317,8 @@ impl EncodedRequest {
             head_size,
             is_head: head.method == b"HEAD",
             is_connect: head.method == b"CONNECT",
-            asks_upgrade: asked.upgrade,
-            asks_close: asked.close,
+            requests_upgrade: hop.upgrade,
+            requests_close: hop.close,
             expects_continue,
         })
     }
@@ -331,19 +333,19 @@ impl EncodedRequest {
         self.wire.is_empty()
     }
 
-    /// True if the answer will have no body (RFC 9110 §9.3.2).
+    /// True if the response has no body (RFC 9110 §9.3.2).
     pub fn is_head(&self) -> bool {
         self.is_head
     }
 
-    /// True if it asks for a tunnel (RFC 9110 §9.3.6).
+    /// True if it requests a tunnel (RFC 9110 §9.3.6).
     pub fn is_connect(&self) -> bool {
         self.is_connect
     }
 
-    /// True if it asks for another protocol (RFC 9110 §7.8).
-    pub fn asks_upgrade(&self) -> bool {
-        self.asks_upgrade
+    /// True if it requests another protocol (RFC 9110 §7.8).
+    pub fn requests_upgrade(&self) -> bool {
+        self.requests_upgrade
     }
 
     /// True if it announces that its body waits for a 100 (RFC 9110 §10.1.1); sent as one piece

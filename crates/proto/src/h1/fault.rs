@@ -1,7 +1,7 @@
-//! Where in a message its fault lies: for who shows a message that was refused to somebody.
+//! The position of the fault in a malformed message, for displaying it.
 //!
-//! Parsing says what is wrong and no more, as nothing else is worth its time there. This looks at
-//! the bytes a second time.
+//! The parser only reports the kind of fault, because the position would cost time in each parse.
+//! This module examines the bytes a second time.
 
 use crate::connection::PeerError;
 use crate::head::{is_tchar, is_text};
@@ -11,11 +11,12 @@ use super::parse;
 use super::side::Side;
 use super::{FIELDS_LEN_MAX, HEAD_SIZE_MAX, METHOD_SIZE_MAX, TARGET_SIZE_MAX, target};
 
-/// Where the fault lies in `message`, which somebody of role `S` has received, and which is what
-/// [`crate::Connection::poll_event`] left in front of its input with this error: the first byte
-/// that is not as it must be, or the value that is not, or where something is missing. Of the
-/// framing of a body, which the input begins with, it is 0. Never more than the message has bytes.
-/// It is the fault for a strict connection, whatever [`super::Leniency`] the receiver has.
+/// The position of the fault in `message`, received by role `S`: the bytes that
+/// [`crate::Connection::poll_event`] left at the front of its input with this error.
+///
+/// It is the position of the first invalid byte, of the invalid value, or of missing bytes. In the
+/// framing of a body it is 0. It is at most the length of the message. It is the fault for a strict
+/// connection, whatever [`super::Leniency`] the receiver has.
 pub fn fault_position<S: Side>(message: &[u8], error: PeerError) -> usize {
     let at = match error {
         PeerError::HeadTooLarge => HEAD_SIZE_MAX,
@@ -172,7 +173,7 @@ mod tests {
         Some((error, at))
     }
 
-    /// A mark stands in front of the byte that is meant.
+    /// A mark is in front of the expected byte.
     const REQUESTS: &[&str] = &[
         "GET / HTTP/1.1\r\nHost: a\r\nA^@ b: c\r\n\r\n",
         "GET / HTTP/1.1\r\nHost: a\r\nFoo^ : bar\r\n\r\n",
@@ -206,7 +207,7 @@ mod tests {
         "^\u{16}\u{3}\u{1}",
     ];
 
-    fn asked() -> Result<ClientConnection, UsageError> {
+    fn connection_with_request() -> Result<ClientConnection, UsageError> {
         let mut client = ClientConnection::default();
         let stream = client.open().expect("it is idle");
         client.send_head(stream, Request::new(b"GET", b"/", Headers::EMPTY), BodyLen::Empty)?;
@@ -225,7 +226,7 @@ mod tests {
             let bytes = text.replacen('^', "", 1).into_bytes();
             let found = match is_request {
                 true => fault(&mut ServerConnection::default(), &bytes),
-                false => fault(&mut asked().unwrap(), &bytes),
+                false => fault(&mut connection_with_request().unwrap(), &bytes),
             };
             let (error, found) = found.unwrap_or_else(|| panic!("{text:?} is in order"));
             assert_eq!(found, at, "{error} in {text:?}");

@@ -18,7 +18,7 @@ pub(super) struct Line<'a> {
     pub(super) next: usize,
 }
 
-/// What stands in a section at some place.
+/// The content of a section at a position.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Piece<'a> {
     Line(Line<'a>),
@@ -52,7 +52,7 @@ pub(super) fn piece(section: &[u8], start: usize) -> Piece<'_> {
     Piece::Line(Line { name, value, value_at, next })
 }
 
-/// How many bytes of a token stand in front.
+/// The number of leading bytes of a token.
 #[inline(always)]
 fn token_len(bytes: &[u8]) -> usize {
     let (words, rest) = bytes.as_chunks::<8>();

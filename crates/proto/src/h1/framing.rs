@@ -13,7 +13,7 @@ use super::leniency::Leniency;
 /// What the framing of a message depends on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts {
-    pub(super) kind: Kind,
+    pub(super) kind: BodyRule,
     pub(super) version: Version,
     pub(super) length: Length,
     pub(super) coding: Coding,
@@ -21,7 +21,7 @@ pub(super) struct Facts {
 
 /// Which of the rules about bodies apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum BodyRule {
     Request,
     /// Any response that may have a body.
     Response,
@@ -29,7 +29,7 @@ pub(super) enum Kind {
     HeadResponse,
     /// 304: likewise.
     NotModified,
-    /// 1xx, 204, and 2xx to CONNECT: no body, whatever the fields say.
+    /// 1xx, 204, and 2xx to CONNECT: no body, whatever the fields declare.
     Bodiless,
 }
 
@@ -68,12 +68,12 @@ pub(super) enum Framing {
     UntilEof,
 }
 
-/// How the body ends, and what is said about its length.
+/// How the body ends, and the declared length.
 pub(super) fn framing(facts: Facts) -> Result<(Framing, BodyLen), PeerError> {
     let Facts { kind, version, length, coding } = facts;
     let none = Framing::Exact(0);
     match (length, coding) {
-        _ if kind == Kind::Bodiless => return Ok((none, BodyLen::Empty)),
+        _ if kind == BodyRule::Bodiless => return Ok((none, BodyLen::Empty)),
         (Length::Bad | Length::Repeated(_), _) => return Err(PeerError::BadLength),
         (Length::Exact(_), Coding::Absent) | (Length::Absent, _) => {}
         (Length::Exact(_), _) => return Err(PeerError::BadLength),
@@ -83,19 +83,23 @@ pub(super) fn framing(facts: Facts) -> Result<(Framing, BodyLen), PeerError> {
         Coding::Bad => return Err(PeerError::BadTransferEncoding),
         // A 1.0 peer may have passed it on without understanding it (§6.1).
         _ if version == Version::Http10 => return Err(PeerError::BadTransferEncoding),
-        Coding::Unframed if kind == Kind::Request => return Err(PeerError::BadTransferEncoding),
+        Coding::Unframed if kind == BodyRule::Request => {
+            return Err(PeerError::BadTransferEncoding);
+        }
         // What a coding made of the content cannot be passed on as the content.
         Coding::Other | Coding::Unframed => return Err(PeerError::UnknownTransferCoding),
         Coding::Chunked => {}
     }
     Ok(match (kind, length, coding) {
-        (Kind::HeadResponse | Kind::NotModified, Length::Exact(n), _) => (none, BodyLen::Exact(n)),
-        (Kind::HeadResponse, ..) => (none, BodyLen::Unknown),
-        (Kind::NotModified | Kind::Bodiless, ..) => (none, BodyLen::Empty),
+        (BodyRule::HeadResponse | BodyRule::NotModified, Length::Exact(n), _) => {
+            (none, BodyLen::Exact(n))
+        }
+        (BodyRule::HeadResponse, ..) => (none, BodyLen::Unknown),
+        (BodyRule::NotModified | BodyRule::Bodiless, ..) => (none, BodyLen::Empty),
         (_, Length::Exact(n), _) => (Framing::Exact(n), BodyLen::Exact(n)),
         (_, _, Coding::Chunked) => (Framing::Chunked, BodyLen::Unknown),
-        (Kind::Request, ..) => (none, BodyLen::Empty),
-        (Kind::Response, ..) => (Framing::UntilEof, BodyLen::Unknown),
+        (BodyRule::Request, ..) => (none, BodyLen::Empty),
+        (BodyRule::Response, ..) => (Framing::UntilEof, BodyLen::Unknown),
     })
 }
 
@@ -122,7 +126,7 @@ pub(super) fn repaired(facts: Facts, leniency: Leniency) -> (Facts, bool) {
     (Facts { kind, version, length, coding }, is_sound)
 }
 
-/// True if a head says that bytes follow.
+/// True if a head declares that bytes follow.
 pub(super) fn declares_body(length: Length, coding: Coding) -> bool {
     coding != Coding::Absent || !matches!(length, Length::Absent | Length::Exact(0))
 }
@@ -151,7 +155,7 @@ impl Length {
     }
 }
 
-/// `1*DIGIT`, at most 2^63-1: what a file offset can say.
+/// `1*DIGIT`, at most 2^63-1: the maximum of a file offset.
 fn decimal(value: &[u8]) -> Option<u64> {
     if value.is_empty() {
         return None;
@@ -227,7 +231,7 @@ mod tests {
     #[test]
     fn each_leniency_repairs_its_own_doubt_and_no_other() {
         let facts =
-            |version, length, coding| Facts { kind: Kind::Response, version, length, coding };
+            |version, length, coding| Facts { kind: BodyRule::Response, version, length, coding };
         let (five, twice) = (Length::Exact(5), Length::Repeated(5));
         for (doubtful, leniency, outcome, is_sound) in [
             (facts(Version::Http11, twice, Coding::Absent), Leniency::REPEATED_LENGTH, 5, true),
@@ -259,25 +263,25 @@ mod tests {
         let of = |kind, length, coding| framing(facts(kind, length, coding));
         let (absent, five) = (Length::Absent, Length::Exact(5));
         assert_eq!(
-            of(Kind::Request, absent, Coding::Absent),
+            of(BodyRule::Request, absent, Coding::Absent),
             Ok((Framing::Exact(0), BodyLen::Empty))
         );
-        assert_eq!(of(Kind::Request, five, Coding::Chunked), Err(PeerError::BadLength));
-        assert_eq!(of(Kind::Response, five, Coding::Unframed), Err(PeerError::BadLength));
+        assert_eq!(of(BodyRule::Request, five, Coding::Chunked), Err(PeerError::BadLength));
+        assert_eq!(of(BodyRule::Response, five, Coding::Unframed), Err(PeerError::BadLength));
         assert_eq!(
-            of(Kind::Response, absent, Coding::Unframed),
+            of(BodyRule::Response, absent, Coding::Unframed),
             Err(PeerError::UnknownTransferCoding)
         );
         assert_eq!(
-            of(Kind::Response, absent, Coding::Absent),
+            of(BodyRule::Response, absent, Coding::Absent),
             Ok((Framing::UntilEof, BodyLen::Unknown))
         );
         assert_eq!(
-            of(Kind::HeadResponse, five, Coding::Absent),
+            of(BodyRule::HeadResponse, five, Coding::Absent),
             Ok((Framing::Exact(0), BodyLen::Exact(5)))
         );
         assert_eq!(
-            of(Kind::Bodiless, five, Coding::Chunked),
+            of(BodyRule::Bodiless, five, Coding::Chunked),
             Ok((Framing::Exact(0), BodyLen::Empty))
         );
     }

@@ -2,7 +2,7 @@
 //!
 //! [`H1`] holds two small machines: what we receive (`recv`) and what we send (`send`), each one
 //! enum with its data inside. They meet in `advance` and nowhere else. A server has one
-//! exchange at a time; a client may have several outstanding, answered in order.
+//! exchange at a time; a client may have several outstanding, with responses in order.
 //!
 //! ```text
 //! server:  recv  Head ─▶ Body ─▶ Done ─┐ advance ┌─▶ Head         (the next request)
@@ -15,8 +15,8 @@
 //!          any error, `reset`, the last exchange ─▶ Discard, Closed
 //! ```
 //!
-//! A server that has ended its answer hears no more of that exchange: what is left of the
-//! request is swallowed, if it is little, and the next event is the next request's.
+//! A server that has ended its response receives no more events of that exchange. The rest of the
+//! request is drained, if it is short, and the next event is that of the next request.
 //!
 //! Where the RFC leaves a choice, this machine takes the strict one and closes: behind a proxy
 //! or in a pool, a repaired message is an attack on the next one. An owner that forwards nothing
@@ -29,7 +29,7 @@ use crate::connection::{Connection, IoState, PeerError, Phase, Reset, SpliceTarg
 use crate::event::{Client, Event, Server, StreamId};
 use crate::head::{Headers, Scratch};
 use crate::input::Input;
-use crate::outbox::Outbox;
+use crate::outbox::{Outbox, Room};
 use crate::transmit::{Segment, Transmit};
 
 mod recv;
@@ -51,10 +51,10 @@ pub use leniency::Leniency;
 pub use side::{Head, Side};
 pub use target::is_request_target;
 
-/// The end that receives requests and answers them.
+/// The side that receives requests and sends responses.
 pub type ServerConnection = H1<Server>;
 
-/// The end that sends requests and receives the answers.
+/// The side that sends requests and receives responses.
 pub type ClientConnection = H1<Client>;
 
 /// One HTTP/1 connection, of either role. While it is idle it holds no memory but itself.
@@ -65,52 +65,52 @@ pub struct H1<S: Side> {
     outbox: Outbox,
     /// Which of the outstanding requests are HEAD, the oldest in the lowest bit.
     heads: u64,
-    /// The exchange in hand: the oldest outstanding one, or the next if there is none.
+    /// The current exchange: the oldest outstanding one, or the next if there is none.
     stream: StreamId,
-    /// Body bytes that the owner has been given and has not released.
+    /// Body bytes that the owner has received and not released.
     unreleased: u32,
-    /// As many of these, and as many queued bytes, are enough.
+    /// The limit of these, and of queued bytes.
     queue_max: u32,
     /// Server: with so many bytes of responses in memory, no further request is parsed.
     response_buffer_max: u32,
     /// Bytes sent from here that wait in the layer below.
     below: u32,
-    /// Bytes of a request swallowed since its answer was complete.
+    /// Bytes of a request that were drained since its response was complete.
     drained: u32,
-    /// Client: requests opened and not answered.
+    /// Client: requests without a complete response.
     outstanding: u8,
-    /// Client: how many may be.
+    /// Client: the maximum of outstanding requests.
     depth: u8,
-    /// Interim responses to the request in hand.
+    /// Interim responses to the current request.
     interims: u8,
-    /// The owner wants to hear of nothing for now.
+    /// The owner has paused all events except `Writable`.
     held: bool,
-    /// Server: a peer is told that it is late that has not said anything at all.
+    /// Server: a client that has sent nothing receives a 408 after the timeout.
     responds_to_silence: bool,
     /// Client: of the only outstanding request, not the first, no byte was sent: no response yet.
-    unasked: bool,
-    /// Bytes followed the message in hand. Client: they follow the last response and belong to no
+    unsent_request: bool,
+    /// Bytes followed the current message. Client: they follow the last response and belong to no
     /// request. Server: if the request is the last one, they are drained before the close.
     excess: bool,
     leniency: Leniency,
     reuse: Reuse,
     room: Room,
     intake: Intake,
-    exchange: Exchange,
+    exchange: RequestFacts,
     side: PhantomData<S>,
 }
 
-/// Where the message we receive stands.
+/// The state of the received message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Recv {
     /// Client: no request is outstanding.
     Rest,
     /// A head is next.
     Head(HeadScan),
-    Body(Body),
+    Body(BodyReader),
     /// The message is complete.
     Done,
-    /// HTTP is over, and the owner has not been told.
+    /// The connection is a tunnel now; `Upgraded` is due.
     Upgraded,
     /// Bytes without messages.
     Tunnel,
@@ -120,7 +120,7 @@ enum Recv {
     Closed,
 }
 
-/// Where the search for the end of a head stands.
+/// The state of the search for the end of a head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct HeadScan {
     scan: parse::Scan,
@@ -128,39 +128,39 @@ struct HeadScan {
     blank_lines: u8,
 }
 
-/// What is left of a body being received.
+/// The rest of a body that is being received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Body {
+enum BodyReader {
     Exact(u64),
     Chunked(chunked::Decoder),
     UntilEof,
 }
 
-/// Where the message we send stands.
+/// The state of the sent message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Send {
-    /// No exchange waits for a message of ours.
+    /// No exchange has a message to send.
     Rest,
     /// The head is next.
     Head,
-    Body(Owed),
-    /// Server: the answer is complete.
+    Body(BodyLeft),
+    /// Server: the response is complete.
     Done,
     /// Bytes without messages.
     Tunnel,
-    /// We have said everything on this connection.
+    /// Our side of the connection has ended.
     Closed,
-    /// We have given up in the middle of a message: nobody may take what we said for all of it.
+    /// Our side has ended within a message: the peer must not take it for complete.
     Cut,
 }
 
-/// What is left of a body being sent.
+/// The rest of a body that is being sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Owed {
+enum BodyLeft {
     Exact(u64),
     Chunked,
     UntilClose,
-    /// Counted and not sent: the answer to HEAD, 204, 304. No more than this.
+    /// Counted and not sent: the response to HEAD, 204, 304. At most this number.
     Silent(u64),
 }
 
@@ -168,20 +168,10 @@ enum Owed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reuse {
     Yes,
-    /// What is outstanding is finished, nothing is begun.
+    /// Outstanding exchanges are finished, no others begin.
     AfterOutstanding,
-    /// The message in hand is the last one.
+    /// The current message is the last one.
     No,
-}
-
-/// Whether the owner may queue more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Room {
-    Open,
-    /// As much as is allowed is queued.
-    Full,
-    /// Down to a quarter of it, and the owner has not been told.
-    Reopened,
 }
 
 /// Whether a server parses further requests.
@@ -195,19 +185,19 @@ enum Intake {
     Holding,
 }
 
-/// What has to be remembered of the request in hand (client: of the one sent last).
+/// Facts about the current request (client: the one sent last).
 #[derive(Clone, Copy, Debug, Default)]
-struct Exchange {
-    asked: Handover,
-    /// Server: the peer speaks HTTP/1.0.
+struct RequestFacts {
+    handover: Handover,
+    /// Server: the peer uses HTTP/1.0.
     http10: bool,
-    /// Server: the peer may be waiting for a 100. Client: it owes one, or an answer.
+    /// Server: the peer may wait for a 100. Client: a 100 or a response is expected.
     waiting: bool,
-    /// Server: the peer has said that it is its last one.
+    /// Server: the peer has announced that it is its last one.
     last: bool,
 }
 
-/// Whether a request asked for something else than messages.
+/// Whether a request requests a tunnel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Handover {
     #[default]
@@ -234,13 +224,13 @@ impl<S: Side> Default for H1<S> {
             interims: 0,
             held: false,
             responds_to_silence: false,
-            unasked: false,
+            unsent_request: false,
             excess: false,
             leniency: Leniency::strict(),
             reuse: Reuse::Yes,
             room: Room::Open,
             intake: Intake::Open,
-            exchange: Exchange::default(),
+            exchange: RequestFacts::default(),
             side: PhantomData,
         }
     }
@@ -257,28 +247,28 @@ impl ClientConnection {
         Self { depth, ..Self::default() }
     }
 
-    /// True if bytes followed the last answer that was owed: they belong to nobody, and the
-    /// connection takes no more requests.
+    /// True if bytes followed the last expected response. They belong to no request, and the
+    /// connection accepts no more requests.
     pub fn has_excess(&self) -> bool {
         self.excess
     }
 
-    /// Requests opened and not yet answered. Those that are left when the connection is closed
-    /// have not been answered and never will be.
+    /// Requests without a complete response. Those that remain when the connection is closed
+    /// never receive one.
     pub fn outstanding(&self) -> u32 {
         self.outstanding.into()
     }
 }
 
 impl ServerConnection {
-    /// True if the peer may be waiting for a 100 before it sends the body of the request in hand
+    /// True if the peer may be waiting for a 100 before it sends the body of the current request
     /// (RFC 9110 §10.1.1).
     pub fn expects_continue(&self, _: StreamId) -> bool {
         self.exchange.waiting
     }
 
-    /// Whether [`Connection::handle_late`] answers a peer that has not begun its first request:
-    /// most of them have connected in advance, and are told nothing by default.
+    /// Whether [`Connection::handle_late`] sends a 408 to a client that has not begun its first
+    /// request. By default it does not: most such clients have connected in advance.
     pub fn set_responds_to_silence(&mut self, on: bool) {
         self.responds_to_silence = on;
     }
@@ -289,7 +279,7 @@ impl ServerConnection {
         self.response_buffer_max = bytes;
     }
 
-    /// True until the first request's head is there: who was accepted a moment ago.
+    /// True until the head of the first request is complete.
     pub fn is_new(&self) -> bool {
         self.stream == StreamId(0) && matches!(self.recv, Recv::Head(_))
     }
@@ -306,8 +296,8 @@ impl<S: Side> H1<S> {
     /// which a sender must wait: [`QUEUE_MAX`] by default. A server parses no further request then.
     /// Responses in memory have a lower limit of their own (`set_response_buffer_max`).
     ///
-    /// A peer cannot have more than that queued. An owner can: one piece may be longer than there
-    /// is room for, and what was queued then leaves before there is room again.
+    /// A peer cannot exceed the limit. An owner can: one piece may be longer than the room. Then
+    /// the queued bytes are sent before there is room again.
     pub fn set_queue_max(&mut self, bytes: u32) {
         self.queue_max = bytes;
     }
@@ -353,7 +343,7 @@ impl<S: Side> H1<S> {
     }
 
     fn advance_server(&mut self) {
-        if self.is_answered() && matches!(self.recv, Recv::Body(Body::Exact(0))) {
+        if self.is_answered() && matches!(self.recv, Recv::Body(BodyReader::Exact(0))) {
             self.recv = Recv::Done;
         }
         match (self.recv, self.send) {
@@ -366,7 +356,7 @@ impl<S: Side> H1<S> {
             // Closing now would reset the connection before the peer has read the response.
             (Recv::Done, Send::Done) if self.excess => self.linger(),
             (Recv::Done | Recv::Closed, Send::Done) => self.close(),
-            // The peer has the answer and is still sending: swallow a little, or have it stop.
+            // The response is complete, and the request is not: drain a little, or close.
             (Recv::Body(_), Send::Done) if self.reuse == Reuse::Yes => {
                 self.unreleased = 0;
                 self.drained = 0;
@@ -390,15 +380,15 @@ impl<S: Side> H1<S> {
         self.heads >>= 1;
         self.next_exchange();
         let at_rest = self.outstanding == 0;
-        // A request that has not left when its answer is complete was answered too early: what
-        // the peer does with the rest of it, nobody knows.
+        // The response was complete before the request was sent. What the peer does with the rest
+        // of the request is unknown.
         let early = at_rest && (unfinished || !self.outbox.is_empty());
         if early || self.reuse == Reuse::No || (at_rest && self.reuse != Reuse::Yes) {
             self.outbox.clear();
             self.close();
         } else if at_rest {
             self.recv = Recv::Rest;
-            self.exchange = Exchange::default();
+            self.exchange = RequestFacts::default();
             self.unreleased = 0;
         } else {
             self.recv = NEXT_HEAD;
@@ -411,7 +401,7 @@ impl<S: Side> H1<S> {
             self.heads = 0;
             self.unreleased = 0;
             self.excess = false;
-            self.exchange = Exchange::default();
+            self.exchange = RequestFacts::default();
         }
         self.stream.0 += 1;
         if self.stream.0 >= STREAM_MAX && self.reuse == Reuse::Yes {
@@ -419,7 +409,7 @@ impl<S: Side> H1<S> {
         }
     }
 
-    /// Both directions are over; what is queued still leaves.
+    /// Both directions are over; queued bytes are still sent.
     fn close(&mut self) {
         self.recv = Recv::Closed;
         self.send = Send::Closed;
@@ -438,13 +428,13 @@ impl<S: Side> H1<S> {
         }
     }
 
-    /// The exchange that our next bytes belong to.
+    /// The exchange of the next bytes to send.
     fn sending(&self) -> StreamId {
         let later = u32::from(self.outstanding.saturating_sub(1));
         StreamId(self.stream.0 + later)
     }
 
-    /// Server: the last answer on this connection, to a request that cannot be served.
+    /// Server: the last response on this connection, to a request that cannot be served.
     fn refuse(&mut self, refusal: encode::Refusal) {
         let with_body = self.heads == 0;
         self.outbox.compose(|out| encode::refusal(out, refusal, with_body));
@@ -459,7 +449,7 @@ impl<S: Side> H1<S> {
         S::SERVER && self.send == Send::Done
     }
 
-    /// Whether we want to read, and whose turn it is; `queued`: we have something to send.
+    /// Whether to read, and the phase; `queued`: bytes are queued.
     #[inline(always)]
     fn read_state(&self, queued: bool) -> (bool, Phase) {
         let has_room = !self.held && self.unreleased < self.queue_max;
@@ -531,14 +521,14 @@ impl<S: Side> Connection for H1<S> {
     }
 
     fn has_event(&self) -> bool {
-        let needs_no_bytes = matches!(self.recv, Recv::Body(Body::Exact(0)) | Recv::Upgraded);
+        let needs_no_bytes = matches!(self.recv, Recv::Body(BodyReader::Exact(0)) | Recv::Upgraded);
         self.room == Room::Reopened || (needs_no_bytes && !self.held)
     }
 
     fn splice_len(&self, target: SpliceTarget) -> u64 {
         match self.recv {
-            Recv::Body(Body::Exact(left)) if !self.is_answered() => left,
-            Recv::Body(Body::UntilEof) if !self.is_answered() => unknown_len(target),
+            Recv::Body(BodyReader::Exact(left)) if !self.is_answered() => left,
+            Recv::Body(BodyReader::UntilEof) if !self.is_answered() => unknown_len(target),
             Recv::Tunnel => unknown_len(target),
             _ => 0,
         }
@@ -546,11 +536,11 @@ impl<S: Side> Connection for H1<S> {
 
     fn handle_spliced(&mut self, bytes: u64, target: SpliceTarget) {
         match &mut self.recv {
-            Recv::Body(Body::Exact(left)) if bytes <= *left => {
+            Recv::Body(BodyReader::Exact(left)) if bytes <= *left => {
                 *left -= bytes;
                 self.exchange.waiting &= bytes == 0;
             }
-            Recv::Tunnel | Recv::Body(Body::UntilEof) if target == SpliceTarget::Pipe => {}
+            Recv::Tunnel | Recv::Body(BodyReader::UntilEof) if target == SpliceTarget::Pipe => {}
             _ => assert_eq!(bytes, 0, "only bytes of the current body may bypass the connection"),
         }
         if target == SpliceTarget::Pipe {
@@ -559,7 +549,7 @@ impl<S: Side> Connection for H1<S> {
     }
 
     fn release(&mut self, stream: StreamId, bytes: usize) {
-        // What a server was given of an earlier request was written off when it was answered.
+        // Bytes of an earlier request were released when its response was complete.
         if !S::SERVER || stream == self.stream {
             let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
             self.unreleased = self.unreleased.saturating_sub(bytes);
@@ -567,7 +557,7 @@ impl<S: Side> Connection for H1<S> {
     }
 
     fn vacancy(&self) -> u32 {
-        let may_follow = self.exchange.asked == Handover::Nothing;
+        let may_follow = self.exchange.handover == Handover::Nothing;
         let open = matches!(self.recv, Recv::Rest | Recv::Head(_) | Recv::Body(_));
         if !S::SERVER
             && open
@@ -653,8 +643,8 @@ impl<S: Side> Connection for H1<S> {
         }
     }
 
-    /// 408, as long as nothing has been answered (RFC 9110 §15.5.9). Between two requests nobody
-    /// is late.
+    /// 408, if no response has begun (RFC 9110 §15.5.9). Between two requests no timeout of a
+    /// message applies.
     fn handle_late(&mut self) -> bool {
         let silent = self.responds_to_silence && self.stream == StreamId(0);
         let owes = match self.recv {
@@ -685,7 +675,7 @@ impl<S: Side> Connection for H1<S> {
 
     fn handle_sent(&mut self, bytes: u64) {
         self.outbox.sent(bytes);
-        self.unasked &= bytes == 0;
+        self.unsent_request &= bytes == 0;
         if self.room == Room::Full && self.outbox.size() <= u64::from(self.queue_max / ROOM_SHARE) {
             self.room = Room::Reopened;
         }
@@ -697,16 +687,16 @@ impl<S: Side> Connection for H1<S> {
         self.resume_intake();
     }
 
-    /// A server limits the bytes behind the message in hand: the next requests may wait long.
+    /// A server limits the bytes behind the current message: the next requests may wait long.
     fn unread_max(&self) -> usize {
         let rest = match self.recv {
             _ if !S::SERVER => return usize::MAX,
             // It grows as the head does: requests may follow a head that has only begun.
             Recv::Head(head) => u64::from(head.scan.seen()),
             Recv::Done => 0,
-            Recv::Body(Body::Exact(left)) => left,
-            Recv::Body(Body::Chunked(_)) => CHUNKED_UNREAD_MAX,
-            Recv::Body(Body::UntilEof)
+            Recv::Body(BodyReader::Exact(left)) => left,
+            Recv::Body(BodyReader::Chunked(_)) => CHUNKED_UNREAD_MAX,
+            Recv::Body(BodyReader::UntilEof)
             | Recv::Rest
             | Recv::Upgraded
             | Recv::Tunnel
@@ -764,16 +754,15 @@ pub const DRAIN_SIZE_MAX: u32 = 64 * 1024;
 /// early response. A client that reads only after it has sent everything receives the response (RFC
 /// 9112 §9.6).
 pub const LINGER_SIZE_MAX: u32 = 4 * 1024 * 1024;
-/// Received body bytes, and queued bytes, that are enough, unless [`H1::set_queue_max`] says
-/// otherwise.
+/// The default limit of received body bytes, and of queued bytes ([`H1::set_queue_max`]).
 pub const QUEUE_MAX: u32 = 240 * 1024;
 /// Bytes of responses in memory at which a server parses no further request: the default of
 /// [`ServerConnection::set_response_buffer_max`].
 pub const RESPONSE_BUFFER_MAX: u32 = 32 * 1024;
-/// Bytes that a server receives beyond the message in hand: more than browsers pipeline, and little
+/// Bytes that a server receives beyond the current message: more than browsers pipeline, and little
 /// enough to be kept while no further request is parsed.
 pub const UNREAD_MAX: usize = 12 * 1024;
-/// A sender may go on when it is one in so many.
+/// A sender may continue when the queue is down to this part of the limit.
 pub const ROOM_SHARE: u32 = 4;
 /// Requests outstanding on one connection.
 pub const DEPTH_MAX: u32 = 64;

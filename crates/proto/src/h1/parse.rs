@@ -1,9 +1,9 @@
-//! Heads in: finds where a head ends, then decodes it once (RFC 9112 §2 to §5).
+//! Parsing of heads: finds the end of a head, then decodes it once (RFC 9112 §2 to §5).
 //!
-//! A head that has arrived whole is decoded at once, and its end found by the way. For all others
-//! [`Scan`] looks at every byte once, however they arrive, and only for line ends and limits, and
-//! decoding follows when the blank line has come. The start line is taken apart here, the fields by
-//! `fields`, and whatever framing, reuse and routing depend on is noted in the same pass.
+//! A head that has arrived whole is decoded at once, which also finds its end. For all others
+//! [`Scan`] examines every byte once, for line ends and limits only. Decoding follows when the
+//! blank line has arrived. The start line is parsed here, the fields by `fields`. The facts on
+//! which framing, reuse and routing depend are recorded in the same pass.
 //!
 //! The same bytes give the same error however they are split: errors of the start line come
 //! before those of the lines after it, and those of the scan before those of the fields.
@@ -18,12 +18,12 @@ use super::framing::{Coding, Length};
 use super::leniency::{Leniency, repaired_line};
 use super::{FIELDS_LEN_MAX, HEAD_SIZE_MAX, METHOD_SIZE_MAX, TARGET_SIZE_MAX, target};
 
-/// How far the search for the blank line has come.
+/// The progress of the search for the blank line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Scan {
-    /// Bytes looked at.
+    /// Examined bytes.
     at: u16,
-    /// Where the line in hand begins.
+    /// Where the current line begins.
     line: u16,
     /// Lines before it.
     lines: u8,
@@ -38,10 +38,11 @@ pub(super) enum ScanError {
 }
 
 impl Scan {
-    /// Nothing has been looked at.
+    /// No byte was examined.
     pub(super) const FRESH: Self = Self { at: 0, line: 0, lines: 0 };
 
-    /// Looks at what is new in `bytes`; the length of the section once its blank line is there.
+    /// Examines the new part of `bytes`. Returns the length of the section once its blank line has
+    /// arrived.
     pub(super) fn advance(
         &mut self,
         bytes: &[u8],
@@ -74,12 +75,12 @@ impl Scan {
         Ok(None)
     }
 
-    /// Bytes that have been looked at.
+    /// The number of examined bytes.
     pub(super) fn seen(self) -> u16 {
         self.at
     }
 
-    /// True if no byte has been looked at.
+    /// True if no byte was examined.
     pub(super) fn is_fresh(self) -> bool {
         self.at == 0
     }
@@ -89,8 +90,8 @@ fn narrow(n: usize) -> u16 {
     u16::try_from(n).expect("sections are limited to less than 64 KiB")
 }
 
-/// Looks for the end of a head; `check` looks at its start line, with its LF, or at what there
-/// is of it: once when it is complete, and before that a bounded part of it.
+/// Searches for the end of a head. `check` examines the start line with its LF, or the part of it
+/// that has arrived: once when it is complete, and before that a bounded part.
 pub(super) fn head_end(
     scan: &mut Scan,
     bytes: &[u8],
@@ -135,8 +136,8 @@ impl RequestLine {
     }
 }
 
-/// Checks a request line, or what there is of it, as soon as its first byte is there: who does
-/// not speak HTTP may wait for us to answer before sending a line end.
+/// Checks a request line, or the part that has arrived, from its first byte on: a client of another
+/// protocol may wait for a response before it sends a line end.
 pub(super) fn check_request_start(line: &[u8]) -> Result<(), PeerError> {
     if line.ends_with(b"\n") {
         request_line(line).map(|_| ())
@@ -174,7 +175,7 @@ fn request_line(line: &[u8]) -> Result<RequestLine, PeerError> {
     Ok(RequestLine { method, target, version })
 }
 
-/// `HTTP/1.x`; other versions of the same form are told from what is no version at all.
+/// `HTTP/1.x`; other versions of the same form are distinguished from malformed ones.
 pub(super) fn version(word: &[u8]) -> Result<Version, PeerError> {
     match word {
         _ if word == b"HTTP/1.1" => Ok(Version::Http11),
@@ -213,7 +214,7 @@ pub(super) fn check_response_start(line: &[u8]) -> Result<(), PeerError> {
     if is_status_line(line) == Some(false) { Err(PeerError::BadStartLine) } else { Ok(()) }
 }
 
-/// What a status line says.
+/// The content of a status line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StatusLine {
     pub(super) version: Version,
@@ -223,7 +224,7 @@ pub(super) struct StatusLine {
 }
 
 /// Takes `version SP status [SP reason] CRLF` apart, which `bytes` begin with. The blank before
-/// an empty reason is missing so often that it is not asked for.
+/// an empty reason is missing so often that it is not required.
 fn status_line(bytes: &[u8]) -> Result<StatusLine, PeerError> {
     let (word, rest) = bytes.split_at_checked(VERSION_SIZE).ok_or(PeerError::BadStartLine)?;
     let version = version(word)?;
@@ -240,7 +241,7 @@ fn status_line(bytes: &[u8]) -> Result<StatusLine, PeerError> {
     if is_reason { Ok(StatusLine { version, status, len }) } else { Err(PeerError::BadStartLine) }
 }
 
-/// The head that stands in for that of an HTTP/0.9 response, which has none (RFC 1945 §6).
+/// The head that replaces that of an HTTP/0.9 response, which has none (RFC 1945 §6).
 pub(super) fn http09_response(index: &mut Vec<Header>) -> (StatusLine, Fields) {
     index.clear();
     (StatusLine { version: Version::Http09, status: 200, len: 0 }, Fields::default())
@@ -262,7 +263,7 @@ pub(super) fn response(
     Ok((line, fields))
 }
 
-/// What the fields of a head say about framing, reuse and routing.
+/// The facts of the fields for framing, reuse and routing.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fields {
     /// Where they end, with the blank line after them.
@@ -277,7 +278,7 @@ pub(super) struct Fields {
     repeated_host: bool,
 }
 
-/// What `Connection` says (RFC 9110 §7.6.1).
+/// The content of `Connection` (RFC 9110 §7.6.1).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Options {
     pub(super) close: bool,
@@ -288,7 +289,7 @@ pub(super) struct Options {
     len: usize,
 }
 
-/// What `Expect` says (RFC 9110 §10.1.1).
+/// The content of `Expect` (RFC 9110 §10.1.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Expect {
     #[default]
@@ -329,7 +330,7 @@ fn range(start: usize, len: usize) -> Range<u32> {
 }
 
 impl Fields {
-    /// Takes in one field; true if it concerns this hop only.
+    /// Records one field; true if it concerns this hop only.
     fn note(&mut self, name: &[u8], value: &[u8], at: &Range<u32>) -> bool {
         match name.len() {
             4 if is(name, b"host") => {
@@ -387,7 +388,7 @@ impl Expect {
     }
 }
 
-/// Fields named by `Connection` are hop-by-hop too, but for those that nobody may take away.
+/// Fields named by `Connection` are hop-by-hop too, except those that must not be removed.
 fn mark_nominated(section: &[u8], index: &mut [Header]) {
     let mut names = [&section[..0]; OPTIONS_LEN_MAX];
     let is_connection = |h: &&Header| slice(section, &h.name).eq_ignore_ascii_case(b"connection");
@@ -407,7 +408,7 @@ fn mark_nominated(section: &[u8], index: &mut [Header]) {
 
 const HTTP: &[u8] = b"HTTP/";
 const VERSION_SIZE: usize = 8;
-/// What stands in a request line after the method besides the target, with CR and without LF.
+/// The rest of a request line besides method and target, with CR and without LF.
 const REQUEST_LINE_REST: usize = " ".len() + " HTTP/1.1\r".len();
 /// The start line, and the fields.
 #[expect(clippy::cast_possible_truncation, reason = "100 fits")]

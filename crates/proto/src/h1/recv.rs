@@ -1,4 +1,4 @@
-//! What the peer sends: heads, bodies, tunnels, and what nobody wants to hear any more.
+//! Receiving: heads, bodies, tunnels, and input that is drained.
 
 use crate::body_len::BodyLen;
 use crate::connection::PeerError;
@@ -6,14 +6,14 @@ use crate::event::Event;
 use crate::head::{Header, Headers, Request, Response, Scratch, Version};
 use crate::input::Input;
 
-use super::chunked::{self, Decoder, Piece};
-use super::framing::{self, Facts, Framing, Kind};
+use super::chunked::{self, ChunkPart, Decoder};
+use super::framing::{self, BodyRule, Facts, Framing};
 use super::leniency::{self, Leniency, SectionKind};
 use super::parse::{self, Expect, Fields, RequestLine, StatusLine};
 use super::side::{Head, Side};
 use super::{
-    BLANK_LINES_MAX, Body, DRAIN_SIZE_MAX, Exchange, H1, HEAD_SIZE_MAX, Handover, HeadScan,
-    INTERIM_LEN_MAX, Intake, LINGER_SIZE_MAX, Recv, Reuse, Send,
+    BLANK_LINES_MAX, BodyReader, DRAIN_SIZE_MAX, H1, HEAD_SIZE_MAX, Handover, HeadScan,
+    INTERIM_LEN_MAX, Intake, LINGER_SIZE_MAX, Recv, RequestFacts, Reuse, Send,
 };
 
 type Polled<'a, S> = Result<Option<Event<'a, S>>, PeerError>;
@@ -42,8 +42,8 @@ impl<S: Side> H1<S> {
                 Ok(Polling::Pending) => Ok(None),
                 Ok(Polling::Data(n)) => Ok(Some(self.data(n, input))),
                 Ok(Polling::End) => {
-                    // What follows the last answer that is owed belongs to nobody, and must not
-                    // be taken for the answer to a request that comes after it.
+                    // Bytes behind the last expected response belong to no request, and must not
+                    // be taken for the response to a later one.
                     self.excess = !S::SERVER && self.outstanding == 1 && !input.is_empty();
                     Ok(Some(self.end(scratch)))
                 }
@@ -103,10 +103,10 @@ impl<S: Side> H1<S> {
                 return self.poll_quiet(head, input).map(|()| None);
             }
         }
-        if !S::SERVER && self.outstanding == 1 && (self.unasked || self.send == Send::Head) {
+        if !S::SERVER && self.outstanding == 1 && (self.unsent_request || self.send == Send::Head) {
             return Err(PeerError::Unsolicited);
         }
-        // Most heads come whole. Of all others the scan says what they lack, and what is wrong.
+        // Most heads arrive whole. The scan finds what is missing or wrong in the others.
         let bytes = input.bytes();
         if head.scan.is_fresh()
             && let Ok((start, fields)) =
@@ -149,7 +149,7 @@ impl<S: Side> H1<S> {
             && self.leniency.has(Leniency::HTTP_09)
             && (self.stream.0, self.interims) == (0, 0)
             && self.heads & 1 == 0
-            && self.exchange.asked != Handover::Connect;
+            && self.exchange.handover != Handover::Connect;
         may_be && !parse::is_status_line(input.bytes()).unwrap_or_else(|| !input.has_eof())
     }
 
@@ -170,7 +170,7 @@ impl<S: Side> H1<S> {
         !input.is_empty()
     }
 
-    /// No byte has come: the end of the connection is in order here, if nothing is owed.
+    /// No byte has arrived: the connection may end here, if nothing is expected.
     fn poll_quiet(&mut self, head: HeadScan, input: &Input<'_>) -> Result<(), PeerError> {
         if !input.at_eof() {
             return Ok(());
@@ -182,7 +182,7 @@ impl<S: Side> H1<S> {
         Ok(())
     }
 
-    /// A head is sound: what it means is decided, and it goes from the input into the scratch.
+    /// A head is valid: it is evaluated, and moved from the input into the scratch.
     fn head_event<'a>(
         &mut self,
         decoded: &Decoded,
@@ -208,7 +208,7 @@ impl<S: Side> H1<S> {
         }
     }
 
-    /// A request begins, whose head is in the scratch.
+    /// A request begins; its head is in the scratch.
     fn begin_request<'a>(
         &mut self,
         line: RequestLine,
@@ -217,7 +217,7 @@ impl<S: Side> H1<S> {
     ) -> Result<Event<'a, S>, PeerError> {
         let (version, method) = (line.version, line.method(&scratch.head));
         let (length, coding) = (fields.length, fields.coding);
-        let facts = Facts { kind: Kind::Request, version, length, coding };
+        let facts = Facts { kind: BodyRule::Request, version, length, coding };
         let (mut framing, mut len) = self.framing(facts)?;
         let http10 = version == Version::Http10;
         // A 1.0 peer cannot expect (RFC 9110 §10.1.1).
@@ -226,14 +226,14 @@ impl<S: Side> H1<S> {
             return Err(PeerError::UnknownExpectation);
         }
         let upgrade = !http10 && fields.upgrade && fields.options.upgrade;
-        let asked = match method {
+        let handover = match method {
             b"CONNECT" => Handover::Connect,
             _ if upgrade => Handover::Upgrade,
             _ => Handover::Nothing,
         };
         // CONNECT has no content, whatever its fields declare (RFC 9110 §9.3.6): the bytes behind
         // it are the tunnel's. If it is declined they may be a body or a request: none is read.
-        if asked == Handover::Connect && len != BodyLen::Empty {
+        if handover == Handover::Connect && len != BodyLen::Empty {
             (framing, len) = (Framing::Exact(0), BodyLen::Empty);
             if framing::declares_body(length, coding) {
                 self.reuse = Reuse::No;
@@ -242,7 +242,7 @@ impl<S: Side> H1<S> {
         let waiting = expect == Expect::Continue && len != BodyLen::Empty;
         let last = !keeps_alive(version, fields);
         self.excess = false;
-        self.exchange = Exchange { asked, http10, waiting, last };
+        self.exchange = RequestFacts { handover, http10, waiting, last };
         self.heads = u64::from(method == b"HEAD");
         if last {
             self.reuse = Reuse::No;
@@ -258,7 +258,7 @@ impl<S: Side> H1<S> {
         Ok(Event::Head { stream: self.stream, head, len })
     }
 
-    /// A response begins, or an interim one is there, whose head is in the scratch.
+    /// A response begins, or an interim one is complete; its head is in the scratch.
     fn begin_response<'a>(
         &mut self,
         line: StatusLine,
@@ -267,11 +267,12 @@ impl<S: Side> H1<S> {
     ) -> Result<Event<'a, S>, PeerError> {
         let (StatusLine { status, version, .. }, stream) = (line, self.stream);
         let head = Response { version, ..Response::new(status, scratch.headers()) };
-        // Only the request sent last can have asked: nothing is sent after one that asks.
-        let asked = if self.outstanding == 1 { self.exchange.asked } else { Handover::Nothing };
+        // Only the last sent request can request a tunnel: nothing is sent after such a request.
+        let handover =
+            if self.outstanding == 1 { self.exchange.handover } else { Handover::Nothing };
         let handover = match status {
-            101 => asked == Handover::Upgrade && fields.upgrade,
-            200..=299 => asked == Handover::Connect,
+            101 => handover == Handover::Upgrade && fields.upgrade,
+            200..=299 => handover == Handover::Connect,
             _ => false,
         };
         if (status == 101 && !handover) || (handover && self.send != Send::Rest) {
@@ -286,18 +287,18 @@ impl<S: Side> H1<S> {
             return if too_many { Err(PeerError::TooManyInterim) } else { Ok(event) };
         }
         let kind = match status {
-            _ if handover => Kind::Bodiless,
-            204 => Kind::Bodiless,
-            304 => Kind::NotModified,
-            _ if self.heads & 1 == 1 => Kind::HeadResponse,
-            _ => Kind::Response,
+            _ if handover => BodyRule::Bodiless,
+            204 => BodyRule::Bodiless,
+            304 => BodyRule::NotModified,
+            _ if self.heads & 1 == 1 => BodyRule::HeadResponse,
+            _ => BodyRule::Response,
         };
         self.exchange.waiting = false;
         let (length, coding) = (fields.length, fields.coding);
         let (framing, len) = self.framing(Facts { kind, version, length, coding })?;
-        // Who declares a body where there can be none may send one nevertheless: it would be taken
-        // for the next response.
-        let lies = kind == Kind::Bodiless && framing::declares_body(length, coding);
+        // A server that declares a body where there is none may send it nevertheless: it would be
+        // taken for the next response.
+        let lies = kind == BodyRule::Bodiless && framing::declares_body(length, coding);
         if !keeps_alive(version, fields) || framing == Framing::UntilEof || lies {
             self.reuse = Reuse::No;
         }
@@ -330,15 +331,15 @@ impl<S: Side> H1<S> {
     ) -> Result<Polling, PeerError> {
         let Recv::Body(body) = &mut self.recv else { return Ok(Polling::Pending) };
         let polling = match body {
-            Body::Exact(0) => Polling::End,
-            Body::Exact(left) => {
+            BodyReader::Exact(0) => Polling::End,
+            BodyReader::Exact(left) => {
                 let n = at_most(*left, input);
                 *left -= n as u64;
                 Polling::Data(n)
             }
-            Body::UntilEof if input.at_eof() => Polling::End,
-            Body::UntilEof => Polling::Data(input.len()),
-            Body::Chunked(decoder) => poll_chunked(decoder, self.leniency, input, scratch)?,
+            BodyReader::UntilEof if input.at_eof() => Polling::End,
+            BodyReader::UntilEof => Polling::Data(input.len()),
+            BodyReader::Chunked(decoder) => poll_chunked(decoder, self.leniency, input, scratch)?,
         };
         match polling {
             Polling::Data(0) | Polling::Pending if input.has_eof() => Err(PeerError::UnexpectedEof),
@@ -360,7 +361,7 @@ impl<S: Side> H1<S> {
 
     /// The message is complete; its trailers, if any, are in the scratch.
     fn end<'a>(&mut self, scratch: &'a Scratch) -> Event<'a, S> {
-        let chunked = matches!(self.recv, Recv::Body(Body::Chunked(_)));
+        let chunked = matches!(self.recv, Recv::Body(BodyReader::Chunked(_)));
         let stream = self.stream;
         self.exchange.waiting = false;
         self.recv = Recv::Done;
@@ -368,8 +369,8 @@ impl<S: Side> H1<S> {
         Event::End { stream, trailers: if chunked { scratch.headers() } else { Headers::EMPTY } }
     }
 
-    /// Server: swallows what is left of a request whose answer is complete; true once the
-    /// connection has come to something else.
+    /// Server: drains the rest of a request after its response is complete. True once the
+    /// connection is in another state.
     fn drain(&mut self, input: &mut Input<'_>, scratch: &mut Scratch) -> Result<bool, PeerError> {
         while matches!(self.recv, Recv::Body(_)) {
             if input.at_eof() {
@@ -404,10 +405,10 @@ impl<S: Side> H1<S> {
         Ok(true)
     }
 
-    /// Server: the response is owed. The bytes behind the request wait in the input if they can be
-    /// the next request or the first bytes of a tunnel. Otherwise they are dropped.
+    /// Server: a response is expected. The bytes behind the request wait in the input if they can
+    /// be the next request or the first bytes of a tunnel. Otherwise they are dropped.
     fn poll_done(&mut self, input: &mut Input<'_>) {
-        let may_be_tunnel = self.exchange.asked != Handover::Nothing;
+        let may_be_tunnel = self.exchange.handover != Handover::Nothing;
         if input.at_eof() {
             self.reuse = Reuse::No;
         } else if !input.is_empty() {
@@ -453,7 +454,7 @@ impl<S: Side> H1<S> {
         input.clear();
     }
 
-    /// The peer broke the protocol: answers, if there is a place for an answer, and hears no more.
+    /// The peer broke the protocol: queues a response, if one is possible, and stops parsing.
     fn fail(&mut self, error: PeerError, input: &Input<'_>) -> PeerError {
         if !S::SERVER {
             self.outbox.clear();
@@ -513,12 +514,12 @@ fn decode<S: Side>(bytes: &[u8], index: &mut Vec<Header>) -> Result<(Start, Fiel
     }
 }
 
-/// What comes next of a body.
+/// The next part of a body.
 #[derive(Clone, Copy, Debug)]
 enum Polling {
-    /// Something that has not arrived.
+    /// It has not arrived.
     Pending,
-    /// So many bytes in front of the input.
+    /// This number of bytes at the front of the input.
     Data(usize),
     /// Nothing more.
     End,
@@ -534,13 +535,13 @@ fn poll_chunked(
     let (framing, piece) = decoder.advance(input.bytes(), leniency)?;
     input.skip(framing);
     match piece {
-        Piece::Nothing => Ok(Polling::Pending),
-        Piece::Data(left) => {
+        ChunkPart::Nothing => Ok(Polling::Pending),
+        ChunkPart::Data(left) => {
             let n = at_most(left, input);
             decoder.taken(n as u64);
             Ok(Polling::Data(n))
         }
-        Piece::Trailers(size) => {
+        ChunkPart::Trailers(size) => {
             trailers(&input.bytes()[..size], leniency, scratch)?;
             input.skip(size);
             Ok(Polling::End)
@@ -573,7 +574,7 @@ fn keeps_alive(version: Version, fields: &Fields) -> bool {
     !options.close && (version == Version::Http11 || options.keep_alive)
 }
 
-impl From<Framing> for Body {
+impl From<Framing> for BodyReader {
     fn from(framing: Framing) -> Self {
         match framing {
             Framing::Exact(n) => Self::Exact(n),

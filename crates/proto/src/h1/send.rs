@@ -1,4 +1,4 @@
-//! What we send: heads, bodies, tunnels. Everything is checked before anything is queued.
+//! Sending: heads, bodies, tunnels. Everything is checked before anything is queued.
 
 use bytes::Bytes;
 
@@ -8,9 +8,11 @@ use crate::event::StreamId;
 use crate::head::{Headers, Request, Response};
 use crate::transmit::Segment;
 
-use super::encode::{self, EncodedRequest, Length, Ours};
+use super::encode::{self, EncodedRequest, LengthField, OwnFields};
 use super::side::{Head, Side};
-use super::{Body, ClientConnection, DRAIN_SIZE_MAX, H1, Handover, Owed, Recv, Reuse, Send};
+use super::{
+    BodyLeft, BodyReader, ClientConnection, DRAIN_SIZE_MAX, H1, Handover, Recv, Reuse, Send,
+};
 
 impl<S: Side> H1<S> {
     pub(super) fn queue_head(
@@ -40,36 +42,36 @@ impl<S: Side> H1<S> {
 
     fn queue_request(&mut self, request: &Request<'_>, len: BodyLen) -> Result<(), UsageError> {
         encode::check_request(request, len)?;
-        let asked = encode::survey(request.headers, request.added)?;
-        if asked.close {
+        let hop = encode::survey(request.headers, request.added)?;
+        if hop.close {
             self.close_after_this();
         }
-        let ours = Ours {
+        let own = OwnFields {
             length: encode::request_length(request.method, len),
             close: self.reuse != Reuse::Yes,
             keep_alive: false,
-            expects_continue: (request.expects_continue || asked.expects_continue)
+            expects_continue: (request.expects_continue || hop.expects_continue)
                 && len != BodyLen::Empty,
-            asked,
+            hop,
         };
-        self.exchange.waiting = ours.expects_continue;
-        self.outbox.compose(|out| encode::request(out, request, ours));
+        self.exchange.waiting = own.expects_continue;
+        self.outbox.compose(|out| encode::request(out, request, own));
         let is_connect = request.method == b"CONNECT";
-        self.note_request(request.method == b"HEAD", is_connect, asked.upgrade);
+        self.note_request(request.method == b"HEAD", is_connect, hop.upgrade);
         self.send = Send::Body(match len {
-            BodyLen::Empty => Owed::Exact(0),
-            BodyLen::Exact(n) => Owed::Exact(n),
-            BodyLen::Unknown => Owed::Chunked,
+            BodyLen::Empty => BodyLeft::Exact(0),
+            BodyLen::Exact(n) => BodyLeft::Exact(n),
+            BodyLen::Unknown => BodyLeft::Chunked,
         });
         Ok(())
     }
 
-    /// Remembers what the answer depends on.
-    fn note_request(&mut self, is_head: bool, is_connect: bool, asks_upgrade: bool) {
+    /// Records the facts on which the response depends.
+    fn note_request(&mut self, is_head: bool, is_connect: bool, requests_upgrade: bool) {
         self.heads |= u64::from(is_head) << (self.outstanding - 1);
-        // On a new connection a server may speak first: that it is too busy, and closes.
-        self.unasked = self.outstanding == 1 && self.stream.0 > 0;
-        self.exchange.asked = match (is_connect, asks_upgrade) {
+        // On a new connection a server may send first: that it is too busy, and closes.
+        self.unsent_request = self.outstanding == 1 && self.stream.0 > 0;
+        self.exchange.handover = match (is_connect, requests_upgrade) {
             (true, _) => Handover::Connect,
             (false, true) => Handover::Upgrade,
             (false, false) => Handover::Nothing,
@@ -82,11 +84,11 @@ impl<S: Side> H1<S> {
         }
     }
 
-    /// 1xx: 101 hands the connection over, others are dropped for peers that do not know them.
+    /// 1xx: 101 begins the tunnel; others are not sent to peers that do not know them.
     fn queue_interim(&mut self, response: &Response<'_>) -> Result<(), UsageError> {
-        let asked = encode::survey(response.headers, response.added)?;
+        let hop = encode::survey(response.headers, response.added)?;
         let handover = response.status == 101;
-        let granted = self.exchange.asked == Handover::Upgrade && asked.upgrade;
+        let granted = self.exchange.handover == Handover::Upgrade && hop.upgrade;
         if response.status < 100 || (handover && !granted) {
             return Err(UsageError::BadHead);
         }
@@ -96,14 +98,14 @@ impl<S: Side> H1<S> {
         if self.exchange.http10 {
             return Ok(());
         }
-        let ours = Ours {
-            length: Length::Unsaid,
+        let own = OwnFields {
+            length: LengthField::Absent,
             close: false,
             keep_alive: false,
             expects_continue: false,
-            asked,
+            hop,
         };
-        self.queue_response_head(response, ours);
+        self.queue_response_head(response, own);
         if handover {
             self.send = Send::Tunnel;
             self.advance();
@@ -115,63 +117,63 @@ impl<S: Side> H1<S> {
         if response.status > STATUS_MAX {
             return Err(UsageError::BadHead);
         }
-        let asked = encode::survey(response.headers, response.added)?;
-        let tunnel = response.status < 300 && self.exchange.asked == Handover::Connect;
+        let hop = encode::survey(response.headers, response.added)?;
+        let tunnel = response.status < 300 && self.exchange.handover == Handover::Connect;
         let (length, owed) = if tunnel {
-            (Length::Unsaid, Owed::UntilClose)
+            (LengthField::Absent, BodyLeft::UntilClose)
         } else {
             self.response_body(response.status, len)
         };
-        if owed == Owed::UntilClose || asked.close || !self.rest_is_small() {
+        if owed == BodyLeft::UntilClose || hop.close || !self.rest_is_small() {
             self.reuse = Reuse::No;
         }
-        let ours = Ours {
+        let own = OwnFields {
             length,
             close: !tunnel && self.reuse != Reuse::Yes,
             keep_alive: !tunnel && self.reuse == Reuse::Yes && self.exchange.http10,
             expects_continue: false,
-            asked,
+            hop,
         };
-        self.queue_response_head(response, ours);
+        self.queue_response_head(response, own);
         self.send = if tunnel { Send::Tunnel } else { Send::Body(owed) };
         self.advance();
         Ok(())
     }
 
-    fn queue_response_head(&mut self, response: &Response<'_>, ours: Ours) {
+    fn queue_response_head(&mut self, response: &Response<'_>, own: OwnFields) {
         let Response { status, headers, added, .. } = *response;
-        self.outbox.compose(|out| encode::response(out, status, headers, added, ours));
+        self.outbox.compose(|out| encode::response(out, status, headers, added, own));
     }
 
-    /// How a final response says its length, and what is sent of its body (RFC 9112 §6.3).
-    fn response_body(&self, status: u16, len: BodyLen) -> (Length, Owed) {
+    /// How a final response declares its length, and what is sent of its body (RFC 9112 §6.3).
+    fn response_body(&self, status: u16, len: BodyLen) -> (LengthField, BodyLeft) {
         let to_head = self.heads & 1 == 1;
-        let silent = Owed::Silent(match len {
+        let silent = BodyLeft::Silent(match len {
             BodyLen::Empty => 0,
             BodyLen::Exact(n) => n,
             BodyLen::Unknown => u64::MAX,
         });
         match len {
-            _ if status == 204 => (Length::Unsaid, silent),
-            BodyLen::Exact(n) if status == 304 => (Length::Exact(n), silent),
-            _ if status == 304 => (Length::Unsaid, silent),
-            BodyLen::Empty => (Length::Exact(0), silent),
-            BodyLen::Exact(n) if to_head => (Length::Exact(n), silent),
-            BodyLen::Exact(n) => (Length::Exact(n), Owed::Exact(n)),
-            BodyLen::Unknown if to_head && self.exchange.http10 => (Length::Unsaid, silent),
-            BodyLen::Unknown if to_head => (Length::Chunked, silent),
+            _ if status == 204 => (LengthField::Absent, silent),
+            BodyLen::Exact(n) if status == 304 => (LengthField::Exact(n), silent),
+            _ if status == 304 => (LengthField::Absent, silent),
+            BodyLen::Empty => (LengthField::Exact(0), silent),
+            BodyLen::Exact(n) if to_head => (LengthField::Exact(n), silent),
+            BodyLen::Exact(n) => (LengthField::Exact(n), BodyLeft::Exact(n)),
+            BodyLen::Unknown if to_head && self.exchange.http10 => (LengthField::Absent, silent),
+            BodyLen::Unknown if to_head => (LengthField::Chunked, silent),
             // A 1.0 peer does not know chunks (§6.1).
-            BodyLen::Unknown if self.exchange.http10 => (Length::Unsaid, Owed::UntilClose),
-            BodyLen::Unknown => (Length::Chunked, Owed::Chunked),
+            BodyLen::Unknown if self.exchange.http10 => (LengthField::Absent, BodyLeft::UntilClose),
+            BodyLen::Unknown => (LengthField::Chunked, BodyLeft::Chunked),
         }
     }
 
-    /// True if what the peer still has to send is worth swallowing for another exchange. What
-    /// it sends that waits for a 100, nobody knows: the body, or the next request.
+    /// True if the rest of the request is short enough to be drained for another exchange. A peer
+    /// that waits for a 100 may send the body or the next request: that is unknown.
     fn rest_is_small(&self) -> bool {
         match self.recv {
             Recv::Body(_) if self.exchange.waiting => false,
-            Recv::Body(Body::Exact(left)) => left <= DRAIN_SIZE_MAX.into(),
+            Recv::Body(BodyReader::Exact(left)) => left <= DRAIN_SIZE_MAX.into(),
             _ => true,
         }
     }
@@ -179,25 +181,25 @@ impl<S: Side> H1<S> {
     pub(super) fn queue_data(&mut self, stream: StreamId, data: Segment) -> Result<(), UsageError> {
         let sending = stream == self.sending();
         if !S::SERVER && !data.is_empty() {
-            self.exchange.waiting = false; // whoever sends has waited long enough
+            self.exchange.waiting = false; // the sender has waited long enough
         }
         match &mut self.send {
             _ if !sending => return Err(UsageError::NoSuchStream),
-            Send::Body(Owed::Exact(left)) => {
+            Send::Body(BodyLeft::Exact(left)) => {
                 *left = left.checked_sub(data.len()).ok_or(UsageError::BodyLongerThanDeclared)?;
                 self.outbox.push(data);
             }
-            Send::Body(Owed::Silent(left)) => {
+            Send::Body(BodyLeft::Silent(left)) => {
                 *left = left.checked_sub(data.len()).ok_or(UsageError::BodyLongerThanDeclared)?;
             }
             // An empty chunk would be the last one.
-            Send::Body(Owed::Chunked) if data.is_empty() => {}
-            Send::Body(Owed::Chunked) => {
+            Send::Body(BodyLeft::Chunked) if data.is_empty() => {}
+            Send::Body(BodyLeft::Chunked) => {
                 self.outbox.compose(|out| encode::chunk_size(out, data.len()));
                 self.outbox.push(data);
                 self.outbox.push(Segment::Bytes(Bytes::from_static(b"\r\n")));
             }
-            Send::Body(Owed::UntilClose) | Send::Tunnel => self.outbox.push(data),
+            Send::Body(BodyLeft::UntilClose) | Send::Tunnel => self.outbox.push(data),
             Send::Rest | Send::Head | Send::Done | Send::Closed | Send::Cut => {
                 return Err(UsageError::NoSuchStream);
             }
@@ -213,8 +215,8 @@ impl<S: Side> H1<S> {
     ) -> Result<(), UsageError> {
         match self.send {
             _ if stream != self.sending() => return Err(UsageError::NoSuchStream),
-            Send::Body(Owed::Exact(1..)) => return Err(UsageError::BodyShorterThanDeclared),
-            Send::Body(Owed::Chunked) => {
+            Send::Body(BodyLeft::Exact(1..)) => return Err(UsageError::BodyShorterThanDeclared),
+            Send::Body(BodyLeft::Chunked) => {
                 encode::check_trailers(trailers)?;
                 self.outbox.compose(|out| encode::last_chunk(out, trailers));
             }
@@ -246,7 +248,7 @@ impl ClientConnection {
     ) -> Result<(), UsageError> {
         self.expect_head(stream)?;
         let wire = &request.wire;
-        if request.asks_close {
+        if request.requests_close {
             self.close_after_this();
         } else if self.reuse != Reuse::Yes {
             let (head, body) = wire.split_at(request.head_size);
@@ -266,7 +268,7 @@ impl ClientConnection {
     }
 
     fn sent_encoded(&mut self, request: &EncodedRequest) -> Result<(), UsageError> {
-        self.note_request(request.is_head, request.is_connect, request.asks_upgrade);
+        self.note_request(request.is_head, request.is_connect, request.requests_upgrade);
         self.note_room();
         self.send = Send::Rest;
         self.advance();

@@ -19,18 +19,18 @@ pub(super) fn check<'a>(method: &[u8], target: &'a [u8]) -> Result<Option<&'a [u
     .ok_or(PeerError::BadTarget)
 }
 
-/// True if a request with this method may ask for this target: what a server would not refuse.
+/// True if this target is valid in a request with this method: a server would not refuse it.
 pub fn is_request_target(method: &[u8], target: &[u8]) -> bool {
     check(method, target).is_ok()
 }
 
 /// Visible ASCII without `#`. Before the query also without `\`, and every `%` is followed by two
-/// hex digits, which do not stand for NUL: C code would see a shorter path. Other escaped control
+/// hex digits, but not by `00`: C code would see a shorter path. Other escaped control
 /// characters are bytes of a path like any other, as for nginx and HAProxy: files may have such
 /// names. In a query browsers send a `%` and a `\` as they were typed, and line ends of texts in
 /// forms; they do not change the path.
-/// Other marks that URIs exclude (`|`, `"`, brackets) are let through: browsers send them, and they
-/// confuse nobody about where the target ends.
+/// Other marks that URIs exclude (`|`, `"`, brackets) are accepted: browsers send them, and they do
+/// not hide the end of the target.
 pub(super) fn is_target(target: &[u8]) -> bool {
     let (mut rest, mut in_query) = (target, false);
     while let [first, tail @ ..] = rest {

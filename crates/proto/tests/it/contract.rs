@@ -204,7 +204,8 @@ fn framing_is_ours_and_a_close_is_obeyed() {
     client.send_head(stream, request, BodyLen::Empty).unwrap();
     assert_eq!(
         sent(&mut client),
-        "POST / HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nContent-Length: 0\r\nConnection: close, TE\r\n\r\n"
+        "POST / HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nContent-Length: 0\r\n\
+         Connection: close, TE\r\n\r\n"
     );
     client.send_end(stream, Headers::EMPTY).unwrap();
     poll(&mut client, &mut input("HTTP/1.1 204 No Content\r\n\r\n"));
@@ -231,7 +232,8 @@ fn a_relay_leaves_out_what_concerns_one_hop() {
     let mut server = ServerConnection::default();
     let mut scratch = Scratch::default();
     let request = "GET / HTTP/1.1\r\nHost: a\r\nConnection: X-Hop, Host, Content-Length, cookie\r\n\
-                   X-Hop: 1\r\nCookie: c=d\r\nUpgrade: h2c\r\nContent-Length: 3\r\nX-End: 2\r\n\r\nabc";
+                   X-Hop: 1\r\nCookie: c=d\r\nUpgrade: h2c\r\nContent-Length: 3\r\nX-End: 2\r\n\r\n\
+                   abc";
     let mut input = input(request);
     let Ok(Some(Event::Head { head, len, .. })) =
         server.poll_event(&mut input.lend(), &mut scratch)
@@ -245,7 +247,8 @@ fn a_relay_leaves_out_what_concerns_one_hop() {
     client.send_head(stream, Request { added: &added, ..head }, len).unwrap();
     assert_eq!(
         sent(&mut client),
-        "GET / HTTP/1.1\r\nHost: a\r\nCookie: c=d\r\nX-End: 2\r\nVia: 1.1 b\r\nContent-Length: 3\r\n\r\n"
+        "GET / HTTP/1.1\r\nHost: a\r\nCookie: c=d\r\nX-End: 2\r\nVia: 1.1 b\r\n\
+         Content-Length: 3\r\n\r\n"
     );
 }
 
@@ -426,9 +429,9 @@ fn few_bytes_may_wait_behind_the_message_in_hand() {
     assert_eq!(ClientConnection::default().unread_max(), usize::MAX);
 }
 
-/// Nobody asked it for anything else, but it was given for ever to take its answer.
+/// A held connection with a queued response had no timeout: its phase is `Send`.
 #[test]
-fn who_is_held_with_an_answer_has_to_take_that() {
+fn a_held_client_has_a_timeout_for_its_response() {
     let mut server = server("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n");
     answer(&mut server, FIRST, b"early");
     assert_eq!((server.io_state().phase, server.io_state().wants_read), (Phase::Body, true));
@@ -546,7 +549,7 @@ fn a_reset_closes_at_once() {
 }
 
 #[test]
-fn phases_say_whose_turn_it_is() {
+fn phases_follow_the_exchange() {
     let mut server = ServerConnection::default();
     assert_eq!(server.io_state().phase, Phase::Idle);
     let (head, rest) = GET.split_at(10);
@@ -577,7 +580,7 @@ fn phases_say_whose_turn_it_is() {
 
 /// Neither side may wait without end for a 100 that does not come.
 #[test]
-fn who_owes_a_100_owes_an_answer() {
+fn a_peer_that_has_to_send_a_100_has_to_send_a_response() {
     let mut asker = ClientConnection::default();
     let stream = asker.open().unwrap();
     let headers = host();
@@ -670,7 +673,7 @@ fn a_large_body_with_a_length_is_shared_not_copied() {
     assert_eq!((bytes.as_ptr(), bytes.len()), (at, 5000));
 }
 
-/// A response whose body goes past the connection, all but `first` bytes.
+/// A response with a body that bypasses the connection, all but `first` bytes.
 #[test]
 fn an_exact_body_may_pass_by() {
     for first in [0, 1, 4, 5] {

@@ -67,7 +67,7 @@ fn fields_are_replaced_behind_the_others() {
 }
 
 #[test]
-fn values_are_rewritten_where_they_stand() {
+fn values_are_rewritten_in_place() {
     let mut buf = buf(&FIELDS);
     let mut asked = Vec::new();
     let change = |old: &[u8]| {
@@ -82,9 +82,9 @@ fn values_are_rewritten_where_they_stand() {
     assert_eq!(lines(&buf), expected);
 }
 
-/// What concerns one hop keeps fields off the wire as they stand: without it, they may go again.
+/// Blocks with hop-by-hop fields cannot be sent unchanged; after their removal they can.
 #[test]
-fn retained_fields_are_asked_for_once_each() {
+fn retain_calls_its_function_once_for_each_field() {
     let mut buf = buf(&FIELDS);
     let mut asked = 0;
     buf.retain(|name, value| {

@@ -1,4 +1,4 @@
-//! Client and server back to back in memory: what one is told to send, the other hears.
+//! Client and server back to back in memory: the messages that one sends, the other receives.
 
 use std::collections::VecDeque;
 
@@ -95,7 +95,7 @@ impl ConnectionPair {
         self.pieces[self.turn % self.pieces.len()]
     }
 
-    /// Lets the server hear a piece; false if there was nothing new and no event.
+    /// Passes a piece to the server; false if there was nothing new and no event.
     fn serve(&mut self, mut app: impl FnMut(&mut ServerConnection, Event<'_, Server>)) -> bool {
         let n = self.piece();
         let moved = send(&mut self.client, &mut self.up, n);
@@ -149,7 +149,7 @@ fn hear(pipe: &mut VecDeque<u8>, block: &mut BytesMut, n: usize) -> bool {
     n > 0
 }
 
-/// What one side has heard.
+/// The messages that one side has received.
 #[derive(Default)]
 struct Heard {
     heads: Vec<String>,
@@ -256,10 +256,14 @@ fn exchange() -> impl Strategy<Value = PlannedExchange> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 48,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
-    fn what_is_sent_is_heard(
+    fn sent_messages_are_received(
         exchanges in proptest::collection::vec(exchange(), 1..6),
         depth in 1u32..5,
         pieces in proptest::collection::vec(prop_oneof![1usize..40, 1000usize..300_000], 1..8),

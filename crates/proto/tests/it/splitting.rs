@@ -10,8 +10,8 @@ use proptest::prelude::*;
 
 type AddedField = (String, Vec<u8>);
 
-/// A server that has been asked.
-fn asked() -> (ServerConnection, StreamId) {
+/// A server with a request.
+fn server_with_request() -> (ServerConnection, StreamId) {
     let mut server = ServerConnection::default();
     let mut block = BytesMut::from("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     let (mut input, mut scratch) = (Input::all(&mut block, false), Scratch::default());
@@ -47,7 +47,7 @@ fn is_hop(name: &str) -> bool {
     name.eq_ignore_ascii_case("connection")
 }
 
-/// Names and values of pieces that matter to somebody who reads a head.
+/// Names and values of pieces that matter to a parser of heads.
 fn text() -> impl Strategy<Value = Vec<u8>> {
     const PIECES: &[&[u8]] = &[
         b"a",
@@ -87,7 +87,7 @@ proptest! {
     fn what_is_added_is_refused_or_read_as_it_was(
         added in prop::collection::vec(field(), 0..4), status in 200_u16..600,
     ) {
-        let (mut server, stream) = asked();
+        let (mut server, stream) = server_with_request();
         let lent: Vec<_> = added.iter().map(|(name, value)| (&name[..], &value[..])).collect();
         let head = Response { added: &lent, ..Response::new(status, Headers::EMPTY) };
         match server.send_head(stream, head, BodyLen::Empty) {
@@ -111,7 +111,7 @@ proptest! {
         let mut headers = HeaderBuf::new();
         let taken = built.into_iter().filter(|(name, value)| headers.push(name, value).is_ok());
         let taken: Vec<_> = taken.collect();
-        let (mut server, stream) = asked();
+        let (mut server, stream) = server_with_request();
         let head = Response::new(200, headers.as_headers());
         prop_assert_eq!(server.send_head(stream, head, BodyLen::Unknown), Ok(()));
         let wire = queued(&mut server);

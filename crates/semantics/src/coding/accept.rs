@@ -8,17 +8,17 @@ use super::ContentCoding;
 ///
 /// ```
 /// use fulmar_proto::HeaderBuf;
-/// use fulmar_semantics::coding::{Accepted, ContentCoding};
+/// use fulmar_semantics::coding::{AcceptedCodings, ContentCoding};
 ///
 /// let mut headers = HeaderBuf::new();
 /// headers.push("Accept-Encoding", b"gzip;q=0.8, br").unwrap();
-/// let accepted = Accepted::of(headers.as_headers());
+/// let accepted = AcceptedCodings::of(headers.as_headers());
 /// assert!(accepted.rank(Some(ContentCoding::Brotli)) > accepted.rank(Some(ContentCoding::Gzip)));
 /// assert!(accepted.rank(Some(ContentCoding::Gzip)) > accepted.rank(None));
 /// assert_eq!(accepted.rank(Some(ContentCoding::Zstd)), 0);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Accepted {
+pub struct AcceptedCodings {
     /// All weights are in thousandths.
     gzip: Option<u16>,
     deflate: Option<u16>,
@@ -29,7 +29,7 @@ pub struct Accepted {
     other: Option<u16>,
 }
 
-impl Accepted {
+impl AcceptedCodings {
     /// Parses the fields. The first of several weights for a name counts; malformed elements are
     /// ignored.
     pub fn of(headers: Headers<'_>) -> Self {
@@ -110,12 +110,12 @@ mod tests {
     use fulmar_proto::HeaderBuf;
     use proptest::prelude::*;
 
-    fn accepted(fields: &[&[u8]]) -> Accepted {
+    fn accepted(fields: &[&[u8]]) -> AcceptedCodings {
         let mut headers = HeaderBuf::new();
         for field in fields {
             headers.push("Accept-Encoding", field).unwrap();
         }
-        Accepted::of(headers.as_headers())
+        AcceptedCodings::of(headers.as_headers())
     }
 
     /// The ranks of gzip, Brotli, zstd and no coding.

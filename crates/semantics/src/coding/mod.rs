@@ -1,4 +1,4 @@
-//! Content codings (RFC 9110 §8.4): their names, and the ones that a client accepts ([`Accepted`]).
+//! Content codings (RFC 9110 §8.4): their names, and the ones that a client accepts ([`AcceptedCodings`]).
 //!
 //! With the feature `decoding`, `ContentDecoder` decodes a body as it arrives.
 
@@ -8,7 +8,7 @@ mod codec;
 #[cfg(feature = "decoding")]
 mod decoder;
 
-pub use accept::Accepted;
+pub use accept::AcceptedCodings;
 #[cfg(feature = "decoding")]
 pub use decoder::{
     CODINGS_LEN_MAX, CodingError, CodingLimits, ContentDecoder, DecodeStep, HELD_SIZE_MAX,

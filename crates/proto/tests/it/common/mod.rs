@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! # row 2: two lengths (RFC 9112 §6.3)       its name
-//! server                                     who hears it: `server`, or `client GET HEAD ..`
+//! server                                     the receiver: `server`, or `client GET HEAD ..`
 //! answer end 200 exact 2 "ok"                server: when and how it answers (this is the default)
 //! lenient bare-lf chunk-blanks               the leniencies of the connection; none by default
 //! refused BadField                           the error without them
@@ -13,7 +13,7 @@
 //! eof                                        and then the peer closes its side
 //! error BadLength                            what must come of it, in order: events,
 //! reply 400 close                            then what was sent (`reply`, or all of it: `sent`),
-//! linger                                     then `open`, `linger`, `closed` or `ended` (one of the two)
+//! linger                                     then `open`, `linger`, `closed`, or `ended` (one of two)
 //! ```
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -198,7 +198,7 @@ impl Case {
         lines
     }
 
-    /// Answers as `answer` says.
+    /// Responds as `answer` specifies.
     fn serve(&self, connection: &mut ServerConnection, event: &Event<'_, fulmar_proto::Server>) {
         let stream = event.stream();
         let answer: Vec<&str> = self.answer.iter().map(String::as_str).collect();

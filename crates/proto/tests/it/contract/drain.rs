@@ -101,7 +101,7 @@ fn a_pipeline_that_is_cut_short_is_drained() {
     assert_eq!((full.io_state().phase, full.io_state().closed), (Phase::Linger, false));
 }
 
-/// What waited behind a request is the next one, and says nothing of what is behind that.
+/// Input behind a request is the next one, and no sign of input behind that.
 #[test]
 fn input_behind_an_earlier_request_delays_no_close() {
     let mut server = server(GET);
