@@ -21,8 +21,7 @@ pub struct HandlerSession {
     pub(crate) peer: SocketAddr,
     /// What [`crate::Handler::establish`] returned.
     pub(crate) connection_data: Option<Box<dyn Any>>,
-    /// The exchange in progress.
-    pub(crate) state: Option<Box<ExchangeState>>,
+    pub(crate) exchanges: Exchanges,
 }
 
 impl Default for HandlerSession {
@@ -30,7 +29,7 @@ impl Default for HandlerSession {
         Self {
             peer: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
             connection_data: None,
-            state: None,
+            exchanges: Exchanges::default(),
         }
     }
 }
@@ -41,11 +40,76 @@ impl fmt::Debug for HandlerSession {
     }
 }
 
+/// The exchanges in progress on a connection, by stream. HTTP/1 has one at a time. They are a linked
+/// list, so that an idle connection costs a pointer.
+#[derive(Default)]
+pub(crate) struct Exchanges {
+    first: Option<Box<ExchangeState>>,
+}
+
+impl Exchanges {
+    /// Adds an exchange.
+    pub(crate) fn insert(&mut self, mut state: Box<ExchangeState>) {
+        debug_assert!(!self.contains(state.stream), "a stream is one exchange");
+        state.next = self.first.take();
+        self.first = Some(state);
+    }
+
+    /// True if the exchange of `stream` is in progress.
+    pub(crate) fn contains(&self, stream: StreamId) -> bool {
+        self.iter().any(|state| state.stream == stream)
+    }
+
+    /// Removes the exchange of `stream`.
+    pub(crate) fn take(&mut self, stream: StreamId) -> Option<Box<ExchangeState>> {
+        self.take_if(|state| state.stream == stream)
+    }
+
+    /// Removes any exchange.
+    pub(crate) fn pop(&mut self) -> Option<Box<ExchangeState>> {
+        self.take_if(|_| true)
+    }
+
+    /// Removes the exchanges whose timer has expired at `now`, and clears it.
+    pub(crate) fn take_due(&mut self, now: Instant) -> Self {
+        let mut due = Self::default();
+        while let Some(mut state) = self.take_if(|state| state.wake.is_some_and(|at| at <= now)) {
+            state.wake = None;
+            due.insert(state);
+        }
+        due
+    }
+
+    /// The time of the first timer.
+    pub(crate) fn next_wake(&self) -> Option<Instant> {
+        self.iter().filter_map(|state| state.wake).min()
+    }
+
+    fn take_if(
+        &mut self,
+        is_wanted: impl Fn(&ExchangeState) -> bool,
+    ) -> Option<Box<ExchangeState>> {
+        let mut link = &mut self.first;
+        while link.as_ref().is_some_and(|state| !is_wanted(state)) {
+            link = &mut link.as_mut().expect("it was compared").next;
+        }
+        let mut state = link.take()?;
+        *link = state.next.take();
+        Some(state)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &ExchangeState> {
+        std::iter::successors(self.first.as_deref(), |state| state.next.as_deref())
+    }
+}
+
 /// A closure that continues an exchange later.
 pub(crate) type Act = dyn FnOnce(&mut Responder<'_>) -> HandlerResult;
 
 /// The state of an exchange. It is recycled afterwards.
 pub(crate) struct ExchangeState {
+    /// The next exchange of the connection's list.
+    next: Option<Box<ExchangeState>>,
     pub(crate) stream: StreamId,
     /// The number of the request on this server.
     pub(crate) number: u64,
@@ -80,8 +144,10 @@ pub(crate) struct ExchangeState {
     pub(crate) held: bool,
     /// The connection becomes a tunnel, now or when the request is complete.
     pub(crate) tunnel: Option<Tunnel>,
-    /// A timer is set.
-    pub(crate) timed: bool,
+    /// The time of the exchange's timer.
+    pub(crate) wake: Option<Instant>,
+    /// The timer has changed, and the connection's is not set yet.
+    pub(crate) wake_changed: bool,
     /// The response is complete.
     pub(crate) over: bool,
     /// Fields to add to the response.
@@ -138,6 +204,7 @@ impl ExchangeState {
 impl Default for ExchangeState {
     fn default() -> Self {
         Self {
+            next: None,
             stream: StreamId::default(),
             number: 0,
             body_handler: None,
@@ -156,7 +223,8 @@ impl Default for ExchangeState {
             declared: BodyLen::Empty,
             held: false,
             tunnel: None,
-            timed: false,
+            wake: None,
+            wake_changed: false,
             over: false,
             fields: Vec::new(),
             error: None,
@@ -172,5 +240,50 @@ impl fmt::Debug for ExchangeState {
             .field("sent", &self.sent)
             .field("over", &self.over)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn exchange(stream: u32, wake: Option<Instant>) -> Box<ExchangeState> {
+        Box::new(ExchangeState { stream: StreamId(stream), wake, ..ExchangeState::default() })
+    }
+
+    #[test]
+    fn exchanges_are_found_by_their_stream() {
+        let mut exchanges = Exchanges::default();
+        for stream in [1, 3, 5, 7] {
+            exchanges.insert(exchange(stream, None));
+        }
+        assert!(exchanges.take(StreamId(2)).is_none());
+        for stream in [3, 7, 1] {
+            assert!(exchanges.contains(StreamId(stream)));
+            assert_eq!(exchanges.take(StreamId(stream)).unwrap().stream, StreamId(stream));
+            assert!(!exchanges.contains(StreamId(stream)));
+        }
+        assert_eq!(exchanges.pop().unwrap().stream, StreamId(5));
+        assert!(exchanges.pop().is_none());
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the times are virtual")]
+    fn exchanges_have_timers_of_their_own() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut exchanges = Exchanges::default();
+        for (stream, wake) in [(1, Some(at(3))), (3, None), (5, Some(at(1))), (7, Some(at(2)))] {
+            exchanges.insert(exchange(stream, wake));
+        }
+        assert_eq!(exchanges.next_wake(), Some(at(1)));
+        let mut due = exchanges.take_due(at(2));
+        assert!(due.contains(StreamId(5)) && due.contains(StreamId(7)));
+        assert_eq!(due.next_wake(), None);
+        assert_eq!(exchanges.next_wake(), Some(at(3)));
+        assert!(due.pop().is_some() && due.pop().is_some() && due.pop().is_none());
+        assert!(exchanges.contains(StreamId(1)) && exchanges.contains(StreamId(3)));
     }
 }

@@ -80,7 +80,6 @@ impl<H: Handler> HandlerApp<H> {
         len: BodyLen,
     ) {
         let now = lent.context.now;
-        debug_assert!(lent.session.state.is_none(), "HTTP/1 has one exchange at a time");
         let mut state = self.desk.open(now);
         state.begin(stream, self.desk.number(), now, len);
         state.bodiless = request.method == b"HEAD";
@@ -90,11 +89,15 @@ impl<H: Handler> HandlerApp<H> {
     }
 
     /// Calls the handler again with a request that it deferred.
-    fn handle_again(&mut self, lent: &mut Lent<'_>, note: Box<dyn Any + Send>) {
-        let mut state = lent.session.state.take().expect("its stream was compared");
+    fn handle_again(
+        &mut self,
+        lent: &mut Lent<'_>,
+        mut state: Box<ExchangeState>,
+        note: Box<dyn Any + Send>,
+    ) {
         let is_waiting = state.status == 0 && state.body_handler.is_none() && state.error.is_none();
         let Some(replay) = state.replay.as_mut().filter(|_| is_waiting) else {
-            lent.session.state = Some(state); // deferred twice, and handled already
+            lent.session.exchanges.insert(state); // deferred twice, and handled already
             return self.drop_message(lent.context.now, lent.session.peer, note);
         };
         replay.notes.push(note);
@@ -114,14 +117,25 @@ impl<H: Handler> HandlerApp<H> {
         }
     }
 
-    /// Calls `act` for the exchange in progress.
+    /// Calls `act` for the exchange of `stream`.
     fn with_exchange(
         &mut self,
         lent: &mut Lent<'_>,
+        stream: StreamId,
         act: impl FnOnce(&mut Responder<'_>) -> Result<(), HandlerError>,
     ) {
         // Without a state the response is complete: the rest of the request is dropped.
-        let Some(mut state) = lent.session.state.take() else { return };
+        let Some(state) = lent.session.exchanges.take(stream) else { return };
+        self.resume(lent, state, act);
+    }
+
+    /// Calls `act` for an exchange.
+    fn resume(
+        &mut self,
+        lent: &mut Lent<'_>,
+        mut state: Box<ExchangeState>,
+        act: impl FnOnce(&mut Responder<'_>) -> Result<(), HandlerError>,
+    ) {
         let result = match state.error {
             None => act(&mut lent.call(&mut self.desk, &mut state)),
             // Not called after a failure.
@@ -163,16 +177,43 @@ impl<H: Handler> HandlerApp<H> {
             {
                 state.keep(request);
             }
-            lent.session.state = Some(state);
+            let wake_changed = std::mem::take(&mut state.wake_changed);
+            lent.session.exchanges.insert(state);
+            if wake_changed {
+                lent.context.set_timer(lent.session.exchanges.next_wake());
+            }
             return;
         }
-        if state.timed {
-            lent.context.set_timer(None);
+        if state.wake.is_some() {
+            lent.context.set_timer(lent.session.exchanges.next_wake());
         }
         if state.held {
             lent.reply.set_held(state.stream, false);
         }
         self.desk.close(lent.context.now, lent.session, state, request, true);
+    }
+
+    /// The connection has ended before the exchange.
+    fn abandon(
+        &mut self,
+        now: Instant,
+        session: &HandlerSession,
+        mut state: Box<ExchangeState>,
+        end: &End,
+    ) {
+        if let Some(handler) = &mut state.body_handler
+            && let Err(panic) = catch(|| handler.gone(end))
+        {
+            let error = HandlerError::Panic(panic);
+            self.desk.exchange_failed(now, session, &mut state, None, error);
+        }
+        match end {
+            End::Peer(PeerError::UnexpectedEof) => {} // no client is left to respond to
+            End::Peer(error) if state.status == 0 => state.status = error.status(),
+            _ => {}
+        }
+        let complete = state.tunnel == Some(Tunnel::Open) && matches!(end, End::Closed);
+        self.desk.close(now, session, state, None, complete);
     }
 
     /// Application code failed: it is not called for this exchange any more. The client receives
@@ -303,19 +344,20 @@ impl<H: Handler> ServerApp for HandlerApp<H> {
         session: &mut HandlerSession,
         event: Event<'_, Server>,
     ) {
+        let stream = event.stream();
         let lent = &mut Lent { context, reply, session };
         match event {
-            Event::Head { stream, head, len } => self.begin(lent, stream, &head, len),
-            Event::Data { stream, bytes } => {
+            Event::Head { head, len, .. } => self.begin(lent, stream, &head, len),
+            Event::Data { bytes, .. } => {
                 let len = bytes.len();
-                self.with_exchange(lent, |responder| {
+                self.with_exchange(lent, stream, |responder| {
                     call_body_handler(responder, |handler, responder| {
                         handler.data(responder, bytes)
                     })
                 });
                 lent.reply.release(stream, len);
             }
-            Event::End { trailers, .. } => self.with_exchange(lent, |responder| {
+            Event::End { trailers, .. } => self.with_exchange(lent, stream, |responder| {
                 responder.state.received = true;
                 // Without a body handler, the request had no body.
                 responder.state.pending_end = responder.state.body_handler.is_none();
@@ -328,12 +370,12 @@ impl<H: Handler> ServerApp for HandlerApp<H> {
                     }
                 }
             }),
-            Event::Upgraded { .. } => self.with_exchange(lent, |responder| {
+            Event::Upgraded { .. } => self.with_exchange(lent, stream, |responder| {
                 responder.state.tunnel = Some(Tunnel::Open);
                 call_body_handler(responder, |handler, responder| handler.ready(responder))
             }),
             Event::Writable { .. } => {
-                self.with_exchange(lent, |responder| {
+                self.with_exchange(lent, stream, |responder| {
                     call_body_handler(responder, |handler, responder| handler.ready(responder))
                 });
             }
@@ -347,15 +389,20 @@ impl<H: Handler> ServerApp for HandlerApp<H> {
         reply: &mut ServerConnection,
         session: &mut HandlerSession,
     ) {
-        self.with_exchange(&mut Lent { context, reply, session }, |responder| {
-            match responder.state.due.take() {
+        let mut due = session.exchanges.take_due(context.now);
+        if let Some(wake) = session.exchanges.next_wake() {
+            context.set_timer(Some(wake));
+        }
+        let lent = &mut Lent { context, reply, session };
+        while let Some(state) = due.pop() {
+            self.resume(lent, state, |responder| match responder.state.due.take() {
                 Some(act) => {
                     responder.unpause();
                     attempt(|| act(responder))
                 }
                 None => call_body_handler(responder, |handler, responder| handler.ready(responder)),
-            }
-        });
+            });
+        }
     }
 
     fn handle_message(
@@ -365,21 +412,20 @@ impl<H: Handler> ServerApp for HandlerApp<H> {
         session: &mut HandlerSession,
         HandlerMessage(doing): HandlerMessage,
     ) {
-        let meant = context.exchange.stream;
-        if session.state.as_ref().is_none_or(|state| state.stream != meant) {
+        let Some(state) = session.exchanges.take(context.exchange.stream) else {
             return self.drop_message(context.now, session.peer, doing); // the exchange is over
-        }
+        };
         let lent = &mut Lent { context, reply, session };
         match doing {
-            MessageKind::Again(note) => self.handle_again(lent, note),
-            MessageKind::Run(act) => self.with_exchange(lent, |responder| {
+            MessageKind::Again(note) => self.handle_again(lent, state, note),
+            MessageKind::Run(act) => self.resume(lent, state, |responder| {
                 responder.unpause();
                 attempt(|| act(responder))
             }),
             MessageKind::Dropped => {
-                self.with_exchange(lent, |_| Err(HandlerError::SuspendedDropped))
+                self.resume(lent, state, |_| Err(HandlerError::SuspendedDropped));
             }
-            MessageKind::Ready => self.with_exchange(lent, |responder| {
+            MessageKind::Ready => self.resume(lent, state, |responder| {
                 if let Some(notified) = &responder.state.alive {
                     notified.store(false, Ordering::Release);
                 }
@@ -389,24 +435,13 @@ impl<H: Handler> ServerApp for HandlerApp<H> {
     }
 
     fn handle_gone(&mut self, now: Instant, _: SocketId, mut session: HandlerSession, end: &End) {
-        match (session.state.take(), end) {
-            (None, End::Peer(error)) => self.desk.malformed(now, &session, *error),
-            (None, _) => {}
-            (Some(mut state), end) => {
-                if let Some(handler) = &mut state.body_handler
-                    && let Err(panic) = catch(|| handler.gone(end))
-                {
-                    let error = HandlerError::Panic(panic);
-                    self.desk.exchange_failed(now, &session, &mut state, None, error);
-                }
-                match end {
-                    End::Peer(PeerError::UnexpectedEof) => {} // no client is left to respond to
-                    End::Peer(error) if state.status == 0 => state.status = error.status(),
-                    _ => {}
-                }
-                let complete = state.tunnel == Some(Tunnel::Open) && matches!(end, End::Closed);
-                self.desk.close(now, &session, state, None, complete);
-            }
+        let mut next = session.exchanges.pop();
+        if let (None, End::Peer(error)) = (&next, end) {
+            self.desk.malformed(now, &session, *error);
+        }
+        while let Some(state) = next {
+            self.abandon(now, &session, state, end);
+            next = session.exchanges.pop();
         }
         self.desk.gone(now, &session, end);
     }

@@ -314,8 +314,8 @@ impl Responder<'_> {
 
     /// Calls [`BodyHandler::ready`] at `deadline`, once. A later call replaces an earlier one.
     pub fn wake_at(&mut self, deadline: Instant) {
-        (self.state.claimed, self.state.timed) = (true, true);
-        self.context.set_timer(Some(deadline));
+        (self.state.claimed, self.state.wake_changed) = (true, true);
+        self.state.wake = Some(deadline);
     }
 
     /// A handle with which any thread can have [`BodyHandler::ready`] called.
