@@ -723,7 +723,7 @@ fn only_an_exact_body_that_matters_may_pass_by() {
 }
 
 #[test]
-#[should_panic(expected = "only bytes of the body in hand")]
+#[should_panic(expected = "only bytes of the current body")]
 fn more_than_the_body_cannot_pass_by() {
     server("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n")
         .handle_spliced(6, SpliceTarget::File);
