@@ -16,8 +16,7 @@ use fulmar_engine::{
 };
 use fulmar_proto::{
     BodyLen, Client, ClientConnection, Connection, Event, HeaderBuf, Headers, Request, Reset,
-    Response,
-    Segment, Server, ServerConnection, StreamId, Transmit,
+    Response, Segment, Server, ServerConnection, StreamId, Transmit,
 };
 use fulmar_proxy::Proxy;
 use fulmar_sys as sys;
