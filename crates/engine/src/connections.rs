@@ -12,19 +12,17 @@ use std::io;
 use std::time::Instant;
 
 use bytes::BytesMut;
-use fulmar_proto::{
-    Block, Connection, Input, IoState, Layer, LayerError, PeerError, Phase, Scratch, StreamId,
-    Transmit,
-};
+use fulmar_proto::{Block, Connection, Input, IoState, Layer, Phase, Scratch, Transmit};
 
 use crate::slots::Slots;
 use crate::timeouts::{
-    RateLimit, TimeoutTable, TimeoutTicks, Timeouts, TimeoutsId, is_rate_limited,
+    RateMeter, TimeoutTable, TimeoutTicks, Timeouts, TimeoutsId, is_rate_limited,
     restarts_with_bytes,
 };
 use crate::timers::{Tick, TickSpan, Wheel};
 use crate::{Action, CloseKind, Endpoint, SocketEvent, SocketId};
 
+mod end;
 mod handler;
 
 mod deadlines;
@@ -32,40 +30,11 @@ mod splice;
 mod transport;
 mod walk;
 
+use end::Fault;
 use transport::{OPENED_SIZE, Transport};
 
+pub use end::{End, Exchange};
 pub use handler::{ConnectionEvent, Handler};
-
-/// Why a connection is gone.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum End {
-    /// Both sides have ended, and everything was sent.
-    Closed,
-    /// The peer broke the protocol.
-    Peer(PeerError),
-    /// The layer between socket and connection failed: the error of its crate.
-    Layer(LayerError),
-    /// The socket failed.
-    Failed(io::Error),
-    /// The file failed into which a body was spliced.
-    File(io::Error),
-    /// A deadline passed in this phase, or too few bytes had moved in it; `None`: while connecting.
-    TimedOut(Option<Phase>),
-    /// Its owner closed it with [`Connections::cut`].
-    Cut,
-    /// The application panicked while it handled the connection.
-    Panicked,
-}
-
-/// One exchange on one connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Exchange {
-    /// The connection.
-    pub socket: SocketId,
-    /// The exchange on it.
-    pub stream: StreamId,
-}
 
 /// Connections of one kind.
 #[derive(Debug)]
@@ -93,7 +62,7 @@ pub(crate) struct Entry<C, T> {
     pub(crate) data: T,
     pub(crate) transport: Option<Box<Transport>>, // the layer on the socket
     since: Tick, // when the phase began, or was restarted; the deadline counts from here
-    rate: RateLimit,
+    rate: RateMeter,
     armed: TickSpan,      // the wheel's entry is due within this time
     timer: Tick,          // set by the owner
     timeouts: TimeoutsId, // which deadlines hold
@@ -103,24 +72,6 @@ pub(crate) struct Entry<C, T> {
     shut: bool,
     hung: bool,           // the peer has ended its side, while reading was paused
     fault: Option<Fault>, // the reason of its end
-}
-
-/// A fault of the peer, which receives a response before the connection ends.
-#[derive(Clone, Copy, Debug)]
-enum Fault {
-    Broke(PeerError),
-    LateHead,
-    LateBody,
-}
-
-impl Fault {
-    fn end(self) -> End {
-        match self {
-            Self::Broke(error) => End::Peer(error),
-            Self::LateHead => End::TimedOut(Some(Phase::Head)),
-            Self::LateBody => End::TimedOut(Some(Phase::Body)),
-        }
-    }
 }
 
 impl<C: Connection, T> Entry<C, T> {
@@ -442,7 +393,7 @@ impl<C: Connection, T> Connections<C, T> {
             data,
             transport: layer.map(Transport::new).map(Box::new),
             since: now,
-            rate: RateLimit::new(now),
+            rate: RateMeter::new(now),
             armed: TickSpan::ENDLESS,
             timer: Tick::NEVER,
             timeouts: TimeoutsId::default(),
@@ -564,7 +515,7 @@ impl<C: Connection, T> Connections<C, T> {
         }
         entry.phase = Some(entry.io_state().phase);
         let tick = self.outputs.wheel.tick(now);
-        entry.rate = RateLimit::new(tick);
+        entry.rate = RateMeter::new(tick);
         entry.start_deadline(tick, at, &mut self.outputs);
         self.note_moved(now, socket, 0, handler);
     }

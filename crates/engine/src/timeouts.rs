@@ -163,13 +163,13 @@ impl TimeoutTicks {
 
 /// The bytes that a peer has moved in the current grace period.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RateLimit {
+pub(crate) struct RateMeter {
     since: Tick, // of the period
     moved: u32,
     left: u32, // received bytes that are still unread
 }
 
-impl RateLimit {
+impl RateMeter {
     pub(crate) fn new(now: Tick) -> Self {
         Self { since: now, moved: 0, left: 0 }
     }
@@ -286,13 +286,13 @@ mod tests {
     #[test]
     fn a_rate_is_an_average_over_one_period_and_the_rest_of_the_last() {
         let ticks = ticks();
-        let mut rate = RateLimit::new(at(0));
+        let mut rate = RateMeter::new(at(0));
         rate.add(5_000);
         assert_eq!(rate.due(&ticks), at(20));
         assert!(rate.look(at(20), &ticks), "exactly enough");
         rate.add(4_999);
         assert!(!rate.look(at(40), &ticks), "a byte too little");
-        let mut fast = RateLimit::new(at(0));
+        let mut fast = RateMeter::new(at(0));
         fast.add(1_000_000);
         assert!(fast.look(at(20), &ticks));
         assert!(fast.look(at(40), &ticks), "what was too much counts in the next period");
@@ -302,7 +302,7 @@ mod tests {
     #[test]
     fn time_of_the_application_does_not_count() {
         let ticks = ticks();
-        let mut rate = RateLimit::new(at(0));
+        let mut rate = RateMeter::new(at(0));
         rate.turn(at(0), at(0), Phase::Head, Phase::Body);
         rate.add(1_000);
         rate.turn(at(4), at(0), Phase::Body, Phase::Application);
