@@ -196,7 +196,7 @@ mod tests {
         "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: ^x\r\n\r\n",
         "PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: ^gzip\r\n\r\n",
         "PUT / HTTP/1.1\r\nHost: a\r\nExpect: ^more\r\nContent-Length: 1\r\n\r\n",
-        "PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok^\r\ng\r\n",
+        "PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n^g\r\n",
     ];
 
     const RESPONSES: &[&str] = &[

@@ -351,7 +351,11 @@ impl<S: Side> H1<S> {
     fn data<'a>(&mut self, n: usize, input: &mut Input<'_>) -> Event<'a, S> {
         self.exchange.waiting = false;
         self.hold(n as u64);
-        Event::Data { stream: self.stream, bytes: input.take(n) }
+        let bytes = input.take(n);
+        if let Recv::Body(BodyReader::Chunked(decoder)) = &mut self.recv {
+            input.skip(decoder.data_end(input.bytes()));
+        }
+        Event::Data { stream: self.stream, bytes }
     }
 
     pub(super) fn hold(&mut self, n: u64) {
