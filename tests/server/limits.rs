@@ -77,7 +77,7 @@ fn idle_and_served_connections_get_no_408() {
     assert_eq!(hand.peer(idle).received, answer);
     assert_eq!((closed(&mut hand, idle), closed(&mut hand, blank)), (Some(75_000), Some(75_000)));
     assert!(
-        hand.peer(echo).text().starts_with("HTTP/1.1 200") && !hand.peer(echo).shut_down.is_some()
+        hand.peer(echo).text().starts_with("HTTP/1.1 200") && hand.peer(echo).shut_down.is_none()
     );
     assert!(hand.peer(echo).text().ends_with("\r\n\r\nabc"), "and nothing after it");
     assert_eq!(closed(&mut hand, echo), Some(30_000));

@@ -109,7 +109,7 @@ pub(crate) type Act = dyn FnOnce(&mut Responder<'_>) -> HandlerResult;
 /// The state of an exchange. It is recycled afterwards.
 pub(crate) struct ExchangeState {
     /// The next exchange of the connection's list.
-    next: Option<Box<ExchangeState>>,
+    next: Option<Box<Self>>,
     pub(crate) stream: StreamId,
     /// The number of the request on this server.
     pub(crate) number: u64,

@@ -97,7 +97,7 @@ impl Handler<RawConnection, Console> for ConsoleHandler<'_> {
 
 impl ConsoleHandler<'_> {
     fn handle_event(
-        &mut self,
+        &self,
         now: Instant,
         (connection, console): (&mut RawConnection, &mut Console),
         event: Event<'_, Raw>,

@@ -338,13 +338,7 @@ impl ClientEvents<'_> {
         }
     }
 
-    fn handle_fault(
-        &mut self,
-        now: Instant,
-        session: &HttpSession,
-        message: &[u8],
-        error: PeerError,
-    ) {
+    fn handle_fault(&self, now: Instant, session: &HttpSession, message: &[u8], error: PeerError) {
         let exchange = session.exchange.as_deref();
         let parties = Parties {
             source: session.source(),

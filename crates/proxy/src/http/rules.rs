@@ -92,21 +92,9 @@ impl ClientEvents<'_> {
             HttpVerdict::Failed(_) => {
                 let all = tally::all(self.shared, session, exchange);
                 all.for_each(|counters| counters.add(Stat::RewriteErrors, 1));
-                self.reply(
-                    now,
-                    &ReplyTemplate::error_page(500),
-                    session,
-                    exchange,
-                    EndLetters(b'P', b'R'),
-                )
+                self.internal_error(now, session, exchange, EndLetters(b'P', b'R'))
             }
-            _ => self.reply(
-                now,
-                &ReplyTemplate::error_page(500),
-                session,
-                exchange,
-                EndLetters(b'I', b'R'),
-            ),
+            _ => self.internal_error(now, session, exchange, EndLetters(b'I', b'R')),
         })
     }
 
@@ -123,6 +111,17 @@ impl ClientEvents<'_> {
             Some((head, body)) => RouteDecision::Respond(head, body, ended),
             None => RouteDecision::Close(ended),
         }
+    }
+
+    /// The error page for rules that cannot be carried out.
+    fn internal_error(
+        &self,
+        now: Instant,
+        session: &mut HttpSession,
+        exchange: &mut HttpExchange,
+        ended: EndLetters,
+    ) -> RouteDecision {
+        self.reply(now, &ReplyTemplate::error_page(500), session, exchange, ended)
     }
 
     /// Requests authentication.

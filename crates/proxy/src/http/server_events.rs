@@ -373,7 +373,7 @@ impl ServerEvents<'_> {
         }
     }
 
-    fn handle_fault(&mut self, now: Instant, seat: &ServerConn, message: &[u8], error: PeerError) {
+    fn handle_fault(&self, now: Instant, seat: &ServerConn, message: &[u8], error: PeerError) {
         let Some(id) = seat.client else { return };
         let Some((_, session)) = self.clients.get(id.socket) else { return };
         let (backend, server) = seat.place();

@@ -67,7 +67,7 @@ fn scripts_serve_every_address_of_a_route() {
 fn peers_do_each_step_of_a_script() {
     let (mut sim, probe, peer) = accepted();
     sim[probe].echoes = true;
-    let enough: Box<dyn Fn(&[u8]) -> bool> = Box::new(|got| got.len() >= 3);
+    let enough: ReceivedCheck = Box::new(|got| got.len() >= 3);
     let next = |got: &[u8]| vec![PeerStep::StopReading, PeerStep::Send(got.to_ascii_uppercase())];
     let steps = [send(b"abc"), PeerStep::Until(enough), PeerStep::Then(Box::new(next))];
     sim[peer].steps.extend(steps);
