@@ -121,7 +121,8 @@ fn is_right(request: &Request, body: &[u8]) -> bool {
     }
     match path {
         "/delay/70" => body == b"delayed\n",
-        // One request has one of them. A run is a row of equal bytes if it equals itself moved by one.
+        // One request has one of them. The bytes of a run are equal if it equals itself moved by
+        // one.
         "/echo" => {
             let known = body.first().is_none_or(|byte| b"yz".contains(byte));
             known && body.get(1..).is_none_or(|rest| rest == &body[..rest.len()])

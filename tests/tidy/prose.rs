@@ -64,8 +64,8 @@ fn words_of(text: &str) -> impl Iterator<Item = &str> {
         .filter(|word| word.starts_with(|c: char| c.is_ascii_alphabetic()))
 }
 
-/// Per 1,000 words; lower them when the words are fewer. The aim of the first is 0.5.
-const PERSONS_MAX: f64 = 0.6;
+/// Per 1,000 words.
+const PERSONS_MAX: f64 = 0.5;
 const TALK_MAX: f64 = 2.0;
 
 /// Lines of a complaint.

@@ -264,7 +264,8 @@ impl<A: Application> ConnectionHandler<A> {
         self.state.watch(now, id);
     }
 
-    /// Bytes of the body were spliced into the file. Returns its stream if the transfer is held now.
+    /// Bytes of the body were spliced into the file. Returns its stream if the transfer is now
+    /// held.
     pub(crate) fn spliced(
         &mut self,
         now: Instant,

@@ -40,8 +40,8 @@ impl fmt::Debug for HandlerSession {
     }
 }
 
-/// The exchanges in progress on a connection, by stream. HTTP/1 has one at a time. They are a linked
-/// list, so that an idle connection costs a pointer.
+/// The exchanges in progress on a connection, by stream. HTTP/1 has one at a time. They are a
+/// linked list, so that an idle connection costs a pointer.
 #[derive(Default)]
 pub(crate) struct Exchanges {
     first: Option<Box<ExchangeState>>,

@@ -388,7 +388,8 @@ impl<A: ServerApp> Lent<A> {
         let head = Response::new(500, Headers::EMPTY);
         let sent = connection.send_head(stream, head, BodyLen::Empty);
         if sent.and_then(|()| connection.send_end(stream, Headers::EMPTY)).is_err() {
-            connection.cut_off(stream); // the client must not take the sent part for a complete response
+            // The client must not take the sent part for a complete response.
+            connection.cut_off(stream);
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Encoding of heads (RFC 9112 §2 to §6): start line, the caller's fields, and the connection's
 //! own.
 //!
-//! Framing and `Connection` are written here: `Content-Length`, `Transfer-Encoding` and `Connection` of
-//! the caller are left out, and a `close` among them is obeyed. Everything is checked before the
-//! first byte is written.
+//! Framing and `Connection` are written here: `Content-Length`, `Transfer-Encoding` and
+//! `Connection` of the caller are left out, and a `close` among them is obeyed. Everything is
+//! checked before the first byte is written.
 
 use bytes::Bytes;
 

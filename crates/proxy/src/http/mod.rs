@@ -124,7 +124,8 @@ impl HttpRelay {
         let sends = clients.is_sending(socket);
         let Some((connection, session)) = clients.get_mut(socket) else { return };
         let stream = session.leaving.as_ref().map(|exchange| exchange.stream);
-        let queued = connection.unsent(stream.unwrap_or_default()).max(u64::from(sends)); // a layer may hold the last bytes
+        // A layer may hold the last bytes.
+        let queued = connection.unsent(stream.unwrap_or_default()).max(u64::from(sends));
         ClientEvents { servers, desk, shared }.note_sent(
             now,
             socket,

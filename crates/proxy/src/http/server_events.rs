@@ -197,7 +197,8 @@ impl ServerEvents<'_> {
         let Some(exchange) = of(session, id.stream) else { return };
         let before = client.unsent(id.stream);
         if client.send_end(id.stream, trailers).is_err() {
-            client.cut_off(id.stream); // shorter than declared: the response to a HEAD request of the proxy
+            // Shorter than declared: the response to a HEAD request of the proxy.
+            client.cut_off(id.stream);
         }
         exchange.bytes_out += client.unsent(id.stream).saturating_sub(before);
         self.desk.defer(DeferredAction::Touch(id.socket));

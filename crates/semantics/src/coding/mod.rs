@@ -1,4 +1,5 @@
-//! Content codings (RFC 9110 §8.4): their names, and the ones that a client accepts ([`AcceptedCodings`]).
+//! Content codings (RFC 9110 §8.4): their names, and the ones that a client accepts
+//! ([`AcceptedCodings`]).
 //!
 //! With the feature `decoding`, `ContentDecoder` decodes a body as it arrives.
 

@@ -13,7 +13,7 @@
 //! eof                                        and then the peer closes its side
 //! error BadLength                            what must come of it, in order: events,
 //! reply 400 close                            then what was sent (`reply`, or all of it: `sent`),
-//! linger                                     then `open`, `linger`, `closed`, or `ended` (one of two)
+//! linger                                     then `open`, `linger`, `closed`, or `ended` (of two)
 //! ```
 #![allow(dead_code, reason = "each test uses a part of it")]
 
