@@ -395,7 +395,7 @@ fn a_listener_that_cannot_be_had_leaves_nothing_behind() {
     // A socket that does not listen, and a descriptor that is no socket.
     let (pair, _) = UnixStream::pair().unwrap();
     let file = fs::File::open("/dev/null").unwrap();
-    for (fd, why) in [(OwnedFd::from(pair), "does not listen"), (file.into(), "non-socket")] {
+    for (fd, why) in [(OwnedFd::from(pair), "is not listening"), (file.into(), "non-socket")] {
         let said = endpoints().listen(Listen::inherited(fd)).start().unwrap_err().to_string();
         assert!(said.contains("inherited") && said.contains(why), "{said}");
     }
