@@ -51,7 +51,7 @@
 //! ```
 //!
 //! [`server`] has the engine of a server and the traits of its applications, [`host`] its threads
-//! and listeners, [`client`] the client, and [`drive`] the loops, including an application's own.
+//! and listeners, `client` the client, and [`drive`] the loops, including an application's own.
 //!
 //! # Features
 //!

@@ -22,7 +22,7 @@ pub enum End {
     File(io::Error),
     /// A deadline passed in this phase, or too few bytes had moved in it; `None`: while connecting.
     TimedOut(Option<Phase>),
-    /// Its owner closed it with [`Connections::cut`].
+    /// Its owner closed it with [`crate::Connections::cut`].
     Cut,
     /// The application panicked while it handled the connection.
     Panicked,
