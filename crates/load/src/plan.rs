@@ -11,6 +11,7 @@ use fulmar_tls::ClientTls;
 
 use crate::error::LoadError;
 use crate::options::{Options, RunUntil};
+use crate::schedule::planned_within;
 use crate::sources::Sources;
 
 /// The data that all threads share.
@@ -132,6 +133,18 @@ impl RunPlan {
         match self.until {
             RunUntil::Requests(n) => Some(n),
             RunUntil::Elapsed(_) => None,
+        }
+    }
+
+    /// The most requests that the run plans, if its options limit them. The last turn of a run ends
+    /// behind its duration, and requests that would be due in between are not planned.
+    pub(crate) fn planned_max(&self) -> Option<u64> {
+        match self.until {
+            RunUntil::Requests(n) => Some(n),
+            RunUntil::Elapsed(duration) => {
+                let elapsed = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+                self.rate.map(|rate| planned_within(rate, elapsed, None))
+            }
         }
     }
 }

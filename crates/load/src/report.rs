@@ -194,7 +194,7 @@ pub(crate) struct Summary {
     depth: u8,
     threads: u32,
     rate: Option<u64>,
-    count: Option<u64>,
+    planned_max: Option<u64>,
     tally: RunTally,
     given_up: u32,
     waited: u64, // nanoseconds, of the oldest request without a response
@@ -216,7 +216,7 @@ impl Summary {
             depth: plan.depth,
             threads: plan.threads,
             rate: plan.rate,
-            count: plan.count(),
+            planned_max: plan.planned_max(),
             tally: RunTally::new(plan.rate.is_some(), plan.has_tls()),
             given_up: 0,
             waited: 0,
@@ -267,7 +267,7 @@ impl Summary {
         let Self { tally, total, cpu, .. } = &self;
         let elapsed = seconds(self.ended);
         let cpu_share = ratio(cpu.total().as_secs_f64(), seconds(self.thread_ns));
-        let planned = self.rate.map(|rate| planned_within(rate, self.ended, self.count));
+        let planned = self.rate.map(|rate| planned_within(rate, self.ended, self.planned_max));
         let limited_by = limited_by(Basis {
             lost,
             answered: tally.answered,
@@ -371,7 +371,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::engine::Finish;
     use crate::flight::Flight;
-    use crate::options::Options;
+    use crate::options::{Options, RunUntil};
 
     /// The possible results of two threads of a short run.
     pub(crate) fn sample(rate: Option<u64>) -> RunReport {
@@ -473,6 +473,18 @@ pub(crate) mod tests {
         assert_eq!(value["limited_by"], "settings");
         assert_eq!(value["cpu_us_per_request"], 400.0);
         assert_eq!(value["cpu_share"], 0.4);
+    }
+
+    #[test]
+    fn nothing_is_planned_behind_the_duration() {
+        let urls = vec!["http://127.0.0.1:1/".to_owned()];
+        let until = RunUntil::Elapsed(Duration::from_secs(1));
+        let options = Options { urls, rate: Some(50), until, ..Options::default() };
+        let mut summary = Summary::new(&RunPlan::new(&options).unwrap(), String::new());
+        // The last turn is late.
+        (summary.ended, summary.thread_ns) = (1_000_200_000, 1_000_200_000);
+        (summary.tally.issued, summary.tally.answered) = (50, 50);
+        assert_eq!(summary.report(0, false).limited_by, LimitedBy::Settings);
     }
 
     #[test]
