@@ -65,8 +65,8 @@ impl Certs {
         let (params, key) = (authority("the authority of this test"), new_key());
         certs.write("ca.pem", &params.self_signed(&key).expect("a certificate").pem());
         certs.write("ca.key", &key.serialize_pem());
-        let revoked = |who| RevokedCertParams {
-            serial_number: serial(who),
+        let revoked = |owner| RevokedCertParams {
+            serial_number: serial(owner),
             revocation_time: date_time_ymd(2020, 1, 1),
             reason_code: None,
             invalidity_date: None,
@@ -103,8 +103,8 @@ impl Certs {
     ///
     /// # Panics
     /// The files cannot be written.
-    pub fn identity(&self, who: CertOwner) -> Identity {
-        let (cert, key) = self.files(who);
+    pub fn identity(&self, owner: CertOwner) -> Identity {
+        let (cert, key) = self.files(owner);
         Identity::files(cert, key)
     }
 
@@ -112,13 +112,13 @@ impl Certs {
     ///
     /// # Panics
     /// There is no room for them.
-    pub fn files(&self, who: CertOwner) -> (PathBuf, PathBuf) {
-        let (cert, key) = (format!("{who:?}.pem"), format!("{who:?}.key"));
+    pub fn files(&self, owner: CertOwner) -> (PathBuf, PathBuf) {
+        let (cert, key) = (format!("{owner:?}.pem"), format!("{owner:?}.key"));
         let paths = (self.dir.path().join(&cert), self.dir.path().join(&key));
         if !paths.0.exists() {
             let pair = new_key();
             self.write(&key, &pair.serialize_pem());
-            self.write(&cert, &self.chain(who, &pair));
+            self.write(&cert, &self.chain(owner, &pair));
         }
         paths
     }
@@ -154,12 +154,12 @@ impl Certs {
         Identity::files(self.dir.path().join(cert_file), self.dir.path().join(key_file))
     }
 
-    fn chain(&self, who: CertOwner, pair: &KeyPair) -> String {
-        let (own, key) = (params(who), new_key());
+    fn chain(&self, owner: CertOwner, pair: &KeyPair) -> String {
+        let (own, key) = (params(owner), new_key());
         let signed_by = |issuer: &CertificateParams, key: &KeyPair| {
             own.signed_by(pair, &Issuer::from_params(issuer, key)).expect("a certificate").pem()
         };
-        match who {
+        match owner {
             CertOwner::SelfSigned => own.self_signed(pair).expect("a certificate").pem(),
             CertOwner::OwnAuthority | CertOwner::ExpiredAuthority => {
                 let mut own = own;
@@ -214,32 +214,32 @@ fn authority(name: &str) -> CertificateParams {
     params
 }
 
-fn params(who: CertOwner) -> CertificateParams {
-    let names: &[&str] = match who {
+fn params(owner: CertOwner) -> CertificateParams {
+    let names: &[&str] = match owner {
         CertOwner::OtherHost => &["other.example"],
-        who if who.is_client() => &["client.example"],
+        owner if owner.is_client() => &["client.example"],
         _ => &["localhost", "test.example", "*.wild.example"],
     };
     let mut subject_alt_names = dns_names(names);
-    if who != CertOwner::OtherHost && !who.is_client() {
+    if owner != CertOwner::OtherHost && !owner.is_client() {
         let loopback = [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()];
         subject_alt_names.extend(loopback.map(SanType::IpAddress));
     }
-    let (from, until) = match who {
+    let (from, until) = match owner {
         CertOwner::Expired | CertOwner::ExpiredAuthority => (2000, 2001),
         CertOwner::NotYetValid => (2999, 3000),
         _ => (2020, 2999),
     };
-    let purpose = match who.is_client() {
+    let purpose = match owner.is_client() {
         true => ExtendedKeyUsagePurpose::ClientAuth,
         false => ExtendedKeyUsagePurpose::ServerAuth,
     };
     let mut params = CertificateParams::default();
     params.not_before = date_time_ymd(from, 1, 1);
     params.not_after = date_time_ymd(until, 1, 1);
-    params.serial_number = Some(serial(who));
+    params.serial_number = Some(serial(owner));
     params.subject_alt_names = subject_alt_names;
-    params.distinguished_name = named(&format!("{who:?}"));
+    params.distinguished_name = named(&format!("{owner:?}"));
     params.extended_key_usages = vec![purpose];
     params.use_authority_key_identifier_extension = true;
     params
@@ -256,6 +256,6 @@ fn named(name: &str) -> DistinguishedName {
     found
 }
 
-fn serial(who: CertOwner) -> SerialNumber {
-    SerialNumber::from(100 + who as u64)
+fn serial(owner: CertOwner) -> SerialNumber {
+    SerialNumber::from(100 + owner as u64)
 }

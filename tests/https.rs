@@ -26,8 +26,8 @@ pub fn layers(tls: ServerTls) -> Layers {
 ///
 /// # Panics
 /// The files cannot be used.
-pub fn server_tls(certs: &Certs, who: CertOwner) -> ServerTls {
-    ServerTls::new(certs.identity(who).into()).expect("a certificate and its key")
+pub fn server_tls(certs: &Certs, owner: CertOwner) -> ServerTls {
+    ServerTls::new(certs.identity(owner).into()).expect("a certificate and its key")
 }
 
 /// Options of a client that trusts the authority of `certs` only.
@@ -54,9 +54,9 @@ pub struct Https {
 }
 
 impl Https {
-    /// Starts it with the certificate of `who`.
-    pub fn start(certs: &Certs, who: CertOwner) -> Self {
-        Self::start_with(server_tls(certs, who))
+    /// Starts it with the certificate of `owner`.
+    pub fn start(certs: &Certs, owner: CertOwner) -> Self {
+        Self::start_with(server_tls(certs, owner))
     }
 
     /// Starts it.

@@ -57,15 +57,15 @@ const DEEDS: [Deed; 4] = [Deed::Remove, Deed::Pause, Deed::PauseAndResume, Deed:
 
 /// The target of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Whom {
+enum ActionTarget {
     Itself,
     /// One on another connection.
-    RunningHaProxy,
+    Beside,
     /// One pipelined behind it; where nothing can be pipelined, one that waits for its connection.
     Behind,
 }
 
-const ALL: [Whom; 3] = [Whom::Itself, Whom::RunningHaProxy, Whom::Behind];
+const ALL: [ActionTarget; 3] = [ActionTarget::Itself, ActionTarget::Beside, ActionTarget::Behind];
 
 /// A deed about to be done.
 #[derive(Clone, Debug)]
@@ -111,8 +111,8 @@ fn client_api_is_reentrant_in_every_event() {
     fn check<L: ClientLoop>() {
         for site in SITES {
             for deed in DEEDS {
-                for whom in ALL {
-                    case::<L>(site, deed, whom);
+                for acted_on in ALL {
+                    case::<L>(site, deed, acted_on);
                 }
             }
         }
@@ -120,17 +120,17 @@ fn client_api_is_reentrant_in_every_event() {
     in_every_loop!(check);
 }
 
-fn case<L: ClientLoop>(site: ActionSite, deed: Deed, whom: Whom) {
-    print_case(format_args!("{deed:?} {whom:?} at {site:?}"));
-    let config = match whom {
-        Whom::Behind => Config { pipelining: 4, per_host_max: 1, ..Config::default() },
+fn case<L: ClientLoop>(site: ActionSite, deed: Deed, acted_on: ActionTarget) {
+    print_case(format_args!("{deed:?} {acted_on:?} at {site:?}"));
+    let config = match acted_on {
+        ActionTarget::Behind => Config { pipelining: 4, per_host_max: 1, ..Config::default() },
         _ => Config::default(),
     };
     let released = Rc::new(Cell::new(!matches!(site, ActionSite::Wake | ActionSite::Timeout)));
     let known = Rc::clone(&released);
     let script = move |heard: &ScriptedRequest| serve(heard, known.get());
     let mut staged = Staged::<L>::new(TransferRecorder::default(), config, script);
-    if whom == Whom::Behind {
+    if acted_on == ActionTarget::Behind {
         for _ in 0..2 {
             staged.get("/warm");
             staged.run();
@@ -151,11 +151,11 @@ fn case<L: ClientLoop>(site: ActionSite, deed: Deed, whom: Whom) {
     let (a, b) = staged.with(|context| {
         let (a, b) = (context.start(&subject), context.start(&sibling));
         plan.subject.set(Some(a));
-        plan.target.set(Some(if whom == Whom::Itself { a } else { b }));
+        plan.target.set(Some(if acted_on == ActionTarget::Itself { a } else { b }));
         (a, b)
     });
     if !released.get() {
-        let before = if whom == Whom::Behind { 2 } else { 0 };
+        let before = if acted_on == ActionTarget::Behind { 2 } else { 0 };
         while staged.peer.requests.len() < before + 2 {
             staged.turn();
         }

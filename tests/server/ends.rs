@@ -237,5 +237,5 @@ fn a_graceful_stop_ends_every_connection() {
 }
 
 fn client_error(address: SocketAddr) -> ErrorKind {
-    TcpStream::connect(address).expect_err("nobody listens any more").kind()
+    TcpStream::connect(address).expect_err("no listener is left").kind()
 }

@@ -62,13 +62,13 @@ fn rich() -> ProxyProtocolHeader {
 
 fn a_leading_header_is_parsed_and_reported<L: Loop<Engine = RecordingEngine>>() {
     let (mut driver, address) = L::start(behind_a_proxy());
-    let nobody = ProxyProtocolHeader::default();
+    let unknown = ProxyProtocolHeader::default();
     let cases = [
         (line(), header()),
-        (b"PROXY UNKNOWN\r\n".to_vec(), nobody.clone()),
+        (b"PROXY UNKNOWN\r\n".to_vec(), unknown.clone()),
         (block(&header()), header()),
         (block(&rich()), rich()),
-        (block(&nobody), nobody),
+        (block(&unknown), unknown),
     ];
     for (bytes, expected) in cases {
         for splits in [false, true] {

@@ -312,7 +312,7 @@ fn the_end_of_a_server_ends_every_connection<L: Loop<Engine = Hearing>>() {
         }
         idle(&mut driver, Duration::from_millis(50));
         assert_eq!(format!("{:?}", driver.engine().application()), heard, "after the end");
-        TcpStream::connect(address).expect_err("nobody listens any more");
+        TcpStream::connect(address).expect_err("no listener is left");
     }
 }
 
@@ -337,7 +337,7 @@ fn a_dropped_server_leaves_nothing_open<L: Loop<Engine = WaitingEngine>>() {
     }
     assert!(one.is_gone());
     one.resume(|responder| responder.text(200, "to nobody"));
-    TcpStream::connect(address).expect_err("nobody listens any more");
+    TcpStream::connect(address).expect_err("no listener is left");
 }
 
 /// The open descriptors of a process, as the kernel names them (proc(5)).

@@ -30,9 +30,9 @@ struct Scene {
 
 impl Scene {
     /// Both sessions are established, unless the certificate is not trusted.
-    fn new(who: CertOwner) -> Self {
+    fn new(owner: CertOwner) -> Self {
         let certs = Certs::new();
-        let (client, server) = (client_tls(&certs), server_tls(&certs, who));
+        let (client, server) = (client_tls(&certs), server_tls(&certs, owner));
         let mut asker = RecordingClient::default();
         let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 443));
         let layer = client.session("localhost").expect("a name");

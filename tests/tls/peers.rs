@@ -25,8 +25,8 @@ fn connect(tls: &ClientTls, address: SocketAddr) -> (OwnLoop<RecordingClient>, S
 }
 
 /// `openssl s_server` on a free port.
-fn s_server(certs: &Certs, who: CertOwner, arguments: &[&str]) -> (ChildProcess, SocketAddr) {
-    let (cert, key) = certs.files(who);
+fn s_server(certs: &Certs, owner: CertOwner, arguments: &[&str]) -> (ChildProcess, SocketAddr) {
+    let (cert, key) = certs.files(owner);
     let mut command = peer("openssl");
     command.args(["s_server", "-accept", "127.0.0.1:0", "-www"]).args(arguments);
     command.arg("-cert").arg(cert).arg("-key").arg(key);
@@ -55,17 +55,17 @@ fn openssl_responds_in_both_versions_and_its_close_ends_the_body() {
 #[test]
 fn certificates_of_openssl_are_verified() {
     let certs = Certs::new();
-    for (who, wanted) in [
+    for (owner, wanted) in [
         (CertOwner::Expired, TlsError::Expired),
         (CertOwner::SelfSigned, TlsError::UnknownIssuer),
         (CertOwner::OwnAuthority, TlsError::AuthorityAsServer),
     ] {
-        let (_server, address) = s_server(&certs, who, &[]);
+        let (_server, address) = s_server(&certs, owner, &[]);
         let (mut client, _) = connect(&client_tls(&certs), address);
         client.turn_until(|client| !client.engine().book.ends.is_empty());
         match client.engine().book.ends.pop() {
             Some(End::Layer(error)) => assert_eq!(error.downcast_ref(), Some(&wanted)),
-            end => panic!("{who:?}: {end:?}"),
+            end => panic!("{owner:?}: {end:?}"),
         }
     }
     let (_server, address) = s_server(&certs, CertOwner::Server, &["-tls1_2"]);

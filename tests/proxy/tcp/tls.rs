@@ -26,11 +26,11 @@ fn echo() -> SocketAddr {
 /// A proxy that clients speak TLS with, in front of `to`.
 fn inner(
     certs: &Certs,
-    who: CertOwner,
+    owner: CertOwner,
     to: SocketAddr,
     proxied: bool,
 ) -> (OwnLoop<Proxy>, SocketAddr) {
-    let tls = https::server_tls(certs, who);
+    let tls = https::server_tls(certs, owner);
     let layer: MakeLayer = Box::new(move |_| {
         let session = Box::new(tls.session().ok()?);
         Some(match proxied {
@@ -110,7 +110,7 @@ fn a_proxy_header_precedes_tls() {
 #[test]
 fn an_untrusted_server_gets_no_data() {
     let certs = Certs::new();
-    for (who, name, answer) in [
+    for (owner, name, answer) in [
         (CertOwner::Server, Some("localhost"), &b"hello"[..]),
         (CertOwner::Server, Some("elsewhere.example"), b""),
         (CertOwner::OtherHost, Some("localhost"), b""),
@@ -118,7 +118,7 @@ fn an_untrusted_server_gets_no_data() {
         (CertOwner::Stranger, None, b""),
         (CertOwner::Expired, None, b""),
     ] {
-        let (second, to) = inner(&certs, who, echo(), false);
+        let (second, to) = inner(&certs, owner, echo(), false);
         let tls = ServerTlsConfig {
             verify: true,
             ca_file: Some(certs.ca()),
@@ -126,6 +126,6 @@ fn an_untrusted_server_gets_no_data() {
             ..ServerTlsConfig::default()
         };
         let first = outer(to, tls, ServerProxy::None);
-        assert_eq!(through(first, second, b"hello"), answer, "{who:?} {name:?}");
+        assert_eq!(through(first, second, b"hello"), answer, "{owner:?} {name:?}");
     }
 }
