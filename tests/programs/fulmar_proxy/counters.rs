@@ -64,13 +64,13 @@ const SLOW: &[&str] = &[
     "",
 ];
 
-fn text(side: &MeasuredProxy, origin: SocketAddr, nobody: SocketAddr) -> String {
+fn text(side: &MeasuredProxy, origin: SocketAddr, unused: SocketAddr) -> String {
     let places = [
         ("WEB", side.web),
         ("RAW", side.raw),
         ("GONE", side.gone),
         ("ORIGIN", origin),
-        ("NOBODY", nobody),
+        ("NOBODY", unused),
     ];
     let text = TEXT.replace("SOCKET", &side.socket.display().to_string());
     places.iter().fold(text, |text, (name, place)| text.replace(name, &place.to_string()))
@@ -175,9 +175,9 @@ impl MeasuredProxy {
         Self { web, raw, gone, socket, folder }
     }
 
-    fn start(&self, program: &mut Command, origin: SocketAddr, nobody: SocketAddr) -> ChildProcess {
+    fn start(&self, program: &mut Command, origin: SocketAddr, unused: SocketAddr) -> ChildProcess {
         let path = self.folder.path().join("proxy.cfg");
-        std::fs::write(&path, text(self, origin, nobody)).unwrap();
+        std::fs::write(&path, text(self, origin, unused)).unwrap();
         let process = ChildProcess::start(program.args(["-db", "-f"]).arg(path));
         eventually("it answers", || UnixStream::connect(&self.socket).is_ok());
         process
@@ -391,11 +391,11 @@ fn answer(stream: &mut TcpStream, head: &str, slow: &AtomicUsize) -> std::io::Re
 
 #[test]
 fn the_same_traffic_is_counted_as_haproxy_counts_it() {
-    let nobody = free_address();
+    let unused = free_address();
     let (our_origin, their_origin) = (PathServer::start(), PathServer::start());
     let (ours, theirs) = (MeasuredProxy::new(), MeasuredProxy::new());
-    let _ours = ours.start(&mut command(), our_origin.address, nobody);
-    let _theirs = theirs.start(&mut peer("haproxy"), their_origin.address, nobody);
+    let _ours = ours.start(&mut command(), our_origin.address, unused);
+    let _theirs = theirs.start(&mut peer("haproxy"), their_origin.address, unused);
     thread::scope(|scope| {
         scope.spawn(|| traffic(&ours, &our_origin));
         traffic(&theirs, &their_origin);
