@@ -491,21 +491,21 @@ fn a_proxy_that_loses_its_ring_reports_it() {
         return;
     }
     let tree = Tree::new();
-    let (door, desk) = (tree.root().join("door"), tree.root().join("desk"));
+    let (door, stats) = (tree.root().join("door"), tree.root().join("stats"));
     let text = format!(
         "global\n  nbthread 1\n  stats socket {}\ndefaults\n  mode http\n  timeout client 5s\n\
          frontend fe\n  \
          bind {}\n  http-request use-service prometheus-exporter if {{ path /metrics }}\n  \
          http-request return status 200\n",
-        desk.display(),
+        stats.display(),
         door.display()
     );
     let config = tree.file("proxy.cfg", &text);
     let process =
         ChildProcess::start(&mut with_failing_ring(&["proxy", "-f", config.to_str().unwrap()]));
-    eventually("it listens", || UnixStream::connect(&desk).is_ok());
+    eventually("it listens", || UnixStream::connect(&stats).is_ok());
     let says = |driver| {
-        let (info, figures) = (reported_at(&desk, "show info\n"), reported_at(&door, FIGURES));
+        let (info, figures) = (reported_at(&stats, "show info\n"), reported_at(&door, FIGURES));
         assert!(info.contains(&format!("\nDriver: {driver}\n")), "{info}");
         let sample = format!("fulmar_loops{{driver=\"{driver}\",spin=\"off\"}} 1\n");
         assert!(figures.contains(&sample), "{figures}");
@@ -521,20 +521,20 @@ fn a_proxy_that_loses_its_ring_reports_it() {
 /// and `show info` at the end.
 fn activity_of(driver: &str) -> (BTreeMap<String, u64>, String) {
     let tree = Tree::new();
-    let (door, desk) = (tree.root().join("door"), tree.root().join("desk"));
+    let (door, stats) = (tree.root().join("door"), tree.root().join("stats"));
     let text = format!(
         "global\n  nbthread 1\n  stats socket {}\ndefaults\n  mode http\n  timeout client 1m\n\
          frontend fe\n  bind {}\n  http-request return status 200\n",
-        desk.display(),
+        stats.display(),
         door.display()
     );
     let config = tree.file("proxy.cfg", &text);
     let mut command = Command::new(fulmar());
     command.args(["proxy", "--driver", driver, "--spin", "off", "-f"]).arg(config);
     let process = ChildProcess::start(&mut command);
-    eventually("it listens", || UnixStream::connect(&desk).is_ok());
+    eventually("it listens", || UnixStream::connect(&stats).is_ok());
     let activity = || -> BTreeMap<String, u64> {
-        let text = reported_at(&desk, "show activity\n");
+        let text = reported_at(&stats, "show activity\n");
         let lines = text.lines().filter_map(|line| line.split_once(": "));
         lines.map(|(name, count)| (name.to_owned(), count.parse().unwrap())).collect()
     };
@@ -562,7 +562,7 @@ fn activity_of(driver: &str) -> (BTreeMap<String, u64>, String) {
         let of = |name: &str| counts.get(name).copied().unwrap_or(0);
         of("send") + of("ring_send") >= 50
     });
-    let report = (counts, reported_at(&desk, "show info\n"));
+    let report = (counts, reported_at(&stats, "show info\n"));
     process.signal(Signal::TERM);
     process.wait();
     report
@@ -637,16 +637,16 @@ fn the_default_is_a_ring_without_polling() {
     assert!(get.contains(&format!("driven by       {drives}: ")), "{get}");
     let served = serve.end(Signal::TERM).stdout;
     assert!(served.contains(&format!("; driver {drives}, ")), "{served}");
-    let desk = tree.turn_while("desk");
+    let stats = tree.turn_while("stats");
     let text = format!(
         "global\n  stats socket {}\ndefaults\n  mode http\n  timeout client 5s\nfrontend fe\n  \
          bind 127.0.0.1:0\n  http-request deny\n",
-        desk.display()
+        stats.display()
     );
     let config = tree.file("proxy.cfg", &text);
     let proxy = ChildProcess::start(tool("proxy").arg("-f").arg(config));
-    eventually("it listens", || UnixStream::connect(&desk).is_ok());
-    let info = reported_at(&desk, "show info\n");
+    eventually("it listens", || UnixStream::connect(&stats).is_ok());
+    let info = reported_at(&stats, "show info\n");
     assert!(info.contains(&format!("\nDriver: {drives}\n")), "{info}");
     proxy.signal(Signal::TERM);
     proxy.wait();

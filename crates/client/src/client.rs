@@ -15,12 +15,12 @@ use fulmar_proto::{
 use fulmar_semantics::cookies::Jar;
 
 use crate::application::{Application, Context};
+use crate::connection_data::ConnectionData;
 use crate::connection_handler::{ConnectionHandler, failure};
 use crate::error::Error;
 use crate::key::Route;
 use crate::options::Config;
 use crate::request::Request;
-use crate::seat::Seat;
 use crate::state::{CONNECTED, ClientState, Command, Stats, WAITED_FOR};
 use crate::transfer::{BodyUse, TransferId, TransferStage};
 
@@ -30,7 +30,7 @@ use crate::transfer::{BodyUse, TransferId, TransferStage};
 /// the queue of its origin until it gets a connection.
 #[derive(Debug)]
 pub struct Client<A> {
-    pub(crate) connections: Connections<ClientConnection, Seat>,
+    pub(crate) connections: Connections<ClientConnection, ConnectionData>,
     pub(crate) core: ConnectionHandler<A>,
     due: Vec<u32>,
 }
@@ -129,8 +129,8 @@ impl<A: Application> Client<A> {
     pub fn close_idle(&mut self, now: Instant) {
         while self.evict(now) {}
         for socket in self.connections.sockets() {
-            if let Some((connection, seat)) = self.connections.get_mut(socket)
-                && !seat.owners.is_empty()
+            if let Some((connection, data)) = self.connections.get_mut(socket)
+                && !data.owners.is_empty()
             {
                 connection.close_after();
             }
@@ -154,7 +154,7 @@ impl<A: Application> Client<A> {
                 Command::Race(at) => {
                     self.race(now, at);
                 }
-                Command::Closed(seat, socket, end) => self.on_closed(now, &seat, socket, end),
+                Command::Closed(data, socket, end) => self.on_closed(now, &data, socket, end),
             }
         }
     }
@@ -190,17 +190,17 @@ impl<A: Application> Client<A> {
     /// A connection for the transfer: the one used last, or one to pipeline on.
     fn choose(&mut self, origin: usize, id: TransferId) -> Option<SocketId> {
         let pool = &mut self.core.state.pool;
-        if let Some(link) = pool.idle_of(origin) {
-            pool.remove_idle(origin, link);
-            return Some(self.connections.key(link));
+        if let Some(at) = pool.idle_of(origin) {
+            pool.remove_idle(origin, at);
+            return Some(self.connections.key(at));
         }
         let known = pool.get(origin).expect(WAITED_FOR);
         let request = &self.core.state.transfers.get(id.0).expect("it is in the queue").request;
         if !(known.pipelines && request.is_idempotent() && request.body().is_empty()) {
             return None;
         }
-        while let Some(link) = self.core.state.pool.shared_of(origin) {
-            let socket = self.connections.key(link);
+        while let Some(at) = self.core.state.pool.shared_of(origin) {
+            let socket = self.connections.key(at);
             if self.connections.get(socket).is_some_and(|(connection, _)| connection.vacancy() > 0)
             {
                 return Some(socket);
@@ -212,8 +212,8 @@ impl<A: Application> Client<A> {
 
     /// Begins an exchange.
     fn assign(&mut self, now: Instant, socket: SocketId, id: TransferId) {
-        let link = self.connections.get_mut(socket).expect("the pool has open connections only");
-        self.core.assign(now, socket, link, id);
+        let entry = self.connections.get_mut(socket).expect("the pool has open connections only");
+        self.core.assign(now, socket, entry, id);
         self.share(socket);
         self.connections.touch(now, socket, &mut self.core);
     }
@@ -223,21 +223,21 @@ impl<A: Application> Client<A> {
         if self.core.state.config.pipelining == 1 {
             return;
         }
-        let link = self.connections.position(socket);
-        let Some((connection, seat)) = self.connections.get_mut(socket) else { return };
+        let at = self.connections.position(socket);
+        let Some((connection, data)) = self.connections.get_mut(socket) else { return };
         let state = &mut self.core.state;
-        let origin = seat.origin();
-        let proven = seat.uses > 1; // it has stayed open after a response
-        let idempotent = seat.owners.last().is_none_or(|id| {
+        let origin = data.origin();
+        let proven = data.uses > 1; // it has stayed open after a response
+        let idempotent = data.owners.last().is_none_or(|id| {
             let transfer = state.transfers.get(id.0);
             transfer.is_some_and(|transfer| transfer.request.is_idempotent())
         });
-        let wanted = !seat.owners.is_empty() && connection.vacancy() > 0 && proven && idempotent;
-        if wanted != seat.shared {
-            seat.shared = wanted;
+        let wanted = !data.owners.is_empty() && connection.vacancy() > 0 && proven && idempotent;
+        if wanted != data.shared {
+            data.shared = wanted;
             match wanted {
-                true => state.pool.share(origin, link),
-                false => state.pool.unshare(origin, link),
+                true => state.pool.share(origin, at),
+                false => state.pool.unshare(origin, at),
             }
         }
     }
@@ -245,12 +245,12 @@ impl<A: Application> Client<A> {
     /// An exchange has ended: the connection gets the next one, or is idle.
     fn on_freed(&mut self, now: Instant, socket: SocketId) {
         self.share(socket);
-        let link = self.connections.position(socket);
-        let Some((connection, seat)) = self.connections.get_mut(socket) else { return };
-        if !seat.owners.is_empty() {
-            return self.core.state.commands.push_back(Command::Dispatch(seat.origin()));
+        let at = self.connections.position(socket);
+        let Some((connection, data)) = self.connections.get_mut(socket) else { return };
+        if !data.owners.is_empty() {
+            return self.core.state.commands.push_back(Command::Dispatch(data.origin()));
         }
-        if !seat.established || connection.io_state().finished {
+        if !data.established || connection.io_state().finished {
             return;
         }
         if connection.vacancy() == 0 {
@@ -258,13 +258,13 @@ impl<A: Application> Client<A> {
             connection.reset(StreamId::default(), Reset::Cancelled);
             return self.connections.touch(now, socket, &mut self.core);
         }
-        let origin = seat.origin();
+        let origin = data.origin();
         let pool = &self.core.state.pool;
-        if seat.uses >= FAIR_USES && !pool.waiting_origins.is_empty() && pool.waiting(origin) > 0 {
+        if data.uses >= FAIR_USES && !pool.waiting_origins.is_empty() && pool.waiting(origin) > 0 {
             self.connections.close(socket); // its origin has had its share
             return self.on_connection_removed(now, origin, false);
         }
-        self.core.state.pool.insert_idle(origin, link);
+        self.core.state.pool.insert_idle(origin, at);
         self.dispatch(now, origin);
         if self.core.state.pool.idle() > self.core.state.config.idle_max {
             self.evict(now);
@@ -274,11 +274,11 @@ impl<A: Application> Client<A> {
 
     /// Closes the connection that has been idle for the longest time; false if none is.
     pub(crate) fn evict(&mut self, now: Instant) -> bool {
-        let Some(link) = self.core.state.pool.oldest() else { return false };
-        let socket = self.connections.key(link);
-        let Some(seat) = self.connections.close(socket) else { return false };
-        self.core.state.pool.remove_idle(seat.origin(), link);
-        self.on_connection_removed(now, seat.origin(), false);
+        let Some(at) = self.core.state.pool.oldest() else { return false };
+        let socket = self.connections.key(at);
+        let Some(data) = self.connections.close(socket) else { return false };
+        self.core.state.pool.remove_idle(data.origin(), at);
+        self.on_connection_removed(now, data.origin(), false);
         true
     }
 
@@ -313,17 +313,17 @@ impl<A: Application> Client<A> {
 
     /// The transfer does not need its response any more.
     fn cancel(&mut self, now: Instant, socket: SocketId, id: TransferId) {
-        let Some((connection, seat)) = self.connections.get_mut(socket) else { return };
-        if !seat.owners.contains(id) {
+        let Some((connection, data)) = self.connections.get_mut(socket) else { return };
+        if !data.owners.contains(id) {
             return; // its answer is complete
         }
         let transfers = &self.core.state.transfers;
-        if seat.owners.iter().all(|owner| transfers.get(owner.0).is_none()) {
+        if data.owners.iter().all(|owner| transfers.get(owner.0).is_none()) {
             connection.reset(StreamId::default(), Reset::Cancelled);
         } else {
             // The connection has other transfers: the unneeded response is discarded, if it is
             // short. Only the transfer of the next response can pause the connection.
-            let next = seat.owners.first().and_then(|owner| transfers.get(owner.0));
+            let next = data.owners.first().and_then(|owner| transfers.get(owner.0));
             let (stream, held) =
                 next.map_or_else(Default::default, |next| (next.stream, next.is_held()));
             connection.set_held(stream, held);
@@ -344,8 +344,8 @@ impl<A: Application> Client<A> {
         if !transfer.is_active() {
             return;
         }
-        let Some((connection, seat)) = self.connections.get_mut(socket) else { return };
-        if seat.owners.first() != Some(id) {
+        let Some((connection, data)) = self.connections.get_mut(socket) else { return };
+        if data.owners.first() != Some(id) {
             return; // not its turn yet
         }
         connection.set_held(stream, held);
@@ -412,20 +412,20 @@ impl<A: Application> Client<A> {
     }
 
     /// A connection is closed: fails the transfers on it.
-    fn on_closed(&mut self, now: Instant, seat: &Seat, socket: SocketId, end: End) {
-        if seat.attempt().is_some() {
-            return self.handle_refused(now, seat, socket, end);
+    fn on_closed(&mut self, now: Instant, data: &ConnectionData, socket: SocketId, end: End) {
+        if data.attempt().is_some() {
+            return self.handle_refused(now, data, socket, end);
         }
-        if !seat.established {
-            let known = self.core.state.pool.get(seat.origin());
+        if !data.established {
+            let known = self.core.state.pool.get(data.origin());
             let tunnel = known.is_some_and(|k| matches!(k.key.key().route, Route::Tunnel(_)));
             let error = match end {
                 End::Failed(error) if tunnel => Error::Proxy(error),
                 end => failure(end),
             };
-            self.core.fail_front(now, seat.origin(), error);
+            self.core.fail_front(now, data.origin(), error);
         }
-        self.on_connection_removed(now, seat.origin(), !seat.established);
+        self.on_connection_removed(now, data.origin(), !data.established);
     }
 
     fn check_deadlines(&mut self, now: Instant) {
@@ -479,8 +479,8 @@ impl<A: Application> Engine for Client<A> {
     }
 
     fn poll_passage(&mut self, socket: SocketId) -> Option<Passage> {
-        let (_, seat) = self.connections.get(socket)?;
-        let transfer = self.core.state.transfers.get(seat.owners.first()?.0)?;
+        let (_, data) = self.connections.get(socket)?;
+        let transfer = self.core.state.transfers.get(data.owners.first()?.0)?;
         let place = transfer.extra.as_ref()?.file.clone()?;
         // The last byte is received together with what follows it: excess bytes must be noticed
         // before the next transfer gets the connection.
@@ -508,15 +508,15 @@ impl<A: Application> Client<A> {
         match event {
             SocketEvent::Connected => self.connected(now, socket),
             SocketEvent::Sent(bytes) if bytes > 0 => {
-                if let Some((_, seat)) = self.connections.get_mut(socket) {
-                    seat.sent = true;
-                    let id = seat.owners.last();
+                if let Some((_, data)) = self.connections.get_mut(socket) {
+                    data.sent = true;
+                    let id = data.owners.last();
                     self.core.note_progress(now, id);
                 }
             }
             SocketEvent::Spliced(bytes) => {
-                if let Some((connection, seat)) = self.connections.get_mut(socket) {
-                    let id = seat.owners.first();
+                if let Some((connection, data)) = self.connections.get_mut(socket) {
+                    let id = data.owners.first();
                     if let Some(stream) = self.core.spliced(now, id, bytes) {
                         connection.set_held(stream, true);
                     }

@@ -14,12 +14,12 @@ use url::Host;
 
 use crate::application::Application;
 use crate::client::Client;
+use crate::connection_data::{ConnectionData, micros};
 use crate::deadline::later;
 use crate::error::{ConnectError, Error, ProxyResolveError, Tried, Waiting};
 use crate::key::{Hashed, Key, Route};
 use crate::pool::{AddressState, Candidates, destination, proxy_needing_address};
 use crate::request::basic;
-use crate::seat::{Seat, micros};
 use crate::state::{CONNECTED, WAITED_FOR, lookup, position};
 use crate::transfer::TransferStage;
 
@@ -187,7 +187,7 @@ impl<A: Application> Client<A> {
             (_, None) => return false,
         };
         attempt.next += 1;
-        let seat = Seat::new(position(attempt.origin), at, address);
+        let data = ConnectionData::new(position(attempt.origin), at, address);
         let mut connection = ClientConnection::with_depth(state.config.pipelining);
         connection.set_leniency(key.leniency);
         let endpoint = endpoint(key, peer);
@@ -195,7 +195,7 @@ impl<A: Application> Client<A> {
             Ok(layer) => layer,
             Err(error) => return self.fail_layer(now, at, error),
         };
-        let socket = self.connections.connect(now, endpoint, layer, connection, seat);
+        let socket = self.connections.connect(now, endpoint, layer, connection, data);
         // Only the newest one has a timer. Otherwise each would start others, and those more.
         if let Some(before) = attempt.racing.last() {
             self.connections.set_timer(*before, None);
@@ -217,8 +217,8 @@ impl<A: Application> Client<A> {
 
     /// An address is connected: the attempt has succeeded.
     pub(crate) fn connected(&mut self, now: Instant, socket: SocketId) {
-        let Some((_, seat)) = self.connections.get_mut(socket) else { return };
-        let Some(opening) = seat.opening.as_mut() else { return };
+        let Some((_, data)) = self.connections.get_mut(socket) else { return };
+        let Some(opening) = data.opening.as_mut() else { return };
         let Some(at) = opening.attempt.take() else { return };
         let attempt = self.core.state.attempts.remove(at as usize);
         opening.setup.name = attempt.name;
@@ -233,8 +233,14 @@ impl<A: Application> Client<A> {
     }
 
     /// An address failed.
-    pub(crate) fn handle_refused(&mut self, now: Instant, seat: &Seat, socket: SocketId, end: End) {
-        let Some(at) = seat.attempt() else { return };
+    pub(crate) fn handle_refused(
+        &mut self,
+        now: Instant,
+        data: &ConnectionData,
+        socket: SocketId,
+        end: End,
+    ) {
+        let Some(at) = data.attempt() else { return };
         let state = &mut self.core.state;
         // Another address of the attempt may have been connected meanwhile.
         let Some(attempt) = state.attempts.get_mut(at as usize) else { return };
@@ -249,7 +255,7 @@ impl<A: Application> Client<A> {
         let (_, port) = destination(&known.key);
         let exhausted = is_exhausted(&error);
         let is_proxy = matches!(known.key.key().route, Route::Forward | Route::Tunnel(_));
-        let tried = match (&known.key.key().route, seat.peer) {
+        let tried = match (&known.key.key().route, data.peer) {
             (Route::Unix(path), _) => Tried::Unix(path.clone()),
             (_, Some(address)) => Tried::Ip((address, port).into()),
             (_, None) => return,

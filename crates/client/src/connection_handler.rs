@@ -14,9 +14,9 @@ use fulmar_tls::TlsError;
 
 use crate::application::{Application, Context, TransferEvent};
 use crate::body;
+use crate::connection_data::ConnectionData;
 use crate::deadline::later;
 use crate::error::{Error, Waiting};
-use crate::seat::Seat;
 use crate::state::{CONNECTED, ClientState, Command};
 use crate::transfer::{BodyUse, FollowUp, IGNORED_SIZE_MAX, TransferId, TransferStage};
 
@@ -125,31 +125,31 @@ impl<A: Application> ConnectionHandler<A> {
         &mut self,
         now: Instant,
         socket: SocketId,
-        (connection, seat): (&mut ClientConnection, &mut Seat),
+        (connection, data): (&mut ClientConnection, &mut ConnectionData),
         id: TransferId,
     ) {
         let transfer = self.state.transfers.get_mut(id.0).expect("it was in the queue");
         let stream = connection.open().expect("a connection of the pool takes a request");
-        transfer.reused = seat.uses > 0;
-        if seat.owners.is_empty() {
-            seat.begin();
+        transfer.reused = data.uses > 0;
+        if data.owners.is_empty() {
+            data.begin();
         }
-        seat.uses += 1;
-        seat.owners.push(id);
+        data.uses += 1;
+        data.owners.push(id);
         transfer.socket = socket;
         transfer.stream = stream;
-        transfer.peer = seat.peer;
+        transfer.peer = data.peer;
         transfer.timestamps.assigned = Some(now);
-        match seat.opening.take() {
+        match data.opening.take() {
             None => self.state.stats.reused += 1,
             Some(opening) => transfer.timestamps.setup = opening.setup,
         }
         transfer.since = now;
         transfer.stage = TransferStage::Sending;
-        if transfer.is_held() && seat.owners.is_single() {
+        if transfer.is_held() && data.owners.is_single() {
             connection.set_held(stream, true); // paused while it waited
         }
-        self.state.join(now, seat.origin());
+        self.state.join(now, data.origin());
         self.begin(now, id, connection, stream);
     }
 
@@ -159,19 +159,19 @@ impl<A: Application> ConnectionHandler<A> {
         &mut self,
         now: Instant,
         socket: SocketId,
-        link: (&mut ClientConnection, &mut Seat),
+        entry: (&mut ClientConnection, &mut ConnectionData),
     ) {
-        let (connection, seat) = &link;
-        let origin = seat.origin();
+        let (connection, data) = &entry;
+        let origin = data.origin();
         let plain = self.state.config.pipelining == 1 && self.state.pool.waiting_origins.is_empty();
-        let free = seat.owners.is_empty() && connection.vacancy() > 0;
+        let free = data.owners.is_empty() && connection.vacancy() > 0;
         if plain
             && free
             && let Some(id) = self.state.front(origin)
             && self.state.permit(now, origin)
         {
             self.state.pool.pop(origin);
-            self.assign(now, socket, link, id);
+            self.assign(now, socket, entry, id);
         } else {
             self.state.commands.push_back(Command::Freed(socket));
         }
@@ -408,10 +408,15 @@ impl<A: Application> ConnectionHandler<A> {
     }
 
     /// Discards bytes of a response that no transfer needs, on a connection that others still use.
-    fn discard(connection: &mut ClientConnection, seat: &mut Seat, stream: StreamId, bytes: usize) {
+    fn discard(
+        connection: &mut ClientConnection,
+        data: &mut ConnectionData,
+        stream: StreamId,
+        bytes: usize,
+    ) {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        seat.drained = seat.drained.saturating_add(bytes);
-        if u64::from(seat.drained) > IGNORED_SIZE_MAX {
+        data.drained = data.drained.saturating_add(bytes);
+        if u64::from(data.drained) > IGNORED_SIZE_MAX {
             connection.reset(stream, Reset::Cancelled);
         }
     }
@@ -422,17 +427,17 @@ impl<A: Application> ConnectionHandler<A> {
         &mut self,
         now: Instant,
         id: TransferId,
-        seat: &Seat,
+        data: &ConnectionData,
         loss: Loss,
         alone: bool,
     ) {
         let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
         let (origin, request) = (transfer.origin, transfer.request.clone());
         let silent = matches!(transfer.stage, TransferStage::Sending | TransferStage::Expecting);
-        let unsent = !seat.sent && request.body().is_replayable();
+        let unsent = !data.sent && request.body().is_replayable();
         let harmless = request.is_idempotent() || unsent;
         let first_time = !alone || (transfer.reused && !transfer.retried);
-        let mute = !(alone && seat.response_begun);
+        let mute = !(alone && data.response_begun);
         let again = silent && mute && harmless && first_time && loss.may_be_stale;
         let error = match loss.error {
             Error::Peer(PeerError::UnexpectedEof) if silent && mute => Error::Closed,
@@ -481,23 +486,23 @@ pub(crate) fn failure(end: End) -> Error {
     }
 }
 
-impl<A: Application> Handler<ClientConnection, Seat> for ConnectionHandler<A> {
+impl<A: Application> Handler<ClientConnection, ConnectionData> for ConnectionHandler<A> {
     #[inline(always)]
     fn handle(
         &mut self,
         now: Instant,
         socket: SocketId,
-        (connection, seat): (&mut ClientConnection, &mut Seat),
+        (connection, data): (&mut ClientConnection, &mut ConnectionData),
         event: ConnectionEvent<'_, proto::Client>,
     ) {
         match event {
-            ConnectionEvent::Established { .. } => self.handle_established(now, socket, seat),
-            ConnectionEvent::Received => seat.response_begun = true,
+            ConnectionEvent::Established { .. } => self.handle_established(now, socket, data),
+            ConnectionEvent::Received => data.response_begun = true,
             ConnectionEvent::Event(event) => {
-                self.handle_event(now, socket, (connection, seat), event);
+                self.handle_event(now, socket, (connection, data), event);
             }
             ConnectionEvent::Timer => {
-                if let Some(attempt) = seat.attempt() {
+                if let Some(attempt) = data.attempt() {
                     self.state.commands.push_back(Command::Race(attempt));
                 }
             }
@@ -510,44 +515,50 @@ impl<A: Application> Handler<ClientConnection, Seat> for ConnectionHandler<A> {
         }
     }
 
-    fn handle_closed(&mut self, now: Instant, socket: SocketId, mut seat: Seat, end: End) {
-        let (origin, link) = (seat.origin(), socket.index);
-        self.state.pool.remove_idle(origin, link);
-        if seat.shared {
-            self.state.pool.unshare(origin, link);
+    fn handle_closed(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        mut data: ConnectionData,
+        end: End,
+    ) {
+        let (origin, at) = (data.origin(), socket.index);
+        self.state.pool.remove_idle(origin, at);
+        if data.shared {
+            self.state.pool.unshare(origin, at);
         }
-        if seat.owners.is_empty() {
-            return self.state.commands.push_back(Command::Closed(Box::new(seat), socket, end));
+        if data.owners.is_empty() {
+            return self.state.commands.push_back(Command::Closed(Box::new(data), socket, end));
         }
-        if !seat.owners.is_single()
+        if !data.owners.is_single()
             && let Some(known) = self.state.pool.get_mut(origin)
         {
             known.pipelines = false; // the server does not support pipelining
         }
-        let first = seat.owners.pop();
+        let first = data.owners.pop();
         let mut behind = Vec::new();
-        while let Some(id) = seat.owners.pop() {
+        while let Some(id) = data.owners.pop() {
             behind.push(id);
         }
         // In reverse order: each one goes to the front of the queue.
         for id in behind.into_iter().rev() {
-            self.on_connection_lost(now, id, &seat, Loss::new(End::Closed), false);
+            self.on_connection_lost(now, id, &data, Loss::new(End::Closed), false);
         }
         if let Some(id) = first.filter(|id| self.state.active_on(socket, *id).is_some()) {
-            self.on_connection_lost(now, id, &seat, Loss::new(end), true);
+            self.on_connection_lost(now, id, &data, Loss::new(end), true);
         }
-        self.state.commands.push_back(Command::Closed(Box::new(seat), socket, End::Closed));
+        self.state.commands.push_back(Command::Closed(Box::new(data), socket, End::Closed));
     }
 }
 
 impl<A: Application> ConnectionHandler<A> {
-    fn handle_established(&mut self, now: Instant, socket: SocketId, seat: &mut Seat) {
-        seat.established = true;
-        if let Some(opening) = &mut seat.opening {
+    fn handle_established(&mut self, now: Instant, socket: SocketId, data: &mut ConnectionData) {
+        data.established = true;
+        if let Some(opening) = &mut data.opening {
             let setup = &mut opening.setup;
             setup.handshake = self.state.stamp(now).wrapping_sub(setup.handshake);
         }
-        self.state.pool.get_mut(seat.origin()).expect(CONNECTED).connecting -= 1;
+        self.state.pool.get_mut(data.origin()).expect(CONNECTED).connecting -= 1;
         self.state.commands.push_back(Command::Freed(socket));
     }
 
@@ -555,11 +566,11 @@ impl<A: Application> ConnectionHandler<A> {
         &mut self,
         now: Instant,
         socket: SocketId,
-        (connection, seat): (&mut ClientConnection, &mut Seat),
+        (connection, data): (&mut ClientConnection, &mut ConnectionData),
         event: proto::Event<'_, proto::Client>,
     ) {
         let writing = matches!(event, proto::Event::Writable { .. });
-        let owner = if writing { seat.owners.last() } else { seat.owners.first() };
+        let owner = if writing { data.owners.last() } else { data.owners.first() };
         let Some(id) = owner else { return };
         match event {
             proto::Event::Informational { head, .. } => self.interim(now, id, head),
@@ -569,29 +580,29 @@ impl<A: Application> ConnectionHandler<A> {
                 match self.state.active_on(socket, id) {
                     Some(transfer) if transfer.exceeds_drain_limit(bytes.len()) => {
                         // From here on no event of this connection concerns the transfer.
-                        seat.owners.pop();
-                        seat.response_begun = false;
+                        data.owners.pop();
+                        data.response_begun = false;
                         connection.reset(stream, Reset::Cancelled);
                         self.start_next_hop(now, id);
                     }
                     Some(_) => self.data(now, id, bytes),
-                    None => Self::discard(connection, seat, stream, bytes.len()),
+                    None => Self::discard(connection, data, stream, bytes.len()),
                 }
             }
             proto::Event::End { .. } => {
-                seat.owners.pop();
-                seat.response_begun = false;
+                data.owners.pop();
+                data.response_begun = false;
                 if connection.has_excess() {
                     self.state.mark_excess(id);
                 }
                 self.end(now, id);
-                self.assign_next(now, socket, (&mut *connection, &mut *seat));
+                self.assign_next(now, socket, (&mut *connection, &mut *data));
             }
             proto::Event::Writable { .. } => self.emit_writable(now, id),
             proto::Event::Upgraded { .. } => self.emit(now, id, TransferEvent::Upgraded),
             proto::Event::Reset { .. } => {} // HTTP/1 has none
         }
-        let next = seat.owners.first().and_then(|id| self.state.transfers.get(id.0));
+        let next = data.owners.first().and_then(|id| self.state.transfers.get(id.0));
         if let Some(next) = next.filter(|next| next.is_held()) {
             connection.set_held(next.stream, true);
         }

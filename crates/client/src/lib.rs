@@ -46,10 +46,10 @@ mod client;
 
 mod body;
 mod connect;
+mod connection_data;
 mod connection_handler;
 mod identity;
 mod response;
-mod seat;
 mod state;
 
 mod hosts;

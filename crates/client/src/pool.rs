@@ -204,33 +204,33 @@ impl Pool {
     }
 
     /// Marks a connection as idle, unless it is.
-    pub(crate) fn insert_idle(&mut self, at: usize, link: u32) {
-        if self.of_all.contains(link) {
+    pub(crate) fn insert_idle(&mut self, at: usize, connection: u32) {
+        if self.of_all.contains(connection) {
             return;
         }
-        self.of_origin.push_front(&mut self.origins[at].idle, link);
-        self.of_all.push_back(&mut self.oldest, link);
+        self.of_origin.push_front(&mut self.origins[at].idle, connection);
+        self.of_all.push_back(&mut self.oldest, connection);
         self.idle += 1;
     }
 
     /// Removes a connection from the idle ones; false if it was not idle.
-    pub(crate) fn remove_idle(&mut self, at: usize, link: u32) -> bool {
-        if !self.of_all.remove(&mut self.oldest, link) {
+    pub(crate) fn remove_idle(&mut self, at: usize, connection: u32) -> bool {
+        if !self.of_all.remove(&mut self.oldest, connection) {
             return false;
         }
-        self.of_origin.remove(&mut self.origins[at].idle, link);
+        self.of_origin.remove(&mut self.origins[at].idle, connection);
         self.idle -= 1;
         true
     }
 
     /// Marks a connection as one that accepts pipelined requests.
-    pub(crate) fn share(&mut self, at: usize, link: u32) {
-        self.of_origin.push_back(&mut self.origins[at].shared, link);
+    pub(crate) fn share(&mut self, at: usize, connection: u32) {
+        self.of_origin.push_back(&mut self.origins[at].shared, connection);
     }
 
     /// Reverts [`Pool::share`].
-    pub(crate) fn unshare(&mut self, at: usize, link: u32) {
-        self.of_origin.remove(&mut self.origins[at].shared, link);
+    pub(crate) fn unshare(&mut self, at: usize, connection: u32) {
+        self.of_origin.remove(&mut self.origins[at].shared, connection);
     }
 
     /// The origin's connection to pipeline on: the one used least recently.
@@ -331,8 +331,8 @@ mod tests {
     #[test]
     fn last_used_is_reused_first_and_longest_idle_is_closed_first() {
         let (mut pool, at) = pool("http://127.0.0.1/");
-        for link in [3, 1, 2, 1] {
-            pool.insert_idle(at, link); // a second time has no effect
+        for connection in [3, 1, 2, 1] {
+            pool.insert_idle(at, connection); // a second time has no effect
         }
         assert_eq!((pool.idle(), pool.idle_of(at), pool.oldest()), (3, Some(2), Some(3)));
         assert!(pool.remove_idle(at, 3) && !pool.remove_idle(at, 3));

@@ -9,13 +9,13 @@ use fulmar_semantics::cookies::Jar;
 use slab::Slab;
 
 use crate::connect::Attempt;
+use crate::connection_data::ConnectionData;
 use crate::deadline::later;
 use crate::hosts::Permit;
 use crate::identity::AuthSessions;
 use crate::options::Config;
 use crate::pool::{AddressState, Pool, Swept, name_to_resolve};
 use crate::request::Request;
-use crate::seat::Seat;
 use crate::transfer::{BodyUse, Transfer, TransferId, TransferStage};
 
 /// Transfers, the pool, and commands for when the connections are available.
@@ -65,7 +65,7 @@ pub(crate) enum Command {
     /// The next address is tried in parallel.
     Race(u32),
     /// A connection is closed.
-    Closed(Box<Seat>, SocketId, End),
+    Closed(Box<ConnectionData>, SocketId, End),
 }
 
 /// Counters of a client.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::seat::Setup;
+use crate::connection_data::Setup;
 
 /// The duration of each phase of a transfer; zero for phases that did not take place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

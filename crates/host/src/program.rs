@@ -289,12 +289,12 @@ fn begin<R>(
         offers.extend(its_offers);
         files.extend(its_file);
     }
-    let (desk, open) = match control {
+    let (handover, open) = match control {
         None => (None, None),
         Some(Control { path, socket, file }) => {
             files.extend(file);
-            let (desk, open) = HandoverThread::new(path, socket, offers, &stopper)?;
-            (Some(desk), Some(open))
+            let (handover, open) = HandoverThread::new(path, socket, offers, &stopper)?;
+            (Some(handover), Some(open))
         }
     };
     let drivers = std::mem::take(&mut ready.drivers);
@@ -309,8 +309,8 @@ fn begin<R>(
     }
     files.iter_mut().for_each(SocketFile::arm);
     stopper.keep(files.into_iter(), open);
-    let desk = desk.map(HandoverThread::begin);
-    Ok(Running::new(addresses, drivers, stopper, threads, desk))
+    let handover = handover.map(HandoverThread::begin);
+    Ok(Running::new(addresses, drivers, stopper, threads, handover))
 }
 
 /// A thread that will answer the next process, once ours is there for good.
@@ -328,10 +328,10 @@ impl HandoverThread {
     ) -> Result<(Self, std::os::fd::OwnedFd), Error> {
         let failed = |path: &Path, error| Error::HandOver { path: path.to_owned(), error };
         let (quit, open) = fulmar_sys::pipe().map_err(|error| failed(&path, error))?;
-        let desk =
+        let handover =
             HandoverServer { path: path.clone(), control, offers, quit, stopper: stopper.clone() };
         let (begin, begun) = mpsc::channel();
-        let body = move || begun.recv().map_or(Ok(()), |()| desk.run());
+        let body = move || begun.recv().map_or(Ok(()), |()| handover.run());
         let thread = thread::Builder::new().name("hand-over".into()).spawn(body);
         let thread = thread.map_err(|error| failed(&path, error))?;
         Ok((Self { thread, begin }, open))

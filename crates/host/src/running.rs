@@ -22,7 +22,7 @@ pub struct Running<R> {
     drivers: Vec<DriverInfo>,
     stopper: Stopper,
     threads: Vec<Thread<R>>,
-    desk: Option<JoinHandle<Result<(), Error>>>,
+    handover: Option<JoinHandle<Result<(), Error>>>,
 }
 
 #[derive(Debug)]
@@ -37,9 +37,9 @@ impl<R> Running<R> {
         drivers: Vec<DriverInfo>,
         stopper: Stopper,
         threads: Vec<Thread<R>>,
-        desk: Option<JoinHandle<Result<(), Error>>>,
+        handover: Option<JoinHandle<Result<(), Error>>>,
     ) -> Self {
-        Self { addresses, drivers, stopper, threads, desk }
+        Self { addresses, drivers, stopper, threads, handover }
     }
 
     /// The addresses, in the order of the listens.
@@ -78,7 +78,7 @@ impl<R> Running<R> {
     /// several failed.
     pub fn join(mut self) -> Result<Vec<Outcome<R>>, Error> {
         let outcomes = join(std::mem::take(&mut self.threads));
-        match self.desk.take().map(JoinHandle::join) {
+        match self.handover.take().map(JoinHandle::join) {
             None | Some(Ok(Ok(()))) => outcomes,
             Some(Ok(Err(error))) => outcomes.and(Err(error)),
             Some(Err(panic)) => std::panic::resume_unwind(panic), // ours: no application runs there

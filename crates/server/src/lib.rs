@@ -41,9 +41,9 @@ mod suspended;
 
 mod deferred;
 
-mod desk;
 mod exchange;
 mod handler_app;
+mod server_state;
 
 #[cfg(feature = "http")]
 pub mod http;

@@ -21,10 +21,10 @@ use crate::application::ExchangeContext;
 use crate::body::{OwnedResponse, ResponseBody, TEXT_PLAIN};
 use crate::body_handlers::{Collect, Produce, Produced};
 use crate::deferred::{Deferred, Replay};
-use crate::desk::Desk;
 use crate::exchange::{ExchangeState, Tunnel};
 use crate::handler::{BodyHandler, HandlerResult};
 use crate::observer::RequestId;
+use crate::server_state::ServerState;
 use crate::suspended::{Resumer, Suspended};
 
 /// Responds to one request. A [`crate::Handler`] receives it, and every body handler and closure
@@ -36,7 +36,7 @@ pub struct Responder<'a> {
     pub(crate) context: &'a mut ExchangeContext,
     pub(crate) reply: &'a mut ServerConnection,
     pub(crate) state: &'a mut ExchangeState,
-    pub(crate) desk: &'a mut Desk,
+    pub(crate) server: &'a mut ServerState,
     pub(crate) peer: SocketAddr,
     pub(crate) connection_data: Option<&'a mut dyn Any>,
 }
@@ -50,8 +50,8 @@ impl Responder<'_> {
 
     /// The time of day.
     pub fn clock(&mut self) -> &Clock {
-        self.desk.clock.advance(self.context.now);
-        &self.desk.clock
+        self.server.clock.advance(self.context.now);
+        &self.server.clock
     }
 
     /// The client's address. Behind a trusted proxy it is the one in its header
@@ -67,7 +67,7 @@ impl Responder<'_> {
 
     /// The identifier of the request.
     pub fn id(&self) -> RequestId {
-        self.desk.id(self.state)
+        self.server.id(self.state)
     }
 
     /// The length of the request's body according to its head.
@@ -154,17 +154,17 @@ impl Responder<'_> {
         if head.status < 200 {
             return self.reply.send_head(stream, head, len);
         }
-        let id = self.desk.sends_ids.then(|| self.id().to_string());
-        self.desk.clock.advance(self.context.now);
+        let id = self.server.sends_ids.then(|| self.id().to_string());
+        self.server.clock.advance(self.context.now);
         let mut added: SmallVec<[(&str, &[u8]); ADDED_LEN]> = SmallVec::new();
         if !has(head.added, "Date") && !head.headers.has("Date") {
-            added.push(("Date", self.desk.clock.http()));
+            added.push(("Date", self.server.clock.http()));
         }
         added.extend(head.added.iter().copied());
         if let Some(id) = &id {
             added.push(("X-Request-Id", id.as_bytes()));
         }
-        for (name, value) in self.desk.fields.as_headers().iter() {
+        for (name, value) in self.server.fields.as_headers().iter() {
             added.push((str::from_utf8(name).expect("a name is a token"), value));
         }
         added.extend(self.state.fields.iter().map(|(name, value)| (&**name, &**value)));
@@ -267,7 +267,7 @@ impl Responder<'_> {
         self.hold();
         self.state.claimed = true;
         Suspended {
-            mailbox: self.desk.mailbox.clone(),
+            mailbox: self.server.mailbox.clone(),
             exchange: self.exchange(),
             alive: Arc::downgrade(self.alive()),
             done: false,
@@ -322,7 +322,7 @@ impl Responder<'_> {
     pub fn resumer(&mut self) -> Resumer {
         self.state.claimed = true;
         let alive = Arc::downgrade(self.alive());
-        Resumer { mailbox: self.desk.mailbox.clone(), exchange: self.exchange(), alive }
+        Resumer { mailbox: self.server.mailbox.clone(), exchange: self.exchange(), alive }
     }
 
     /// Stops reading the request's body, or the tunnel, until [`Responder::unpause`].

@@ -25,7 +25,7 @@ use crate::proxied;
 #[derive(Debug)]
 pub struct ServerEngine<A: ServerApp> {
     connections: Connections<ServerConnection, Option<A::Data>>,
-    lent: Lent<A>,
+    app: GuardedApp<A>,
     shares: Shares,
     listeners: Vec<ServerListener>,
     accepting: bool,
@@ -45,7 +45,7 @@ impl<A: ServerApp> ServerEngine<A> {
         application.start(mailbox.clone());
         Self {
             connections: Connections::new(now, limits.timeouts(), 0, 1),
-            lent: Lent {
+            app: GuardedApp {
                 application,
                 timers: Vec::new(),
                 addresses: AddressCounts::default(),
@@ -70,12 +70,12 @@ impl<A: ServerApp> ServerEngine<A> {
 
     /// The application.
     pub fn application(&self) -> &A {
-        &self.lent.application
+        &self.app.application
     }
 
     /// The application, mutable.
     pub fn application_mut(&mut self) -> &mut A {
-        &mut self.lent.application
+        &mut self.app.application
     }
 
     /// Accepts connections from `listener`; `layers` makes their layers, if there are any. The
@@ -103,12 +103,12 @@ impl<A: ServerApp> ServerEngine<A> {
     /// The number of connections closed because their address had too many. Behind a trusted proxy
     /// the client's address counts, as soon as the header is received.
     pub fn refused(&self) -> u64 {
-        self.lent.refused
+        self.app.refused
     }
 
     /// The first panic of the application that was caught: see [`ServerApp::handle_panic`].
     pub fn first_panic(&self) -> Option<&Panic> {
-        self.lent.first_panic.as_ref().or_else(|| self.lent.application.first_panic())
+        self.app.first_panic.as_ref().or_else(|| self.app.application.first_panic())
     }
 
     /// True once a stop was requested and the last connection is closed.
@@ -121,9 +121,9 @@ impl<A: ServerApp> ServerEngine<A> {
     /// accepted in this turn, with a request on its way: it has [`FIRST_REQUEST_TIMEOUT`].
     fn begin_to_end(&mut self, now: Instant) {
         debug_assert!(self.ending.is_none(), "a server stops once");
-        self.ending = Some(now + self.lent.limits.drain_timeout.min(FOREVER));
+        self.ending = Some(now + self.app.limits.drain_timeout.min(FOREVER));
         self.first_request_deadline = Some(now + FIRST_REQUEST_TIMEOUT);
-        self.lent.ending = true;
+        self.app.ending = true;
         for listener in self.listeners.drain(..) {
             self.actions.push_back(Action::Unlisten { listener: listener.id });
         }
@@ -137,7 +137,7 @@ impl<A: ServerApp> ServerEngine<A> {
                 && is_affected(connection)
             {
                 connection.close_after();
-                self.connections.touch(now, socket, &mut self.lent);
+                self.connections.touch(now, socket, &mut self.app);
             }
         }
     }
@@ -156,14 +156,14 @@ impl<A: ServerApp> ServerEngine<A> {
         self.mailbox.swap(&mut messages);
         for (exchange, message) in messages.drain(..) {
             let socket = exchange.socket;
-            let Some(link) = self.connections.get_mut(socket) else {
-                self.lent.guard(now, |_| drop(message)); // its destructor may panic
+            let Some(entry) = self.connections.get_mut(socket) else {
+                self.app.guard(now, |_| drop(message)); // its destructor may panic
                 continue;
             };
-            self.lent.call(now, exchange, link, |application, context, reply, data| {
+            self.app.call(now, exchange, entry, |application, context, reply, data| {
                 application.handle_message(context, reply, data, message);
             });
-            self.connections.touch(now, socket, &mut self.lent);
+            self.connections.touch(now, socket, &mut self.app);
         }
         self.messages = messages;
         self.settle(now);
@@ -171,14 +171,14 @@ impl<A: ServerApp> ServerEngine<A> {
 
     /// Applies the effects of an event on other connections: timers, limits, and reports of panics.
     fn settle(&mut self, now: Instant) {
-        if let Some(panic) = self.lent.unreported.get_mut().take() {
-            self.lent.report(now, None, panic);
+        if let Some(panic) = self.app.unreported.get_mut().take() {
+            self.app.report(now, None, panic);
         }
-        for (socket, deadline) in self.lent.timers.drain(..) {
+        for (socket, deadline) in self.app.timers.drain(..) {
             self.connections.set_timer(socket, deadline);
         }
-        let room = self.lent.limits.connections_max.saturating_sub(self.connections.len());
-        if !self.accepting && room > self.lent.limits.connections_max / ROOM_SHARE {
+        let room = self.app.limits.connections_max.saturating_sub(self.connections.len());
+        if !self.accepting && room > self.app.limits.connections_max / ROOM_SHARE {
             self.set_accepting(true);
         }
     }
@@ -188,28 +188,28 @@ impl<A: ServerApp> Engine for ServerEngine<A> {
     fn accept(&mut self, now: Instant, from: Accepted) -> Option<SocketId> {
         let Accepted { listener, peer, .. } = from;
         let origin = PeerNetwork::of(peer.ip());
-        if !self.lent.has_place(origin) {
+        if !self.app.has_place(origin) {
             return None;
         }
         let known = self.listeners.iter().find(|known| known.id == listener);
         let mut layer = match known.and_then(|known| known.layers.as_ref()) {
             None => None,
-            Some(layers) => Some(self.lent.guard(now, |_| layers.make(peer))??),
+            Some(layers) => Some(self.app.guard(now, |_| layers.make(peer))??),
         };
         let accept = |application: &mut A| application.accept(now, listener, peer);
-        let data = Some(self.lent.guard(now, accept)?);
+        let data = Some(self.app.guard(now, accept)?);
         let mut connection = ServerConnection::default();
         connection.set_queue_max(self.shares.queue);
         connection.set_response_buffer_max(self.shares.responses);
         if let Some(layer) = &mut layer {
             layer.set_queue_max(self.shares.sealed);
         }
-        let socket = self.connections.insert(now, layer, connection, data, &mut self.lent);
+        let socket = self.connections.insert(now, layer, connection, data, &mut self.app);
         // A handler that panics as the connection begins has closed it already.
         if self.connections.get(socket).is_some() {
-            self.lent.addresses.enter(self.connections.position(socket), origin);
+            self.app.addresses.enter(self.connections.position(socket), origin);
         }
-        if self.connections.len() >= self.lent.limits.connections_max {
+        if self.connections.len() >= self.app.limits.connections_max {
             self.set_accepting(false);
         }
         Some(socket)
@@ -219,7 +219,7 @@ impl<A: ServerApp> Engine for ServerEngine<A> {
     fn handle(&mut self, now: Instant, event: DriverEvent<'_>) {
         match event {
             DriverEvent::Socket(socket, event) => {
-                self.connections.handle(now, socket, event, &mut self.lent);
+                self.connections.handle(now, socket, event, &mut self.app);
             }
             DriverEvent::Timeout => self.handle_timeout(now),
             DriverEvent::Wake => return self.handle_wake(now),
@@ -240,7 +240,7 @@ impl<A: ServerApp> Engine for ServerEngine<A> {
     fn poll_timeout(&self) -> Option<Instant> {
         let ending = [self.ending, self.first_request_deadline].into_iter().flatten().min();
         let ending = ending.filter(|_| !self.connections.is_empty());
-        let own = [self.connections.poll_timeout(), self.lent.poll_timeout(), ending];
+        let own = [self.connections.poll_timeout(), self.app.poll_timeout(), ending];
         own.into_iter().flatten().min()
     }
 
@@ -248,7 +248,7 @@ impl<A: ServerApp> Engine for ServerEngine<A> {
         match of {
             Limit::Unread(socket) => self.connections.unread_max(socket).min(self.shares.unread),
             Limit::Accepts(_) => {
-                self.lent.limits.connections_max.saturating_sub(self.connections.len())
+                self.app.limits.connections_max.saturating_sub(self.connections.len())
             }
             Limit::Receive(_) | Limit::Pipes => of.default_value(),
         }
@@ -258,14 +258,14 @@ impl<A: ServerApp> Engine for ServerEngine<A> {
 impl<A: ServerApp> ServerEngine<A> {
     fn handle_accept_failed(&mut self, now: Instant) {
         self.accept_failures += 1;
-        self.lent.guard(now, |application| application.handle_exhausted(now));
-        self.connections.close_idle(now, SHED_MAX, &mut self.lent);
+        self.app.guard(now, |application| application.handle_exhausted(now));
+        self.connections.close_idle(now, SHED_MAX, &mut self.app);
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        self.connections.handle_timeout(now, &mut self.lent);
-        if self.lent.poll_timeout().is_some_and(|due| due <= now) {
-            self.lent.guard(now, |application| application.handle_timeout(now));
+        self.connections.handle_timeout(now, &mut self.app);
+        if self.app.poll_timeout().is_some_and(|due| due <= now) {
+            self.app.guard(now, |application| application.handle_timeout(now));
         }
         if self.first_request_deadline.is_some_and(|deadline| deadline <= now) {
             self.first_request_deadline = None;
@@ -273,7 +273,7 @@ impl<A: ServerApp> ServerEngine<A> {
         }
         if self.ending.is_some_and(|deadline| deadline <= now) {
             for socket in self.connections.sockets() {
-                self.connections.cut(now, socket, &mut self.lent);
+                self.connections.cut(now, socket, &mut self.app);
             }
         }
     }
@@ -291,7 +291,7 @@ type DataSlot<A> = Option<<A as ServerApp>::Data>;
 
 /// The handler of the connections. Timers that it sets are applied after the call.
 #[derive(Debug)]
-struct Lent<A> {
+struct GuardedApp<A> {
     application: A,
     timers: Vec<(SocketId, Option<Instant>)>,
     addresses: AddressCounts,
@@ -303,7 +303,7 @@ struct Lent<A> {
     unreported: RefCell<Option<Panic>>,
 }
 
-impl<A> Lent<A> {
+impl<A> GuardedApp<A> {
     /// True if one more connection from there is allowed. Otherwise it is counted as refused.
     fn has_place(&mut self, origin: PeerNetwork) -> bool {
         let max = match origin {
@@ -324,7 +324,7 @@ impl<A> Lent<A> {
 }
 
 /// Calls of the application: all of them are here, and through `catch`.
-impl<A: ServerApp> Lent<A> {
+impl<A: ServerApp> GuardedApp<A> {
     /// Calls the application for a connection, unless it has panicked there before. If it panics,
     /// it gets its data back and the connection ends.
     fn call(
@@ -394,7 +394,7 @@ impl<A: ServerApp> Lent<A> {
     }
 }
 
-impl<A: ServerApp> Handler<ServerConnection, DataSlot<A>> for Lent<A> {
+impl<A: ServerApp> Handler<ServerConnection, DataSlot<A>> for GuardedApp<A> {
     #[inline(always)]
     fn handle(
         &mut self,
@@ -427,16 +427,16 @@ impl<A: ServerApp> Handler<ServerConnection, DataSlot<A>> for Lent<A> {
     }
 }
 
-impl<A: ServerApp> Lent<A> {
+impl<A: ServerApp> GuardedApp<A> {
     fn handle_established(
         &mut self,
         now: Instant,
         socket: SocketId,
-        link: (&mut ServerConnection, &mut DataSlot<A>),
+        entry: (&mut ServerConnection, &mut DataSlot<A>),
         info: Option<&dyn Any>,
     ) {
         let exchange = Exchange { socket, stream: StreamId::default() };
-        self.call(now, exchange, link, |application, context, _, data| {
+        self.call(now, exchange, entry, |application, context, _, data| {
             application.handle_established(context, data, info);
         });
     }
@@ -488,10 +488,10 @@ impl<A: ServerApp> Lent<A> {
         &mut self,
         now: Instant,
         socket: SocketId,
-        link: (&mut ServerConnection, &mut DataSlot<A>),
+        entry: (&mut ServerConnection, &mut DataSlot<A>),
     ) {
         let exchange = Exchange { socket, stream: StreamId::default() };
-        self.call(now, exchange, link, |application, context, reply, data| {
+        self.call(now, exchange, entry, |application, context, reply, data| {
             application.handle_timer(context, reply, data);
         });
     }

@@ -88,8 +88,8 @@ proptest! {
         added in prop::collection::vec(field(), 0..4), status in 200_u16..600,
     ) {
         let (mut server, stream) = server_with_request();
-        let lent: Vec<_> = added.iter().map(|(name, value)| (&name[..], &value[..])).collect();
-        let head = Response { added: &lent, ..Response::new(status, Headers::EMPTY) };
+        let borrowed: Vec<_> = added.iter().map(|(name, value)| (&name[..], &value[..])).collect();
+        let head = Response { added: &borrowed, ..Response::new(status, Headers::EMPTY) };
         match server.send_head(stream, head, BodyLen::Empty) {
             Err(error) => {
                 prop_assert_eq!(error, UsageError::BadHead);

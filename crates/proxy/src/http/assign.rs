@@ -78,11 +78,11 @@ impl ClientEvents<'_> {
     /// connection is authenticated (NTLM), or `option prefer-last-server` is set.
     fn last(&self, session: &HttpSession) -> Option<usize> {
         let own = session.rare.as_ref()?.own?;
-        let (_, seat) = self.servers.get(own)?;
-        let (backend, server) = seat.place();
+        let (_, conn) = self.servers.get(own)?;
+        let (backend, server) = conn.place();
         let is_there = session.exchange.as_ref()?.backend == Some(BackendId(backend));
         let prefers = self.shared.live.backends[backend].config.options.prefer_last_server;
-        ((prefers || seat.users == ConnectionUsers::Authenticated) && is_there).then_some(server)
+        ((prefers || conn.users == ConnectionUsers::Authenticated) && is_there).then_some(server)
     }
 
     /// Counts an exchange that got a slot of a server.
@@ -96,7 +96,7 @@ impl ClientEvents<'_> {
     fn wait(&mut self, now: Instant, id: ExchangeId, exchange: &mut HttpExchange, wants: Wants) {
         let backend = exchange.selected_backend();
         let live = &self.shared.live.backends[backend];
-        let queue = self.desk.queues.of(backend).expect("the backend has this mode");
+        let queue = self.state.queues.of(backend).expect("the backend has this mode");
         debug_assert!(exchange.ticket.is_none(), "an exchange waits in one queue");
         exchange.stage = ExchangeStage::Queued;
         exchange.ticket = Some(queue.push(&live.group, wants, id));
@@ -104,13 +104,13 @@ impl ClientEvents<'_> {
         counters(self.shared, live, wants).for_each(|it| it.add(Stat::Queued, 1));
         let timeouts = &live.config.timeouts;
         if let Some(after) = timeouts.queue.or(timeouts.connect) {
-            self.desk.defer(DeferredAction::Timer(id.socket, Some(now + after)));
+            self.state.defer(DeferredAction::Timer(id.socket, Some(now + after)));
         }
         let server = match wants {
             Wants::Any => None,
             Wants::Server(server) => Some(server),
         };
-        self.desk.defer(DeferredAction::Serve(backend, server));
+        self.state.defer(DeferredAction::Serve(backend, server));
     }
 
     /// The exchange has exceeded the queue timeout.
@@ -141,7 +141,7 @@ impl ClientEvents<'_> {
         exchange.stage = ExchangeStage::Routing;
         exchange.place_at(now, server);
         self.placed(backend, server);
-        self.desk.defer(DeferredAction::Timer(id.socket, None));
+        self.state.defer(DeferredAction::Timer(id.socket, None));
         self.send_to_server(now, id, (connection, session));
         true
     }
@@ -153,7 +153,7 @@ impl ClientEvents<'_> {
         server: Option<usize>,
     ) -> Option<(ExchangeId, usize)> {
         let group = &self.shared.live.backends[backend].group;
-        let queue = self.desk.queues.of(backend)?;
+        let queue = self.state.queues.of(backend)?;
         loop {
             let next = match server {
                 Some(server) => queue.next_for(group, server),

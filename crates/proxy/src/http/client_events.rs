@@ -32,7 +32,7 @@ use crate::tls_info::TlsInfo;
 #[derive(Debug)]
 pub(super) struct ClientEvents<'a> {
     pub(super) servers: &'a mut Connections<ClientConnection, ServerConn>,
-    pub(super) desk: &'a mut HttpState,
+    pub(super) state: &'a mut HttpState,
     pub(super) shared: &'a mut ThreadContext,
 }
 
@@ -50,12 +50,12 @@ impl ClientEvents<'_> {
         len: BodyLen,
     ) {
         let (connection, session) = client;
-        let mut exchange = self.desk.new_exchange();
+        let mut exchange = self.state.new_exchange();
         exchange.begin(now, id.stream, head, len);
         session.begin(now, &mut exchange.times);
         if session.requests == 0 {
-            let usual = self.desk.frontends[session.bind().frontend].usual;
-            self.desk.defer(DeferredAction::Deadlines(id.socket, usual));
+            let usual = self.state.frontends[session.bind().frontend].usual;
+            self.state.defer(DeferredAction::Deadlines(id.socket, usual));
         }
         session.requests = session.requests.saturating_add(1);
         let thread = self.shared.thread;
@@ -105,7 +105,7 @@ impl ClientEvents<'_> {
             && self.servers.takes_pipes(up.socket)
             && may_pass(live, frontend, exchange.backend, Toward::Server)
         {
-            self.desk.defer(DeferredAction::Pass(id.socket));
+            self.state.defer(DeferredAction::Pass(id.socket));
         }
     }
 
@@ -132,7 +132,7 @@ impl ClientEvents<'_> {
         let Some(exchange) = of(session, id.stream) else { return };
         match exchange.stage {
             ExchangeStage::Collecting(at_least) if exchange.body.has(at_least) => {
-                self.desk.defer(DeferredAction::Timer(id.socket, None));
+                self.state.defer(DeferredAction::Timer(id.socket, None));
                 exchange.times.began = Some(now); // the wait belongs to the request
                 self.route(now, id, (connection, session));
             }
@@ -185,7 +185,7 @@ impl ClientEvents<'_> {
         };
         let Some((server, _)) = self.servers.get_mut(up.socket) else { return };
         pump::up(connection, id.stream, exchange, server, up.stream);
-        self.desk.defer(DeferredAction::Touch(up.socket));
+        self.state.defer(DeferredAction::Touch(up.socket));
     }
 
     /// The client has room for more of its response.
@@ -196,7 +196,7 @@ impl ClientEvents<'_> {
             && let Some((server, _)) = self.servers.get_mut(up.socket)
         {
             server.release(up.stream, owed);
-            self.desk.defer(DeferredAction::Touch(up.socket));
+            self.state.defer(DeferredAction::Touch(up.socket));
         }
     }
 
@@ -271,7 +271,7 @@ impl Handler<ServerConnection, HttpSession> for ClientEvents<'_> {
             None => self.log_early_end(now, &mut session, &end),
         }
         if let Some(own) = session.rare.as_ref().and_then(|rare| rare.own) {
-            self.desk.defer(DeferredAction::Close(own));
+            self.state.defer(DeferredAction::Close(own));
         }
         ending::client_left(self.shared, &session);
     }
@@ -309,10 +309,10 @@ impl ClientEvents<'_> {
             session.rare_mut().tls = Some(tls);
         }
         if let Some(refusal) =
-            connection_rules::refuses(now, self.shared, self.desk, session, RuleStage::Session)
+            connection_rules::refuses(now, self.shared, self.state, session, RuleStage::Session)
         {
             session.state = ClientState::Reported;
-            self.desk.defer(match refusal {
+            self.state.defer(match refusal {
                 ClientRefusal::Closed => DeferredAction::Close(socket),
                 ClientRefusal::Silent => DeferredAction::DropSilently(socket),
             });

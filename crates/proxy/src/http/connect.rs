@@ -43,7 +43,7 @@ impl ClientEvents<'_> {
         let name = if named { self.server_name(now, session, (backend, server)) } else { None };
         let idle_group = match upstream::is_mapped(&config.address) {
             true => None,
-            false => self.desk.idle_group(backend, server, name.as_deref()),
+            false => self.state.idle_group(backend, server, name.as_deref()),
         };
         let there = ConnectTarget { backend, server, idle_group, name };
         let own = session.rare.as_mut().and_then(|rare| rare.own.take());
@@ -60,16 +60,16 @@ impl ClientEvents<'_> {
         let idle_group = there.idle_group?;
         let member = &self.shared.live.backends[there.backend].group.members()[there.server];
         loop {
-            let link = self.desk.pool.find(idle_group, wanted)?;
-            let socket = self.servers.key(link);
-            let (connection, seat) = self.servers.get(socket)?;
-            if seat.moved == member.moved() && connection.vacancy() > 0 {
+            let at = self.state.pool.find(idle_group, wanted)?;
+            let socket = self.servers.key(at);
+            let (connection, conn) = self.servers.get(socket)?;
+            if conn.moved == member.moved() && connection.vacancy() > 0 {
                 return Some(socket);
             }
             // The address of the server has changed: the connection must not be reused.
-            self.desk.pool.remove_idle(idle_group, link, seat.is_proven());
+            self.state.pool.remove_idle(idle_group, at, conn.is_proven());
             super::ending::count_idle_end(self.shared, there.backend, there.server);
-            self.desk.defer(DeferredAction::Close(socket));
+            self.state.defer(DeferredAction::Close(socket));
         }
     }
 
@@ -104,16 +104,16 @@ impl ClientEvents<'_> {
     ) -> Option<SocketId> {
         let own = own?;
         let member = &self.shared.live.backends[there.backend].group.members()[there.server];
-        let fits = self.servers.get(own).is_some_and(|(link, seat)| {
-            seat.place() == (there.backend, there.server)
-                && (seat.moved, seat.kills) == (member.moved(), member.kills())
-                && Some(seat.idle_group) == there.idle_group
-                && seat.announced.as_deref().is_none_or(|announced| *announced == client)
-                && seat.client.is_none()
-                && link.vacancy() > 0
+        let fits = self.servers.get(own).is_some_and(|(connection, conn)| {
+            conn.place() == (there.backend, there.server)
+                && (conn.moved, conn.kills) == (member.moved(), member.kills())
+                && Some(conn.idle_group) == there.idle_group
+                && conn.announced.as_deref().is_none_or(|announced| *announced == client)
+                && conn.client.is_none()
+                && connection.vacancy() > 0
         });
         if !fits {
-            self.desk.defer(DeferredAction::Close(own));
+            self.state.defer(DeferredAction::Close(own));
         }
         fits.then_some(own)
     }
@@ -122,25 +122,25 @@ impl ClientEvents<'_> {
     fn reuse(&mut self, now: Instant, id: ExchangeId, client: ClientEntry<'_>, socket: SocketId) {
         let (connection, session) = client;
         let at = self.servers.position(socket);
-        let Some((link, seat)) = self.servers.get_mut(socket) else { return };
-        let (backend, server) = seat.place();
+        let Some((server_connection, conn)) = self.servers.get_mut(socket) else { return };
+        let (backend, server) = conn.place();
         let live = &self.shared.live.backends[backend];
         let counters = &live.servers[server].counters[self.shared.thread];
-        if self.desk.pool.remove_idle(seat.idle_group, at, seat.is_proven()) {
+        if self.state.pool.remove_idle(conn.idle_group, at, conn.is_proven()) {
             counters.subtract(Stat::IdleConnections, 1);
         }
         counters.add(Stat::Reuses, 1);
         let Some(exchange) = of(session, id.stream) else { return };
         if let Some(time) = exchange.server_timeout {
-            self.desk.defer(DeferredAction::Limit(socket, time));
+            self.state.defer(DeferredAction::Limit(socket, time));
         }
-        let link = (link, seat);
+        let entry = (server_connection, conn);
         let to = (socket, &live.servers[server].config.written_address[..]);
-        if send::begin(now, id, connection, exchange, link, to).is_err() {
-            self.desk.defer(DeferredAction::Close(socket));
+        if send::begin(now, id, connection, exchange, entry, to).is_err() {
+            self.state.defer(DeferredAction::Close(socket));
             return self.answer(now, id, (connection, session), 500, EndLetters(b'I', b'H'));
         }
-        self.desk.defer(DeferredAction::Touch(socket));
+        self.state.defer(DeferredAction::Touch(socket));
     }
 
     /// Opens a new connection.
@@ -169,23 +169,23 @@ impl ClientEvents<'_> {
         let Ok(opening) = destination.open(about) else {
             return self.answer(now, id, (connection, session), 503, EndLetters(b'S', b'C'));
         };
-        let exit = self.desk.servers[backend][server];
-        let mut seat =
+        let exit = self.state.servers[backend][server];
+        let mut conn =
             ServerConn::new(now, (backend, server), idle_group.unwrap_or(exit.idle_group));
-        self.desk.pool.join(seat.idle_group);
-        seat.client = Some(id);
-        (seat.moved, seat.kills) = (moved, kills);
+        self.state.pool.join(conn.idle_group);
+        conn.client = Some(id);
+        (conn.moved, conn.kills) = (moved, kills);
         // A PROXY header names one client for all requests on the connection.
         if live.servers[server].config.send_proxy != ServerProxy::None {
-            seat.announced = Some(Box::new(self.announced(session)));
+            conn.announced = Some(Box::new(self.announced(session)));
         }
-        if idle_group.is_none() || live.config.reuse == ReuseMode::Never || seat.announced.is_some()
+        if idle_group.is_none() || live.config.reuse == ReuseMode::Never || conn.announced.is_some()
         {
-            seat.users = ConnectionUsers::One;
+            conn.users = ConnectionUsers::One;
         }
         let (endpoint, layer) = opening.split();
-        let link = ClientConnection::default();
-        let socket = self.servers.connect(now, endpoint, layer, link, seat);
+        let connection = ClientConnection::default();
+        let socket = self.servers.connect(now, endpoint, layer, connection, conn);
         self.servers.set_timeouts(socket, exit.timeouts);
         if let Some(exchange) = of(session, id.stream) {
             exchange.stage = ExchangeStage::Connecting(ServerStream { socket, stream: id.stream });

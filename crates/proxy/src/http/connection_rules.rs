@@ -28,7 +28,7 @@ pub(super) enum RuleStage {
 pub(super) fn refuses(
     now: Instant,
     shared: &ThreadContext,
-    desk: &mut HttpState,
+    state: &mut HttpState,
     session: &mut HttpSession,
     door: RuleStage,
 ) -> Option<ClientRefusal> {
@@ -40,7 +40,7 @@ pub(super) fn refuses(
     if rules.is_empty() {
         return None;
     }
-    let mut exchange = desk.new_exchange();
+    let mut exchange = state.new_exchange();
     let mut view = ExchangeView { now, shared, session, exchange: &mut exchange };
     let refusal = early_close::refuses(rules, &mut view);
     // An address set by these rules applies to all requests of the client.
@@ -48,7 +48,7 @@ pub(super) fn refuses(
     if exchange.destination.is_some() {
         session.rare_mut().destination = exchange.destination;
     }
-    desk.recycle(exchange);
+    state.recycle(exchange);
     if refusal.is_some() {
         early_close::count(shared, session.bind(), counter);
     }

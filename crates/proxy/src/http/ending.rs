@@ -28,11 +28,11 @@ use crate::shared::ThreadContext;
 pub(super) fn response_complete(
     now: Instant,
     shared: &mut ThreadContext,
-    desk: &mut HttpState,
+    state: &mut HttpState,
     (connection, session): ClientEntry<'_>,
     mut exchange: Box<HttpExchange>,
 ) {
-    leave(shared, desk, &mut exchange);
+    leave(shared, state, &mut exchange);
     debug_assert!(exchange.ticket.is_none() && !exchange.has_place, "it has left its server");
     session.since = now;
     session.handshake = 0;
@@ -41,7 +41,7 @@ pub(super) fn response_complete(
     match connection.unsent(stream) {
         0 => {
             session.leaving_len = 0;
-            finish_all(now, shared, desk, session, exchange, |_| ());
+            finish_all(now, shared, state, session, exchange, |_| ());
         }
         _ => {
             session.leaving_len += 1;
@@ -56,7 +56,7 @@ pub(super) fn response_complete(
 pub(super) fn note_sent(
     now: Instant,
     shared: &mut ThreadContext,
-    desk: &mut HttpState,
+    state: &mut HttpState,
     session: &mut HttpSession,
     queued: u64,
 ) {
@@ -78,14 +78,14 @@ pub(super) fn note_sent(
     if session.exchange.is_none() && session.leaving.is_none() {
         session.since = now;
     }
-    finish_all(now, shared, desk, session, gone, |_| ());
+    finish_all(now, shared, state, session, gone, |_| ());
 }
 
 /// Ends this exchange and those before it, the oldest first.
 fn finish_all(
     now: Instant,
     shared: &mut ThreadContext,
-    desk: &mut HttpState,
+    state: &mut HttpState,
     session: &mut HttpSession,
     last: Box<HttpExchange>,
     change: impl Fn(&mut HttpExchange),
@@ -98,7 +98,7 @@ fn finish_all(
     while let Some(mut exchange) = first {
         first = exchange.before.take();
         change(&mut exchange);
-        finish(now, shared, desk, session, exchange);
+        finish(now, shared, state, session, exchange);
     }
 }
 
@@ -106,13 +106,13 @@ fn finish_all(
 fn finish(
     now: Instant,
     shared: &mut ThreadContext,
-    desk: &mut HttpState,
+    state: &mut HttpState,
     session: &mut HttpSession,
     mut exchange: Box<HttpExchange>,
 ) {
     count(now, shared, session, &exchange);
-    log::write(now, shared, desk, session, &mut exchange); // before it leaves the current counts
-    desk.recycle(exchange);
+    log::write(now, shared, state, session, &mut exchange); // before it leaves the current counts
+    state.recycle(exchange);
 }
 
 /// Counts an exchange for frontend, listener, backend and server.
@@ -169,20 +169,20 @@ fn count_times(counters: &Counters, spans: [(Stat, u64); 4]) {
 }
 
 /// Releases the slot of an exchange, or removes it from its queue.
-pub(super) fn leave(shared: &ThreadContext, desk: &mut HttpState, exchange: &mut HttpExchange) {
+pub(super) fn leave(shared: &ThreadContext, state: &mut HttpState, exchange: &mut HttpExchange) {
     let Some(BackendId(backend)) = exchange.backend else { return };
     let live = &shared.live.backends[backend];
     if let Some(ticket) = exchange.ticket.take() {
-        let queue = desk.queues.of(backend).expect("the ticket is from this queue");
+        let queue = state.queues.of(backend).expect("the ticket is from this queue");
         queue.cancel(&live.group, ticket); // `None`: it was its turn
         exchange.leave_queue(shared);
-        desk.defer(DeferredAction::Serve(backend, None));
+        state.defer(DeferredAction::Serve(backend, None));
     }
     if let Some(server) = exchange.server.filter(|_| std::mem::take(&mut exchange.has_place)) {
         live.group.leave(server);
         live.servers[server].counters[shared.thread].subtract(Stat::Sessions, 1);
         if live.group.limit(server) > 0 {
-            desk.defer(DeferredAction::Serve(backend, Some(server)));
+            state.defer(DeferredAction::Serve(backend, Some(server)));
         }
     }
 }
@@ -206,7 +206,7 @@ impl ClientEvents<'_> {
         client: ClientEntry<'_>,
         exchange: Box<HttpExchange>,
     ) {
-        response_complete(now, self.shared, self.desk, client, exchange);
+        response_complete(now, self.shared, self.state, client, exchange);
     }
 
     /// `queued` bytes are still unsent. Resumes reading if the client was over its limit.
@@ -218,10 +218,10 @@ impl ClientEvents<'_> {
         queued: u64,
     ) {
         let was_behind = session.is_behind();
-        note_sent(now, self.shared, self.desk, session, queued);
+        note_sent(now, self.shared, self.state, session, queued);
         if was_behind && !session.is_behind() {
             connection.set_held(StreamId::default(), false); // HTTP/1: any
-            self.desk.defer(DeferredAction::Touch(socket));
+            self.state.defer(DeferredAction::Touch(socket));
         }
     }
 
@@ -234,20 +234,20 @@ impl ClientEvents<'_> {
         end: &End,
     ) {
         if let Some(up) = exchange.stage.up()
-            && let Some((_, seat)) = self.servers.get_mut(up.socket)
+            && let Some((_, conn)) = self.servers.get_mut(up.socket)
         {
-            seat.client = None;
+            conn.client = None;
             let whole = matches!((exchange.stage, end), (ExchangeStage::Tunnel(_), End::Closed));
             if !whole {
-                self.desk.defer(DeferredAction::Close(up.socket));
+                self.state.defer(DeferredAction::Close(up.socket));
             }
         }
         if !exchange.stage.is_answering() {
             exchange.status = status_of(end).unwrap_or(exchange.status);
         }
         exchange.ended = end_letters(&exchange, end);
-        leave(self.shared, self.desk, &mut exchange);
-        finish(now, self.shared, self.desk, session, exchange);
+        leave(self.shared, self.state, &mut exchange);
+        finish(now, self.shared, self.state, session, exchange);
     }
 
     /// The client has closed: unsent bytes of its responses are lost.
@@ -255,7 +255,7 @@ impl ClientEvents<'_> {
         let Some(last) = session.leaving.take() else { return };
         session.leaving_len = 0;
         let ended = EndLetters(end_cause(end), b'D');
-        finish_all(now, self.shared, self.desk, session, last, |exchange| {
+        finish_all(now, self.shared, self.state, session, last, |exchange| {
             if exchange.ended.0 == b'-' && ended.0 != b'-' {
                 exchange.ended = ended;
             } else if ended.0 == b'-' {
@@ -283,7 +283,7 @@ impl ClientEvents<'_> {
         if self.shared.ending || was_here || matches!(end, End::Cut) {
             return;
         }
-        let mut exchange = self.desk.new_exchange();
+        let mut exchange = self.state.new_exchange();
         exchange.times.since = Some(session.since);
         exchange.status = status_of(end).unwrap_or(400);
         exchange.ended = EndLetters(end_cause(end).max(b'C'), b'R');
@@ -293,7 +293,7 @@ impl ClientEvents<'_> {
         let [frontend, listener] = tally::front(self.shared, session);
         frontend.add(Stat::Requests, 1); // including an incomplete one
         [frontend, listener].iter().for_each(|it| it.add(Stat::RequestErrors, 1));
-        finish(now, self.shared, self.desk, session, exchange);
+        finish(now, self.shared, self.state, session, exchange);
     }
 }
 
@@ -307,7 +307,7 @@ impl ClientEvents<'_> {
         end: &End,
     ) {
         let (shared, bind) = (&mut *self.shared, session.bind());
-        let mut exchange = self.desk.new_exchange();
+        let mut exchange = self.state.new_exchange();
         let view = ExchangeView { now, shared, session, exchange: &mut exchange };
         if let Some((severity, line)) =
             early_close::log_failed_setup(shared, bind, awaited, end, &view)
@@ -315,7 +315,7 @@ impl ClientEvents<'_> {
             let frontend = Arc::clone(&shared.live.frontends[bind.frontend].config);
             shared.proxy_log.log(&frontend.logs, frontend.log_tag.as_deref(), severity, &line);
         }
-        self.desk.recycle(exchange);
+        self.state.recycle(exchange);
     }
 }
 

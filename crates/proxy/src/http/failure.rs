@@ -33,31 +33,31 @@ impl ServerEvents<'_> {
         &mut self,
         now: Instant,
         id: ExchangeId,
-        seat: &ServerConn,
+        conn: &ServerConn,
         end: End,
     ) {
-        let shut = self.shut(seat, &end);
+        let shut = self.shut(conn, &end);
         let Some((_, session)) = self.clients.get_mut(id.socket) else { return };
         let Some(exchange) = of(session, id.stream) else { return };
         match exchange.stage {
             ExchangeStage::Connecting(_) | ExchangeStage::Waiting(_) => {
                 let stage = exchange.stage;
-                let failure = shut.unwrap_or_else(|| failure(stage, seat, end));
-                let again = self.fail(now, id, seat, failure);
+                let failure = shut.unwrap_or_else(|| failure(stage, conn, end));
+                let again = self.fail(now, id, conn, failure);
                 if let Some(again) = again {
                     self.retry(now, id, again);
                 }
             }
-            ExchangeStage::Responding(_) | ExchangeStage::Tunnel(_) => self.cut(now, id, seat, end),
+            ExchangeStage::Responding(_) | ExchangeStage::Tunnel(_) => self.cut(now, id, conn, end),
             _ => {}
         }
     }
 
     /// Whether the connection was closed because its server's sessions were to be closed.
-    fn shut(&self, seat: &ServerConn, end: &End) -> Option<AttemptFailure> {
-        let (backend, server) = seat.place();
+    fn shut(&self, conn: &ServerConn, end: &End) -> Option<AttemptFailure> {
+        let (backend, server) = conn.place();
         let member = &self.shared.live.backends[backend].group.members()[server];
-        let is_shut = matches!(end, End::Cut) && seat.kills != member.kills();
+        let is_shut = matches!(end, End::Cut) && conn.kills != member.kills();
         is_shut.then(|| AttemptFailure::Shut { is_down: member.health() == Health::Down })
     }
 
@@ -66,11 +66,11 @@ impl ServerEvents<'_> {
         &mut self,
         now: Instant,
         id: ExchangeId,
-        seat: &ServerConn,
+        conn: &ServerConn,
         failure: AttemptFailure,
     ) -> Option<Retry> {
-        let (status, ended) = outcome_of(&failure, seat);
-        let again = self.note(now, id, seat, failure);
+        let (status, ended) = outcome_of(&failure, conn);
+        let again = self.note(now, id, conn, failure);
         if again.is_some() {
             return again;
         }
@@ -78,8 +78,8 @@ impl ServerEvents<'_> {
         let mut exchange = session.exchange.take_if(|it| it.stream == id.stream)?;
         exchange.ended = ended;
         respond::status(now, self.shared, (client, session), &mut exchange, status);
-        ending::response_complete(now, self.shared, self.desk, (client, session), exchange);
-        self.desk.defer(DeferredAction::Touch(id.socket));
+        ending::response_complete(now, self.shared, self.state, (client, session), exchange);
+        self.state.defer(DeferredAction::Touch(id.socket));
         None
     }
 
@@ -88,14 +88,14 @@ impl ServerEvents<'_> {
         &mut self,
         now: Instant,
         id: ExchangeId,
-        seat: &ServerConn,
+        conn: &ServerConn,
         failure: AttemptFailure,
     ) -> Option<Retry> {
         let (_, session) = self.clients.get_mut(id.socket)?;
         let exchange = of(session, id.stream)?;
-        let (backend, server) = seat.place();
+        let (backend, server) = conn.place();
         let live = &self.shared.live.backends[backend];
-        let again = retry(live, exchange, seat, &failure);
+        let again = retry(live, exchange, conn, &failure);
         exchange.given_up = again.err().unwrap_or_default();
         let again = again.ok();
         let counter = match failure {
@@ -117,8 +117,8 @@ impl ServerEvents<'_> {
         if let Some(seen) = observation_of(&failure) {
             self.shared.live.observe(BackendId(backend), server, seen);
         }
-        let uses = seat.uses.saturating_sub(u32::from(seat.stands));
-        let age = now.saturating_duration_since(seat.since);
+        let uses = conn.uses.saturating_sub(u32::from(conn.stands));
+        let age = now.saturating_duration_since(conn.since);
         exchange.attempts.push(FailedAttempt { server, uses, age, failure });
         again
     }
@@ -128,14 +128,14 @@ impl ServerEvents<'_> {
         &mut self,
         now: Instant,
         id: ExchangeId,
-        seat: &ServerConn,
+        conn: &ServerConn,
         status: u16,
     ) -> bool {
-        let backend = &self.shared.live.backends[seat.place().0].config;
+        let backend = &self.shared.live.backends[conn.place().0].config;
         if !backend.retry_on.statuses.contains(&status) {
             return false;
         }
-        let again = self.note(now, id, seat, AttemptFailure::Status(status));
+        let again = self.note(now, id, conn, AttemptFailure::Status(status));
         if let Some(again) = again {
             self.retry(now, id, again);
         }
@@ -162,27 +162,27 @@ impl ServerEvents<'_> {
             live.servers[server].counters[thread].add(Stat::Retries, 1);
         }
         match again {
-            Retry::Fresh | Retry::SameServer => self.desk.defer(DeferredAction::Continue(id)),
+            Retry::Fresh | Retry::SameServer => self.state.defer(DeferredAction::Continue(id)),
             Retry::AfterDelay => {
                 exchange.stage = ExchangeStage::Delayed;
                 let rest = retry_delay(&live.config);
-                self.desk.defer(DeferredAction::Timer(id.socket, Some(now + rest)));
+                self.state.defer(DeferredAction::Timer(id.socket, Some(now + rest)));
             }
             Retry::OtherServer => {
                 live.counters[thread].add(Stat::Redispatches, 1);
                 live.servers[server].counters[thread].add(Stat::Redispatches, 1);
                 exchange.redispatched = true;
                 exchange.bound = None; // the persistent server failed
-                ending::leave(self.shared, self.desk, exchange);
+                ending::leave(self.shared, self.state, exchange);
                 exchange.server = None;
-                self.desk.defer(DeferredAction::Continue(id));
+                self.state.defer(DeferredAction::Continue(id));
             }
         }
     }
 
     /// The response cannot be completed after its beginning was forwarded.
-    fn cut(&mut self, now: Instant, id: ExchangeId, seat: &ServerConn, end: End) {
-        let shut = self.shut(seat, &end);
+    fn cut(&mut self, now: Instant, id: ExchangeId, conn: &ServerConn, end: End) {
+        let shut = self.shut(conn, &end);
         let Some((client, session)) = self.clients.get_mut(id.socket) else { return };
         let Some(mut exchange) = session.exchange.take() else { return };
         let tunnel = matches!(exchange.stage, ExchangeStage::Tunnel(_));
@@ -191,7 +191,7 @@ impl ServerEvents<'_> {
             return;
         }
         let who = match (shut, end) {
-            (Some(shut), _) => outcome_of(&shut, seat).1.0,
+            (Some(shut), _) => outcome_of(&shut, conn).1.0,
             (None, End::TimedOut(_)) => b's',
             _ => b'S',
         };
@@ -201,8 +201,8 @@ impl ServerEvents<'_> {
         }
         exchange.note_unsent(client.unsent(id.stream));
         client.cut_off(id.stream); // the client keeps the part that was received
-        ending::response_complete(now, self.shared, self.desk, (client, session), exchange);
-        self.desk.defer(DeferredAction::Touch(id.socket));
+        ending::response_complete(now, self.shared, self.state, (client, session), exchange);
+        self.state.defer(DeferredAction::Touch(id.socket));
     }
 }
 
@@ -223,12 +223,12 @@ pub(super) enum Retry {
 fn retry(
     live: &LiveBackend,
     exchange: &mut HttpExchange,
-    seat: &ServerConn,
+    conn: &ServerConn,
     failure: &AttemptFailure,
 ) -> Result<Retry, GivenUp> {
-    let harmless = !seat.sent || exchange.is_idempotent();
-    let silent = matches!(failure, AttemptFailure::Empty | AttemptFailure::Reset(_)) && !seat.heard;
-    let stale = silent && seat.uses > 1 && !exchange.was_stale;
+    let harmless = !conn.sent || exchange.is_idempotent();
+    let silent = matches!(failure, AttemptFailure::Empty | AttemptFailure::Reset(_)) && !conn.heard;
+    let stale = silent && conn.uses > 1 && !exchange.was_stale;
     let on = &live.config.retry_on;
     let wanted = match failure {
         AttemptFailure::Refused(_)
@@ -246,7 +246,7 @@ fn retry(
     };
     match () {
         () if !harmless => return Err(GivenUp::Executed),
-        () if exchange.no_retry && seat.sent => return Err(GivenUp::Forbidden),
+        () if exchange.no_retry && conn.sent => return Err(GivenUp::Forbidden),
         () if !stale && !wanted => return Err(GivenUp::NotWanted),
         () if !stale && exchange.retries == 0 => return Err(GivenUp::NoneLeft),
         () if !exchange.body.rewind() => return Err(GivenUp::BodyGone),
@@ -254,7 +254,7 @@ fn retry(
         () => {}
     }
     let attempt = live.config.retries - exchange.retries + 1;
-    let elsewhere = redispatches(live, seat.place().1, attempt, exchange.bound.is_some());
+    let elsewhere = redispatches(live, conn.place().1, attempt, exchange.bound.is_some());
     Ok(match failure {
         _ if elsewhere => Retry::OtherServer,
         AttemptFailure::Refused(_) | AttemptFailure::Layer(_) => Retry::AfterDelay,
@@ -263,10 +263,10 @@ fn retry(
 }
 
 /// The failure of an attempt.
-fn failure(stage: ExchangeStage, seat: &ServerConn, end: End) -> AttemptFailure {
+fn failure(stage: ExchangeStage, conn: &ServerConn, end: End) -> AttemptFailure {
     match end {
         End::TimedOut(None) => AttemptFailure::ConnectTimeout,
-        End::TimedOut(_) if !seat.stands => AttemptFailure::ConnectTimeout,
+        End::TimedOut(_) if !conn.stands => AttemptFailure::ConnectTimeout,
         End::Failed(error) if matches!(stage, ExchangeStage::Connecting(_)) => {
             match is_exhaustion(&error) {
                 true => AttemptFailure::Exhausted(error.kind()),
@@ -275,10 +275,10 @@ fn failure(stage: ExchangeStage, seat: &ServerConn, end: End) -> AttemptFailure 
         }
         End::Failed(error) => AttemptFailure::Reset(error.kind()),
         // Closed under a request: as without a layer.
-        End::Layer(_) if seat.stands => AttemptFailure::Reset(io::ErrorKind::UnexpectedEof),
+        End::Layer(_) if conn.stands => AttemptFailure::Reset(io::ErrorKind::UnexpectedEof),
         End::Layer(error) => AttemptFailure::Layer(error.to_string()),
         End::TimedOut(_) => AttemptFailure::Silent,
-        End::Peer(PeerError::UnexpectedEof) if !seat.heard => AttemptFailure::Empty,
+        End::Peer(PeerError::UnexpectedEof) if !conn.heard => AttemptFailure::Empty,
         End::Peer(error) => AttemptFailure::Junk(error),
         End::File(error) => AttemptFailure::Reset(error.kind()),
         _ if matches!(stage, ExchangeStage::Connecting(_)) => {
@@ -305,11 +305,11 @@ fn observation_of(failure: &AttemptFailure) -> Option<Observation> {
 }
 
 /// The status of an exchange after this failure of its last attempt, and the letters in the log.
-fn outcome_of(failure: &AttemptFailure, seat: &ServerConn) -> (u16, EndLetters) {
+fn outcome_of(failure: &AttemptFailure, conn: &ServerConn) -> (u16, EndLetters) {
     match failure {
         AttemptFailure::Shut { is_down } => {
             let who = if *is_down { b'D' } else { b'K' };
-            match seat.stands {
+            match conn.stands {
                 true => (502, EndLetters(who, b'H')),
                 false => (503, EndLetters(who, b'C')),
             }

@@ -58,17 +58,17 @@ impl IdlePool {
     }
 
     /// Adds an idle connection, by its position.
-    pub(super) fn insert_idle(&mut self, idle_group: u32, link: u32, proven: bool) {
+    pub(super) fn insert_idle(&mut self, idle_group: u32, at: u32, proven: bool) {
         let idle_group = &mut self.idle_groups[idle_group as usize];
         let list = if proven { &mut idle_group.proven } else { &mut idle_group.fresh };
-        self.lists.push_front(list, link);
+        self.lists.push_front(list, at);
     }
 
     /// Removes an idle connection; false if it was not idle.
-    pub(super) fn remove_idle(&mut self, idle_group: u32, link: u32, proven: bool) -> bool {
+    pub(super) fn remove_idle(&mut self, idle_group: u32, at: u32, proven: bool) -> bool {
         let idle_group = &mut self.idle_groups[idle_group as usize];
         let list = if proven { &mut idle_group.proven } else { &mut idle_group.fresh };
-        self.lists.remove(list, link)
+        self.lists.remove(list, at)
     }
 
     /// The connection among the wanted ones that was used last.

@@ -17,7 +17,7 @@ use crate::shared::ThreadContext;
 pub(super) fn write(
     now: Instant,
     shared: &mut ThreadContext,
-    desk: &mut HttpState,
+    state: &mut HttpState,
     session: &mut HttpSession,
     exchange: &mut HttpExchange,
 ) {
@@ -26,10 +26,10 @@ pub(super) fn write(
         return;
     }
     if !exchange.is_logged {
-        write_line(now, shared, desk, session, exchange);
+        write_line(now, shared, state, session, exchange);
     }
     if exchange.is_generated && exchange.status >= 500 {
-        explain(shared, desk, session, exchange);
+        explain(shared, state, session, exchange);
     }
 }
 
@@ -37,13 +37,13 @@ pub(super) fn write(
 pub(super) fn write_early(
     now: Instant,
     shared: &mut ThreadContext,
-    desk: &mut HttpState,
+    state: &mut HttpState,
     session: &mut HttpSession,
     exchange: &mut HttpExchange,
 ) {
     let frontend = &shared.live.frontends[session.bind().frontend].config;
     if frontend.log_options.as_soon_as_possible && !frontend.logs.is_empty() {
-        write_line(now, shared, desk, session, exchange);
+        write_line(now, shared, state, session, exchange);
         exchange.is_logged = true;
     }
 }
@@ -52,7 +52,7 @@ pub(super) fn write_early(
 fn write_line(
     now: Instant,
     shared: &mut ThreadContext,
-    desk: &mut HttpState,
+    state: &mut HttpState,
     session: &mut HttpSession,
     exchange: &mut HttpExchange,
 ) {
@@ -65,25 +65,25 @@ fn write_line(
         Some(format) if exchange.request.method.is_empty() => format, // there is no request
         _ => &frontend.log_format,
     };
-    desk.line.clear();
-    format.render(&ExchangeView { now, shared, session, exchange }, &mut desk.line);
-    shared.proxy_log.log(&frontend.logs, frontend.log_tag.as_deref(), severity, &desk.line);
+    state.line.clear();
+    format.render(&ExchangeView { now, shared, session, exchange }, &mut state.line);
+    shared.proxy_log.log(&frontend.logs, frontend.log_tag.as_deref(), severity, &state.line);
 }
 
 /// Logs why the proxy generated an error response.
 fn explain(
     shared: &mut ThreadContext,
-    desk: &mut HttpState,
+    state: &mut HttpState,
     session: &HttpSession,
     exchange: &HttpExchange,
 ) {
     let frontend = Arc::clone(&shared.live.frontends[session.bind().frontend].config);
     let explanation = Explanation::of(&shared.live, session, exchange);
-    desk.line.clear();
-    desk.line.extend_from_slice(explanation.to_string().as_bytes());
+    state.line.clear();
+    state.line.extend_from_slice(explanation.to_string().as_bytes());
     let none = exchange.attempts.is_empty();
     let severity = if none { LogSeverity::Notice } else { LogSeverity::Error };
-    shared.proxy_log.log(&frontend.logs, frontend.log_tag.as_deref(), severity, &desk.line);
+    shared.proxy_log.log(&frontend.logs, frontend.log_tag.as_deref(), severity, &state.line);
     shared.proxy_log.explain(&explanation);
 }
 

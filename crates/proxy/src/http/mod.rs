@@ -76,15 +76,15 @@ use state::{DeferredAction, HttpState};
 pub(crate) struct HttpRelay {
     clients: Connections<ServerConnection, HttpSession>,
     servers: Connections<ClientConnection, ServerConn>,
-    desk: HttpState,
+    state: HttpState,
 }
 
 impl HttpRelay {
     pub(crate) fn new(now: Instant, shared: &ThreadContext) -> Self {
         let mut clients = Connections::new(now, Timeouts::default(), HTTP_CLIENTS, STRIDE);
         let mut servers = Connections::new(now, Timeouts::default(), HTTP_SERVERS, STRIDE);
-        let desk = HttpState::new(&shared.live, shared.thread, &mut clients, &mut servers);
-        Self { clients, servers, desk }
+        let state = HttpState::new(&shared.live, shared.thread, &mut clients, &mut servers);
+        Self { clients, servers, state }
     }
 
     /// The maximum number of received bytes of a client that may wait unread.
@@ -95,9 +95,9 @@ impl HttpRelay {
     /// If the body of a response may pass through pipes, only a head's worth of bytes is read
     /// first.
     pub(crate) fn receive_max(&self, socket: SocketId) -> usize {
-        let Some((_, seat)) = self.servers.get(socket) else { return usize::MAX };
-        let (backend, server) = seat.place();
-        let waits = self.desk.servers[backend][server].passes && seat.client.is_some();
+        let Some((_, conn)) = self.servers.get(socket) else { return usize::MAX };
+        let (backend, server) = conn.place();
+        let waits = self.state.servers[backend][server].passes && conn.client.is_some();
         match waits && self.servers.splice_len(socket, SpliceTarget::Pipe) == 0 {
             true => HEAD_SIZE,
             false => usize::MAX,
@@ -107,11 +107,11 @@ impl HttpRelay {
     /// A client has sent bytes: part of a head, or something malformed. It may have closed
     /// meanwhile.
     fn look(&mut self, now: Instant, shared: &mut ThreadContext, socket: SocketId) {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, state } = self;
         let fault = clients.fault(socket);
         let Some((connection, session)) = clients.get_mut(socket) else { return };
         if let Some(end) = fault {
-            ClientEvents { servers, desk, shared }.report_error(now, session, &end);
+            ClientEvents { servers, state, shared }.report_error(now, session, &end);
         } else if session.exchange.is_none() && connection.io_state().phase == Phase::Head {
             session.rare_mut().head_began.get_or_insert(now);
         }
@@ -120,13 +120,13 @@ impl HttpRelay {
     /// A client has received bytes: completes exchanges with completely sent responses. It
     /// may have closed meanwhile.
     fn complete_sent(&mut self, now: Instant, shared: &mut ThreadContext, socket: SocketId) {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, state } = self;
         let sends = clients.is_sending(socket);
         let Some((connection, session)) = clients.get_mut(socket) else { return };
         let stream = session.leaving.as_ref().map(|exchange| exchange.stream);
         // A layer may hold the last bytes.
         let queued = connection.unsent(stream.unwrap_or_default()).max(u64::from(sends));
-        ClientEvents { servers, desk, shared }.note_sent(
+        ClientEvents { servers, state, shared }.note_sent(
             now,
             socket,
             (connection, session),
@@ -143,10 +143,10 @@ impl HttpRelay {
         shared: &mut ThreadContext,
         mut session: HttpSession,
     ) -> SocketId {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, state } = self;
         session.state = ClientState::Reported;
         admission::count_accepted(shared, session.bind()); // its removal counts it as left
-        let mut requests = ClientEvents { servers, desk, shared };
+        let mut requests = ClientEvents { servers, state, shared };
         let connection = ServerConnection::default();
         let socket = clients.insert(now, None, connection, session, &mut requests);
         clients.cut_as(now, socket, CloseKind::Silent, &mut requests);
@@ -163,8 +163,8 @@ impl HttpRelay {
         socket: SocketId,
         event: SocketEvent<'_>,
     ) {
-        let Self { clients, servers, desk } = self;
-        let mut requests = ClientEvents { servers, desk, shared };
+        let Self { clients, servers, state } = self;
+        let mut requests = ClientEvents { servers, state, shared };
         match event {
             SocketEvent::Input(_) => {
                 clients.handle(now, socket, event, &mut requests);
@@ -197,13 +197,13 @@ impl HttpRelay {
         socket: SocketId,
         event: SocketEvent<'_>,
     ) {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, state } = self;
         if let SocketEvent::Sent(bytes) = event
-            && let Some((_, seat)) = servers.get_mut(socket)
+            && let Some((_, conn)) = servers.get_mut(socket)
         {
-            seat.sent |= bytes > 0 && seat.stands;
+            conn.sent |= bytes > 0 && conn.stands;
         }
-        servers.handle(now, socket, event, &mut ServerEvents { clients, desk, shared });
+        servers.handle(now, socket, event, &mut ServerEvents { clients, state, shared });
     }
 }
 
@@ -216,7 +216,7 @@ impl Relay for HttpRelay {
         peer: SocketAddr,
         layer: Option<Box<dyn Layer>>,
     ) -> Option<SocketId> {
-        let Self { clients, servers, desk, .. } = self;
+        let Self { clients, servers, state, .. } = self;
         let mut session = HttpSession::new(now, bind, peer);
         let binds = &shared.live.frontends[bind.frontend].config.binds;
         if binds.get(bind.bind).is_some_and(|it| it.accepts_proxy) {
@@ -228,7 +228,7 @@ impl Relay for HttpRelay {
             (rare.destination, rare.connected_to) = (Some(local), Some(local));
         }
         admission::counters(shared, bind).iter().for_each(|it| it.add(Stat::Connections, 1));
-        match connection_rules::refuses(now, shared, desk, &mut session, RuleStage::Connection) {
+        match connection_rules::refuses(now, shared, state, &mut session, RuleStage::Connection) {
             Some(ClientRefusal::Closed) => return None,
             Some(ClientRefusal::Silent) => return Some(self.drop_at_once(now, shared, session)),
             None => {}
@@ -242,9 +242,9 @@ impl Relay for HttpRelay {
         let mut connection = ServerConnection::default();
         let frontend = &shared.live.frontends[bind.frontend].config;
         connection.set_responds_to_silence(!frontend.options.ignore_probes);
-        connection.set_response_buffer_max(desk.response_buffer_max);
-        let timeouts = desk.frontends[bind.frontend].fresh;
-        let mut requests = ClientEvents { servers, desk, shared };
+        connection.set_response_buffer_max(state.response_buffer_max);
+        let timeouts = state.frontends[bind.frontend].fresh;
+        let mut requests = ClientEvents { servers, state, shared };
         let socket = clients.insert(now, layer, connection, session, &mut requests);
         clients.set_timeouts(socket, timeouts);
         self.run_deferred(now, shared);
@@ -266,30 +266,30 @@ impl Relay for HttpRelay {
     }
 
     fn handle_timeout(&mut self, now: Instant, shared: &mut ThreadContext) {
-        let Self { clients, servers, desk, .. } = self;
-        clients.handle_timeout(now, &mut ClientEvents { servers, desk, shared });
-        servers.handle_timeout(now, &mut ServerEvents { clients, desk, shared });
+        let Self { clients, servers, state, .. } = self;
+        clients.handle_timeout(now, &mut ClientEvents { servers, state, shared });
+        servers.handle_timeout(now, &mut ServerEvents { clients, state, shared });
         self.run_deferred(now, shared);
     }
 
     fn handle_wake(&mut self, now: Instant, shared: &mut ThreadContext) {
-        for at in self.desk.queues.woken(shared) {
+        for at in self.state.queues.woken(shared) {
             let group = &shared.live.backends[at].group;
-            let unreachable = |desk: &mut HttpState| desk.queues.of(at)?.take_unreachable(group);
-            while let Some(id) = unreachable(&mut self.desk) {
+            let unreachable = |state: &mut HttpState| state.queues.of(at)?.take_unreachable(group);
+            while let Some(id) = unreachable(&mut self.state) {
                 if let Some((_, session)) = self.clients.get_mut(id.socket)
                     && let Some(exchange) = client_events::of(session, id.stream)
                 {
                     exchange.leave_queue(shared);
                     (exchange.ticket, exchange.stage) = (None, ExchangeStage::Routing);
-                    self.desk.defer(DeferredAction::Timer(id.socket, None));
-                    self.desk.defer(DeferredAction::Continue(id));
+                    self.state.defer(DeferredAction::Timer(id.socket, None));
+                    self.state.defer(DeferredAction::Continue(id));
                 }
             }
-            self.desk.defer(DeferredAction::Serve(at, None));
+            self.state.defer(DeferredAction::Serve(at, None));
         }
         let kills = shared.live.kills();
-        if std::mem::replace(&mut self.desk.kills, kills) != kills {
+        if std::mem::replace(&mut self.state.kills, kills) != kills {
             self.kill_sessions(now, shared);
         }
         self.run_deferred(now, shared);
@@ -297,22 +297,22 @@ impl Relay for HttpRelay {
 
     /// Clients without an exchange may have sent a request already: they get a short time for it.
     fn begin_soft_stop(&mut self, now: Instant, shared: &mut ThreadContext) {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, state } = self;
         for socket in clients.sockets() {
             let Some((connection, session)) = clients.get_mut(socket) else { continue };
             if session.exchange.is_none() {
                 // The timeout is then the proxy's decision, not an error of the client.
                 connection.set_responds_to_silence(false);
-                let parting = desk.frontends[session.bind().frontend].parting;
+                let parting = state.frontends[session.bind().frontend].parting;
                 clients.set_timeouts(socket, parting);
                 continue;
             }
             connection.close_after();
-            clients.touch(now, socket, &mut ClientEvents { servers, desk, shared });
+            clients.touch(now, socket, &mut ClientEvents { servers, state, shared });
         }
         for socket in servers.sockets() {
-            if servers.get(socket).is_some_and(|(_, seat)| seat.client.is_none()) {
-                servers.cut(now, socket, &mut ServerEvents { clients, desk, shared });
+            if servers.get(socket).is_some_and(|(_, conn)| conn.client.is_none()) {
+                servers.cut(now, socket, &mut ServerEvents { clients, state, shared });
             }
         }
         self.run_deferred(now, shared);
@@ -340,19 +340,19 @@ impl Relay for HttpRelay {
     }
 
     fn close_client(&mut self, now: Instant, shared: &mut ThreadContext, socket: SocketId) -> bool {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, state } = self;
         let is_there = clients.get(socket).is_some();
         if is_there {
-            clients.cut(now, socket, &mut ClientEvents { servers, desk, shared });
+            clients.cut(now, socket, &mut ClientEvents { servers, state, shared });
             self.run_deferred(now, shared);
         }
         is_there
     }
 
     fn close_all(&mut self, now: Instant, shared: &mut ThreadContext) {
-        let Self { clients, servers, desk, .. } = self;
+        let Self { clients, servers, state, .. } = self;
         for socket in clients.sockets() {
-            clients.cut(now, socket, &mut ClientEvents { servers, desk, shared });
+            clients.cut(now, socket, &mut ClientEvents { servers, state, shared });
         }
         self.run_deferred(now, shared);
     }
@@ -382,10 +382,10 @@ impl Relay for HttpRelay {
                 .passes_request()
                 .then(|| self.clients.splice_len(socket, SpliceTarget::Pipe))?
         } else {
-            let (_, seat) = self.servers.get(socket)?;
+            let (_, conn) = self.servers.get(socket)?;
             // The last byte is received with any bytes after it: excess bytes of the server must be
             // detected before the connection is reused.
-            match seat.client.map(|_| self.servers.splice_len(socket, SpliceTarget::Pipe))? {
+            match conn.client.map(|_| self.servers.splice_len(socket, SpliceTarget::Pipe))? {
                 u64::MAX => u64::MAX,
                 len => len.saturating_sub(1),
             }

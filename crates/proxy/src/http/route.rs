@@ -91,14 +91,14 @@ impl ClientEvents<'_> {
                 RouteDecision::Wait(at_least, time) => {
                     request_body(connection, &mut exchange);
                     exchange.stage = ExchangeStage::Collecting(at_least);
-                    self.desk
+                    self.state
                         .defer(DeferredAction::Timer(id.socket, Some(now + time.min(LONGEST))));
                     session.exchange = Some(exchange);
                     return;
                 }
                 RouteDecision::RespondLater(head, body, ended) => {
                     let time = self.tarpit(session, &exchange);
-                    self.desk.defer(DeferredAction::Timer(id.socket, Some(now + time)));
+                    self.state.defer(DeferredAction::Timer(id.socket, Some(now + time)));
                     exchange.delayed = Some(Box::new((head, body)));
                     (exchange.ended, exchange.stage) = (ended, ExchangeStage::Tarpit);
                     session.exchange = Some(exchange);
@@ -119,7 +119,7 @@ impl ClientEvents<'_> {
                 RouteDecision::DropSilently => {
                     exchange.ended = EndLetters(b'P', b'R');
                     exchange.times.began = None;
-                    self.desk.defer(DeferredAction::DropSilently(id.socket));
+                    self.state.defer(DeferredAction::DropSilently(id.socket));
                     return self.response_complete(now, (connection, session), exchange);
                 }
                 RouteDecision::Metrics => {
@@ -257,7 +257,7 @@ impl ClientEvents<'_> {
     ) -> RouteDecision {
         let frontend = &self.shared.live.frontends[session.bind().frontend].config;
         exchange.capture_request(frontend);
-        if self.desk.frontends[session.bind().frontend].keeps_line {
+        if self.state.frontends[session.bind().frontend].keeps_line {
             exchange.keep_line();
         }
         if let Some((format, _)) = &frontend.unique_id {

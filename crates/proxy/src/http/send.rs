@@ -22,10 +22,10 @@ pub(super) fn begin(
     id: ExchangeId,
     client: &mut ServerConnection,
     exchange: &mut HttpExchange,
-    (server, seat): (&mut ClientConnection, &mut ServerConn),
+    (server, conn): (&mut ClientConnection, &mut ServerConn),
     (socket, host): (SocketId, &str),
 ) -> Result<(), UsageError> {
-    debug_assert!(seat.client.is_none_or(|it| it == id), "a connection has one exchange");
+    debug_assert!(conn.client.is_none_or(|it| it == id), "a connection has one exchange");
     let stream = server.open().expect("a free connection takes a request");
     let mut added: SmallVec<[(&str, &[u8]); 3]> = SmallVec::new();
     if exchange.mode.is_some_and(|mode| mode != HttpMode::KeepAlive) {
@@ -36,7 +36,7 @@ pub(super) fn begin(
     }
     let fields = exchange.request.fields.as_headers();
     if credentials::authenticates_connection(fields) {
-        seat.users = ConnectionUsers::Authenticated;
+        conn.users = ConnectionUsers::Authenticated;
     }
     // A request of HTTP/1.0 may lack Host; the forwarded one is HTTP/1.1, and requires it (RFC 9112
     // §3.2). The server's own address is used.
@@ -50,8 +50,8 @@ pub(super) fn begin(
     };
     server.send_head(stream, head, exchange.len)?;
     drop(added);
-    (seat.client, seat.sent, seat.heard) = (Some(id), false, false);
-    seat.uses = seat.uses.saturating_add(1);
+    (conn.client, conn.sent, conn.heard) = (Some(id), false, false);
+    conn.uses = conn.uses.saturating_add(1);
     exchange.times.connected.get_or_insert(now);
     exchange.handed_over = false;
     let up = ServerStream { socket, stream };

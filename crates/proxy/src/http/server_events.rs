@@ -36,7 +36,7 @@ use crate::shared::ThreadContext;
 #[derive(Debug)]
 pub(super) struct ServerEvents<'a> {
     pub(super) clients: &'a mut Connections<ServerConnection, HttpSession>,
-    pub(super) desk: &'a mut HttpState,
+    pub(super) state: &'a mut HttpState,
     pub(super) shared: &'a mut ThreadContext,
 }
 
@@ -46,14 +46,14 @@ impl ServerEvents<'_> {
         &mut self,
         now: Instant,
         socket: SocketId,
-        (server, seat): (&mut ClientConnection, &mut ServerConn),
+        (server, conn): (&mut ClientConnection, &mut ServerConn),
         id: ExchangeId,
         head: &Response<'_>,
         len: BodyLen,
     ) {
-        if self.refuse(now, id, seat, head.status) {
-            seat.client = None;
-            return self.desk.defer(DeferredAction::Close(socket));
+        if self.refuse(now, id, conn, head.status) {
+            conn.client = None;
+            return self.state.defer(DeferredAction::Close(socket));
         }
         let Some((client, session)) = self.clients.get_mut(id.socket) else { return };
         let Some(ExchangeStage::Waiting(up)) = of(session, id.stream).map(|it| it.stage) else {
@@ -63,9 +63,9 @@ impl ServerEvents<'_> {
         exchange.times.answered = Some(now);
         exchange.status = head.status;
         if credentials::requests_connection_auth(head) {
-            seat.users = ConnectionUsers::Authenticated;
+            conn.users = ConnectionUsers::Authenticated;
         }
-        let (backend, at) = seat.place();
+        let (backend, at) = conn.place();
         self.shared.live.observe(BackendId(backend), at, Observation::Responded(head.status));
         tally::count_server_response(self.shared, &exchange, head.status);
         if self.shared.ending || exchange.mode == Some(HttpMode::Close) {
@@ -75,11 +75,11 @@ impl ServerEvents<'_> {
             true => responses::revise(now, self.shared, session, &mut exchange, head),
             false => ResponseDecision::Forward,
         };
-        self.desk.defer(DeferredAction::Touch(id.socket));
+        self.state.defer(DeferredAction::Touch(id.socket));
         if !matches!(fate, ResponseDecision::Forward) {
             self.intercept(now, id, exchange, fate);
-            seat.client = None;
-            return self.desk.defer(DeferredAction::Close(socket));
+            conn.client = None;
+            return self.state.defer(DeferredAction::Close(socket));
         }
         exchange.stage = ExchangeStage::Responding(up);
         let before = client.unsent(id.stream);
@@ -90,13 +90,13 @@ impl ServerEvents<'_> {
         exchange.bytes_out += client.unsent(id.stream).saturating_sub(before);
         let backend = exchange.backend;
         let frontend = session.bind().frontend;
-        log::write_early(now, self.shared, self.desk, session, &mut exchange);
+        log::write_early(now, self.shared, self.state, session, &mut exchange);
         session.exchange = Some(exchange);
         let is_long = server.splice_len(SpliceTarget::Pipe) >= PASSED_FROM
             && matches!(len, BodyLen::Exact(_));
-        let (at, server) = seat.place();
+        let (at, server) = conn.place();
         let asks = is_long && self.request_pipes(socket, id, frontend, backend);
-        self.desk.servers[at][server].passes = asks;
+        self.state.servers[at][server].passes = asks;
     }
 
     /// The server's response is not forwarded.
@@ -122,10 +122,10 @@ impl ServerEvents<'_> {
             }
             ResponseDecision::DropSilently => {
                 exchange.ended = EndLetters(b'P', b'R');
-                self.desk.defer(DeferredAction::DropSilently(id.socket));
+                self.state.defer(DeferredAction::DropSilently(id.socket));
             }
         }
-        ending::response_complete(now, self.shared, self.desk, (client, session), exchange);
+        ending::response_complete(now, self.shared, self.state, (client, session), exchange);
     }
 
     /// Requests pipes for the next bytes; false: the configuration or a layer forbids them.
@@ -139,7 +139,7 @@ impl ServerEvents<'_> {
         let may = self.clients.takes_pipes(id.socket)
             && may_pass(&self.shared.live, frontend, backend, Toward::Client);
         if may {
-            self.desk.defer(DeferredAction::Pass(socket));
+            self.state.defer(DeferredAction::Pass(socket));
         }
         may
     }
@@ -152,7 +152,7 @@ impl ServerEvents<'_> {
             && client.send_head(id.stream, *head, BodyLen::Empty).is_ok()
         {
             exchange.bytes_out += client.unsent(id.stream) - before;
-            self.desk.defer(DeferredAction::Touch(id.socket));
+            self.state.defer(DeferredAction::Touch(id.socket));
         }
     }
 
@@ -178,7 +178,7 @@ impl ServerEvents<'_> {
         }
         let backend = exchange.backend;
         let frontend = session.bind().frontend;
-        self.desk.defer(DeferredAction::Touch(id.socket));
+        self.state.defer(DeferredAction::Touch(id.socket));
         if is_seen && size >= PIECE_SIZE_MIN {
             self.request_pipes(socket, id, frontend, backend);
         }
@@ -189,7 +189,7 @@ impl ServerEvents<'_> {
         &mut self,
         now: Instant,
         socket: SocketId,
-        seat: &mut ServerConn,
+        conn: &mut ServerConn,
         id: ExchangeId,
         trailers: Headers<'_>,
     ) {
@@ -201,7 +201,7 @@ impl ServerEvents<'_> {
             client.cut_off(id.stream);
         }
         exchange.bytes_out += client.unsent(id.stream).saturating_sub(before);
-        self.desk.defer(DeferredAction::Touch(id.socket));
+        self.state.defer(DeferredAction::Touch(id.socket));
         if matches!(exchange.stage, ExchangeStage::Tunnel(_)) {
             // `timeout client-fin` limits the client's silence.
             let frontend = &self.shared.live.frontends[session.bind().frontend].config;
@@ -212,17 +212,17 @@ impl ServerEvents<'_> {
             }
             return;
         }
-        seat.client = None;
-        if seat.is_private()
+        conn.client = None;
+        if conn.is_private()
             && let Some(before) = session.rare_mut().own.replace(socket)
             && before != socket
         {
-            self.desk.defer(DeferredAction::Close(before));
+            self.state.defer(DeferredAction::Close(before));
         }
         // Before a waiting exchange selects a connection.
-        self.desk.defer(DeferredAction::Free(socket));
+        self.state.defer(DeferredAction::Free(socket));
         if let Some(exchange) = session.exchange.take() {
-            ending::response_complete(now, self.shared, self.desk, (client, session), exchange);
+            ending::response_complete(now, self.shared, self.state, (client, session), exchange);
         }
     }
 
@@ -230,7 +230,7 @@ impl ServerEvents<'_> {
     fn upgraded(
         &mut self,
         id: ExchangeId,
-        (server, seat): (&mut ClientConnection, &mut ServerConn),
+        (server, conn): (&mut ClientConnection, &mut ServerConn),
     ) {
         let Some((client, session)) = self.clients.get_mut(id.socket) else { return };
         let Some(exchange) = of(session, id.stream) else { return };
@@ -240,14 +240,14 @@ impl ServerEvents<'_> {
         exchange.body.ended = false;
         exchange.handed_over = false;
         pump::up(client, id.stream, exchange, server, up.stream);
-        self.desk.defer(DeferredAction::Touch(id.socket));
-        let of_backend = self.shared.live.backends[seat.place().0].config.timeouts.tunnel;
+        self.state.defer(DeferredAction::Touch(id.socket));
+        let of_backend = self.shared.live.backends[conn.place().0].config.timeouts.tunnel;
         if let Some(time) = own.or(of_backend) {
-            self.desk.defer(DeferredAction::Tunnel(id.socket, time));
+            self.state.defer(DeferredAction::Tunnel(id.socket, time));
         }
         if let Some(time) = own {
             // Otherwise the configured timeout applies.
-            self.desk.defer(DeferredAction::Tunnel(up.socket, time));
+            self.state.defer(DeferredAction::Tunnel(up.socket, time));
         }
     }
 
@@ -258,7 +258,7 @@ impl ServerEvents<'_> {
         let Some(up) = exchange.stage.up() else { return };
         client.release(id.stream, std::mem::take(&mut exchange.body.owed));
         pump::up(client, id.stream, exchange, server, up.stream);
-        self.desk.defer(DeferredAction::Touch(id.socket));
+        self.state.defer(DeferredAction::Touch(id.socket));
     }
 }
 
@@ -306,15 +306,15 @@ impl Handler<ClientConnection, ServerConn> for ServerEvents<'_> {
         }
     }
 
-    fn handle_closed(&mut self, now: Instant, socket: SocketId, seat: ServerConn, end: End) {
+    fn handle_closed(&mut self, now: Instant, socket: SocketId, conn: ServerConn, end: End) {
         let at = socket.index / crate::relay::STRIDE;
-        if self.desk.pool.remove_idle(seat.idle_group, at, seat.is_proven()) {
-            let (backend, server) = seat.place();
+        if self.state.pool.remove_idle(conn.idle_group, at, conn.is_proven()) {
+            let (backend, server) = conn.place();
             ending::count_idle_end(self.shared, backend, server);
         }
-        self.desk.pool.leave(seat.idle_group);
-        if let Some(id) = seat.client {
-            self.connection_lost(now, id, &seat, end);
+        self.state.pool.leave(conn.idle_group);
+        if let Some(id) = conn.client {
+            self.connection_lost(now, id, &conn, end);
         }
     }
 }
@@ -324,60 +324,66 @@ impl ServerEvents<'_> {
         &mut self,
         now: Instant,
         socket: SocketId,
-        (server, seat): (&mut ClientConnection, &mut ServerConn),
+        (server, conn): (&mut ClientConnection, &mut ServerConn),
     ) {
-        seat.stands = true;
-        let (backend, at) = seat.place();
+        conn.stands = true;
+        let (backend, at) = conn.place();
         let live = &self.shared.live;
         live.observe(BackendId(backend), at, Observation::Connected);
         live.backends[backend].servers[at].counters[self.shared.thread].add(Stat::Connections, 1);
-        let Some(id) = seat.client else { return };
+        let Some(id) = conn.client else { return };
         let Some((client, session)) = self.clients.get_mut(id.socket) else { return };
         let Some(exchange) = of(session, id.stream) else { return };
         if let Some(time) = exchange.server_timeout {
-            self.desk.defer(DeferredAction::Limit(socket, time));
+            self.state.defer(DeferredAction::Limit(socket, time));
         }
         let to = (socket, &live.backends[backend].servers[at].config.written_address[..]);
-        let begun = send::begin(now, id, client, exchange, (server, seat), to);
+        let begun = send::begin(now, id, client, exchange, (server, conn), to);
         if begun.is_err() {
             if let Some(mut exchange) = session.exchange.take() {
                 respond::status(now, self.shared, (client, session), &mut exchange, 500);
                 exchange.ended = EndLetters(b'I', b'H');
-                ending::response_complete(now, self.shared, self.desk, (client, session), exchange);
+                ending::response_complete(
+                    now,
+                    self.shared,
+                    self.state,
+                    (client, session),
+                    exchange,
+                );
             }
-            seat.client = None;
-            self.desk.defer(DeferredAction::Close(socket));
+            conn.client = None;
+            self.state.defer(DeferredAction::Close(socket));
         }
-        self.desk.defer(DeferredAction::Touch(id.socket));
+        self.state.defer(DeferredAction::Touch(id.socket));
     }
 
     fn handle_event(
         &mut self,
         now: Instant,
         socket: SocketId,
-        (server, seat): (&mut ClientConnection, &mut ServerConn),
+        (server, conn): (&mut ClientConnection, &mut ServerConn),
         event: Event<'_, Client>,
     ) {
-        let Some(id) = seat.client else { return };
+        let Some(id) = conn.client else { return };
         match event {
             Event::Head { head, len, .. } => {
-                self.head(now, socket, (server, seat), id, &head, len);
+                self.head(now, socket, (server, conn), id, &head, len);
             }
             Event::Informational { head, .. } => self.interim(id, &head),
             Event::Data { bytes, .. } => {
                 self.data(socket, id, server, bytes.into());
             }
-            Event::End { trailers, .. } => self.end(now, socket, seat, id, trailers),
+            Event::End { trailers, .. } => self.end(now, socket, conn, id, trailers),
             Event::Writable { .. } => self.writable(id, server),
-            Event::Upgraded { .. } => self.upgraded(id, (server, seat)),
+            Event::Upgraded { .. } => self.upgraded(id, (server, conn)),
             Event::Reset { .. } => {} // not in HTTP/1
         }
     }
 
-    fn handle_fault(&self, now: Instant, seat: &ServerConn, message: &[u8], error: PeerError) {
-        let Some(id) = seat.client else { return };
+    fn handle_fault(&self, now: Instant, conn: &ServerConn, message: &[u8], error: PeerError) {
+        let Some(id) = conn.client else { return };
         let Some((_, session)) = self.clients.get(id.socket) else { return };
-        let (backend, server) = seat.place();
+        let (backend, server) = conn.place();
         let parties = Parties {
             source: session.source(),
             frontend: session.bind().frontend,
@@ -390,10 +396,10 @@ impl ServerEvents<'_> {
     fn handle_piped(
         &mut self,
         socket: SocketId,
-        (server, seat): (&mut ClientConnection, &mut ServerConn),
+        (server, conn): (&mut ClientConnection, &mut ServerConn),
         piped: Piped,
     ) {
-        let Some(id) = seat.client else { return };
+        let Some(id) = conn.client else { return };
         if let Some((_, session)) = self.clients.get_mut(id.socket)
             && let Some(exchange) = session.exchange.as_deref()
         {

@@ -62,19 +62,19 @@ impl TcpRelay {
             counters.add(Stat::SessionsTotal, 1);
             counters.add(Stat::Sessions, 1);
         }
-        let number = self.desk.sessions.insert(session);
+        let number = self.state.sessions.insert(session);
         let limits = self.limits.of_client(bind.frontend);
         let (clients, mut handler) = self.side_of(SideKind::Client);
         let connection = RawConnection::default();
         let socket = clients.insert(now, layer, connection, RelayConn::new(number), &mut handler);
         clients.set_timeouts(socket, limits);
-        self.desk.sessions.of_mut(number).client = Some(socket);
+        self.state.sessions.of_mut(number).client = Some(socket);
         Some(socket)
     }
 
     /// The client's connection was established.
     pub(super) fn handle_opened(&mut self, now: Instant, shared: &mut ThreadContext, number: u32) {
-        let session = self.desk.sessions.of_mut(number);
+        let session = self.state.sessions.of_mut(number);
         let bind = session.bind;
         session.times.opened = Some(session.age(now));
         let live = Arc::clone(&shared.live);
@@ -110,7 +110,7 @@ impl TcpRelay {
     /// Drops the client silently. The reason was recorded before.
     pub(super) fn drop_silently(&mut self, now: Instant, number: u32) {
         // The client may have closed since.
-        let Some(client) = self.desk.sessions.of(number).client else { return };
+        let Some(client) = self.state.sessions.of(number).client else { return };
         let (clients, mut handler) = self.side_of(SideKind::Client);
         clients.cut_as(now, client, CloseKind::Silent, &mut handler);
     }
@@ -123,17 +123,17 @@ impl TcpRelay {
         socket: SocketId,
     ) {
         // The driver may report a connection that was closed meanwhile.
-        let Some((_, seat)) = self.clients.get(socket) else { return };
-        let number = seat.session;
+        let Some((_, conn)) = self.clients.get(socket) else { return };
+        let number = conn.session;
         if self.aborts_on_close(shared, number) {
-            self.desk.work.push_back(SessionWork::Aborted(number));
+            self.state.work.push_back(SessionWork::Aborted(number));
         }
     }
 
     /// True if the end of the client's side aborts the session now (`abortonclose`).
     pub(super) fn aborts_on_close(&self, shared: &ThreadContext, number: u32) -> bool {
         // A client that is dropped silently has no session.
-        let Some(session) = self.desk.sessions.get(number) else { return false };
+        let Some(session) = self.state.sessions.get(number) else { return false };
         let aborts = |it: BackendId| shared.live.backends[it.0].config.options.abort_on_close;
         matches!(session.stage, TcpStage::Queued | TcpStage::Pausing | TcpStage::Connecting)
             && session.backend.is_some_and(aborts)

@@ -30,7 +30,7 @@ impl TcpRelay {
         shared: &mut ThreadContext,
         number: u32,
     ) {
-        let session = self.desk.sessions.of_mut(number);
+        let session = self.state.sessions.of_mut(number);
         session.times.routed = Some(session.age(now));
         self.select_server(now, shared, number, None);
     }
@@ -44,7 +44,7 @@ impl TcpRelay {
         avoid: Option<ServerId>,
     ) {
         let live = Arc::clone(&shared.live);
-        let session = self.desk.sessions.of(number);
+        let session = self.state.sessions.of(number);
         let backend = session.backend.expect("a backend is selected before a server");
         let there = &live.backends[backend.0];
         let view = SessionContext::new(shared, session, now);
@@ -60,7 +60,7 @@ impl TcpRelay {
             }
         };
         let is_bound = named.is_some() && avoid.is_none();
-        self.desk.sessions.of_mut(number).is_bound = is_bound;
+        self.state.sessions.of_mut(number).is_bound = is_bound;
         match placement {
             Placement::Placed(server) => {
                 let counters = [&there.servers[server].counters, &there.counters];
@@ -85,7 +85,7 @@ impl TcpRelay {
         number: u32,
         server: ServerId,
     ) {
-        let session = self.desk.sessions.of_mut(number);
+        let session = self.state.sessions.of_mut(number);
         let backend = session.backend.expect("a backend is selected before a server");
         let there = &shared.live.backends[backend.0];
         debug_assert!(!session.has_slot, "the previous slot was released");
@@ -99,14 +99,14 @@ impl TcpRelay {
 
     /// All servers are full: queues the session.
     fn enqueue(&mut self, now: Instant, shared: &ThreadContext, number: u32, wants: Wants) {
-        let session = self.desk.sessions.of_mut(number);
+        let session = self.state.sessions.of_mut(number);
         let backend = session.backend.expect("a backend is selected before a server");
         let there = &shared.live.backends[backend.0];
         let queue = self.queues.of(backend.0).expect("the backend has this mode");
         debug_assert!(session.ticket.is_none(), "a session waits in one queue");
         session.stage = TcpStage::Queued;
         if session.pending.ended {
-            self.desk.work.push_back(SessionWork::Received(number));
+            self.state.work.push_back(SessionWork::Received(number));
         }
         session.queue_position = there.group.queued() + 1;
         let ticket = queue.push(&there.group, wants, number);
@@ -116,19 +116,19 @@ impl TcpRelay {
         let deadline = timeouts.queue.or(timeouts.connect).map(|after| now + after);
         self.set_timer(number, deadline);
         // A slot may have become free meanwhile.
-        self.desk.work.push_back(SessionWork::Free(backend.0));
+        self.state.work.push_back(SessionWork::Free(backend.0));
     }
 
     /// Removes the session from the queue.
     pub(super) fn unqueue(&mut self, shared: &ThreadContext, number: u32) {
-        let session = self.desk.sessions.of_mut(number);
+        let session = self.state.sessions.of_mut(number);
         let (Some(backend), Some(ticket)) = (session.backend, session.ticket.take()) else {
             return;
         };
         let there = &shared.live.backends[backend.0];
         let queue = self.queues.of(backend.0);
         if queue.and_then(|queue| queue.cancel(&there.group, *ticket)).is_some() {
-            self.desk.work.push_back(SessionWork::Free(backend.0)); // it may have been the next one
+            self.state.work.push_back(SessionWork::Free(backend.0)); // it may have been the next one
         }
         there.counters[shared.thread].subtract(Stat::Queued, 1);
         self.set_timer(number, None);
@@ -167,24 +167,24 @@ impl TcpRelay {
     /// Releases the slot. Waiting sessions are served from the work queue, not from here: a session
     /// that fails would release its slot in turn, and recurse.
     pub(super) fn leave(&mut self, shared: &ThreadContext, number: u32) {
-        let session = self.desk.sessions.of_mut(number);
+        let session = self.state.sessions.of_mut(number);
         if std::mem::take(&mut session.has_slot) {
             let (backend, target) = session.chosen();
             let there = &shared.live.backends[backend.0];
             there.group.leave(target.0);
             there.servers[target.0].counters[shared.thread].subtract(Stat::Sessions, 1);
-            self.desk.work.push_back(SessionWork::Free(backend.0));
+            self.state.work.push_back(SessionWork::Free(backend.0));
         }
     }
 
     fn connect(&mut self, now: Instant, shared: &mut ThreadContext, number: u32) {
         let live = Arc::clone(&shared.live);
-        let session = self.desk.sessions.of_mut(number);
+        let session = self.state.sessions.of_mut(number);
         let (backend, target) = session.chosen();
         debug_assert!(session.has_slot, "a session connects with a slot");
         session.stage = TcpStage::Connecting;
         if session.pending.ended {
-            self.desk.work.push_back(SessionWork::Received(number));
+            self.state.work.push_back(SessionWork::Received(number));
         }
         let pending = session.pending.share();
         let is_judged = !live.backends[backend.0].config.response_content_rules.is_empty();
@@ -220,7 +220,7 @@ impl TcpRelay {
         let (endpoint, layer) = opening.split();
         let socket = self.servers.connect(now, endpoint, layer, connection, RelayConn::new(number));
         self.servers.set_timeouts(socket, self.limits.of_server(backend.0));
-        self.desk.sessions.of_mut(number).server = Some(socket);
+        self.state.sessions.of_mut(number).server = Some(socket);
     }
 
     /// The server's connection was established: relaying begins.
@@ -230,7 +230,7 @@ impl TcpRelay {
         shared: &mut ThreadContext,
         number: u32,
     ) {
-        let session = self.desk.sessions.of_mut(number);
+        let session = self.state.sessions.of_mut(number);
         session.stage = TcpStage::Relaying;
         session.times.connected = Some(session.age(now));
         session.pending.clear();
@@ -255,7 +255,7 @@ impl TcpRelay {
             let (clients, mut handler) = self.side_of(SideKind::Client);
             release(now, clients, client, &mut handler);
         }
-        if self.early_lines[self.desk.sessions.of(number).bind.frontend] {
+        if self.early_lines[self.state.sessions.of(number).bind.frontend] {
             self.log(now, shared, number);
         }
         self.begin_response_rules(now, shared, number);
@@ -271,7 +271,7 @@ impl TcpRelay {
         error: &io::Error,
     ) {
         let live = Arc::clone(&shared.live);
-        let session = self.desk.sessions.of_mut(number);
+        let session = self.state.sessions.of_mut(number);
         let (backend, target) = session.chosen();
         session.server = None;
         let there = &live.backends[backend.0];
@@ -313,12 +313,12 @@ impl TcpRelay {
         shared: &mut ThreadContext,
         number: u32,
     ) {
-        let session = self.desk.sessions.of(number);
+        let session = self.state.sessions.of(number);
         match session.stage {
             TcpStage::Inspecting(_) => self.inspect(now, shared, number),
             TcpStage::Queued => {
                 self.unqueue(shared, number);
-                let session = self.desk.sessions.of_mut(number);
+                let session = self.state.sessions.of_mut(number);
                 session.times.dequeued = Some(session.age(now));
                 self.fail(now, shared, number, EndCause::ServerTimeout, EndPhase::Queue);
             }
@@ -337,7 +337,7 @@ impl TcpRelay {
         by: EndCause,
         when: EndPhase,
     ) {
-        let session = self.desk.sessions.of_mut(number);
+        let session = self.state.sessions.of_mut(number);
         session.end(SessionEnd { by, when });
         if let Some(backend) = session.backend.filter(|_| session.target.is_none()) {
             let counters = &shared.live.backends[backend.0].counters[shared.thread];
@@ -347,7 +347,7 @@ impl TcpRelay {
     }
 
     pub(super) fn set_timer(&mut self, number: u32, deadline: Option<Instant>) {
-        if let Some(client) = self.desk.sessions.of(number).client {
+        if let Some(client) = self.state.sessions.of(number).client {
             self.clients.set_timer(client, deadline);
         }
     }

@@ -31,7 +31,7 @@ impl TcpRelay {
         way: SideKind,
         end: End,
     ) {
-        let session = self.desk.sessions.of_mut(number);
+        let session = self.state.sessions.of_mut(number);
         match way {
             SideKind::Client => session.client = None,
             SideKind::Server => session.server = None,
@@ -40,7 +40,7 @@ impl TcpRelay {
             answer.pending.ended = true;
             self.run_response_rules(now, shared, number);
         }
-        let session = self.desk.sessions.of(number);
+        let session = self.state.sessions.of(number);
         if (way, session.stage) == (SideKind::Client, TcpStage::Opening) {
             let awaited = match session.proxy_header {
                 ProxyHeaderState::Awaited => Awaited::Header,
@@ -82,14 +82,14 @@ impl TcpRelay {
             return side.handle(now, socket, SocketEvent::Failed(error), &mut handler);
         }
         let way = handler.from;
-        if let Some(seat) = side.close(socket) {
-            self.desk.work.push_back(SessionWork::Closed(seat.session, way, End::Closed));
+        if let Some(conn) = side.close(socket) {
+            self.state.work.push_back(SessionWork::Closed(conn.session, way, End::Closed));
         }
     }
 
     /// The bytes of this side have no receiver: it need not continue.
     pub(super) fn handle_no_receiver(&mut self, now: Instant, number: u32, way: SideKind) {
-        let session = self.desk.sessions.of_mut(number);
+        let session = self.state.sessions.of_mut(number);
         let (by, speaker) = match way {
             SideKind::Client => (EndCause::Server, session.client),
             SideKind::Server => (EndCause::Client, session.server),
@@ -111,7 +111,7 @@ impl TcpRelay {
 
     /// One side of a relay was closed: its bytes are still forwarded to the other one.
     fn handle_relay_end(&mut self, now: Instant, number: u32, way: SideKind, end: &End) {
-        let session = self.desk.sessions.of_mut(number);
+        let session = self.state.sessions.of_mut(number);
         let by = match (end, way) {
             (End::Closed, _) => None,
             (End::TimedOut(_), SideKind::Client) => Some(EndCause::ClientTimeout),
@@ -143,7 +143,7 @@ impl TcpRelay {
         if matches!(end, End::TimedOut(_)) {
             self.run_rules_at_timeout(now, shared, number);
         }
-        let session = self.desk.sessions.of_mut(number);
+        let session = self.state.sessions.of_mut(number);
         let when = match session.stage {
             TcpStage::Queued => EndPhase::Queue,
             TcpStage::Pausing | TcpStage::Connecting => EndPhase::Connect,
@@ -194,9 +194,9 @@ impl TcpRelay {
     ) {
         for socket in self.servers.sockets() {
             // Closed meanwhile, with another session.
-            let Some((_, seat)) = self.servers.get(socket) else { continue };
-            let number = seat.session;
-            let session = self.desk.sessions.of_mut(number);
+            let Some((_, conn)) = self.servers.get(socket) else { continue };
+            let number = conn.session;
+            let session = self.state.sessions.of_mut(number);
             if (session.backend, session.target) == (Some(backend), Some(server)) {
                 session.end(SessionEnd { by, when: EndPhase::Data });
                 self.cut_client(now, number);
@@ -207,20 +207,20 @@ impl TcpRelay {
 
     /// The client aborts its request.
     pub(super) fn handle_abort(&mut self, now: Instant, shared: &ThreadContext, number: u32) {
-        let session = self.desk.sessions.of(number);
+        let session = self.state.sessions.of(number);
         let when = match session.stage {
             TcpStage::Queued => EndPhase::Queue,
             TcpStage::Pausing | TcpStage::Connecting => EndPhase::Connect,
             _ => return,
         };
         self.unqueue(shared, number);
-        self.desk.sessions.of_mut(number).end(SessionEnd { by: EndCause::Client, when });
+        self.state.sessions.of_mut(number).end(SessionEnd { by: EndCause::Client, when });
         self.cut_client(now, number);
     }
 
     /// Closes the client, or the server if only that is left. The reason was recorded before.
     pub(super) fn cut_client(&mut self, now: Instant, number: u32) {
-        let session = self.desk.sessions.of(number);
+        let session = self.state.sessions.of(number);
         let (way, socket) = match (session.client, session.server) {
             (Some(client), _) => (SideKind::Client, client),
             (None, Some(server)) => (SideKind::Server, server),
@@ -232,7 +232,7 @@ impl TcpRelay {
 
     /// Both sides are closed: counts and logs the session.
     fn finish(&mut self, now: Instant, shared: &mut ThreadContext, number: u32) {
-        let session = self.desk.sessions.of_mut(number);
+        let session = self.state.sessions.of_mut(number);
         if session.client.is_some() || session.server.is_some() {
             return;
         }
@@ -241,7 +241,7 @@ impl TcpRelay {
         let says_nothing = session.received == 0;
         session.end(SessionEnd::NORMAL);
         self.leave(shared, number);
-        let session = self.desk.sessions.of_mut(number);
+        let session = self.state.sessions.of_mut(number);
         debug_assert!(!session.has_slot && session.ticket.is_none(), "it has left its server");
         session.stage = TcpStage::Over;
         count(now, shared, session);
@@ -251,14 +251,14 @@ impl TcpRelay {
         if known && !told && !is_null {
             self.log(now, shared, number);
         }
-        self.desk.sessions.remove(number);
+        self.state.sessions.remove(number);
         admission::count_left(shared, bind);
     }
 
     /// Logs the session, if a line is due.
     pub(super) fn log(&self, now: Instant, shared: &mut ThreadContext, number: u32) {
         let live = Arc::clone(&shared.live);
-        let session = self.desk.sessions.of(number);
+        let session = self.state.sessions.of(number);
         let frontend = &live.frontends[session.bind.frontend].config;
         let options = frontend.log_options;
         let failed = session.redispatched

@@ -106,13 +106,13 @@ pub(super) struct RelayState {
 pub(super) struct SideHandler<'a> {
     pub(super) from: SideKind,
     pub(super) to: &'a mut SideConnections,
-    pub(super) desk: &'a mut RelayState,
+    pub(super) state: &'a mut RelayState,
 }
 
 impl SideHandler<'_> {
     /// The connection on the other side, if it exists.
     pub(super) fn other(&self, session: u32) -> Option<SocketId> {
-        let session = self.desk.sessions.get(session)?;
+        let session = self.state.sessions.get(session)?;
         match self.from {
             SideKind::Client => session.server,
             SideKind::Server => session.client,
@@ -122,10 +122,10 @@ impl SideHandler<'_> {
     fn handle_data(
         &mut self,
         now: Instant,
-        (from, seat): (&mut RawConnection, &mut RelayConn),
+        (from, conn): (&mut RawConnection, &mut RelayConn),
         bytes: Bytes,
     ) {
-        let Some(session) = self.desk.sessions.get_mut(seat.session) else { return };
+        let Some(session) = self.state.sessions.get_mut(conn.session) else { return };
         let size = bytes.len();
         if self.from == SideKind::Server
             && let Some(answer) = &mut session.answer
@@ -133,14 +133,14 @@ impl SideHandler<'_> {
             session.sent += size as u64;
             answer.pending.push(bytes);
             match answer.pending.is_full() {
-                true => seat.keep_unreleased(size),
+                true => conn.keep_unreleased(size),
                 false => from.release(RawConnection::STREAM, size),
             }
-            return self.desk.work.push_back(SessionWork::Inspect(seat.session));
+            return self.state.work.push_back(SessionWork::Inspect(conn.session));
         }
         let Some(other) = self.from.count_received(session, size as u64) else {
             if session.stage == TcpStage::Relaying {
-                self.desk.work.push_back(SessionWork::NoReceiver(seat.session, self.from));
+                self.state.work.push_back(SessionWork::NoReceiver(conn.session, self.from));
             } else if self.from == SideKind::Client {
                 // Kept until the connection is established: another attempt may need it.
                 let connecting = session.server.filter(|_| session.stage == TcpStage::Connecting);
@@ -149,32 +149,32 @@ impl SideHandler<'_> {
                 }
                 session.pending.push(bytes);
                 match session.pending.is_full() {
-                    true => seat.keep_unreleased(size),
+                    true => conn.keep_unreleased(size),
                     false => from.release(RawConnection::STREAM, size),
                 }
                 if matches!(session.stage, TcpStage::Inspecting(_)) {
-                    self.desk.work.push_back(SessionWork::Received(seat.session));
+                    self.state.work.push_back(SessionWork::Received(conn.session));
                 }
             }
             return;
         };
         if size >= PIECE_SIZE_MIN && self.to.takes_pipes(other) {
-            self.desk.work.push_back(SessionWork::Streams(seat.session, self.from));
+            self.state.work.push_back(SessionWork::Streams(conn.session, self.from));
         }
-        self.send(now, (from, seat), other, bytes.into());
+        self.send(now, (from, conn), other, bytes.into());
     }
 
     /// The same for bytes in a pipe; they are dropped if the other side is closed.
     fn handle_passed(
         &mut self,
         now: Instant,
-        (from, seat): (&mut RawConnection, &mut RelayConn),
+        (from, conn): (&mut RawConnection, &mut RelayConn),
         piped: Piped,
     ) {
-        let Some(session) = self.desk.sessions.get_mut(seat.session) else { return };
+        let Some(session) = self.state.sessions.get_mut(conn.session) else { return };
         match self.from.count_received(session, piped.len) {
-            Some(other) => self.send(now, (from, seat), other, piped.into()),
-            None => self.desk.work.push_back(SessionWork::NoReceiver(seat.session, self.from)),
+            Some(other) => self.send(now, (from, conn), other, piped.into()),
+            None => self.state.work.push_back(SessionWork::NoReceiver(conn.session, self.from)),
         }
     }
 
@@ -182,7 +182,7 @@ impl SideHandler<'_> {
     fn send(
         &mut self,
         now: Instant,
-        (from, seat): (&mut RawConnection, &mut RelayConn),
+        (from, conn): (&mut RawConnection, &mut RelayConn),
         other: SocketId,
         piece: Segment,
     ) {
@@ -191,32 +191,32 @@ impl SideHandler<'_> {
         // Refused only after the end of that side: then the bytes are dropped.
         let _ = to.send_data(RawConnection::STREAM, piece);
         match to.room(RawConnection::STREAM) {
-            0 => seat.keep_unreleased(size),
+            0 => conn.keep_unreleased(size),
             _ => from.release(RawConnection::STREAM, size),
         }
         self.to.touch(
             now,
             other,
-            &mut DeferringHandler { way: self.from.other(), desk: self.desk },
+            &mut DeferringHandler { way: self.from.other(), state: self.state },
         );
     }
 
-    fn handle_end(&mut self, now: Instant, seat: &RelayConn) {
-        let Some(session) = self.desk.sessions.get_mut(seat.session) else { return };
+    fn handle_end(&mut self, now: Instant, conn: &RelayConn) {
+        let Some(session) = self.state.sessions.get_mut(conn.session) else { return };
         if let (SideKind::Server, Some(answer)) = (self.from, &mut session.answer) {
             answer.pending.ended = true;
-            return self.desk.work.push_back(SessionWork::Inspect(seat.session));
+            return self.state.work.push_back(SessionWork::Inspect(conn.session));
         }
-        self.desk.work.push_back(match (self.from, session.stage) {
+        self.state.work.push_back(match (self.from, session.stage) {
             (SideKind::Client, TcpStage::Relaying) | (SideKind::Server, _) => {
-                SessionWork::Ended(seat.session, self.from)
+                SessionWork::Ended(conn.session, self.from)
             }
             (SideKind::Client, _) => {
                 session.pending.ended = true;
-                return self.desk.work.push_back(SessionWork::Received(seat.session));
+                return self.state.work.push_back(SessionWork::Received(conn.session));
             }
         });
-        self.forward_end(now, seat.session);
+        self.forward_end(now, conn.session);
     }
 
     /// This side has room: the other one resumes reading.
@@ -226,7 +226,7 @@ impl SideHandler<'_> {
             now,
             self.to,
             other,
-            &mut DeferringHandler { way: self.from.other(), desk: self.desk },
+            &mut DeferringHandler { way: self.from.other(), state: self.state },
         );
     }
 }
@@ -238,8 +238,8 @@ pub(super) fn release(
     socket: SocketId,
     on: &mut impl Handler<RawConnection, RelayConn>,
 ) {
-    if let Some((connection, seat)) = side.get_mut(socket) {
-        connection.release(RawConnection::STREAM, std::mem::take(&mut seat.unreleased) as usize);
+    if let Some((connection, conn)) = side.get_mut(socket) {
+        connection.release(RawConnection::STREAM, std::mem::take(&mut conn.unreleased) as usize);
         side.touch(now, socket, on);
     }
 }
@@ -260,7 +260,9 @@ impl Handler<RawConnection, RelayConn> for SideHandler<'_> {
             ConnectionEvent::Replaced { info } => self.handle_replaced(entry.1, info),
             ConnectionEvent::Event(event) => self.handle_event(now, entry, event),
             ConnectionEvent::Piped(piped) => self.handle_passed(now, entry, piped),
-            ConnectionEvent::Timer => self.desk.work.push_back(SessionWork::Timer(entry.1.session)),
+            ConnectionEvent::Timer => {
+                self.state.work.push_back(SessionWork::Timer(entry.1.session))
+            }
             ConnectionEvent::DeadlinePassed { extend } => {
                 *extend = self.survives_timeout(now, entry)
             }
@@ -271,30 +273,30 @@ impl Handler<RawConnection, RelayConn> for SideHandler<'_> {
         }
     }
 
-    fn handle_closed(&mut self, _: Instant, _: SocketId, seat: RelayConn, end: End) {
-        self.desk.work.push_back(SessionWork::Closed(seat.session, self.from, end));
+    fn handle_closed(&mut self, _: Instant, _: SocketId, conn: RelayConn, end: End) {
+        self.state.work.push_back(SessionWork::Closed(conn.session, self.from, end));
     }
 }
 
 impl SideHandler<'_> {
     /// The client's bytes wait for the server.
-    fn handle_established(&mut self, socket: SocketId, seat: &RelayConn, info: Option<&dyn Any>) {
-        let Some(session) = self.desk.sessions.get_mut(seat.session) else { return };
-        self.desk.work.push_back(match self.from {
+    fn handle_established(&mut self, socket: SocketId, conn: &RelayConn, info: Option<&dyn Any>) {
+        let Some(session) = self.state.sessions.get_mut(conn.session) else { return };
+        self.state.work.push_back(match self.from {
             SideKind::Client => {
                 session.client = Some(socket);
                 if let Some(tls) = info.and_then(TlsInfo::of) {
                     session.rare.get_or_insert_default().tls = Some(tls);
                 }
-                SessionWork::Opened(seat.session)
+                SessionWork::Opened(conn.session)
             }
-            SideKind::Server => SessionWork::Connected(seat.session),
+            SideKind::Server => SessionWork::Connected(conn.session),
         });
     }
 
     /// A PROXY header contains the client's address.
-    fn handle_replaced(&mut self, seat: &RelayConn, info: &dyn Any) {
-        let Some(session) = self.desk.sessions.get_mut(seat.session) else { return };
+    fn handle_replaced(&mut self, conn: &RelayConn, info: &dyn Any) {
+        let Some(session) = self.state.sessions.get_mut(conn.session) else { return };
         if self.from == SideKind::Client
             && let Some(header) = info.downcast_ref::<proxy_protocol::ProxyProtocolHeader>()
         {
@@ -309,13 +311,13 @@ impl SideHandler<'_> {
     fn handle_event(
         &mut self,
         now: Instant,
-        link: (&mut RawConnection, &mut RelayConn),
+        entry: (&mut RawConnection, &mut RelayConn),
         event: Event<'_, Raw>,
     ) {
         match event {
-            Event::Data { bytes, .. } => self.handle_data(now, link, bytes),
-            Event::End { .. } => self.handle_end(now, link.1),
-            Event::Writable { .. } => self.handle_room(now, link.1.session),
+            Event::Data { bytes, .. } => self.handle_data(now, entry, bytes),
+            Event::End { .. } => self.handle_end(now, entry.1),
+            Event::Writable { .. } => self.handle_room(now, entry.1.session),
             _ => {}
         }
     }
@@ -348,7 +350,7 @@ impl SideKind {
 #[derive(Debug)]
 pub(super) struct DeferringHandler<'a> {
     pub(super) way: SideKind,
-    pub(super) desk: &'a mut RelayState,
+    pub(super) state: &'a mut RelayState,
 }
 
 impl Handler<RawConnection, RelayConn> for DeferringHandler<'_> {
@@ -357,15 +359,15 @@ impl Handler<RawConnection, RelayConn> for DeferringHandler<'_> {
         &mut self,
         _: Instant,
         _: SocketId,
-        (_, seat): (&mut RawConnection, &mut RelayConn),
+        (_, conn): (&mut RawConnection, &mut RelayConn),
         event: ConnectionEvent<'_, Raw>,
     ) {
         if let ConnectionEvent::Event(Event::Writable { .. }) = event {
-            self.desk.work.push_back(SessionWork::Room(seat.session, self.way));
+            self.state.work.push_back(SessionWork::Room(conn.session, self.way));
         }
     }
 
-    fn handle_closed(&mut self, _: Instant, _: SocketId, seat: RelayConn, end: End) {
-        self.desk.work.push_back(SessionWork::Closed(seat.session, self.way, end));
+    fn handle_closed(&mut self, _: Instant, _: SocketId, conn: RelayConn, end: End) {
+        self.state.work.push_back(SessionWork::Closed(conn.session, self.way, end));
     }
 }

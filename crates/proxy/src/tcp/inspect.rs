@@ -22,7 +22,7 @@ impl TcpRelay {
         shared: &mut ThreadContext,
         number: u32,
     ) {
-        let session = self.desk.sessions.of_mut(number);
+        let session = self.state.sessions.of_mut(number);
         let delay = shared.live.frontends[session.bind.frontend].config.inspect_delay;
         session.inspect_for(now, Rules::Frontend, delay);
         self.inspect(now, shared, number);
@@ -35,7 +35,7 @@ impl TcpRelay {
         shared: &mut ThreadContext,
         number: u32,
     ) {
-        let session = self.desk.sessions.of(number);
+        let session = self.state.sessions.of(number);
         match session.stage {
             TcpStage::Inspecting(_) => self.inspect(now, shared, number),
             _ if session.pending.ended && self.aborts_on_close(shared, number) => {
@@ -48,7 +48,7 @@ impl TcpRelay {
     /// Evaluates the rules.
     pub(super) fn inspect(&mut self, now: Instant, shared: &mut ThreadContext, number: u32) {
         let live = Arc::clone(&shared.live);
-        let session = self.desk.sessions.of_mut(number);
+        let session = self.state.sessions.of_mut(number);
         let TcpStage::Inspecting(whose) = session.stage else { return };
         let rules = rules_of(&live, session, whose);
         let age = session.age(now);
@@ -60,7 +60,7 @@ impl TcpRelay {
         match verdict {
             // Rules that may not wait were evaluated with `complete` set.
             TcpVerdict::Wait if !complete => {
-                let session = self.desk.sessions.of(number);
+                let session = self.state.sessions.of(number);
                 let until = session.times.inspected_until;
                 let until = until.map(|ms| session.accepted + Duration::from_millis(ms.into()));
                 self.set_timer(number, until);
@@ -96,7 +96,7 @@ impl TcpRelay {
     ) {
         let live = Arc::clone(&shared.live);
         for whose in [Rules::Frontend, Rules::Backend] {
-            let session = self.desk.sessions.of_mut(number);
+            let session = self.state.sessions.of_mut(number);
             if session.stage != TcpStage::Inspecting(whose) {
                 continue;
             }
@@ -115,7 +115,7 @@ impl TcpRelay {
 
     /// A rule has rejected the session.
     fn note_denied(&mut self, shared: &ThreadContext, number: u32) {
-        let session = self.desk.sessions.of_mut(number);
+        let session = self.state.sessions.of_mut(number);
         session.end(SessionEnd { by: EndCause::Proxy, when: EndPhase::Request });
         let bind = session.bind;
         crate::early_close::count(shared, bind, Stat::DeniedRequests);
@@ -132,7 +132,7 @@ impl TcpRelay {
     /// Selects the backend. False: there is none.
     fn assign(&mut self, now: Instant, shared: &ThreadContext, number: u32) -> bool {
         let live = Arc::clone(&shared.live);
-        let session = self.desk.sessions.of_mut(number);
+        let session = self.state.sessions.of_mut(number);
         let frontend = &live.frontends[session.bind.frontend].config;
         let Some(backend) =
             live.select_backend(frontend, Mode::Tcp, &SessionContext::new(shared, session, now))

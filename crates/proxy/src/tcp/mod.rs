@@ -49,7 +49,7 @@ use crate::shared::{BindId, ThreadContext};
 pub(crate) struct TcpRelay {
     clients: SideConnections,
     servers: SideConnections,
-    desk: RelayState,
+    state: RelayState,
     limits: TimeoutSets,
     /// Sessions that wait for a slot.
     queues: Queues<u32>,
@@ -70,11 +70,11 @@ impl TcpRelay {
         let queues = Queues::new(&shared.live, shared.thread, Mode::Tcp);
         let kills = shared.live.backends.iter();
         let kills = kills.map(|it| it.group.members().iter().map(Member::kills).collect());
-        let (desk, kills) = (RelayState::default(), kills.collect());
+        let (state, kills) = (RelayState::default(), kills.collect());
         let kills_seen = shared.live.kills();
         let frontends = shared.live.frontends.iter();
         let early_lines = frontends.map(|it| record::is_early(&it.config)).collect();
-        Self { clients, servers, desk, limits, queues, early_lines, kills, kills_seen }
+        Self { clients, servers, state, limits, queues, early_lines, kills, kills_seen }
     }
 
     /// The side of a socket, and the handler of its events.
@@ -84,18 +84,18 @@ impl TcpRelay {
     }
 
     fn side_of(&mut self, way: SideKind) -> (&mut SideConnections, SideHandler<'_>) {
-        let Self { clients, servers, desk, .. } = self;
+        let Self { clients, servers, state, .. } = self;
         match way {
-            SideKind::Client => (clients, SideHandler { from: way, to: servers, desk }),
-            SideKind::Server => (servers, SideHandler { from: way, to: clients, desk }),
+            SideKind::Client => (clients, SideHandler { from: way, to: servers, state }),
+            SideKind::Server => (servers, SideHandler { from: way, to: clients, state }),
         }
     }
 
     /// Handles the queued work.
     fn work(&mut self, now: Instant, shared: &mut ThreadContext) {
-        while let Some(work) = self.desk.work.pop_front() {
+        while let Some(work) = self.state.work.pop_front() {
             // Both connections may have closed since it was queued.
-            if work.session().is_some_and(|session| self.desk.sessions.get(session).is_none()) {
+            if work.session().is_some_and(|session| self.state.sessions.get(session).is_none()) {
                 continue;
             }
             match work {
@@ -119,7 +119,7 @@ impl TcpRelay {
 
     /// Lets the next bytes of this side pass through pipes, if the configuration permits.
     fn pass(&mut self, shared: &ThreadContext, session: u32, way: SideKind) {
-        let it = self.desk.sessions.of(session);
+        let it = self.state.sessions.of(session);
         let (from, toward) = match way {
             SideKind::Client => (it.client, Toward::Server),
             SideKind::Server => (it.server, Toward::Client),
@@ -133,7 +133,7 @@ impl TcpRelay {
 
     /// This side has room again: the other one resumes reading.
     fn handle_room(&mut self, now: Instant, session: u32, way: SideKind) {
-        let it = self.desk.sessions.of(session);
+        let it = self.state.sessions.of(session);
         let other = if way == SideKind::Client { it.server } else { it.client };
         if let Some(other) = other {
             let (side, mut handler) = self.side_of(way.other());
@@ -198,8 +198,8 @@ impl Relay for TcpRelay {
         let Some(first) = after(from) else { return Vec::new() };
         let sockets = self.clients.sockets_from(first);
         let view = |socket| {
-            let (_, seat) = self.clients.get(socket)?;
-            let session = self.desk.sessions.get(seat.session)?;
+            let (_, conn) = self.clients.get(socket)?;
+            let session = self.state.sessions.get(conn.session)?;
             Some(SessionView {
                 socket,
                 source: session.source,
@@ -248,8 +248,8 @@ impl Relay for TcpRelay {
     /// Only while the other connection exists.
     fn poll_passage(&mut self, socket: SocketId) -> Option<Passage> {
         let (side, handler) = self.side(socket);
-        let (_, seat) = side.get(socket)?;
-        handler.other(seat.session)?;
+        let (_, conn) = side.get(socket)?;
+        handler.other(conn.session)?;
         let len = side.splice_len(socket, SpliceTarget::Pipe);
         (len > 0).then_some(Passage::Pipe { len })
     }

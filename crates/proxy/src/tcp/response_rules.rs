@@ -34,7 +34,7 @@ impl TcpRelay {
         shared: &ThreadContext,
         number: u32,
     ) {
-        let session = self.desk.sessions.of_mut(number);
+        let session = self.state.sessions.of_mut(number);
         let age = session.age(now);
         let (Some(backend), Some(answer)) = (session.backend, &mut session.answer) else { return };
         let delay = shared.live.backends[backend.0].config.response_inspect_delay;
@@ -46,7 +46,7 @@ impl TcpRelay {
     /// Evaluates the rules on the bytes received so far.
     pub(super) fn run_response_rules(&mut self, now: Instant, shared: &ThreadContext, number: u32) {
         let live = Arc::clone(&shared.live);
-        let session = self.desk.sessions.of_mut(number);
+        let session = self.state.sessions.of_mut(number);
         let (Some(backend), Some(answer)) = (session.backend, &session.answer) else { return };
         if session.times.connected.is_none() {
             return; // evaluated once the connection is established
@@ -78,10 +78,10 @@ impl TcpRelay {
     /// Forwards the kept bytes to the client; later ones are forwarded directly.
     fn forward_response(&mut self, now: Instant, number: u32) {
         self.set_timer(number, None);
-        let session = self.desk.sessions.of_mut(number);
+        let session = self.state.sessions.of_mut(number);
         let Some(answer) = session.answer.take() else { return };
         let (Some(client), server) = (session.client, session.server) else {
-            return self.desk.work.push_back(SessionWork::NoReceiver(number, SideKind::Server));
+            return self.state.work.push_back(SessionWork::NoReceiver(number, SideKind::Server));
         };
         // It may have closed since.
         let Some((connection, _)) = self.clients.get_mut(client) else { return };
@@ -97,14 +97,14 @@ impl TcpRelay {
         if answer.pending.ended {
             let (_, mut handler) = self.side_of(SideKind::Server);
             handler.forward_end(now, number);
-            self.desk.work.push_back(SessionWork::Ended(number, SideKind::Server));
+            self.state.work.push_back(SessionWork::Ended(number, SideKind::Server));
         }
     }
 
     /// Closes the server's connection, and the client's once all bytes were sent.
     fn close_server(&mut self, now: Instant, number: u32) {
         self.forward_response(now, number);
-        let session = self.desk.sessions.of_mut(number);
+        let session = self.state.sessions.of_mut(number);
         session.end(SessionEnd::NORMAL);
         let (client, server) = (session.client, session.server);
         for (way, socket) in [(SideKind::Client, client), (SideKind::Server, server)] {

@@ -29,7 +29,7 @@ pub(super) struct TcpSession {
     /// The client's address, or that of a trusted PROXY header.
     pub(super) source: Option<SocketAddr>,
     pub(super) backend: Option<BackendId>,
-    /// The selected server; it has a slot there if `seated`.
+    /// The selected server; it has a slot there if `has_slot`.
     pub(super) target: Option<ServerId>,
     pub(super) has_slot: bool,
     /// A rule selected it.

@@ -23,9 +23,9 @@ impl SideHandler<'_> {
     pub(super) fn survives_timeout(
         &mut self,
         now: Instant,
-        (connection, seat): (&mut RawConnection, &mut RelayConn),
+        (connection, conn): (&mut RawConnection, &mut RelayConn),
     ) -> bool {
-        let Some(session) = self.desk.sessions.get_mut(seat.session) else { return false };
+        let Some(session) = self.state.sessions.get_mut(conn.session) else { return false };
         if session.stage != TcpStage::Relaying {
             return false;
         }
@@ -42,8 +42,8 @@ impl SideHandler<'_> {
             return false;
         }
         connection.stop_receiving();
-        self.forward_end(now, seat.session);
-        self.desk.work.push_back(SessionWork::Ended(seat.session, self.from));
+        self.forward_end(now, conn.session);
+        self.state.work.push_back(SessionWork::Ended(conn.session, self.from));
         true
     }
 
@@ -56,7 +56,7 @@ impl SideHandler<'_> {
             self.to.touch(
                 now,
                 other,
-                &mut DeferringHandler { way: self.from.other(), desk: self.desk },
+                &mut DeferringHandler { way: self.from.other(), state: self.state },
             );
         }
     }
@@ -65,7 +65,7 @@ impl SideHandler<'_> {
 impl TcpRelay {
     /// Both connections are established: `timeout tunnel` applies to the client, as to the server.
     pub(super) fn set_tunnel_timeout(&mut self, shared: &ThreadContext, number: u32) {
-        let session = self.desk.sessions.of(number);
+        let session = self.state.sessions.of(number);
         let backend = session.backend.expect("a backend is selected before a server");
         // The client may have closed meanwhile.
         let Some(client) = session.client else { return };
@@ -86,7 +86,7 @@ impl TcpRelay {
         number: u32,
         way: SideKind,
     ) {
-        let session = self.desk.sessions.of(number);
+        let session = self.state.sessions.of(number);
         let backend = session.backend.expect("a side ends after a backend was selected");
         let frontend = &shared.live.frontends[session.bind.frontend].config;
         let backend = &shared.live.backends[backend.0].config;

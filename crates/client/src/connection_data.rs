@@ -8,7 +8,7 @@ use crate::transfer::TransferId;
 
 /// The client's data of a connection. An idle connection costs as much as this.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct ConnectionData {
     /// The position of its origin.
     pub(crate) origin: u32,
     /// How it was opened; taken by its first exchange.
@@ -29,7 +29,7 @@ pub(crate) struct Seat {
     pub(crate) owners: Owners,
 }
 
-impl Seat {
+impl ConnectionData {
     pub(crate) fn new(origin: u32, attempt: u32, peer: Option<IpAddr>) -> Self {
         Self {
             origin,

@@ -17,7 +17,7 @@ use crate::panics::{Panic, catch};
 use crate::suspended::HandlerMessage;
 
 /// State that the exchanges of one server share.
-pub(crate) struct Desk {
+pub(crate) struct ServerState {
     pub(crate) mailbox: Mailbox<HandlerMessage>,
     pub(crate) clock: Clock,
     wall_clock: fn() -> SystemTime,
@@ -35,7 +35,7 @@ pub(crate) struct Desk {
     spare: Vec<Box<ExchangeState>>,
 }
 
-impl Desk {
+impl ServerState {
     pub(crate) fn new(now: Instant, wall_clock: fn() -> SystemTime) -> Self {
         Self {
             mailbox: Mailbox::new(),
@@ -199,9 +199,9 @@ impl Observers {
     }
 }
 
-impl fmt::Debug for Desk {
+impl fmt::Debug for ServerState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Desk").field("requests", &self.requests).finish_non_exhaustive()
+        f.debug_struct("ServerState").field("requests", &self.requests).finish_non_exhaustive()
     }
 }
 
