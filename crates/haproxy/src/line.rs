@@ -7,7 +7,7 @@ use crate::draft::{Globals, Paths};
 use crate::environment::Environment;
 use crate::machine::Machine;
 use crate::position::{KeywordPrefix, LineRef};
-use crate::rules::subject::Fact;
+use crate::rules::eval_context::Fact;
 use crate::rules::{Word, WordCursor, WordError};
 
 /// The words after the keyword, and their context.

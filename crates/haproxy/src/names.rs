@@ -5,7 +5,7 @@ use crate::diagnostics::{Diagnostic, Severity};
 use crate::model::Config;
 use crate::position::LineRef;
 use crate::rules::WordError;
-use crate::rules::subject::Fact;
+use crate::rules::eval_context::Fact;
 
 /// Reports each unknown name once.
 pub(crate) fn check(config: &Config, facts: &[(LineRef, u32, Fact)], found: &mut Vec<Diagnostic>) {

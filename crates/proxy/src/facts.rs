@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use crate::balance::Member;
 use fulmar_haproxy::rules::Sample;
-use fulmar_haproxy::rules::subject::Fact;
+use fulmar_haproxy::rules::eval_context::Fact;
 use fulmar_haproxy::{BackendId, ServerId};
 
 use crate::counters::{Counters, RateKind, Stat, sum};

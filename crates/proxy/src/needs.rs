@@ -5,8 +5,8 @@
 use std::cell::Cell;
 
 use fulmar_haproxy::model::{BindAddress, ServerProxy};
+use fulmar_haproxy::rules::eval_context::{Fact, LogField};
 use fulmar_haproxy::rules::http::HttpRule;
-use fulmar_haproxy::rules::subject::{Fact, LogField};
 use fulmar_haproxy::rules::{Condition, EvalContext, Sample};
 use fulmar_haproxy::{BackendConfig, Config, FrontendConfig, ServerConfig};
 

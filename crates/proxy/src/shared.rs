@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use crate::balance::Picker;
 use fulmar_haproxy::model::BindAddress;
 use fulmar_haproxy::rules::Sample;
-use fulmar_haproxy::rules::subject::Variable;
+use fulmar_haproxy::rules::eval_context::Variable;
 
 use crate::balancing;
 use crate::live::Live;

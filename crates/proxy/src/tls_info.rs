@@ -3,8 +3,8 @@
 use std::any::Any;
 
 use fulmar_haproxy::rules::Sample;
+use fulmar_haproxy::rules::eval_context::Fact;
 use fulmar_haproxy::rules::fetch::common_name;
-use fulmar_haproxy::rules::subject::Fact;
 use fulmar_semantics::proxy_protocol;
 use fulmar_tls::{Info, Version};
 

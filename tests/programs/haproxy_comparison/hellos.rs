@@ -4,8 +4,8 @@
 use std::io::Read;
 use std::net::TcpListener;
 
+use fulmar_haproxy::rules::eval_context::Payload;
 use fulmar_haproxy::rules::lists::NoFiles;
-use fulmar_haproxy::rules::subject::Payload;
 use fulmar_haproxy::rules::{
     Acls, CompileContext, Condition, EvalContext, Expression, Word, WordCursor,
 };

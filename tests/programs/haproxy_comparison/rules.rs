@@ -9,10 +9,10 @@ use std::fs;
 use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 
+use fulmar_haproxy::rules::eval_context::{Fact, LogField};
 use fulmar_haproxy::rules::format::{FormatOptions, FormatString};
 use fulmar_haproxy::rules::http::{HttpRule, HttpVerdict, RuleSet, RulesProgress, run};
 use fulmar_haproxy::rules::reply::{ErrorPages, ReplyTemplate};
-use fulmar_haproxy::rules::subject::{Fact, LogField};
 use fulmar_haproxy::rules::{EvalContext, ResponseHead, Sample};
 use fulmar_tests::http::HttpClient;
 use fulmar_tests::load::bound;

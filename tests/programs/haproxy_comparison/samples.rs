@@ -8,7 +8,7 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 
-use fulmar_haproxy::rules::subject::{Fact, Payload, Variable};
+use fulmar_haproxy::rules::eval_context::{Fact, Payload, Variable};
 use fulmar_haproxy::rules::{
     Acls, CompileContext, Condition, ConfigFiles, EvalContext, Expression, RequestHead, Sample,
     Word, WordCursor,

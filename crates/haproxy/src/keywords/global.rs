@@ -3,7 +3,7 @@
 use crate::draft::{Globals, Paths};
 use crate::line::KeywordLine;
 use crate::position::KeywordPrefix;
-use crate::rules::subject::{Variable, VariableScope};
+use crate::rules::eval_context::{Variable, VariableScope};
 use crate::rules::{EvalContext, Sample, WordError};
 use crate::table::{Keyword, NO, row};
 use crate::values::{TimeUnit, duration, number};

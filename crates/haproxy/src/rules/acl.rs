@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use crate::rules::eval_context::EvalContext;
 use crate::rules::expression::{Expression, split_name};
 use crate::rules::fetch;
 use crate::rules::lists::{self, ConfigFiles, Matcher, Use, Used};
 use crate::rules::map;
 use crate::rules::pattern::{self, MatchMethod};
 use crate::rules::sample::Sample;
-use crate::rules::subject::EvalContext;
 use crate::rules::when::SamplePhase;
 use crate::rules::words::{Word, WordCursor, WordError};
 

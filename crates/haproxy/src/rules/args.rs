@@ -8,13 +8,13 @@ use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
+use crate::rules::eval_context::{Variable, VariableScope};
 use crate::rules::lists::ConfigFiles;
 use crate::rules::map::{self, Map};
 use crate::rules::masks::{address, mask4, mask6};
 use crate::rules::pattern::MatchMethod;
 use crate::rules::regex::Regex;
 use crate::rules::sample::Type;
-use crate::rules::subject::{Variable, VariableScope};
 use crate::rules::time_format::TimeFormat;
 use crate::rules::words::WordError;
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::rules::context::CompileContext;
+use crate::rules::eval_context::EvalContext;
 use crate::rules::nearest;
-use crate::rules::subject::EvalContext;
 use crate::rules::when::SamplePhase;
 use crate::rules::words::{Word, WordCursor, WordError};
 
@@ -91,7 +91,7 @@ impl Condition {
     }
 
     /// Evaluates the condition; `None` if it is undecided until more data of the connection arrives
-    /// (while [`Payload::complete`](crate::rules::subject::Payload) is false).
+    /// (while [`Payload::complete`](crate::rules::eval_context::Payload) is false).
     pub fn check(&self, subject: &dyn EvalContext) -> Option<bool> {
         match self.verdict(subject) {
             MatchResult::Open => None,

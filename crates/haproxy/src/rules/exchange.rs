@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use crate::rules::eval_context::{EvalContext, Variable};
 use crate::rules::head::{RequestHead, ResponseHead};
 use crate::rules::sample::Sample;
-use crate::rules::subject::{EvalContext, Variable};
 
 /// A [`EvalContext`] that rules may change.
 pub trait EvalContextMut: EvalContext {

@@ -4,10 +4,10 @@ use std::ops::ControlFlow;
 
 use crate::rules::args::{self, Args};
 use crate::rules::convert::{self, Converter};
+use crate::rules::eval_context::{EvalContext, Fact};
 use crate::rules::fetch::{self, FetchMethod, Take};
 use crate::rules::lists::{ConfigFiles, NoFiles};
 use crate::rules::sample::{Sample, Type};
-use crate::rules::subject::{EvalContext, Fact};
 use crate::rules::when::SamplePhase;
 use crate::rules::words::{WordCursor, WordError};
 

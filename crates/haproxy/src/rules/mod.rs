@@ -7,9 +7,9 @@
 
 pub mod words;
 
+pub mod eval_context;
 pub mod head;
 pub mod sample;
-pub mod subject;
 
 pub mod context;
 pub mod when;
@@ -47,6 +47,7 @@ mod time_format;
 
 pub use condition::{Acl, Acls, Condition};
 pub use context::CompileContext;
+pub use eval_context::EvalContext;
 pub use exchange::{Effect, EvalContextMut};
 pub use expression::Expression;
 pub use format::FormatString;
@@ -55,7 +56,6 @@ pub use lists::{ConfigFiles, List, Lists};
 pub use parts::{part_len, parts};
 pub use reply::ReplyTemplate;
 pub use sample::{Sample, Type};
-pub use subject::EvalContext;
 pub use target::{authority_of, path_and_query_of};
 pub use when::{EvalPoint, SamplePhase};
 pub use words::{Word, WordCursor, WordError};

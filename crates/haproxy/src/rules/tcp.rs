@@ -4,12 +4,12 @@
 use crate::rules::condition::Condition;
 use crate::rules::context::CompileContext;
 use crate::rules::elements::format;
+use crate::rules::eval_context::Variable;
 use crate::rules::exchange::{CaptureSlot, Effect, EvalContextMut};
 use crate::rules::expression::Expression;
 use crate::rules::format::{FormatOptions, FormatString};
 use crate::rules::http::{self, AddressPart, AddressSide, AssignedValue, Assignment, Capture};
 use crate::rules::nearest;
-use crate::rules::subject::Variable;
 use crate::rules::words::{Word, WordCursor, WordError};
 
 /// A rule: an action and a condition.
@@ -75,7 +75,7 @@ pub enum TcpVerdict {
     SilentDrop,
     /// A sample needs more data: evaluate the rules again, from the first, when more arrives. When
     /// no more will arrive or the time is up, evaluate them with
-    /// [`crate::rules::subject::Payload::complete`].
+    /// [`crate::rules::eval_context::Payload::complete`].
     Wait,
 }
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use crate::balance::Health;
 use fulmar_haproxy::model::ServerAddress;
-use fulmar_haproxy::rules::subject::Fact;
+use fulmar_haproxy::rules::eval_context::Fact;
 use fulmar_haproxy::rules::{EvalContext, Sample};
 
 use crate::live::LiveBackend;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use fulmar_haproxy::rules::subject::{Fact, LogField, Payload, Variable, VariableScope};
+use fulmar_haproxy::rules::eval_context::{Fact, LogField, Payload, Variable, VariableScope};
 use fulmar_haproxy::rules::{EvalContext, RequestHead, ResponseHead, Sample};
 use fulmar_haproxy::{BackendId, ServerId};
 use fulmar_proto::{HeaderBuf, Headers};

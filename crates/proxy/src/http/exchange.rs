@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use fulmar_engine::SocketId;
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::HttpMode;
-use fulmar_haproxy::rules::subject::{Variable, VariableScope};
+use fulmar_haproxy::rules::eval_context::{Variable, VariableScope};
 use fulmar_haproxy::rules::{RequestHead, ResponseHead, Sample};
 use fulmar_proto::{BodyLen, HeaderBuf, Headers, Request, Segment, StreamId, Version};
 use smallvec::SmallVec;

@@ -117,7 +117,7 @@ impl ServerEvents<'_> {
         if let Some(seen) = observation_of(&failure) {
             self.shared.live.observe(BackendId(backend), server, seen);
         }
-        let uses = conn.uses.saturating_sub(u32::from(conn.stands));
+        let uses = conn.uses.saturating_sub(u32::from(conn.established));
         let age = now.saturating_duration_since(conn.since);
         exchange.attempts.push(FailedAttempt { server, uses, age, failure });
         again
@@ -227,7 +227,8 @@ fn retry(
     failure: &AttemptFailure,
 ) -> Result<Retry, GivenUp> {
     let harmless = !conn.sent || exchange.is_idempotent();
-    let silent = matches!(failure, AttemptFailure::Empty | AttemptFailure::Reset(_)) && !conn.heard;
+    let silent =
+        matches!(failure, AttemptFailure::Empty | AttemptFailure::Reset(_)) && !conn.response_begun;
     let stale = silent && conn.uses > 1 && !exchange.was_stale;
     let on = &live.config.retry_on;
     let wanted = match failure {
@@ -266,7 +267,7 @@ fn retry(
 fn failure(stage: ExchangeStage, conn: &ServerConn, end: End) -> AttemptFailure {
     match end {
         End::TimedOut(None) => AttemptFailure::ConnectTimeout,
-        End::TimedOut(_) if !conn.stands => AttemptFailure::ConnectTimeout,
+        End::TimedOut(_) if !conn.established => AttemptFailure::ConnectTimeout,
         End::Failed(error) if matches!(stage, ExchangeStage::Connecting(_)) => {
             match is_exhaustion(&error) {
                 true => AttemptFailure::Exhausted(error.kind()),
@@ -275,10 +276,10 @@ fn failure(stage: ExchangeStage, conn: &ServerConn, end: End) -> AttemptFailure 
         }
         End::Failed(error) => AttemptFailure::Reset(error.kind()),
         // Closed under a request: as without a layer.
-        End::Layer(_) if conn.stands => AttemptFailure::Reset(io::ErrorKind::UnexpectedEof),
+        End::Layer(_) if conn.established => AttemptFailure::Reset(io::ErrorKind::UnexpectedEof),
         End::Layer(error) => AttemptFailure::Layer(error.to_string()),
         End::TimedOut(_) => AttemptFailure::Silent,
-        End::Peer(PeerError::UnexpectedEof) if !conn.heard => AttemptFailure::Empty,
+        End::Peer(PeerError::UnexpectedEof) if !conn.response_begun => AttemptFailure::Empty,
         End::Peer(error) => AttemptFailure::Junk(error),
         End::File(error) => AttemptFailure::Reset(error.kind()),
         _ if matches!(stage, ExchangeStage::Connecting(_)) => {
@@ -309,7 +310,7 @@ fn outcome_of(failure: &AttemptFailure, conn: &ServerConn) -> (u16, EndLetters) 
     match failure {
         AttemptFailure::Shut { is_down } => {
             let who = if *is_down { b'D' } else { b'K' };
-            match conn.stands {
+            match conn.established {
                 true => (502, EndLetters(who, b'H')),
                 false => (503, EndLetters(who, b'C')),
             }

@@ -201,7 +201,7 @@ impl HttpRelay {
         if let SocketEvent::Sent(bytes) = event
             && let Some((_, conn)) = servers.get_mut(socket)
         {
-            conn.sent |= bytes > 0 && conn.stands;
+            conn.sent |= bytes > 0 && conn.established;
         }
         servers.handle(now, socket, event, &mut ServerEvents { clients, state, shared });
     }

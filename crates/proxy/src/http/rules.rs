@@ -6,11 +6,11 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use fulmar_haproxy::model::{StatsAdmin, StatsPage};
+use fulmar_haproxy::rules::eval_context::{Variable, VariableScope};
 use fulmar_haproxy::rules::exchange::{
     CaptureSlot, Deadline, Effect, EvalContextMut as Changeable,
 };
 use fulmar_haproxy::rules::http::{BuiltinService, HttpRule, HttpVerdict, RulesProgress, run};
-use fulmar_haproxy::rules::subject::{Variable, VariableScope};
 use fulmar_haproxy::rules::{ReplyTemplate, RequestHead, ResponseHead, Sample};
 use fulmar_proto::HeaderBuf;
 

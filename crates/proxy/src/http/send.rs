@@ -50,7 +50,7 @@ pub(super) fn begin(
     };
     server.send_head(stream, head, exchange.len)?;
     drop(added);
-    (conn.client, conn.sent, conn.heard) = (Some(id), false, false);
+    (conn.client, conn.sent, conn.response_begun) = (Some(id), false, false);
     conn.uses = conn.uses.saturating_add(1);
     exchange.times.connected.get_or_insert(now);
     exchange.handed_over = false;

@@ -21,11 +21,11 @@ pub(super) struct ServerConn {
     /// The current exchange.
     pub(super) client: Option<ExchangeId>,
     /// It is established, with every layer.
-    pub(super) stands: bool,
+    pub(super) established: bool,
     /// Bytes of the current request were sent.
     pub(super) sent: bool,
     /// Bytes were received since the current exchange began.
-    pub(super) heard: bool,
+    pub(super) response_begun: bool,
     /// The clients that may use it.
     pub(super) users: ConnectionUsers,
     /// The number of changes of the server's address when it was opened; with another number it
@@ -65,9 +65,9 @@ impl ServerConn {
             uses: 0,
             since: now,
             client: None,
-            stands: false,
+            established: false,
             sent: false,
-            heard: false,
+            response_begun: false,
             users: ConnectionUsers::Any,
             moved: 0,
             kills: 0,

@@ -293,7 +293,7 @@ impl Handler<ClientConnection, ServerConn> for ServerEvents<'_> {
     ) {
         match event {
             ConnectionEvent::Established { .. } => self.handle_established(now, socket, entry),
-            ConnectionEvent::Received => entry.1.heard = true,
+            ConnectionEvent::Received => entry.1.response_begun = true,
             ConnectionEvent::Event(event) => self.handle_event(now, socket, entry, event),
             ConnectionEvent::Piped(piped) => self.handle_piped(socket, entry, piped),
             ConnectionEvent::Fault { message, error } => {
@@ -326,7 +326,7 @@ impl ServerEvents<'_> {
         socket: SocketId,
         (server, conn): (&mut ClientConnection, &mut ServerConn),
     ) {
-        conn.stands = true;
+        conn.established = true;
         let (backend, at) = conn.place();
         let live = &self.shared.live;
         live.observe(BackendId(backend), at, Observation::Connected);

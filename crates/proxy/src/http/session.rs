@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use fulmar_engine::SocketId;
 use fulmar_haproxy::rules::Sample;
-use fulmar_haproxy::rules::subject::Variable;
+use fulmar_haproxy::rules::eval_context::Variable;
 
 use crate::http::exchange::{ExchangeTimes, HttpExchange};
 use crate::shared::{BindId, ThreadContext};

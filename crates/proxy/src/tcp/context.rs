@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::time::Instant;
 
+use fulmar_haproxy::rules::eval_context::{Fact, Payload, Variable, VariableScope};
 use fulmar_haproxy::rules::exchange::{CaptureSlot, Effect, EvalContextMut};
-use fulmar_haproxy::rules::subject::{Fact, Payload, Variable, VariableScope};
 use fulmar_haproxy::rules::{EvalContext, RequestHead, ResponseHead, Sample};
 
 use super::session::{ProxyHeaderState, RareSessionState, TcpSession};

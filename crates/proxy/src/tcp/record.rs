@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::net::SocketAddr;
 
 use fulmar_haproxy::FrontendConfig;
-use fulmar_haproxy::rules::subject::{Fact, LogField};
+use fulmar_haproxy::rules::eval_context::{Fact, LogField};
 use fulmar_haproxy::rules::{EvalContext, Sample};
 
 use super::context::SessionContext;

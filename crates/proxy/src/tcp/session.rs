@@ -9,7 +9,7 @@ use fulmar_engine::SocketId;
 use fulmar_haproxy::{BackendId, ServerId};
 
 use fulmar_haproxy::rules::Sample;
-use fulmar_haproxy::rules::subject::Variable;
+use fulmar_haproxy::rules::eval_context::Variable;
 
 use super::ending::SessionEnd;
 use super::response_rules::InspectedResponse;

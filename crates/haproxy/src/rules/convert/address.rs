@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::Converter;
 use crate::rules::args::{Arg, ArgKind, Args, Takes};
+use crate::rules::eval_context::{EvalContext, Fact};
 use crate::rules::sample::{Sample, Type};
-use crate::rules::subject::{EvalContext, Fact};
 
 pub(super) const TABLE: &[Converter] = &[
     Converter::new(

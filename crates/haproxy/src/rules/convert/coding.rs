@@ -7,9 +7,9 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
 use super::{ConvertFn, Converter};
 use crate::rules::args::{ArgKind, Args, Takes};
+use crate::rules::eval_context::EvalContext;
 use crate::rules::hex::hex_digit;
 use crate::rules::sample::{Sample, Type};
-use crate::rules::subject::EvalContext;
 
 pub(super) const TABLE: &[Converter] = &[
     encoder(&["hex"], Takes::NONE, hex),

@@ -10,8 +10,8 @@ use jiff::tz::TimeZone;
 
 use super::Converter;
 use crate::rules::args::{Arg, ArgKind, Args, Takes};
+use crate::rules::eval_context::EvalContext;
 use crate::rules::sample::{Sample, Type};
-use crate::rules::subject::EvalContext;
 use crate::rules::time_format::TimeFormat;
 
 pub(super) const TABLE: &[Converter] = &[

@@ -13,9 +13,9 @@ use xxhash_rust::xxh64::xxh64;
 
 use super::{ConvertFn, Converter};
 use crate::rules::args::{Arg, ArgKind, Args, Takes};
+use crate::rules::eval_context::EvalContext;
 use crate::rules::hash::{avalanche, djb2, sdbm, wt6};
 use crate::rules::sample::{Sample, Type};
-use crate::rules::subject::EvalContext;
 
 pub(super) const TABLE: &[Converter] = &[
     spreading(&["crc32"], |v, a, _| hashed(v, a, |bytes| CRC32.checksum(bytes))),

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::Converter;
 use crate::rules::args::{ArgKind, Args, Takes};
+use crate::rules::eval_context::EvalContext;
 use crate::rules::sample::{Sample, Type};
-use crate::rules::subject::EvalContext;
 
 pub(super) const TABLE: &[Converter] = &[
     Converter::new(&["json"], Takes::from(0, &[CODES]), Type::Text, Type::Text, escape),

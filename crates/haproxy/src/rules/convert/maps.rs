@@ -2,9 +2,9 @@
 
 use super::{ConvertFn, Converter};
 use crate::rules::args::{Arg, ArgKind, Args, Takes};
+use crate::rules::eval_context::EvalContext;
 use crate::rules::pattern::MatchMethod;
 use crate::rules::sample::{Sample, Type};
-use crate::rules::subject::EvalContext;
 
 /// A row: names, match method, and type of values.
 macro_rules! map {

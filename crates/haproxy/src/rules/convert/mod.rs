@@ -13,9 +13,9 @@ mod numbers;
 mod text;
 
 use crate::rules::args::{Args, Takes};
+use crate::rules::eval_context::EvalContext;
 use crate::rules::nearest;
 use crate::rules::sample::{Sample, Type};
-use crate::rules::subject::EvalContext;
 
 /// A converter.
 #[derive(Clone, Copy, Debug)]

@@ -2,8 +2,8 @@
 
 use super::{ConvertFn, Converter};
 use crate::rules::args::{Arg, ArgKind, Args, Takes};
+use crate::rules::eval_context::EvalContext;
 use crate::rules::sample::{Sample, Type};
-use crate::rules::subject::EvalContext;
 
 pub(super) const TABLE: &[Converter] = &[
     binary(&["add"], |v, a, s| Some(Sample::Int(int(v)?.saturating_add(operand(a, s)?)))),

@@ -7,10 +7,10 @@ use subtle::ConstantTimeEq;
 
 use super::{ConvertFn, Converter};
 use crate::rules::args::{Arg, ArgKind, Args, Takes};
+use crate::rules::eval_context::EvalContext;
 use crate::rules::number::leading_int;
 use crate::rules::regex::{self, Regex};
 use crate::rules::sample::{Sample, Type};
-use crate::rules::subject::EvalContext;
 
 pub(super) const TABLE: &[Converter] = &[
     plain(&["lower"], |v, _, _| mapped(v, u8::is_ascii_uppercase, <[u8]>::make_ascii_lowercase)),

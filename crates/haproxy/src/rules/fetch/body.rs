@@ -2,9 +2,9 @@
 
 use super::{FetchMethod, Take};
 use crate::rules::args::{Args, Takes};
+use crate::rules::eval_context::EvalContext;
 use crate::rules::number::leading_int;
 use crate::rules::sample::{Sample, Type};
-use crate::rules::subject::EvalContext;
 use crate::rules::when::SamplePhase;
 
 pub(super) const TABLE: &[FetchMethod] = &[

@@ -5,8 +5,8 @@ use x509_parser::prelude::{ASN1Time, AttributeTypeAndValue, FromDer, X509Certifi
 
 use super::{FetchMethod, Take};
 use crate::rules::args::{ArgKind, Args, Takes};
+use crate::rules::eval_context::{EvalContext, Fact};
 use crate::rules::sample::{Sample, Type};
-use crate::rules::subject::{EvalContext, Fact};
 use crate::rules::when::SamplePhase;
 
 pub(super) const TABLE: &[FetchMethod] = &[

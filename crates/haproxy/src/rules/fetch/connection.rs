@@ -4,8 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use super::{FetchMethod, Take};
 use crate::rules::args::{Args, Takes};
+use crate::rules::eval_context::{EvalContext, Fact};
 use crate::rules::sample::{Sample, Type};
-use crate::rules::subject::{EvalContext, Fact};
 use crate::rules::when::SamplePhase;
 
 pub(super) const TABLE: &[FetchMethod] = &[

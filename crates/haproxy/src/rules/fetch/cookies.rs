@@ -5,10 +5,10 @@ use std::ops::ControlFlow;
 
 use super::{Each, FetchMethod, SingleValue, Take};
 use crate::rules::args::{ArgKind, Args, Takes};
+use crate::rules::eval_context::EvalContext;
 use crate::rules::number::leading_int;
 use crate::rules::parts::parts;
 use crate::rules::sample::{Sample, Type};
-use crate::rules::subject::EvalContext;
 use crate::rules::when::SamplePhase;
 
 pub(super) const TABLE: &[FetchMethod] = &[

@@ -8,9 +8,9 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::{FetchMethod, SingleValue, Take};
 use crate::rules::args::{ArgKind, Args, Takes};
+use crate::rules::eval_context::{EvalContext, Fact};
 use crate::rules::head::RequestHead;
 use crate::rules::sample::{Sample, Type};
-use crate::rules::subject::{EvalContext, Fact};
 use crate::rules::when::SamplePhase;
 
 pub(super) const TABLE: &[FetchMethod] = &[

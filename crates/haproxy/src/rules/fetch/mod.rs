@@ -19,10 +19,10 @@ pub use certificate::common_name;
 use std::ops::ControlFlow;
 
 use crate::rules::args::{Args, Takes};
+use crate::rules::eval_context::{EvalContext, Fact};
 use crate::rules::lists::ConfigFiles;
 use crate::rules::nearest;
 use crate::rules::sample::{Sample, Type};
-use crate::rules::subject::{EvalContext, Fact};
 use crate::rules::when::SamplePhase;
 
 /// A fetch.

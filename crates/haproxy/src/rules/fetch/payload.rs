@@ -2,9 +2,9 @@
 
 use super::{FetchMethod, Peeked, Take};
 use crate::rules::args::{ArgKind, Args, Takes};
+use crate::rules::eval_context::{EvalContext, Payload};
 use crate::rules::hello::{self, ClientHello, HelloResult};
 use crate::rules::sample::{Sample, Type};
-use crate::rules::subject::{EvalContext, Payload};
 use crate::rules::when::SamplePhase;
 
 pub(super) const TABLE: &[FetchMethod] = &[

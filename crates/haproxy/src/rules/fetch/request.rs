@@ -7,10 +7,10 @@ use fulmar_proto::Version;
 
 use super::{FetchMethod, Take};
 use crate::rules::args::{ArgKind, Args, Takes};
+use crate::rules::eval_context::{EvalContext, Fact};
 use crate::rules::hash;
 use crate::rules::head::RequestHead;
 use crate::rules::sample::{Sample, Type};
-use crate::rules::subject::{EvalContext, Fact};
 use crate::rules::target::{authority_of, path_and_query_of};
 use crate::rules::when::SamplePhase;
 

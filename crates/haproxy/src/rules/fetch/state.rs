@@ -2,8 +2,8 @@
 
 use super::{FetchMethod, Take};
 use crate::rules::args::{ArgKind, Args, Takes};
+use crate::rules::eval_context::{EvalContext, Fact};
 use crate::rules::sample::{Sample, Type};
-use crate::rules::subject::{EvalContext, Fact};
 use crate::rules::when::SamplePhase;
 
 pub(super) const TABLE: &[FetchMethod] = &[

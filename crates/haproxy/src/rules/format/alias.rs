@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use super::date::{self, DateForm};
 use super::{Escape, FormatFlags, FormatString};
+use crate::rules::eval_context::{EvalContext, Fact, LogField};
 use crate::rules::sample::Sample;
-use crate::rules::subject::{EvalContext, Fact, LogField};
 
 /// An alias.
 pub(super) type Alias = &'static AliasRow;

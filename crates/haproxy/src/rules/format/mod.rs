@@ -12,8 +12,8 @@ mod standard;
 
 use regex::bytes::Captures;
 
+use crate::rules::eval_context::EvalContext;
 use crate::rules::expression::Expression;
-use crate::rules::subject::EvalContext;
 
 use alias::Alias;
 use date::Zone;

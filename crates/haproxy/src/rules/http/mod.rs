@@ -20,12 +20,12 @@ mod verdict;
 use std::time::Duration;
 
 use crate::rules::condition::Condition;
+use crate::rules::eval_context::Variable;
 use crate::rules::exchange::{CaptureSlot, Deadline};
 use crate::rules::expression::Expression;
 use crate::rules::format::FormatString;
 use crate::rules::regex::Regex;
 use crate::rules::reply::ReplyTemplate;
-use crate::rules::subject::Variable;
 
 pub(crate) use act::{assign, capture, set_address};
 pub use fields::NameMatch;

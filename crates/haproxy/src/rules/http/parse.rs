@@ -11,13 +11,13 @@ use super::{
 use crate::rules::condition::Condition;
 use crate::rules::context::CompileContext;
 use crate::rules::elements::{field_name, format};
+use crate::rules::eval_context::Variable;
 use crate::rules::exchange::{CaptureSlot, Deadline};
 use crate::rules::expression::Expression;
 use crate::rules::format::{FormatOptions, FormatString};
 use crate::rules::nearest;
 use crate::rules::regex::Regex;
 use crate::rules::reply::{self, ReplyKind, ReplyTemplate};
-use crate::rules::subject::Variable;
 use crate::rules::words::{Word, WordCursor, WordError};
 
 /// The end of a line: a condition, or nothing.

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fulmar_proto::HeaderBuf;
 
+use crate::rules::eval_context::EvalContext;
 use crate::rules::format::FormatString;
 use crate::rules::head::ResponseHead;
-use crate::rules::subject::EvalContext;
 use crate::rules::words::WordError;
 
 pub use file::parse_file;

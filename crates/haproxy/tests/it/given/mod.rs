@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 
-use fulmar_haproxy::rules::subject::{Fact, Payload, Variable};
+use fulmar_haproxy::rules::eval_context::{Fact, Payload, Variable};
 use fulmar_haproxy::rules::{
     Acl, Acls, CompileContext, Condition, ConfigFiles, EvalContext, Expression, RequestHead,
     ResponseHead, Sample, Word, WordCursor, WordError,

@@ -1,6 +1,6 @@
 //! Expressions without a comparison with HAProxy: responses, facts, maps, and robustness.
 
-use fulmar_haproxy::rules::subject::{Fact, Variable};
+use fulmar_haproxy::rules::eval_context::{Fact, Variable};
 use fulmar_haproxy::rules::{Sample, convert, fetch};
 use proptest::prelude::*;
 

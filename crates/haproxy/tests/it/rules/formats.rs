@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
+use fulmar_haproxy::rules::eval_context::{Fact, LogField};
 use fulmar_haproxy::rules::format::{FormatOptions, FormatString, Purpose, Standard, aliases};
-use fulmar_haproxy::rules::subject::{Fact, LogField};
 use fulmar_haproxy::rules::{Expression, Sample};
 use proptest::prelude::*;
 

@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 
+use fulmar_haproxy::rules::eval_context::{Fact, LogField, Payload, Variable, VariableScope};
 use fulmar_haproxy::rules::http::{HttpRule, HttpVerdict, RuleSet, RulesProgress, run};
-use fulmar_haproxy::rules::subject::{Fact, LogField, Payload, Variable, VariableScope};
 use fulmar_haproxy::rules::tcp::{TcpRule, TcpSet};
 use fulmar_haproxy::rules::{
     Acls, CompileContext, ConfigFiles, Effect, EvalContext, EvalContextMut, RequestHead,
