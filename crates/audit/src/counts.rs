@@ -82,7 +82,7 @@ impl CallCounts {
     }
 
     /// All calls that failed with this `errno(3)`.
-    pub fn failed_with(&self, errno: i32) -> u64 {
+    pub(crate) fn failed_with(&self, errno: i32) -> u64 {
         self.calls.values().filter_map(|tally| tally.errors.get(&errno)).sum()
     }
 

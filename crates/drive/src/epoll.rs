@@ -60,7 +60,7 @@ impl Epoll {
     }
 
     /// Polls before sleeping from now on, or does not.
-    pub fn set_spin(&mut self, spin: Spin) {
+    pub(crate) fn set_spin(&mut self, spin: Spin) {
         self.habit = Habit::new(spin);
     }
 

@@ -129,7 +129,7 @@ impl<T> Slots<T> {
 
     /// The same, from an index of a [`SocketId`] of any slab on, in the order of indices. So a walk
     /// can be done in parts.
-    pub fn keys_from(&self, index: u32) -> impl Iterator<Item = SocketId> {
+    pub(crate) fn keys_from(&self, index: u32) -> impl Iterator<Item = SocketId> {
         let first = index.saturating_sub(self.offset).div_ceil(self.stride);
         let alive = self.entries.iter().zip(0_u32..).skip(first as usize);
         alive.filter(|(entry, _)| entry.value.is_some()).map(|(_, at)| self.key(at))

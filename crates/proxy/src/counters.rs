@@ -165,7 +165,7 @@ impl Counters {
 
     /// Subtracts from a gauge.
     #[inline]
-    pub fn subtract(&self, counter: Stat, amount: u64) {
+    pub(crate) fn subtract(&self, counter: Stat, amount: u64) {
         self.set(counter, self.get(counter).wrapping_sub(amount));
     }
 

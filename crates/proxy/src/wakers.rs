@@ -24,7 +24,7 @@ impl Wakers {
     }
 
     /// Wakes all threads.
-    pub fn wake_all(&self) {
+    pub(crate) fn wake_all(&self) {
         self.0.get().into_iter().flatten().for_each(|wake| wake());
     }
 }

@@ -79,7 +79,7 @@ impl FileCache {
 
     /// True if the entry is this file in this state with these compressed files. The entry is then
     /// fresh again.
-    pub fn confirm(
+    pub(crate) fn confirm(
         &mut self,
         key: &[u8],
         info: &FileInfo,
@@ -119,7 +119,7 @@ impl FileCache {
 
     /// Removes the oldest entries with descriptors, and closes unused ones, when descriptors are
     /// exhausted. Entries in memory stay.
-    pub fn shed(&mut self) {
+    pub(crate) fn shed(&mut self) {
         let is_open = |file: &File| matches!(file.content, Content::Open(_));
         let oldest = self.map.iter().rev().filter(|(_, entry)| entry.found.files().any(is_open));
         let keys: Vec<_> = oldest.take(SHED_LEN).map(|(key, _)| key.clone()).collect();
@@ -151,11 +151,6 @@ impl FileCache {
     /// True if the cache is empty.
     pub fn is_empty(&self) -> bool {
         self.map.is_empty()
-    }
-
-    /// Bytes of files and listings held in memory.
-    pub fn contents_size(&self) -> u64 {
-        self.contents_size
     }
 
     /// Descriptors that wait for the end of a transfer.
@@ -290,15 +285,15 @@ mod tests {
         let (mut cache, now) = (FileCache::new(&options()), sys::now());
         cache.insert(b"a", listing(60), now);
         cache.insert(b"b", listing(40), now);
-        assert_eq!((cache.len(), cache.contents_size()), (2, 100));
+        assert_eq!((cache.len(), cache.contents_size), (2, 100));
         cache.insert(b"c", listing(1), now);
-        assert_eq!((cache.len(), cache.contents_size()), (2, 41));
+        assert_eq!((cache.len(), cache.contents_size), (2, 41));
         cache.insert(b"c", listing(2), now);
-        assert_eq!((cache.len(), cache.contents_size()), (2, 42));
+        assert_eq!((cache.len(), cache.contents_size), (2, 42));
         cache.insert(b"d", listing(1000), now);
-        assert_eq!((cache.len(), cache.contents_size()), (1, 1000));
+        assert_eq!((cache.len(), cache.contents_size), (1, 1000));
         cache.remove(b"d");
-        assert_eq!((cache.len(), cache.contents_size()), (0, 0));
+        assert_eq!((cache.len(), cache.contents_size), (0, 0));
     }
 
     #[test]

@@ -62,11 +62,6 @@ impl<H: Handler> HandlerApp<H> {
         &self.handler
     }
 
-    /// The handler, mutable.
-    pub fn handler_mut(&mut self) -> &mut H {
-        &mut self.handler
-    }
-
     /// The number of requests so far.
     pub fn requests(&self) -> u64 {
         self.server.requests()

@@ -71,7 +71,7 @@ impl AuditRun {
 
     /// The overhead of counting for each unit in microseconds. `None` without a unit, or if it was
     /// not measured.
-    pub fn cost_per_unit_us(&self) -> Option<f64> {
+    pub(crate) fn cost_per_unit_us(&self) -> Option<f64> {
         let (unit, cost) = (self.unit.as_ref()?, self.cost?);
         let operations = self.counts.ring.iter().flatten().map(|(_, tally)| tally.count).sum();
         let per_unit = |count, each: Duration| unit.share(count) * each.as_secs_f64() * 1e6;

@@ -173,7 +173,7 @@ pub enum BalanceAlgorithm {
 
 impl BalanceAlgorithm {
     /// True if it depends on requests.
-    pub fn needs_http(&self) -> bool {
+    pub(crate) fn needs_http(&self) -> bool {
         matches!(self, Self::Uri { .. } | Self::UrlParameter(_) | Self::Field { .. })
     }
 }

@@ -214,7 +214,7 @@ impl ServerGroup {
 
     /// Advances slow starts; true if slots became free. Call it at intervals of
     /// `ServerGroup::slow_start_interval` while a server is starting.
-    pub fn slow_start_step(&self, now: Instant) -> bool {
+    pub(crate) fn slow_start_step(&self, now: Instant) -> bool {
         let mut changed = false;
         for member in self.members.iter().filter(|member| member.is_starting()) {
             let whole = member.settings().slow_start.unwrap_or_default();

@@ -128,7 +128,7 @@ impl TcpRelay {
         let there = &shared.live.backends[backend.0];
         let queue = self.queues.of(backend.0);
         if queue.and_then(|queue| queue.cancel(&there.group, *ticket)).is_some() {
-            self.state.work.push_back(SessionWork::Free(backend.0)); // it may have been the next one
+            self.state.work.push_back(SessionWork::Free(backend.0)); // it may be next
         }
         there.counters[shared.thread].subtract(Stat::Queued, 1);
         self.set_timer(number, None);

@@ -99,7 +99,7 @@ impl<'a> DigestProof<'a> {
     }
 
     /// True if the proof is for this user name.
-    pub fn is_of(&self, user: &str) -> bool {
+    pub(crate) fn is_of(&self, user: &str) -> bool {
         let Some(name) = self.name() else { return false };
         if self.is_user_hashed() {
             let hash = self.algorithm.hash.of(&[user.as_bytes(), self.param("realm")]);
