@@ -398,7 +398,10 @@ impl Draft {
         let bytes = match &inner.body {
             RequestBody::Empty => Some(Bytes::new()),
             RequestBody::Bytes(bytes) if bytes.len() <= ENCODED_BODY_MAX => Some(bytes.clone()),
-            _ => None,
+            RequestBody::Bytes(_)
+            | RequestBody::File(_)
+            | RequestBody::Segments(_)
+            | RequestBody::Stream(_) => None,
         };
         let request = Request { inner: Arc::new(inner) };
         let bad = |_| BuildError::Field(request.method().to_owned());

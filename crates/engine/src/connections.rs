@@ -674,7 +674,15 @@ impl<C: Connection, T> Connections<C, T> {
         let fault = match entry.phase {
             Some(Phase::Idle | Phase::Head) => Some(Fault::LateHead),
             Some(Phase::Body) => Some(Fault::LateBody),
-            _ => None,
+            Some(
+                Phase::Handshake
+                | Phase::Response
+                | Phase::Application
+                | Phase::Send
+                | Phase::Linger
+                | Phase::Tunnel,
+            )
+            | None => None,
         };
         if fault.is_some() && entry.connection.handle_late() {
             entry.fault = fault;

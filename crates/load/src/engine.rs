@@ -299,7 +299,13 @@ impl Load {
             SocketEvent::Input(input) => self.handle_input(now, socket, input),
             SocketEvent::Sent(_) => self.connections.handle(now, socket, event, &mut self.core),
             SocketEvent::Connected => self.handle_connected(now, socket),
-            _ => {
+            SocketEvent::Hangup
+            | SocketEvent::Unread
+            | SocketEvent::Loaded(_)
+            | SocketEvent::Spliced(_)
+            | SocketEvent::Piped(_)
+            | SocketEvent::Failed(_)
+            | SocketEvent::FileFailed(_) => {
                 self.connections.handle(now, socket, event, &mut self.core);
                 self.advance(now);
             }
@@ -535,7 +541,9 @@ impl LoadHandler {
         if self.finish.is_none() {
             match finish {
                 Finish::Done(at) if at < self.end => self.service.finish(at, &self.shared.outages),
-                _ => self.service.stop(&self.shared.outages),
+                Finish::Done(_) | Finish::Stopped(_) | Finish::Unreachable(_) => {
+                    self.service.stop(&self.shared.outages);
+                }
             }
             self.finish = Some(finish);
         }

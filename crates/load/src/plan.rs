@@ -43,7 +43,7 @@ impl Destination {
     pub(crate) fn place(&self) -> String {
         match self.addresses.first() {
             Some(Peer::Unix(path)) => format!("the Unix socket {}", path.display()),
-            _ => self.authority.clone(),
+            Some(Peer::Ip(_)) | None => self.authority.clone(),
         }
     }
 

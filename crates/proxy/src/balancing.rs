@@ -18,10 +18,14 @@ pub(crate) fn rule(backend: &BackendConfig) -> PickerRule {
         BalanceAlgorithm::LeastConnections => PickerRule::LeastConnections,
         BalanceAlgorithm::First => PickerRule::First,
         BalanceAlgorithm::Random { draws } => PickerRule::Random { draws },
-        _ if backend.hash.consistent => {
-            PickerRule::ConsistentHash { balance_factor: backend.hash.balance_factor }
-        }
-        _ => PickerRule::MapHash,
+        BalanceAlgorithm::Source
+        | BalanceAlgorithm::Uri { .. }
+        | BalanceAlgorithm::UrlParameter(_)
+        | BalanceAlgorithm::Field { .. }
+        | BalanceAlgorithm::Hash(_) => match backend.hash.consistent {
+            true => PickerRule::ConsistentHash { balance_factor: backend.hash.balance_factor },
+            false => PickerRule::MapHash,
+        },
     }
 }
 

@@ -110,7 +110,7 @@ impl ThreadContext {
             BindAddress::Tcp(address) => {
                 (!address.ip().is_unspecified() && address.port() != 0).then_some(address)
             }
-            _ => None,
+            BindAddress::Unix(_) | BindAddress::Abstract(_) | BindAddress::Inherited(_) => None,
         }
     }
 }

@@ -202,10 +202,11 @@ impl<H: Handler> HandlerApp<H> {
             let error = HandlerError::Panic(panic);
             self.server.exchange_failed(now, session, &mut state, None, error);
         }
-        match end {
-            End::Peer(PeerError::UnexpectedEof) => {} // no client is left to respond to
-            End::Peer(error) if state.status == 0 => state.status = error.status(),
-            _ => {}
+        if let End::Peer(error) = end
+            && *error != PeerError::UnexpectedEof // no client is left to respond to
+            && state.status == 0
+        {
+            state.status = error.status();
         }
         let complete = state.tunnel == Some(Tunnel::Open) && matches!(end, End::Closed);
         self.server.close(now, session, state, None, complete);

@@ -112,7 +112,13 @@ impl Transport {
                 Ok(Opened::Ended) => self.ended = true,
                 Ok(Opened::Truncated(error)) => match entry.connection.io_state().phase {
                     Phase::Idle | Phase::Linger => self.ended = true,
-                    _ => self.fail(error),
+                    Phase::Handshake
+                    | Phase::Head
+                    | Phase::Body
+                    | Phase::Response
+                    | Phase::Application
+                    | Phase::Send
+                    | Phase::Tunnel => self.fail(error),
                 },
                 Ok(Opened::Replaced(next)) => {
                     if let Some(info) = self.layer.info() {

@@ -129,7 +129,6 @@ pub struct BackendTimeouts {
 
 /// Load balancing algorithm (`balance`).
 #[derive(Clone, Debug, Default)]
-#[non_exhaustive]
 pub enum BalanceAlgorithm {
     /// Round robin by weight, smooth.
     #[default]

@@ -137,7 +137,6 @@ pub struct HealthCheck {
 
 /// What a check does after connecting.
 #[derive(Clone, Debug, Default)]
-#[non_exhaustive]
 pub enum CheckKind {
     /// Nothing: a successful connection is enough.
     #[default]
@@ -158,7 +157,6 @@ pub enum CheckKind {
 
 /// A protocol of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum CheckProtocol {
     /// `option smtpchk`.
     Smtp {
@@ -220,7 +218,6 @@ pub struct CheckExpect {
 
 /// See [`CheckExpect`].
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub enum Expectation {
     /// The status is in one of these ranges.
     Status(Vec<(u16, u16)>),
@@ -241,7 +238,6 @@ pub enum Expectation {
 
 /// A step of `tcp-check`.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub enum TcpStep {
     /// `connect`, optionally to another port.
     Connect {

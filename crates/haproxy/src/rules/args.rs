@@ -20,7 +20,6 @@ use crate::rules::words::WordError;
 
 /// The type of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum ArgKind {
     /// Any text.
     Text,

@@ -96,7 +96,6 @@ pub enum VariableScope {
 /// State of the proxy. Names of proxies and servers are as in the configuration; without a name,
 /// the current one is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Fact {
     /// `be_name`, `fe_name`, `srv_name`: text.
     BackendName,
@@ -223,7 +222,6 @@ pub enum Fact {
 /// Log variables about an exchange (HAProxy's configuration manual, §8.2.6), except those that
 /// other facts or the message contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum LogField {
     /// `%B`: bytes sent to the client.
     BytesRead,

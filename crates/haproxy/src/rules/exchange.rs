@@ -20,7 +20,6 @@ pub trait EvalContextMut: EvalContext {
 
 /// An effect of a rule, applied by the proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Effect<'a> {
     /// Sets a variable.
     SetVariable(&'a Variable, Sample<'static>),

@@ -36,7 +36,6 @@ pub enum TcpSet {
 
 /// An action on a connection.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub enum TcpAction {
     /// Ends this rule set.
     Accept,

@@ -135,7 +135,9 @@ impl Monitor {
         }
         let change = match reaction {
             Reaction::FastInter => None,
-            _ => self.judge(CheckOutcome::Failed),
+            Reaction::FailCheck | Reaction::SuddenDeath | Reaction::MarkDown => {
+                self.judge(CheckOutcome::Failed)
+            }
         };
         let soon = now + self.plan.fast_interval.unwrap_or(self.plan.interval);
         self.next = self.next.min(soon);

@@ -11,7 +11,6 @@ use crate::balance::table::{HashRing, WeightMap};
 
 /// The selection algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum PickerRule {
     /// Smooth weighted round robin.
     #[default]

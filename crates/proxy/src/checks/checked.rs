@@ -29,7 +29,10 @@ impl Checked<'_> {
         let moved = self.backend.group.members()[self.server].address();
         moved.or(match &self.backend.config.servers[self.server].address {
             ServerAddress::Tcp(address) => Some(*address),
-            _ => None,
+            ServerAddress::Unix(_)
+            | ServerAddress::Abstract(_)
+            | ServerAddress::Mapped { .. }
+            | ServerAddress::Unresolved(_) => None,
         })
     }
 }

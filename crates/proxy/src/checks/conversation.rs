@@ -33,9 +33,12 @@ impl Conversation {
                 Some(&TcpStep::Connect { port, tls }) => {
                     (Self::Tcp(TcpCheck::at(1)), ConnectSettings::OfStep { port, tls })
                 }
-                _ => (Self::Tcp(TcpCheck::at(0)), ConnectSettings::OfServer),
+                Some(TcpStep::Send(_) | TcpStep::Expect { .. } | TcpStep::ExpectPattern { .. })
+                | None => (Self::Tcp(TcpCheck::at(0)), ConnectSettings::OfServer),
             },
-            _ => (Self::Connect, ConnectSettings::OfServer),
+            CheckKind::Connect | CheckKind::Http { .. } => {
+                (Self::Connect, ConnectSettings::OfServer)
+            }
         }
     }
 

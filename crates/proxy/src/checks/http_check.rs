@@ -99,7 +99,6 @@ fn judge(request: &CheckRequest, reply: &CheckResponse, can_stop: bool) -> Optio
             Expectation::Field { name, value } => (reply.has_field(name, value.as_deref()), false),
             Expectation::Text(text) => (contains(reply.body(), text), true),
             Expectation::Pattern(pattern) => (pattern.is_match(reply.body()), true),
-            _ => (true, false),
         };
         if of_body && !met && !reply.is_complete() {
             return None;

@@ -73,11 +73,15 @@ pub(super) fn decision(
             format!("{name} is {state}/DRAIN (leaving forced maintenance)."),
             format!("{name} remains in forced drain mode."),
         ],
-        (Admin::Maintenance, _) => {
+        (Admin::Maintenance, Admin::Ready) => {
             vec![format!("{name} is {state}/READY (leaving forced maintenance).")]
         }
-        (_, Admin::Drain) => vec![format!("{name} enters drain state{}", rest(down))],
-        _ => vec![format!("{name} is {state} (leaving forced drain).")],
+        (Admin::Ready | Admin::Drain, Admin::Drain) => {
+            vec![format!("{name} enters drain state{}", rest(down))]
+        }
+        (Admin::Ready | Admin::Drain, Admin::Ready) => {
+            vec![format!("{name} is {state} (leaving forced drain).")]
+        }
     }
 }
 

@@ -43,7 +43,8 @@ impl ProtocolCheck {
             CheckProtocol::PostgreSql { user } => startup(user),
             CheckProtocol::Ldap => LDAP_BIND.to_vec(),
             CheckProtocol::SslHello => ssl_hello(),
-            _ => Vec::new(), // the server sends first
+            // The server sends first.
+            CheckProtocol::Smtp { .. } | CheckProtocol::MySql { .. } => Vec::new(),
         })
     }
 
@@ -70,7 +71,6 @@ impl ProtocolCheck {
             CheckProtocol::MySql { login } => self.mysql(login.as_ref(), last),
             CheckProtocol::Ldap => self.ldap(last),
             CheckProtocol::SslHello => self.ssl(last),
-            _ => Found(Finding::new(CheckStatus::Layer4Ok, "")),
         };
         match verdict {
             Wait => CheckStep::Send(Vec::new()),

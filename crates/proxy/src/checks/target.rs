@@ -117,7 +117,9 @@ impl CheckTarget {
             CheckOutcome::Failed if verdict.counts => self.member(live).record().checks_failed += 1,
             CheckOutcome::Failed => {}
             // A successful check resets the count of errors.
-            _ => self.live(live).errors.store(0, Ordering::Relaxed),
+            CheckOutcome::Passed | CheckOutcome::Conditional => {
+                self.live(live).errors.store(0, Ordering::Relaxed);
+            }
         }
         let before = {
             let mut last = self.live(live).check.lock();

@@ -77,7 +77,7 @@ impl TcpCheck {
         match expect {
             TcpStep::Expect { bytes, .. } => contains(&self.received, bytes),
             TcpStep::ExpectPattern { pattern, .. } => pattern.is_match(&self.received),
-            _ => true,
+            TcpStep::Connect { .. } | TcpStep::Send(_) => true,
         }
     }
 
@@ -124,7 +124,7 @@ fn described(expect: &TcpStep) -> (bool, String) {
             (*negated, text.map_or_else(|| "(binary)".to_string(), |text| format!("'{text}'")))
         }
         TcpStep::ExpectPattern { negated, .. } => (*negated, "(regex)".to_string()),
-        _ => (false, String::new()),
+        TcpStep::Connect { .. } | TcpStep::Send(_) => (false, String::new()),
     }
 }
 

@@ -196,7 +196,12 @@ impl ClientEvents<'_> {
                 let value = first_of(exchange.request.fields.as_headers().get_all(name))?;
                 hash(if *domain_only { domain_part(value) } else { value })
             }
-            _ => None,
+            BalanceAlgorithm::RoundRobin
+            | BalanceAlgorithm::StaticRoundRobin
+            | BalanceAlgorithm::LeastConnections
+            | BalanceAlgorithm::First
+            | BalanceAlgorithm::Random { .. } => None,
+            BalanceAlgorithm::Hash(_) => unreachable!("its expression is evaluated above"),
         }
     }
 }

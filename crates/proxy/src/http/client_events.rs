@@ -130,14 +130,14 @@ impl ClientEvents<'_> {
         (connection, session): ClientEntry<'_>,
     ) {
         let Some(exchange) = of(session, id.stream) else { return };
-        match exchange.stage {
-            ExchangeStage::Collecting(at_least) if exchange.body.has(at_least) => {
-                self.state.defer(DeferredAction::Timer(id.socket, None));
-                exchange.times.began = Some(now); // the wait belongs to the request
-                self.route(now, id, (connection, session));
-            }
-            _ => self.pump(id, connection, exchange),
+        if let ExchangeStage::Collecting(at_least) = exchange.stage
+            && exchange.body.has(at_least)
+        {
+            self.state.defer(DeferredAction::Timer(id.socket, None));
+            exchange.times.began = Some(now); // the wait belongs to the request
+            return self.route(now, id, (connection, session));
         }
+        self.pump(id, connection, exchange);
     }
 
     /// The request is complete, or the client's side of a tunnel has ended.
@@ -226,7 +226,10 @@ impl ClientEvents<'_> {
                 exchange.stage = ExchangeStage::Routing;
                 self.assign_server(now, id, (connection, session));
             }
-            _ => {}
+            ExchangeStage::Connecting(_)
+            | ExchangeStage::Waiting(_)
+            | ExchangeStage::Responding(_)
+            | ExchangeStage::Tunnel(_) => {} // the timer was for an earlier stage
         }
     }
 }

@@ -399,7 +399,12 @@ impl HttpExchange {
         match self.stage {
             ExchangeStage::Waiting(_) | ExchangeStage::Responding(_) => self.body.gone,
             ExchangeStage::Tunnel(_) => true,
-            _ => false,
+            ExchangeStage::Routing
+            | ExchangeStage::Delayed
+            | ExchangeStage::Tarpit
+            | ExchangeStage::Collecting(_)
+            | ExchangeStage::Queued
+            | ExchangeStage::Connecting(_) => false,
         }
     }
 

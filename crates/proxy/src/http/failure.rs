@@ -49,7 +49,11 @@ impl ServerEvents<'_> {
                 }
             }
             ExchangeStage::Responding(_) | ExchangeStage::Tunnel(_) => self.cut(now, id, conn, end),
-            _ => {}
+            ExchangeStage::Routing
+            | ExchangeStage::Delayed
+            | ExchangeStage::Tarpit
+            | ExchangeStage::Collecting(_)
+            | ExchangeStage::Queued => {} // it has left this connection
         }
     }
 
@@ -105,7 +109,10 @@ impl ServerEvents<'_> {
             | AttemptFailure::Layer(_) => Some(Stat::ConnectErrors),
             // A status is forwarded after the last attempt, and a closed session is not an error.
             AttemptFailure::Status(_) | AttemptFailure::Shut { .. } => None,
-            _ => Some(Stat::ResponseErrors),
+            AttemptFailure::Empty
+            | AttemptFailure::Reset(_)
+            | AttemptFailure::Silent
+            | AttemptFailure::Junk(_) => Some(Stat::ResponseErrors),
         };
         let thread = self.shared.thread;
         // As in HAProxy: a malformed or broken response counts with every attempt.

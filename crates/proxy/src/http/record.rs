@@ -51,7 +51,6 @@ pub struct FailedAttempt {
 
 /// Why an attempt failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum AttemptFailure {
     /// The connection was refused or failed.
     Refused(io::ErrorKind),
@@ -80,7 +79,6 @@ pub enum AttemptFailure {
 
 /// Why there was no further attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum GivenUp {
     /// No server is usable.
     #[default]

@@ -99,9 +99,10 @@ fn inspect(
             let all = tally::all(shared, session, exchange);
             all.for_each(|counters| counters.add(Stat::DeniedResponses, 1));
             exchange.status = 0; // it does not count as a response
-            Some(match verdict {
-                TcpVerdict::SilentDrop => ResponseDecision::DropSilently,
-                _ => ResponseDecision::Close(EndLetters(b'P', b'D')),
+            Some(if matches!(verdict, TcpVerdict::SilentDrop) {
+                ResponseDecision::DropSilently
+            } else {
+                ResponseDecision::Close(EndLetters(b'P', b'D'))
             })
         }
     }
@@ -133,11 +134,12 @@ fn judge(
         HttpVerdict::Auth(_) | HttpVerdict::Service(_) | HttpVerdict::WaitForBody { .. } => {
             return ResponseDecision::Forward;
         }
-        _ => (ReplyTemplate::error_page(500), denied),
+        HttpVerdict::Failed(_) => (ReplyTemplate::error_page(500), denied),
     };
-    let counter = match verdict {
-        HttpVerdict::Failed(_) => Some(Stat::RewriteErrors),
-        _ => (ended == denied).then_some(Stat::DeniedResponses),
+    let counter = if matches!(verdict, HttpVerdict::Failed(_)) {
+        Some(Stat::RewriteErrors)
+    } else {
+        (ended == denied).then_some(Stat::DeniedResponses)
     };
     if let Some(counter) = counter {
         tally::all(shared, session, exchange).for_each(|counters| counters.add(counter, 1));

@@ -7,9 +7,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use fulmar_haproxy::model::{StatsAdmin, StatsPage};
 use fulmar_haproxy::rules::eval_context::{Variable, VariableScope};
-use fulmar_haproxy::rules::exchange::{
-    CaptureSlot, Deadline, Effect, EvalContextMut as Changeable,
-};
+use fulmar_haproxy::rules::exchange::{CaptureSlot, Deadline, Effect, EvalContextMut};
 use fulmar_haproxy::rules::http::{BuiltinService, HttpRule, HttpVerdict, RulesProgress, run};
 use fulmar_haproxy::rules::{ReplyTemplate, RequestHead, ResponseHead, Sample};
 use fulmar_proto::HeaderBuf;
@@ -94,7 +92,6 @@ impl ClientEvents<'_> {
                 all.for_each(|counters| counters.add(Stat::RewriteErrors, 1));
                 self.internal_error(now, session, exchange, EndLetters(b'P', b'R'))
             }
-            _ => self.internal_error(now, session, exchange, EndLetters(b'I', b'R')),
         })
     }
 
@@ -169,7 +166,7 @@ fn proxy_name<'a>(
     }
 }
 
-impl Changeable for ExchangeView<'_> {
+impl EvalContextMut for ExchangeView<'_> {
     fn request_mut(&mut self) -> Option<&mut RequestHead> {
         Some(&mut self.exchange.request)
     }
@@ -199,7 +196,6 @@ impl Changeable for ExchangeView<'_> {
                 let pushed = hints.push(name, &value);
                 debug_assert!(pushed.is_ok(), "it was checked");
             }
-            _ => {}
         }
     }
 }

@@ -361,6 +361,14 @@ fn key(backend: &BackendConfig, view: &SessionContext<'_>) -> Option<u32> {
         BalanceAlgorithm::Hash(expression) => {
             expression.evaluate(view).map(|value| sample_hash(hasher, &value))
         }
-        _ => None,
+        BalanceAlgorithm::RoundRobin
+        | BalanceAlgorithm::StaticRoundRobin
+        | BalanceAlgorithm::LeastConnections
+        | BalanceAlgorithm::First
+        | BalanceAlgorithm::Random { .. } => None,
+        // These need a request, which a TCP session does not have.
+        BalanceAlgorithm::Uri { .. }
+        | BalanceAlgorithm::UrlParameter(_)
+        | BalanceAlgorithm::Field { .. } => None,
     }
 }

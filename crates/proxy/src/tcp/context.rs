@@ -149,7 +149,9 @@ impl SessionContextMut<'_> {
     fn set_variable(&mut self, variable: &Variable, value: Option<Sample<'static>>) {
         match variable.scope {
             VariableScope::Proc => self.shared.live.set_variable(&variable.name, value),
-            _ => set_variable(&mut self.rare().variables, variable, value),
+            VariableScope::Sess | VariableScope::Txn | VariableScope::Req | VariableScope::Res => {
+                set_variable(&mut self.rare().variables, variable, value);
+            }
         }
     }
 
@@ -206,7 +208,11 @@ impl EvalContextMut for SessionContextMut<'_> {
             Effect::LogLevel(level) => self.session.log_level = Some(level),
             Effect::Source(address) => self.session.set_source(Some(address)),
             Effect::Destination(address) => self.session.set_destination(Some(address)),
-            _ => {}
+            // Effects on an HTTP exchange.
+            Effect::Capture(CaptureSlot::Response(_), _)
+            | Effect::Timeout(..)
+            | Effect::NoRetry
+            | Effect::EarlyHint(..) => {}
         }
     }
 }

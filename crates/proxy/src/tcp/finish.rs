@@ -44,7 +44,7 @@ impl TcpRelay {
         if (way, session.stage) == (SideKind::Client, TcpStage::Opening) {
             let awaited = match session.proxy_header {
                 ProxyHeaderState::Awaited => Awaited::Header,
-                _ => Awaited::Handshake,
+                ProxyHeaderState::None | ProxyHeaderState::Received => Awaited::Handshake,
             };
             let view = SessionContext::new(shared, session, now);
             if let Some((severity, line)) =
@@ -147,7 +147,9 @@ impl TcpRelay {
         let when = match session.stage {
             TcpStage::Queued => EndPhase::Queue,
             TcpStage::Pausing | TcpStage::Connecting => EndPhase::Connect,
-            _ => EndPhase::Request,
+            TcpStage::Opening | TcpStage::Inspecting(_) | TcpStage::Relaying | TcpStage::Over => {
+                EndPhase::Request
+            }
         };
         let by = match end {
             End::TimedOut(_) => EndCause::ClientTimeout,
@@ -211,7 +213,9 @@ impl TcpRelay {
         let when = match session.stage {
             TcpStage::Queued => EndPhase::Queue,
             TcpStage::Pausing | TcpStage::Connecting => EndPhase::Connect,
-            _ => return,
+            TcpStage::Opening | TcpStage::Inspecting(_) | TcpStage::Relaying | TcpStage::Over => {
+                return;
+            }
         };
         self.unqueue(shared, number);
         self.state.sessions.of_mut(number).end(SessionEnd { by: EndCause::Client, when });
@@ -307,7 +311,13 @@ fn count(now: Instant, shared: &ThreadContext, session: &TcpSession) {
         EndCause::Server | EndCause::ServerTimeout if it.when == EndPhase::Data => {
             Some(Stat::ServerAborts)
         }
-        _ => None,
+        EndCause::Server
+        | EndCause::ServerTimeout
+        | EndCause::Regular
+        | EndCause::Proxy
+        | EndCause::Resources
+        | EndCause::Down
+        | EndCause::Killed => None,
     });
     if session.times.connected.is_some() {
         time(session, now, back);

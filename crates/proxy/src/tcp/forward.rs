@@ -318,7 +318,10 @@ impl SideHandler<'_> {
             Event::Data { bytes, .. } => self.handle_data(now, entry, bytes),
             Event::End { .. } => self.handle_end(now, entry.1),
             Event::Writable { .. } => self.handle_room(now, entry.1.session),
-            _ => {}
+            Event::Head { .. }
+            | Event::Informational { .. }
+            | Event::Upgraded { .. }
+            | Event::Reset { .. } => {} // a raw connection has none of these
         }
     }
 }

@@ -38,10 +38,16 @@ impl TcpRelay {
         let session = self.state.sessions.of(number);
         match session.stage {
             TcpStage::Inspecting(_) => self.inspect(now, shared, number),
-            _ if session.pending.ended && self.aborts_on_close(shared, number) => {
-                self.handle_abort(now, shared, number);
+            TcpStage::Opening
+            | TcpStage::Queued
+            | TcpStage::Pausing
+            | TcpStage::Connecting
+            | TcpStage::Relaying
+            | TcpStage::Over => {
+                if session.pending.ended && self.aborts_on_close(shared, number) {
+                    self.handle_abort(now, shared, number);
+                }
             }
-            _ => {}
         }
     }
 
@@ -154,6 +160,8 @@ impl TcpRelay {
 fn rules_of<'a>(live: &'a Live, session: &TcpSession, whose: Rules) -> &'a [TcpRule] {
     match (whose, session.backend) {
         (Rules::Backend, Some(backend)) => &live.backends[backend.0].config.content_rules,
-        _ => &live.frontends[session.bind.frontend].config.content_rules,
+        (Rules::Frontend, _) | (Rules::Backend, None) => {
+            &live.frontends[session.bind.frontend].config.content_rules
+        }
     }
 }

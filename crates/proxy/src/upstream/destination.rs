@@ -121,7 +121,7 @@ pub(crate) fn is_mapped(address: &ServerAddress) -> bool {
     match address {
         ServerAddress::Mapped { .. } => true,
         ServerAddress::Tcp(address) => address.ip().is_unspecified(),
-        _ => false,
+        ServerAddress::Unix(_) | ServerAddress::Abstract(_) | ServerAddress::Unresolved(_) => false,
     }
 }
 

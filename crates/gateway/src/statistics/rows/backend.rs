@@ -105,6 +105,5 @@ fn algorithm_name(algorithm: &BalanceAlgorithm) -> &'static str {
         BalanceAlgorithm::Field { .. } => "hdr",
         BalanceAlgorithm::Hash(_) => "hash",
         BalanceAlgorithm::Random { .. } => "random",
-        _ => "unknown",
     }
 }

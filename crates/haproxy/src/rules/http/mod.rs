@@ -63,7 +63,6 @@ pub enum RuleSet {
 
 /// An action on a request or a response.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub enum HttpAction {
     /// Ends this rule set.
     Allow,
@@ -144,7 +143,6 @@ pub enum HttpAction {
 
 /// A built-in service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum BuiltinService {
     /// `prometheus-exporter`.
     Metrics,

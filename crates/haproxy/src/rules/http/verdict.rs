@@ -9,7 +9,6 @@ use crate::rules::reply::ReplyTemplate;
 
 /// The result of a rule set.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub enum HttpVerdict<'a> {
     /// All rules were evaluated.
     Continue,

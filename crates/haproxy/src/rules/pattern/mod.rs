@@ -18,7 +18,6 @@ use word::Substring;
 
 /// A match method (`-m`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum MatchMethod {
     /// The value exists.
     Found,
