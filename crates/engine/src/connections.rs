@@ -25,8 +25,8 @@ use crate::{Action, CloseKind, Endpoint, SocketEvent, SocketId};
 mod end;
 mod handler;
 
-mod deadlines;
 mod splice;
+mod timeout_sets;
 mod transport;
 mod walk;
 
