@@ -20,9 +20,9 @@ use fulmar_sys::{self as sys, Ledger};
 
 use crate::checksum::FileChecksum;
 use crate::journal::DownloadKey;
+use crate::output_dir::OutputDir;
 use crate::partial::WrittenFile;
 use crate::progress::SharedProgress;
-use crate::store::OutputDir;
 
 /// Files that wait for the disk, and the threads that work on them.
 pub(crate) struct Disk {
@@ -354,8 +354,8 @@ mod tests {
     use super::*;
     use crate::journal::Journal;
     use crate::name::OutputName;
+    use crate::output_dir::Store;
     use crate::partial::{Naming, Partial};
-    use crate::store::Store;
 
     /// Syncs `count` files below `prefix`, and returns the system calls for it.
     fn calls(count: u64, prefix: &str) -> (Ledger, Vec<(DownloadKey, u64)>) {

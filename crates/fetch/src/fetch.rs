@@ -16,20 +16,20 @@ use fulmar_sys::{self as sys, Ledger};
 use slab::Slab;
 
 use crate::backoff;
-use crate::book::RunLog;
 use crate::checksum::FileChecksum;
 use crate::disk::{Disk, DiskEvent, VerifyTask};
 use crate::fault::{FetchFault, FileOperation, file};
-use crate::feed::{Feed, Next};
 use crate::job::{Course, FetchAttempt, ItemResult, Job, ListItem, ResourceVersion};
 use crate::journal::{DownloadKey, History, Journal};
 use crate::list::ListEntry;
+use crate::list_reader::{Feed, Next};
 use crate::name::OutputName;
+use crate::output_dir::BodyOutput;
 use crate::partial::{Naming, Partial};
-use crate::plan::RequestPlan;
 use crate::progress::Outlook;
 use crate::report::Tally;
-use crate::store::BodyOutput;
+use crate::request_plan::RequestPlan;
+use crate::run_log::RunLog;
 
 /// The work list, as the client's application.
 #[derive(Debug)]

@@ -9,8 +9,8 @@ use crate::checksum::{FileChecksum, Hasher};
 use crate::fault::FetchFault;
 use crate::journal::{DownloadKey, Ticket};
 use crate::name::OutputName;
+use crate::output_dir::BodyOutput;
 use crate::partial::{Naming, Partial};
-use crate::store::BodyOutput;
 
 /// An entry of the list with its file name.
 #[derive(Debug)]

@@ -9,10 +9,10 @@ mod list;
 mod name;
 
 mod disk;
-mod feed;
 mod journal;
+mod list_reader;
+mod output_dir;
 mod partial;
-mod store;
 
 mod error;
 mod fault;
@@ -20,14 +20,14 @@ mod options;
 
 mod backoff;
 mod job;
-mod plan;
+mod request_plan;
 
 mod fetch;
 
-mod book;
 mod progress;
-mod record;
 mod report;
+mod run_log;
+mod url_record;
 
 mod run;
 
@@ -37,8 +37,8 @@ pub mod testing;
 pub use checksum::{ChecksumError, FileChecksum};
 pub use error::FetchError;
 pub use fault::{FetchFault, FileOperation};
-pub use feed::{ListSource, RecordSink};
 pub use list::{LINE_LEN_MAX, ListLineError};
+pub use list_reader::{ListSource, RecordSink};
 pub use name::NameError;
 pub use options::{Options, OutputTarget, ProxyChoice, Trust};
 pub use progress::FetchProgress;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fulmar_drive::LoopOptions;
 
-use crate::feed::{ListSource, RecordSink};
+use crate::list_reader::{ListSource, RecordSink};
 
 /// The options of a run.
 #[derive(Clone, Debug)]

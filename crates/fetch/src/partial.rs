@@ -11,7 +11,7 @@ use fulmar_sys as sys;
 
 use crate::journal::DownloadKey;
 use crate::name::RESERVED;
-use crate::store::{FilePlace, OutputDir};
+use crate::output_dir::{FilePlace, OutputDir};
 
 /// An incomplete file, under a temporary name next to its final one.
 #[derive(Debug)]
@@ -214,7 +214,7 @@ const READ_SIZE: usize = 64 * 1024;
 mod tests {
     use super::*;
     use crate::name::OutputName;
-    use crate::store::Store;
+    use crate::output_dir::Store;
     use std::fs;
     use std::path::Path;
 

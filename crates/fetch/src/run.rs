@@ -11,18 +11,18 @@ use fulmar_drive::{AnySelector, DriverInfo, Reactor, Waker};
 use fulmar_names::Names;
 use fulmar_sys::{self as sys, Ledger};
 
-use crate::book::{Complaints, RunLog};
 use crate::disk::Disk;
 use crate::error::FetchError;
-use crate::feed::Feed;
 use crate::fetch::{Fetch, JobTable};
 use crate::journal::{History, JOURNAL_NAME, Journal};
+use crate::list_reader::Feed;
 use crate::options::Options;
-use crate::plan::{self, RequestPlan};
+use crate::output_dir::{BodyOutput, Store};
 use crate::progress::{FetchProgress, SharedProgress};
-use crate::record::RecordFile;
 use crate::report::Report;
-use crate::store::{BodyOutput, Store};
+use crate::request_plan::{self, RequestPlan};
+use crate::run_log::{Complaints, RunLog};
+use crate::url_record::RecordFile;
 
 /// A run in progress.
 ///
@@ -128,7 +128,7 @@ fn prepare(
     let now = sys::now();
     let wall = sys::wall_clock();
     let plan = RequestPlan::new(&options, (now, wall))?;
-    let names = plan::names(&options)?;
+    let names = request_plan::names(&options)?;
     let (outlet, journal, history) = open(&options)?;
     let records = options.records.as_ref().map(|sink| {
         RecordFile::open(sink).map_err(|error| FetchError::Records(sink.path(), error))
@@ -137,7 +137,7 @@ fn prepare(
     let book = RunLog::new(now, shared, records.transpose()?, complaints, options.watched);
     // The client needs its application, and the feed needs the reactor's waker, so the feed is
     // opened last.
-    let config = plan::config(&options);
+    let config = request_plan::config(&options);
     let list = options.list.clone();
     let feed = Feed::new(options.urls, options.output.name());
     let work = JobTable::default();

@@ -9,7 +9,7 @@ use fulmar_client::Timings;
 use fulmar_sys as sys;
 use serde::Serialize;
 
-use crate::feed::RecordSink;
+use crate::list_reader::RecordSink;
 
 /// The fields of a record. The format is stable: fields are added, never renamed or removed.
 #[derive(Debug, Serialize)]

@@ -9,8 +9,8 @@ use fulmar_semantics::userinfo::without_password;
 
 use crate::job::{Course, ItemResult, ListItem};
 use crate::progress::{FetchProgress, HostSpeeds, Outlook, SharedProgress};
-use crate::record::{RecordFile, RecordedFailure, UrlRecord};
 use crate::report::Tally;
+use crate::url_record::{RecordFile, RecordedFailure, UrlRecord};
 
 /// Called with a message for each failed URL, without a line end.
 pub(crate) type Complaints = Box<dyn FnMut(&str) + Send>;
