@@ -25,12 +25,12 @@ use fulmar_engine::{
 use fulmar_proto::{ClientConnection, Connection, Event, Input, PeerError, Reset, Transmit};
 use fulmar_tls::{Info, TlsError};
 
-use crate::flight::{Flight, Flights};
 use crate::opener::Opener;
 use crate::options::RunUntil;
 use crate::outage::Reachability;
-use crate::plan::RunPlan;
+use crate::outstanding::{Flight, Flights};
 use crate::progress::RunShared;
+use crate::run_plan::RunPlan;
 use crate::schedule::{RequestQueue, Schedule, share};
 use crate::tally::{ErrorKind, RunTally};
 
@@ -370,7 +370,7 @@ impl LoadHandler {
         }
         let schedule = plan.rate.map(|rate| Schedule::new(rate, thread, plan.threads));
         let count = plan.count().map(|count| share(count, thread, plan.threads));
-        let cursor = |origin: &crate::plan::Destination| Cursor {
+        let cursor = |origin: &crate::run_plan::Destination| Cursor {
             untried: origin.addresses.len() - 1,
             ..Cursor::default()
         };

@@ -5,13 +5,13 @@ mod error;
 mod options;
 mod sources;
 
-mod plan;
+mod run_plan;
 mod schedule;
 
-mod flight;
 mod histogram;
 mod opener;
 mod outage;
+mod outstanding;
 mod progress;
 mod tally;
 
@@ -20,15 +20,15 @@ mod engine;
 #[doc(hidden)]
 pub mod memory;
 
-mod limit;
+mod limited_by;
 mod report;
+mod report_text;
 mod run;
-mod text;
 
 pub use error::LoadError;
 pub use fulmar_tls as tls;
 pub use histogram::Latency;
-pub use limit::LimitedBy;
+pub use limited_by::LimitedBy;
 pub use options::{Options, OptionsError, RunUntil};
 pub use progress::LoadProgress;
 pub use report::{CallCount, ConnectionCounts, RateReport, RunReport, Steady, TlsReport, Turns};

@@ -8,8 +8,8 @@ use fulmar_engine::Engine;
 use crate::engine::Load;
 use crate::error::LoadError;
 use crate::options::{Options, RunUntil};
-use crate::plan::RunPlan;
 use crate::progress::RunShared;
+use crate::run_plan::RunPlan;
 
 /// An engine with these connections to one address, and `depth` requests at a time on each.
 ///

@@ -8,9 +8,9 @@ use fulmar_sys::{self as sys, CpuTimes, Ledger};
 use serde::Serialize;
 
 use crate::histogram::Latency;
-use crate::limit::{Basis, LimitedBy, limited_by};
-use crate::plan::RunPlan;
+use crate::limited_by::{Basis, LimitedBy, limited_by};
 use crate::run::{ThreadResult, seconds};
+use crate::run_plan::RunPlan;
 use crate::schedule::planned_within;
 use crate::tally::{ErrorKind, Handshakes, RunTally};
 
@@ -370,8 +370,8 @@ const SPLIT_MIN: Duration = Duration::from_secs(1);
 pub(crate) mod tests {
     use super::*;
     use crate::engine::Finish;
-    use crate::flight::Flight;
     use crate::options::{Options, RunUntil};
+    use crate::outstanding::Flight;
 
     /// The possible results of two threads of a short run.
     pub(crate) fn sample(rate: Option<u64>) -> RunReport {

@@ -11,9 +11,9 @@ use fulmar_sys::{self as sys, CpuTimes, Ledger};
 use crate::engine::{ConnectFailure, Finish, Load};
 use crate::error::LoadError;
 use crate::options::Options;
-use crate::plan::RunPlan;
 use crate::progress::{LoadProgress, RunShared};
 use crate::report::{RunReport, Summary};
+use crate::run_plan::RunPlan;
 use crate::tally::RunTally;
 
 /// A run in progress.

@@ -3,8 +3,8 @@
 use fulmar_proto::PeerError;
 use fulmar_tls::{Info, Version};
 
-use crate::flight::Flight;
 use crate::histogram::Histogram;
+use crate::outstanding::Flight;
 
 /// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use fulmar_drive::DriverInfo;
 
 use crate::histogram::Latency;
-use crate::limit::LimitedBy;
+use crate::limited_by::LimitedBy;
 use crate::report::{CallCount, RunReport, float, per, ratio};
 
 impl RunReport {
