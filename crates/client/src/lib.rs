@@ -33,7 +33,7 @@
 mod deadline;
 mod request_url;
 
-mod key;
+mod connection_key;
 mod options;
 mod request;
 
@@ -45,20 +45,20 @@ mod application;
 mod client;
 
 mod body;
-mod connect;
 mod connection_data;
 mod connection_handler;
-mod identity;
+mod cookies_and_auth;
+mod open_connection;
 mod response;
 mod state;
 
-mod hosts;
+mod host_limits;
 mod pool;
 
 pub use application::{Application, Context, TransferEvent};
 pub use client::Client;
+pub use connection_key::{Key, Protocol, Route};
 pub use error::{BuildError, ConnectError, Error, ProxyResolveError, Tried, Waiting};
-pub use key::{Key, Protocol, Route};
 pub use options::{Config, Options, RateLimit};
 pub use request::{Request, RequestBody, RequestBuilder};
 pub use request_url::{RequestUrl, UrlError, UrlResolveError};

@@ -14,8 +14,8 @@ use fulmar_semantics::{coding, redirect};
 use fulmar_tls::{ClientOptions, ClientTls, ConfigError};
 use url::Host;
 
+use crate::connection_key::{Key, Route};
 use crate::error::BuildError;
-use crate::key::{Key, Route};
 use crate::request::PROTOCOL;
 use crate::request_url::RequestUrl;
 

@@ -11,8 +11,8 @@ use fulmar_semantics::proxy::ProxyKind;
 use slab::Slab;
 use url::Host;
 
-use crate::hosts::Hosts;
-use crate::key::{ByKey, Hashed, Route};
+use crate::connection_key::{ByKey, Hashed, Route};
+use crate::host_limits::Hosts;
 use crate::options::host_text;
 use crate::transfer::TransferId;
 

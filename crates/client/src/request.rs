@@ -14,8 +14,8 @@ use fulmar_semantics::form::EncodedForm;
 use fulmar_semantics::proxy::Login;
 use fulmar_semantics::redirect::{Follow, NextMethod, OriginChange};
 
+use crate::connection_key::{Hashed, Key, Protocol, Route};
 use crate::error::BuildError;
-use crate::key::{Hashed, Key, Protocol, Route};
 use crate::options::Options;
 use crate::request_url::RequestUrl;
 use crate::transfer::TransferStage;

@@ -8,11 +8,11 @@ use fulmar_proto::{FileRange, Segment};
 use fulmar_semantics::cookies::Jar;
 use slab::Slab;
 
-use crate::connect::Attempt;
 use crate::connection_data::ConnectionData;
+use crate::cookies_and_auth::AuthSessions;
 use crate::deadline::later;
-use crate::hosts::Permit;
-use crate::identity::AuthSessions;
+use crate::host_limits::Permit;
+use crate::open_connection::Attempt;
 use crate::options::Config;
 use crate::pool::{AddressState, Pool, Swept, name_to_resolve};
 use crate::request::Request;
