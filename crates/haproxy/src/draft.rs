@@ -15,7 +15,7 @@ use crate::model::{
 };
 use crate::position::{LineRef, NameReference};
 use crate::rules::condition::Acls;
-use crate::rules::exchange::CaptureSlot;
+use crate::rules::eval_context_mut::CaptureSlot;
 use crate::rules::format::Standard;
 use crate::rules::http::HttpRule;
 use crate::rules::reply::ErrorPages;

@@ -26,35 +26,36 @@
 
 pub mod rules;
 
+mod keywords_page;
 mod load;
-mod page;
 
 mod diagnostics;
 mod machine;
 pub mod model;
 
-mod read;
+mod config_reader;
 
 mod accounts;
 mod arguments;
+mod build_config;
 mod checks;
 mod compile;
+mod condition_names;
 mod draft;
 mod environment;
-mod finish;
+mod keyword_table;
 mod keywords;
 mod line;
-mod names;
 mod options;
 mod parameters;
 mod position;
-mod table;
 mod text;
 mod tracking;
 mod values;
 
 pub use diagnostics::{Diagnostic, Diagnostics, Severity};
 pub use environment::Environment;
+pub use keywords_page::keywords_page;
 pub use load::{ConfigSource, Loaded, load};
 pub use machine::{Machine, ThisMachine};
 pub use model::{
@@ -62,4 +63,3 @@ pub use model::{
     ServerId,
 };
 pub use options::{ConfigLeniency, Options};
-pub use page::keywords_page;

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::config_reader::ConfigReader;
 use crate::diagnostics::{Diagnostic, Diagnostics, Severity};
 use crate::environment::Environment;
 use crate::machine::Machine;
 use crate::model::{Config, Position};
 use crate::options::Options;
-use crate::read::ConfigReader;
 
 /// A configuration source. All sources are parsed as one configuration.
 #[derive(Clone, Debug)]

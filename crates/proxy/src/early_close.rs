@@ -3,7 +3,7 @@
 
 use fulmar_engine::End;
 use fulmar_haproxy::FrontendConfig;
-use fulmar_haproxy::rules::exchange::EvalContextMut;
+use fulmar_haproxy::rules::eval_context_mut::EvalContextMut;
 use fulmar_haproxy::rules::format::Standard;
 use fulmar_haproxy::rules::tcp::{TcpRule, TcpVerdict, run_tcp};
 use fulmar_haproxy::rules::{EvalContext, FormatString};

@@ -4,12 +4,12 @@ use super::option::{NOT_KEPT, first_column};
 use crate::arguments::{NO_USESRC, interface, source_address};
 use crate::compile;
 use crate::draft::{ProxyDraft, ServerDraft};
+use crate::keyword_table::{BACK, BACKEND, HTTP, Keyword, STRICT, row};
 use crate::line::KeywordLine;
 use crate::model::{RetryOn, ReuseMode};
 use crate::parameters::server;
 use crate::position::NameReference;
 use crate::rules::{EvalPoint, Word, WordError};
-use crate::table::{BACK, BACKEND, HTTP, Keyword, STRICT, row};
 use crate::values::{number, one_of};
 
 pub(super) const ROWS: &[Keyword<ProxyDraft>] = &[

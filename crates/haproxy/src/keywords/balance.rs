@@ -2,10 +2,10 @@
 
 use crate::compile;
 use crate::draft::ProxyDraft;
+use crate::keyword_table::{BACK, Keyword, row};
 use crate::line::KeywordLine;
 use crate::model::{BalanceAlgorithm, HashFunction, HashKind};
 use crate::rules::{Word, WordError};
-use crate::table::{BACK, Keyword, row};
 use crate::values::{number, one_of};
 
 pub(super) const ROWS: &[Keyword<ProxyDraft>] = &[

@@ -6,9 +6,9 @@ use regex::bytes::Regex;
 use crate::checks::{CheckChoice, HttpStep, RequestDraft};
 use crate::compile;
 use crate::draft::ProxyDraft;
+use crate::keyword_table::{BACK, HTTP, Keyword, row};
 use crate::line::KeywordLine;
 use crate::model::{CheckExpect, Expectation, TcpStep};
-use crate::table::{BACK, HTTP, Keyword, row};
 use crate::values::number;
 
 pub(super) const ROWS: &[Keyword<ProxyDraft>] = &[

@@ -1,9 +1,9 @@
 //! `compression`, `filter`: optimizations that can be ignored.
 
 use crate::draft::ProxyDraft;
+use crate::keyword_table::{BOTH, HTTP, Keyword, STRICT, row};
 use crate::line::KeywordLine;
 use crate::rules::WordError;
-use crate::table::{BOTH, HTTP, Keyword, STRICT, row};
 use crate::values::one_of;
 
 pub(super) const ROWS: &[Keyword<ProxyDraft>] = &[

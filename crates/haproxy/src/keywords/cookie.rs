@@ -1,10 +1,10 @@
 //! `cookie`.
 
 use crate::draft::ProxyDraft;
+use crate::keyword_table::{BACK, HTTP, Keyword, row};
 use crate::line::KeywordLine;
 use crate::model::{CookieInsert, CookieMode};
 use crate::rules::WordError;
-use crate::table::{BACK, HTTP, Keyword, row};
 use crate::values::{TimeUnit, duration};
 
 pub(super) const ROWS: &[Keyword<ProxyDraft>] = &[

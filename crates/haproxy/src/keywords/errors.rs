@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use crate::compile::LineContext;
 use crate::draft::ProxyDraft;
+use crate::keyword_table::{BOTH, Keyword, row};
 use crate::line::KeywordLine;
 use crate::rules::reply::{ErrorPages, parse_errorfile, parse_errorloc, parse_http_error};
 use crate::rules::{CompileContext, WordError};
-use crate::table::{BOTH, Keyword, row};
 
 pub(super) const ROWS: &[Keyword<ProxyDraft>] = &[
     row("errorfile", BOTH, "<status> <file>", "error response from a file", errorfile),

@@ -3,12 +3,12 @@
 use crate::arguments::backlog_of;
 use crate::compile;
 use crate::draft::{BackendReference, ProxyDraft};
+use crate::keyword_table::{BACKEND, BOTH, FRONT, FRONTEND, HTTP, Keyword, STRICT, row};
 use crate::line::KeywordLine;
 use crate::model::{HeaderCapture, Mode};
 use crate::parameters::bind;
 use crate::position::NameReference;
 use crate::rules::{EvalPoint, WordError};
-use crate::table::{BACKEND, BOTH, FRONT, FRONTEND, HTTP, Keyword, STRICT, row};
 use crate::values::{number, one_of};
 
 pub(super) const ROWS: &[Keyword<ProxyDraft>] = &[

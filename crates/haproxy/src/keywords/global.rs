@@ -1,11 +1,11 @@
 //! Process-wide settings: `global`.
 
 use crate::draft::{Globals, Paths};
+use crate::keyword_table::{Keyword, NO, row};
 use crate::line::KeywordLine;
 use crate::position::KeywordPrefix;
 use crate::rules::eval_context::{Variable, VariableScope};
 use crate::rules::{EvalContext, Sample, WordError};
-use crate::table::{Keyword, NO, row};
 use crate::values::{TimeUnit, duration, number};
 use crate::{accounts, compile};
 

@@ -3,7 +3,7 @@
 use crate::rules::{Word, WordCursor, WordError};
 
 use self::ArgumentKind::{Anything, AtLeast, Nothing, Time, Word as One};
-use crate::table::{self, Unsupported};
+use crate::keyword_table::{self, Unsupported};
 use crate::values::{TimeUnit, duration};
 
 /// An ignored keyword, and its arguments.
@@ -43,7 +43,7 @@ pub(crate) fn read_accepted(
     words: &[Word],
     end: u32,
 ) -> Option<Result<(), WordError>> {
-    let (name, len) = table::find_name(accepted(section), words)?;
+    let (name, len) = keyword_table::find_name(accepted(section), words)?;
     let (_, follows) = rows(section).iter().find(|(other, _)| *other == name)?;
     Some(follows.read(&mut WordCursor::new(&words[len..], end)))
 }

@@ -2,12 +2,12 @@
 
 use crate::compile;
 use crate::draft::{Globals, LogFormat, ProxyDraft};
+use crate::keyword_table::{BOTH, FRONT, Keyword, NO, row};
 use crate::line::KeywordLine;
 use crate::machine::host_name;
 use crate::model::{LogAddress, LogLine, LogTarget};
 use crate::position::KeywordPrefix;
 use crate::rules::{Word, WordError};
-use crate::table::{BOTH, FRONT, Keyword, NO, row};
 use crate::values::address::{ParsedAddress, Ports};
 use crate::values::syslog::{FACILITIES, LEVELS};
 use crate::values::{number, one_of};

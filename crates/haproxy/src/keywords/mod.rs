@@ -22,7 +22,7 @@ mod tls;
 mod userlist;
 
 use crate::draft::{Globals, ProxyDraft};
-use crate::table::Keyword;
+use crate::keyword_table::Keyword;
 
 pub(crate) use errors::HTTP_ERRORS;
 pub(crate) use known::{UNSUPPORTED_GLOBAL, UNSUPPORTED_PROXY, accepted, read_accepted};

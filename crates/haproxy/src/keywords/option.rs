@@ -3,19 +3,19 @@
 use std::net::IpAddr;
 
 use crate::draft::{LogFormat, ProxyDraft};
+use crate::keyword_table::{BACK, BOTH, FRONT, HTTP, Keyword, NO, Sections, row};
 use crate::line::KeywordLine;
 use crate::model::{ForwardFor, HttpMode};
 use crate::position::KeywordPrefix;
 use crate::rules::format::Standard;
 use crate::rules::{Word, WordError};
-use crate::table::{BACK, BOTH, FRONT, HTTP, Keyword, NO, Sections, row};
 use crate::values::number;
 
 const fn option(
     name: &'static str,
     sections: Sections,
     about: &'static str,
-    read: crate::table::Read<ProxyDraft>,
+    read: crate::keyword_table::Read<ProxyDraft>,
 ) -> Keyword<ProxyDraft> {
     row(name, sections | NO, "", about, read)
 }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::draft::ProxyDraft;
+use crate::keyword_table::{BACK, FRONT, Keyword, row};
 use crate::line::KeywordLine;
 use crate::rules::WordError;
-use crate::table::{BACK, FRONT, Keyword, row};
 use crate::values::{TimeUnit, duration, number};
 
 pub(super) const ROWS: &[Keyword<ProxyDraft>] = &[

@@ -2,10 +2,10 @@
 
 use crate::checks::CheckChoice;
 use crate::draft::ProxyDraft;
+use crate::keyword_table::{BACK, Keyword, row};
 use crate::line::KeywordLine;
 use crate::model::{CheckProtocol, MySqlLogin};
 use crate::rules::WordError;
-use crate::table::{BACK, Keyword, row};
 use crate::values::one_of;
 
 pub(super) const ROWS: &[Keyword<ProxyDraft>] = &[

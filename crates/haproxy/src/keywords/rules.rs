@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use crate::compile::{LineContext, check_phase, warn_if_unavailable};
 use crate::draft::{ProxyDraft, ProxySection};
+use crate::keyword_table::{BACKEND, FRONTEND, HTTP, Keyword, NAMED, row};
 use crate::line::KeywordLine;
 use crate::model::HeaderCapture;
 use crate::rules::condition::Acl;
-use crate::rules::exchange::CaptureSlot;
+use crate::rules::eval_context_mut::CaptureSlot;
 use crate::rules::http::{HttpAction, HttpRule, RuleSet};
 use crate::rules::tcp::{TcpRule, TcpSet};
 use crate::rules::{CompileContext, Condition, EvalPoint, WordError};
-use crate::table::{BACKEND, FRONTEND, HTTP, Keyword, NAMED, row};
 
 pub(super) const ROWS: &[Keyword<ProxyDraft>] = &[
     row(

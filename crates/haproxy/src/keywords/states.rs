@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use crate::draft::{Globals, ProxyDraft, StatesDraft};
+use crate::keyword_table::{BACK, BACKEND, Keyword, row};
 use crate::line::KeywordLine;
 use crate::model::StateSource;
 use crate::rules::WordError;
-use crate::table::{BACK, BACKEND, Keyword, row};
 use crate::values::one_of;
 
 pub(super) const GLOBAL: &[Keyword<Globals>] = &[

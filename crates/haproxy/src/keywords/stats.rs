@@ -2,11 +2,11 @@
 
 use crate::compile;
 use crate::draft::{Globals, ProxyDraft};
+use crate::keyword_table::{BACKEND, BOTH, FRONTEND, HTTP, Keyword, row};
 use crate::line::KeywordLine;
 use crate::model::{SocketLevel, StatsAdmin, StatsPage, StatsSocket};
 use crate::parameters::bind;
 use crate::rules::{EvalPoint, WordError};
-use crate::table::{BACKEND, BOTH, FRONTEND, HTTP, Keyword, row};
 use crate::values::{TimeUnit, duration, number};
 
 pub(super) const GLOBAL: &[Keyword<Globals>] = &[

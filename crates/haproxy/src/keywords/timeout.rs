@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::draft::ProxyDraft;
+use crate::keyword_table::{BACK, BOTH, FRONT, Keyword, NAMED, row};
 use crate::line::KeywordLine;
 use crate::rules::WordError;
-use crate::table::{BACK, BOTH, FRONT, Keyword, NAMED, row};
 use crate::values::{TimeUnit, duration};
 
 pub(super) const ROWS: &[Keyword<ProxyDraft>] = &[

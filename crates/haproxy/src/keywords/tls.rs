@@ -2,10 +2,10 @@
 
 use crate::arguments::{suites12, suites13};
 use crate::draft::{Globals, TlsWords};
+use crate::keyword_table::{self, Keyword, row};
 use crate::line::KeywordLine;
 use crate::parameters::tls::TlsLine;
 use crate::rules::WordError;
-use crate::table::{self, Keyword, row};
 use crate::values::one_of;
 
 pub(super) const ROWS: &[Keyword<Globals>] = &[
@@ -127,7 +127,9 @@ fn skip_one(_globals: &mut Globals, line: &mut KeywordLine<'_>) -> Result<(), Wo
 fn options(tls: &mut TlsWords, line: &mut KeywordLine<'_>) -> Result<(), WordError> {
     line.words.clone().expect("an option")?;
     while let Some(word) = line.words.next() {
-        if let Some((row, _)) = table::find(&[TlsWords::VERSIONS], std::slice::from_ref(word)) {
+        if let Some((row, _)) =
+            keyword_table::find(&[TlsWords::VERSIONS], std::slice::from_ref(word))
+        {
             (row.read)(tls, line)?;
             continue;
         }

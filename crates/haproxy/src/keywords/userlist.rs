@@ -1,11 +1,11 @@
 //! The section `userlist`.
 
 use crate::diagnostics::{Diagnostic, Severity};
+use crate::keyword_table::{Keyword, row};
 use crate::line::KeywordLine;
 use crate::model::{User, UserSecret, Userlist};
 use crate::position::NameReference;
 use crate::rules::{Word, WordError};
-use crate::table::{Keyword, row};
 
 /// A userlist being parsed.
 #[derive(Clone, Debug, Default)]

@@ -6,9 +6,9 @@ pub(crate) mod tls;
 
 mod certificates;
 
+use crate::keyword_table::{self, Keyword, Unsupported};
 use crate::line::KeywordLine;
 use crate::rules::{Word, WordError};
-use crate::table::{self, Keyword, Unsupported};
 
 /// Parses all parameters of a line. An unknown one is reported, and parsing continues.
 pub(crate) fn read<T>(
@@ -21,7 +21,7 @@ pub(crate) fn read<T>(
 ) -> Result<(), WordError> {
     while let Some(word) = line.words.next() {
         let word = std::slice::from_ref(word);
-        if let Some((row, _)) = table::find(tables, word) {
+        if let Some((row, _)) = keyword_table::find(tables, word) {
             (row.read)(draft, line)?;
             continue;
         }
@@ -46,7 +46,7 @@ fn unknown<T>(
 ) -> WordError {
     let reasons: Vec<Unsupported> = unsupported.iter().map(|(reason, _)| *reason).collect();
     let names = tables.iter().flat_map(|rows| rows.iter()).map(|row| row.name);
-    table::unknown(word, what, names, &reasons)
+    keyword_table::unknown(word, what, names, &reasons)
 }
 
 /// `proto`: the protocol without negotiation.

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::tls::TlsLine;
 use crate::draft::{ProxyDraft, ServerDraft, TlsWords};
+use crate::keyword_table::{Keyword, Unsupported, row};
 use crate::line::KeywordLine;
 use crate::model::{Observe, OnError, Resolve, ServerAddress, ServerProxy};
 use crate::position::NameReference;
 use crate::rules::{Word, WordError};
-use crate::table::{Keyword, Unsupported, row};
 use crate::values::address::{ParsedAddress, Ports};
 use crate::values::{TimeUnit, duration, number, one_of};
 use crate::{arguments, compile};

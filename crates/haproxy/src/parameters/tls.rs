@@ -2,10 +2,10 @@
 
 use crate::arguments;
 use crate::draft::TlsWords;
+use crate::keyword_table::{Keyword, row};
 use crate::line::KeywordLine;
 use crate::model::TlsVersion;
 use crate::rules::WordError;
-use crate::table::{Keyword, row};
 
 /// A line that has TLS settings.
 pub(crate) trait TlsLine: Sized + 'static {

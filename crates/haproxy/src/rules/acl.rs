@@ -11,7 +11,7 @@ use crate::rules::lists::{self, ConfigFiles, Matcher, Use, Used};
 use crate::rules::map;
 use crate::rules::pattern::{self, MatchMethod};
 use crate::rules::sample::Sample;
-use crate::rules::when::SamplePhase;
+use crate::rules::sample_phase::SamplePhase;
 use crate::rules::words::{Word, WordCursor, WordError};
 
 /// An access control list: an expression, and patterns for its value.

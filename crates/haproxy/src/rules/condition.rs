@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::rules::context::CompileContext;
+use crate::rules::compile_context::CompileContext;
 use crate::rules::eval_context::EvalContext;
 use crate::rules::nearest;
-use crate::rules::when::SamplePhase;
+use crate::rules::sample_phase::SamplePhase;
 use crate::rules::words::{Word, WordCursor, WordError};
 
 pub use crate::rules::acl::{Acl, Acls, Criterion, MatchResult};

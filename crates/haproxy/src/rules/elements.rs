@@ -1,6 +1,6 @@
 //! Words that several rules share: a format, a field name.
 
-use crate::rules::context::CompileContext;
+use crate::rules::compile_context::CompileContext;
 use crate::rules::format::{FormatOptions, FormatString};
 use crate::rules::words::{WordCursor, WordError};
 

@@ -8,7 +8,7 @@ use crate::rules::eval_context::{EvalContext, Fact};
 use crate::rules::fetch::{self, FetchMethod, Take};
 use crate::rules::lists::{ConfigFiles, NoFiles};
 use crate::rules::sample::{Sample, Type};
-use crate::rules::when::SamplePhase;
+use crate::rules::sample_phase::SamplePhase;
 use crate::rules::words::{WordCursor, WordError};
 
 /// An expression that is evaluated on a [`EvalContext`].

@@ -11,8 +11,8 @@ pub mod eval_context;
 pub mod head;
 pub mod sample;
 
-pub mod context;
-pub mod when;
+pub mod compile_context;
+pub mod sample_phase;
 
 pub mod args;
 pub mod convert;
@@ -37,7 +37,7 @@ pub mod format;
 pub mod reply;
 
 mod elements;
-pub mod exchange;
+pub mod eval_context_mut;
 pub mod http;
 pub mod tcp;
 
@@ -45,10 +45,10 @@ mod parts;
 mod target;
 mod time_format;
 
+pub use compile_context::CompileContext;
 pub use condition::{Acl, Acls, Condition};
-pub use context::CompileContext;
 pub use eval_context::EvalContext;
-pub use exchange::{Effect, EvalContextMut};
+pub use eval_context_mut::{Effect, EvalContextMut};
 pub use expression::Expression;
 pub use format::FormatString;
 pub use head::{RequestHead, ResponseHead};
@@ -56,6 +56,6 @@ pub use lists::{ConfigFiles, List, Lists};
 pub use parts::{part_len, parts};
 pub use reply::ReplyTemplate;
 pub use sample::{Sample, Type};
+pub use sample_phase::{EvalPoint, SamplePhase};
 pub use target::{authority_of, path_and_query_of};
-pub use when::{EvalPoint, SamplePhase};
 pub use words::{Word, WordCursor, WordError};

@@ -1,11 +1,11 @@
 //! Rules on connections and their first bytes (HAProxy's manual, §4.2, `tcp-request` and
 //! `tcp-response`).
 
+use crate::rules::compile_context::CompileContext;
 use crate::rules::condition::Condition;
-use crate::rules::context::CompileContext;
 use crate::rules::elements::format;
 use crate::rules::eval_context::Variable;
-use crate::rules::exchange::{CaptureSlot, Effect, EvalContextMut};
+use crate::rules::eval_context_mut::{CaptureSlot, Effect, EvalContextMut};
 use crate::rules::expression::Expression;
 use crate::rules::format::{FormatOptions, FormatString};
 use crate::rules::http::{self, AddressPart, AddressSide, AssignedValue, Assignment, Capture};

@@ -18,11 +18,11 @@ use crate::early_close::{self, ClientRefusal};
 use crate::http::connection_rules::{self, RuleStage};
 use crate::http::ending;
 use crate::http::exchange::{ExchangeStage, HttpExchange};
-use crate::http::pump;
+use crate::http::exchange_counters;
+use crate::http::forward_body;
 use crate::http::server_conn::ServerConn;
 use crate::http::session::{ClientState, HttpSession};
 use crate::http::state::{self, DeferredAction, HttpState};
-use crate::http::tally;
 use crate::malformed::{self, MessageDirection, Parties};
 use crate::passing::{PIECE_SIZE_MIN, Toward, may_pass};
 use crate::shared::ThreadContext;
@@ -113,7 +113,7 @@ impl ClientEvents<'_> {
     fn piped(&mut self, socket: SocketId, (connection, session): ClientEntry<'_>, piped: Piped) {
         // The exchange exists: it requested the pipes.
         let Some(exchange) = session.exchange.as_deref() else { return };
-        tally::piped(self.shared, session, exchange, Stat::PipedIn, piped.len);
+        exchange_counters::piped(self.shared, session, exchange, Stat::PipedIn, piped.len);
         let exchange = session.exchange.as_deref_mut().expect("it was just seen");
         exchange.bytes_in += piped.len;
         exchange.body.gone = true;
@@ -184,7 +184,7 @@ impl ClientEvents<'_> {
             return;
         };
         let Some((server, _)) = self.servers.get_mut(up.socket) else { return };
-        pump::up(connection, id.stream, exchange, server, up.stream);
+        forward_body::up(connection, id.stream, exchange, server, up.stream);
         self.state.defer(DeferredAction::Touch(up.socket));
     }
 

@@ -18,10 +18,10 @@ use crate::early_close::{self, Awaited};
 use crate::http::client_events::{ClientEntry, ClientEvents};
 use crate::http::context::ExchangeView;
 use crate::http::exchange::{EndLetters, ExchangeStage, HttpExchange};
+use crate::http::exchange_counters;
 use crate::http::log::{self, LogLevelOverride};
 use crate::http::session::{ClientState, HttpSession};
 use crate::http::state::{DeferredAction, HttpState};
-use crate::http::tally;
 use crate::shared::ThreadContext;
 
 /// The response of an exchange is complete.
@@ -124,7 +124,7 @@ fn count(now: Instant, shared: &ThreadContext, session: &HttpSession, exchange: 
         EndLetters(b'S' | b's', b'D') => Some(Stat::ServerAborts),
         _ => None,
     };
-    for counters in tally::all(shared, session, exchange) {
+    for counters in exchange_counters::all(shared, session, exchange) {
         counters.add(Stat::BytesIn, exchange.bytes_in);
         counters.add(Stat::BytesOut, exchange.sent());
         if let Some(aborted) = aborted {
@@ -132,14 +132,14 @@ fn count(now: Instant, shared: &ThreadContext, session: &HttpSession, exchange: 
         }
     }
     // A server counts its own responses when they are received.
-    let told = tally::front(shared, session).into_iter().chain(of_backend);
-    told.for_each(|counters| counters.add(tally::response(exchange.status), 1));
+    let told = exchange_counters::front(shared, session).into_iter().chain(of_backend);
+    told.for_each(|counters| counters.add(exchange_counters::response(exchange.status), 1));
     if let Some(counters) = of_backend {
         counters.subtract(Stat::Sessions, 1);
     }
     if let Some(answered) = exchange.times.answered {
         let spans = spans(now, exchange, answered);
-        tally::back(shared, exchange).for_each(|counters| count_times(counters, spans));
+        exchange_counters::back(shared, exchange).for_each(|counters| count_times(counters, spans));
     }
 }
 
@@ -290,7 +290,7 @@ impl ClientEvents<'_> {
         if is_null && frontend.log_options.dont_log_null {
             exchange.log_level = LogLevelOverride::Silent;
         }
-        let [frontend, listener] = tally::front(self.shared, session);
+        let [frontend, listener] = exchange_counters::front(self.shared, session);
         frontend.add(Stat::Requests, 1); // including an incomplete one
         [frontend, listener].iter().for_each(|it| it.add(Stat::RequestErrors, 1));
         finish(now, self.shared, self.state, session, exchange);

@@ -14,10 +14,10 @@ use fulmar_haproxy::rules::{RequestHead, ResponseHead, Sample};
 use fulmar_proto::{BodyLen, HeaderBuf, Headers, Request, Segment, StreamId, Version};
 use smallvec::SmallVec;
 
+use crate::http::attempts::{FailedAttempt, GivenUp};
 use crate::http::context::hops;
-use crate::http::cookie::Persistence;
 use crate::http::log::LogLevelOverride;
-use crate::http::record::{FailedAttempt, GivenUp};
+use crate::http::persistence_cookie::Persistence;
 use crate::http::route::RouteStep;
 
 /// A request and its response, while they are in progress.

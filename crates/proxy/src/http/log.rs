@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use fulmar_proto::Version;
 
+use crate::http::attempts::Explanation;
 use crate::http::context::ExchangeView;
 use crate::http::exchange::{EndLetters, HttpExchange};
-use crate::http::record::Explanation;
 use crate::http::session::HttpSession;
 use crate::http::state::HttpState;
 use crate::proxy_log::LogSeverity;

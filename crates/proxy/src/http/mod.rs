@@ -25,8 +25,8 @@ use crate::orders::{PORTION, SessionView, after};
 use crate::relay::{HTTP_CLIENTS, HTTP_SERVERS, Relay, STRIDE};
 use crate::shared::{BindId, ThreadContext};
 
+mod attempts;
 mod exchange;
-mod record;
 mod server_conn;
 mod session;
 
@@ -39,29 +39,29 @@ mod client_events;
 mod connection_rules;
 
 mod cacheable;
-mod cookie;
-mod pairs;
-mod ready;
+mod cookie_pairs;
+mod persistence_cookie;
+mod prepare_request;
+mod request_rules;
 mod route;
-mod rules;
 
-mod assign;
-mod connect;
-mod pump;
-mod send;
+mod assign_server;
+mod forward_body;
+mod select_connection;
+mod send_request;
 
-mod failure;
-mod responses;
+mod response_rules;
 mod server_events;
+mod server_failure;
 
 mod context;
 mod credentials;
 mod ending;
+mod exchange_counters;
+mod generated_response;
 mod log;
-mod respond;
-mod tally;
 
-pub use record::{AttemptFailure, Explanation, FailedAttempt, GivenUp, NamedAttempt};
+pub use attempts::{AttemptFailure, Explanation, FailedAttempt, GivenUp, NamedAttempt};
 
 use client_events::ClientEvents;
 use connection_rules::RuleStage;

@@ -18,11 +18,11 @@ use crate::counters::Stat;
 use crate::http::client_events::{ClientEntry, ClientEvents, of};
 use crate::http::context::ExchangeView;
 use crate::http::exchange::{EndLetters, ExchangeStage, HttpExchange};
+use crate::http::exchange_counters;
+use crate::http::generated_response;
 use crate::http::log::LogLevelOverride;
-use crate::http::respond;
 use crate::http::session::HttpSession;
 use crate::http::state::DeferredAction;
-use crate::http::tally;
 
 /// The next step of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,7 +107,13 @@ impl ClientEvents<'_> {
                 RouteDecision::Respond(head, body, ended) => {
                     exchange.ended = ended;
                     let client = (&mut *connection, &mut *session);
-                    respond::send_reply(now, self.shared, client, &mut exchange, (head, body));
+                    generated_response::send_reply(
+                        now,
+                        self.shared,
+                        client,
+                        &mut exchange,
+                        (head, body),
+                    );
                     return self.response_complete(now, (connection, session), exchange);
                 }
                 RouteDecision::Close(ended) => {
@@ -126,7 +132,7 @@ impl ClientEvents<'_> {
                     let page = self.shared.services.metrics(&exchange.request);
                     exchange.service = Some("<PROMEX>");
                     let client = (&mut *connection, &mut *session);
-                    respond::page(now, self.shared, client, &mut exchange, page);
+                    generated_response::page(now, self.shared, client, &mut exchange, page);
                     return self.response_complete(now, (connection, session), exchange);
                 }
                 RouteDecision::Statistics(page) => {
@@ -139,7 +145,7 @@ impl ClientEvents<'_> {
                     };
                     let page = self.shared.services.statistics(&page, request, form, may);
                     let client = (&mut *connection, &mut *session);
-                    respond::page(now, self.shared, client, &mut exchange, page);
+                    generated_response::page(now, self.shared, client, &mut exchange, page);
                     return self.response_complete(now, (connection, session), exchange);
                 }
             }
@@ -160,7 +166,7 @@ impl ClientEvents<'_> {
         exchange.times.assigned = Some(now); // logged as time in the queue
         if let Some(delayed) = exchange.delayed.take() {
             let client = (&mut *connection, &mut *session);
-            respond::send_reply(now, self.shared, client, &mut exchange, *delayed);
+            generated_response::send_reply(now, self.shared, client, &mut exchange, *delayed);
         }
         self.response_complete(now, (connection, session), exchange);
     }
@@ -273,7 +279,7 @@ impl ClientEvents<'_> {
             return RouteDecision::Next(RouteStep::FrontendBody);
         }
         exchange.log_level = LogLevelOverride::Silent;
-        tally::intercepted(self.shared, session, exchange);
+        exchange_counters::intercepted(self.shared, session, exchange);
         let view = ExchangeView { now, shared: self.shared, session, exchange };
         let fails = frontend.monitor_fails.iter().any(|condition| condition.holds(&view));
         let reply = ReplyTemplate::error_page(if fails { 503 } else { 200 });
@@ -297,7 +303,7 @@ impl ClientEvents<'_> {
         if admitted && exchange.request.method == b"POST" && !exchange.body.has(0) {
             return Some(RouteDecision::Wait(0, POST_TIME));
         }
-        tally::intercepted(self.shared, session, exchange);
+        exchange_counters::intercepted(self.shared, session, exchange);
         if !admitted {
             let realm = page.realm.as_deref().unwrap_or("HAProxy Statistics");
             return Some(self.challenge(now, realm.as_bytes(), session, exchange));

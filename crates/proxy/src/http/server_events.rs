@@ -18,15 +18,15 @@ use crate::http::client_events::of;
 use crate::http::credentials;
 use crate::http::ending;
 use crate::http::exchange::{EndLetters, ExchangeStage, HttpExchange};
+use crate::http::exchange_counters;
+use crate::http::forward_body;
+use crate::http::generated_response;
 use crate::http::log;
-use crate::http::pump;
-use crate::http::respond;
-use crate::http::responses::{self, ResponseDecision};
-use crate::http::send;
+use crate::http::response_rules::{self, ResponseDecision};
+use crate::http::send_request;
 use crate::http::server_conn::{ConnectionUsers, ServerConn};
 use crate::http::session::HttpSession;
 use crate::http::state::{DeferredAction, HttpState, client_timeouts};
-use crate::http::tally;
 use crate::malformed::{self, MessageDirection, Parties};
 use crate::passing::{PASSED_FROM, PIECE_SIZE_MIN, Toward, may_pass};
 use crate::shared::ThreadContext;
@@ -67,12 +67,12 @@ impl ServerEvents<'_> {
         }
         let (backend, at) = conn.place();
         self.shared.live.observe(BackendId(backend), at, Observation::Responded(head.status));
-        tally::count_server_response(self.shared, &exchange, head.status);
+        exchange_counters::count_server_response(self.shared, &exchange, head.status);
         if self.shared.ending || exchange.mode == Some(HttpMode::Close) {
             client.close_after();
         }
         let fate = match exchange.has_response_rules {
-            true => responses::revise(now, self.shared, session, &mut exchange, head),
+            true => response_rules::revise(now, self.shared, session, &mut exchange, head),
             false => ResponseDecision::Forward,
         };
         self.state.defer(DeferredAction::Touch(id.socket));
@@ -114,7 +114,13 @@ impl ServerEvents<'_> {
             ResponseDecision::Instead(head, body, ended) => {
                 exchange.ended = ended;
                 let reply = (head, body);
-                respond::send_reply(now, self.shared, (client, session), &mut exchange, reply);
+                generated_response::send_reply(
+                    now,
+                    self.shared,
+                    (client, session),
+                    &mut exchange,
+                    reply,
+                );
             }
             ResponseDecision::Close(ended) => {
                 exchange.ended = ended;
@@ -165,12 +171,12 @@ impl ServerEvents<'_> {
         piece: Segment,
     ) {
         let is_seen = matches!(piece, Segment::Bytes(_));
-        let size = pump::size_of(&piece);
+        let size = forward_body::size_of(&piece);
         let Some((client, session)) = self.clients.get_mut(id.socket) else { return };
         let Some(exchange) = of(session, id.stream) else { return };
         let Some(up) = exchange.stage.up() else { return };
         let before = client.unsent(id.stream);
-        let wants_more = pump::down(client, id.stream, piece);
+        let wants_more = forward_body::down(client, id.stream, piece);
         exchange.bytes_out += client.unsent(id.stream).saturating_sub(before);
         match wants_more {
             true => server.release(up.stream, size),
@@ -239,7 +245,7 @@ impl ServerEvents<'_> {
         let own = exchange.tunnel_timeout;
         exchange.body.ended = false;
         exchange.handed_over = false;
-        pump::up(client, id.stream, exchange, server, up.stream);
+        forward_body::up(client, id.stream, exchange, server, up.stream);
         self.state.defer(DeferredAction::Touch(id.socket));
         let of_backend = self.shared.live.backends[conn.place().0].config.timeouts.tunnel;
         if let Some(time) = own.or(of_backend) {
@@ -257,7 +263,7 @@ impl ServerEvents<'_> {
         let Some(exchange) = of(session, id.stream) else { return };
         let Some(up) = exchange.stage.up() else { return };
         client.release(id.stream, std::mem::take(&mut exchange.body.owed));
-        pump::up(client, id.stream, exchange, server, up.stream);
+        forward_body::up(client, id.stream, exchange, server, up.stream);
         self.state.defer(DeferredAction::Touch(id.socket));
     }
 }
@@ -338,10 +344,10 @@ impl ServerEvents<'_> {
             self.state.defer(DeferredAction::Limit(socket, time));
         }
         let to = (socket, &live.backends[backend].servers[at].config.written_address[..]);
-        let begun = send::begin(now, id, client, exchange, (server, conn), to);
+        let begun = send_request::begin(now, id, client, exchange, (server, conn), to);
         if begun.is_err() {
             if let Some(mut exchange) = session.exchange.take() {
-                respond::status(now, self.shared, (client, session), &mut exchange, 500);
+                generated_response::status(now, self.shared, (client, session), &mut exchange, 500);
                 exchange.ended = EndLetters(b'I', b'H');
                 ending::response_complete(
                     now,
@@ -403,7 +409,7 @@ impl ServerEvents<'_> {
         if let Some((_, session)) = self.clients.get_mut(id.socket)
             && let Some(exchange) = session.exchange.as_deref()
         {
-            tally::piped(self.shared, session, exchange, Stat::PipedOut, piped.len);
+            exchange_counters::piped(self.shared, session, exchange, Stat::PipedOut, piped.len);
         }
         self.data(socket, id, server, piped.into());
     }

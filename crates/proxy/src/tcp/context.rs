@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use fulmar_haproxy::rules::eval_context::{Fact, Payload, Variable, VariableScope};
-use fulmar_haproxy::rules::exchange::{CaptureSlot, Effect, EvalContextMut};
+use fulmar_haproxy::rules::eval_context_mut::{CaptureSlot, Effect, EvalContextMut};
 use fulmar_haproxy::rules::{EvalContext, RequestHead, ResponseHead, Sample};
 
 use super::session::{ProxyHeaderState, RareSessionState, TcpSession};

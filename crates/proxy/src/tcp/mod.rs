@@ -11,20 +11,20 @@
 //! `forward` moves the bytes. This module and those below decide about sessions. Decisions are
 //! queued as work items, and made when neither side is borrowed.
 
-mod ending;
 mod forward;
 mod session;
+mod termination_state;
 mod timeout_sets;
 
-mod admit;
-mod connect;
-mod inspect;
+mod accept_client;
+mod content_rules;
+mod server_connection;
 
 mod response_rules;
 
 mod context;
-mod finish;
-mod record;
+mod log_fields;
+mod session_end;
 mod timeouts;
 
 use std::net::SocketAddr;
@@ -73,7 +73,7 @@ impl TcpRelay {
         let (state, kills) = (RelayState::default(), kills.collect());
         let kills_seen = shared.live.kills();
         let frontends = shared.live.frontends.iter();
-        let early_lines = frontends.map(|it| record::is_early(&it.config)).collect();
+        let early_lines = frontends.map(|it| log_fields::is_early(&it.config)).collect();
         Self { clients, servers, state, limits, queues, early_lines, kills, kills_seen }
     }
 

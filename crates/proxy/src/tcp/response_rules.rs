@@ -11,9 +11,9 @@ use fulmar_proto::{Connection, RawConnection, Reset};
 
 use super::TcpRelay;
 use super::context::SessionContextMut;
-use super::ending::{EndCause, EndPhase, SessionEnd};
 use super::forward::{SessionWork, SideKind, release};
 use super::session::Pending;
+use super::termination_state::{EndCause, EndPhase, SessionEnd};
 use crate::counters::Stat;
 use crate::early_close;
 use crate::shared::ThreadContext;

@@ -11,8 +11,8 @@ use fulmar_haproxy::{BackendId, ServerId};
 use fulmar_haproxy::rules::Sample;
 use fulmar_haproxy::rules::eval_context::Variable;
 
-use super::ending::SessionEnd;
 use super::response_rules::InspectedResponse;
+use super::termination_state::SessionEnd;
 use crate::shared::BindId;
 use crate::tls_info::TlsInfo;
 

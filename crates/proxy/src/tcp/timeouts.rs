@@ -12,9 +12,9 @@ use std::time::Instant;
 
 use fulmar_proto::{Connection, Headers, RawConnection};
 
-use super::ending::{EndCause, EndPhase, SessionEnd};
 use super::forward::{DeferringHandler, RelayConn, SessionWork, SideHandler, SideKind};
 use super::session::TcpStage;
+use super::termination_state::{EndCause, EndPhase, SessionEnd};
 use super::{TcpRelay, timeout_sets};
 use crate::shared::ThreadContext;
 

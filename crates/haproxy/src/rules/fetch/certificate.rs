@@ -7,7 +7,7 @@ use super::{FetchMethod, Take};
 use crate::rules::args::{ArgKind, Args, Takes};
 use crate::rules::eval_context::{EvalContext, Fact};
 use crate::rules::sample::{Sample, Type};
-use crate::rules::when::SamplePhase;
+use crate::rules::sample_phase::SamplePhase;
 
 pub(super) const TABLE: &[FetchMethod] = &[
     of_name(&["ssl_c_s_dn"], |a, s| of(s, |certificate| name(certificate.subject(), a))),

@@ -6,7 +6,7 @@ use super::{FetchMethod, Take};
 use crate::rules::args::{Args, Takes};
 use crate::rules::eval_context::{EvalContext, Fact};
 use crate::rules::sample::{Sample, Type};
-use crate::rules::when::SamplePhase;
+use crate::rules::sample_phase::SamplePhase;
 
 pub(super) const TABLE: &[FetchMethod] = &[
     client(&["src"], Type::Address, |_, s| s.source().map(address)),

@@ -7,7 +7,7 @@ use crate::rules::args::{Arg, ArgKind, Args, Takes};
 use crate::rules::hex::unhex;
 use crate::rules::lists::ConfigFiles;
 use crate::rules::sample::{Sample, Type};
-use crate::rules::when::SamplePhase;
+use crate::rules::sample_phase::SamplePhase;
 
 pub(super) const TABLE: &[FetchMethod] = &[
     constant(&["str"], Takes::from(0, &[ArgKind::Text]), Type::Text, text),

@@ -9,7 +9,7 @@ use crate::rules::eval_context::EvalContext;
 use crate::rules::number::leading_int;
 use crate::rules::parts::parts;
 use crate::rules::sample::{Sample, Type};
-use crate::rules::when::SamplePhase;
+use crate::rules::sample_phase::SamplePhase;
 
 pub(super) const TABLE: &[FetchMethod] = &[
     cookies(&["req.cook", "cook"], Type::Text, SamplePhase::Request, |a, s, show| {

@@ -11,7 +11,7 @@ use crate::rules::args::{ArgKind, Args, Takes};
 use crate::rules::eval_context::{EvalContext, Fact};
 use crate::rules::head::RequestHead;
 use crate::rules::sample::{Sample, Type};
-use crate::rules::when::SamplePhase;
+use crate::rules::sample_phase::SamplePhase;
 
 pub(super) const TABLE: &[FetchMethod] = &[
     FetchMethod::new(

@@ -23,7 +23,7 @@ use crate::rules::eval_context::{EvalContext, Fact};
 use crate::rules::lists::ConfigFiles;
 use crate::rules::nearest;
 use crate::rules::sample::{Sample, Type};
-use crate::rules::when::SamplePhase;
+use crate::rules::sample_phase::SamplePhase;
 
 /// A fetch.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@ use crate::rules::args::{ArgKind, Args, Takes};
 use crate::rules::eval_context::{EvalContext, Payload};
 use crate::rules::hello::{self, ClientHello, HelloResult};
 use crate::rules::sample::{Sample, Type};
-use crate::rules::when::SamplePhase;
+use crate::rules::sample_phase::SamplePhase;
 
 pub(super) const TABLE: &[FetchMethod] = &[
     request(&["req.len", "req_len"], Takes::NONE, Type::Int, |_, s| len(s.payload())),

@@ -7,7 +7,7 @@ use crate::rules::args::{ArgKind, Args, Takes};
 use crate::rules::eval_context::EvalContext;
 use crate::rules::number::leading_int;
 use crate::rules::sample::{Sample, Type};
-use crate::rules::when::SamplePhase;
+use crate::rules::sample_phase::SamplePhase;
 
 pub(super) const TABLE: &[FetchMethod] = &[
     parameter(&["urlp", "url_param"], Type::Text, texts),

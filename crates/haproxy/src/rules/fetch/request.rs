@@ -11,8 +11,8 @@ use crate::rules::eval_context::{EvalContext, Fact};
 use crate::rules::hash;
 use crate::rules::head::RequestHead;
 use crate::rules::sample::{Sample, Type};
+use crate::rules::sample_phase::SamplePhase;
 use crate::rules::target::{authority_of, path_and_query_of};
-use crate::rules::when::SamplePhase;
 
 pub(super) const TABLE: &[FetchMethod] = &[
     request(&["method"], Type::Text, SamplePhase::Exchange, method),

@@ -4,7 +4,7 @@ use super::{FetchMethod, Take};
 use crate::rules::args::{ArgKind, Args, Takes};
 use crate::rules::eval_context::{EvalContext, Fact};
 use crate::rules::sample::{Sample, Type};
-use crate::rules::when::SamplePhase;
+use crate::rules::sample_phase::SamplePhase;
 
 pub(super) const TABLE: &[FetchMethod] = &[
     plain(&["be_name"], Type::Text, SamplePhase::Exchange, |_| Fact::BackendName),

@@ -3,7 +3,7 @@
 use super::alias::AliasRow;
 use super::date::Zone;
 use super::{FormatFlags, FormatOptions, FormatPart, FormatString, Purpose};
-use crate::rules::context::CompileContext;
+use crate::rules::compile_context::CompileContext;
 use crate::rules::expression::Expression;
 use crate::rules::fetch;
 use crate::rules::nearest;

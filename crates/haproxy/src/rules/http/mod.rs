@@ -3,42 +3,42 @@
 //! [`HttpRule::parse`] parses the words after `http-request`; [`run`] evaluates a rule set. All
 //! actions are in one table, [`ACTIONS`].
 
-mod act;
-mod fields;
-mod inside;
+mod action_formats;
+mod action_table;
+mod field_actions;
 mod normalize;
-mod parse;
-mod part;
-mod read;
-mod reasons;
+mod parse_action;
+mod parse_rule;
 mod redirect;
-mod run;
-mod table;
-mod target;
+mod run_action;
+mod run_rules;
+mod target_actions;
+mod target_part;
+mod unsupported_reasons;
 mod verdict;
 
 use std::time::Duration;
 
 use crate::rules::condition::Condition;
 use crate::rules::eval_context::Variable;
-use crate::rules::exchange::{CaptureSlot, Deadline};
+use crate::rules::eval_context_mut::{CaptureSlot, Deadline};
 use crate::rules::expression::Expression;
 use crate::rules::format::FormatString;
 use crate::rules::regex::Regex;
 use crate::rules::reply::ReplyTemplate;
 
-pub(crate) use act::{assign, capture, set_address};
-pub use fields::NameMatch;
-pub(crate) use inside::of_value;
+pub(crate) use action_formats::of_value;
+pub use action_table::{ACTIONS, ActionRow};
+pub use field_actions::NameMatch;
 pub use normalize::Normalizer;
-pub(crate) use parse::{condition, level, mark_number, number, split, variable};
-pub use part::TargetPart;
-pub(crate) use reasons::{
+pub(crate) use parse_action::{condition, level, mark_number, number, split, variable};
+pub use redirect::{Redirect, RedirectTo};
+pub(crate) use run_action::{assign, capture, set_address};
+pub use run_rules::{RulesProgress, run};
+pub use target_part::TargetPart;
+pub(crate) use unsupported_reasons::{
     NO_AGENTS, NO_MARK, NO_NICE, NO_PRIORITY, NO_RESOLVERS, NO_TABLES, NOT_THERE,
 };
-pub use redirect::{Redirect, RedirectTo};
-pub use run::{RulesProgress, run};
-pub use table::{ACTIONS, ActionRow};
 pub use verdict::HttpVerdict;
 
 /// A rule: an action and a condition.

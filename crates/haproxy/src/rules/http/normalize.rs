@@ -1,7 +1,7 @@
 //! Normalization of targets (HAProxy's manual, §4.2, `http-request normalize-uri`; RFC 3986
 //! §6.2.2). Fragments and invalid escapes do not occur: the parser rejects them.
 
-use super::part::TargetPart;
+use super::target_part::TargetPart;
 use crate::rules::hex::hex_digit;
 
 /// A normalizer.

@@ -1,7 +1,7 @@
 //! Redirects (HAProxy's manual, §4.2, `redirect`).
 
 use super::verdict::InvalidChange;
-use crate::rules::exchange::EvalContextMut;
+use crate::rules::eval_context_mut::EvalContextMut;
 use crate::rules::format::FormatString;
 use crate::rules::head::{RequestHead, ResponseHead};
 use crate::rules::target::path_of;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{ErrorPages, PAGES, ReplyBody, ReplyTemplate, parse_file};
-use crate::rules::context::CompileContext;
+use crate::rules::compile_context::CompileContext;
 use crate::rules::elements::{field_name, format};
 use crate::rules::format::{FormatOptions, FormatString};
 use crate::rules::nearest;

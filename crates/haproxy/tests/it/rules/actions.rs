@@ -498,7 +498,7 @@ fn a_wait_is_gone_on_from() {
 
 #[test]
 fn captures_get_their_slots() {
-    use fulmar_haproxy::rules::exchange::CaptureSlot;
+    use fulmar_haproxy::rules::eval_context_mut::CaptureSlot;
     let mut rule = http_rule(Request, "capture src len 5").unwrap();
     assert_eq!(rule.take_slot(CaptureSlot::Request(3)), Some(5));
     let mut world = EvalWorld::asking("GET", "/", &[]);

@@ -1,7 +1,7 @@
 //! TCP rules: parsing, and the effect of each.
 
 use fulmar_haproxy::rules::Sample;
-use fulmar_haproxy::rules::exchange::CaptureSlot;
+use fulmar_haproxy::rules::eval_context_mut::CaptureSlot;
 use fulmar_haproxy::rules::tcp::TcpSet::{self, Connection, Content, ResponseContent, Session};
 use fulmar_haproxy::rules::tcp::{TCP_ACTIONS, TcpVerdict, run_tcp};
 use proptest::prelude::*;

@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use super::reasons::NO_MARK;
 use super::redirect::{Redirect, RedirectTo};
+use super::unsupported_reasons::NO_MARK;
 use super::{
     AddressPart, AddressSide, AssignedValue, Assignment, BuiltinService, Capture, HttpAction,
     NameMatch, Normalizer, RuleSet, TargetPart, TimeoutValue, ValueCondition,
 };
+use crate::rules::compile_context::CompileContext;
 use crate::rules::condition::Condition;
-use crate::rules::context::CompileContext;
 use crate::rules::elements::{field_name, format};
 use crate::rules::eval_context::Variable;
-use crate::rules::exchange::{CaptureSlot, Deadline};
+use crate::rules::eval_context_mut::{CaptureSlot, Deadline};
 use crate::rules::expression::Expression;
 use crate::rules::format::{FormatOptions, FormatString};
 use crate::rules::nearest;

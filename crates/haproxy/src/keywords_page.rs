@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
+use crate::config_reader::SECTIONS_UNSUPPORTED;
 use crate::draft::ProxyDraft;
+use crate::keyword_table::{self, Keyword, Unsupported};
 use crate::keywords;
 use crate::parameters::{bind, server};
-use crate::read::SECTIONS_UNSUPPORTED;
 use crate::rules::http::{ACTIONS, RuleSet};
 use crate::rules::tcp::TCP_ACTIONS;
-use crate::table::{self, Keyword, Unsupported};
 
 /// The text of `docs/haproxy-keywords.md`.
 pub fn keywords_page() -> String {
@@ -63,12 +63,13 @@ fn code<T>(keyword: &Keyword<T>) -> String {
 fn proxy_line(page: &mut String, keyword: &Keyword<ProxyDraft>) {
     let has = |sections| keyword.sections & sections != 0;
     let mark = |is_there| if is_there { "yes" } else { "" };
-    let defaults = if has(table::NAMED) { "named" } else { mark(has(table::DEFAULTS)) };
+    let defaults =
+        if has(keyword_table::NAMED) { "named" } else { mark(has(keyword_table::DEFAULTS)) };
     let mut about = keyword.about.to_owned();
-    if has(table::NO) {
+    if has(keyword_table::NO) {
         about.push_str(" (`no`)");
     }
-    let (front, back) = (mark(has(table::FRONTEND)), mark(has(table::BACKEND)));
+    let (front, back) = (mark(has(keyword_table::FRONTEND)), mark(has(keyword_table::BACKEND)));
     line(page, &[&code(keyword), defaults, front, back, &about]);
 }
 

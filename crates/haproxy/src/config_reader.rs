@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::diagnostics::{Diagnostic, Severity};
 use crate::draft::{Globals, ProxyDraft, ProxySection};
 use crate::environment::Environment;
+use crate::keyword_table::{self, Keyword, Sections, Unsupported};
 use crate::keywords::{self, UserlistDraft, accepted, read_accepted};
 use crate::line::KeywordLine;
 use crate::machine::{Machine, host_name};
@@ -15,7 +16,6 @@ use crate::position::{KeywordPrefix, LineRef};
 use crate::rules::eval_context::{Fact, LogField};
 use crate::rules::reply::ErrorPages;
 use crate::rules::{Word, WordCursor, WordError};
-use crate::table::{self, Keyword, Sections, Unsupported};
 use crate::text::{self, blocks};
 
 /// Parses lines in order.
@@ -115,12 +115,16 @@ impl<'a> ConfigReader<'a> {
     /// The whole configuration.
     pub(crate) fn finish(mut self) -> (Config, Vec<Diagnostic>) {
         let is_wrong = self.found.iter().any(|found| found.severity == Severity::Alert);
-        let mut config =
-            crate::finish::config(self.globals, self.proxies, self.userlists, &mut self.found);
+        let mut config = crate::build_config::config(
+            self.globals,
+            self.proxies,
+            self.userlists,
+            &mut self.found,
+        );
         config.needs_destination = self.needs_destination;
         if !is_wrong {
             // A missing name may belong to a section rejected above.
-            crate::names::check(&config, &self.facts, &mut self.found);
+            crate::condition_names::check(&config, &self.facts, &mut self.found);
         }
         match is_wrong {
             true => (Config::default(), self.found),
@@ -201,7 +205,7 @@ impl<'a> ConfigReader<'a> {
             ".diag" => None,
             other => {
                 let known = blocks::WORDS.iter().chain(&MESSAGES).copied();
-                let near = table::nearest(other, known).unwrap_or(".if");
+                let near = keyword_table::nearest(other, known).unwrap_or(".if");
                 let message = format!("unknown directive '{other}'; did you mean '{near}'?");
                 self.fault(spot, WordError::new(words[0].column, message));
                 return true;
@@ -228,7 +232,7 @@ impl<'a> ConfigReader<'a> {
             Section::Skipped => Ok(()),
             Section::Outside => {
                 let word = &words[0];
-                let near = table::nearest(&word.text, SECTIONS.iter().copied());
+                let near = keyword_table::nearest(&word.text, SECTIONS.iter().copied());
                 let near = near.map(|near| format!("; did you mean '{near}'?"));
                 let message = format!(
                     "unknown keyword '{}' out of section{}",
@@ -293,7 +297,7 @@ impl<'a> ConfigReader<'a> {
     ) -> Result<(), WordError> {
         let (said, words) = prefix(words);
         let tables = keywords::GLOBAL;
-        let Some((row, len)) = table::find(tables, words) else {
+        let Some((row, len)) = keyword_table::find(tables, words) else {
             return self.unknown(tables, "global", keywords::UNSUPPORTED_GLOBAL, spot, words);
         };
         may_be_negated(said, row.name, row.sections, words)?;
@@ -308,7 +312,7 @@ impl<'a> ConfigReader<'a> {
     ) -> Result<(), WordError> {
         let (said, words) = prefix(words);
         let tables = keywords::PROXY;
-        let Some((row, len)) = table::find(tables, words) else {
+        let Some((row, len)) = keyword_table::find(tables, words) else {
             return self.unknown(
                 tables,
                 draft.kind.name(),
@@ -323,7 +327,10 @@ impl<'a> ConfigReader<'a> {
             let mut nowhere = draft.clone();
             return self.run(row.read, &mut nowhere, row.name, said, spot, &words[len..]);
         }
-        if row.sections & table::HTTP != 0 && draft.kind != ProxySection::Defaults && said.is_on() {
+        if row.sections & keyword_table::HTTP != 0
+            && draft.kind != ProxySection::Defaults
+            && said.is_on()
+        {
             draft.http_only.push((spot.clone(), words[0].clone()));
         }
         self.run(row.read, draft, row.name, said, spot, &words[len..])
@@ -337,7 +344,7 @@ impl<'a> ConfigReader<'a> {
         spot: &LineRef,
         words: &[Word],
     ) -> Result<(), WordError> {
-        match table::find(&[rows], words) {
+        match keyword_table::find(&[rows], words) {
             Some((row, len)) => {
                 self.run(row.read, draft, row.name, KeywordPrefix::Plain, spot, &words[len..])
             }
@@ -357,23 +364,25 @@ impl<'a> ConfigReader<'a> {
         let column = words[0].column;
         let name = row.name;
         match draft.kind {
-            ProxySection::Defaults if has(table::NAMED) && draft.name.is_empty() => {
+            ProxySection::Defaults if has(keyword_table::NAMED) && draft.name.is_empty() => {
                 let message =
                     format!("'{name}' is not allowed in a 'defaults' section without a name");
                 Err(WordError::new(column, message))
             }
-            ProxySection::Defaults if has(table::NAMED | table::DEFAULTS) => Ok(true),
+            ProxySection::Defaults if has(keyword_table::NAMED | keyword_table::DEFAULTS) => {
+                Ok(true)
+            }
             ProxySection::Defaults => {
                 let message = format!("'{name}' is not allowed in a 'defaults' section");
                 Err(WordError::new(column, message))
             }
-            kind if kind.is_front() && has(table::FRONTEND) => Ok(true),
-            kind if kind.is_back() && has(table::BACKEND) => Ok(true),
+            kind if kind.is_front() && has(keyword_table::FRONTEND) => Ok(true),
+            kind if kind.is_back() && has(keyword_table::BACKEND) => Ok(true),
             kind => {
                 let lacks = if kind.is_front() { "servers" } else { "listeners" };
                 let message =
                     format!("'{name}' requires {lacks}, which a {} does not have", kind.name());
-                if has(table::STRICT) {
+                if has(keyword_table::STRICT) {
                     return Err(WordError::new(column, message));
                 }
                 let fault = WordError::new(column, format!("{message}: ignored"));
@@ -386,7 +395,7 @@ impl<'a> ConfigReader<'a> {
     /// Runs the parser of a keyword, which must use the whole line.
     fn run<T>(
         &mut self,
-        read: table::Read<T>,
+        read: keyword_table::Read<T>,
         draft: &mut T,
         keyword: &'static str,
         said: KeywordPrefix,
@@ -433,7 +442,7 @@ impl<'a> ConfigReader<'a> {
             if words.first().is_some_and(|word| word.column == 1) { SECTIONS } else { &[] };
         let known = known.chain(sections.iter().copied());
         let what = format!("keyword of a '{section}' section");
-        Err(table::unknown(words, &what, known, unsupported))
+        Err(keyword_table::unknown(words, &what, known, unsupported))
     }
 
     fn fault(&mut self, spot: &LineRef, fault: WordError) {
@@ -552,7 +561,7 @@ impl ConfigReader<'_> {
         let found = self.defaults.iter().rposition(|draft| draft.name == name.text);
         found.ok_or_else(|| {
             let known = self.defaults.iter().map(|draft| &*draft.name);
-            let near = table::nearest(&name.text, known.filter(|name| !name.is_empty()));
+            let near = keyword_table::nearest(&name.text, known.filter(|name| !name.is_empty()));
             let near = near.map_or(String::new(), |near| format!("; did you mean '{near}'?"));
             let message = format!("unknown 'defaults' section '{}'{near}", name.text);
             WordError::new(name.column, message)
@@ -629,7 +638,7 @@ fn may_be_negated(
     sections: Sections,
     words: &[Word],
 ) -> Result<(), WordError> {
-    if said == KeywordPrefix::Plain || sections & table::NO != 0 {
+    if said == KeywordPrefix::Plain || sections & keyword_table::NO != 0 {
         return Ok(());
     }
     let message = format!("'{name}' does not support 'no' or 'default'");

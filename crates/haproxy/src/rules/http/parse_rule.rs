@@ -1,9 +1,9 @@
 //! Parsing of rules: action and condition.
 
-use super::parse::{RuleLine, condition, split};
-use super::table::{ACTIONS, ActionRow, ArgumentParser};
+use super::action_table::{ACTIONS, ActionRow, ArgumentParser};
+use super::parse_action::{RuleLine, condition, split};
 use super::{HttpAction, HttpRule, RuleSet};
-use crate::rules::context::CompileContext;
+use crate::rules::compile_context::CompileContext;
 use crate::rules::format::FormatString;
 use crate::rules::nearest;
 use crate::rules::words::{Word, WordCursor, WordError};

@@ -13,9 +13,9 @@ use crate::counters::Stat;
 use crate::http::client_events::{ClientEntry, ClientEvents, of};
 use crate::http::context::ExchangeView;
 use crate::http::exchange::{EndLetters, ExchangeStage, HttpExchange, ServerStream};
+use crate::http::generated_response;
 use crate::http::idle_pool::WantedConn;
-use crate::http::respond;
-use crate::http::send;
+use crate::http::send_request;
 use crate::http::server_conn::{Announced, ConnectionUsers, ServerConn};
 use crate::http::session::HttpSession;
 use crate::http::state::DeferredAction;
@@ -91,7 +91,13 @@ impl ClientEvents<'_> {
         let _ = head.fields.push("Location", &place); // an invalid value is left out
         exchange.ended = EndLetters(b'L', b'R');
         let client = (&mut *connection, &mut *session);
-        respond::send_reply(now, self.shared, client, &mut exchange, (head, Bytes::new()));
+        generated_response::send_reply(
+            now,
+            self.shared,
+            client,
+            &mut exchange,
+            (head, Bytes::new()),
+        );
         self.response_complete(now, (connection, session), exchange);
     }
 
@@ -136,7 +142,7 @@ impl ClientEvents<'_> {
         }
         let entry = (server_connection, conn);
         let to = (socket, &live.servers[server].config.written_address[..]);
-        if send::begin(now, id, connection, exchange, entry, to).is_err() {
+        if send_request::begin(now, id, connection, exchange, entry, to).is_err() {
             self.state.defer(DeferredAction::Close(socket));
             return self.answer(now, id, (connection, session), 500, EndLetters(b'I', b'H'));
         }
@@ -245,7 +251,7 @@ impl ClientEvents<'_> {
         if let Some(mut exchange) = session.exchange.take_if(|it| it.stream == id.stream) {
             exchange.ended = ended;
             let client = (&mut *connection, &mut *session);
-            respond::status(now, self.shared, client, &mut exchange, status);
+            generated_response::status(now, self.shared, client, &mut exchange, status);
             self.response_complete(now, (connection, session), exchange);
         }
     }

@@ -12,9 +12,9 @@ use fulmar_proto::{Connection, Headers, RawConnection, Segment};
 
 use super::TcpRelay;
 use super::context::SessionContext;
-use super::ending::{EndCause, EndPhase, SessionEnd};
 use super::forward::{RelayConn, SessionWork, SideKind, release};
 use super::session::TcpStage;
+use super::termination_state::{EndCause, EndPhase, SessionEnd};
 use crate::balancing::{hasher, redispatches, retry_delay, sample_hash};
 use crate::checks::Observation;
 use crate::counters::Stat;

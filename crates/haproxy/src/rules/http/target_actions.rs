@@ -1,9 +1,9 @@
 //! Actions on the request target.
 
 use super::normalize::{Normalizer, normalized};
-use super::part::TargetPart;
+use super::target_part::TargetPart;
 use super::verdict::InvalidChange;
-use crate::rules::exchange::EvalContextMut;
+use crate::rules::eval_context_mut::EvalContextMut;
 use crate::rules::format::FormatString;
 use crate::rules::regex::Regex;
 use crate::rules::target::{authority_of, path_of};

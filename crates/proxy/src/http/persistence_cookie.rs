@@ -12,8 +12,8 @@ use smallvec::SmallVec;
 use xxhash_rust::xxh64::xxh64;
 
 use crate::http::cacheable::is_cacheable;
+use crate::http::cookie_pairs::{self, CookiePair, PairChange};
 use crate::http::exchange::{EndLetters, HttpExchange};
-use crate::http::pairs::{self, CookiePair, PairChange};
 use crate::live::LiveBackend;
 
 /// The result of a client's persistence cookie.
@@ -63,7 +63,7 @@ fn look_up(
     let mut fields = std::mem::take(&mut exchange.request.fields);
     let mut found = b'N';
     let revised = fields.as_headers().get_all("cookie").map(|field| {
-        pairs::revise(field, name, |value| {
+        cookie_pairs::revise(field, name, |value| {
             let letter = look_at(exchange, known, backend, value, now);
             if found == b'N' || !matches!(letter, b'I' | b'U') {
                 found = letter; // an invalid cookie does not replace a valid one

@@ -9,8 +9,8 @@ use fulmar_proto::HeaderBuf;
 
 use crate::http::client_events::ClientEvents;
 use crate::http::context::ExchangeView;
-use crate::http::cookie;
 use crate::http::exchange::HttpExchange;
+use crate::http::persistence_cookie;
 use crate::http::route::RouteDecision;
 use crate::http::session::HttpSession;
 
@@ -40,7 +40,7 @@ impl ClientEvents<'_> {
         if let Some(known) = &backend.config.cookie {
             let ignored = backend.config.ignore_persist.iter().any(|it| it.holds(&view));
             let seconds = self.shared.since_epoch(now).as_secs();
-            cookie::read(exchange, known, backend, ignored, seconds);
+            persistence_cookie::read(exchange, known, backend, ignored, seconds);
         }
         RouteDecision::Forward
     }

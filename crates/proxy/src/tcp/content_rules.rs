@@ -8,8 +8,8 @@ use fulmar_haproxy::rules::tcp::{TcpRule, TcpVerdict, run_tcp};
 
 use super::TcpRelay;
 use super::context::{SessionContext, SessionContextMut};
-use super::ending::{EndCause, EndPhase, SessionEnd};
 use super::session::{Rules, TcpSession, TcpStage};
+use super::termination_state::{EndCause, EndPhase, SessionEnd};
 use crate::counters::Stat;
 use crate::live::Live;
 use crate::shared::ThreadContext;

@@ -3,9 +3,9 @@
 use fulmar_proto::HeaderBuf;
 use regex::bytes::Captures;
 
-use super::target;
+use super::target_actions;
 use super::verdict::InvalidChange;
-use crate::rules::exchange::EvalContextMut;
+use crate::rules::eval_context_mut::EvalContextMut;
 use crate::rules::format::FormatString;
 use crate::rules::regex::Regex;
 
@@ -75,7 +75,7 @@ pub(super) fn add(
 ) -> Result<(), InvalidChange> {
     let value = value_of(value, exchange);
     fields(exchange)?.push(name, &value).map_err(|_| InvalidChange)?;
-    target::follow_host(name, exchange)
+    target_actions::follow_host(name, exchange)
 }
 
 pub(super) fn set(
@@ -85,7 +85,7 @@ pub(super) fn set(
 ) -> Result<(), InvalidChange> {
     let value = value_of(value, exchange);
     fields(exchange)?.replace(name, &value).map_err(|_| InvalidChange)?;
-    target::follow_host(name, exchange)
+    target_actions::follow_host(name, exchange)
 }
 
 pub(super) fn remove(
@@ -133,7 +133,7 @@ pub(super) fn replace(
     }
     let mut new = new.into_iter();
     fields(exchange)?.rewrite(name, |_| new.next().flatten()).map_err(|_| InvalidChange)?;
-    target::follow_host(name, exchange)
+    target_actions::follow_host(name, exchange)
 }
 
 /// Replaces each matching member of a list; `None` without a match. Quoted commas do not separate

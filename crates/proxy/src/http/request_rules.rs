@@ -7,7 +7,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use fulmar_haproxy::model::{StatsAdmin, StatsPage};
 use fulmar_haproxy::rules::eval_context::{Variable, VariableScope};
-use fulmar_haproxy::rules::exchange::{CaptureSlot, Deadline, Effect, EvalContextMut};
+use fulmar_haproxy::rules::eval_context_mut::{CaptureSlot, Deadline, Effect, EvalContextMut};
 use fulmar_haproxy::rules::http::{BuiltinService, HttpRule, HttpVerdict, RulesProgress, run};
 use fulmar_haproxy::rules::{ReplyTemplate, RequestHead, ResponseHead, Sample};
 use fulmar_proto::HeaderBuf;
@@ -16,11 +16,11 @@ use crate::counters::Stat;
 use crate::http::client_events::ClientEvents;
 use crate::http::context::ExchangeView;
 use crate::http::exchange::{EndLetters, HttpExchange};
+use crate::http::exchange_counters;
+use crate::http::generated_response;
 use crate::http::log::LogLevelOverride;
-use crate::http::respond;
 use crate::http::route::RouteDecision;
 use crate::http::session::{ClientState, HttpSession};
-use crate::http::tally;
 use crate::proxy_log::LogSeverity;
 use crate::shared::{ThreadContext, set_variable};
 
@@ -46,7 +46,7 @@ impl ClientEvents<'_> {
                 | HttpVerdict::Reject
                 | HttpVerdict::SilentDrop
         ) {
-            let all = tally::all(self.shared, view.session, view.exchange);
+            let all = exchange_counters::all(self.shared, view.session, view.exchange);
             all.for_each(|counters| counters.add(Stat::DeniedRequests, 1));
         }
         Some(match verdict {
@@ -63,15 +63,15 @@ impl ClientEvents<'_> {
                 }
             }
             HttpVerdict::Return(reply) => {
-                tally::intercepted(self.shared, view.session, view.exchange);
+                exchange_counters::intercepted(self.shared, view.session, view.exchange);
                 self.reply(now, reply, session, exchange, EndLetters(b'L', b'R'))
             }
             HttpVerdict::Redirect(head) => {
-                tally::intercepted(self.shared, view.session, view.exchange);
+                exchange_counters::intercepted(self.shared, view.session, view.exchange);
                 RouteDecision::Respond(*head, Bytes::new(), EndLetters(b'L', b'R'))
             }
             HttpVerdict::Auth(realm) => {
-                tally::intercepted(self.shared, view.session, view.exchange);
+                exchange_counters::intercepted(self.shared, view.session, view.exchange);
                 let mut text = Vec::new();
                 if let Some(realm) = realm {
                     realm.render(&view, &mut text);
@@ -81,14 +81,14 @@ impl ClientEvents<'_> {
                 self.challenge(now, &text, session, exchange)
             }
             HttpVerdict::Service(BuiltinService::Metrics) => {
-                tally::intercepted(self.shared, view.session, view.exchange);
+                exchange_counters::intercepted(self.shared, view.session, view.exchange);
                 RouteDecision::Metrics
             }
             HttpVerdict::Reject => RouteDecision::Close(EndLetters(b'P', b'R')),
             HttpVerdict::SilentDrop => RouteDecision::DropSilently,
             HttpVerdict::WaitForBody { time, at_least } => RouteDecision::Wait(at_least, time),
             HttpVerdict::Failed(_) => {
-                let all = tally::all(self.shared, session, exchange);
+                let all = exchange_counters::all(self.shared, session, exchange);
                 all.for_each(|counters| counters.add(Stat::RewriteErrors, 1));
                 self.internal_error(now, session, exchange, EndLetters(b'P', b'R'))
             }
@@ -104,7 +104,7 @@ impl ClientEvents<'_> {
         exchange: &mut HttpExchange,
         ended: EndLetters,
     ) -> RouteDecision {
-        match respond::render(now, self.shared, session, exchange, reply) {
+        match generated_response::render(now, self.shared, session, exchange, reply) {
             Some((head, body)) => RouteDecision::Respond(head, body, ended),
             None => RouteDecision::Close(ended),
         }
@@ -130,7 +130,7 @@ impl ClientEvents<'_> {
         exchange: &mut HttpExchange,
     ) -> RouteDecision {
         let ended = EndLetters(b'L', b'R'); // a regular response of the proxy
-        let pages = respond::pages(self.shared, session, exchange);
+        let pages = generated_response::pages(self.shared, session, exchange);
         let view = ExchangeView { now, shared: self.shared, session, exchange };
         match ReplyTemplate::challenge(realm, &view, &pages) {
             Some((head, body)) => RouteDecision::Respond(head, body, ended),

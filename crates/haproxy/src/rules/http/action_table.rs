@@ -1,7 +1,7 @@
 //! The table of actions.
 
-use super::parse::{self, RuleLine};
-use super::reasons::{
+use super::parse_action::{self, RuleLine};
+use super::unsupported_reasons::{
     NO_AGENTS, NO_CACHE, NO_CHANGES, NO_EARLY_DATA, NO_NICE, NO_PRIORITY, NO_RESOLVERS, NO_TABLES,
     NOT_THERE,
 };
@@ -52,13 +52,13 @@ const fn row(
 pub const ACTIONS: &[ActionRow] = &[
     row("add-header", ALL, By(|it| it.field(HttpAction::AddField)), "adds a header field"),
     row("allow", ALL, Plain(|| HttpAction::Allow), "ends this rule set"),
-    row("auth", REQUEST, By(parse::auth), "requests authentication"),
-    row("capture", ALL, By(parse::capture), "captures a value for the log"),
-    row("del-header", ALL, By(parse::del_header), "removes header fields by name"),
+    row("auth", REQUEST, By(parse_action::auth), "requests authentication"),
+    row("capture", ALL, By(parse_action::capture), "captures a value for the log"),
+    row("del-header", ALL, By(parse_action::del_header), "removes header fields by name"),
     row(
         "deny",
         BOTH,
-        By(parse::deny),
+        By(parse_action::deny),
         "responds with 403 (request), 502 (response) or a given response",
     ),
     row("disable-l7-retry", REQUEST, Plain(|| HttpAction::NoRetry), "disables retries"),
@@ -68,7 +68,7 @@ pub const ACTIONS: &[ActionRow] = &[
         By(|it| it.field(HttpAction::EarlyHint)),
         "adds a field to a 103 (Early Hints) response",
     ),
-    row("normalize-uri", REQUEST, By(parse::normalize), "normalizes the target"),
+    row("normalize-uri", REQUEST, By(parse_action::normalize), "normalizes the target"),
     row("redirect", BOTH, By(|it| it.redirect()), "redirects the client"),
     row("reject", REQUEST, Plain(|| HttpAction::Reject), "closes the connection"),
     row(
@@ -96,7 +96,7 @@ pub const ACTIONS: &[ActionRow] = &[
         "replaces a target that matches",
     ),
     row("replace-value", ALL, By(|it| it.replace_field(true)), "replaces list members that match"),
-    row("return", BOTH, By(parse::return_), "answers"),
+    row("return", BOTH, By(parse_action::return_), "answers"),
     row(
         "set-dst",
         REQUEST,
@@ -110,8 +110,8 @@ pub const ACTIONS: &[ActionRow] = &[
         "sets `dst_port`",
     ),
     row("set-header", ALL, By(|it| it.field(HttpAction::SetField)), "sets a header field"),
-    row("set-log-level", BOTH, By(parse::log_level), "sets the log level"),
-    row("set-method", REQUEST, By(parse::set_method), "sets the method"),
+    row("set-log-level", BOTH, By(parse_action::log_level), "sets the log level"),
+    row("set-method", REQUEST, By(parse_action::set_method), "sets the method"),
     row("set-path", REQUEST, By(|it| it.set_target(TargetPart::Path)), "sets the path"),
     row(
         "set-pathq",
@@ -132,30 +132,40 @@ pub const ACTIONS: &[ActionRow] = &[
         By(|it| it.address(AddressSide::Source, AddressPart::Port)),
         "sets `src_port`",
     ),
-    row("set-status", RESPONSES, By(parse::set_status), "sets the status"),
-    row("set-timeout", REQUEST, By(parse::set_timeout), "sets a timeout of this exchange"),
+    row("set-status", RESPONSES, By(parse_action::set_status), "sets the status"),
+    row("set-timeout", REQUEST, By(parse_action::set_timeout), "sets a timeout of this exchange"),
     row("set-uri", REQUEST, By(|it| it.set_target(TargetPart::Whole)), "sets the target"),
-    row("set-var(", ALL, By(parse::set_var), "sets a variable"),
-    row("set-var-fmt(", ALL, By(parse::set_var_fmt), "sets a variable from a format"),
+    row("set-var(", ALL, By(parse_action::set_var), "sets a variable"),
+    row("set-var-fmt(", ALL, By(parse_action::set_var_fmt), "sets a variable from a format"),
     row(
         "silent-drop",
         BOTH,
         Plain(|| HttpAction::SilentDrop),
         "drops the connection without notifying the client",
     ),
-    row("strict-mode", ALL, By(parse::strict_mode), "sets whether a failed change is an error"),
+    row(
+        "strict-mode",
+        ALL,
+        By(parse_action::strict_mode),
+        "sets whether a failed change is an error",
+    ),
     row(
         "tarpit",
         REQUEST,
-        By(parse::tarpit),
+        By(parse_action::tarpit),
         "responds with 500 or a given response after 'timeout tarpit'",
     ),
-    row("unset-var(", ALL, By(parse::unset_var), "removes a variable"),
-    row("use-service", REQUEST, By(parse::use_service), "responds by a built-in service"),
-    row("wait-for-body", REQUEST, By(parse::wait_for_body), "waits for the body or a part of it"),
-    row("set-mark", BOTH, By(parse::mark), "no effect: packets are not marked"),
+    row("unset-var(", ALL, By(parse_action::unset_var), "removes a variable"),
+    row("use-service", REQUEST, By(parse_action::use_service), "responds by a built-in service"),
+    row(
+        "wait-for-body",
+        REQUEST,
+        By(parse_action::wait_for_body),
+        "waits for the body or a part of it",
+    ),
+    row("set-mark", BOTH, By(parse_action::mark), "no effect: packets are not marked"),
     row("set-nice", BOTH, Nothing(1, NO_NICE), "no effect: all exchanges have the same priority"),
-    row("set-tos", BOTH, By(parse::mark), "no effect: packets are not marked"),
+    row("set-tos", BOTH, By(parse_action::mark), "no effect: packets are not marked"),
     row(
         "wait-for-handshake",
         REQUEST,

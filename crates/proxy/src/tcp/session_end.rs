@@ -12,9 +12,9 @@ use fulmar_proto::{Connection, RawConnection};
 
 use super::TcpRelay;
 use super::context::SessionContext;
-use super::ending::{EndCause, EndPhase, SessionEnd};
 use super::forward::{RelayConn, SessionWork, SideKind};
 use super::session::{ProxyHeaderState, TcpSession, TcpStage};
+use super::termination_state::{EndCause, EndPhase, SessionEnd};
 use crate::admission;
 use crate::counters::{Counters, Stat};
 use crate::early_close::{self, Awaited};

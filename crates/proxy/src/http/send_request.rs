@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use crate::http::credentials;
 use crate::http::exchange::{ExchangeStage, HttpExchange, ServerStream};
-use crate::http::pump;
+use crate::http::forward_body;
 use crate::http::server_conn::{ConnectionUsers, ServerConn};
 
 /// Begins the exchange on an established, free connection. `host`: the server as written in the
@@ -56,6 +56,6 @@ pub(super) fn begin(
     exchange.handed_over = false;
     let up = ServerStream { socket, stream };
     exchange.stage = ExchangeStage::Waiting(up);
-    pump::up(client, id.stream, exchange, server, stream);
+    forward_body::up(client, id.stream, exchange, server, stream);
     Ok(())
 }

@@ -11,11 +11,11 @@ use fulmar_proto::Response;
 
 use crate::counters::Stat;
 use crate::http::context::ExchangeView;
-use crate::http::cookie;
 use crate::http::exchange::{EndLetters, HttpExchange, keep_upgrade};
-use crate::http::respond;
+use crate::http::exchange_counters;
+use crate::http::generated_response;
+use crate::http::persistence_cookie;
 use crate::http::session::HttpSession;
-use crate::http::tally;
 use crate::shared::ThreadContext;
 
 /// The result of the rules on a response.
@@ -59,7 +59,7 @@ pub(super) fn revise(
     if let Some(backend) = backend
         && let Some(known) = &backend.config.cookie
     {
-        cookie::write(exchange, known, backend, shared.since_epoch(now).as_secs());
+        persistence_cookie::write(exchange, known, backend, shared.since_epoch(now).as_secs());
     }
     let of_backend: &[HttpRule] = backend.map_or(&[], |it| &it.config.response_rules);
     for rules in [of_backend, &frontend.response_rules] {
@@ -68,7 +68,7 @@ pub(super) fn revise(
             other => return other,
         }
     }
-    respond::after_rules(now, shared, session, exchange);
+    generated_response::after_rules(now, shared, session, exchange);
     ResponseDecision::Forward
 }
 
@@ -90,13 +90,13 @@ fn inspect(
             exchange.has_response = false;
             let reply = ReplyTemplate::error_page(502);
             let ended = EndLetters(b'S', b'H');
-            Some(match respond::render(now, shared, session, exchange, &reply) {
+            Some(match generated_response::render(now, shared, session, exchange, &reply) {
                 Some((head, body)) => ResponseDecision::Instead(head, body, ended),
                 None => ResponseDecision::Close(ended),
             })
         }
         verdict @ (TcpVerdict::Reject | TcpVerdict::SilentDrop) => {
-            let all = tally::all(shared, session, exchange);
+            let all = exchange_counters::all(shared, session, exchange);
             all.for_each(|counters| counters.add(Stat::DeniedResponses, 1));
             exchange.status = 0; // it does not count as a response
             Some(if matches!(verdict, TcpVerdict::SilentDrop) {
@@ -142,10 +142,11 @@ fn judge(
         (ended == denied).then_some(Stat::DeniedResponses)
     };
     if let Some(counter) = counter {
-        tally::all(shared, session, exchange).for_each(|counters| counters.add(counter, 1));
+        exchange_counters::all(shared, session, exchange)
+            .for_each(|counters| counters.add(counter, 1));
     }
     exchange.has_response = false;
-    match respond::render(now, shared, session, exchange, &reply) {
+    match generated_response::render(now, shared, session, exchange, &reply) {
         Some((head, body)) => ResponseDecision::Instead(head, body, ended),
         None => ResponseDecision::Close(ended),
     }

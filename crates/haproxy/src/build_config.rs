@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use crate::diagnostics::{Diagnostic, Severity};
 use crate::draft::{BackendReference, BindDraft, Globals, LogFormat, ProxyDraft, ProxySection};
+use crate::keyword_table;
 use crate::keywords::{UserlistDraft, state_path, state_source};
 use crate::model::{
     BackendConfig, BackendId, BackendTarget, BalanceAlgorithm, Bind, Config, FrontendConfig,
     LogTarget, Mode, ServerConfig, ServerId, UseBackend,
 };
 use crate::position::{LineRef, NameReference};
-use crate::rules::exchange::CaptureSlot;
+use crate::rules::eval_context_mut::CaptureSlot;
 use crate::rules::format::Standard;
 use crate::rules::http::HttpRule;
 use crate::rules::{FormatString, WordError};
-use crate::table;
 use crate::tracking::Leader;
 
 /// Builds the configuration.
@@ -307,7 +307,7 @@ impl Finisher<'_> {
         let NameReference { name, spot } = reference;
         let Some(&(id, mode, _)) = self.backends.get(&name.text) else {
             let known = self.backends.keys().map(String::as_str);
-            let near = table::nearest(&name.text, known);
+            let near = keyword_table::nearest(&name.text, known);
             let near = near.map_or(String::new(), |near| format!("; did you mean '{near}'?"));
             let message = format!("unknown backend '{}' in '{what}'{near}", name.text);
             self.report(Severity::Alert, spot, name.column, message);

@@ -15,15 +15,15 @@ use fulmar_proto::{Connection, PeerError};
 use crate::balancing::{redispatches, retry_delay};
 use crate::checks::Observation;
 use crate::counters::Stat;
+use crate::http::attempts::{AttemptFailure, FailedAttempt, GivenUp};
 use crate::http::client_events::of;
 use crate::http::ending;
 use crate::http::exchange::{EndLetters, ExchangeStage, HttpExchange};
-use crate::http::record::{AttemptFailure, FailedAttempt, GivenUp};
-use crate::http::respond;
+use crate::http::exchange_counters;
+use crate::http::generated_response;
 use crate::http::server_conn::ServerConn;
 use crate::http::server_events::ServerEvents;
 use crate::http::state::DeferredAction;
-use crate::http::tally;
 use crate::live::LiveBackend;
 use crate::upstream::is_exhaustion;
 
@@ -81,7 +81,7 @@ impl ServerEvents<'_> {
         let (client, session) = self.clients.get_mut(id.socket)?;
         let mut exchange = session.exchange.take_if(|it| it.stream == id.stream)?;
         exchange.ended = ended;
-        respond::status(now, self.shared, (client, session), &mut exchange, status);
+        generated_response::status(now, self.shared, (client, session), &mut exchange, status);
         ending::response_complete(now, self.shared, self.state, (client, session), exchange);
         self.state.defer(DeferredAction::Touch(id.socket));
         None
@@ -204,7 +204,8 @@ impl ServerEvents<'_> {
         };
         exchange.ended = EndLetters(who, b'D');
         if !tunnel && exchange.ended.0 == b'S' {
-            tally::back(self.shared, &exchange).for_each(|it| it.add(Stat::ResponseErrors, 1));
+            exchange_counters::back(self.shared, &exchange)
+                .for_each(|it| it.add(Stat::ResponseErrors, 1));
         }
         exchange.note_unsent(client.unsent(id.stream));
         client.cut_off(id.stream); // the client keeps the part that was received

@@ -8,7 +8,7 @@ use fulmar_haproxy::rules::eval_context::{Fact, LogField};
 use fulmar_haproxy::rules::{EvalContext, Sample};
 
 use super::context::SessionContext;
-use super::ending::SessionEnd;
+use super::termination_state::SessionEnd;
 use crate::counters::{Stat, sum};
 use crate::facts::{formatted, number, text};
 

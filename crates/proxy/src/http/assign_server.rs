@@ -12,14 +12,14 @@ use fulmar_haproxy::rules::{parts, path_and_query_of};
 
 use crate::balancing::{hasher, sample_hash};
 use crate::counters::{Counters, Stat};
+use crate::http::attempts::GivenUp;
 use crate::http::client_events::{ClientEntry, ClientEvents, of};
 use crate::http::context::ExchangeView;
 use crate::http::exchange::{EndLetters, ExchangeStage, HttpExchange};
-use crate::http::record::GivenUp;
+use crate::http::exchange_counters;
 use crate::http::server_conn::ConnectionUsers;
 use crate::http::session::HttpSession;
 use crate::http::state::DeferredAction;
-use crate::http::tally;
 use crate::live::LiveBackend;
 use crate::shared::ThreadContext;
 
@@ -117,7 +117,8 @@ impl ClientEvents<'_> {
     pub(super) fn queue_timeout(&mut self, now: Instant, id: ExchangeId, client: ClientEntry<'_>) {
         let (connection, session) = client;
         let Some(exchange) = of(session, id.stream) else { return };
-        tally::back(self.shared, exchange).for_each(|it| it.add(Stat::ConnectErrors, 1));
+        exchange_counters::back(self.shared, exchange)
+            .for_each(|it| it.add(Stat::ConnectErrors, 1));
         exchange.given_up = GivenUp::Queue;
         self.answer(now, id, (connection, session), 503, EndLetters(b's', b'Q'));
     }

@@ -1,8 +1,8 @@
 //! Evaluation of rule sets.
 
 use super::verdict::{HttpVerdict, InvalidChange};
-use super::{HttpAction, HttpRule, act};
-use crate::rules::exchange::EvalContextMut;
+use super::{HttpAction, HttpRule, run_action};
+use crate::rules::eval_context_mut::EvalContextMut;
 
 /// Position in a rule set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub fn run<'a>(
             progress.strict = strict;
             continue;
         }
-        match act::act(&rule.action, exchange) {
+        match run_action::act(&rule.action, exchange) {
             Ok(None) => {}
             Ok(Some(HttpVerdict::Allow)) => progress.allowed = true,
             Ok(Some(verdict)) => return verdict,

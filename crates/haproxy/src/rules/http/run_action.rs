@@ -8,9 +8,9 @@ use fulmar_proto::HeaderBuf;
 use super::verdict::{HttpVerdict, InvalidChange};
 use super::{
     AddressPart, AddressSide, AssignedValue, Assignment, Capture, HttpAction, TimeoutValue,
-    ValueCondition, fields, target,
+    ValueCondition, field_actions, target_actions,
 };
-use crate::rules::exchange::{Deadline, Effect, EvalContextMut};
+use crate::rules::eval_context_mut::{Deadline, Effect, EvalContextMut};
 use crate::rules::expression::Expression;
 use crate::rules::format::FormatString;
 use crate::rules::sample::Sample;
@@ -46,18 +46,18 @@ pub(super) fn act<'a>(
 /// Executes an action that does not end the rules.
 fn change(action: &HttpAction, exchange: &mut dyn EvalContextMut) -> Result<(), InvalidChange> {
     match action {
-        HttpAction::AddField(name, value) => fields::add(name, value, exchange),
-        HttpAction::SetField(name, value) => fields::set(name, value, exchange),
-        HttpAction::RemoveFields(names) => fields::remove(names, exchange),
+        HttpAction::AddField(name, value) => field_actions::add(name, value, exchange),
+        HttpAction::SetField(name, value) => field_actions::set(name, value, exchange),
+        HttpAction::RemoveFields(names) => field_actions::remove(names, exchange),
         HttpAction::ReplaceField { name, pattern, value, each } => {
-            fields::replace(name, pattern, value, *each, exchange)
+            field_actions::replace(name, pattern, value, *each, exchange)
         }
-        HttpAction::SetTarget(part, value) => target::set(*part, value, exchange),
+        HttpAction::SetTarget(part, value) => target_actions::set(*part, value, exchange),
         HttpAction::ReplaceTarget(part, pattern, value) => {
-            target::replace(*part, pattern, value, exchange)
+            target_actions::replace(*part, pattern, value, exchange)
         }
-        HttpAction::Normalize(normalizer) => target::normalize(*normalizer, exchange),
-        HttpAction::SetMethod(value) => target::set_method(value, exchange),
+        HttpAction::Normalize(normalizer) => target_actions::normalize(*normalizer, exchange),
+        HttpAction::SetMethod(value) => target_actions::set_method(value, exchange),
         HttpAction::SetStatus(status) => {
             exchange.response_mut().ok_or(InvalidChange)?.status = *status;
             Ok(())
@@ -96,7 +96,7 @@ fn early_hint(
     value: &FormatString,
     exchange: &mut dyn EvalContextMut,
 ) -> Result<(), InvalidChange> {
-    let value = fields::value_of(value, exchange);
+    let value = field_actions::value_of(value, exchange);
     HeaderBuf::new().push(name, &value).map_err(|_| InvalidChange)?;
     effect(exchange, Effect::EarlyHint(name, value))
 }
