@@ -86,6 +86,11 @@ fn files_and_functions_that_documents_name_exist() {
 }
 
 #[test]
+fn the_map_names_every_source_file() {
+    assert_none(paths::unmapped(&tree()));
+}
+
+#[test]
 fn flags_and_pages_agree() {
     assert_none(flags(&tree()));
 }

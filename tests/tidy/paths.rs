@@ -1,5 +1,5 @@
-//! Rule for documents: Rust files that they name exist, and so do the functions of the table of
-//! decisions in the map.
+//! Rules for documents: Rust files that they name exist, and so do the functions of the table of
+//! decisions; and the map names every source file.
 
 use std::collections::BTreeMap;
 
@@ -43,6 +43,58 @@ fn undefined<'a>(line: &'a str, known: &BTreeMap<&str, &str>) -> Vec<&'a str> {
     };
     quoted(functions).filter(|name| !is_defined(name)).collect()
 }
+
+/// Source files that the tables of the map (file, what it decides) do not name below the heading of
+/// their crate, and names there that are no file. A name that ends in `/` stands for a directory.
+pub(super) fn unmapped(files: &[SourceFile]) -> Vec<String> {
+    let Some(map) = files.iter().find(|file| file.path == MAP) else { return Vec::new() };
+    let mut complaints = Vec::new();
+    let mut named: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut krate = "";
+    for line in map.text.lines() {
+        if let Some(heading) = line.strip_prefix("## ") {
+            krate = heading;
+            named.entry(krate).or_default();
+        } else if let Some((cell, _)) = line.strip_prefix("| ").and_then(|row| row.split_once(" |"))
+        {
+            named.entry(krate).or_default().extend(quoted(cell));
+        }
+    }
+    let path_of = |file: &'_ SourceFile| {
+        let (krate, path) = file.path.strip_prefix("crates/")?.split_once("/src/")?;
+        path.ends_with(".rs").then(|| (krate.to_owned(), path.to_owned()))
+    };
+    let sources: Vec<(String, String)> = files.iter().filter_map(path_of).collect();
+    for (krate, path) in &sources {
+        let Some(names) = named.get(&krate[..]) else { continue };
+        let is_named = |name: &&str| match name.ends_with('/') {
+            true => path.starts_with(*name),
+            false => path == name,
+        };
+        if !is_self_explanatory(path) && !names.iter().any(is_named) {
+            complaints.push(format!("{MAP}: '{krate}' has no row with `{path}`"));
+        }
+    }
+    for (krate, names) in &named {
+        let exists = |name: &str| {
+            let is_it =
+                |path: &str| path == name || (name.ends_with('/') && path.starts_with(name));
+            sources.iter().any(|(of, path)| of == krate && is_it(path))
+        };
+        let wrong = names.iter().filter(|name| !exists(name));
+        complaints.extend(wrong.map(|name| format!("{MAP}: '{krate}' has no file `{name}`")));
+    }
+    complaints
+}
+
+/// Names with one meaning in all crates, which the map gives once.
+fn is_self_explanatory(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let usual = ["lib.rs", "mod.rs", "error.rs", "options.rs", "tests.rs", "testing.rs"];
+    usual.contains(&name) || path.contains("/tests/")
+}
+
+const MAP: &str = "docs/map.md";
 
 /// The changelog and what is not ours name files of other times and places.
 fn is_reference(path: &str) -> bool {

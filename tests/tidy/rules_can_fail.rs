@@ -54,6 +54,22 @@ fn missing_paths() {
 }
 
 #[test]
+fn source_file_that_the_map_does_not_name_is_reported() {
+    let map = "## c\n\n| file | decides |\n|---|---|\n| `a.rs`, `b/` | all |\n";
+    let complaints = |paths: &[&str]| {
+        let sources = paths.iter().map(|path| file(path, ""));
+        let files: Vec<_> = sources.chain([file("docs/map.md", map)]).collect();
+        paths::unmapped(&files)
+    };
+    let mapped = ["crates/c/src/a.rs", "crates/c/src/b/x.rs", "crates/c/src/lib.rs"];
+    assert_eq!(complaints(&mapped), [""; 0]);
+    assert_eq!(complaints(&mapped[..2]), [""; 0]);
+    let added = [&mapped[..], &["crates/c/src/d.rs", "crates/other/src/e.rs"]].concat();
+    assert_eq!(complaints(&added), ["docs/map.md: 'c' has no row with `d.rs`"]);
+    assert_eq!(complaints(&mapped[1..]), ["docs/map.md: 'c' has no file `a.rs`"]);
+}
+
+#[test]
 fn clock_reads() {
     assert_eq!(clock_outside_sys(&rust("let now = std::time::Instant::now();")).len(), 1);
     assert_eq!(clock_outside_sys(&rust("SystemTime::now()")).len(), 1);
