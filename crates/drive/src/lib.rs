@@ -34,7 +34,7 @@ mod steps;
 mod throttle;
 mod transmit;
 
-mod watch;
+mod resolver;
 
 mod any_selector;
 pub mod application;
@@ -54,7 +54,7 @@ pub use poll::Poll;
 #[cfg(feature = "testing")]
 pub use portions::Portions;
 pub use reactor::{Reactor, Stats};
+pub use resolver::{Resolution, Resolver, Watch};
 pub use selector::{Interest, Ready, Selector, ShortRead, Tag, Until, Waiter};
 pub use spin::Spin;
 pub use waker::Waker;
-pub use watch::{Resolution, Resolver, Watch};

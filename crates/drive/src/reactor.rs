@@ -23,11 +23,11 @@ use crate::passing::Passing;
 use crate::pipe::Pipes;
 use crate::receive::BLOCK_SIZE;
 use crate::registration::DeferredRegistrations;
+use crate::resolver::ResolverSockets;
 use crate::selector::{Interest, Ready, Selector, ShortRead, Tag, Until, Waiter};
 use crate::socket::{Nagle, Socket, SocketOrigin, Sockets};
 use crate::throttle::Throttle;
 use crate::waker::Waker;
-use crate::watch::ResolverSockets;
 
 /// Turns readiness into the engine's inputs, and its actions into system calls. It owns
 /// descriptors, not a loop.

@@ -31,9 +31,9 @@ use fulmar_sys::{self as sys, PollEntry};
 
 use crate::address::Address;
 use crate::error::Error;
-use crate::file::SocketFile;
 use crate::opened::OpenListener;
 use crate::running::Stopper;
+use crate::socket_file::SocketFile;
 
 /// Where the next process will connect.
 #[derive(Debug)]

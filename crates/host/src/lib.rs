@@ -56,9 +56,9 @@
 
 mod address;
 mod error;
-mod file;
 mod listen;
 mod opened;
+mod socket_file;
 
 mod activation;
 

@@ -11,9 +11,9 @@ use fulmar_sys as sys;
 
 use crate::address::Address;
 use crate::error::Error;
-use crate::file::SocketFile;
 use crate::handover::Taken;
 use crate::opened::OpenListener;
+use crate::socket_file::SocketFile;
 
 /// What to listen on.
 ///

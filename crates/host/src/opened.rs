@@ -7,7 +7,7 @@ use fulmar_server::Layers;
 use fulmar_sys as sys;
 
 use crate::address::Address;
-use crate::file::SocketFile;
+use crate::socket_file::SocketFile;
 
 /// Listening sockets of one address. The file of a Unix socket is removed when this is dropped.
 #[derive(Debug)]

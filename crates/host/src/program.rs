@@ -11,11 +11,11 @@ use fulmar_drive::DriverInfo;
 use crate::address::Address;
 use crate::engine_factory::EngineFactory;
 use crate::error::Error;
-use crate::file::SocketFile;
 use crate::handover::{Control, HandoverServer, Offer, Previous, Taken, arrive, ask, offer};
 use crate::listen::Listen;
 use crate::opened::OpenListener;
 use crate::running::{EndsAll, Running, Stopper, Thread, join};
+use crate::socket_file::SocketFile;
 use crate::thread::{Built, Share, WorkerSpec};
 
 /// One or several groups of threads, which begin and end together. `R` is the report of a thread.

@@ -11,8 +11,8 @@ use fulmar_server::Panic;
 
 use crate::address::Address;
 use crate::error::Error;
-use crate::file::SocketFile;
 use crate::outcome::Outcome;
+use crate::socket_file::SocketFile;
 
 /// A host that is running. Dropping it stops it without waiting for its end.
 #[derive(Debug)]

@@ -23,8 +23,8 @@
 //! and metrics are counters in memory until they are requested.
 #![forbid(unsafe_code)]
 
-mod line;
-mod log;
+mod access_log;
+mod log_format;
 mod output;
 
 mod counts;
@@ -32,8 +32,8 @@ mod exposition;
 mod metrics;
 mod page;
 
-pub use line::{FIELD_SIZE_MAX, Format};
-pub use log::{AccessLog, FLUSH_AFTER};
+pub use access_log::{AccessLog, FLUSH_AFTER};
+pub use log_format::{FIELD_SIZE_MAX, Format};
 pub use metrics::{Metrics, Recorder};
 pub use output::{Output, Trouble};
 pub use page::Page;

@@ -14,17 +14,17 @@ use fulmar_haproxy::model::BackendTarget;
 use fulmar_haproxy::{BackendId, Config, Mode};
 use fulmar_proto::{Layer, PipeCounts, Transmit};
 
+use crate::accept_failure;
 use crate::admission::{self, Admission};
 use crate::http::HttpRelay;
 use crate::live::Live;
 use crate::needs::needs_destination;
 use crate::orders::{Order, OrderReply, PORTION, SessionView};
-use crate::passing::pipes_max;
+use crate::pipe_use::pipes_max;
 use crate::proxy_log::ProxyLog;
 use crate::relay::{HTTP_CLIENTS, HTTP_SERVERS, Relay, STRIDE};
 use crate::services::Services;
 use crate::shared::{BindId, ThreadContext};
-use crate::shortage;
 use crate::tcp::TcpRelay;
 
 /// The proxy on one thread; a reactor drives it.
@@ -262,7 +262,7 @@ impl Engine for Proxy {
             DriverEvent::Wake => self.handle_wake(now),
             DriverEvent::AcceptFailed(listener, error) => {
                 if let Some(known) = self.listeners.iter().find(|known| known.id == listener) {
-                    shortage::log_shortage(&mut self.shared, now, known.bind.frontend, error);
+                    accept_failure::log_shortage(&mut self.shared, now, known.bind.frontend, error);
                 }
             }
             // Its addresses are known, and it does not measure the time of sends.

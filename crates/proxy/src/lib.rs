@@ -21,7 +21,7 @@ mod early_close;
 mod engine;
 mod facts;
 mod needs;
-mod passing;
+mod pipe_use;
 mod queues;
 mod relay;
 mod select_backend;
@@ -34,13 +34,13 @@ mod upstream;
 mod http;
 mod tcp;
 
+mod accept_failure;
 mod limit;
 mod malformed;
 mod orders;
 mod proxy_log;
 mod restore;
 mod services;
-mod shortage;
 
 pub use balancing::hasher;
 pub use checks::{

@@ -11,6 +11,7 @@ use fulmar_haproxy::{BackendConfig, BackendId, Config, FrontendConfig, ServerCon
 use fulmar_proto::PipeCounts;
 use fulmar_tls::{ClientTls, ConfigError};
 
+use crate::accept_failure::Shortage;
 use crate::admission::WaitingThreads;
 use crate::balancing;
 use crate::checks::{CheckAddress, CheckReports, LastCheck};
@@ -19,7 +20,6 @@ use crate::counters::Counters;
 use crate::limit::AdjustableLimit;
 use crate::malformed::LastMalformed;
 use crate::orders::{Order, Orders};
-use crate::shortage::Shortage;
 use crate::tracking::{self, TrackingServers};
 use crate::upstream::client_tls;
 use crate::wakers::Wakers;

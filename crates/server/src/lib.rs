@@ -20,7 +20,7 @@
 //! A [`ServerApp`] receives the events of the connections themselves.
 #![forbid(unsafe_code)]
 
-mod addresses;
+mod address_counts;
 mod limits;
 mod listener;
 mod mailbox;

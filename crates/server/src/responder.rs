@@ -1,4 +1,4 @@
-//! The request in progress, as its handler sees it.
+//! What a handler can do with a request: respond, receive its body, suspend it, upgrade it.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -16,7 +16,7 @@ use fulmar_proto::{
 use fulmar_semantics::clock::Clock;
 use smallvec::SmallVec;
 
-use crate::addresses::PeerNetwork;
+use crate::address_counts::PeerNetwork;
 use crate::application::ExchangeContext;
 use crate::body::{OwnedResponse, ResponseBody, TEXT_PLAIN};
 use crate::body_handlers::{Collect, Produce, Produced};

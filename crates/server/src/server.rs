@@ -13,7 +13,7 @@ use fulmar_proto::{
     BodyLen, Connection, Event, Headers, Response, Server, ServerConnection, StreamId, Transmit,
 };
 
-use crate::addresses::{AddressCounts, PeerNetwork};
+use crate::address_counts::{AddressCounts, PeerNetwork};
 use crate::application::{ExchangeContext, ServerApp};
 use crate::limits::{Limits, Shares};
 use crate::listener::{Layers, ServerListener};

@@ -7,8 +7,8 @@
 mod group;
 mod member;
 
+mod hash_tables;
 mod picker;
-mod table;
 
 pub mod hash;
 

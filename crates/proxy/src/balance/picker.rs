@@ -7,7 +7,7 @@
 
 use crate::balance::group::{Placement, ServerGroup, Wants};
 use crate::balance::hash::avalanche;
-use crate::balance::table::{HashRing, WeightMap};
+use crate::balance::hash_tables::{HashRing, WeightMap};
 
 /// The selection algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use fulmar_proto::Layer;
 use fulmar_semantics::proxy_protocol::{self, ProxyProtocolHeader};
 use fulmar_tls::{ClientOptions, ClientTls, ConfigError, Verify};
 
-use super::checked::Checked;
+use super::check_context::Checked;
 use super::step::ConnectSettings;
 use crate::upstream::{PreparedConnection, endpoint};
 

@@ -3,7 +3,7 @@
 
 use fulmar_haproxy::model::{CheckKind, TcpStep};
 
-use super::checked::Checked;
+use super::check_context::Checked;
 use super::http_check::HttpCheck;
 use super::protocol_check::ProtocolCheck;
 use super::step::{CheckStep, ConnectSettings, connected};

@@ -13,8 +13,8 @@ use fulmar_tls::{ClientTls, ConfigError};
 use super::check_connect::{CheckConnection, plain_tls};
 use super::conversation::Conversation;
 use super::job::{CheckJob, CheckStage, JobEvents, StepEnd, reason};
-use super::notice::{self, ChangeReason};
 use super::reports::{ServerEvent, ServerReport};
+use super::server_log::{self, ChangeReason};
 use super::status::{CheckStatus, Finding};
 use super::step::ConnectSettings;
 use super::target::{self, CheckTarget};
@@ -172,7 +172,7 @@ impl Checks {
                     target.live(&live).check.lock().score = target.monitor.score();
                 }
                 let backend = &live.backends[id.0];
-                for line in notice::decision(backend, server, old, new) {
+                for line in server_log::decision(backend, server, old, new) {
                     target::log(&live, backend, LogSeverity::Notice, &line, &mut *self.proxy_log);
                 }
                 target::log_end(&live, backend, leaves_none, &mut *self.proxy_log);

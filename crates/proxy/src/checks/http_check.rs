@@ -2,7 +2,7 @@
 
 use fulmar_haproxy::model::{CheckExpect, CheckRequest, Expectation};
 
-use super::checked::Checked;
+use super::check_context::Checked;
 use super::response::CheckResponse;
 use super::status::{CheckStatus, Finding};
 use super::step::{CheckStep, ConnectSettings};

@@ -8,7 +8,7 @@ use fulmar_engine::{ConnectionEvent, End, Handler, SocketId};
 use fulmar_haproxy::model::CheckKind;
 use fulmar_proto::{Connection, Event, Raw, RawConnection, Reset};
 
-use super::checked::Checked;
+use super::check_context::Checked;
 use super::conversation::Conversation;
 use super::status::{CheckStatus, Finding};
 use super::step::{CheckStep, ConnectSettings};

@@ -19,15 +19,15 @@ mod job;
 mod conversation;
 mod step;
 
-mod checked;
+mod check_context;
 mod http_check;
 mod protocol_check;
 mod response;
 mod tcp_check;
 
 mod address;
-mod notice;
 mod reports;
+mod server_log;
 mod status;
 
 pub use address::CheckAddress;

@@ -9,8 +9,8 @@ use crate::balance::{
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::{OnError, ServerCheck};
 
-use super::checked::Checked;
-use super::notice::{self, ChangeReason};
+use super::check_context::Checked;
+use super::server_log::{self, ChangeReason};
 use super::status::{CheckStatus, Finding};
 use crate::control::HealthChange;
 use crate::live::{Live, LiveBackend, LiveServer};
@@ -128,7 +128,7 @@ impl CheckTarget {
         };
         let logs_checks = backend.config.log_health_checks;
         if logs_checks && (verdict.counts || before != finding.status) {
-            let line = notice::check(backend, self.server, &finding, &self.monitor);
+            let line = server_log::check(backend, self.server, &finding, &self.monitor);
             log(live, backend, LogSeverity::Notice, &line, proxy_log);
         }
         if let Some(health) = verdict.change {
@@ -150,7 +150,7 @@ pub(super) fn log_change(
     proxy_log: &mut dyn ProxyLog,
 ) {
     let backend = &live.backends[backend.0];
-    let (severity, line) = notice::health(backend, server, change, why);
+    let (severity, line) = server_log::health(backend, server, change, why);
     log(live, backend, severity, &line, proxy_log);
     log_end(live, backend, change.leaves_none, proxy_log);
 }
@@ -163,7 +163,7 @@ pub(super) fn log_end(
     proxy_log: &mut dyn ProxyLog,
 ) {
     if leaves_none {
-        log(live, backend, LogSeverity::Emergency, &notice::no_server(backend), proxy_log);
+        log(live, backend, LogSeverity::Emergency, &server_log::no_server(backend), proxy_log);
     }
 }
 

@@ -24,7 +24,7 @@ use crate::http::server_conn::ServerConn;
 use crate::http::session::{ClientState, HttpSession};
 use crate::http::state::{self, DeferredAction, HttpState};
 use crate::malformed::{self, MessageDirection, Parties};
-use crate::passing::{PIECE_SIZE_MIN, Toward, may_pass};
+use crate::pipe_use::{PIECE_SIZE_MIN, Toward, may_pass};
 use crate::shared::ThreadContext;
 use crate::tls_info::TlsInfo;
 

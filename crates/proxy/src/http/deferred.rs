@@ -1,5 +1,7 @@
-//! Executes deferred actions. Connections may close before their actions are executed: actions on
-//! closed connections are ignored.
+//! Executes deferred actions, and decides whether a server's connection is kept after an exchange.
+//!
+//! Connections may close before their actions are executed: actions on closed connections are
+//! ignored.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +13,7 @@ use crate::http::HttpRelay;
 use crate::http::client_events::ClientEvents;
 use crate::http::server_events::ServerEvents;
 use crate::http::state::{self, DeferredAction};
-use crate::passing::PASSED_FROM;
+use crate::pipe_use::PASSED_FROM;
 use crate::shared::ThreadContext;
 
 impl HttpRelay {

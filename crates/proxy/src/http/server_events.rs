@@ -28,7 +28,7 @@ use crate::http::server_conn::{ConnectionUsers, ServerConn};
 use crate::http::session::HttpSession;
 use crate::http::state::{DeferredAction, HttpState, client_timeouts};
 use crate::malformed::{self, MessageDirection, Parties};
-use crate::passing::{PASSED_FROM, PIECE_SIZE_MIN, Toward, may_pass};
+use crate::pipe_use::{PASSED_FROM, PIECE_SIZE_MIN, Toward, may_pass};
 use crate::shared::ThreadContext;
 
 /// The handler of servers' events, with access to the clients' side. The client may have closed, or

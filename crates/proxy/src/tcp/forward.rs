@@ -13,7 +13,7 @@ use fulmar_proto::{Connection, Event, Piped, Raw, RawConnection, Segment};
 use fulmar_semantics::proxy_protocol;
 
 use super::session::{ProxyHeaderState, TcpSession, TcpSessions, TcpStage};
-use crate::passing::PIECE_SIZE_MIN;
+use crate::pipe_use::PIECE_SIZE_MIN;
 use crate::tls_info::TlsInfo;
 
 /// Connections of clients, or of servers.

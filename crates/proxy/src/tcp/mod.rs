@@ -39,7 +39,7 @@ use fulmar_proto::{Layer, SpliceTarget, Transmit};
 use self::forward::{RelayState, SessionWork, SideConnections, SideHandler, SideKind};
 use self::timeout_sets::TimeoutSets;
 use crate::orders::{PORTION, SessionView, after};
-use crate::passing::{Toward, may_pass};
+use crate::pipe_use::{Toward, may_pass};
 use crate::queues::Queues;
 use crate::relay::{Relay, STRIDE, TCP_CLIENTS, TCP_SERVERS};
 use crate::shared::{BindId, ThreadContext};

@@ -13,7 +13,7 @@ use fulmar_proto::PeerError;
 use fulmar_semantics::clock::Clock;
 use fulmar_server::{ExchangeSummary, Observer};
 
-use crate::line::{AccessLine, Format, LINE_SIZE_MAX};
+use crate::log_format::{AccessLine, Format, LINE_SIZE_MAX};
 use crate::output::{Output, Trouble};
 
 /// Writes a line for each finished exchange, and for each malformed request. Each thread has its
