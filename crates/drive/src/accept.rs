@@ -1,4 +1,4 @@
-//! The accepting side of a turn.
+//! The accepting side of a turn, and when a listener pauses.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! Sockets on their way to an endpoint: how they are made, and what comes of it.
+//! Outgoing connections: makes a socket for an endpoint, and connects it.
 
 use std::fmt::Display;
 use std::io;

@@ -1,4 +1,4 @@
-//! Listening sockets.
+//! Listening sockets: their options, and how many connections to accept at once.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,4 +1,5 @@
-//! The reactor's sockets, by the names that the engine assigned.
+//! The reactor's sockets, by the names that the engine assigned, and the state of each: readiness,
+//! room, input to be read before a failure is reported.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -1,4 +1,4 @@
-//! A word from another thread that it is time to end.
+//! A request of another thread to end gracefully.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

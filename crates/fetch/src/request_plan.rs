@@ -1,4 +1,4 @@
-//! The parts that all requests share.
+//! The parts that all requests share, and the options of the client and of the resolver.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};

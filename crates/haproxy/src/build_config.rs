@@ -1,4 +1,5 @@
-//! Builds the model from drafts: resolves names, applies inherited settings, and reports conflicts.
+//! Builds the model from drafts: resolves names, numbers proxies, and reports conflicts and what
+//! HAProxy warns about. Drafts have inherited the settings of their `defaults` section already.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Parses lines into drafts: sections, and the keywords of their lines (HAProxy's configuration
-//! manual, §2.1, §3 and §4).
+//! Parses lines into drafts: sections, the `defaults` they inherit, and keywords (HAProxy's
+//! configuration manual, §2.1, §3 and §4).
 
 use std::sync::Arc;
 

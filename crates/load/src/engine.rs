@@ -1,4 +1,5 @@
-//! The load generator as an engine: no socket, no clock, one thread's share of the run.
+//! The load generator as an engine: no socket, no clock, one thread's share of the run. It sends
+//! due requests, and decides what becomes of those on a lost connection.
 //!
 //! ```text
 //!  Opener ─ which connection now ─▶ Connections ─ connected, response ─▶ handle_used

@@ -1,4 +1,4 @@
-//! The report of a run for machines. `text` has the same for people.
+//! The report of a run for machines. `report_text` has the same for people.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! The application that passes every request to a handler with a [`Responder`].
+//! The application that passes every request to a handler with a [`Responder`], and decides how an
+//! exchange continues after each call.
 
 use std::any::Any;
 use std::net::SocketAddr;

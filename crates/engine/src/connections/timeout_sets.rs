@@ -1,4 +1,4 @@
-//! Deadlines that differ between connections: sets of them in one table, a number in each entry. A
+//! Timeouts that differ between connections: sets of them in one table, a number in each entry. A
 //! connection may have a set of its own, which is freed with it.
 
 use std::time::Instant;

@@ -1,5 +1,8 @@
 //! Idle connections to servers; every operation takes constant time.
 //!
+//! Which of them a request may use is decided in `select_connection`, and which connections become
+//! idle in `deferred`.
+//!
 //! A group holds interchangeable connections: of the same server and the same properties.
 //! Connections that completed more than one exchange are in a list of their own (HAProxy's manual,
 //! `http-reuse`).

@@ -1,4 +1,4 @@
-//! Selection of the connection to a server: an idle or a new one.
+//! Selects the connection of a request to its server: an idle one (`http-reuse`), or a new one.
 
 use std::time::Instant;
 

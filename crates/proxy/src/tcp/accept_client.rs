@@ -1,4 +1,4 @@
-//! Admission of clients.
+//! Accepts a client, unless a rule refuses it, and handles a client that closes early.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

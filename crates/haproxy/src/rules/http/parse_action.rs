@@ -1,4 +1,4 @@
-//! Parsing of HTTP rules.
+//! Parses the arguments of each action.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Parsing of rules: action and condition.
+//! Parses a rule: finds its action in the table, and parses the condition.
 
 use super::action_table::{ACTIONS, ActionRow, ArgumentParser};
 use super::parse_action::{RuleLine, condition, split};

@@ -1,4 +1,4 @@
-//! Execution of actions.
+//! Executes one action of a rule.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Evaluation of rule sets.
+//! Evaluates a set of rules in order, until one decides.
 
 use super::verdict::{HttpVerdict, InvalidChange};
 use super::{HttpAction, HttpRule, run_action};
