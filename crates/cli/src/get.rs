@@ -18,7 +18,7 @@ use crate::files::{self, InputFile, OutputFile};
 use crate::output::{ToolFailure, print_stderr, print_stdout, warn};
 use crate::signals::{self, INTERRUPTED};
 use crate::terminal_line::TerminalLine;
-use crate::{descriptors, durations, fields, loops, numbers, table};
+use crate::{descriptors, durations, fields, ledger_table, loops, numbers};
 
 /// Download many URLs into files.
 #[derive(Debug, Args)]
@@ -357,10 +357,10 @@ fn print(arguments: &GetArguments, report: &Report) -> Result<(), ToolFailure> {
         let files = report.tally.over();
         print(&format!(
             "\nsystem calls\n{}\n  driven by       {}: {} turns, {:.1} events per turn\n",
-            table::of(&report.ledger, files, "per file"),
+            ledger_table::of(&report.ledger, files, "per file"),
             report.driver,
             report.stats.turns,
-            table::ratio(report.stats.events, report.stats.turns),
+            ledger_table::ratio(report.stats.events, report.stats.turns),
         ))?;
     }
     Ok(())

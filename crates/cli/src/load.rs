@@ -17,7 +17,7 @@ use fulmar_sys as sys;
 
 use crate::output::{ToolFailure, print_stdout};
 use crate::signals::{self, INTERRUPTED};
-use crate::{loops, table};
+use crate::{ledger_table, loops};
 use traffic::TrafficArguments;
 
 /// Generate HTTP load and report what limits it.
@@ -143,10 +143,10 @@ fn print(
             print_stdout(&format!(
                 "\nsystem calls of the embedded server\n{}\n  driven by       {}: {} turns, \
                  {:.1} events per turn\n",
-                table::of(&outcome.usage.ledger, requests, "per request"),
+                ledger_table::of(&outcome.usage.ledger, requests, "per request"),
                 outcome.driver,
                 stats.turns,
-                table::ratio(stats.events, stats.turns),
+                ledger_table::ratio(stats.events, stats.turns),
             ))?;
         }
     }

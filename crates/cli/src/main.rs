@@ -8,6 +8,7 @@ mod durations;
 mod fields;
 mod files;
 mod get;
+mod ledger_table;
 mod load;
 mod loops;
 mod numbers;
@@ -16,7 +17,6 @@ mod proxy;
 mod serve;
 mod signals;
 mod sizes;
-mod table;
 mod terminal_line;
 
 use std::process::ExitCode;

@@ -4,9 +4,9 @@ mod arguments;
 mod fields;
 mod listen;
 mod listen_address;
+mod logging;
 mod report;
 mod users;
-mod watch;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -25,7 +25,7 @@ use crate::output::{ToolFailure, print_stdout, warn};
 use crate::signals::{self, INTERRUPTED, Interrupt};
 use crate::{descriptors, loops};
 use listen::Listeners;
-use watch::{FailureLog, LogFile, Reload};
+use logging::{FailureLog, LogFile, Reload};
 
 pub(crate) fn run(arguments: ServeArguments) -> Result<ExitCode, ToolFailure> {
     let limits = limits(&arguments)?;
@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: ServeArguments) -> Result<ExitCode, ToolFailure> {
     })
     .map_err(|error| ToolFailure::new("cannot install signal handlers", error))?;
     Reload::new(log, listeners.tls()).watch()?;
-    let shown = metrics.map(|metrics| watch::serve_metrics(&arguments, metrics)).transpose()?;
+    let shown = metrics.map(|metrics| logging::serve_metrics(&arguments, metrics)).transpose()?;
     let running = host.start().map_err(failure)?;
     greet(&arguments, &listeners, &running, shown.as_ref())?;
     let began = running.drivers().to_vec();
@@ -217,7 +217,7 @@ fn greet(
     for address in shown.iter().flat_map(|shown| shown.addresses()) {
         text += &format!("metrics on {}\n", listen::url(address, false, "metrics"));
     }
-    if watch::logs_to_stdout(arguments) {
+    if logging::logs_to_stdout(arguments) {
         text.lines().for_each(warn);
         return Ok(());
     }

@@ -3,9 +3,9 @@
 use fulmar_host::{Outcome, Usage};
 
 use super::arguments::ServeArguments;
-use super::watch::logs_to_stdout;
+use super::logging::logs_to_stdout;
 use crate::output::{ToolFailure, print_stdout, warn};
-use crate::{loops, table};
+use crate::{ledger_table, loops};
 
 pub(super) fn print(
     arguments: &ServeArguments,
@@ -36,7 +36,7 @@ pub(super) fn print(
         stats.accepted,
         stats.turns,
         stats.events,
-        table::of(&usage.ledger, requests, "per request")
+        ledger_table::of(&usage.ledger, requests, "per request")
     );
     if logs_to_stdout(arguments) {
         warn(&text);
