@@ -32,7 +32,9 @@ pub fn is_request_target(method: &[u8], target: &[u8]) -> bool {
 /// Other marks that URIs exclude (`|`, `"`, brackets) are accepted: browsers send them, and they do
 /// not hide the end of the target.
 pub(super) fn is_target(target: &[u8]) -> bool {
-    let (mut rest, mut in_query) = (target, false);
+    // Most targets are a path of such bytes only.
+    let plain = target.iter().position(|b| !IN_PATH[usize::from(*b)]).unwrap_or(target.len());
+    let (mut rest, mut in_query) = (&target[plain..], false);
     while let [first, tail @ ..] = rest {
         in_query |= *first == b'?';
         rest = match first {
@@ -108,6 +110,16 @@ fn is_port(digits: &[u8]) -> bool {
 }
 
 const PORT_MAX: u32 = 65_535;
+/// Bytes that are valid everywhere in a target, and do not change the meaning of others.
+const IN_PATH: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = b'!';
+    while byte < 0x7f {
+        table[byte as usize] = !matches!(byte, b'#' | b'?' | b'%' | b'\\');
+        byte += 1;
+    }
+    table
+};
 /// Bytes of a name: looked up, as every request has one.
 const IN_NAME: [bool; 256] = {
     let mut table = [false; 256];
