@@ -4,7 +4,7 @@
 //! mean is noted by `parse`. Nothing is repaired: no blank before the colon, no folded line, no
 //! line end but CR LF.
 
-use crate::head::{is_tchar, text_len};
+use crate::head::{is_tchar, text_len, trim_ows};
 
 /// A field line, taken apart.
 #[derive(Clone, Copy, Debug)]
@@ -37,19 +37,32 @@ pub(super) fn piece(section: &[u8], start: usize) -> Piece<'_> {
         let blank = name.is_empty() && rest.starts_with(b"\r\n");
         return if blank { Piece::End(start + 2) } else { Piece::Bad };
     };
-    let (mut value, rest) = rest.split_at(text_len(rest));
+    let (value, rest) = rest.split_at(text_len(rest));
     if name.is_empty() || !rest.starts_with(b"\r\n") {
         return Piece::Bad;
     }
-    let mut value_at = start + name.len() + 1;
+    let value_at = start + name.len() + 1;
     let next = value_at + value.len() + 2;
-    while let [..=b' ', rest @ ..] = value {
-        (value, value_at) = (rest, value_at + 1); // of text, only blanks are so low
+    let (blanks, value) = trimmed(value);
+    Piece::Line(Line { name, value, value_at: value_at + blanks, next })
+}
+
+/// The number of blanks in front of a text, and the text without the blanks around it. Of text,
+/// only blanks are as low as SP. Most values have one SP in front, and no other.
+#[inline(always)]
+fn trimmed(text: &[u8]) -> (usize, &[u8]) {
+    match text {
+        [b' ', value @ ..] if value.first() > Some(&b' ') && value.last() > Some(&b' ') => {
+            (1, value)
+        }
+        _ => trimmed_slowly(text),
     }
-    while let [rest @ .., ..=b' '] = value {
-        value = rest;
-    }
-    Piece::Line(Line { name, value, value_at, next })
+}
+
+#[cold]
+fn trimmed_slowly(text: &[u8]) -> (usize, &[u8]) {
+    let blanks = text.iter().position(|b| *b > b' ').unwrap_or(text.len());
+    (blanks, trim_ows(&text[blanks..]))
 }
 
 /// The number of leading bytes of a token.

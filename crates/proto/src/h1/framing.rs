@@ -171,6 +171,7 @@ fn decimal(value: &[u8]) -> Option<u64> {
 impl Coding {
     /// Takes in one more `Transfer-Encoding` field: fields of one name are one list
     /// (RFC 9110 §5.3).
+    #[inline(never)] // as `Options::add`
     pub(super) fn add(self, value: &[u8]) -> Self {
         value.split(|b| *b == b',').map(trim_ows).fold(self, Self::add_one)
     }

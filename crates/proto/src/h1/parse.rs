@@ -118,21 +118,22 @@ pub(super) fn head_end(
     end
 }
 
-/// The words of a request line, as offsets into the head.
+/// The ends of the words of a request line, as offsets into the head. So short that a result with
+/// one is returned in a register.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RequestLine {
-    method: usize,
-    target: usize,
+    method: u16,
+    target: u16,
     pub(super) version: Version,
 }
 
 impl RequestLine {
     pub(super) fn method(self, head: &[u8]) -> &[u8] {
-        &head[..self.method]
+        &head[..usize::from(self.method)]
     }
 
     pub(super) fn target(self, head: &[u8]) -> &[u8] {
-        &head[self.method + 1..self.target]
+        &head[usize::from(self.method) + 1..usize::from(self.target)]
     }
 }
 
@@ -172,7 +173,7 @@ fn request_line(line: &[u8]) -> Result<RequestLine, PeerError> {
     if target - method > TARGET_SIZE_MAX + 1 {
         return Err(PeerError::TargetTooLong);
     }
-    Ok(RequestLine { method, target, version })
+    Ok(RequestLine { method: narrow(method), target: narrow(target), version })
 }
 
 /// `HTTP/1.x`; other versions of the same form are distinguished from malformed ones.
@@ -188,22 +189,24 @@ pub(super) fn version(word: &[u8]) -> Result<Version, PeerError> {
     }
 }
 
-/// Decodes the request head that `bytes` begin with, and fills `index` with its fields.
+/// Decodes the request head that `bytes` begin with, and fills `index` with its fields and `fields`
+/// with their facts.
 pub(super) fn request(
     bytes: &[u8],
     index: &mut Vec<Header>,
-) -> Result<(RequestLine, Fields), PeerError> {
+    fields: &mut Fields,
+) -> Result<RequestLine, PeerError> {
     let line_end = memchr::memchr(b'\n', bytes).ok_or(PeerError::BadStartLine)? + 1;
     let line = request_line(&bytes[..line_end])?;
     let authority = target::check(line.method(bytes), line.target(bytes))?;
-    let fields = fields(bytes, line_end, index).ok_or(PeerError::BadField)?;
+    fields.decode(bytes, line_end, index).ok_or(PeerError::BadField)?;
     let host = fields.host.as_ref().map(|at| slice(bytes, at));
     let agrees = match host {
         Some(host) if fields.repeated_host || !target::is_host(host) => false,
         Some(host) => authority.is_none_or(|authority| authority.eq_ignore_ascii_case(host)),
         None => line.version == Version::Http10,
     };
-    if agrees { Ok((line, fields)) } else { Err(PeerError::BadHost) }
+    if agrees { Ok(line) } else { Err(PeerError::BadHost) }
 }
 
 /// Checks a status line, or what there is of it.
@@ -220,7 +223,7 @@ pub(super) struct StatusLine {
     pub(super) version: Version,
     pub(super) status: u16,
     /// With its line end.
-    len: usize,
+    len: u16,
 }
 
 /// Takes `version SP status [SP reason] CRLF` apart, which `bytes` begin with. The blank before
@@ -237,14 +240,19 @@ fn status_line(bytes: &[u8]) -> Result<StatusLine, PeerError> {
     };
     let size = text_len(reason);
     let is_reason = matches!(reason, [b' ' | b'\r', ..]) && reason[size..].starts_with(b"\r\n");
+    if !is_reason {
+        return Err(PeerError::BadStartLine);
+    }
     let len = VERSION_SIZE + " 200".len() + size + 2;
-    if is_reason { Ok(StatusLine { version, status, len }) } else { Err(PeerError::BadStartLine) }
+    let len = u16::try_from(len).map_err(|_| PeerError::HeadTooLarge)?;
+    Ok(StatusLine { version, status, len })
 }
 
 /// The head that replaces that of an HTTP/0.9 response, which has none (RFC 1945 §6).
-pub(super) fn http09_response(index: &mut Vec<Header>) -> (StatusLine, Fields) {
+pub(super) fn http09_response(index: &mut Vec<Header>, fields: &mut Fields) -> StatusLine {
     index.clear();
-    (StatusLine { version: Version::Http09, status: 200, len: 0 }, Fields::default())
+    *fields = Fields::default();
+    StatusLine { version: Version::Http09, status: 200, len: 0 }
 }
 
 /// True if `bytes` begin a status line, `None` if they are too few to decide.
@@ -253,14 +261,16 @@ pub(super) fn is_status_line(bytes: &[u8]) -> Option<bool> {
     if bytes[..seen] == HTTP[..seen] { (seen == HTTP.len()).then_some(true) } else { Some(false) }
 }
 
-/// Decodes the response head that `bytes` begin with, and fills `index` with its fields.
+/// Decodes the response head that `bytes` begin with, and fills `index` with its fields and
+/// `fields` with their facts.
 pub(super) fn response(
     bytes: &[u8],
     index: &mut Vec<Header>,
-) -> Result<(StatusLine, Fields), PeerError> {
+    fields: &mut Fields,
+) -> Result<StatusLine, PeerError> {
     let line = status_line(bytes)?;
-    let fields = fields(bytes, line.len, index).ok_or(PeerError::BadField)?;
-    Ok((line, fields))
+    fields.decode(bytes, line.len.into(), index).ok_or(PeerError::BadField)?;
+    Ok(line)
 }
 
 /// The facts of the fields for framing, reuse and routing.
@@ -298,38 +308,41 @@ pub(super) enum Expect {
     Unknown,
 }
 
-/// Decodes the field lines of `section` from `start` to the first blank line; `None` if one of them
-/// is not as it must be, or not there.
-pub(super) fn fields(section: &[u8], start: usize, index: &mut Vec<Header>) -> Option<Fields> {
-    index.clear();
-    let mut fields = Fields { end: start, ..Fields::default() };
-    loop {
-        let line = match fields::piece(section, fields.end) {
-            Piece::Line(line) if index.len() < FIELDS_LEN_MAX => line,
-            Piece::End(end) => {
-                fields.end = end;
-                break;
-            }
-            Piece::Line(_) | Piece::Bad => return None,
-        };
-        let name = range(fields.end, line.name.len());
-        let value = range(line.value_at, line.value.len());
-        let hop = fields.note(line.name, line.value, &value);
-        index.push(Header { name, value, hop });
-        fields.end = line.next;
-    }
-    if fields.options.nominates {
-        mark_nominated(section, index);
-    }
-    (fields.options.len <= OPTIONS_LEN_MAX).then_some(fields)
-}
-
 #[expect(clippy::cast_possible_truncation, reason = "sections are limited to less than 64 KiB")]
 fn range(start: usize, len: usize) -> Range<u32> {
     start as u32..(start + len) as u32
 }
 
 impl Fields {
+    /// Decodes the field lines of `section` from `start` to the first blank line; `None` if one of
+    /// them is not as it must be, or not there.
+    pub(super) fn decode(
+        &mut self,
+        section: &[u8],
+        start: usize,
+        index: &mut Vec<Header>,
+    ) -> Option<()> {
+        index.clear();
+        *self = Self::default();
+        let mut at = start;
+        self.end = loop {
+            let line = match fields::piece(section, at) {
+                Piece::Line(line) if index.len() < FIELDS_LEN_MAX => line,
+                Piece::End(end) => break end,
+                Piece::Line(_) | Piece::Bad => return None,
+            };
+            let name = range(at, line.name.len());
+            let value = range(line.value_at, line.value.len());
+            let hop = self.note(line.name, line.value, &value);
+            index.push(Header { name, value, hop });
+            at = line.next;
+        };
+        if self.options.nominates {
+            mark_nominated(section, index);
+        }
+        (self.options.len <= OPTIONS_LEN_MAX).then_some(())
+    }
+
     /// Records one field; true if it concerns this hop only.
     fn note(&mut self, name: &[u8], value: &[u8], at: &Range<u32>) -> bool {
         match name.len() {
@@ -364,6 +377,7 @@ fn is<const N: usize>(name: &[u8], known: &[u8; N]) -> bool {
 }
 
 impl Options {
+    #[inline(never)] // most heads have none: their loop stays small, and the facts in memory
     fn add(&mut self, value: &[u8]) {
         for option in value.split(|b| *b == b',').map(trim_ows) {
             let is = |known: &[u8]| option.eq_ignore_ascii_case(known);

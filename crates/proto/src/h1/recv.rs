@@ -33,11 +33,14 @@ impl<S: Side> H1<S> {
         }
         match self.recv {
             Recv::Rest => self.poll_rest(input),
-            Recv::Head(head) => match self.poll_head(head, input, scratch) {
-                Ok(Some(decoded)) => self.head_event(&decoded, input, scratch),
-                Ok(None) => Ok(None),
-                Err(error) => Err(self.fail(error, input)),
-            },
+            Recv::Head(head) => {
+                let mut fields = Fields::default();
+                match self.poll_head(head, input, scratch, &mut fields) {
+                    Ok(Some(decoded)) => self.head_event(decoded, &fields, input, scratch),
+                    Ok(None) => Ok(None),
+                    Err(error) => Err(self.fail(error, input)),
+                }
+            }
             Recv::Body(_) => match self.poll_body(input, scratch) {
                 Ok(Polling::Pending) => Ok(None),
                 Ok(Polling::Data(n)) => Ok(Some(self.data(n, input))),
@@ -86,6 +89,7 @@ impl<S: Side> H1<S> {
         mut head: HeadScan,
         input: &mut Input<'_>,
         scratch: &mut Scratch,
+        fields: &mut Fields,
     ) -> Result<Option<Decoded>, PeerError> {
         if S::SERVER && self.intake != Intake::Open && head.scan.is_fresh() {
             if !input.is_empty() || input.has_eof() {
@@ -109,12 +113,12 @@ impl<S: Side> H1<S> {
         // Most heads arrive whole. The scan finds what is missing or wrong in the others.
         let bytes = input.bytes();
         if head.scan.is_fresh()
-            && let Ok((start, fields)) =
-                decode::<S>(&bytes[..bytes.len().min(HEAD_SIZE_MAX)], &mut scratch.index)
+            && let bytes = &bytes[..bytes.len().min(HEAD_SIZE_MAX)]
+            && let Ok(start) = decode::<S>(bytes, &mut scratch.index, fields)
         {
-            return Ok(Some(Decoded { start, fields, repaired_from: None }));
+            return Ok(Some(Decoded { start, repaired_from: None }));
         }
-        self.poll_scanned(head, input, scratch)
+        self.poll_scanned(head, input, scratch, fields)
     }
 
     /// Parses a head that is incomplete or malformed, with the scan of [`Self::poll_head`].
@@ -123,17 +127,19 @@ impl<S: Side> H1<S> {
         mut head: HeadScan,
         input: &Input<'_>,
         scratch: &mut Scratch,
+        fields: &mut Fields,
     ) -> Result<Option<Decoded>, PeerError> {
         let bytes = input.bytes();
         if self.is_http09(input) {
-            let (line, fields) = parse::http09_response(&mut scratch.index);
-            let start = Start::Response(line);
-            return Ok(Some(Decoded { start, fields, repaired_from: None }));
+            let start = Start::Response(parse::http09_response(&mut scratch.index, fields));
+            return Ok(Some(Decoded { start, repaired_from: None }));
         }
         let check =
             if S::SERVER { parse::check_request_start } else { parse::check_response_start };
         match parse::head_end(&mut head.scan, bytes, self.leniency, check)? {
-            Some(end) => decode_leniently::<S>(&bytes[..end], self.leniency, scratch).map(Some),
+            Some(end) => {
+                decode_leniently::<S>(&bytes[..end], self.leniency, scratch, fields).map(Some)
+            }
             None if input.has_eof() => Err(PeerError::UnexpectedEof),
             None => {
                 self.recv = Recv::Head(head);
@@ -185,19 +191,19 @@ impl<S: Side> H1<S> {
     /// A head is valid: it is evaluated, and moved from the input into the scratch.
     fn head_event<'a>(
         &mut self,
-        decoded: &Decoded,
+        Decoded { start, repaired_from }: Decoded,
+        fields: &Fields,
         input: &mut Input<'_>,
         scratch: &'a mut Scratch,
     ) -> Polled<'a, S> {
-        let Decoded { start, fields, repaired_from } = decoded;
         if repaired_from.is_none() {
             scratch.head.clear();
             scratch.head.extend_from_slice(&input.bytes()[..fields.end]);
         }
         let scratch: &'a Scratch = scratch;
         let begun = match start {
-            Start::Request(line) => self.begin_request(*line, fields, scratch),
-            Start::Response(line) => self.begin_response(*line, fields, scratch),
+            Start::Request(line) => self.begin_request(line, fields, scratch),
+            Start::Response(line) => self.begin_response(line, fields, scratch),
         };
         match begun {
             Ok(event) => {
@@ -483,11 +489,11 @@ enum Start {
     Response(StatusLine),
 }
 
-/// A complete head. The scratch has the index of its fields.
-#[derive(Debug)]
+/// A complete head. The scratch has the index of its fields; their facts are written to the place
+/// that the caller provides, since a copy of them costs more than most of them.
+#[derive(Clone, Copy, Debug)]
 struct Decoded {
     start: Start,
-    fields: Fields,
     /// Its length in the input, if it was repaired; the repaired head is in the scratch.
     repaired_from: Option<usize>,
 }
@@ -497,24 +503,29 @@ fn decode_leniently<S: Side>(
     bytes: &[u8],
     leniency: Leniency,
     scratch: &mut Scratch,
+    fields: &mut Fields,
 ) -> Result<Decoded, PeerError> {
     let Scratch { head, index } = scratch;
-    match decode::<S>(bytes, index) {
+    match decode::<S>(bytes, index, fields) {
         Err(_) if leniency.repairs_fields() => {
             leniency::repair(bytes, SectionKind::Head, leniency, head);
-            let (start, fields) = decode::<S>(head, index)?;
-            Ok(Decoded { start, fields, repaired_from: Some(bytes.len()) })
+            let start = decode::<S>(head, index, fields)?;
+            Ok(Decoded { start, repaired_from: Some(bytes.len()) })
         }
-        decoded => decoded.map(|(start, fields)| Decoded { start, fields, repaired_from: None }),
+        decoded => decoded.map(|start| Decoded { start, repaired_from: None }),
     }
 }
 
-/// Decodes the head that `bytes` begin with, and fills the index of its fields.
-fn decode<S: Side>(bytes: &[u8], index: &mut Vec<Header>) -> Result<(Start, Fields), PeerError> {
+/// Decodes the head that `bytes` begin with, and fills the index and the facts of its fields.
+fn decode<S: Side>(
+    bytes: &[u8],
+    index: &mut Vec<Header>,
+    fields: &mut Fields,
+) -> Result<Start, PeerError> {
     if S::SERVER {
-        parse::request(bytes, index).map(|(line, fields)| (Start::Request(line), fields))
+        parse::request(bytes, index, fields).map(Start::Request)
     } else {
-        parse::response(bytes, index).map(|(line, fields)| (Start::Response(line), fields))
+        parse::response(bytes, index, fields).map(Start::Response)
     }
 }
 
@@ -557,12 +568,13 @@ fn trailers(section: &[u8], leniency: Leniency, scratch: &mut Scratch) -> Result
     let Scratch { head, index } = scratch;
     head.clear();
     head.extend_from_slice(section);
-    let mut fields = parse::fields(head, 0, index);
-    if fields.is_none() && leniency.repairs_fields() {
+    let mut fields = Fields::default();
+    let mut decoded = fields.decode(head, 0, index);
+    if decoded.is_none() && leniency.repairs_fields() {
         leniency::repair(section, SectionKind::Trailers, leniency, head);
-        fields = parse::fields(head, 0, index);
+        decoded = fields.decode(head, 0, index);
     }
-    fields.ok_or(PeerError::BadTrailer)?;
+    decoded.ok_or(PeerError::BadTrailer)?;
     let forbidden = |(name, _): (&[u8], &[u8])| chunked::is_forbidden(name);
     let refused = scratch.headers().iter().any(forbidden);
     if refused { Err(PeerError::BadTrailer) } else { Ok(()) }
