@@ -1,6 +1,7 @@
 //! A slab with a generation in each key: a stale key finds nothing.
 //!
 //! Several slabs may share one key space: a slab uses every `stride`-th index, from `offset` on.
+//! The stride is a power of two, so that a lookup needs no division.
 
 use crate::SocketId;
 
@@ -8,7 +9,8 @@ use crate::SocketId;
 #[derive(Debug)]
 pub struct Slots<T> {
     offset: u32,
-    stride: u32,
+    /// The stride is 2 to the power of this.
+    shift: u32,
     entries: Vec<Slot<T>>,
     /// Positions to be used again; some may be freed, or listed twice.
     free: Vec<u32>,
@@ -24,15 +26,17 @@ struct Slot<T> {
 }
 
 impl<T> Slots<T> {
-    /// An empty slab that uses every `stride`-th index, from `offset` on.
+    /// An empty slab that uses every `stride`-th index, from `offset` on. The stride is rounded up
+    /// to a power of two.
     pub fn new(offset: u32, stride: u32) -> Self {
         assert!(offset < stride, "the offset is less than the stride");
-        Self { offset, stride, entries: Vec::new(), free: Vec::new(), len: 0, born: 0 }
+        let shift = stride.next_power_of_two().trailing_zeros();
+        Self { offset, shift, entries: Vec::new(), free: Vec::new(), len: 0, born: 0 }
     }
 
     /// True if `key` is of this slab, alive or not.
     pub fn owns(&self, key: SocketId) -> bool {
-        key.index % self.stride == self.offset
+        key.index - (self.position(key) << self.shift) == self.offset
     }
 
     /// Adds a value; its key is new.
@@ -41,7 +45,8 @@ impl<T> Slots<T> {
         let entry = &mut self.entries[at as usize];
         entry.value = Some(value);
         self.len += 1;
-        SocketId { index: at * self.stride + self.offset, generation: entry.generation }
+        let generation = entry.generation;
+        SocketId { index: (at << self.shift) + self.offset, generation }
     }
 
     fn vacant(&mut self) -> u32 {
@@ -109,12 +114,12 @@ impl<T> Slots<T> {
     /// The key that position `at` of this slab has now.
     pub fn key(&self, at: u32) -> SocketId {
         let generation = self.entries.get(at as usize).map_or(self.born, |entry| entry.generation);
-        SocketId { index: at * self.stride + self.offset, generation }
+        SocketId { index: (at << self.shift) + self.offset, generation }
     }
 
     /// The position of `key` in this slab: small numbers, fit to index a table.
     pub fn position(&self, key: SocketId) -> u32 {
-        key.index / self.stride
+        key.index >> self.shift
     }
 
     /// The number of slots; all positions with a value are below it.
@@ -130,7 +135,7 @@ impl<T> Slots<T> {
     /// The same, from an index of a [`SocketId`] of any slab on, in the order of indices. So a walk
     /// can be done in parts.
     pub(crate) fn keys_from(&self, index: u32) -> impl Iterator<Item = SocketId> {
-        let first = index.saturating_sub(self.offset).div_ceil(self.stride);
+        let first = index.saturating_sub(self.offset).div_ceil(1 << self.shift);
         let alive = self.entries.iter().zip(0_u32..).skip(first as usize);
         alive.filter(|(entry, _)| entry.value.is_some()).map(|(_, at)| self.key(at))
     }
