@@ -236,10 +236,10 @@ impl<C: Connection, T> Entry<C, T> {
     }
 
     /// True if bytes that the peer takes do not restart its deadline to send.
-    fn counts_received_only(&self, ticks: &TimeoutTicks) -> bool {
-        ticks.receive_only
-            && self.reading
+    fn counts_received_only(&self, at: u32, timeouts: &TimeoutTable) -> bool {
+        self.reading
             && matches!(self.phase, Some(Phase::Body | Phase::Tunnel))
+            && timeouts.of(self.timeouts, at).receive_only
     }
 
     /// The state of connection and layer together.
@@ -295,6 +295,13 @@ impl<C: Connection, T> Entry<C, T> {
     }
 }
 
+/// Bytes that the peer has moved: sent, or taken.
+#[derive(Clone, Copy, Debug)]
+enum Moved {
+    Received(u64),
+    Sent(u64),
+}
+
 /// What is delivery to an entry while something happens on it.
 pub(crate) struct Delivery<'a, H> {
     pub(crate) now: Instant,
@@ -304,7 +311,8 @@ pub(crate) struct Delivery<'a, H> {
 }
 
 impl<C: Connection, T> Connections<C, T> {
-    /// No connections; their names have every `stride`-th index, from `offset` on.
+    /// No connections; their names have every `stride`-th index, from `offset` on. The stride is
+    /// rounded up to a power of two.
     pub fn new(now: Instant, timeouts: Timeouts, offset: u32, stride: u32) -> Self {
         Self {
             slots: Slots::new(offset, stride),
@@ -539,7 +547,7 @@ impl<C: Connection, T> Connections<C, T> {
                 entry.note_unread();
             }
             entry.rate.leave(input.len());
-            arrived
+            Moved::Received(arrived)
         });
     }
 
@@ -558,9 +566,6 @@ impl<C: Connection, T> Connections<C, T> {
         bytes: u64,
         handler: &mut impl Handler<C, T>,
     ) {
-        let (ticks, at) = (&self.outputs.timeouts, self.slots.position(socket));
-        let owes = |entry: &Entry<C, T>| entry.counts_received_only(ticks.of(entry.timeouts, at));
-        let moved = if self.slots.get(socket).is_some_and(owes) { 0 } else { bytes };
         self.with_entry(now, socket, handler, |entry, opened, delivery| {
             if let Some(mut transport) = entry.transport.take() {
                 transport.handle_sent(&mut entry.connection, bytes);
@@ -580,7 +585,7 @@ impl<C: Connection, T> Connections<C, T> {
                     entry.ask(delivery);
                 }
             }
-            moved
+            Moved::Sent(bytes)
         });
     }
 
@@ -597,7 +602,7 @@ impl<C: Connection, T> Connections<C, T> {
                 transport.handle_loaded(&mut entry.connection, bytes);
                 entry.ask(delivery);
             }
-            0
+            Moved::Received(0)
         });
     }
 
@@ -615,7 +620,7 @@ impl<C: Connection, T> Connections<C, T> {
     fn handle_unread(&mut self, now: Instant, socket: SocketId, handler: &mut impl Handler<C, T>) {
         self.with_entry(now, socket, handler, |entry, _, _| {
             entry.connection.handle_unread();
-            0
+            Moved::Received(0)
         });
     }
 
@@ -718,23 +723,26 @@ impl<C: Connection, T> Connections<C, T> {
         moved: u64,
         handler: &mut impl Handler<C, T>,
     ) {
-        self.with_entry(now, socket, handler, |_, _, _| moved);
+        self.with_entry(now, socket, handler, |_, _, _| Moved::Received(moved));
     }
 
-    /// Calls `act` on an entry, if it still exists, and applies the result. `act` returns the
-    /// number of bytes that the peer has moved.
+    /// Calls `act` on an entry, if it still exists, and applies the result. `act` returns what the
+    /// peer has moved.
     fn with_entry<H: Handler<C, T>>(
         &mut self,
         now: Instant,
         socket: SocketId,
         handler: &mut H,
-        act: impl FnOnce(&mut Entry<C, T>, &mut Block, &mut Delivery<'_, H>) -> u64,
+        act: impl FnOnce(&mut Entry<C, T>, &mut Block, &mut Delivery<'_, H>) -> Moved,
     ) {
         let Self { slots, outputs, scratch, opened, .. } = self;
         let at = slots.position(socket);
         let Some(entry) = slots.get_mut(socket) else { return };
         let mut delivery = Delivery { now, socket, scratch, handler };
-        let moved = act(entry, opened, &mut delivery);
+        let moved = match act(entry, opened, &mut delivery) {
+            Moved::Sent(_) if entry.counts_received_only(at, &outputs.timeouts) => 0,
+            Moved::Received(bytes) | Moved::Sent(bytes) => bytes,
+        };
         if !entry.update(at, moved, outputs, &mut delivery) {
             self.end(now, socket, End::Closed, CloseKind::Normal, handler);
         }

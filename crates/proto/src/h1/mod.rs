@@ -621,6 +621,10 @@ impl<S: Side> Connection for H1<S> {
         self.outbox.size()
     }
 
+    fn has_unsent(&self) -> bool {
+        !self.outbox.is_empty()
+    }
+
     fn close_after(&mut self) {
         if self.reuse == Reuse::Yes {
             self.reuse = Reuse::AfterOutstanding;
