@@ -101,6 +101,20 @@ impl Epoll {
         }
     }
 
+    /// Sleeps at once or polls before, as the habit suggests.
+    #[inline(never)] // most reactors have none
+    fn wait_by_habit(&mut self, now: Instant, timeout: Option<Duration>) -> io::Result<usize> {
+        let plan = match &mut self.habit {
+            Some(habit) if timeout != Some(Duration::ZERO) => habit.plan(now),
+            _ => Plan::Rest,
+        };
+        match plan {
+            Plan::Rest => self.wait_for(timeout),
+            Plan::Sleep => self.wait_measured(timeout),
+            Plan::Poll { budget, watched } => self.wait_polling(now, budget, watched, timeout),
+        }
+    }
+
     /// As [`Epoll::wait_for`], and records its duration.
     fn wait_measured(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
         let start = sys::now();
@@ -164,14 +178,9 @@ impl Epoll {
 impl Waiter for Epoll {
     fn wait(&mut self, now: Instant, until: Until) -> io::Result<usize> {
         let timeout = until.timeout(now, self.deadline);
-        let plan = match &mut self.habit {
-            Some(habit) if timeout != Some(Duration::ZERO) => habit.plan(now),
-            _ => Plan::Rest,
-        };
-        match plan {
-            Plan::Rest => self.wait_for(timeout),
-            Plan::Sleep => self.wait_measured(timeout),
-            Plan::Poll { budget, watched } => self.wait_polling(now, budget, watched, timeout),
+        match &self.habit {
+            None => self.wait_for(timeout),
+            Some(_) => self.wait_by_habit(now, timeout),
         }
     }
 

@@ -213,9 +213,13 @@ impl Socket {
     }
 
     /// Passes a changed interest to the selector.
+    #[inline]
     pub(crate) fn update_interest<S: Selector>(&mut self, selector: &mut S) {
+        if selector.watches_all() {
+            return;
+        }
         let wants = self.wants();
-        if !selector.watches_all() && wants != self.interest {
+        if wants != self.interest {
             self.interest = wants;
             if self.registration == Registration::Registered {
                 // The interest of a registered descriptor can always be changed.
