@@ -139,23 +139,29 @@ impl<A: Application> Client<A> {
     }
 
     /// Runs the commands that were queued while the connections were borrowed.
+    #[inline]
     pub(crate) fn run_commands(&mut self, now: Instant) {
         while let Some(command) = self.core.state.commands.pop_front() {
-            match command {
-                Command::Dispatch(origin) => self.dispatch(now, origin),
-                Command::Freed(socket) => self.on_freed(now, socket),
-                Command::Cancel(socket, id) => self.cancel(now, socket, id),
-                Command::Hold(id) => self.hold(now, id),
-                Command::SendBody(id) => self.send_body(now, id),
-                Command::Send(id, data) => self.send(now, id, data),
-                Command::Offer(id) => self.offer(now, id),
-                Command::Finish(id) => self.finish(now, id),
-                Command::Splice(id) => self.splice(id),
-                Command::Race(at) => {
-                    self.race(now, at);
-                }
-                Command::Closed(data, socket, end) => self.on_closed(now, &data, socket, end),
+            self.run_command(now, command);
+        }
+    }
+
+    #[inline(never)] // mostly there is none
+    fn run_command(&mut self, now: Instant, command: Command) {
+        match command {
+            Command::Dispatch(origin) => self.dispatch(now, origin),
+            Command::Freed(socket) => self.on_freed(now, socket),
+            Command::Cancel(socket, id) => self.cancel(now, socket, id),
+            Command::Hold(id) => self.hold(now, id),
+            Command::SendBody(id) => self.send_body(now, id),
+            Command::Send(id, data) => self.send(now, id, data),
+            Command::Offer(id) => self.offer(now, id),
+            Command::Finish(id) => self.finish(now, id),
+            Command::Splice(id) => self.splice(id),
+            Command::Race(at) => {
+                self.race(now, at);
             }
+            Command::Closed(data, socket, end) => self.on_closed(now, &data, socket, end),
         }
     }
 
@@ -506,6 +512,9 @@ impl<A: Application> Client<A> {
     #[inline]
     fn handle_socket(&mut self, now: Instant, socket: SocketId, event: SocketEvent<'_>) {
         match event {
+            SocketEvent::Input(mut input) => {
+                return self.connections.handle_input(now, socket, &mut input, &mut self.core);
+            }
             SocketEvent::Connected => self.connected(now, socket),
             SocketEvent::Sent(bytes) if bytes > 0 => {
                 if let Some((_, data)) = self.connections.get_mut(socket) {
@@ -522,8 +531,7 @@ impl<A: Application> Client<A> {
                     }
                 }
             }
-            SocketEvent::Input(_)
-            | SocketEvent::Sent(_)
+            SocketEvent::Sent(_)
             | SocketEvent::Hangup
             | SocketEvent::Unread
             | SocketEvent::Loaded(_)
