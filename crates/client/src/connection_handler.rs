@@ -171,6 +171,7 @@ impl<A: Application> ConnectionHandler<A> {
             && self.state.permit(now, origin)
         {
             self.state.pool.pop(origin);
+            self.state.cancel_dispatch(origin);
             self.assign(now, socket, entry, id);
         } else {
             self.state.commands.push_back(Command::Freed(socket));
@@ -570,6 +571,7 @@ impl<A: Application> ConnectionHandler<A> {
         event: proto::Event<'_, proto::Client>,
     ) {
         let writing = matches!(event, proto::Event::Writable { .. });
+        let ends = matches!(event, proto::Event::End { .. });
         let owner = if writing { data.owners.last() } else { data.owners.first() };
         let Some(id) = owner else { return };
         match event {
@@ -596,7 +598,6 @@ impl<A: Application> ConnectionHandler<A> {
                     self.state.mark_excess(id);
                 }
                 self.end(now, id);
-                self.assign_next(now, socket, (&mut *connection, &mut *data));
             }
             proto::Event::Writable { .. } => self.emit_writable(now, id),
             proto::Event::Upgraded { .. } => self.emit(now, id, TransferEvent::Upgraded),
@@ -605,6 +606,9 @@ impl<A: Application> ConnectionHandler<A> {
         let next = data.owners.first().and_then(|id| self.state.transfers.get(id.0));
         if let Some(next) = next.filter(|next| next.is_held()) {
             connection.set_held(next.stream, true);
+        }
+        if ends {
+            self.assign_next(now, socket, (connection, data));
         }
     }
 }

@@ -52,19 +52,26 @@ impl ClientState {
             return Ok(None);
         }
         let Some(transfer) = self.transfers.get_mut(id.0) else { return Ok(None) };
-        let options = transfer.request.options().clone();
+        let options = transfer.request.options();
+        let is_paced = options.lowest_speed.is_some() || options.highest_speed.is_some();
+        let body_max = options.body_max;
         // A response without a body may have a coding; there is nothing to decode.
         let limits = options.decode.filter(|_| transfer.len != Some(0));
-        let codings = response.headers.get_all("content-encoding");
-        let decoder = limits.map_or(Ok(None), |limits| ContentDecoder::new(codings, limits));
-        match decoder.map_err(Error::Coding)? {
+        let decoder = match limits {
+            Some(limits) => {
+                let codings = response.headers.get_all("content-encoding");
+                ContentDecoder::new(codings, limits).map_err(Error::Coding)?
+            }
+            None => None,
+        };
+        match decoder {
             Some(decoder) => transfer.extra().decoder = Some(decoder),
-            None if options.body_max.zip(transfer.len).is_some_and(|(max, len)| len > max) => {
+            None if body_max.zip(transfer.len).is_some_and(|(max, len)| len > max) => {
                 return Err(Error::TooLarge);
             }
             None => {}
         }
-        if options.lowest_speed.is_some() || options.highest_speed.is_some() {
+        if is_paced {
             transfer.extra().pace = Some(SpeedLimit { window: (now, 0), due: now, until: None });
         }
         Ok(None)
@@ -73,8 +80,8 @@ impl ClientState {
     /// Follows a redirect, if the policy allows it.
     fn follow(&mut self, id: TransferId, response: Response<'_>) -> Result<Option<Url>, Error> {
         let Some(transfer) = self.transfers.get_mut(id.0) else { return Ok(None) };
+        let Some(policy) = transfer.request.options().redirects else { return Ok(None) };
         let request = transfer.request.clone();
-        let Some(policy) = request.options().redirects else { return Ok(None) };
         let hops = transfer.extra.as_ref().map_or(&[][..], |extra| &extra.hops);
         let followed = hops.iter().filter(|hop| (300..400).contains(&hop.status)).count();
         let hop = Hop {
@@ -111,8 +118,11 @@ impl ClientState {
         id: TransferId,
         response: Response<'_>,
     ) -> Result<bool, Error> {
+        if response.status != 417 {
+            return Ok(false);
+        }
         let Some(transfer) = self.transfers.get_mut(id.0) else { return Ok(false) };
-        if response.status != 417 || !transfer.request.expects_continue() {
+        if !transfer.request.expects_continue() {
             return Ok(false);
         }
         let next = transfer.request.without_expect().map_err(Error::Next)?;

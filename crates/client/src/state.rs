@@ -118,6 +118,15 @@ impl ClientState {
         self.commands.push_back(Command::Dispatch(origin));
     }
 
+    /// A transfer has left the queue of an origin without its dispatch. If that is the last command
+    /// and no other transfer waits, it would find nothing to do.
+    pub(crate) fn cancel_dispatch(&mut self, origin: usize) {
+        let is_last = matches!(self.commands.back(), Some(Command::Dispatch(of)) if *of == origin);
+        if is_last && self.pool.waiting(origin) == 0 {
+            self.commands.pop_back();
+        }
+    }
+
     /// Starts a transfer again, with another request or the same.
     pub(crate) fn restart(&mut self, now: Instant, id: TransferId, request: Request, again: bool) {
         let origin = self.pool.origin(request.hashed());
