@@ -68,6 +68,7 @@ impl Block {
     }
 
     /// Empties it, and has all of it ready for what arrives next.
+    #[inline]
     pub fn clear(&mut self) -> &mut BytesMut {
         if self.is_scarce() {
             self.give_back();

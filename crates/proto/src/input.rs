@@ -74,6 +74,7 @@ impl<'a> Input<'a> {
     ///
     /// # Panics
     /// If there are fewer.
+    #[inline]
     pub fn take(&mut self, n: usize) -> Bytes {
         assert!(n <= self.len, "only what has arrived can be taken");
         if n < self.shares_from {
@@ -89,6 +90,7 @@ impl<'a> Input<'a> {
     ///
     /// # Panics
     /// If there are fewer.
+    #[inline]
     pub fn skip(&mut self, n: usize) {
         assert!(n <= self.len, "only what has arrived can be skipped");
         self.len -= n;

@@ -83,31 +83,37 @@ impl Decoder {
         Self { state: SIZE, extensions: 0 }
     }
 
-    /// Reads framing at the front of `bytes`: the number of its bytes, and what follows it.
+    /// Reads framing at the front of `bytes`: the number of its bytes, and what follows it. Nearly
+    /// always that is a size line, and all of it is there.
+    #[inline(always)] // all chunks
     pub(super) fn advance(
+        &mut self,
+        bytes: &[u8],
+        leniency: Leniency,
+    ) -> Result<(usize, ChunkPart), PeerError> {
+        let line = self.read_size_line(bytes);
+        match self.state {
+            ChunkState::Data { left } => Ok((line, ChunkPart::Data(left))),
+            _ => self.advance_by_bytes(bytes, leniency),
+        }
+    }
+
+    #[inline(never)]
+    fn advance_by_bytes(
         &mut self,
         bytes: &[u8],
         leniency: Leniency,
     ) -> Result<(usize, ChunkPart), PeerError> {
         let mut at = 0;
         loop {
+            at += self.read_size_line(&bytes[at..]);
             match &mut self.state {
                 ChunkState::Data { left } => return Ok((at, ChunkPart::Data(*left))),
                 ChunkState::Trailers(scan) => {
                     let bytes = &bytes[at..];
                     let end = scan.advance(bytes, TRAILERS_SIZE_MAX, TRAILERS_LEN_MAX, leniency);
-                    let piece = match end.map_err(|_| PeerError::BadTrailer)? {
-                        Some(size) => ChunkPart::Trailers(size),
-                        None => ChunkPart::Nothing,
-                    };
-                    return Ok((at, piece));
-                }
-                ChunkState::Size { digits: 0, .. } => {
-                    if let Some((line, size)) = size_line(&bytes[at..]) {
-                        self.state = ChunkState::Data { left: size };
-                        at += line;
-                        continue;
-                    }
+                    let end = end.map_err(|_| PeerError::BadTrailer)?;
+                    return Ok((at, end.map_or(ChunkPart::Nothing, ChunkPart::Trailers)));
                 }
                 _ => {}
             }
@@ -115,6 +121,18 @@ impl Decoder {
             self.state = self.step(*byte, leniency)?;
             at += 1;
         }
+    }
+
+    /// Reads the size line of a chunk, if a usual one is next. Returns its length.
+    #[inline(always)]
+    fn read_size_line(&mut self, bytes: &[u8]) -> usize {
+        if let ChunkState::Size { digits: 0, .. } = self.state
+            && let Some((line, size)) = size_line(bytes)
+        {
+            self.state = ChunkState::Data { left: size };
+            return line;
+        }
+        0
     }
 
     /// `n` bytes of the data have been taken.
@@ -142,7 +160,7 @@ impl Decoder {
         match (self.state, byte) {
             (ChunkState::Size { size, digits }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
                 let size = size.checked_mul(16).filter(|_| digits < SIZE_DIGITS_MAX);
-                let size = size.ok_or(PeerError::BadChunk)? + hex(byte);
+                let size = size.ok_or(PeerError::BadChunk)? + u64::from(HEX[usize::from(byte)]);
                 Ok(ChunkState::Size { size, digits: digits + 1 })
             }
             (ChunkState::Size { digits: 0, .. }, _) => Err(PeerError::BadChunk),
@@ -225,13 +243,16 @@ fn after_size(size: u64) -> ChunkState {
 
 /// The line of a chunk that is not the last, as nearly all are written: a few digits, no extension,
 /// all of it there. Its length, and that of the chunk. Everything else is taken byte by byte.
+#[inline]
 fn size_line(bytes: &[u8]) -> Option<(usize, u64)> {
     let mut size = 0;
     for (at, byte) in bytes.iter().take(DIGITS_USUAL + 1).enumerate() {
-        match byte {
-            b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F' => size = size * 16 + hex(*byte),
-            b'\r' if size > 0 && bytes.get(at + 1) == Some(&b'\n') => return Some((at + 2, size)),
-            _ => break,
+        match HEX[usize::from(*byte)] {
+            NO_DIGIT if *byte == b'\r' && size > 0 && bytes.get(at + 1) == Some(&b'\n') => {
+                return Some((at + 2, size));
+            }
+            NO_DIGIT => break,
+            digit => size = size * 16 + u64::from(digit),
         }
     }
     None
@@ -243,14 +264,19 @@ pub(super) fn is_forbidden(name: &[u8]) -> bool {
     FORBIDDEN.iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
-fn hex(digit: u8) -> u64 {
-    let value = match digit {
-        b'0'..=b'9' => digit - b'0',
-        _ => (digit | 0x20) - b'a' + 10,
-    };
-    value.into()
-}
-
+/// The values of hexadecimal digits.
+const HEX: [u8; 256] = {
+    let mut table = [NO_DIGIT; 256];
+    let digits = b"0123456789abcdef";
+    let mut value = 0;
+    while value < 16 {
+        table[digits[value as usize] as usize] = value;
+        table[digits[value as usize].to_ascii_uppercase() as usize] = value;
+        value += 1;
+    }
+    table
+};
+const NO_DIGIT: u8 = 16;
 const FORBIDDEN: [&[u8]; 22] = [
     b"Authorization",
     b"Cache-Control",

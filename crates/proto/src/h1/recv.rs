@@ -541,6 +541,7 @@ enum Polling {
 }
 
 /// Consumes framing up to the next data, or up to the end with its trailers.
+#[inline(always)] // every piece of a chunked body
 fn poll_chunked(
     decoder: &mut Decoder,
     leniency: Leniency,
