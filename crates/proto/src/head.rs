@@ -281,6 +281,9 @@ pub(crate) fn text_len(bytes: &[u8]) -> usize {
         let marks = unusual(u64::from_le_bytes(*word));
         if marks != 0 {
             let first = marks.trailing_zeros() as usize / 8;
+            if !is_text(word[first]) {
+                return at + first;
+            }
             if let Some(n) = word[first..].iter().position(|b| !is_text(*b)) {
                 return at + first + n;
             }

@@ -228,6 +228,7 @@ pub(super) struct StatusLine {
 
 /// Takes `version SP status [SP reason] CRLF` apart, which `bytes` begin with. The blank before
 /// an empty reason is missing so often that it is not required.
+#[inline(always)] // of every response
 fn status_line(bytes: &[u8]) -> Result<StatusLine, PeerError> {
     let (word, rest) = bytes.split_at_checked(VERSION_SIZE).ok_or(PeerError::BadStartLine)?;
     let version = version(word)?;
