@@ -143,6 +143,7 @@ impl ClientState {
     }
 
     /// Removes a transfer: its name is stale from now on.
+    #[inline(always)] // so that the transfer is not moved to its caller
     pub(crate) fn remove(&mut self, now: Instant, id: TransferId) -> Option<Transfer> {
         let transfer = self.transfers.remove(id.0)?;
         self.stats.ended += 1;
@@ -176,6 +177,7 @@ impl ClientState {
     }
 
     /// An exchange with the origin begins.
+    #[inline]
     pub(crate) fn join(&mut self, now: Instant, origin: usize) {
         let known = self.pool.get_mut(origin).expect(CONNECTED);
         known.active += 1;

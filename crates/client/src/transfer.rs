@@ -299,6 +299,7 @@ impl Transfer {
         }
     }
 
+    #[inline(always)] // so that its fields are moved once
     pub(crate) fn done(self, now: Instant, result: Result<(), Error>) -> Done {
         Done {
             request: self.request,

@@ -79,6 +79,7 @@ impl<T> Slots<T> {
     }
 
     /// Removes the value of `key`; the key is stale from now on.
+    #[inline] // so that a long value is moved once
     pub fn remove(&mut self, key: SocketId) -> Option<T> {
         let at = self.position(key);
         let entry = self.entries.get_mut(at as usize)?;
@@ -97,6 +98,7 @@ impl<T> Slots<T> {
 
     /// Frees vacant slots at the end, so that memory follows use. Each slot is examined once for
     /// each time that it was created.
+    #[inline(never)]
     fn give_up_the_end(&mut self) {
         while self.entries.len() > KEPT_LEN
             && let Some(entry) = self.entries.pop_if(|entry| entry.value.is_none())
