@@ -282,7 +282,7 @@ impl<A: Application> Client<A> {
     pub(crate) fn evict(&mut self, now: Instant) -> bool {
         let Some(at) = self.core.state.pool.oldest() else { return false };
         let socket = self.connections.key(at);
-        let Some(data) = self.connections.close(socket) else { return false };
+        let data = self.connections.close(socket).expect("the pool has open connections only");
         self.core.state.pool.remove_idle(data.origin(), at);
         self.on_connection_removed(now, data.origin(), false);
         true
@@ -419,8 +419,8 @@ impl<A: Application> Client<A> {
 
     /// A connection is closed: fails the transfers on it.
     fn on_closed(&mut self, now: Instant, data: &ConnectionData, socket: SocketId, end: End) {
-        if data.attempt().is_some() {
-            return self.handle_refused(now, data, socket, end);
+        if let Some(attempt) = data.attempt() {
+            return self.handle_refused(now, (attempt, data.peer), socket, end);
         }
         if !data.established {
             let known = self.core.state.pool.get(data.origin());

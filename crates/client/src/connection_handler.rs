@@ -17,7 +17,7 @@ use crate::body;
 use crate::connection_data::ConnectionData;
 use crate::deadline::later;
 use crate::error::{Error, Waiting};
-use crate::state::{CONNECTED, ClientState, Command};
+use crate::state::{CONNECTED, ClientState, Command, RUNNING};
 use crate::transfer::{BodyUse, FollowUp, IGNORED_SIZE_MAX, TransferId, TransferStage};
 
 /// The application and the state of all transfers, without the connections: the handler of the
@@ -85,7 +85,7 @@ impl<A: Application> ConnectionHandler<A> {
 
     /// Runs the checks that are due; false if the transfer has ended.
     fn run_check(&mut self, now: Instant, id: TransferId) -> bool {
-        let Some(transfer) = self.state.transfers.get_mut(id.0) else { return false };
+        let transfer = self.state.transfers.get_mut(id.0).expect(RUNNING);
         if transfer.stage == TransferStage::Expecting {
             transfer.stage = TransferStage::Sending;
             transfer.since = now;
@@ -248,7 +248,9 @@ impl<A: Application> ConnectionHandler<A> {
         response: proto::Response<'_>,
         len: proto::BodyLen,
     ) {
-        self.state.note_head(now, id, response.status, len);
+        if !self.state.note_head(now, id, response.status, len) {
+            return;
+        }
         self.state.take_identity(now, id, response.headers);
         match self.state.decide(now, id, response) {
             Err(error) => self.finish_transfer(now, id, Err(error)),
@@ -381,7 +383,7 @@ impl<A: Application> ConnectionHandler<A> {
     }
 
     fn complete(&mut self, now: Instant, id: TransferId) {
-        let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
+        let transfer = self.state.transfers.get_mut(id.0).expect(RUNNING);
         let decoder = transfer.extra.as_mut().and_then(|extra| extra.decoder.as_ref());
         let result = decoder.map_or(Ok(()), |decoder| decoder.finish().map_err(Error::Coding));
         self.finish_transfer(now, id, result);
@@ -389,14 +391,14 @@ impl<A: Application> ConnectionHandler<A> {
 
     /// The response was not for the application: sends the next request.
     fn start_next_hop(&mut self, now: Instant, id: TransferId) {
-        let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
+        let transfer = self.state.transfers.get_mut(id.0).expect(RUNNING);
         if transfer.is_active() {
             let origin = transfer.origin;
             transfer.stage = TransferStage::Detached;
             self.state.leave(origin);
         }
-        let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
-        let BodyUse::Ignore(then) = transfer.body else { return };
+        let transfer = self.state.transfers.get_mut(id.0).expect(RUNNING);
+        let BodyUse::Ignore(then) = transfer.body else { unreachable!("the body is ignored") };
         transfer.hop(now);
         match then {
             FollowUp::Follow => {

@@ -13,7 +13,7 @@ use url::Origin;
 
 use crate::error::Error;
 use crate::request::{Request, RequestBody};
-use crate::state::ClientState;
+use crate::state::{ClientState, RUNNING};
 use crate::transfer::{BodyUse, FollowUp, TransferId};
 
 /// Authentication sessions by origin and credentials. Their number is bounded: the next challenge
@@ -104,7 +104,7 @@ impl ClientState {
             return;
         }
         let wall = self.wall(now);
-        let Some(transfer) = self.transfers.get(id.0) else { return };
+        let transfer = self.transfers.get(id.0).expect(RUNNING);
         let request = &transfer.request;
         if let Some(jar) = self.jar.as_mut().filter(|_| request.options().cookies) {
             for field in headers.get_all("set-cookie") {
@@ -128,7 +128,7 @@ impl ClientState {
         if response.status != 401 {
             return Ok(false);
         }
-        let Some(transfer) = self.transfers.get_mut(id.0) else { return Ok(false) };
+        let transfer = self.transfers.get_mut(id.0).expect(RUNNING);
         let request = transfer.request.clone();
         let Some(credentials) = request.credentials() else { return Ok(false) };
         let proofs = transfer.extra.as_ref().map_or(0, |extra| extra.proofs);
@@ -158,10 +158,9 @@ impl ClientState {
             return Ok(false);
         }
         self.check_replayable(id)?;
-        if let Some(transfer) = self.transfers.get_mut(id.0) {
-            transfer.extra().proofs = proofs + 1;
-            transfer.body = BodyUse::Ignore(FollowUp::Follow);
-        }
+        let transfer = self.transfers.get_mut(id.0).expect(RUNNING);
+        transfer.extra().proofs = proofs + 1;
+        transfer.body = BodyUse::Ignore(FollowUp::Follow);
         Ok(true)
     }
 }

@@ -46,7 +46,7 @@ impl<A: Application> Client<A> {
     pub(crate) fn open(&mut self, now: Instant, origin: usize, found: Option<&Found>) {
         loop {
             let state = &mut self.core.state;
-            let Some(known) = state.pool.get(origin) else { return };
+            let Some(known) = state.pool.get(origin) else { return }; // a failure has swept it
             let allowed = state.pool.hosts.allowance(known.host, now, &state.config);
             let needed = state.pool.waiting(origin).min(allowed) > known.connecting;
             if !needed || known.connections >= state.config.per_host_max {
@@ -81,7 +81,7 @@ impl<A: Application> Client<A> {
 
     /// The resolver has returned.
     pub(crate) fn handle_resolved(&mut self, now: Instant, origin: usize, addresses: Resolved<'_>) {
-        let Some(asked) = self.take_resolving(origin) else { return };
+        let Some(asked) = self.take_resolving(origin) else { return }; // it has timed out
         match addresses {
             Ok([]) => self.fail_name(now, origin, ResolveError::NoAddress),
             Ok(addresses) => {
@@ -96,7 +96,7 @@ impl<A: Application> Client<A> {
     /// Checks the name timeout.
     pub(crate) fn check_name(&mut self, now: Instant, origin: usize) {
         let state = &self.core.state;
-        let Some(known) = state.pool.get(origin) else { return };
+        let Some(known) = state.pool.get(origin) else { return }; // swept: the timer is stale
         let AddressState::Resolving(asked) = known.addresses else { return };
         let waiting =
             if resolves_proxy_name(&known.key) { Waiting::ProxyName } else { Waiting::Name };
@@ -217,9 +217,10 @@ impl<A: Application> Client<A> {
 
     /// An address is connected: the attempt has succeeded.
     pub(crate) fn connected(&mut self, now: Instant, socket: SocketId) {
+        // Another address of the attempt may have been connected meanwhile.
         let Some((_, data)) = self.connections.get_mut(socket) else { return };
-        let Some(opening) = data.opening.as_mut() else { return };
-        let Some(at) = opening.attempt.take() else { return };
+        let opening = data.opening.as_mut().expect("the first exchange takes it");
+        let at = opening.attempt.take().expect("a socket connects once");
         let attempt = self.core.state.attempts.remove(at as usize);
         opening.setup.name = attempt.name;
         opening.setup.connect = micros(now - attempt.began);
@@ -236,11 +237,10 @@ impl<A: Application> Client<A> {
     pub(crate) fn handle_refused(
         &mut self,
         now: Instant,
-        data: &ConnectionData,
+        (at, peer): (u32, Option<IpAddr>),
         socket: SocketId,
         end: End,
     ) {
-        let Some(at) = data.attempt() else { return };
         let state = &mut self.core.state;
         // Another address of the attempt may have been connected meanwhile.
         let Some(attempt) = state.attempts.get_mut(at as usize) else { return };
@@ -251,14 +251,14 @@ impl<A: Application> Client<A> {
             other => io::Error::other(format!("{other:?}")),
         };
         let origin = attempt.origin;
-        let Some(known) = state.pool.get(origin) else { return };
+        let known = state.pool.get(origin).expect(CONNECTED);
         let (_, port) = destination(&known.key);
         let exhausted = is_exhausted(&error);
         let is_proxy = matches!(known.key.key().route, Route::Forward | Route::Tunnel(_));
-        let tried = match (&known.key.key().route, data.peer) {
+        let tried = match (&known.key.key().route, peer) {
             (Route::Unix(path), _) => Tried::Unix(path.clone()),
             (_, Some(address)) => Tried::Ip((address, port).into()),
-            (_, None) => return,
+            (_, None) => unreachable!("only a Unix path has no address"),
         };
         attempt.tried.push((tried, error));
         if !exhausted && self.race(now, at) {

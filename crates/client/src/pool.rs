@@ -250,7 +250,7 @@ impl Pool {
 
     /// Removes an origin that is not needed, so that memory follows use.
     pub(crate) fn sweep(&mut self, at: usize, now: Instant) -> Swept {
-        let Some(origin) = self.origins.get(at) else { return Swept::Kept };
+        let Some(origin) = self.origins.get(at) else { return Swept::Kept }; // removed before
         if origin.connections + origin.active + origin.waiting > 0 {
             return Swept::Kept;
         }

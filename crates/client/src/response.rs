@@ -11,13 +11,19 @@ use url::Url;
 use crate::deadline::later;
 use crate::error::Error;
 use crate::request::Redirected;
-use crate::state::ClientState;
+use crate::state::{CONNECTED, ClientState, RUNNING};
 use crate::transfer::{BodyUse, FollowUp, SpeedLimit, TransferId, TransferStage, known};
 
 impl ClientState {
-    /// The response begins.
-    pub(crate) fn note_head(&mut self, now: Instant, id: TransferId, status: u16, len: BodyLen) {
-        let Some(transfer) = self.transfers.get_mut(id.0) else { return };
+    /// The response begins; false if its transfer has ended.
+    pub(crate) fn note_head(
+        &mut self,
+        now: Instant,
+        id: TransferId,
+        status: u16,
+        len: BodyLen,
+    ) -> bool {
+        let Some(transfer) = self.transfers.get_mut(id.0) else { return false };
         transfer.status = status;
         // In response to HEAD, and at 304, the fields describe a body that does not follow.
         let bodiless = transfer.request.method() == "HEAD" || matches!(status, 204 | 304);
@@ -26,10 +32,12 @@ impl ClientState {
         transfer.withheld = transfer.stage == TransferStage::Expecting;
         transfer.stage = TransferStage::Receiving;
         transfer.since = now;
+        true
     }
 
     /// Marks that bytes followed the response that belong to no request.
     pub(crate) fn mark_excess(&mut self, id: TransferId) {
+        // It may have ended while its response was received.
         if let Some(transfer) = self.transfers.get_mut(id.0) {
             transfer.excess = true;
         }
@@ -51,7 +59,7 @@ impl ClientState {
         {
             return Ok(None);
         }
-        let Some(transfer) = self.transfers.get_mut(id.0) else { return Ok(None) };
+        let transfer = self.transfers.get_mut(id.0).expect(RUNNING);
         let options = transfer.request.options();
         let is_paced = options.lowest_speed.is_some() || options.highest_speed.is_some();
         let body_max = options.body_max;
@@ -79,7 +87,7 @@ impl ClientState {
 
     /// Follows a redirect, if the policy allows it.
     fn follow(&mut self, id: TransferId, response: Response<'_>) -> Result<Option<Url>, Error> {
-        let Some(transfer) = self.transfers.get_mut(id.0) else { return Ok(None) };
+        let transfer = self.transfers.get_mut(id.0).expect(RUNNING);
         let Some(policy) = transfer.request.options().redirects else { return Ok(None) };
         let request = transfer.request.clone();
         let hops = transfer.extra.as_ref().map_or(&[][..], |extra| &extra.hops);
@@ -105,7 +113,7 @@ impl ClientState {
             follow,
         };
         let to = next.follow.url.clone();
-        let Some(transfer) = self.transfers.get_mut(id.0) else { return Ok(None) };
+        let transfer = self.transfers.get_mut(id.0).expect(RUNNING);
         transfer.extra().next = Some(request.redirected(&next).map_err(Error::Next)?);
         transfer.body = BodyUse::Ignore(FollowUp::Follow);
         Ok(Some(to))
@@ -121,23 +129,22 @@ impl ClientState {
         if response.status != 417 {
             return Ok(false);
         }
-        let Some(transfer) = self.transfers.get_mut(id.0) else { return Ok(false) };
+        let transfer = self.transfers.get_mut(id.0).expect(RUNNING);
         if !transfer.request.expects_continue() {
             return Ok(false);
         }
         let next = transfer.request.without_expect().map_err(Error::Next)?;
         self.check_replayable(id)?;
-        if let Some(transfer) = self.transfers.get_mut(id.0) {
-            transfer.extra().next = Some(next);
-            transfer.body = BodyUse::Ignore(FollowUp::Follow);
-        }
+        let transfer = self.transfers.get_mut(id.0).expect(RUNNING);
+        transfer.extra().next = Some(next);
+        transfer.body = BodyUse::Ignore(FollowUp::Follow);
         Ok(true)
     }
 
     /// Checks that the request's body can be sent again. A body that still waits for 100 Continue
     /// has not been sent at all.
     pub(crate) fn check_replayable(&self, id: TransferId) -> Result<(), Error> {
-        let Some(transfer) = self.transfers.get(id.0) else { return Ok(()) };
+        let transfer = self.transfers.get(id.0).expect(RUNNING);
         let may = transfer.withheld || transfer.request.body().is_replayable();
         may.then_some(()).ok_or(Error::NotReplayable)
     }
@@ -148,16 +155,15 @@ impl ClientState {
             return false;
         }
         let wall = self.wall(now);
-        let Some(transfer) = self.transfers.get_mut(id.0) else { return false };
+        let transfer = self.transfers.get_mut(id.0).expect(RUNNING);
         let value = response.headers.get("retry-after");
         let cap = self.config.retry_after_max;
         let Some(span) = value.and_then(|value| retry_after(value, wall, cap)) else {
             return false;
         };
         let until = later(now, span);
-        if let Some(origin) = self.pool.get(transfer.origin) {
-            self.pool.hosts.rest(origin.host, until);
-        }
+        let origin = self.pool.get(transfer.origin).expect(CONNECTED);
+        self.pool.hosts.rest(origin.host, until);
         let retries = transfer.request.options().retries;
         let may = transfer.request.is_idempotent();
         let extra = transfer.extra();
@@ -172,7 +178,7 @@ impl ClientState {
 
     /// Keeps a transfer below its highest speed after `bytes` more have been received.
     pub(crate) fn pace(&mut self, now: Instant, id: TransferId, bytes: u64) {
-        let Some(transfer) = self.transfers.get_mut(id.0) else { return };
+        let transfer = self.transfers.get_mut(id.0).expect(RUNNING);
         let Some(speed) = transfer.request.options().highest_speed else { return };
         let Some(pace) = transfer.extra().pace.as_mut() else { return };
         // Time that was not used does not accumulate.

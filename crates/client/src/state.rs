@@ -130,7 +130,7 @@ impl ClientState {
     /// Starts a transfer again, with another request or the same.
     pub(crate) fn restart(&mut self, now: Instant, id: TransferId, request: Request, again: bool) {
         let origin = self.pool.origin(request.hashed());
-        let Some(transfer) = self.transfers.get_mut(id.0) else { return };
+        let transfer = self.transfers.get_mut(id.0).expect(RUNNING);
         transfer.request = request;
         transfer.origin = origin;
         transfer.stage = TransferStage::Queued;
@@ -212,7 +212,7 @@ impl ClientState {
 
     /// Stores the rest of a transfer's body in a file, if that is possible.
     pub(crate) fn store(&mut self, id: TransferId, place: FileRange) -> bool {
-        let Some(transfer) = self.transfers.get_mut(id.0) else { return false };
+        let Some(transfer) = self.transfers.get_mut(id.0) else { return false }; // it has ended
         let plain = transfer.extra.as_ref().is_none_or(|extra| extra.decoder.is_none());
         if !plain || transfer.len.is_none() || transfer.body != BodyUse::Deliver {
             return false;
@@ -223,7 +223,7 @@ impl ClientState {
         true
     }
 
-    /// Sets the transfer's timer after its stage has begun or changed.
+    /// Sets the transfer's timer after its stage has begun or changed, unless it has ended.
     pub(crate) fn watch(&mut self, now: Instant, id: TransferId) {
         let Some(transfer) = self.transfers.get_mut(id.0) else { return };
         if transfer.since == now
@@ -267,7 +267,7 @@ impl ClientState {
 
     /// Starts the resolver, unless it runs.
     pub(crate) fn ask(&mut self, now: Instant, origin: usize) {
-        let Some(known) = self.pool.get_mut(origin) else { return };
+        let known = self.pool.get_mut(origin).expect(WAITED_FOR);
         if matches!(known.addresses, AddressState::Unknown) {
             known.addresses = AddressState::Resolving(now);
             let name = name_to_resolve(&known.key).into();
@@ -280,6 +280,7 @@ impl ClientState {
 }
 
 pub(crate) const CONNECTED: &str = "an origin outlives its connections";
+pub(crate) const RUNNING: &str = "the transfer has not ended";
 pub(crate) const WAITED_FOR: &str = "an origin outlives its waiting transfers";
 
 /// The position of an origin for the boundary and the timers.

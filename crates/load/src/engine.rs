@@ -194,6 +194,7 @@ impl Load {
             let number = self.core.free.pop_back().expect("not empty");
             self.core.listed[number as usize] = false;
             let socket = self.core.sockets[number as usize];
+            // It may have closed since it was listed.
             let Some((connection, conn)) = self.connections.get_mut(socket) else { continue };
             if conn.stage != ConnStage::Established || connection.vacancy() == 0 {
                 continue;
@@ -240,6 +241,7 @@ impl Load {
         let timeout = nanos_of(self.core.plan.timeout);
         std::mem::swap(&mut self.late, &mut self.core.expired);
         while let Some(socket) = self.late.pop() {
+            // It may have closed, or its responses have arrived, since the timer expired.
             let Some((_, conn)) = self.connections.get_mut(socket) else { continue };
             let Some(sent) = conn.flights.oldest() else { continue };
             if sent.saturating_add(timeout) > at {
@@ -314,7 +316,7 @@ impl Load {
     }
 
     fn handle_connected(&mut self, now: Instant, socket: SocketId) {
-        let Some((_, conn)) = self.connections.get_mut(socket) else { return };
+        let Some((_, conn)) = self.connections.get_mut(socket) else { return }; // timed out
         conn.stage = ConnStage::Handshake;
         if let Some(begun) = self.core.begun.get_mut(conn.number as usize) {
             *begun = nanos_of(now.saturating_duration_since(self.core.epoch));

@@ -69,7 +69,7 @@ impl AddressCounts {
         }
     }
 
-    /// The connection at this position is closed.
+    /// The connection at this position is closed. It may not have been counted.
     pub(crate) fn leave(&mut self, at: u32) {
         let Some(key) = self.keys.get_mut(at as usize).map(std::mem::take) else { return };
         match self.counts.entry(key) {

@@ -116,7 +116,7 @@ impl ClientEvents<'_> {
     /// The exchange has exceeded the queue timeout.
     pub(super) fn queue_timeout(&mut self, now: Instant, id: ExchangeId, client: ClientEntry<'_>) {
         let (connection, session) = client;
-        let Some(exchange) = of(session, id.stream) else { return };
+        let exchange = of(session, id.stream).expect("it is queued");
         exchange_counters::back(self.shared, exchange)
             .for_each(|it| it.add(Stat::ConnectErrors, 1));
         exchange.given_up = GivenUp::Queue;

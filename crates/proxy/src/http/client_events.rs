@@ -111,8 +111,7 @@ impl ClientEvents<'_> {
 
     /// The same in a pipe: it cannot be sent again.
     fn piped(&mut self, socket: SocketId, (connection, session): ClientEntry<'_>, piped: Piped) {
-        // The exchange exists: it requested the pipes.
-        let Some(exchange) = session.exchange.as_deref() else { return };
+        let exchange = session.exchange.as_deref().expect("it requested the pipes");
         exchange_counters::piped(self.shared, session, exchange, Stat::PipedIn, piped.len);
         let exchange = session.exchange.as_deref_mut().expect("it was just seen");
         exchange.bytes_in += piped.len;

@@ -26,7 +26,7 @@ impl ClientEvents<'_> {
     pub(super) fn send_to_server(&mut self, now: Instant, id: ExchangeId, client: ClientEntry<'_>) {
         let (connection, session) = client;
         let is_first = session.requests <= 1;
-        let Some(exchange) = of(session, id.stream) else { return };
+        let exchange = of(session, id.stream).expect("it was given this server");
         let (backend, server) = exchange.target();
         debug_assert!(exchange.has_place, "an exchange is sent with a slot");
         let live = &self.shared.live.backends[backend];
@@ -128,7 +128,7 @@ impl ClientEvents<'_> {
     fn reuse(&mut self, now: Instant, id: ExchangeId, client: ClientEntry<'_>, socket: SocketId) {
         let (connection, session) = client;
         let at = self.servers.position(socket);
-        let Some((server_connection, conn)) = self.servers.get_mut(socket) else { return };
+        let (server_connection, conn) = self.servers.get_mut(socket).expect("it was just selected");
         let (backend, server) = conn.place();
         let live = &self.shared.live.backends[backend];
         let counters = &live.servers[server].counters[self.shared.thread];
@@ -136,7 +136,7 @@ impl ClientEvents<'_> {
             counters.subtract(Stat::IdleConnections, 1);
         }
         counters.add(Stat::Reuses, 1);
-        let Some(exchange) = of(session, id.stream) else { return };
+        let exchange = of(session, id.stream).expect("a connection was selected for it");
         if let Some(time) = exchange.server_timeout {
             self.state.defer(DeferredAction::Limit(socket, time));
         }

@@ -151,8 +151,8 @@ impl ServerEvents<'_> {
 
     /// Retries the exchange, at once or after a delay.
     fn retry(&mut self, now: Instant, id: ExchangeId, again: Retry) {
-        let Some((_, session)) = self.clients.get_mut(id.socket) else { return };
-        let Some(exchange) = of(session, id.stream) else { return };
+        let (_, session) = self.clients.get_mut(id.socket).expect("its failure was just noted");
+        let exchange = of(session, id.stream).expect("its failure was just noted");
         let (backend, server) = exchange.target();
         let live = &self.shared.live.backends[backend];
         let thread = self.shared.thread;
@@ -190,8 +190,8 @@ impl ServerEvents<'_> {
     /// The response cannot be completed after its beginning was forwarded.
     fn cut(&mut self, now: Instant, id: ExchangeId, conn: &ServerConn, end: End) {
         let shut = self.shut(conn, &end);
-        let Some((client, session)) = self.clients.get_mut(id.socket) else { return };
-        let Some(mut exchange) = session.exchange.take() else { return };
+        let (client, session) = self.clients.get_mut(id.socket).expect("it was just looked up");
+        let mut exchange = session.exchange.take().expect("it was just looked up");
         let tunnel = matches!(exchange.stage, ExchangeStage::Tunnel(_));
         if tunnel && matches!(end, End::Closed) {
             session.exchange = Some(exchange); // both sides have ended: the client's end follows

@@ -101,7 +101,7 @@ pub(super) struct RelayState {
 }
 
 /// The handler of one side, with access to the other. It ignores events of connections without a
-/// session: they are dropped silently.
+/// session: they are dropped silently, or the session is over.
 #[derive(Debug)]
 pub(super) struct SideHandler<'a> {
     pub(super) from: SideKind,
