@@ -121,7 +121,7 @@ pub(crate) struct GetArguments {
     #[command(flatten)]
     loops: loops::LoopArguments,
 
-    /// Print system calls per file and statistics of the event loop
+    /// Print system calls per fetched file and statistics of the event loop
     #[arg(long)]
     ledger: bool,
 
@@ -253,7 +253,8 @@ fn failure(error: FetchError) -> ToolFailure {
         | FetchError::Resolve(..)
         | FetchError::Proxy(_)
         | FetchError::ProxyVariable(_)
-        | FetchError::Tls(_) => ToolFailure::Usage(error.to_string()),
+        | FetchError::Tls(_)
+        | FetchError::List(..) => ToolFailure::Usage(error.to_string()),
         _ => ToolFailure::Message(error.to_string()),
     }
 }
@@ -354,10 +355,9 @@ fn print(arguments: &GetArguments, report: &Report) -> Result<(), ToolFailure> {
         print(&report.text())?;
     }
     if arguments.ledger {
-        let files = report.tally.over();
         print(&format!(
             "\nsystem calls\n{}\n  driven by       {}: {} turns, {:.1} events per turn\n",
-            ledger_table::of(&report.ledger, files, "per file"),
+            ledger_table::of(&report.ledger, report.tally.fetched, "per file"),
             report.driver,
             report.stats.turns,
             ledger_table::ratio(report.stats.events, report.stats.turns),
@@ -381,5 +381,6 @@ Each line of a list is `URL [NAME [CHECKSUM]]`, separated by tabs, or by spaces 
 tab. NAME `-`: no name. CHECKSUM: md5:, sha1:, sha256: or sha512: and hexadecimal digits. Existing
 files are not overwritten, unless an earlier run left them incomplete or the checksum is wrong.
 
-Exit status: 0 if every URL has its file; 1 if a URL failed; 2 if the command line is invalid; 130
-after SIGINT or SIGTERM: the same command resumes the run. A second signal exits at once.";
+Exit status: 0 if every URL has its file; 1 if a URL failed; 2 if the command line or an input
+that it names is invalid; 130 after SIGINT or SIGTERM: the same command resumes the run. A second
+signal exits at once.";

@@ -222,6 +222,7 @@ impl<A: Application> Client<A> {
         let opening = data.opening.as_mut().expect("the first exchange takes it");
         let at = opening.attempt.take().expect("a socket connects once");
         let attempt = self.core.state.attempts.remove(at as usize);
+        self.core.state.stats.established += 1;
         opening.setup.name = attempt.name;
         opening.setup.connect = micros(now - attempt.began);
         opening.setup.handshake = self.core.state.stamp(now);

@@ -75,8 +75,10 @@ pub struct Stats {
     pub started: u64,
     /// Transfers ended, with removed ones.
     pub ended: u64,
-    /// Connections opened, with failed attempts.
+    /// Connections begun, with failed attempts.
     pub connections: u64,
+    /// Connections established.
+    pub established: u64,
     /// Exchanges on a connection that had been used before.
     pub reused: u64,
 }

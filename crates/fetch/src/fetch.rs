@@ -128,8 +128,17 @@ impl Fetch {
                 self.synced(&done, result);
             }
         }
-        let is_over = |book: &RunLog| book.tally.failed == 0 && book.errors.is_empty() && !stopped;
-        if is_over(&self.book) {
+        self.close_journal(stopped);
+        let RunLog { tally, errors, .. } = &mut self.book;
+        (std::mem::take(tally), std::mem::take(errors), ledger + self.feed.ledger())
+    }
+
+    /// Writes the journal, or removes it if no later run needs it.
+    fn close_journal(&mut self, stopped: bool) {
+        if !self.journal.is_needed() {
+            return self.remove_traces();
+        }
+        if self.book.tally.failed == 0 && self.book.errors.is_empty() && !stopped {
             let _ = self.journal.remove(); // a remaining journal does no harm
         } else if let Err(error) = self.journal.flush().and_then(|()| match self.plan.sync {
             true => self.disk.sync_journal(),
@@ -137,8 +146,18 @@ impl Fetch {
         }) {
             self.book.errors.push(format!("cannot write the journal: {error}"));
         }
-        let RunLog { tally, errors, .. } = &mut self.book;
-        (std::mem::take(tally), std::mem::take(errors), ledger + self.feed.ledger())
+    }
+
+    /// Removes the journal and the directories that this run has made, unless something was
+    /// received or an earlier run has left its journal.
+    pub(crate) fn remove_traces(&mut self) {
+        if self.journal.is_needed() {
+            return;
+        }
+        let _ = self.journal.remove(); // a remaining journal does no harm
+        if let BodyOutput::Files(store) = &mut self.outlet {
+            store.remove_made();
+        }
     }
 
     /// These downloads have been synced, or the disk has failed.
@@ -248,14 +267,14 @@ impl Fetch {
     fn prepare(
         &mut self,
         item: &mut ListItem,
-        given: Option<&str>,
+        given: Option<&[u8]>,
     ) -> Result<Prepared, FetchFault> {
         let request = self.plan.request(&item.url, None).map_err(FetchFault::Request)?;
         let BodyOutput::Files(store) = &mut self.outlet else {
             return Ok(Prepared::Start(Job::new(request, DownloadKey(0))));
         };
         let name = match given {
-            Some(text) => OutputName::given(text),
+            Some(bytes) => OutputName::given(bytes),
             None if self.plan.mirror => OutputName::mirrored(request.url()),
             None => OutputName::of_url(request.url()),
         };

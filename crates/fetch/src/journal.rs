@@ -97,6 +97,8 @@ pub(crate) struct Journal {
     /// `None`: nothing is recorded.
     file: Option<JournalFile>,
     len: u64,
+    /// See [`Journal::is_needed`].
+    is_needed: bool,
     pending: Vec<u8>,
     begun: Ticket,
     written: Ticket,
@@ -275,7 +277,7 @@ impl Journal {
     /// A journal that records nothing.
     pub(crate) fn none() -> Self {
         let begun = Ticket(0);
-        Self { file: None, len: 0, pending: Vec::new(), begun, written: begun }
+        Self { file: None, len: 0, is_needed: false, pending: Vec::new(), begun, written: begun }
     }
 
     /// Opens or creates it with an exclusive lock, and reads its lines. `boot` is this start of the
@@ -332,6 +334,7 @@ impl Journal {
         } else if !buffer.is_empty() {
             self.pending.push(b'\n'); // ends the torn line
         }
+        self.is_needed = self.len > 0;
         Ok(history)
     }
 
@@ -344,17 +347,20 @@ impl Journal {
 
     /// A download is complete. Its file has `len` bytes and has reached the disk.
     pub(crate) fn done(&mut self, key: DownloadKey, len: u64) {
+        self.is_needed = true;
         JournalLine::Done(key, len).encode(&mut self.pending);
     }
 
     /// A download is complete, but storing its file has failed.
     pub(crate) fn lost(&mut self, key: DownloadKey) {
+        self.is_needed = true;
         JournalLine::Lost(key).encode(&mut self.pending);
     }
 
     /// A part of this version is kept.
     pub(crate) fn keep(&mut self, key: DownloadKey, validator: &Validator) {
         if validator.as_bytes().len() <= VALIDATOR_LEN_MAX {
+            self.is_needed = true;
             JournalLine::Kept(key, validator.clone()).encode(&mut self.pending);
         }
     }
@@ -362,6 +368,12 @@ impl Journal {
     /// The kept part was removed.
     pub(crate) fn drop_kept(&mut self, key: DownloadKey) {
         JournalLine::Dropped(key).encode(&mut self.pending);
+    }
+
+    /// True if a later run needs it: it has lines of earlier runs, of a complete file, or of a kept
+    /// part.
+    pub(crate) fn is_needed(&self) -> bool {
+        self.is_needed
     }
 
     /// True if this line is in the file, so that its effects may follow.

@@ -12,7 +12,7 @@ use crate::checksum::{ChecksumError, FileChecksum};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ListEntry {
     pub(crate) url: Box<str>,
-    pub(crate) name: Option<Box<str>>,
+    pub(crate) name: Option<Box<[u8]>>,
     pub(crate) checksum: Option<FileChecksum>,
 }
 
@@ -54,7 +54,7 @@ fn of_fields<'a>(
 ) -> Result<Option<ListEntry>, ListLineError> {
     let url = fields.next().unwrap_or_default().into();
     let mut given = || fields.next().filter(|field| !matches!(*field, "" | "-"));
-    let name = given().map(Into::into);
+    let name = given().map(|name| name.as_bytes().into());
     let checksum = given().map(FileChecksum::parse).transpose().map_err(ListLineError::Checksum)?;
     if fields.any(|field| !field.is_empty()) {
         return Err(ListLineError::Fields);
@@ -90,7 +90,7 @@ mod tests {
 
     fn entry(url: &str, name: Option<&str>, sum: bool) -> Result<Option<ListEntry>, ListLineError> {
         let checksum = sum.then(|| FileChecksum::parse(MD5).unwrap());
-        Ok(Some(ListEntry { url: url.into(), name: name.map(Into::into), checksum }))
+        Ok(Some(ListEntry { url: url.into(), name: name.map(|it| it.as_bytes().into()), checksum }))
     }
 
     #[test]
@@ -124,7 +124,7 @@ mod tests {
         ) {
             if let Ok(Some(entry)) = parse(&line) {
                 prop_assert!(!entry.url.contains('\t'));
-                prop_assert_ne!(entry.name.as_deref(), Some(""));
+                prop_assert_ne!(entry.name.as_deref(), Some(&b""[..]));
             }
         }
 

@@ -69,7 +69,7 @@ pub(crate) struct Feed {
     /// The number of URLs of the command line.
     urls_len: usize,
     /// The file name of the first one.
-    name: Option<String>,
+    name: Option<Box<[u8]>>,
     news: Option<Receiver<ListMessage>>,
     block: Vec<u8>,
     at: usize,
@@ -97,7 +97,7 @@ pub(crate) enum Next {
 
 impl Feed {
     /// These URLs without a list. `name` is the file name of the first one, if given.
-    pub(crate) fn new(urls: Vec<String>, name: Option<String>) -> Self {
+    pub(crate) fn new(urls: Vec<String>, name: Option<Box<[u8]>>) -> Self {
         Self {
             urls_len: urls.len(),
             urls: urls.into_iter(),
@@ -134,7 +134,7 @@ impl Feed {
     /// The next URL, without waiting.
     pub(crate) fn next(&mut self) -> Next {
         if let Some(url) = self.urls.next() {
-            let name = self.name.take().map(Into::into);
+            let name = self.name.take();
             return Next::Entry(ListEntry { url: url.into(), name, checksum: None }, None);
         }
         loop {

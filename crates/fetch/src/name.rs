@@ -31,12 +31,12 @@ pub enum NameError {
 }
 
 impl OutputName {
-    /// The name in the list.
+    /// The name in the list or on the command line, which need not be UTF-8.
     ///
     /// # Errors
     /// It leads out of the directory, or is empty.
-    pub(crate) fn given(text: &str) -> Result<Self, NameError> {
-        Self::checked(text.as_bytes().into())
+    pub(crate) fn given(name: impl AsRef<[u8]>) -> Result<Self, NameError> {
+        Self::checked(name.as_ref().into())
     }
 
     /// The last segment of the URL's path, with the query.

@@ -1,5 +1,6 @@
 //! The options of a run.
 
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -83,9 +84,9 @@ impl OutputTarget {
     }
 
     /// The name of the first file, if given.
-    pub(crate) fn name(&self) -> Option<String> {
+    pub(crate) fn name(&self) -> Option<Box<[u8]>> {
         match self {
-            Self::File(path) => Some(path.file_name()?.to_string_lossy().into_owned()),
+            Self::File(path) => Some(path.file_name()?.as_bytes().into()),
             Self::Dir(_) | Self::Stdout => None,
         }
     }

@@ -10,7 +10,7 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fastbloom::BloomFilter;
@@ -23,6 +23,10 @@ use crate::name::{OutputName, split};
 pub(crate) struct Store {
     root: Arc<OutputDir>,
     dirs: LruCache<Box<[u8]>, Arc<OutputDir>>,
+    /// The directories that this run has made, the first [`MADE_LEN_MAX`], each after its parent.
+    made: Vec<Box<[u8]>>,
+    /// The same for the output directory and its parents.
+    made_roots: Vec<PathBuf>,
     /// Names that are or may be taken. A name that is not in it is free.
     taken: BloomFilter,
 }
@@ -54,10 +58,12 @@ pub(crate) struct FilePlace {
 impl Store {
     /// Opens the directory, and creates it and its parents if necessary.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        let (fd, is_new) = open_or_make(path)?;
-        let root = Arc::new(OutputDir::new(fd, is_new)?);
+        let mut made_roots = Vec::new();
+        let fd = open_or_make(path, &mut made_roots)?;
+        let root = Arc::new(OutputDir::new(fd, !made_roots.is_empty())?);
         let taken = BloomFilter::with_num_bits(TAKEN_BITS).seed(&SEED).expected_items(TAKEN_USUAL);
-        let mut store = Self { root, dirs: LruCache::new(DIRS_LEN_MAX), taken };
+        let dirs = LruCache::new(DIRS_LEN_MAX);
+        let mut store = Self { root, dirs, made: Vec::new(), made_roots, taken };
         let root = Arc::clone(&store.root);
         store.note(&root, &[])?;
         Ok(store)
@@ -95,7 +101,12 @@ impl Store {
         let (above, last) = split(path);
         let (above, last) = (self.dir(above)?, component(last)?);
         let is_new = match sys::make_dir(above.as_fd(), &last) {
-            Ok(()) => true,
+            Ok(()) => {
+                if self.made.len() < MADE_LEN_MAX {
+                    self.made.push(path.into());
+                }
+                true
+            }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
             Err(error) => return Err(error),
         };
@@ -109,6 +120,23 @@ impl Store {
         }
         self.dirs.put(path.into(), Arc::clone(&dir));
         Ok(dir)
+    }
+
+    /// Removes the directories that this run has made, as far as they are empty.
+    pub(crate) fn remove_made(&mut self) {
+        for path in std::mem::take(&mut self.made).into_iter().rev() {
+            let (above, last) = split(&path);
+            if let (Ok(above), Ok(last)) = (self.dir(above), component(last)) {
+                let _ = sys::remove_dir(above.as_fd(), &last); // it stays if it is not empty
+            }
+        }
+        for path in std::mem::take(&mut self.made_roots).into_iter().rev() {
+            if let Ok((above, last)) = parent(&path)
+                && let Ok(above) = sys::open_dir(above)
+            {
+                let _ = sys::remove_dir(above.as_fd(), &last); // as above
+            }
+        }
     }
 
     /// Adds the names in a directory to the filter.
@@ -163,23 +191,34 @@ fn component(name: &[u8]) -> io::Result<CString> {
     CString::new(name).map_err(|_| io::ErrorKind::InvalidInput.into())
 }
 
-/// The directory that the user gave, following links, and whether it is new.
-fn open_or_make(path: &Path) -> io::Result<(OwnedFd, bool)> {
+/// The directory that the user gave, following links. Those that had to be made are added to
+/// `made`, each after its parent.
+fn open_or_make(path: &Path, made: &mut Vec<PathBuf>) -> io::Result<OwnedFd> {
     match sys::open_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        other => return Ok((other?, false)),
+        other => return other,
     }
-    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let (above, last) = parent(path)?;
+    let above = open_or_make(above, made)?;
+    match sys::make_dir(above.as_fd(), &last) {
+        Ok(()) => made.push(path.to_owned()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(error),
+    }
+    sys::open_dir(path)
+}
+
+/// The parent of a directory, and its last component.
+fn parent(path: &Path) -> io::Result<(&Path, CString)> {
+    let last = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let above = path.parent().filter(|above| !above.as_os_str().is_empty());
-    let (above, _) = open_or_make(above.unwrap_or_else(|| Path::new(".")))?;
-    match sys::make_dir(above.as_fd(), &component(name.as_bytes())?) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        _ => Ok((sys::open_dir(path)?, true)),
-    }
+    Ok((above.unwrap_or_else(|| Path::new(".")), component(last.as_bytes())?))
 }
 
 /// Open directories. Opening one again costs two calls.
 const DIRS_LEN_MAX: NonZeroUsize = NonZeroUsize::new(32).expect("32 is not 0");
+/// Directories that are removed again if no file was received; some hundred KB of names.
+const MADE_LEN_MAX: usize = 4_096;
 /// 2 MB: with a million names, one check in a thousand costs an unnecessary call; with 10 million,
 /// every second one.
 const TAKEN_BITS: usize = 16 * 1024 * 1024;

@@ -41,7 +41,7 @@ pub struct Report {
     pub errors: Vec<String>,
     /// Duration of the run.
     pub elapsed: Duration,
-    /// Connections opened.
+    /// Connections established.
     pub connections: u64,
     /// System calls, including those of the thread that reads the list.
     pub ledger: Ledger,

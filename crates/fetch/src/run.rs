@@ -129,12 +129,13 @@ fn prepare(
     let wall = sys::wall_clock();
     let plan = RequestPlan::new(&options, (now, wall))?;
     let names = request_plan::names(&options)?;
-    let (outlet, journal, history) = open(&options)?;
     let records = options.records.as_ref().map(|sink| {
         RecordFile::open(sink).map_err(|error| FetchError::Records(sink.path(), error))
     });
+    let records = records.transpose()?;
+    let (outlet, journal, history) = open(&options)?;
     let disk = Disk::new(Arc::clone(&shared), journal.descriptor());
-    let book = RunLog::new(now, shared, records.transpose()?, complaints, options.watched);
+    let book = RunLog::new(now, shared, records, complaints, options.watched);
     // The client needs its application, and the feed needs the reactor's waker, so the feed is
     // opened last.
     let config = request_plan::config(&options);
@@ -152,7 +153,10 @@ fn prepare(
     });
     if let Some(source) = list {
         let result = reactor.with(|client, now| {
-            client.with(now, |fetch, _| fetch.feed.open(&source, waker.clone()))
+            client.with(now, |fetch, _| {
+                let opened = fetch.feed.open(&source, waker.clone());
+                opened.inspect_err(|_| fetch.remove_traces())
+            })
         });
         result.map_err(|error| FetchError::List(source.path(), error))?;
     }
@@ -164,11 +168,13 @@ fn open(options: &Options) -> Result<(BodyOutput, Journal, History), FetchError>
     let Some(dir) = options.output.dir() else {
         return Ok((BodyOutput::Stdout, Journal::none(), History::default()));
     };
-    let store = Store::open(dir).map_err(|error| FetchError::Dir(dir.to_owned(), error))?;
+    let mut store = Store::open(dir).map_err(|error| FetchError::Dir(dir.to_owned(), error))?;
     let path = options.journal.clone().unwrap_or_else(|| dir.join(JOURNAL_NAME));
     let boot = sys::boot_id().ok();
-    let (journal, history) =
-        Journal::open(&path, boot.as_deref()).map_err(|error| FetchError::Journal(path, error))?;
+    let (journal, history) = Journal::open(&path, boot.as_deref()).map_err(|error| {
+        store.remove_made();
+        FetchError::Journal(path, error)
+    })?;
     Ok((BodyOutput::Files(store), journal, history))
 }
 
@@ -191,7 +197,7 @@ fn drive(
         }
     }
     let (stats, driver) = (reactor.stats(), reactor.driver_info());
-    let connections = reactor.engine.stats().connections;
+    let connections = reactor.engine.stats().established;
     let ended = sys::now();
     let (tally, errors, list) =
         reactor.with(|client, now| client.with(now, |fetch, _| fetch.finish(stopped)));

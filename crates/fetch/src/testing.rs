@@ -18,9 +18,9 @@ pub fn list(data: &[u8]) {
         if entry.url.starts_with('#') {
             continue; // after a space; at the beginning of a line it would be a comment
         }
-        assert!(!entry.url.contains('\t') && entry.name.as_deref() != Some(""));
-        let name = entry.name.as_deref().unwrap_or("-");
-        let again = list::parse(format!("{}\t{name}", entry.url).as_bytes());
+        assert!(!entry.url.contains('\t') && entry.name.as_deref() != Some(b""));
+        let name = entry.name.as_deref().unwrap_or(b"-");
+        let again = list::parse(&[entry.url.as_bytes(), b"\t", name].concat());
         let Ok(Some(again)) = again else { panic!("{entry:?} is read once, and then {again:?}") };
         assert_eq!((again.url, again.name), (entry.url, entry.name));
     }

@@ -112,6 +112,17 @@ pub fn unlink_at(dir: BorrowedFd<'_>, component: &CStr) -> io::Result<()> {
     syscall!(unlinkat, result).map(drop)
 }
 
+/// `unlinkat(2)` with `AT_REMOVEDIR`: removes an empty directory.
+///
+/// # Errors
+/// `ENOTEMPTY` if it is not empty; otherwise see the manual page.
+pub fn remove_dir(dir: BorrowedFd<'_>, component: &CStr) -> io::Result<()> {
+    let (dir, flag) = (dir.as_raw_fd(), libc::AT_REMOVEDIR);
+    // SAFETY: the name ends with a zero byte; the call only reads it.
+    let result = unsafe { libc::unlinkat(dir, component.as_ptr(), flag) };
+    syscall!(unlinkat, result).map(drop)
+}
+
 /// `mkdirat(2)`.
 ///
 /// # Errors

@@ -37,7 +37,8 @@ pub use daemon::{
 pub use events::Events;
 pub use file::{
     FileInfo, FileKind, create_new, fstat, fsync, link, lock, make_dir, open_dir, open_log,
-    open_read, open_step, open_write, pread, pwrite, read, stat_link, truncate, unlink_at, write,
+    open_read, open_step, open_write, pread, pwrite, read, remove_dir, stat_link, truncate,
+    unlink_at, write,
 };
 pub use inherit::{accepts, forget_environment, inherited, local_path, set_nonblocking, user};
 pub use ledger::{Call, Count, Ledger, Operation, ThreadLedger};

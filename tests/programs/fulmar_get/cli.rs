@@ -1,15 +1,18 @@
 //! `fulmar get` on the command line: lists, names, files, records, signals.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use fulmar_tests::certs::{CertOwner, Certs};
 use fulmar_tests::get::{Download, ScriptedSite, SiteReply};
 use fulmar_tests::https::Https;
-use fulmar_tests::process::{ExitOutput, Serve, eventually, text};
+use fulmar_tests::origins::free_address;
+use fulmar_tests::process::{ChildProcess, ExitOutput, Serve, eventually, fulmar, text};
 use fulmar_tests::tree::{Tree, encode, noise};
 use rustix::process::Signal;
 
@@ -127,7 +130,7 @@ fn names_come_from_urls_and_stay_in_the_directory() {
     let ended = outer.run_list(&list, &["--jsonl", "records"]);
     assert_eq!(ended.status.code(), Some(1));
     assert!(outer.records().iter().all(|record| record["error"]["kind"] == "name"), "{ended:?}");
-    assert_eq!(outer.names(), [".fulmar-get.journal"]);
+    assert!(!outer.out().exists(), "nothing was received");
     assert_eq!(site.count("/x"), 0, "nothing was requested");
     assert!(!outer.turn_while("x").exists());
 }
@@ -279,7 +282,7 @@ fn server_certificates_are_verified() {
     let ended = download.run(&["--retry", "0", "--jsonl", "records", &url]);
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
     assert_eq!(download.records()[0]["error"]["kind"], "tls");
-    assert_eq!(download.names(), [".fulmar-get.journal"]);
+    assert!(!download.out().exists(), "nothing was received");
     ok(&download.run(&["--cacert", ca, &url]));
     assert_eq!(download.files()[0].1.len(), 5_000);
     ok(&Download::new().run(&["-k", &url]));
@@ -319,19 +322,80 @@ fn invalid_arguments_are_usage_errors() {
         assert!(ended.stderr.contains(part), "{arguments:?}: {ended:?}");
         assert!(!download.out().exists(), "{arguments:?}");
     }
+    let ended = download.run(&["-i", "missing"]);
+    assert_eq!(ended.status.code(), Some(2), "{ended:?}");
+    assert!(ended.stderr.contains("the list missing: No such file"), "{ended:?}");
     for (arguments, part) in [
-        (&["-i", "missing"][..], "the list missing: No such file"),
-        (&["-i", "."], "cannot read the rest of the list"),
+        (&["-i", "."][..], "cannot read the rest of the list"),
         (&["--journal", "missing/journal", "http://h/"], "the journal missing/journal: No such"),
         (&["--jsonl", "missing/records", "http://h/"], "the records missing/records: No such"),
     ] {
         let ended = download.run(arguments);
         assert_eq!(ended.status.code(), Some(1), "{arguments:?}: {ended:?}");
         assert!(ended.stderr.contains(part), "{arguments:?}: {ended:?}");
+        assert!(!download.out().exists(), "{arguments:?}: nothing was received");
     }
     fs::write(download.turn_while("file"), "").unwrap();
     let ended = download.run(&["-o", "file", "http://h/"]);
     assert_eq!(ended.status.code(), Some(2), "given twice: {ended:?}");
+}
+
+#[test]
+fn nothing_received_leaves_nothing_behind() {
+    let refused = format!("http://{}/d/e/x", free_address());
+    let download = Download::new();
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(fulmar());
+        command.arg("get").args(arguments).args(["--retry", "0", &refused]);
+        command.current_dir(download.turn_while("")).env_remove("http_proxy");
+        ChildProcess::start(&mut command).wait()
+    };
+    for arguments in [&["-O", "a/b/c"][..], &["-o", "a/b", "--mirror"], &["--resume"]] {
+        let ended = run(arguments);
+        assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+        assert!(ended.stdout.contains(" 0 opened, "), "refused connections: {ended:?}");
+        let left: Vec<_> = fs::read_dir(download.turn_while("")).unwrap().collect();
+        assert!(left.is_empty(), "{arguments:?}: {left:?}");
+    }
+    // What was there before stays, and so does the journal of a run that has received a file.
+    fs::create_dir_all(download.turn_while("a/b")).unwrap();
+    run(&["-O", "a/b/c"]);
+    assert!(download.turn_while("a/b").exists());
+    let site = mirror();
+    let ended = download.run(&["--retry", "0", &site.url("/good"), &refused]);
+    assert!(ended.stdout.contains(" 1 opened, "), "{ended:?}");
+    assert_eq!(download.names(), [".fulmar-get.journal", "good"]);
+    let ended = download.run(&["--retry", "0", &refused]);
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    assert_eq!(download.names(), [".fulmar-get.journal", "good"], "of the run before");
+}
+
+#[test]
+fn name_of_the_output_need_not_be_utf_8() {
+    let site = mirror();
+    let download = Download::new();
+    fs::create_dir(download.out()).unwrap();
+    let path = download.out().join(OsStr::from_bytes(b"a\xff"));
+    let mut command = Command::new(fulmar());
+    command.args(["get", &site.url("/x"), "-O"]).arg(&path).env_remove("http_proxy");
+    ok(&ChildProcess::start(&mut command).wait());
+    assert!(path.exists());
+}
+
+#[test]
+fn ledger_divides_by_fetched_files() {
+    let site = mirror();
+    let download = Download::new();
+    let refused = format!("http://{}/x", free_address());
+    let shares = |urls: &[&str]| {
+        let ended = download.run(&[&["--ledger", "--no-sync", "--retry", "0"], urls].concat());
+        let line = ended.stdout.lines().find(|line| line.starts_with("  all  ")).unwrap();
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        (words[1].clone(), words[2].clone())
+    };
+    let (all, share) = shares(&[&site.url("/a"), &refused]);
+    assert_eq!(share, format!("{all}.0000"));
+    assert_eq!(shares(&[&refused]).1, "-");
 }
 
 #[test]
