@@ -80,12 +80,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// The status of clap.
-const USAGE: u8 = 2;
+/// The status for an invalid command line, as that of clap.
+pub(crate) const USAGE: u8 = 2;
 const EXIT_STATUS: &str = "\
 Exit status:
   0    success
   1    failure, with a message on standard error
-  2    invalid command line
+  2    invalid command line, or an input that it names cannot be used (file, directory, variable)
   130  interrupted; the results so far are reported
 audit and proxy have further statuses: see their help.";

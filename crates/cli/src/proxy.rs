@@ -7,6 +7,8 @@ mod messages;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use fulmar_host::LoopOptions;
+
 use arguments::{ProxyArguments, ProxyRequest};
 use messages::Messages;
 
@@ -29,13 +31,20 @@ pub(crate) fn run(given: Vec<OsString>) -> ExitCode {
     match ProxyArguments::parse(&given) {
         Ok(ProxyRequest::Help) => print(&arguments::help()),
         Ok(ProxyRequest::Version { long }) => print(&messages::version(long)),
-        Ok(ProxyRequest::Run(arguments)) => life::begin(*arguments, given),
-        Err(why) => {
-            Messages::default().alert(&why);
-            eprint!("{}", arguments::help());
-            ExitCode::FAILURE
+        Ok(ProxyRequest::Run(arguments)) => {
+            match LoopOptions::chosen(arguments.driver, arguments.spin) {
+                Ok(loop_options) => life::begin(*arguments, loop_options, given),
+                Err(why) => refuse(&why),
+            }
         }
+        Err(why) => refuse(&why),
     }
+}
+
+/// Reports an invalid command line.
+fn refuse(why: &str) -> ExitCode {
+    Messages::default().alert(&format!("{why} (try 'fulmar proxy --help')"));
+    ExitCode::from(crate::USAGE)
 }
 
 fn print(text: &str) -> ExitCode {

@@ -11,9 +11,12 @@
 //! one. Its standard input is a socket. It writes a word there when it is ready, and exits at the
 //! end of the stream. A new worker takes the listeners over from the current one, which only then
 //! stops gracefully. A worker that fails to start therefore changes nothing.
+//!
+//! A master in the background has no standard error. Its messages, and those of a worker that
+//! starts, go to the logs of `global`.
 
 use std::ffi::OsString;
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, PipeReader, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
@@ -22,9 +25,12 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
+use fulmar_haproxy::Global;
+use fulmar_proxy::LogSeverity;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGTTIN, SIGTTOU, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
+use crate::logs::GlobalLog;
 use crate::service::{ForegroundParent, Notify, signal_all};
 
 /// How workers are started, and where their state is reported.
@@ -38,6 +44,8 @@ pub struct Master {
     pub folder: PathBuf,
     /// The master keeps running when its worker exits by itself, and waits for a reload.
     pub outlives_workers: bool,
+    /// The settings of the first worker, with the logs of a master in the background.
+    pub global: Box<Global>,
     /// The service manager.
     pub notify: Option<Notify>,
     /// The parent that waits in the foreground.
@@ -57,11 +65,32 @@ pub enum MessageLevel {
     Alert,
 }
 
+impl MessageLevel {
+    /// The level of a line on standard error.
+    fn of_line(line: &str) -> Self {
+        match line {
+            _ if line.starts_with("[ALERT]") => Self::Alert,
+            _ if line.starts_with("[WARNING]") => Self::Warning,
+            _ => Self::Notice,
+        }
+    }
+
+    fn severity(self) -> LogSeverity {
+        match self {
+            Self::Notice => LogSeverity::Notice,
+            Self::Warning => LogSeverity::Warning,
+            Self::Alert => LogSeverity::Alert,
+        }
+    }
+}
+
 /// Events of the master.
 enum MasterEvent {
     Signal(i32),
     /// The worker with this process number is ready.
     Ready(u32),
+    /// A line that this worker has printed while starting; only in the background.
+    Line(u32, String),
 }
 
 struct WorkerProcess {
@@ -88,6 +117,7 @@ impl Master {
         listen_for_signals(sender.clone())?;
         let mut state_ = MasterState {
             master: self,
+            log: None,
             workers: Vec::new(),
             sender,
             ending: false,
@@ -111,6 +141,8 @@ fn listen_for_signals(sender: Sender<MasterEvent>) -> io::Result<()> {
 
 struct MasterState {
     master: Master,
+    /// Open once the terminal is left.
+    log: Option<GlobalLog>,
     workers: Vec<WorkerProcess>,
     sender: Sender<MasterEvent>,
     /// A stop was requested.
@@ -127,6 +159,7 @@ impl MasterState {
             let Ok(next) = events.recv() else { unreachable!("the master has a sender") };
             match next {
                 MasterEvent::Ready(pid) => self.promote(pid),
+                MasterEvent::Line(pid, line) => self.log_line(pid, &line),
                 MasterEvent::Signal(SIGCHLD) => {
                     if let Some(status) = self.reap()? {
                         return Ok(status);
@@ -139,8 +172,22 @@ impl MasterState {
         }
     }
 
-    fn report(&self, exit_code: MessageLevel, text: &str) {
-        (self.master.report)(exit_code, text);
+    fn report(&mut self, level: MessageLevel, text: &str) {
+        (self.master.report)(level, text);
+        if let Some(log) = &mut self.log {
+            log.log(level.severity(), text);
+        }
+    }
+
+    /// Logs a line of a worker, unless it has started meanwhile: then it has its own logs.
+    fn log_line(&mut self, pid: u32, line: &str) {
+        let worker = self.workers.iter().find(|worker| worker.child.id() == pid);
+        if worker.is_some_and(|worker| worker.state != WorkerState::Starting) {
+            return;
+        }
+        if let Some(log) = &mut self.log {
+            log.log(MessageLevel::of_line(line).severity(), line);
+        }
     }
 
     fn find(&self, state: WorkerState) -> Option<&WorkerProcess> {
@@ -150,14 +197,25 @@ impl MasterState {
     fn start(&mut self) -> io::Result<()> {
         let (ours, theirs) = UnixStream::pair()?;
         let before = self.find(WorkerState::Current).map(|worker| worker.child.id().to_string());
+        let (reader, stderr) = match self.log {
+            None => (None, Stdio::inherit()),
+            Some(_) => {
+                let (reader, writer) = io::pipe()?;
+                (Some(reader), Stdio::from(writer))
+            }
+        };
         let child = Command::new(&self.master.program)
             .args(&self.master.arguments)
             .current_dir(&self.master.folder)
             .env(WORKER, before.unwrap_or_default())
             .env("HAPROXY_MWORKER", "1")
             .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stderr(stderr)
             .spawn()?;
         let pid = child.id();
+        if let Some(reader) = reader {
+            forward_lines(pid, reader, self.sender.clone())?;
+        }
         let link = OwnedFd::from(ours.try_clone()?);
         self.workers.push(WorkerProcess { child, state: WorkerState::Starting, _link: link });
         self.report(MessageLevel::Notice, &format!("New worker ({pid}) forked"));
@@ -194,10 +252,13 @@ impl MasterState {
         if let Some(notify) = &self.master.notify {
             notify.ready("Ready.");
         }
+        let is_left = self.master.waiting.is_some();
         if let Some(waiting) = self.master.waiting.take()
             && let Err(error) = waiting.dismiss()
         {
             self.report(MessageLevel::Warning, &format!("cannot leave the terminal: {error}"));
+        } else if is_left {
+            self.log = GlobalLog::open(&self.master.global).ok(); // nothing can report an error
         }
         if self.ending {
             signal_all(&[pid], SIGUSR1);
@@ -224,7 +285,7 @@ impl MasterState {
     }
 
     /// Reports a failed reload. The current worker continues.
-    fn report_failed_reload(&self, why: &str) {
+    fn report_failed_reload(&mut self, why: &str) {
         self.report(MessageLevel::Warning, &format!("Loading failure! {why}"));
         if let Some(notify) = &self.master.notify {
             notify.ready("Reload failed!");
@@ -304,7 +365,7 @@ impl MasterState {
         Ok(None)
     }
 
-    fn report_former(&self, pid: u32, code: u8, how: &str) {
+    fn report_former(&mut self, pid: u32, code: u8, how: &str) {
         let text = format!("Former worker ({pid}) exited with code {code} ({how})");
         self.report(MessageLevel::Warning, &text);
     }
@@ -319,6 +380,19 @@ impl MasterState {
         self.report(MessageLevel::Warning, &format!("All workers exited. Exiting... ({code})"));
         code
     }
+}
+
+/// Passes the lines that a starting worker prints to the master, at most [`LINES_SIZE_MAX`] bytes.
+fn forward_lines(pid: u32, reader: PipeReader, sender: Sender<MasterEvent>) -> io::Result<()> {
+    let body = move || {
+        for line in BufReader::new(reader.take(LINES_SIZE_MAX)).split(b'\n') {
+            let Ok(line) = line else { return };
+            let line = String::from_utf8_lossy(&line).into_owned();
+            // Sending fails only if the master is exiting.
+            let _ = sender.send(MasterEvent::Line(pid, line));
+        }
+    };
+    thread::Builder::new().name("lines".into()).spawn(body).map(drop)
 }
 
 /// Exit code as in a shell (the status, or 128 plus the signal), and its name.
@@ -378,3 +452,5 @@ impl MasterLink {
 const WORKER: &str = "FULMAR_PROXY_WORKER";
 const SIGNALS: [i32; 8] = [SIGCHLD, SIGUSR1, SIGUSR2, SIGHUP, SIGTERM, SIGINT, SIGTTOU, SIGTTIN];
 const READY: &[u8] = b"ready\n";
+/// More than the messages about any configuration that was meant to work.
+const LINES_SIZE_MAX: u64 = 64 * 1024;

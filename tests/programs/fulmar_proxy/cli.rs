@@ -21,6 +21,7 @@ fn a_configuration_is_checked_as_haproxy_checks_it() {
         (vec!["-c", "-f", good], "Configuration file is valid\n"),
         (vec!["-c", "-V", "-f", good], "Configuration file is valid\n"),
         (vec!["-c", "-q", "-f", good], ""),
+        (vec!["-c", "-q", "-V", "-f", good], "Configuration file is valid\n"),
         (vec!["-c", "--", good], "Configuration file is valid\n"),
     ] {
         let ours = run(&arguments);
@@ -65,9 +66,6 @@ fn unusable_configurations_exit_with_1() {
     let missing = place.path("missing.cfg");
     for (arguments, why) in [
         (vec!["-f", missing.to_str().unwrap()], "missing.cfg"),
-        (vec![], "missing configuration"),
-        (vec!["-f"], "-f needs"),
-        (vec!["-z"], "unknown option -z"),
         (vec!["-C", "/nowhere/at/all", "-f", "x"], "/nowhere/at/all"),
     ] {
         let ended = run(&arguments);
@@ -185,6 +183,21 @@ fn servers_are_checked_from_the_beginning() {
     assert!(line.contains("Layer4 connection problem"), "{line}");
     process.wait_stdout("backend other has no server available!");
     end(process, Signal::TERM);
+}
+
+#[test]
+fn invalid_command_lines_exit_with_2_and_one_line() {
+    for (arguments, why) in [
+        (vec![], "missing configuration"),
+        (vec!["-f"], "-f needs"),
+        (vec!["-z"], "unknown option -z"),
+    ] {
+        let ended = run(&arguments);
+        assert_eq!(ended.status.code(), Some(2), "{arguments:?}");
+        let line = ended.stderr.strip_suffix(" (try 'fulmar proxy --help')\n");
+        let is_line = line.is_some_and(|line| line.contains(why) && !line.contains('\n'));
+        assert!(is_line, "{arguments:?}: {}", ended.stderr);
+    }
 }
 
 #[test]

@@ -183,6 +183,44 @@ fn a_master_in_the_background_writes_its_number() {
 }
 
 #[test]
+fn failed_reload_of_a_master_in_the_background_is_logged() {
+    let place = ProxyFolder::new();
+    let (pidfile, log) = (place.path("pid"), place.path("log"));
+    let reader = UnixDatagram::bind(&log).unwrap();
+    reader.set_read_timeout(Some(PATIENCE)).unwrap();
+    let global = format!(" log {} local0\n pidfile {}", log.display(), pidfile.display());
+    let path = place.configure(&global, "");
+    let started = ChildProcess::start(command().args(["-W", "-D", "-f"]).arg(&path)).wait();
+    assert_eq!(started.status.code(), Some(0), "{}", started.stderr);
+    let master = pid_in(&pidfile);
+    // Lines of the worker and of the master may arrive in any order.
+    let logged = |parts: &[&str]| {
+        let mut missing = parts.to_vec();
+        while !missing.is_empty() {
+            let mut buffer = [0; 2048];
+            let n = reader.recv(&mut buffer).unwrap_or_else(|error| panic!("{missing:?}: {error}"));
+            let line = String::from_utf8_lossy(&buffer[..n]).into_owned();
+            missing.retain(|part| !line.contains(part));
+        }
+    };
+    place.write("proxy.cfg", "nonsense\n");
+    kill_process(pid(master), Signal::USR2).unwrap();
+    logged(&[
+        "unknown keyword 'nonsense'",
+        &format!("haproxy[{master}]: [ALERT] "),
+        "<129>", // local0, alert
+        "Fatal errors found in configuration.",
+        "Loading failure! The previous worker continues",
+    ]);
+    place.send_request().expect("the previous worker serves");
+    place.configure(&global, "");
+    kill_process(pid(master), Signal::USR2).unwrap();
+    logged(&["Reloading", "Loading success."]);
+    kill_process(pid(master), Signal::TERM).unwrap();
+    eventually("it ends", || has_ended(master));
+}
+
+#[test]
 fn a_service_manager_is_notified() {
     let place = ProxyFolder::new();
     let path = place.configure("", "");

@@ -37,7 +37,7 @@ pub(super) struct ProxyArguments {
     pub(super) pidfile: Option<PathBuf>,
     /// `-q`.
     pub(super) quiet: bool,
-    /// `-V`: overrides `quiet` in the configuration.
+    /// `-V`: overrides `-q`, and `quiet` in the configuration.
     pub(super) verbose: bool,
     /// `-n`.
     pub(super) connections_max: Option<usize>,
@@ -140,7 +140,16 @@ impl ProxyArguments {
         if these.files.is_empty() {
             return Err("missing configuration: use -f FILE".to_owned());
         }
+        if these.files.iter().filter(|path| path.as_os_str() == "-").count() > 1 {
+            let why = "standard input (-) is used twice: -f and -f; use a file for one of them";
+            return Err(why.to_owned());
+        }
         Ok(ProxyRequest::Run(Box::new(these)))
+    }
+
+    /// `-q` without `-V`, which wins as in HAProxy.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.quiet && !self.verbose
     }
 
     /// A flag without a value.
@@ -221,7 +230,7 @@ const FLAGS: &[ProxyFlag] = &[
     ),
     ProxyFlag("-p", "FILE", "Write the process number to FILE, with -D or -W"),
     ProxyFlag("-q", "", "Quiet: print no messages"),
-    ProxyFlag("-V", "", "Verbose, overriding `quiet` in the configuration"),
+    ProxyFlag("-V", "", "Verbose, overriding -q, and `quiet` in the configuration"),
     ProxyFlag("-n", "N", "Maximum number of client connections, overriding the configuration"),
     ProxyFlag(
         "-sf",
@@ -274,7 +283,8 @@ Signals:
 
 Exit status:
   0      regular exit, or the configuration is valid
-  1      failure at start, with messages
+  1      failure at start, or an invalid configuration, with messages
+  2      invalid command line
   128+N  terminated by signal N
 ";
 
@@ -326,6 +336,7 @@ mod tests {
             ("-z -f a", "unknown option -z"),
             ("-dKall -f a", "-dKall: dumps"),
             ("-cc x -f a", "-cc: not supported"),
+            ("-f - -f -", "used twice"),
             ("-n x -f a", "-n: x: not a number"),
             (
                 "--driver uring -f a",

@@ -20,15 +20,23 @@ use crate::loops;
 /// Exit with status 1. The messages are printed already.
 struct Failed;
 
-pub(super) fn begin(arguments: ProxyArguments, given: Vec<OsString>) -> ExitCode {
-    match run(arguments, given) {
+pub(super) fn begin(
+    arguments: ProxyArguments,
+    loop_options: LoopOptions,
+    given: Vec<OsString>,
+) -> ExitCode {
+    match run(arguments, loop_options, given) {
         Ok(status) => ExitCode::from(status),
         Err(Failed) => ExitCode::FAILURE,
     }
 }
 
-fn run(arguments: ProxyArguments, given: Vec<OsString>) -> Result<u8, Failed> {
-    let messages = Messages { quiet: arguments.quiet && !arguments.verbose };
+fn run(
+    arguments: ProxyArguments,
+    loop_options: LoopOptions,
+    given: Vec<OsString>,
+) -> Result<u8, Failed> {
+    let messages = Messages { quiet: arguments.is_quiet() };
     let failed = |text: String| {
         messages.alert(&text);
         Failed
@@ -55,7 +63,7 @@ fn run(arguments: ProxyArguments, given: Vec<OsString>) -> Result<u8, Failed> {
             messages.alert("config : Fatal errors found in configuration.");
             return Err(Failed);
         }
-        if !arguments.quiet {
+        if !messages.quiet {
             println!("Configuration file is valid");
         }
         return Ok(0);
@@ -68,7 +76,8 @@ fn run(arguments: ProxyArguments, given: Vec<OsString>) -> Result<u8, Failed> {
         return Err(failed(why.to_owned()));
     }
     if let Some(link) = link {
-        return serve(arguments, config, StartNotice::Worker { link, is_daemon }, messages);
+        let notice = StartNotice::Worker { link, is_daemon };
+        return serve(arguments, loop_options, config, notice, messages);
     }
     let mut waiting = None;
     if is_daemon {
@@ -85,20 +94,16 @@ fn run(arguments: ProxyArguments, given: Vec<OsString>) -> Result<u8, Failed> {
         })?;
     }
     if !is_master {
-        return serve(arguments, config, StartNotice::Alone(waiting), messages);
+        let notice = StartNotice::Alone(waiting);
+        return serve(arguments, loop_options, config, notice, messages);
     }
-    let mut master = master(&arguments, given, start, waiting).map_err(failed)?;
-    master.outlives_workers = config.global.outlives_workers;
+    let master = master(&arguments, &config, given, start, waiting).map_err(failed)?;
     master.run().map_err(|error| failed(format!("master failed: {error}")))
 }
 
 /// Reads the configuration and prints its messages.
 fn read(arguments: &ProxyArguments, messages: Messages) -> Result<Config, Failed> {
     let mut sources = Vec::new();
-    if arguments.files.iter().filter(|path| path.as_os_str() == "-").count() > 1 {
-        messages.alert("standard input (-) is used twice: -f and -f; use a file for one of them");
-        return Err(Failed);
-    }
     for path in &arguments.files {
         sources.push(match InputFile::from(path.clone().into_os_string()) {
             InputFile::Path(path) => ConfigSource::Path(path),
@@ -163,6 +168,7 @@ fn trust_servers(config: &mut Config) {
 
 fn master(
     arguments: &ProxyArguments,
+    config: &Config,
     given: Vec<OsString>,
     folder: PathBuf,
     waiting: Option<ForegroundParent>,
@@ -174,10 +180,11 @@ fn master(
         program,
         arguments: arguments_of_worker,
         folder,
-        outlives_workers: false,
+        outlives_workers: config.global.outlives_workers,
+        global: Box::new(config.global.clone()),
         notify: Notify::from_environment().filter(|_| arguments.notifies),
         waiting,
-        report: if arguments.quiet { |_, _| {} } else { messages::print },
+        report: if arguments.is_quiet() { |_, _| {} } else { messages::print },
     })
 }
 
@@ -215,6 +222,7 @@ impl StartNotice {
 /// Runs a worker, or the only process.
 fn serve(
     arguments: ProxyArguments,
+    loop_options: LoopOptions,
     config: Config,
     notice: StartNotice,
     messages: Messages,
@@ -229,10 +237,7 @@ fn serve(
     };
     let options = Options {
         connections_max: arguments.connections_max,
-        loop_options: LoopOptions::chosen(arguments.driver, arguments.spin).map_err(|wrong| {
-            messages.alert(&wrong);
-            Failed
-        })?,
+        loop_options,
         predecessors: fulmar_gateway::predecessors(&pids, arguments.socket.as_deref()),
     };
     let global = config.global.clone();

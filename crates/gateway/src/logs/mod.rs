@@ -13,8 +13,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use fulmar_haproxy::Config;
 use fulmar_haproxy::model::LogTarget;
+use fulmar_haproxy::{Config, Global};
 use fulmar_proxy::{LogSeverity, ProxyLog};
 
 use crate::error::Error;
@@ -39,11 +39,19 @@ impl Logs {
     /// # Errors
     /// A socket cannot be created. A missing receiver is no error.
     pub fn open(config: &Config) -> Result<Self, Error> {
-        let mut outlets: Vec<Outlet> = Vec::new();
-        let mut samples: Vec<(LogTarget, AtomicU32)> = Vec::new();
         let frontends = config.frontends.iter().flat_map(|frontend| &frontend.logs);
         let backends = config.backends.iter().flat_map(|backend| &backend.logs);
-        for target in config.global.logs.iter().chain(frontends).chain(backends) {
+        Self::of(&config.global, frontends.chain(backends))
+    }
+
+    /// Opens the logs of `global`, and others.
+    fn of<'t>(
+        global: &'t Global,
+        others: impl Iterator<Item = &'t LogTarget>,
+    ) -> Result<Self, Error> {
+        let mut outlets: Vec<Outlet> = Vec::new();
+        let mut samples: Vec<(LogTarget, AtomicU32)> = Vec::new();
+        for target in global.logs.iter().chain(others) {
             if !outlets.iter().any(|outlet| outlet.address == target.to) {
                 let outlet = Outlet::open(target.to.clone());
                 outlets.push(outlet.map_err(|error| Error::Log { to: target.to.clone(), error })?);
@@ -52,7 +60,7 @@ impl Logs {
                 samples.push((target.clone(), AtomicU32::new(0)));
             }
         }
-        let frame = Frame::new(&config.global);
+        let frame = Frame::new(global);
         Ok(Self(Arc::new(LogOutlets { outlets, samples, frame, lost: AtomicU64::new(0) })))
     }
 
@@ -119,6 +127,30 @@ impl ProxyLog for LineWriter {
         if std::mem::take(&mut self.unwritten) {
             self.logs.flush();
         }
+    }
+}
+
+/// The logs of `global`, for messages of a process in the background.
+#[derive(Debug)]
+pub(crate) struct GlobalLog {
+    targets: Vec<LogTarget>,
+    writer: LineWriter,
+}
+
+impl GlobalLog {
+    /// Opens them.
+    ///
+    /// # Errors
+    /// As [`Logs::open`].
+    pub(crate) fn open(global: &Global) -> Result<Self, Error> {
+        let writer = Logs::of(global, std::iter::empty())?.writer();
+        Ok(Self { targets: global.logs.clone(), writer })
+    }
+
+    /// Logs a line.
+    pub(crate) fn log(&mut self, severity: LogSeverity, line: &str) {
+        self.writer.log(&self.targets, None, severity, line.as_bytes());
+        self.writer.flush();
     }
 }
 
