@@ -19,7 +19,7 @@ use crate::worker;
 
 /// Measure fulmar beside its peers, in turn on the same cores.
 #[derive(Debug, Parser)]
-#[command(name = "fulmar bench", bin_name = "fulmar bench", after_help = HELP)]
+#[command(name = "fulmar bench", bin_name = "fulmar bench", version, after_help = HELP)]
 #[command(args_override_self = true)]
 struct Arguments {
     /// Scenarios (--list names them), `reference` for the first five, or `all`
@@ -175,9 +175,10 @@ fn read(path: &Path) -> Result<BenchReport, BenchFailure> {
         true => io::stdin().lock().take(REPORT_SIZE_MAX).read_to_string(&mut text).map(drop),
         false => fs::read_to_string(path).map(|read| text = read),
     };
-    read.map_err(|error| failure(&name, error))?;
-    BenchReport::from_json(&text)
-        .map_err(|error| failure(&name, format!("it cannot be read as a report: {error}")))
+    read.map_err(|error| BenchFailure::Usage(format!("{name}: {error}")))?;
+    BenchReport::from_json(&text).map_err(|error| {
+        BenchFailure::Usage(format!("{name}: it cannot be read as a report: {error}"))
+    })
 }
 
 /// Where a report goes besides standard output.
@@ -278,8 +279,9 @@ const REPORT_SIZE_MAX: u64 = 32 << 20;
 
 const HELP: &str = "\
 Exit status: 0 when everything was measured and all limits are met; 1 if a scenario failed, a limit
-is not met, or a report cannot be read or written; 2 if the command line is wrong; 130 after SIGINT
-or SIGTERM, with the scenarios that were complete. All processes of a run end with it.";
+is not met, or a report cannot be written; 2 if the command line or a report that it names is
+invalid; 130 after SIGINT or SIGTERM, with the scenarios that were complete. All processes of a run
+end with it.";
 
 #[cfg(test)]
 mod tests {

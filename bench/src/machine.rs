@@ -102,13 +102,15 @@ fn version_and_commit(line: &str) -> (String, String) {
     (number.to_owned(), commit.trim_end_matches(')').to_owned())
 }
 
-/// Without the program's name before it, and its address behind it.
+/// Without the program's name before it, and its address, method or copyright behind it.
 fn bare(line: &str) -> &str {
     let line = NAMES.iter().find_map(|name| line.strip_prefix(name)).unwrap_or(line);
-    line.split(" - ").next().unwrap_or_default().trim()
+    let end = [" - ", " ["].iter().filter_map(|mark| line.find(mark)).min();
+    line[..end.unwrap_or(line.len())].trim()
 }
 
-const NAMES: &[&str] = &["nginx version: nginx/", "HAProxy version ", "libcurl ", "valgrind-"];
+const NAMES: &[&str] =
+    &["nginx version: nginx/", "HAProxy version ", "h2o version ", "wrk ", "libcurl ", "valgrind-"];
 
 #[cfg(test)]
 mod tests {
@@ -128,6 +130,9 @@ mod tests {
             ("nginx version: nginx/1.22.1", "1.22.1"),
             ("nginx version: openresty/1.21.4", "nginx version: openresty/1.21.4"),
             ("HAProxy version 2.6.12-1 2026/10/17 - https://haproxy.org/", "2.6.12-1 2026/10/17"),
+            ("h2o version 2.2.5", "2.2.5"),
+            ("wrk debian/4.1.0-3 [epoll] Copyright (C) 2012 Will Glozer", "debian/4.1.0-3"),
+            ("wrk 4.2.0 [epoll] Copyright (C) 2012 Will Glozer", "4.2.0"),
             ("libcurl 7.88.1", "7.88.1"),
             ("valgrind-3.19.0", "3.19.0"),
             ("0.9.75", "0.9.75"),

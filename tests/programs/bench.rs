@@ -263,6 +263,8 @@ fn the_list_has_every_scenario_and_the_readme_describes_it() {
     let output = |flag| text(&run(Command::new(fulmar()).args(["bench", flag])).stdout);
     let (list, help) = (output("--list"), output("--help"));
     assert!(help.contains("--list") && help.contains("reference"), "{help}");
+    let version = concat!("fulmar bench ", env!("CARGO_PKG_VERSION"), "\n");
+    assert_eq!([output("--version"), output("-V")], [version, version]);
     let references = list.lines().filter(|line| line.trim_start().starts_with("after "));
     assert_eq!(references.count(), 5, "{list}");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -316,7 +318,7 @@ fn a_wrong_command_line_is_reported() {
     assert_eq!(code, Some(2));
     assert!(complaint.contains("no scenario 'nonsense'"), "{complaint}");
     let (code, complaint) = status(&["--from", "Cargo.toml"]);
-    assert_eq!(code, Some(1));
+    assert_eq!(code, Some(2));
     assert!(complaint.contains("Cargo.toml: it cannot be read as a report: "), "{complaint}");
     let (code, complaint) = status(&["all", "nonsense"]);
     assert_eq!(code, Some(2));

@@ -189,25 +189,44 @@ fn an_unknown_driver_is_a_usage_error_that_lists_the_valid_ones() {
     let dir = root.to_str().unwrap();
     let place = ProxyFolder::new();
     let config = place.configure("", "");
-    for (tool, status) in [
-        (&["serve", dir, "--listen", "127.0.0.1:0"][..], 2),
-        (&["load", "-n", "1", "http://127.0.0.1:9/"], 2),
-        (&["get", "-o", dir, "http://127.0.0.1:9/"], 2),
-        (&["proxy", "-f", config.to_str().unwrap()], 1),
+    for tool in [
+        &["serve", dir, "--listen", "127.0.0.1:0"][..],
+        &["load", "-n", "1", "http://127.0.0.1:9/"],
+        &["get", "-o", dir, "http://127.0.0.1:9/"],
+        &["proxy", "-f", config.to_str().unwrap()],
+        &["proxy", "-c", "-f", config.to_str().unwrap()],
     ] {
         let mut command = Command::new(fulmar());
         let ended = ChildProcess::start(command.args(tool).args(["--driver", "kqueue"])).wait();
-        assert_eq!(ended.status.code(), Some(status), "{tool:?}: {ended:?}");
+        assert_eq!(ended.status.code(), Some(2), "{tool:?}: {ended:?}");
         let valid = "unknown driver `kqueue`: use auto, epoll, level, poll, ring, or ring:N";
         assert!(ended.stderr.contains(valid), "{tool:?}: {}", ended.stderr);
     }
 }
 
 #[test]
-fn poll_with_spin_is_an_error() {
-    let mut command = Command::new(fulmar());
-    command.args(["load", "-n", "1", "--driver", "poll", "--spin", "auto"]);
-    let ended = ChildProcess::start(&mut command).wait();
-    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
-    assert!(ended.stderr.contains("driver `poll` cannot poll before sleeping"), "{ended:?}");
+fn poll_with_spin_is_a_usage_error_of_every_tool() {
+    let tree = Tree::new();
+    let root = tree.root();
+    let dir = root.to_str().unwrap();
+    let place = ProxyFolder::new();
+    let config = place.configure("", "");
+    let config = config.to_str().unwrap();
+    for tool in [
+        &["serve", dir, "--listen", "127.0.0.1:0"][..],
+        &["load", "-n", "1"],
+        &["get", "-o", dir, "http://127.0.0.1:9/"],
+        &["proxy", "-f", config],
+        &["proxy", "-c", "-f", config],
+    ] {
+        let mut command = Command::new(fulmar());
+        command.args(tool).args(["--driver", "poll", "--spin", "auto"]);
+        let ended = ChildProcess::start(&mut command).wait();
+        assert_eq!(ended.status.code(), Some(2), "{tool:?}: {ended:?}");
+        let why = "driver `poll` cannot poll before sleeping";
+        assert!(ended.stderr.contains(why) && ended.stdout.is_empty(), "{tool:?}: {ended:?}");
+        let mut command = Command::new(fulmar());
+        let ended = ChildProcess::start(command.args(tool).env("FULMAR_DRIVER", "none")).wait();
+        assert_eq!(ended.status.code(), Some(2), "{tool:?}: {ended:?}");
+    }
 }

@@ -36,7 +36,7 @@ impl InputFile {
     /// Reads at most `size_max` bytes.
     pub(crate) fn read_at_most(&self, size_max: u64) -> Result<Vec<u8>, ToolFailure> {
         self.try_read_at_most(size_max)
-            .map_err(|error| ToolFailure::new(self.name().display(), error))
+            .map_err(|error| ToolFailure::usage(self.name().display(), error))
     }
 
     /// The same as [`InputFile::read_at_most`], with an `io::Error`.

@@ -201,5 +201,6 @@ const TICK: Duration = Duration::from_millis(50);
 const REDRAW: Duration = Duration::from_millis(500);
 const HELP: &str = "\
 Exit status: 0 if the load is complete, with any response status; 1 if no request got a response,
-every connection was lost, or another error occurred; 2 if the command line is invalid; 130 after
-SIGINT or SIGTERM, with the report so far. A second signal exits at once.";
+every connection was lost, or another error occurred; 2 if the command line or an input that it
+names is invalid; 130 after SIGINT or SIGTERM, with the report so far. A second signal exits at
+once.";

@@ -25,7 +25,7 @@ pub(crate) struct LoopArguments {
 impl LoopArguments {
     /// The options from the command line, or else from the environment.
     pub(crate) fn options(self) -> Result<LoopOptions, ToolFailure> {
-        LoopOptions::chosen(self.driver, self.spin).map_err(ToolFailure::Message)
+        LoopOptions::chosen(self.driver, self.spin).map_err(ToolFailure::Usage)
     }
 }
 

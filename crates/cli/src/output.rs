@@ -10,7 +10,7 @@ pub(crate) enum ToolFailure {
     ReaderGone,
     /// An error for standard error.
     Message(String),
-    /// A usage error for standard error: the command line is invalid.
+    /// The same for a command line that is invalid, or names input that cannot be used.
     Usage(String),
 }
 
@@ -18,6 +18,11 @@ impl ToolFailure {
     /// An operation and why it failed.
     pub(crate) fn new(doing: impl Display, why: impl Display) -> Self {
         Self::Message(format!("{doing}: {why}"))
+    }
+
+    /// An argument, or what it names, and why it cannot be used.
+    pub(crate) fn usage(argument: impl Display, why: impl Display) -> Self {
+        Self::Usage(format!("{argument}: {why}"))
     }
 }
 

@@ -142,12 +142,12 @@ fn host(
 
 fn files(arguments: &ServeArguments) -> Result<FilesOptions, ToolFailure> {
     let (dir, content) = (&arguments.dir, &arguments.content);
-    std::fs::read_dir(dir).map_err(|error| ToolFailure::new(dir.display(), error))?;
+    std::fs::read_dir(dir).map_err(|error| ToolFailure::usage(dir.display(), error))?;
     let origins = content.cors.iter().map(String::as_str);
     let cors = match origins.clone().any(|origin| origin == "*") {
         _ if content.cors.is_empty() => None,
         true => Some(Cors::any()),
-        false => Some(Cors::only(origins).map_err(|error| usage("--cors", error))?),
+        false => Some(Cors::only(origins).map_err(|error| ToolFailure::usage("--cors", error))?),
     };
     let methods = if content.upload { "GET, HEAD, PUT" } else { "GET, HEAD" };
     users::warn_if_insecure(arguments);
@@ -176,7 +176,7 @@ fn warn_without_index(dir: &Path, options: &Options) -> Result<(), ToolFailure> 
         return Ok(());
     }
     let site = Site::open(dir, options.clone());
-    if !site.map_err(|error| ToolFailure::new(dir.display(), error))?.has_index() {
+    if !site.map_err(|error| ToolFailure::usage(dir.display(), error))?.has_index() {
         let dir = dir.display();
         warn(&format!(
             "{dir} has no index.html for --spa: unknown names get status 404 until it exists"
@@ -197,10 +197,6 @@ fn outdated_hook() -> OutdatedHook {
             ));
         });
     })
-}
-
-fn usage(flag: &str, error: impl std::fmt::Display) -> ToolFailure {
-    ToolFailure::Usage(format!("{flag}: {error}"))
 }
 
 /// Prints a line for each listener.

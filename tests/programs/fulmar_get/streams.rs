@@ -149,22 +149,22 @@ fn every_file_argument_accepts_a_dash() {
     for (arguments, status, part) in [
         ("get -o out -i -", 1, "line 1: nonsense"),
         ("get --cacert - https://127.0.0.1:1/", 2, "PEM: no certificate in PEM"),
-        ("load --cacert - -n 1 https://127.0.0.1:1/", 1, "PEM: no certificate in PEM"),
-        ("load --cert - --key k -n 1 https://127.0.0.1:1/", 1, "PEM: no certificate in PEM"),
+        ("load --cacert - -n 1 https://127.0.0.1:1/", 2, "PEM: no certificate in PEM"),
+        ("load --cert - --key k -n 1 https://127.0.0.1:1/", 2, "PEM: no certificate in PEM"),
         ("load --cert - --key - https://127.0.0.1:1/", 2, "twice: --cert and --key"),
         ("load --body @- --cacert - https://127.0.0.1:1/", 2, "twice: --body and --cacert"),
-        ("serve --tls-cert - --tls-key k", 1, "PEM: no certificate in PEM"),
+        ("serve --tls-cert - --tls-key k", 2, "PEM: no certificate in PEM"),
         ("serve --tls-cert c --tls-key - --tls-client-ca -", 2, "--tls-key and --tls-client-ca"),
         ("serve --tls-cert c --tls-key - --auth -", 2, "twice: --tls-key and --auth"),
-        ("serve --auth -", 1, "-: "),
+        ("serve --auth -", 2, "-: "),
         ("audit --budget - -- true", 2, "standard input: "),
         ("audit --compare - -- true", 2, "standard input: "),
         ("audit --budget - --compare - -- true", 2, "twice: --budget and --compare"),
         ("audit --record - --json -- true", 2, "twice: by --record and --json"),
-        ("bench --from -", 1, "standard input: it cannot be read as a report"),
+        ("bench --from -", 2, "standard input: it cannot be read as a report"),
         ("bench --from - --json - --html -", 2, "twice: --json and --html"),
         ("proxy -c -f -", 1, "standard input:1"),
-        ("proxy -c -f - -f -", 1, twice),
+        ("proxy -c -f - -f -", 2, twice),
     ] {
         let ended = fulmar_with(&download, arguments, "nonsense\n");
         assert_eq!(ended.status.code(), Some(status), "{arguments}: {ended:?}");

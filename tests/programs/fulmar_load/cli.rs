@@ -166,6 +166,9 @@ fn invalid_requests_are_usage_errors() {
         (&["http://u:p@127.0.0.1/"], "user names"),
         (&["-m", "G T", "http://127.0.0.1:1/"], "the request cannot be made"),
         (&["-H", "a b: c", "http://127.0.0.1:1/"], "is not a header field"),
+        (&["--body", "@/nonexistent", "http://127.0.0.1:1/"], "/nonexistent: No such file"),
+        (&["--cacert", "/nonexistent", "https://127.0.0.1:1/"], "/nonexistent: No such file"),
+        (&["--cacert", "/dev/null", "https://127.0.0.1:1/"], "/dev/null: no certificate in PEM"),
     ] {
         fails(arguments, 2, part);
     }
@@ -176,10 +179,7 @@ fn failed_requests_are_reported() {
     let (_holder, refused) = refusing();
     for (arguments, part) in [
         (&["http://nonexistent.invalid/"][..], "\"nonexistent.invalid\" cannot be resolved"),
-        (&["--body", "@/nonexistent", "http://127.0.0.1:1/"], "/nonexistent: No such file"),
         (&["--bind", "::1", "http://127.0.0.1:1/"], "no address of the family"),
-        (&["--cacert", "/nonexistent", "https://127.0.0.1:1/"], "/nonexistent: No such file"),
-        (&["--cacert", "/dev/null", "https://127.0.0.1:1/"], "/dev/null: no certificate in PEM"),
         (&["-n", "5", &refused], "Connection refused"),
         (&["-d", "60", &refused], "Connection refused"),
         (

@@ -45,19 +45,15 @@ fn an_invalid_command_line_is_status_2() {
 #[test]
 fn failures_are_status_1_with_a_message() {
     let tree = Tree::new();
-    let file = tree.file("f", "x");
-    let (root, file) = (tree.root(), file.to_str().unwrap().to_owned());
+    let root = tree.root();
     let root = root.to_str().unwrap();
-    let missing = format!("{root}/missing");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let busy = listener.local_addr().unwrap().to_string();
     let listen = ["--listen", "127.0.0.1:0"];
-    let cases: [(Vec<&str>, &str, &str); 6] = [
+    let cases: [(Vec<&str>, &str, &str); 4] = [
         (vec!["serve", root, "--listen", &busy], &busy, "in use"),
         (vec!["serve", root, "--listen", &busy, "--threads", "2"], &busy, "in use"),
         (vec!["serve", root, "--listen", "192.0.2.1:8080"], "192.0.2.1:8080", "assign"),
-        (vec!["serve", &missing, listen[0], listen[1]], &missing, "No such file"),
-        (vec!["serve", &file, listen[0], listen[1]], &file, "Not a directory"),
         (
             vec!["serve", root, listen[0], listen[1], "--access-log", "/nowhere/log"],
             "/nowhere/log",
@@ -65,13 +61,38 @@ fn failures_are_status_1_with_a_message() {
         ),
     ];
     for (arguments, named, why) in cases {
-        let ended = end_of(&arguments);
-        assert_eq!(ended.status.code(), Some(1), "{arguments:?}: {}", ended.stderr);
-        let lines: Vec<_> = ended.stderr.lines().collect();
-        let [line] = lines[..] else { panic!("{arguments:?}: {}", ended.stderr) };
-        assert!(line.starts_with("fulmar: ") && line.contains(named), "{line}");
-        assert!(line.contains(why), "{line}");
-        assert_eq!(ended.stdout, "", "{arguments:?}");
+        fails(&arguments, 1, named, why);
+    }
+}
+
+/// The command fails with this status, and with one line that contains `named` and `why`.
+fn fails(arguments: &[&str], status: i32, named: &str, why: &str) {
+    let ended = end_of(arguments);
+    assert_eq!(ended.status.code(), Some(status), "{arguments:?}: {}", ended.stderr);
+    let lines: Vec<_> = ended.stderr.lines().collect();
+    let [line] = lines[..] else { panic!("{arguments:?}: {}", ended.stderr) };
+    assert!(line.starts_with("fulmar: ") && line.contains(named), "{line}");
+    assert!(line.contains(why), "{line}");
+    assert_eq!(ended.stdout, "", "{arguments:?}");
+}
+
+#[test]
+fn inputs_that_cannot_be_used_are_status_2() {
+    let tree = Tree::new();
+    let file = tree.file("f", "x");
+    let (root, file) = (tree.root(), file.to_str().unwrap().to_owned());
+    let root = root.to_str().unwrap();
+    let missing = format!("{root}/missing");
+    for (arguments, named, why) in [
+        (&[&missing[..]][..], &missing, "No such file"),
+        (&[&file], &file, "Not a directory"),
+        (&[root, "--tls-cert", &file, "--tls-key", &file], &file, "no certificate in PEM"),
+        (&[root, "--tls-cert", &missing, "--tls-key", &file], &missing, "No such file"),
+        (&[root, "--auth", &missing], &missing, "No such file"),
+        (&[root, "--auth", &file], &file, "expected user:password"),
+    ] {
+        let arguments = [&["serve", "--listen", "127.0.0.1:0"], arguments].concat();
+        fails(&arguments, 2, named, why);
     }
 }
 

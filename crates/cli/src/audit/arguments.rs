@@ -248,5 +248,5 @@ const WARM_UP: u64 = 1_000;
 /// A few screens.
 const TIMELINE_CALLS: u64 = 100;
 const HELP: &str = "\
-Exit status: 0 on success; 1 if the budget is exceeded; 2 if the command line, a budget or a record
-is invalid; 3 if counting failed; 130 after SIGINT or SIGTERM, with the counts so far.";
+Exit status: 0 on success; 1 if the budget is exceeded; 2 if the command line or an input that it
+names is invalid; 3 if counting failed; 130 after SIGINT or SIGTERM, with the counts so far.";

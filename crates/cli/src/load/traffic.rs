@@ -159,6 +159,8 @@ pub(crate) fn failure(error: &LoadError) -> ToolFailure {
     match error {
         LoadError::Options(_)
         | LoadError::Target { .. }
+        | LoadError::Tls(_)
+        | LoadError::TlsHost { .. }
         | LoadError::Header { .. }
         | LoadError::Request(_) => ToolFailure::Usage(message),
         _ => ToolFailure::Message(message),

@@ -197,5 +197,5 @@ pub(super) enum AccessLogFormat {
 const HELP: &str = "\
 SIGHUP reloads certificates and reopens the access log.
 
-Exit status: 0 after SIGTERM, 130 after SIGINT, 1 on failure, 2 if the command line is invalid. A
-second signal exits at once.";
+Exit status: 0 after SIGTERM, 130 after SIGINT, 1 on failure, 2 if the command line or an input
+that it names is invalid. A second signal exits at once.";

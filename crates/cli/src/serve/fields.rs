@@ -10,14 +10,14 @@ pub(super) fn of(fields: &[(String, String)]) -> Result<HeaderBuf, ToolFailure> 
         if let Some(reserved) = RESERVED.iter().find(|reserved| reserved.eq_ignore_ascii_case(name))
         {
             let message = format!("{reserved} is set by the server; remove it");
-            return Err(super::usage("--header", message));
+            return Err(ToolFailure::usage("--header", message));
         }
         checked.push(name, value.as_bytes()).map_err(|_| {
             let message = format!(
                 "invalid field {name:?}: {value:?}; a name consists of letters, digits and -, and \
                  control characters are not allowed"
             );
-            super::usage("--header", message)
+            ToolFailure::usage("--header", message)
         })?;
     }
     Ok(checked)

@@ -8,7 +8,6 @@ use fulmar_tls::{ClientAuth, Identity, ServerOptions, ServerTls};
 
 use super::arguments::{AccessArguments, ServeArguments};
 use super::listen_address::ListenAddress;
-use super::usage;
 use crate::files::{self, InputFile};
 use crate::output::ToolFailure;
 
@@ -90,7 +89,7 @@ fn tls(access: &AccessArguments) -> Result<Option<ServerTls>, ToolFailure> {
             "{certs} certificates and {keys} keys: each --tls-cert needs a --tls-key, in the \
              same order"
         );
-        return Err(usage("--tls-cert", message));
+        return Err(ToolFailure::usage("--tls-cert", message));
     }
     if certs.is_empty() {
         return Ok(None);
@@ -111,5 +110,5 @@ fn tls(access: &AccessArguments) -> Result<Option<ServerTls>, ToolFailure> {
     let identities = identities.map(|(cert, key)| Ok(Identity::new(cert.pem()?, key.pem()?)));
     let identities = identities.collect::<Result<_, ToolFailure>>()?;
     let options = ServerOptions { identities, client_auth, ..ServerOptions::default() };
-    ServerTls::new(options).map(Some).map_err(|error| ToolFailure::Message(error.to_string()))
+    ServerTls::new(options).map(Some).map_err(|error| ToolFailure::Usage(error.to_string()))
 }

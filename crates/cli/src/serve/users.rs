@@ -8,7 +8,6 @@ use fulmar_web::htpasswd::{COST_WARN, Htpasswd};
 
 use super::arguments::ServeArguments;
 use super::listen_address::ListenAddress;
-use super::usage;
 use crate::files::InputFile;
 use crate::output::{ToolFailure, warn};
 
@@ -21,7 +20,7 @@ pub(super) fn guard(arguments: &ServeArguments) -> Result<Option<Guard>, ToolFai
     };
     let no_random = |error| ToolFailure::new("cannot get random bytes", error);
     let gate = Gate::new(GateOptions::basic(REALM), users, secret().map_err(no_random)?);
-    let gate = gate.map_err(|error| usage("--auth", error))?;
+    let gate = gate.map_err(|error| ToolFailure::usage("--auth", error))?;
     Guard::new(gate).map(Some).map_err(no_random)
 }
 
@@ -48,22 +47,26 @@ pub(super) fn warn_if_insecure(arguments: &ServeArguments) {
 
 fn one(user: &str, password: &str) -> Result<Htpasswd, ToolFailure> {
     if user.is_empty() || password.is_empty() {
-        return Err(usage("--auth", "expected USER:PASSWORD, both not empty, or a FILE"));
+        return Err(ToolFailure::usage(
+            "--auth",
+            "expected USER:PASSWORD, both not empty, or a FILE",
+        ));
     }
     if user.starts_with('#') || password.starts_with(['$', '{']) {
         let why = "a user starting with # or a password starting with $ or { must be in a file, \
                    with the password hashed by `htpasswd -B`";
-        return Err(usage("--auth", why));
+        return Err(ToolFailure::usage("--auth", why));
     }
-    Htpasswd::parse(&format!("{user}:{password}")).map_err(|error| usage("--auth", error))
+    Htpasswd::parse(&format!("{user}:{password}"))
+        .map_err(|error| ToolFailure::usage("--auth", error))
 }
 
 fn file(path: &str) -> Result<Htpasswd, ToolFailure> {
     let bytes = InputFile::from(OsString::from(path)).read()?;
     let text = String::from_utf8(bytes).map_err(|error| {
-        ToolFailure::new(format!("{path}: cannot read users and passwords"), error)
+        ToolFailure::usage(format!("{path}: cannot read users and passwords"), error)
     })?;
-    let users = Htpasswd::parse(&text).map_err(|error| ToolFailure::new(path, error))?;
+    let users = Htpasswd::parse(&text).map_err(|error| ToolFailure::usage(path, error))?;
     if let Some((user, cost)) = users.slow_users().max_by_key(|(_, cost)| *cost) {
         warn(&format!(
             "{path}: bcrypt cost {cost} of user '{user}' exceeds {COST_WARN}: each login takes \
@@ -72,14 +75,17 @@ fn file(path: &str) -> Result<Htpasswd, ToolFailure> {
         ));
     }
     if let Some(user) = users.plain_users().next() {
-        let others = users.plain_users().count() - 1;
+        let others = match users.plain_users().count() - 1 {
+            0 => String::new(),
+            others => format!(" (others not hashed: {others})"),
+        };
         warn(&format!(
-            "{path}: the password of user '{user}' is not hashed (others not hashed: {others}); \
-             expected lines USER:HASH, as written by htpasswd -B"
+            "{path}: the password of user '{user}' is not hashed{others}; expected lines \
+             USER:HASH, as written by htpasswd -B"
         ));
     }
     match users.is_empty() {
-        true => Err(ToolFailure::new(path, "no users in the file")),
+        true => Err(ToolFailure::usage(path, "no users in the file")),
         false => Ok(users),
     }
 }
