@@ -16,7 +16,8 @@ use crate::connect::{millis, set_keep_alive};
 pub struct ListenOptions {
     /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
     pub backlog: u16,
-    /// Several listeners share the port, one a thread (`SO_REUSEPORT`).
+    /// Several listeners share the port, also those of other processes of the user
+    /// (`SO_REUSEPORT`).
     pub reuse_port: bool,
     /// A connection is reported when its first bytes have arrived, or after a second without any
     /// (`TCP_DEFER_ACCEPT`, where it exists): for protocols in which the client sends first. It

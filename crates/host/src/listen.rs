@@ -147,16 +147,9 @@ impl Listen {
     fn sockets(self, threads: usize) -> io::Result<(Address, Vec<OwnedFd>)> {
         match self.source {
             Source::Tcp(address) => {
-                let options = ListenOptions {
-                    backlog: self.backlog.unwrap_or(self.tcp.backlog),
-                    reuse_port: self.tcp.reuse_port || threads > 1,
-                    ..self.tcp
-                };
-                let (first, address) = listen(address, options.clone())?;
-                let mut sockets = vec![first];
-                for _ in 1..threads {
-                    sockets.push(listen(address, options.clone())?.0);
-                }
+                let backlog = self.backlog.unwrap_or(self.tcp.backlog);
+                let (address, sockets) =
+                    group(address, threads, ListenOptions { backlog, ..self.tcp })?;
                 Ok((Address::Tcp(address), sockets))
             }
             Source::Unix(path) => {
@@ -188,6 +181,29 @@ impl Listen {
     }
 }
 
+/// A socket for each thread, all of which share the address (`SO_REUSEPORT`).
+///
+/// The first one listens alone before it shares: if another process or host listens there, also
+/// with `SO_REUSEPORT`, the kernel refuses it (`EADDRINUSE`). No time is between check and claim.
+/// [`ListenOptions::reuse_port`] skips that, for a process that listens beside another one.
+fn group(
+    address: SocketAddr,
+    threads: usize,
+    options: ListenOptions,
+) -> io::Result<(SocketAddr, Vec<OwnedFd>)> {
+    let shared = ListenOptions { reuse_port: options.reuse_port || threads > 1, ..options.clone() };
+    let is_alone = SHARES_LATER && !options.reuse_port;
+    let (first, address) = listen(address, if is_alone { options } else { shared.clone() })?;
+    if is_alone && shared.reuse_port {
+        sys::set_reuse_port(first.as_fd())?;
+    }
+    let mut sockets = vec![first];
+    for _ in 1..threads {
+        sockets.push(listen(address, shared.clone())?.0);
+    }
+    Ok((address, sockets))
+}
+
 /// Sets the options of an inherited socket.
 fn adopt(socket: &OwnedFd, defer_accept: bool) -> io::Result<Address> {
     if !sys::accepts(socket.as_fd())? {
@@ -204,3 +220,7 @@ fn adopt(socket: &OwnedFd, defer_accept: bool) -> io::Result<Address> {
     }
     Ok(address)
 }
+
+/// A listening socket may begin to share its port. FreeBSD distributes connections only among
+/// sockets that shared it before `bind(2)`.
+const SHARES_LATER: bool = cfg!(target_os = "linux");

@@ -13,6 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use fulmar_drive::ListenOptions;
 use fulmar_engine::ListenerId;
 use fulmar_host::{Address, Error, Host, Listen, OnPanic, Running, Usage, Worker};
 use fulmar_proto::{BodyLen, Connection, Event, Headers, Response, Server, ServerConnection};
@@ -398,6 +399,34 @@ fn a_listener_that_cannot_be_had_leaves_nothing_behind() {
     for (fd, why) in [(OwnedFd::from(pair), "is not listening"), (file.into(), "non-socket")] {
         let said = endpoints().listen(Listen::inherited(fd)).start().unwrap_err().to_string();
         assert!(said.contains("inherited") && said.contains(why), "{said}");
+    }
+}
+
+#[test]
+fn port_of_several_threads_is_not_shared_with_another_host() {
+    let running = endpoints().listen(any()).threads(2).start().unwrap();
+    let address = tcp(&running, 0);
+    for threads in [1, 2] {
+        let second = endpoints().listen(Listen::tcp(address)).threads(threads);
+        let error = second.start().unwrap_err();
+        let Error::Listen { error, .. } = error else { panic!("{threads} threads: {error:?}") };
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse, "{threads} threads");
+    }
+    // The kernel distributes connections to both threads.
+    for _ in 0..64 {
+        assert_eq!(HttpClient::connect(address).get("/bytes/5").body.len(), 5);
+    }
+    running.stop();
+    let requests: Vec<u64> = running.join().unwrap().iter().map(|it| it.report).collect();
+    assert!(requests.iter().all(|n| *n > 0) && requests.iter().sum::<u64>() == 64, "{requests:?}");
+    // A host that shares on purpose does not fail.
+    let options = ListenOptions { reuse_port: true, ..ListenOptions::default() };
+    let first = endpoints().listen(any().tcp_options(options.clone())).start().unwrap();
+    let beside = Listen::tcp(tcp(&first, 0)).tcp_options(options);
+    let second = endpoints().listen(beside).threads(2).start().unwrap();
+    for running in [first, second] {
+        running.stop();
+        running.join().unwrap();
     }
 }
 
