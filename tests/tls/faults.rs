@@ -38,7 +38,7 @@ fn rest<L: Loop>(stream: &mut TcpStream) -> Vec<u8> {
 }
 
 #[test]
-fn non_tls_input_gets_an_alert_and_the_end() {
+fn non_tls_input_gets_an_alert_or_a_response_and_the_end() {
     fn check<L: Loop<Engine = ServerEngine<App>>>() {
         let certs = Certs::new();
         let (mut server, address) =
@@ -62,9 +62,14 @@ fn non_tls_input_gets_an_alert_and_the_end() {
                 accepted > before && server.engine().connections() == 0
             });
             let said = rest::<L>(&mut stream);
-            let alert = [21, 3, 3, 0, 2];
-            assert!(alert.starts_with(&said[..said.len().min(5)]), "{words:?}: {said:?}");
-            if words.starts_with(b"GET") && L::SLOWER == 1 {
+            let is_http = [&b"GET"[..], b"PRI"].iter().any(|method| words.starts_with(method));
+            let expected = if is_http { &b"HTTP/1.1 400 Bad Request\r\n"[..] } else { &ALERT };
+            let len = said.len().min(expected.len());
+            assert_eq!(said[..len], expected[..len], "{words:?}: {said:?}");
+            if is_http && L::SLOWER == 1 {
+                let text = String::from_utf8(said).expect("plain text");
+                assert!(text.ends_with("The plain HTTP request was sent to an HTTPS port.\r\n"));
+            } else if words.starts_with(b"SSH") && L::SLOWER == 1 {
                 assert_eq!(said.len(), 7, "a fatal alert");
             }
         }
@@ -72,6 +77,9 @@ fn non_tls_input_gets_an_alert_and_the_end() {
     }
     in_every_loop!(check);
 }
+
+/// The beginning of a fatal alert.
+const ALERT: [u8; 5] = [21, 3, 3, 0, 2];
 
 /// Row 48, and where libmicrohttpd spins: clients that stop in the middle cost no calls.
 #[test]

@@ -66,6 +66,7 @@ mod session;
 
 mod buffers;
 mod keylog;
+mod plain_http;
 mod side;
 
 pub use client::ClientTls;

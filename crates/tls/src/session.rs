@@ -21,6 +21,7 @@ use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, EncryptErr
 use crate::buffers::{self, append};
 use crate::error::TlsError;
 use crate::info::Info;
+use crate::plain_http::{self, FirstBytes};
 use crate::side::{ServerSide, TlsSide};
 
 /// The client side of a session.
@@ -224,6 +225,14 @@ impl<S: TlsSide> Session<S> {
         error.into()
     }
 
+    /// Ends the session with a response that the client understands, instead of an alert.
+    fn refuse_http(&mut self, input: &mut Input<'_>) -> LayerError {
+        input.clear();
+        self.stage = SessionStage::Failed;
+        self.outbox.push(Segment::from(plain_http::RESPONSE));
+        TlsError::NotTls.into()
+    }
+
     /// Bytes of plaintext that may be sealed now. A queued head of less than one record does not
     /// count, so that large bodies are split at the same offsets as reads of files.
     fn room(&self) -> usize {
@@ -308,6 +317,13 @@ impl<S: TlsSide> Layer for Session<S> {
             return Ok(Opened::Blocked);
         }
         self.incomplete = false;
+        if self.tls.awaits_hello() {
+            match FirstBytes::of(input.bytes()) {
+                FirstBytes::Http => return Err(self.refuse_http(input)),
+                FirstBytes::Incomplete if !input.has_eof() => return Ok(Opened::Blocked),
+                FirstBytes::Incomplete | FirstBytes::Other => {}
+            }
+        }
         self.poll_open(input, above).map_err(|error| {
             input.clear();
             self.failed(error)

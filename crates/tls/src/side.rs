@@ -34,6 +34,11 @@ pub trait TlsSide: Send + Sized + 'static {
         usize::MAX // rustls limits every message
     }
 
+    /// True before the first message of a client (server side only).
+    fn awaits_hello(&self) -> bool {
+        false
+    }
+
     /// The server name requested by the client (server side only).
     fn server_name(&self) -> Option<&str> {
         None
@@ -90,10 +95,11 @@ impl TlsSide for ServerSide {
     }
 
     fn unread_max(&self) -> usize {
-        match self.hello {
-            ReceivedHello::Awaited => HELLO_SIZE_MAX,
-            _ => usize::MAX,
-        }
+        if self.awaits_hello() { HELLO_SIZE_MAX } else { usize::MAX }
+    }
+
+    fn awaits_hello(&self) -> bool {
+        matches!(self.hello, ReceivedHello::Awaited)
     }
 
     fn server_name(&self) -> Option<&str> {
