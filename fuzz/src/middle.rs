@@ -3,9 +3,10 @@
 //! Each end gives events or one error. Without a change all bodies arrive as they were sent.
 
 use bytes::{Bytes, BytesMut};
+use fulmar_proto::h1::H1Server;
 use fulmar_proto::{
     BodyLen, ClientConnection, Connection, Event, HeaderBuf, Headers, Input, Request, Response,
-    Scratch, Segment, ServerConnection, StreamId,
+    Scratch, Segment, StreamId,
 };
 
 /// The first byte selects the requests, the second the size of pieces. Each four of the others are
@@ -15,7 +16,7 @@ pub fn middle(data: &[u8]) {
     let [kind, size] = [0, 1].map(|at| plan.get(at).copied().unwrap_or_default());
     let mut client = FuzzClient::new(kind);
     let mut server =
-        FuzzServer { connection: ServerConnection::default(), got: Vec::new(), responses_len: 0 };
+        FuzzServer { connection: H1Server::default(), got: Vec::new(), responses_len: 0 };
     let mut wires = [HostileWire::new(changes, 0), HostileWire::new(changes, 1)];
     for _ in 0..ROUNDS_MAX {
         let requests = wires[0].carry(take(&mut client.connection));
@@ -159,7 +160,7 @@ impl FuzzClient {
 }
 
 struct FuzzServer {
-    connection: ServerConnection,
+    connection: H1Server,
     got: Vec<u8>,
     responses_len: usize,
 }
@@ -183,7 +184,7 @@ impl FuzzServer {
 }
 
 /// `None`: the request allows no body in its response, or no response.
-fn respond(connection: &mut ServerConnection, stream: StreamId, exact: bool) -> Option<()> {
+fn respond(connection: &mut H1Server, stream: StreamId, exact: bool) -> Option<()> {
     let len = if exact { BodyLen::Exact(BODY.len() as u64) } else { BodyLen::Unknown };
     connection.send_head(stream, Response::new(200, Headers::EMPTY), len).ok()?;
     connection.send_data(stream, Segment::from(Bytes::from_static(BODY))).ok()?;

@@ -7,15 +7,17 @@
 //! every test run.
 
 use bytes::BytesMut;
-use fulmar_proto::h1::{H1, HEAD_SIZE_MAX, Leniency, Side, TRAILERS_SIZE_MAX};
+use fulmar_proto::Side;
+use fulmar_proto::h1::H1Server;
+use fulmar_proto::h1::{H1, HEAD_SIZE_MAX, Leniency, TRAILERS_SIZE_MAX};
 use fulmar_proto::{
     BodyLen, ClientConnection, Connection, Event, HeaderBuf, Headers, Input, Request, Response,
-    Scratch, Segment, ServerConnection,
+    Scratch, Segment,
 };
 
 /// A request head; what follows it is not answered.
 pub fn request_head(data: &[u8]) {
-    feed(&mut lenient(ServerConnection::default(), data), b"", data, |_, _| ());
+    feed(&mut lenient(H1Server::default(), data), b"", data, |_, _| ());
 }
 
 /// A response head, and the body it announces.
@@ -27,7 +29,7 @@ pub fn response_head(data: &[u8]) {
 pub fn chunked(data: &[u8]) {
     let request = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
     let response = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
-    feed(&mut lenient(ServerConnection::default(), data), request, data, |_, _| ());
+    feed(&mut lenient(H1Server::default(), data), request, data, |_, _| ());
     feed(&mut lenient(asked(b"GET", 1), data), response, data, |_, _| ());
 }
 
@@ -36,7 +38,7 @@ pub fn server_connection(data: &[u8]) {
     let kind = data.first().copied().unwrap_or_default();
     let mut upgrade = HeaderBuf::new();
     upgrade.push("Upgrade", b"x").expect("a field");
-    feed(&mut ServerConnection::default(), b"", data, |connection, event| {
+    feed(&mut H1Server::default(), b"", data, |connection, event| {
         let stream = event.stream();
         let due = match event {
             Event::Head { .. } => kind & 1 == 0,

@@ -150,6 +150,7 @@ fn name_of(version: Version) -> &'static [u8] {
         Version::Http09 => b"HTTP/0.9",
         Version::Http10 => b"HTTP/1.0",
         Version::Http11 => b"HTTP/1.1",
+        Version::Http2 => b"HTTP/2.0",
     }
 }
 

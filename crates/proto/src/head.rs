@@ -9,7 +9,7 @@ pub struct Request<'a> {
     pub method: &'a [u8],
     /// As in the start line, without decoding.
     pub target: &'a [u8],
-    /// The peer's version; sent messages are always HTTP/1.1.
+    /// The peer's version; a sent message has that of its connection.
     pub version: Version,
     /// The fields.
     pub headers: Headers<'a>,
@@ -18,6 +18,8 @@ pub struct Request<'a> {
     /// The body waits for a 100 (RFC 9110 §10.1.1). In a received request: the peer may send
     /// nothing before a response. In a sent one: how long to wait is the caller's policy.
     pub expects_continue: bool,
+    /// Of an extended CONNECT, the protocol of the tunnel (RFC 8441); HTTP/2 only.
+    pub protocol: Option<&'a [u8]>,
 }
 
 /// The head of a response.
@@ -25,7 +27,7 @@ pub struct Request<'a> {
 pub struct Response<'a> {
     /// 100 to 999.
     pub status: u16,
-    /// The peer's version; sent messages are always HTTP/1.1.
+    /// The peer's version; a sent message has that of its connection.
     pub version: Version,
     /// The fields.
     pub headers: Headers<'a>,
@@ -46,6 +48,8 @@ pub enum Version {
     /// HTTP/1.1.
     #[default]
     Http11,
+    /// HTTP/2.
+    Http2,
 }
 
 impl<'a> Request<'a> {
@@ -58,6 +62,7 @@ impl<'a> Request<'a> {
             headers,
             added: &[],
             expects_continue: false,
+            protocol: None,
         }
     }
 }
@@ -252,6 +257,12 @@ pub(crate) fn is_protected(name: &[u8]) -> bool {
     }
 }
 
+/// Fields that frame, route, describe or authenticate a message. They are evaluated before the
+/// body, and a trailer that contains them may be an attack (RFC 9110 §6.5.1).
+pub(crate) fn is_forbidden_trailer(name: &[u8]) -> bool {
+    FORBIDDEN_TRAILERS.iter().any(|known| name.eq_ignore_ascii_case(known))
+}
+
 /// True of a `token` (RFC 9110 §5.6.2): a method, or the name of a field.
 pub fn is_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && bytes.iter().all(|b| is_tchar(*b))
@@ -311,6 +322,31 @@ pub(crate) fn trim_ows(mut bytes: &[u8]) -> &[u8] {
 pub(crate) fn slice<'a>(block: &'a [u8], range: &Range<u32>) -> &'a [u8] {
     &block[range.start as usize..range.end as usize]
 }
+
+const FORBIDDEN_TRAILERS: [&[u8]; 22] = [
+    b"Authorization",
+    b"Cache-Control",
+    b"Connection",
+    b"Content-Encoding",
+    b"Content-Length",
+    b"Content-Range",
+    b"Content-Type",
+    b"Cookie",
+    b"Expect",
+    b"Host",
+    b"Keep-Alive",
+    b"Location",
+    b"Max-Forwards",
+    b"Proxy-Authorization",
+    b"Proxy-Connection",
+    b"Range",
+    b"Set-Cookie",
+    b"TE",
+    b"Trailer",
+    b"Transfer-Encoding",
+    b"Upgrade",
+    b"WWW-Authenticate",
+];
 
 /// One in each byte of a word.
 const BYTES: u64 = 0x0101_0101_0101_0101;

@@ -21,7 +21,10 @@ pub mod plan;
 
 mod block;
 mod outbox;
+mod outgoing;
+mod side;
 mod spare;
+mod target;
 
 pub mod raw;
 
@@ -32,7 +35,7 @@ pub use body_len::BodyLen;
 pub use connection::{Connection, IoState, PeerError, Phase, Reset, SpliceTarget, UsageError};
 pub use event::{Client, Event, Raw, Role, Server, StreamId};
 pub use fields::HeaderBuf;
-pub use h1::{ClientConnection, ServerConnection, is_request_target};
+pub use h1::{ClientConnection, H1Server as ServerConnection};
 pub use head::{Added, Headers, Request, Response, Scratch, Version, is_token};
 pub use input::Input;
 pub use layer::{Layer, LayerError, Opened, Sealed};
@@ -40,4 +43,6 @@ pub use outbox::Outbox;
 pub use pipe::{Pipe, PipeCounts, Piped};
 pub use plan::{Abilities, Files, Part, Run, Signals, Step};
 pub use raw::RawConnection;
+pub use side::{Head, Side};
+pub use target::is_request_target;
 pub use transmit::{FileRange, Segment, Transmit};

@@ -258,12 +258,6 @@ fn size_line(bytes: &[u8]) -> Option<(usize, u64)> {
     None
 }
 
-/// Fields that frame, route, describe or authenticate a message. They are evaluated before the
-/// body, and a trailer that contains them may be an attack (RFC 9110 §6.5.1).
-pub(super) fn is_forbidden(name: &[u8]) -> bool {
-    FORBIDDEN.iter().any(|known| name.eq_ignore_ascii_case(known))
-}
-
 /// The values of hexadecimal digits.
 const HEX: [u8; 256] = {
     let mut table = [NO_DIGIT; 256];
@@ -277,31 +271,6 @@ const HEX: [u8; 256] = {
     table
 };
 const NO_DIGIT: u8 = 16;
-const FORBIDDEN: [&[u8]; 22] = [
-    b"Authorization",
-    b"Cache-Control",
-    b"Connection",
-    b"Content-Encoding",
-    b"Content-Length",
-    b"Content-Range",
-    b"Content-Type",
-    b"Cookie",
-    b"Expect",
-    b"Host",
-    b"Keep-Alive",
-    b"Location",
-    b"Max-Forwards",
-    b"Proxy-Authorization",
-    b"Proxy-Connection",
-    b"Range",
-    b"Set-Cookie",
-    b"TE",
-    b"Trailer",
-    b"Transfer-Encoding",
-    b"Upgrade",
-    b"WWW-Authenticate",
-];
-
 const SIZE: ChunkState = ChunkState::Size { size: 0, digits: 0 };
 const SIZE_DIGITS_MAX: u8 = 16;
 /// Chunks of a gigabyte and more are rare.

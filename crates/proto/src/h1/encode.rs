@@ -9,20 +9,8 @@ use bytes::Bytes;
 
 use crate::body_len::BodyLen;
 use crate::connection::{PeerError, UsageError};
-use crate::head::{
-    Added, Headers, Request, is_caller_hop, is_field_value, is_hop, is_token, trim_ows,
-};
-
-use super::{chunked, target};
-
-/// The requests in the hop-by-hop fields of the caller.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct HopFields {
-    pub(super) close: bool,
-    pub(super) upgrade: bool,
-    pub(super) expects_continue: bool,
-    te: bool,
-}
+use crate::head::{Added, Headers, Request, is_caller_hop, is_hop};
+use crate::outgoing::{self, HopFields};
 
 /// The connection's own fields in a head.
 #[derive(Clone, Copy, Debug)]
@@ -41,54 +29,6 @@ pub(super) enum LengthField {
     Absent,
     Exact(u64),
     Chunked,
-}
-
-/// Examines the fields to send. Received fields and those of a `HeaderBuf` have been checked;
-/// `added` has not.
-pub(super) fn survey(headers: Headers<'_>, added: Added<'_>) -> Result<HopFields, UsageError> {
-    let mut hop = HopFields::default();
-    if headers.as_wire().is_none() {
-        headers.own_hops().for_each(|(name, value)| hop.note(name, value));
-    }
-    for (name, value) in added {
-        if !is_token(name.as_bytes()) || !is_field_value(value) {
-            return Err(UsageError::BadHead);
-        }
-        hop.note(name.as_bytes(), value);
-    }
-    Ok(hop)
-}
-
-impl HopFields {
-    fn note(&mut self, name: &[u8], value: &[u8]) {
-        let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
-        match name.len() {
-            2 if is(b"te") => self.te = true,
-            6 if is(b"expect") => {
-                self.expects_continue |= value.eq_ignore_ascii_case(b"100-continue");
-            }
-            7 if is(b"upgrade") => self.upgrade = true,
-            10 if is(b"connection") => {
-                let mut options = value.split(|b| *b == b',').map(trim_ows);
-                self.close |= options.any(|option| option.eq_ignore_ascii_case(b"close"));
-            }
-            _ => {}
-        }
-    }
-}
-
-/// Checks the words of a request line, and whether a body of this length may follow. CONNECT has
-/// none (RFC 9110 §9.3.6): its body could be read as part of the tunnel.
-pub(super) fn check_request(request: &Request<'_>, len: BodyLen) -> Result<(), UsageError> {
-    if !is_token(request.method) || !target::is_target(request.target) {
-        return Err(UsageError::BadHead);
-    }
-    match len {
-        BodyLen::Exact(1..) | BodyLen::Unknown if request.method == b"CONNECT" => {
-            Err(UsageError::BodyLongerThanDeclared)
-        }
-        _ => Ok(()),
-    }
 }
 
 /// How a request declares the length of its body. If the method expects a body, a missing one is
@@ -203,12 +143,6 @@ pub(super) fn chunk_size(out: &mut Vec<u8>, size: u64) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Checks fields that are to follow a chunked body.
-pub(super) fn check_trailers(trailers: Headers<'_>) -> Result<(), UsageError> {
-    let forbidden = |(name, _): (&[u8], &[u8])| chunked::is_forbidden(name);
-    if trailers.end_to_end().any(forbidden) { Err(UsageError::BadHead) } else { Ok(()) }
-}
-
 /// The last chunk and the trailers, checked before.
 pub(super) fn last_chunk(out: &mut Vec<u8>, trailers: Headers<'_>) {
     out.extend_from_slice(b"0\r\n");
@@ -303,8 +237,8 @@ impl EncodedRequest {
             0 => BodyLen::Empty,
             n => BodyLen::Exact(n),
         };
-        check_request(head, len)?;
-        let hop = survey(head.headers, head.added)?;
+        outgoing::check_request(head, len)?;
+        let hop = outgoing::survey(head.headers, head.added)?;
         let expects_continue = (head.expects_continue || hop.expects_continue) && !body.is_empty();
         let length = request_length(head.method, len);
         let own = OwnFields { length, close: hop.close, keep_alive: false, expects_continue, hop };

@@ -5,11 +5,12 @@
 
 use crate::connection::PeerError;
 use crate::head::{is_tchar, is_text};
+use crate::side::Side;
+use crate::target;
 
 use super::fields::{self, Piece};
 use super::parse;
-use super::side::Side;
-use super::{FIELDS_LEN_MAX, HEAD_SIZE_MAX, METHOD_SIZE_MAX, TARGET_SIZE_MAX, target};
+use super::{FIELDS_LEN_MAX, HEAD_SIZE_MAX, METHOD_SIZE_MAX, TARGET_SIZE_MAX};
 
 /// The position of the fault in `message`, received by role `S`: the bytes that
 /// [`crate::Connection::poll_event`] left at the front of its input with this error.
@@ -150,7 +151,7 @@ mod tests {
     use super::*;
     use crate::connection::Connection;
     use crate::event::Server;
-    use crate::h1::{ClientConnection, H1, ServerConnection};
+    use crate::h1::{ClientConnection, H1, H1Server};
     use crate::head::{Headers, Request, Scratch};
     use crate::input::Input;
     use crate::{BodyLen, UsageError};
@@ -225,7 +226,7 @@ mod tests {
             let at = text.find('^').unwrap();
             let bytes = text.replacen('^', "", 1).into_bytes();
             let found = match is_request {
-                true => fault(&mut ServerConnection::default(), &bytes),
+                true => fault(&mut H1Server::default(), &bytes),
                 false => fault(&mut connection_with_request().unwrap(), &bytes),
             };
             let (error, found) = found.unwrap_or_else(|| panic!("{text:?} is in order"));
@@ -246,7 +247,7 @@ mod tests {
             ("M".repeat(40), PeerError::MethodTooLong, METHOD_SIZE_MAX),
         ];
         for (text, error, at) in table {
-            let found = fault(&mut ServerConnection::default(), text.as_bytes());
+            let found = fault(&mut H1Server::default(), text.as_bytes());
             let found = found.map(|(error, at)| (error.to_string(), at));
             assert_eq!(found, Some((error.to_string(), at)));
         }
@@ -271,7 +272,7 @@ mod tests {
             ] {
                 prop_assert!(fault_position::<Server>(&all, error) <= all.len());
             }
-            if let Some((_, at)) = fault(&mut ServerConnection::default(), &all) {
+            if let Some((_, at)) = fault(&mut H1Server::default(), &all) {
                 prop_assert!(at <= all.len());
             }
         }

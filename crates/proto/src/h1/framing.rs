@@ -4,7 +4,7 @@
 //! work. Where the RFC lets a recipient repair a doubtful message, this one rejects it: two
 //! recipients that repair differently are a request smuggling attack.
 
-use crate::body_len::BodyLen;
+use crate::body_len::{BodyLen, decimal};
 use crate::connection::PeerError;
 use crate::head::{Version, is_token, trim_ows};
 
@@ -155,19 +155,6 @@ impl Length {
     }
 }
 
-/// `1*DIGIT`, at most 2^63-1: the maximum of a file offset.
-fn decimal(value: &[u8]) -> Option<u64> {
-    if value.is_empty() {
-        return None;
-    }
-    let mut number = 0u64;
-    for byte in value {
-        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
-        number = number.checked_mul(10)?.checked_add(digit)?;
-    }
-    (number <= LENGTH_MAX).then_some(number)
-}
-
 impl Coding {
     /// Takes in one more `Transfer-Encoding` field: fields of one name are one list
     /// (RFC 9110 §5.3).
@@ -193,11 +180,10 @@ impl Coding {
     }
 }
 
-const LENGTH_MAX: u64 = i64::MAX as u64;
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::body_len::LENGTH_MAX;
 
     fn coding(values: &[&str]) -> Coding {
         values.iter().fold(Coding::Absent, |coding, value| coding.add(value.as_bytes()))

@@ -30,11 +30,11 @@ use crate::event::{Client, Event, Server, StreamId};
 use crate::head::{Headers, Scratch};
 use crate::input::Input;
 use crate::outbox::{Outbox, Room};
+use crate::side::Side;
 use crate::transmit::{Segment, Transmit};
 
 mod recv;
 mod send;
-mod side;
 
 mod chunked;
 mod encode;
@@ -43,16 +43,13 @@ mod fields;
 mod framing;
 mod leniency;
 mod parse;
-mod target;
 
 pub use encode::EncodedRequest;
 pub use fault::fault_position;
 pub use leniency::Leniency;
-pub use side::{Head, Side};
-pub use target::is_request_target;
 
 /// The side that receives requests and sends responses.
-pub type ServerConnection = H1<Server>;
+pub type H1Server = H1<Server>;
 
 /// The side that sends requests and receives responses.
 pub type ClientConnection = H1<Client>;
@@ -263,7 +260,7 @@ impl ClientConnection {
     }
 }
 
-impl ServerConnection {
+impl H1Server {
     /// True if the peer may be waiting for a 100 before it sends the body of the current request
     /// (RFC 9110 §10.1.1).
     pub fn expects_continue(&self, _: StreamId) -> bool {
@@ -303,6 +300,17 @@ impl<S: Side> H1<S> {
     /// the queued bytes are sent before there is room again.
     pub fn set_queue_max(&mut self, bytes: u32) {
         self.queue_max = bytes;
+    }
+
+    /// The limit that [`H1::set_queue_max`] has set.
+    pub(crate) fn queue_max(&self) -> u32 {
+        self.queue_max
+    }
+
+    /// Server: true until a byte of the first request is parsed.
+    #[inline(always)]
+    pub(crate) fn has_received_nothing(&self) -> bool {
+        S::SERVER && self.stream == StreamId(0) && self.recv == NEXT_HEAD
     }
 
     /// Ends the exchange in the middle of a message. The queued bytes are sent; then the connection
@@ -764,7 +772,7 @@ pub const LINGER_SIZE_MAX: u32 = 4 * 1024 * 1024;
 /// The default limit of received body bytes, and of queued bytes ([`H1::set_queue_max`]).
 pub const QUEUE_MAX: u32 = 240 * 1024;
 /// Bytes of responses in memory at which a server parses no further request: the default of
-/// [`ServerConnection::set_response_buffer_max`].
+/// [`H1Server::set_response_buffer_max`].
 pub const RESPONSE_BUFFER_MAX: u32 = 32 * 1024;
 /// Bytes that a server receives beyond the current message: more than browsers pipeline, and little
 /// enough to be kept while no further request is parsed.
@@ -786,6 +794,6 @@ mod tests {
 
     #[test]
     fn an_idle_connection_is_small() {
-        assert!(size_of::<ServerConnection>() <= 128, "{}", size_of::<ServerConnection>());
+        assert!(size_of::<H1Server>() <= 128, "{}", size_of::<H1Server>());
     }
 }

@@ -12,11 +12,12 @@ use std::ops::Range;
 
 use crate::connection::PeerError;
 use crate::head::{Header, Version, is_hop, is_protected, is_tchar, slice, text_len, trim_ows};
+use crate::target;
 
 use super::fields::{self, Piece};
 use super::framing::{Coding, Length};
 use super::leniency::{Leniency, repaired_line};
-use super::{FIELDS_LEN_MAX, HEAD_SIZE_MAX, METHOD_SIZE_MAX, TARGET_SIZE_MAX, target};
+use super::{FIELDS_LEN_MAX, HEAD_SIZE_MAX, METHOD_SIZE_MAX, TARGET_SIZE_MAX};
 
 /// The progress of the search for the blank line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

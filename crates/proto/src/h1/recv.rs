@@ -3,14 +3,14 @@
 use crate::body_len::BodyLen;
 use crate::connection::PeerError;
 use crate::event::Event;
-use crate::head::{Header, Headers, Request, Response, Scratch, Version};
+use crate::head::{Header, Headers, Request, Response, Scratch, Version, is_forbidden_trailer};
 use crate::input::Input;
+use crate::side::{Head, Side};
 
-use super::chunked::{self, ChunkPart, Decoder};
+use super::chunked::{ChunkPart, Decoder};
 use super::framing::{self, BodyRule, Facts, Framing};
 use super::leniency::{self, Leniency, SectionKind};
 use super::parse::{self, Expect, Fields, RequestLine, StatusLine};
-use super::side::{Head, Side};
 use super::{
     BLANK_LINES_MAX, BodyReader, DRAIN_SIZE_MAX, H1, HEAD_SIZE_MAX, Handover, HeadScan,
     INTERIM_LEN_MAX, Intake, LINGER_SIZE_MAX, Recv, RequestFacts, Reuse, Send,
@@ -576,7 +576,7 @@ fn trailers(section: &[u8], leniency: Leniency, scratch: &mut Scratch) -> Result
         decoded = fields.decode(head, 0, index);
     }
     decoded.ok_or(PeerError::BadTrailer)?;
-    let forbidden = |(name, _): (&[u8], &[u8])| chunked::is_forbidden(name);
+    let forbidden = |(name, _): (&[u8], &[u8])| is_forbidden_trailer(name);
     let refused = scratch.headers().iter().any(forbidden);
     if refused { Err(PeerError::BadTrailer) } else { Ok(()) }
 }

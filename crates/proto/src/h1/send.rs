@@ -6,10 +6,11 @@ use crate::body_len::BodyLen;
 use crate::connection::UsageError;
 use crate::event::StreamId;
 use crate::head::{Headers, Request, Response};
+use crate::outgoing;
+use crate::side::{Head, Side};
 use crate::transmit::Segment;
 
 use super::encode::{self, EncodedRequest, LengthField, OwnFields};
-use super::side::{Head, Side};
 use super::{
     BodyLeft, BodyReader, ClientConnection, DRAIN_SIZE_MAX, H1, Handover, Recv, Reuse, Send,
 };
@@ -41,8 +42,8 @@ impl<S: Side> H1<S> {
     }
 
     fn queue_request(&mut self, request: &Request<'_>, len: BodyLen) -> Result<(), UsageError> {
-        encode::check_request(request, len)?;
-        let hop = encode::survey(request.headers, request.added)?;
+        outgoing::check_request(request, len)?;
+        let hop = outgoing::survey(request.headers, request.added)?;
         if hop.close {
             self.close_after_this();
         }
@@ -86,7 +87,7 @@ impl<S: Side> H1<S> {
 
     /// 1xx: 101 begins the tunnel; others are not sent to peers that do not know them.
     fn queue_interim(&mut self, response: &Response<'_>) -> Result<(), UsageError> {
-        let hop = encode::survey(response.headers, response.added)?;
+        let hop = outgoing::survey(response.headers, response.added)?;
         let handover = response.status == 101;
         let granted = self.exchange.handover == Handover::Upgrade && hop.upgrade;
         if response.status < 100 || (handover && !granted) {
@@ -117,7 +118,7 @@ impl<S: Side> H1<S> {
         if response.status > STATUS_MAX {
             return Err(UsageError::BadHead);
         }
-        let hop = encode::survey(response.headers, response.added)?;
+        let hop = outgoing::survey(response.headers, response.added)?;
         let tunnel = response.status < 300 && self.exchange.handover == Handover::Connect;
         let (length, owed) = if tunnel {
             (LengthField::Absent, BodyLeft::UntilClose)
@@ -217,7 +218,7 @@ impl<S: Side> H1<S> {
             _ if stream != self.sending() => return Err(UsageError::NoSuchStream),
             Send::Body(BodyLeft::Exact(1..)) => return Err(UsageError::BodyShorterThanDeclared),
             Send::Body(BodyLeft::Chunked) => {
-                encode::check_trailers(trailers)?;
+                outgoing::check_trailers(trailers)?;
                 self.outbox.compose(|out| encode::last_chunk(out, trailers));
             }
             Send::Body(_) => {}

@@ -4,11 +4,11 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+use fulmar_proto::h1::H1Server;
 use fulmar_proto::h1::{EncodedRequest, LINGER_SIZE_MAX, QUEUE_MAX, ROOM_SHARE, UNREAD_MAX};
 use fulmar_proto::{
     BodyLen, ClientConnection, Connection, Event, FileRange, HeaderBuf, Headers, Input, Phase,
-    Request, Reset, Response, Scratch, Segment, ServerConnection, SpliceTarget, StreamId,
-    UsageError,
+    Request, Reset, Response, Scratch, Segment, SpliceTarget, StreamId, UsageError,
 };
 
 mod drain;
@@ -49,13 +49,13 @@ fn poll<C: Connection>(connection: &mut C, arriving: &mut Arriving) -> usize {
     events
 }
 
-fn server(request: impl AsRef<[u8]>) -> ServerConnection {
-    let mut server = ServerConnection::default();
+fn server(request: impl AsRef<[u8]>) -> H1Server {
+    let mut server = H1Server::default();
     poll(&mut server, &mut input(request));
     server
 }
 
-fn answer(server: &mut ServerConnection, stream: StreamId, body: &'static [u8]) {
+fn answer(server: &mut H1Server, stream: StreamId, body: &'static [u8]) {
     let head = Response::new(200, Headers::EMPTY);
     server.send_head(stream, head, BodyLen::Exact(body.len() as u64)).expect("sound");
     server.send_data(stream, Segment::from(body)).expect("sound");
@@ -98,7 +98,7 @@ fn sent<C: Connection>(connection: &mut C) -> String {
 #[test]
 fn what_the_caller_gets_wrong_queues_nothing() {
     let ok = Response::new(200, Headers::EMPTY);
-    let mut idle = ServerConnection::default();
+    let mut idle = H1Server::default();
     assert_eq!(idle.send_head(FIRST, ok, BodyLen::Empty), Err(UsageError::NoSuchStream));
     assert_eq!(idle.open(), None);
 
@@ -180,7 +180,7 @@ fn a_connect_with_a_body_is_refused() {
 #[test]
 fn early_bytes_of_a_tunnel_wait_for_it() {
     for fields in ["", "Content-Length: 4\r\n", "Connection: close\r\n"] {
-        let mut server = ServerConnection::default();
+        let mut server = H1Server::default();
         let mut arriving = input(format!("CONNECT a:80 HTTP/1.1\r\nHost: a\r\n{fields}\r\nabcd"));
         assert_eq!(poll(&mut server, &mut arriving), 2, "head and end");
         assert_eq!(poll(&mut server, &mut arriving), 0);
@@ -229,7 +229,7 @@ fn a_client_has_said_everything_when_it_asks_for_no_more() {
 
 #[test]
 fn a_relay_leaves_out_what_concerns_one_hop() {
-    let mut server = ServerConnection::default();
+    let mut server = H1Server::default();
     let mut scratch = Scratch::default();
     let request = "GET / HTTP/1.1\r\nHost: a\r\nConnection: X-Hop, Host, Content-Length, cookie\r\n\
                    X-Hop: 1\r\nCookie: c=d\r\nUpgrade: h2c\r\nContent-Length: 3\r\nX-End: 2\r\n\r\n\
@@ -276,7 +276,7 @@ fn room_ends_and_comes_back_with_an_event() {
 #[test]
 fn a_server_reads_no_further_requests_while_its_answers_pile_up() {
     static BODY: [u8; 100_000] = [b'x'; 100_000];
-    let mut server = ServerConnection::default();
+    let mut server = H1Server::default();
     server.set_response_buffer_max(u32::MAX);
     let mut pipeline = input(GET.repeat(10));
     let mut scratch = Scratch::default();
@@ -297,7 +297,7 @@ fn a_server_reads_no_further_requests_while_its_answers_pile_up() {
 }
 
 /// Answers all that it parses of `pipeline` with `body`; how many requests that were.
-fn answer_all(server: &mut ServerConnection, pipeline: &mut Arriving, body: &Segment) -> usize {
+fn answer_all(server: &mut H1Server, pipeline: &mut Arriving, body: &Segment) -> usize {
     let mut scratch = Scratch::default();
     let mut answered = 0;
     while let Some(event) = server.poll_event(&mut pipeline.lend(), &mut scratch).expect("sound") {
@@ -316,7 +316,7 @@ fn answer_all(server: &mut ServerConnection, pipeline: &mut Arriving, body: &Seg
 /// have left.
 #[test]
 fn no_further_request_is_parsed_while_the_response_buffer_is_full() {
-    let mut server = ServerConnection::default();
+    let mut server = H1Server::default();
     let (mut pipeline, body) = (input(GET.repeat(1_000)), Segment::from(&b"hello"[..]));
     answer_all(&mut server, &mut input(GET), &body);
     let each = u32::try_from(sent(&mut server).len()).unwrap();
@@ -337,7 +337,7 @@ fn no_further_request_is_parsed_while_the_response_buffer_is_full() {
 /// It is the default, and that of every server.
 #[test]
 fn thirty_two_kilobytes_of_responses_are_enough() {
-    let mut server = ServerConnection::default();
+    let mut server = H1Server::default();
     answer_all(&mut server, &mut input(GET.repeat(10_000)), &Segment::from(&b"hello"[..]));
     assert!(
         (32 * 1024..32 * 1024 + 100).contains(&server.unsent(FIRST)),
@@ -368,7 +368,7 @@ fn bytes_of_files_do_not_fill_the_response_buffer() {
     let file = Arc::new(OwnedFd::from(std::fs::File::open("/dev/null").unwrap()));
     let range = |len| Segment::from(FileRange { file: Arc::clone(&file), offset: 0, len });
     for (len, answered) in [(40_000, 7), (u64::from(QUEUE_MAX), 1)] {
-        let mut server = ServerConnection::default();
+        let mut server = H1Server::default();
         let mut pipeline = input(GET.repeat(100));
         assert_eq!(answer_all(&mut server, &mut pipeline, &range(len)), answered);
         server.handle_sent(server.unsent(FIRST));
@@ -378,7 +378,7 @@ fn bytes_of_files_do_not_fill_the_response_buffer() {
 
 #[test]
 fn bytes_in_the_layer_count_as_queued() {
-    let mut server = ServerConnection::default();
+    let mut server = H1Server::default();
     let (mut pipeline, body) = (input(GET.repeat(10_000)), Segment::from(&b"hello"[..]));
     answer_all(&mut server, &mut pipeline, &body);
     let queued = server.unsent(FIRST);
@@ -415,10 +415,10 @@ fn the_end_of_input_waits_until_the_response_buffer_has_room() {
 #[test]
 fn few_bytes_may_wait_behind_the_message_in_hand() {
     const FEW: usize = UNREAD_MAX;
-    assert_eq!(ServerConnection::default().unread_max(), FEW);
+    assert_eq!(H1Server::default().unread_max(), FEW);
     assert_eq!(server(GET).unread_max(), FEW);
     let begun = |text: &str| {
-        let mut server = ServerConnection::default();
+        let mut server = H1Server::default();
         poll(&mut server, &mut input(text));
         server.unread_max()
     };
@@ -489,7 +489,7 @@ fn unreleased_bytes_stop_the_reading() {
 
 #[test]
 fn close_after_is_said_in_the_next_head() {
-    let mut idle = ServerConnection::default();
+    let mut idle = H1Server::default();
     idle.close_after();
     assert!(idle.io_state().closed);
     let mut busy = server(GET);
@@ -526,7 +526,7 @@ fn a_request_sent_after_close_after_says_so() {
 /// A short connection costs no FIN of its own and no lingering, whenever it is answered.
 #[test]
 fn an_answer_at_the_head_of_the_last_request_closes() {
-    let mut server = ServerConnection::default();
+    let mut server = H1Server::default();
     let mut scratch = Scratch::default();
     let mut last = input("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     assert!(server.poll_event(&mut last.lend(), &mut scratch).unwrap().is_some());
@@ -550,7 +550,7 @@ fn a_reset_closes_at_once() {
 
 #[test]
 fn phases_follow_the_exchange() {
-    let mut server = ServerConnection::default();
+    let mut server = H1Server::default();
     assert_eq!(server.io_state().phase, Phase::Idle);
     let (head, rest) = GET.split_at(10);
     poll(&mut server, &mut input(head));
@@ -599,7 +599,7 @@ fn a_peer_that_has_to_send_a_100_has_to_send_a_response() {
 
 #[test]
 fn after_an_error_the_reply_leaves_and_the_rest_is_swallowed() {
-    let mut server = ServerConnection::default();
+    let mut server = H1Server::default();
     let mut scratch = Scratch::default();
     let mut bad = input("GET / HTTP/1.1\r\n\r\nmore");
     assert!(server.poll_event(&mut bad.lend(), &mut scratch).is_err());
@@ -621,7 +621,7 @@ fn after_an_error_the_reply_leaves_and_the_rest_is_swallowed() {
     assert_eq!(poll(&mut patient, &mut input(&half)), 0);
     assert!(patient.io_state().closed, "patience has a limit");
 
-    let mut server = ServerConnection::default();
+    let mut server = H1Server::default();
     assert!(server.poll_event(&mut input("\x16").lend(), &mut scratch).is_err());
     sent(&mut server);
     poll(&mut server, &mut eof());
@@ -631,7 +631,7 @@ fn after_an_error_the_reply_leaves_and_the_rest_is_swallowed() {
 #[test]
 fn a_slow_answer_to_a_half_closed_peer_is_sent() {
     for rest in ["", "more"] {
-        let mut server = ServerConnection::default();
+        let mut server = H1Server::default();
         let request = format!("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n{rest}");
         let mut input = Arriving { eof: true, ..input(request) };
         poll(&mut server, &mut input);

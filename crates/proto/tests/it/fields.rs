@@ -1,7 +1,8 @@
 //! Header fields that are copied and changed.
 
 use bytes::BytesMut;
-use fulmar_proto::{Connection, Event, HeaderBuf, Input, Scratch, ServerConnection, UsageError};
+use fulmar_proto::h1::H1Server;
+use fulmar_proto::{Connection, Event, HeaderBuf, Input, Scratch, UsageError};
 use proptest::prelude::*;
 
 fn lines(buf: &HeaderBuf) -> Vec<String> {
@@ -27,7 +28,7 @@ fn the_fields_of_a_message_are_copied() {
                    Content-Length: 1\r\nTE: trailers\r\nx-a:\r\n\r\n";
     let mut block = BytesMut::from(request);
     let mut input = Input::all(&mut block, false);
-    let mut server = ServerConnection::default();
+    let mut server = H1Server::default();
     let mut scratch = Scratch::default();
     let mut copied = buf(&[("first", "1")]);
     match server.poll_event(&mut input, &mut scratch) {

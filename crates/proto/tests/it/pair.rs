@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 use fulmar_proto::h1::EncodedRequest;
+use fulmar_proto::h1::H1Server;
 use fulmar_proto::{
     BodyLen, Client, ClientConnection, Connection, Event, HeaderBuf, Headers, Input, Phase,
-    Request, Response, Scratch, Segment, Server, ServerConnection, StreamId,
+    Request, Response, Scratch, Segment, Server, StreamId,
 };
 use proptest::prelude::*;
 
@@ -65,7 +66,7 @@ impl PlannedMessage {
 /// Both ends and the two directions between them, cut into pieces of changing sizes.
 struct ConnectionPair {
     client: ClientConnection,
-    server: ServerConnection,
+    server: H1Server,
     scratch: Scratch,
     up: VecDeque<u8>,
     down: VecDeque<u8>,
@@ -79,7 +80,7 @@ impl ConnectionPair {
     fn new(depth: u32, pieces: &[usize]) -> Self {
         Self {
             client: ClientConnection::with_depth(depth),
-            server: ServerConnection::default(),
+            server: H1Server::default(),
             scratch: Scratch::default(),
             up: VecDeque::new(),
             down: VecDeque::new(),
@@ -96,7 +97,7 @@ impl ConnectionPair {
     }
 
     /// Passes a piece to the server; false if there was nothing new and no event.
-    fn serve(&mut self, mut app: impl FnMut(&mut ServerConnection, Event<'_, Server>)) -> bool {
+    fn serve(&mut self, mut app: impl FnMut(&mut H1Server, Event<'_, Server>)) -> bool {
         let n = self.piece();
         let moved = send(&mut self.client, &mut self.up, n);
         let heard = hear(&mut self.up, &mut self.up_block, n);
@@ -384,7 +385,7 @@ fn after_an_upgrade_both_directions_end_apart() {
     assert_eq!(pair.client.vacancy(), 0, "nothing may follow a request that asks");
     let mut upgrade = HeaderBuf::new();
     upgrade.push("Upgrade", b"echo").unwrap();
-    let echo = |server: &mut ServerConnection, event: Event<'_, Server>| match event {
+    let echo = |server: &mut H1Server, event: Event<'_, Server>| match event {
         Event::End { stream, .. } => {
             let head = Response::new(101, upgrade.as_headers());
             server.send_head(stream, head, BodyLen::Empty).unwrap();

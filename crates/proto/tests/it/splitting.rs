@@ -2,17 +2,18 @@
 //! reads as those fields and no others (RFC 9110 §5.5).
 
 use bytes::BytesMut;
+use fulmar_proto::h1::H1Server;
 use fulmar_proto::{
-    BodyLen, Connection, HeaderBuf, Headers, Input, Response, Scratch, Segment, ServerConnection,
-    StreamId, UsageError,
+    BodyLen, Connection, HeaderBuf, Headers, Input, Response, Scratch, Segment, StreamId,
+    UsageError,
 };
 use proptest::prelude::*;
 
 type AddedField = (String, Vec<u8>);
 
 /// A server with a request.
-fn server_with_request() -> (ServerConnection, StreamId) {
-    let mut server = ServerConnection::default();
+fn server_with_request() -> (H1Server, StreamId) {
+    let mut server = H1Server::default();
     let mut block = BytesMut::from("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     let (mut input, mut scratch) = (Input::all(&mut block, false), Scratch::default());
     let mut stream = None;
@@ -22,7 +23,7 @@ fn server_with_request() -> (ServerConnection, StreamId) {
     (server, stream.expect("a request"))
 }
 
-fn queued(server: &mut ServerConnection) -> Vec<u8> {
+fn queued(server: &mut H1Server) -> Vec<u8> {
     let Some(transmit) = server.poll_transmit() else { return Vec::new() };
     let mut bytes = transmit.inline.to_vec();
     for segment in transmit.segments {

@@ -7,9 +7,10 @@ use bytes::Bytes;
 use fulmar_engine::{
     ConnectionEvent, Connections, End, Exchange as ExchangeId, Handler, SocketId, Timeouts,
 };
+use fulmar_proto::h1::H1Server;
 use fulmar_proto::{
     BodyLen, ClientConnection, Connection, Event, Headers, PeerError, Piped, Request, Server,
-    ServerConnection, StreamId,
+    StreamId,
 };
 use fulmar_semantics::proxy_protocol::ProxyProtocolHeader;
 
@@ -37,7 +38,7 @@ pub(super) struct ClientEvents<'a> {
 }
 
 /// A client's connection and its state.
-pub(super) type ClientEntry<'a> = (&'a mut ServerConnection, &'a mut HttpSession);
+pub(super) type ClientEntry<'a> = (&'a mut H1Server, &'a mut HttpSession);
 
 impl ClientEvents<'_> {
     /// A request was received.
@@ -170,12 +171,7 @@ impl ClientEvents<'_> {
     }
 
     /// Forwards the received body bytes, as far as the server has room.
-    fn pump(
-        &mut self,
-        id: ExchangeId,
-        connection: &mut ServerConnection,
-        exchange: &mut HttpExchange,
-    ) {
+    fn pump(&mut self, id: ExchangeId, connection: &mut H1Server, exchange: &mut HttpExchange) {
         let (ExchangeStage::Waiting(up)
         | ExchangeStage::Responding(up)
         | ExchangeStage::Tunnel(up)) = exchange.stage
@@ -239,7 +235,7 @@ pub(super) fn of(session: &mut HttpSession, stream: StreamId) -> Option<&mut Htt
     session.exchange.as_deref_mut().filter(|exchange| exchange.stream == stream)
 }
 
-impl Handler<ServerConnection, HttpSession> for ClientEvents<'_> {
+impl Handler<H1Server, HttpSession> for ClientEvents<'_> {
     #[inline(always)]
     fn handle(
         &mut self,

@@ -1,14 +1,15 @@
 //! Forwards bodies between a client and a server. Pieces are shared, not copied; a full receiver
 //! pauses the sender. Long bodies pass through pipes, unless either side has a layer.
 
-use fulmar_proto::{ClientConnection, Connection, Reset, Segment, ServerConnection, StreamId};
+use fulmar_proto::h1::H1Server;
+use fulmar_proto::{ClientConnection, Connection, Reset, Segment, StreamId};
 
 use crate::http::exchange::HttpExchange;
 
 /// Forwards the received body of a request, as far as the server has room. Sends the end after the
 /// last byte.
 pub(super) fn up(
-    client: &mut ServerConnection,
+    client: &mut H1Server,
     id: StreamId,
     exchange: &mut HttpExchange,
     server: &mut ClientConnection,
@@ -38,7 +39,7 @@ pub(super) fn up(
 }
 
 /// Forwards a piece of a response to the client. True if the client has room for more.
-pub(super) fn down(client: &mut ServerConnection, id: StreamId, piece: Segment) -> bool {
+pub(super) fn down(client: &mut H1Server, id: StreamId, piece: Segment) -> bool {
     if client.send_data(id, piece).is_err() {
         client.reset(id, Reset::Internal); // more than declared: cannot happen
     }

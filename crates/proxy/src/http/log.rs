@@ -127,6 +127,7 @@ impl HttpExchange {
             Version::Http09 => b" HTTP/0.9",
             Version::Http10 => b" HTTP/1.0",
             Version::Http11 => b" HTTP/1.1",
+            Version::Http2 => b" HTTP/2.0",
         });
     }
 }

@@ -1,7 +1,7 @@
 //! Relays of mode http: clients on one side, servers on the other.
 //!
 //! ```text
-//!  clients ─▶ Connections<ServerConnection, _> ─event─▶ ClientEvents ─begin · pump─▶ server's
+//!  clients ─▶ Connections<H1Server, _> ─event─▶ ClientEvents ─begin · pump─▶ server's
 //!          ◀─ send · release ─ ServerEvents ◀─event─ Connections<ClientConnection, _>  connection
 //! ```
 //!
@@ -13,9 +13,8 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use fulmar_engine::{Action, CloseKind, Connections, Passage, SocketEvent, SocketId, Timeouts};
-use fulmar_proto::{
-    ClientConnection, Connection, Layer, Phase, ServerConnection, SpliceTarget, Transmit,
-};
+use fulmar_proto::h1::H1Server;
+use fulmar_proto::{ClientConnection, Connection, Layer, Phase, SpliceTarget, Transmit};
 use fulmar_semantics::proxy_protocol::ProxyProtocol;
 
 use crate::admission;
@@ -74,7 +73,7 @@ use state::{DeferredAction, HttpState};
 /// Relays of mode http.
 #[derive(Debug)]
 pub(crate) struct HttpRelay {
-    clients: Connections<ServerConnection, HttpSession>,
+    clients: Connections<H1Server, HttpSession>,
     servers: Connections<ClientConnection, ServerConn>,
     state: HttpState,
 }
@@ -147,7 +146,7 @@ impl HttpRelay {
         session.state = ClientState::Reported;
         admission::count_accepted(shared, session.bind()); // its removal counts it as left
         let mut requests = ClientEvents { servers, state, shared };
-        let connection = ServerConnection::default();
+        let connection = H1Server::default();
         let socket = clients.insert(now, None, connection, session, &mut requests);
         clients.cut_as(now, socket, CloseKind::Silent, &mut requests);
         socket
@@ -239,7 +238,7 @@ impl Relay for HttpRelay {
         };
         admission::counters(shared, bind).iter().for_each(|it| it.add(Stat::SessionsTotal, 1));
         admission::count_accepted(shared, bind);
-        let mut connection = ServerConnection::default();
+        let mut connection = H1Server::default();
         let frontend = &shared.live.frontends[bind.frontend].config;
         connection.set_responds_to_silence(!frontend.options.ignore_probes);
         connection.set_response_buffer_max(state.response_buffer_max);

@@ -12,14 +12,15 @@ use fulmar_haproxy::model::{ProxyOptions, StatsPage};
 use fulmar_haproxy::rules::http::RulesProgress;
 use fulmar_haproxy::rules::{ReplyTemplate, ResponseHead, path_and_query_of};
 use fulmar_haproxy::{BackendId, Mode};
-use fulmar_proto::{BodyLen, Connection, Headers, Reset, Response, ServerConnection};
+use fulmar_proto::h1::H1Server;
+use fulmar_proto::{BodyLen, Connection, Headers, Reset, Response};
 
 use crate::counters::Stat;
 use crate::http::client_events::{ClientEntry, ClientEvents, of};
 use crate::http::context::ExchangeView;
 use crate::http::exchange::{EndLetters, ExchangeStage, HttpExchange};
 use crate::http::exchange_counters;
-use crate::http::generated_response;
+use crate::http::generated_response::{self, send_reply};
 use crate::http::log::LogLevelOverride;
 use crate::http::session::HttpSession;
 use crate::http::state::DeferredAction;
@@ -107,13 +108,7 @@ impl ClientEvents<'_> {
                 RouteDecision::Respond(head, body, ended) => {
                     exchange.ended = ended;
                     let client = (&mut *connection, &mut *session);
-                    generated_response::send_reply(
-                        now,
-                        self.shared,
-                        client,
-                        &mut exchange,
-                        (head, body),
-                    );
+                    send_reply(now, self.shared, client, &mut exchange, (head, body));
                     return self.response_complete(now, (connection, session), exchange);
                 }
                 RouteDecision::Close(ended) => {
@@ -166,7 +161,7 @@ impl ClientEvents<'_> {
         exchange.times.assigned = Some(now); // logged as time in the queue
         if let Some(delayed) = exchange.delayed.take() {
             let client = (&mut *connection, &mut *session);
-            generated_response::send_reply(now, self.shared, client, &mut exchange, *delayed);
+            send_reply(now, self.shared, client, &mut exchange, *delayed);
         }
         self.response_complete(now, (connection, session), exchange);
     }
@@ -356,7 +351,7 @@ impl ClientEvents<'_> {
 }
 
 /// Sends the early hints that rules have set (RFC 8297).
-fn hint(connection: &mut ServerConnection, exchange: &mut HttpExchange) {
+fn hint(connection: &mut H1Server, exchange: &mut HttpExchange) {
     if let Some(hints) = exchange.hints.take() {
         let head = Response::new(103, hints.as_headers());
         send_interim(connection, exchange, head);
@@ -364,17 +359,13 @@ fn hint(connection: &mut ServerConnection, exchange: &mut HttpExchange) {
 }
 
 /// Sends a 100 response: the proxy needs the body before it selects a server.
-fn request_body(connection: &mut ServerConnection, exchange: &mut HttpExchange) {
+fn request_body(connection: &mut H1Server, exchange: &mut HttpExchange) {
     if std::mem::take(&mut exchange.expects_continue) {
         send_interim(connection, exchange, Response::new(100, Headers::EMPTY));
     }
 }
 
-fn send_interim(
-    connection: &mut ServerConnection,
-    exchange: &mut HttpExchange,
-    head: Response<'_>,
-) {
+fn send_interim(connection: &mut H1Server, exchange: &mut HttpExchange, head: Response<'_>) {
     let before = connection.unsent(exchange.stream);
     if connection.send_head(exchange.stream, head, BodyLen::Empty).is_err() {
         return connection.reset(exchange.stream, Reset::Internal);

@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use fulmar_engine::{Exchange as ExchangeId, SocketId};
 use fulmar_haproxy::model::HttpMode;
-use fulmar_proto::{ClientConnection, Connection, Request, ServerConnection, UsageError, Version};
+use fulmar_proto::h1::H1Server;
+use fulmar_proto::{ClientConnection, Connection, Request, UsageError, Version};
 use smallvec::SmallVec;
 
 use crate::http::credentials;
@@ -20,7 +21,7 @@ use crate::http::server_conn::{ConnectionUsers, ServerConn};
 pub(super) fn begin(
     now: Instant,
     id: ExchangeId,
-    client: &mut ServerConnection,
+    client: &mut H1Server,
     exchange: &mut HttpExchange,
     (server, conn): (&mut ClientConnection, &mut ServerConn),
     (socket, host): (SocketId, &str),

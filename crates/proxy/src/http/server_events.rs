@@ -7,9 +7,10 @@ use fulmar_engine::{
 };
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::HttpMode;
+use fulmar_proto::h1::H1Server;
 use fulmar_proto::{
     BodyLen, Client, ClientConnection, Connection, Event, Headers, PeerError, Piped, Reset,
-    Response, Segment, ServerConnection, SpliceTarget, UsageError,
+    Response, Segment, SpliceTarget, UsageError,
 };
 
 use crate::checks::Observation;
@@ -35,7 +36,7 @@ use crate::shared::ThreadContext;
 /// its exchange may be over, while bytes of the server were on their way: such events are ignored.
 #[derive(Debug)]
 pub(super) struct ServerEvents<'a> {
-    pub(super) clients: &'a mut Connections<ServerConnection, HttpSession>,
+    pub(super) clients: &'a mut Connections<H1Server, HttpSession>,
     pub(super) state: &'a mut HttpState,
     pub(super) shared: &'a mut ThreadContext,
 }
@@ -270,7 +271,7 @@ impl ServerEvents<'_> {
 
 /// Sends the head of a response to the client, as received or as changed by rules.
 fn pass_on(
-    client: &mut ServerConnection,
+    client: &mut H1Server,
     exchange: &HttpExchange,
     head: &Response<'_>,
     len: BodyLen,

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use fulmar_engine::{Connections, Exchange as ExchangeId, SocketId, Timeouts, TimeoutsId};
 use fulmar_haproxy::{BackendConfig, Config, FrontendConfig, Mode, ServerConfig};
-use fulmar_proto::{ClientConnection, ServerConnection};
+use fulmar_proto::ClientConnection;
+use fulmar_proto::h1::H1Server;
 
 use crate::http::exchange::HttpExchange;
 use crate::http::idle_pool::IdlePool;
@@ -92,7 +93,7 @@ impl HttpState {
     pub(super) fn new(
         live: &Live,
         thread: usize,
-        clients: &mut Connections<ServerConnection, HttpSession>,
+        clients: &mut Connections<H1Server, HttpSession>,
         servers: &mut Connections<ClientConnection, ServerConn>,
     ) -> Self {
         let mut pool = IdlePool::default();
@@ -169,7 +170,7 @@ impl HttpState {
 fn frontend_timeouts(
     config: &Config,
     frontend: &FrontendConfig,
-    clients: &mut Connections<ServerConnection, HttpSession>,
+    clients: &mut Connections<H1Server, HttpSession>,
 ) -> ClientTimeoutSets {
     let usual = client_timeouts(frontend);
     let times = &frontend.timeouts;

@@ -14,6 +14,7 @@ pub fn request(request: &Request<'_>) -> Result<http::Request<()>, http::Error> 
         Version::Http09 => http::Version::HTTP_09,
         Version::Http10 => http::Version::HTTP_10,
         Version::Http11 => http::Version::HTTP_11,
+        Version::Http2 => http::Version::HTTP_2,
     };
     let mut builder =
         http::Request::builder().method(request.method).uri(request.target).version(version);

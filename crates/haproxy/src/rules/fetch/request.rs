@@ -186,6 +186,7 @@ fn short(version: Version) -> &'static [u8] {
         Version::Http09 => b"0.9",
         Version::Http10 => b"1.0",
         Version::Http11 => b"1.1",
+        Version::Http2 => b"2.0",
     }
 }
 
@@ -194,6 +195,7 @@ fn long(version: Version) -> &'static [u8] {
         Version::Http09 => b"HTTP/0.9",
         Version::Http10 => b"HTTP/1.0",
         Version::Http11 => b"HTTP/1.1",
+        Version::Http2 => b"HTTP/2.0",
     }
 }
 

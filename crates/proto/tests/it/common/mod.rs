@@ -20,10 +20,11 @@
 use std::fmt::Write;
 
 use bytes::{Bytes, BytesMut};
+use fulmar_proto::h1::H1Server;
 use fulmar_proto::h1::Leniency;
 use fulmar_proto::{
     BodyLen, ClientConnection, Connection, Event, HeaderBuf, Headers, Input, PeerError, Request,
-    Response, Scratch, Segment, ServerConnection, StreamId, Version,
+    Response, Scratch, Segment, StreamId, Version,
 };
 
 pub(crate) struct Case {
@@ -175,7 +176,7 @@ impl Case {
         let raw = self.expected.iter().any(|line| line.starts_with("sent "));
         let (mut lines, sent, end) = match &self.role {
             CaseRole::Server => {
-                let mut connection = ServerConnection::default();
+                let mut connection = H1Server::default();
                 connection.set_leniency(leniency);
                 drive(&mut connection, &pieces, self.eof, !cuts.is_empty(), |connection, event| {
                     self.serve(connection, event);
@@ -199,7 +200,7 @@ impl Case {
     }
 
     /// Responds as `answer` specifies.
-    fn serve(&self, connection: &mut ServerConnection, event: &Event<'_, fulmar_proto::Server>) {
+    fn serve(&self, connection: &mut H1Server, event: &Event<'_, fulmar_proto::Server>) {
         let stream = event.stream();
         let answer: Vec<&str> = self.answer.iter().map(String::as_str).collect();
         match (event, &answer[..]) {
@@ -226,7 +227,7 @@ impl Case {
 }
 
 /// `[interim 103] 200 exact 2 "ok"`, `101 tunnel`; a second End, of a tunnel, is a FIN.
-fn answer_with(connection: &mut ServerConnection, stream: StreamId, words: &[&str]) {
+fn answer_with(connection: &mut H1Server, stream: StreamId, words: &[&str]) {
     let (status, rest) = words.split_first().expect("a status");
     if *status == "interim" {
         let head = Response::new(rest[0].parse().expect("a status"), Headers::EMPTY);
@@ -429,6 +430,7 @@ fn old(version: Version) -> &'static str {
         Version::Http09 => " 0.9",
         Version::Http10 => " 1.0",
         Version::Http11 => "",
+        Version::Http2 => unreachable!("HTTP/1 has no such version"),
     }
 }
 

@@ -1,7 +1,8 @@
 //! What follows the last request of a connection is drained before the close (RFC 9112 §9.6).
 
+use fulmar_proto::h1::H1Server;
 use fulmar_proto::h1::LINGER_SIZE_MAX;
-use fulmar_proto::{Connection, Phase, Scratch, ServerConnection, StreamId};
+use fulmar_proto::{Connection, Phase, Scratch, StreamId};
 
 use super::{FIRST, GET, answer, client, eof, input, poll, sent, server};
 
@@ -9,7 +10,7 @@ const LAST: [&str; 2] =
     ["GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", "GET / HTTP/1.0\r\n\r\n"];
 
 /// The response has left, and the connection drains what the peer still sends.
-fn assert_drains(server: &mut ServerConnection) {
+fn assert_drains(server: &mut H1Server) {
     assert!(server.io_state().finished && !server.io_state().closed);
     assert!(sent(server).ends_with("ok"));
     assert_eq!((server.io_state().phase, server.io_state().wants_read), (Phase::Linger, true));
@@ -21,7 +22,7 @@ fn input_behind_the_last_request_is_drained_before_the_close() {
     for request in LAST {
         // Received along with the request, or after it.
         for late in [false, true] {
-            let mut server = ServerConnection::default();
+            let mut server = H1Server::default();
             let mut arrived = input([request, if late { "" } else { "\r\n" }].concat());
             poll(&mut server, &mut arrived);
             assert!(
@@ -44,7 +45,7 @@ fn input_behind_the_last_request_is_drained_before_the_close() {
         server.handle_unread();
         assert_drains(&mut server);
         // Received in the turn in which the response is queued.
-        let mut server = ServerConnection::default();
+        let mut server = H1Server::default();
         let mut scratch = Scratch::default();
         let mut arrived = input([request, "\r\n"].concat());
         assert!(server.poll_event(&mut arrived.lend(), &mut scratch).unwrap().is_some());

@@ -1,10 +1,9 @@
-//! What differs between the two ends of an HTTP/1 connection: which heads go which way.
+//! The differences between the two ends of a connection: which heads it sends and receives.
 
 use crate::event::{Client, Role, Server};
 use crate::head::{Request, Response};
 
-/// A role as the HTTP/1 machine sees it. Implemented for [`Server`] and [`Client`], which is
-/// all the roles there are.
+/// A role as the machines of HTTP/1 and HTTP/2 see it: [`Server`] and [`Client`].
 pub trait Side: Role {
     /// True for the end that receives requests and answers them.
     const SERVER: bool;

@@ -6,7 +6,7 @@
 use crate::connection::PeerError;
 
 /// Checks a target against its method; an absolute-form target names its authority.
-pub(super) fn check<'a>(method: &[u8], target: &'a [u8]) -> Result<Option<&'a [u8]>, PeerError> {
+pub(crate) fn check<'a>(method: &[u8], target: &'a [u8]) -> Result<Option<&'a [u8]>, PeerError> {
     if !is_target(target) {
         return Err(PeerError::BadTarget);
     }
@@ -31,7 +31,7 @@ pub fn is_request_target(method: &[u8], target: &[u8]) -> bool {
 /// forms; they do not change the path.
 /// Other marks that URIs exclude (`|`, `"`, brackets) are accepted: browsers send them, and they do
 /// not hide the end of the target.
-pub(super) fn is_target(target: &[u8]) -> bool {
+pub(crate) fn is_target(target: &[u8]) -> bool {
     // Most targets are a path of such bytes only.
     let plain = target.iter().position(|b| !IN_PATH[usize::from(*b)]).unwrap_or(target.len());
     let (mut rest, mut in_query) = (&target[plain..], false);
@@ -73,7 +73,7 @@ enum Port {
 }
 
 /// A `Host` value: one host, perhaps a port; no userinfo, no list, not empty.
-pub(super) fn is_host(value: &[u8]) -> bool {
+pub(crate) fn is_host(value: &[u8]) -> bool {
     is_authority(value, Port::Optional)
 }
 
