@@ -17,7 +17,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 /// A connection to a server.
-pub(crate) struct HttpConnection {
+pub(crate) struct BenchConnection {
     socket: TcpStream,
     stream: Box<dyn ReadWrite>,
     buffer: Vec<u8>,
@@ -33,13 +33,13 @@ pub(crate) struct HttpResponse {
     pub(crate) body: Vec<u8>,
 }
 
-impl fmt::Debug for HttpConnection {
+impl fmt::Debug for BenchConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpConnection").field("socket", &self.socket).finish_non_exhaustive()
+        f.debug_struct("BenchConnection").field("socket", &self.socket).finish_non_exhaustive()
     }
 }
 
-impl HttpConnection {
+impl BenchConnection {
     /// Connects; with `certificate` over TLS, where this certificate is trusted.
     pub(crate) fn open(to: SocketAddr, certificate: Option<&Path>) -> io::Result<Self> {
         Self::over(TcpStream::connect(to)?, certificate)

@@ -12,7 +12,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::BenchError;
-use crate::http::{HttpConnection, HttpResponse};
+use crate::http::{BenchConnection, HttpResponse};
 use crate::lab::{CPeer, CallFigures, Child, Lab, count, cpu_us, json, last, memory, wrapped};
 use crate::loads::callgrind;
 
@@ -188,8 +188,8 @@ impl BenchServer {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
     }
 
-    pub(crate) fn connect(&self) -> Result<HttpConnection, BenchError> {
-        let opened = HttpConnection::open(self.address(), self.certificate.as_deref());
+    pub(crate) fn connect(&self) -> Result<BenchConnection, BenchError> {
+        let opened = BenchConnection::open(self.address(), self.certificate.as_deref());
         opened.map_err(BenchError::io(format!("connecting to {}", self.line)))
     }
 
@@ -200,7 +200,7 @@ impl BenchServer {
     }
 
     /// A connection that has had one response and is idle.
-    pub(crate) fn idle_connection(&self, target: &str) -> Result<HttpConnection, BenchError> {
+    pub(crate) fn idle_connection(&self, target: &str) -> Result<BenchConnection, BenchError> {
         let mut connection = self.connect()?;
         let response = connection.get(target, "");
         response.map_err(BenchError::io(format!("GET {target} from {}", self.line)))?;
@@ -239,7 +239,7 @@ impl BenchServer {
             return Ok(CallFigures::from_ledger(&self.counters()?["syscalls"]));
         };
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let response = HttpConnection::open(address, None)
+        let response = BenchConnection::open(address, None)
             .and_then(|mut it| it.get("/metrics", "Connection: close\r\n"));
         let response = response.map_err(BenchError::io("the metrics of fulmar proxy"))?;
         Ok(CallFigures::from_metrics(&String::from_utf8_lossy(&response.body)))

@@ -11,7 +11,7 @@ use fulmar_sys as sys;
 
 use super::BenchScenario;
 use crate::BenchError;
-use crate::http::HttpConnection;
+use crate::http::BenchConnection;
 use crate::lab::{Lab, wait};
 use crate::report::{BarLimit, FULMAR, Metric, Sheet, lower, neutral};
 use crate::servers::{BenchServer, Wrapper, write};
@@ -53,8 +53,8 @@ fn run(lab: &Lab, sheet: &mut Sheet) -> Result<(), BenchError> {
 
 /// The latencies of a client with the right password, in milliseconds.
 fn known(lab: &Lab, server: &BenchServer, guessers: &Guessers) -> std::io::Result<Vec<f64>> {
-    let mut known = HttpConnection::open(server.address(), None)?;
-    let request = |known: &mut HttpConnection| match known.get("/tiny", RIGHT)?.status {
+    let mut known = BenchConnection::open(server.address(), None)?;
+    let request = |known: &mut BenchConnection| match known.get("/tiny", RIGHT)?.status {
         200 => Ok(()),
         status => Err(std::io::Error::other(format!("status {status} for the right password"))),
     };
@@ -100,7 +100,7 @@ impl Guessers {
     }
 
     fn guess_from(&self, server: SocketAddr, address: IpAddr) -> Result<(), String> {
-        let open = HttpConnection::from(address, server);
+        let open = BenchConnection::from(address, server);
         let mut connection = open.map_err(|error| error.to_string())?;
         for _ in 0..GUESSES_EACH {
             if self.is_over.load(Ordering::Relaxed) {

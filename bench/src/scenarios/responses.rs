@@ -8,7 +8,7 @@ mod trace;
 use fulmar_sys as sys;
 
 use crate::BenchError;
-use crate::http::HttpConnection;
+use crate::http::BenchConnection;
 use crate::lab::{Lab, count};
 use crate::report::{FULMAR, Metric, Sheet, lower, neutral};
 use crate::servers::{BenchServer, NginxServer, Wrapper};
@@ -101,7 +101,7 @@ fn exchanges(
     let requests = lab.options.requests.min(1_000);
     let mut client = server.connect()?;
     (0..WARM_UP).try_for_each(|_| exchange(&mut client, target, len))?;
-    let packets = |client: &HttpConnection| client.packets().map_err(BenchError::io("TCP_INFO"));
+    let packets = |client: &BenchConnection| client.packets().map_err(BenchError::io("TCP_INFO"));
     let mut before = packets(&client)?;
     let mut work = || (0..requests).try_for_each(|_| exchange(&mut client, target, len));
     let found = count(server.pid, &mut work)?;
@@ -122,7 +122,7 @@ fn exchanges(
     Ok(Exchanges { counts, packets, options })
 }
 
-fn exchange(client: &mut HttpConnection, target: &str, len: usize) -> Result<(), BenchError> {
+fn exchange(client: &mut BenchConnection, target: &str, len: usize) -> Result<(), BenchError> {
     let response = client.get(target, "").map_err(BenchError::io(format!("GET {target}")))?;
     match (response.status, response.body.len()) == (200, len) {
         true => Ok(()),
