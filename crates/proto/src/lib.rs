@@ -30,6 +30,8 @@ pub mod raw;
 
 pub mod h1;
 
+mod h2;
+
 pub use block::Block;
 pub use body_len::BodyLen;
 pub use connection::{Connection, IoState, PeerError, Phase, Reset, SpliceTarget, UsageError};
