@@ -3,11 +3,13 @@
 
 pub mod fetch;
 pub mod gateway;
+pub mod h2;
 pub mod haproxy;
 pub mod middle;
 pub mod proto;
 pub mod rules;
 pub mod semantics;
+pub mod streams;
 pub mod tls;
 
 #[path = "../../crates/haproxy/tests/it/world/mod.rs"]

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::body_len::BodyLen;
+use crate::error_code::ErrorCode;
 use crate::event::{Event, Role, StreamId};
 use crate::head::{Headers, Scratch};
 use crate::input::Input;
@@ -90,11 +91,12 @@ pub trait Connection {
     fn send_end(&mut self, stream: StreamId, trailers: Headers<'_>) -> Result<(), UsageError>;
 
     /// Ends the exchange in both directions, without the rest of its messages. In HTTP/1 this
-    /// closes the connection.
+    /// closes the connection. In HTTP/2 an [`Event::Reset`] follows, as after a reset by the peer.
     fn reset(&mut self, stream: StreamId, reason: Reset);
 
-    /// While a stream is held, nothing of it is read, and no event but `Writable` is returned for
-    /// it. HTTP/1 has one stream at a time: all input is held, and remains with its owner.
+    /// While a stream is held, nothing of it is read, and no event but `Writable` and `Reset` is
+    /// returned for it. HTTP/1 has one stream at a time: all input is held, and remains with its
+    /// owner.
     fn set_held(&mut self, stream: StreamId, held: bool);
 
     /// Queued bytes of the stream that are not sent yet. HTTP/1 sends in order: those of all its
@@ -120,6 +122,18 @@ pub trait Connection {
     /// follows. False: nothing is changed, and the owner closes the connection.
     fn handle_late(&mut self) -> bool {
         false
+    }
+
+    /// Ends exchanges that wait for the peer while others keep the connection moving: those in
+    /// which nothing has moved since the last sweep, if it is `span` ago. `is_late`: the deadline
+    /// of the connection has passed, and all that wait for the peer are ended. Each has an event.
+    /// `now` and
+    /// `span` are in the owner's unit of time.
+    ///
+    /// Returns the time of the next sweep, `u64::MAX` for none. HTTP/1 has one exchange, whose
+    /// deadline is that of the connection.
+    fn sweep(&mut self, _now: u64, _span: u64, _is_late: bool) -> u64 {
+        u64::MAX
     }
 
     /// Bytes of the current body or tunnel that may be queued before the sender should wait. After
@@ -256,6 +270,8 @@ pub enum PeerError {
     UnexpectedUpgrade,
     /// More interim responses than [`crate::h1::INTERIM_LEN_MAX`].
     TooManyInterim,
+    /// A connection error of HTTP/2 (RFC 9113 §5.4.1).
+    Http2(ErrorCode),
 }
 
 impl PeerError {
@@ -275,6 +291,7 @@ impl PeerError {
 impl fmt::Display for PeerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Http2(code) => return write!(f, "HTTP/2 connection error {code}"),
             Self::HeadTooLarge => "the head is too large",
             Self::TooManyFields => "the head has too many fields",
             Self::TargetTooLong => "the request target is too long",

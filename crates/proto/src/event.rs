@@ -87,7 +87,8 @@ pub enum Event<'a, R: Role> {
         /// The exchange that may continue to send.
         stream: StreamId,
     },
-    /// The peer reset an exchange.
+    /// An exchange was reset: by the peer, because of a fault of the peer, or by its owner. No
+    /// other event of it follows.
     Reset {
         /// The exchange that was reset.
         stream: StreamId,

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod body_len;
+mod error_code;
 pub mod connection;
 pub mod event;
 mod fields;
@@ -30,7 +31,7 @@ pub mod raw;
 
 pub mod h1;
 
-mod h2;
+pub mod h2;
 
 pub use block::Block;
 pub use body_len::BodyLen;

@@ -1,8 +1,9 @@
-//! HTTP/1, by its public interface.
+//! HTTP/1 and HTTP/2, by their public interface.
 
 mod cases;
 mod contract;
 mod fields;
+mod h2;
 mod pair;
 mod smoke;
 mod splitting;

@@ -12,7 +12,7 @@ mod hostile;
 
 #[path = "../../../../fuzz/src/mutate.rs"]
 #[allow(unreachable_pub, reason = "as above")]
-mod mutate;
+pub(crate) mod mutate;
 
 use mutate::{Random, mutate};
 

@@ -1,0 +1,234 @@
+//! Header blocks: heads, interim responses and trailers (RFC 9113 §4.3, §8.1).
+
+use crate::body_len::BodyLen;
+use crate::error_code::ErrorCode;
+use crate::event::StreamId;
+use crate::fields::HeaderBuf;
+use crate::h1::INTERIM_LEN_MAX;
+use crate::head::{Scratch, slice};
+use crate::side::Side;
+
+use super::frame::{self, FrameHeader, flag, kind};
+use super::limits::{BLOCK_FRAMES_MAX, STREAMS_MAX, price};
+use super::message::{FieldSection, RequestRefusal};
+use super::priority::{self, StreamPriority};
+use super::recv::{HeaderBlock, Incoming, Parsed, ScratchEvent};
+use super::stream::RecvHalf;
+use super::table::StreamSlot;
+use super::{H2, HEADER_LIST_SIZE_MAX, PendingEvent};
+
+impl<S: Side> H2<S> {
+    pub(super) fn handle_headers(
+        &mut self,
+        header: FrameHeader,
+        payload: &[u8],
+        scratch: &mut Scratch,
+    ) -> Parsed {
+        let id = StreamId(header.stream);
+        if id == StreamId(0) || (!S::SERVER && self.is_idle(id)) {
+            return Err(ErrorCode::ProtocolError);
+        }
+        let mut block = frame::unpadded(header, payload)?;
+        if header.has(flag::PRIORITY) {
+            let (priority, rest) =
+                block.split_first_chunk::<5>().ok_or(ErrorCode::FrameSizeError)?;
+            priority::check_dependency(id, priority)?;
+            block = rest;
+        }
+        if header.has(flag::END_HEADERS) {
+            return self.handle_block(header, block, scratch);
+        }
+        let bytes = block.to_vec();
+        self.incoming = Incoming::Block(Box::new(HeaderBlock { header, frames: 1, bytes }));
+        Ok(None)
+    }
+
+    pub(super) fn handle_continuation(
+        &mut self,
+        header: FrameHeader,
+        payload: &[u8],
+        scratch: &mut Scratch,
+    ) -> Parsed {
+        let Incoming::Block(block) = &mut self.incoming else {
+            return Err(ErrorCode::ProtocolError);
+        };
+        block.frames += 1;
+        if block.frames > BLOCK_FRAMES_MAX
+            || block.bytes.len() + payload.len() > HEADER_LIST_SIZE_MAX
+        {
+            return Err(ErrorCode::EnhanceYourCalm);
+        }
+        block.bytes.extend_from_slice(payload);
+        if !header.has(flag::END_HEADERS) {
+            return Ok(None);
+        }
+        match std::mem::replace(&mut self.incoming, Incoming::Frame) {
+            Incoming::Block(block) => self.handle_block(block.header, &block.bytes, scratch),
+            _ => unreachable!("it was matched above"),
+        }
+    }
+
+    /// A whole header block: a head, an interim response, or trailers.
+    fn handle_block(&mut self, header: FrameHeader, block: &[u8], scratch: &mut Scratch) -> Parsed {
+        let id = StreamId(header.stream);
+        // Decoded in any case: later blocks depend on it.
+        let section = FieldSection::decode(&mut self.decoder, block, scratch)?;
+        if section.is_too_large() {
+            self.budget.spend(price::OVERSIZED)?;
+        }
+        let Some(slot) = self.streams.find(id) else {
+            return match S::SERVER && self.is_idle(id) {
+                true => self.open_received(id, header, section, scratch),
+                false => self.note_closed_head(id).map(|()| None),
+            };
+        };
+        let ends = header.has(flag::END_STREAM);
+        match self.streams[slot].recv {
+            RecvHalf::Ended => self.break_stream(slot, ErrorCode::StreamClosed).map(|()| None),
+            RecvHalf::Head => self.handle_response(slot, section, ends),
+            RecvHalf::Body(left) => {
+                let is_valid = ends && left.is_none_or(|left| left == 0);
+                if !is_valid || section.check_trailers(scratch).is_err() {
+                    return self.break_stream(slot, ErrorCode::ProtocolError).map(|()| None);
+                }
+                Ok(self.handle_trailers(slot, scratch))
+            }
+        }
+    }
+
+    /// HEADERS of a closed stream.
+    fn note_closed_head(&mut self, id: StreamId) -> Result<(), ErrorCode> {
+        let (from, to) = self.skipped;
+        if id >= from && id < to {
+            return Err(ErrorCode::ProtocolError);
+        }
+        // A server responds to each of many requests that a client has cancelled.
+        self.budget.spend(if S::SERVER { price::HEADERS } else { price::SMALL })?;
+        match self.reset_streams.contains(id) || self.is_ignored(id) {
+            true => Ok(()),
+            false => Err(ErrorCode::StreamClosed),
+        }
+    }
+
+    /// Server: a request opens a stream.
+    fn open_received(
+        &mut self,
+        id: StreamId,
+        header: FrameHeader,
+        section: FieldSection,
+        scratch: &mut Scratch,
+    ) -> Parsed {
+        if id.0.is_multiple_of(2) {
+            return Err(ErrorCode::ProtocolError);
+        }
+        let next = match self.last_received {
+            StreamId(0) => StreamId(1),
+            last => StreamId(last.0 + 2),
+        };
+        if id > next {
+            self.skipped = (next, id);
+        }
+        self.last_received = id;
+        if self.streams.len() >= STREAMS_MAX as usize {
+            self.budget.spend(price::HEADERS)?;
+            let code = ErrorCode::RefusedStream.code();
+            frame::queue_number(&mut self.outbox, kind::RST_STREAM, id.0, code);
+            self.reset_streams.note(id);
+            return Ok(None);
+        }
+        let checked = section.check_request(scratch);
+        let ends = header.has(flag::END_STREAM);
+        let has_wrong_len = ends && section.content_length.is_some_and(|len| len > 0);
+        let slot = self.streams.insert(self.new_stream(id));
+        match checked {
+            Ok(()) if !has_wrong_len => {}
+            Err(RequestRefusal::Status(status)) => {
+                self.budget.spend(price::HEADERS)?;
+                self.refuse(slot, status, ends);
+                return Ok(None);
+            }
+            Ok(()) | Err(RequestRefusal::Malformed) => {
+                return self.break_stream(slot, ErrorCode::ProtocolError).map(|()| None);
+            }
+        }
+        let stream = &mut self.streams[slot];
+        let method = section.method.as_ref().map(|it| slice(&scratch.head, it));
+        stream.is_head = method == Some(b"HEAD");
+        stream.is_connect = method == Some(b"CONNECT");
+        stream.expects_continue = section.expects_continue && !ends;
+        if let Some(priority) = &section.priority {
+            stream.priority = StreamPriority::parse(slice(&scratch.head, priority));
+        }
+        let waits = stream.expects_continue;
+        let len = match stream.is_connect {
+            true => BodyLen::Empty, // what follows belongs to the tunnel
+            false => section.body_len(ends),
+        };
+        stream.recv = RecvHalf::Body(section.content_length.filter(|_| !stream.is_connect));
+        if ends {
+            stream.recv = RecvHalf::Ended;
+        }
+        if ends && stream.is_connect {
+            stream.parked.end = Some(None); // of the tunnel
+        }
+        if ends || stream.is_connect {
+            self.events.push_back(PendingEvent::End(id));
+        }
+        Ok(Some(ScratchEvent::Request { stream: id, section, len, waits }))
+    }
+
+    /// Client: the head of a response, or an interim one.
+    fn handle_response(&mut self, slot: StreamSlot, section: FieldSection, ends: bool) -> Parsed {
+        let stream = &mut self.streams[slot];
+        let id = stream.id;
+        stream.moved = true;
+        let status = match section.check_response() {
+            // 101 has no meaning here (RFC 9113 §8.6), and an interim response does not end.
+            Ok(status) if status != 101 && (status >= 200 || !ends) => status,
+            _ => return self.break_stream(slot, ErrorCode::ProtocolError).map(|()| None),
+        };
+        stream.expects_continue &= status > 100 && status < 200;
+        if status < 200 {
+            stream.interims += 1;
+            if u32::from(stream.interims) > INTERIM_LEN_MAX {
+                return self.break_stream(slot, ErrorCode::EnhanceYourCalm).map(|()| None);
+            }
+            return Ok(Some(ScratchEvent::Informational { stream: id, section }));
+        }
+        stream.is_tunnel = stream.is_connect && status < 300;
+        let is_bodiless = stream.is_head || matches!(status, 204 | 304);
+        let expected = section.content_length.filter(|_| !is_bodiless && !stream.is_tunnel);
+        if ends && expected.is_some_and(|len| len > 0) {
+            return self.break_stream(slot, ErrorCode::ProtocolError).map(|()| None);
+        }
+        let len = match is_bodiless || stream.is_tunnel {
+            true => BodyLen::Empty,
+            false => section.body_len(ends),
+        };
+        stream.recv = RecvHalf::Body(if is_bodiless { Some(0) } else { expected });
+        if stream.is_tunnel {
+            self.events.push_back(PendingEvent::Upgraded(id));
+        }
+        if ends {
+            self.end_received(slot);
+        }
+        Ok(Some(ScratchEvent::Response { stream: id, section, len }))
+    }
+
+    /// The end of a message with fields, which are in the scratch.
+    fn handle_trailers(&mut self, slot: StreamSlot, scratch: &Scratch) -> Option<ScratchEvent> {
+        let stream = &mut self.streams[slot];
+        let id = stream.id;
+        stream.recv = RecvHalf::Ended;
+        let is_answered = S::SERVER && stream.drains_request();
+        let is_parked = stream.parks();
+        if is_parked {
+            let mut trailers = HeaderBuf::new();
+            let copied = trailers.extend(scratch.headers());
+            copied.expect("a header block is shorter than 4 GB");
+            stream.parked.end = Some(Some(Box::new(trailers)));
+        }
+        self.close_if_done(slot);
+        (!is_parked && !is_answered).then_some(ScratchEvent::Trailers { stream: id })
+    }
+}

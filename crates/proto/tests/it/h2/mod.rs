@@ -1,0 +1,17 @@
+//! HTTP/2, by its public interface.
+
+mod wire;
+
+mod frames;
+mod messages;
+mod responses;
+
+mod windows;
+
+mod sending;
+mod shutdown;
+
+mod floods;
+
+mod pair;
+mod random;
