@@ -16,6 +16,7 @@ pub mod fetch;
 pub mod gateway;
 pub mod get;
 pub mod http;
+pub mod http2;
 pub mod https;
 pub mod load;
 pub mod lookups;

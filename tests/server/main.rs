@@ -10,6 +10,7 @@ mod ends;
 mod examples;
 mod full_disk;
 mod handlers;
+mod http2;
 mod limits;
 mod logins;
 mod many_clients;

@@ -26,6 +26,7 @@ mod end;
 mod handler;
 
 mod splice;
+mod sweep;
 mod timeout_sets;
 mod transport;
 mod walk;
@@ -650,7 +651,13 @@ impl<C: Connection, T> Connections<C, T> {
         let socket = self.slots.key(at);
         let Some(entry) = self.slots.get_mut(socket) else { return };
         entry.armed = TickSpan::ENDLESS;
-        if entry.is_late(tick, self.outputs.timeouts.of(entry.timeouts, at)) {
+        let ticks = self.outputs.timeouts.of(entry.timeouts, at);
+        let is_late = entry.is_late(tick, ticks);
+        let sweep = entry.sweep(tick, entry.span(ticks), is_late);
+        if sweep < Tick::NEVER && entry.connection.has_event() {
+            entry.since = tick;
+            self.note_moved(now, socket, 0, handler);
+        } else if is_late {
             self.give_up(now, socket, handler);
         } else if entry.timer <= tick {
             entry.timer = Tick::NEVER;
@@ -661,7 +668,7 @@ impl<C: Connection, T> Connections<C, T> {
         let Some(entry) = self.slots.get_mut(socket) else { return };
         let ticks = self.outputs.timeouts.of(entry.timeouts, at);
         entry.armed = entry.until_look(ticks);
-        self.outputs.wheel.arm(at, entry.deadline(ticks).min(entry.timer));
+        self.outputs.wheel.arm(at, entry.deadline(ticks).min(entry.timer).min(sweep));
     }
 
     /// The deadline has passed. The connection ends, if possible after a response.
@@ -723,7 +730,12 @@ impl<C: Connection, T> Connections<C, T> {
         moved: u64,
         handler: &mut impl Handler<C, T>,
     ) {
-        self.with_entry(now, socket, handler, |_, _, _| Moved::Received(moved));
+        self.with_entry(now, socket, handler, |entry, _, delivery| {
+            if entry.connection.has_event() {
+                entry.ask(delivery);
+            }
+            Moved::Received(moved)
+        });
     }
 
     /// Calls `act` on an entry, if it still exists, and applies the result. `act` returns what the

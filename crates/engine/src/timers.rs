@@ -19,6 +19,16 @@ impl Tick {
     /// When a wheel began.
     pub const START: Self = Self(0);
 
+    /// Ticks since the wheel began.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+
+    /// The reverse of [`Tick::number`].
+    pub fn from_number(ticks: u64) -> Self {
+        Self(ticks)
+    }
+
     /// From `earlier` to this one; nothing if that is later.
     #[must_use]
     pub fn since(self, earlier: Self) -> TickSpan {
@@ -37,6 +47,11 @@ impl Tick {
 pub struct TickSpan(u64);
 
 impl TickSpan {
+    /// Its ticks.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+
     /// For ever.
     pub const ENDLESS: Self = Self(u64::MAX);
 

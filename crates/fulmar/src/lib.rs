@@ -1,4 +1,4 @@
-//! An HTTP/1.1 engine for servers and clients inside a program, with few system calls.
+//! An HTTP engine for servers and clients inside a program, with few system calls.
 //!
 //! A server with two threads:
 //!

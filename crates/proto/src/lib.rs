@@ -8,8 +8,8 @@
 #![forbid(unsafe_code)]
 
 mod body_len;
-mod error_code;
 pub mod connection;
+mod error_code;
 pub mod event;
 mod fields;
 pub mod head;
@@ -33,13 +33,16 @@ pub mod h1;
 
 pub mod h2;
 
+mod http;
+
 pub use block::Block;
 pub use body_len::BodyLen;
 pub use connection::{Connection, IoState, PeerError, Phase, Reset, SpliceTarget, UsageError};
 pub use event::{Client, Event, Raw, Role, Server, StreamId};
 pub use fields::HeaderBuf;
-pub use h1::{ClientConnection, H1Server as ServerConnection};
+pub use h1::ClientConnection;
 pub use head::{Added, Headers, Request, Response, Scratch, Version, is_token};
+pub use http::{HttpConnection, ServerConnection};
 pub use input::Input;
 pub use layer::{Layer, LayerError, Opened, Sealed};
 pub use outbox::Outbox;

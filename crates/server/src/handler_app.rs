@@ -189,7 +189,17 @@ impl<H: Handler> HandlerApp<H> {
         self.server.close(call.context.now, call.session, state, request, true);
     }
 
-    /// The connection has ended before the exchange.
+    /// The exchange was reset, and the connection goes on.
+    fn handle_reset(&mut self, call: &mut CallContext<'_>, stream: StreamId, code: u32) {
+        // Without a state the response was complete.
+        let Some(state) = call.session.exchanges.take(stream) else { return };
+        if state.wake.is_some() {
+            call.context.set_timer(call.session.exchanges.next_wake());
+        }
+        self.abandon(call.context.now, call.session, state, &End::Reset(code));
+    }
+
+    /// The connection or the stream has ended before the exchange.
     fn abandon(
         &mut self,
         now: Instant,
@@ -380,7 +390,8 @@ impl<H: Handler> ServerApp for HandlerApp<H> {
                     call_body_handler(responder, |handler, responder| handler.ready(responder))
                 });
             }
-            Event::Informational { .. } | Event::Reset { .. } => {} // no client sends these
+            Event::Reset { code, .. } => self.handle_reset(call, stream, code),
+            Event::Informational { .. } => unreachable!("a server receives no responses"),
         }
     }
 

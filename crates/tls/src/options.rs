@@ -104,7 +104,7 @@ pub struct ServerOptions {
     /// Cipher suites by IANA name, in the server's order of preference. Empty: all supported
     /// suites, in the client's order, because clients know which suite is fast for them.
     pub ciphers: Vec<String>,
-    /// Application protocols by preference (RFC 7301).
+    /// Application protocols by preference (RFC 7301): `h2` and `http/1.1` by default.
     pub alpn: Vec<Vec<u8>>,
     /// Session tickets sent with each handshake, for resumption (RFC 8446 §4.6.1; TLS 1.2 has one,
     /// RFC 5077). 0: every handshake is a full one.
@@ -127,7 +127,7 @@ impl Default for ServerOptions {
             version_min: Version::Tls12,
             version_max: Version::Tls13,
             ciphers: Vec::new(),
-            alpn: vec![HTTP1.to_vec()],
+            alpn: vec![HTTP2.to_vec(), HTTP1.to_vec()],
             tickets: 1,
             record_size_max: None,
         }
@@ -213,3 +213,4 @@ impl Version {
 
 /// HTTP/1.1 (RFC 7301 §6).
 const HTTP1: &[u8] = b"http/1.1";
+const HTTP2: &[u8] = b"h2";

@@ -1,0 +1,262 @@
+//! A connection of the protocol that its peer uses: HTTP/1 or HTTP/2.
+
+use crate::body_len::BodyLen;
+use crate::connection::{Connection, IoState, PeerError, Reset, SpliceTarget, UsageError};
+use crate::event::{Event, Server, StreamId};
+use crate::h1::{H1, Leniency};
+use crate::h2::{H2, PREFACE};
+use crate::head::{Headers, Scratch};
+use crate::input::Input;
+use crate::side::Side;
+use crate::transmit::{Segment, Transmit};
+
+/// One HTTP connection. A server's begins as HTTP/1 and becomes HTTP/2 with the preface of the
+/// client, whether ALPN has announced it or not ("prior knowledge", RFC 9113 §3.3). So one port
+/// serves both.
+#[derive(Debug)]
+pub enum HttpConnection<S: Side> {
+    /// HTTP/1.1 or 1.0.
+    Http1(H1<S>),
+    /// HTTP/2; its memory is allocated with its first byte.
+    Http2(Box<H2<S>>),
+}
+
+impl<S: Side> Default for HttpConnection<S> {
+    fn default() -> Self {
+        Self::Http1(H1::default())
+    }
+}
+
+/// The side that receives requests and sends responses.
+pub type ServerConnection = HttpConnection<Server>;
+
+/// Calls the same method of either protocol.
+macro_rules! either {
+    ($connection:expr, $it:ident => $call:expr) => {
+        match $connection {
+            Self::Http1($it) => $call,
+            Self::Http2($it) => $call,
+        }
+    };
+}
+
+impl<S: Side> HttpConnection<S> {
+    /// True once the connection is one of HTTP/2.
+    pub fn is_http2(&self) -> bool {
+        matches!(self, Self::Http2(_))
+    }
+
+    /// As [`H1::set_leniency`]. HTTP/2 has no deviations.
+    pub fn set_leniency(&mut self, leniency: Leniency) {
+        if let Self::Http1(it) = self {
+            it.set_leniency(leniency);
+        }
+    }
+
+    /// As [`H1::set_queue_max`] and [`H2::set_queue_max`].
+    pub fn set_queue_max(&mut self, bytes: u32) {
+        either!(self, it => it.set_queue_max(bytes));
+    }
+
+    /// Ends an exchange in the middle of a message, so that the peer does not take it for complete.
+    /// In HTTP/1 this ends the connection.
+    pub fn cut_off(&mut self, stream: StreamId) {
+        either!(self, it => it.cut_off(stream));
+    }
+}
+
+impl ServerConnection {
+    /// True if the peer may be waiting for a 100 before it sends the body of this request
+    /// (RFC 9110 §10.1.1).
+    pub fn expects_continue(&self, stream: StreamId) -> bool {
+        either!(self, it => it.expects_continue(stream))
+    }
+
+    /// As [`H1::set_responds_to_silence`]. HTTP/2 has GOAWAY for it.
+    pub fn set_responds_to_silence(&mut self, on: bool) {
+        if let Self::Http1(it) = self {
+            it.set_responds_to_silence(on);
+        }
+    }
+
+    /// As [`H1::set_response_buffer_max`]. HTTP/2 has a share of the queue for each stream.
+    pub fn set_response_buffer_max(&mut self, bytes: u32) {
+        if let Self::Http1(it) = self {
+            it.set_response_buffer_max(bytes);
+        }
+    }
+
+    /// True until the head of the first request is complete.
+    pub fn is_new(&self) -> bool {
+        either!(self, it => it.is_new())
+    }
+}
+
+impl<S: Side> HttpConnection<S> {
+    /// Becomes HTTP/2 if the first bytes are its preface. False: more bytes are needed.
+    #[cold]
+    #[inline(never)]
+    fn recognize(&mut self, input: &Input<'_>) -> bool {
+        let len = input.len().min(PREFACE_LINE);
+        if input.bytes()[..len] != PREFACE[..len] {
+            return true;
+        }
+        if len < PREFACE_LINE {
+            return input.has_eof();
+        }
+        if let Self::Http1(it) = self {
+            let mut connection = H2::default();
+            connection.set_queue_max(it.queue_max());
+            *self = Self::Http2(Box::new(connection));
+        }
+        true
+    }
+}
+
+impl<S: Side> Connection for HttpConnection<S> {
+    type Role = S;
+
+    #[inline(always)]
+    fn poll_event<'a>(
+        &mut self,
+        input: &mut Input<'_>,
+        scratch: &'a mut Scratch,
+    ) -> Result<Option<Event<'a, S>>, PeerError> {
+        if let Self::Http1(it) = self
+            && it.has_received_nothing()
+            && input.bytes().first() == Some(&PREFACE[0])
+            && !self.recognize(input)
+        {
+            return Ok(None);
+        }
+        either!(self, it => it.poll_event(input, scratch))
+    }
+
+    #[inline(always)]
+    fn has_event(&self) -> bool {
+        either!(self, it => it.has_event())
+    }
+
+    #[inline(always)]
+    fn splice_len(&self, target: SpliceTarget) -> u64 {
+        either!(self, it => it.splice_len(target))
+    }
+
+    fn handle_spliced(&mut self, bytes: u64, target: SpliceTarget) {
+        either!(self, it => it.handle_spliced(bytes, target));
+    }
+
+    #[inline(always)]
+    fn release(&mut self, stream: StreamId, bytes: usize) {
+        either!(self, it => it.release(stream, bytes));
+    }
+
+    fn vacancy(&self) -> u32 {
+        either!(self, it => it.vacancy())
+    }
+
+    fn open(&mut self) -> Option<StreamId> {
+        either!(self, it => it.open())
+    }
+
+    #[inline(always)]
+    fn send_head(
+        &mut self,
+        stream: StreamId,
+        head: S::Send<'_>,
+        len: BodyLen,
+    ) -> Result<(), UsageError> {
+        either!(self, it => it.send_head(stream, head, len))
+    }
+
+    #[inline(always)]
+    fn send_data(&mut self, stream: StreamId, data: Segment) -> Result<(), UsageError> {
+        either!(self, it => it.send_data(stream, data))
+    }
+
+    #[inline(always)]
+    fn send_end(&mut self, stream: StreamId, trailers: Headers<'_>) -> Result<(), UsageError> {
+        either!(self, it => it.send_end(stream, trailers))
+    }
+
+    fn reset(&mut self, stream: StreamId, reason: Reset) {
+        either!(self, it => it.reset(stream, reason));
+    }
+
+    #[inline]
+    fn set_held(&mut self, stream: StreamId, held: bool) {
+        either!(self, it => it.set_held(stream, held));
+    }
+
+    fn unsent(&self, stream: StreamId) -> u64 {
+        either!(self, it => it.unsent(stream))
+    }
+
+    #[inline(always)]
+    fn has_unsent(&self) -> bool {
+        either!(self, it => it.has_unsent())
+    }
+
+    fn close_after(&mut self) {
+        either!(self, it => it.close_after());
+    }
+
+    fn handle_unread(&mut self) {
+        either!(self, it => it.handle_unread());
+    }
+
+    fn handle_late(&mut self) -> bool {
+        either!(self, it => it.handle_late())
+    }
+
+    fn sweep(&mut self, now: u64, span: u64, is_late: bool) -> u64 {
+        either!(self, it => it.sweep(now, span, is_late))
+    }
+
+    #[inline(always)]
+    fn room(&self, stream: StreamId) -> u64 {
+        either!(self, it => it.room(stream))
+    }
+
+    #[inline(always)]
+    fn poll_transmit(&mut self) -> Option<Transmit<'_>> {
+        either!(self, it => it.poll_transmit())
+    }
+
+    #[inline(always)]
+    fn handle_sent(&mut self, bytes: u64) {
+        either!(self, it => it.handle_sent(bytes));
+    }
+
+    fn handle_layer_queue(&mut self, bytes: u64) {
+        either!(self, it => it.handle_layer_queue(bytes));
+    }
+
+    #[inline(always)]
+    fn unread_max(&self) -> usize {
+        either!(self, it => it.unread_max())
+    }
+
+    #[inline(always)]
+    fn expects_no_more_requests(&self) -> bool {
+        either!(self, it => it.expects_no_more_requests())
+    }
+
+    #[inline(always)]
+    fn io_state(&self) -> IoState {
+        either!(self, it => it.io_state())
+    }
+}
+
+/// The first line of the preface, `PRI * HTTP/2.0`: no request of HTTP/1 begins so.
+const PREFACE_LINE: usize = 14;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_connection_of_http1_is_no_larger_for_http2() {
+        assert!(size_of::<HttpConnection<Server>>() <= size_of::<H1<Server>>() + 8);
+    }
+}

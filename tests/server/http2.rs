@@ -1,0 +1,251 @@
+//! HTTP/2 on the port of HTTP/1: many streams on one connection, each as a connection of its own.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use fulmar_observe::{AccessLog, Format, Output};
+use fulmar_proto::BodyLen;
+use fulmar_serve::{Files, FilesOptions, Options};
+use fulmar_server::{HandlerApp, Limits, ServerApp, ServerEngine, Stop};
+use fulmar_sys::{self as sys, Ledger};
+use fulmar_tests::app::{App, EndpointsHandler, FilesEngine, app, server};
+use fulmar_tests::budget::budget;
+use fulmar_tests::http2::{Http2Client, Http2Response, Http2Socket};
+use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, turn_while};
+use fulmar_tests::server_hand::ServerHand;
+use fulmar_tests::tests_in_every_loop;
+use fulmar_tests::tree::noise;
+
+fn whole(status: u16, body: impl Into<Vec<u8>>) -> Http2Response {
+    Http2Response { status, body: body.into(), is_whole: true, reset: None }
+}
+
+fn responses_of_many_streams_are_right<L: Loop<Engine = ServerEngine<App>>>() {
+    let (mut driver, address) = L::start(server(Limits::default()));
+    turn_while(&mut driver, || {
+        let mut socket = Http2Socket::connect(address);
+        let body = noise(100_000);
+        let echo = socket.client.request("POST", "/echo", &body);
+        let bytes: Vec<u32> =
+            (1..40).map(|n| socket.client.request("GET", &format!("/bytes/{n}"), b"")).collect();
+        let missing = socket.client.request("GET", "/status/404", b"");
+        let head = socket.client.request("HEAD", "/bytes/1000", b"");
+        let slow = socket.client.request("GET", "/delay/50", b"");
+        let responses = socket.finish();
+        assert_eq!(responses[&echo], whole(200, body));
+        for (len, stream) in (1..).zip(bytes) {
+            assert_eq!(responses[&stream].body.len(), len);
+        }
+        assert_eq!(responses[&missing].status, 404);
+        assert_eq!(responses[&head], whole(200, b""));
+        assert_eq!(responses[&slow].status, 200);
+    });
+}
+
+fn a_large_upload_and_download_are_limited_by_windows_only<L>()
+where
+    L: Loop<Engine = ServerEngine<App>>,
+{
+    let (mut driver, address) = L::start(server(Limits::default()));
+    turn_while(&mut driver, || {
+        let mut socket = Http2Socket::connect(address);
+        let body = noise(1_000_000);
+        let first = socket.client.request("POST", "/echo", &body);
+        let second = socket.client.request("POST", "/echo", &body);
+        let responses = socket.finish();
+        assert_eq!(responses[&first], whole(200, body.clone()));
+        assert_eq!(responses[&second], whole(200, body));
+    });
+}
+
+tests_in_every_loop!(
+    at_any_pace: [responses_of_many_streams_are_right],
+    at_full_speed: [a_large_upload_and_download_are_limited_by_windows_only],
+);
+
+fn files(root: &Path) -> (OwnLoop<FilesEngine>, SocketAddr) {
+    let site = Options { revalidate_after: Duration::from_secs(3600), ..Options::default() };
+    let options = FilesOptions { site, ..FilesOptions::new(root) };
+    let files = Files::open(&options).expect("a directory");
+    let app = HandlerApp::new(files, sys::now(), sys::wall_clock);
+    let mut engine = ServerEngine::new(sys::now(), app, Limits::default(), Stop::new());
+    engine.add_listener(LISTENER, None);
+    OwnLoop::by_calls(engine)
+}
+
+#[test]
+fn files_are_framed_between_each_other() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (large, small) = (noise(3_000_000), noise(300));
+    std::fs::write(dir.path().join("large"), &large).expect("room");
+    std::fs::write(dir.path().join("small"), &small).expect("room");
+    let (mut driver, address) = files(dir.path());
+    turn_while(&mut driver, || {
+        let mut socket = Http2Socket::connect(address);
+        let larges = ["/large", "/large"].map(|target| socket.client.request("GET", target, b""));
+        let smalls: Vec<u32> =
+            (0..50).map(|_| socket.client.request("GET", "/small", b"")).collect();
+        let responses = socket.finish();
+        for stream in larges {
+            assert_eq!(responses[&stream], whole(200, large.clone()));
+        }
+        for stream in smalls {
+            assert_eq!(responses[&stream], whole(200, small.clone()));
+        }
+    });
+}
+
+/// A hundred requests in one packet have their responses in one turn.
+#[test]
+fn a_hundred_streams_cost_few_calls() {
+    let (driver, address) = OwnLoop::by_calls(server(Limits::default()));
+    let mut server = driver.0;
+    let mut socket = Http2Socket::connect(address);
+    let mut round = |count: u32| {
+        let mut calls = 0;
+        for _ in 0..count {
+            for _ in 0..100 {
+                socket.client.request("GET", "/bytes/100", b"");
+            }
+            socket.send();
+            socket.socket.set_nonblocking(true).expect("a socket");
+            while !socket.client.is_done() {
+                let before = Ledger::here();
+                server.try_turn().expect("a turn");
+                calls += (Ledger::here() - before).total();
+                socket.read_available();
+            }
+            socket.socket.set_nonblocking(false).expect("a socket");
+        }
+        calls
+    };
+    round(1);
+    let most = 10 * 100 * budget("system_calls_per_1000", "serve_http2_100_streams") / 1_000;
+    let calls = round(10);
+    assert!(calls <= most, "{calls} calls for 1,000 requests");
+}
+
+/// One stream is reset while its handler waits; its neighbour is served.
+#[test]
+fn a_reset_ends_one_exchange() {
+    let (mut driver, address) = OwnLoop::<ServerEngine<App>>::start(server(Limits::default()));
+    turn_while(&mut driver, || {
+        let mut socket = Http2Socket::connect(address);
+        let idle = socket.client.request("GET", "/idle", b"");
+        let slow = socket.client.request("GET", "/delay/50", b"");
+        socket.send();
+        socket.client.reset(idle);
+        let responses = socket.finish();
+        assert_eq!(responses[&slow].status, 200);
+        assert!(responses[&idle].reset.is_some(), "its owner reset it");
+        let next = socket.client.request("GET", "/bytes/5", b"");
+        assert_eq!(socket.finish()[&next].body.len(), 5);
+    });
+}
+
+/// RFC 9113 §6.8: the client learns that no more streams are accepted, and the response comes.
+#[test]
+fn a_graceful_stop_completes_the_open_streams() {
+    let stop = Stop::new();
+    let mut engine = ServerEngine::new(sys::now(), app(), Limits::default(), stop.clone());
+    engine.add_listener(LISTENER, None);
+    let (mut driver, address) = OwnLoop::<ServerEngine<App>>::start(engine);
+    let waker = driver.waker();
+    turn_while(&mut driver, || {
+        let mut socket = Http2Socket::connect(address);
+        let first = socket.client.request("GET", "/bytes/3", b"");
+        assert_eq!(socket.finish()[&first].status, 200);
+        let slow = socket.client.request("GET", "/delay/100", b"");
+        socket.send();
+        stop.set();
+        waker.wake();
+        assert_eq!(socket.finish()[&slow].status, 200);
+        while socket.read() {}
+        assert!(socket.client.is_refused());
+    });
+    driver.turn_until(|driver| driver.engine().is_done());
+}
+
+#[test]
+fn each_stream_has_a_line_in_the_access_log() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let log = Output::new(sys::open_log(file.path()).expect("it is there"));
+    let app = HandlerApp::new(EndpointsHandler::default(), sys::now(), sys::wall_clock)
+        .with_observer(AccessLog::new(log, Format::Combined));
+    let mut engine = ServerEngine::new(sys::now(), app, Limits::default(), Stop::new());
+    engine.add_listener(LISTENER, None);
+    let (mut driver, address) = OwnLoop::<ServerEngine<_>>::start(engine);
+    turn_while(&mut driver, || {
+        let mut socket = Http2Socket::connect(address);
+        socket.client.request("GET", "/bytes/10", b"");
+        socket.client.request("GET", "/status/404", b"");
+        socket.finish();
+    });
+    driver.engine().application_mut().finish(sys::now());
+    let log = std::fs::read_to_string(file.path()).expect("a log");
+    let has = |part: &str| assert!(log.contains(part), "{log}");
+    has("\"GET /bytes/10 HTTP/2.0\" 200 10 ");
+    has("\"GET /status/404 HTTP/2.0\" 404 ");
+}
+
+fn hand() -> ServerHand<App> {
+    ServerHand::new(|now| {
+        let limits = Limits { send_timeout: Duration::from_secs(10), ..Limits::default() };
+        let limits = Limits { body_timeout: Duration::from_secs(10), ..limits };
+        let mut engine = ServerEngine::new(now, app(), limits, Stop::new());
+        engine.add_listener(LISTENER, None);
+        engine
+    })
+}
+
+/// Streams whose client opens no window, or sends no body, end after one to two timeouts, although
+/// other streams keep the connection moving.
+#[test]
+fn stalled_streams_end_and_the_others_go_on() {
+    let mut hand = hand();
+    let peer = hand.connect();
+    let mut client = Http2Client::default();
+    client.holds_windows = true;
+    let stalled = client.request("GET", "/bytes/3000000", b"");
+    let starved = client.begin("POST", "/echo", BodyLen::Exact(10));
+    let mut last = 0;
+    for second in 0..25 {
+        last = client.request("GET", "/bytes/1", b"");
+        hand.send(peer, client.poll_bytes());
+        let received = std::mem::take(&mut hand.peer(peer).received);
+        client.receive(&received);
+        let ended = [stalled, starved].map(|id| client.responses[&id].reset.is_some());
+        match second {
+            0..10 => assert_eq!(ended, [false; 2], "after {second} seconds"),
+            21.. => assert_eq!(ended, [true; 2], "after {second} seconds"),
+            _ => {}
+        }
+        hand.jump(Duration::from_secs(1));
+    }
+    assert!(client.responses[&last].is_whole, "{:?}", client.responses[&last]);
+    assert!(hand.peer(peer).closed.is_none());
+}
+
+/// Control frames do not keep an idle connection.
+#[test]
+fn pings_do_not_extend_the_idle_timeout() {
+    let mut hand = ServerHand::new(|now| {
+        let limits = Limits { idle_timeout: Duration::from_secs(5), ..Limits::default() };
+        let mut engine = ServerEngine::new(now, app(), limits, Stop::new());
+        engine.add_listener(LISTENER, None);
+        engine
+    });
+    let peer = hand.connect();
+    let mut client = Http2Client::default();
+    client.request("GET", "/bytes/1", b"");
+    hand.send(peer, client.poll_bytes());
+    let mut seconds = 0;
+    while hand.peer(peer).closed.is_none() {
+        assert!(seconds < 20, "it lives on");
+        hand.send(peer, b"\0\0\x08\x06\0\0\0\0\0pingpong");
+        hand.jump(Duration::from_secs(1));
+        seconds += 1;
+    }
+    assert!(seconds >= 5, "{seconds}");
+}
