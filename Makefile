@@ -18,10 +18,10 @@ PROFILE     := release
 BINARIES    := $(if $(filter /%,$(TARGET_DIR)),,./)$(TARGET_DIR)
 FULMAR      := $(BINARIES)/$(PROFILE:dev=debug)/fulmar
 
-.PHONY: help demo test test-usual test-ring bench build build-tests dist fuzz deny features fmt lint platforms cargo tools
+.PHONY: help demo test test-usual test-ring conformance-h2 bench build build-tests dist fuzz deny features fmt lint platforms cargo tools
 
 help: ## What can be made
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: build ## An embedded server, 1,000 connections, 5 seconds, both ledgers
 	$(FULMAR) load -c 1000 -d 5 --ledger
@@ -30,6 +30,10 @@ test: tools ## All tests, with real peers (installs Debian packages that are mis
 	scripts/setup-peers
 	$(MAKE) build-tests
 	$(MAKE) -j2 test-usual test-ring # side by side: they wait more than they compute
+
+conformance-h2: build ## The cases of h2spec against serve (installs Go if it is missing)
+	scripts/setup-go
+	conformance/h2/run $(FULMAR) $(TARGET_DIR)/conformance/h2
 
 bench: tools ## All benchmarks beside the peers: target/results.md, .json and .html
 	bench/run --out $(TARGET_DIR)/results.json --html $(TARGET_DIR)/results.html
