@@ -363,7 +363,7 @@ mod tests {
         let mut store = Store::open(dir.path()).unwrap();
         let mut disk = Disk::new(Arc::default(), None);
         for number in 0..count {
-            let name = OutputName::given(&format!("{prefix}{number}")).unwrap();
+            let name = OutputName::given(format!("{prefix}{number}")).unwrap();
             let place = store.place(&name).unwrap();
             let mut partial = Partial::create(&place, DownloadKey(number)).unwrap();
             partial.append(b"abc").unwrap();

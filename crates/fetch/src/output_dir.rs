@@ -35,7 +35,7 @@ pub(crate) struct Store {
 #[derive(Debug)]
 pub(crate) enum BodyOutput {
     /// Files of the output directory.
-    Files(Store),
+    Files(Box<Store>),
     /// Standard output.
     Stdout,
 }

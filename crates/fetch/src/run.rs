@@ -175,7 +175,7 @@ fn open(options: &Options) -> Result<(BodyOutput, Journal, History), FetchError>
         store.remove_made();
         FetchError::Journal(path, error)
     })?;
-    Ok((BodyOutput::Files(store), journal, history))
+    Ok((BodyOutput::Files(Box::new(store)), journal, history))
 }
 
 /// The body of the thread.
