@@ -192,7 +192,7 @@ fn group(
     options: ListenOptions,
 ) -> io::Result<(SocketAddr, Vec<OwnedFd>)> {
     let shared = ListenOptions { reuse_port: options.reuse_port || threads > 1, ..options.clone() };
-    let is_alone = SHARES_LATER && !options.reuse_port;
+    let is_alone = sys::REUSE_PORT_AFTER_BIND && !options.reuse_port;
     let (first, address) = listen(address, if is_alone { options } else { shared.clone() })?;
     if is_alone && shared.reuse_port {
         sys::set_reuse_port(first.as_fd())?;
@@ -220,7 +220,3 @@ fn adopt(socket: &OwnedFd, defer_accept: bool) -> io::Result<Address> {
     }
     Ok(address)
 }
-
-/// A listening socket may begin to share its port. FreeBSD distributes connections only among
-/// sockets that shared it before `bind(2)`.
-const SHARES_LATER: bool = cfg!(target_os = "linux");

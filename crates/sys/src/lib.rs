@@ -60,10 +60,11 @@ pub use process::{
     CpuTimes, Descriptors, block_write_signals, duplicate, process_cpu, sched_yield,
 };
 pub use socket::{
-    Connect, TcpInfo, UNNAMED, VECTOR_LEN_MAX, accept, bind, close, connect, listen, local_address,
-    recv, reset_on_close, send, send_vectored, set_keep_alive, set_keep_alive_count,
-    set_keep_alive_idle, set_keep_alive_interval, set_nodelay, set_reuse_address, set_reuse_port,
-    set_v6_only, shutdown_write, socket_error, tcp_socket, udp_socket,
+    Connect, REUSE_PORT_AFTER_BIND, TcpInfo, UNNAMED, VECTOR_LEN_MAX, accept, bind, close, connect,
+    listen, local_address, recv, reset_on_close, send, send_vectored, set_keep_alive,
+    set_keep_alive_count, set_keep_alive_idle, set_keep_alive_interval, set_nodelay,
+    set_reuse_address, set_reuse_port, set_v6_only, shutdown_write, socket_error, tcp_socket,
+    udp_socket,
 };
 pub use traced::{CallStop, Traced, TracedState};
 pub use unix::{

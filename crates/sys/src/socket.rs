@@ -169,6 +169,10 @@ pub fn set_reuse_address(fd: BorrowedFd<'_>) -> io::Result<()> {
     switch_on(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR)
 }
 
+/// A listening socket may begin to share its port ([`set_reuse_port`]). FreeBSD distributes
+/// connections only among sockets that shared it before `bind(2)`.
+pub const REUSE_PORT_AFTER_BIND: bool = cfg!(target_os = "linux");
+
 /// `SO_REUSEPORT`: several listeners share a port, and the kernel distributes connections. NetBSD
 /// and macOS do not distribute them.
 ///
