@@ -17,6 +17,11 @@ pub fn bad() -> Vec<RequestCase> {
     read(include_str!("data/bad-requests.txt"))
 }
 
+/// Those that a server of HTTP/2 refuses, too: all but the preface of HTTP/2.
+pub fn bad_beside_http2() -> Vec<RequestCase> {
+    bad().into_iter().filter(|case| !case.bytes.starts_with(PREFACE_LINE)).collect()
+}
+
 /// Requests that must be taken.
 pub fn good() -> Vec<RequestCase> {
     read(include_str!("data/good-requests.txt"))
@@ -134,3 +139,6 @@ const SHORT: [(&str, &str); 3] = [
     ("$post", r"POST /echo HTTP/1.1\r\nHost: h\r\n"),
     ("$get", r"GET / HTTP/1.1\r\nHost: h\r\n"),
 ];
+
+/// The first line of a connection of HTTP/2 (RFC 9113 §3.4).
+const PREFACE_LINE: &[u8] = b"PRI * HTTP/2.0\r\n";

@@ -671,7 +671,7 @@ fn the_environment_selects_the_driver_without_a_flag() {
     assert_eq!(driver(&run("uring", &["--driver", "epoll"])), "epoll", "nobody asks");
     assert_eq!(driver(&run("", &[])), "ring", "as if it were not there");
     let wrong = run("uring", &[]);
-    assert_eq!(wrong.status.code(), Some(1));
+    assert_eq!(wrong.status.code(), Some(2));
     assert!(
         wrong.stderr.contains("FULMAR_DRIVER: unknown driver `uring`: use auto"),
         "{}",

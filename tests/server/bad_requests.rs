@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use fulmar_proto::PeerError;
 use fulmar_server::Limits;
-use fulmar_tests::cases::{RequestCase, bad, good, strict_requests};
+use fulmar_tests::cases::{RequestCase, bad_beside_http2, good, strict_requests};
 use fulmar_tests::http::{HttpClient, replies};
 use fulmar_tests::loops::{Loop, OwnLoop, turn_while};
 use fulmar_tests::recording_app::{ConnectionEnd, RecordingEngine, server};
@@ -49,7 +49,7 @@ fn assert_ended<L: Loop<Engine = RecordingEngine>>(
 
 fn bad_requests_are_refused<L: Loop<Engine = RecordingEngine>>() {
     let (mut driver, address) = L::start(server(Limits::default(), None));
-    for case in bad().iter().filter(|case| is_short_enough::<L>(case)) {
+    for case in bad_beside_http2().iter().filter(|case| is_short_enough::<L>(case)) {
         let what = &case.what;
         if case.expected == "eof" {
             let answer = turn_while(&mut driver, || cut(address, case));

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use fulmar_observe::{AccessLog, Format, Output};
 use fulmar_proto::BodyLen;
+use fulmar_proto::h2::PREFACE;
 use fulmar_serve::{Files, FilesOptions, Options};
 use fulmar_server::{HandlerApp, Limits, ServerApp, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Ledger};
 use fulmar_tests::app::{App, EndpointsHandler, FilesEngine, app, server};
 use fulmar_tests::budget::budget;
+use fulmar_tests::http::HttpClient;
 use fulmar_tests::http2::{Http2Client, Http2Response, Http2Socket};
 use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, turn_while};
 use fulmar_tests::server_hand::ServerHand;
@@ -124,6 +126,22 @@ fn a_hundred_streams_cost_few_calls() {
     let most = 10 * 100 * budget("system_calls_per_1000", "serve_http2_100_streams") / 1_000;
     let calls = round(10);
     assert!(calls <= most, "{calls} calls for 1,000 requests");
+}
+
+/// Behind the preface nothing is a request of HTTP/1: it cannot be smuggled past a proxy.
+#[test]
+fn a_request_of_http1_behind_the_preface_is_an_error() {
+    let (mut driver, address) = OwnLoop::<ServerEngine<App>>::start(server(Limits::default()));
+    turn_while(&mut driver, || {
+        let mut client = HttpClient::connect(address);
+        client.send(PREFACE);
+        client.send("GET /bytes/7 HTTP/1.1\r\nHost: test\r\n\r\n");
+        client.finish();
+        let bytes = client.read_to_end().expect("an end, not a reset");
+        let has = |part: &[u8]| bytes.windows(part.len()).any(|bytes| bytes == part);
+        assert!(has(b"\0\0\x08\x07\0\0\0\0\0"), "GOAWAY: {bytes:?}");
+        assert!(!has(b"HTTP/1.1"));
+    });
 }
 
 /// One stream is reset while its handler waits; its neighbour is served.

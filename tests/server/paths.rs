@@ -27,7 +27,8 @@ fn start<L: Loop<Engine = FilesEngine>>(root: &Path, tls: Option<ServerTls>) -> 
     L::start(engine)
 }
 
-fn every_way<L: Loop<Engine = FilesEngine>>(tls: bool) {
+/// Over TLS or not, in the version of this option of curl.
+fn every_way<L: Loop<Engine = FilesEngine>>(tls: bool, version: &str) {
     let (tree, certs) = (Tree::new(), Certs::new());
     let len = if L::SLOWER == 1 { 4_000_000 } else { 20_000 };
     let large = noise(len);
@@ -42,7 +43,8 @@ fn every_way<L: Loop<Engine = FilesEngine>>(tls: bool) {
     let upload = format!("@{}", tree.root().join("upload").display());
     let mut send_request = |target: &str, arguments: &[&str]| -> HttpReply {
         let url = format!("{scheme}://127.0.0.1:{}{target}", address.port());
-        let curl = Curl::new(&url).with(&["--cacert", &ca, "-H", "Expect:"]).with(arguments);
+        let curl =
+            Curl::new(&url).with(&["--cacert", &ca, "-H", "Expect:", version]).with(arguments);
         turn_while(&mut driver, || curl.run().reply)
     };
 
@@ -65,18 +67,34 @@ fn every_way<L: Loop<Engine = FilesEngine>>(tls: bool) {
     let chunked =
         send_request("/echo", &["--data-binary", &upload, "-H", "Transfer-Encoding: chunked"]);
     assert!(chunked.status == 200 && chunked.body == body, "the same in chunks");
-    assert_eq!(chunked.field("transfer-encoding"), Some("chunked"));
+    let coding = (version == HTTP1).then_some("chunked"); // HTTP/2 has frames instead
+    assert_eq!(chunked.field("transfer-encoding"), coding);
     assert_eq!(send_request("/delay/5", &[]).body, b"delayed\n", "later");
     assert_eq!(send_request("/nothing", &[]).status, 404);
     driver.turn_until(|driver| driver.engine().connections() == 0);
 }
 
 fn every_way_over_tcp<L: Loop<Engine = FilesEngine>>() {
-    every_way::<L>(false);
+    every_way::<L>(false, HTTP1);
 }
 
 fn every_way_over_tls<L: Loop<Engine = FilesEngine>>() {
-    every_way::<L>(true);
+    every_way::<L>(true, HTTP1);
 }
 
-tests_in_every_loop!(at_any_pace: [every_way_over_tcp, every_way_over_tls]);
+fn every_way_in_http2_over_tcp<L: Loop<Engine = FilesEngine>>() {
+    every_way::<L>(false, "--http2-prior-knowledge");
+}
+
+fn every_way_in_http2_over_tls<L: Loop<Engine = FilesEngine>>() {
+    every_way::<L>(true, "--http2");
+}
+
+const HTTP1: &str = "--http1.1";
+
+tests_in_every_loop!(at_any_pace: [
+    every_way_over_tcp,
+    every_way_over_tls,
+    every_way_in_http2_over_tcp,
+    every_way_in_http2_over_tls,
+]);

@@ -210,7 +210,7 @@ fn curl_sends_it_below_http_and_tls<L: Loop<Engine = RecordingEngine>>() {
         let url = format!("{scheme}://127.0.0.1:{}/x", address.port());
         let ca = certs.ca().display().to_string();
         let fetched = turn_while(&mut driver, || {
-            Curl::new(&url).with(&["--haproxy-protocol", "--cacert", &ca]).run()
+            Curl::new(&url).with(&["--http1.1", "--haproxy-protocol", "--cacert", &ca]).run()
         });
         assert_eq!((fetched.reply.status, &fetched.reply.body[..]), (200, &b"ok\n"[..]));
         driver.turn_until(|driver| driver.engine().connections() == 0);

@@ -119,7 +119,7 @@ impl FileCache {
 
     /// Removes the oldest entries with descriptors, and closes unused ones, when descriptors are
     /// exhausted. Entries in memory stay.
-    pub(crate) fn shed(&mut self) {
+    pub fn shed(&mut self) {
         let is_open = |file: &File| matches!(file.content, Content::Open(_));
         let oldest = self.map.iter().rev().filter(|(_, entry)| entry.found.files().any(is_open));
         let keys: Vec<_> = oldest.take(SHED_LEN).map(|(key, _)| key.clone()).collect();

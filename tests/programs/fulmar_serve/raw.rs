@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::thread;
 
 use fulmar_tests::buffers::bounded;
-use fulmar_tests::cases::{RequestCase, bad};
+use fulmar_tests::cases::{RequestCase, bad_beside_http2};
 use fulmar_tests::http::{HttpClient, HttpReply, LedgerCounts, replies};
 use fulmar_tests::process::{BY_CALLS, Serve, eventually};
 use fulmar_tests::tree::{Tree, noise};
@@ -49,7 +49,7 @@ fn assert_refused(case: &RequestCase, answer: &[u8]) {
 fn bad_requests_are_refused_and_the_connection_closed() {
     let tree = Tree::new();
     let serve = Serve::start(&tree.root(), &["--test-endpoints"]);
-    for case in bad().into_iter().filter(is_whole) {
+    for case in bad_beside_http2().into_iter().filter(is_whole) {
         let answer = exchange(serve.address, &[&case.bytes, GOOD].concat());
         assert_refused(&case, &answer);
         let smuggled = b"Content-Length: 7\r\n";
@@ -64,7 +64,7 @@ fn bad_requests_are_refused_byte_by_byte() {
     let serve = Serve::start(&tree.root(), &["--test-endpoints"]);
     let short = |case: &RequestCase| case.bytes.len() < 150 && is_whole(case);
     thread::scope(|scope| {
-        for case in bad().into_iter().filter(short) {
+        for case in bad_beside_http2().into_iter().filter(short) {
             let address = serve.address;
             scope.spawn(move || {
                 let mut client = HttpClient::connect(address);

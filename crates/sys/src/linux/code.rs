@@ -68,13 +68,17 @@ mod tests {
     #[test]
     fn released_code_is_loaded_again() {
         let sum = || TABLE.iter().map(|n| u64::from(*n)).sum::<u64>();
-        let before = (sum(), Ledger::here(), resident_bytes().unwrap());
-        release_code();
-        let after = resident_bytes().unwrap();
-        let spent = (Ledger::here() - before.1).count(Call::madvise);
-        assert!(spent.calls > 0, "there are read-only segments");
-        assert!(after < before.2, "{after} of {} bytes are still resident", before.2);
-        assert_eq!(sum(), before.0);
+        // Other tests of the process may allocate meanwhile.
+        let is_released = (0..100).any(|_| {
+            let before = (sum(), Ledger::here(), resident_bytes().unwrap());
+            release_code();
+            let after = resident_bytes().unwrap();
+            let spent = (Ledger::here() - before.1).count(Call::madvise);
+            assert!(spent.calls > 0, "there are read-only segments");
+            assert_eq!(sum(), before.0);
+            after < before.2
+        });
+        assert!(is_released, "all bytes are still resident");
     }
 
     static TABLE: [u8; 1 << 20] = [1; 1 << 20];
