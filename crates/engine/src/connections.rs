@@ -303,7 +303,7 @@ enum Moved {
     Sent(u64),
 }
 
-/// What is delivery to an entry while something happens on it.
+/// What an entry needs to deliver its events.
 pub(crate) struct Delivery<'a, H> {
     pub(crate) now: Instant,
     pub(crate) socket: SocketId,

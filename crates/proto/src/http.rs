@@ -66,6 +66,13 @@ impl<S: Side> HttpConnection<S> {
 }
 
 impl ServerConnection {
+    /// Resets all exchanges but one. HTTP/1 has no other.
+    pub fn reset_others(&mut self, kept: StreamId) {
+        if let Self::Http2(it) = self {
+            it.reset_others(kept);
+        }
+    }
+
     /// True if the peer may be waiting for a 100 before it sends the body of this request
     /// (RFC 9110 §10.1.1).
     pub fn expects_continue(&self, stream: StreamId) -> bool {

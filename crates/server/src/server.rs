@@ -385,6 +385,7 @@ impl<A: ServerApp> GuardedApp<A> {
         });
         connection.set_held(stream, false);
         connection.close_after();
+        connection.reset_others(stream); // they have no application any more
         let head = Response::new(500, Headers::EMPTY);
         let sent = connection.send_head(stream, head, BodyLen::Empty);
         if sent.and_then(|()| connection.send_end(stream, Headers::EMPTY)).is_err() {

@@ -92,12 +92,16 @@ impl<S: Side> H2<S> {
             Incoming::Settings => self.incoming = Incoming::Frame,
             _ => self.budget.spend(price::SETTINGS)?,
         }
+        let mut windows = 0;
         for (id, value) in settings::parse(payload)? {
             match self.peer.apply::<S>(id, value)? {
                 Some(SettingChange::TableSize(size)) => self.encoder.set_table_max(size),
-                Some(SettingChange::Windows(change)) => self.change_windows(change)?,
+                Some(SettingChange::Windows(change)) => windows += change,
                 None => {}
             }
+        }
+        if windows != 0 {
+            self.change_windows(windows)?; // once, however often the frame has the setting
         }
         self.queue_ack(kind::SETTINGS, &[])
     }
@@ -162,7 +166,8 @@ impl<S: Side> H2<S> {
         let Some(slot) = self.streams.find(id) else {
             return match self.is_idle(id) {
                 true => Err(ErrorCode::ProtocolError),
-                false => self.budget.spend(price::SMALL),
+                // The last bytes are on their way: the peer has to read them.
+                false => self.spend_on_update(increment, true),
             };
         };
         if increment == 0 {

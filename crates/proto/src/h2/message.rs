@@ -32,6 +32,8 @@ pub(super) struct FieldSection {
     host: Option<Range<u32>>,
     cookies: u32,
     fault: Option<RequestRefusal>,
+    /// Bytes of all fields, those of a malformed message included.
+    decoded: usize,
 }
 
 /// Why a request is not accepted.
@@ -57,6 +59,7 @@ impl FieldSection {
         let mut section = Self::default();
         let decoded = decoder.decode(block, head, |head, name, value| {
             let start = name.start;
+            section.decoded += head.len() - start as usize;
             if section.fault.is_none() {
                 section.fault = section.add(head, index, name, value).err();
             }
@@ -172,7 +175,7 @@ impl FieldSection {
 
     /// True if the message is over a limit of its size.
     pub(super) fn is_too_large(&self) -> bool {
-        self.fault == Some(RequestRefusal::Status(431))
+        self.decoded > HEAD_SIZE_MAX || self.fault == Some(RequestRefusal::Status(431))
     }
 
     /// Checks trailers (RFC 9113 §8.1).

@@ -183,14 +183,33 @@ impl<S: Side> H2<S> {
     /// Resets streams that wait for the peer; unless `all`, only those that have not moved since
     /// the last call.
     fn reset_stalled(&mut self, all: bool) {
+        // Other streams have deadlines of their own, or their application has.
+        let with_tunnels = all && self.has_tunnels_only();
         let mut at = 0;
         while let Some(slot) = self.streams.nth(at) {
             let stream = &mut self.streams[slot];
             let has_moved = std::mem::take(&mut stream.moved) && !all;
-            let is_stalled = stream.awaits_input() || stream.awaits_window(self.send_window);
+            let is_stalled = stream.awaits_input()
+                || stream.awaits_window(self.send_window)
+                || (with_tunnels && stream.is_tunnel);
             match is_stalled && !has_moved {
                 true => self.fail_stream(slot, ErrorCode::Cancel),
                 false => at += 1,
+            }
+        }
+    }
+
+    fn has_tunnels_only(&self) -> bool {
+        self.streams.iter().all(|stream| stream.is_tunnel)
+    }
+
+    /// Resets all streams but one, as far as they are open.
+    pub(crate) fn reset_others(&mut self, kept: StreamId) {
+        let mut at = 0;
+        while let Some(slot) = self.streams.nth(at) {
+            match self.streams[slot].id == kept {
+                true => at += 1,
+                false => self.fail_stream(slot, ErrorCode::InternalError),
             }
         }
     }
@@ -347,11 +366,11 @@ impl<S: Side> H2<S> {
             }
             ConnectionState::Open if self.streams.is_empty() => Phase::Idle,
             ConnectionState::Open if any(&awaits_window) => Phase::Send,
-            ConnectionState::Open if any(&|stream| stream.is_tunnel) => Phase::Tunnel,
             ConnectionState::Open if any(&Stream::awaits_input) => match S::SERVER {
                 true => Phase::Body,
                 false => Phase::Response,
             },
+            ConnectionState::Open if self.has_tunnels_only() => Phase::Tunnel,
             ConnectionState::Open => Phase::Application,
         }
     }
@@ -456,7 +475,7 @@ impl<S: Side> Connection for H2<S> {
     fn set_held(&mut self, stream: StreamId, held: bool) {
         let Some(it) = self.streams.get_mut(stream) else { return };
         it.held = held;
-        if !held && !it.parked.is_empty() {
+        if !held && !it.awaits_tunnel() && !it.parked.is_empty() {
             self.events.push_back(PendingEvent::Continue(stream));
         }
     }
@@ -513,7 +532,7 @@ impl<S: Side> Connection for H2<S> {
         let Some(slot) = self.streams.find(stream) else { return 0 };
         let stream = &self.streams[slot];
         match stream.send {
-            // More streams may have made the share smaller: nobody would wait for `Writable`.
+            // More streams may have made the share smaller: no `Writable` would follow.
             SendHalf::Body(_) if !stream.is_full => {
                 self.queue_share().saturating_sub(stream.queue.size()).max(ROOM_MIN)
             }

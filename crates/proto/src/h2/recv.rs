@@ -191,7 +191,7 @@ impl<S: Side> H2<S> {
     fn poll_parked(&mut self, id: StreamId, scratch: &mut Scratch) -> Option<ScratchEvent> {
         let slot = self.streams.find(id)?;
         let stream = &mut self.streams[slot];
-        if stream.held {
+        if stream.held || stream.awaits_tunnel() {
             return None;
         }
         if let Some(bytes) = stream.parked.pop() {
@@ -463,7 +463,7 @@ impl<S: Side> H2<S> {
             // A client keeps the stream until the event is delivered: it may be held before.
             let was_empty = stream.parked.is_empty();
             stream.parked.end = Some(None);
-            if was_empty && !stream.held {
+            if was_empty && !stream.held && !stream.awaits_tunnel() {
                 self.events.push_back(PendingEvent::Continue(id));
             }
         } else if !is_answered {

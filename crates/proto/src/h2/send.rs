@@ -266,8 +266,9 @@ impl<S: Side> H2<S> {
                 break;
             }
         }
+        let enough = self.queue_share() / ROOM_SHARE;
         let stream = &mut self.streams[slot];
-        if stream.is_full && stream.queue.size() <= u64::from(self.queue_max) / ROOM_SHARE {
+        if stream.is_full && stream.queue.size() <= enough {
             stream.is_full = false;
             self.events.push_back(PendingEvent::Writable(stream.id));
         }

@@ -196,7 +196,7 @@ impl Stream {
     }
 
     /// Server: the request is CONNECT, and has no response.
-    fn awaits_tunnel(&self) -> bool {
+    pub(super) fn awaits_tunnel(&self) -> bool {
         self.is_connect && self.send == SendHalf::Head
     }
 }

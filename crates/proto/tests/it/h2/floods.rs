@@ -15,6 +15,32 @@ use super::wire::{
 
 const CALM: &str = "GOAWAY ENHANCE_YOUR_CALM";
 
+/// A client reads a body that was framed whole, and widens its window as it does.
+#[test]
+fn updates_of_a_stream_that_has_ended_are_free() {
+    let mut peer = RawPeer::server();
+    peer.feed(get_frame(WHOLE, 1));
+    peer.respond(1, b"whole");
+    for _ in 0..3 * IDLE_FRAMES_MAX {
+        peer.feed(window_update(1, 4_096));
+    }
+    assert_eq!(peer.errors(), "");
+}
+
+/// Headers that are decoded cost their price although an earlier field was malformed.
+#[test]
+fn a_bomb_behind_a_malformed_field_is_a_bomb() {
+    let mut peer = RawPeer::server();
+    let mut lead = get(&[]);
+    lead.extend([0x40, 1, b'n', 0x7f, 0xbd, 0x1d]); // indexed, with a value of 3,900 bytes
+    lead.extend([b'v'; 3_900]);
+    peer.feed(frame(HEADERS, WHOLE, 1, &lead));
+    let mut bomb = vec![0x00, 1, b'A', 0]; // an upper case name
+    bomb.extend([0x80 | 62; 4_000]);
+    let accepted = flood(&mut peer, |n| frame(HEADERS, WHOLE, 2 * n + 3, &bomb));
+    assert!(accepted <= 11, "{accepted}");
+}
+
 /// Feeds frames until the connection ends; how many were accepted.
 fn flood<S: RecordedSide>(peer: &mut RawPeer<S>, mut next: impl FnMut(u32) -> Vec<u8>) -> u32 {
     for n in 0..20_000 {

@@ -336,6 +336,17 @@ fn a_tunnel_carries_bytes_and_both_ends() {
     peer.connection.send_end(id, Headers::EMPTY).expect("valid");
     peer.flush();
     assert_eq!((peer.body_size(1), peer.connection.open_streams()), (5, 0));
+    // The end of the client's direction can come before the response, while the stream is held.
+    let mut peer = RawPeer::server();
+    peer.feed([frame(HEADERS, END_HEADERS, 1, &connect), data(0, 1, b"early")].concat());
+    peer.connection.set_held(id, true);
+    peer.feed(data(END_STREAM, 1, []));
+    peer.connection.set_held(id, false);
+    peer.feed([]);
+    assert_eq!(peer.events[1..], ["1 end "]);
+    peer.connection.send_head(id, head, BodyLen::Empty).expect("valid");
+    peer.feed([]);
+    assert_eq!(peer.events[2..], ["1 upgraded", "1 data early", "1 end "]);
     // The request can be the end of one direction.
     let mut peer = RawPeer::server();
     peer.feed(frame(HEADERS, WHOLE, 1, &connect));
