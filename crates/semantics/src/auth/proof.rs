@@ -93,7 +93,7 @@ impl<'a> DigestProof<'a> {
     }
 
     /// The user name sent by the client. `None` if it is missing, repeated, or hashed: see
-    /// [`DigestProof::is_of`].
+    /// `is_of`.
     pub fn user(&self) -> Option<Cow<'_, [u8]>> {
         if self.is_user_hashed() { None } else { self.name() }
     }

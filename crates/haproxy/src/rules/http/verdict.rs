@@ -31,7 +31,7 @@ pub enum HttpVerdict<'a> {
     Reject,
     /// Drop the connection without notifying the client.
     SilentDrop,
-    /// Call [`run`](super::run_rules) again, with the same progress, when enough of the body was
+    /// Call [`run`](super::run) again, with the same progress, when enough of the body was
     /// received, or as much as is kept, or after a time; at once if the body is there already.
     WaitForBody {
         /// The longest wait.
