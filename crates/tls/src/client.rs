@@ -78,8 +78,21 @@ impl ClientTls {
     /// # Errors
     /// The host is neither, or the system has no randomness.
     pub fn session(&self, host: &str) -> Result<ClientSession, TlsError> {
+        self.session_with_alpn(host, &self.0.options.alpn)
+    }
+
+    /// As [`ClientTls::session`], but offers these application protocols, by preference, instead of
+    /// those of the options (RFC 7301).
+    ///
+    /// # Errors
+    /// As for [`ClientTls::session`].
+    pub fn session_with_alpn(
+        &self,
+        host: &str,
+        alpn: &[Vec<u8>],
+    ) -> Result<ClientSession, TlsError> {
         let name = self.0.options.server_name.as_deref().unwrap_or(host);
-        ClientSession::client(self.0.config.clone(), server_name(name)?)
+        ClientSession::client(self.0.config.clone(), server_name(name)?, alpn.to_vec())
     }
 }
 

@@ -68,8 +68,10 @@ impl ClientSession {
     pub(crate) fn client(
         config: Arc<rustls::ClientConfig>,
         name: ServerName<'static>,
+        alpn: Vec<Vec<u8>>,
     ) -> Result<Self, TlsError> {
-        let mut session = Self::new(UnbufferedClientConnection::new(config, name)?);
+        let tls = UnbufferedClientConnection::new_with_alpn(config, name, alpn)?;
+        let mut session = Self::new(tls);
         session.queue_pending()?; // the ClientHello
         Ok(session)
     }
