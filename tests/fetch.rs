@@ -13,16 +13,17 @@ use fulmar_engine::{
     Action, ConnectionEvent, Connections, DriverEvent, End, Endpoint, Engine, Handler, Passage,
     SocketEvent, SocketId, Timeouts,
 };
+use fulmar_proto::h1::H1Client;
 use fulmar_proto::{
-    BodyLen, Client, ClientConnection, Connection, Event, FileRange, HeaderBuf, Headers, Request,
-    SpliceTarget, Transmit,
+    BodyLen, Client, Connection, Event, FileRange, HeaderBuf, Headers, Request, SpliceTarget,
+    Transmit,
 };
 use fulmar_sys as sys;
 
 /// Many fetches.
 #[derive(Debug)]
 pub struct FetchEngine {
-    connections: Connections<ClientConnection, FetchJob>,
+    connections: Connections<H1Client, FetchJob>,
     /// What happened.
     pub book: FetchRecord,
     /// Bytes that went straight into files.
@@ -75,7 +76,7 @@ impl FetchEngine {
         target: &str,
         file: Option<File>,
     ) -> SocketId {
-        let mut connection = ClientConnection::default();
+        let mut connection = H1Client::default();
         send_request(&mut connection, target);
         let socket =
             self.connections.connect(now, endpoint, None, connection, FetchJob::into(file));
@@ -122,7 +123,7 @@ impl FetchEngine {
     }
 }
 
-fn send_request(connection: &mut ClientConnection, target: &str) {
+fn send_request(connection: &mut H1Client, target: &str) {
     let mut fields = HeaderBuf::new();
     fields.push("Host", b"test").expect("a field");
     let stream = connection.open().expect("there is a vacancy");
@@ -131,12 +132,12 @@ fn send_request(connection: &mut ClientConnection, target: &str) {
     connection.send_end(stream, Headers::EMPTY).expect("it has no body");
 }
 
-impl Handler<ClientConnection, FetchJob> for FetchRecord {
+impl Handler<H1Client, FetchJob> for FetchRecord {
     fn handle(
         &mut self,
         _: Instant,
         socket: SocketId,
-        (connection, job): (&mut ClientConnection, &mut FetchJob),
+        (connection, job): (&mut H1Client, &mut FetchJob),
         event: ConnectionEvent<'_, Client>,
     ) {
         let ConnectionEvent::Event(event) = event else { return };

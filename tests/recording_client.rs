@@ -8,9 +8,9 @@ use fulmar_engine::{
     Action, ConnectionEvent, Connections, DriverEvent, End, Endpoint, Engine, Handler, SocketId,
     Timeouts,
 };
+use fulmar_proto::h1::H1Client;
 use fulmar_proto::{
-    BodyLen, Client, ClientConnection, Connection, Event, HeaderBuf, Headers, Layer, Request,
-    Reset, Transmit,
+    BodyLen, Client, Connection, Event, HeaderBuf, Headers, Layer, Request, Reset, Transmit,
 };
 use fulmar_sys as sys;
 use fulmar_tls::{Info, Version};
@@ -20,7 +20,7 @@ use crate::process::PATIENCE;
 /// The client.
 #[derive(Debug)]
 pub struct RecordingClient {
-    connections: Connections<ClientConnection, ()>,
+    connections: Connections<H1Client, ()>,
     /// The recorded events.
     pub book: ClientRecord,
 }
@@ -59,7 +59,7 @@ impl Default for RecordingClient {
 impl RecordingClient {
     /// Opens a connection.
     pub fn connect(&mut self, peer: SocketAddr, layer: Option<Box<dyn Layer>>) -> SocketId {
-        let connection = ClientConnection::default();
+        let connection = H1Client::default();
         self.connections.connect(sys::now(), Endpoint::to(peer), layer, connection, ())
     }
 
@@ -127,12 +127,12 @@ impl RecordingClient {
     }
 }
 
-impl Handler<ClientConnection, ()> for ClientRecord {
+impl Handler<H1Client, ()> for ClientRecord {
     fn handle(
         &mut self,
         _: Instant,
         _: SocketId,
-        (connection, ()): (&mut ClientConnection, &mut ()),
+        (connection, ()): (&mut H1Client, &mut ()),
         event: ConnectionEvent<'_, Client>,
     ) {
         match event {
@@ -157,7 +157,7 @@ impl Handler<ClientConnection, ()> for ClientRecord {
 }
 
 impl ClientRecord {
-    fn handle_event(&mut self, connection: &mut ClientConnection, event: Event<'_, Client>) {
+    fn handle_event(&mut self, connection: &mut H1Client, event: Event<'_, Client>) {
         match event {
             Event::Head { head, .. } => self.status = head.status,
             Event::Data { stream, bytes } => {

@@ -3,10 +3,11 @@
 //! Each end gives events or one error. Without a change all bodies arrive as they were sent.
 
 use bytes::{Bytes, BytesMut};
+use fulmar_proto::h1::H1Client;
 use fulmar_proto::h1::H1Server;
 use fulmar_proto::{
-    BodyLen, ClientConnection, Connection, Event, HeaderBuf, Headers, Input, Request, Response,
-    Scratch, Segment, StreamId,
+    BodyLen, Connection, Event, HeaderBuf, Headers, Input, Request, Response, Scratch, Segment,
+    StreamId,
 };
 
 /// The first byte selects the requests, the second the size of pieces. Each four of the others are
@@ -110,7 +111,7 @@ impl Received {
 }
 
 struct FuzzClient {
-    connection: ClientConnection,
+    connection: H1Client,
     requests: usize,
     bodies: usize,
     got: Vec<u8>,
@@ -119,12 +120,8 @@ struct FuzzClient {
 impl FuzzClient {
     /// Up to four requests, one after the other, with and without bodies of both framings.
     fn new(kind: u8) -> Self {
-        let mut this = Self {
-            connection: ClientConnection::with_depth(4),
-            requests: 0,
-            bodies: 0,
-            got: Vec::new(),
-        };
+        let mut this =
+            Self { connection: H1Client::with_depth(4), requests: 0, bodies: 0, got: Vec::new() };
         let mut headers = HeaderBuf::new();
         headers.push("Host", b"a").expect("a field");
         for nth in 0..=kind & 3 {

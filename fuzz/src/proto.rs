@@ -8,11 +8,11 @@
 
 use bytes::BytesMut;
 use fulmar_proto::Side;
+use fulmar_proto::h1::H1Client;
 use fulmar_proto::h1::H1Server;
 use fulmar_proto::h1::{H1, HEAD_SIZE_MAX, Leniency, TRAILERS_SIZE_MAX};
 use fulmar_proto::{
-    BodyLen, ClientConnection, Connection, Event, HeaderBuf, Headers, Input, Request, Response,
-    Scratch, Segment,
+    BodyLen, Connection, Event, HeaderBuf, Headers, Input, Request, Response, Scratch, Segment,
 };
 
 /// A request head; what follows it is not answered.
@@ -85,8 +85,8 @@ fn lenient<S: Side>(mut connection: H1<S>, data: &[u8]) -> H1<S> {
 }
 
 /// A client that has sent `count` requests.
-fn asked(method: &[u8], count: usize) -> ClientConnection {
-    let mut connection = ClientConnection::with_depth(4);
+fn asked(method: &[u8], count: usize) -> H1Client {
+    let mut connection = H1Client::with_depth(4);
     let mut headers = HeaderBuf::new();
     headers.push("Host", b"a").expect("a field");
     if method == b"POST" {

@@ -12,9 +12,9 @@ use fulmar_engine::{
     Action, ConnectionEvent, Connections, DriverEvent, End, Endpoint, Engine, Handler, SocketId,
     Timeouts,
 };
+use fulmar_proto::h1::H1Client;
 use fulmar_proto::{
-    BodyLen, Client, ClientConnection, Connection, Event, HeaderBuf, Headers, Layer, Request,
-    Segment, Transmit,
+    BodyLen, Client, Connection, Event, HeaderBuf, Headers, Layer, Request, Segment, Transmit,
 };
 use fulmar_server::Limits;
 use fulmar_sys as sys;
@@ -25,7 +25,7 @@ use fulmar_tls::{ClientTls, ServerTls};
 /// A client that pipelines requests on a few connections and checks every response.
 #[derive(Debug)]
 struct Asker {
-    connections: Connections<ClientConnection, Job>,
+    connections: Connections<H1Client, Job>,
     book: Book,
     tls: Option<ClientTls>,
 }
@@ -79,7 +79,7 @@ impl Asker {
 
     fn open(&mut self, now: Instant) {
         let depth = 1 + self.book.random.u32(0..9);
-        let connection = ClientConnection::with_depth(depth);
+        let connection = H1Client::with_depth(depth);
         let session = |tls: &ClientTls| -> Box<dyn Layer> {
             Box::new(tls.session("localhost").expect("a name"))
         };
@@ -110,7 +110,7 @@ impl Asker {
 }
 
 impl Book {
-    fn begin(&mut self, connection: &mut ClientConnection, job: &mut Job) {
+    fn begin(&mut self, connection: &mut H1Client, job: &mut Job) {
         self.left -= 1;
         self.begun += 1;
         let stream = connection.open().expect("there is a vacancy");
@@ -135,12 +135,7 @@ impl Book {
     }
 
     /// As much of the request's body as there is room for.
-    fn send(
-        &mut self,
-        connection: &mut ClientConnection,
-        job: &mut Job,
-        stream: fulmar_proto::StreamId,
-    ) {
+    fn send(&mut self, connection: &mut H1Client, job: &mut Job, stream: fulmar_proto::StreamId) {
         let Some(expected) = job.expected.back() else { return };
         let Expected::Echo(size) = expected else {
             return connection.send_end(stream, Headers::EMPTY).expect("no body");
@@ -158,12 +153,12 @@ impl Book {
     }
 }
 
-impl Handler<ClientConnection, Job> for Book {
+impl Handler<H1Client, Job> for Book {
     fn handle(
         &mut self,
         _: Instant,
         _: SocketId,
-        (connection, job): (&mut ClientConnection, &mut Job),
+        (connection, job): (&mut H1Client, &mut Job),
         event: ConnectionEvent<'_, Client>,
     ) {
         let ConnectionEvent::Event(event) = event else { return };

@@ -190,10 +190,15 @@ impl<A: Application> ConnectionHandler<A> {
         let request = transfer.request.clone();
         let expects = request.expects_continue();
         let whole = request.encoded().filter(|_| self.state.adds_nothing(&request));
-        let queued = match whole {
-            Some(encoded) => connection.send_encoded(stream, encoded),
-            None => self.state.send_head(now, id, &request, connection, stream),
+        let whole = match (whole, &mut *connection) {
+            (Some(encoded), ClientConnection::Http1(connection)) => {
+                Some(connection.send_encoded(stream, encoded))
+            }
+            (None, _) | (_, ClientConnection::Http2(_)) => None,
         };
+        let has_body_left = whole.is_none();
+        let queued =
+            whole.unwrap_or_else(|| self.state.send_head(now, id, &request, connection, stream));
         if let Err(error) = queued {
             return self.usage_error(now, id, error);
         }
@@ -201,7 +206,7 @@ impl<A: Application> ConnectionHandler<A> {
             transfer.stage = TransferStage::Expecting;
         }
         self.state.watch(now, id);
-        if whole.is_none() && !expects {
+        if has_body_left && !expects {
             self.state.commands.push_back(Command::SendBody(id));
         }
     }

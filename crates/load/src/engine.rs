@@ -23,7 +23,8 @@ use fulmar_engine::{
     Action, ConnectionEvent, Connections, DriverEvent, End, Engine, Handler, SocketEvent, SocketId,
     Timeouts,
 };
-use fulmar_proto::{ClientConnection, Connection, Event, Input, PeerError, Reset, Transmit};
+use fulmar_proto::h1::H1Client;
+use fulmar_proto::{Connection, Event, Input, PeerError, Reset, Transmit};
 use fulmar_tls::{Info, TlsError};
 
 use crate::opener::Opener;
@@ -38,7 +39,7 @@ use crate::tally::{ErrorKind, RunTally};
 /// One thread's share of a run.
 #[derive(Debug)]
 pub(crate) struct Load {
-    connections: Connections<ClientConnection, Conn>,
+    connections: Connections<H1Client, Conn>,
     core: LoadHandler,
     late: Vec<SocketId>, // expired timers; like `fresh`, memory that is reused
 }
@@ -229,7 +230,7 @@ impl Load {
             let address = self.core.origins[gate].address;
             let endpoint = plan.endpoint(self.core.thread, number, address);
             let layer = plan.origins[gate].layer();
-            let connection = ClientConnection::with_depth(plan.depth.into());
+            let connection = H1Client::with_depth(plan.depth.into());
             let socket = self.connections.connect(now, endpoint, layer, connection, conn);
             self.core.sockets[number as usize] = socket;
         }
@@ -420,7 +421,7 @@ impl LoadHandler {
         now: u64,
         planned: u64,
         socket: SocketId,
-        connection: &mut ClientConnection,
+        connection: &mut H1Client,
         conn: &mut Conn,
     ) {
         let requests = &self.plan.origins[usize::from(conn.gate)].requests;
@@ -589,13 +590,13 @@ impl LoadHandler {
     }
 }
 
-impl Handler<ClientConnection, Conn> for LoadHandler {
+impl Handler<H1Client, Conn> for LoadHandler {
     #[inline(always)]
     fn handle(
         &mut self,
         now: Instant,
         socket: SocketId,
-        (connection, conn): (&mut ClientConnection, &mut Conn),
+        (connection, conn): (&mut H1Client, &mut Conn),
         event: ConnectionEvent<'_, fulmar_proto::Client>,
     ) {
         match event {
@@ -632,7 +633,7 @@ impl LoadHandler {
         &mut self,
         now: Instant,
         socket: SocketId,
-        (connection, conn): (&mut ClientConnection, &mut Conn),
+        (connection, conn): (&mut H1Client, &mut Conn),
         info: Option<&dyn Any>,
     ) {
         let info = info.and_then(Info::of);
@@ -651,7 +652,7 @@ impl LoadHandler {
     fn handle_event(
         &mut self,
         now: Instant,
-        (connection, conn): (&mut ClientConnection, &mut Conn),
+        (connection, conn): (&mut H1Client, &mut Conn),
         event: Event<'_, fulmar_proto::Client>,
     ) {
         match event {
@@ -673,7 +674,7 @@ impl LoadHandler {
         &mut self,
         now: Instant,
         socket: SocketId,
-        (connection, conn): (&mut ClientConnection, &mut Conn),
+        (connection, conn): (&mut H1Client, &mut Conn),
     ) {
         if !std::mem::take(&mut self.freed) || self.finish.is_some() {
             return;

@@ -2,17 +2,19 @@
 
 use crate::body_len::BodyLen;
 use crate::connection::{Connection, IoState, PeerError, Reset, SpliceTarget, UsageError};
-use crate::event::{Event, Server, StreamId};
-use crate::h1::{H1, Leniency};
+use crate::event::{Client, Event, Server, StreamId};
+use crate::h1::{H1, H1Client, Leniency};
 use crate::h2::{H2, PREFACE};
 use crate::head::{Headers, Scratch};
 use crate::input::Input;
 use crate::side::Side;
 use crate::transmit::{Segment, Transmit};
 
-/// One HTTP connection. A server's begins as HTTP/1 and becomes HTTP/2 with the preface of the
-/// client, whether ALPN has announced it or not ("prior knowledge", RFC 9113 §3.3). So one port
-/// serves both.
+/// One HTTP connection, which begins as HTTP/1.
+///
+/// A server's becomes HTTP/2 with the preface of the client, whether ALPN has announced it or not
+/// ("prior knowledge", RFC 9113 §3.3). So one port serves both. A client's becomes HTTP/2 when its
+/// owner decides so: [`ClientConnection::start_http2`].
 #[derive(Debug)]
 pub enum HttpConnection<S: Side> {
     /// HTTP/1.1 or 1.0.
@@ -29,6 +31,9 @@ impl<S: Side> Default for HttpConnection<S> {
 
 /// The side that receives requests and sends responses.
 pub type ServerConnection = HttpConnection<Server>;
+
+/// The side that sends requests and receives responses.
+pub type ClientConnection = HttpConnection<Client>;
 
 /// Calls the same method of either protocol.
 macro_rules! either {
@@ -99,6 +104,29 @@ impl ServerConnection {
     }
 }
 
+impl ClientConnection {
+    /// As [`H1Client::with_depth`], as long as the connection is one of HTTP/1.
+    pub fn with_depth(depth: u32) -> Self {
+        Self::Http1(H1Client::with_depth(depth))
+    }
+
+    /// Becomes HTTP/2: ALPN has chosen it, or the owner knows that the server speaks it. `is_secure`:
+    /// requests have the scheme `https`. Called before anything is sent.
+    pub fn start_http2(&mut self, is_secure: bool) {
+        let mut connection = H2::default();
+        connection.set_secure(is_secure);
+        *self = Self::Http2(Box::new(connection));
+    }
+
+    /// As [`H1::has_excess`]. HTTP/2 has no byte outside of streams.
+    pub fn has_excess(&self) -> bool {
+        match self {
+            Self::Http1(it) => it.has_excess(),
+            Self::Http2(_) => false,
+        }
+    }
+}
+
 impl<S: Side> HttpConnection<S> {
     /// Becomes HTTP/2 if the first bytes are its preface. False: more bytes are needed.
     #[cold]
@@ -129,7 +157,8 @@ impl<S: Side> Connection for HttpConnection<S> {
         input: &mut Input<'_>,
         scratch: &'a mut Scratch,
     ) -> Result<Option<Event<'a, S>>, PeerError> {
-        if let Self::Http1(it) = self
+        if S::SERVER
+            && let Self::Http1(it) = self
             && it.has_received_nothing()
             && input.bytes().first() == Some(&PREFACE[0])
             && !self.recognize(input)

@@ -14,9 +14,10 @@ use fulmar_engine::{
     Accepted, Action, ConnectionEvent, Connections, DriverEvent, End, Endpoint, Engine, Handler,
     SocketId, Timeouts,
 };
+use fulmar_proto::h1::H1Client;
 use fulmar_proto::{
-    BodyLen, Client, ClientConnection, Connection, Event, HeaderBuf, Headers, Request, Reset,
-    Response, Segment, Server, ServerConnection, StreamId, Transmit,
+    BodyLen, Client, Connection, Event, HeaderBuf, Headers, Request, Reset, Response, Segment,
+    Server, ServerConnection, StreamId, Transmit,
 };
 use fulmar_proxy::Proxy;
 use fulmar_sys as sys;
@@ -24,7 +25,7 @@ use fulmar_tests::test_proxy::configured;
 
 /// Clients that ask one thing after the other.
 struct Clients {
-    connections: Connections<ClientConnection, Asked>,
+    connections: Connections<H1Client, Asked>,
     book: Asking,
 }
 
@@ -46,7 +47,7 @@ struct Asking {
 }
 
 impl Asking {
-    fn begin(&mut self, connection: &mut ClientConnection, asked: &mut Asked) {
+    fn begin(&mut self, connection: &mut H1Client, asked: &mut Asked) {
         self.left -= 1;
         self.next += 1;
         let number = self.next;
@@ -90,12 +91,12 @@ fn bytes(byte: u8, len: u64) -> Segment {
     Segment::Bytes(vec![byte; len as usize].into())
 }
 
-impl Handler<ClientConnection, Asked> for Asking {
+impl Handler<H1Client, Asked> for Asking {
     fn handle(
         &mut self,
         _: Instant,
         _: SocketId,
-        (connection, asked): (&mut ClientConnection, &mut Asked),
+        (connection, asked): (&mut H1Client, &mut Asked),
         event: ConnectionEvent<'_, Client>,
     ) {
         let ConnectionEvent::Event(event) = event else { return };
@@ -181,7 +182,7 @@ impl Clients {
         let Self { connections, book } = self;
         while connections.len() < 5 && book.left > 0 {
             let peer = Endpoint::to(local(80));
-            let connection = ClientConnection::default();
+            let connection = H1Client::default();
             let socket = connections.connect(now, peer, None, connection, Asked::default());
             let (connection, asked) = connections.get_mut(socket).expect("it was just made");
             book.begin(connection, asked);

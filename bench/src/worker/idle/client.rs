@@ -8,15 +8,15 @@ use fulmar_engine::{
     SocketId, Timeouts,
 };
 use fulmar_proto::h1::EncodedRequest;
+use fulmar_proto::h1::H1Client;
 use fulmar_proto::{
-    Client as ClientRole, ClientConnection, Connection, Event, HeaderBuf, Request, Transmit,
-    UsageError,
+    Client as ClientRole, Connection, Event, HeaderBuf, Request, Transmit, UsageError,
 };
 
 /// Many idle connections, and an active one.
 #[derive(Debug)]
 pub(super) struct IdleClient {
-    connections: Connections<ClientConnection, IdleKind>,
+    connections: Connections<H1Client, IdleKind>,
     ends: ConnectionEnds,
     idle: EncodedRequest,
     stream: EncodedRequest,
@@ -107,7 +107,7 @@ impl IdleClient {
     }
 
     fn connect(&mut self, now: Instant, peer: SocketAddr, kind: IdleKind) -> SocketId {
-        let mut connection = ClientConnection::default();
+        let mut connection = H1Client::default();
         let stream = connection.open().expect("it is new");
         let request = match kind {
             IdleKind::Idle => &self.idle,
@@ -153,12 +153,12 @@ impl Engine for IdleClient {
     }
 }
 
-impl Handler<ClientConnection, IdleKind> for ConnectionEnds {
+impl Handler<H1Client, IdleKind> for ConnectionEnds {
     fn handle(
         &mut self,
         _: Instant,
         _: SocketId,
-        (connection, _): (&mut ClientConnection, &mut IdleKind),
+        (connection, _): (&mut H1Client, &mut IdleKind),
         event: ConnectionEvent<'_, ClientRole>,
     ) {
         if let ConnectionEvent::Event(Event::Data { stream, bytes }) = event {

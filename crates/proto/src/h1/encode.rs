@@ -199,7 +199,7 @@ fn decimal(out: &mut Vec<u8>, n: u64) {
 /// allocated when it is sent.
 ///
 /// ```
-/// use fulmar_proto::h1::{ClientConnection, EncodedRequest};
+/// use fulmar_proto::h1::{H1Client, EncodedRequest};
 /// use fulmar_proto::{Connection, HeaderBuf, Request};
 ///
 /// let mut headers = HeaderBuf::new();
@@ -207,7 +207,7 @@ fn decimal(out: &mut Vec<u8>, n: u64) {
 /// let request = Request::new(b"GET", b"/", headers.as_headers());
 /// let encoded = EncodedRequest::new(&request, b"").unwrap();
 ///
-/// let mut connection = ClientConnection::default();
+/// let mut connection = H1Client::default();
 /// let stream = connection.open().unwrap();
 /// connection.send_encoded(stream, &encoded).unwrap();
 /// let transmit = connection.poll_transmit().unwrap();

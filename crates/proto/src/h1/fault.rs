@@ -151,7 +151,7 @@ mod tests {
     use super::*;
     use crate::connection::Connection;
     use crate::event::Server;
-    use crate::h1::{ClientConnection, H1, H1Server};
+    use crate::h1::{H1, H1Client, H1Server};
     use crate::head::{Headers, Request, Scratch};
     use crate::input::Input;
     use crate::{BodyLen, UsageError};
@@ -208,8 +208,8 @@ mod tests {
         "^\u{16}\u{3}\u{1}",
     ];
 
-    fn connection_with_request() -> Result<ClientConnection, UsageError> {
-        let mut client = ClientConnection::default();
+    fn connection_with_request() -> Result<H1Client, UsageError> {
+        let mut client = H1Client::default();
         let stream = client.open().expect("it is idle");
         client.send_head(stream, Request::new(b"GET", b"/", Headers::EMPTY), BodyLen::Empty)?;
         client.send_end(stream, Headers::EMPTY)?;

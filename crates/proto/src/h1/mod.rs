@@ -52,7 +52,7 @@ pub use leniency::Leniency;
 pub type H1Server = H1<Server>;
 
 /// The side that sends requests and receives responses.
-pub type ClientConnection = H1<Client>;
+pub type H1Client = H1<Client>;
 
 /// One HTTP/1 connection, of either role. While it is idle it holds no memory but itself.
 #[derive(Debug)]
@@ -236,7 +236,7 @@ impl<S: Side> Default for H1<S> {
     }
 }
 
-impl ClientConnection {
+impl H1Client {
     /// A client that has up to `depth` requests outstanding: pipelining (RFC 9112 §9.3.2).
     ///
     /// # Panics

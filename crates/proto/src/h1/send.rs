@@ -11,9 +11,7 @@ use crate::side::{Head, Side};
 use crate::transmit::Segment;
 
 use super::encode::{self, EncodedRequest, LengthField, OwnFields};
-use super::{
-    BodyLeft, BodyReader, ClientConnection, DRAIN_SIZE_MAX, H1, Handover, Recv, Reuse, Send,
-};
+use super::{BodyLeft, BodyReader, DRAIN_SIZE_MAX, H1, H1Client, Handover, Recv, Reuse, Send};
 
 impl<S: Side> H1<S> {
     pub(super) fn queue_head(
@@ -237,7 +235,7 @@ impl<S: Side> H1<S> {
     }
 }
 
-impl ClientConnection {
+impl H1Client {
     /// Queues a whole request in one step: head, body and end.
     ///
     /// # Errors

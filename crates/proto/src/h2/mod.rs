@@ -360,7 +360,7 @@ impl<S: Side> H2<S> {
             ConnectionState::Discard(_) | ConnectionState::Closed if wants_write => Phase::Send,
             ConnectionState::Discard(_) | ConnectionState::Closed => Phase::Linger,
             ConnectionState::Open if self.sends_messages || self.can_fill() => Phase::Send,
-            ConnectionState::Open if self.incoming.is_head() => Phase::Head,
+            ConnectionState::Open if S::SERVER && self.incoming.is_head() => Phase::Head,
             ConnectionState::Open if self.streams.is_empty() && self.shutdown != Shutdown::None => {
                 Phase::Linger
             }

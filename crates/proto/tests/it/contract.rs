@@ -4,11 +4,12 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+use fulmar_proto::h1::H1Client;
 use fulmar_proto::h1::H1Server;
 use fulmar_proto::h1::{EncodedRequest, LINGER_SIZE_MAX, QUEUE_MAX, ROOM_SHARE, UNREAD_MAX};
 use fulmar_proto::{
-    BodyLen, ClientConnection, Connection, Event, FileRange, HeaderBuf, Headers, Input, Phase,
-    Request, Reset, Response, Scratch, Segment, SpliceTarget, StreamId, UsageError,
+    BodyLen, Connection, Event, FileRange, HeaderBuf, Headers, Input, Phase, Request, Reset,
+    Response, Scratch, Segment, SpliceTarget, StreamId, UsageError,
 };
 
 mod drain;
@@ -68,8 +69,8 @@ fn host() -> HeaderBuf {
     headers
 }
 
-fn client(depth: u32, requests: usize) -> ClientConnection {
-    let mut client = ClientConnection::with_depth(depth);
+fn client(depth: u32, requests: usize) -> H1Client {
+    let mut client = H1Client::with_depth(depth);
     let headers = host();
     for _ in 0..requests {
         let stream = client.open().expect("sound");
@@ -131,7 +132,7 @@ fn what_the_caller_gets_wrong_queues_nothing() {
 
 #[test]
 fn a_request_that_would_split_is_refused() {
-    let mut client = ClientConnection::default();
+    let mut client = H1Client::default();
     let stream = client.open().unwrap();
     for (method, target) in [
         (&b"GET\r\n"[..], &b"/"[..]),
@@ -158,7 +159,7 @@ fn a_request_that_would_split_is_refused() {
 /// RFC 9110 §9.3.6: what follows the head belongs to the tunnel.
 #[test]
 fn a_connect_with_a_body_is_refused() {
-    let mut client = ClientConnection::default();
+    let mut client = H1Client::default();
     let stream = client.open().unwrap();
     let headers = host();
     let connect = Request::new(b"CONNECT", b"a:80", headers.as_headers());
@@ -198,7 +199,7 @@ fn framing_is_ours_and_a_close_is_obeyed() {
     headers.push("Transfer-Encoding", b"gzip").unwrap();
     headers.push("Connection", b"close, X").unwrap();
     headers.push("TE", b"trailers").unwrap();
-    let mut client = ClientConnection::default();
+    let mut client = H1Client::default();
     let stream = client.open().unwrap();
     let request = Request::new(b"POST", b"/", headers.as_headers());
     client.send_head(stream, request, BodyLen::Empty).unwrap();
@@ -241,7 +242,7 @@ fn a_relay_leaves_out_what_concerns_one_hop() {
         panic!("a head is complete")
     };
     assert_eq!(len, BodyLen::Exact(3), "Connection cannot take the framing away");
-    let mut client = ClientConnection::default();
+    let mut client = H1Client::default();
     let stream = client.open().unwrap();
     let added = [("Via", &b"1.1 b"[..])];
     client.send_head(stream, Request { added: &added, ..head }, len).unwrap();
@@ -426,7 +427,7 @@ fn few_bytes_may_wait_behind_the_message_in_hand() {
     assert_eq!(begun("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n1234"), 5 + FEW);
     let chunked = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
     assert!((FEW..6 * FEW).contains(&begun(chunked)));
-    assert_eq!(ClientConnection::default().unread_max(), usize::MAX);
+    assert_eq!(H1Client::default().unread_max(), usize::MAX);
 }
 
 /// A held connection with a queued response had no timeout: its phase is `Send`.
@@ -512,7 +513,7 @@ fn a_request_sent_after_close_after_says_so() {
     let headers = host();
     let request = Request::new(b"POST", b"/", headers.as_headers());
     let encoded = EncodedRequest::new(&request, b"body").unwrap();
-    let mut client = ClientConnection::default();
+    let mut client = H1Client::default();
     let stream = client.open().unwrap();
     client.close_after();
     client.send_encoded(stream, &encoded).unwrap();
@@ -562,7 +563,7 @@ fn phases_follow_the_exchange() {
     sent(&mut server);
     assert_eq!(server.io_state().phase, Phase::Idle);
 
-    let mut asker = ClientConnection::default();
+    let mut asker = H1Client::default();
     let stream = asker.open().unwrap();
     assert_eq!(asker.io_state().phase, Phase::Application);
     let headers = host();
@@ -581,7 +582,7 @@ fn phases_follow_the_exchange() {
 /// Neither side may wait without end for a 100 that does not come.
 #[test]
 fn a_peer_that_has_to_send_a_100_has_to_send_a_response() {
-    let mut asker = ClientConnection::default();
+    let mut asker = H1Client::default();
     let stream = asker.open().unwrap();
     let headers = host();
     let request = Request::new(b"PUT", b"/", headers.as_headers());
@@ -677,7 +678,7 @@ fn a_large_body_with_a_length_is_shared_not_copied() {
 #[test]
 fn an_exact_body_may_pass_by() {
     for first in [0, 1, 4, 5] {
-        let mut client = ClientConnection::with_depth(2);
+        let mut client = H1Client::with_depth(2);
         for _ in 0..2 {
             let stream = client.open().expect("a vacancy");
             let host = host();

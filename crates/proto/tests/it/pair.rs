@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 use fulmar_proto::h1::EncodedRequest;
+use fulmar_proto::h1::H1Client;
 use fulmar_proto::h1::H1Server;
 use fulmar_proto::{
-    BodyLen, Client, ClientConnection, Connection, Event, HeaderBuf, Headers, Input, Phase,
-    Request, Response, Scratch, Segment, Server, StreamId,
+    BodyLen, Client, Connection, Event, HeaderBuf, Headers, Input, Phase, Request, Response,
+    Scratch, Segment, Server, StreamId,
 };
 use proptest::prelude::*;
 
@@ -65,7 +66,7 @@ impl PlannedMessage {
 
 /// Both ends and the two directions between them, cut into pieces of changing sizes.
 struct ConnectionPair {
-    client: ClientConnection,
+    client: H1Client,
     server: H1Server,
     scratch: Scratch,
     up: VecDeque<u8>,
@@ -79,7 +80,7 @@ struct ConnectionPair {
 impl ConnectionPair {
     fn new(depth: u32, pieces: &[usize]) -> Self {
         Self {
-            client: ClientConnection::with_depth(depth),
+            client: H1Client::with_depth(depth),
             server: H1Server::default(),
             scratch: Scratch::default(),
             up: VecDeque::new(),
@@ -113,7 +114,7 @@ impl ConnectionPair {
     }
 
     /// Likewise the client.
-    fn ask(&mut self, mut app: impl FnMut(&mut ClientConnection, Event<'_, Client>)) -> bool {
+    fn ask(&mut self, mut app: impl FnMut(&mut H1Client, Event<'_, Client>)) -> bool {
         let n = self.piece();
         let moved = send(&mut self.server, &mut self.down, n);
         let heard = hear(&mut self.down, &mut self.down_block, n);
@@ -170,7 +171,7 @@ impl Heard {
     }
 }
 
-fn start(client: &mut ClientConnection, exchange: &PlannedExchange, n: usize, piece: usize) {
+fn start(client: &mut H1Client, exchange: &PlannedExchange, n: usize, piece: usize) {
     let stream = client.open().expect("a vacancy");
     let mut headers = HeaderBuf::new();
     headers.push("Host", b"a").expect("a field");

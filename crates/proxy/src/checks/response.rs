@@ -4,14 +4,13 @@
 //! discarded: a check may send HTTP/1.0, which it would not write.
 
 use bytes::BytesMut;
-use fulmar_proto::{
-    BodyLen, ClientConnection, Connection, Event, Headers, Input, Request, Scratch,
-};
+use fulmar_proto::h1::H1Client;
+use fulmar_proto::{BodyLen, Connection, Event, Headers, Input, Request, Scratch};
 
 /// The response to one request.
 #[derive(Debug, Default)]
 pub(super) struct CheckResponse {
-    connection: ClientConnection,
+    connection: H1Client,
     scratch: Scratch,
     unread: BytesMut,
     line: Vec<u8>, // the status line, for its reason phrase

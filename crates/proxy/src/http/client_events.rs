@@ -7,10 +7,10 @@ use bytes::Bytes;
 use fulmar_engine::{
     ConnectionEvent, Connections, End, Exchange as ExchangeId, Handler, SocketId, Timeouts,
 };
+use fulmar_proto::h1::H1Client;
 use fulmar_proto::h1::H1Server;
 use fulmar_proto::{
-    BodyLen, ClientConnection, Connection, Event, Headers, PeerError, Piped, Request, Server,
-    StreamId,
+    BodyLen, Connection, Event, Headers, PeerError, Piped, Request, Server, StreamId,
 };
 use fulmar_semantics::proxy_protocol::ProxyProtocolHeader;
 
@@ -32,7 +32,7 @@ use crate::tls_info::TlsInfo;
 /// The handler of clients' events, with access to the servers' side.
 #[derive(Debug)]
 pub(super) struct ClientEvents<'a> {
-    pub(super) servers: &'a mut Connections<ClientConnection, ServerConn>,
+    pub(super) servers: &'a mut Connections<H1Client, ServerConn>,
     pub(super) state: &'a mut HttpState,
     pub(super) shared: &'a mut ThreadContext,
 }

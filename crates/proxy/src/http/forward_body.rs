@@ -1,8 +1,9 @@
 //! Forwards bodies between a client and a server. Pieces are shared, not copied; a full receiver
 //! pauses the sender. Long bodies pass through pipes, unless either side has a layer.
 
+use fulmar_proto::h1::H1Client;
 use fulmar_proto::h1::H1Server;
-use fulmar_proto::{ClientConnection, Connection, Reset, Segment, StreamId};
+use fulmar_proto::{Connection, Reset, Segment, StreamId};
 
 use crate::http::exchange::HttpExchange;
 
@@ -12,7 +13,7 @@ pub(super) fn up(
     client: &mut H1Server,
     id: StreamId,
     exchange: &mut HttpExchange,
-    server: &mut ClientConnection,
+    server: &mut H1Client,
     stream: StreamId,
 ) {
     client.set_held(id, false);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  clients ─▶ Connections<H1Server, _> ─event─▶ ClientEvents ─begin · pump─▶ server's
-//!          ◀─ send · release ─ ServerEvents ◀─event─ Connections<ClientConnection, _>  connection
+//!          ◀─ send · release ─ ServerEvents ◀─event─ Connections<H1Client, _>  connection
 //! ```
 //!
 //! While one side is handled, the other one is accessible. Actions on the side that is being
@@ -13,8 +13,9 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use fulmar_engine::{Action, CloseKind, Connections, Passage, SocketEvent, SocketId, Timeouts};
+use fulmar_proto::h1::H1Client;
 use fulmar_proto::h1::H1Server;
-use fulmar_proto::{ClientConnection, Connection, Layer, Phase, SpliceTarget, Transmit};
+use fulmar_proto::{Connection, Layer, Phase, SpliceTarget, Transmit};
 use fulmar_semantics::proxy_protocol::ProxyProtocol;
 
 use crate::admission;
@@ -74,7 +75,7 @@ use state::{DeferredAction, HttpState};
 #[derive(Debug)]
 pub(crate) struct HttpRelay {
     clients: Connections<H1Server, HttpSession>,
-    servers: Connections<ClientConnection, ServerConn>,
+    servers: Connections<H1Client, ServerConn>,
     state: HttpState,
 }
 

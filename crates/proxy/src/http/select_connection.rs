@@ -7,7 +7,8 @@ use fulmar_engine::{Exchange as ExchangeId, SocketId};
 use fulmar_haproxy::BackendConfig;
 use fulmar_haproxy::model::{ReuseMode, ServerProxy};
 use fulmar_haproxy::rules::{ResponseHead, path_and_query_of};
-use fulmar_proto::{ClientConnection, Connection};
+use fulmar_proto::Connection;
+use fulmar_proto::h1::H1Client;
 
 use crate::counters::Stat;
 use crate::http::client_events::{ClientEntry, ClientEvents, of};
@@ -190,7 +191,7 @@ impl ClientEvents<'_> {
             conn.users = ConnectionUsers::One;
         }
         let (endpoint, layer) = opening.split();
-        let connection = ClientConnection::default();
+        let connection = H1Client::default();
         let socket = self.servers.connect(now, endpoint, layer, connection, conn);
         self.servers.set_timeouts(socket, exit.timeouts);
         if let Some(exchange) = of(session, id.stream) {

@@ -4,8 +4,9 @@ use std::time::Instant;
 
 use fulmar_engine::{Exchange as ExchangeId, SocketId};
 use fulmar_haproxy::model::HttpMode;
+use fulmar_proto::h1::H1Client;
 use fulmar_proto::h1::H1Server;
-use fulmar_proto::{ClientConnection, Connection, Request, UsageError, Version};
+use fulmar_proto::{Connection, Request, UsageError, Version};
 use smallvec::SmallVec;
 
 use crate::http::credentials;
@@ -23,7 +24,7 @@ pub(super) fn begin(
     id: ExchangeId,
     client: &mut H1Server,
     exchange: &mut HttpExchange,
-    (server, conn): (&mut ClientConnection, &mut ServerConn),
+    (server, conn): (&mut H1Client, &mut ServerConn),
     (socket, host): (SocketId, &str),
 ) -> Result<(), UsageError> {
     debug_assert!(conn.client.is_none_or(|it| it == id), "a connection has one exchange");

@@ -7,10 +7,11 @@ use fulmar_engine::{
 };
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::HttpMode;
+use fulmar_proto::h1::H1Client;
 use fulmar_proto::h1::H1Server;
 use fulmar_proto::{
-    BodyLen, Client, ClientConnection, Connection, Event, Headers, PeerError, Piped, Reset,
-    Response, Segment, SpliceTarget, UsageError,
+    BodyLen, Client, Connection, Event, Headers, PeerError, Piped, Reset, Response, Segment,
+    SpliceTarget, UsageError,
 };
 
 use crate::checks::Observation;
@@ -47,7 +48,7 @@ impl ServerEvents<'_> {
         &mut self,
         now: Instant,
         socket: SocketId,
-        (server, conn): (&mut ClientConnection, &mut ServerConn),
+        (server, conn): (&mut H1Client, &mut ServerConn),
         id: ExchangeId,
         head: &Response<'_>,
         len: BodyLen,
@@ -164,13 +165,7 @@ impl ServerEvents<'_> {
     }
 
     /// A piece of a response, or of a tunnel.
-    fn data(
-        &mut self,
-        socket: SocketId,
-        id: ExchangeId,
-        server: &mut ClientConnection,
-        piece: Segment,
-    ) {
+    fn data(&mut self, socket: SocketId, id: ExchangeId, server: &mut H1Client, piece: Segment) {
         let is_seen = matches!(piece, Segment::Bytes(_));
         let size = forward_body::size_of(&piece);
         let Some((client, session)) = self.clients.get_mut(id.socket) else { return };
@@ -234,11 +229,7 @@ impl ServerEvents<'_> {
     }
 
     /// The exchange becomes a tunnel.
-    fn upgraded(
-        &mut self,
-        id: ExchangeId,
-        (server, conn): (&mut ClientConnection, &mut ServerConn),
-    ) {
+    fn upgraded(&mut self, id: ExchangeId, (server, conn): (&mut H1Client, &mut ServerConn)) {
         let Some((client, session)) = self.clients.get_mut(id.socket) else { return };
         let Some(exchange) = of(session, id.stream) else { return };
         let ExchangeStage::Responding(up) = exchange.stage else { return };
@@ -259,7 +250,7 @@ impl ServerEvents<'_> {
     }
 
     /// The server has room for more of the request.
-    fn writable(&mut self, id: ExchangeId, server: &mut ClientConnection) {
+    fn writable(&mut self, id: ExchangeId, server: &mut H1Client) {
         let Some((client, session)) = self.clients.get_mut(id.socket) else { return };
         let Some(exchange) = of(session, id.stream) else { return };
         let Some(up) = exchange.stage.up() else { return };
@@ -289,13 +280,13 @@ fn pass_on(
     client.send_head(exchange.stream, head, len)
 }
 
-impl Handler<ClientConnection, ServerConn> for ServerEvents<'_> {
+impl Handler<H1Client, ServerConn> for ServerEvents<'_> {
     #[inline(always)]
     fn handle(
         &mut self,
         now: Instant,
         socket: SocketId,
-        entry: (&mut ClientConnection, &mut ServerConn),
+        entry: (&mut H1Client, &mut ServerConn),
         event: ConnectionEvent<'_, Client>,
     ) {
         match event {
@@ -331,7 +322,7 @@ impl ServerEvents<'_> {
         &mut self,
         now: Instant,
         socket: SocketId,
-        (server, conn): (&mut ClientConnection, &mut ServerConn),
+        (server, conn): (&mut H1Client, &mut ServerConn),
     ) {
         conn.established = true;
         let (backend, at) = conn.place();
@@ -368,7 +359,7 @@ impl ServerEvents<'_> {
         &mut self,
         now: Instant,
         socket: SocketId,
-        (server, conn): (&mut ClientConnection, &mut ServerConn),
+        (server, conn): (&mut H1Client, &mut ServerConn),
         event: Event<'_, Client>,
     ) {
         let Some(id) = conn.client else { return };
@@ -403,7 +394,7 @@ impl ServerEvents<'_> {
     fn handle_piped(
         &mut self,
         socket: SocketId,
-        (server, conn): (&mut ClientConnection, &mut ServerConn),
+        (server, conn): (&mut H1Client, &mut ServerConn),
         piped: Piped,
     ) {
         let Some(id) = conn.client else { return };

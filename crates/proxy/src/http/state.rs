@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use fulmar_engine::{Connections, Exchange as ExchangeId, SocketId, Timeouts, TimeoutsId};
 use fulmar_haproxy::{BackendConfig, Config, FrontendConfig, Mode, ServerConfig};
-use fulmar_proto::ClientConnection;
+use fulmar_proto::h1::H1Client;
 use fulmar_proto::h1::H1Server;
 
 use crate::http::exchange::HttpExchange;
@@ -94,7 +94,7 @@ impl HttpState {
         live: &Live,
         thread: usize,
         clients: &mut Connections<H1Server, HttpSession>,
-        servers: &mut Connections<ClientConnection, ServerConn>,
+        servers: &mut Connections<H1Client, ServerConn>,
     ) -> Self {
         let mut pool = IdlePool::default();
         let frontends = live.frontends.iter();

@@ -3,17 +3,18 @@
 use std::fmt;
 
 use bytes::BytesMut;
+use fulmar_proto::h1::H1Client;
 use fulmar_proto::h1::Leniency;
 use fulmar_proto::{
-    BodyLen, ClientConnection, Connection, Event, Headers, Input, Layer, LayerError, Opened,
-    PeerError, Request, Response, Scratch, Sealed, Transmit, UsageError,
+    BodyLen, Connection, Event, Headers, Input, Layer, LayerError, Opened, PeerError, Request,
+    Response, Scratch, Sealed, Transmit, UsageError,
 };
 use url::Host;
 
 /// A tunnel through an HTTP proxy. Fails with [`HttpConnectError`].
 #[derive(Debug)]
 pub struct HttpConnect {
-    connection: ClientConnection,
+    connection: H1Client,
     scratch: Scratch,
     next: Option<Box<dyn Layer>>,
 }
@@ -38,7 +39,7 @@ impl HttpConnect {
         let added = [("Host", authority.as_bytes())];
         let request =
             Request { added: &added, ..Request::new(b"CONNECT", authority.as_bytes(), headers) };
-        let mut connection = ClientConnection::default();
+        let mut connection = H1Client::default();
         let stream = connection.open().expect("nothing is outstanding");
         connection.send_head(stream, request, BodyLen::Empty)?;
         connection.send_end(stream, Headers::EMPTY)?;

@@ -20,11 +20,12 @@
 use std::fmt::Write;
 
 use bytes::{Bytes, BytesMut};
+use fulmar_proto::h1::H1Client;
 use fulmar_proto::h1::H1Server;
 use fulmar_proto::h1::Leniency;
 use fulmar_proto::{
-    BodyLen, ClientConnection, Connection, Event, HeaderBuf, Headers, Input, PeerError, Request,
-    Response, Scratch, Segment, StreamId, Version,
+    BodyLen, Connection, Event, HeaderBuf, Headers, Input, PeerError, Request, Response, Scratch,
+    Segment, StreamId, Version,
 };
 
 pub(crate) struct Case {
@@ -183,7 +184,7 @@ impl Case {
                 })
             }
             CaseRole::Client(requests) => {
-                let mut connection = ClientConnection::with_depth(8);
+                let mut connection = H1Client::with_depth(8);
                 connection.set_leniency(leniency);
                 requests.iter().for_each(|what| ask(&mut connection, what));
                 drive(&mut connection, &pieces, self.eof, !cuts.is_empty(), |_, _| ())
@@ -261,7 +262,7 @@ fn answer_with(connection: &mut H1Server, stream: StreamId, words: &[&str]) {
 }
 
 /// Sends one request, of which `what` is the method or the kind.
-fn ask(connection: &mut ClientConnection, what: &str) {
+fn ask(connection: &mut H1Client, what: &str) {
     let stream = connection.open().expect("a vacancy");
     if what == "OPENED" {
         return;
