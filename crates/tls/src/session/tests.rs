@@ -72,7 +72,7 @@ fn pair(suite: SupportedCipherSuite) -> (ClientSession, ServerSession) {
         .with_no_client_auth();
     client.enable_secret_extraction = true;
     let name = ServerName::try_from("localhost").unwrap();
-    let mut client = ClientSession::client(Arc::new(client), name).unwrap();
+    let mut client = ClientSession::client(Arc::new(client), name, Vec::new()).unwrap();
     let mut server = ServerSession::server(Arc::new(server)).unwrap();
     let mut nothing = BytesMut::new();
     for _ in 0..4 {
