@@ -239,7 +239,6 @@ pub(super) const CYCLES: &[Cycles] = &[
         modules_max: 15,
         reason: "the reactor and its phases share one struct",
     },
-    Cycles { parent: "load", modules_max: 2, reason: "the report is printed by the run" },
     Cycles {
         parent: "proxy",
         modules_max: 19,

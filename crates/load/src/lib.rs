@@ -20,6 +20,8 @@ mod engine;
 #[doc(hidden)]
 pub mod memory;
 
+mod thread;
+
 mod limited_by;
 mod report;
 mod report_text;

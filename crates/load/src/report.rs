@@ -9,10 +9,10 @@ use serde::Serialize;
 
 use crate::histogram::Latency;
 use crate::limited_by::{Basis, LimitedBy, limited_by};
-use crate::run::{ThreadResult, seconds};
 use crate::run_plan::RunPlan;
 use crate::schedule::planned_within;
 use crate::tally::{ErrorKind, Handshakes, RunTally};
+use crate::thread::ThreadResult;
 
 /// The report of a run. Its JSON form is stable. A figure without samples is `None`, and `null` in
 /// JSON.
@@ -342,6 +342,11 @@ fn calls(ledger: &Ledger) -> BTreeMap<&'static str, CallCount> {
 fn operations(ledger: &Ledger) -> BTreeMap<&'static str, CallCount> {
     let of = |count: sys::Count| CallCount { calls: count.calls, eagain: count.eagain };
     ledger.operations().map(|(operation, count)| (operation.name(), of(count))).collect()
+}
+
+/// Nanoseconds in seconds.
+fn seconds(nanos: u64) -> f64 {
+    Duration::from_nanos(nanos).as_secs_f64()
 }
 
 /// `a` for each of `n`, to a thousandth; `None` if there are none.

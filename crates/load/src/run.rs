@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::thread::JoinHandle;
+use std::time::Instant;
 
-use fulmar_drive::{AnySelector, DriverInfo, Reactor, Stats, Waker};
-use fulmar_sys::{self as sys, CpuTimes, Ledger};
+use fulmar_drive::{DriverInfo, Reactor, Waker};
+use fulmar_sys as sys;
 
-use crate::engine::{ConnectFailure, Finish, Load};
+use crate::engine::{Finish, Load};
 use crate::error::LoadError;
 use crate::options::Options;
 use crate::progress::{LoadProgress, RunShared};
 use crate::report::{RunReport, Summary};
 use crate::run_plan::RunPlan;
-use crate::tally::RunTally;
+use crate::thread::{ThreadResult, spawn};
 
 /// A run in progress.
 ///
@@ -47,25 +47,6 @@ pub struct LoadRun {
 pub struct LoadStopper {
     shared: Arc<RunShared>,
     wakers: Vec<Waker>,
-}
-
-/// The result of one thread.
-#[derive(Debug)]
-pub(crate) struct ThreadResult {
-    pub(crate) tally: RunTally,
-    pub(crate) finish: Finish,
-    pub(crate) failure: Option<ConnectFailure>,
-    pub(crate) given_up: u32,
-    /// How long the oldest request without a response had waited at the end, in nanoseconds.
-    pub(crate) waited: u64,
-    pub(crate) total: Ledger,
-    /// Since every connection was established: calls and responses.
-    pub(crate) steady: Option<(Ledger, u64)>,
-    pub(crate) cpu: CpuTimes,
-    /// Memory of the process before connections are closed; `None` if it cannot be read.
-    pub(crate) resident: Option<u64>,
-    pub(crate) stats: Stats,
-    pub(crate) driver: DriverInfo,
 }
 
 /// Resolves the hosts, which may block, and starts the threads.
@@ -156,55 +137,3 @@ impl LoadStopper {
         self.wakers.iter().for_each(Waker::wake);
     }
 }
-
-fn spawn(
-    reactor: Reactor<Load, AnySelector>,
-    number: u32,
-) -> std::io::Result<JoinHandle<Result<ThreadResult, LoadError>>> {
-    let builder = thread::Builder::new().name(format!("load-{number}")).stack_size(STACK_SIZE);
-    builder.spawn(move || drive(reactor))
-}
-
-/// The main function of a thread.
-fn drive(mut reactor: Reactor<Load, AnySelector>) -> Result<ThreadResult, LoadError> {
-    let (ledger, cpu) = (Ledger::here(), sys::thread_cpu().map_err(LoadError::Loop)?);
-    let mut warm = None;
-    reactor.try_turn().map_err(LoadError::Loop)?; // the first connects
-    let finish = loop {
-        if let Some(finish) = reactor.engine.finish() {
-            break finish;
-        }
-        reactor.turn().map_err(LoadError::Loop)?;
-        if warm.is_none() && reactor.engine.is_warm() {
-            warm = Some((Ledger::here(), reactor.engine.answered()));
-        }
-    };
-    let here = Ledger::here();
-    let answered = reactor.engine.answered();
-    let after = sys::thread_cpu().map_err(LoadError::Loop)?;
-    let waited = reactor.engine.waited(finish.at());
-    let (tally, failure, given_up) = reactor.engine.take_parts();
-    Ok(ThreadResult {
-        tally,
-        finish,
-        failure,
-        given_up,
-        waited,
-        total: here - ledger,
-        steady: warm.map(|(ledger, before)| (here - ledger, answered - before)),
-        cpu: CpuTimes {
-            user: after.user.saturating_sub(cpu.user),
-            system: after.system.saturating_sub(cpu.system),
-        },
-        resident: sys::resident_bytes().ok(),
-        stats: reactor.stats(),
-        driver: reactor.driver_info(),
-    })
-}
-
-/// Nanoseconds in seconds.
-pub(crate) fn seconds(nanos: u64) -> f64 {
-    Duration::from_nanos(nanos).as_secs_f64()
-}
-
-const STACK_SIZE: usize = 256 * 1024;
