@@ -270,6 +270,10 @@ pub enum PeerError {
     UnexpectedUpgrade,
     /// More interim responses than [`crate::h1::INTERIM_LEN_MAX`].
     TooManyInterim,
+    /// The server ended the connection with GOAWAY (RFC 9113 §6.8), and responses are missing.
+    Goaway,
+    /// The server responded in HTTP/1 to the preface of HTTP/2 (RFC 9113 §3.4).
+    NotHttp2,
     /// A connection error of HTTP/2 (RFC 9113 §5.4.1).
     Http2(ErrorCode),
 }
@@ -311,6 +315,8 @@ impl fmt::Display for PeerError {
             Self::Unsolicited => "bytes arrived that belong to no exchange",
             Self::UnexpectedUpgrade => "an upgrade that was not asked for",
             Self::TooManyInterim => "too many interim responses",
+            Self::Goaway => "the server ended the connection with GOAWAY",
+            Self::NotHttp2 => "the server does not speak HTTP/2",
         })
     }
 }

@@ -89,7 +89,10 @@ impl<S: Side> H2<S> {
             };
         }
         match self.incoming {
-            Incoming::Settings => self.incoming = Incoming::Frame,
+            Incoming::Settings => {
+                self.incoming = Incoming::Frame;
+                self.peer.streams_max = u32::MAX; // no limit, unless there is one in the frame
+            }
             _ => self.budget.spend(price::SETTINGS)?,
         }
         let mut windows = 0;

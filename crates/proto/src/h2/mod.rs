@@ -32,6 +32,7 @@ use crate::transmit::{Segment, Transmit};
 mod recv;
 
 mod control;
+mod encoded;
 mod headers;
 mod send;
 mod settings;
@@ -47,6 +48,7 @@ mod limits;
 mod priority;
 
 pub use crate::error_code::ErrorCode;
+pub use encoded::RequestBlock;
 pub use frame::PREFACE;
 pub use limits::{BLOCK_FRAMES_MAX, IDLE_FRAMES_MAX, PEER_RESETS_MAX, STREAMS_MAX};
 
@@ -77,6 +79,8 @@ pub struct H2<S: Side> {
     peer: PeerSettings,
     send_window: SendWindow,
     recv_window: RecvWindow,
+    /// The receive window of new streams.
+    stream_window: u32,
     budget: PeerBudget,
     /// The largest stream that the peer has opened.
     last_received: StreamId,
@@ -132,6 +136,12 @@ enum PendingEvent {
 impl<S: Side> Default for H2<S> {
     fn default() -> Self {
         let (stream_window, window) = settings::windows::<S>();
+        Self::new(stream_window, window)
+    }
+}
+
+impl<S: Side> H2<S> {
+    fn new(stream_window: u32, window: u32) -> Self {
         let mut connection = Self {
             state: ConnectionState::Open,
             incoming: if S::SERVER { Incoming::Preface } else { Incoming::Settings },
@@ -146,6 +156,7 @@ impl<S: Side> Default for H2<S> {
             peer: PeerSettings::default(),
             send_window: SendWindow::new(settings::WINDOW_DEFAULT),
             recv_window: RecvWindow::new(window),
+            stream_window,
             budget: PeerBudget::default(),
             last_received: StreamId(0),
             skipped: (StreamId(0), StreamId(0)),
@@ -161,9 +172,7 @@ impl<S: Side> Default for H2<S> {
         settings::queue_preface::<S>(&mut connection.outbox, stream_window, window);
         connection
     }
-}
 
-impl<S: Side> H2<S> {
     /// Body bytes that may be queued in all; each of many streams has a share of it. By default
     /// [`QUEUE_MAX`].
     pub fn set_queue_max(&mut self, bytes: u32) {
@@ -311,7 +320,9 @@ impl<S: Side> H2<S> {
 
     /// Ends the connection once its last stream is closed and no other may be opened.
     fn finish_if_idle(&mut self) {
-        let is_over = self.shutdown == Shutdown::Final || self.peer_shutdown || self.eof;
+        let is_exhausted = !S::SERVER && self.next_opened.0 >= frame::ID_MAX;
+        let is_ending = self.shutdown == Shutdown::Final || self.peer_shutdown;
+        let is_over = is_ending || self.eof || is_exhausted;
         if self.state == ConnectionState::Open && self.streams.is_empty() && is_over {
             self.finish();
         }
@@ -390,6 +401,22 @@ impl H2<Server> {
 }
 
 impl H2<crate::event::Client> {
+    /// A connection whose receive windows, and those of its streams, have this size: 64 KB to
+    /// 2 GB less a byte. For an owner that does not keep what it receives.
+    ///
+    /// # Panics
+    /// It is another size.
+    pub fn with_window(size: u32) -> Self {
+        assert!((WINDOW_SIZE_MIN..=frame::ID_MAX).contains(&size), "a window of 64 KB to 2 GB");
+        Self::new(size, size)
+    }
+
+    /// The number of streams that the server accepts at a time; `None` before its SETTINGS. Without
+    /// a limit it is `u32::MAX`.
+    pub fn peer_streams_max(&self) -> Option<u32> {
+        (self.incoming != Incoming::Settings).then_some(self.peer.streams_max)
+    }
+
     /// Requests have `https` as their `:scheme`; otherwise `http`.
     pub fn set_secure(&mut self, is_secure: bool) {
         self.is_secure = is_secure;
@@ -428,7 +455,7 @@ impl<S: Side> Connection for H2<S> {
             ConnectionState::Open
                 if !S::SERVER && self.shutdown == Shutdown::None && !self.peer_shutdown =>
             {
-                self.peer.streams_max.saturating_sub(open).min(left)
+                self.peer.streams_max.min(STREAMS_OPENED_MAX).saturating_sub(open).min(left)
             }
             ConnectionState::Open | ConnectionState::Discard(_) | ConnectionState::Closed => 0,
         }
@@ -570,6 +597,10 @@ impl<S: Side> Connection for H2<S> {
     }
 }
 
+/// The least window that [`H2::with_window`] accepts: more than the one that needs no announcement.
+const WINDOW_SIZE_MIN: u32 = 64 * 1024;
+/// Streams of a client, whatever the server accepts.
+const STREAMS_OPENED_MAX: u32 = u16::MAX as u32;
 /// Unsent bytes in memory with which a server stops to parse, and with which acknowledgements end
 /// the connection of a client.
 const BACKLOG_SIZE_MAX: u64 = 256 * 1024;

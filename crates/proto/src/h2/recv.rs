@@ -148,6 +148,10 @@ impl<S: Side> H2<S> {
                 Ok(None) if input.len() < before || self.has_pending() => {}
                 Ok(None) if input.has_eof() => self.end_input(input)?,
                 Ok(None) => return Ok(None),
+                Err(_) if self.awaits_settings() && input.bytes().starts_with(b"HTTP/1.") => {
+                    self.fail(ErrorCode::Http11Required);
+                    return Err(PeerError::NotHttp2);
+                }
                 Err(code) => return Err(self.fail(code)),
             }
         }
@@ -211,6 +215,11 @@ impl<S: Side> H2<S> {
         })
     }
 
+    /// Client: nothing of the server has been parsed.
+    fn awaits_settings(&self) -> bool {
+        !S::SERVER && self.incoming == Incoming::Settings
+    }
+
     /// Drops input that is not parsed any more.
     fn drain(&mut self, input: &mut Input<'_>) {
         if let ConnectionState::Discard(left) = &mut self.state {
@@ -230,7 +239,10 @@ impl<S: Side> H2<S> {
         let has_whole = self.streams.iter().any(|stream| stream.recv == RecvHalf::Ended);
         if !S::SERVER && !self.streams.is_empty() && !has_whole {
             self.fail(ErrorCode::NoError);
-            return Err(PeerError::UnexpectedEof);
+            return Err(match self.peer_shutdown {
+                true => PeerError::Goaway,
+                false => PeerError::UnexpectedEof,
+            });
         }
         let mut at = 0;
         while let Some(slot) = self.streams.nth(at) {
@@ -501,8 +513,7 @@ impl<S: Side> H2<S> {
     }
 
     pub(super) fn new_stream(&self, id: StreamId) -> Stream {
-        let (window, _) = settings::windows::<S>();
-        Stream::new(id, window, self.peer.window)
+        Stream::new(id, self.stream_window, self.peer.window)
     }
 }
 

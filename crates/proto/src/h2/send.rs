@@ -59,14 +59,8 @@ impl<S: Side> H2<S> {
             true => SendHalf::Body(BodyRest::Unknown),
             false => SendHalf::Body(rest),
         };
-        let length = match len {
-            BodyLen::Exact(n) if !stream.is_connect => Some(n),
-            BodyLen::Empty if matches!(request.method, b"POST" | b"PUT" | b"PATCH") => Some(0),
-            BodyLen::Exact(_) | BodyLen::Empty | BodyLen::Unknown => None,
-        };
         self.queue_block(slot, ends, |encoder, out| {
-            line.encode(encoder, out);
-            encode_fields(encoder, out, request.headers, request.added, length);
+            line.encode_request(encoder, out, request, len);
             if expects_continue {
                 encoder.field(out, b"expect", b"100-continue");
             }
@@ -129,7 +123,7 @@ impl<S: Side> H2<S> {
     }
 
     /// `Connection: close` of the application: the connection ends after its open streams.
-    fn queue_close(&mut self) {
+    pub(super) fn queue_close(&mut self) {
         use crate::connection::Connection;
         self.close_after();
     }
@@ -149,7 +143,7 @@ impl<S: Side> H2<S> {
     }
 
     /// Queues a header block for a stream. The order of encoding is the order on the wire.
-    fn queue_block(
+    pub(super) fn queue_block(
         &mut self,
         slot: StreamSlot,
         end_stream: bool,
@@ -351,7 +345,7 @@ fn response_body(to_head: bool, status: u16, len: BodyLen) -> (Option<u64>, Body
 
 /// The pseudo-header fields of a request (RFC 9113 §8.3.1, §8.5, RFC 8441 §4).
 #[derive(Clone, Copy, Debug)]
-struct PseudoFields<'a> {
+pub(super) struct PseudoFields<'a> {
     method: &'a [u8],
     scheme: Option<&'a [u8]>,
     authority: Option<&'a [u8]>,
@@ -360,7 +354,7 @@ struct PseudoFields<'a> {
 }
 
 impl<'a> PseudoFields<'a> {
-    fn new(request: &Request<'a>, is_secure: bool) -> Result<Self, UsageError> {
+    pub(super) fn new(request: &Request<'a>, is_secure: bool) -> Result<Self, UsageError> {
         let Request { method, target, protocol, .. } = *request;
         if protocol.is_some_and(|protocol| method != b"CONNECT" || !is_token(protocol)) {
             return Err(UsageError::BadHead);
@@ -400,6 +394,24 @@ impl<'a> PseudoFields<'a> {
         };
         let (scheme, authority) = (Some(&target[..colon]), Some(&rest[..end]));
         Some(Self { scheme, authority, path: Some(path), ..self })
+    }
+
+    /// Encodes all fields of a request.
+    pub(super) fn encode_request(
+        self,
+        encoder: &mut HpackEncoder,
+        out: &mut Vec<u8>,
+        request: &Request<'_>,
+        len: BodyLen,
+    ) {
+        let length = match len {
+            _ if request.method == b"CONNECT" => None,
+            BodyLen::Exact(n) => Some(n),
+            BodyLen::Empty if matches!(request.method, b"POST" | b"PUT" | b"PATCH") => Some(0),
+            BodyLen::Empty | BodyLen::Unknown => None,
+        };
+        self.encode(encoder, out);
+        encode_fields(encoder, out, request.headers, request.added, length);
     }
 
     fn encode(self, encoder: &mut HpackEncoder, out: &mut Vec<u8>) {

@@ -53,6 +53,11 @@ impl HpackEncoder {
         Self { table, smallest_max: None, date: 0 }
     }
 
+    /// An encoder without a dynamic table: its blocks are valid on each connection, at any time.
+    pub(crate) fn without_table() -> Self {
+        Self { table: DynamicTable::new(0), smallest_max: None, date: 0 }
+    }
+
     /// Obeys SETTINGS_HEADER_TABLE_SIZE of the peer. The table has at most 4,096 bytes.
     pub(crate) fn set_table_max(&mut self, size: u32) {
         let size_max = usize::try_from(size).unwrap_or(TABLE_SIZE_MAX).min(TABLE_SIZE_MAX);

@@ -8,6 +8,7 @@ mod responses;
 
 mod windows;
 
+mod encoded;
 mod sending;
 mod shutdown;
 

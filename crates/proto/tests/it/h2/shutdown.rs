@@ -172,6 +172,10 @@ fn the_end_of_the_input_ends_requests_without_a_response() {
     peer.end();
     assert_eq!(peer.error, Some(PeerError::UnexpectedEof));
     assert!(peer.connection.io_state().closed);
+    let mut peer = RawPeer::client(2);
+    peer.feed(goaway(3, ErrorCode::InternalError));
+    peer.end();
+    assert_eq!(peer.error, Some(PeerError::Goaway));
     let mut idle = RawPeer::client(0);
     idle.end();
     assert!(idle.error.is_none() && idle.connection.io_state().closed);
