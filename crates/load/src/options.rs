@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use fulmar_drive::LoopOptions;
-use fulmar_tls::ClientOptions;
+use fulmar_tls::{ClientOptions, HTTP1};
 
 use crate::sources::Sources;
 
@@ -73,7 +73,11 @@ impl Default for Options {
             body: Vec::new(),
             reconnect: false,
             bind: Sources::default(),
-            tls: ClientOptions { resumption_len: 0, ..ClientOptions::default() },
+            tls: ClientOptions {
+                resumption_len: 0,
+                alpn: vec![HTTP1.to_vec()],
+                ..ClientOptions::default()
+            },
             unix_socket: None,
             timeout: Duration::from_secs(30),
         }

@@ -37,6 +37,28 @@ pub enum ErrorCode {
 }
 
 impl ErrorCode {
+    /// The code of a number; an unknown one counts as INTERNAL_ERROR (RFC 9113 §7).
+    pub fn from_code(code: u32) -> Self {
+        const CODES: [ErrorCode; 14] = [
+            ErrorCode::NoError,
+            ErrorCode::ProtocolError,
+            ErrorCode::InternalError,
+            ErrorCode::FlowControlError,
+            ErrorCode::SettingsTimeout,
+            ErrorCode::StreamClosed,
+            ErrorCode::FrameSizeError,
+            ErrorCode::RefusedStream,
+            ErrorCode::Cancel,
+            ErrorCode::CompressionError,
+            ErrorCode::ConnectError,
+            ErrorCode::EnhanceYourCalm,
+            ErrorCode::InadequateSecurity,
+            ErrorCode::Http11Required,
+        ];
+        let known = usize::try_from(code).ok().and_then(|at| CODES.get(at));
+        known.copied().unwrap_or(Self::InternalError)
+    }
+
     /// The number on the wire.
     pub fn code(self) -> u32 {
         u32::from(self as u8)
@@ -61,5 +83,21 @@ impl fmt::Display for ErrorCode {
             Self::InadequateSecurity => "INADEQUATE_SECURITY",
             Self::Http11Required => "HTTP_1_1_REQUIRED",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_those_of_the_wire() {
+        for number in 0..14 {
+            assert_eq!(ErrorCode::from_code(number).code(), number);
+        }
+        assert_eq!(ErrorCode::Http11Required.code(), 0xd);
+        for unknown in [14, u32::MAX] {
+            assert_eq!(ErrorCode::from_code(unknown), ErrorCode::InternalError);
+        }
     }
 }

@@ -110,8 +110,8 @@ impl ClientConnection {
         Self::Http1(H1Client::with_depth(depth))
     }
 
-    /// Becomes HTTP/2: ALPN has chosen it, or the owner knows that the server speaks it. `is_secure`:
-    /// requests have the scheme `https`. Called before anything is sent.
+    /// Becomes HTTP/2: ALPN has chosen it, or the owner knows that the server speaks it.
+    /// `is_secure`: requests have the scheme `https`. Called before anything is sent.
     pub fn start_http2(&mut self, is_secure: bool) {
         let mut connection = H2::default();
         connection.set_secure(is_secure);

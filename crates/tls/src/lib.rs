@@ -74,7 +74,8 @@ pub use error::{ConfigError, TlsError};
 pub use identity::{Identity, Pem};
 pub use info::Info;
 pub use options::{
-    Authorities, ClientAuth, ClientOptions, ServerOptions, UnknownNames, Verify, Version,
+    Authorities, ClientAuth, ClientOptions, HTTP1, HTTP2, ServerOptions, UnknownNames, Verify,
+    Version,
 };
 pub use pin::{Pin, PinError};
 pub use roots::Roots;

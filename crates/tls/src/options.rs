@@ -52,7 +52,7 @@ impl Default for ClientOptions {
             version_min: Version::Tls12,
             version_max: Version::Tls13,
             ciphers: Vec::new(),
-            alpn: vec![HTTP1.to_vec()],
+            alpn: vec![HTTP2.to_vec(), HTTP1.to_vec()],
             server_name: None,
             resumption_len: 256,
             key_log: None,
@@ -211,6 +211,7 @@ impl Version {
     }
 }
 
-/// HTTP/1.1 (RFC 7301 §6).
-const HTTP1: &[u8] = b"http/1.1";
-const HTTP2: &[u8] = b"h2";
+/// HTTP/1.1 in ALPN (RFC 7301 §6).
+pub const HTTP1: &[u8] = b"http/1.1";
+/// HTTP/2 in ALPN (RFC 9113 §3.2).
+pub const HTTP2: &[u8] = b"h2";

@@ -18,7 +18,9 @@ use fulmar_tests::process::{ChildProcess, peer};
 use fulmar_tests::threads::{RequestRecord, ThreadedServer, relay};
 use fulmar_tests::transfers::TransferRecorder;
 use fulmar_tests::tree::noise;
-use fulmar_tls::{ClientOptions, ClientTls, Roots, TlsError, Verify};
+use fulmar_tls::{
+    ClientOptions, ClientTls, HTTP1, Roots, ServerOptions, ServerTls, TlsError, Verify,
+};
 
 fn in_every_loop(checks: [fn(); 3]) {
     checks.into_iter().for_each(|check| check());
@@ -189,7 +191,9 @@ fn non_tls_and_silent_servers_have_distinct_errors() {
 
 /// A server that accepts one TLS client, and ends the session as the test needs it.
 fn closing(certs: &Certs, answer: &'static [u8], notifies: bool) -> ThreadedServer {
-    let server = fulmar_tests::https::server_tls(certs, CertOwner::Server);
+    let identity = certs.identity(CertOwner::Server);
+    let options = ServerOptions { alpn: vec![HTTP1.to_vec()], ..identity.into() };
+    let server = ServerTls::new(options).expect("a certificate and its key");
     ThreadedServer::with_connections(move |_, mut stream, _| {
         let mut layer: Box<dyn Layer> = Box::new(server.session().expect("a session"));
         let (mut wire, mut above) = (bytes::BytesMut::new(), bytes::BytesMut::new());
