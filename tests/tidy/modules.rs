@@ -230,11 +230,6 @@ const RENAMES_MAX: u32 = 8;
 /// Remaining cycles.
 pub(super) const CYCLES: &[Cycles] = &[
     Cycles {
-        parent: "client",
-        modules_max: 11,
-        reason: "an application and its transfers call each other",
-    },
-    Cycles {
         parent: "drive",
         modules_max: 15,
         reason: "the reactor and its phases share one struct",

@@ -16,13 +16,16 @@ use fulmar_semantics::cookies::Jar;
 
 use crate::application::{Application, Context};
 use crate::connection_data::ConnectionData;
-use crate::connection_handler::{ConnectionHandler, failure};
+use crate::connection_handler::ConnectionHandler;
 use crate::connection_key::Route;
 use crate::error::Error;
+use crate::lost_exchange::failure;
 use crate::options::Config;
+use crate::pool::Multiplexing;
 use crate::request::Request;
 use crate::state::{CONNECTED, ClientState, Command, Stats, WAITED_FOR};
-use crate::transfer::{BodyUse, TransferId, TransferStage};
+use crate::transfer::{BodyUse, TransferId};
+use crate::transfer_stage::TransferStage;
 
 /// A client, which a reactor drives.
 ///
@@ -193,25 +196,38 @@ impl<A: Application> Client<A> {
         self.open(now, origin, None);
     }
 
-    /// A connection for the transfer: the one used last, or one to pipeline on.
+    /// A connection for the transfer: one that carries many, the one used last, or one to pipeline
+    /// on.
     fn choose(&mut self, origin: usize, id: TransferId) -> Option<SocketId> {
+        let known = self.core.state.pool.get(origin).expect(WAITED_FOR);
+        let (multiplexing, pipelines) = (known.multiplexing, known.pipelines);
+        if multiplexing == Multiplexing::Yes
+            && let Some(socket) = self.choose_shared(origin)
+        {
+            return Some(socket);
+        }
         let pool = &mut self.core.state.pool;
         if let Some(at) = pool.idle_of(origin) {
             pool.remove_idle(origin, at);
             return Some(self.connections.key(at));
         }
-        let known = pool.get(origin).expect(WAITED_FOR);
         let request = &self.core.state.transfers.get(id.0).expect("it is in the queue").request;
-        if !(known.pipelines && request.is_idempotent() && request.body().is_empty()) {
-            return None;
+        let may_pipeline = pipelines && request.is_idempotent() && request.body().is_empty();
+        match multiplexing {
+            Multiplexing::No | Multiplexing::Unknown if may_pipeline => self.choose_shared(origin),
+            Multiplexing::No | Multiplexing::Unknown | Multiplexing::Yes => None,
         }
+    }
+
+    /// A connection with exchanges that accepts another one.
+    fn choose_shared(&mut self, origin: usize) -> Option<SocketId> {
         while let Some(at) = self.core.state.pool.shared_of(origin) {
             let socket = self.connections.key(at);
             if self.connections.get(socket).is_some_and(|(connection, _)| connection.vacancy() > 0)
             {
                 return Some(socket);
             }
-            self.share(socket); // its peer has sent `Connection: close`
+            self.share(socket); // its peer has sent `Connection: close` or GOAWAY
         }
         None
     }
@@ -224,23 +240,29 @@ impl<A: Application> Client<A> {
         self.connections.touch(now, socket, &mut self.core);
     }
 
-    /// Adds a connection to the list of those that are pipelined on, or removes it.
+    /// Adds a connection to the list of those that accept requests besides those they have, or
+    /// removes it.
+    #[inline]
     fn share(&mut self, socket: SocketId) {
-        if self.core.state.config.pipelining == 1 {
-            return;
-        }
-        let at = self.connections.position(socket);
         let Some((connection, data)) = self.connections.get_mut(socket) else { return };
         let state = &mut self.core.state;
+        let accepts = match connection {
+            ClientConnection::Http1(_) if state.config.pipelining == 1 => return,
+            ClientConnection::Http1(_) => {
+                let proven = data.uses > 1; // it has stayed open after a response
+                let idempotent = data.owners.last().is_none_or(|(_, id)| {
+                    let transfer = state.transfers.get(id.0);
+                    transfer.is_some_and(|transfer| transfer.request.is_idempotent())
+                });
+                proven && idempotent
+            }
+            ClientConnection::Http2(_) => true,
+        };
+        let wanted = !data.owners.is_empty() && connection.vacancy() > 0 && accepts;
         let origin = data.origin();
-        let proven = data.uses > 1; // it has stayed open after a response
-        let idempotent = data.owners.last().is_none_or(|id| {
-            let transfer = state.transfers.get(id.0);
-            transfer.is_some_and(|transfer| transfer.request.is_idempotent())
-        });
-        let wanted = !data.owners.is_empty() && connection.vacancy() > 0 && proven && idempotent;
         if wanted != data.shared {
             data.shared = wanted;
+            let at = self.connections.position(socket);
             match wanted {
                 true => state.pool.share(origin, at),
                 false => state.pool.unshare(origin, at),
@@ -260,10 +282,15 @@ impl<A: Application> Client<A> {
             return;
         }
         if connection.vacancy() == 0 {
-            // Upgraded, and the peer has closed its direction: no transfer is left to close ours.
-            connection.reset(StreamId::default(), Reset::Cancelled);
+            match connection {
+                // Upgraded, and the peer has closed its direction: no transfer is left to close
+                // ours.
+                ClientConnection::Http1(it) => it.reset(StreamId::default(), Reset::Cancelled),
+                ClientConnection::Http2(it) => it.close_after(), // the server accepts no more
+            }
             return self.connections.touch(now, socket, &mut self.core);
         }
+        data.owners.release_memory();
         let origin = data.origin();
         let pool = &self.core.state.pool;
         if data.uses >= FAIR_USES && !pool.waiting_origins.is_empty() && pool.waiting(origin) > 0 {
@@ -271,6 +298,9 @@ impl<A: Application> Client<A> {
             return self.on_connection_removed(now, origin, false);
         }
         self.core.state.pool.insert_idle(origin, at);
+        if connection.io_state().wants_write {
+            self.connections.touch(now, socket, &mut self.core); // the preface of HTTP/2
+        }
         self.dispatch(now, origin);
         if self.core.state.pool.idle() > self.core.state.config.idle_max {
             self.evict(now);
@@ -294,6 +324,9 @@ impl<A: Application> Client<A> {
         let known = state.pool.get_mut(origin).expect(CONNECTED);
         known.connections -= 1;
         known.connecting -= usize::from(connecting);
+        if connecting && known.multiplexing == Multiplexing::Unknown {
+            known.multiplexing = Multiplexing::No; // the next attempts need not wait for each other
+        }
         match state.pool.waiting_origins.is_empty() || state.pool.waiting(origin) == 0 {
             true => state.commands.push_back(Command::Dispatch(origin)),
             false => state.pool.wait_for_connection(origin), // others have waited longer
@@ -320,12 +353,12 @@ impl<A: Application> Client<A> {
     /// The transfer does not need its response any more.
     fn cancel(&mut self, now: Instant, socket: SocketId, id: TransferId) {
         let Some((connection, data)) = self.connections.get_mut(socket) else { return };
-        if !data.owners.contains(id) {
-            return; // its answer is complete
-        }
+        let Some(stream) = data.owners.stream_of(id) else { return }; // its response is complete
         let transfers = &self.core.state.transfers;
-        if data.owners.iter().all(|owner| transfers.get(owner.0).is_none()) {
-            connection.reset(StreamId::default(), Reset::Cancelled);
+        if connection.is_http2()
+            || data.owners.iter().all(|(_, owner)| transfers.get(owner.0).is_none())
+        {
+            connection.reset(stream, Reset::Cancelled);
         } else {
             // The connection has other transfers: the unneeded response is discarded, if it is
             // short. Only the transfer of the next response can pause the connection.
@@ -351,7 +384,7 @@ impl<A: Application> Client<A> {
             return;
         }
         let Some((connection, data)) = self.connections.get_mut(socket) else { return };
-        if data.owners.first() != Some(id) {
+        if !connection.is_http2() && data.owners.first() != Some(id) {
             return; // not its turn yet
         }
         connection.set_held(stream, held);
@@ -434,11 +467,26 @@ impl<A: Application> Client<A> {
         self.on_connection_removed(now, data.origin(), !data.established);
     }
 
+    /// Notes whether the server has taken bytes of a request since the transfer's timer was checked
+    /// the last time. With HTTP/1 this is noted when they are sent.
+    fn note_sent(&mut self, now: Instant, id: TransferId) {
+        let Some(transfer) = self.core.state.transfers.get_mut(id.0) else { return };
+        if transfer.stage != TransferStage::Sending || !transfer.multiplexed {
+            return;
+        }
+        let Some((connection, _)) = self.connections.get(transfer.socket) else { return };
+        let unsent = connection.unsent(transfer.stream);
+        if std::mem::replace(&mut transfer.unsent, unsent) > unsent {
+            transfer.since = now;
+        }
+    }
+
     fn check_deadlines(&mut self, now: Instant) {
         let mut due = std::mem::take(&mut self.due);
         self.core.state.transfer_timers.expire(now, &mut due);
         for at in due.drain(..) {
             let id = TransferId(self.core.state.transfers.key(at));
+            self.note_sent(now, id);
             self.core.check_transfer(now, id);
         }
         self.core.state.origin_timers.expire(now, &mut due);
@@ -517,10 +565,12 @@ impl<A: Application> Client<A> {
             }
             SocketEvent::Connected => self.connected(now, socket),
             SocketEvent::Sent(bytes) if bytes > 0 => {
-                if let Some((_, data)) = self.connections.get_mut(socket) {
+                if let Some((connection, data)) = self.connections.get_mut(socket) {
                     data.sent = true;
-                    let id = data.owners.last();
-                    self.core.note_progress(now, id);
+                    if !connection.is_http2() {
+                        let id = data.owners.last().map(|(_, id)| id);
+                        self.core.note_progress(now, id);
+                    }
                 }
             }
             SocketEvent::Spliced(bytes) => {

@@ -3,22 +3,25 @@
 //! An application may remove any transfer at any event. So a transfer may have ended before the
 //! next event of its connection: a lookup that fails means that there is nothing left to do.
 
-use std::io;
 use std::time::Instant;
 
 use bytes::Bytes;
 use fulmar_engine::{ConnectionEvent, End, Handler, SocketId};
 use fulmar_proto as proto;
-use fulmar_proto::{ClientConnection, Connection, PeerError, Phase, Reset, StreamId, UsageError};
-use fulmar_tls::TlsError;
+use fulmar_proto::h2::ErrorCode;
+use fulmar_proto::{ClientConnection, Connection, Reset, StreamId, UsageError};
+use fulmar_tls::{ClientSession, HTTP2};
 
 use crate::application::{Application, Context, TransferEvent};
 use crate::body;
 use crate::connection_data::ConnectionData;
+use crate::connection_key::Protocol;
 use crate::deadline::later;
-use crate::error::{Error, Waiting};
+use crate::error::Error;
+use crate::pool::Multiplexing;
 use crate::state::{CONNECTED, ClientState, Command, RUNNING};
-use crate::transfer::{BodyUse, FollowUp, IGNORED_SIZE_MAX, TransferId, TransferStage};
+use crate::transfer::{BodyUse, FollowUp, IGNORED_SIZE_MAX, TransferId};
+use crate::transfer_stage::TransferStage;
 
 /// The application and the state of all transfers, without the connections: the handler of the
 /// connections' events.
@@ -48,6 +51,10 @@ impl<A: Application> ConnectionHandler<A> {
 
     /// The request broke the contract of the connection.
     pub(crate) fn usage_error(&mut self, now: Instant, id: TransferId, error: UsageError) {
+        let transfer = self.state.transfers.get(id.0);
+        if error == UsageError::NoSuchStream && transfer.is_some_and(|it| it.multiplexed) {
+            return; // the server has closed the stream: its last event is on the way
+        }
         self.finish_transfer(now, id, Err(Error::Usage(error)));
     }
 
@@ -135,7 +142,9 @@ impl<A: Application> ConnectionHandler<A> {
             data.begin();
         }
         data.uses += 1;
-        data.owners.push(id);
+        data.owners.push(stream, id);
+        transfer.multiplexed = connection.is_http2();
+        transfer.unsent = if transfer.request.body().is_empty() { 0 } else { u64::MAX };
         transfer.socket = socket;
         transfer.stream = stream;
         transfer.peer = data.peer;
@@ -146,15 +155,15 @@ impl<A: Application> ConnectionHandler<A> {
         }
         transfer.since = now;
         transfer.stage = TransferStage::Sending;
-        if transfer.is_held() && data.owners.is_single() {
+        if transfer.is_held() && (transfer.multiplexed || data.owners.is_single()) {
             connection.set_held(stream, true); // paused while it waited
         }
         self.state.join(now, data.origin());
         self.begin(now, id, connection, stream);
     }
 
-    /// The connection is free: the first waiting transfer gets it at once, before the driver sees
-    /// an idle connection.
+    /// The connection may be free: the first waiting transfer gets it at once, before the driver
+    /// sees an idle connection.
     fn assign_next(
         &mut self,
         now: Instant,
@@ -164,7 +173,7 @@ impl<A: Application> ConnectionHandler<A> {
         let (connection, data) = &entry;
         let origin = data.origin();
         let plain = self.state.config.pipelining == 1 && self.state.pool.waiting_origins.is_empty();
-        let free = data.owners.is_empty() && connection.vacancy() > 0;
+        let free = (connection.is_http2() || data.owners.is_empty()) && connection.vacancy() > 0;
         if plain
             && free
             && let Some(id) = self.state.front(origin)
@@ -428,70 +437,6 @@ impl<A: Application> ConnectionHandler<A> {
             connection.reset(stream, Reset::Cancelled);
         }
     }
-
-    /// The connection of a transfer closed before its response was complete. `alone`: no other
-    /// transfer's request was ahead of it.
-    fn on_connection_lost(
-        &mut self,
-        now: Instant,
-        id: TransferId,
-        data: &ConnectionData,
-        loss: Loss,
-        alone: bool,
-    ) {
-        let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
-        let (origin, request) = (transfer.origin, transfer.request.clone());
-        let silent = matches!(transfer.stage, TransferStage::Sending | TransferStage::Expecting);
-        let unsent = !data.sent && request.body().is_replayable();
-        let harmless = request.is_idempotent() || unsent;
-        let first_time = !alone || (transfer.reused && !transfer.retried);
-        let mute = !(alone && data.response_begun);
-        let again = silent && mute && harmless && first_time && loss.may_be_stale;
-        let error = match loss.error {
-            Error::Peer(PeerError::UnexpectedEof) if silent && mute => Error::Closed,
-            error => error,
-        };
-        transfer.retried |= again && alone;
-        transfer.stage = TransferStage::Detached;
-        self.state.leave(origin);
-        match again {
-            true => self.state.restart(now, id, request, true),
-            false => self.finish_transfer(now, id, Err(error)),
-        }
-    }
-}
-
-/// The meaning of a lost connection for the transfers on it.
-struct Loss {
-    error: Error,
-    /// The server may have closed an idle connection while the request was on its way.
-    may_be_stale: bool,
-}
-
-impl Loss {
-    fn new(end: End) -> Self {
-        let may_be_stale = match &end {
-            End::Closed | End::Failed(_) | End::Peer(PeerError::UnexpectedEof) => true,
-            End::Layer(error) => matches!(error.downcast_ref(), Some(TlsError::Truncated)),
-            _ => false,
-        };
-        Self { error: failure(end), may_be_stale }
-    }
-}
-
-/// The end of a connection as the error of a transfer on it.
-pub(crate) fn failure(end: End) -> Error {
-    match end {
-        End::Closed => Error::Closed,
-        End::Peer(error) => Error::Peer(error),
-        End::Failed(error) => Error::Io(error),
-        End::Layer(error) => Error::Layer(error),
-        End::File(error) => Error::Write(error),
-        End::TimedOut(None) => Error::TimedOut(Waiting::Connect),
-        End::TimedOut(Some(Phase::Handshake)) => Error::TimedOut(Waiting::Handshake),
-        End::TimedOut(Some(_)) => Error::TimedOut(Waiting::Idle),
-        other => Error::Io(io::Error::other(format!("{other:?}"))),
-    }
 }
 
 impl<A: Application> Handler<ClientConnection, ConnectionData> for ConnectionHandler<A> {
@@ -504,7 +449,11 @@ impl<A: Application> Handler<ClientConnection, ConnectionData> for ConnectionHan
         event: ConnectionEvent<'_, proto::Client>,
     ) {
         match event {
-            ConnectionEvent::Established { .. } => self.handle_established(now, socket, data),
+            ConnectionEvent::Established { info } => {
+                let alpn = info.and_then(|info| info.downcast_ref::<ClientSession>()?.info()?.alpn);
+                let is_http2 = alpn == Some(HTTP2);
+                self.handle_established(now, socket, (connection, data), is_http2);
+            }
             ConnectionEvent::Received => data.response_begun = true,
             ConnectionEvent::Event(event) => {
                 self.handle_event(now, socket, (connection, data), event);
@@ -538,35 +487,33 @@ impl<A: Application> Handler<ClientConnection, ConnectionData> for ConnectionHan
         if data.owners.is_empty() {
             return self.state.commands.push_back(Command::Closed(Box::new(data), socket, end));
         }
-        if !data.owners.is_single()
-            && let Some(known) = self.state.pool.get_mut(origin)
-        {
-            known.pipelines = false; // the server does not support pipelining
-        }
-        let first = data.owners.pop();
-        let mut behind = Vec::new();
-        while let Some(id) = data.owners.pop() {
-            behind.push(id);
-        }
-        // In reverse order: each one goes to the front of the queue.
-        for id in behind.into_iter().rev() {
-            self.on_connection_lost(now, id, &data, Loss::new(End::Closed), false);
-        }
-        if let Some(id) = first.filter(|id| self.state.active_on(socket, *id).is_some()) {
-            self.on_connection_lost(now, id, &data, Loss::new(end), true);
-        }
+        self.on_connection_lost(now, socket, &mut data, end);
         self.state.commands.push_back(Command::Closed(Box::new(data), socket, End::Closed));
     }
 }
 
 impl<A: Application> ConnectionHandler<A> {
-    fn handle_established(&mut self, now: Instant, socket: SocketId, data: &mut ConnectionData) {
+    fn handle_established(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        (connection, data): (&mut ClientConnection, &mut ConnectionData),
+        is_http2: bool,
+    ) {
         data.established = true;
         if let Some(opening) = &mut data.opening {
             let setup = &mut opening.setup;
             setup.handshake = self.state.stamp(now).wrapping_sub(setup.handshake);
         }
-        self.state.pool.get_mut(data.origin()).expect(CONNECTED).connecting -= 1;
+        let known = self.state.pool.get_mut(data.origin()).expect(CONNECTED);
+        known.connecting -= 1;
+        let key = known.key.key();
+        if is_http2 || key.protocol == Protocol::Http2 {
+            connection.start_http2(key.tls.is_some());
+            known.multiplexing = Multiplexing::Yes;
+        } else {
+            known.multiplexing = Multiplexing::No;
+        }
         self.state.commands.push_back(Command::Freed(socket));
     }
 
@@ -577,10 +524,33 @@ impl<A: Application> ConnectionHandler<A> {
         (connection, data): (&mut ClientConnection, &mut ConnectionData),
         event: proto::Event<'_, proto::Client>,
     ) {
-        let writing = matches!(event, proto::Event::Writable { .. });
-        let ends = matches!(event, proto::Event::End { .. });
-        let owner = if writing { data.owners.last() } else { data.owners.first() };
-        let Some(id) = owner else { return };
+        let ends = matches!(event, proto::Event::End { .. } | proto::Event::Reset { .. });
+        match data.owners.get(event.stream()) {
+            Some(id) => self.handle_event_of(now, socket, (connection, data), event, id),
+            // Its transfer has gone on to the next request without it.
+            None if ends => {}
+            None => return,
+        }
+        if !connection.is_http2()
+            && let Some(next) = data.owners.first()
+            && let Some(next) = self.state.transfers.get(next.0)
+            && next.is_held()
+        {
+            connection.set_held(next.stream, true);
+        }
+        if ends {
+            self.assign_next(now, socket, (connection, data));
+        }
+    }
+
+    fn handle_event_of(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        (connection, data): (&mut ClientConnection, &mut ConnectionData),
+        event: proto::Event<'_, proto::Client>,
+        id: TransferId,
+    ) {
         match event {
             proto::Event::Informational { head, .. } => self.interim(now, id, head),
             proto::Event::Head { head, len, .. } => self.head(now, id, head, len),
@@ -588,8 +558,8 @@ impl<A: Application> ConnectionHandler<A> {
                 connection.release(stream, bytes.len());
                 match self.state.active_on(socket, id) {
                     Some(transfer) if transfer.exceeds_drain_limit(bytes.len()) => {
-                        // From here on no event of this connection concerns the transfer.
-                        data.owners.pop();
+                        // From here on no event of this stream concerns the transfer.
+                        data.owners.remove(stream);
                         data.response_begun = false;
                         connection.reset(stream, Reset::Cancelled);
                         self.start_next_hop(now, id);
@@ -598,8 +568,8 @@ impl<A: Application> ConnectionHandler<A> {
                     None => Self::discard(connection, data, stream, bytes.len()),
                 }
             }
-            proto::Event::End { .. } => {
-                data.owners.pop();
+            proto::Event::End { stream, .. } => {
+                data.owners.remove(stream);
                 data.response_begun = false;
                 if connection.has_excess() {
                     self.state.mark_excess(id);
@@ -608,14 +578,10 @@ impl<A: Application> ConnectionHandler<A> {
             }
             proto::Event::Writable { .. } => self.emit_writable(now, id),
             proto::Event::Upgraded { .. } => self.emit(now, id, TransferEvent::Upgraded),
-            proto::Event::Reset { .. } => {} // HTTP/1 has none
-        }
-        let next = data.owners.first().and_then(|id| self.state.transfers.get(id.0));
-        if let Some(next) = next.filter(|next| next.is_held()) {
-            connection.set_held(next.stream, true);
-        }
-        if ends {
-            self.assign_next(now, socket, (connection, data));
+            proto::Event::Reset { stream, code } => {
+                data.owners.remove(stream);
+                self.on_stream_reset(now, socket, id, ErrorCode::from_code(code));
+            }
         }
     }
 }

@@ -31,7 +31,7 @@ pub struct Key {
     pub interface: Option<Box<str>>,
     /// Keep-alive probes.
     pub keep_alive: Option<KeepAlive>,
-    /// The protocol.
+    /// The protocols that it may use.
     pub protocol: Protocol,
     /// The deviations from the grammar that are accepted in responses.
     pub leniency: Leniency,
@@ -51,12 +51,16 @@ pub enum Route {
     Tunnel(Arc<ProxyUrl>),
 }
 
-/// The protocol of a connection.
+/// The protocols that a connection may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Protocol {
-    /// HTTP/1.1.
+    /// HTTP/2 if TLS is used and the server chooses it by ALPN (RFC 9113 §3.2), otherwise HTTP/1.1.
     #[default]
+    Negotiated,
+    /// HTTP/1.1.
     Http1,
+    /// HTTP/2, over TLS or not: the server is known to speak it (RFC 9113 §3.3).
+    Http2,
 }
 
 /// A key that was hashed once, when its request was compiled.

@@ -1,45 +1,15 @@
 //! Cookies, and authentication after a server's challenge.
 
-use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Instant;
 
 use fulmar_proto::{Added, ClientConnection, Connection, Headers, Response, StreamId, UsageError};
-use fulmar_semantics::auth::{
-    self, AuthAttempt, AuthSession, AuthVerdict, Credentials, Scheme, challenges,
-};
+use fulmar_semantics::auth::{self, AuthAttempt, AuthSession, AuthVerdict, Scheme, challenges};
 use fulmar_semantics::cookies::UrlParts;
-use url::Origin;
 
 use crate::error::Error;
 use crate::request::{Request, RequestBody};
 use crate::state::{ClientState, RUNNING};
 use crate::transfer::{BodyUse, FollowUp, TransferId};
-
-/// Authentication sessions by origin and credentials. Their number is bounded: the next challenge
-/// makes a new one.
-#[derive(Debug, Default)]
-pub(crate) struct AuthSessions {
-    known: HashMap<(Origin, Arc<Credentials>), AuthSession>,
-}
-
-impl AuthSessions {
-    fn get_mut(&mut self, request: &Request) -> Option<&mut AuthSession> {
-        let credentials = request.credentials().filter(|_| !self.known.is_empty())?;
-        self.known.get_mut(&name(request, credentials))
-    }
-
-    fn insert(&mut self, request: &Request, credentials: &Arc<Credentials>, session: AuthSession) {
-        if self.known.len() >= SESSIONS_LEN_MAX {
-            self.known.clear();
-        }
-        self.known.insert(name(request, credentials), session);
-    }
-}
-
-fn name(request: &Request, credentials: &Arc<Credentials>) -> (Origin, Arc<Credentials>) {
-    (request.url().origin(), Arc::clone(credentials))
-}
 
 impl ClientState {
     /// True if a request is sent exactly as it was compiled.
@@ -100,7 +70,7 @@ impl ClientState {
 
     /// Stores the cookies of a response, and the nonce for the next request.
     pub(crate) fn take_identity(&mut self, now: Instant, id: TransferId, headers: Headers<'_>) {
-        if self.jar.is_none() && self.sessions.known.is_empty() {
+        if self.jar.is_none() && self.sessions.is_empty() {
             return;
         }
         let wall = self.wall(now);
@@ -174,6 +144,5 @@ fn parts(request: &Request) -> UrlParts<'_> {
     }
 }
 
-const SESSIONS_LEN_MAX: usize = 1024;
 /// One attempt, one with a newer nonce, and one more if many transfers share a session.
 const PROOFS_MAX: u8 = 3;

@@ -6,6 +6,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use fulmar_engine::ResolveError;
+use fulmar_proto::h2::ErrorCode;
 use fulmar_proto::{LayerError, PeerError, UsageError};
 
 /// Why a transfer failed.
@@ -24,6 +25,8 @@ pub enum Error {
     Proxy(io::Error),
     /// The server broke the protocol.
     Peer(PeerError),
+    /// The server has ended the exchange: HTTP/2 (RFC 9113 §6.4).
+    Reset(ErrorCode),
     /// The connection was closed before the response began.
     Closed,
     /// The connection failed.
@@ -121,6 +124,7 @@ impl Error {
             Self::Layer(_) | Self::Proxy(_) => "proxy",
             Self::Peer(PeerError::UnexpectedEof) => "truncated",
             Self::Peer(_) => "protocol",
+            Self::Reset(_) => "reset",
             Self::Closed => "closed",
             Self::Io(_) => "io",
             Self::TimedOut(_) => "timeout",
@@ -144,6 +148,7 @@ impl fmt::Display for Error {
             Self::Layer(error) => error.fmt(f),
             Self::Proxy(error) => write!(f, "the connection to the proxy failed: {error}"),
             Self::Peer(error) => error.fmt(f),
+            Self::Reset(code) => write!(f, "the server ended the exchange with {code}"),
             Self::Closed => f.write_str("the server closed the connection without a response"),
             Self::Io(error) => write!(f, "the connection failed: {error}"),
             Self::TimedOut(waiting) => write!(f, "timed out: {waiting}"),
@@ -173,6 +178,7 @@ impl StdError for Error {
             Self::Next(error) => Some(error),
             Self::Coding(error) => Some(error),
             Self::Closed
+            | Self::Reset(_)
             | Self::TimedOut(_)
             | Self::TooSlow
             | Self::TooLarge

@@ -32,23 +32,28 @@
 
 mod deadline;
 mod request_url;
+mod timestamps;
+mod transfer_stage;
 
 mod connection_key;
 mod options;
 mod request;
 
 mod error;
-mod timestamps;
 mod transfer;
 
 mod application;
 mod client;
 
+mod attempt;
+mod auth_sessions;
 mod body;
 mod connection_data;
 mod connection_handler;
 mod cookies_and_auth;
+mod lost_exchange;
 mod open_connection;
+mod owners;
 mod response;
 mod state;
 

@@ -10,35 +10,21 @@ use fulmar_proto::h1::Leniency;
 use fulmar_proto::{ClientConnection, HeaderBuf, Layer, LayerError};
 use fulmar_semantics::proxy::ProxyKind;
 use fulmar_semantics::tunnel::{HttpConnect, Socks5};
+use fulmar_tls::{ClientTls, HTTP2};
 use url::Host;
 
 use crate::application::Application;
+use crate::attempt::Attempt;
 use crate::client::Client;
-use crate::connection_data::{ConnectionData, micros};
-use crate::connection_key::{Hashed, Key, Route};
+use crate::connection_data::ConnectionData;
+use crate::connection_key::{Hashed, Key, Protocol, Route};
 use crate::deadline::later;
 use crate::error::{ConnectError, Error, ProxyResolveError, Tried, Waiting};
 use crate::pool::{AddressState, Candidates, destination, proxy_needing_address};
 use crate::request::basic;
 use crate::state::{CONNECTED, WAITED_FOR, lookup, position};
-use crate::transfer::TransferStage;
-
-/// A connection to open, and the addresses to try for it.
-#[derive(Debug)]
-pub(crate) struct Attempt {
-    origin: usize,
-    candidates: Candidates,
-    /// The index of the next address.
-    next: usize,
-    /// Sockets that are connecting.
-    racing: Vec<SocketId>,
-    tried: Vec<(Tried, io::Error)>,
-    began: Instant,
-    /// Addresses of the host, for a proxy that needs one.
-    beyond: Option<Arc<[IpAddr]>>,
-    /// The time that name resolution took, in microseconds.
-    name: u32,
-}
+use crate::timestamps::micros;
+use crate::transfer_stage::TransferStage;
 
 impl<A: Application> Client<A> {
     /// Opens as many connections as transfers wait for, within the limits. The addresses are
@@ -48,8 +34,8 @@ impl<A: Application> Client<A> {
             let state = &mut self.core.state;
             let Some(known) = state.pool.get(origin) else { return }; // a failure has swept it
             let allowed = state.pool.hosts.allowance(known.host, now, &state.config);
-            let needed = state.pool.waiting(origin).min(allowed) > known.connecting;
-            if !needed || known.connections >= state.config.per_host_max {
+            let wanted = state.pool.waiting(origin).min(allowed);
+            if !known.needs_connection(wanted) || known.connections >= state.config.per_host_max {
                 return;
             }
             if let Some(until) = state.exhausted_until.filter(|until| *until > now) {
@@ -311,7 +297,7 @@ fn endpoint(key: &Key, peer: Peer) -> Endpoint {
 /// The layers between the socket and HTTP: a tunnel, TLS, or none.
 fn layer(key: &Key, beyond: &Option<Arc<[IpAddr]>>) -> Result<Option<Box<dyn Layer>>, LayerError> {
     let tls: Option<Box<dyn Layer>> = match &key.tls {
-        Some(tls) => Some(Box::new(tls.session(&key.host)?)),
+        Some(tls) => Some(Box::new(tls.session_with_alpn(&key.host, &alpn(key.protocol, tls))?)),
         None => None,
     };
     let Route::Tunnel(proxy) = &key.route else { return Ok(tls) };
@@ -335,6 +321,16 @@ fn layer(key: &Key, beyond: &Option<Arc<[IpAddr]>>) -> Result<Option<Box<dyn Lay
             Box::new(Socks5::new(&host, key.port, login, tls)?)
         }
     }))
+}
+
+/// The application protocols to offer, by preference.
+fn alpn(protocol: Protocol, tls: &ClientTls) -> Vec<Vec<u8>> {
+    let usual = &tls.options().alpn;
+    match protocol {
+        Protocol::Negotiated => usual.clone(),
+        Protocol::Http1 => usual.iter().filter(|name| *name != HTTP2).cloned().collect(),
+        Protocol::Http2 => vec![HTTP2.to_vec()],
+    }
 }
 
 fn host(address: IpAddr) -> Host<&'static str> {

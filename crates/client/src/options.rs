@@ -11,12 +11,11 @@ use fulmar_semantics::auth::Credentials;
 use fulmar_semantics::netrc::Netrc;
 use fulmar_semantics::proxy::{Login, ProxyKind, ProxyUrl, Settings};
 use fulmar_semantics::{coding, redirect};
-use fulmar_tls::{ClientOptions, ClientTls, ConfigError};
+use fulmar_tls::{ClientOptions, ClientTls, ConfigError, HTTP2};
 use url::Host;
 
-use crate::connection_key::{Key, Route};
+use crate::connection_key::{Key, Protocol, Route};
 use crate::error::BuildError;
-use crate::request::PROTOCOL;
 use crate::request_url::RequestUrl;
 
 /// The options of a request. Many requests share one of these.
@@ -63,6 +62,9 @@ pub struct Options {
     /// TLS options for `https`; `None`: [`fulmar_tls::ClientOptions::default`] with the system's
     /// certificates, which are read when the first request needs them.
     pub tls: Option<ClientTls>,
+    /// The protocols to use. With [`Protocol::Negotiated`], those of the TLS options' ALPN list. A
+    /// request with `Upgrade` uses HTTP/1.1, as HTTP/2 has no upgrade.
+    pub protocol: Protocol,
     /// Proxies, and hosts that need none; `None`: direct connections only.
     pub proxies: Option<Arc<Settings>>,
     /// Connects to this Unix socket for any host (unix(7)).
@@ -100,6 +102,7 @@ impl Default for Options {
             highest_speed: None,
             retries: 0,
             tls: None,
+            protocol: Protocol::Negotiated,
             proxies: None,
             unix_socket: None,
             local: None,
@@ -111,21 +114,22 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The key of a connection for `target`.
+    /// The key of a connection for `target`. `upgrades`: the request asks for another protocol.
     ///
     /// # Errors
     /// The system's certificates cannot be read.
-    pub(crate) fn key(&self, target: &RequestUrl) -> Result<Key, BuildError> {
+    pub(crate) fn key(&self, target: &RequestUrl, upgrades: bool) -> Result<Key, BuildError> {
+        let tls = self.tls(target)?;
         let mut key = Key {
             host: target.host().into(),
             port: target.port(),
             route: Route::Direct,
-            tls: self.tls(target)?,
+            protocol: self.protocol(tls.as_ref(), upgrades),
+            tls,
             credentials: None,
             local: self.local,
             interface: self.interface.clone(),
             keep_alive: self.keep_alive,
-            protocol: PROTOCOL,
             leniency: self.leniency,
         };
         if let Some(path) = &self.unix_socket {
@@ -140,6 +144,18 @@ impl Options {
             key.route = Route::Tunnel(Arc::new(proxy.clone()));
         }
         Ok(key)
+    }
+
+    /// The protocols of a connection: one, if nothing is left to negotiate.
+    fn protocol(&self, tls: Option<&ClientTls>, upgrades: bool) -> Protocol {
+        let offers_http2 = |tls: &ClientTls| tls.options().alpn.iter().any(|name| name == HTTP2);
+        match self.protocol {
+            Protocol::Negotiated if !upgrades && tls.is_some_and(offers_http2) => {
+                Protocol::Negotiated
+            }
+            Protocol::Negotiated | Protocol::Http1 => Protocol::Http1,
+            Protocol::Http2 => Protocol::Http2,
+        }
     }
 
     fn tls(&self, target: &RequestUrl) -> Result<Option<ClientTls>, BuildError> {

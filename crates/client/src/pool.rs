@@ -11,7 +11,7 @@ use fulmar_semantics::proxy::ProxyKind;
 use slab::Slab;
 use url::Host;
 
-use crate::connection_key::{ByKey, Hashed, Route};
+use crate::connection_key::{ByKey, Hashed, Protocol, Route};
 use crate::host_limits::Hosts;
 use crate::options::host_text;
 use crate::transfer::TransferId;
@@ -23,7 +23,7 @@ pub(crate) struct Pool {
     origins: Slab<OriginPool>,
     pub(crate) hosts: Hosts,
     /// Connections that accept requests, by their position: of each origin, the idle ones, last
-    /// used first, and those that are pipelined on.
+    /// used first, and those that accept requests besides those they have.
     of_origin: ListPool,
     /// Of all origins, the longest idle first.
     of_all: ListPool,
@@ -47,12 +47,22 @@ pub(crate) struct OriginPool {
     pub(crate) addresses: AddressState,
     /// The server supports pipelining.
     pub(crate) pipelines: bool,
+    pub(crate) multiplexing: Multiplexing,
     pub(crate) waits_for_connection: bool,
     idle: IndexList,
     shared: IndexList,
     /// Waiting transfers; some may have ended.
     queue: VecDeque<TransferId>,
     waiting: usize,
+}
+
+/// Whether a connection of the origin carries many exchanges at a time: HTTP/2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Multiplexing {
+    /// No connection has negotiated its protocol yet: transfers wait for the first one.
+    Unknown,
+    No,
+    Yes,
 }
 
 /// The addresses of an origin.
@@ -100,6 +110,17 @@ impl Candidates {
     }
 }
 
+impl OriginPool {
+    /// Connections to open for `wanted` transfers. If one connection may carry them all, or may
+    /// turn out to, they wait for it.
+    pub(crate) fn needs_connection(&self, wanted: usize) -> bool {
+        match self.multiplexing {
+            Multiplexing::No => wanted > self.connecting,
+            Multiplexing::Unknown | Multiplexing::Yes => wanted > 0 && self.connecting == 0,
+        }
+    }
+}
+
 impl Pool {
     /// The origin with this key. It is created if it does not exist.
     pub(crate) fn origin(&mut self, key: &Hashed) -> usize {
@@ -120,6 +141,11 @@ impl Pool {
             active: 0,
             addresses,
             pipelines: true,
+            multiplexing: match key.key().protocol {
+                Protocol::Negotiated => Multiplexing::Unknown,
+                Protocol::Http1 => Multiplexing::No,
+                Protocol::Http2 => Multiplexing::Yes,
+            },
             waits_for_connection: false,
             idle: IndexList::default(),
             shared: IndexList::default(),
@@ -223,7 +249,7 @@ impl Pool {
         true
     }
 
-    /// Marks a connection as one that accepts pipelined requests.
+    /// Marks a connection as one that accepts requests besides those it has.
     pub(crate) fn share(&mut self, at: usize, connection: u32) {
         self.of_origin.push_back(&mut self.origins[at].shared, connection);
     }
@@ -233,7 +259,7 @@ impl Pool {
         self.of_origin.remove(&mut self.origins[at].shared, connection);
     }
 
-    /// The origin's connection to pipeline on: the one used least recently.
+    /// The origin's connection for another request: the one used least recently.
     pub(crate) fn shared_of(&self, at: usize) -> Option<u32> {
         self.origins[at].shared.first()
     }

@@ -18,7 +18,7 @@ use crate::connection_key::{Hashed, Key, Protocol, Route};
 use crate::error::BuildError;
 use crate::options::Options;
 use crate::request_url::RequestUrl;
-use crate::transfer::TransferStage;
+use crate::transfer_stage::TransferStage;
 
 /// A request that can be started any number of times. A clone is a reference; starting it parses
 /// and allocates nothing.
@@ -276,6 +276,14 @@ impl Request {
         draft.compile()
     }
 
+    /// The same over HTTP/1.1, for a server that requires it (RFC 9113 §7: HTTP_1_1_REQUIRED).
+    pub(crate) fn over_http1(&self) -> Result<Self, BuildError> {
+        let mut draft = self.draft();
+        let options = Options { protocol: Protocol::Http1, ..Options::clone(&draft.options) };
+        draft.options = Arc::new(options);
+        draft.compile()
+    }
+
     fn draft(&self) -> Draft {
         let inner = &self.inner;
         Draft {
@@ -381,7 +389,8 @@ impl Draft {
             self.credentials = self.login()?;
         }
         let headers = self.complete()?;
-        let key = Hashed::new(self.options.key(&self.target)?);
+        let upgrades = headers.as_headers().get("upgrade").is_some();
+        let key = Hashed::new(self.options.key(&self.target, upgrades)?);
         let silence_timeouts = SilenceTimeouts::new(&self.options);
         let mut inner = Inner {
             silence_timeouts,
@@ -493,8 +502,6 @@ fn fixed(session: &mut auth::AuthSession) -> Vec<u8> {
 const USER_AGENT: &str = concat!("fulmar/", env!("CARGO_PKG_VERSION"));
 /// A body up to this size is compiled together with its head, as one piece.
 const ENCODED_BODY_MAX: usize = 16 * 1024;
-/// The only protocol so far.
-pub(crate) const PROTOCOL: Protocol = Protocol::Http1;
 
 #[cfg(test)]
 mod tests {

@@ -12,7 +12,8 @@ use crate::deadline::later;
 use crate::error::Error;
 use crate::request::Redirected;
 use crate::state::{CONNECTED, ClientState, RUNNING};
-use crate::transfer::{BodyUse, FollowUp, SpeedLimit, TransferId, TransferStage, known};
+use crate::transfer::{BodyUse, FollowUp, SpeedLimit, TransferId, known};
+use crate::transfer_stage::TransferStage;
 
 impl ClientState {
     /// The response begins; false if its transfer has ended.

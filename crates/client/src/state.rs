@@ -8,15 +8,16 @@ use fulmar_proto::{FileRange, Segment};
 use fulmar_semantics::cookies::Jar;
 use slab::Slab;
 
+use crate::attempt::Attempt;
+use crate::auth_sessions::AuthSessions;
 use crate::connection_data::ConnectionData;
-use crate::cookies_and_auth::AuthSessions;
 use crate::deadline::later;
 use crate::host_limits::Permit;
-use crate::open_connection::Attempt;
 use crate::options::Config;
 use crate::pool::{AddressState, Pool, Swept, name_to_resolve};
 use crate::request::Request;
-use crate::transfer::{BodyUse, Transfer, TransferId, TransferStage};
+use crate::transfer::{BodyUse, Transfer, TransferId};
+use crate::transfer_stage::TransferStage;
 
 /// Transfers, the pool, and commands for when the connections are available.
 #[derive(Debug)]
@@ -216,6 +217,8 @@ impl ClientState {
     pub(crate) fn store(&mut self, id: TransferId, place: FileRange) -> bool {
         let Some(transfer) = self.transfers.get_mut(id.0) else { return false }; // it has ended
         let plain = transfer.extra.as_ref().is_none_or(|extra| extra.decoder.is_none());
+        // The bytes of a multiplexed connection are not those of one body.
+        let plain = plain && !transfer.multiplexed;
         if !plain || transfer.len.is_none() || transfer.body != BodyUse::Deliver {
             return false;
         }

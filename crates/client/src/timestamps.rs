@@ -2,8 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use crate::connection_data::Setup;
-
 /// The duration of each phase of a transfer; zero for phases that did not take place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timings {
@@ -33,6 +31,19 @@ pub(crate) struct Timestamps {
     pub(crate) first_byte: Option<Instant>,
     /// The times of that connection's setup, if the request was the first on it.
     pub(crate) setup: Setup,
+}
+
+/// The durations of a connection's setup, in microseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Setup {
+    pub(crate) name: u32,
+    pub(crate) connect: u32,
+    pub(crate) handshake: u32,
+}
+
+/// A duration in microseconds; more than an hour counts as an hour.
+pub(crate) fn micros(time: Duration) -> u32 {
+    u32::try_from(time.as_micros()).unwrap_or(u32::MAX)
 }
 
 impl Timestamps {

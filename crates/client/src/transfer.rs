@@ -13,6 +13,7 @@ use crate::deadline::later;
 use crate::error::{Error, Waiting};
 use crate::request::Request;
 use crate::timestamps::{Timestamps, Timings};
+use crate::transfer_stage::TransferStage;
 
 /// The name of a transfer. It is unique, and stale after the transfer's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -41,6 +42,8 @@ pub(crate) struct Transfer {
     pub(crate) timestamps: Timestamps,
     pub(crate) received: u64,
     pub(crate) sent: u64,
+    /// HTTP/2: bytes of the request that were not sent when the transfer's timer was checked.
+    pub(crate) unsent: u64,
     pub(crate) status: u16,
     pub(crate) len: Option<u64>,
     pub(crate) peer: Option<IpAddr>,
@@ -52,6 +55,8 @@ pub(crate) struct Transfer {
     pub(crate) retried: bool,
     /// The connection had been used before.
     pub(crate) reused: bool,
+    /// The connection carries other transfers, too: HTTP/2.
+    pub(crate) multiplexed: bool,
     /// Bytes followed the response.
     pub(crate) excess: bool,
     /// The response came before the request's body was begun.
@@ -59,22 +64,6 @@ pub(crate) struct Transfer {
     /// The use of the response's body.
     pub(crate) body: BodyUse,
     pub(crate) extra: Option<Box<Extra>>,
-}
-
-/// The state of a transfer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TransferStage {
-    /// In a queue, for a connection.
-    Queued,
-    /// On no connection and in no queue: backing off from a server, or paused by the application
-    /// after the response was complete.
-    Detached,
-    /// The head is queued; the body waits for 100 Continue.
-    Expecting,
-    /// The request is sent, and no response has begun.
-    Sending,
-    /// The response has begun.
-    Receiving,
 }
 
 /// The use of the current response's body.
@@ -112,6 +101,8 @@ pub(crate) struct Extra {
     pub(crate) next: Option<Request>,
     pub(crate) retry_at: Option<Instant>,
     pub(crate) retries: u8,
+    /// How often the server has refused to process it.
+    pub(crate) refusals: u8,
     /// The credentials of the current request.
     pub(crate) proof: Option<AuthAttempt>,
     /// The number of requests with credentials after a challenge.
@@ -208,6 +199,8 @@ impl Transfer {
             finished: false,
             retried: false,
             reused: false,
+            multiplexed: false,
+            unsent: 0,
             excess: false,
             withheld: false,
             body: BodyUse::Deliver,
