@@ -9,8 +9,8 @@ use std::time::Duration;
 use clap::Args;
 use console::Term;
 use fulmar_fetch::{
-    FetchError, FetchProgress, ListSource, Options, OutputTarget, ProxyChoice, RecordSink, Report,
-    RunningFetch, Trust,
+    FetchError, FetchProgress, ListSource, Options, OutputTarget, Protocol, ProxyChoice,
+    RecordSink, Report, RunningFetch, Trust,
 };
 use indicatif::{DecimalBytes, HumanDuration};
 
@@ -109,6 +109,14 @@ pub(crate) struct GetArguments {
     /// Timeout for each attempt, from the established connection to the end of the file
     #[arg(long, value_name = "TIME", value_parser = durations::parse)]
     max_time: Option<Duration>,
+
+    /// Use HTTP/1.1, although the server would choose HTTP/2 for https
+    #[arg(long = "http1.1", conflicts_with = "http2_prior_knowledge")]
+    http11: bool,
+
+    /// Use HTTP/2 without negotiation, for http too: the server must speak it
+    #[arg(long)]
+    http2_prior_knowledge: bool,
 
     /// Accept HTTP/0.9 responses: a body without a status line or header fields
     #[arg(long = "http0.9")]
@@ -241,6 +249,11 @@ fn options(arguments: &GetArguments) -> Result<Options, ToolFailure> {
         connect_timeout: arguments.connect_timeout,
         stall_timeout: arguments.stall_timeout,
         max_time: arguments.max_time,
+        protocol: match (arguments.http11, arguments.http2_prior_knowledge) {
+            (true, _) => Protocol::Http1,
+            (false, true) => Protocol::Http2,
+            (false, false) => Protocol::Negotiated,
+        },
         http09: arguments.http09,
         loop_options: arguments.loops.options()?,
         watched: !arguments.quiet && io::stderr().is_terminal(),

@@ -95,6 +95,7 @@ impl FetchFault {
             Self::Transfer(error) => matches!(
                 error,
                 Error::Connect(_)
+                    | Error::Reset(_)
                     | Error::Closed
                     | Error::Io(_)
                     | Error::TimedOut(_)

@@ -37,6 +37,7 @@ pub mod testing;
 pub use checksum::{ChecksumError, FileChecksum};
 pub use error::FetchError;
 pub use fault::{FetchFault, FileOperation};
+pub use fulmar_client::Protocol;
 pub use list::{LINE_LEN_MAX, ListLineError};
 pub use list_reader::{ListSource, RecordSink};
 pub use name::NameError;

@@ -4,6 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use fulmar_client::Protocol;
 use fulmar_drive::LoopOptions;
 
 use crate::list_reader::{ListSource, RecordSink};
@@ -51,6 +52,8 @@ pub struct Options {
     pub stall_timeout: Duration,
     /// Timeout of each attempt, from the established connection on.
     pub max_time: Option<Duration>,
+    /// The protocols to use.
+    pub protocol: Protocol,
     /// Accept a response of HTTP/0.9: a body without a head.
     pub http09: bool,
     /// Options of the event loop.
@@ -139,6 +142,7 @@ impl Default for Options {
             connect_timeout: Duration::from_secs(30),
             stall_timeout: Duration::from_secs(60),
             max_time: None,
+            protocol: Protocol::Negotiated,
             http09: false,
             loop_options: LoopOptions::default(),
             watched: false,

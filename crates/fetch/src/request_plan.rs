@@ -39,6 +39,7 @@ impl RequestPlan {
             exchange_timeout: options.max_time,
             tls: tls(&options.trust)?,
             proxies: proxies(&options.proxy)?.map(Arc::new),
+            protocol: options.protocol,
             leniency: leniency(options),
             ..Manner::default()
         };
