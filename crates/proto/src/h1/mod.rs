@@ -354,7 +354,7 @@ impl<S: Side> H1<S> {
     }
 
     fn advance_server(&mut self) {
-        if self.is_answered() && matches!(self.recv, Recv::Body(BodyReader::Exact(0))) {
+        if self.has_responded() && matches!(self.recv, Recv::Body(BodyReader::Exact(0))) {
             self.recv = Recv::Done;
         }
         match (self.recv, self.send) {
@@ -452,11 +452,11 @@ impl<S: Side> H1<S> {
         self.send = Send::Closed;
     }
 
-    fn is_unanswered(&self) -> bool {
+    fn is_before_head(&self) -> bool {
         matches!(self.send, Send::Rest | Send::Head)
     }
 
-    fn is_answered(&self) -> bool {
+    fn has_responded(&self) -> bool {
         S::SERVER && self.send == Send::Done
     }
 
@@ -470,9 +470,9 @@ impl<S: Side> H1<S> {
             Recv::Tunnel => (has_room, Phase::Tunnel),
             Recv::Discard(left) => (left > 0 && !self.held, ours),
             Recv::Closed | Recv::Done => (false, ours),
-            Recv::Body(_) if self.held && self.is_answered() => (false, ours),
+            Recv::Body(_) if self.held && self.has_responded() => (false, ours),
             Recv::Body(_) => {
-                let reads = has_room || (self.is_answered() && !self.held);
+                let reads = has_room || (self.has_responded() && !self.held);
                 (reads, self.body_phase(reads))
             }
             Recv::Head(head) => {
@@ -538,8 +538,8 @@ impl<S: Side> Connection for H1<S> {
 
     fn splice_len(&self, target: SpliceTarget) -> u64 {
         match self.recv {
-            Recv::Body(BodyReader::Exact(left)) if !self.is_answered() => left,
-            Recv::Body(BodyReader::UntilEof) if !self.is_answered() => unknown_len(target),
+            Recv::Body(BodyReader::Exact(left)) if !self.has_responded() => left,
+            Recv::Body(BodyReader::UntilEof) if !self.has_responded() => unknown_len(target),
             Recv::Tunnel => unknown_len(target),
             _ => 0,
         }
@@ -667,12 +667,12 @@ impl<S: Side> Connection for H1<S> {
             Recv::Body(_) => true,
             _ => false,
         };
-        let answers = S::SERVER && owes && self.is_unanswered();
-        if answers {
+        let responds = S::SERVER && owes && self.is_before_head();
+        if responds {
             self.refuse(encode::LATE);
             self.linger();
         }
-        answers
+        responds
     }
 
     fn room(&self, _: StreamId) -> u64 {

@@ -25,7 +25,7 @@ impl<S: Side> H1<S> {
         input: &mut Input<'_>,
         scratch: &'a mut Scratch,
     ) -> Polled<'a, S> {
-        if self.is_answered()
+        if self.has_responded()
             && matches!(self.recv, Recv::Body(_))
             && !self.drain(input, scratch)?
         {
@@ -471,7 +471,7 @@ impl<S: Side> H1<S> {
             self.close();
             return error;
         }
-        if self.is_unanswered() && error != PeerError::UnexpectedEof {
+        if self.is_before_head() && error != PeerError::UnexpectedEof {
             self.refuse(error.into());
         }
         match input.has_eof() {

@@ -220,7 +220,7 @@ impl<S: Side> H2<S> {
         let stream = &mut self.streams[slot];
         let id = stream.id;
         stream.recv = RecvHalf::Ended;
-        let is_answered = S::SERVER && stream.drains_request();
+        let is_dropped = S::SERVER && stream.drains_request();
         let is_parked = stream.parks();
         if is_parked {
             let mut trailers = HeaderBuf::new();
@@ -229,6 +229,6 @@ impl<S: Side> H2<S> {
             stream.parked.end = Some(Some(Box::new(trailers)));
         }
         self.close_if_done(slot);
-        (!is_parked && !is_answered).then_some(ScratchEvent::Trailers { stream: id })
+        (!is_parked && !is_dropped).then_some(ScratchEvent::Trailers { stream: id })
     }
 }

@@ -532,13 +532,13 @@ impl<S: Side> Connection for H2<S> {
     }
 
     fn handle_late(&mut self) -> bool {
-        let answers = S::SERVER && self.state == ConnectionState::Open;
-        if answers {
+        let is_ended = S::SERVER && self.state == ConnectionState::Open;
+        if is_ended {
             self.streams = StreamTable::default();
             self.events = VecDeque::new();
             self.finish();
         }
-        answers
+        is_ended
     }
 
     /// A stream that stalls is reset after one to two spans.

@@ -469,7 +469,7 @@ impl<S: Side> H2<S> {
     pub(super) fn end_received(&mut self, slot: StreamSlot) {
         let stream = &mut self.streams[slot];
         stream.recv = RecvHalf::Ended;
-        let is_answered = S::SERVER && stream.drains_request();
+        let is_dropped = S::SERVER && stream.drains_request();
         let id = stream.id;
         if !S::SERVER || stream.parks() {
             // A client keeps the stream until the event is delivered: it may be held before.
@@ -478,7 +478,7 @@ impl<S: Side> H2<S> {
             if was_empty && !stream.held && !stream.awaits_tunnel() {
                 self.events.push_back(PendingEvent::Continue(id));
             }
-        } else if !is_answered {
+        } else if !is_dropped {
             self.events.push_back(PendingEvent::End(id));
         }
         self.close_if_done(slot);
