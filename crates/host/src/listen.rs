@@ -183,8 +183,10 @@ impl Listen {
 
 /// A socket for each thread, all of which share the address (`SO_REUSEPORT`).
 ///
-/// The first one listens alone before it shares: if another process or host listens there, also
-/// with `SO_REUSEPORT`, the kernel refuses it (`EADDRINUSE`). No time is between check and claim.
+/// On Linux the first one listens alone before it shares: if another process or host listens there,
+/// also with `SO_REUSEPORT`, the kernel refuses it (`EADDRINUSE`). No time is between check and
+/// claim. Other systems allow sharing only before the address is bound
+/// ([`sys::REUSE_PORT_AFTER_BIND`]). There an address is refused only if its owner does not share.
 /// [`ListenOptions::reuse_port`] skips that, for a process that listens beside another one.
 fn group(
     address: SocketAddr,

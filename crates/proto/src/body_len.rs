@@ -8,7 +8,7 @@ pub enum BodyLen {
     Empty,
     /// The number of bytes. The response to a HEAD contains the number and no body.
     Exact(u64),
-    /// Its end is marked: by the last chunk, or by the end of the connection.
+    /// Its end is marked: by the last chunk, the end of the connection, or END_STREAM (HTTP/2).
     Unknown,
 }
 

@@ -84,7 +84,8 @@ pub trait Connection {
     /// Nothing was queued; the variant is the reason.
     fn send_data(&mut self, stream: StreamId, data: Segment) -> Result<(), UsageError>;
 
-    /// Ends our message. Trailers are sent if the framing supports them (chunked).
+    /// Ends our message. Trailers are sent if the framing has a place for them: in HTTP/1 behind a
+    /// chunked body, in HTTP/2 behind any body.
     ///
     /// # Errors
     /// Nothing was queued; the variant is the reason.
@@ -94,9 +95,9 @@ pub trait Connection {
     /// closes the connection. In HTTP/2 an [`Event::Reset`] follows, as after a reset by the peer.
     fn reset(&mut self, stream: StreamId, reason: Reset);
 
-    /// While a stream is held, nothing of it is read, and no event but `Writable` and `Reset` is
-    /// returned for it. HTTP/1 has one stream at a time: all input is held, and remains with its
-    /// owner.
+    /// While a stream is held, no event but `Writable` and `Reset` is returned for it. HTTP/1 has
+    /// one stream at a time: nothing is read, and all input remains with its owner. HTTP/2 goes on
+    /// reading for the other streams. It copies what arrives for the held one, at most its window.
     fn set_held(&mut self, stream: StreamId, held: bool);
 
     /// Queued bytes of the stream that are not sent yet. HTTP/1 sends in order: those of all its
@@ -109,8 +110,9 @@ pub trait Connection {
         self.io_state().wants_write
     }
 
-    /// Makes the current exchange the last one: our next head contains `Connection: close`. An idle
-    /// connection is closed at once.
+    /// Accepts no further exchange; those in progress are completed. HTTP/1: the next head contains
+    /// `Connection: close`, and an idle connection is closed at once. HTTP/2: GOAWAY is sent, and a
+    /// server still accepts the streams that are on their way.
     fn close_after(&mut self);
 
     /// Bytes have arrived while [`IoState::wants_read`] is false, and have not been received. If
@@ -118,8 +120,9 @@ pub trait Connection {
     /// the response. So the connection drains the input first (RFC 9112 §9.6).
     fn handle_unread(&mut self) {}
 
-    /// The peer exceeded the timeout of its message. True: a response is queued, and no event
-    /// follows. False: nothing is changed, and the owner closes the connection.
+    /// The peer exceeded the timeout of its message. True: the last bytes of the connection are
+    /// queued (HTTP/1: a 408 response; HTTP/2: GOAWAY), and no event follows. False: nothing is
+    /// changed, and the owner closes the connection.
     fn handle_late(&mut self) -> bool {
         false
     }

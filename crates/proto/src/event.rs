@@ -49,6 +49,9 @@ pub struct StreamId(pub u32);
 
 /// A step of a received message. A message is `Head`, then any `Data`, then `End`.
 ///
+/// The messages of HTTP/1 follow each other. In HTTP/2 the events of several streams alternate, and
+/// a `Reset` may end each of them.
+///
 /// Borrows from the scratch or owns a share of the input, never borrows from the connection.
 #[derive(Debug)]
 pub enum Event<'a, R: Role> {
@@ -72,14 +75,15 @@ pub enum Event<'a, R: Role> {
     Data {
         /// The exchange they belong to.
         stream: StreamId,
-        /// A share of the input, not a copy.
+        /// A share of the input. Of a stream of HTTP/2 that was held: a copy.
         bytes: Bytes,
     },
     /// The message is complete.
     End {
         /// The exchange it belongs to.
         stream: StreamId,
-        /// Fields that came after a chunked body; never merged into the head (RFC 9110 §6.5).
+        /// Fields behind the body (HTTP/1: behind a chunked one); never merged into the head (RFC
+        /// 9110 §6.5).
         trailers: Headers<'a>,
     },
     /// `room` was 0 and no longer is.
@@ -87,16 +91,17 @@ pub enum Event<'a, R: Role> {
         /// The exchange that may continue to send.
         stream: StreamId,
     },
-    /// An exchange was reset: by the peer, because of a fault of the peer, or by its owner. No
-    /// other event of it follows.
+    /// HTTP/2: an exchange was reset: by the peer, because of a fault of the peer, because it
+    /// stalled, or by its owner. No other event of it follows, and the connection goes on.
     Reset {
         /// The exchange that was reset.
         stream: StreamId,
         /// The reason, in the protocol's numbers.
         code: u32,
     },
-    /// The connection is a tunnel (101, or 2xx to CONNECT): `Data` and `send_data` are its bytes,
-    /// `End` and `send_end` are the FINs.
+    /// The exchange is a tunnel (101 of HTTP/1, or 2xx to CONNECT): `Data` and `send_data` are its
+    /// bytes, `End` and `send_end` the ends of its directions. In HTTP/1 the tunnel is the whole
+    /// connection, in HTTP/2 one stream.
     Upgraded {
         /// The exchange that requested it.
         stream: StreamId,

@@ -64,7 +64,7 @@ pub(crate) fn check_request(request: &Request<'_>, len: BodyLen) -> Result<(), U
     }
 }
 
-/// Checks fields that are to follow a chunked body.
+/// Checks fields that are to follow a body.
 pub(crate) fn check_trailers(trailers: Headers<'_>) -> Result<(), UsageError> {
     let forbidden = |(name, _): (&[u8], &[u8])| is_forbidden_trailer(name);
     if trailers.end_to_end().any(forbidden) { Err(UsageError::BadHead) } else { Ok(()) }

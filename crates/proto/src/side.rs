@@ -5,7 +5,7 @@ use crate::head::{Request, Response};
 
 /// A role as the machines of HTTP/1 and HTTP/2 see it: [`Server`] and [`Client`].
 pub trait Side: Role {
-    /// True for the end that receives requests and answers them.
+    /// True for the end that receives requests and responds to them.
     const SERVER: bool;
 
     /// A head that has arrived, as this role receives it.

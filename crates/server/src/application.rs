@@ -13,8 +13,9 @@ use crate::panics::Panic;
 /// Receives the events of connections, and sends responses on them.
 ///
 /// A method that panics ends the connection that it was called for, and no other. The client
-/// receives 500 and the connection closes; if the head of a response was queued before, the
-/// connection is cut off behind it. The application gets its data of the connection back at once,
+/// receives 500 and the connection closes; if the head of a response was queued before, it is cut
+/// off behind it. The other streams of HTTP/2 are reset. The application gets its data of the
+/// connection back at once,
 /// by [`ServerApp::handle_gone`] with [`End::Panicked`], and is not called for that connection
 /// again. It is called for all others as before, so state that connections share must be consistent
 /// wherever a method can panic.
@@ -85,7 +86,8 @@ pub trait ServerApp {
     ) {
     }
 
-    /// An event of a request. The response may be sent at once, or later: when the timer of
+    /// An event of a request. In HTTP/2 the events of several requests alternate; `Event::stream`
+    /// names the exchange. The response may be sent at once, or later: when the timer of
     /// [`ExchangeContext::set_timer`] expires, or after a message of another thread.
     fn handle(
         &mut self,

@@ -35,8 +35,9 @@ pub trait Handler: 'static {
     ///
     /// # Errors
     /// Those of `responder`. If no response has begun, the response is 500. Otherwise the
-    /// connection is closed, so that an incomplete response does not look complete. Observers
-    /// receive the cause ([`crate::Observer::handler_failed`]).
+    /// connection is closed (HTTP/1) or the stream is reset (HTTP/2), so that an incomplete
+    /// response does not look complete. Observers receive the cause
+    /// ([`crate::Observer::handler_failed`]).
     ///
     /// # Panics
     /// A panic has the same consequences, for this request only. A body handler attached to the
@@ -64,8 +65,8 @@ impl<F: FnMut(&mut Responder<'_>, &Request<'_>) -> HandlerResult + 'static> Hand
 /// The result of using a [`Responder`].
 pub type HandlerResult = Result<(), UsageError>;
 
-/// Why code of the application failed. The client received 500, or the connection was closed if a
-/// response had begun.
+/// Why code of the application failed. The client received 500. If a response had begun, the
+/// connection was closed (HTTP/1) or the stream was reset (HTTP/2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HandlerError {
@@ -173,6 +174,7 @@ pub trait BodyHandler: 'static {
         Ok(())
     }
 
-    /// The connection closed before the exchange was over.
+    /// The connection closed, or the stream was reset ([`End::Reset`]), before the exchange was
+    /// over.
     fn gone(&mut self, _end: &End) {}
 }

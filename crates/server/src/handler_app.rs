@@ -224,8 +224,9 @@ impl<H: Handler> HandlerApp<H> {
     }
 
     /// Application code failed: it is not called for this exchange any more. The client receives
-    /// 500 if no response has begun. An incomplete response is sent as far as it is queued, and
-    /// then the connection is cut off, so that the client does not take it for a complete one.
+    /// 500 if no response has begun. An incomplete response is cut off, so that the client does not
+    /// take it for a complete one. HTTP/1: the queued bytes are sent, and the connection closes.
+    /// HTTP/2: the stream is reset, and the connection goes on.
     #[cold]
     fn fail(
         &mut self,
@@ -251,7 +252,8 @@ impl<H: Handler> HandlerApp<H> {
     }
 }
 
-/// What the application is called with for one event of a connection.
+/// What the application is called with for one event of a connection. HTTP/2 has several exchanges
+/// at a time on it.
 struct CallContext<'a> {
     context: &'a mut ExchangeContext,
     reply: &'a mut ServerConnection,

@@ -6,6 +6,10 @@ use fulmar_engine::{Rate, Timeouts};
 use fulmar_proto::h1::RESPONSE_BUFFER_MAX;
 
 /// The limits and timeouts of a server. The defaults are safe towards slow and hostile clients.
+///
+/// They hold for both protocols. Where a timeout ends a connection of HTTP/1, it resets a stream of
+/// HTTP/2 that has stalled while other streams move, after one to two times its value. HTTP/2 has
+/// fixed limits of its own besides, such as [`fulmar_proto::h2::STREAMS_MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Connections at a time. Further clients wait in the kernel's queue.
@@ -22,8 +26,9 @@ pub struct Limits {
     /// queues beyond its room are not limited, and neither are the few blocks of memory that all
     /// connections of a thread share.
     pub connection_memory_max: usize,
-    /// Bytes of responses in memory at which no further request of a connection is parsed. It
-    /// limits a client that pipelines requests and does not read. Heads and bodies in memory count,
+    /// HTTP/1: bytes of responses in memory at which no further request of a connection is parsed.
+    /// It limits a client that pipelines requests and does not read; in HTTP/2 each stream has a
+    /// share of `connection_memory_max`. Heads and bodies in memory count,
     /// also encrypted ones; files do not. One response may be longer. In addition up to 12 KiB of
     /// requests wait unparsed, and over TLS up to three records more.
     pub response_buffer_max: usize,
@@ -31,13 +36,14 @@ pub struct Limits {
     pub handshake_timeout: Duration,
     /// Timeout of an idle connection.
     pub idle_timeout: Duration,
-    /// From the first byte of a head to its last; then the response is 408.
+    /// From the first byte of a head to its last. Then the response is 408; in HTTP/2 the
+    /// connection ends with GOAWAY.
     pub head_timeout: Duration,
-    /// Between two bytes of a request's body; then the response is 408, unless a response has
-    /// begun.
+    /// Between two bytes of a request's body. HTTP/1: then the response is 408, unless a response
+    /// has begun. HTTP/2: then the stream is reset.
     pub body_timeout: Duration,
     /// Between two bytes that the client reads, as far as the kernel reports it: when about a third
-    /// of its buffer is free.
+    /// of its buffer is free. HTTP/2: also between two openings of a stream's window.
     pub send_timeout: Duration,
     /// The minimum rate at which a client sends a body or reads a response, in addition to those
     /// two timeouts. It ends clients that are slow without being silent. The application's time

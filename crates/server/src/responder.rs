@@ -31,7 +31,9 @@ use crate::suspended::{Resumer, Suspended};
 /// that continues the exchange.
 ///
 /// Sent bytes are queued, and leave at the end of the turn: head and body together, in one call
-/// where they fit.
+/// where they fit. HTTP/1 has one request at a time on a connection. In HTTP/2 each stream has a
+/// responder of its own, and the methods here concern that stream only, but for
+/// [`Responder::close`].
 pub struct Responder<'a> {
     pub(crate) context: &'a mut ExchangeContext,
     pub(crate) reply: &'a mut ServerConnection,
@@ -92,8 +94,8 @@ impl Responder<'_> {
 
 /// Responding at once.
 impl Responder<'_> {
-    /// Sends a complete response. `Date` is added unless it is present; the server adds framing and
-    /// `Connection`. In response to HEAD the body is counted and not sent.
+    /// Sends a complete response. `Date` is added unless it is present; the server adds framing
+    /// and, in HTTP/1, `Connection`. In response to HEAD the body is counted and not sent.
     ///
     /// # Errors
     /// The head has bytes that are not allowed there, or a response has begun already.
@@ -145,7 +147,8 @@ impl Responder<'_> {
         self.state.fields.push((name.into(), value.into()));
     }
 
-    /// Queues the head of the response, or an interim one (1xx). `len` decides the framing.
+    /// Queues the head of the response, or an interim one (1xx). `len` decides the framing: a body
+    /// of unknown length is chunked in HTTP/1.1.
     ///
     /// # Errors
     /// As for [`Responder::reply`].
@@ -197,7 +200,7 @@ impl Responder<'_> {
     }
 
     /// The same with trailers (RFC 9110 §6.5). They are sent if the framing has a place for them:
-    /// if the length was unknown.
+    /// in HTTP/1.1 if the length was unknown, in HTTP/2 always.
     ///
     /// # Errors
     /// As for [`Responder::end`], or a trailer that is not allowed there.
@@ -262,7 +265,7 @@ impl Responder<'_> {
     }
 
     /// Suspends the exchange until any thread responds. It costs nothing meanwhile. The request's
-    /// body, if it has one, is not read.
+    /// body, if it has one, is not read; in HTTP/2 at most the window of the stream.
     pub fn suspend(&mut self) -> Suspended {
         self.hold();
         self.state.claimed = true;
@@ -325,7 +328,8 @@ impl Responder<'_> {
         Resumer { mailbox: self.server.mailbox.clone(), exchange: self.exchange(), alive }
     }
 
-    /// Stops reading the request's body, or the tunnel, until [`Responder::unpause`].
+    /// Stops the request's body, or the tunnel, until [`Responder::unpause`]. HTTP/1 stops reading
+    /// the connection. HTTP/2 keeps what arrives meanwhile, at most the window of the stream.
     pub fn pause(&mut self) {
         self.state.held = true;
         self.reply.set_held(self.state.stream, true);
@@ -350,12 +354,13 @@ impl Responder<'_> {
 
 /// Ending and upgrading.
 impl Responder<'_> {
-    /// Upgrades the connection: `head` is 101 with the `Upgrade` field that the client requested
-    /// (RFC 9110 §7.8), or 2xx to CONNECT. Further bytes of the client go to `handler`;
-    /// [`Responder::send`] and [`Responder::end`] go to the client.
+    /// Makes a tunnel of the connection (HTTP/1) or of the stream (HTTP/2). `head` is 101 with the
+    /// `Upgrade` field that the client requested (RFC 9110 §7.8), or 2xx to CONNECT. HTTP/2 has
+    /// only the latter, also for websockets ([`Request::protocol`], RFC 8441). Further bytes of the
+    /// client go to `handler`; [`Responder::send`] and [`Responder::end`] go to the client.
     ///
     /// # Errors
-    /// The client did not request it.
+    /// The client did not request it, or it is 101 in HTTP/2.
     pub fn upgrade(&mut self, head: Response<'_>, handler: impl BodyHandler) -> HandlerResult {
         self.reply.send_head(self.stream(), head, BodyLen::Unknown)?;
         self.state.status = head.status;
@@ -363,14 +368,14 @@ impl Responder<'_> {
         self.attach(handler)
     }
 
-    /// Closes the connection after this exchange (`Connection: close`, if the head is not sent
-    /// yet).
+    /// Closes the connection after this exchange. HTTP/1: with `Connection: close`, if the head is
+    /// not sent yet. HTTP/2: with GOAWAY; the other open streams are completed, too.
     pub fn close(&mut self) {
         self.reply.close_after();
     }
 
-    /// Abandons the exchange: the connection is closed so that the client does not take the sent
-    /// part for a complete response.
+    /// Abandons the exchange: the connection is closed (HTTP/1) or the stream is reset (HTTP/2), so
+    /// that the client does not take the sent part for a complete response.
     pub fn reset(&mut self) {
         self.state.claimed = true;
         self.reply.reset(self.stream(), Reset::Internal);

@@ -79,7 +79,10 @@ pub(super) mod flag {
     pub(in crate::h2) const PRIORITY: u8 = 32;
 }
 
-/// Removes the padding of a DATA or HEADERS payload, `header` being its frame's.
+/// The payload of a DATA or HEADERS frame without its padding (RFC 9113 §6.1).
+///
+/// # Errors
+/// FRAME_SIZE_ERROR without the length of the padding, PROTOCOL_ERROR if it exceeds the payload.
 pub(super) fn unpadded(header: FrameHeader, payload: &[u8]) -> Result<&[u8], ErrorCode> {
     if !header.has(flag::PADDED) {
         return Ok(payload);
@@ -89,7 +92,10 @@ pub(super) fn unpadded(header: FrameHeader, payload: &[u8]) -> Result<&[u8], Err
     Ok(&rest[..len])
 }
 
-/// The 32 bits of a payload that is nothing else.
+/// The number that is the whole payload: of RST_STREAM and WINDOW_UPDATE.
+///
+/// # Errors
+/// FRAME_SIZE_ERROR if the payload does not have four bytes.
 pub(super) fn number(payload: &[u8]) -> Result<u32, ErrorCode> {
     let bytes = <[u8; 4]>::try_from(payload).map_err(|_| ErrorCode::FrameSizeError)?;
     Ok(u32::from_be_bytes(bytes))
