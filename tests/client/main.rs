@@ -7,6 +7,7 @@ mod codings;
 mod connect;
 mod deadlines;
 mod errors;
+mod http2;
 mod latency;
 mod pause;
 mod queue;

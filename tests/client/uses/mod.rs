@@ -4,6 +4,7 @@ mod basic;
 mod coding;
 mod examples;
 mod files;
+mod http2;
 mod https;
 mod identity;
 mod limits;

@@ -1,0 +1,350 @@
+//! HTTP/2: many transfers on one connection, each with an end of its own.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use fulmar_client::{
+    Client, Config, Context, Error, Options, Protocol, Request, RequestBody, TransferEvent,
+    TransferId,
+};
+use fulmar_proto::PeerError;
+use fulmar_proto::h2::ErrorCode;
+use fulmar_server::{Limits, ServerEngine};
+use fulmar_sys::{self as sys, Ledger};
+use fulmar_tests::app::{App, server};
+use fulmar_tests::budget::budget;
+use fulmar_tests::http2_server::{Http2Request, Http2Step, ScriptedHttp2};
+use fulmar_tests::in_every_loop;
+use fulmar_tests::loops::OwnLoop;
+use fulmar_tests::process::PATIENCE;
+use fulmar_tests::scripted::ok;
+use fulmar_tests::transfers::{ClientAndServer, ClientLoop, Staged, TransferRecorder};
+use fulmar_tests::tree::noise;
+
+fn options(protocol: Protocol) -> std::sync::Arc<Options> {
+    Options { protocol, ..Options::default() }.into()
+}
+
+fn http2() -> std::sync::Arc<Options> {
+    options(Protocol::Http2)
+}
+
+#[test]
+fn many_transfers_share_one_connection() {
+    fn check<L: ClientLoop>() {
+        let mut pair = ClientAndServer::<L, OwnLoop<ServerEngine<App>>>::new(
+            TransferRecorder::default(),
+            Config::default(),
+        );
+        let body = noise(200_000 / L::SLOWER + 1);
+        let mut expected = Vec::new();
+        for n in 0..40_usize {
+            let url = pair.url(&format!("/bytes/{n}"));
+            let request = Request::get(&url).options(http2()).build().expect("a request");
+            expected.push((pair.start(&request), n));
+        }
+        let echo = Request::with_method("POST", &pair.url("/echo")).options(http2());
+        let echo = echo.body(RequestBody::Bytes(body.clone().into())).build().expect("a request");
+        let echoes = [pair.start(&echo), pair.start(&echo)];
+        let head = Request::with_method("HEAD", &pair.url("/bytes/1000")).options(http2());
+        let head = pair.start(&head.build().expect("a request"));
+        pair.run();
+        let stats = pair.client.engine().stats();
+        assert_eq!((stats.connections, stats.reused, stats.ended), (1, 42, 43));
+        let recorder = pair.client.engine().application();
+        for (id, len) in expected {
+            assert!(recorder.ended(id).result.is_ok());
+            assert_eq!(recorder.body(id).len(), len);
+        }
+        for id in echoes {
+            assert!(recorder.ended(id).result.is_ok() && recorder.body(id) == body);
+        }
+        assert_eq!((recorder.ended(head).status, recorder.body(head)), (200, &b""[..]));
+    }
+    in_every_loop!(check);
+}
+
+/// A hundred transfers at a time: their requests and responses share calls.
+#[test]
+fn a_hundred_streams_cost_few_calls() {
+    const COUNT: usize = 2_000;
+    let left = Rc::new(Cell::new(COUNT - 100));
+    let recorder = TransferRecorder::with({
+        let left = Rc::clone(&left);
+        move |context, _, event| {
+            if let TransferEvent::Done(done) = event
+                && let Some(rest) = left.get().checked_sub(1)
+            {
+                left.set(rest);
+                context.start(&done.request);
+            }
+        }
+    });
+    let client = Client::new(sys::now(), sys::wall_clock(), recorder, Config::default());
+    let mut client = OwnLoop::by_calls(client).0;
+    let (mut server, address) = OwnLoop::by_calls(server(Limits::default()));
+    let url = format!("http://{address}/bytes/100");
+    let request = Request::get(&url).options(http2()).build().expect("a request");
+    client.0.with(|client, now| {
+        for _ in 0..100 {
+            client.start(now, &request);
+        }
+    });
+    let (start, mut calls) = (sys::now(), 0);
+    while client.0.engine.running() > 0 {
+        assert!(sys::now() - start < PATIENCE, "nothing happens any more");
+        let before = Ledger::here();
+        client.0.try_turn().expect("a turn");
+        calls += (Ledger::here() - before).total();
+        server.0.try_turn().expect("a turn");
+    }
+    let stats = client.0.engine.stats();
+    assert_eq!((stats.ended, stats.connections), (COUNT as u64, 1));
+    let most = COUNT as u64 * budget("system_calls_per_1000", "client_http2_100_streams") / 1_000;
+    assert!(calls <= most, "{calls} calls");
+}
+
+/// A client in a loop of its own, and a scripted server.
+struct Http2Staged {
+    client: OwnLoop<Client<TransferRecorder>>,
+    peer: ScriptedHttp2,
+}
+
+impl Http2Staged {
+    fn new(script: impl FnMut(&Http2Request) -> Vec<Http2Step> + 'static) -> Self {
+        Self::with(TransferRecorder::default(), script)
+    }
+
+    fn with(
+        recorder: TransferRecorder,
+        script: impl FnMut(&Http2Request) -> Vec<Http2Step> + 'static,
+    ) -> Self {
+        let now = sys::now();
+        let client = Client::new(now, sys::wall_clock(), recorder, Config::default());
+        Self { client: OwnLoop::by_calls(client).0, peer: ScriptedHttp2::new(script) }
+    }
+
+    fn request(&self, method: &str, path: &str, options: &std::sync::Arc<Options>) -> Request {
+        let url = format!("http://{}{path}", self.peer.address());
+        let body = match method {
+            "POST" => RequestBody::Bytes("body".into()),
+            _ => RequestBody::Empty,
+        };
+        let builder = Request::with_method(method, &url).options(options.clone());
+        builder.body(body).build().expect("a request")
+    }
+
+    fn start(&mut self, method: &str, path: &str) -> TransferId {
+        let request = self.request(method, path, &http2());
+        self.start_request(&request)
+    }
+
+    fn start_request(&mut self, request: &Request) -> TransferId {
+        self.client.0.with(|client, now| client.start(now, request))
+    }
+
+    fn run_until(&mut self, mut done: impl FnMut(&Client<TransferRecorder>) -> bool) {
+        let start = sys::now();
+        while !done(&self.client.0.engine) {
+            assert!(sys::now() - start < PATIENCE, "nothing happens any more: {:?}", self.peer);
+            self.client.0.turn_within(Duration::from_millis(1)).expect("a turn");
+            self.peer.turn();
+        }
+    }
+
+    fn run(&mut self) {
+        self.run_until(|client| client.running() == 0);
+    }
+
+    fn result(&self, id: TransferId) -> Result<&[u8], &Error> {
+        let recorder = self.client.0.engine.application();
+        recorder.ended(id).result.as_ref().map(|()| recorder.body(id))
+    }
+}
+
+fn respond(request: &Http2Request) -> Vec<Http2Step> {
+    vec![Http2Step::Respond(request.path.clone().into_bytes())]
+}
+
+/// The server has not processed them, so a POST is sent again, too (RFC 9113 §8.7).
+#[test]
+fn refused_requests_are_sent_again() {
+    let mut refused = 0;
+    let mut staged = Http2Staged::new(move |request| {
+        refused += 1;
+        match refused {
+            1..=3 => vec![Http2Step::Reset(ErrorCode::RefusedStream)],
+            _ => respond(request),
+        }
+    });
+    let ids = ["GET", "POST", "GET"].map(|method| staged.start(method, "/a"));
+    staged.run();
+    for id in ids {
+        assert_eq!(staged.result(id).expect("a response"), b"/a");
+        assert!(staged.client.0.engine.application().ended(id).retried);
+    }
+    assert_eq!((staged.peer.count("/a"), staged.peer.accepted()), (6, 1));
+}
+
+#[test]
+fn a_server_that_refuses_everything_is_not_asked_for_ever() {
+    let mut staged = Http2Staged::new(|_| vec![Http2Step::Reset(ErrorCode::RefusedStream)]);
+    let id = staged.start("GET", "/");
+    staged.run();
+    assert!(matches!(staged.result(id), Err(Error::Reset(ErrorCode::RefusedStream))));
+    assert_eq!(staged.peer.count("/"), 6);
+}
+
+#[test]
+fn a_reset_ends_one_transfer_with_its_code() {
+    let mut staged = Http2Staged::new(|request| match request.path.as_str() {
+        "/begun" => {
+            vec![Http2Step::Begin(b"some".to_vec()), Http2Step::Reset(ErrorCode::InternalError)]
+        }
+        "/reset" => vec![Http2Step::Reset(ErrorCode::EnhanceYourCalm)],
+        _ => respond(request),
+    });
+    let [begun, reset, whole] =
+        ["/begun", "/reset", "/whole"].map(|path| staged.start("GET", path));
+    staged.run();
+    assert!(matches!(staged.result(begun), Err(Error::Reset(ErrorCode::InternalError))));
+    assert!(matches!(staged.result(reset), Err(Error::Reset(ErrorCode::EnhanceYourCalm))));
+    assert_eq!(staged.result(whole).expect("a response"), b"/whole");
+    assert_eq!(staged.peer.accepted(), 1);
+}
+
+/// RFC 9113 §6.8: streams above the last one were not processed.
+#[test]
+fn requests_behind_a_goaway_are_sent_on_another_connection() {
+    let mut staged = Http2Staged::new(|request| match (request.connection, request.stream) {
+        (0, 1) => vec![Http2Step::GoAway(1), Http2Step::Respond(b"first".to_vec())],
+        (0, _) => Vec::new(),
+        _ => respond(request),
+    });
+    let first = staged.start("POST", "/a");
+    let behind = ["GET", "POST"].map(|method| staged.start(method, "/b"));
+    staged.run();
+    assert_eq!(staged.result(first).expect("a response"), b"first");
+    for id in behind {
+        assert_eq!(staged.result(id).expect("a response"), b"/b");
+    }
+    assert_eq!((staged.peer.accepted(), staged.peer.count("/a")), (2, 1));
+}
+
+#[test]
+fn a_server_may_require_http1() {
+    let mut staged = Http2Staged::new(|request| match request.is_http2 {
+        true => vec![Http2Step::Reset(ErrorCode::Http11Required)],
+        false => respond(request),
+    });
+    let id = staged.start("POST", "/old");
+    staged.run();
+    assert_eq!(staged.result(id).expect("a response"), b"/old");
+    let ways: Vec<bool> = staged.peer.requests.iter().map(|request| request.is_http2).collect();
+    assert_eq!(ways, [true, false]);
+}
+
+/// Without GOAWAY nobody knows what was processed: only idempotent requests are sent again.
+#[test]
+fn a_lost_connection_repeats_what_is_safe() {
+    let mut staged = Http2Staged::new(|request| match (request.connection, request.stream) {
+        (0, 1) => respond(request),
+        (0, 5) => vec![Http2Step::Close],
+        (0, _) => Vec::new(),
+        _ => respond(request),
+    });
+    let first = staged.start("GET", "/first");
+    staged.run();
+    let get = staged.start("GET", "/get");
+    let post = staged.start("POST", "/post");
+    staged.run();
+    assert!(staged.result(first).is_ok());
+    assert_eq!(staged.result(get).expect("a response"), b"/get");
+    assert!(matches!(staged.result(post), Err(Error::Closed)), "{:?}", staged.result(post));
+    assert_eq!((staged.peer.count("/get"), staged.peer.count("/post")), (2, 1));
+}
+
+#[test]
+fn a_removed_transfer_resets_its_stream_only() {
+    let mut staged = Http2Staged::new(|request| match request.path.as_str() {
+        "/slow" => vec![Http2Step::Begin(b"begun".to_vec())],
+        _ => respond(request),
+    });
+    let slow = staged.start("GET", "/slow");
+    staged.run_until(|client| client.application().body(slow) == b"begun");
+    staged.client.0.with(|client, now| {
+        assert!(client.with(now, |_, context: &mut Context<'_>| context.remove(slow)));
+    });
+    let other = staged.start("GET", "/other");
+    staged.run();
+    assert_eq!(staged.result(other).expect("a response"), b"/other");
+    let cancel = ErrorCode::Cancel.code();
+    assert_eq!((staged.peer.accepted(), &staged.peer.resets[..]), (1, &[(0, 1, cancel)][..]));
+}
+
+/// A silent server: the deadline of one transfer ends its stream, and the others go on.
+#[test]
+fn deadlines_belong_to_transfers() {
+    let mut staged = Http2Staged::new(|request| match request.path.as_str() {
+        "/silent" => Vec::new(),
+        _ => respond(request),
+    });
+    let options = Options {
+        protocol: Protocol::Http2,
+        first_byte_timeout: Some(Duration::from_millis(30)),
+        ..Options::default()
+    };
+    let request = staged.request("GET", "/silent", &options.into());
+    let silent = staged.start_request(&request);
+    staged.run();
+    assert!(matches!(staged.result(silent), Err(Error::TimedOut(_))));
+    let other = staged.start("GET", "/other");
+    staged.run();
+    assert!(staged.result(other).is_ok());
+    assert_eq!((staged.peer.accepted(), staged.peer.resets.len()), (1, 1));
+}
+
+/// An upload that moves is not late, however long it takes.
+#[test]
+fn an_upload_that_moves_has_no_deadline() {
+    let recorder = TransferRecorder::with({
+        let mut pieces = 0;
+        move |context, id, event| {
+            if matches!(event, TransferEvent::Writable) && pieces < 400 {
+                pieces += 1;
+                context.send(id, bytes::Bytes::from(noise(10_000)));
+                if pieces == 400 {
+                    context.finish(id);
+                }
+            }
+        }
+    });
+    let mut staged = Http2Staged::with(recorder, |request| {
+        vec![Http2Step::Respond(request.body.len().to_string().into_bytes())]
+    });
+    let options = Options {
+        protocol: Protocol::Http2,
+        first_byte_timeout: Some(Duration::from_millis(200)),
+        expect_continue_from: None,
+        ..Options::default()
+    };
+    let url = format!("http://{}/upload", staged.peer.address());
+    let request = Request::with_method("POST", &url).options(options.into());
+    let request = request.body(RequestBody::Stream(None)).build().expect("a request");
+    let id = staged.start_request(&request);
+    staged.run();
+    assert_eq!(staged.result(id).expect("a response"), b"4000000");
+}
+
+#[test]
+fn a_server_of_http1_is_named() {
+    let mut staged =
+        Staged::<OwnLoop<_>>::new(TransferRecorder::default(), Config::default(), |_| ok(b"old"));
+    staged.peer.greeting = ok(b"");
+    let request = Request::get(&staged.url("/")).options(http2()).build().expect("a request");
+    let id = staged.start(&request);
+    staged.run();
+    let result = &staged.recorder().ended(id).result;
+    assert!(matches!(result, Err(Error::Peer(PeerError::NotHttp2))), "{result:?}");
+}

@@ -1,0 +1,262 @@
+//! A server of HTTP/2 and HTTP/1.1 with scripted responses, in the thread of the test.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+
+use bytes::{Bytes, BytesMut};
+use fulmar_proto::h2::ErrorCode;
+use fulmar_proto::{
+    BodyLen, Connection, Event, Headers, Input, Response, Scratch, Segment, ServerConnection,
+    StreamId,
+};
+
+use crate::buffers::bounded;
+
+/// One step of the server in response to a request.
+#[derive(Clone, Debug)]
+pub enum Http2Step {
+    /// 200 with this body.
+    Respond(Vec<u8>),
+    /// 200 with the begin of a body.
+    Begin(Vec<u8>),
+    /// RST_STREAM with this code.
+    Reset(ErrorCode),
+    /// GOAWAY: the last stream that is processed.
+    GoAway(u32),
+    /// Closes the connection.
+    Close,
+}
+
+/// A request, as it was received.
+#[derive(Clone, Debug)]
+pub struct Http2Request {
+    /// The index of the connection, in the order of their arrival.
+    pub connection: usize,
+    /// Its stream.
+    pub stream: u32,
+    /// It came over HTTP/2.
+    pub is_http2: bool,
+    /// The method.
+    pub method: String,
+    /// The request target.
+    pub path: String,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+type Http2Script = Box<dyn FnMut(&Http2Request) -> Vec<Http2Step>>;
+
+/// The server.
+pub struct ScriptedHttp2 {
+    listener: TcpListener,
+    connections: Vec<Option<Http2Connection>>,
+    script: Http2Script,
+    /// Every request, in the order of their completion.
+    pub requests: Vec<Http2Request>,
+    /// Resets by the client: connection, stream and code.
+    pub resets: Vec<(usize, u32, u32)>,
+}
+
+impl fmt::Debug for ScriptedHttp2 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScriptedHttp2").field("requests", &self.requests).finish_non_exhaustive()
+    }
+}
+
+struct Http2Connection {
+    stream: TcpStream,
+    machine: ServerConnection,
+    input: BytesMut,
+    scratch: Scratch,
+    output: Vec<u8>,
+    open: BTreeMap<u32, Http2Request>,
+    /// The peer has ended its side.
+    eof: bool,
+    /// Closed as soon as the output is sent.
+    closes: bool,
+}
+
+impl ScriptedHttp2 {
+    /// A server on loopback.
+    ///
+    /// # Panics
+    /// If there is no port.
+    pub fn new(script: impl FnMut(&Http2Request) -> Vec<Http2Step> + 'static) -> Self {
+        let listener = bounded(TcpListener::bind("127.0.0.1:0").expect("a port"));
+        listener.set_nonblocking(true).expect("a socket");
+        let (connections, requests, resets) = (Vec::new(), Vec::new(), Vec::new());
+        Self { listener, connections, script: Box::new(script), requests, resets }
+    }
+
+    /// Where it listens.
+    ///
+    /// # Panics
+    /// Never: it does listen.
+    pub fn address(&self) -> SocketAddr {
+        self.listener.local_addr().expect("it listens")
+    }
+
+    /// Connections that were accepted, in all.
+    pub fn accepted(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// The number of requests for this target.
+    pub fn count(&self, path: &str) -> usize {
+        self.requests.iter().filter(|request| request.path == path).count()
+    }
+
+    /// Accepts, reads and responds without blocking.
+    ///
+    /// # Panics
+    /// If a socket cannot be used, or a client breaks the protocol.
+    pub fn turn(&mut self) {
+        while let Ok((stream, _)) = self.listener.accept() {
+            stream.set_nonblocking(true).expect("a socket");
+            self.connections.push(Some(Http2Connection::new(stream)));
+        }
+        for at in 0..self.connections.len() {
+            let Some(mut connection) = self.connections[at].take() else { continue };
+            connection.read();
+            for event in connection.requests(at) {
+                match event {
+                    Ok(request) => {
+                        let steps = (self.script)(&request);
+                        steps.into_iter().for_each(|step| connection.perform(&request, step));
+                        self.requests.push(request);
+                    }
+                    Err((stream, code)) => self.resets.push((at, stream, code)),
+                }
+            }
+            self.connections[at] = connection.flush();
+        }
+    }
+}
+
+impl Http2Connection {
+    fn new(stream: TcpStream) -> Self {
+        stream.set_nodelay(true).expect("a socket");
+        Self {
+            stream,
+            machine: ServerConnection::default(),
+            input: BytesMut::new(),
+            scratch: Scratch::default(),
+            output: Vec::new(),
+            open: BTreeMap::new(),
+            eof: false,
+            closes: false,
+        }
+    }
+
+    fn read(&mut self) {
+        let mut bytes = [0; 64 * 1024];
+        loop {
+            match self.stream.read(&mut bytes) {
+                Ok(0) => return self.eof = true,
+                Ok(n) => self.input.extend_from_slice(&bytes[..n]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(_) => return self.eof = true,
+            }
+        }
+    }
+
+    /// The requests that are complete, and resets by the client.
+    fn requests(&mut self, connection: usize) -> Vec<Result<Http2Request, (u32, u32)>> {
+        let mut complete = Vec::new();
+        let mut input = Input::all(&mut self.input, self.eof);
+        let is_http2 = |machine: &ServerConnection| machine.is_http2();
+        while let Ok(Some(event)) = self.machine.poll_event(&mut input, &mut self.scratch) {
+            let stream = event.stream();
+            match event {
+                Event::Head { head, .. } => {
+                    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                    let request = Http2Request {
+                        connection,
+                        stream: stream.0,
+                        is_http2: is_http2(&self.machine),
+                        method: text(head.method),
+                        path: text(head.target),
+                        body: Vec::new(),
+                    };
+                    self.open.insert(stream.0, request);
+                }
+                Event::Data { bytes, .. } => {
+                    if let Some(request) = self.open.get_mut(&stream.0) {
+                        request.body.extend_from_slice(&bytes);
+                    }
+                    self.machine.release(stream, bytes.len());
+                }
+                Event::End { .. } => complete.extend(self.open.remove(&stream.0).map(Ok)),
+                Event::Reset { code, .. } => {
+                    self.open.remove(&stream.0);
+                    complete.push(Err((stream.0, code)));
+                }
+                Event::Informational { .. } | Event::Writable { .. } | Event::Upgraded { .. } => {}
+            }
+        }
+        complete
+    }
+
+    fn perform(&mut self, request: &Http2Request, step: Http2Step) {
+        let stream = StreamId(request.stream);
+        let number = request.stream.to_be_bytes();
+        match step {
+            Http2Step::Respond(body) => {
+                let len = BodyLen::Exact(body.len() as u64);
+                self.begin(stream, len, body);
+                self.machine.send_end(stream, Headers::EMPTY).expect("a whole body");
+            }
+            Http2Step::Begin(body) => self.begin(stream, BodyLen::Unknown, body),
+            Http2Step::Reset(code) => {
+                self.poll_bytes();
+                self.output.extend([0, 0, 4, RST_STREAM, 0]);
+                self.output.extend(number);
+                self.output.extend(code.code().to_be_bytes());
+            }
+            Http2Step::GoAway(last) => {
+                self.poll_bytes();
+                self.output.extend([0, 0, 8, GOAWAY, 0, 0, 0, 0, 0]);
+                self.output.extend(last.to_be_bytes());
+                self.output.extend([0; 4]);
+            }
+            Http2Step::Close => self.closes = true,
+        }
+        self.poll_bytes();
+    }
+
+    fn begin(&mut self, stream: StreamId, len: BodyLen, body: Vec<u8>) {
+        let head = Response::new(200, Headers::EMPTY);
+        self.machine.send_head(stream, head, len).expect("an open stream");
+        self.machine.send_data(stream, Bytes::from(body).into()).expect("an open stream");
+    }
+
+    fn poll_bytes(&mut self) {
+        while let Some(transmit) = self.machine.poll_transmit() {
+            self.output.extend_from_slice(transmit.inline);
+            for segment in transmit.segments {
+                let Segment::Bytes(piece) = segment else { panic!("no file was queued") };
+                self.output.extend_from_slice(piece);
+            }
+            let len = transmit.len();
+            self.machine.handle_sent(len);
+        }
+    }
+
+    /// `None`: it is closed.
+    fn flush(mut self) -> Option<Self> {
+        self.poll_bytes();
+        while !self.output.is_empty() {
+            match self.stream.write(&self.output) {
+                Ok(n) => drop(self.output.drain(..n)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Some(self),
+                Err(_) => return None,
+            }
+        }
+        (!self.eof && !self.closes).then_some(self)
+    }
+}
+
+const RST_STREAM: u8 = 3;
+const GOAWAY: u8 = 7;
